@@ -1,0 +1,39 @@
+# Two commands do everything on a machine with Python 3.11+ and git: `make estimate` (the main job) and `make test` (all that CI runs).
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+ARGS ?= meta-llama/llama-3.1-8b --device h100-80gb --engine ideal --context 32768 --batch 16
+
+.PHONY: estimate test test-fast lint bench clean
+
+estimate: .venv/installed
+	$(BIN)/kvplan estimate $(ARGS)
+
+test: lint
+	$(BIN)/pytest
+
+test-fast: .venv/dev
+	$(BIN)/pytest -m "not slow"
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/dev
+	$(BIN)/python benchmarks/cold_start.py
+
+clean:
+	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "kvplan needs Python 3.11 or newer; name one with make PYTHON=/path/to/python3.12"; exit 2; }
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/python pyproject.toml
+	$(BIN)/pip install -q --disable-pip-version-check -e .
+	@touch $@
+
+.venv/dev: .venv/bin/python pyproject.toml
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
+	@touch $@ .venv/installed

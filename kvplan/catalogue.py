@@ -1,0 +1,176 @@
+"""What ships with kvplan, as files: model specs and device specs, found by id, alias or product name."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kvplan.devices import Device, parse_device
+from kvplan.errors import SpecError, UnknownName
+from kvplan.spec import ModelSpec, parse_spec
+
+MAX_FILE_BYTES = 4 << 20
+MAX_NODES, MAX_DEPTH = 100_000, 32
+_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,100}(/[a-z0-9][a-z0-9._-]{0,100})?")
+
+_PACKAGE = Path(__file__).parent
+_DEVICES = _PACKAGE / "device_specs"
+
+
+def model_folder() -> Path:
+    """Where the model specs are: inside an installed package, beside it in a checkout."""
+    inside = _PACKAGE / "model_specs"
+    return inside if inside.is_dir() else _PACKAGE.parent / "model_specs"
+
+
+def read_text(path: str | Path) -> str:
+    """A small UTF-8 text file. Raises SpecError for anything else, and never reads more than MAX_FILE_BYTES."""
+    name = str(path)
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except IsADirectoryError:
+        raise SpecError(name, [("", "a directory; name a spec file inside it")]) from None
+    except FileNotFoundError:
+        raise SpecError(name, [("", "no such file")]) from None
+    except (OSError, ValueError) as error:
+        raise SpecError(name, [("", f"can not be read: {getattr(error, 'strerror', None) or error}")]) from None
+    if len(data) > MAX_FILE_BYTES:
+        raise SpecError(name, [("", f"larger than {MAX_FILE_BYTES >> 20} MiB; a spec is a few kilobytes of YAML")])
+    if b"\0" in data:
+        raise SpecError(name, [("", f"a binary file (zero byte at offset {data.index(0)}); a spec is YAML text")])
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SpecError(name, [("", f"not UTF-8 at byte {error.start}; save the spec as UTF-8")]) from None
+
+
+def parse_yaml(text: str, source: str) -> Any:
+    """Plain data of one YAML document: no aliases, no duplicate keys, bounded in size and depth. Raises SpecError with the line."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    depth = nodes = 0
+    try:
+        for event in yaml.parse(text, Loader=loader):
+            if isinstance(event, yaml.AliasEvent):
+                raise SpecError(
+                    source, [(_line(event), f"alias *{event.anchor}: aliases are not read; write the value out, or name a block")]
+                )
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            nodes += 1
+            if depth > MAX_DEPTH or nodes > MAX_NODES:
+                raise SpecError(source, [(_line(event), "nested too deep or too large for a spec")])
+        return _construct(yaml.compose(text, Loader=loader), loader(""), source)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise SpecError(source, [(where, f"not YAML: {getattr(error, 'problem', None) or error}")]) from None
+
+
+def _line(part: Any) -> str:
+    return f"line {part.start_mark.line + 1}"
+
+
+def _construct(node: Any, loader: Any, source: str) -> Any:
+    import yaml
+
+    if isinstance(node, yaml.MappingNode):
+        result: dict[Any, Any] = {}
+        for key_node, value_node in node.value:
+            key = _construct(key_node, loader, source)
+            if not isinstance(key, str):
+                raise SpecError(source, [(_line(key_node), f"{str(key)[:60]!r}: keys are text")])
+            if key in result:
+                raise SpecError(source, [(_line(key_node), f"{key!r} is there twice; keep one")])
+            result[key] = _construct(value_node, loader, source)
+        return result
+    if isinstance(node, yaml.SequenceNode):
+        return [_construct(item, loader, source) for item in node.value]
+    if node is None:
+        return None
+    try:
+        return loader.construct_object(node)
+    except (ValueError, OverflowError) as error:
+        raise SpecError(source, [(_line(node), str(error).split(";")[0])]) from None
+
+
+def read_spec(path: str | Path) -> ModelSpec:
+    """A model spec from a YAML file."""
+    return parse_spec(parse_yaml(read_text(path), str(path)), str(path))
+
+
+def model_ids() -> list[str]:
+    """The ids of all packaged models, sorted."""
+    folder = model_folder()
+    return sorted(f"{org.name}/{name.name[:-5]}" for org, name in _model_files(folder))
+
+
+def _model_files(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.DirEntry[str]]]:
+    for org in os.scandir(folder):
+        if org.is_dir():
+            for file in os.scandir(org):
+                if file.name.endswith(".yaml"):
+                    yield org, file
+
+
+def find_model(name: str) -> ModelSpec:
+    """A packaged model by id or alias, in any case. Raises UnknownName with the nearest ids."""
+    key = name.strip().lower()
+    folder = model_folder()
+    org, _, model = key.partition("/")
+    path = folder / org / f"{model}.yaml"
+    if _ID.fullmatch(key) and path.is_file():
+        return read_spec(path)
+    found = _by_alias(key, (file.path for _, file in _model_files(folder)))
+    if found is None:
+        raise UnknownName("model", name, model_ids())
+    return read_spec(found)
+
+
+def _by_alias(key: str, paths: Iterator[str]) -> str | None:
+    """The file one of whose names is `key`; only files that contain the text at all are parsed."""
+    needle = key.encode("utf-8", "replace")
+    for path in sorted(paths):
+        with open(path, "rb") as file:
+            text = file.read()
+        if needle and needle in text.lower():
+            data = parse_yaml(text.decode(), path)
+            fields = ("aliases", "product_names", "kubernetes_labels")
+            names = [data.get("id"), data.get("name"), *(n for field in fields for n in data.get(field) or ())]
+            if key in (str(n).lower() for n in names):
+                return path
+    return None
+
+
+def device_ids() -> list[str]:
+    """The ids of all packaged devices, sorted."""
+    return sorted(entry.name[:-5] for entry in os.scandir(_DEVICES) if entry.name.endswith(".yaml"))
+
+
+def read_device(path: str | Path) -> Device:
+    """A device from its YAML file."""
+    return parse_device(parse_yaml(read_text(path), str(path)), str(path))
+
+
+def find_device(name: str) -> Device:
+    """A packaged device by id, alias, NVML product name or Kubernetes label, in any case. Raises UnknownName."""
+    key = name.strip().lower()
+    path = _DEVICES / f"{key}.yaml"
+    if _ID.fullmatch(key) and path.is_file():
+        return read_device(path)
+    found = _by_alias(key, (str(_DEVICES / f"{id_}.yaml") for id_ in device_ids()))
+    if found is None:
+        raise UnknownName("device", name, device_ids())
+    return read_device(found)
+
+
+def devices() -> list[Device]:
+    """Every packaged device."""
+    return [read_device(_DEVICES / f"{id_}.yaml") for id_ in device_ids()]

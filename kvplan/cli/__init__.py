@@ -1,0 +1,46 @@
+"""The command line: options in, one call of the library, a report out, an exit code."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+
+from kvplan.errors import KvplanError
+
+EXIT_DONE, EXIT_NO, EXIT_INPUT, EXIT_INTERNAL = 0, 1, 2, 3
+
+
+def main(args: list[str] | None = None) -> None:
+    """Runs the command line and exits: 0 fits or done, 1 does not fit, 2 wrong input, 3 internal error."""
+    # Nothing that starts up is ever garbage, and no plugin of pydantic's takes part: both only cost the first tenth of a second.
+    gc.disable()
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    sys.exit(run(args))
+
+
+def run(args: list[str] | None = None) -> int:
+    """Runs the command line; returns its exit code."""
+    import click
+
+    from kvplan.cli.commands import cli
+
+    gc.enable()
+    try:
+        return int(cli.main(args=args, prog_name="kvplan", standalone_mode=False) or 0)
+    except KvplanError as error:
+        click.echo(f"error: {error}", err=True)
+        return EXIT_INPUT
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.Abort:
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return EXIT_INPUT
+    except BrokenPipeError:
+        sys.stderr.close()
+        return EXIT_DONE
+    except Exception as error:
+        click.echo(f"internal error: {type(error).__name__}: {error}; please report it with the command line", err=True)
+        return EXIT_INTERNAL

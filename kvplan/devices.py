@@ -1,0 +1,76 @@
+"""A device: the facts of one GPU, or just an amount of memory."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kvplan.errors import SpecError
+from kvplan.units import GIB, MIB, show_bytes
+
+Text = Annotated[str, Field(min_length=1, max_length=1000)]
+Texts = Annotated[tuple[Text, ...], Field(strict=False)]
+Mib = Annotated[int, Field(ge=1, le=1 << 30)]
+Rate = Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
+
+
+class Fact(BaseModel):
+    """Where one or several of a device's numbers come from."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+    fact: Text
+    source: Text
+
+
+class Device(BaseModel):
+    """One GPU as sold. `nvml_total_mib` is what nvidia-smi shows, `cuda_total_mib` what the CUDA runtime hands to torch."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+    id: Text
+    name: Text
+    vendor: Literal["nvidia", "amd", "intel", "apple", "other"]
+    aliases: Texts = ()
+    product_names: Texts = ()
+    kubernetes_labels: Texts = ()
+    memory_gb: Annotated[int, Field(ge=1, le=1 << 20)] | None
+    nvml_total_mib: Mib | None = None
+    cuda_total_mib: Mib | None = None
+    unified: bool = False
+    bandwidth_gb_per_s: Rate | None = None
+    dense_tflops: dict[Literal["fp16", "bf16", "fp8", "int8", "fp4"], Rate] = {}
+    compute_capability: Text | None = None
+    sources: Annotated[tuple[Fact, ...], Field(strict=False)] = ()
+    notes: Texts = ()
+    size_bytes: int | None = None  # of a device that is only an amount of memory
+
+    @property
+    def memory_bytes(self) -> int:
+        """What one process can hope to use: CUDA's total, else NVML's, else the nominal size in GiB as sold."""
+        if self.size_bytes:
+            return self.size_bytes
+        mib = self.cuda_total_mib or self.nvml_total_mib
+        return mib * MIB if mib else (self.memory_gb or 0) * GIB
+
+
+def sized(n_bytes: int) -> Device:
+    """A device that is only an amount of memory."""
+    whole = n_bytes % GIB == 0
+    return Device(
+        id=f"{n_bytes // GIB}GiB" if whole else f"{n_bytes}B",
+        name=show_bytes(n_bytes),
+        vendor="other",
+        memory_gb=None,
+        size_bytes=n_bytes,
+    )
+
+
+def parse_device(data: Any, source: str) -> Device:
+    """A checked device from parsed YAML. Raises SpecError with every fault and its path."""
+    try:
+        return Device.model_validate(data)
+    except ValidationError as error:
+        faults = [(".".join(str(p) for p in e["loc"]), e["msg"]) for e in error.errors(include_url=False)]
+        raise SpecError(source, faults) from None

@@ -1,0 +1,201 @@
+"""No engine: exactly the tensors, contiguous, or in pages where a block size is given. What any engine can at best reach."""
+
+from __future__ import annotations
+
+from kvplan.deployment import Deployment
+from kvplan.engines.base import (
+    Capacity,
+    Outcome,
+    Settled,
+    cache_formats,
+    only_known_options,
+    settle,
+    weight_formats,
+)
+from kvplan.errors import SpecError
+from kvplan.ledger import Entry, Ledger, exact
+from kvplan.parallel import Layout, heads_per_rank, split_layers
+from kvplan.spec import lower
+from kvplan.tensors import Cache, CacheTensor, Curve, Layer, Lowered, WeightTensor, tensor_curve, total
+from kvplan.units import cdiv, show_bytes
+from kvplan.weights import WeightFormats, rank_bytes
+
+
+class Ideal:
+    """Exact tensors; weights and cache and nothing else. Layers left over by pp go to the first stages, heads by ceiling."""
+
+    name = "ideal"
+    versions: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+    def settle(self, d: Deployment) -> Settled:
+        only_known_options(d, self)
+        tp, pp, dp, ep, dcp = (n or 1 for n in (d.tp, d.pp, d.dp, d.ep, d.dcp))
+        if tp * dp % ep:
+            raise SpecError("ep", [("", f"expert parallel size {ep} must divide tp x dp = {tp * dp}")])
+        if tp % dcp:
+            raise SpecError("dcp", [("", f"decode context parallel size {dcp} must divide tp = {tp}")])
+        needed = tp * pp * dp
+        if d.n_devices not in (None, needed):
+            raise SpecError("n_devices", [("", f"tp {tp} x pp {pp} x dp {dp} needs {needed} devices, not {d.n_devices}")])
+        longest = d.context or d.model.max_context
+        defaults = {
+            "engine": ("ideal", "kvplan"),
+            "n_devices": (needed, "kvplan"),
+            "max_model_len": (longest, "you" if d.context else "model"),
+            "memory_fraction": (1.0, "kvplan"),
+        }
+        return settle(d, defaults)  # type: ignore[arg-type]
+
+    def plan(self, settled: Settled) -> Outcome:
+        d = settled.question
+        formats, model = weight_formats(d), lower(d.model, cache_formats(d))
+        layout = Layout(d.tp or 1, d.pp or 1, d.dp or 1, d.ep or 1, d.dcp or 1)
+        batch = cdiv(d.batch or 1, layout.dp)
+        stages = split_layers(len(model.layers), layout.pp, "first")
+        ranks = [_rank(d, model, stage, n, formats, layout, batch) for n, stage in enumerate(stages)]
+        return _outcome(d, ranks, batch)
+
+
+class _Rank:
+    """One pipeline stage's ranks: their ledger, and the cache of one sequence as a curve."""
+
+    __slots__ = ("curve", "held", "kv_bytes", "ledger")
+
+    def __init__(self, ledger: Ledger, curve: Curve, held: int, kv_bytes: int | None) -> None:
+        self.ledger, self.curve, self.held, self.kv_bytes = ledger, curve, held, kv_bytes
+
+
+def _rank(d: Deployment, model: Lowered, stage: range, n: int, formats: WeightFormats, layout: Layout, batch: int) -> _Rank:
+    layers = [model.layers[i] for i in stage]
+    weights = [w for layer in layers for w in layer.weights]
+    is_first, is_last = stage.start == 0, stage.stop == len(model.layers)
+    weights += model.first if is_first else ()
+    weights += model.last if is_last else ()
+    if model.embedding and (is_first or (is_last and model.tied)):
+        weights.append(model.embedding)
+    entries = _weight_entries(weights, formats, layout)
+    curves = _cache_curves(d, layers, layout)
+    context = d.context or 1
+    for label, (curve, source) in curves.items():
+        entries.append(exact(f"cache: {label}", batch * curve.at(context), source))
+    fixed = sum(entry.bytes for entry in entries if not entry.name.startswith("cache"))
+    if d.reserve:
+        entries.append(exact("held by others", d.reserve, "the question"))
+        fixed += d.reserve
+    limit = int(d.device.memory_bytes * (d.memory_fraction or 1)) if d.device else None
+    curve = total(c for c, _ in curves.values())
+    replica = layout.tp * layout.pp
+    numbers = tuple(r * replica + n * layout.tp + t for r in range(layout.dp) for t in range(layout.tp))
+    ledger = Ledger(
+        ranks=numbers,
+        device=d.device.id if d.device else None,
+        cache_bytes=batch * curve.at(context),
+        cache_bytes_per_token=curve.slope(context),
+        entries=tuple(entries),
+        limit_bytes=limit,
+    )
+    kv_bytes = d.kv_memory if d.kv_memory is not None else None if limit is None else limit - fixed
+    return _Rank(ledger, curve, batch * curve.at(context), kv_bytes)
+
+
+def _weight_entries(weights: list[WeightTensor], formats: WeightFormats, layout: Layout) -> list[Entry]:
+    by_role: dict[str, int] = {}
+    for w in weights:
+        by_role[w.role] = by_role.get(w.role, 0) + rank_bytes(w, formats, tp=layout.tp, ep=layout.ep)
+    return [exact(f"weights: {role}", n, "declared tensor shapes") for role, n in by_role.items() if n]
+
+
+def _cache_curves(d: Deployment, layers: list[Layer], layout: Layout) -> dict[str, tuple[Curve, str]]:
+    """Per kind of cache: the bytes that one sequence holds on one rank, as a curve, and where its shape comes from."""
+    curves: dict[str, tuple[Curve, str]] = {}
+    counts: dict[int, tuple[Cache, int]] = {}
+    for layer in layers:
+        for cache in layer.caches:
+            counts[id(cache)] = (cache, counts.get(id(cache), (cache, 0))[1] + 1)
+    for cache, n_layers in counts.values():
+        if not cache.tensors:
+            continue
+        one = total(_shard(t, d, layout) for t in cache.tensors)
+        before = curves.get(cache.kind)
+        curve = one.times(n_layers).plus(before[0]) if before else one.times(n_layers)
+        curves[cache.kind] = (curve, cache.source)
+    return curves
+
+
+def _shard(t: CacheTensor, d: Deployment, layout: Layout) -> Curve:
+    heads = heads_per_rank(t.heads, layout.tp)
+    copies = layout.tp * heads // t.heads
+    if layout.dcp > 1 and copies % layout.dcp:
+        raise SpecError(
+            "dcp", [("", f"{layout.dcp} ranks can not share the tokens of {t.heads} heads held {copies} times at tp {layout.tp}")]
+        )
+    share = CacheTensor(
+        name=t.name,
+        heads=heads,
+        elems_per_state=t.elems_per_state,
+        dtype=t.dtype,
+        tokens_per_state=t.tokens_per_state,
+        keep=t.keep,
+    )
+    return tensor_curve(share, encoder_tokens=d.encoder_tokens, block_size=d.block_size, shards=layout.dcp)
+
+
+def _outcome(d: Deployment, ranks: list[_Rank], batch: int) -> Outcome:
+    ledgers = tuple(rank.ledger for rank in ranks)
+    limited = [(rank, rank.kv_bytes) for rank in ranks if rank.kv_bytes is not None]
+    if not limited:
+        return Outcome(ledgers=ledgers, capacity=None, starts=None, fits=None, margin_bytes=None, limiting_rank=None)
+    tightest, kv_bytes = min(limited, key=lambda pair: pair[1] - pair[0].held)
+    margin = kv_bytes - tightest.held
+    rank = tightest.ledger.ranks[0]
+    reason = None
+    if kv_bytes < 0:
+        reason = f"the weights alone exceed rank {rank}'s memory by {show_bytes(-kv_bytes)}"
+    elif margin < 0:
+        reason = f"rank {rank} needs {show_bytes(tightest.held)} of cache and has {show_bytes(kv_bytes)}"
+    return Outcome(
+        ledgers=ledgers,
+        capacity=_capacity(d, limited, batch),
+        starts=kv_bytes >= 0,
+        fits=margin >= 0,
+        margin_bytes=margin,
+        limiting_rank=rank,
+        reason=reason,
+    )
+
+
+def _capacity(d: Deployment, limited: list[tuple[_Rank, int]], batch: int) -> Capacity:
+    context = d.context or 1
+
+    def longest(sequences: int) -> int | None:
+        bounds = [rank.curve.most_tokens(max(kv_bytes, 0) // sequences) for rank, kv_bytes in limited]
+        finite = [max(n, 0) for n in bounds if n is not None]
+        return min(finite) if finite else None
+
+    needs = [(rank.curve.at(context), max(kv_bytes, 0)) for rank, kv_bytes in limited]
+    costly = [(need, have) for need, have in needs if need]
+    request, kv = max(costly, key=lambda pair: pair[0] / (pair[1] or 0.5)) if costly else (0, min(have for _, have in needs))
+    unbounded = longest(1)
+    warnings = []
+    if d.model.max_context and context > d.model.max_context:
+        warnings.append(f"context {context} is more than the {d.model.max_context} tokens that {d.model.id} declares")
+    cap = d.max_model_len
+    return Capacity(
+        kv_bytes=kv,
+        kv_bytes_low=kv,
+        kv_bytes_high=kv,
+        block_tokens=d.block_size,
+        request_bytes=request,
+        tokens=kv * context // request if request else None,
+        max_concurrency=kv / request if request else None,
+        max_context=cap if unbounded is None else unbounded if cap is None else min(unbounded, cap),
+        max_context_unbounded=unbounded,
+        max_context_at_batch=longest(batch),
+        max_batch=kv // request if request else None,
+        warnings=tuple(warnings),
+        groups=(),
+    )
+
+
+ENGINE = Ideal()

@@ -1,0 +1,165 @@
+"""Softmax attention over all tokens: MHA, GQA, MQA, block-sparse; layers that reuse another's cache; bidirectional encoder layers."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from kvplan.layers.base import Count, Dim, LayerKind, divides
+from kvplan.tensors import ALL, CacheFormats, CacheTensor, Keep, WeightTensor
+
+
+class Attention(LayerKind):
+    """Fields that all head-wise softmax attention shares.
+
+    qk_norm: `head` normalises each head (2 x head dim weights), `full` the whole projection, `heads` each head with weights of
+    its own. `output_gate`: a gate as wide as the query. `sinks`: one learned logit per head (no token is stored for it).
+    """
+
+    heads: Count
+    head_dim: Dim
+    v_head_dim: Dim | None = None
+    q_bias: bool = False
+    kv_bias: bool = False
+    o_bias: bool = False
+    qk_norm: Literal["none", "head", "full", "heads"] = "none"
+    qk_norm_bias: bool = False
+    output_gate: Literal["none", "element", "head"] = "none"
+    sinks: bool = False
+    input_size: Dim | None = None  # width of what is projected, where it is not the hidden size
+    value: Literal["own", "key"] = "own"  # key: V is K before its norm, cached apart, with no projection
+
+    @property
+    def n_kv(self) -> int:
+        return self.heads
+
+    @property
+    def v_dim(self) -> int:
+        return self.v_head_dim or self.head_dim
+
+    def kv_tensors(self, formats: CacheFormats, keep: Keep) -> tuple[CacheTensor, ...]:
+        """K and V: [KV heads, tokens kept, head dim] each."""
+        return (
+            CacheTensor(name="k", heads=self.n_kv, elems_per_state=self.head_dim, dtype=formats.k, keep=keep),
+            CacheTensor(name="v", heads=self.n_kv, elems_per_state=self.v_dim, dtype=formats.v, keep=keep),
+        )
+
+    def query_weights(self, hidden: int) -> list[WeightTensor]:
+        """Q and O projections and what sits on them."""
+        q, o, n, width = self.heads * self.head_dim, self.heads * self.v_dim, self.heads, self.input_size or hidden
+        ws = [WeightTensor("q", (q, width), "attention", n), WeightTensor("o", (hidden, o), "attention", n)]
+        if self.q_bias:
+            ws.append(WeightTensor("q_bias", (q,), "norm", n))
+        if self.o_bias:
+            ws.append(WeightTensor("o_bias", (hidden,), "norm"))
+        if self.output_gate != "none":
+            ws.append(WeightTensor("gate", (q if self.output_gate == "element" else n, hidden), "attention", n))
+        if self.sinks:
+            ws.append(WeightTensor("sinks", (n,), "norm", n))
+        ws += self._norm("q_norm", self.heads)
+        return ws
+
+    def kv_weights(self, hidden: int) -> list[WeightTensor]:
+        """K and V projections and what sits on them."""
+        k, v, n = self.n_kv * self.head_dim, self.n_kv * self.v_dim, self.n_kv
+        width = self.input_size or hidden
+        ws = [WeightTensor("k", (k, width), "attention", n)]
+        if self.value == "own":
+            ws.append(WeightTensor("v", (v, width), "attention", n))
+        if self.kv_bias:
+            ws.append(WeightTensor("k_bias", (k,), "norm", n))
+            if self.value == "own":
+                ws.append(WeightTensor("v_bias", (v,), "norm", n))
+        ws += self._norm("k_norm", self.n_kv)
+        return ws
+
+    def _norm(self, name: str, heads: int) -> list[WeightTensor]:
+        if self.qk_norm == "none":
+            return []
+        width = self.head_dim if self.qk_norm == "head" else heads * self.head_dim
+        units = 1 if self.qk_norm == "head" else heads
+        norm = [WeightTensor(name, (width,), "norm", units)]
+        return norm + ([WeightTensor(name + "_bias", (width,), "norm", units)] if self.qk_norm_bias else [])
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        return self.kv_tensors(formats, ALL)
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        return (*self.query_weights(hidden), *self.kv_weights(hidden))
+
+
+class Mha(Attention):
+    """Multi-head attention: 2 x heads x head dim x bytes per token and layer."""
+
+    source: ClassVar[str] = "Vaswani et al. 2017, arXiv 1706.03762"
+    kind: Literal["mha"]
+
+
+class Mqa(Attention):
+    """Multi-query attention: one K and V head for all query heads."""
+
+    source: ClassVar[str] = "Shazeer 2019, arXiv 1911.02150"
+    kind: Literal["mqa"]
+
+    @property
+    def n_kv(self) -> int:
+        return 1
+
+
+class Grouped(Attention):
+    """Attention with its own number of KV heads."""
+
+    kv_heads: Count
+
+    @property
+    def n_kv(self) -> int:
+        return self.kv_heads
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        divides(self.heads, self.kv_heads, "heads", "kv_heads")
+        return self
+
+
+class Gqa(Grouped):
+    """Grouped-query attention: 2 x KV heads x head dim x bytes per token and layer."""
+
+    source: ClassVar[str] = "Ainslie et al. 2023, arXiv 2305.13245"
+    kind: Literal["gqa"]
+
+
+class BlockSparse(Grouped):
+    """Attends to selected blocks but keeps every K and V, and one mean key per `stride` tokens to select by."""
+
+    source: ClassVar[str] = "Native Sparse Attention, arXiv 2502.11089; InfLLM-V2 (MiniCPM4), arXiv 2506.07900"
+    kind: Literal["block_sparse"]
+    stride: Count
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        select = CacheTensor(name="k_blocks", heads=self.n_kv, elems_per_state=self.head_dim, dtype=formats.k, tokens_per_state=self.stride)
+        return (*self.kv_tensors(formats, ALL), select)
+
+
+class Shared(Grouped):
+    """Reads the cache of an earlier layer and keeps none of its own. `own_kv_weights`: the checkpoint still has its K and V."""
+
+    source: ClassVar[str] = "You Only Cache Once, arXiv 2405.05254; Gemma 3n"
+    kind: Literal["shared"]
+    own_kv_weights: bool = False
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        return ()
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        return (*self.query_weights(hidden), *(self.kv_weights(hidden) if self.own_kv_weights else ()))
+
+
+class Encoder(Grouped):
+    """Bidirectional attention of an encoder: everything is read at once, so nothing is kept."""
+
+    source: ClassVar[str] = "Devlin et al. 2018, arXiv 1810.04805"
+    kind: Literal["encoder"]
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        return ()

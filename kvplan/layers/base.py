@@ -1,0 +1,39 @@
+"""What every layer kind is: checked fields, and two lowerings. Fields are bounded so that no product leaves 62 bits by accident."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kvplan.tensors import CacheFormats, CacheTensor, WeightTensor
+
+Count = Annotated[int, Field(ge=1, le=1 << 20)]  # heads, experts, groups
+Dim = Annotated[int, Field(ge=1, le=1 << 24)]  # widths
+Tokens = Annotated[int, Field(ge=1, le=1 << 40)]
+
+
+class LayerKind(BaseModel):
+    """Base of all kinds. `source` says where the shapes come from: a paper, or a file of a reference implementation.
+
+    tied  the weights are those of an earlier layer, which counts them (Zamba); the cache is this layer's own
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+    source: ClassVar[str] = ""
+    tied: bool = False
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        """What the layer keeps for one sequence, whole and unreplicated; empty where it keeps nothing."""
+        return ()
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        """What the layer owns: names, shapes as stored, how they split."""
+        raise TypeError(f"{type(self).__name__} declares no weights")
+
+
+def divides(whole: int, part: int, whole_name: str, part_name: str) -> None:
+    """Raises ValueError, which the spec reports with its path, where `part` does not divide `whole`."""
+    if whole % part:
+        raise ValueError(f"{part_name} ({part}) must divide {whole_name} ({whole})")

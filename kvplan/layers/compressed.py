@@ -1,0 +1,82 @@
+"""Compressed latent attention of DeepSeek-V4: a short window of rows, and one compressed row per `ratio` tokens."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from kvplan.layers.base import Count, Dim, LayerKind, Tokens
+from kvplan.tensors import CacheFormats, CacheTensor, Keep, WeightTensor
+
+
+class Compressed(LayerKind):
+    """One shared KV row of `head_dim` per token for the last `window` tokens; with `ratio`, one compressed row per `ratio` tokens for all.
+
+    `index_heads`: an indexer over compressed rows (the small ratio), with a key of `index_head_dim` per compressed row.
+    The compressor's own buffers (less than two ratios of tokens per layer) are not counted.
+    """
+
+    source: ClassVar[str] = "DeepSeek-V4 release: config compress_ratios; transformers modeling_deepseek_v4.py"
+    kind: Literal["compressed"]
+    heads: Count
+    head_dim: Dim
+    rope_head_dim: Dim
+    q_lora_rank: Dim
+    o_groups: Count
+    o_lora_rank: Dim
+    window: Tokens
+    ratio: Annotated[int, Field(ge=0, le=1 << 20)] = 0
+    overlap: bool = False  # the compressor looks back one group: its projections are twice as wide
+    index_heads: Annotated[int, Field(ge=0, le=1 << 20)] = 0
+    index_head_dim: Annotated[int, Field(ge=0, le=1 << 24)] = 0
+    index_topk: Annotated[int, Field(ge=0, le=1 << 24)] = 0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.index_heads and not (self.ratio and self.index_head_dim):
+            raise ValueError("an indexer (index_heads) needs ratio and index_head_dim")
+        return self
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        rows = [CacheTensor(name="window", heads=1, elems_per_state=self.head_dim, dtype=formats.k, keep=Keep("window", self.window))]
+        lookback = self.ratio * (2 if self.overlap else 1)
+        if self.ratio:
+            rows.append(self._rows("compressed", self.head_dim, formats.k, lookback))
+        if self.index_heads:
+            rows.append(self._rows("index_k", self.index_head_dim, formats.compute, lookback))
+        return tuple(rows)
+
+    def _rows(self, name: str, width: int, dtype: str, lookback: int) -> CacheTensor:
+        return CacheTensor(name=name, heads=1, elems_per_state=width, dtype=dtype, tokens_per_state=self.ratio, lookback=lookback)
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        h, d, r = self.heads, self.head_dim, self.q_lora_rank
+        ws = [
+            WeightTensor("q_a", (r, hidden), "attention"),
+            WeightTensor("q_a_norm", (r,), "norm"),
+            WeightTensor("q_b", (h * d, r), "attention", h),
+            WeightTensor("kv", (d, hidden), "attention"),
+            WeightTensor("kv_norm", (d,), "norm"),
+            WeightTensor("o_a", (self.o_groups * self.o_lora_rank, h * d // self.o_groups), "attention", self.o_groups),
+            WeightTensor("o_b", (hidden, self.o_groups * self.o_lora_rank), "attention", self.o_groups),
+            WeightTensor("sinks", (h,), "norm", h),
+        ]
+        if self.ratio:
+            ws += self._compressor("compressor", hidden, d)
+        if self.index_heads:
+            ws += [
+                WeightTensor("index_q", (self.index_heads * self.index_head_dim, r), "attention"),
+                WeightTensor("index_weights", (self.index_heads, hidden), "router"),
+                *self._compressor("index_compressor", hidden, self.index_head_dim),
+            ]
+        return tuple(ws)
+
+    def _compressor(self, name: str, hidden: int, dim: int) -> list[WeightTensor]:
+        width = dim * (2 if self.overlap else 1)
+        return [
+            WeightTensor(f"{name}_kv", (width, hidden), "attention"),
+            WeightTensor(f"{name}_gate", (width, hidden), "attention"),
+            WeightTensor(f"{name}_position", (self.ratio, width), "norm"),
+            WeightTensor(f"{name}_norm", (dim,), "norm"),
+        ]

@@ -1,0 +1,78 @@
+"""Multi-head latent attention: one compressed row per token for all heads, replicated under tensor parallelism."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from kvplan.layers.base import Count, Dim, LayerKind
+from kvplan.tensors import CacheFormats, CacheTensor, WeightTensor
+
+
+class Mla(LayerKind):
+    """Keeps the latent (`kv_lora_rank`) and the shared rotary key (`qk_rope_head_dim`) of each token; no separate V."""
+
+    source: ClassVar[str] = "DeepSeek-V2, arXiv 2405.04434, section 2.1"
+    kind: Literal["mla"]
+    heads: Count
+    q_lora_rank: Dim | None = None
+    kv_lora_rank: Dim
+    qk_nope_head_dim: Dim
+    qk_rope_head_dim: Annotated[int, Field(ge=0, le=1 << 24)]
+    v_head_dim: Dim
+    bias: bool = False
+    q_norm: bool = True  # a norm on the query latent
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        width = self.kv_lora_rank + self.qk_rope_head_dim
+        return (CacheTensor(name="latent", heads=1, elems_per_state=width, dtype=formats.k),)
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        h, q_dim = self.heads, self.qk_nope_head_dim + self.qk_rope_head_dim
+        ws: list[WeightTensor] = []
+        if self.q_lora_rank is None:
+            ws.append(WeightTensor("q", (h * q_dim, hidden), "attention", h))
+        else:
+            ws.append(WeightTensor("q_a", (self.q_lora_rank, hidden), "attention"))
+            ws.append(WeightTensor("q_b", (h * q_dim, self.q_lora_rank), "attention", h))
+            if self.q_norm:
+                ws.append(WeightTensor("q_a_norm", (self.q_lora_rank,), "norm"))
+        ws += [
+            WeightTensor("kv_a", (self.kv_lora_rank + self.qk_rope_head_dim, hidden), "attention"),
+            WeightTensor("kv_a_norm", (self.kv_lora_rank,), "norm"),
+            WeightTensor("kv_b", (h * (self.qk_nope_head_dim + self.v_head_dim), self.kv_lora_rank), "attention", h),
+            WeightTensor("o", (hidden, h * self.v_head_dim), "attention", h),
+        ]
+        if self.bias:
+            ws.append(WeightTensor("kv_a_bias", (self.kv_lora_rank + self.qk_rope_head_dim,), "norm"))
+            ws.append(WeightTensor("o_bias", (hidden,), "norm"))
+            if self.q_lora_rank is not None:
+                ws.append(WeightTensor("q_a_bias", (self.q_lora_rank,), "norm"))
+        return tuple(ws)
+
+
+class MlaSparse(Mla):
+    """MLA whose queries read only `index_topk` tokens, chosen by an indexer that keeps one small key per token."""
+
+    source: ClassVar[str] = "DeepSeek-V3.2, arXiv 2512.02556; inference/model.py of the release (e4m3 keys, one f32 scale per 128)"
+    kind: Literal["mla_sparse"]  # type: ignore[assignment]
+    index_heads: Count
+    index_head_dim: Dim
+    index_topk: Count
+    index_dtype: str = "fp8_scale128"
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        key = CacheTensor(name="index_k", heads=1, elems_per_state=self.index_head_dim, dtype=self.index_dtype)
+        return (*super().cache(hidden, formats), key)
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        n, d = self.index_heads, self.index_head_dim
+        return (
+            *super().weights(hidden),
+            WeightTensor("index_q", (n * d, self.q_lora_rank or hidden), "attention"),
+            WeightTensor("index_k", (d, hidden), "attention"),
+            WeightTensor("index_k_norm", (d,), "norm"),
+            WeightTensor("index_k_norm_bias", (d,), "norm"),
+            WeightTensor("index_weights", (n, hidden), "router"),
+        )

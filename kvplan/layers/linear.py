@@ -1,0 +1,144 @@
+"""Linear attention with a matrix state per head: gated delta nets, Kimi delta attention, lightning attention, RWKV."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from kvplan.dtypes import canonical
+from kvplan.layers.base import Count, Dim, LayerKind, divides
+from kvplan.layers.recurrent import Recurrent, conv_state, state
+from kvplan.tensors import CacheFormats, CacheTensor, WeightTensor
+
+
+class GatedDeltaNet(Recurrent):
+    """State: value heads x key head dim x value head dim; the convolution covers queries, keys and values.
+
+    separate_projections: Qwen3.5 stores qkv, z, b and a apart (same sizes in all).
+    """
+
+    source: ClassVar[str] = "Gated Delta Networks, arXiv 2412.06464; transformers modeling_qwen3_next.py"
+    kind: Literal["gated_delta_net"]
+    key_heads: Count
+    value_heads: Count
+    key_head_dim: Dim
+    value_head_dim: Dim
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        divides(self.value_heads, self.key_heads, "value_heads", "key_heads")
+        return self
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        return (
+            conv_state("conv_qk", self.key_heads, 2 * self.key_head_dim, self.d_conv, formats),
+            conv_state("conv_v", self.value_heads, self.value_head_dim, self.d_conv, formats),
+            state(self.value_heads, self.key_head_dim * self.value_head_dim, self.state_dtype, formats),
+        )
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        n, k, v = self.value_heads, self.key_heads * self.key_head_dim, self.value_heads * self.value_head_dim
+        return (
+            WeightTensor("in_proj_qkvz", (2 * k + 2 * v, hidden), "attention", self.key_heads),
+            WeightTensor("in_proj_ba", (2 * n, hidden), "attention", self.key_heads),
+            WeightTensor("conv1d", (2 * k + v, 1, self.d_conv), "state", self.key_heads),
+            WeightTensor("dt_bias", (n,), "state", n),
+            WeightTensor("A_log", (n,), "state", n),
+            WeightTensor("norm", (self.value_head_dim,), "norm"),
+            WeightTensor("out_proj", (hidden, v), "attention", n),
+        )
+
+
+class Kda(Recurrent):
+    """Kimi delta attention: per-channel gates, a head_dim x head_dim state per head, one convolution each for q, k and v."""
+
+    source: ClassVar[str] = "Kimi Linear, arXiv 2510.26692; transformers modeling_kimi_linear.py"
+    kind: Literal["kda"]
+    heads: Count
+    head_dim: Dim
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        return (
+            conv_state("conv", self.heads, 3 * self.head_dim, self.d_conv, formats),
+            state(self.heads, self.head_dim**2, self.state_dtype, formats),
+        )
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        n, d, w = self.heads, self.head_dim, self.heads * self.head_dim
+        projections = [WeightTensor(f"{x}_proj", (w, hidden), "attention", n) for x in "qkv"]
+        convs = [WeightTensor(f"{x}_conv1d", (w, 1, self.d_conv), "state", n) for x in "qkv"]
+        return (
+            *projections, *convs,
+            WeightTensor("f_a_proj", (d, hidden), "attention"), WeightTensor("f_b_proj", (w, d), "attention", n),
+            WeightTensor("g_a_proj", (d, hidden), "attention"), WeightTensor("g_b_proj", (w, d), "attention", n),
+            WeightTensor("b_proj", (n, hidden), "attention", n),
+            WeightTensor("A_log", (n,), "state", n), WeightTensor("dt_bias", (w,), "state", n),
+            WeightTensor("o_norm", (d,), "norm"), WeightTensor("o_proj", (hidden, w), "attention", n),
+        )  # fmt: skip
+
+
+class Lightning(LayerKind):
+    """Lightning attention: a head_dim x head_dim state per head, no convolution."""
+
+    source: ClassVar[str] = "MiniMax-01, arXiv 2501.08313"
+    kind: Literal["lightning"]
+    heads: Count
+    head_dim: Dim
+    state_dtype: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.state_dtype is not None:
+            canonical(self.state_dtype, "state dtype")
+        return self
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        return (state(self.heads, self.head_dim**2, self.state_dtype, formats),)
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        n, w = self.heads, self.heads * self.head_dim
+        return (
+            WeightTensor("qkv_proj", (3 * w, hidden), "attention", n),
+            WeightTensor("output_gate", (w, hidden), "attention", n),
+            WeightTensor("norm", (w,), "norm", n),
+            WeightTensor("out_proj", (hidden, w), "attention", n),
+        )
+
+
+class Rwkv(LayerKind):
+    """RWKV: `token_shifts` previous hidden states (2: time mix and channel mix), and the wkv state.
+
+    RWKV 5 to 7 keep a head_dim x head_dim matrix per head; RWKV 4 keeps three vectors (numerator, denominator, maximum):
+    say `state_vectors: 3` and no heads. The mixing and decay tensors differ by version: declare them in the block's `weights`.
+    """
+
+    source: ClassVar[str] = "RWKV-4, arXiv 2305.13048; Eagle and Finch, arXiv 2404.05892; llama.cpp llama-hparams.cpp n_embd_r, n_embd_s"
+    kind: Literal["rwkv"]
+    heads: Annotated[int, Field(ge=0, le=1 << 20)] = 0
+    head_dim: Annotated[int, Field(ge=0, le=1 << 24)] = 0
+    token_shifts: Count = 2
+    state_vectors: Annotated[int, Field(ge=0, le=16)] = 0
+    attention_size: Dim | None = None
+    projections: Count = 4
+    state_dtype: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.heads * self.head_dim and not self.state_vectors:
+            raise ValueError("say heads and head_dim (RWKV 5 to 7) or state_vectors (RWKV 4)")
+        if self.state_dtype is not None:
+            canonical(self.state_dtype, "state dtype")
+        return self
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        shift = CacheTensor(name="shift", heads=1, elems_per_state=self.token_shifts * hidden, dtype=formats.conv, tokens_per_state=None)
+        if self.state_vectors:
+            return (shift, state(1, self.state_vectors * (self.attention_size or hidden), self.state_dtype, formats))
+        return (shift, state(self.heads, self.head_dim**2, self.state_dtype, formats))
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        width = self.attention_size or hidden
+        units = self.heads or 1
+        out = WeightTensor("output", (hidden, width), "attention", units)
+        return (*(WeightTensor(f"proj_{i}", (width, hidden), "attention", units) for i in range(self.projections - 1)), out)

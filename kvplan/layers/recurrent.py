@@ -1,0 +1,187 @@
+"""Recurrent layers that keep one state per sequence, whatever its length: Mamba 1 and 2, short convolutions, the real-gated LRU.
+
+A convolution state holds the last kernel - 1 inputs of every channel; engines that keep other columns scale by CacheTensor.columns.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from kvplan.dtypes import canonical
+from kvplan.layers.base import Count, Dim, LayerKind, divides
+from kvplan.tensors import CacheFormats, CacheTensor, WeightTensor
+
+
+def conv_state(name: str, heads: int, channels: int, kernel: int, formats: CacheFormats) -> CacheTensor:
+    """The inputs a causal convolution still needs: heads x channels x (kernel - 1)."""
+    n = kernel - 1
+    return CacheTensor(name=name, heads=heads, elems_per_state=channels * n, dtype=formats.conv, tokens_per_state=None, columns=n)
+
+
+def state(heads: int, elems: int, pinned: str | None, formats: CacheFormats) -> CacheTensor:
+    """The recurrent state: heads x elems, in the format that the model pins or the engine chooses."""
+    dtype = formats.forced_state or (canonical(pinned) if pinned else formats.state)
+    return CacheTensor(name="state", heads=heads, elems_per_state=elems, dtype=dtype, tokens_per_state=None)
+
+
+class Recurrent(LayerKind):
+    """`state_dtype`: only where the released config pins it; else the engine chooses (f32 without one)."""
+
+    d_conv: Count
+    state_dtype: str | None = None
+
+    @model_validator(mode="after")
+    def _check_dtype(self) -> Self:
+        if self.d_conv < 2:
+            raise ValueError("d_conv is the kernel width: at least 2")
+        if self.state_dtype is not None:
+            canonical(self.state_dtype, "state dtype")
+        return self
+
+
+class Mamba1(Recurrent):
+    """Selective state space: state d_inner x d_state, convolution over d_inner channels."""
+
+    source: ClassVar[str] = "Mamba, arXiv 2312.00752; state-spaces/mamba mamba_simple.py"
+    kind: Literal["mamba1"]
+    d_inner: Dim
+    d_state: Dim
+    dt_rank: Dim
+    conv_bias: bool = True
+    proj_bias: bool = False
+    inner_norms: bool = False  # Jamba: norms on dt, B and C
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        return (
+            conv_state("conv", self.d_inner, 1, self.d_conv, formats),
+            state(self.d_inner, self.d_state, self.state_dtype, formats),
+        )
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        d, n, r = self.d_inner, self.d_state, self.dt_rank
+        ws = [
+            WeightTensor("in_proj", (2 * d, hidden), "attention", d),
+            WeightTensor("conv1d", (d, 1, self.d_conv), "state", d),
+            WeightTensor("x_proj", (r + 2 * n, d), "attention", d),
+            WeightTensor("dt_proj", (d, r), "attention", d),
+            WeightTensor("dt_proj_bias", (d,), "norm", d),
+            WeightTensor("A_log", (d, n), "state", d),
+            WeightTensor("D", (d,), "state", d),
+            WeightTensor("out_proj", (hidden, d), "attention", d),
+        ]
+        if self.conv_bias:
+            ws.append(WeightTensor("conv1d_bias", (d,), "norm", d))
+        if self.proj_bias:
+            ws += [WeightTensor("in_proj_bias", (2 * d,), "norm", d), WeightTensor("out_proj_bias", (hidden,), "norm")]
+        if self.inner_norms:
+            ws += [
+                WeightTensor("dt_norm", (r,), "norm"),
+                WeightTensor("b_norm", (n,), "norm"),
+                WeightTensor("c_norm", (n,), "norm"),
+            ]
+        return tuple(ws)
+
+
+class Mamba2(Recurrent):
+    """State space duality: state heads x head dim x d_state; the convolution also covers B and C of every group."""
+
+    source: ClassVar[str] = "Mamba-2, arXiv 2405.21060; state-spaces/mamba mamba2.py"
+    kind: Literal["mamba2"]
+    heads: Count
+    head_dim: Dim
+    groups: Count
+    d_state: Dim
+    conv_bias: bool = True
+    proj_bias: bool = False
+    gate_norm: bool = True
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        divides(self.heads, self.groups, "heads", "groups")
+        return self
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        return (
+            conv_state("conv_x", self.heads, self.head_dim, self.d_conv, formats),
+            conv_state("conv_bc", self.groups, 2 * self.d_state, self.d_conv, formats),
+            state(self.heads, self.head_dim * self.d_state, self.state_dtype, formats),
+        )
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        h, d, bc = self.heads, self.heads * self.head_dim, 2 * self.groups * self.d_state
+        ws = [
+            WeightTensor("in_proj", (2 * d + bc + h, hidden), "attention", h),
+            WeightTensor("conv1d", (d + bc, 1, self.d_conv), "state", h),
+            WeightTensor("dt_bias", (h,), "state", h),
+            WeightTensor("A_log", (h,), "state", h),
+            WeightTensor("D", (h,), "state", h),
+            WeightTensor("out_proj", (hidden, d), "attention", h),
+        ]
+        if self.gate_norm:
+            ws.append(WeightTensor("norm", (d,), "norm", h))
+        if self.conv_bias:
+            ws.append(WeightTensor("conv1d_bias", (d + bc,), "norm", h))
+        if self.proj_bias:
+            ws += [WeightTensor("in_proj_bias", (2 * d + bc + h,), "norm", h), WeightTensor("out_proj_bias", (hidden,), "norm")]
+        return tuple(ws)
+
+
+class ShortConv(Recurrent):
+    """A gated short convolution and nothing else: `d_conv` - 1 columns of the hidden state."""
+
+    source: ClassVar[str] = "LFM2: transformers modeling_lfm2.py, Lfm2ShortConv"
+    kind: Literal["short_conv"]
+    bias: bool = False
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        return (conv_state("conv", hidden, 1, self.d_conv, formats),)
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        ws = [
+            WeightTensor("in_proj", (3 * hidden, hidden), "attention", hidden),
+            WeightTensor("conv", (hidden, 1, self.d_conv), "state", hidden),
+            WeightTensor("out_proj", (hidden, hidden), "attention", hidden),
+        ]
+        if self.bias:
+            ws += [
+                WeightTensor("in_proj_bias", (3 * hidden,), "norm", hidden),
+                WeightTensor("conv_bias", (hidden,), "norm", hidden),
+                WeightTensor("out_proj_bias", (hidden,), "norm"),
+            ]
+        return tuple(ws)
+
+
+class RgLru(Recurrent):
+    """The real-gated linear recurrent unit: a state of `width` elements and a convolution over as many channels."""
+
+    source: ClassVar[str] = "Griffin, arXiv 2402.19427; transformers modeling_recurrent_gemma.py"
+    kind: Literal["rg_lru"]
+    width: Dim
+    heads: Count
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        divides(self.width, self.heads, "width", "heads")
+        return self
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        per_head = self.width // self.heads
+        return (
+            conv_state("conv", self.heads, per_head, self.d_conv, formats),
+            state(self.heads, per_head, self.state_dtype, formats),
+        )
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        w, n = self.width, self.heads
+        b = w // n
+        gates = [WeightTensor(f"{gate}_gate", (n, b, b), "attention", n) for gate in ("input", "recurrent")]
+        gates += [WeightTensor(f"{gate}_gate_bias", (n, b), "norm", n) for gate in ("input", "recurrent")]
+        return (
+            WeightTensor("linear_x", (w, hidden), "attention", n), WeightTensor("linear_x_bias", (w,), "norm", n),
+            WeightTensor("linear_y", (w, hidden), "attention", n), WeightTensor("linear_y_bias", (w,), "norm", n),
+            WeightTensor("linear_out", (hidden, w), "attention", n), WeightTensor("linear_out_bias", (hidden,), "norm"),
+            WeightTensor("conv_1d", (w, 1, self.d_conv), "state", n), WeightTensor("conv_1d_bias", (w,), "norm", n),
+            WeightTensor("recurrent_param", (w,), "state", n), *gates,
+        )  # fmt: skip

@@ -1,0 +1,34 @@
+"""Softmax attention that keeps part of the past: sliding windows (with sink tokens) and local chunks."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from kvplan.layers.attention import Grouped
+from kvplan.layers.base import Tokens
+from kvplan.tensors import CacheFormats, CacheTensor, Keep
+
+
+class Sliding(Grouped):
+    """Keeps the last `window` tokens, and the first `sink_tokens` where the model was made to keep them."""
+
+    source: ClassVar[str] = "Longformer, arXiv 2004.05150; Mistral 7B, arXiv 2310.06825; StreamingLLM sinks, arXiv 2309.17453"
+    kind: Literal["sliding"]
+    window: Tokens
+    sink_tokens: Annotated[int, Field(ge=0, le=1 << 40)] = 0
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        return self.kv_tensors(formats, Keep("window", self.window, self.sink_tokens))
+
+
+class Chunked(Grouped):
+    """Attends inside the current chunk only; the fullest moment is a whole chunk."""
+
+    source: ClassVar[str] = "Llama 4: transformers modeling_llama4.py, attention_chunk_size"
+    kind: Literal["chunked"]
+    chunk: Tokens
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        return self.kv_tensors(formats, Keep("chunk", self.chunk))

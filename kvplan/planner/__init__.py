@@ -1,0 +1,1 @@
+"""From a question to a plan: evaluate it, and search over evaluations."""

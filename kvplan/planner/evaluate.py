@@ -1,0 +1,78 @@
+"""One question in, one plan out. It never searches and never advises; searches call it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan import engines
+from kvplan.deployment import NAMES, Deployment
+from kvplan.engines.base import ChosenBy, Outcome, Settled, cache_formats, weight_formats
+from kvplan.planner.cache import report
+from kvplan.planner.plan import ModelFacts, Plan
+from kvplan.spec import lower
+from kvplan.tensors import Lowered
+from kvplan.units import show_bytes
+from kvplan.weights import count, model_tensors, total_bytes
+
+
+def evaluate(d: Deployment) -> Plan:
+    """The plan for a question. Raises KvplanError for what can not be read or is not modelled; not fitting is an answer."""
+    engine = engines.find(d.engine or default_engine(d))
+    settled = engine.settle(d)
+    question = settled.question
+    model = lower(question.model, cache_formats(question))
+    outcome = engine.plan(settled)
+    return Plan(
+        model=_facts(settled, model),
+        question=_question(d, settled),
+        cache=report(question, model),
+        outcome=outcome,
+        verdict=_verdict(question, outcome),
+    )
+
+
+def default_engine(d: Deployment) -> str:
+    """vllm where there is a device to fill, else ideal."""
+    return "vllm" if d.device is not None and "vllm" in engines.ENGINES else "ideal"
+
+
+def _facts(settled: Settled, model: Lowered) -> ModelFacts:
+    spec, parameters = settled.question.model, count(model)
+    return ModelFacts(
+        id=spec.id,
+        name=spec.name,
+        parameters=parameters.total,
+        active_parameters=parameters.active,
+        embedding_parameters=parameters.embedding,
+        mtp_parameters=parameters.draft,
+        weight_bytes=total_bytes(model_tensors(model), weight_formats(settled.question)),
+        notes=(*spec.notes, *settled.notes),
+    )
+
+
+def _question(asked: Deployment, settled: Settled) -> Mapping[str, tuple[Any, ChosenBy]]:
+    answers: dict[str, tuple[Any, ChosenBy]] = {"model": (settled.question.model.id, "you")}
+    for name in NAMES:
+        value: Any = getattr(settled.question, name)
+        if name == "device" and value is not None:
+            value = value.id
+        if name == "engine_option":
+            value = dict(value)
+        mine = getattr(asked, name) not in (None, ())
+        answers[name] = (value, "you" if mine else settled.chosen_by.get(name, "kvplan"))
+    return answers
+
+
+def _verdict(d: Deployment, outcome: Outcome) -> str:
+    asked = f"{d.batch} x {d.context:,} tokens of {d.model.id}"
+    if outcome.fits is None:
+        return f"{asked}: no device and no cache memory given, so nothing limits it"
+    where = f"{d.n_devices} x {d.device.name}" if d.device else f"{show_bytes(d.kv_memory or 0)} of cache memory a rank"
+    if outcome.fits:
+        left = f"with {show_bytes(outcome.margin_bytes or 0)} left on rank {outcome.limiting_rank}"
+        sure = "" if outcome.certainty == "certain" else f" ({outcome.certainty})"
+        return f"{asked} fits {where}{sure}, {left}"
+    sure = "" if outcome.certainty == "certain" else f" ({outcome.certainty})"
+    refusal = "" if outcome.starts else "; it would not start"
+    return f"{asked} does not fit {where}{sure}: {outcome.reason}{refusal}"

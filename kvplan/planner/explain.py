@@ -1,0 +1,87 @@
+"""Where each number of a plan comes from: a formula with the values in it, and its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.dtypes import FORMATS, row_bytes
+from kvplan.engines.base import weight_formats
+from kvplan.planner.plan import Plan
+from kvplan.spec import lower
+from kvplan.tensors import Cache, CacheFormats, CacheTensor, Curve, Lowered, tensor_curve
+from kvplan.weights import model_tensors, stored_bytes
+
+
+class Line(NamedTuple):
+    """One number: what it is, its value, `formula` with numbers in it (equal to the value), and where the formula comes from."""
+
+    name: str
+    value: int
+    unit: str
+    formula: str
+    source: str
+
+
+def explain(d: Deployment, formats: CacheFormats, plan: Plan) -> tuple[Line, ...]:
+    """Every figure of a plan, from tensor shapes up; `d` is the settled question, `formats` its cache formats."""
+    model = lower(d.model, formats)
+    return (*_cache(d, model, plan), *_weights(d, model), *_ledger(plan))
+
+
+def _cache(d: Deployment, model: Lowered, plan: Plan) -> Iterator[Line]:
+    counts: dict[Cache, int] = {}
+    for layer in model.layers:
+        for cache in layer.caches:
+            counts[cache] = counts.get(cache, 0) + 1
+    parts = []
+    for cache, n in counts.items():
+        if not cache.tensors:
+            yield Line(f"cache {cache.kind}", 0, "B", f"{n} layers x 0 B", cache.source)
+        for t in cache.tensors:
+            line = _tensor(t, n, cache, d)
+            parts.append(line.value)
+            yield line
+    total = " + ".join(f"{part:,}" for part in parts) or "0"
+    yield Line("cache per sequence", plan.cache.bytes_per_sequence, "B", total, "the tensors above")
+    yield Line(
+        "cache of all sequences",
+        plan.cache.total_bytes,
+        "B",
+        f"{d.batch:,} x {plan.cache.bytes_per_sequence:,} B",
+        "whole and unreplicated",
+    )
+
+
+def _tensor(t: CacheTensor, n_layers: int, cache: Cache, d: Deployment) -> Line:
+    curve: Curve = tensor_curve(t, encoder_tokens=d.encoder_tokens)
+    one = curve.at(d.context or 1)
+    states, row = one // t.bytes_per_state, row_bytes(t.dtype, t.elems_per_state)
+    what = "state" if t.tokens_per_state is None else f"kept of {d.context:,} tokens, keep {t.keep}"
+    if t.tokens_per_state and t.tokens_per_state > 1:
+        what += f", {t.tokens_per_state} tokens each"
+    formula = f"{n_layers} layers x {t.heads} heads x {row} B ({t.elems_per_state} elements in {t.dtype}) x {states:,} states ({what})"
+    source = cache.source + ("" if t.dtype in ("f32", "f16", "bf16") else f"; {FORMATS[t.dtype].source}")
+    return Line(f"cache {cache.kind} {t.name}", n_layers * one, "B", formula, source)
+
+
+def _weights(d: Deployment, model: Lowered) -> Iterator[Line]:
+    formats = weight_formats(d)
+    by_role: dict[str, tuple[int, int]] = {}
+    for w in model_tensors(model):
+        elems, n_bytes = by_role.get(w.role, (0, 0))
+        by_role[w.role] = (elems + w.elems, n_bytes + stored_bytes(w, formats))
+    for role, (elems, n_bytes) in by_role.items():
+        name = formats[role]  # type: ignore[index]
+        yield Line(f"weights {role}", n_bytes, "B", f"{elems:,} elements in {name}, scales included", "declared tensor shapes")
+
+
+def _ledger(plan: Plan) -> Iterator[Line]:
+    for ledger in plan.ledgers:
+        parts = " + ".join(f"{entry.bytes:,}" for entry in ledger.entries)
+        yield Line(f"rank {ledger.ranks[0]} total", ledger.total_bytes, "B", parts, "its ledger")
+        if ledger.limit_bytes is not None:
+            left = ledger.limit_bytes - ledger.total_bytes
+            formula = f"{ledger.limit_bytes:,} - {ledger.total_bytes:,}"
+            yield Line(f"rank {ledger.ranks[0]} left", left, "B", formula, f"memory of {ledger.device}")

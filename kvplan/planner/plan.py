@@ -1,0 +1,120 @@
+"""The answer: everything that `evaluate` finds, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from kvplan.engines.base import Capacity, ChosenBy, Outcome
+from kvplan.ledger import Ledger
+
+SCHEMA = "kvplan.plan/1"
+
+
+class ModelFacts(NamedTuple):
+    """Counts as published: towers in, draft modules out, tied tensors once. `weight_bytes` is the checkpoint without drafts."""
+
+    id: str
+    name: str
+    parameters: int
+    active_parameters: int
+    embedding_parameters: int
+    mtp_parameters: int
+    weight_bytes: int
+    notes: tuple[str, ...]
+
+
+class CacheLayers(NamedTuple):
+    """Equal caches of a model: what `layers` of them keep for one sequence at the question's context."""
+
+    kind: str
+    layers: int
+    keep: str
+    bytes_per_sequence: int
+    tensors: tuple[dict[str, Any], ...]
+    source: str
+
+
+class CacheReport(NamedTuple):
+    """The model's cache, whole and unreplicated. `pages`: what paging adds, where the question has a block size."""
+
+    total_bytes: int
+    bytes_per_sequence: int
+    bytes_per_token: int | float
+    average_bytes_per_token: float
+    layers: tuple[CacheLayers, ...]
+    curve: tuple[dict[str, int | float], ...]
+    pages: dict[str, int | float] | None
+
+
+class Advice(NamedTuple):
+    """One change that, alone, makes the plan fit."""
+
+    change: str
+    option: str
+    value: int | float | str
+    fits: bool
+    margin_bytes: int
+
+
+class Plan(NamedTuple):
+    """The answer to one question; `as_dict()` is the JSON of the contract."""
+
+    model: ModelFacts
+    question: Mapping[str, tuple[Any, ChosenBy]]
+    cache: CacheReport
+    outcome: Outcome
+    verdict: str
+    advice: tuple[Advice, ...] = ()
+
+    @property
+    def fits(self) -> bool | None:
+        return self.outcome.fits
+
+    @property
+    def starts(self) -> bool | None:
+        return self.outcome.starts
+
+    @property
+    def certainty(self) -> Literal["certain", "likely", "too close to call"]:
+        return self.outcome.certainty
+
+    @property
+    def margin_bytes(self) -> int | None:
+        return self.outcome.margin_bytes
+
+    @property
+    def ledgers(self) -> tuple[Ledger, ...]:
+        return self.outcome.ledgers
+
+    @property
+    def capacity(self) -> Capacity | None:
+        return self.outcome.capacity
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, as `--format json` prints it (schema `kvplan.plan/1`)."""
+        return {
+            "schema": SCHEMA,
+            "model": plain(self.model),
+            "question": {name: {"value": value, "chosen_by": by} for name, (value, by) in self.question.items()},
+            "cache": plain(self.cache),
+            "ledgers": [plain(ledger) | {"total_bytes": ledger.total_bytes} for ledger in self.ledgers],
+            "capacity": None if self.capacity is None else plain(self.capacity),
+            "starts": self.starts,
+            "fits": self.fits,
+            "certainty": self.certainty,
+            "margin_bytes": self.margin_bytes,
+            "verdict": self.verdict,
+            "advice": [plain(one) for one in self.advice],
+        }
+
+
+def plain(value: Any) -> Any:
+    """Named tuples as dicts and other tuples as lists, all the way down."""
+    if hasattr(value, "_asdict"):
+        return {name: plain(item) for name, item in zip(value._fields, value, strict=True)}
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,75 @@
+"""The JSON Schema of a plan, `kvplan.plan/1`. Names may be added; those here do not change meaning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvplan.deployment import NAMES
+from kvplan.planner.plan import SCHEMA
+
+_INT: dict[str, Any] = {"type": "integer"}
+_TEXT: dict[str, Any] = {"type": "string"}
+_NUMBER: dict[str, Any] = {"type": "number"}
+_MAYBE_BOOL: dict[str, Any] = {"type": ["boolean", "null"]}
+_MAYBE_INT: dict[str, Any] = {"type": ["integer", "null"]}
+_MAYBE_NUMBER: dict[str, Any] = {"type": ["number", "null"]}
+
+
+def _object(properties: dict[str, Any], *, nullable: bool = False) -> dict[str, Any]:
+    return {"type": ["object", "null"] if nullable else "object", "required": list(properties), "properties": properties}
+
+
+def _array(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+_ENTRY = _object({
+    "name": _TEXT, "bytes": _INT, "low": _INT, "high": _INT,
+    "basis": {"enum": ["exact", "modelled", "measured"]}, "source": _TEXT,
+})  # fmt: skip
+
+_GROUP = _object({
+    "role": _TEXT, "kind": _TEXT, "layers": _INT, "n_groups": _INT, "block_tokens": _MAYBE_INT, "page_bytes": _MAYBE_INT,
+    "cells": _MAYBE_INT, "streams": _MAYBE_INT, "k_bytes": _MAYBE_INT, "v_bytes": _MAYBE_INT,
+})  # fmt: skip
+
+_ANSWER = _object({"value": {}, "chosen_by": {"enum": ["you", "engine default", "model", "kvplan"]}})
+
+_LAYERS = _object({
+    "kind": _TEXT, "layers": _INT, "keep": _TEXT, "bytes_per_sequence": _INT,
+    "tensors": _array(_object({"name": _TEXT, "heads": _INT, "elems": _INT, "dtype": _TEXT, "bytes_per_state": _INT})),
+})  # fmt: skip
+
+PLAN: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": SCHEMA,
+    **_object({
+        "schema": {"const": SCHEMA},
+        "model": _object({
+            "id": _TEXT, "name": _TEXT, "parameters": _INT, "active_parameters": _INT, "mtp_parameters": _INT,
+            "weight_bytes": _INT, "notes": _array(_TEXT),
+        }),
+        "question": _object(dict.fromkeys(("model", *NAMES), _ANSWER)),
+        "cache": _object({
+            "total_bytes": _INT, "bytes_per_sequence": _INT, "bytes_per_token": _NUMBER, "average_bytes_per_token": _NUMBER,
+            "layers": _array(_LAYERS),
+            "curve": _array(_object({"from_tokens": _INT, "fixed_bytes": _INT, "bytes_per_token": _NUMBER})),
+        }),
+        "ledgers": _array(_object({
+            "ranks": _array(_INT), "device": {"type": ["string", "null"]}, "cache_bytes": _INT, "cache_bytes_per_token": _NUMBER,
+            "entries": _array(_ENTRY), "total_bytes": _INT, "limit_bytes": _MAYBE_INT,
+        })),
+        "capacity": _object({
+            "kv_bytes": _INT, "kv_bytes_low": _INT, "kv_bytes_high": _INT, "blocks": _MAYBE_INT, "block_tokens": _MAYBE_INT,
+            "bytes_per_block": _MAYBE_INT, "request_bytes": _INT, "tokens": _MAYBE_INT, "max_concurrency": _MAYBE_NUMBER,
+            "mean_concurrency": _MAYBE_NUMBER, "max_context": _MAYBE_INT, "max_context_unbounded": _MAYBE_INT,
+            "log_lines": _array(_TEXT), "warnings": _array(_TEXT), "groups": _array(_GROUP),
+        }, nullable=True),
+        "starts": _MAYBE_BOOL,
+        "fits": _MAYBE_BOOL,
+        "certainty": {"enum": ["certain", "likely", "too close to call"]},
+        "margin_bytes": _MAYBE_INT,
+        "verdict": _TEXT,
+        "advice": _array(_object({"change": _TEXT, "option": _TEXT, "value": {}, "fits": {"type": "boolean"}, "margin_bytes": _INT})),
+    }),
+}  # fmt: skip

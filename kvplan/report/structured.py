@@ -1,0 +1,32 @@
+"""JSON, JSON lines and YAML: the contract's object, as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from kvplan.planner.plan import Plan
+
+
+def plans_text(plans: Sequence[Plan], fmt: str) -> str:
+    """One object for one plan, an array for several; JSON lines: one object a line."""
+    objects = [plan.as_dict() for plan in plans]
+    return rows_text(objects, fmt) if fmt == "jsonl" or len(objects) > 1 else dump(objects[0], fmt)
+
+
+def rows_text(rows: Sequence[dict[str, Any]], fmt: str) -> str:
+    """An array of rows, or one row a line."""
+    if fmt == "jsonl":
+        return "\n".join(json.dumps(row) for row in rows)
+    return dump(list(rows), fmt)
+
+
+def dump(value: Any, fmt: str) -> str:
+    """Plain data as JSON or YAML text."""
+    if fmt == "yaml":
+        import yaml
+
+        text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120)
+        return text.rstrip("\n")
+    return json.dumps(value, indent=2)

@@ -1,0 +1,161 @@
+"""Tables for people: one plan in full, several plans a row each."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from tabulate import tabulate
+
+from kvplan.ledger import Ledger
+from kvplan.planner.plan import Plan
+from kvplan.units import show_bytes
+
+_STYLE = {"table": "simple", "markdown": "github", "html": "html"}
+_NARROWEST = 12
+
+
+def plans_text(plans: Sequence[Plan], fmt: str) -> str:
+    """One plan line by line; several plans a row each."""
+    if len(plans) == 1:
+        return _one(plans[0], fmt)
+    return rows_text([_summary(plan) for plan in plans], fmt)
+
+
+def rows_text(rows: Sequence[dict[str, Any]], fmt: str) -> str:
+    """Rows of equal keys; a table for a terminal is cut to its width."""
+    cells = [{key: _cell(value) for key, value in row.items()} for row in rows]
+    return _table(cells, fmt)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _table(rows: list[dict[str, str]], fmt: str) -> str:
+    if fmt == "table" and sys.stdout.isatty():
+        rows = _narrow(rows, shutil.get_terminal_size((120, 24)).columns)
+    align = ["right" if _numeric(rows, key) else "left" for key in rows[0]] if rows else ()
+    return tabulate(rows, headers="keys", tablefmt=_STYLE[fmt], disable_numparse=True, colalign=align or None)
+
+
+def _numeric(rows: list[dict[str, str]], key: str) -> bool:
+    return all(row[key][:1] in "-0123456789" for row in rows)
+
+
+def _narrow(rows: list[dict[str, str]], width: int) -> list[dict[str, str]]:
+    """Cells of the widest text columns cut, until a line fits."""
+    if not rows:
+        return rows
+    widths = {key: max(len(key), *(len(row[key]) for row in rows)) for key in rows[0]}
+    while sum(widths.values()) + 2 * (len(widths) - 1) > width:
+        widest = max((key for key in widths if not _numeric(rows, key)), key=lambda key: widths[key], default=None)
+        if widest is None or widths[widest] <= max(_NARROWEST, len(widest)):
+            break
+        widths[widest] -= 1
+    return [{key: v if len(v) <= widths[key] else v[: widths[key] - 1] + "…" for key, v in row.items()} for row in rows]
+
+
+def _summary(plan: Plan) -> dict[str, Any]:
+    asked = {name: value for name, (value, _) in plan.question.items()}
+    mine = [name for name, (_, by) in plan.question.items() if by == "you" and name not in ("model", "engine_option")]
+    row: dict[str, Any] = {name: asked[name] for name in dict.fromkeys((*mine, "context", "batch"))}
+    return row | {
+        "per token": f"{plan.cache.bytes_per_token:,} B",
+        "per sequence": show_bytes(plan.cache.bytes_per_sequence),
+        "cache": show_bytes(plan.cache.total_bytes),
+        "one rank": show_bytes(max(ledger.total_bytes for ledger in plan.ledgers)),
+        "left": None if plan.margin_bytes is None else show_bytes(plan.margin_bytes),
+        "fits": _fits(plan),
+    }
+
+
+def _fits(plan: Plan) -> str | None:
+    if plan.fits is None:
+        return None
+    return ("yes" if plan.fits else "no") + ("" if plan.certainty == "certain" else f", {plan.certainty}")
+
+
+def _one(plan: Plan, fmt: str) -> str:
+    asked = {name: value for name, (value, _) in plan.question.items()}
+    parameters = f"{plan.model.parameters:,} parameters"
+    if plan.model.active_parameters != plan.model.parameters:
+        parameters += f" ({plan.model.active_parameters:,} active)"
+    head = [
+        f"{plan.model.name} ({plan.model.id}): {parameters}, {show_bytes(plan.model.weight_bytes)} of weights ({asked['weight_dtype']})",
+        f"{asked['batch']:,} x {asked['context']:,} tokens, engine {asked['engine']}",
+    ]
+    parts = ["\n".join(head), _table(_cache_rows(plan, asked), fmt)]
+    parts += [_table(_ledger_rows(ledger), fmt) for ledger in plan.ledgers]
+    parts += [line for line in (_limits(plan, asked),) if line]
+    parts += [f"note: {note}" for note in (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))]
+    parts.append(("" if plan.fits is None else "FITS: " if plan.fits else "DOES NOT FIT: ") + plan.verdict)
+    if plan.advice:
+        rows = [
+            {
+                "what would make it fit": a.change,
+                "option": f"--{a.option.replace('_', '-')} {a.value}",
+                "leaves": show_bytes(a.margin_bytes),
+            }
+            for a in plan.advice
+        ]
+        parts.append(_table(rows, fmt))
+    return "\n\n".join(parts)
+
+
+def _cache_rows(plan: Plan, asked: dict[str, Any]) -> list[dict[str, str]]:
+    rows = []
+    for group in plan.cache.layers:
+        formats = "/".join(dict.fromkeys(t["dtype"] for t in group.tensors))
+        rows.append((group.kind, f"{group.layers:,}", group.keep, formats, group.bytes_per_sequence))
+    per_token = f"{plan.cache.bytes_per_token:,} B a token at {asked['context']:,}"
+    rows.append(("whole model", f"{sum(g.layers for g in plan.cache.layers):,}", per_token, "", plan.cache.bytes_per_sequence))
+    return [
+        {
+            "cache": kind,
+            "layers": layers,
+            "keeps": keep,
+            "format": formats,
+            "a sequence": show_bytes(n),
+            f"all {asked['batch']:,}": show_bytes(n * asked["batch"]),
+        }
+        for kind, layers, keep, formats, n in rows
+    ]
+
+
+def _ledger_rows(ledger: Ledger) -> list[dict[str, str]]:
+    shown = f"{ledger.ranks[0]}" if len(ledger.ranks) == 1 else f"{len(ledger.ranks)} alike: {_ranges(ledger.ranks)}"
+    title = f"rank {shown}"
+    rows: list[tuple[str, int, str, str]] = [
+        (e.name, e.bytes, e.basis, "" if e.low == e.high else f"{show_bytes(e.low)} to {show_bytes(e.high)}") for e in ledger.entries
+    ]
+    rows.append(("total", ledger.total_bytes, "", ""))
+    if ledger.limit_bytes is not None:
+        rows.append((f"limit ({ledger.device})", ledger.limit_bytes, "", ""))
+    modelled = any(span for _, _, _, span in rows)
+    return [
+        {title: name, "size": show_bytes(n), "bytes": f"{n:,}", "basis": basis} | ({"90 % of cases": span} if modelled else {})
+        for name, n, basis, span in rows
+    ]
+
+
+def _ranges(ranks: tuple[int, ...]) -> str:
+    return f"{ranks[0]} to {ranks[-1]}" if ranks == tuple(range(ranks[0], ranks[-1] + 1)) else ", ".join(map(str, ranks))
+
+
+def _limits(plan: Plan, asked: dict[str, Any]) -> str:
+    capacity = plan.capacity
+    if capacity is None or not capacity.request_bytes:
+        return ""
+    lines = list(capacity.log_lines)
+    if capacity.max_context_at_batch is not None:
+        lines.append(f"largest context at batch {asked['batch']:,}: {capacity.max_context_at_batch:,} tokens")
+    if capacity.max_batch is not None:
+        lines.append(f"largest batch at context {asked['context']:,}: {capacity.max_batch:,}")
+    return "\n".join(lines)

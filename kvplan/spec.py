@@ -1,0 +1,298 @@
+"""The model spec: what a YAML file declares, checked, and its lowering to tensors. The only module that knows layer kinds."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, model_validator
+
+from kvplan.dtypes import canonical, canonical_weight
+from kvplan.errors import KvplanError, SpecError
+from kvplan.layers import MIXERS, MLPS, find
+from kvplan.layers.base import Dim, LayerKind, Tokens
+from kvplan.tensors import Cache, CacheFormats, Layer, Lowered, Role, WeightTensor
+
+MAX_LAYERS = 4096
+_ITEM = re.compile(r"(?:([1-9][0-9]{0,3})\*)?([A-Za-z0-9_.-]{1,64})")
+
+Text = Annotated[str, Field(min_length=1, max_length=2000)]
+Id = Annotated[str, Field(pattern=r"^[a-z0-9._-]+/[a-z0-9._-]+$", max_length=200)]
+
+
+def _list(item: Any, most: int = 10_000) -> Any:
+    return Annotated[tuple[item, ...], Field(strict=False, max_length=most)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+
+class ExtraWeight(_Model):
+    """A checkpoint tensor that no kind has: position embeddings, adapters, per-layer inputs. Replicated under tensor parallelism."""
+
+    name: Text
+    shape: _list(Dim, 8)  # type: ignore[valid-type]
+    role: Literal["attention", "mlp", "norm", "embedding", "head", "state", "tower", "buffer", "other"] = "other"
+
+    def tensor(self) -> WeightTensor:
+        return WeightTensor(self.name, tuple(self.shape), self.role)
+
+
+class Block(_Model):
+    """One kind of layer: its mixers (attention and the like), its feed-forward parts, how many norms of hidden size it has."""
+
+    mixers: _list(InstanceOf[LayerKind], 8) = ()  # type: ignore[valid-type]
+    mlps: _list(InstanceOf[LayerKind], 8) = ()  # type: ignore[valid-type]
+    norms: Annotated[int, Field(ge=0, le=32)] = 2
+    hidden_size: Dim | None = None
+    weights: _list(ExtraWeight, 64) = ()  # type: ignore[valid-type]
+
+
+class Run(_Model):
+    """`pattern`, `repeat` times over. An item is a block's name, or `5*name`."""
+
+    pattern: _list(Text, MAX_LAYERS)  # type: ignore[valid-type]
+    repeat: Annotated[int, Field(ge=1, le=MAX_LAYERS)] = 1
+
+
+class Encoder(_Model):
+    """The encoder of an encoder-decoder model. `tokens`: the length it always has (Whisper 1500)."""
+
+    n_layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)]
+    layers: _list(Run, MAX_LAYERS)  # type: ignore[valid-type]
+    tokens: Tokens | None = None
+    weights: _list(ExtraWeight, 64) = ()  # type: ignore[valid-type]
+
+
+class Mtp(_Model):
+    """Draft modules shipped with the model: `modules` layers of `block`, each with `weights` of its own."""
+
+    modules: Annotated[int, Field(ge=1, le=64)]
+    block: Text
+    weights: _list(ExtraWeight, 64) = ()  # type: ignore[valid-type]
+
+
+class Tower(_Model):
+    """A vision or audio tower, projector included, as a parameter count."""
+
+    name: Text
+    parameters: Annotated[int, Field(ge=1, le=1 << 45)]
+
+
+class Quantization(_Model):
+    """How the checkpoint stores the roles it quantises; all other tensors are in the spec's dtype."""
+
+    format: Text
+    roles: _list(Role, 16)  # type: ignore[valid-type]
+
+
+class ModelSpec(_Model):
+    """Everything about a model that memory depends on."""
+
+    id: Id
+    name: Text
+    source: Text
+    aliases: _list(Text, 64) = ()  # type: ignore[valid-type]
+    notes: _list(Text, 64) = ()  # type: ignore[valid-type]
+    architecture: Text | None = None
+    dtype: Text = "bf16"
+    quantization: _list(Quantization, 16) = ()  # type: ignore[valid-type]
+    kv_dtype: Text | None = None
+    max_context: Tokens | None = None
+    vocab_size: Dim | None
+    hidden_size: Dim
+    embedding_size: Dim | None = None
+    tied_embeddings: bool = False
+    lm_head: bool = True
+    norm: Literal["rms", "layer", "layer_no_bias", "none"] = "rms"
+    final_norm: bool = True
+    n_layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)]
+    layers: _list(Run, MAX_LAYERS)  # type: ignore[valid-type]
+    blocks: Annotated[dict[str, Block], Field(min_length=1, max_length=MAX_LAYERS)]
+    encoder: Encoder | None = None
+    mtp: Mtp | None = None
+    towers: _list(Tower, 16) = ()  # type: ignore[valid-type]
+    weights: _list(ExtraWeight, 64) = ()  # type: ignore[valid-type]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        canonical(self.dtype, "dtype")
+        for quantization in self.quantization:
+            canonical_weight(quantization.format)
+        used = {self.mtp.block} if self.mtp else set()
+        used |= set(self._expand(self.layers, self.n_layers, "layers"))
+        if self.encoder:
+            used |= set(self._expand(self.encoder.layers, self.encoder.n_layers, "encoder.layers"))
+        if self.mtp and self.mtp.block not in self.blocks:
+            raise ValueError(f"mtp.block: {self.mtp.block!r} is not one of blocks: {', '.join(self.blocks)}")
+        unused = [name for name in self.blocks if name not in used]
+        if unused:
+            raise ValueError(f"blocks.{unused[0]}: no layer uses it; name it in layers or take it out")
+        return self
+
+    def _expand(self, runs: tuple[Run, ...], n_layers: int, path: str) -> list[str]:
+        names: list[str] = []
+        for i, run in enumerate(runs):
+            one: list[str] = []
+            for item in run.pattern:
+                match = _ITEM.fullmatch(item)
+                if match is None or match[2] not in self.blocks:
+                    raise ValueError(f"{path}.{i}.pattern: {item[:60]!r} is not one of blocks: {', '.join(list(self.blocks)[:8])}")
+                one += [match[2]] * int(match[1] or 1)
+                if len(one) * run.repeat + len(names) > MAX_LAYERS:
+                    raise ValueError(f"{path}.{i}: more than {MAX_LAYERS} layers")
+            names += one * run.repeat
+        if len(names) != n_layers:
+            counted = "n_layers" if path == "layers" else "encoder.n_layers"
+            raise ValueError(f"{path}: the patterns make {len(names)} layers and {counted} is {n_layers}; correct one of them")
+        return names
+
+    @property
+    def layer_names(self) -> list[str]:
+        """The block of every layer, first to last."""
+        return self._expand(self.layers, self.n_layers, "layers")
+
+    @property
+    def encoder_tokens(self) -> int | None:
+        return self.encoder.tokens if self.encoder else None
+
+
+def parse_spec(data: Any, source: str) -> ModelSpec:
+    """A checked spec from parsed YAML or JSON. Raises SpecError with every fault found, each with its dotted path."""
+    if not isinstance(data, dict):
+        raise SpecError(source, [("", "a model spec is a mapping of keys; see `kvplan models schema`")])
+    faults: list[tuple[str, str]] = []
+    data = {**data, "blocks": _read_blocks(data.get("blocks"), faults)}
+    try:
+        spec = ModelSpec.model_validate(data)
+    except ValidationError as error:
+        faults += [(_dotted(e["loc"]), _message(e)) for e in error.errors(include_url=False)]
+    except KvplanError as error:
+        faults.append(("", str(error)))
+    if faults:
+        raise SpecError(source, faults)
+    return spec
+
+
+def _read_blocks(blocks: Any, faults: list[tuple[str, str]]) -> Any:
+    """Blocks with their mixers and mlps turned into kinds, so that only the kinds a spec names are ever built."""
+    if not isinstance(blocks, dict):
+        return blocks
+    read = {}
+    for name, block in blocks.items():
+        if isinstance(block, dict):
+            block = dict(block)
+            for part, table in (("mixers", MIXERS), ("mlps", MLPS)):
+                if isinstance(block.get(part), list):
+                    items = [_read_kind(item, table, f"blocks.{name}.{part}.{i}", faults) for i, item in enumerate(block[part])]
+                    block[part] = [item for item in items if item is not None]
+        read[name] = block
+    return read
+
+
+def _read_kind(item: Any, table: dict[str, tuple[str, str]], path: str, faults: list[tuple[str, str]]) -> LayerKind | None:
+    kind = item.get("kind") if isinstance(item, dict) else None
+    if not isinstance(kind, str):
+        faults.append((path, f"write a mapping with `kind`, one of: {', '.join(table)}"))
+        return None
+    try:
+        return find(table, kind).model_validate(item)
+    except ValidationError as error:
+        faults += [(_dotted((*path.split("."), *e["loc"])), _message(e)) for e in error.errors(include_url=False)]
+    except KvplanError as error:
+        faults.append((f"{path}.kind", f"{error}; one of: {', '.join(table)}"))
+    return None
+
+
+def _dotted(loc: tuple[int | str, ...]) -> str:
+    return ".".join(str(part)[:80] for part in loc)
+
+
+_MESSAGES = {
+    "extra_forbidden": "unknown key; take it out or correct its spelling",
+    "missing": "missing; this key is required",
+}
+
+
+def _message(error: Any) -> str:
+    message = _MESSAGES.get(error["type"]) or error["msg"].removeprefix("Value error, ")
+    shown = repr(error["input"]) if error["type"] not in ("missing", "value_error", "extra_forbidden") else ""
+    return f"{message} (is {shown[:60]})" if shown else str(message)
+
+
+def lower(spec: ModelSpec, formats: CacheFormats) -> Lowered:
+    """The spec as tensors, in the question's formats. Nothing after this knows layer kinds.
+
+    Raises SpecError where a format can not hold a row of this model (a packed row of another width, a broken block).
+    """
+    lowered = {name: _lower_block(spec, block, formats) for name, block in spec.blocks.items()}
+    first, last = [w.tensor() for w in spec.weights if w.role != "head"], [w.tensor() for w in spec.weights if w.role == "head"]
+    width, embedding = spec.embedding_size or spec.hidden_size, None
+    if spec.vocab_size:
+        embedding = WeightTensor("embedding", (spec.vocab_size, width), "embedding", spec.vocab_size)
+        if spec.lm_head and not spec.tied_embeddings:
+            last.append(WeightTensor("lm_head", (spec.vocab_size, width), "head", spec.vocab_size))
+    if spec.final_norm:
+        last += _norms(spec, 1, spec.hidden_size)
+    if spec.encoder:
+        first += [w.tensor() for w in spec.encoder.weights]
+        for name in spec._expand(spec.encoder.layers, spec.encoder.n_layers, "encoder.layers"):
+            first += lowered[name].weights
+    first += [WeightTensor(tower.name, (tower.parameters,), "tower") for tower in spec.towers]
+    draft: tuple[Layer, ...] = ()
+    if spec.mtp:
+        block = lowered[spec.mtp.block]
+        draft = (Layer(caches=block.caches, weights=(*block.weights, *(w.tensor() for w in spec.mtp.weights))),) * spec.mtp.modules
+    return Lowered(
+        layers=tuple(lowered[name] for name in spec.layer_names),
+        first=tuple(first),
+        embedding=embedding,
+        last=tuple(last),
+        draft=draft,
+        tied=spec.tied_embeddings,
+    )
+
+
+def _lower_block(spec: ModelSpec, block: Block, formats: CacheFormats) -> Layer:
+    hidden = block.hidden_size or spec.hidden_size
+    caches, weights = [], []
+    for mixer in block.mixers:
+        tensors = mixer.cache(hidden, formats)
+        caches.append(Cache(kind=mixer.kind, tensors=tensors, source=mixer.source))
+        weights += () if mixer.tied else mixer.weights(hidden)
+    for mlp in block.mlps:
+        weights += () if mlp.tied else mlp.weights(hidden)
+    weights += _norms(spec, block.norms, hidden)
+    weights += [w.tensor() for w in block.weights]
+    return Layer(caches=tuple(caches), weights=tuple(weights))
+
+
+def _norms(spec: ModelSpec, n: int, hidden: int) -> list[WeightTensor]:
+    vectors = {"rms": 1, "layer": 2, "layer_no_bias": 1, "none": 0}[spec.norm]
+    return [WeightTensor("norm", (hidden,), "norm")] * (n * vectors)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a model spec, for editors: every kind as an alternative under `kind`."""
+    schema = ModelSpec.model_json_schema(schema_generator=_loose_schema())
+    for part, table in (("mixers", MIXERS), ("mlps", MLPS)):
+        options = []
+        for kind in table:
+            entry = find(table, kind).model_json_schema()
+            schema["$defs"].update(entry.pop("$defs", {}))
+            schema["$defs"][kind] = entry
+            options.append({"$ref": f"#/$defs/{kind}"})
+        schema["$defs"]["Block"]["properties"][part]["items"] = {"oneOf": options}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _loose_schema() -> Any:
+    """A schema generator that leaves a hole where a kind goes; imported late because only editors need it."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Loose(GenerateJsonSchema):
+        def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> dict[str, Any]:
+            return {}
+
+    return Loose

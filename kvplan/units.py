@@ -1,0 +1,63 @@
+"""Sizes: integers in, integers out. GiB is 2^30 bytes, GB is 10^9; for tokens k is 1024."""
+
+from __future__ import annotations
+
+import re
+
+from kvplan.errors import SpecError
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+LARGEST = 1 << 62  # no size, count or product of a real deployment comes near it
+
+_BYTE_UNITS = {
+    "": 1, "b": 1,
+    "kib": KIB, "mib": MIB, "gib": GIB, "tib": 1 << 40,
+    "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
+}  # fmt: skip
+_TOKEN_UNITS = {"": 1, "k": 1024, "m": 1024**2}
+_SIZE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?\s*([A-Za-z]*)")
+
+
+def cdiv(a: int, b: int) -> int:
+    """Ceiling of a / b for b > 0."""
+    return -(-a // b)
+
+
+def round_up(a: int, multiple: int) -> int:
+    """The smallest multiple of `multiple` that is at least `a`."""
+    return cdiv(a, multiple) * multiple
+
+
+def _parse(text: str | int, units: dict[str, int], name: str, example: str) -> int:
+    if isinstance(text, bool) or not isinstance(text, (int, str)):
+        raise SpecError(name, [("", f"{text!r} is not a size; write a number such as {example}")])
+    if isinstance(text, int):
+        value = text
+    else:
+        match = _SIZE.fullmatch(text.strip().replace("_", ""))
+        unit = match[3].lower() if match else None
+        if match is None or unit not in units:
+            raise SpecError(name, [("", f"{text[:60]!r} is not a size; write a number such as {example}")])
+        whole, fraction = match[1], match[2] or ""
+        value = int(whole + fraction) * units[unit] // 10 ** len(fraction)
+    if not 0 <= value <= LARGEST:
+        raise SpecError(name, [("", f"{str(text)[:60]} is out of range: 0 to {LARGEST}")])
+    return value
+
+
+def parse_tokens(text: str | int, name: str = "tokens") -> int:
+    """A token count: 4096, "128k" (131,072), "1m" (1,048,576)."""
+    return _parse(text, _TOKEN_UNITS, name, "32768 or 32k")
+
+
+def parse_bytes(text: str | int, name: str = "bytes") -> int:
+    """A byte count: 1024, "40GiB" (40 x 2^30), "80GB" (80 x 10^9)."""
+    return _parse(text, _BYTE_UNITS, name, "40GiB or 80GB")
+
+
+def show_bytes(n: int) -> str:
+    """For people: exact below 1 KiB, else three decimals of the largest binary unit."""
+    for unit, size in (("TiB", 1 << 40), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+        if abs(n) >= size:
+            return f"{n / size:,.3f} {unit}"
+    return f"{n} B"

@@ -1,0 +1,39 @@
+"""What all tests share: specs of one block, and where the optional shared data is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvplan.spec import ModelSpec, parse_spec
+
+SHARED = Path(__file__).parents[2] / "shared"
+
+
+def shared(path: str) -> Path:
+    """A file of the shared data; skips where a public clone has none."""
+    found = SHARED / path
+    if not found.exists():
+        pytest.skip(f"no {path} beside this checkout (test inputs that are not published with it)")
+    return found
+
+
+def one_block(mixer: dict[str, Any] | None, n_layers: int = 1, hidden: int = 64, **fields: Any) -> ModelSpec:
+    """A model of `n_layers` equal layers with one mixer and no feed-forward part."""
+    return parse_spec(
+        {
+            "id": "test/one",
+            "name": "one",
+            "source": "written for a test",
+            "max_context": 1 << 20,
+            "vocab_size": 1000,
+            "hidden_size": hidden,
+            "n_layers": n_layers,
+            "layers": [{"pattern": [f"{n_layers}*block"]}],
+            "blocks": {"block": {"mixers": [mixer] if mixer else []}},
+            **fields,
+        },
+        "test",
+    )

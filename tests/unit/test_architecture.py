@@ -1,0 +1,78 @@
+"""What holds for the package as a whole: what an import costs, which files are how long, what the wheel carries."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def python(code: str, **kwargs) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, **kwargs).stdout
+
+
+@pytest.mark.parametrize("statement", ["import kvplan", "import kvplan, kvplan.api, kvplan.cli.commands, kvplan.report.table"])
+def test_importing_loads_no_heavy_module(statement):
+    loaded = set(json.loads(python(f"import json, sys\n{statement}\nprint(json.dumps(list(sys.modules)))")))
+    assert not loaded & {"torch", "pynvml", "transformers", "numpy", "huggingface_hub"}
+
+
+def test_import_kvplan_loads_nothing_of_ours_but_itself():
+    loaded = json.loads(python("import json, sys\nimport kvplan\nprint(json.dumps([m for m in sys.modules if 'kvplan' in m]))"))
+    assert loaded == ["kvplan"]
+
+
+def test_no_file_is_longer_than_400_lines():
+    long = [str(path) for path in (ROOT / "kvplan").rglob("*.py") if len(path.read_text().splitlines()) > 400]
+    assert not long
+
+
+def test_nothing_tells_people_to_install_the_other_package_of_this_name():
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    wrong = "pip install " + "kvplan"
+    texts = [path for path in map(ROOT.joinpath, names) if path.suffix in {".py", ".md", ".toml", ".yaml"} and path.exists()]
+    assert not [path for path in texts if wrong in path.read_text().replace("kvplan-llm", "")]
+
+
+@pytest.mark.slow
+def test_the_wheel_works_away_from_the_checkout(tmp_path):
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT], check=True, capture_output=True
+    )
+    (wheel,) = tmp_path.glob("kvplan_llm-*.whl")
+    venv.create(tmp_path / "fresh", with_pip=True)
+    bin_ = tmp_path / "fresh" / "bin"
+    subprocess.run([bin_ / "pip", "install", "-q", "--disable-pip-version-check", wheel], check=True)
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    done = subprocess.run(
+        [
+            bin_ / "kvplan",
+            "estimate",
+            "meta-llama/llama-3.1-8b",
+            "--device",
+            "h100",
+            "--engine",
+            "ideal",
+            "--context",
+            "8k",
+            "--format",
+            "json",
+        ],
+        cwd=tmp_path,
+        env=clean,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)["cache"]["bytes_per_token"] == 131_072
+    where = subprocess.run(
+        [bin_ / "python", "-c", "import kvplan; print(kvplan.__file__)"], cwd=tmp_path, env=clean, capture_output=True, text=True
+    )
+    assert str(tmp_path) in where.stdout

@@ -1,0 +1,196 @@
+"""The command line: data on stdout, everything else on stderr, the contract's exit codes, the library's answers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+import kvplan
+from kvplan import api
+from kvplan.cli import run
+
+MODEL = "meta-llama/llama-3.1-8b"
+QUESTION = ["--engine", "ideal", "--context", "8k", "--batch", "4"]
+
+
+def ask(capsys, *args: str) -> tuple[int, str, str]:
+    code = run(list(args))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_json_is_the_librarys_answer(capsys):
+    code, out, err = ask(capsys, "estimate", MODEL, *QUESTION, "--device", "24GiB", "--format", "json")
+    plan = kvplan.estimate(MODEL, engine="ideal", context="8k", batch=4, device="24GiB")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == json.loads(json.dumps(plan.as_dict()))
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        [], ["--device", "24GiB"], ["--device", "8GiB"], ["--kv-memory", "1GiB", "--block-size", "16"],
+        ["--device", "h100", "--tp", "2", "--pp", "3", "--kv-dtype", "q8_0/q4_0"],
+    ],
+)  # fmt: skip
+def test_json_obeys_the_published_schema(capsys, extra):
+    _, schema, _ = ask(capsys, "schema", "plan")
+    _, out, _ = ask(capsys, "estimate", MODEL, *QUESTION, *extra, "--format", "json")
+    Draft202012Validator(json.loads(schema)).validate(json.loads(out))
+
+
+@pytest.mark.parametrize(("device", "code"), [("24GiB", 0), ("16GiB", 1), ("8GiB", 1)])
+def test_exit_code_says_whether_it_fits(capsys, device, code):
+    assert ask(capsys, "estimate", MODEL, *QUESTION, "--device", device)[0] == code
+
+
+def test_several_values_make_a_row_each_and_the_worst_exit_code(capsys):
+    args = ["estimate", MODEL, "--engine", "ideal", "--device", "24GiB", "--context", "4k,8k,1m", "--batch", "2"]
+    code, out, _ = ask(capsys, *args, "--format", "json")
+    assert code == 1
+    assert [plan["fits"] for plan in json.loads(out)] == [True, True, False]
+    assert len(ask(capsys, *args)[1].splitlines()) == 2 + 3
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1:4", [1, 2, 3, 4]),
+        ("1k:3k:+1k", [1024, 2048, 3072]),
+        ("8k:64k:x2", [8192, 16384, 32768, 65536]),
+        ("5,1:2", ["5", 1, 2]),
+    ],
+)
+def test_grids(text, expected):
+    from kvplan.cli.grid import expand
+
+    assert expand("context", text) == expected
+
+
+@pytest.mark.parametrize("text", ["1:", ":4", "1:4:x1", "1:4:+0", "1:4:2", "1,,2", "1:1m", "0:4:x2", "a:b"])
+def test_grids_that_are_none(capsys, text):
+    code, out, err = ask(capsys, "estimate", MODEL, "--context", text)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+
+
+@pytest.mark.parametrize("fmt", ["table", "markdown", "html", "yaml", "jsonl", "csv"])
+def test_every_format_prints_one_and_several(capsys, fmt):
+    for context in ("8k", "8k,16k"):
+        code, out, err = ask(capsys, "estimate", MODEL, "--context", context, "--format", fmt)
+        assert (code, err) == (0, "")
+        assert "8192" in out or "8,192" in out
+    if fmt == "csv":
+        assert [row["context"] for row in csv.DictReader(io.StringIO(out))] == ["8192", "16384"]
+    if fmt == "yaml":
+        assert [plan["question"]["context"]["value"] for plan in yaml.safe_load(out)] == [8192, 16384]
+    if fmt == "jsonl":
+        assert [json.loads(line)["question"]["context"]["value"] for line in out.splitlines()] == [8192, 16384]
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["estimate", "lama-3.1-8b"], "did you mean"),
+        (["estimate", MODEL, "--device", "h101-80gb"], "did you mean"),
+        (["estimate", MODEL, "--context", "-4"], "context"),
+        (["estimate", MODEL, "--context", "0"], "at least 1"),
+        (["estimate", MODEL, "--context", "nan"], "is not a size"),
+        (["estimate", MODEL, "--batch", "2.5"], "is not a whole number"),
+        (["estimate", MODEL, "--batch", "9" * 400], "is not a whole number"),
+        (["estimate", MODEL, "--memory-fraction", "1.5"], "is not a fraction"),
+        (["estimate", MODEL, "--memory-fraction", "nan"], "is not a fraction"),
+        (["estimate", MODEL, "--kv-dtype", "fp7"], "unknown KV cache format"),
+        (["estimate", MODEL, "--weight-dtype", "int3"], "unknown weight format"),
+        (["estimate", MODEL, "--engine", "vlm"], "unknown engine"),
+        (["estimate", MODEL, "--engine", "ideal", "--engine-option", "x=1"], "has no such option"),
+        (["estimate", MODEL, "--engine-option", "x"], "KEY=VALUE"),
+        (["estimate", MODEL, "--tp", "4", "--ep", "3", "--engine", "ideal"], "must divide"),
+        (["estimate", MODEL, "--tp", "4", "--dcp", "4", "--engine", "ideal"], "can not share the tokens"),
+        (["estimate", MODEL, "--tp", "4", "--n-devices", "2", "--engine", "ideal"], "needs 4 devices"),
+        (["estimate", MODEL, "--pp", "33", "--engine", "ideal"], "at least one layer a stage"),
+        (["estimate", MODEL, "--kv-dtype", "fp8_ds_mla"], "packed row of 576"),
+        (["estimate", "./none.yaml"], "no such file"),
+        (["estimate", "../model_specs/../../etc/passwd"], "no such file"),
+        (["estimate", "a/../b"], "unknown model"),
+        (["estimate", ""], "write a model id"),
+        (["estimate", MODEL, "--colour", "red"], "No such option"),
+        (["devices", "show", "none-such"], "unknown device"),
+        (["schema", "none"], "not one of"),
+    ],
+)
+def test_bad_input_is_one_clear_error(capsys, args, told):
+    code, out, err = ask(capsys, *args)
+    assert (code, out) == (2, "")
+    assert told in err
+    assert "Traceback" not in err
+
+
+def test_an_internal_error_is_exit_3(capsys, monkeypatch):
+    monkeypatch.setattr(api, "estimate", lambda *a, **k: 1 / 0)
+    code, _, err = ask(capsys, "estimate", MODEL)
+    assert code == 3
+    assert "internal error: ZeroDivisionError" in err
+
+
+def test_all_faults_of_a_question_at_once(capsys):
+    _, _, err = ask(capsys, "estimate", MODEL, "--context", "x", "--batch", "y")
+    assert "context" in err
+    assert "batch" in err
+
+
+def test_lists_and_shows(capsys):
+    assert MODEL in ask(capsys, "models", "list", "llama")[1]
+    assert yaml.safe_load(ask(capsys, "models", "show", MODEL)[1])["hidden_size"] == 4096
+    assert "81,559" in ask(capsys, "devices", "list", "h100-80gb")[1]
+    assert yaml.safe_load(ask(capsys, "devices", "show", "h100")[1])["id"] == "h100-80gb"
+
+
+def test_models_show_prints_a_spec_that_reads_back_the_same(capsys, tmp_path):
+    path = tmp_path / "model.yaml"
+    path.write_text(ask(capsys, "models", "show", MODEL)[1])
+    assert api.model(str(path)) == api.model(MODEL)
+
+
+def test_explain_formulas_are_their_values():
+    lines = kvplan.explain(MODEL, context="8k", batch=3, engine="ideal", device="h100")
+    for line in lines:
+        if line.name.startswith("cache gqa"):
+            layers, heads, row, states = (int(part.split()[0].replace(",", "")) for part in line.formula.split(" x "))
+            assert line.value == layers * heads * row * states
+        if line.name.endswith(("total", "per sequence")):
+            assert line.value == sum(int(part.replace(",", "")) for part in line.formula.split(" + "))
+    assert {line.name for line in lines} >= {"cache per sequence", "rank 0 total", "rank 0 left", "weights attention"}
+
+
+def test_completion_knows_the_catalogue():
+    from kvplan.cli.commands import Named
+
+    completed = [item.value for item in Named("model").shell_complete(None, None, "meta-llama/llama-3.1-8")]
+    assert MODEL in completed
+
+
+def test_advice_is_evaluated(capsys):
+    plan = kvplan.estimate(MODEL, engine="ideal", device="24GiB", context="32k", batch=8)
+    assert plan.fits is False
+    assert {"context", "batch", "tp", "device"} <= {one.option for one in plan.advice}
+    for one in plan.advice:
+        changed = {"context": "32k", "batch": 8, "device": "24GiB", "engine": "ideal"} | {one.option: one.value}
+        again = kvplan.estimate(MODEL, **changed)
+        assert again.fits
+        assert again.margin_bytes == one.margin_bytes
+
+
+def test_a_narrow_terminal_cuts_text_columns_only(monkeypatch):
+    from kvplan.report import table
+
+    monkeypatch.setattr(table.sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "60")
+    text = table.rows_text([{"name": "x" * 80, "bytes": 1234567}], "table")
+    assert max(map(len, text.splitlines())) <= 60
+    assert "1,234,567" in text
