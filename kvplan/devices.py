@@ -4,46 +4,42 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ValidationError
 
 from kvplan.errors import SpecError
+from kvplan.fields import Between, Record
 from kvplan.units import GIB, MIB, show_bytes
 
-Text = Annotated[str, Field(min_length=1, max_length=1000)]
-Texts = Annotated[tuple[Text, ...], Field(strict=False)]
-Mib = Annotated[int, Field(ge=1, le=1 << 30)]
-Rate = Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
+Text = Annotated[str, Between(1, 1000)]
+Mib = Annotated[int, Between(1, 1 << 30)]
+Rate = Annotated[float, Between(1e-3, 1e7)]
 
 
-class Fact(BaseModel):
+class Fact(Record):
     """Where one or several of a device's numbers come from."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     fact: Text
     source: Text
 
 
-class Device(BaseModel):
+class Device(Record):
     """One GPU as sold. `nvml_total_mib` is what nvidia-smi shows, `cuda_total_mib` what the CUDA runtime hands to torch."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     id: Text
     name: Text
     vendor: Literal["nvidia", "amd", "intel", "apple", "other"]
-    aliases: Texts = ()
-    product_names: Texts = ()
-    kubernetes_labels: Texts = ()
-    memory_gb: Annotated[int, Field(ge=1, le=1 << 20)] | None
+    aliases: tuple[Text, ...] = ()
+    product_names: tuple[Text, ...] = ()
+    kubernetes_labels: tuple[Text, ...] = ()
+    memory_gb: Annotated[int, Between(1, 1 << 20)] | None
     nvml_total_mib: Mib | None = None
     cuda_total_mib: Mib | None = None
     unified: bool = False
     bandwidth_gb_per_s: Rate | None = None
-    dense_tflops: dict[Literal["fp16", "bf16", "fp8", "int8", "fp4"], Rate] = {}
+    dense_tflops: dict[Literal["fp16", "bf16", "fp8", "int8", "fp4"], Rate] = {}  # noqa: RUF012 - a Record is frozen
     compute_capability: Text | None = None
-    sources: Annotated[tuple[Fact, ...], Field(strict=False)] = ()
-    notes: Texts = ()
+    sources: tuple[Fact, ...] = ()
+    notes: tuple[Text, ...] = ()
     size_bytes: int | None = None  # of a device that is only an amount of memory
 
     @property
@@ -70,7 +66,7 @@ def sized(n_bytes: int) -> Device:
 def parse_device(data: Any, source: str) -> Device:
     """A checked device from parsed YAML. Raises SpecError with every fault and its path."""
     try:
-        return Device.model_validate(data)
+        return Device.check(data)
     except ValidationError as error:
         faults = [(".".join(str(p) for p in e["loc"]), e["msg"]) for e in error.errors(include_url=False)]
         raise SpecError(source, faults) from None

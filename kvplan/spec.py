@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, model_validator
+from pydantic_core import ValidationError
 
 from kvplan.dtypes import canonical, canonical_weight
 from kvplan.errors import KvplanError, SpecError
+from kvplan.fields import Between, Matching, Record
 from kvplan.layers import MIXERS, MLPS, find
 from kvplan.layers.base import Dim, LayerKind, Tokens
 from kvplan.tensors import Cache, CacheFormats, Layer, Lowered, Role, WeightTensor
@@ -16,88 +17,81 @@ from kvplan.tensors import Cache, CacheFormats, Layer, Lowered, Role, WeightTens
 MAX_LAYERS = 4096
 _ITEM = re.compile(r"(?:([1-9][0-9]{0,3})\*)?([A-Za-z0-9_.-]{1,64})")
 
-Text = Annotated[str, Field(min_length=1, max_length=2000)]
-Id = Annotated[str, Field(pattern=r"^[a-z0-9._-]+/[a-z0-9._-]+$", max_length=200)]
+Text = Annotated[str, Between(1, 2000)]
+Id = Annotated[str, Matching(r"[a-z0-9._-]{1,100}/[a-z0-9._-]{1,100}")]
+Layers = Annotated[int, Between(1, MAX_LAYERS)]
 
 
-def _list(item: Any, most: int = 10_000) -> Any:
-    return Annotated[tuple[item, ...], Field(strict=False, max_length=most)]
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
-
-
-class ExtraWeight(_Model):
+class ExtraWeight(Record):
     """A checkpoint tensor that no kind has: position embeddings, adapters, per-layer inputs. Replicated under tensor parallelism."""
 
     name: Text
-    shape: _list(Dim, 8)  # type: ignore[valid-type]
+    shape: tuple[Dim, ...]
     role: Literal["attention", "mlp", "norm", "embedding", "head", "state", "tower", "buffer", "other"] = "other"
 
     def tensor(self) -> WeightTensor:
         return WeightTensor(self.name, tuple(self.shape), self.role)
 
 
-class Block(_Model):
+class Block(Record):
     """One kind of layer: its mixers (attention and the like), its feed-forward parts, how many norms of hidden size it has."""
 
-    mixers: _list(InstanceOf[LayerKind], 8) = ()  # type: ignore[valid-type]
-    mlps: _list(InstanceOf[LayerKind], 8) = ()  # type: ignore[valid-type]
-    norms: Annotated[int, Field(ge=0, le=32)] = 2
+    mixers: tuple[LayerKind, ...] = ()
+    mlps: tuple[LayerKind, ...] = ()
+    norms: Annotated[int, Between(0, 32)] = 2
     hidden_size: Dim | None = None
-    weights: _list(ExtraWeight, 64) = ()  # type: ignore[valid-type]
+    weights: tuple[ExtraWeight, ...] = ()
 
 
-class Run(_Model):
+class Run(Record):
     """`pattern`, `repeat` times over. An item is a block's name, or `5*name`."""
 
-    pattern: _list(Text, MAX_LAYERS)  # type: ignore[valid-type]
-    repeat: Annotated[int, Field(ge=1, le=MAX_LAYERS)] = 1
+    pattern: tuple[Text, ...]
+    repeat: Layers = 1
 
 
-class Encoder(_Model):
+class Encoder(Record):
     """The encoder of an encoder-decoder model. `tokens`: the length it always has (Whisper 1500)."""
 
-    n_layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)]
-    layers: _list(Run, MAX_LAYERS)  # type: ignore[valid-type]
+    n_layers: Layers
+    layers: tuple[Run, ...]
     tokens: Tokens | None = None
-    weights: _list(ExtraWeight, 64) = ()  # type: ignore[valid-type]
+    weights: tuple[ExtraWeight, ...] = ()
 
 
-class Mtp(_Model):
+class Mtp(Record):
     """Draft modules shipped with the model: `modules` layers of `block`, each with `weights` of its own."""
 
-    modules: Annotated[int, Field(ge=1, le=64)]
+    modules: Annotated[int, Between(1, 64)]
     block: Text
-    weights: _list(ExtraWeight, 64) = ()  # type: ignore[valid-type]
+    weights: tuple[ExtraWeight, ...] = ()
 
 
-class Tower(_Model):
+class Tower(Record):
     """A vision or audio tower, projector included, as a parameter count."""
 
     name: Text
-    parameters: Annotated[int, Field(ge=1, le=1 << 45)]
+    parameters: Annotated[int, Between(1, 1 << 45)]
 
 
-class Quantization(_Model):
+class Quantization(Record):
     """How the checkpoint stores the roles it quantises; all other tensors are in the spec's dtype."""
 
     format: Text
-    roles: _list(Role, 16)  # type: ignore[valid-type]
+    roles: tuple[Role, ...]
 
 
-class ModelSpec(_Model):
+class ModelSpec(Record):
     """Everything about a model that memory depends on."""
 
     id: Id
     name: Text
     source: Text
-    aliases: _list(Text, 64) = ()  # type: ignore[valid-type]
-    notes: _list(Text, 64) = ()  # type: ignore[valid-type]
+    aliases: tuple[Text, ...] = ()
+    notes: tuple[Text, ...] = ()
     architecture: Text | None = None
     dtype: Text = "bf16"
-    quantization: _list(Quantization, 16) = ()  # type: ignore[valid-type]
+    quantization: tuple[Quantization, ...] = ()
     kv_dtype: Text | None = None
     max_context: Tokens | None = None
     vocab_size: Dim | None
@@ -107,16 +101,15 @@ class ModelSpec(_Model):
     lm_head: bool = True
     norm: Literal["rms", "layer", "layer_no_bias", "none"] = "rms"
     final_norm: bool = True
-    n_layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)]
-    layers: _list(Run, MAX_LAYERS)  # type: ignore[valid-type]
-    blocks: Annotated[dict[str, Block], Field(min_length=1, max_length=MAX_LAYERS)]
+    n_layers: Layers
+    layers: tuple[Run, ...]
+    blocks: Annotated[dict[str, Block], Between(1, MAX_LAYERS)]
     encoder: Encoder | None = None
     mtp: Mtp | None = None
-    towers: _list(Tower, 16) = ()  # type: ignore[valid-type]
-    weights: _list(ExtraWeight, 64) = ()  # type: ignore[valid-type]
+    towers: tuple[Tower, ...] = ()
+    weights: tuple[ExtraWeight, ...] = ()
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def agree(self, _: Any) -> None:
         canonical(self.dtype, "dtype")
         for quantization in self.quantization:
             canonical_weight(quantization.format)
@@ -129,7 +122,6 @@ class ModelSpec(_Model):
         unused = [name for name in self.blocks if name not in used]
         if unused:
             raise ValueError(f"blocks.{unused[0]}: no layer uses it; name it in layers or take it out")
-        return self
 
     def _expand(self, runs: tuple[Run, ...], n_layers: int, path: str) -> list[str]:
         names: list[str] = []
@@ -165,7 +157,7 @@ def parse_spec(data: Any, source: str) -> ModelSpec:
     faults: list[tuple[str, str]] = []
     data = {**data, "blocks": _read_blocks(data.get("blocks"), faults)}
     try:
-        spec = ModelSpec.model_validate(data)
+        spec = ModelSpec.check(data)
     except ValidationError as error:
         faults += [(_dotted(e["loc"]), _message(e)) for e in error.errors(include_url=False)]
     except KvplanError as error:
@@ -197,7 +189,7 @@ def _read_kind(item: Any, table: dict[str, tuple[str, str]], path: str, faults: 
         faults.append((path, f"write a mapping with `kind`, one of: {', '.join(table)}"))
         return None
     try:
-        return find(table, kind).model_validate(item)
+        return find(table, kind).check(item)
     except ValidationError as error:
         faults += [(_dotted((*path.split("."), *e["loc"])), _message(e)) for e in error.errors(include_url=False)]
     except KvplanError as error:
@@ -256,7 +248,8 @@ def lower(spec: ModelSpec, formats: CacheFormats) -> Lowered:
 
 def _lower_block(spec: ModelSpec, block: Block, formats: CacheFormats) -> Layer:
     hidden = block.hidden_size or spec.hidden_size
-    caches, weights = [], []
+    caches: list[Cache] = []
+    weights: list[WeightTensor] = []
     for mixer in block.mixers:
         tensors = mixer.cache(hidden, formats)
         caches.append(Cache(kind=mixer.kind, tensors=tensors, source=mixer.source))
@@ -275,24 +268,10 @@ def _norms(spec: ModelSpec, n: int, hidden: int) -> list[WeightTensor]:
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a model spec, for editors: every kind as an alternative under `kind`."""
-    schema = ModelSpec.model_json_schema(schema_generator=_loose_schema())
+    schema = ModelSpec.json_schema()
+    kinds: dict[str, Any] = {}
+    block = schema["properties"]["blocks"]["additionalProperties"]["properties"]
     for part, table in (("mixers", MIXERS), ("mlps", MLPS)):
-        options = []
-        for kind in table:
-            entry = find(table, kind).model_json_schema()
-            schema["$defs"].update(entry.pop("$defs", {}))
-            schema["$defs"][kind] = entry
-            options.append({"$ref": f"#/$defs/{kind}"})
-        schema["$defs"]["Block"]["properties"][part]["items"] = {"oneOf": options}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def _loose_schema() -> Any:
-    """A schema generator that leaves a hole where a kind goes; imported late because only editors need it."""
-    from pydantic.json_schema import GenerateJsonSchema
-
-    class Loose(GenerateJsonSchema):
-        def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> dict[str, Any]:
-            return {}
-
-    return Loose
+        kinds |= {kind: find(table, kind).json_schema() for kind in table}
+        block[part]["items"] = {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in table]}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "$defs": kinds}

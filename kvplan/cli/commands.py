@@ -119,7 +119,7 @@ def models_show(model: str, fmt: str) -> int:
     """The spec of a MODEL, as declared."""
     from kvplan.report.structured import dump
 
-    click.echo(dump(api.model(model).model_dump(mode="json", exclude_defaults=True, serialize_as_any=True), fmt))
+    click.echo(dump(api.model(model).plain(), fmt))
     return 0
 
 
@@ -168,7 +168,7 @@ def devices_show(device: str, fmt: str) -> int:
     """Every fact of one DEVICE and its source."""
     from kvplan.report.structured import dump
 
-    click.echo(dump(api.device(device).model_dump(mode="json", exclude_none=True), fmt))
+    click.echo(dump(api.device(device).plain(), fmt))
     return 0
 
 

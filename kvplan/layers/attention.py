@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
-
-from pydantic import model_validator
+from typing import Any, ClassVar, Literal
 
 from kvplan.layers.base import Count, Dim, LayerKind, divides
 from kvplan.tensors import ALL, CacheFormats, CacheTensor, Keep, WeightTensor
@@ -116,10 +114,8 @@ class Grouped(Attention):
     def n_kv(self) -> int:
         return self.kv_heads
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def agree(self, _: Any) -> None:
         divides(self.heads, self.kv_heads, "heads", "kv_heads")
-        return self
 
 
 class Gqa(Grouped):

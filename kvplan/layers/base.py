@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
-
+from kvplan.fields import Between, Record
 from kvplan.tensors import CacheFormats, CacheTensor, WeightTensor
 
-Count = Annotated[int, Field(ge=1, le=1 << 20)]  # heads, experts, groups
-Dim = Annotated[int, Field(ge=1, le=1 << 24)]  # widths
-Tokens = Annotated[int, Field(ge=1, le=1 << 40)]
+Count = Annotated[int, Between(1, 1 << 20)]  # heads, experts, groups
+Dim = Annotated[int, Between(1, 1 << 24)]  # widths
+Tokens = Annotated[int, Between(1, 1 << 40)]
+CountOrNone = Annotated[int, Between(0, 1 << 20)]
+DimOrNone = Annotated[int, Between(0, 1 << 24)]
+TokensOrNone = Annotated[int, Between(0, 1 << 40)]
 
 
-class LayerKind(BaseModel):
+class LayerKind(Record):
     """Base of all kinds. `source` says where the shapes come from: a paper, or a file of a reference implementation.
 
     tied  the weights are those of an earlier layer, which counts them (Zamba); the cache is this layer's own
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
-
     source: ClassVar[str] = ""
+    kind: str
     tied: bool = False
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
-
-from kvplan.layers.base import Count, Dim, LayerKind, Tokens
+from kvplan.layers.base import Count, CountOrNone, Dim, DimOrNone, LayerKind, Tokens
 from kvplan.tensors import CacheFormats, CacheTensor, Keep, WeightTensor
 
 
@@ -26,17 +24,15 @@ class Compressed(LayerKind):
     o_groups: Count
     o_lora_rank: Dim
     window: Tokens
-    ratio: Annotated[int, Field(ge=0, le=1 << 20)] = 0
+    ratio: CountOrNone = 0
     overlap: bool = False  # the compressor looks back one group: its projections are twice as wide
-    index_heads: Annotated[int, Field(ge=0, le=1 << 20)] = 0
-    index_head_dim: Annotated[int, Field(ge=0, le=1 << 24)] = 0
-    index_topk: Annotated[int, Field(ge=0, le=1 << 24)] = 0
+    index_heads: CountOrNone = 0
+    index_head_dim: DimOrNone = 0
+    index_topk: DimOrNone = 0
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def agree(self, _: Any) -> None:
         if self.index_heads and not (self.ratio and self.index_head_dim):
             raise ValueError("an indexer (index_heads) needs ratio and index_head_dim")
-        return self
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         rows = [CacheTensor(name="window", heads=1, elems_per_state=self.head_dim, dtype=formats.k, keep=Keep("window", self.window))]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from kvplan.layers.base import Count, Dim, LayerKind
+from kvplan.layers.base import Count, Dim, DimOrNone, LayerKind
 from kvplan.tensors import CacheFormats, CacheTensor, WeightTensor
 
 
@@ -19,7 +17,7 @@ class Mla(LayerKind):
     q_lora_rank: Dim | None = None
     kv_lora_rank: Dim
     qk_nope_head_dim: Dim
-    qk_rope_head_dim: Annotated[int, Field(ge=0, le=1 << 24)]
+    qk_rope_head_dim: DimOrNone
     v_head_dim: Dim
     bias: bool = False
     q_norm: bool = True  # a norm on the query latent

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
-
-from pydantic import Field, model_validator
+from typing import Any, ClassVar, Literal
 
 from kvplan.dtypes import canonical
-from kvplan.layers.base import Count, Dim, LayerKind, divides
+from kvplan.layers.base import Count, CountOrNone, Dim, DimOrNone, LayerKind, divides
 from kvplan.layers.recurrent import Recurrent, conv_state, state
 from kvplan.tensors import CacheFormats, CacheTensor, WeightTensor
 
@@ -25,10 +23,9 @@ class GatedDeltaNet(Recurrent):
     key_head_dim: Dim
     value_head_dim: Dim
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def agree(self, _: Any) -> None:
+        super().agree(_)
         divides(self.value_heads, self.key_heads, "value_heads", "key_heads")
-        return self
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         return (
@@ -87,11 +84,9 @@ class Lightning(LayerKind):
     head_dim: Dim
     state_dtype: str | None = None
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def agree(self, _: Any) -> None:
         if self.state_dtype is not None:
             canonical(self.state_dtype, "state dtype")
-        return self
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         return (state(self.heads, self.head_dim**2, self.state_dtype, formats),)
@@ -115,21 +110,19 @@ class Rwkv(LayerKind):
 
     source: ClassVar[str] = "RWKV-4, arXiv 2305.13048; Eagle and Finch, arXiv 2404.05892; llama.cpp llama-hparams.cpp n_embd_r, n_embd_s"
     kind: Literal["rwkv"]
-    heads: Annotated[int, Field(ge=0, le=1 << 20)] = 0
-    head_dim: Annotated[int, Field(ge=0, le=1 << 24)] = 0
+    heads: CountOrNone = 0
+    head_dim: DimOrNone = 0
     token_shifts: Count = 2
-    state_vectors: Annotated[int, Field(ge=0, le=16)] = 0
+    state_vectors: CountOrNone = 0
     attention_size: Dim | None = None
     projections: Count = 4
     state_dtype: str | None = None
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def agree(self, _: Any) -> None:
         if not self.heads * self.head_dim and not self.state_vectors:
             raise ValueError("say heads and head_dim (RWKV 5 to 7) or state_vectors (RWKV 4)")
         if self.state_dtype is not None:
             canonical(self.state_dtype, "state dtype")
-        return self
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         shift = CacheTensor(name="shift", heads=1, elems_per_state=self.token_shifts * hidden, dtype=formats.conv, tokens_per_state=None)

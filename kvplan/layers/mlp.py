@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
-
-from kvplan.layers.base import Count, Dim, LayerKind
+from kvplan.layers.base import Count, Dim, DimOrNone, LayerKind
 from kvplan.tensors import Role, WeightTensor
 
 
@@ -49,7 +47,7 @@ class Moe(LayerKind):
     intermediate_size: Dim
     gated: bool = True
     bias: bool = False
-    shared_intermediate_size: Annotated[int, Field(ge=0, le=1 << 24)] = 0
+    shared_intermediate_size: DimOrNone = 0
     shared_gated: bool | None = None
     shared_gate: bool = False
     router: bool = True
@@ -57,11 +55,9 @@ class Moe(LayerKind):
     router_linear_bias: bool = False
     latent_size: Dim | None = None
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def agree(self, _: Any) -> None:
         if self.experts_per_token > self.experts:
             raise ValueError(f"experts_per_token ({self.experts_per_token}) is more than experts ({self.experts})")
-        return self
 
     def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
         e, k, width = self.experts, self.experts_per_token, self.latent_size or hidden

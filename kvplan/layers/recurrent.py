@@ -5,9 +5,7 @@ A convolution state holds the last kernel - 1 inputs of every channel; engines t
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
-
-from pydantic import model_validator
+from typing import Any, ClassVar, Literal
 
 from kvplan.dtypes import canonical
 from kvplan.layers.base import Count, Dim, LayerKind, divides
@@ -32,13 +30,11 @@ class Recurrent(LayerKind):
     d_conv: Count
     state_dtype: str | None = None
 
-    @model_validator(mode="after")
-    def _check_dtype(self) -> Self:
+    def agree(self, _: Any) -> None:
         if self.d_conv < 2:
             raise ValueError("d_conv is the kernel width: at least 2")
         if self.state_dtype is not None:
             canonical(self.state_dtype, "state dtype")
-        return self
 
 
 class Mamba1(Recurrent):
@@ -97,10 +93,9 @@ class Mamba2(Recurrent):
     proj_bias: bool = False
     gate_norm: bool = True
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def agree(self, _: Any) -> None:
+        super().agree(_)
         divides(self.heads, self.groups, "heads", "groups")
-        return self
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         return (
@@ -161,10 +156,9 @@ class RgLru(Recurrent):
     width: Dim
     heads: Count
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def agree(self, _: Any) -> None:
+        super().agree(_)
         divides(self.width, self.heads, "width", "heads")
-        return self
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         per_head = self.width // self.heads

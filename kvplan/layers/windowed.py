@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
+from typing import ClassVar, Literal
 
 from kvplan.layers.attention import Grouped
-from kvplan.layers.base import Tokens
+from kvplan.layers.base import Tokens, TokensOrNone
 from kvplan.tensors import CacheFormats, CacheTensor, Keep
 
 
@@ -17,7 +15,7 @@ class Sliding(Grouped):
     source: ClassVar[str] = "Longformer, arXiv 2004.05150; Mistral 7B, arXiv 2310.06825; StreamingLLM sinks, arXiv 2309.17453"
     kind: Literal["sliding"]
     window: Tokens
-    sink_tokens: Annotated[int, Field(ge=0, le=1 << 40)] = 0
+    sink_tokens: TokensOrNone = 0
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         return self.kv_tensors(formats, Keep("window", self.window, self.sink_tokens))

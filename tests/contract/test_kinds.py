@@ -125,7 +125,7 @@ def test_every_kind_says_where_its_shapes_come_from(kind):
 
 def test_the_schema_for_editors_has_every_kind():
     schema = json_schema()
-    block = schema["$defs"]["Block"]["properties"]
+    block = schema["properties"]["blocks"]["additionalProperties"]["properties"]
     assert {ref["$ref"].rsplit("/", 1)[1] for ref in block["mixers"]["items"]["oneOf"]} == set(MIXERS)
     assert {ref["$ref"].rsplit("/", 1)[1] for ref in block["mlps"]["items"]["oneOf"]} == set(MLPS)
 
