@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kvplan import catalogue
@@ -17,7 +17,9 @@ from kvplan.spec import ModelSpec
 from kvplan.units import parse_bytes, parse_tokens
 
 if TYPE_CHECKING:
+    from kvplan.planner.compare import Row
     from kvplan.planner.explain import Line
+    from kvplan.planner.fit import Carrier
 
 
 def estimate(model: str | ModelSpec, **question: Any) -> Plan:
@@ -54,6 +56,53 @@ def explain(model: str | ModelSpec, **question: Any) -> tuple[Line, ...]:
     return lines(settled, cache_formats(settled), evaluate(d))
 
 
+def fit(
+    model: str | ModelSpec,
+    *,
+    devices: Sequence[str | Device] | None = None,
+    prices: Mapping[str, float] | None = None,
+    most: int = 16,
+    **question: Any,
+) -> tuple[Carrier, ...]:
+    """Which hardware carries the question: for each device the fewest that fit and their layout, ranked, losers with their reason.
+
+    devices  ids, names or sizes; None: every packaged device that one can buy for a server
+    prices   device id -> price of one, in any unit; ranks by the price of all together
+    most     how many of one device are tried
+
+    >>> best = fit("meta-llama/llama-3.1-8b", devices=["h100", "l4"], engine="ideal", context="8k", batch=16)[0]
+    >>> best.device.id, best.n_devices
+    ('l4', 2)
+    """
+    from kvplan.planner.fit import fit as search
+
+    if question.get("device") is not None:
+        raise SpecError("device", [("", "fit looks for the device; name candidates with devices")])
+    among = [device(name) for name in devices] if devices is not None else catalogue.devices()
+    named = {device(name).id: _price(name, price) for name, price in (prices or {}).items()}
+    return search(deployment(model, **question), among, most=_at_least_one("most", most), prices=named)
+
+
+def compare(*questions: Mapping[str, Any]) -> tuple[Row, ...]:
+    """Questions side by side, what differs first; each is a mapping of `model` and the contract's names.
+
+    >>> rows = compare({"model": "meta-llama/llama-3.1-8b", "context": "8k"}, {"model": "meta-llama/llama-3.1-8b", "context": "16k"})
+    >>> [row.ratios for row in rows if row.name == "cache of a sequence"]
+    [(1.0, 2.0)]
+    """
+    from kvplan.planner.compare import compare as side_by_side
+
+    if not questions:
+        raise SpecError("compare", [("", "name at least one question")])
+    return side_by_side([estimate(**question) for question in questions])
+
+
+def _price(name: str, price: Any) -> float:
+    if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < math.inf:
+        raise SpecError("prices", [(name[:60], f"{str(price)[:60]!r} is not a price; write a number such as 2.5")])
+    return float(price)
+
+
 def models() -> list[str]:
     """The ids of the packaged model specs."""
     return catalogue.model_ids()
@@ -75,6 +124,19 @@ def schema(what: str) -> dict[str, Any]:
 
         return json_schema()
     raise UnknownName("schema", what, ["plan", "model"])
+
+
+def question(model: str) -> dict[str, Any]:
+    """A question from a deployment file (YAML with `model` and the contract's names), or just the model that `model` names."""
+    if not model.endswith((".yaml", ".yml")):
+        return {"model": model}
+    data = catalogue.parse_yaml(catalogue.read_text(model), model)
+    if not isinstance(data, dict) or "model" not in data or "n_layers" in data:
+        return {"model": model}
+    unknown = [name for name in data if name != "model" and name not in NAMES]
+    if unknown:
+        raise SpecError(model, [(name[:60], "no name of a question; see `kvplan estimate --help`") for name in unknown])
+    return data
 
 
 def deployment(model: str | ModelSpec, **question: Any) -> Deployment:

@@ -2,57 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from kvplan import __version__, api
 from kvplan.cli.grid import questions
-from kvplan.deployment import NAMES
-from kvplan.report import FORMATS, render
+from kvplan.cli.options import FORMAT, MODEL, Named, chosen, question_options
+from kvplan.report import render
 
-Command = Callable[..., Any]
-
-
-class Named(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """A model or device name, completed from the catalogue."""
-
-    def __init__(self, what: str) -> None:
-        self.name = what
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from kvplan import catalogue
-
-        ids = catalogue.model_ids() if self.name == "model" else catalogue.device_ids()
-        return [CompletionItem(id_) for id_ in ids if id_.startswith(incomplete.lower())]
+#: Commands that live in files of their own, read when they are asked for.
+LAZY = {"fit": "search", "compare": "search"}
 
 
-MODEL = click.argument("model", type=Named("model"))
-FORMAT = click.option("--format", "fmt", type=click.Choice(list(FORMATS)), default="table", show_default=True, help="How to print it.")
+class Lazy(click.Group):
+    """A group whose further commands are imported when named."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *LAZY])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in LAZY:
+            return super().get_command(ctx, cmd_name)
+        found: click.Command = getattr(import_module(f"kvplan.cli.{LAZY[cmd_name]}"), cmd_name)
+        return found
 
 
-def question_options(command: Command) -> Command:
-    """One option for every name of the contract."""
-    for name, (kind, text) in reversed(NAMES.items()):
-        flag = f"--{name.replace('_', '-')}"
-        if kind == "flag":
-            command = click.option(flag, name, is_flag=True, default=None, help=text)(command)
-        elif kind == "options":
-            command = click.option(flag, name, multiple=True, metavar="KEY=VALUE", help=text)(command)
-        else:
-            type_ = Named("device") if kind == "device" else None
-            command = click.option(flag, name, type=type_, metavar=kind.upper(), help=text)(command)
-    return command
-
-
-def chosen(options: dict[str, Any]) -> dict[str, Any]:
-    """Only what was given on the command line."""
-    return {name: value for name, value in options.items() if value not in (None, ())}
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(__version__, prog_name="kvplan")
 def cli() -> None:
     """Does this model, at this context and concurrency, fit this hardware?

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kvplan.deployment import Deployment
-from kvplan.engines.base import (
-    Capacity,
-    Outcome,
-    Settled,
-    cache_formats,
-    only_known_options,
-    settle,
-    weight_formats,
-)
-from kvplan.errors import SpecError
-from kvplan.ledger import Entry, Ledger, exact
+from kvplan.engines.base import Capacity, Outcome, Settled, cache_formats, only_known_options, settle, weight_formats
+from kvplan.engines.shared import read_speculative, stage_weights, weight_entries
+from kvplan.errors import SpecError, UnsupportedError
+from kvplan.ledger import Ledger, exact
 from kvplan.parallel import Layout, heads_per_rank, split_layers
 from kvplan.spec import lower
-from kvplan.tensors import Cache, CacheTensor, Curve, Layer, Lowered, WeightTensor, tensor_curve, total
+from kvplan.tensors import Cache, CacheTensor, Curve, Layer, Lowered, tensor_curve, total
 from kvplan.units import cdiv, show_bytes
-from kvplan.weights import WeightFormats, rank_bytes
+from kvplan.weights import WeightFormats
+
+#: Names that mean nothing without an engine: the report says so where one is given.
+_NO_USE = (
+    "engine_version", "max_num_seqs", "max_num_batched_tokens", "n_gpu_layers", "host_memory", "lora", "enforce_eager",
+)  # fmt: skip
 
 
 class Ideal:
@@ -45,16 +45,32 @@ class Ideal:
             "max_model_len": (longest, "you" if d.context else "model"),
             "memory_fraction": (1.0, "kvplan"),
         }
-        return settle(d, defaults)  # type: ignore[arg-type]
+        unused = [name for name in _NO_USE if getattr(d, name) is not None]
+        notes = (f"engine ideal has no use for {', '.join(unused)}",) if unused else ()
+        return settle(d, defaults, notes)  # type: ignore[arg-type]
 
     def plan(self, settled: Settled) -> Outcome:
         d = settled.question
-        formats, model = weight_formats(d), lower(d.model, cache_formats(d))
+        formats, model = weight_formats(d), _asked_for(d, lower(d.model, cache_formats(d)))
         layout = Layout(d.tp or 1, d.pp or 1, d.dp or 1, d.ep or 1, d.dcp or 1)
         batch = cdiv(d.batch or 1, layout.dp)
         stages = split_layers(len(model.layers), layout.pp, "first")
         ranks = [_rank(d, model, stage, n, formats, layout, batch) for n, stage in enumerate(stages)]
         return _outcome(d, ranks, batch)
+
+
+def _asked_for(d: Deployment, model: Lowered) -> Lowered:
+    """The model with the draft modules that speculation runs, as layers after the last, and without towers that nobody feeds."""
+    draft = read_speculative(d.speculative)
+    if draft and draft.method not in ("mtp", "nextn", "deepseek_mtp"):
+        raise UnsupportedError(f"speculative: engine ideal knows the draft modules a model ships (mtp:1), not {draft.method!r}")
+    if draft and not model.draft:
+        raise UnsupportedError(f"speculative: {d.model.id} declares no draft modules (mtp)")
+    if draft:
+        model = replace(model, layers=model.layers + model.draft)
+    if d.multimodal == "off":
+        model = replace(model, first=tuple(w for w in model.first if w.role != "tower"))
+    return model
 
 
 class _Rank:
@@ -68,13 +84,7 @@ class _Rank:
 
 def _rank(d: Deployment, model: Lowered, stage: range, n: int, formats: WeightFormats, layout: Layout, batch: int) -> _Rank:
     layers = [model.layers[i] for i in stage]
-    weights = [w for layer in layers for w in layer.weights]
-    is_first, is_last = stage.start == 0, stage.stop == len(model.layers)
-    weights += model.first if is_first else ()
-    weights += model.last if is_last else ()
-    if model.embedding and (is_first or (is_last and model.tied)):
-        weights.append(model.embedding)
-    entries = _weight_entries(weights, formats, layout)
+    entries = weight_entries(stage_weights(model, stage), formats, tp=layout.tp, ep=layout.ep)
     curves = _cache_curves(d, layers, layout)
     context = d.context or 1
     for label, (curve, source) in curves.items():
@@ -97,13 +107,6 @@ def _rank(d: Deployment, model: Lowered, stage: range, n: int, formats: WeightFo
     )
     kv_bytes = d.kv_memory if d.kv_memory is not None else None if limit is None else limit - fixed
     return _Rank(ledger, curve, batch * curve.at(context), kv_bytes)
-
-
-def _weight_entries(weights: list[WeightTensor], formats: WeightFormats, layout: Layout) -> list[Entry]:
-    by_role: dict[str, int] = {}
-    for w in weights:
-        by_role[w.role] = by_role.get(w.role, 0) + rank_bytes(w, formats, tp=layout.tp, ep=layout.ep)
-    return [exact(f"weights: {role}", n, "declared tensor shapes") for role, n in by_role.items() if n]
 
 
 def _cache_curves(d: Deployment, layers: list[Layer], layout: Layout) -> dict[str, tuple[Curve, str]]:

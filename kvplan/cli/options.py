@@ -1,0 +1,50 @@
+"""What the commands' options have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from kvplan.deployment import NAMES
+from kvplan.report import FORMATS
+
+Command = Callable[..., Any]
+
+
+class Named(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """A model or device name, completed from the catalogue."""
+
+    def __init__(self, what: str) -> None:
+        self.name = what
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from kvplan import catalogue
+
+        ids = catalogue.model_ids() if self.name == "model" else catalogue.device_ids()
+        return [CompletionItem(id_) for id_ in ids if id_.startswith(incomplete.lower())]
+
+
+MODEL = click.argument("model", type=Named("model"))
+FORMAT = click.option("--format", "fmt", type=click.Choice(list(FORMATS)), default="table", show_default=True, help="How to print it.")
+
+
+def question_options(command: Command) -> Command:
+    """One option for every name of the contract."""
+    for name, (kind, text) in reversed(NAMES.items()):
+        flag = f"--{name.replace('_', '-')}"
+        if kind == "flag":
+            command = click.option(flag, name, is_flag=True, default=None, help=text)(command)
+        elif kind == "options":
+            command = click.option(flag, name, multiple=True, metavar="KEY=VALUE", help=text)(command)
+        else:
+            type_ = Named("device") if kind == "device" else None
+            command = click.option(flag, name, type=type_, metavar=kind.upper(), help=text)(command)
+    return command
+
+
+def chosen(options: dict[str, Any]) -> dict[str, Any]:
+    """Only what was given on the command line."""
+    return {name: value for name, value in options.items() if value not in (None, ())}
