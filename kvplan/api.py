@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kvplan import catalogue
 from kvplan.deployment import NAMES, Deployment
 from kvplan.devices import Device, sized
-from kvplan.errors import SpecError, UnknownName
+from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from kvplan.planner.questions import advise
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kvplan.planner.compare import Row
     from kvplan.planner.explain import Line
     from kvplan.planner.fit import Carrier
+    from kvplan.planner.sweep import Columns, Grid
 
 
 def estimate(model: str | ModelSpec, **question: Any) -> Plan:
@@ -95,6 +96,58 @@ def compare(*questions: Mapping[str, Any]) -> tuple[Row, ...]:
     if not questions:
         raise SpecError("compare", [("", "name at least one question")])
     return side_by_side([estimate(**question) for question in questions])
+
+
+class Sweep(NamedTuple):
+    """A grid of questions: what stays the same, and the axes."""
+
+    question: Deployment
+    over: Grid
+
+
+def sweep(model: str | ModelSpec, axes: Mapping[str, Sequence[Any]], **question: Any) -> Sweep:
+    """A grid over any names of a question; `sweep_ranges` evaluates it. Needs numpy (the `sweep` extra).
+
+    >>> job = sweep("meta-llama/llama-3.1-8b", {"context": ["8k", "16k"], "batch": range(1, 3)}, engine="ideal")
+    >>> [columns["cache_total_bytes"].tolist() for _, columns in sweep_ranges(job)]
+    [[1073741824, 2147483648, 2147483648, 4294967296]]
+    """
+    try:
+        from kvplan.planner.sweep import grid
+    except ImportError:
+        raise KvplanError("a sweep needs numpy; install the `sweep` extra of kvplan-llm") from None
+    if not axes:
+        raise SpecError("grid", [("", "name at least one axis such as context=8k:1m:x2")])
+    both = [name for name in axes if question.get(name) is not None]
+    if both:
+        raise SpecError("grid", [(name, "is an axis and an option; keep one") for name in both])
+    read: dict[str, list[Any]] = {}
+    for name, values in axes.items():
+        if name not in NAMES or NAMES[name].kind == "options":
+            raise UnknownName("axis", name, [n for n in NAMES if NAMES[n].kind != "options"])
+        read[name] = [_read(name, value) for value in values]
+        if not read[name]:
+            raise SpecError("grid", [(name, "an axis without values")])
+    return Sweep(deployment(model, **question), grid(read))
+
+
+def sweep_ranges(
+    job: Sweep, rows: int = 100_000, start: int = 0, scheduler: str | None = None, workers: int | None = None
+) -> Iterator[tuple[int, Columns]]:
+    """The points of a sweep from `start` on, `rows` at a time: how many, and a column for each axis and figure.
+
+    scheduler  a Dask scheduler's address, or `local`; None evaluates here
+    """
+    from kvplan.planner.sweep import chunks, columns
+
+    ranges = chunks(job.over, rows, start)
+    if scheduler is None:
+        yield from ((last - first, columns(job.question, job.over, first, last)) for first, last in ranges)
+        return
+    from kvplan import cluster
+
+    with cluster.connected(scheduler, workers) as client:
+        yield from cluster.columns(client, job.question, job.over, ranges)
 
 
 def _price(name: str, price: Any) -> float:

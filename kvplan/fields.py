@@ -72,6 +72,9 @@ class Record:
         cls = type(self)
         return {name: _plain(value) for name, value in self.__dict__.items() if value != getattr(cls, name, _NOTHING)}
 
+    def __reduce__(self) -> Any:
+        return _restore, (type(self), self.__dict__)
+
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen")
 
@@ -83,6 +86,12 @@ class Record:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.plain().items())})"
+
+
+def _restore(cls: type[Record], values: dict[str, Any]) -> Record:
+    record = object.__new__(cls)
+    record.__dict__.update(values)
+    return record
 
 
 def _record(cls: type[Record]) -> CoreSchema:

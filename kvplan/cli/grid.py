@@ -12,19 +12,19 @@ from kvplan.units import parse_bytes, parse_tokens
 MOST = 10_000
 
 
-def expand(name: str, text: str) -> list[str | int]:
+def expand(name: str, text: str, most: int = MOST) -> list[str | int]:
     """The values that one option names, in order. Raises SpecError for a range that is none."""
     values: list[str | int] = []
     for part in text.split(","):
         if not part.strip():
             raise SpecError(name, [("", f"{text[:60]!r}: an empty value between commas")])
-        values += _range(name, part.strip()) if ":" in part and NAMES[name].kind in ("tokens", "count", "bytes") else [part.strip()]
-        if len(values) > MOST:
-            raise SpecError(name, [("", f"more than {MOST:,} values; `sweep` is made for that many")])
+        values += _range(name, part.strip(), most) if ":" in part and NAMES[name].kind in ("tokens", "count", "bytes") else [part.strip()]
+        if len(values) > most:
+            raise SpecError(name, [("", f"more than {most:,} values; `sweep` is made for that many")])
     return values
 
 
-def _range(name: str, part: str) -> list[str | int]:
+def _range(name: str, part: str, most: int) -> list[str | int]:
     first, last, *step = part.split(":")
     parse = parse_bytes if NAMES[name].kind == "bytes" else parse_tokens
     low, high = parse(first, name), parse(last, name)
@@ -35,7 +35,7 @@ def _range(name: str, part: str) -> list[str | int]:
     if by < (2 if how[0] == "x" else 1) or (how[0] == "x" and low < 1):
         raise SpecError(name, [("", f"{part[:60]!r}: the step must lead upwards")])
     values: list[str | int] = []
-    while low <= high and len(values) <= MOST:
+    while low <= high and len(values) <= most:
         values.append(low)
         low = low * by if how[0] == "x" else low + by
     return values

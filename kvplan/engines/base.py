@@ -10,7 +10,7 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype
 from kvplan.errors import SpecError
 from kvplan.ledger import Ledger
-from kvplan.tensors import CacheFormats, Role
+from kvplan.tensors import CacheFormats, Curve, Role
 from kvplan.weights import MATRICES, WeightFormats, role_formats
 
 ChosenBy = Literal["you", "engine default", "model", "kvplan"]
@@ -77,6 +77,22 @@ class Outcome(NamedTuple):
     limiting_rank: int | None
     certainty: Literal["certain", "likely", "too close to call"] = "certain"
     reason: str | None = None
+
+
+class RankSurface(NamedTuple):
+    """One distinct rank: the cache of one sequence as a curve, what else it holds, and what it has for caches (None: no limit)."""
+
+    curve: Curve
+    fixed_bytes: int
+    kv_bytes: int | None
+
+
+class Surface(NamedTuple):
+    """An engine's whole answer over context and batch, where it is a curve: for sweeps on arrays. `replicas` share the batch."""
+
+    whole: Curve
+    ranks: tuple[RankSurface, ...]
+    replicas: int
 
 
 class Engine(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Capacity, Outcome, Settled, cache_formats, only_known_options, settle, weight_formats
+from kvplan.engines.base import Capacity, Outcome, RankSurface, Settled, Surface, cache_formats, only_known_options, settle, weight_formats
 from kvplan.engines.shared import read_speculative, stage_weights, weight_entries
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.ledger import Ledger, exact
@@ -51,12 +51,17 @@ class Ideal:
 
     def plan(self, settled: Settled) -> Outcome:
         d = settled.question
-        formats, model = weight_formats(d), _asked_for(d, lower(d.model, cache_formats(d)))
-        layout = Layout(d.tp or 1, d.pp or 1, d.dp or 1, d.ep or 1, d.dcp or 1)
-        batch = cdiv(d.batch or 1, layout.dp)
-        stages = split_layers(len(model.layers), layout.pp, "first")
-        ranks = [_rank(d, model, stage, n, formats, layout, batch) for n, stage in enumerate(stages)]
-        return _outcome(d, ranks, batch)
+        return _outcome(d, _ranks(d), cdiv(d.batch or 1, d.dp or 1))
+
+    def surface(self, d: Deployment) -> Surface:
+        """The answer over every context and batch at once; d's own are not looked at."""
+        question = self.settle(replace(d, context=d.context or 1)).question
+        ranks = [RankSurface(rank.curve, rank.ledger.total_bytes - rank.held, rank.kv_bytes) for rank in _ranks(question)]
+        model = lower(d.model, cache_formats(question))
+        curves = [
+            tensor_curve(t, encoder_tokens=question.encoder_tokens) for layer in model.layers for c in layer.caches for t in c.tensors
+        ]
+        return Surface(total(curves), tuple(ranks), question.dp or 1)
 
 
 def _asked_for(d: Deployment, model: Lowered) -> Lowered:
@@ -71,6 +76,14 @@ def _asked_for(d: Deployment, model: Lowered) -> Lowered:
     if d.multimodal == "off":
         model = replace(model, first=tuple(w for w in model.first if w.role != "tower"))
     return model
+
+
+def _ranks(d: Deployment) -> list[_Rank]:
+    formats, model = weight_formats(d), _asked_for(d, lower(d.model, cache_formats(d)))
+    layout = Layout(d.tp or 1, d.pp or 1, d.dp or 1, d.ep or 1, d.dcp or 1)
+    batch = cdiv(d.batch or 1, layout.dp)
+    stages = split_layers(len(model.layers), layout.pp, "first")
+    return [_rank(d, model, stage, n, formats, layout, batch) for n, stage in enumerate(stages)]
 
 
 class _Rank:
