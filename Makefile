@@ -22,6 +22,7 @@ lint: .venv/dev
 
 bench: .venv/dev
 	$(BIN)/python benchmarks/cold_start.py
+	$(BIN)/python benchmarks/sweep.py
 
 clean:
 	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
