@@ -7,21 +7,37 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 PYTHON = sys.executable
 KVPLAN = str(Path(PYTHON).with_name("kvplan"))
 MODEL = ["meta-llama/llama-3.1-8b", "--engine", "ideal", "--context", "32768", "--batch", "16"]
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 128256, "max_position_embeddings": 131072,
+    "torch_dtype": "bfloat16", "tie_word_embeddings": False,
+}  # fmt: skip
+FOLDER = Path(tempfile.mkdtemp())
+(FOLDER / "config.json").write_text(json.dumps(CONFIG))
+#: What people run today, where it is installed beside this Python and answers from local files.
+PEERS = {
+    "hf-mem": ["hf-mem", "--model-id", str(FOLDER)],
+    "accelerate estimate-memory": ["accelerate", "estimate-memory", str(FOLDER)],
+}
 COMMANDS = {
     "bare python": [PYTHON, "-c", "pass"],
     "import click, yaml, pydantic, tabulate": [PYTHON, "-c", "import click, yaml, pydantic, tabulate"],
     "the same with pydantic.BaseModel": [PYTHON, "-c", "import click, yaml, tabulate; from pydantic import BaseModel"],
     "kvplan estimate, table": [KVPLAN, "estimate", *MODEL, "--device", "h100-80gb"],
     "kvplan estimate, json": [KVPLAN, "estimate", *MODEL, "--format", "json"],
+    "the same from a local config.json": [KVPLAN, "estimate", str(FOLDER / "config.json"), *MODEL[1:], "--format", "json"],
 }
 
 
@@ -35,6 +51,12 @@ def seconds(command: list[str]) -> float:
 def main() -> None:
     """Every command in turn, RUNS times after one warm-up; medians, and the median of the ratios run by run."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    for name, command in PEERS.items():
+        found = shutil.which(command[0], path=str(Path(PYTHON).parent))
+        if found and subprocess.run([found, *command[1:]], capture_output=True, check=False).returncode == 0:
+            COMMANDS[name] = [found, *command[1:]]
+        else:
+            print(f"{name}: not installed, or does not answer from local files")
     for command in COMMANDS.values():
         seconds(command)
     times: dict[str, list[float]] = {name: [] for name in COMMANDS}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from kvplan.planner.explain import Line
     from kvplan.planner.fit import Carrier
     from kvplan.planner.sweep import Columns, Grid
+    from kvplan.stored import StoredWeights
 
 
 def estimate(model: str | ModelSpec, **question: Any) -> Plan:
@@ -209,22 +211,58 @@ def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
             faults.append((name, str(error)))
     if faults:
         raise SpecError("question", faults)
-    return Deployment(model=_find(model), **values)
+    spec, stored = _find(model)
+    return Deployment(model=spec, stored=stored, **values)
 
 
 def model(name: str | ModelSpec) -> ModelSpec:
-    """The spec that a name or a path means. Raises UnknownName or SpecError."""
-    return _find(name)
+    """The spec that a name or a path means. Raises UnknownName, SpecError, FormatError, UnsupportedError."""
+    return _find(name)[0]
 
 
-def _find(model: str | ModelSpec) -> ModelSpec:
+def import_model(source: str, revision: str | None = None) -> str:
+    """A reviewable spec, as YAML text, of a config.json, a checkpoint's folder, a GGUF file or a Hub id."""
+    from kvplan import importers
+    from kvplan.importers.spec_yaml import dump_spec
+
+    spec = _file(source)[0] if _is_path(source) else importers.from_hub(source, revision).spec
+    return dump_spec(spec.plain())
+
+
+def _find(model: str | ModelSpec) -> tuple[ModelSpec, StoredWeights | None]:
+    """The spec, and the weights as stored where the model's files are at hand; a Hub id outside the catalogue is asked of the Hub."""
     if isinstance(model, ModelSpec):
-        return model
+        return model, None
     if not isinstance(model, str) or not model.strip():
         raise SpecError("model", [("", "write a model id such as meta-llama/llama-3.1-8b, or a path such as ./model.yaml")])
-    if model.startswith(("./", "../", "/", "~")) or model.endswith((".yaml", ".yml", ".json", ".gguf")):
-        return catalogue.read_spec(model)
-    return catalogue.find_model(model)
+    if _is_path(model):
+        return _file(model)
+    try:
+        return catalogue.find_model(model), None
+    except UnknownName as unknown:
+        if _HUB_ID.fullmatch(model) is None:
+            raise
+        from kvplan import importers
+
+        try:
+            return importers.from_hub(model)
+        except KvplanError as error:
+            raise KvplanError(f"{unknown}; and it could not be had from the Hub: {error}") from None
+
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+
+
+def _is_path(model: str) -> bool:
+    return model.startswith(("./", "../", "/", "~")) or model.endswith((".yaml", ".yml", ".json", ".gguf", ".safetensors"))
+
+
+def _file(path: str) -> tuple[ModelSpec, StoredWeights | None]:
+    if path.endswith((".yaml", ".yml")):
+        return catalogue.read_spec(path), None
+    from kvplan import importers
+
+    return importers.read(path)
 
 
 def device(name: str | Device) -> Device:

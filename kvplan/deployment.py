@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TYPE_CHECKING
 
 from kvplan.devices import Device
 from kvplan.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from kvplan.stored import StoredWeights
 
 Kind = Literal["text", "tokens", "count", "bytes", "fraction", "flag", "device", "options"]
 
@@ -55,9 +58,13 @@ NAMES: dict[str, Name] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """A model and what was asked of it; None everywhere means "not chosen". Sizes are integers (tokens, bytes, counts)."""
+    """A model and what was asked of it; None everywhere means "not chosen". Sizes are integers (tokens, bytes, counts).
+
+    stored  the model's weights as a checkpoint at hand stores them, where its headers were read
+    """
 
     model: ModelSpec
+    stored: StoredWeights | None = None
     engine: str | None = None
     engine_version: str | None = None
     device: Device | None = None

@@ -96,6 +96,7 @@ class WeightTensor(NamedTuple):
     role     what a checkpoint's quantisation addresses; `buffer` is stored but is no parameter
     units    how many equal pieces tensor parallelism may split it into; 1 = a copy on every rank
     experts  > 0: shape[0] experts, which expert parallelism deals out whole; `active` of them serve a token
+    stored   its bytes in the checkpoint at hand, where the headers say so; None: by shape and format
     """
 
     name: str
@@ -104,6 +105,7 @@ class WeightTensor(NamedTuple):
     units: int = 1
     experts: int = 0
     active: int = 0
+    stored: int | None = None
 
     @property
     def elems(self) -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TYPE_CHECKING
 
 from kvplan.dtypes import matrix_bytes
-from kvplan.tensors import Lowered, Role, WeightTensor
+from kvplan.tensors import Layer, Lowered, Role, WeightTensor
 from kvplan.units import cdiv
+
+if TYPE_CHECKING:
+    from kvplan.stored import StoredWeights
 
 WeightFormats = Mapping[Role, str]
 """Role -> checkpoint format; every role is there."""
@@ -51,8 +55,8 @@ def count(model: Lowered) -> Parameters:
 
 
 def stored_bytes(w: WeightTensor, formats: WeightFormats) -> int:
-    """Bytes of one whole tensor in its checkpoint format: scales per matrix, vectors and convolutions as 16 or 32 bit rows."""
-    return _bytes(w.shape, formats[w.role])
+    """Bytes of one whole tensor: as the checkpoint's headers say, else by shape in its format, with a matrix's scales."""
+    return _bytes(w.shape, formats[w.role]) if w.stored is None else w.stored
 
 
 def rank_bytes(w: WeightTensor, formats: WeightFormats, *, tp: int, ep: int) -> int:
@@ -62,7 +66,8 @@ def rank_bytes(w: WeightTensor, formats: WeightFormats, *, tp: int, ep: int) -> 
     dealt out; without it every expert is split like any other matrix.
     """
     if w.experts and ep > 1:
-        return _bytes((cdiv(w.experts, ep), *w.shape[1:]), formats[w.role])
+        held = cdiv(w.experts, ep)
+        return _bytes((held, *w.shape[1:]), formats[w.role]) if w.stored is None else cdiv(w.stored * held, w.experts)
     if w.units == 1 or tp == 1:
         return stored_bytes(w, formats)
     return cdiv(stored_bytes(w, formats) * max(1, cdiv(w.units, tp)), w.units)
@@ -80,6 +85,51 @@ def _bytes(shape: tuple[int, ...], format_name: str) -> int:
     for n in shape[:-2]:
         matrices *= n
     return matrices * matrix_bytes(format_name, shape[-2], shape[-1])
+
+
+def with_stored(model: Lowered, stored: StoredWeights) -> Lowered:
+    """The model with the bytes that a checkpoint's headers give, dealt over its declared tensors; their sum is the checkpoint's.
+
+    Within a layer a role's bytes go to its tensors by their parameters, so that each is split over ranks as declared. What is stored
+    under a role that the layer declares no tensor of becomes one tensor that every rank holds.
+    """
+    layers, drafts = stored.by_layer("model"), stored.by_layer("draft")
+    encoder = stored.by_role("encoder")
+    first: dict[Role, int] = {role: n for role, n in stored.outside().items() if role not in ("head", "norm", "embedding")}
+    first |= {role: first.get(role, 0) + n for role, n in encoder.items()}
+    towers = stored.by_stack().get("tower", 0)
+    if towers:
+        first["tower"] = first.get("tower", 0) + towers
+    last: dict[Role, int] = {role: n for role, n in stored.outside().items() if role in ("head", "norm")}
+    embedding = stored.outside().get("embedding", 0)
+    return replace(
+        model,
+        layers=tuple(_layer(layer, layers.get(i, {})) for i, layer in enumerate(model.layers)),
+        draft=tuple(_layer(layer, roles) for layer, roles in zip(model.draft, drafts.values(), strict=False)) or model.draft,
+        first=_dealt(model.first, first),
+        last=_dealt(model.last, last),
+        embedding=model.embedding._replace(stored=embedding) if model.embedding else None,
+    )
+
+
+def _layer(layer: Layer, roles: Mapping[Role, int]) -> Layer:
+    return replace(layer, weights=_dealt(layer.weights, roles))
+
+
+def _dealt(tensors: Sequence[WeightTensor], roles: Mapping[Role, int]) -> tuple[WeightTensor, ...]:
+    result: list[WeightTensor] = []
+    sums: dict[Role, tuple[int, int]] = {}  # elements and bytes given so far
+    declared: dict[Role, int] = {}
+    for w in tensors:
+        declared[w.role] = declared.get(w.role, 0) + w.elems
+    for w in tensors:
+        elems, given = sums.get(w.role, (0, 0))
+        elems += w.elems
+        share = roles.get(w.role, 0) * elems // declared[w.role] - given
+        sums[w.role] = (elems, given + share)
+        result.append(w._replace(stored=share))
+    result += [WeightTensor(f"other {role}", (n,), role, stored=n) for role, n in roles.items() if role not in declared and n]
+    return tuple(result)
 
 
 def role_formats(base: str, quantized: Mapping[Role, str]) -> dict[Role, str]:

@@ -74,7 +74,7 @@ def explain(model: str, fmt: str, **options: Any) -> int:
 
 @cli.group()
 def models() -> None:
-    """The packaged model specs: list, show, schema."""
+    """Model specs: list and show the packaged ones, import others, schema."""
 
 
 @models.command("list")
@@ -97,6 +97,21 @@ def models_show(model: str, fmt: str) -> int:
     from kvplan.report.structured import dump
 
     click.echo(dump(api.model(model).plain(), fmt))
+    return 0
+
+
+@models.command("import")
+@click.argument("source")
+@click.option("--revision", help="Branch, tag or commit of a Hub model.")
+@click.option("--out", type=click.Path(dir_okay=False, writable=True), help="Write the spec there; by default to standard output.")
+def models_import(source: str, revision: str | None, out: str | None) -> int:
+    """A reviewable spec of SOURCE: a config.json, a checkpoint's folder, a GGUF file, or a Hub id."""
+    text = api.import_model(source, revision)
+    if out is None:
+        click.echo(text, nl=False)
+        return 0
+    with click.open_file(out, "x") as file:
+        file.write(text)
     return 0
 
 

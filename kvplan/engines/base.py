@@ -10,8 +10,9 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype
 from kvplan.errors import SpecError
 from kvplan.ledger import Ledger
-from kvplan.tensors import CacheFormats, Curve, Role
-from kvplan.weights import MATRICES, WeightFormats, role_formats
+from kvplan.spec import lower
+from kvplan.tensors import CacheFormats, Curve, Lowered, Role
+from kvplan.weights import MATRICES, WeightFormats, role_formats, with_stored
 
 ChosenBy = Literal["you", "engine default", "model", "kvplan"]
 Defaults = Mapping[str, tuple[Any, ChosenBy]]
@@ -155,6 +156,13 @@ def cache_formats(d: Deployment, *, state: str = "f32") -> CacheFormats:
         asked = d.model.kv_dtype or compute
     k, v = parse_kv_dtype(asked)
     return CacheFormats(compute=compute, k=k, v=v, conv=compute, state=state)
+
+
+def lowered(d: Deployment, formats: CacheFormats) -> Lowered:
+    """The question's model as tensors, with the bytes its checkpoint stores where they are known and no other format is asked for."""
+    model = lower(d.model, formats)
+    as_stored = d.stored is not None and d.weight_dtype in (None, _checkpoint_format(d))
+    return with_stored(model, d.stored) if d.stored is not None and as_stored else model
 
 
 def weight_formats(d: Deployment) -> WeightFormats:

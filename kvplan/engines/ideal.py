@@ -5,12 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Capacity, Outcome, RankSurface, Settled, Surface, cache_formats, only_known_options, settle, weight_formats
+from kvplan.engines.base import (
+    Capacity,
+    Outcome,
+    RankSurface,
+    Settled,
+    Surface,
+    cache_formats,
+    lowered,
+    only_known_options,
+    settle,
+    weight_formats,
+)
 from kvplan.engines.shared import read_speculative, stage_weights, weight_entries
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.ledger import Ledger, exact
 from kvplan.parallel import Layout, heads_per_rank, split_layers
-from kvplan.spec import lower
 from kvplan.tensors import Cache, CacheTensor, Curve, Layer, Lowered, tensor_curve, total
 from kvplan.units import cdiv, show_bytes
 from kvplan.weights import WeightFormats
@@ -57,7 +67,7 @@ class Ideal:
         """The answer over every context and batch at once; d's own are not looked at."""
         question = self.settle(replace(d, context=d.context or 1)).question
         ranks = [RankSurface(rank.curve, rank.ledger.total_bytes - rank.held, rank.kv_bytes) for rank in _ranks(question)]
-        model = lower(d.model, cache_formats(question))
+        model = lowered(question, cache_formats(question))
         curves = [
             tensor_curve(t, encoder_tokens=question.encoder_tokens) for layer in model.layers for c in layer.caches for t in c.tensors
         ]
@@ -79,7 +89,7 @@ def _asked_for(d: Deployment, model: Lowered) -> Lowered:
 
 
 def _ranks(d: Deployment) -> list[_Rank]:
-    formats, model = weight_formats(d), _asked_for(d, lower(d.model, cache_formats(d)))
+    formats, model = weight_formats(d), _asked_for(d, lowered(d, cache_formats(d)))
     layout = Layout(d.tp or 1, d.pp or 1, d.dp or 1, d.ep or 1, d.dcp or 1)
     batch = cdiv(d.batch or 1, layout.dp)
     stages = split_layers(len(model.layers), layout.pp, "first")

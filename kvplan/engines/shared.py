@@ -130,7 +130,8 @@ def weight_entries(
         if w.experts and 1 < ep < tp:
             n_bytes = -(-n_bytes // (tp // ep))
         by_role[w.role] = by_role.get(w.role, 0) + n_bytes
-    return [exact(f"weights: {role}", n, "declared tensor shapes") for role, n in by_role.items() if n]
+    source = "the checkpoint's headers" if any(w.stored is not None for w in weights) else "declared tensor shapes"
+    return [exact(f"weights: {role}", n, source) for role, n in by_role.items() if n]
 
 
 def modelled(name: str, n_bytes: int, low: int, high: int, source: str) -> Entry:

@@ -7,10 +7,9 @@ from typing import Any
 
 from kvplan import engines
 from kvplan.deployment import NAMES, Deployment
-from kvplan.engines.base import ChosenBy, Outcome, Settled, cache_formats, weight_formats
+from kvplan.engines.base import ChosenBy, Outcome, Settled, cache_formats, lowered, weight_formats
 from kvplan.planner.cache import report
 from kvplan.planner.plan import ModelFacts, Plan
-from kvplan.spec import lower
 from kvplan.tensors import Lowered
 from kvplan.units import show_bytes
 from kvplan.weights import count, model_tensors, total_bytes
@@ -21,7 +20,7 @@ def evaluate(d: Deployment) -> Plan:
     engine = engines.find(d.engine or default_engine(d))
     settled = engine.settle(d)
     question = settled.question
-    model = lower(question.model, cache_formats(question))
+    model = lowered(question, cache_formats(question))
     outcome = engine.plan(settled)
     return Plan(
         model=_facts(settled, model),

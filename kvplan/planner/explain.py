@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import FORMATS, row_bytes
-from kvplan.engines.base import weight_formats
+from kvplan.engines.base import lowered, weight_formats
 from kvplan.planner.plan import Plan
-from kvplan.spec import lower
 from kvplan.tensors import Cache, CacheFormats, CacheTensor, Curve, Lowered, tensor_curve
 from kvplan.weights import model_tensors, stored_bytes
 
@@ -26,7 +25,7 @@ class Line(NamedTuple):
 
 def explain(d: Deployment, formats: CacheFormats, plan: Plan) -> tuple[Line, ...]:
     """Every figure of a plan, from tensor shapes up; `d` is the settled question, `formats` its cache formats."""
-    model = lower(d.model, formats)
+    model = lowered(d, formats)
     return (*_cache(d, model, plan), *_weights(d, model), *_ledger(plan))
 
 

@@ -94,7 +94,8 @@ def _one(plan: Plan, fmt: str) -> str:
     parts = ["\n".join(head), _table(_cache_rows(plan, asked), fmt)]
     parts += [_table(_ledger_rows(ledger), fmt) for ledger in plan.ledgers]
     parts += [line for line in (_limits(plan, asked),) if line]
-    parts += [f"note: {note}" for note in (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))]
+    notes = [f"note: {note}" for note in (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))]
+    parts += ["\n".join(notes)] if notes else []
     parts.append(("" if plan.fits is None else "FITS: " if plan.fits else "DOES NOT FIT: ") + plan.verdict)
     if plan.advice:
         rows = [
@@ -130,8 +131,7 @@ def _cache_rows(plan: Plan, asked: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _ledger_rows(ledger: Ledger) -> list[dict[str, str]]:
-    shown = f"{ledger.ranks[0]}" if len(ledger.ranks) == 1 else f"{len(ledger.ranks)} alike: {_ranges(ledger.ranks)}"
-    title = f"rank {shown}"
+    title = f"rank {ledger.ranks[0]}" if len(ledger.ranks) == 1 else f"ranks {_ranges(ledger.ranks)}, each"
     rows: list[tuple[str, int, str, str]] = [
         (e.name, e.bytes, e.basis, "" if e.low == e.high else f"{show_bytes(e.low)} to {show_bytes(e.high)}") for e in ledger.entries
     ]
