@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kvplan.api import compare, deployment, estimate, explain, fit
+    from kvplan.api import compare, deployment, devices, estimate, explain, fit, models, roofline, schema, sweep, sweep_ranges
     from kvplan.errors import KvplanError
 
 __version__ = "0.1.0"
-__all__ = ["KvplanError", "__version__", "compare", "deployment", "estimate", "explain", "fit"]
-
+__all__ = [
+    "KvplanError",
+    "__version__",
+    "compare",
+    "deployment",
+    "devices",
+    "estimate",
+    "explain",
+    "fit",
+    "models",
+    "roofline",
+    "schema",
+    "sweep",
+    "sweep_ranges",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,3 +35,14 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module("kvplan.errors" if name == "KvplanError" else "kvplan.api"), name)
+
+
+class _Package(ModuleType):
+    """Keeps a public function's name its own where a submodule has the same one (kvplan.devices)."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in __all__ or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kvplan.planner.explain import Line
     from kvplan.planner.fit import Carrier
     from kvplan.planner.sweep import Columns, Grid
+    from kvplan.roofline import Roofline
     from kvplan.stored import StoredWeights
 
 
@@ -98,6 +99,17 @@ def compare(*questions: Mapping[str, Any]) -> tuple[Row, ...]:
     if not questions:
         raise SpecError("compare", [("", "name at least one question")])
     return side_by_side([estimate(**question) for question in questions])
+
+
+def roofline(model: str | ModelSpec, **question: Any) -> Roofline:
+    """The least time a decode step and a prompt can take on the question's device: bytes over bandwidth, operations over rate.
+
+    >>> roofline("meta-llama/llama-3.1-8b", device="h100", engine="ideal", context="8k").decode.bound_by
+    'memory'
+    """
+    from kvplan.planner.speed import speed
+
+    return speed(deployment(model, **question))
 
 
 class Sweep(NamedTuple):

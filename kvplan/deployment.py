@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TYPE_CHECKING
 
+from kvplan.constants import Constants
 from kvplan.devices import Device
 from kvplan.spec import ModelSpec
 
@@ -60,11 +61,13 @@ NAMES: dict[str, Name] = {
 class Deployment:
     """A model and what was asked of it; None everywhere means "not chosen". Sizes are integers (tokens, bytes, counts).
 
-    stored  the model's weights as a checkpoint at hand stores them, where its headers were read
+    stored     the model's weights as a checkpoint at hand stores them, where its headers were read
+    constants  the measured constants that `calibration` names, where the engine has some
     """
 
     model: ModelSpec
     stored: StoredWeights | None = None
+    constants: Constants | None = None
     engine: str | None = None
     engine_version: str | None = None
     device: Device | None = None

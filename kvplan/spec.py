@@ -252,7 +252,7 @@ def _lower_block(spec: ModelSpec, block: Block, formats: CacheFormats) -> Layer:
     weights: list[WeightTensor] = []
     for mixer in block.mixers:
         tensors = mixer.cache(hidden, formats)
-        caches.append(Cache(kind=mixer.kind, tensors=tensors, source=mixer.source))
+        caches.append(Cache(kind=mixer.kind, tensors=tensors, source=mixer.source, work=mixer.work(hidden)))
         weights += () if mixer.tied else mixer.weights(hidden)
     for mlp in block.mlps:
         weights += () if mlp.tied else mlp.weights(hidden)

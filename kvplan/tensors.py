@@ -75,13 +75,22 @@ class CacheTensor:
         return self.heads * row_bytes(self.dtype, self.elems_per_state)
 
 
+class TokenWork(NamedTuple):
+    """Operations (a multiply-add is 2) of one query token besides the weights' matrices: `fixed`, and `per_kept` for each kept token."""
+
+    fixed: int = 0
+    per_kept: int = 0
+    keep: Keep = ALL
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
-    """The tensors that one mixer of one layer keeps; `kind` (the mixer) and `source` (of its shapes) are labels for people."""
+    """What one mixer of one layer keeps, and its work; `kind` (the mixer) and `source` (of its shapes) are labels for people."""
 
     kind: str
     tensors: tuple[CacheTensor, ...]
     source: str
+    work: tuple[TokenWork, ...] = ()
 
 
 Role = Literal[

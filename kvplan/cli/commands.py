@@ -13,7 +13,7 @@ from kvplan.cli.options import FORMAT, MODEL, Named, chosen, question_options
 from kvplan.report import render
 
 #: Commands that live in files of their own, read when they are asked for.
-LAZY = {"fit": "search", "compare": "search", "sweep": "sweep"}
+LAZY = {"fit": "search", "compare": "search", "roofline": "search", "sweep": "sweep"}
 
 
 class Lazy(click.Group):

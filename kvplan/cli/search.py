@@ -90,3 +90,27 @@ def _value(value: Any, ratio: float | None) -> str:
 
 def _flat(row: Any, headers: list[str]) -> dict[str, Any]:
     return {"name": row.name, "unit": row.unit, **dict(zip(headers, row.values, strict=True))}
+
+
+@click.command()
+@MODEL
+@question_options
+@FORMAT
+def roofline(model: str, fmt: str, **options: Any) -> int:
+    """How fast MODEL can decode and read a prompt on a device, at most: bounds from bytes and operations, a row per combination."""
+    rows = []
+    for question in questions(chosen(options)):
+        found = api.roofline(model, **question)
+        rows.append({
+            **question,
+            "tokens_per_second": round(found.tokens_per_second, 1),
+            "without_cache": round(found.without_cache, 1),
+            "step_ms": round(found.decode.seconds * 1000, 3),
+            "bound_by": found.decode.bound_by,
+            "weight_bytes": found.decode.weight_bytes,
+            "cache_bytes": found.decode.cache_bytes,
+            "first_token_ms": round(found.first_token_seconds * 1000, 1),
+            "compute_bound_batch": found.compute_bound_batch,
+        })  # fmt: skip
+    click.echo(render_rows(rows, fmt))
+    return 0

@@ -10,6 +10,14 @@ from kvplan.errors import UnknownName
 
 ENGINES: dict[str, str] = {
     "ideal": "ideal",
+    "vllm": "vllm",
+    "llama.cpp": "llama_cpp",
+    "ollama": "llama_cpp.ollama",
+    "transformers": "transformers",
+    "mlx-lm": "mlx_lm",
+    "exllamav3": "exllamav3",
+    "sglang": "sglang",
+    "tensorrt-llm": "tensorrt_llm",
 }
 
 

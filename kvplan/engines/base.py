@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 from kvplan.deployment import Deployment
-from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype
+from kvplan.dtypes import WEIGHT_FORMATS, canonical, canonical_weight, parse_kv_dtype
 from kvplan.errors import SpecError
 from kvplan.ledger import Ledger
 from kvplan.spec import lower
@@ -174,7 +174,9 @@ def weight_formats(d: Deployment) -> WeightFormats:
     asked = canonical_weight(d.weight_dtype or "")
     if asked in ("f64", "f32", "f16", "bf16"):
         return role_formats(asked, {})
-    return role_formats(base, dict.fromkeys(MATRICES, asked))
+    routed = any(getattr(mlp, "experts", 0) for block in d.model.blocks.values() for mlp in block.mlps)
+    kept = ("attention",) if routed and WEIGHT_FORMATS[asked].bits < 8 else ()  # as released 4-bit checkpoints of routed models do
+    return role_formats(base, {role: asked for role in MATRICES if role not in kept})
 
 
 def only_known_options(d: Deployment, engine: Engine) -> None:

@@ -9,8 +9,29 @@ from kvplan.deployment import Deployment
 from kvplan.errors import SpecError
 from kvplan.ledger import Entry, exact
 from kvplan.tensors import Lowered, WeightTensor
-from kvplan.units import LARGEST
+from kvplan.units import GIB, LARGEST
 from kvplan.weights import WeightFormats, rank_bytes
+
+
+class Refusal(Exception):
+    """The engine would not start; the message is its own condition, with the numbers. `sure`: at both ends of the interval."""
+
+    def __init__(self, reason: str, *, sure: bool = True) -> None:
+        super().__init__(reason)
+        self.sure = sure
+
+
+class Span(NamedTuple):
+    """Bytes: the estimate and the ends of its interval, which bound 90 % of cases."""
+
+    point: int
+    low: int
+    high: int
+
+
+def span(point: float, low: float, high: float) -> Span:
+    """A span given in GiB."""
+    return Span(int(point * GIB), int(low * GIB), int(high * GIB))
 
 
 def release(version: str) -> tuple[int, ...]:
@@ -134,9 +155,9 @@ def weight_entries(
     return [exact(f"weights: {role}", n, source) for role, n in by_role.items() if n]
 
 
-def modelled(name: str, n_bytes: int, low: int, high: int, source: str) -> Entry:
-    """A line from measured constants; `low` and `high` bound 90 % of cases."""
-    return Entry(name=name, bytes=n_bytes, low=low, high=high, basis="modelled", source=source)
+def modelled(name: str, size: Span, source: str) -> Entry:
+    """A line from measured constants."""
+    return Entry(name=name, bytes=size.point, low=size.low, high=size.high, basis="modelled", source=source)
 
 
 def longest(holds: Callable[[int], bool], most: int = LARGEST) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from kvplan.layers.base import Count, Dim, LayerKind, divides
-from kvplan.tensors import ALL, CacheFormats, CacheTensor, Keep, WeightTensor
+from kvplan.tensors import ALL, CacheFormats, CacheTensor, Keep, TokenWork, WeightTensor
 
 
 class Attention(LayerKind):
@@ -80,8 +80,15 @@ class Attention(LayerKind):
         norm = [WeightTensor(name, (width,), "norm", units)]
         return norm + ([WeightTensor(name + "_bias", (width,), "norm", units)] if self.qk_norm_bias else [])
 
+    def scores(self, keep: Keep) -> tuple[TokenWork, ...]:
+        """q k and p v of every query head with every kept token."""
+        return (TokenWork(per_kept=2 * self.heads * (self.head_dim + self.v_dim), keep=keep),)
+
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         return self.kv_tensors(formats, ALL)
+
+    def work(self, hidden: int) -> tuple[TokenWork, ...]:
+        return self.scores(ALL)
 
     def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
         return (*self.query_weights(hidden), *self.kv_weights(hidden))
@@ -136,6 +143,10 @@ class BlockSparse(Grouped):
         select = CacheTensor(name="k_blocks", heads=self.n_kv, elems_per_state=self.head_dim, dtype=formats.k, tokens_per_state=self.stride)
         return (*self.kv_tensors(formats, ALL), select)
 
+    def work(self, hidden: int) -> tuple[TokenWork, ...]:
+        """Of choosing blocks alone: how many are then read the spec does not say."""
+        return (TokenWork(per_kept=2 * self.heads * self.head_dim // self.stride),)
+
 
 class Shared(Grouped):
     """Reads the cache of an earlier layer and keeps none of its own. `own_kv_weights`: the checkpoint still has its K and V."""
@@ -150,6 +161,10 @@ class Shared(Grouped):
     def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
         return (*self.query_weights(hidden), *(self.kv_weights(hidden) if self.own_kv_weights else ()))
 
+    def work(self, hidden: int) -> tuple[TokenWork, ...]:
+        """Left out: which layer's cache it reads, and so how much, the spec does not say."""
+        return ()
+
 
 class Encoder(Grouped):
     """Bidirectional attention of an encoder: everything is read at once, so nothing is kept."""
@@ -158,4 +173,7 @@ class Encoder(Grouped):
     kind: Literal["encoder"]
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        return ()
+
+    def work(self, hidden: int) -> tuple[TokenWork, ...]:
         return ()

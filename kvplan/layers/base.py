@@ -1,11 +1,11 @@
-"""What every layer kind is: checked fields, and two lowerings. Fields are bounded so that no product leaves 62 bits by accident."""
+"""What every layer kind is: checked fields, and three lowerings. Fields are bounded so that no product leaves 62 bits by accident."""
 
 from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
 from kvplan.fields import Between, Record
-from kvplan.tensors import CacheFormats, CacheTensor, WeightTensor
+from kvplan.tensors import CacheFormats, CacheTensor, TokenWork, WeightTensor
 
 Count = Annotated[int, Between(1, 1 << 20)]  # heads, experts, groups
 Dim = Annotated[int, Between(1, 1 << 24)]  # widths
@@ -28,6 +28,12 @@ class LayerKind(Record):
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         """What the layer keeps for one sequence, whole and unreplicated; empty where it keeps nothing."""
         return ()
+
+    def work(self, hidden: int) -> tuple[TokenWork, ...]:
+        """Operations per query token besides its matrices: here of a recurrent state, each element decayed, added to and read."""
+        tensors = self.cache(hidden, CacheFormats("bf16", "bf16", "bf16", "bf16"))
+        elems = sum(t.heads * t.elems_per_state for t in tensors if t.tokens_per_state is None and not t.columns)
+        return (TokenWork(fixed=4 * elems),) if elems else ()
 
     def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
         """What the layer owns: names, shapes as stored, how they split."""

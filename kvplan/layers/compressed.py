@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from kvplan.layers.base import Count, CountOrNone, Dim, DimOrNone, LayerKind, Tokens
-from kvplan.tensors import CacheFormats, CacheTensor, Keep, WeightTensor
+from kvplan.tensors import CacheFormats, CacheTensor, Keep, TokenWork, WeightTensor
 
 
 class Compressed(LayerKind):
@@ -45,6 +45,12 @@ class Compressed(LayerKind):
 
     def _rows(self, name: str, width: int, dtype: str, lookback: int) -> CacheTensor:
         return CacheTensor(name=name, heads=1, elems_per_state=width, dtype=dtype, tokens_per_state=self.ratio, lookback=lookback)
+
+    def work(self, hidden: int) -> tuple[TokenWork, ...]:
+        """Over the window, and of choosing compressed rows; reading those chosen is left out."""
+        near = TokenWork(per_kept=4 * self.heads * self.head_dim, keep=Keep("window", self.window))
+        index = 2 * self.index_heads * self.index_head_dim // self.ratio if self.index_heads else 0
+        return (near, TokenWork(per_kept=index)) if index else (near,)
 
     def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
         h, d, r = self.heads, self.head_dim, self.q_lora_rank

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from kvplan.layers.attention import Grouped
 from kvplan.layers.base import Tokens
-from kvplan.tensors import CacheFormats, CacheTensor, Keep
+from kvplan.tensors import CacheFormats, CacheTensor, Keep, TokenWork
 
 
 class Cross(Grouped):
@@ -18,3 +18,6 @@ class Cross(Grouped):
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         return self.kv_tensors(formats, Keep("source", self.encoder_tokens or 0))
+
+    def work(self, hidden: int) -> tuple[TokenWork, ...]:
+        return self.scores(Keep("source", self.encoder_tokens or 0))

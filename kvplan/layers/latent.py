@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from kvplan.layers.base import Count, Dim, DimOrNone, LayerKind
-from kvplan.tensors import CacheFormats, CacheTensor, WeightTensor
+from kvplan.tensors import CacheFormats, CacheTensor, Keep, TokenWork, WeightTensor
 
 
 class Mla(LayerKind):
@@ -25,6 +25,10 @@ class Mla(LayerKind):
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         width = self.kv_lora_rank + self.qk_rope_head_dim
         return (CacheTensor(name="latent", heads=1, elems_per_state=width, dtype=formats.k),)
+
+    def work(self, hidden: int) -> tuple[TokenWork, ...]:
+        """In latent form, as decoding does it: scores over rank + rope, values over rank, for every head."""
+        return (TokenWork(per_kept=2 * self.heads * (2 * self.kv_lora_rank + self.qk_rope_head_dim)),)
 
     def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
         h, q_dim = self.heads, self.qk_nope_head_dim + self.qk_rope_head_dim
@@ -63,6 +67,11 @@ class MlaSparse(Mla):
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         key = CacheTensor(name="index_k", heads=1, elems_per_state=self.index_head_dim, dtype=self.index_dtype)
         return (*super().cache(hidden, formats), key)
+
+    def work(self, hidden: int) -> tuple[TokenWork, ...]:
+        (dense,) = super().work(hidden)
+        index = TokenWork(per_kept=2 * self.index_heads * self.index_head_dim)
+        return (index, dense._replace(keep=Keep("window", self.index_topk)))
 
     def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
         n, d = self.index_heads, self.index_head_dim

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from kvplan.layers.attention import Grouped
 from kvplan.layers.base import Tokens, TokensOrNone
-from kvplan.tensors import CacheFormats, CacheTensor, Keep
+from kvplan.tensors import CacheFormats, CacheTensor, Keep, TokenWork
 
 
 class Sliding(Grouped):
@@ -20,6 +20,9 @@ class Sliding(Grouped):
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         return self.kv_tensors(formats, Keep("window", self.window, self.sink_tokens))
 
+    def work(self, hidden: int) -> tuple[TokenWork, ...]:
+        return self.scores(Keep("window", self.window, self.sink_tokens))
+
 
 class Chunked(Grouped):
     """Attends inside the current chunk only; the fullest moment is a whole chunk."""
@@ -30,3 +33,6 @@ class Chunked(Grouped):
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         return self.kv_tensors(formats, Keep("chunk", self.chunk))
+
+    def work(self, hidden: int) -> tuple[TokenWork, ...]:
+        return self.scores(Keep("chunk", self.chunk))

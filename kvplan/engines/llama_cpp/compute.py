@@ -1,0 +1,100 @@
+"""The compute and output buffers. Only the output buffer is exact: the other is what ggml-alloc makes of the worst-case graph.
+
+llama.cpp src/llama-context.cpp sched_reserve, output_reserve (b11312). The model below is read off the shapes that are alive
+together at the graph's widest places (attention scores, feed-forward, logits); its spread against the CPU backend is in
+tests/oracle/test_llama_cpp_rows.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvplan.engines.llama_cpp.caches import Store
+from kvplan.engines.llama_cpp.context import Context
+from kvplan.ledger import Entry
+from kvplan.tensors import Lowered, WeightTensor
+
+F32, F16 = 4, 2
+LOW, HIGH = 0.85, 1.35
+SOURCE = "llama.cpp b11312 sched_reserve: tensors alive at the widest point of the prompt graph"
+
+
+class Widths(NamedTuple):
+    """The widest layer's elements per token in each part of the graph."""
+
+    hidden: int
+    vocab: int
+    heads: int
+    attention: int
+    feed_forward: int
+    recurrent: int
+
+
+def widths(model: Lowered, hidden: int, vocab: int) -> Widths:
+    """Read off the shapes of the weights; equal layers share one object and are read once."""
+    layers = {id(layer): layer.weights for layer in model.layers}.values()
+    return Widths(
+        hidden=hidden,
+        vocab=vocab,
+        heads=max((_heads(ws) for ws in layers), default=0),
+        attention=max((_attention(ws) for ws in layers), default=0),
+        feed_forward=max((_feed_forward(ws, hidden) for ws in layers), default=0),
+        recurrent=max((_recurrent(ws) for ws in layers), default=0),
+    )
+
+
+def _heads(weights: Sequence[WeightTensor]) -> int:
+    return next((w.units for w in weights if w.name in ("q", "q_b")), 0)
+
+
+def _attention(weights: Sequence[WeightTensor]) -> int:
+    """Q three times (projected, rotated, its result), K and V twice; with a latent, Q is as wide as the latent in every head."""
+    latent = next((w.shape[0] for w in weights if w.name == "kv_a"), 0)
+    index = sum(2 * w.shape[0] for w in weights if w.name == "index_q")
+    return (
+        3 * _heads(weights) * latent
+        + index
+        + sum(n * w.shape[0] for w in weights for name, n in (("q", 3), ("q_b", 3), ("k", 2), ("v", 2)) if w.name == name)
+    )
+
+
+def _feed_forward(weights: Sequence[WeightTensor], hidden: int) -> int:
+    """Gated: up, gate and their product beside four hidden states; experts: as many of each as serve a token."""
+    dense = [w for w in weights if w.name in ("mlp_up", "mlp_gate")]
+    experts = next((w for w in weights if w.name == "expert_up"), None)
+    wide = 0
+    if dense:
+        wide = 3 * dense[0].shape[0] + 4 * hidden if len(dense) == 2 else 2 * dense[0].shape[0] + hidden
+    if experts:
+        used, inner = experts.active, experts.shape[-2]
+        wide = max(wide, 3 * used * inner + (used + 2) * hidden, (2 * used + 4) * hidden)
+    return wide
+
+
+def _recurrent(weights: Sequence[WeightTensor]) -> int:
+    """Projections of a state-space layer, their convolution and its result."""
+    inner = max((w.shape[0] for w in weights if w.name in ("conv1d", "conv")), default=0)
+    return 6 * inner
+
+
+def compute_entry(name: str, w: Widths, stores: Sequence[Store], ctx: Context) -> Entry:
+    """The compute buffer of one device, in bytes, with its interval."""
+    n = ctx.n_ubatch
+    size = F16 if ctx.flash_attn else F32
+    masks = sum(store.cells for store in stores if store.role in ("kv", "kv_base", "kv_swa")) * n * size
+    scores = 0
+    if not ctx.flash_attn:
+        most = max((store.cells for store in stores if store.role in ("kv", "kv_base", "kv_swa")), default=0)
+        scores = most * n * w.heads * F32
+    attention = scores + n * (2 * w.hidden + w.attention) * F32
+    feed_forward = n * w.feed_forward * F32
+    recurrent = n * (w.recurrent + w.hidden) * F32 if w.recurrent else 0
+    logits = ctx.n_outputs * (w.vocab + 2 * w.hidden) * F32
+    n_bytes = max(masks + max(attention, feed_forward, recurrent), logits)
+    return Entry(name=name, bytes=n_bytes, low=int(n_bytes * LOW), high=int(n_bytes * HIGH), basis="modelled", source=SOURCE)
+
+
+def output_bytes(ctx: Context, vocab: int) -> int:
+    """Logits in f32, one row per sequence: always in host memory."""
+    return vocab * ctx.n_seq_max * F32

@@ -1,0 +1,111 @@
+"""llama.cpp: a context of a fixed size, allocated whole at the start, layers on the devices as far as -ngl goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kvplan.deployment import Deployment
+from kvplan.engines.base import ChosenBy, Outcome, Settled, only_known_options, settle
+from kvplan.engines.llama_cpp import context, fit, options, outcome, situation, versions
+from kvplan.engines.llama_cpp.situation import Placed, Situation
+from kvplan.engines.whole import no_use
+from kvplan.errors import SpecError, UnsupportedError
+
+
+class LlamaCpp:
+    """The engine, and what Ollama starts."""
+
+    name = "llama.cpp"
+    versions: tuple[str, ...] = versions.VERSIONS
+    options: tuple[str, ...] = options.NAMES
+
+    def settle(self, d: Deployment) -> Settled:
+        only_known_options(d, self)
+        rules, notes = versions.find(d.engine_version)
+        return settle_with(d, rules, notes, name=self.name, version=f"b{rules.build}")
+
+    def plan(self, settled: Settled) -> Outcome:
+        rules, _ = versions.find(settled.question.engine_version)
+        return outcome.plan(settled, rules)
+
+
+def settle_with(d: Deployment, rules: versions.Rules, notes: tuple[str, ...], *, name: str, version: str) -> Settled:
+    """Slots, -c, -ngl and the rest as this build fills them in."""
+    for size in ("tp", "dp", "ep", "dcp"):
+        if (getattr(d, size) or 1) > 1:
+            raise UnsupportedError(f"{size}: {name} splits a model by layers; say how many devices with n_devices")
+    if d.pp and d.n_devices and d.pp != d.n_devices:
+        raise SpecError("n_devices", [("", f"pp {d.pp} needs {d.pp} devices, not {d.n_devices}")])
+    chosen = options.read(d)
+    n_devices = d.n_devices or d.pp or 1
+    seqs, seqs_by = slots(d, chosen, rules)
+    unified = context.is_unified(chosen, rules, d.max_num_seqs)
+    f = situation.facts(replace(d, n_devices=n_devices, engine_version=version), rules)
+    n_layers = len(f.rows) + len(f.model.draft) + 1
+    ngl = n_layers if d.n_gpu_layers is None or d.n_gpu_layers < 0 else d.n_gpu_layers
+
+    def attempt(n_ctx: int, placed: Placed) -> Situation:
+        return situation.situation(f, placed, n_ctx=n_ctx, n_seq_max=seqs, unified=unified)
+
+    fits = f.options.fit if f.options.fit is not None else rules.fit
+    fits = fits and d.device is not None and d.kv_memory is None and ngl > 0
+    probe = context.resolve(f.question, chosen, rules, n_ctx=256, n_seq_max=1, unified=True)
+    refused = situation.refusal(f, probe) is not None
+    n_ctx, n_ctx_by = asked_context(d, chosen, seqs, unified, probe.pad)
+    if n_ctx is None:
+        trained = d.model.max_context
+        if trained is None:
+            raise SpecError("context", [("", f"{d.model.id} declares no maximum length; say how many tokens with --context")])
+        n_ctx, n_ctx_by = trained, "model"
+        if fits and not refused:
+            n_ctx = fit.fit_context(f, attempt, n_streams=1 if unified else seqs, n_gpu_layers=ngl)
+            n_ctx_by = "engine default"
+    engine_option = d.engine_option
+    if fits and not refused and d.host_memory is not None and d.n_gpu_layers is None and not chosen.n_cpu_moe:
+        ngl, n_cpu_moe = fit.fit_layers(f, attempt, n_ctx=n_ctx)
+        if n_cpu_moe:
+            engine_option = (*engine_option, ("n_cpu_moe", str(n_cpu_moe)))
+            notes = (*notes, f"--fit keeps the experts of the first {n_cpu_moe} layers in host memory")
+    notes = (*notes, *no_use(d, name, ("block_size", "memory_fraction", "lora", "enforce_eager")))
+    if f.ignores_windows:
+        notes = (*notes, f"llama.cpp does not use the windows of {d.model.architecture}: every layer keeps all tokens")
+    if context.draft_method(d) not in ("off", "mtp"):
+        notes = (*notes, f"speculative {d.speculative}: the draft model and its cache are not counted")
+    ctx = context.resolve(f.question, chosen, rules, n_ctx=n_ctx, n_seq_max=seqs, unified=unified)
+    k, v = context.cache_types(d)
+    defaults: dict[str, tuple[Any, ChosenBy]] = {
+        "engine": (name, "kvplan"),
+        "engine_version": (version, "kvplan"),
+        "n_devices": (n_devices, "kvplan"),
+        "max_model_len": (n_ctx, n_ctx_by),
+        "max_num_seqs": (seqs, seqs_by),
+        "max_num_batched_tokens": (context.N_BATCH, "engine default"),
+        "context": (min(n_ctx, ctx.n_ctx_seq), "engine default"),
+        "kv_dtype": (k if k == v else f"{k}/{v}", "engine default"),
+        "n_gpu_layers": (ngl, "engine default"),
+    }
+    return settle(replace(d, engine_option=engine_option, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
+
+
+def slots(d: Deployment, chosen: options.Options, rules: versions.Rules) -> tuple[int, ChosenBy]:
+    """-np: as asked; a server's own number; else one for every sequence of the question."""
+    if d.max_num_seqs is not None:
+        return d.max_num_seqs, "you"
+    if chosen.server:
+        return rules.server_slots, "engine default"
+    return d.batch or 1, "kvplan" if d.batch else "engine default"
+
+
+def asked_context(d: Deployment, chosen: options.Options, seqs: int, unified: bool, pad: int) -> tuple[int | None, ChosenBy]:
+    """-c: as asked, by --kv-unified-per-slot, or what keeps the question's sequences resident; None: not set."""
+    if d.max_model_len is not None:
+        return d.max_model_len, "you"
+    if chosen.kv_unified_per_slot:
+        return chosen.kv_unified_per_slot * seqs, "engine default"
+    if d.context is not None:
+        return context.pool_for(d.context, d.batch or 1, unified=unified, n_seq_max=seqs, pad=pad), "kvplan"
+    return None, "engine default"
+
+
+ENGINE = LlamaCpp()

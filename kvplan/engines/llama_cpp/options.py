@@ -1,0 +1,109 @@
+"""The engine options of llama.cpp, by its own names, read once into plain values."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.errors import KvplanError, SpecError
+from kvplan.units import MIB, parse_bytes
+
+NAMES: tuple[str, ...] = (
+    "n_ubatch", "kv_unified", "kv_unified_per_slot", "flash_attn", "swa_full", "n_rs_seq", "n_outputs_max", "offload_kqv",
+    "no_kv_offload", "tensor_split", "n_cpu_moe", "server", "fit", "fit_target", "fit_ctx",
+)  # fmt: skip
+
+
+class Options(NamedTuple):
+    """None: not given, the build's default applies. `tensor_split` are shares, `fit_target` bytes left free on each device."""
+
+    n_ubatch: int | None
+    kv_unified: bool | None
+    kv_unified_per_slot: int | None
+    flash_attn: str | None
+    swa_full: bool
+    n_rs_seq: int | None
+    n_outputs_max: int | None
+    offload_kqv: bool
+    tensor_split: tuple[Fraction, ...]
+    n_cpu_moe: int
+    server: bool
+    fit: bool | None
+    fit_target: int
+    fit_ctx: int
+
+
+def read(d: Deployment) -> Options:
+    """The options of a question. Raises SpecError with every value that is not one."""
+    given, faults = dict(d.engine_option), []
+
+    def take(key: str, convert: object) -> object:
+        if key not in given:
+            return None
+        try:
+            return convert(given[key])  # type: ignore[operator]
+        except (ValueError, ZeroDivisionError, KvplanError):
+            faults.append((key, f"{given[key][:60]!r} is not {_MEANS[convert]}"))  # type: ignore[index]
+            return None
+
+    values = {
+        **{key: take(key, _count) for key in ("n_ubatch", "kv_unified_per_slot", "n_rs_seq", "n_outputs_max", "n_cpu_moe", "fit_ctx")},
+        **{key: take(key, _flag) for key in ("kv_unified", "swa_full", "server", "fit", "offload_kqv", "no_kv_offload")},
+        "flash_attn": take("flash_attn", _on_off_auto),
+        "tensor_split": take("tensor_split", _shares),
+        "fit_target": take("fit_target", _mib_or_bytes),
+    }
+    if faults:
+        raise SpecError("engine_option", faults)
+    offload = values.pop("offload_kqv")
+    stays = values.pop("no_kv_offload")
+    defaults = {"swa_full": False, "server": False, "tensor_split": (), "n_cpu_moe": 0, "fit_target": 1024 * MIB, "fit_ctx": 4096}
+    filled = {key: defaults.get(key) if value is None else value for key, value in values.items()}
+    return Options(offload_kqv=offload is not False and stays is not True, **filled)  # type: ignore[arg-type]
+
+
+def _count(text: str) -> int:
+    n = int(text)
+    if not 0 <= n <= 1 << 31:
+        raise ValueError
+    return n
+
+
+def _flag(text: str) -> bool:
+    return {"true": True, "on": True, "1": True, "yes": True, "false": False, "off": False, "0": False, "no": False}[
+        _known(text, "true on 1 yes false off 0 no")
+    ]
+
+
+def _on_off_auto(text: str) -> str:
+    word = _known(text, "on off auto true false 1 0 -1 enabled disabled")
+    names = {"true": "on", "1": "on", "enabled": "on", "false": "off", "0": "off", "disabled": "off", "-1": "auto"}
+    return names.get(word, word)
+
+
+def _known(text: str, words: str) -> str:
+    word = text.strip().lower()
+    if word not in words.split():
+        raise ValueError
+    return word
+
+
+def _shares(text: str) -> tuple[Fraction, ...]:
+    shares = tuple(Fraction(part) for part in text.replace("/", ",").split(","))
+    if min(shares) < 0 or not sum(shares):
+        raise ValueError
+    return shares
+
+
+def _mib_or_bytes(text: str) -> int:
+    return int(text) * MIB if text.isdecimal() else parse_bytes(text)
+
+
+_MEANS = {
+    _count: "a whole number",
+    _flag: "true or false",
+    _on_off_auto: "on, off or auto",
+    _shares: "a list of shares such as 3,1",
+    _mib_or_bytes: "a size (MiB, or with its unit)",
+}

@@ -1,0 +1,173 @@
+"""The answer under a build's rules: a refusal, or what every device holds, prints and could hold at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kvplan.engines.base import Capacity, Group, Outcome, Settled
+from kvplan.engines.llama_cpp import context, logs, situation, versions
+from kvplan.engines.llama_cpp.caches import is_variable_v
+from kvplan.engines.llama_cpp.placement import HOST
+from kvplan.engines.llama_cpp.situation import Facts, Situation
+from kvplan.engines.shared import certainty
+from kvplan.engines.whole import most, refused
+from kvplan.ledger import Ledger
+from kvplan.units import show_bytes
+
+MOST_CELLS = 1 << 32
+
+
+def plan(settled: Settled, rules: versions.Rules) -> Outcome:
+    """The outcome under those rules: a refusal, or what every device holds."""
+    d = settled.question
+    f = situation.facts(d, rules)
+    asked_seqs = None if settled.chosen_by.get("max_num_seqs") == "engine default" else d.max_num_seqs
+    unified = context.is_unified(f.options, rules, asked_seqs)
+    n_ctx, seqs, ngl = d.max_model_len or 1, d.max_num_seqs or 1, d.n_gpu_layers or 0
+    ngl = len(f.rows) + len(f.model.draft) + 1 if ngl < 0 else ngl
+    ctx = context.resolve(d, f.options, rules, n_ctx=n_ctx, n_seq_max=seqs, unified=unified)
+    reason = situation.refusal(f, ctx)
+    if reason:
+        return refused(reason)
+
+    placed = situation.place(f, ngl, f.options.n_cpu_moe)
+
+    def attempt(tokens: int, sequences: int) -> Situation:
+        return situation.situation(f, placed, n_ctx=tokens, n_seq_max=sequences, unified=unified)
+
+    return _outcome(f, attempt(n_ctx, seqs), attempt, unified)
+
+
+def _outcome(f: Facts, now: Situation, attempt: Callable[[int, int], Situation], unified: bool) -> Outcome:
+    d = f.question
+    ledgers = tuple(_ledger(f, now, device) for device in now.entries if now.entries[device])
+    margins = [(margin, low, high, device) for device in now.entries for margin, low, high in _margins(f, now, device)]
+    capacity = _capacity(f, now, attempt, unified)
+    held = context.resident(now.ctx, d.context or 1)
+    enough = held >= (d.batch or 1)
+    reason = None
+    if not enough:
+        cells = now.ctx.n_ctx if now.ctx.unified else now.ctx.n_ctx_seq
+        where = "the pool" if now.ctx.unified else "a slot"
+        reason = (
+            f"{d.batch} x {d.context} tokens stay resident only with more slots or cells:"
+            f" n_seq_max is {now.ctx.n_seq_max}, {where} has {cells} cells"
+        )
+    if not margins:
+        if reason:
+            capacity = capacity._replace(warnings=(*capacity.warnings, reason))
+        return Outcome(ledgers=ledgers, capacity=capacity, starts=None, fits=None, margin_bytes=None, limiting_rank=None)
+    margin, low, high, device = min(margins)
+    if margin < 0:
+        what = "host memory" if device == HOST else f"device {device}"
+        reason = f"failed to allocate: {what} lacks {show_bytes(-margin)}"
+    return Outcome(
+        ledgers=ledgers,
+        capacity=capacity,
+        starts=margin >= 0,
+        fits=margin >= 0 and enough,
+        certainty=certainty(low >= 0, margin >= 0, high >= 0, margin, high - low) if enough else "certain",
+        margin_bytes=margin,
+        limiting_rank=now.where.n_devices if device == HOST else device,
+        reason=reason,
+    )
+
+
+def _margins(f: Facts, now: Situation, device: int) -> list[tuple[int, int, int]]:
+    """(point, low, high) of what is left on a device; empty where nothing limits it."""
+    d = f.question
+    if d.kv_memory is not None:
+        if device != HOST or not now.where.n_devices:
+            left = d.kv_memory - now.caches[device]
+            return [(left, left, left)]
+        return []
+    limit = _limit(f, device)
+    if limit is None:
+        return []
+    entries = now.entries[device]
+    if device == 0 and d.device and d.device.unified:
+        entries += now.entries[HOST]  # one memory for both
+    return [(limit - sum(e.bytes for e in entries), limit - sum(e.high for e in entries), limit - sum(e.low for e in entries))]
+
+
+def _limit(f: Facts, device: int) -> int | None:
+    d = f.question
+    if device == HOST:
+        return d.host_memory
+    return d.device.memory_bytes if d.device else None
+
+
+def _ledger(f: Facts, now: Situation, device: int) -> Ledger:
+    d = f.question
+    ctx = now.ctx
+    per_token = sum(
+        (k + v) // (ctx.n_ctx_seq * s.streams)
+        for s in now.stores
+        if not s.role.endswith(("rs", "swa", "state"))
+        for i, k, v in s.parts
+        if _holder(now, i, ctx.offload_kqv) == device
+    )
+    name = "host" if device == HOST and now.where.n_devices else d.device.id if d.device else None
+    return Ledger(
+        ranks=(now.where.n_devices if device == HOST else device,),
+        device=name,
+        cache_bytes=now.caches[device],
+        cache_bytes_per_token=per_token,
+        entries=now.entries[device],
+        limit_bytes=_limit(f, device),
+    )
+
+
+def _holder(now: Situation, layer: int, offload: bool) -> int:
+    if not offload:
+        return HOST
+    return now.where.layers[layer] if layer < len(now.where.layers) else now.where.output
+
+
+def _capacity(f: Facts, now: Situation, attempt: Callable[[int, int], Situation], unified: bool) -> Capacity:
+    d, ctx = f.question, now.ctx
+    context_tokens, batch = d.context or 1, d.batch or 1
+    kv_bytes = max(now.caches.values())
+    held = context.resident(ctx, context_tokens)
+
+    def fits(tokens: int, sequences: int) -> bool:
+        tried = attempt(tokens, sequences)
+        return all(margin >= 0 for device in tried.entries for margin, _, _ in _margins(f, tried, device))
+
+    limited = any(_margins(f, now, device) for device in now.entries)
+    alone = batched = sequences = None
+    if limited:
+        alone = most(lambda n: fits(n, 1), MOST_CELLS)
+        batched = most(lambda n: fits(context.pool_for(n, batch, unified=unified, n_seq_max=batch, pad=ctx.pad), batch), MOST_CELLS)
+        sequences = most(lambda n: fits(context.pool_for(context_tokens, n, unified=unified, n_seq_max=n, pad=ctx.pad), n), context.MAX_SEQ)
+    groups = tuple(
+        Group(
+            role=s.role,
+            kind=s.kind,
+            layers=s.printed_layers,
+            cells=s.cells,
+            streams=s.streams,
+            k_bytes=s.k_bytes,
+            v_bytes=s.v_bytes,
+        )
+        for s in now.stores
+    )
+    widest_v = is_variable_v(f.rows)
+    has_window = any(s.role.endswith("kv_swa") for s in now.stores)
+    one = attempt(context_tokens, 1)
+    n_all = len(f.rows) + len(f.model.draft) + 1
+    return Capacity(
+        kv_bytes=kv_bytes,
+        kv_bytes_low=kv_bytes,
+        kv_bytes_high=kv_bytes,
+        request_bytes=max(one.caches.values()),
+        tokens=ctx.n_ctx,
+        max_concurrency=held,
+        max_context=ctx.n_ctx_seq,
+        max_context_unbounded=alone,
+        max_context_at_batch=batched,
+        max_batch=sequences,
+        log_lines=logs.lines(ctx, now.stores, vocab=f.widths.vocab, layers=(now.where.offloaded, n_all) if now.where.n_devices else None),
+        warnings=logs.warnings(ctx, d.max_model_len or 1, trained=d.model.max_context, widest_v=widest_v, has_window=has_window),
+        groups=groups,
+    )

@@ -1,0 +1,84 @@
+"""Who holds what: the last n_gpu_layers on the devices, the output layer counted as one; input tensors always in host memory.
+
+llama.cpp src/llama-model.cpp load_tensors (b11312).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import accumulate
+from typing import NamedTuple
+
+from kvplan.engines.llama_cpp.caches import Store
+from kvplan.tensors import Lowered, WeightTensor
+from kvplan.weights import WeightFormats, stored_bytes
+
+HOST = -1
+
+
+class Placement(NamedTuple):
+    """The device of every layer and of the output layer; HOST where it stays beside the devices. `offloaded`: as the engine counts."""
+
+    layers: tuple[int, ...]
+    output: int
+    n_devices: int
+    offloaded: int
+
+
+def place(n_layers: int, n_draft: int, n_devices: int, n_gpu_layers: int, shares: Sequence[Fraction]) -> Placement:
+    """Layers dealt out by share, in order; `shares` empty: equal devices. Draft layers take part in the count."""
+    total = n_layers + n_draft
+    start = max(total + 1 - n_gpu_layers, 0)
+    active = min(n_gpu_layers, total + 1)
+    weights = list(shares[:n_devices]) + [Fraction(0)] * (n_devices - len(shares)) if shares else [Fraction(1)] * n_devices
+    bounds = [part / sum(weights) for part in accumulate(weights)] if n_devices else []
+
+    def device(layer: int) -> int:
+        if layer < start or not active or not n_devices:
+            return HOST
+        return sum(bound <= Fraction(layer - start, active) for bound in bounds)
+
+    return Placement(tuple(device(i) for i in range(n_layers)), device(total), n_devices, active if n_devices else 0)
+
+
+def weight_bytes(model: Lowered, formats: WeightFormats, where: Placement, *, n_cpu_moe: int, draft: bool) -> dict[int, dict[str, int]]:
+    """Device (HOST: beside them) -> role -> bytes. A tied embedding is in host memory, and once more with the output layer."""
+    held: dict[int, dict[str, int]] = {device: {} for device in (*range(where.n_devices), HOST)}
+    sizes: dict[int, list[tuple[str, int, bool]]] = {}
+
+    def add(device: int, role: str, n_bytes: int) -> None:
+        held[device][role] = held[device].get(role, 0) + n_bytes
+
+    def add_all(device: int, tensors: Sequence[WeightTensor]) -> None:
+        for w in tensors:
+            add(device, w.role, stored_bytes(w, formats))
+
+    for i, layer in enumerate(model.layers):
+        if id(layer) not in sizes:
+            sizes[id(layer)] = [(w.role, stored_bytes(w, formats), bool(w.experts)) for w in layer.weights]
+        for role, n_bytes, is_expert in sizes[id(layer)]:
+            add(HOST if is_expert and i < n_cpu_moe else where.layers[i], role, n_bytes)
+    for w in model.first:
+        on_device = w.role == "tower" and where.output != HOST
+        add(0 if on_device else HOST, w.role, stored_bytes(w, formats))
+    if model.embedding:
+        add(HOST, "embedding", stored_bytes(model.embedding, formats))
+        if model.tied and where.output != HOST:
+            add(where.output, "head", stored_bytes(model.embedding, formats))
+    add_all(where.output, model.last)
+    if draft:
+        for layer in model.draft:
+            add_all(where.output, layer.weights)
+    return held
+
+
+def cache_bytes(stores: Sequence[Store], where: Placement, *, offload: bool) -> dict[int, dict[str, int]]:
+    """Device -> role of the cache -> bytes: each layer's cache follows its weights, or all stays in host memory."""
+    held: dict[int, dict[str, int]] = {device: {} for device in (*range(where.n_devices), HOST)}
+    for store in stores:
+        for layer, k, v in store.parts:
+            device = where.layers[layer] if layer < len(where.layers) else where.output
+            mine = held[device if offload else HOST]
+            mine[store.role] = mine.get(store.role, 0) + k + v
+    return held

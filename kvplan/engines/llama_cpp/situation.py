@@ -1,0 +1,131 @@
+"""A settled question as llama.cpp sees it: one value that the ledgers, the capacity and --fit all read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.engines.base import lowered, weight_formats
+from kvplan.engines.llama_cpp import caches, compute, context, options, placement, versions
+from kvplan.engines.llama_cpp.caches import Rows, Store
+from kvplan.engines.llama_cpp.context import Context
+from kvplan.engines.llama_cpp.options import Options
+from kvplan.engines.llama_cpp.placement import HOST, Placement
+from kvplan.engines.llama_cpp.versions import Rules
+from kvplan.ledger import Entry, exact
+from kvplan.tensors import CacheFormats, Lowered
+from kvplan.weights import WeightFormats
+
+SHAPES = "llama.cpp {build}: declared tensor shapes; load_tensors"
+HEADERS = "the checkpoint's headers; llama.cpp load_tensors"
+CACHE = "llama.cpp {build}: llama_kv_cache, llama_memory_recurrent"
+
+
+class Facts(NamedTuple):
+    """What does not change with the length: the model as rows and weights, the rules, the options."""
+
+    question: Deployment
+    options: Options
+    rules: Rules
+    model: Lowered
+    formats: WeightFormats
+    rows: tuple[Rows, ...]
+    draft_rows: tuple[Rows, ...]
+    widths: compute.Widths
+    ignores_windows: bool
+
+    @property
+    def is_mla(self) -> bool:
+        return any(row.latent or row.raw for row in self.rows)
+
+
+def facts(d: Deployment, rules: Rules) -> Facts:
+    """Lower the model and read the options. The tensors' own formats are not used: llama.cpp chooses K, V and f32 states."""
+    model = lowered(d, CacheFormats(compute="f16", k="f16", v="f16", conv="f32", state="f32"))
+    known: dict[int, Rows] = {}
+    ignored = d.model.architecture in versions.WINDOWS_IGNORED
+
+    def read(layers: object) -> tuple[Rows, ...]:
+        for layer in layers:  # type: ignore[attr-defined]
+            if id(layer) not in known:
+                known[id(layer)] = caches.rows(layer, rules, windows=not ignored)
+        return tuple(known[id(layer)] for layer in layers)  # type: ignore[attr-defined]
+
+    has_windows = any(t.keep.kind in ("window", "chunk") for layer in model.layers for c in layer.caches for t in c.tensors)
+    return Facts(
+        question=d,
+        options=options.read(d),
+        rules=rules,
+        model=model,
+        formats=weight_formats(d),
+        rows=read(model.layers),
+        draft_rows=read(model.draft) if context.draft_method(d) == "mtp" else (),
+        widths=compute.widths(model, d.model.hidden_size, d.model.vocab_size or 0),
+        ignores_windows=ignored and has_windows,
+    )
+
+
+class Situation(NamedTuple):
+    """One context of that model, placed: entries and cache bytes by device (HOST: beside the devices)."""
+
+    ctx: Context
+    stores: tuple[Store, ...]
+    where: Placement
+    entries: dict[int, tuple[Entry, ...]]
+    caches: dict[int, int]
+
+    def used(self, device: int) -> int:
+        return sum(entry.bytes for entry in self.entries[device])
+
+
+def refusal(f: Facts, ctx: Context) -> str | None:
+    """Why this context would not be created, in the engine's words."""
+    attention = [row for row in f.rows if row.k or row.raw]
+    return context.refusal(
+        ctx,
+        is_mla=f.is_mla,
+        k_dims=frozenset(row.k_dim for row in attention if row.k_dim),
+        v_dims=frozenset(row.v_dim for row in attention if row.v_dim),
+        rows=frozenset(width for row in attention for width in (row.k or row.raw, row.indexer) if width),
+    )
+
+
+class Placed(NamedTuple):
+    """The weights for one choice of -ngl and --n-cpu-moe: who holds what, and the lines of each device."""
+
+    where: Placement
+    weights: dict[int, tuple[Entry, ...]]
+
+
+def place(f: Facts, n_gpu_layers: int, n_cpu_moe: int) -> Placed:
+    """Deal out the layers; without a device all stay in host memory."""
+    n_devices = (f.question.n_devices or 1) if f.question.device else 0
+    where = placement.place(len(f.rows), len(f.model.draft), n_devices, n_gpu_layers, f.options.tensor_split)
+    weights = placement.weight_bytes(f.model, f.formats, where, n_cpu_moe=n_cpu_moe, draft=bool(f.draft_rows))
+    source = HEADERS if f.question.stored else SHAPES.format(build=f"b{f.rules.build}")
+    return Placed(where, {d: tuple(exact(f"weights: {role}", n, source) for role, n in by.items() if n) for d, by in weights.items()})
+
+
+def situation(f: Facts, placed: Placed, *, n_ctx: int, n_seq_max: int, unified: bool) -> Situation:
+    """Every line of every device for one choice of -c and -np."""
+    d, where, n_devices = f.question, placed.where, placed.where.n_devices
+    source = CACHE.format(build=f"b{f.rules.build}")
+    ctx = context.resolve(d, f.options, f.rules, n_ctx=n_ctx, n_seq_max=n_seq_max, unified=unified)
+    stores = caches.stores(f.rows, ctx)
+    if f.draft_rows:
+        trunk = len(f.rows)
+        drafts = caches.stores(f.draft_rows, ctx._replace(type_k="f16", type_v="f16", n_rs_seq=0), prefix="draft_")
+        stores += tuple(s._replace(parts=tuple((trunk + i, k, v) for i, k, v in s.parts)) for s in drafts)
+    cached = placement.cache_bytes(stores, where, offload=ctx.offload_kqv)
+    entries = {}
+    for device in (*range(n_devices), HOST):
+        lines = [*placed.weights[device], *(exact(f"cache: {role}", n, source) for role, n in cached[device].items() if n)]
+        if device == HOST:
+            lines.append(exact("output buffer", compute.output_bytes(ctx, f.widths.vocab), "llama.cpp output_reserve: f32 logits"))
+        works = device in where.layers or device == where.output
+        if works and (device != HOST or not n_devices):
+            lines.append(compute.compute_entry("compute buffer", f.widths, stores, ctx))
+        if device != HOST and d.reserve:
+            lines.append(exact("held by others", d.reserve, "the question"))
+        entries[device] = tuple(lines)
+    return Situation(ctx, stores, where, entries, {device: sum(roles.values()) for device, roles in cached.items()})

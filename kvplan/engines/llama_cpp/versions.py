@@ -1,0 +1,84 @@
+"""What builds of llama.cpp do differently, as data. A build takes the newest row that is not younger than it."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Rules(NamedTuple):
+    """The rules from `build` (the b-number of a release) on, until the next row.
+
+    pad           n_ctx and cells are rounded up to this many (flash attention on, off)
+    swa           window layers have a cache of their own, sized by the window
+    streams       sequences may have separate streams; else one unified pool
+    flash_auto    flash attention is on where the backend has it; else off unless asked for
+    server_slots  slots of llama-server where -np is not given (more than one: unified)
+    fit           --fit shrinks what was not set until it fits
+    mla           what a latent layer stores: `k` the latent alone, `k+v` the latent and its first part again as V
+    """
+
+    build: int
+    source: str
+    pad: tuple[int, int] = (256, 256)
+    swa: bool = True
+    streams: bool = True
+    flash_auto: bool = True
+    server_slots: int = 4
+    fit: bool = True
+    mla: str = "k"
+
+
+#: b11312 was read and run; older rows are the pull requests named, placed at the builds that followed their merge.
+RULES: tuple[Rules, ...] = (
+    Rules(5130, "before #13194", (256, 32), swa=False, streams=False, flash_auto=False, server_slots=1, fit=False, mla="k+v"),
+    Rules(5427, "#13194 window caches", (256, 32), streams=False, flash_auto=False, server_slots=1, fit=False, mla="k+v"),
+    Rules(5912, "#14363 streams", (256, 32), flash_auto=False, server_slots=1, fit=False, mla="k+v"),
+    Rules(6324, "#15434 flash attention auto", (256, 32), server_slots=1, fit=False, mla="k+v"),
+    Rules(6869, "#16812 no padding", (1, 1), server_slots=1, fit=False, mla="k+v"),
+    Rules(6924, "#16736 four unified slots", (1, 1), fit=False, mla="k+v"),
+    Rules(6990, "#17046 n_ctx padded to 256", fit=False, mla="k+v"),
+    Rules(7406, "#16653 --fit", mla="k+v"),
+    Rules(7850, "#19067 latent without V"),
+    Rules(11312, "0c1e570, as in llama-cpp-python 0.3.36"),
+)
+NEWEST = f"b{RULES[-1].build}"
+VERSIONS = tuple(f"b{rules.build}" for rules in RULES)
+
+
+def find(version: str | None) -> tuple[Rules, tuple[str, ...]]:
+    """The rules of a build (`b11312`, `11312 (0c1e570)`), and a note where the build itself is not known."""
+    if version is None or version == NEWEST:
+        return RULES[-1], ()
+    match = re.match(r"(?:llama\.cpp[- ]?)?b?(\d{3,6})(?!\.)\b", version.strip().lower())
+    if match is None:
+        return RULES[-1], (f"llama.cpp {version} names no build; the rules of {NEWEST} are used",)
+    build = int(match[1])
+    rules = max((r for r in RULES if r.build <= build), default=RULES[0])
+    if rules.build == build:
+        return rules, ()
+    return rules, (f"llama.cpp b{build} is not known by itself; the rules of b{rules.build} are used ({rules.source})",)
+
+
+#: Architectures (GGUF name, transformers class) whose windows llama.cpp does not use: src/models/*.cpp set no swa_type.
+WINDOWS_IGNORED = frozenset(
+    {
+        "llama", "phi3", "phimoe", "starcoder2", "qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen3moe", "minicpm3", "mistral3",
+        "mistral4", "smollm3",
+        "MistralForCausalLM", "MixtralForCausalLM", "Phi3ForCausalLM", "Phi4ForCausalLM", "PhimoeForCausalLM", "PhiMoEForCausalLM",
+        "Starcoder2ForCausalLM", "Qwen2ForCausalLM", "Qwen2MoeForCausalLM", "Qwen2VLForConditionalGeneration",
+        "Qwen2_5_VLForConditionalGeneration", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM",
+        "Mistral3ForConditionalGeneration", "MinistralForCausalLM", "Ministral3ForCausalLM", "SmolLM3ForCausalLM",
+        "Phi4MultimodalForCausalLM", "Phi4MMForCausalLM",
+    }
+)  # fmt: skip
+
+#: Architectures that keep 1 + n_rs_seq rows of recurrent state, to roll drafts back (llm_arch_supports_rs_rollback).
+ROLLBACK = frozenset(
+    {
+        "kimi-k3", "qwen35", "qwen35moe", "qwen4exp", "deepseek4", "glm5-next", "nemotron_h", "nemotron_h_moe", "lfm2", "lfm2moe",
+        "bailingmoe3",
+        "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration",
+        "DeepseekV4ForCausalLM", "NemotronHForCausalLM", "Lfm2ForCausalLM", "Lfm2MoeForCausalLM",
+    }
+)  # fmt: skip

@@ -1,0 +1,143 @@
+"""Defaults that follow the GPU's memory: chunked prefill size, decode graphs, and mem_fraction_static.
+
+Sources: 0.5.23 arg_groups/memory_hook.py, handle_gpu_memory_settings, reserve_for_graph_mb, adjust_mem_fraction_for_vlm;
+arg_groups/cuda_graph_hook.py for the capture lists; 0.4.3 to 0.5.15 server_args.py.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvplan.engines.sglang.versions import Rules, Tier
+
+UNKNOWN_CHUNK, UNKNOWN_GRAPH_BS = 4096, 160
+_VIT_L = 24 * 1024**2  # layers x hidden size squared of ViT-L/14, the vision tower that costs nothing extra
+
+
+class Shape(NamedTuple):
+    """What the fraction depends on. `gpu_mib`: nvidia-smi's memory.total; `vit`: layers x hidden size squared of a vision tower."""
+
+    gpu_mib: int | None
+    tp: int
+    pp: int
+    attention_dp: int
+    chunk: int
+    graph_bs: int
+    decode_graphs: bool
+    prefill_sizes: int | None
+    mla: bool
+    draft: str | None
+    deepep: bool
+    vit: float | None
+
+
+def chunk_size(rules: Rules, gpu_mib: int | None) -> int:
+    """The default --chunked-prefill-size in tokens."""
+    return UNKNOWN_CHUNK if gpu_mib is None else _tier(rules, gpu_mib).chunk
+
+
+def decode_graph_bs(rules: Rules, gpu_mib: int | None, tp: int, max_running: int | None) -> int:
+    """The largest batch that decode graphs are captured for."""
+    if gpu_mib is None:
+        bs = UNKNOWN_GRAPH_BS
+    else:
+        tier = _tier(rules, gpu_mib)
+        bs = tier.graph_bs if tp < 4 else tier.graph_bs_tp4
+    return min(bs, max_running) if rules.graph_capped and max_running else bs
+
+
+def _tier(rules: Rules, gpu_mib: int) -> Tier:
+    return next(tier for tier in rules.tiers if tier.below_mib is None or gpu_mib < tier.below_mib)
+
+
+def prefill_graph_sizes(largest: int) -> list[int]:
+    """The token counts that prefill graphs are captured for."""
+    steps = ((4, 32, 4), (48, 256, 16), (288, 512, 32), (576, 1024, 64), (1280, 4096, 256), (4608, largest, 512))
+    return [n for first, last, step in steps for n in range(first, last + 1, step) if n <= largest]
+
+
+def decode_graph_sizes(largest: int, *, speculative: bool = False) -> list[int]:
+    """The batch sizes that decode graphs are captured for."""
+    if speculative:
+        steps: tuple[tuple[int, int, int], ...] = ((1, 8, 1), (10, 32, 2), (40, 64, 4), (72, 256, 8), (272, largest, 16))
+    else:
+        steps = ((1, 1, 1), (2, 2, 1), (4, 4, 1), (8, 12, 4), (16, 256, 8), (272, 511, 16), (512, largest, 32))
+    sizes = [n for first, last, step in steps for n in range(first, last + 1, step) if n <= largest]
+    return sizes if largest in sizes else [*sizes, largest]
+
+
+def fraction(rules: Rules, s: Shape) -> float:
+    """The default --mem-fraction-static: of the memory free before the weights, what weights and pools may take."""
+    gpu = s.gpu_mib
+    if gpu is None:
+        value = _by_tp(s.tp) if rules.fraction.startswith("by_tp") else rules.unknown_fraction
+    elif rules.fraction == "by_tp":
+        value = _by_tp(s.tp)
+    elif rules.fraction == "by_tp_13gib":
+        value = _by_tp(s.tp) if gpu <= 81920 else (gpu - 1024 * 13) / gpu
+    elif rules.fraction == "by_tp_180":
+        value = _by_tp_180(s, gpu)
+    elif rules.fraction == "classes":
+        value = round((gpu - _class_reserve(rules, s, gpu)) / gpu, 3)
+    else:
+        value = round((gpu - _reserve(rules, s, gpu)) / gpu, 3)
+    return value if s.vit is None else value * _vision_factor(rules, s.vit)
+
+
+def _by_tp(tp: int) -> float:
+    for least, value in ((16, 0.79), (8, 0.81), (4, 0.85), (2, 0.87)):
+        if tp >= least:
+            return value
+    return 0.88
+
+
+def _by_tp_180(s: Shape, gpu: int) -> float:
+    """0.4.7 server_args.py."""
+    by_tp = _by_tp(s.tp * s.pp)
+    if gpu > 180_000:
+        return 0.79
+    if gpu > 96 * 1024:
+        reserve = 1024 * (20 if s.draft else 18)
+        return min(by_tp + 48 * 1024 * (1 - by_tp) / gpu, (gpu - reserve) / gpu)
+    return by_tp * 0.95 if s.draft else by_tp
+
+
+def _class_reserve(rules: Rules, s: Shape, gpu: int) -> float:
+    """MiB kept free, by memory class (0.4.8 to 0.5.2 server_args.py)."""
+    ranks = s.tp * s.pp
+    if gpu < 35 * 1024:
+        reserve = (2.8 + ranks / 10) * 1024
+    elif gpu < 90 * 1024:
+        reserve = (9.5 + ranks / 2) * 1024
+    elif gpu < 160 * 1024:
+        reserve = (12 + ranks / 2) * 1024
+    else:
+        reserve = 32 * 1024.0
+    return reserve + _draft_reserve(rules, s) + (4 * 1024 if s.attention_dp > 1 else 0)
+
+
+def _reserve(rules: Rules, s: Shape, gpu: int) -> float:
+    """MiB kept free for activations and graphs (0.5.3 and later)."""
+    reserve = 512 + max(s.chunk, 2048) * 1.5 + s.tp * s.pp / 8 * 1024
+    if s.decode_graphs:
+        reserve += s.graph_bs * 2
+    if s.attention_dp > 1:
+        reserve += s.graph_bs * s.attention_dp * (4.5 if s.graph_bs > 300 else 3)
+    if s.prefill_sizes is not None:
+        reserve += 1.5 * 1024 if s.mla else s.prefill_sizes * 8
+        reserve += 1024 if s.deepep else 0
+    if gpu > 60 * 1024:
+        reserve = max(reserve, 10 * 1024)
+    return reserve + _draft_reserve(rules, s) + (2 * 1024 if s.deepep and s.decode_graphs else 0)
+
+
+def _draft_reserve(rules: Rules, s: Shape) -> int:
+    if s.draft in (None, "ngram"):
+        return 0
+    return rules.spec_reserve[1 if s.draft == "standalone" else 0]
+
+
+def _vision_factor(rules: Rules, vit: float) -> float:
+    if rules.vision == "x0.9":
+        return 0.9
+    return 0.95 * max(0.8, min(1.05, 1.0 - 0.1 * (vit / _VIT_L - 1.0)))

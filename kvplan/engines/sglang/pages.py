@@ -1,0 +1,55 @@
+"""The page size in tokens, by model and attention backend.
+
+Source: sglang 0.5.23 arg_groups/overrides.py, _mla_backend_page_constraints, _fa4_page_constraint, _page_size_default;
+arg_groups/model_overrides/deepseek_v2.py and deepseek_v4.py.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Constraint(NamedTuple):
+    """The page sizes that a backend takes, and the one it is changed to otherwise."""
+
+    allowed: tuple[int, ...]
+    forced: int
+
+
+BACKENDS: dict[str, Constraint | None] = {
+    "flashmla": Constraint((64,), 64),
+    "trtllm_mla": Constraint((32, 64), 64),
+    "cutedsl_mla": Constraint((32, 64), 64),
+    "trtllm_mha": Constraint((16, 32, 64, 128), 64),
+    "hpc_ops": Constraint((64,), 64),
+    "cutlass_mla": Constraint((128,), 128),
+    "intel_xpu": Constraint((64, 128), 128),
+    "fa4": Constraint((128,), 128),
+    "flashinfer": None,
+    "fa3": None,
+    "triton": None,
+    "torch_native": None,
+    "flex_attention": None,
+    "aiter": None,
+    "wave": None,
+    "dsa": None,
+    "dsv4": None,
+    "ascend": None,
+}
+DSA_PAGE, DSV4_PAGE = 64, 256
+
+
+def page_size(asked: int | None, backend: str | None, *, latent: bool, pooled_index: int | None, compressed: bool) -> int:
+    """Tokens per page.
+
+    pooled_index  for a sparse latent model: tokens per indexer key (1, or more where keys are pooled); None: not sparse
+    compressed    DeepSeek-V4, whose pages the engine sets itself
+    """
+    if compressed:
+        return DSV4_PAGE
+    if pooled_index is not None:
+        return DSA_PAGE * pooled_index
+    constraint = BACKENDS.get(backend or "")
+    if constraint is None or (backend == "fa4" and latent):
+        return asked or 1
+    return asked if asked in constraint.allowed else constraint.forced

@@ -1,0 +1,181 @@
+"""From bytes to pools: tokens of the full and the window pool, state slots, running requests.
+
+Source: sglang 0.5.23 model_executor/pool_configurator.py, DefaultPoolConfigurator, HybridSWAPoolConfigurator,
+SWARequestCapPoolConfigurator, compute_swa_request_cap; mem_cache/kv_cache_configurator.py, _handle_max_mamba_cache,
+_calculate_mamba_ratio, resolve_max_num_reqs. Divisions are the engine's own, floats included.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvplan.engines.sglang.cells import Cells
+from kvplan.engines.sglang.versions import Rules
+from kvplan.engines.shared import Refusal
+from kvplan.units import GIB, MIB, round_up
+
+EVICTION_INTERVAL = 128
+
+
+class Knobs(NamedTuple):
+    """The settings that pools depend on, resolved. `draft_tokens`: tokens verified per step, 0 without speculation."""
+
+    page: int
+    context_len: int
+    chunk: int
+    max_running: int | None
+    attention_dp: int
+    draft_tokens: int
+    draft_steps: int
+    radix: bool
+    overlap: bool
+    swa_ratio: float
+    mamba_ratio: float
+    max_states: int | None
+    slots_per_request: int
+    max_total_tokens: int | None
+    fraction: float
+
+    @property
+    def running_per_worker(self) -> int | None:
+        return None if self.max_running is None else max(1, self.max_running // self.attention_dp)
+
+
+class States(NamedTuple):
+    """The state pool: `slots` that requests can get, slots allocated (with padding) and copies kept for speculation, bytes of one."""
+
+    slots: int
+    allocated: int
+    draft: int
+    slot_bytes: int
+
+    @property
+    def n_bytes(self) -> int:
+        return (self.allocated + self.draft) * self.slot_bytes
+
+    def at(self, slot_bytes: int) -> States:
+        """The same slots on a stage with fewer recurrent layers: the budget is charged for the largest stage."""
+        return self._replace(slot_bytes=slot_bytes)
+
+
+class Tokens(NamedTuple):
+    """Tokens of the pools, before request limits. swa is None without a window pool; full is 0 where all layers have windows."""
+
+    total: int
+    full: int
+    swa: int | None
+
+
+def states(rest: float, slot: int, k: Knobs, rules: Rules) -> States | None:
+    """The state pool out of `rest` bytes; None for a model without recurrent states. Raises Refusal."""
+    if not slot:
+        return None
+    padding, draft, workers = int(rules.padded_states), k.draft_tokens, k.running_per_worker or 0
+    if k.max_states is not None:
+        slots = k.max_states // k.attention_dp
+        requests = min(workers, slots // k.slots_per_request)
+    elif not k.radix and k.max_running is not None:
+        slots = requests = k.running_per_worker or 1
+    else:
+        budget = rest * k.mamba_ratio / (1 + k.mamba_ratio)
+        if draft:
+            slots = int((budget - padding * slot * (1 + draft)) // (slot * (1 + draft / k.slots_per_request)))
+        else:
+            slots = int((budget - padding * slot) // slot)
+        requests = min(workers, slots // k.slots_per_request)
+    if slots <= 0:
+        raise Refusal(
+            f"Not enough GPU memory for hybrid (mamba/linear-attention) state cache. Computed max_mamba_cache_size={slots} "
+            f"(total_rest_memory={rest / GIB:.2f} GB, mamba_cache_per_req={slot / MIB:.2f} MB)"
+        )
+    return States(slots, slots + padding, (requests + padding) * draft, slot)
+
+
+def request_cap(window: int, k: Knobs) -> int:
+    """Window slots that max_running_requests can hold live at worst, in tokens."""
+    draft = max(k.draft_tokens, 1)
+    per_request = window_tokens_per_request(window, k)
+    if not k.draft_tokens:
+        decode = k.page
+    elif k.overlap:
+        decode = 2 * max(k.draft_steps, draft)  # two steps are outstanding
+    else:
+        decode = max(round_up(k.draft_steps, k.page), round_up(draft, k.page))
+    chunks = 2 if k.overlap else 1
+    return (per_request + decode) * (k.running_per_worker or 1) + chunks * k.chunk + k.page
+
+
+def window_tokens_per_request(window: int, k: Knobs) -> int:
+    """Window slots that one decoding request keeps: window, what is not evicted yet, and the page its start lies in."""
+    return window + EVICTION_INTERVAL * max(k.draft_tokens, 1) + k.page
+
+
+def tokens(rest: int, cells: Cells, k: Knobs, rules: Rules) -> Tokens:
+    """Tokens that `rest` bytes hold, page-aligned, after --max-total-tokens. Raises Refusal."""
+    if not cells.n_swa:
+        total = (rest // cells.full if cells.full else k.max_total_tokens or k.context_len) // k.page * k.page
+        found = Tokens(total, total, None)
+    elif not cells.n_full:
+        total = int(rest // (cells.swa + cells.full)) // k.page * k.page
+        found = Tokens(total, 0, total)
+    elif rules.request_caps and not k.radix and k.max_running is not None and k.chunk > 0:
+        found = _capped(rest, cells, k)
+    else:
+        found = _by_ratio(int(rest // (cells.full + k.swa_ratio * cells.swa)), k)
+    return at_most(found, cells, k, rules, k.max_total_tokens)
+
+
+def at_most(found: Tokens, cells: Cells, k: Knobs, rules: Rules, limit: int | None) -> Tokens:
+    """The pools under a token limit (--max-total-tokens, or the smallest pipeline stage), which can only lower them. Raises Refusal."""
+    if limit is not None and limit < found.total:
+        total = limit // k.page * k.page
+        if found.swa is None:
+            found = Tokens(total, total, None)
+        elif not found.full:
+            found = Tokens(total, 0, total)
+        elif rules.request_caps and not k.radix and k.max_running is not None and k.chunk > 0:
+            found = Tokens(total, total, min(found.swa or 0, limit))
+        else:
+            found = _by_ratio(limit, k)
+    if found.total <= 0:
+        raise Refusal(f"Not enough memory. Please try to increase --mem-fraction-static. Current value: mem_fraction_static={k.fraction:g}")
+    if rules.window_checked and found.swa is not None and cells.window + k.page >= found.swa:
+        raise Refusal(
+            f"SWA pool ({found.swa} tokens) cannot hold even one request: the prefill admission floor is sliding_window_size "
+            f"({cells.window}) + page_size ({k.page}). Increase --swa-full-tokens-ratio or the total KV budget"
+        )
+    return found
+
+
+def _by_ratio(limit: int, k: Knobs) -> Tokens:
+    full = limit // k.page * k.page
+    return Tokens(full, full, int(full * k.swa_ratio) // k.page * k.page)
+
+
+def _capped(rest: int, cells: Cells, k: Knobs) -> Tokens:
+    swa = round_up(request_cap(cells.window, k), k.page)
+    full = (rest - swa * cells.swa) // cells.full // k.page * k.page
+    if full <= 0:
+        raise Refusal(
+            f"SWA pool cap ({swa} tokens, {swa * cells.swa / GIB:.2f} GiB) leaves no room for the full KV pool within the available "
+            f"{rest / GIB:.2f} GiB. Reduce --max-running-requests or increase --mem-fraction-static"
+        )
+    return Tokens(full, full, swa)
+
+
+def running_requests(total: int, k: Knobs, rules: Rules, state_slots: int | None) -> int:
+    """max_running_requests of one worker. Raises Refusal where the state pool serves no request."""
+    estimated = max(min(int(total / k.context_len * 512), 4096), 2048)
+    asked = k.running_per_worker
+    if rules.half_cap:
+        limit = min(estimated if asked is None else asked, total // 2)
+    else:
+        limit = estimated if asked is None else min(asked, estimated)
+    if state_slots is not None:
+        limit = min(limit, state_slots // k.slots_per_request)
+        if limit <= 0:
+            raise Refusal(
+                "Hybrid (mamba/linear-attention) state cache is too small to serve any requests. "
+                f"max_mamba_cache_size={state_slots}, mamba_ratio={k.slots_per_request}, resulting max_num_reqs={limit}"
+            )
+    return limit

@@ -1,0 +1,269 @@
+"""A question's settings with SGLang's defaults filled in, and what follows from them: formats, window split, knobs of the pools."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.dtypes import canonical
+from kvplan.engines.base import Settled, cache_formats, settle
+from kvplan.engines.sglang import deepseek_v4, memory, pages
+from kvplan.engines.sglang.cells import Split
+from kvplan.engines.sglang.pools import Knobs
+from kvplan.engines.sglang.versions import RULES, VERSIONS, WHOLE_050, Rules
+from kvplan.engines.shared import Options, Speculation, nearest_version, read_speculative
+from kvplan.errors import SpecError
+from kvplan.spec import lower
+from kvplan.tensors import CacheFormats, Lowered
+from kvplan.units import MIB, cdiv
+
+OPTIONS = (
+    "attention_backend", "cuda_graph_max_bs", "disable_hybrid_swa_memory", "disable_overlap_schedule", "disable_prefill_cuda_graph",
+    "disable_radix_cache", "dsa_backend", "enable_dp_attention", "is_hybrid_swa", "mamba_full_memory_ratio",
+    "mamba_radix_cache_strategy", "mamba_ssm_dtype", "max_mamba_cache_size", "max_total_tokens", "moe_a2a_backend",
+    "speculative_draft_layers", "speculative_num_draft_tokens", "swa_full_tokens_ratio",
+)  # fmt: skip
+SSM_DTYPES = ("float32", "bfloat16", "float16")
+STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
+DRAFTS = ("eagle", "eagle3", "mtp", "nextn", "standalone", "ngram")
+AITER_SHARE, AITER_CONTEXT = 0.85, 8192
+_VIT_PARAMETERS = 12  # of a transformer layer: about 12 hidden size squared
+
+
+class Shape(NamedTuple):
+    """How the ranks are arranged. `attention_dp`: attention data parallel groups inside tp; `replicas`: independent servers' worth."""
+
+    tp: int
+    pp: int
+    dp: int
+    ep: int
+    dcp: int
+    attention_dp: int
+
+    @property
+    def attn_tp(self) -> int:
+        return self.tp // self.attention_dp
+
+    @property
+    def n_devices(self) -> int:
+        return self.tp * self.pp * (1 if self.attention_dp > 1 else self.dp)
+
+
+class Traits(NamedTuple):
+    """What of the model moves defaults. pooled_index: tokens per indexer key (None: none); shared: layers read another's cache."""
+
+    latent: bool
+    pooled_index: int | None
+    compressed: bool
+    windows: bool
+    states: bool
+    shared: bool
+
+
+def fill_in(d: Deployment) -> Settled:
+    """The settled question. Raises SpecError for choices that contradict."""
+    options, spec = Options(d), read_speculative(d.speculative)
+    version, notes = nearest_version(d.engine_version, VERSIONS, "sglang")
+    rules, shape = RULES[version], read_shape(d, options)
+    if d.n_devices not in (None, shape.n_devices):
+        raise SpecError("n_devices", [("", f"these parallel sizes need {shape.n_devices} devices, not {d.n_devices}")])
+    if spec and spec.method not in DRAFTS:
+        raise SpecError("speculative", [("", f"sglang has no method {spec.method[:40]!r}; it has {', '.join(DRAFTS)}")])
+    model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))
+    traits = read_traits(model)
+    gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
+    graph_bs = options.count("cuda_graph_max_bs") or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
+    chunk = d.max_num_batched_tokens or memory.chunk_size(rules, gpu_mib)
+    backend = options.text("attention_backend", tuple(pages.BACKENDS))
+    page = pages.page_size(d.block_size, backend, latent=traits.latent, pooled_index=traits.pooled_index, compressed=traits.compressed)
+    longest, by = d.context or d.model.max_context, "you" if d.context else "model"
+    defaults: dict[str, Any] = {
+        "engine": ("sglang", "kvplan"),
+        "n_devices": (shape.n_devices, "kvplan"),
+        "max_model_len": (longest, by),
+        "max_num_batched_tokens": (chunk, "engine default"),
+        "memory_fraction": (_fraction(d, rules, shape, traits, options, spec, gpu_mib, chunk, graph_bs), "engine default"),
+    }
+    auto = d.kv_dtype in (None, "auto")
+    kv_dtype = _auto_kv_dtype(d, traits)
+    asked = replace(d, engine_version=version, block_size=page, kv_dtype=kv_dtype if auto else d.kv_dtype)
+    settled = settle(asked, defaults, (*notes, *_notes(d, rules, traits, options, page)))
+    draft_layers(d, spec, model)
+    _read_every_option(settled.question, rules, shape)
+    if uses_aiter(settled.question):
+        share = f"the AITER attention backend scales mem_fraction_static by {AITER_SHARE} for contexts above {AITER_CONTEXT}"
+        settled = settled._replace(notes=(*settled.notes, share))
+    chosen = dict(settled.chosen_by)
+    for name, value in (("engine_version", d.engine_version), ("block_size", d.block_size), ("kv_dtype", None if auto else d.kv_dtype)):
+        if value is None or value != getattr(settled.question, name):
+            chosen[name] = "model" if name == "kv_dtype" and d.model.kv_dtype else "engine default"
+    return settled._replace(chosen_by=chosen)
+
+
+def _read_every_option(d: Deployment, rules: Rules, shape: Shape) -> None:
+    """Raises SpecError for a wrong value now, not when the plan is made."""
+    knobs(d, rules, shape)
+    head_split(d, shape)
+    formats(d)
+    splits_windows(d, rules)
+
+
+def read_shape(d: Deployment, options: Options) -> Shape:
+    """Parallel sizes. Raises SpecError where they do not divide."""
+    tp, pp, dp, ep, dcp = (n or 1 for n in (d.tp, d.pp, d.dp, d.ep, d.dcp))
+    attention_dp = dp if options.flag("enable_dp_attention") else 1
+    if tp % attention_dp:
+        raise SpecError("dp", [("", f"attention data parallel size {attention_dp} must divide tp = {tp}")])
+    if (tp // attention_dp) % dcp:
+        raise SpecError("dcp", [("", f"decode context parallel size {dcp} must divide the attention ranks, {tp // attention_dp}")])
+    if tp % ep:
+        raise SpecError("ep", [("", f"expert parallel size {ep} must divide tp = {tp}")])
+    return Shape(tp, pp, dp, ep, dcp, attention_dp)
+
+
+def read_traits(model: Lowered) -> Traits:
+    """What the lowered layers say about the model."""
+    tensors = [t for layer in dict.fromkeys(model.layers) for cache in layer.caches for t in cache.tensors]
+    compressed = deepseek_v4.is_compressed(model.layers)
+    pooled = [t.tokens_per_state or 1 for t in tensors if t.name == "index_k"]
+    return Traits(
+        latent=any(t.name == "latent" for t in tensors) or compressed,
+        pooled_index=max(pooled) if pooled and not compressed else None,
+        compressed=compressed,
+        windows=any(t.keep.kind in ("window", "chunk") for t in tensors),
+        states=any(t.tokens_per_state is None for t in tensors),
+        shared=any(cache.kind == "shared" for layer in model.layers for cache in layer.caches),
+    )
+
+
+def formats(d: Deployment) -> CacheFormats:
+    """The engine's cache formats: convolution states in bf16, recurrent ones in f32 unless the model or --mamba-ssm-dtype says."""
+    ssm = Options(d).text("mamba_ssm_dtype", SSM_DTYPES)
+    return cache_formats(d)._replace(conv="bf16", forced_state=canonical(ssm) if ssm else None)
+
+
+def splits_windows(d: Deployment, rules: Rules) -> bool:
+    """Whether window layers get a pool of their own: by architecture and release, or as the user says."""
+    options, architecture = Options(d), d.model.architecture
+    if options.flag("disable_hybrid_swa_memory"):
+        return False
+    if options.flag("is_hybrid_swa"):
+        return True
+    if rules.split is None:
+        return architecture not in WHOLE_050
+    return architecture in rules.split if architecture else bool(rules.split)
+
+
+def head_split(d: Deployment, shape: Shape) -> Split:
+    """How heads are divided; Blackwell's sparse kernels read fp8 rows raw."""
+    backend = Options(d).text("dsa_backend", ("flashmla_kv", "flashmla_sparse", "fa3", "trtllm", "tilelang"))
+    if backend is None and d.device is not None and _capability(d) >= 10:
+        backend = "trtllm"
+    return Split(shape.attn_tp, shape.dcp, backend in ("trtllm", "tilelang"))
+
+
+def draft_layers(d: Deployment, spec: Speculation | None, model: Lowered) -> int:
+    """Layers of the draft model. Raises SpecError for a standalone draft of unknown depth."""
+    if spec is None or spec.method == "ngram":
+        return 0
+    told = Options(d).count("speculative_draft_layers")
+    if told is not None:
+        return told
+    if spec.method == "standalone":
+        raise SpecError("engine_option", [("speculative_draft_layers", "say how many layers the standalone draft model has")])
+    return max(len(model.draft), 1) if spec.method in ("mtp", "nextn") else 1
+
+
+def knobs(d: Deployment, rules: Rules, shape: Shape) -> Knobs:
+    """The settings that pools depend on, from a settled question."""
+    options, spec = Options(d), read_speculative(d.speculative)
+    radix, overlap = not options.flag("disable_radix_cache"), not options.flag("disable_overlap_schedule")
+    told = options.count("speculative_num_draft_tokens")
+    return Knobs(
+        page=d.block_size or 1,
+        context_len=d.max_model_len or d.context or 1,
+        chunk=d.max_num_batched_tokens or 0,
+        max_running=d.max_num_seqs,
+        attention_dp=shape.attention_dp,
+        draft_tokens=0 if spec is None else told or spec.tokens + 1,
+        draft_steps=0 if spec is None else spec.tokens,
+        radix=radix,
+        overlap=overlap,
+        swa_ratio=options.number("swa_full_tokens_ratio") or 0.8,
+        mamba_ratio=options.number("mamba_full_memory_ratio") or 0.9,
+        max_states=options.count("max_mamba_cache_size"),
+        slots_per_request=_slots_per_request(d, rules, radix, overlap),
+        max_total_tokens=options.count("max_total_tokens"),
+        fraction=(d.memory_fraction or 0.0) * (AITER_SHARE if uses_aiter(d) else 1),
+    )
+
+
+def uses_aiter(d: Deployment) -> bool:
+    """Whether the AITER backend of AMD GPUs takes its share of the fraction, even of one that the user gave (attention_hook.py)."""
+    backend = Options(d).text("attention_backend")
+    amd = d.device is not None and d.device.vendor == "amd"
+    return (backend == "aiter" or (amd and backend is None)) and (d.max_model_len or d.context or 0) > AITER_CONTEXT
+
+
+def _slots_per_request(d: Deployment, rules: Rules, radix: bool, overlap: bool) -> int:
+    """State slots that one running request needs: itself, what the prefix cache locks, and the buffers of overlap scheduling."""
+    if not radix:
+        return 1
+    strategy = Options(d).text("mamba_radix_cache_strategy", STRATEGIES) or "auto"
+    if strategy == "auto":
+        strategy = "extra_buffer" if overlap and d.model.architecture in rules.extra_buffer else "no_buffer"
+    return 3 + {"no_buffer": 0, "extra_buffer_lazy": 1, "extra_buffer": 2 if overlap else 1}[strategy]
+
+
+def _fraction(
+    d: Deployment, rules: Rules, shape: Shape, traits: Traits, options: Options, spec: Speculation | None,
+    gpu_mib: int | None, chunk: int, graph_bs: int,
+) -> float:  # fmt: skip
+    sizes = None
+    if rules.prefill_graphs and not d.enforce_eager and not options.flag("disable_prefill_cuda_graph"):
+        largest = min(chunk, options.count("max_total_tokens") or chunk)
+        sizes = len(memory.prefill_graph_sizes(largest))
+    vit = None
+    if d.model.towers and d.multimodal != "off":
+        vit = sum(tower.parameters for tower in d.model.towers) / _VIT_PARAMETERS
+    shown = memory.Shape(
+        gpu_mib, shape.tp, shape.pp, shape.attention_dp, chunk, graph_bs, not d.enforce_eager, sizes, traits.latent,
+        spec.method if spec else None, options.text("moe_a2a_backend") == "deepep", vit,
+    )  # fmt: skip
+    return memory.fraction(rules, shown)
+
+
+def _auto_kv_dtype(d: Deployment, traits: Traits) -> str:
+    """arg_groups/overrides.py, _dsa_kv_cache_dtype_default and _deepseek_v4_kv_cache_dtype; else the checkpoint's or the compute type."""
+    if traits.compressed:
+        return "fp8_e4m3"
+    if traits.pooled_index is not None:
+        return "fp8_e4m3" if d.device is not None and _capability(d) >= 10 else "bf16"
+    return cache_formats(d).k
+
+
+def _capability(d: Deployment) -> float:
+    text = (d.device.compute_capability if d.device else None) or ""
+    return float(text) if text.replace(".", "", 1).isdecimal() else 0.0  # AMD's are names
+
+
+def _notes(d: Deployment, rules: Rules, traits: Traits, options: Options, page: int) -> tuple[str, ...]:
+    notes = []
+    if d.block_size not in (None, page):
+        notes.append(f"sglang changes page size {d.block_size} to {page} for this model and attention backend")
+    if traits.windows and not traits.compressed and not options.flag("disable_hybrid_swa_memory") and not options.flag("is_hybrid_swa"):
+        if d.model.architecture is None and rules.split:
+            notes.append("no architecture is declared: assumed one whose window layers sglang keeps in a pool of their own")
+        elif not splits_windows(d, rules):
+            notes.append(f"this release of sglang keeps the window layers of {d.model.architecture} like full ones")
+    if traits.shared:
+        notes.append("sglang sizes its pools for all layers, those that read another layer's cache too; they are not counted here")
+    if d.model.towers and d.multimodal != "off" and d.memory_fraction is None:
+        notes.append("the vision tower's effect on mem_fraction_static is estimated from its parameter count")
+    return tuple(notes)
+
+
+def per_worker(batch: int, shape: Shape) -> int:
+    """Sequences on the busiest data-parallel worker."""
+    return cdiv(batch, shape.dp)

@@ -1,0 +1,184 @@
+"""From bytes to blocks: the V1 manager (one pool, equal shares per window, states), and the V2 manager (one quota).
+
+Source: tensorrt_llm/_torch/pyexecutor/resource_manager.py, calculate_max_num_blocks, calculate_max_num_blocks_for_vswa,
+_calculate_max_num_blocks_for_linear_attention; kv_cache/kv_cache_manager_v2.py, _get_max_tokens_from_quota, _estimate_swa_cache_size;
+kv_cache/mamba_cache_manager, MambaHybridCacheManagerV2._get_quota_from_max_tokens. Divisions are the engine's own, floats included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvplan.engines.shared import Refusal, longest
+from kvplan.engines.tensorrt_llm.cells import LayerCache
+from kvplan.engines.tensorrt_llm.versions import Rules
+from kvplan.units import LARGEST, cdiv, round_up
+
+RESUME = 0.95  # max_util_for_resume: V2 keeps this share for requests that come back
+
+
+class Knobs(NamedTuple):
+    """The settings that pools depend on, resolved. `shares`: of memory per window, smallest window first; None: equal."""
+
+    block: int
+    max_seq_len: int
+    max_batch: int
+    max_num_tokens: int
+    pp: int
+    draft_tokens: int
+    max_tokens: int | None
+    windows: tuple[int, ...]
+    shares: tuple[float, ...] | None
+    scratch: bool
+    reuse: bool
+    snapshot: int
+
+
+class Pool(NamedTuple):
+    """Blocks that layers of one window share. `window` 0: all tokens."""
+
+    window: int
+    layers: int
+    token_bytes: int
+    tokens: int
+    blocks: int
+
+    def n_bytes(self, block: int) -> int:
+        return self.blocks * block * self.token_bytes
+
+
+class Pools(NamedTuple):
+    """One rank's pools, largest window first; state slots and the bytes of one; what V2 keeps per request for windows."""
+
+    v2: bool
+    pools: tuple[Pool, ...]
+    state_slots: int
+    state_bytes: int
+    window_reserve: int
+    quota: int
+
+    @property
+    def tokens(self) -> int:
+        return self.pools[0].tokens if self.pools else 0
+
+
+def nothing_kept(k: Knobs) -> Pools:
+    """The pools of ranks whose layers keep no tokens and no states: they limit nothing."""
+    return Pools(False, (Pool(0, 0, 0, LARGEST, LARGEST // k.block),), 0, 0, 0, 0)
+
+
+def v1(n_bytes: int, layers: Sequence[LayerCache], windows: Sequence[int], k: Knobs, rules: Rules) -> Pools:
+    """KV cache manager V1: one pool, or a share of memory for each distinct window. Raises Refusal."""
+    state = sum(x.state for x in layers)
+    if state:
+        return _v1_states(n_bytes, layers, state, k, rules)
+    kept = [(x, w) for x, w in zip(layers, windows, strict=True) if x.token]
+    sizes = sorted({w for _, w in kept})
+    pools = []
+    for n, window in enumerate(sizes):
+        token = sum(x.token for x, w in kept if w == window)
+        share = 1.0 if len(sizes) == 1 else (k.shares or [1.0 / len(sizes)] * len(sizes))[n]
+        tokens = n_bytes * share / token if len(sizes) > 1 else n_bytes // token
+        if len(sizes) == 1 and k.max_tokens is not None:
+            tokens = min(tokens, k.max_tokens)
+        blocks = cdiv(int(tokens), k.block) if rules.rounding == "up" and len(sizes) == 1 else int(tokens // k.block)
+        pools.append(Pool(window if window < k.max_seq_len else 0, sum(1 for _, w in kept if w == window), token, blocks * k.block, blocks))
+    _check(pools)
+    return Pools(False, tuple(reversed(pools)), 0, 0, 0, n_bytes)
+
+
+def _v1_states(n_bytes: int, layers: Sequence[LayerCache], state: int, k: Knobs, rules: Rules) -> Pools:
+    """Recurrent states live in the same pool: one per running request, and one per `snapshot` tokens where prefixes are reused."""
+    token = sum(x.token for x in layers)
+    interval = k.snapshot if k.reuse else 0
+    slope = token + (state // interval if interval else 0)
+    tokens = max((n_bytes - k.max_batch * k.pp * state) // max(slope, 1), 0)
+    tokens = tokens if k.max_tokens is None else min(tokens, k.max_tokens)
+    slots = k.max_batch * k.pp + 1 + k.draft_tokens + (tokens // interval if interval else 0)
+    blocks = tokens // k.block
+    pool = Pool(0, sum(1 for x in layers if x.token), token, blocks * k.block, blocks)
+    if blocks <= 0 and (token or n_bytes < k.max_batch * k.pp * state):
+        raise Refusal(
+            f"Impossible to fit in any sequence in kvCache: {n_bytes} bytes hold no block beside the states of {k.max_batch * k.pp} "
+            f"requests, {k.max_batch * k.pp * state} bytes"
+        )
+    return Pools(False, (pool,), slots, state, 0, n_bytes)
+
+
+def _check(pools: Sequence[Pool]) -> None:
+    if any(pool.blocks <= 0 for pool in pools) or not pools:
+        raise Refusal("Impossible to fit in any sequence in kvCache")
+
+
+class _Sizes(NamedTuple):
+    """Bytes per token of full layers, of window layers while a prompt is read; bytes of all windows of one request; of one state."""
+
+    full: int
+    context: int
+    request: int
+    state: int
+
+
+def _sizes(layers: Sequence[LayerCache], windows: Sequence[int], k: Knobs) -> _Sizes:
+    full = context = request = 0
+    shapes = set()
+    for x, window in zip(layers, windows, strict=True):
+        if not window or window >= k.max_seq_len:
+            full += x.token
+            continue
+        request += round_up(window, k.block) * x.token
+        context += 0 if k.scratch and (window, x.token) in shapes else x.token
+        shapes.add((window, x.token))
+    return _Sizes(full, context, request, sum(x.state for x in layers))
+
+
+def v2(n_bytes: int, layers: Sequence[LayerCache], windows: Sequence[int], k: Knobs) -> Pools:
+    """KV cache manager V2: one quota. Every request's windows are set aside first; a prompt counts window layers too. Raises Refusal."""
+    s = _sizes(layers, windows, k)
+    tokens = _v2_states(n_bytes, s, k) if s.state else _v2_tokens(n_bytes, s, k)
+    if k.max_tokens is not None:
+        tokens = min(tokens, int(k.max_tokens / RESUME))
+    plain = not s.request and not s.state
+    blocks = tokens // k.block
+    if blocks <= 0:
+        raise Refusal(
+            f"Impossible to fit in any sequence in kvCache: the quota of {n_bytes} bytes holds no block beside "
+            f"{k.max_batch * k.pp if s.state else k.max_batch} requests' windows and states"
+        )
+    n_full = sum(1 for x, w in zip(layers, windows, strict=True) if x.token and not 0 < w < k.max_seq_len)
+    pools = [Pool(0, n_full, s.full, blocks * k.block if plain else tokens, blocks)]
+    for window in sorted({w for w in windows if 0 < w < k.max_seq_len}, reverse=True):
+        held = [x for x, w in zip(layers, windows, strict=True) if w == window and x.token]
+        kept = round_up(window, k.block) * k.max_batch
+        pools.append(Pool(window, len(held), sum(x.token for x in held), kept, kept // k.block))
+    slots = _slots(tokens, k) if s.state else 0
+    return Pools(True, tuple(pools), slots, s.state, k.max_batch * s.request, n_bytes)
+
+
+def _v2_tokens(quota: int, s: _Sizes, k: Knobs) -> int:
+    reserve = k.max_batch * s.request
+    if quota < reserve:
+        return 0
+    per_token = s.full + s.context
+    limit = k.max_num_tokens * per_token + reserve
+    if quota <= limit or not s.full:
+        return int((quota - reserve) / per_token) if per_token else 0
+    return int(k.max_num_tokens + (quota - limit) / s.full)
+
+
+def _slots(tokens: int, k: Knobs) -> int:
+    snapshots = tokens // k.snapshot if k.snapshot and k.reuse else 0
+    return k.max_batch * k.pp + 1 + snapshots
+
+
+def _v2_states(quota: int, s: _Sizes, k: Knobs) -> int:
+    """The most tokens whose attention pages, states and snapshots fit the quota."""
+
+    def holds(tokens: int) -> bool:
+        slots = _slots(tokens, k)
+        step = min(tokens, k.max_num_tokens) * s.context
+        partial = k.max_batch * k.pp * s.full * k.block if slots > k.max_batch * k.pp + 1 else 0
+        return tokens * s.full + step + k.max_batch * s.request + slots * s.state + partial <= quota
+
+    return longest(holds)

@@ -1,0 +1,164 @@
+"""A question's settings with TensorRT-LLM's defaults filled in, and what follows from them.
+
+Source: tensorrt_llm/llmapi/llm_args.py (KvCacheConfig: free_gpu_memory_fraction 0.9, tokens_per_block 32; max_batch_size 2048,
+max_num_tokens 8192); tensorrt_llm/_torch/pyexecutor/_util.py, get_kv_cache_manager_cls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.dtypes import canonical
+from kvplan.engines.base import Settled, cache_formats, settle
+from kvplan.engines.shared import Options, Speculation, nearest_version, read_speculative
+from kvplan.engines.tensorrt_llm.pools import Knobs
+from kvplan.engines.tensorrt_llm.versions import RULES, VERSIONS, Rules
+from kvplan.errors import SpecError, UnsupportedError
+from kvplan.spec import lower
+from kvplan.tensors import CacheFormats, Lowered
+
+OPTIONS = (
+    "cross_kv_cache_fraction", "enable_attention_dp", "enable_block_reuse", "enable_swa_scratch_reuse", "host_cache_size",
+    "mamba_ssm_cache_dtype", "mamba_state_cache_interval", "max_attention_window", "max_tokens", "peak_memory", "temporary_kv_memory",
+    "use_kv_cache_manager_v2", "window_size_shares",
+)  # fmt: skip
+SSM_DTYPES = ("auto", "float16", "bfloat16", "float32")
+MAX_BATCH, MAX_NUM_TOKENS, FRACTION = 2048, 8192, 0.9
+SPARSE_BLOCK = 64
+
+
+class Shape(NamedTuple):
+    """How the ranks are arranged; attention data parallelism keeps all heads on every rank and deals requests out over tp."""
+
+    tp: int
+    pp: int
+    dp: int
+    ep: int
+    attention_dp: bool
+
+    @property
+    def attn_tp(self) -> int:
+        return 1 if self.attention_dp else self.tp
+
+    @property
+    def workers(self) -> int:
+        """Ranks that hold different requests."""
+        return self.dp * (self.tp if self.attention_dp else 1)
+
+    @property
+    def n_devices(self) -> int:
+        return self.tp * self.pp * self.dp
+
+
+def read_shape(d: Deployment, options: Options) -> Shape:
+    """Parallel sizes. Raises SpecError where they do not divide, UnsupportedError for context parallelism."""
+    tp, pp, dp, ep = (n or 1 for n in (d.tp, d.pp, d.dp, d.ep))
+    if (d.dcp or 1) > 1:
+        raise UnsupportedError("tensorrt-llm does not estimate its cache memory under context parallelism")
+    if tp % ep:
+        raise SpecError("ep", [("", f"expert parallel size {ep} must divide tp = {tp}")])
+    return Shape(tp, pp, dp, ep, options.flag("enable_attention_dp"))
+
+
+def fill_in(d: Deployment) -> Settled:
+    """The settled question. Raises SpecError for choices that contradict, UnsupportedError for caches with managers of their own."""
+    options, shape = Options(d), read_shape(d, Options(d))
+    version, notes = nearest_version(d.engine_version, VERSIONS, "tensorrt-llm")
+    rules = RULES[version]
+    if d.n_devices not in (None, shape.n_devices):
+        raise SpecError("n_devices", [("", f"these parallel sizes need {shape.n_devices} devices, not {d.n_devices}")])
+    model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))
+    names = {t.name for layer in dict.fromkeys(model.layers) for cache in layer.caches for t in cache.tensors}
+    if "compressed" in names:
+        raise UnsupportedError(
+            "tensorrt-llm's cache manager for compressed attention (DeepSeek-V4) is not modelled; it sizes pools by type"
+        )
+    longest, by = d.context or d.model.max_context, "you" if d.context else "model"
+    defaults: dict[str, Any] = {
+        "engine": ("tensorrt-llm", "kvplan"),
+        "n_devices": (shape.n_devices, "kvplan"),
+        "max_model_len": (longest, by),
+        "max_num_seqs": (MAX_BATCH, "engine default"),
+        "max_num_batched_tokens": (MAX_NUM_TOKENS, "engine default"),
+        "block_size": (SPARSE_BLOCK if "index_k" in names else rules.block, "engine default"),
+        "memory_fraction": (FRACTION, "engine default"),
+    }
+    auto = d.kv_dtype in (None, "auto")
+    asked = replace(d, engine_version=version, kv_dtype=cache_formats(d).k if auto else d.kv_dtype)
+    settled = settle(asked, defaults, (*notes, *_notes(d, rules, model, options)))
+    chosen = dict(settled.chosen_by)
+    if d.engine_version != version:
+        chosen["engine_version"] = "engine default"
+    if auto:
+        chosen["kv_dtype"] = "model"
+    knobs(settled.question, rules, shape, read_speculative(d.speculative))
+    return settled._replace(chosen_by=chosen)
+
+
+def formats(d: Deployment) -> CacheFormats:
+    """The engine's cache formats; recurrent states are in the compute type unless the model or mamba_ssm_cache_dtype says."""
+    found = cache_formats(d)
+    ssm = Options(d).text("mamba_ssm_cache_dtype", SSM_DTYPES)
+    return found._replace(state=found.compute, forced_state=canonical(ssm) if ssm and ssm != "auto" else None)
+
+
+def knobs(d: Deployment, rules: Rules, shape: Shape, spec: Speculation | None) -> Knobs:
+    """The settings that pools depend on, from a settled question. Raises SpecError."""
+    options = Options(d)
+    shares = _numbers(options, "window_size_shares")
+    if shares and abs(sum(shares) - 1) > 1e-9:
+        raise SpecError("engine_option", [("window_size_shares", "shares of memory add up to 1")])
+    windows = tuple(int(w) for w in _numbers(options, "max_attention_window") or ())
+    return Knobs(
+        block=d.block_size or rules.block,
+        max_seq_len=d.max_model_len or d.context or 1,
+        max_batch=d.max_num_seqs or MAX_BATCH,
+        max_num_tokens=d.max_num_batched_tokens or MAX_NUM_TOKENS,
+        pp=shape.pp,
+        draft_tokens=spec.tokens if spec else 0,
+        max_tokens=options.count("max_tokens"),
+        windows=windows,
+        shares=shares,
+        scratch=options.flag("enable_swa_scratch_reuse"),
+        reuse=options.flag("enable_block_reuse", True),
+        snapshot=options.count("mamba_state_cache_interval", 0) if options.text("mamba_state_cache_interval") else rules.snapshot,  # type: ignore[arg-type]
+    )
+
+
+def _numbers(options: Options, key: str) -> tuple[float, ...] | None:
+    text = options.text(key)
+    if text is None:
+        return None
+    try:
+        found = tuple(float(part) for part in text.strip("[]() ").split(","))
+    except ValueError:
+        found = ()
+    if not found or not all(0 < x < 1e12 for x in found):
+        raise SpecError("engine_option", [(key, f"{text[:60]!r} is not a list of positive numbers such as 128,131072")])
+    return found
+
+
+def uses_v2(d: Deployment, rules: Rules, model: Lowered) -> bool:
+    """Which KV cache manager: as asked, else by what the model class prefers, where the release has a preference.
+
+    A model of unknown class gets V2 where windows or recurrent states are what V2 was made for.
+    """
+    asked = Options(d).text("use_kv_cache_manager_v2", ("auto", "true", "false")) or "auto"
+    if asked != "auto":
+        return asked == "true"
+    if not rules.v2:
+        return False
+    if d.model.architecture is not None:
+        return d.model.architecture in rules.v2
+    tensors = [t for layer in dict.fromkeys(model.layers) for cache in layer.caches for t in cache.tensors]
+    return any(t.keep.kind == "window" or t.tokens_per_state is None for t in tensors)
+
+
+def _notes(d: Deployment, rules: Rules, model: Lowered, options: Options) -> tuple[str, ...]:
+    notes = []
+    windows = any(t.keep.kind == "window" for layer in dict.fromkeys(model.layers) for c in layer.caches for t in c.tensors)
+    if windows and not uses_v2(d, rules, model) and options.text("max_attention_window") is None:
+        notes.append("the V1 cache manager keeps all tokens of window layers unless max_attention_window is given")
+    return tuple(notes)

@@ -1,0 +1,47 @@
+"""TensorRT-LLM's rules by release, as data.
+
+0.5 and 0.13 are the engine builds of the C++ runtime; from 0.19 on the PyTorch backend is meant, which measures a dry run. Read from
+the repository's copies of those files (docs and tensorrt_llm/_torch/pyexecutor); block sizes and rounding also from public logs:
+64-token blocks in NVIDIA/TensorRT-LLM#2268, 86,711 tokens rounded up to 86,720 in a log of December 2025.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from kvplan.engines.shared import release
+
+
+class Rules(NamedTuple):
+    """What one release does.
+
+    block          tokens_per_block by default
+    rounding       of tokens to blocks
+    profiled       the budget is measured with a dry run; else it is what is free after loading
+    v2             architectures that use KV cache manager V2 by default
+    snapshot       tokens between snapshots of recurrent states kept for reuse; 0: none
+    """
+
+    block: int
+    rounding: Literal["up", "down"]
+    profiled: bool
+    v2: frozenset[str] = frozenset()
+    snapshot: int = 0
+
+
+#: get_preferred_kv_cache_manager_version of the model classes (tensorrt_llm/_torch/models), 2026.
+PREFER_V2 = frozenset({
+    "NemotronHForCausalLM", "Qwen3NextForCausalLM", "DeepseekV4ForCausalLM", "GptOssForCausalLM", "Gemma3ForCausalLM",
+    "Gemma3ForConditionalGeneration", "Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", "LlamaForCausalLM",
+    "Llama4ForConditionalGeneration", "Llama4ForCausalLM",
+})  # fmt: skip
+
+RULES: dict[str, Rules] = {
+    "0.5.0": Rules(16, "up", False),
+    "0.13.0": Rules(64, "up", False),
+    "0.19.0": Rules(32, "up", True, snapshot=256),
+    "1.0.0": Rules(32, "up", True, snapshot=256),
+    "1.2.0": Rules(32, "up", True, snapshot=256),
+    "1.3.0": Rules(32, "down", True, PREFER_V2),
+}
+VERSIONS = tuple(sorted(RULES, key=release))

@@ -1,0 +1,249 @@
+"""transformers: a model on its device and the cache objects of `generate`, or the paged cache of continuous batching."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kvplan.deployment import Deployment
+from kvplan.dtypes import canonical, row_bytes
+from kvplan.engines import whole
+from kvplan.engines.base import ChosenBy, Outcome, Settled, lowered, only_known_options, settle, weight_formats
+from kvplan.engines.transformers import layers, paged, quantized, versions
+from kvplan.engines.whole import Held
+from kvplan.errors import SpecError, UnsupportedError
+from kvplan.ledger import Entry
+from kvplan.tensors import Cache, CacheFormats, Layer, Lowered
+
+SOURCE = "transformers {} cache_utils.py"
+#: Names that `generate` takes -> what they are.
+IMPLEMENTATIONS: dict[str, str] = {
+    "dynamic": "dynamic", "static": "static", "quantized": "quantized", "paged": "paged",
+    "hybrid": "static", "hybrid_chunked": "static", "sliding_window": "static",
+}  # fmt: skip
+#: Architectures that store K and V once for each query head -> from how many KV heads on.
+REPEATS_KV: dict[str, int] = {"RecurrentGemmaForCausalLM": 1, "FalconForCausalLM": 2}
+#: Architectures that mask a window but whose configuration names none, so that their caches keep every token.
+WINDOW_IN_MASK_ONLY = frozenset({"GPTNeoForCausalLM"})
+UNUSED = ("max_num_seqs", "n_gpu_layers", "host_memory", "lora", "speculative", "enforce_eager")
+MULTIPLE_DEVICES = ("dp", "ep", "dcp")
+
+
+class Transformers:
+    """Hugging Face transformers, 4.57 and 5.0 to 5.23."""
+
+    name = "transformers"
+    versions: tuple[str, ...] = versions.VERSIONS
+    options: tuple[str, ...] = (
+        "cache_implementation", "backend", "nbits", "q_group_size", "residual_length", "num_beams", "attn_implementation",
+        "num_blocks", "max_blocks_per_request", "use_async_batching", "return_logprobs", "logits_processors", "logits_to_keep",
+    )  # fmt: skip
+
+    def settle(self, d: Deployment) -> Settled:
+        only_known_options(d, self)
+        _, notes = versions.find(d.engine_version)
+        for size in MULTIPLE_DEVICES:
+            if (getattr(d, size) or 1) > 1:
+                raise UnsupportedError(f"{size}: transformers splits a model over tp (tp_plan) and pp (device_map) only")
+        needed = (d.tp or 1) * (d.pp or 1)
+        pp = d.pp
+        if d.n_devices is not None and d.n_devices != needed:
+            if d.tp or d.pp:
+                raise SpecError("n_devices", [("", f"tp {d.tp or 1} x pp {d.pp or 1} needs {needed} devices, not {d.n_devices}")])
+            pp = needed = d.n_devices  # device_map="auto" deals out layers
+        kind = implementation(d)
+        compute = canonical(d.dtype or d.model.dtype, "dtype")
+        backend = _backend(d, kind)
+        asked = None if d.kv_dtype in (None, "auto") else canonical(d.kv_dtype.split("/")[0], "KV cache format")
+        if asked not in (None, compute, "fp8_e4m3" if backend == "fp8" else compute):
+            raise SpecError("kv_dtype", [("", f"transformers keeps its cache in {compute}; smaller: cache_implementation=quantized")])
+        longest = d.context or d.model.max_context
+        defaults: dict[str, tuple[Any, ChosenBy]] = {
+            "engine": (self.name, "kvplan"),
+            "engine_version": (versions.NEWEST, "kvplan"),
+            "n_devices": (needed, "kvplan"),
+            "pp": (pp or 1, "kvplan"),
+            "max_model_len": (longest, "you" if d.context else "model"),
+            "kv_dtype": ("fp8_e4m3" if backend == "fp8" else compute, "engine default"),
+            "memory_fraction": (0.8 if _flag(d, "logits_processors") else 0.9 if kind == "paged" else 1.0, "engine default"),
+        }
+        if kind == "paged":
+            release, _ = versions.find(d.engine_version)
+            defaults["block_size"] = (release.page, "engine default")
+            defaults["max_num_batched_tokens"] = (paged.MAX_BATCH_TOKENS, "engine default")
+        notes = (*notes, *whole.no_use(d, self.name, UNUSED))
+        notes = (*notes, "activations are not counted beside what the caches hold for a moment") if kind != "paged" else notes
+        return settle(replace(d, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
+
+    def plan(self, settled: Settled) -> Outcome:
+        d = settled.question
+        release, _ = versions.find(d.engine_version)
+        compute = canonical(d.dtype or d.model.dtype, "dtype")
+        model = lowered(d, CacheFormats(compute=compute, k=compute, v=compute, conv=compute))
+        formats = weight_formats(d)
+        kind, backend = implementation(d), _backend(d, implementation(d))
+        if kind == "paged":
+            return paged.plan(d, model, formats, _paged(d))
+        settings = layers.Settings(
+            release=release,
+            compute=compute,
+            static_tokens=(d.max_model_len or d.context or 1) if kind == "static" else 0,
+            encoder_tokens=d.encoder_tokens,
+            images=d.encoder_tokens is not None or d.model.encoder is not None,
+            repeats_from=REPEATS_KV.get(d.model.architecture or "", 0),
+            windows=d.model.architecture not in WINDOW_IN_MASK_ONLY,
+        )
+        q = _quantized(d, backend, row_bytes(compute, 1)) if backend else None
+        reason = _refusal(model, release, backend, q)
+        if reason:
+            return whole.refused(reason)
+        beams = _number(d, "num_beams", 1)
+        prompt = d.max_num_batched_tokens
+
+        def held(layer: Layer, caches: tuple[Cache, ...]) -> tuple[Held, ...]:
+            found = layers.held(layer, caches, settings)
+            found = quantized.quantize(found, q) if q else found
+            return tuple(h._replace(at=_times(h, beams)) for h in found) if beams > 1 else found
+
+        def transients(context: int, batch: int, all_held: Sequence[tuple[Held, int]]) -> list[Entry]:
+            if q:
+                full = max((q.compute * _elements(h, q, context) for h, _ in all_held), default=0)
+                return [quantized.transient(batch * full, q)] if full else []
+            return _transients(kind, context, batch, prompt, all_held, settings)
+
+        rules = whole.Rules(
+            held=held,
+            transients=transients,
+            source=SOURCE.format(".".join(str(part) for part in release.version)),
+            fraction=d.memory_fraction or 1.0,
+        )
+        return whole.plan(d, model, formats, rules)
+
+
+def implementation(d: Deployment) -> str:
+    """dynamic, static, quantized or paged. Raises SpecError for a name that `generate` does not take."""
+    name = dict(d.engine_option).get("cache_implementation", "dynamic").strip().lower()
+    if name.startswith("offloaded"):
+        raise UnsupportedError(f"cache_implementation={name}: caches that move to host memory and back are not modelled")
+    if name not in IMPLEMENTATIONS:
+        known = ", ".join(IMPLEMENTATIONS)
+        raise SpecError("engine_option", [("cache_implementation", f"{name[:60]!r} is not one of: {known}")])
+    kind = IMPLEMENTATIONS[name]
+    asked = d.kv_dtype and d.kv_dtype != "auto" and canonical(d.kv_dtype.split("/")[0], "KV cache format") == "fp8_e4m3"
+    return "quantized" if asked and kind == "dynamic" else kind
+
+
+def _backend(d: Deployment, kind: str) -> str | None:
+    if kind != "quantized":
+        return None
+    fp8 = bool(d.kv_dtype) and d.kv_dtype != "auto" and canonical(str(d.kv_dtype).split("/")[0], "KV cache format") == "fp8_e4m3"
+    name = dict(d.engine_option).get("backend", "fp8" if fp8 else "quanto").strip().lower()
+    if name not in quantized.BACKENDS:
+        raise SpecError("engine_option", [("backend", f"{name[:60]!r} is not one of: {', '.join(quantized.BACKENDS)}")])
+    return name
+
+
+def _quantized(d: Deployment, backend: str, compute: int) -> quantized.Quantized:
+    return quantized.Quantized(
+        backend=backend,
+        bits=_number(d, "nbits", 8 if backend == "fp8" else 4),
+        group=_number(d, "q_group_size", 64),
+        residual=_number(d, "residual_length", 128),
+        compute=compute,
+        prompt=d.max_num_batched_tokens or 0,
+    )
+
+
+def _refusal(model: Lowered, release: versions.Release, backend: str | None, q: quantized.Quantized | None) -> str | None:
+    if backend is None or q is None:
+        return None
+    if backend == "fp8" and not release.fp8:
+        return "Unknown quantization backend `fp8`"
+    if q.bits not in quantized.BITS[backend]:
+        known = ", ".join(f"`{n}`" for n in quantized.BITS[backend])
+        return f"`nbits` for `{backend}` backend has to be one of [{known}] but got {q.bits}"
+    other = {
+        "linear_attention" if t.tokens_per_state is None else "sliding_attention"
+        for layer in model.layers
+        for cache in layer.caches
+        for t in cache.tensors
+        if t.tokens_per_state is None or t.keep.kind in ("window", "chunk")
+    }
+    if other:
+        return (
+            "`QuantizedCache` is only supported for models with only full attention layers."
+            f" We found the following invalid layer types: {other}"
+        )
+    return None
+
+
+def _transients(
+    kind: str, context: int, batch: int, prompt: int | None, all_held: Sequence[tuple[Held, int]], s: layers.Settings
+) -> list[Entry]:
+    """Moments with two copies: a tensor and its longer successor, a prompt behind the views of its last window, a window rolled."""
+    grown = [h for h, _ in all_held if not h.tensor.endswith("states")]
+    if kind == "static":
+        rolled = max((h.at(context) for h in grown if "sliding" in h.group), default=0)
+        return [_moment("transient: a window rolled", batch * rolled, "StaticSlidingWindowLayer.update")] if rolled else []
+    found = []
+    old = max((h.at(context - 1) for h in grown if not h.tensor.startswith("cross:")), default=0)
+    if old:
+        found.append(_moment("transient: concatenation", batch * old, "DynamicLayer.update: torch.cat"))
+    length = min(prompt or context, context)
+    behind = sum(n * (h.at(1) * length - h.at(length)) for h, n in all_held if "sliding" in h.group and not h.tensor.endswith("states"))
+    if behind > 0:
+        found.append(_moment("transient: prompt behind sliding views", batch * behind, "DynamicSlidingWindowLayer.update"))
+    return found
+
+
+def _moment(name: str, n: int, source: str) -> Entry:
+    return Entry(name=name, bytes=n, low=0, high=n, basis="modelled", source=f"transformers 5.23.0 cache_utils.py {source}")
+
+
+def _elements(h: Held, q: quantized.Quantized, context: int) -> int:
+    """Elements of a quantised tensor at a length."""
+    if q.backend == "fp8":
+        return max(0, h.at(context) - quantized.F32)
+    one = h.at(1)  # a single token is all packed or all loose
+    return context * (one // q.compute if q.loose(1) else one * 8 // q.bits)
+
+
+def _times(h: Held, n: int) -> Any:
+    return lambda tokens: n * h.at(tokens)
+
+
+def _paged(d: Deployment) -> paged.Options:
+    attention = dict(d.engine_option).get("attn_implementation", "flash_attention_2")
+    return paged.Options(
+        flash="flash" in attention,
+        use_async=_flag(d, "use_async_batching") if "use_async_batching" in dict(d.engine_option) else None,
+        logprobs=_flag(d, "return_logprobs"),
+        logits_to_keep=_flag(d, "logits_to_keep", default=True),
+        num_blocks=_number(d, "num_blocks", 0) or None,
+        max_blocks_per_request=_number(d, "max_blocks_per_request", paged.MAX_BLOCKS_PER_REQUEST),
+        page=d.block_size or 256,
+        max_batch_tokens=d.max_num_batched_tokens or paged.MAX_BATCH_TOKENS,
+        fraction=d.memory_fraction or 0.9,
+    )
+
+
+def _number(d: Deployment, key: str, default: int) -> int:
+    text = dict(d.engine_option).get(key)
+    if text is None:
+        return default
+    if not text.isdecimal() or int(text) > 1 << 31:
+        raise SpecError("engine_option", [(key, f"{text[:60]!r} is not a whole number")])
+    return int(text)
+
+
+def _flag(d: Deployment, key: str, default: bool = False) -> bool:
+    text = dict(d.engine_option).get(key)
+    if text is None:
+        return default
+    if text.lower() not in ("true", "false", "on", "off", "1", "0"):
+        raise SpecError("engine_option", [(key, f"{text[:60]!r} is not true or false")])
+    return text.lower() in ("true", "on", "1")
+
+
+ENGINE = Transformers()

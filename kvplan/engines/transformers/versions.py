@@ -1,0 +1,52 @@
+"""What releases of transformers do differently, as data."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Release(NamedTuple):
+    """The rules from `version` on.
+
+    latent       the cache holds the compressed latent; before, every head's expanded K and V
+    f32_states   Mamba states are kept in f32; before, in the compute type
+    fp8          a QuantizedCache may be in fp8
+    page         tokens per page of continuous batching, where it exists
+    """
+
+    version: tuple[int, int]
+    latent: bool = True
+    f32_states: bool = True
+    fp8: bool = True
+    page: int = 256
+
+
+#: Read in the wheels 4.57.6, 5.0.0, 5.2 to 5.6, 5.8, 5.10, 5.12, 5.14, 5.23.0 (cache_utils.py, modeling files).
+RELEASES: tuple[Release, ...] = (
+    Release((4, 57), latent=False, f32_states=False, fp8=False, page=32),
+    Release((5, 0), latent=False, f32_states=False, fp8=False, page=32),
+    Release((5, 4), latent=False, f32_states=False, fp8=False),
+    Release((5, 5), latent=False, fp8=False),
+    Release((5, 15), fp8=False),
+    Release((5, 21)),
+    Release((5, 23)),
+)
+NEWEST = "5.23.0"
+VERSIONS = tuple(f"{major}.{minor}.0" for major, minor in sorted({r.version for r in RELEASES} | {(5, n) for n in range(24)}))
+
+
+def find(version: str | None) -> tuple[Release, tuple[str, ...]]:
+    """The rules of a release, and a note where it lies outside 4.57 to 5.23."""
+    if version is None:
+        return RELEASES[-1], ()
+    match = re.match(r"v?(\d{1,3})(?:\.(\d{1,3}))?", version.strip())
+    if match is None:
+        return RELEASES[-1], (f"transformers {version} names no release; the rules of {NEWEST} are used",)
+    asked = (int(match[1]), int(match[2] or 0))
+    release = max((r for r in RELEASES if r.version <= asked), default=RELEASES[0])
+    known = RELEASES[0].version <= asked <= RELEASES[-1].version and (asked[0] != 4 or asked == RELEASES[0].version)
+    if known:
+        return release, ()
+    nearest = ".".join(str(part) for part in release.version)
+    return release, (f"transformers {version} is not known; the rules of {nearest} are used",)

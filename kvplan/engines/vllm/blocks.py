@@ -1,0 +1,148 @@
+"""Which block size vLLM ends up with: the attention backend's preference, then the alignment of hybrids and of mixed formats.
+
+vLLM 0.33 `vllm/platforms/interface.py` (update_block_size_for_backend, _align_hybrid_block_size, _align_heterogeneous_kv_block_size),
+`vllm/platforms/cuda.py` (_get_backend_priorities), `vllm/platforms/cpu.py`; up to 0.19 `models/config.py` HybridAttentionMambaModelConfig.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import lcm
+from typing import NamedTuple
+
+from kvplan.dtypes import row_bytes
+from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.specs import Blocks, latent_row, state_bytes, states_of, token_bytes, unquantised
+from kvplan.errors import UnknownName
+from kvplan.parallel import heads_per_rank
+from kvplan.tensors import CacheTensor
+from kvplan.units import cdiv, round_up
+
+DEFAULT_BLOCK = 16
+
+
+class Backend(NamedTuple):
+    """An attention backend's kernel block sizes: these, or any multiple of `base`."""
+
+    base: int
+    only: tuple[int, ...] = ()
+
+    @property
+    def preferred(self) -> int:
+        """16 where the kernel takes it, else its smallest size."""
+        if self.only:
+            return DEFAULT_BLOCK if DEFAULT_BLOCK in self.only else min(self.only)
+        return DEFAULT_BLOCK if DEFAULT_BLOCK % self.base == 0 else self.base
+
+
+#: `get_supported_kernel_block_sizes` of the backends.
+BACKENDS: dict[str, Backend] = {
+    "FLASH_ATTN": Backend(16),
+    "TRITON_ATTN": Backend(16),
+    "FLEX_ATTENTION": Backend(16),
+    "ROCM_ATTN": Backend(16),
+    "ROCM_AITER_FA": Backend(16, (16, 32)),
+    "FLASHINFER": Backend(16, (16, 32, 64)),
+    "TURBOQUANT": Backend(16, (16, 32, 64, 128)),
+    "FLASHMLA": Backend(64, (64,)),
+    "CUTLASS_MLA": Backend(128, (128,)),
+    "FLASHINFER_MLA": Backend(32, (32, 64)),
+    "FLASH_ATTN_MLA": Backend(16),
+    "TRITON_MLA": Backend(16),
+    "SPARSE_MLA": Backend(64, (64,)),  # with the indexer, whose kernel takes 64 alone
+    "DEEPSEEK_V4": Backend(256, (256,)),
+    "CPU_ATTN": Backend(32),
+    "CPU_MLA": Backend(16, (16,)),
+}
+
+
+class Choice(NamedTuple):
+    """The block sizes, and the lines vLLM logs about them."""
+
+    blocks: Blocks
+    lines: tuple[str, ...] = ()
+
+
+def backend_of(mixers: Sequence[Sequence[CacheTensor]], s: Settings) -> str:
+    """The attention backend that decides the block size. Raises UnknownName."""
+    if s.backend:
+        if s.backend not in BACKENDS:
+            raise UnknownName("attention backend", s.backend, list(BACKENDS))
+        return s.backend
+    names = {t.name for tensors in mixers for t in tensors}
+    cpu = s.platform == "cpu"
+    if "compressed" in names or "window" in names:
+        return "DEEPSEEK_V4"
+    if "latent" in names:
+        return "CPU_MLA" if cpu else "SPARSE_MLA" if "index_k" in names else "FLASHMLA"
+    return "CPU_ATTN" if cpu else "FLASH_ATTN"
+
+
+def choose_blocks(mixers: Sequence[Sequence[CacheTensor]], s: Settings) -> Choice:
+    """The block sizes for the mixers of a model (one entry per layer and mixer, in layer order)."""
+    backend = backend_of(mixers, s)
+    kernel = BACKENDS[backend]
+    block = s.block_size or (128 if backend == "CPU_ATTN" else kernel.preferred)
+    if backend in ("CPU_MLA", "DEEPSEEK_V4"):
+        block = kernel.base  # whatever is asked for
+    lines: list[str] = []
+    state_page = 0
+    attention = next((tensors for tensors in mixers if _is_attention(tensors)), None)
+    states = [states_of(tensors) for tensors in mixers if states_of(tensors)]
+    if attention and states:
+        block, state_page, lines = _align_hybrid(attention, states, block, kernel, s)
+    elif attention and s.skip_ends and s.aligns_mixed_formats:
+        block = _align_formats(attention, block, s)
+    keeps_one = s.state_mode == "none"
+    state_block = s.max_model_len if keeps_one else block
+    window = block if s.rules.window_block == "primary" else min(block, kernel.base)
+    return Choice(Blocks(block, window, state_block, state_page), tuple(lines))
+
+
+def _is_attention(tensors: Sequence[CacheTensor]) -> bool:
+    return any(t.name in ("k", "latent") and t.keep.kind != "source" for t in tensors)
+
+
+def _align_hybrid(
+    attention: Sequence[CacheTensor], states: Sequence[Sequence[CacheTensor]], block: int, kernel: Backend, s: Settings
+) -> tuple[int, int, list[str]]:
+    """The smallest aligned block whose attention page holds a state; the state's page is padded to that page."""
+    rows = {t.name: t for t in attention}
+    latent = rows.get("latent")
+    if latent is not None:
+        per_token = latent_row(latent, False)
+    else:
+        # the model's one head size, for K and V alike
+        per_token = token_bytes([rows["k"], rows["k"] if rows["v"].dtype == rows["k"].dtype else rows["v"]], s.tp)
+    needed = max(state_bytes(one, s.tp, s.draft_tokens) for one in states)
+    if not needed:
+        return block, 0, []
+    align = kernel.base
+    if s.rules.align_from_block:
+        align = max(kernel.base, block)
+    if latent is not None:
+        align = max(align, s.rules.mla_hybrid_align)
+    if s.state_mode == "all":
+        chunk = lcm(s.state_chunk, align)
+        aligned = chunk * cdiv(cdiv(needed, per_token), chunk)
+    else:
+        aligned = round_up(align * cdiv(needed, align * per_token), kernel.base)
+    lines = []
+    if block < aligned:
+        block = aligned
+        lines.append(f"Setting attention block size to {block} tokens to ensure that attention page size is >= mamba page size.")
+    page = block * per_token
+    if page > needed:
+        padding = 100 * (page - needed) / needed
+        lines.append(f"Padding mamba page size by {padding:.2f}% to ensure that mamba page size and attention page size are exactly equal.")
+    return block, page, lines
+
+
+def _align_formats(attention: Sequence[CacheTensor], block: int, s: Settings) -> int:
+    """Layers left out of a cache format share the pool: a primary page must cover one of theirs at the smallest kernel block."""
+    quantised = token_bytes(attention, s.tp)
+    rows = {t.name: t for t in unquantised(attention, s.formats.compute)}
+    heads = heads_per_rank(rows["k"].heads, s.tp, "floor")
+    plain = heads * sum(row_bytes(t.dtype, t.elems_per_state) for t in (rows["k"], rows["v"]))
+    align = max(BACKENDS["TURBOQUANT"].base, block)
+    return max(block, align * cdiv(plain * BACKENDS["TURBOQUANT"].base, align * quantised))

@@ -1,0 +1,183 @@
+"""What is left for the cache on a device: requested memory minus weights, activations, what torch does not see, and graphs.
+
+vLLM 0.33 `vllm/v1/worker/gpu_worker.py` (determine_available_memory), `vllm/utils/mem_utils.py`: available = requested - consumed -
+transient peak - graph estimate, requested = ceil(total x utilization). CUDA context and NCCL are allocated before the snapshot.
+Shapes say most of it (loaded.py, profile.py); what they do not say are the measured constants of the question.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvplan.constants import Constant, Constants, Record
+from kvplan.deployment import Deployment
+from kvplan.devices import Device
+from kvplan.dtypes import WEIGHT_FORMATS
+from kvplan.engines.base import weight_formats
+from kvplan.engines.shared import Span, modelled, weight_entries
+from kvplan.engines.vllm.loaded import loaded_weights, lora_bytes, rotary_bytes
+from kvplan.engines.vllm.profile import Profile, capture_sizes, profile
+from kvplan.engines.vllm.refusal import Refused
+from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.versions import VERSIONS
+from kvplan.ledger import Entry, exact
+from kvplan.tensors import Lowered
+from kvplan.units import GIB, MIB
+
+#: cuBLAS workspace of a process, which torch holds while it runs: 32 MiB on Hopper and later (torch CUDABlas getChosenWorkspaceSize).
+WORKSPACE_BYTES = 32 * MIB
+#: CUDA context and libraries, held before vLLM looks at free memory; it only enters the check that enough is free.
+CONTEXT_BYTES = 500 * MIB
+
+
+class Budget(NamedTuple):
+    """One stage's ranks: the lines that are not cache, and the bytes left for it: point, worst, best."""
+
+    entries: tuple[Entry, ...]
+    available: int
+    low: int
+    high: int
+    limit: int | None
+
+
+def stage_budget(d: Deployment, model: Lowered, stage: range, s: Settings) -> Budget:
+    """The budget of one pipeline stage's ranks. With kv_memory the cache gets exactly that. Refused where too little memory is free."""
+    formats = weight_formats(d)
+    entries = weight_entries(loaded_weights(d, model, stage, s, formats), formats, tp=s.tp, ep=d.ep or 1)
+    if d.kv_memory is not None or d.device is None:
+        kv = d.kv_memory or 0
+        return Budget(tuple(entries), kv, kv, kv, None)
+    total = d.device.memory_bytes
+    share = round((d.memory_fraction or 1) * 10**6)
+    requested = -(-total * share // 10**6) if s.rules.round_request == "up" else total * share // 10**6
+    _check_free(d, s, total, requested)
+    entries += [entry for entry in (_rotary(d, model, s), _lora(d, model, stage, s)) if entry.bytes]
+    if d.constants is None:
+        left = requested - sum(entry.bytes for entry in entries)
+        return Budget(tuple(entries), left, left, left, requested)
+    entries += _modelled(d, model, stage, s, d.constants)
+    record = _record(d, s, d.constants)
+    if record is not None:
+        entries = _measured(entries, record)
+    left = requested - sum(entry.bytes for entry in entries)
+    spread = d.constants.spread("measured" if record else kind_of(d, model, s))
+    return Budget(tuple(entries), left, left - int(spread.low * total), left + int(spread.high * total), requested)
+
+
+def _check_free(d: Deployment, s: Settings, total: int, requested: int) -> None:
+    free = total - (d.reserve or 0) - CONTEXT_BYTES
+    if s.rules.v1 and free < requested:
+        raise Refused(
+            f"Free memory on device ({free / GIB:.2f}/{total / GIB:.2f} GiB) on startup is less than desired GPU memory utilization "
+            f"({d.memory_fraction}, {requested / GIB:.2f} GiB). "
+            "Decrease GPU memory utilization or reduce GPU memory used by other processes."
+        )
+
+
+def _rotary(d: Deployment, model: Lowered, s: Settings) -> Entry:
+    return exact(
+        "weights: rotary tables", rotary_bytes(d, model, s), "positions x rotary width, counted as weights when the model is built"
+    )
+
+
+def _lora(d: Deployment, model: Lowered, stage: range, s: Settings) -> Entry:
+    return exact("LoRA slots", lora_bytes(d, model, stage, s), "slots x rank x (inputs + outputs) of every adapted matrix")
+
+
+def _modelled(d: Deployment, model: Lowered, stage: range, s: Settings, constants: Constants) -> list[Entry]:
+    """The lines that need measured constants."""
+
+    def at(name: str) -> Constant:
+        return constants.at(name, VERSIONS, s.release)
+
+    sizes = profile(d, model, stage, s, weight_formats(d), pixel_bytes=at("pixel_bytes").value)
+    sampler, copies = at("sampler_bytes"), at("hidden_copies")
+    activations = [peak(sizes, sampler[i], copies[i]) for i in (2, 3, 4)]
+    outside = at(outside_torch(s, d.device))
+    lines = [
+        modelled("activations", Span(*activations), f"profile run: {_largest(sizes, sampler.value, copies.value)}"),
+        modelled(
+            "outside torch",
+            Span(int(outside.value), int(outside.low), int(outside.high)),
+            f"{outside.name}, {outside.cases} published logs",
+        ),
+    ]
+    if s.rules.graphs_charged and not d.enforce_eager and s.platform == "cuda":
+        n = capture_sizes(s.max_num_seqs, s.max_num_batched_tokens, s.draft_tokens, 512)
+        each, layer = at("graph_bytes"), at("graph_layer_bytes")
+        graphs = [int(n * (each[i] + layer[i] * len(stage))) for i in (2, 3, 4)]
+        lines.append(modelled("CUDA graphs", Span(*graphs), f"{n} batch sizes captured; their estimate is charged from 0.20 on"))
+    return lines
+
+
+def sampler_peak(p: Profile, sampler_bytes: float) -> int:
+    """Logits in the compute type, and what the sampler's warm-up holds for each beside them."""
+    return int(p.logits * (p.value_bytes + sampler_bytes)) + p.hidden_bytes + p.rows_bytes if p.logits else 0
+
+
+def layers_peak(p: Profile, hidden_copies: float) -> int:
+    """The widest sublayer's results beside some hidden states."""
+    return p.width_bytes + int(hidden_copies * p.hidden_bytes)
+
+
+def peak(p: Profile, sampler_bytes: float, hidden_copies: float) -> int:
+    """The profile run's peak: the sampler's warm-up and the layers are never alive together."""
+    held = p.encoder_bytes + p.handed_bytes + WORKSPACE_BYTES
+    return max(sampler_peak(p, sampler_bytes), layers_peak(p, hidden_copies)) + held
+
+
+def _largest(p: Profile, sampler_bytes: float, hidden_copies: float) -> str:
+    if sampler_peak(p, sampler_bytes) > layers_peak(p, hidden_copies):
+        return "the sampler's warm-up (sequences x vocabulary) is the larger"
+    return "the layers (batch tokens x widths) are the larger"
+
+
+def outside_torch(s: Settings, device: Device | None) -> str:
+    """Which constant covers memory outside torch: libraries' workspaces, and communication buffers by kind of link.
+
+    Up to 0.10 NCCL's start was charged; since then it lies before the snapshot, and only what is registered later with a switch is.
+    """
+    if s.tp == 1:
+        return "outside_torch_pp" if s.pp > 1 else "outside_torch"
+    if VERSIONS.index(s.release) < VERSIONS.index("0.11"):
+        return "outside_torch_nccl"
+    return "outside_torch_switch" if switched(device) else "outside_torch"
+
+
+def switched(device: Device | None) -> bool:
+    """Whether such devices come joined by NVSwitch with in-network reduction, whose buffers NCCL registers: Hopper and later modules."""
+    if device is None or device.unified:
+        return False
+    major = (device.compute_capability or "").split(".")[0]
+    return major in ("9", "10") and not any(word in device.name.lower() for word in ("pcie", " nvl", "gh200"))
+
+
+def kind_of(d: Deployment, model: Lowered, s: Settings) -> str:
+    """How well such a deployment is understood: what the intervals are taken by."""
+    formats = {q.format for q in d.model.quantization} | ({d.weight_dtype} if d.weight_dtype in WEIGHT_FORMATS else set())
+    packed = any(WEIGHT_FORMATS[name].bits < 8 for name in formats if name in WEIGHT_FORMATS)
+    states = any(t.tokens_per_state is None for layer in model.layers for cache in layer.caches for t in cache.tensors)
+    towers = bool(d.model.towers) and d.multimodal != "off"
+    unified = d.device is not None and d.device.unified
+    return "hard" if packed or states or towers or unified or s.method != "off" else "plain"
+
+
+def _record(d: Deployment, s: Settings, constants: Constants) -> Record | None:
+    """The newest measured start of this very question."""
+    device = d.device.id if d.device else ""
+    key = ("vllm", s.release, d.model.id, device, s.tp, s.pp, s.max_num_seqs, s.max_num_batched_tokens)
+    return next((record for record in reversed(constants.records) if record.key == key), None)
+
+
+def _measured(entries: list[Entry], record: Record) -> list[Entry]:
+    """The lines with measured bytes where a record has them; weights are one measured line."""
+    lines = dict(record.lines)
+    result: list[Entry] = []
+    if "weights" in lines:
+        result.append(Entry("weights", lines["weights"], lines["weights"], lines["weights"], "measured", record.source))
+    for entry in entries:
+        if entry.name.startswith("weights") and "weights" in lines:
+            continue
+        n = lines.get(entry.name)
+        result.append(entry if n is None else Entry(entry.name, n, n, n, "measured", record.source))
+    return result

@@ -1,0 +1,205 @@
+"""Blocks, tokens, concurrency and admission: from groups and available bytes to what vLLM would print.
+
+vLLM 0.33 `vllm/v1/core/kv_cache_planning.py` get_kv_cache_configs, `kv_cache_utils.py` get_kv_cache_capacity; the rules of
+other releases as versions.py says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvplan.engines.shared import longest
+from kvplan.engines.vllm.groups import KVGroup, Member, block_bytes, form_groups
+from kvplan.engines.vllm.refusal import Refused, gib, no_memory, too_long
+from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.specs import Load, pages
+from kvplan.engines.vllm.versions import VERSIONS
+from kvplan.units import cdiv
+
+FOREVER = 1 << 40  # a length that no request has
+
+
+class Pool(NamedTuple):
+    """What one replica's ranks were given: the groups, and the cost of a block and the bytes available on each pipeline stage."""
+
+    members: tuple[Member, ...]
+    groups: tuple[KVGroup, ...]
+    block_bytes: tuple[int, ...]
+    available: tuple[int, ...]
+    load: Load
+
+
+class Admission(NamedTuple):
+    """Whether one longest request is admitted: the stage that decides, what it needs and has, and what vLLM says if not."""
+
+    stage: int
+    needed: int
+    available: int
+    refusal: str | None
+
+
+def load_of(s: Settings) -> Load:
+    """What a request's blocks depend on beside its length."""
+    drafts = s.draft_tokens
+    states: int | None = 1
+    if s.rules.states_per_request == "mode":
+        states = {"none": 1 + drafts, "align": 2 + drafts, "all": None}[s.state_mode]
+        drafts = drafts if VERSIONS.index(s.release) >= VERSIONS.index("0.22") else 0
+    elif s.rules.states_per_request == "length":
+        states, drafts = (1, 0) if s.state_mode == "none" else (None, 0)
+    return Load(s.in_flight_tokens, s.encoder_tokens, s.dcp, states, drafts)
+
+
+def make_pool(members: Sequence[Member], available: Sequence[int], s: Settings) -> Pool:
+    """The pool of a replica. Refused where the layers can not be grouped. `available` has one entry per pipeline stage."""
+    groups = form_groups(members, s.rules, s.hybrid)
+    if s.dcp > 1 and any(m.spec.kind in ("sliding_window", "sliding_window_mla") for g in groups for m in g.members):
+        raise Refused("DCP not support sliding window.")
+    costs = tuple(block_bytes(groups, s.rules, stage) for stage in range(s.pp))
+    if s.rules.groups_of == "stage" and s.pp > 1:
+        alone = [form_groups([m for m in members if m.stage == stage], s.rules, s.hybrid) for stage in range(s.pp)]
+        costs = tuple(block_bytes(own, s.rules) for own in alone)
+        groups = min(zip(available, costs, alone, strict=True), key=lambda one: one[0] // one[1] if one[1] else one[0])[2]
+    if s.blocks_override is not None:
+        available = [cost * s.blocks_override for cost in costs]
+    return Pool(tuple(members), tuple(groups), costs, tuple(available), load_of(s))
+
+
+def num_blocks(pool: Pool) -> int:
+    """Block ids of the replica: the smallest stage's."""
+    return min((max(have, 0) // cost for have, cost in zip(pool.available, pool.block_bytes, strict=True) if cost), default=1)
+
+
+def request_blocks(pool: Pool, tokens: int) -> int:
+    """Block ids that one request of `tokens` tokens takes at most."""
+    return sum(group.pages(tokens, pool.load) for group in pool.groups)
+
+
+def admission_bytes(pool: Pool, s: Settings, stage: int, tokens: int) -> int:
+    """What the release compares with the memory available on a stage before it starts."""
+    rules, groups = s.rules, pool.groups
+    scope = stage if rules.admission_scope == "stage" else None
+    if rules.admission == "tokens":
+        return cdiv(tokens, groups[0].members[0].spec.block) * pool.block_bytes[stage]
+    if rules.admission == "layers":
+        return sum(pages(m.spec, tokens, pool.load) * m.spec.page for m in pool.members if m.stage == stage)
+    if len(groups) == 1 and groups[0].mixed and rules.admission != "pool":
+        return groups[0].pages(tokens, pool.load) * groups[0].bytes(scope)
+    cost = block_bytes(groups, rules, scope)
+    if rules.admission == "first_group":
+        return groups[0].pages(tokens, pool.load) * cost
+    if rules.admission == "groups" and all(group.mixed for group in groups):
+        cost = sum({m.spec.page for m in groups[0].members}) * max(_most_of_one_page(group) for group in groups)
+    return request_blocks(pool, tokens) * cost
+
+
+def _most_of_one_page(group: KVGroup) -> int:
+    counts: dict[int, int] = {}
+    for m in group.members:
+        counts[m.spec.page] = counts.get(m.spec.page, 0) + 1
+    return max(counts.values())
+
+
+def check_bytes(pool: Pool, s: Settings, stage: int) -> int:
+    """The memory that admission compares with: from 0.29 on without the null block; up to 0.16 the smallest rank's for all."""
+    if s.rules.admission_scope == "model":
+        return min(pool.available)
+    return pool.available[stage] - (pool.block_bytes[stage] if s.rules.admission == "pool" else 0)
+
+
+def longest_admitted(pool: Pool, s: Settings, most: int) -> int:
+    """The longest request admitted on every stage, up to `most` tokens; 0 where not even one token is."""
+    if not pool.groups:
+        return most
+    return min(_longest_on(pool, s, stage, most) for stage in _owners(pool))
+
+
+def _longest_on(pool: Pool, s: Settings, stage: int, most: int) -> int:
+    have = check_bytes(pool, s, stage)
+    return longest(lambda tokens: admission_bytes(pool, s, stage, tokens) <= have, most)
+
+
+def _owners(pool: Pool) -> list[int]:
+    return [stage for stage, cost in enumerate(pool.block_bytes) if cost] or [0]
+
+
+def admit(pool: Pool, s: Settings, max_model_len: int) -> Admission:
+    """The verdict on one request of max_model_len tokens: the first stage that refuses, else the tightest."""
+    if not pool.groups:
+        return Admission(0, 0, min(pool.available), None)
+    results = []
+    for stage in _owners(pool):
+        needed, have = admission_bytes(pool, s, stage, max_model_len), check_bytes(pool, s, stage)
+        refusal = None
+        if have <= 0:
+            refusal = no_memory(s.rules)
+        elif needed > have:
+            estimate = _longest_on(pool, s, stage, max_model_len)
+            if s.rules.admission == "tokens":
+                estimate = num_blocks(pool) * pool.groups[0].members[0].spec.block
+            refusal = too_long(s.rules, max_model_len, needed, have, estimate)
+        results.append(Admission(stage, needed, have, refusal))
+    refused = [result for result in results if result.refusal]
+    return refused[0] if refused else min(results, key=lambda result: result.available - result.needed)
+
+
+def concurrency(pool: Pool, s: Settings, blocks: int, max_model_len: int) -> float:
+    """Requests of max_model_len that the blocks hold, as printed."""
+    if s.rules.tokens == "blocks":
+        return blocks * pool.groups[0].members[0].spec.block / max_model_len
+    packed = len(pool.groups) > 1 and all(group.mixed for group in pool.groups)
+    if packed and not s.rules.group_concurrency:
+        held = sum(group.pages(max_model_len, pool.load) * group.bytes() for group in pool.groups)
+        return blocks / cdiv(held, pool.groups[0].bytes())
+    return blocks / request_blocks(pool, max_model_len)
+
+
+def reported_tokens(pool: Pool, s: Settings, blocks: int, max_model_len: int) -> int:
+    """N of "KV cache size: N tokens"."""
+    rules = s.rules
+    if rules.tokens == "requests":
+        return int(concurrency(pool, s, blocks, max_model_len) * max_model_len)
+    smallest = min(m.spec.block for group in pool.groups for m in group.members)
+    tokens = blocks * smallest if rules.tokens == "blocks" else blocks // len(pool.groups) * smallest
+    return tokens * s.dcp if rules.dcp_tokens == "factor" else tokens
+
+
+def capacity_lines(pool: Pool, s: Settings, blocks: int, max_model_len: int) -> list[str]:
+    """The capacity lines of the release."""
+    times = concurrency(pool, s, blocks, max_model_len)
+    per_request = f"Maximum concurrency for {max_model_len:,} tokens per request: {times:.2f}x"
+    if s.rules.log == "v0":
+        cpu_blocks = s.swap_bytes // pool.block_bytes[0]
+        return [
+            f"# GPU blocks: {blocks}, # CPU blocks: {cpu_blocks}",
+            f"Maximum concurrency for {max_model_len} tokens per request: {times:.2f}x",
+        ]
+    size = f"{s.device_name} KV cache size: {reported_tokens(pool, s, blocks, max_model_len):,} tokens"
+    if s.rules.log == "one":
+        return [f"{size}, {per_request}"]
+    lines = [size, per_request]
+    if s.rules.dcp_tokens == "factor" and s.dcp > 1:
+        lines.insert(0, f"Multiplying the GPU KV cache size by the dcp_world_size {s.dcp}.")
+    return lines
+
+
+def auto_fit(pool: Pool, s: Settings, longest_possible: int) -> tuple[int, str]:
+    """--max-model-len -1: the length taken, and the line logged. Refused where not even one token fits."""
+    if not s.rules.auto_fit:
+        raise Refused(f"vLLM {s.release} has no --max-model-len -1")
+    fitted = longest_admitted(pool, s, longest_possible)
+    if fitted <= 0:
+        raise Refused(
+            "Cannot auto-fit max_model_len: not enough GPU memory available to serve even a single token. "
+            "Try increasing `gpu_memory_utilization`."
+        )
+    have = gib(min(check_bytes(pool, s, stage) for stage in _owners(pool)), s.rules)
+    if VERSIONS.index(s.release) >= VERSIONS.index("0.32"):
+        memory = f"in available KV cache memory ({have} GiB {s.device_name})"
+    else:
+        memory = f"in available GPU memory ({have} GiB available for KV cache)"
+    if fitted >= longest_possible:
+        where = memory if "KV cache memory (" in memory else "in available GPU memory"
+        return fitted, f"Auto-fit max_model_len: full model context length {longest_possible} fits {where}"
+    return fitted, f"Auto-fit max_model_len: reduced from {longest_possible} to {fitted} to fit {memory}"

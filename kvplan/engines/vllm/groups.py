@@ -1,0 +1,217 @@
+"""Which layers share a block table, and what one block id costs.
+
+vLLM 0.33 `vllm/v1/core/kv_cache_planning.py` (get_kv_cache_groups and what it calls); earlier `kv_cache_utils.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvplan.engines.vllm.refusal import Refused
+from kvplan.engines.vllm.specs import FULL, LATENT, Load, Spec, pages
+from kvplan.engines.vllm.versions import Rules
+from kvplan.units import cdiv
+
+#: Kinds that keep part of the past, and what their size is called.
+LOCAL: dict[str, str] = {"sliding_window": "window", "chunked_local_attention": "chunk"}
+
+
+class Member(NamedTuple):
+    """One layer's cache in the table: the pipeline stage that owns it."""
+
+    stage: int
+    spec: Spec
+
+
+class KVGroup(NamedTuple):
+    """Layers with one block table. `mixed`: pages may differ and add up; else every layer has the same page."""
+
+    members: tuple[Member, ...]
+    mixed: bool = False
+
+    def bytes(self, stage: int | None = None) -> int:
+        """Bytes of one block of this group on one rank of a stage (None: on a rank that had all layers)."""
+        return sum(m.spec.page for m in self.members if stage is None or m.stage == stage)
+
+    def layers(self, stage: int | None = None) -> int:
+        return sum(1 for m in self.members if stage is None or m.stage == stage)
+
+    def pages(self, tokens: int, load: Load) -> int:
+        """Blocks that one request of `tokens` tokens takes from this group."""
+        if not self.mixed:
+            return pages(self.members[0].spec, tokens, load)
+        return max(pages(spec, tokens, load) for spec in dict.fromkeys(m.spec for m in self.members))
+
+
+def form_groups(members: Sequence[Member], rules: Rules, hybrid: bool) -> list[KVGroup]:
+    """The groups of a model. Refused where the release can not bring the layers' pages together."""
+    if not members:
+        return []
+    if not hybrid:
+        members = _promote(members, rules)
+    specs = list(dict.fromkeys(m.spec for m in members))
+    if _one_spec(specs):
+        return [KVGroup(tuple(members))]
+    if rules.mixed_sizes and _one_type(specs, rules):
+        return [KVGroup(tuple(members), mixed=True)]
+    if rules.packed != "no" and any(spec.kind == "sliding_window_mla" for spec in specs) and len({s.page for s in specs}) > 1:
+        return _packed(members, rules)
+    try:
+        return _equal_pages(_unify(members, rules), rules)
+    except Refused:
+        fallback = _full_allocation(members, rules) if rules.refits_local else None
+        if fallback is None:
+            raise
+        return fallback
+
+
+def _one_spec(specs: Sequence[Spec]) -> bool:
+    """Whether the layers' specs merge into one: is_kv_cache_spec_uniform. Refused where two local windows were promoted."""
+    if all(spec.kind == "full_attention" for spec in specs):
+        local = {spec.local for spec in specs if spec.local}
+        kinds = {name.split()[0] for name in local}
+        if len(local) > len(kinds):
+            raise Refused("All attention layers in the same KV cache group must have the same window size.")
+        if len(kinds) > 1:
+            return False
+    return len({spec._replace(local="") for spec in specs}) == 1
+
+
+def _one_type(specs: Sequence[Spec], rules: Rules) -> bool:
+    """Whether all layers need the same number of blocks whatever the length: UniformTypeKVCacheSpecs.is_uniform_type."""
+    if len({spec.block for spec in specs}) > 1:
+        return False
+    if all(spec.kind in FULL for spec in specs):
+        return True
+    first = specs[0]
+    same = all(spec.kind == first.kind and spec.span == first.span and spec.checkpoints == first.checkpoints for spec in specs)
+    if first.kind == "mamba" and rules.packed == "buckets":
+        return same and len({spec.page for spec in specs}) == 1
+    return same
+
+
+def _promote(members: Sequence[Member], rules: Rules) -> list[Member]:
+    """Without the hybrid manager, window and chunked layers beside full attention are allocated for every token."""
+    specs = list(dict.fromkeys(m.spec for m in members))
+    if _one_spec(specs) or _one_type(specs, rules):
+        return list(members)
+    blocks = {spec.block for spec in specs if spec.kind in FULL}
+    if blocks and any(spec.kind in LOCAL for spec in specs):
+        block = next(iter(blocks)) if rules.refits_local and len(blocks) == 1 else None
+        members = [Member(m.stage, _promoted(m.spec, block)) for m in members]
+    specs = list(dict.fromkeys(m.spec for m in members))
+    if not (_one_spec(specs) or _one_type(specs, rules)):
+        raise Refused("Hybrid KV cache manager is disabled but failed to convert the KV cache specs to one unified type.")
+    return list(members)
+
+
+def _promoted(spec: Spec, block: int | None) -> Spec:
+    if spec.kind not in LOCAL:
+        return spec
+    return spec._replace(kind="full_attention", span=0, block=block or spec.block, local=f"{LOCAL[spec.kind]} {spec.span}")
+
+
+def _full_allocation(members: Sequence[Member], rules: Rules) -> list[KVGroup] | None:
+    """A window drafter beside latent attention whose page fits no multiple: allocated for every token, one group."""
+    kinds = {m.spec.kind for m in members}
+    if kinds & {"sliding_window_mla", "chunked_local_attention"} or "sliding_window" not in kinds or not kinds & set(FULL[1:]):
+        return None
+    try:
+        return [KVGroup(tuple(_promote(members, rules)), mixed=True)]
+    except Refused:
+        return None
+
+
+def _unify(members: Sequence[Member], rules: Rules) -> list[Member]:
+    """Pages made equal: a page that divides the largest gets a larger block; others are padded where the release can."""
+    largest = max(m.spec.page for m in members)
+    return [Member(m.stage, _grown(m.spec, largest, rules)) for m in members]
+
+
+def _grown(spec: Spec, page: int, rules: Rules) -> Spec:
+    if spec.page == page:
+        return spec
+    if spec.kind == "mamba":
+        if rules.pad_states:
+            return spec._replace(padded=page)
+        raise Refused(f"a state page of {spec.page} bytes can not grow to the attention page of {page} bytes")
+    if rules.unify != "none" and page % spec.page == 0:
+        return spec._replace(block=spec.block * (page // spec.page))
+    if rules.unify == "pad" and spec.kind not in LATENT:
+        return spec._replace(padded=page)
+    raise Refused(
+        f"The page size of the layer ({spec.page} bytes) is not divisible by the maximum page size ({page} bytes). "
+        "Cannot unify by adjusting block_size."
+    )
+
+
+def _equal_pages(members: Sequence[Member], rules: Rules) -> list[KVGroup]:
+    """Buckets of equal layers, each split with a stride into groups of one size, so that a block id costs the same in all."""
+    buckets: dict[Spec, list[Member]] = {}
+    for m in members:
+        buckets.setdefault(m.spec, []).append(m)
+    sizes = [len(bucket) for bucket in buckets.values()]
+    size = max(sizes) if max(sizes) < min(sizes) * rules.even_ratio else min(sizes)
+    groups = []
+    for bucket in buckets.values():
+        n = cdiv(len(bucket), size)
+        groups += [KVGroup(tuple(bucket[i::n])) for i in range(n)]
+    return groups
+
+
+def _packed(members: Sequence[Member], rules: Rules) -> list[KVGroup]:
+    """Pages of several sizes side by side in a block: buckets of one type, those that repeat a pattern split to equal repeats."""
+    buckets: list[list[Member]] = []
+    for m in members:
+        for bucket in buckets:
+            if _one_type([*dict.fromkeys(b.spec for b in bucket), m.spec], rules):
+                bucket.append(m)
+                break
+        else:
+            buckets.append([m])
+    if rules.packed != "buckets":
+        buckets.sort(key=lambda bucket: bucket[0].spec.kind not in FULL)
+    by_page = [_by_page(bucket) for bucket in buckets]
+    balanced = [len({len(layers) for layers in sizes.values()}) == 1 for sizes in by_page]
+    repeats = [max(len(layers) for layers in sizes.values()) for sizes in by_page]
+    if rules.packed == "buckets":
+        floor = max((n for n, even, sizes in zip(repeats, balanced, by_page, strict=True) if even and len(sizes) > 1), default=0)
+        target = _least_padding([n for n, even in zip(repeats, balanced, strict=True) if even], floor) if floor else None
+    else:
+        balanced = [False, *([True] * (len(buckets) - 1))]
+        target = _least_padding(repeats, repeats[0])
+    groups = []
+    for bucket, sizes, n_repeats, even in zip(buckets, by_page, repeats, balanced, strict=True):
+        n = cdiv(n_repeats, target) if even and target else 1
+        if n == 1:
+            groups.append(KVGroup(tuple(bucket), mixed=True))
+            continue
+        patterns = list(zip(*sizes.values(), strict=True))
+        groups += [KVGroup(tuple(m for pattern in patterns[i::n] for m in pattern), mixed=True) for i in range(n)]
+    return groups
+
+
+def _by_page(bucket: Sequence[Member]) -> dict[int, list[Member]]:
+    sizes: dict[int, list[Member]] = {}
+    for m in bucket:
+        sizes.setdefault(m.spec.page, []).append(m)
+    return sizes
+
+
+def _least_padding(counts: Sequence[int], floor: int) -> int:
+    """The group size from `floor` to the largest count that pads least when counts are rounded up to it; the larger of equals."""
+    if floor >= max(counts):
+        return floor
+    return max(range(max(1, floor), max(counts) + 1), key=lambda d: (-sum(-n % d for n in counts), d))
+
+
+def block_bytes(groups: Sequence[KVGroup], rules: Rules, stage: int | None = None) -> int:
+    """Bytes that one block id costs on one rank of a stage: what the widest group needs for it."""
+    if rules.packed == "tuples" and len(groups) > 1 and all(group.mixed for group in groups):
+        pages_of_full = {m.spec.page for m in groups[0].members}
+        longest = max(len(layers) for group in groups for layers in _by_page(group.members).values())
+        return sum(pages_of_full) * longest
+    if rules.groups_of == "model" and len(groups) == 1 and groups[0].mixed:
+        stage = None
+    return max((group.bytes(stage) for group in groups), default=0)

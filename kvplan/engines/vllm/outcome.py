@@ -1,0 +1,203 @@
+"""From a pool and a question to the answer: ledgers, capacity, what fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.engines.base import Capacity, Group, Outcome
+from kvplan.engines.shared import certainty, longest
+from kvplan.engines.vllm import capacity as engine
+from kvplan.engines.vllm.budget import Budget
+from kvplan.engines.vllm.capacity import Pool
+from kvplan.engines.vllm.groups import KVGroup, Member
+from kvplan.engines.vllm.refusal import Refused
+from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.specs import FULL
+from kvplan.ledger import Basis, Entry, Ledger
+from kvplan.units import cdiv
+
+
+class Asked(NamedTuple):
+    """What one replica must hold."""
+
+    batch: int
+    context: int | None  # None: as long as the engine allows
+
+
+class Answer(NamedTuple):
+    """What a pool makes of it."""
+
+    pool: Pool
+    blocks: int
+    max_model_len: int
+    context: int
+    admission: engine.Admission
+    need_blocks: int
+    fits: bool
+    margin: int
+    stage: int
+    reason: str | None
+    lines: tuple[str, ...]
+
+    @property
+    def starts(self) -> bool:
+        return self.admission.refusal is None
+
+
+def answer(members: Sequence[Member], available: Sequence[int], s: Settings, asked: Asked) -> Answer:
+    """The engine's verdict for these bytes per stage. Refused where it stops before the admission check."""
+    pool = engine.make_pool(members, available, s)
+    blocks, max_model_len = engine.num_blocks(pool), s.max_model_len
+    lines: tuple[str, ...] = ()
+    if s.auto_fit:
+        max_model_len, line = engine.auto_fit(pool, s, s.max_model_len)
+        lines = (line,)
+    context = max_model_len if asked.context is None else asked.context
+    admission = engine.admit(pool, s, max_model_len)
+    stage = min(range(s.pp), key=lambda i: pool.available[i] // pool.block_bytes[i] if pool.block_bytes[i] else blocks)
+    usable = blocks - 1 if s.rules.v1 else blocks  # one is the null block, which holds nothing
+    need = asked.batch * engine.request_blocks(pool, context)
+    margin = (usable - need) * pool.block_bytes[stage]
+    reason = admission.refusal
+    if reason:
+        stage, margin = admission.stage, min(margin, admission.available - admission.needed)
+    elif context > max_model_len:
+        reason = f"a request of {context:,} tokens is longer than max_model_len {max_model_len:,}"
+    elif asked.batch > s.max_num_seqs:
+        reason = f"{asked.batch} sequences a replica are more than max_num_seqs {s.max_num_seqs}"
+    elif margin < 0:
+        reason = f"{asked.batch} x {context:,} tokens need {need:,} blocks and {max(usable, 0):,} are free"
+    return Answer(pool, blocks, max_model_len, context, admission, need, reason is None, margin, stage, reason, lines)
+
+
+def outcome(
+    d: Deployment,
+    s: Settings,
+    members: Sequence[Member],
+    budgets: Sequence[Budget],
+    asked: Asked,
+    notes: Sequence[str],
+    lines: Sequence[str],
+) -> Outcome:
+    """The outcome for the point estimate, and how sure it is from both ends of the budget."""
+    point = answer(members, [b.available for b in budgets], s, asked)
+    low, high = (_fits(members, ends, s, asked) for ends in ([b.low for b in budgets], [b.high for b in budgets]))
+    budget = budgets[point.stage]
+    spread = budget.high - budget.low
+    return Outcome(
+        ledgers=ledgers(d, s, budgets, point.pool, point.blocks),
+        capacity=_capacity(d, s, point, budgets, asked, notes, lines),
+        starts=point.starts,
+        fits=point.fits,
+        certainty=certainty(low, point.fits, high, point.margin, spread),
+        margin_bytes=point.margin,
+        limiting_rank=point.stage * s.tp,
+        reason=point.reason,
+    )
+
+
+def _fits(members: Sequence[Member], available: Sequence[int], s: Settings, asked: Asked) -> bool:
+    try:
+        return answer(members, available, s, asked).fits
+    except Refused:
+        return False
+
+
+def ledgers(d: Deployment, s: Settings, budgets: Sequence[Budget], pool: Pool | None, blocks: int) -> tuple[Ledger, ...]:
+    """One ledger per pipeline stage, the cache as the engine allocates it."""
+    made = []
+    for stage, budget in enumerate(budgets):
+        cost = pool.block_bytes[stage] if pool else 0
+        cache = blocks * cost
+        entries = list(budget.entries)
+        if cache:
+            low, high = (max(end, 0) // cost * cost for end in (budget.low, budget.high))
+            basis: Basis = "exact" if budget.limit is None else "modelled"
+            entries.append(Entry("KV cache", cache, min(low, cache), max(high, cache), basis, f"{blocks} blocks of {cost} bytes"))
+        replica = s.tp * s.pp
+        ranks = tuple(r * replica + stage * s.tp + t for r in range(s.dp) for t in range(s.tp))
+        made.append(
+            Ledger(
+                ranks=ranks,
+                device=d.device.id if d.device else None,
+                cache_bytes=cache,
+                cache_bytes_per_token=_slope(pool, stage, s) if pool else 0,
+                entries=tuple(entries),
+                limit_bytes=budget.limit,
+            )
+        )
+    return tuple(made)
+
+
+def _slope(pool: Pool, stage: int, s: Settings) -> int | float:
+    """Bytes of pool that one more token of a long request costs a rank: a block id costs the same whichever group takes it."""
+    per_token = sum(pool.block_bytes[stage] / (g.members[0].spec.block * s.dcp) for g in pool.groups if g.members[0].spec.kind in FULL)
+    return int(per_token) if per_token == int(per_token) else per_token
+
+
+def _capacity(
+    d: Deployment, s: Settings, a: Answer, budgets: Sequence[Budget], asked: Asked, notes: Sequence[str], lines: Sequence[str]
+) -> Capacity:
+    pool, per_request = a.pool, engine.request_blocks(a.pool, a.context)
+    usable = max(a.blocks - 1 if s.rules.v1 else a.blocks, 0)
+    cost = pool.block_bytes[a.stage]
+    kept = bool(pool.groups)
+    unbounded = engine.longest_admitted(pool, s, engine.FOREVER)
+    at_batch = longest(lambda n: asked.batch * engine.request_blocks(pool, n) <= usable, a.max_model_len) if kept else a.max_model_len
+    ends = [
+        min(max(getattr(b, end), 0) // c for b, c in zip(budgets, pool.block_bytes, strict=True) if c) if kept else 0
+        for end in ("low", "high")
+    ]
+    warnings = list(notes)
+    if d.model.max_context and a.max_model_len > d.model.max_context:
+        warnings.append(
+            f"max_model_len {a.max_model_len} is more than the {d.model.max_context} tokens that {d.model.id} declares; "
+            "vLLM refuses that unless VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+        )
+    logged = [*lines, *a.lines]
+    if kept and a.starts:
+        logged += engine.capacity_lines(pool, s, a.blocks, a.max_model_len)
+    return Capacity(
+        kv_bytes=a.blocks * cost,
+        kv_bytes_low=min(ends[0] * cost, a.blocks * cost),
+        kv_bytes_high=max(ends[1] * cost, a.blocks * cost),
+        blocks=a.blocks if kept else None,
+        block_tokens=None,
+        bytes_per_block=cost if kept else None,
+        request_bytes=a.admission.needed,
+        tokens=engine.reported_tokens(pool, s, a.blocks, a.max_model_len) if kept else None,
+        max_concurrency=engine.concurrency(pool, s, a.blocks, a.max_model_len) if kept else None,
+        max_context=engine.longest_admitted(pool, s, a.max_model_len),
+        max_context_unbounded=None if unbounded >= engine.FOREVER else unbounded,
+        max_context_at_batch=at_batch,
+        max_batch=min(usable // per_request, s.max_num_seqs) if per_request else s.max_num_seqs,
+        log_lines=tuple(logged),
+        warnings=tuple(warnings),
+        groups=show_groups(pool.groups),
+    )
+
+
+def show_groups(groups: Sequence[KVGroup]) -> tuple[Group, ...]:
+    """Equal groups once, with their number."""
+    counts: dict[Group, int] = {}
+    for group in groups:
+        spec = group.members[0].spec
+        kinds = {m.spec.kind for m in group.members}
+        kind = spec.kind if len(kinds) == 1 else "mla_attention" if kinds <= set(FULL[1:]) else "full_attention"
+        page = group.bytes() if group.mixed else spec.page
+        shown = Group(
+            role="state" if spec.kind == "mamba" else "attention",
+            kind=kind,
+            layers=len(group.members),
+            block_tokens=spec.block,
+            page_bytes=page,
+        )
+        counts[shown] = counts.get(shown, 0) + 1
+    return tuple(group._replace(n_groups=n) for group, n in counts.items())
+
+
+def replica_batch(d: Deployment) -> int:
+    """Sequences of the fullest data-parallel replica."""
+    return cdiv(d.batch or 1, d.dp or 1)

@@ -1,0 +1,123 @@
+"""What vLLM's profile run allocates, counted from shapes: the quantities that the measured constants multiply.
+
+vLLM runs one step of max_num_batched_tokens dummy tokens, then its sampler on max_num_seqs rows, after the encoders on as many items as
+their budget holds; the peak of all that is charged (`vllm/v1/worker/gpu_model_runner.py` profile_run, _dummy_run, _dummy_sampler_run;
+V0: `vllm/worker/model_runner.py` profile_run). Nothing here is measured; constants are in kvplan/calibration/vllm.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.engines.vllm.settings import Settings
+from kvplan.tensors import Layer, Lowered, WeightTensor
+from kvplan.units import cdiv
+from kvplan.weights import WeightFormats
+
+#: Bytes of one value of the compute type.
+VALUE_BYTES = {"f32": 4, "f64": 8}
+#: Formats under which the input of a matrix is quantised too, so that a one-byte copy of it exists.
+QUANTISED_INPUTS = ("fp8", "fp8_channel", "fp8_block128", "int8_channel", "mxfp8", "nvfp4")
+
+
+class Profile(NamedTuple):
+    """Sizes of one pipeline stage's profile run, per rank.
+
+    tokens          batch tokens; value_bytes: of one activation value
+    hidden_bytes    one hidden state of the whole batch
+    width_bytes     the widest sublayer's intermediate results, of the whole batch
+    logits          rows x vocabulary entries of the sampler's warm-up; 0 where the stage has no head or the model does not sample
+    rows_bytes      hidden states of the sampled rows
+    handed_bytes    hidden state and residual that pipeline stages hand on
+    encoder_bytes   encoder outputs and pixels that stay while the language model is profiled
+    """
+
+    tokens: int
+    value_bytes: int
+    hidden_bytes: int
+    width_bytes: int
+    logits: int
+    rows_bytes: int
+    handed_bytes: int
+    encoder_bytes: int
+
+
+def profile(d: Deployment, model: Lowered, stage: range, s: Settings, formats: WeightFormats, *, pixel_bytes: float) -> Profile:
+    """The sizes for the ranks of one stage. `pixel_bytes`: pixels behind one encoder token."""
+    value_bytes = VALUE_BYTES.get(s.formats.compute, 2)
+    tokens = s.max_num_batched_tokens
+    last = stage.stop == len(model.layers)
+    hidden = d.model.hidden_size
+    rows = min(s.max_num_seqs, tokens)
+    samples = last and d.model.lm_head and bool(d.model.vocab_size)
+    width = max((layer_width(layer, hidden, s.tp, d.ep or 1, formats) for layer in _distinct(model, stage)), default=0)
+    seen = stage.start == 0 and bool(d.model.towers) and d.multimodal != "off" and s.rules.v1
+    return Profile(
+        tokens=tokens,
+        value_bytes=value_bytes,
+        hidden_bytes=tokens * hidden * value_bytes,
+        width_bytes=int(tokens * width * value_bytes),
+        logits=rows * (d.model.vocab_size or 0) if samples else 0,
+        rows_bytes=rows * hidden * value_bytes if samples else 0,
+        handed_bytes=2 * tokens * hidden * value_bytes if s.pp > 1 else 0,
+        encoder_bytes=int(tokens * (hidden * value_bytes + pixel_bytes)) if seen else 0,
+    )
+
+
+def _distinct(model: Lowered, stage: range) -> list[Layer]:
+    return list({id(model.layers[i]): model.layers[i] for i in stage}.values())
+
+
+def layer_width(layer: Layer, hidden: int, tp: int, ep: int, formats: WeightFormats) -> float:
+    """Values per token of a layer's widest sublayer: what its matrices put out and, beside that, what the last of them takes in."""
+    return max(_dense(layer.weights, tp, formats), _experts(layer.weights, hidden, tp, ep), _attention(layer.weights, tp))
+
+
+def _split(w: WeightTensor, size: int, tp: int) -> int:
+    return cdiv(size, min(tp, w.units)) if w.units > 1 else size
+
+
+def _dense(weights: Sequence[WeightTensor], tp: int, formats: WeightFormats) -> float:
+    """up (and gate) side by side, their product, and its one-byte copy where inputs are quantised."""
+    widest = 0.0
+    for role in ("mlp", "shared_experts"):
+        mine = [w for w in weights if w.role == role and len(w.shape) == 2]
+        ups = sum(_split(w, w.shape[0], tp) for w in mine if w.name.endswith(("up", "gate")))
+        down = max((_split(w, w.shape[1], tp) for w in mine if w.name.endswith("down")), default=0)
+        copy = 0.5 * down if formats[role] in QUANTISED_INPUTS else 0.0  # type: ignore[index]
+        widest = max(widest, ups + down + copy)
+    return widest
+
+
+def _experts(weights: Sequence[WeightTensor], hidden: int, tp: int, ep: int) -> float:
+    """Per chosen expert: the larger of its first output and its last (they share memory), and the product between them."""
+    stacks = [w for w in weights if w.experts and len(w.shape) == 3]
+    if not stacks:
+        return 0.0
+    shards = 1 if ep > 1 else tp
+    ups = sum(_split(w, w.shape[1], shards) for w in stacks if w.name.endswith(("up", "gate")))
+    inner = max((_split(w, w.shape[2], shards) for w in stacks if w.name.endswith("down")), default=0)
+    chosen = max(w.active for w in stacks)
+    return chosen * (max(ups, hidden) + inner) + hidden
+
+
+def _attention(weights: Sequence[WeightTensor], tp: int) -> float:
+    """Projections in and the mixer's output."""
+    mine = [w for w in weights if w.role == "attention" and len(w.shape) == 2]
+    into = sum(_split(w, w.shape[0], tp) for w in mine if w.units > 1 and w.name not in ("o", "out"))
+    out = max((_split(w, w.shape[1], tp) for w in mine if w.name in ("o", "out")), default=0)
+    return into + out
+
+
+def capture_sizes(max_num_seqs: int, max_num_batched_tokens: int, draft_tokens: int, most: int) -> int:
+    """How many batch sizes CUDA graphs are captured for: 1, 2, 4, then steps of 8 to 256 and of 16 above.
+
+    vLLM 0.33 `vllm/config/vllm.py` _set_cudagraph_sizes; up to 0.11 the largest was 512 whatever max_num_seqs.
+    """
+    largest = min(2 * max_num_seqs * (1 + draft_tokens), most, max_num_batched_tokens)
+    sizes = {n for n in (1, 2, 4) if n <= largest} | set(range(8, min(largest, 255) + 1, 8)) | set(range(256, largest + 1, 16))
+    if max_num_seqs <= largest:
+        sizes.add(max_num_seqs)
+    return len(sizes)

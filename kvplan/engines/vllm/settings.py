@@ -1,0 +1,218 @@
+"""What vLLM resolves before it looks at memory: defaults by release, device and model, and the options that change the cache."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.devices import Device
+from kvplan.engines.base import ChosenBy, Settled, cache_formats, settle
+from kvplan.engines.shared import Options, read_speculative
+from kvplan.engines.vllm.specs import recurrence, states_of
+from kvplan.engines.vllm.versions import VERSIONS, Rules, find_rules
+from kvplan.errors import SpecError
+from kvplan.spec import lower
+from kvplan.tensors import CacheFormats, Lowered
+from kvplan.units import GIB
+
+#: engine_option keys, by vLLM's own names where it has one.
+OPTIONS: tuple[str, ...] = (
+    "platform", "usage", "async_scheduling", "auto_fit", "attention_backend", "disable_hybrid_kv_cache_manager", "enable_prefix_caching",
+    "mamba_cache_mode", "mamba_ssm_cache_dtype", "mamba_chunk_size", "max_num_encoder_input_tokens", "num_gpu_blocks_override",
+    "performance_mode", "swap_space",
+)  # fmt: skip
+
+#: models/config.py: classes whose recurrent state has a type of its own where nothing sets one.
+STATE_DTYPES: dict[str, str] = {"NemotronHForCausalLM": "f32", "NemotronHPuzzleForCausalLM": "f32", "NemotronH_Nano_VL_V2": "f32"}
+#: Classes that hand no cache config to their attention: an asked-for cache format does not reach it (models/falcon.py, models/pixtral.py).
+FORMAT_NOT_APPLIED: tuple[str, ...] = ("FalconForCausalLM",)
+#: Speculative methods under which async scheduling stays on (config/vllm.py).
+ASYNC_METHODS: tuple[str, ...] = ("eagle", "eagle3", "mtp", "draft_model", "dflash", "dspark", "ngram_gpu")
+
+
+class Settings(NamedTuple):
+    """A settled question as vLLM sees it."""
+
+    release: str
+    rules: Rules
+    platform: Literal["cuda", "cpu"]
+    tp: int
+    pp: int
+    dp: int
+    dcp: int
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    in_flight_tokens: int
+    encoder_tokens: int
+    auto_fit: bool
+    block_size: int | None
+    formats: CacheFormats
+    skip_ends: bool
+    hybrid: bool
+    prefix_caching: bool
+    state_mode: Literal["none", "align", "all"]
+    state_chunk: int
+    method: str
+    draft_tokens: int
+    backend: str | None
+    blocks_override: int | None
+    swap_bytes: int
+
+    @property
+    def aligns_mixed_formats(self) -> bool:
+        return VERSIONS.index(self.release) >= VERSIONS.index("0.25")
+
+    @property
+    def device_name(self) -> str:
+        """As the capacity lines name it: always GPU before 0.30."""
+        if self.platform == "cpu" and VERSIONS.index(self.release) >= VERSIONS.index("0.30"):
+            return "CPU"
+        return "GPU"
+
+
+def settle_question(d: Deployment) -> Settled:
+    """The question with vLLM's defaults. Raises SpecError where choices contradict."""
+    release, rules, notes = find_rules(d.engine_version)
+    options = Options(d)
+    longest = d.max_model_len or d.context or d.model.max_context
+    if not longest:
+        raise SpecError("context", [("", f"{d.model.id} declares no maximum length; say how many tokens with --context")])
+    by: ChosenBy = "you" if d.max_model_len or d.context else "model"
+    if options.flag("auto_fit") and not d.max_model_len and d.model.max_context:
+        longest, by = d.model.max_context, "model"
+    tp, pp, dp = d.tp or 1, d.pp or 1, d.dp or 1
+    if d.n_devices not in (None, tp * pp * dp):
+        raise SpecError("n_devices", [("", f"tp {tp} x pp {pp} x dp {dp} needs {tp * pp * dp} devices, not {d.n_devices}")])
+    tokens, seqs = _batch_defaults(d, rules, options, longest)
+    if d.max_num_batched_tokens is None and (d.device is None and options.text("platform") != "cpu"):
+        notes = (*notes, f"no device given: batches of {tokens} tokens, as on one below 70 GiB")
+    defaults: dict[str, tuple[Any, ChosenBy]] = {
+        "engine": ("vllm", "kvplan"),
+        "engine_version": (release, "kvplan"),
+        "n_devices": (tp * pp * dp, "engine default"),
+        "max_model_len": (longest, by),
+        "max_num_seqs": (seqs, "engine default"),
+        "max_num_batched_tokens": (tokens, "engine default"),
+        "memory_fraction": (rules.memory_fraction, "engine default"),
+        "context": (longest, by),
+    }
+    return settle(d, defaults, notes)
+
+
+def _batch_defaults(d: Deployment, rules: Rules, options: Options, max_model_len: int) -> tuple[int, int]:
+    """max_num_batched_tokens and max_num_seqs where not chosen: engine/arg_utils.py get_batch_defaults and what follows it."""
+    offline = options.text("usage", ("server", "offline")) == "offline"
+    world = (d.tp or 1) * (d.pp or 1)
+    if options.text("platform", ("cuda", "cpu")) == "cpu":
+        tokens, seqs = (4096 if offline else 2048) * world, (256 if offline else 128) * world
+    else:
+        tokens, seqs = _device_tier(d.device, rules)
+        tokens = {2048: 8192, 8192: 16384, 16384: 16384}[tokens] if offline and rules.v1 else tokens
+    if not rules.v1:  # V0: config.py SchedulerConfig; arg_utils.py turns chunked prefill on for models longer than 32k alone
+        tokens = 2048 if max_model_len > 32768 else max(max_model_len, 2048)
+    if options.text("performance_mode", ("balanced", "interactivity", "throughput")) == "throughput":
+        tokens, seqs = tokens * 2, seqs * 2
+    chosen = d.max_num_batched_tokens or min(tokens, (d.max_num_seqs or seqs) * max_model_len)
+    return chosen, min(seqs, chosen)
+
+
+def _device_tier(device: Device | None, rules: Rules) -> tuple[int, int]:
+    """Batch tokens of a server and sequences, by the device's memory and name."""
+    if not rules.v1:
+        return 2048, 256
+    memory, name = (device.memory_bytes, f"{device.id} {device.name}".lower()) if device else (0, "")
+    if rules.big_device == "160" and memory >= 160 * GIB:
+        return 16384, 1024
+    spared = "a100" in name and rules.big_device != "70"
+    spared = spared or "gb10" in name
+    return (8192, 1024) if memory >= 70 * GIB and not spared else (2048, 256)
+
+
+def read_settings(settled: Settled) -> tuple[Settings, Lowered]:
+    """What vLLM runs with, and the model lowered in the formats it stores."""
+    d = settled.question
+    release, rules, _ = find_rules(d.engine_version)
+    options = Options(d)
+    platform: Literal["cuda", "cpu"] = "cpu" if options.text("platform", ("cuda", "cpu")) == "cpu" else "cuda"
+    formats = _formats(d, options, platform)
+    model = lower(d.model, formats)
+    caches = [cache.tensors for layer in model.layers for cache in layer.caches]
+    states = [states_of(tensors) for tensors in caches if states_of(tensors)]
+    attention = any(len(states_of(tensors)) < len(tensors) for tensors in caches)
+    speculation = read_speculative(d.speculative)
+    method = speculation.method if speculation else "off"
+    pp = d.pp or 1
+    asynchronous = options.flag(
+        "async_scheduling", rules.async_scheduling and platform == "cuda" and (method == "off" or method in ASYNC_METHODS)
+    )
+    batches = 1
+    if rules.in_flight_batches:
+        batches = pp + 1 if asynchronous and (rules.v2_runner or pp == 1) else pp
+    batch_tokens = d.max_num_batched_tokens or 2048
+    caching = options.flag("enable_prefix_caching", not states or (attention and rules.hybrid_caching))
+    mode = _state_mode(options, rules, caching, states)
+    chunked = any(t.keep.kind == "chunk" for tensors in caches for t in tensors)
+    disabled = options.flag("disable_hybrid_kv_cache_manager", chunked and not rules.chunked_hybrid)
+    encoder = options.count("max_num_encoder_input_tokens")
+    model_encoder = d.encoder_tokens or d.model.encoder_tokens or batch_tokens
+    settings = Settings(
+        release=release,
+        rules=rules,
+        platform=platform,
+        tp=d.tp or 1,
+        pp=pp,
+        dp=d.dp or 1,
+        dcp=d.dcp or 1,
+        max_model_len=d.max_model_len or 1,
+        max_num_seqs=d.max_num_seqs or 256,
+        max_num_batched_tokens=batch_tokens,
+        in_flight_tokens=batches * batch_tokens,
+        encoder_tokens=encoder or (batch_tokens if rules.encoder_tokens == "batch" else model_encoder),
+        auto_fit=options.flag("auto_fit"),
+        block_size=d.block_size,
+        formats=formats,
+        skip_ends=formats.k.startswith("turboquant") and not states,
+        hybrid=rules.hybrid and not disabled,
+        prefix_caching=caching,
+        state_mode=mode,
+        state_chunk=options.count("mamba_chunk_size") or _chunk(states),
+        method=method,
+        draft_tokens=speculation.tokens if speculation else 0,
+        backend=options.text("attention_backend"),
+        blocks_override=options.count("num_gpu_blocks_override"),
+        swap_bytes=int((options.number("swap_space") or 4) * GIB),
+    )
+    return settings, model
+
+
+def _formats(d: Deployment, options: Options, platform: str) -> CacheFormats:
+    """Cache formats: states in the compute type unless the class, the checkpoint or `mamba_ssm_cache_dtype` says otherwise."""
+    architecture = d.model.architecture or ""
+    if architecture in FORMAT_NOT_APPLIED:
+        d = d.__class__(**{name: getattr(d, name) for name in d.__dataclass_fields__} | {"kv_dtype": d.dtype or d.model.dtype})
+    formats = cache_formats(d)
+    asked = options.text("mamba_ssm_cache_dtype", ("auto", "float32", "float16", "bfloat16"))
+    forced = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(asked or "auto")
+    if forced is None and platform == "cpu":
+        forced = "f32"  # platforms/cpu.py, on processors with AVX512-BF16 or AMX
+    return formats._replace(state=STATE_DTYPES.get(architecture, formats.compute), forced_state=forced)
+
+
+def _state_mode(options: Options, rules: Rules, caching: bool, states: list[Any]) -> Literal["none", "align", "all"]:
+    if not caching or not states:
+        return "none"
+    supported = all(recurrence(one).all_mode for one in states)
+    asked = options.text("mamba_cache_mode", ("none", "align", "all"))
+    if rules.states_per_request != "mode":
+        return "all" if supported else "none"
+    if asked == "all" and supported and rules.all_mode != "gone":
+        return "all"
+    if asked in (None, "none") and supported and rules.all_mode == "default":
+        return "all"
+    return "align"
+
+
+def _chunk(states: list[Any]) -> int:
+    """The scan's chunk, where it is not given: 2048 for Mamba-1, which has none; 256 for Mamba-2."""
+    return 256 if any(recurrence(one).name == "mamba2" for one in states) else 2048

@@ -1,0 +1,238 @@
+"""Cache specs: what vLLM's model runner declares for every layer, here derived from the layer's tensors.
+
+vLLM 0.33 `vllm/v1/kv_cache_interface.py` (AttentionSpec and its kin), `customize_spec` of the attention backends,
+`layers/mamba/mamba_utils.py` (MambaStateShapeCalculator), `models/deepseek_v4` (window, compressor and indexer caches).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from kvplan.dtypes import row_bytes
+from kvplan.engines.vllm.refusal import Refused
+from kvplan.parallel import heads_per_rank
+from kvplan.tensors import CacheTensor
+from kvplan.units import cdiv, round_up
+
+Kind = Literal[
+    "full_attention", "mla_attention", "mla_indexer", "sliding_window", "sliding_window_mla", "chunked_local_attention",
+    "cross_attention", "mamba",
+]  # fmt: skip
+#: Kinds whose request keeps every token: one block table can serve them all.
+FULL: tuple[Kind, ...] = ("full_attention", "mla_attention", "mla_indexer")
+LATENT: tuple[Kind, ...] = ("mla_attention", "mla_indexer", "sliding_window_mla")
+
+
+class Spec(NamedTuple):
+    """One layer's cache.
+
+    block             tokens of a block (of a state: tokens between two kept states)
+    state_bytes       bytes of one stored entry over all heads of the rank; of a recurrent layer all its states
+    shape             what must agree, beside the rest, for two layers to have the same spec
+    tokens_per_state  tokens that share one entry
+    span              window or chunk, in tokens
+    padded, align     a page is at least `padded` bytes and a multiple of `align`
+    checkpoints       states kept beside the running ones for prefill checkpoints
+    local             of full attention: what it was before the hybrid manager was turned off, `window 128`
+    """
+
+    kind: Kind
+    block: int
+    state_bytes: int
+    shape: tuple[int | str, ...]
+    tokens_per_state: int = 1
+    span: int = 0
+    padded: int = 0
+    align: int = 1
+    checkpoints: int = 0
+    local: str = ""
+
+    @property
+    def page(self) -> int:
+        """Bytes of one block of this layer on one rank."""
+        states = 1 if self.kind == "mamba" else self.block // self.tokens_per_state
+        return max(self.padded, round_up(states * self.state_bytes, self.align))
+
+
+class Blocks(NamedTuple):
+    """Block sizes that layers take: the primary one, a window layer's first one, a recurrent layer's, and what its page is padded to."""
+
+    primary: int
+    window: int
+    state: int
+    state_page: int = 0
+
+
+class Recurrence(NamedTuple):
+    """What vLLM's class for a recurrent layer does: drafts widen the convolution, prefill checkpoints, prefix-cache mode `all`."""
+
+    name: str
+    drafts_widen: bool = True
+    checkpoints: bool = False
+    all_mode: bool = False
+
+
+MAMBA1 = Recurrence("mamba1", drafts_widen=False, all_mode=True)
+MAMBA2 = Recurrence("mamba2", checkpoints=True, all_mode=True)
+GDN, KDA = Recurrence("gated delta net"), Recurrence("kda")
+SHORT_CONV, LINEAR = Recurrence("short conv"), Recurrence("linear attention")
+
+
+def states_of(tensors: Sequence[CacheTensor]) -> list[CacheTensor]:
+    """The tensors that hold one state per sequence whatever its length."""
+    return [t for t in tensors if t.tokens_per_state is None]
+
+
+def recurrence(states: Sequence[CacheTensor]) -> Recurrence:
+    """Which of vLLM's recurrent layers these states belong to. Refused where vLLM has none."""
+    names = {t.name: t for t in states}
+    if "shift" in names:
+        raise Refused("vLLM's V1 engine has no RWKV layers")
+    if "conv_bc" in names:
+        return MAMBA2
+    if "conv_qk" in names:
+        return GDN
+    conv, state = names.get("conv"), names.get("state")
+    if conv is None:
+        return LINEAR
+    if state is None:
+        return SHORT_CONV
+    channels = conv.elems_per_state // max(conv.columns, 1)
+    return KDA if channels**2 == 9 * state.elems_per_state else MAMBA1
+
+
+def state_bytes(states: Sequence[CacheTensor], tp: int, draft_tokens: int = 0) -> int:
+    """Bytes of one sequence's states of one layer on one rank.
+
+    Groups of B and C that tp does not divide are extended to one per rank; drafts add their tokens as columns to convolutions.
+    """
+    made = recurrence(states)
+    total = 0
+    for conv in (True, False):
+        n_bytes = sum(_whole_bytes(t, tp, draft_tokens if made.drafts_widen else 0) for t in states if (t.columns > 0) is conv)
+        if n_bytes % tp:
+            raise Refused(f"the states of a {made.name} layer are not divisible by the tensor parallel size {tp}")
+        total += n_bytes // tp
+    return total
+
+
+def _whole_bytes(t: CacheTensor, tp: int, draft_tokens: int) -> int:
+    heads = tp if t.name == "conv_bc" and t.heads % tp else t.heads
+    elems = t.elems_per_state
+    if t.columns:
+        elems = elems // t.columns * (t.columns + draft_tokens)
+    return heads * row_bytes(t.dtype, elems)
+
+
+def token_bytes(tensors: Sequence[CacheTensor], tp: int) -> int:
+    """Bytes of one token of an attention layer on one rank: K and V of its heads, or its one latent row."""
+    heads = heads_per_rank(tensors[0].heads, tp, "floor")
+    row = sum(row_bytes(t.dtype, t.elems_per_state) for t in tensors)
+    if any(t.dtype.startswith("turboquant") for t in tensors):
+        row = round_up(row, 2)
+    return heads * row
+
+
+def latent_row(latent: CacheTensor, sparse: bool) -> int:
+    """Bytes of one latent row. Sparse attention keeps a quantised latent as packed rows; per-token scales come twice, as for K and V."""
+    dtype = latent.dtype
+    if sparse and dtype.startswith("fp8") and latent.elems_per_state == 576:
+        dtype = "fp8_ds_mla"
+    scales = 4 if dtype.endswith("_per_token_head") else 0
+    return row_bytes(dtype, latent.elems_per_state) + scales
+
+
+def cache_specs(
+    tensors: Sequence[CacheTensor], blocks: Blocks, *, tp: int, draft_tokens: int = 0, checkpoints: bool = False, chunked: bool = True
+) -> list[Spec]:
+    """The specs of one mixer, in the order in which vLLM registers them; empty where it keeps nothing."""
+    states = states_of(tensors)
+    if states:
+        made = recurrence(states)
+        n_bytes = state_bytes(states, tp, draft_tokens)
+        shape = tuple(t.elems_per_state * t.heads for t in states)
+        held = int(checkpoints and made.checkpoints)
+        return [Spec("mamba", blocks.state, n_bytes, (made.name, *shape), padded=blocks.state_page, checkpoints=held)]
+    rows = {t.name: t for t in tensors}
+    if "latent" in rows:
+        return _latent(rows, blocks)
+    if "window" in rows:
+        return _compressed(rows, blocks)
+    if "k" in rows and "v" in rows:
+        return [_attention(rows["k"], rows["v"], blocks, tp, chunked)]
+    return []
+
+
+def _attention(k: CacheTensor, v: CacheTensor, blocks: Blocks, tp: int, chunked: bool) -> Spec:
+    heads = heads_per_rank(k.heads, tp, "floor")
+    shape = (heads, k.elems_per_state, v.elems_per_state, k.dtype, v.dtype)
+    n_bytes = token_bytes((k, v), tp)
+    if k.keep.kind == "window":
+        return Spec("sliding_window", blocks.window, n_bytes, shape, span=k.keep.tokens)
+    if k.keep.kind == "chunk" and chunked:
+        return Spec("chunked_local_attention", blocks.primary, n_bytes, shape, span=k.keep.tokens)
+    if k.keep.kind == "source":
+        return Spec("cross_attention", blocks.primary, n_bytes, shape)
+    return Spec("full_attention", blocks.primary, n_bytes, shape)
+
+
+def _latent(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:
+    latent, key = rows["latent"], rows.get("index_k")
+    specs = []
+    if key is not None:
+        n_bytes = row_bytes(key.dtype, key.elems_per_state)
+        specs.append(Spec("mla_indexer", blocks.primary, n_bytes, (1, n_bytes, "index")))
+    n_bytes = latent_row(latent, key is not None)
+    return [*specs, Spec("mla_attention", blocks.primary, n_bytes, (1, latent.elems_per_state, latent.dtype))]
+
+
+def _compressed(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:
+    """DeepSeek-V4: packed rows whatever format is asked for; a compressor keeps the raw f32 entries (value, score) it looks back on."""
+    packed, align = "fp8_ds_v4", 576
+    window, main, key = rows["window"], rows.get("compressed"), rows.get("index_k")
+    row = row_bytes(packed, window.elems_per_state)
+    specs = [Spec("sliding_window_mla", 64, row, (1, window.elems_per_state), span=window.keep.tokens, align=align)]
+    for t, n_bytes in ((key, key and row_bytes("fp8_scale128", key.elems_per_state)), (main, row)):
+        if t is None or not n_bytes:
+            continue
+        ratio = t.tokens_per_state or 1
+        specs.append(Spec("mla_attention", blocks.primary, n_bytes, (1, n_bytes, t.name), ratio, align=align))
+        groups = max(t.lookback // ratio, 1)
+        raw = row_bytes("f32", 2 * groups * t.elems_per_state)
+        specs.append(Spec("sliding_window_mla", 8 // groups, raw, (1, raw, t.name), span=t.lookback, align=align))
+    return specs
+
+
+def unquantised(tensors: Sequence[CacheTensor], dtype: str) -> list[CacheTensor]:
+    """The same tensors in the compute type, for layers that a cache format leaves out."""
+    return [replace(t, dtype=dtype) if t.name in ("k", "v") else t for t in tensors]
+
+
+class Load(NamedTuple):
+    """What a longest request asks of a group depends on: tokens in flight, the encoder's length, ranks that share tokens, and states.
+
+    states  pages of state a request holds: a number, or None for one page per started block
+    """
+
+    in_flight: int
+    encoder_tokens: int
+    dcp: int
+    states: int | None
+    draft_tokens: int
+
+
+def pages(spec: Spec, tokens: int, load: Load) -> int:
+    """Blocks of this layer that one request of `tokens` tokens can hold: `max_memory_usage_bytes` over the page."""
+    if spec.kind in FULL:
+        return cdiv(cdiv(tokens, load.dcp), spec.block)
+    if spec.kind == "mamba":
+        if load.states is None:
+            return cdiv(tokens, spec.block) + load.draft_tokens
+        return load.states + spec.checkpoints
+    if spec.kind == "cross_attention":
+        return cdiv(load.encoder_tokens, spec.block)
+    if spec.kind == "chunked_local_attention":
+        return cdiv(min(spec.span + load.in_flight, tokens), spec.block)
+    return cdiv(min(spec.span - 1 + load.in_flight, tokens), spec.block) + 1

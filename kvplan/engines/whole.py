@@ -1,0 +1,207 @@
+"""Engines without a pool: every rank holds its weights and, for each sequence, the tensors that the engine keeps. Shared arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.engines.base import Capacity, Group, Outcome
+from kvplan.engines.shared import certainty, longest, stage_weights, weight_entries
+from kvplan.ledger import Entry, Ledger, exact
+from kvplan.parallel import heads_per_rank, split_layers
+from kvplan.tensors import Cache, Layer, Lowered
+from kvplan.units import show_bytes
+from kvplan.weights import WeightFormats
+
+MOST_TOKENS = 1 << 40
+
+
+def no_use(d: Deployment, engine: str, names: Sequence[str]) -> tuple[str, ...]:
+    """A note of what was chosen that the engine does not count; `off` is no choice."""
+    unused = [name for name in names if getattr(d, name) not in (None, "off")]
+    return (f"engine {engine} has no use for {', '.join(unused)}: what that would take is not counted",) if unused else ()
+
+
+class Held(NamedTuple):
+    """One tensor that an engine keeps in one layer for one sequence: `at(n)` is its bytes at a length of n tokens.
+
+    `group` is the engine's name for such layers; `part` puts the tensor under the K or the V of that group; `row` is the bytes
+    of one token and `most` the tokens that a window stops at, where an engine needs them for its transients.
+    """
+
+    group: str
+    kind: str
+    tensor: str
+    at: Callable[[int], int]
+    part: str = "k"
+    row: int = 0
+    most: int = 0
+
+
+class Rules(NamedTuple):
+    """What an engine says of a lowered layer, and of the moments when it holds more than its cache.
+
+    held        the tensors of one layer, its heads already split
+    transients  (context, batch, held of every layer of the rank) -> lines beside the cache
+    source      where the cache's shapes come from
+    fraction    of the device that may be used
+    """
+
+    held: Callable[[Layer, tuple[Cache, ...]], tuple[Held, ...]]
+    transients: Callable[[int, int, Sequence[tuple[Held, int]]], list[Entry]]
+    source: str
+    fraction: float = 1.0
+    log_lines: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class Rank(NamedTuple):
+    """One pipeline stage: the weights of a rank, and what its layers hold (with how many layers hold the same)."""
+
+    numbers: tuple[int, ...]
+    weights: tuple[Entry, ...]
+    held: tuple[tuple[Held, int], ...]
+
+
+def ranks(d: Deployment, model: Lowered, formats: WeightFormats, rules: Rules) -> list[Rank]:
+    """The distinct ranks: layers left over by pp go to the first stages, heads are split by ceiling."""
+    tp, pp = d.tp or 1, d.pp or 1
+    found = []
+    for n, stage in enumerate(split_layers(len(model.layers), pp, "first")):
+        layers = [model.layers[i] for i in stage]
+        counts: dict[int, tuple[Layer, int]] = {}
+        for layer in layers:
+            counts[id(layer)] = (layer, counts.get(id(layer), (layer, 0))[1] + 1)
+        held = tuple((one, count) for layer, count in counts.values() for one in rules.held(layer, _split(layer.caches, tp)))
+        weights = tuple(weight_entries(stage_weights(model, stage), formats, tp=tp, ep=1))
+        found.append(Rank(tuple(range(n * tp, n * tp + tp)), weights, held))
+    return found
+
+
+def _split(caches: tuple[Cache, ...], tp: int) -> tuple[Cache, ...]:
+    if tp == 1:
+        return caches
+    return tuple(replace(cache, tensors=tuple(replace(t, heads=heads_per_rank(t.heads, tp)) for t in cache.tensors)) for cache in caches)
+
+
+def cache_lines(rank: Rank, context: int, batch: int, source: str) -> list[Entry]:
+    """One exact line for each group and tensor."""
+    sizes: dict[str, int] = {}
+    for one, count in rank.held:
+        key = f"cache: {one.group}: {one.tensor}"
+        sizes[key] = sizes.get(key, 0) + batch * count * one.at(context)
+    return [exact(name, n, source) for name, n in sizes.items()]
+
+
+def cache_bytes(rank: Rank, context: int, batch: int) -> int:
+    """What the rank's caches hold."""
+    return batch * sum(count * one.at(context) for one, count in rank.held)
+
+
+def plan(d: Deployment, model: Lowered, formats: WeightFormats, rules: Rules) -> Outcome:
+    """Weights, caches and transients of every rank against its device, or the caches alone against kv_memory."""
+    all_ranks = ranks(d, model, formats, rules)
+    context, batch = d.context or 1, d.batch or 1
+    limit = int(d.device.memory_bytes * rules.fraction) if d.device else None
+
+    def entries(rank: Rank, tokens: int, sequences: int) -> list[Entry]:
+        lines = [*rank.weights, *cache_lines(rank, tokens, sequences, rules.source)]
+        lines += rules.transients(tokens, sequences, rank.held)
+        return [*lines, exact("held by others", d.reserve, "the question")] if d.reserve else lines
+
+    def margins(rank: Rank, tokens: int, sequences: int) -> tuple[int, int, int] | None:
+        if d.kv_memory is not None:
+            left = d.kv_memory - cache_bytes(rank, tokens, sequences)
+            return left, left, left
+        if limit is None:
+            return None
+        lines = entries(rank, tokens, sequences)
+        return limit - sum(e.bytes for e in lines), limit - sum(e.high for e in lines), limit - sum(e.low for e in lines)
+
+    ledgers = tuple(_ledger(d, rank, entries(rank, context, batch), limit, context, batch) for rank in all_ranks)
+    worst = [(found, rank) for rank in all_ranks if (found := margins(rank, context, batch)) is not None]
+
+    def fits(tokens: int, sequences: int) -> bool:
+        return all((found := margins(rank, tokens, sequences)) is None or found[0] >= 0 for rank in all_ranks)
+
+    capacity = _capacity(d, all_ranks, rules, fits if worst else None)
+    if not worst:
+        return Outcome(ledgers=ledgers, capacity=capacity, starts=None, fits=None, margin_bytes=None, limiting_rank=None)
+    (margin, low, high), rank = min(worst, key=lambda pair: pair[0])
+    reason = None
+    loaded = limit is None or d.kv_memory is not None or sum(e.bytes for e in rank.weights) + (d.reserve or 0) <= limit
+    if not loaded:
+        reason = f"the weights alone exceed rank {rank.numbers[0]}'s memory"
+    elif margin < 0:
+        reason = f"out of memory: rank {rank.numbers[0]} lacks {show_bytes(-margin)} for {batch} x {context} tokens"
+    return Outcome(
+        ledgers=ledgers,
+        capacity=capacity,
+        starts=loaded,
+        fits=margin >= 0,
+        certainty=certainty(low >= 0, margin >= 0, high >= 0, margin, high - low),
+        margin_bytes=margin,
+        limiting_rank=rank.numbers[0],
+        reason=reason,
+    )
+
+
+def refused(reason: str) -> Outcome:
+    """An outcome of an engine that would not start, in its own words."""
+    return Outcome(ledgers=(), capacity=None, starts=False, fits=False, margin_bytes=None, limiting_rank=None, reason=reason)
+
+
+def _ledger(d: Deployment, rank: Rank, lines: list[Entry], limit: int | None, context: int, batch: int) -> Ledger:
+    now = cache_bytes(rank, context, 1)
+    return Ledger(
+        ranks=rank.numbers,
+        device=d.device.id if d.device else None,
+        cache_bytes=batch * now,
+        cache_bytes_per_token=max(0, cache_bytes(rank, context + 1, 1) - now),
+        entries=tuple(lines),
+        limit_bytes=limit,
+    )
+
+
+def _capacity(d: Deployment, all_ranks: list[Rank], rules: Rules, fits: Callable[[int, int], bool] | None) -> Capacity:
+    context, batch = d.context or 1, d.batch or 1
+    fullest = max(all_ranks, key=lambda rank: cache_bytes(rank, context, batch))
+    kv_bytes = cache_bytes(fullest, context, batch)
+    request = cache_bytes(fullest, context, 1)
+    alone = most(lambda n: fits(n, 1)) if fits else None
+    sequences = most(lambda n: fits(context, n)) if fits else None
+    cap = d.max_model_len
+    return Capacity(
+        kv_bytes=kv_bytes,
+        kv_bytes_low=kv_bytes,
+        kv_bytes_high=kv_bytes,
+        request_bytes=request,
+        tokens=None if sequences is None else sequences * context,
+        max_concurrency=None if sequences is None else float(sequences),
+        max_context=cap if alone is None else alone if cap is None else min(alone, cap),
+        max_context_unbounded=alone,
+        max_context_at_batch=most(lambda n: fits(n, batch)) if fits else None,
+        max_batch=sequences,
+        log_lines=rules.log_lines,
+        warnings=rules.warnings,
+        groups=_groups(all_ranks, context, batch),
+    )
+
+
+def _groups(all_ranks: list[Rank], context: int, batch: int) -> tuple[Group, ...]:
+    """Groups over all ranks of one tensor-parallel slice: layers and bytes of K and V as that slice holds them."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for rank in all_ranks:
+        for one, count in rank.held:
+            sizes = found.setdefault((one.group, one.kind), [0, 0, 0])
+            sizes[0] += count if one.part == "k" else 0
+            sizes[1 if one.part == "k" else 2] += batch * count * one.at(context)
+    return tuple(Group(role=role, kind=kind, layers=n, k_bytes=k, v_bytes=v) for (role, kind), (n, k, v) in found.items())
+
+
+def most(holds: Callable[[int], bool], limit: int = MOST_TOKENS) -> int | None:
+    """The largest n for which `holds`; 0 where it never does, None where it still does at the limit."""
+    n = longest(holds, limit)
+    return None if n >= limit else n

@@ -1,0 +1,1 @@
+"""Hugging Face `config.json` families: how each architecture's keys become layers, caches and weights."""

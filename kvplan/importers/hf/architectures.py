@@ -1,0 +1,108 @@
+"""Architecture name -> family, and family -> row. Both literal, so that the whole set is on one page."""
+
+from __future__ import annotations
+
+import difflib
+
+from kvplan.errors import UnsupportedError
+from kvplan.importers.hf.families import FAMILIES as USUAL
+from kvplan.importers.hf.families_more import MORE
+from kvplan.importers.hf.families_multimodal import WRAPPERS
+from kvplan.importers.hf.rows import Row
+
+FAMILIES: dict[str, Row] = {**USUAL, **MORE, **WRAPPERS}
+
+#: `config["architectures"][0]` -> the family that lowers it.
+ARCHITECTURES: dict[str, str] = {
+    "AfmoeForCausalLM": "afmoe", "ApertusForCausalLM": "apertus", "ArceeForCausalLM": "arcee", "ArcticForCausalLM": "arctic",
+    "AriaForConditionalGeneration": "aria", "AyaVisionForConditionalGeneration": "aya_vision",
+    "BaiChuanForCausalLM": "baichuan", "BaichuanForCausalLM": "baichuan", "BailingMoeForCausalLM": "bailing_moe",
+    "BailingMoeV2ForCausalLM": "bailing_moe_v2", "BambaForCausalLM": "bamba", "BartForConditionalGeneration": "bart",
+    "BartForCausalLM": "bart_decoder", "BertForMaskedLM": "bert", "BertModel": "bert", "BioGptForCausalLM": "biogpt",
+    "BitNetForCausalLM": "bitnet", "BlenderbotForConditionalGeneration": "blenderbot",
+    "BlenderbotSmallForConditionalGeneration": "blenderbot-small", "BloomForCausalLM": "bloom",
+    "CamembertForMaskedLM": "camembert", "ChatGLMForConditionalGeneration": "chatglm", "ChatGLMModel": "chatglm",
+    "CodeGenForCausalLM": "codegen", "CohereForCausalLM": "cohere", "Cohere2ForCausalLM": "cohere2",
+    "Cohere2VisionForConditionalGeneration": "cohere2_vision", "CwmForCausalLM": "cwm", "DbrxForCausalLM": "dbrx",
+    "DeepseekForCausalLM": "deepseek", "DeepseekV2ForCausalLM": "deepseek_v2", "DeepseekV3ForCausalLM": "deepseek_v3",
+    "KimiK2ForCausalLM": "deepseek_v3", "DeepseekV32ForCausalLM": "deepseek_v32", "DeepseekV4ForCausalLM": "deepseek_v4",
+    "DiffLlamaForCausalLM": "diffllama", "Dots1ForCausalLM": "dots1", "Ernie4_5ForCausalLM": "ernie4_5",
+    "Ernie4_5_ForCausalLM": "ernie4_5", "Ernie4_5_MoeForCausalLM": "ernie4_5_moe", "ExaoneForCausalLM": "exaone",
+    "Exaone4ForCausalLM": "exaone4", "Exaone4_5_ForConditionalGeneration": "exaone4_5", "ExaoneMoeForCausalLM": "exaone_moe",
+    "FalconForCausalLM": "falcon", "RWForCausalLM": "falcon", "FalconH1ForCausalLM": "falcon_h1",
+    "FalconMambaForCausalLM": "falcon_mamba", "FlexOlmoForCausalLM": "flex_olmo", "GemmaForCausalLM": "gemma",
+    "Gemma2ForCausalLM": "gemma2", "Gemma3ForConditionalGeneration": "gemma3", "Gemma3ForCausalLM": "gemma3_text",
+    "Gemma3nForConditionalGeneration": "gemma3n", "Gemma3nForCausalLM": "gemma3n_text",
+    "Gemma4ForConditionalGeneration": "gemma4", "Gemma4ForCausalLM": "gemma4_text", "GlmForCausalLM": "glm",
+    "Glm4ForCausalLM": "glm4", "Glm46VForConditionalGeneration": "glm46v", "Glm4MoeForCausalLM": "glm4_moe",
+    "Glm4MoeLiteForCausalLM": "glm4_moe_lite", "Glm4vForConditionalGeneration": "glm4v",
+    "Glm4vMoeForConditionalGeneration": "glm4v_moe", "GlmMoeDsaForCausalLM": "glm_moe_dsa", "GPT2LMHeadModel": "gpt2",
+    "GPTBigCodeForCausalLM": "gpt_bigcode", "GPTNeoForCausalLM": "gpt_neo", "GPTNeoXForCausalLM": "gpt_neox",
+    "GPTNeoXJapaneseForCausalLM": "gpt_neox_japanese", "GptOssForCausalLM": "gpt_oss", "GPTJForCausalLM": "gptj",
+    "GraniteForCausalLM": "granite", "GraniteMoeForCausalLM": "granitemoe", "GraniteMoeHybridForCausalLM": "granitemoehybrid",
+    "GraniteMoeSharedForCausalLM": "granitemoeshared", "Grok1ForCausalLM": "grok-1", "Grok1ModelForCausalLM": "grok-1",
+    "HeliumForCausalLM": "helium", "HunYuanDenseV1ForCausalLM": "hunyuan_v1_dense", "HunYuanForCausalLM": "hunyuan_v1_dense",
+    "HunYuanMoEV1ForCausalLM": "hunyuan_v1_moe", "HYV3ForCausalLM": "hy_v3", "Idefics3ForConditionalGeneration": "idefics3",
+    "InternLMForCausalLM": "internlm", "InternLM2ForCausalLM": "internlm2", "InternLM3ForCausalLM": "internlm3",
+    "InternVLForConditionalGeneration": "internvl", "H2OVLChatModel": "internvl_chat", "InternVLChatModel": "internvl_chat",
+    "NVLM_D": "internvl_chat", "NVLM_D_Model": "internvl_chat", "SkyworkR1VChatModel": "internvl_chat",
+    "Jais2ForCausalLM": "jais2", "JambaForCausalLM": "jamba", "KimiK25ForConditionalGeneration": "kimi_k25",
+    "Kimi_K25ForConditionalGeneration": "kimi_k25", "KimiLinearForCausalLM": "kimi_linear",
+    "KimiVLForConditionalGeneration": "kimi_vl", "LagunaForCausalLM": "laguna", "Lfm2ForCausalLM": "lfm2",
+    "Lfm2MoeForCausalLM": "lfm2_moe", "Lfm2VlForConditionalGeneration": "lfm2_vl", "AquilaForCausalLM": "llama",
+    "AquilaModel": "llama", "IQuestCoderForCausalLM": "llama", "LLaMAForCausalLM": "llama", "LlamaForCausalLM": "llama",
+    "YiForCausalLM": "llama", "Llama4ForConditionalGeneration": "llama4", "Llama4ForCausalLM": "llama4_text",
+    "LlavaForConditionalGeneration": "llava", "LlavaNextForConditionalGeneration": "llava_next",
+    "LlavaNextVideoForConditionalGeneration": "llava_next_video", "LlavaOnevisionForConditionalGeneration": "llava_onevision",
+    "LongcatFlashForCausalLM": "longcat_flash", "M2M100ForConditionalGeneration": "m2m_100", "MambaForCausalLM": "mamba",
+    "MambaLMHeadModel": "mamba", "Mamba2ForCausalLM": "mamba2", "MarianMTModel": "marian",
+    "MBartForConditionalGeneration": "mbart", "MBartForCausalLM": "mbart_decoder", "MiMoForCausalLM": "mimo",
+    "MiMoV2FlashForCausalLM": "mimo_v2_flash", "MiMoV2ForCausalLM": "mimo_v2_flash", "MiniCPMForCausalLM": "minicpm",
+    "MiniCPM3ForCausalLM": "minicpm3", "MiniMaxForCausalLM": "minimax", "MiniMaxM1ForCausalLM": "minimax",
+    "MiniMaxText01ForCausalLM": "minimax", "MiniMaxM2ForCausalLM": "minimax_m2", "MinistralForCausalLM": "ministral",
+    "Ministral3ForCausalLM": "ministral3", "MistralForCausalLM": "mistral", "Mistral3ForConditionalGeneration": "mistral3",
+    "Mistral4ForCausalLM": "mistral4", "MixtralForCausalLM": "mixtral", "MllamaForConditionalGeneration": "mllama",
+    "MllamaForCausalLM": "mllama_text_model", "MPTForCausalLM": "mpt", "MptForCausalLM": "mpt",
+    "MT5ForConditionalGeneration": "mt5", "NanoChatForCausalLM": "nanochat", "NemotronForCausalLM": "nemotron",
+    "DeciLMForCausalLM": "nemotron-nas", "NemotronHForCausalLM": "nemotron_h", "OlmoForCausalLM": "olmo",
+    "Olmo2ForCausalLM": "olmo2", "Olmo3ForCausalLM": "olmo3", "OlmoHybridForCausalLM": "olmo_hybrid",
+    "OlmoeForCausalLM": "olmoe", "OPTForCausalLM": "opt", "OrionForCausalLM": "orion", "Ovis2ForConditionalGeneration": "ovis2",
+    "PaliGemmaForConditionalGeneration": "paligemma", "PegasusForConditionalGeneration": "pegasus",
+    "PersimmonForCausalLM": "persimmon", "PhiForCausalLM": "phi", "Phi3ForCausalLM": "phi3", "Phi3VForCausalLM": "phi3_v",
+    "Phi4MMForCausalLM": "phi4mm", "PhiMoEForCausalLM": "phimoe", "PhimoeForCausalLM": "phimoe",
+    "PLBartForConditionalGeneration": "plbart", "QWenLMHeadModel": "qwen", "Qwen2ForCausalLM": "qwen2",
+    "Qwen2_5OmniForConditionalGeneration": "qwen2_5_omni", "Qwen2_5OmniModel": "qwen2_5_omni",
+    "Qwen2_5OmniThinkerForConditionalGeneration": "qwen2_5_omni_thinker", "Qwen2_5_VLForConditionalGeneration": "qwen2_5_vl",
+    "Qwen2AudioForConditionalGeneration": "qwen2_audio", "Qwen2MoeForCausalLM": "qwen2_moe",
+    "Qwen2VLForConditionalGeneration": "qwen2_vl", "Qwen3ForCausalLM": "qwen3", "Qwen3_5ForConditionalGeneration": "qwen3_5",
+    "Qwen3_5MoeForConditionalGeneration": "qwen3_5_moe", "Qwen3_5MoeForCausalLM": "qwen3_5_moe_text",
+    "Qwen3_5ForCausalLM": "qwen3_5_text", "Qwen3MoeForCausalLM": "qwen3_moe", "Qwen3NextForCausalLM": "qwen3_next",
+    "Qwen3OmniMoeForConditionalGeneration": "qwen3_omni_moe",
+    "Qwen3OmniMoeThinkerForConditionalGeneration": "qwen3_omni_moe_thinker", "Qwen3VLForConditionalGeneration": "qwen3_vl",
+    "Qwen3VLMoeForConditionalGeneration": "qwen3_vl_moe", "RecurrentGemmaForCausalLM": "recurrent_gemma",
+    "RobertaForMaskedLM": "roberta", "RwkvForCausalLM": "rwkv", "Rwkv5ForCausalLM": "rwkv5", "Rwkv6ForCausalLM": "rwkv6",
+    "SeedOssForCausalLM": "seed_oss", "SkyworkForCausalLM": "skywork", "SmolLM3ForCausalLM": "smollm3",
+    "SmolVLMForConditionalGeneration": "smolvlm", "SolarOpenForCausalLM": "solar_open", "StableLMEpochForCausalLM": "stablelm",
+    "StableLmForCausalLM": "stablelm", "Starcoder2ForCausalLM": "starcoder2", "T5ForConditionalGeneration": "t5",
+    "T5GemmaForConditionalGeneration": "t5gemma", "UltravoxModel": "ultravox", "UMT5ForConditionalGeneration": "umt5",
+    "VaultGemmaForCausalLM": "vaultgemma", "VipLlavaForConditionalGeneration": "vipllava",
+    "VoxtralForConditionalGeneration": "voxtral", "WhisperForConditionalGeneration": "whisper", "XGLMForCausalLM": "xglm",
+    "XLMRobertaForMaskedLM": "xlm-roberta", "XverseForCausalLM": "xverse", "YoutuForCausalLM": "youtu",
+    "Zamba2ForCausalLM": "zamba2",
+}  # fmt: skip
+
+#: Classes that several generations share a name for: the model type tells them apart.
+VARIANTS: dict[tuple[str, str], str] = {("RwkvForCausalLM", "rwkv5"): "rwkv5", ("LlamaForCausalLM", "internlm3"): "internlm3"}
+
+
+def family_row(family: str, architecture: str | None, source: str) -> Row:
+    """The row of a family. Raises UnsupportedError with the nearest names."""
+    row = FAMILIES.get(family)
+    if row is None:
+        near = difflib.get_close_matches(family, list(FAMILIES), n=3, cutoff=0.6)
+        hint = f" Nearest known: {', '.join(near)}." if near else ""
+        raise UnsupportedError(
+            f"{source}: model_type: {family[:80]!r} is not a model type that kvplan knows.{hint}"
+            " Declare the model as a spec file: its layers, what each keeps (heads, head dim, window, state) and its weights."
+        )
+    return row if row.model_type else row._replace(model_type=family)

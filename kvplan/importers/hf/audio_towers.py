@@ -1,0 +1,63 @@
+"""Exact parameter counts of audio towers from their configs, by class (transformers 5.23.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kvplan.importers.hf.fields import Fields
+from kvplan.importers.hf.towers import linear, transformer
+
+
+def _whisper_layers(f: Fields) -> int:
+    h = f.dim("d_model")
+    convolutions = linear(h, f.dim("num_mel_bins") * 3) + linear(h, h * 3)
+    return convolutions + transformer(f.dim("encoder_layers"), h, f.dim("encoder_ffn_dim"), biases=3) + 2 * h
+
+
+def whisper(f: Fields) -> int:
+    """Whisper's encoder with its position table (Qwen2-Audio, Voxtral)."""
+    return _whisper_layers(f) + f.dim("max_source_positions") * f.dim("d_model")
+
+
+def voxtral(f: Fields) -> int:
+    """The same under the names of a text config."""
+    h = f.dim("hidden_size")
+    convolutions = linear(h, f.dim("num_mel_bins") * 3) + linear(h, h * 3)
+    layers = transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size"), biases=3)
+    return convolutions + layers + 2 * h + f.dim("max_source_positions") * h
+
+
+def qwen2_5_omni(f: Fields) -> int:
+    """Sinusoids computed, two marker embeddings, a projection to the text's width."""
+    out = f.dim("output_dim")
+    return _whisper_layers(f) + 2 * out + linear(out, f.dim("d_model"))
+
+
+def qwen3_omni(f: Fields) -> int:
+    """Three strided 2-d convolutions before the layers, two projections after."""
+    h, c, out = f.dim("d_model"), f.dim("downsample_hidden_size"), f.dim("output_dim")
+    bins = f.dim("num_mel_bins")
+    for _ in range(3):
+        bins = (bins + 1) // 2
+    front = linear(c, 9) + 2 * linear(c, 9 * c) + linear(h, c * bins, False)
+    layers = transformer(f.dim("encoder_layers"), h, f.dim("encoder_ffn_dim"))
+    return front + layers + 2 * h + linear(h, h) + linear(out, h)
+
+
+def gemma4(f: Fields) -> int:
+    """Gemma 4 audio: a conformer; the clipping bounds of its linears are buffers."""
+    h, heads = f.dim("hidden_size"), f.dim("num_attention_heads")
+    channels = [f.whole(c, "subsampling_conv_channels", 1) for c in f.items("subsampling_conv_channels", 2) or []]
+    first, second = channels
+    front = first * 9 + first + second * first * 9 + second + h * (32 * second)
+    network = 2 * 4 * h * h + 2 * h
+    attention = 5 * h * h + h // heads
+    convolution = 2 * h * h + h * h + h * f.dim("conv_kernel_size") + 2 * h
+    layer = 2 * network + attention + convolution + 3 * h
+    return front + f.dim("num_hidden_layers") * layer + linear(f.dim("output_proj_dims"), h)
+
+
+AUDIO: dict[str, Callable[[Fields], int]] = {
+    "whisper": whisper, "qwen2_audio_encoder": whisper, "voxtral_encoder": voxtral, "qwen2_5_omni_audio_encoder": qwen2_5_omni,
+    "qwen3_omni_moe_audio_encoder": qwen3_omni, "gemma4_audio": gemma4,
+}  # fmt: skip

@@ -1,0 +1,62 @@
+"""The usual decoder: attention and a feed-forward part per layer, all that differs between families a row of traits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvplan.importers.hf import mtp
+from kvplan.importers.hf.attention import bias, mixer, windows
+from kvplan.importers.hf.experts import dense, moe, where
+from kvplan.importers.hf.fields import Fields
+from kvplan.importers.hf.rows import Decoder
+from kvplan.importers.hf.stack import Block, block, weight
+
+Stack = dict[str, Any]
+
+
+def shapes(f: Fields, made: tuple[tuple[str, tuple[str | int, ...]], ...]) -> list[dict[str, Any]]:
+    """Extra tensors of a row, sizes given by key read from the config."""
+    return [weight(name, *(f.dim(size) if isinstance(size, str) else size for size in shape)) for name, shape in made]
+
+
+def model(f: Fields, layers: list[Block], *, norm: str = "rms", weights: list[dict[str, Any]] | None = None, **more: Any) -> Stack:
+    """What every decoder's spec has beside its layers."""
+    return {
+        "vocab_size": f.dim("vocab_size"),
+        "hidden_size": f.dim("hidden_size"),
+        "max_context": max_context(f),
+        "tied_embeddings": f.flag("tie_word_embeddings"),
+        "norm": norm,
+        "layers": layers,
+        "weights": weights or [],
+        **more,
+    }
+
+
+def max_context(f: Fields) -> int | None:
+    """max_position_embeddings under any of its names; None for models without a limit."""
+    for key in ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "max_sequence_length"):
+        if f.opt(key) is not None:
+            return f.dim(key)
+    return None
+
+
+def decoder(f: Fields, t: Decoder) -> Stack:
+    """A decoder-only model of softmax attention."""
+    n = f.dim("num_hidden_layers")
+    norms = 1 if t.parallel_if and f.flag(t.parallel_if) else t.norms
+    extra = shapes(f, t.layer_weights)
+    layers = [
+        block([mixer(f, t, kind)], [moe(f, t.experts) if sparse and t.experts else dense(f, t)], norms, extra)
+        for kind, sparse in zip(windows(f, t, n), where(f, t.experts, n), strict=True)
+    ]
+    weights = shapes(f, t.model_weights)
+    if t.positions:
+        key, offset = t.positions
+        weights.append(weight("position_embeddings", f.dim(key) + offset, f.dim("hidden_size")))
+    if bias(f, t.head_bias):
+        weights.append(weight("lm_head_bias", f.dim("vocab_size"), role="head"))
+    made = model(f, layers, norm=t.norm, weights=weights)
+    if not t.final_norm:
+        made["final_norm"] = False
+    return made | mtp.declared(f, t.mtp, layers[-1])

@@ -1,0 +1,111 @@
+"""Decoders that need a rule of their own beside the usual traits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvplan.importers.hf.attention import flags, head_dim, kv_heads, softmax
+from kvplan.importers.hf.decoder import Stack, decoder, model
+from kvplan.importers.hf.experts import dense, dense_of
+from kvplan.importers.hf.fields import Fields
+from kvplan.importers.hf.rows import Decoder
+from kvplan.importers.hf.stack import block, weight
+
+
+def multi_query(f: Fields, t: Decoder) -> Stack:
+    """GPTBigCode: one KV head where `multi_query`, else as many as heads."""
+    return decoder(f.named({}, {"num_key_value_heads": 1 if f.flag("multi_query") else None}), t)
+
+
+def opt(f: Fields, t: Decoder) -> Stack:
+    """OPT: embeddings of another width, norms before or after, a final norm only with the former."""
+    biased = f.flag("enable_bias")
+    made = decoder(f, t._replace(q_bias=biased, kv_bias=biased, o_bias=biased, mlp_bias=biased))
+    hidden = f.dim("hidden_size")
+    width = f.dim_or("word_embed_proj_dim", hidden)
+    if width != hidden:
+        made["embedding_size"] = width
+        made["weights"] += [weight("project_in", hidden, width), weight("project_out", width, hidden)]
+    if not f.flag("do_layer_norm_before") or f.flag("_remove_final_layer_norm"):
+        made["final_norm"] = False
+    return made
+
+
+def falcon(f: Fields, t: Decoder) -> Stack:
+    """Falcon: the new decoder (grouped KV heads, two parallel norms) and the old ones (one KV head, or all)."""
+    heads, new = f.dim("num_attention_heads"), f.flag("new_decoder_architecture")
+    kv = f.dim_or("num_key_value_heads", heads) if new else 1 if f.flag("multi_query") else heads
+    norms = 2
+    if new:
+        norms = f.dim_or("num_ln_in_parallel_attn", 2)
+    elif f.flag("parallel_attn"):
+        norms = 1
+    biased = f.flag("bias")
+    t = t._replace(q_bias=biased, kv_bias=biased, o_bias=biased, mlp_bias=biased)
+    hidden = f.dim("hidden_size")
+    width = f.opt("ffn_hidden_size")
+    width = 4 * hidden if width is None else f.whole(width, "ffn_hidden_size", 1)
+    attention = softmax(heads, kv, f.divided("hidden_size", "num_attention_heads"), **flags(f, t))
+    layer = block([attention], [dense_of(width, gated=False, bias=biased)], norms)
+    return model(f, [layer] * f.dim("num_hidden_layers"), norm="layer")
+
+
+def mpt(f: Fields, t: Decoder) -> Stack:
+    """MPT: KV heads inside attn_config, no bias where `no_bias`."""
+    if not f.flag("no_bias"):
+        raise f.fault("no_bias", "MPT with biases is not modelled; declare the model as a spec file")
+    hidden, heads = f.dim("hidden_size"), f.dim("num_attention_heads")
+    inner = f.part("attn_config") if isinstance(f.data.get("attn_config"), dict) else None
+    kv = inner.dim_or("kv_n_heads", heads) if inner else heads
+    qk: dict[str, Any] = {"qk_norm": "full"} if inner and inner.flag("qk_ln") else {}
+    learned = inner is not None and inner.opt("alibi") is False and not inner.flag("rope")
+    weights = [weight("position_embeddings", f.dim("max_seq_len"), hidden)] if learned else []
+    width = f.dim("expansion_ratio") * hidden
+    layer = block([softmax(heads, kv, f.divided("hidden_size", "num_attention_heads"), **qk)], [dense_of(width, gated=False)])
+    return model(f, [layer] * f.dim("num_hidden_layers"), norm=t.norm, weights=weights)
+
+
+def diffllama(f: Fields, t: Decoder) -> Stack:
+    """Differential attention: four vectors of head dim per layer and a norm of two head dims without weights."""
+    extra = [weight(f"lambda_{x}", head_dim(f)) for x in ("q1", "k1", "q2", "k2")]
+    attention = softmax(f.dim("num_attention_heads"), kv_heads(f), head_dim(f), **flags(f, t))
+    return model(f, [block([attention], [dense(f, t)], 2, extra)] * f.dim("num_hidden_layers"))
+
+
+def _each(f: Fields, key: str, n: int) -> list[int]:
+    """A whole number per layer: one for all, or a list of n."""
+    value = f.raw(key)
+    return [f.whole(v, key) for v in (f.items(key, n) or [])] if isinstance(value, list) else [f.whole(value, key)] * n
+
+
+def hunyuan(f: Fields, t: Decoder) -> Stack:
+    """Hunyuan MoE: counts per layer, and cross-layer attention: `cla_share_factor` layers share the K and V of the first."""
+    n = f.dim("num_hidden_layers")
+    experts = f.dim("num_experts")
+    top_k, shared = (
+        _each(f, "moe_topk", n),
+        _each(f, "num_shared_expert", n) if f.opt("num_shared_expert") is not None else [1] * n,
+    )
+    widths = _each(f, "moe_intermediate_size", n) if f.given("moe_intermediate_size") else [f.dim("intermediate_size")] * n
+    share = f.dim("cla_share_factor") if f.flag("use_cla") else 1
+    attention = softmax(f.dim("num_attention_heads"), kv_heads(f), head_dim(f), **flags(f, t))
+    reader = {**attention, "kind": "shared", "kv_heads": kv_heads(f)}
+    layers = []
+    for i in range(n):
+        mlp: dict[str, Any] = {"kind": "moe", "experts": experts, "experts_per_token": top_k[i], "intermediate_size": widths[i]}
+        if shared[i]:
+            mlp["shared_intermediate_size"] = shared[i] * widths[i]
+        layers.append(block([attention if i % share == 0 else reader], [mlp if experts > 1 else dense(f, t)]))
+    return model(f, layers)
+
+
+def minicpm(f: Fields, t: Decoder) -> Stack:
+    """MiniCPM 1, 2 and 4: dense Llama shapes, experts where counted, and block-sparse attention where sparse_config is there."""
+    made = decoder(f, t)
+    if not isinstance(f.data.get("sparse_config"), dict):
+        return made
+    stride = f.part("sparse_config").dim("kernel_stride")
+    for layer in made["layers"]:
+        mixer = layer["mixers"][0]
+        layer["mixers"] = [{**mixer, "kind": "block_sparse", "kv_heads": kv_heads(f), "stride": stride}]
+    return made

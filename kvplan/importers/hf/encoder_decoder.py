@@ -1,0 +1,157 @@
+"""Encoder-decoder models (T5, BART and its like, Whisper) and encoders (BERT and its like, which keep no cache)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kvplan.importers.hf.attention import kv_heads, softmax
+from kvplan.importers.hf.decoder import Stack, model
+from kvplan.importers.hf.experts import dense_of
+from kvplan.importers.hf.fields import Fields
+from kvplan.importers.hf.rows import Decoder
+from kvplan.importers.hf.stack import block, weight
+
+
+class Seq2Seq(NamedTuple):
+    """offset: rows that a learned position table has beyond its length; None: sinusoids, no table."""
+
+    offset: int | None = 2
+    embedding_norm: bool = True
+    final_norm: bool = False
+
+
+def _norms(name: str, hidden: int) -> list[dict[str, Any]]:
+    return [weight(name, hidden, role="norm"), weight(name + "_bias", hidden, role="norm")]
+
+
+def t5(f: Fields, t: Decoder) -> Stack:
+    """T5, mT5, UMT5: relative position biases (in every layer for UMT5), cross-attention in every decoder layer.
+
+    transformers ties the output to the embedding only where tie_word_embeddings says so in the checkpoint's own code (flan-t5: apart).
+    """
+    heads, head, hidden, n = f.dim("num_heads"), f.dim("d_kv"), f.dim("d_model"), f.dim("num_layers")
+    projection = f.text("feed_forward_proj") or "relu"
+    mlp = dense_of(f.dim("d_ff"), gated=projection.startswith("gated"))
+    buckets = weight("relative_attention_bias", f.dim("relative_attention_num_buckets"), heads, role="attention")
+    every = bool(t.layer_weights)
+    sizes: dict[str, Any] = {"heads": heads, "head_dim": head}
+    reads = {"kind": "encoder", "kv_heads": heads, **sizes}
+    crosses = {"kind": "cross", "kv_heads": heads, **sizes}
+    own = [buckets] if every else []
+    encoder = [block([reads], [mlp], 2, own)] * n
+    decoder = [block([{"kind": "mha", **sizes}, crosses], [mlp], 3, own)] * f.dim_or("num_decoder_layers", n)
+    extra = [weight("encoder_norm", hidden, role="norm"), *([] if every else [buckets])]
+    made = model(f, decoder, weights=[] if every else [buckets])
+    return {**made, "encoder": {"layers": encoder, "weights": extra}}
+
+
+def bart(f: Fields, t: Seq2Seq) -> Stack:
+    """BART, mBART, Marian, Pegasus, M2M100: post- or pre-norm layers, all with biases."""
+    hidden = f.dim("d_model")
+    sizes = [
+        {"heads": f.dim(f"{side}_attention_heads"), "head_dim": _split(f, f"{side}_attention_heads")} for side in ("encoder", "decoder")
+    ]
+    on = {"q_bias": True, "kv_bias": True, "o_bias": True}
+    reads = {"kind": "encoder", "kv_heads": sizes[0]["heads"], **sizes[0], **on}
+    writes, crosses = {"kind": "mha", **sizes[1], **on}, {"kind": "cross", "kv_heads": sizes[1]["heads"], **sizes[1], **on}
+    encoder = [block([reads], [dense_of(f.dim("encoder_ffn_dim"), gated=False, bias=True)])] * f.dim("encoder_layers")
+    decoder = [block([writes, crosses], [dense_of(f.dim("decoder_ffn_dim"), gated=False, bias=True)], 3)] * f.dim("decoder_layers")
+    sides: list[list[dict[str, Any]]] = []
+    for side in ("encoder", "decoder"):
+        own = [] if t.offset is None else [weight(f"{side}_positions", f.dim("max_position_embeddings") + t.offset, hidden)]
+        own += _norms(f"{side}_embedding_norm", hidden) if t.embedding_norm else []
+        own += _norms(f"{side}_norm", hidden) if t.final_norm and side == "encoder" else []
+        sides.append(own)
+    made = model(f, decoder, norm="layer", weights=[*sides[1], weight("final_logits_bias", f.dim("vocab_size"), role="buffer")])
+    made["final_norm"] = t.final_norm
+    return {**made, "encoder": {"layers": encoder, "weights": sides[0]}}
+
+
+def bart_decoder(f: Fields, t: Seq2Seq) -> Stack:
+    """The decoder alone (BartForCausalLM): its cross-attention is stored but reads nothing, so it keeps no cache."""
+    made = bart(f, t)
+    made.pop("encoder")
+    made["weights"] = [w for w in made["weights"] if w.get("role") != "buffer"]
+    for layer in made["layers"][:1]:
+        layer["mixers"][1] = {**layer["mixers"][1], "kind": "encoder"}
+    return {**made, "notes": ["decoder alone: cross-attention without an encoder keeps no cache"]}
+
+
+def _split(f: Fields, key: str) -> int:
+    hidden, heads = f.dim("d_model"), f.dim(key)
+    if hidden % heads:
+        raise f.fault(key, f"{heads} does not divide d_model ({hidden})")
+    return hidden // heads
+
+
+def whisper(f: Fields, t: Decoder) -> Stack:
+    """Whisper: two convolutions before the encoder, sinusoids stored as tables, keys without bias, max_source_positions encoder tokens."""
+    hidden, source = f.dim("d_model"), f.dim("max_source_positions")
+    sizes = [
+        {"heads": f.dim(f"{side}_attention_heads"), "head_dim": _split(f, f"{side}_attention_heads")} for side in ("encoder", "decoder")
+    ]
+    on = {"q_bias": True, "o_bias": True}
+    value_bias = weight("v_bias", hidden, role="norm")
+    reads = {"kind": "encoder", "kv_heads": sizes[0]["heads"], **sizes[0], **on}
+    writes = {"kind": "mha", **sizes[1], **on}
+    crosses = {"kind": "cross", "kv_heads": sizes[1]["heads"], **sizes[1], **on, "encoder_tokens": source}
+    ffns = [dense_of(f.dim(f"{side}_ffn_dim"), gated=False, bias=True) for side in ("encoder", "decoder")]
+    encoder = [block([reads], [ffns[0]], 2, [value_bias])] * f.dim("encoder_layers")
+    biases = [value_bias, {**value_bias, "name": "cross_v_bias"}]
+    decoder = [block([writes, crosses], [ffns[1]], 3, biases)] * f.dim("decoder_layers")
+    front = [weight("conv1", hidden, f.dim("num_mel_bins"), 3), weight("conv1_bias", hidden), weight("conv2", hidden, hidden, 3),
+    weight("conv2_bias", hidden),
+             weight("encoder_positions", source, hidden), *_norms("encoder_norm", hidden)]  # fmt: skip
+    made = model(f, decoder, norm="layer", weights=[weight("decoder_positions", f.dim("max_target_positions"), hidden)])
+    return {**made, "max_context": f.dim("max_target_positions"), "encoder": {"layers": encoder, "tokens": source, "weights": front}}
+
+
+def bert(f: Fields, t: Decoder) -> Stack:
+    """BERT, RoBERTa and their like, with the masked-language head: bidirectional, so nothing is kept."""
+    hidden, n = f.dim("hidden_size"), f.dim("num_hidden_layers")
+    attention = {"kind": "encoder", "heads": f.dim("num_attention_heads"), "kv_heads": f.dim("num_attention_heads"),
+                 "head_dim": f.divided("hidden_size", "num_attention_heads"), "q_bias": True, "kv_bias": True,
+                 "o_bias": True}  # fmt: skip
+    front = [weight("position_embeddings", f.dim("max_position_embeddings"), hidden), *_norms("embedding_norm", hidden)]
+    if f.count("type_vocab_size"):
+        front.append(weight("token_type_embeddings", f.dim("type_vocab_size"), hidden))
+    head = [
+        weight("mlm_dense", hidden, hidden),
+        weight("mlm_dense_bias", hidden),
+        *_norms("mlm_norm", hidden),
+        weight("mlm_bias", f.dim("vocab_size")),
+    ]
+    layer = block([attention], [dense_of(f.dim("intermediate_size"), gated=False, bias=True)])
+    made = model(f, [layer] * n, norm="layer", weights=front + head)
+    return {**made, "final_norm": False, "notes": ["an encoder: it keeps no cache"]}
+
+
+def t5gemma(f: Fields, t: Decoder) -> Stack:
+    """T5Gemma: a Gemma-2 encoder and a Gemma-2 decoder with cross-attention, each with its own embedding."""
+    enc, dec = f.part("encoder", "t5_gemma_module"), f.part("decoder", "t5_gemma_module")
+    hidden = enc.dim("hidden_size")
+
+    def attention(part: Fields, kind: str) -> dict[str, Any]:
+        made: dict[str, Any] = {
+            "kind": kind,
+            "heads": part.dim("num_attention_heads"),
+            "kv_heads": kv_heads(part),
+            "head_dim": part.dim("head_dim"),
+        }
+        return made | ({"window": part.dim("sliding_window")} if kind == "sliding" else {})
+
+    n = dec.dim("num_hidden_layers")
+    types = dec.items("layer_types", n) or ["sliding_attention" if i % 2 == 0 else "full_attention" for i in range(n)]
+    full = softmax(dec.dim("num_attention_heads"), kv_heads(dec), dec.dim("head_dim"))
+    cross = attention(dec, "cross")
+    if hidden != dec.dim("hidden_size"):
+        raise f.fault("encoder.hidden_size", "an encoder of another width than the decoder is not modelled; declare a spec file")
+    encoder = [block([attention(enc, "encoder")], [dense_of(enc.dim("intermediate_size"))], 4)] * enc.dim("num_hidden_layers")
+    decoder = [
+        block([attention(dec, "sliding") if kind == "sliding_attention" else full, cross], [dense_of(dec.dim("intermediate_size"))], 6)
+        for kind in types
+    ]
+    made = model(dec, decoder)
+    made["tied_embeddings"] = f.flag("tie_word_embeddings")
+    extra = [weight("encoder_norm", hidden, role="norm"), weight("encoder_embedding", enc.dim("vocab_size"), hidden, role="embedding")]
+    return {**made, "encoder": {"layers": encoder, "weights": extra}}

@@ -1,0 +1,130 @@
+"""Feed-forward layers from config keys: dense ones, experts, and which layers have experts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kvplan.importers.hf.attention import bias
+from kvplan.importers.hf.fields import Fields
+from kvplan.importers.hf.rows import Decoder, Experts
+
+Mlp = dict[str, Any]
+
+
+def _all(f: Fields, n: int) -> list[bool]:
+    return [True] * n
+
+
+def _sparse_step(f: Fields, n: int) -> list[bool]:
+    """Every decoder_sparse_step-th layer, but for mlp_only_layers."""
+    dense, step = f.items("mlp_only_layers") or [], f.dim_or("decoder_sparse_step", 1)
+    return [i not in dense and (i + 1) % step == 0 for i in range(n)]
+
+
+def _first_dense(f: Fields, n: int) -> list[bool]:
+    """After the first first_k_dense_replace layers, every moe_layer_freq-th (or a list of 0 and 1)."""
+    first, freq = f.count("first_k_dense_replace"), f.opt("moe_layer_freq")
+    if isinstance(freq, list):
+        if len(freq) != n:
+            raise f.fault("moe_layer_freq", f"has {len(freq)} entries for {n} layers")
+        return [bool(flag) for flag in freq]
+    step = 1 if freq is None else f.whole(freq, "moe_layer_freq", 1)
+    return [i >= first and i % step == 0 for i in range(n)]
+
+
+def _interleave(f: Fields, n: int) -> list[bool]:
+    """Llama 4: moe_layers where listed, else every interleave_moe_layer_step-th."""
+    listed = f.items("moe_layers")
+    if listed is not None:
+        return [i in listed for i in range(n)]
+    step = f.count("interleave_moe_layer_step")
+    return [bool(step) and (i + 1) % step == 0 for i in range(n)]
+
+
+def _range(f: Fields, n: int) -> list[bool]:
+    """ERNIE: from moe_layer_start_index to moe_layer_end_index (-1: the last), every moe_layer_interval-th."""
+    start, last, step = f.opt("moe_layer_start_index"), f.opt("moe_layer_end_index"), f.dim_or("moe_layer_interval", 1)
+    start = min(start) if isinstance(start, list) else f.whole(start or 0, "moe_layer_start_index")
+    last = max(last) if isinstance(last, list) else last
+    end = n - 1 if last in (None, -1) else f.whole(last, "moe_layer_end_index")
+    return [(i + 1) % step == 0 and start <= i <= end for i in range(n)]
+
+
+def _period(f: Fields, n: int) -> list[bool]:
+    """Jamba: every expert_layer_period-th from expert_layer_offset on, where there is more than one expert."""
+    period, offset, several = f.dim("expert_layer_period"), f.count("expert_layer_offset"), f.dim("num_experts") > 1
+    return [several and i % period == offset for i in range(n)]
+
+
+def _dense_count(f: Fields, n: int) -> list[bool]:
+    dense = f.count("num_dense_layers")
+    return [i >= dense for i in range(n)]
+
+
+WHERE: dict[str, Callable[[Fields, int], list[bool]]] = {
+    "all": _all, "sparse_step": _sparse_step, "first_dense": _first_dense, "interleave": _interleave, "range": _range,
+    "period": _period, "dense_count": _dense_count,
+}  # fmt: skip
+
+
+def where(f: Fields, e: Experts | None, n: int) -> list[bool]:
+    """Which layers have experts: mlp_layer_types where the config has them, else the rule of the class."""
+    if e is None or not f.count(e.n):
+        return [False] * n
+    types = f.items("mlp_layer_types", n) if "mlp_layer_types" in f.data else None
+    if types is not None:
+        return [kind not in ("dense", "mlp") for kind in types]
+    return WHERE[e.where](f, n)
+
+
+def first_width(f: Fields, key: str) -> int:
+    """A width, the first of a list of equal ones where the config writes one per expert group."""
+    value = f.raw(key)
+    if isinstance(value, list):
+        if not value or any(v != value[0] for v in value):
+            raise f.fault(key, "widths that differ from one expert to the next are not modelled")
+        value = value[0]
+    return f.whole(value, key, 1)
+
+
+def moe(f: Fields, e: Experts) -> Mlp:
+    """One mixture-of-experts layer."""
+    width = first_width(f, e.width)
+    made: Mlp = {"kind": "moe", "experts": f.dim(e.n), "experts_per_token": f.dim(e.top_k), "intermediate_size": width}
+    if made["experts_per_token"] > made["experts"]:
+        raise f.fault(f.name_of(e.top_k), f"{made['experts_per_token']} of {made['experts']} experts")
+    shared = f.count(e.shared) if e.shared else 0
+    if e.shared_count:
+        shared = f.count(e.shared_count) * (shared or width)
+    on = {
+        "gated": not e.gated and "no",
+        "bias": bias(f, e.weight_bias),
+        "shared_intermediate_size": shared,
+        "shared_gate": bool(e.shared_gate and shared),
+        "router_linear_bias": e.bias == "linear",
+        "router_bias": e.bias == "buffer",
+    }
+    made |= {key: value for key, value in on.items() if value}
+    if "gated" in made:
+        made["gated"] = False
+    return made
+
+
+def dense(f: Fields, t: Decoder) -> Mlp:
+    """One dense feed-forward layer."""
+    hidden = f.dim("hidden_size")
+    if t.mlp_width == "4x":
+        width = 4 * hidden
+    elif t.mlp_width == "as_or_4x":
+        width = f.dim_or("intermediate_size", 4 * hidden)
+    else:
+        width = f.dim("intermediate_size") // (2 if t.mlp_width == "half" else 1)
+    return dense_of(width, gated=t.gated, bias=bias(f, t.mlp_bias))
+
+
+def dense_of(width: int, *, gated: bool = True, bias: bool = False) -> Mlp:
+    made: Mlp = {"kind": "dense", "intermediate_size": width}
+    if not gated:
+        made["gated"] = False
+    return made | ({"bias": True} if bias else {})

@@ -1,0 +1,114 @@
+"""Families whose layers are not the usual decoder's: latent and linear attention, Mamba, encoders. One row each, by model type."""
+
+from __future__ import annotations
+
+from kvplan.importers.hf.encoder_decoder import Seq2Seq
+from kvplan.importers.hf.hybrid import Hybrid
+from kvplan.importers.hf.latent import DEEPSEEK_EXPERTS, Latent
+from kvplan.importers.hf.rows import Decoder, Experts, Row
+
+_QKVO = {"q_bias": "attention_bias", "kv_bias": "attention_bias", "o_bias": "attention_bias"}
+_GATED = Decoder(**_QKVO, qk_norm="head", output_gate="element", mtp="qwen")  # type: ignore[arg-type]
+_QWEN_MOE = Experts(where="sparse_step", shared="shared_expert_intermediate_size", shared_gate=True)
+_DEEPSEEK_V3 = Row("latent:deepseek", Latent())
+_DSA = Row("latent:deepseek", Latent(sparse=True))
+_BART_NAMES = {
+    "hidden_size": ("d_model",), "num_hidden_layers": ("decoder_layers",), "num_attention_heads": ("decoder_attention_heads",),
+    "intermediate_size": ("decoder_ffn_dim",),
+}  # fmt: skip
+_T5_NAMES = {
+    "hidden_size": ("d_model",), "num_hidden_layers": ("num_layers",), "num_attention_heads": ("num_heads",),
+    "intermediate_size": ("d_ff",),
+}  # fmt: skip
+_NEMOTRON = Hybrid(
+    "mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel", "expand", "use_conv_bias", "use_bias"
+)  # fmt: skip
+_MAMBA2 = Hybrid("num_heads", "head_dim", "n_groups", "state_size", "conv_kernel", "expand", "use_conv_bias", "use_bias")
+_LFM2 = {"intermediate_size": ("block_ff_dim", "intermediate_size"), "tie_word_embeddings": ("tie_embedding", "tie_word_embeddings")}
+_LONGCAT = {"num_hidden_layers": ("num_layers", "num_hidden_layers"), "intermediate_size": ("ffn_hidden_size",)}
+_KIMI = {
+    "num_experts_per_tok": ("num_experts_per_token", "num_experts_per_tok"), "n_shared_experts": ("num_shared_experts",
+        "n_shared_experts"),
+    "num_local_experts": ("num_experts", "num_local_experts"), "max_position_embeddings": ("model_max_length", "max_position_embeddings"),
+}  # fmt: skip
+_RWKV = {"max_position_embeddings": ("context_length",)}
+_NO_LIMIT = {"max_position_embeddings": None}
+
+MORE: dict[str, Row] = {
+    # multi-head latent attention
+    "deepseek_v2": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS)),
+    "deepseek_v3": _DEEPSEEK_V3,
+    "kimi_k2": _DEEPSEEK_V3._replace(model_type="deepseek_v3"),
+    "deepseek_v32": _DSA,
+    "glm_moe_dsa": _DSA,
+    "glm4_moe_lite": _DEEPSEEK_V3,
+    "minicpm3": Row("latent:deepseek", Latent(experts=None, mtp=None)),
+    "youtu": Row("latent:deepseek", Latent(experts=None, mtp=None)),
+    "mistral4": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS)),
+    "longcat_flash": Row("latent:longcat", Latent(), _LONGCAT),
+    "deepseek_v4": Row("latent:deepseek_v4", Latent()),
+    # Mamba and hybrids
+    "mamba": Row("hybrid:pure_mamba1", Hybrid()),
+    "falcon_mamba": Row("hybrid:pure_mamba1", Hybrid()),
+    "mamba2": Row("hybrid:pure_mamba2", _MAMBA2),
+    "jamba": Row("hybrid:jamba", Hybrid()),
+    "bamba": Row("hybrid:bamba", Hybrid()),
+    "granitemoehybrid": Row("hybrid:granite", Hybrid()),
+    "falcon_h1": Row("hybrid:falcon_h1", Hybrid(gate_norm="mamba_rms_norm")),
+    "nemotron_h": Row("hybrid:nemotron_h", _NEMOTRON),
+    "zamba2": Row("hybrid:zamba2", Hybrid(
+        "n_mamba_heads", "mamba_headdim", "mamba_ngroups", "mamba_d_state", "mamba_d_conv", "mamba_expand", "use_conv_bias",
+        "add_bias_linear")),
+    # linear attention, convolutions, RWKV
+    "qwen3_next": Row("linear:qwen_next", _GATED._replace(experts=_QWEN_MOE)),
+    "qwen3_5_text": Row("linear:qwen_next", _GATED),
+    "qwen3_5_moe_text": Row("linear:qwen_next", _GATED._replace(experts=_QWEN_MOE._replace(where="all"))),
+    "olmo_hybrid": Row("linear:olmo_hybrid", Decoder(**_QKVO, qk_norm="full")),  # type: ignore[arg-type]
+    "kimi_linear": Row("linear:kimi_linear", Decoder(), _KIMI, {"first_k_dense_replace": 1, "moe_layer_freq": 1}),
+    "minimax": Row("linear:minimax", Decoder()),
+    "lfm2": Row("linear:lfm2", Decoder(), _LFM2),
+    "lfm2_moe": Row("linear:lfm2", Decoder(experts=Experts(where="dense_count", bias="buffer")), _LFM2),
+    "recurrent_gemma": Row(
+        "linear:recurrent_gemma", Decoder(q_bias="attention_bias", kv_bias="attention_bias"),
+        {"block_types": ("block_types", "_block_types")}),
+    "rwkv": Row("rwkv:rwkv4", Decoder(), _RWKV),
+    "rwkv5": Row("rwkv:rwkv5", Decoder(), _RWKV, {"head_size": 64, "tie_word_embeddings": False}),
+    "rwkv6": Row("rwkv:rwkv6", Decoder(), _RWKV, {"head_size": 64, "tie_word_embeddings": False}),
+    "state_spaces": Row("hybrid:state_spaces", Hybrid(), {"hidden_size": ("d_model",), "num_hidden_layers": ("n_layer",)}),
+    # Gemma 3n and 4, Llama 4 and others with a layout of their own
+    "gemma3n_text": Row("gemma:gemma3n", Decoder()),
+    "gemma4_text": Row("gemma:gemma4", Decoder()),
+    "llama4_text": Row("other:llama4", Decoder(**_QKVO)),  # type: ignore[arg-type]
+    "mllama_text_model": Row("other:mllama", Decoder()),
+    "dbrx": Row("other:dbrx", Decoder(), {
+        "hidden_size": ("d_model",), "num_hidden_layers": ("n_layers",), "num_attention_heads": ("n_heads",),
+        "max_position_embeddings": ("max_seq_len",)}),
+    "nemotron-nas": Row("other:nemotron_nas", Decoder(), {}, {"tie_word_embeddings": False}),
+    "chatglm": Row("other:chatglm", Decoder(), {
+        "vocab_size": ("padded_vocab_size",), "num_hidden_layers": ("num_layers", "num_hidden_layers"),
+        "max_position_embeddings": ("seq_length",)},
+        {"tie_word_embeddings": False}),
+    "arctic": Row("other:arctic", Decoder(**_QKVO), {}, {"tie_word_embeddings": False}),  # type: ignore[arg-type]
+    "mimo_v2_flash": Row("other:mimo_v2", Decoder()),
+    "laguna": Row("other:laguna", Decoder(**_QKVO, qk_norm="head"), {}, {"first_k_dense_replace": 1, "moe_layer_freq": 1}),  # type: ignore[arg-type]
+    # encoder-decoder models and encoders
+    "t5": Row("encoder_decoder:t5", Decoder(), _T5_NAMES, {"tie_word_embeddings": True} | _NO_LIMIT),
+    "mt5": Row("encoder_decoder:t5", Decoder(), _T5_NAMES, _NO_LIMIT),
+    "umt5": Row("encoder_decoder:t5", Decoder(layer_weights=(("relative_attention_bias", (1,)),)), _T5_NAMES, _NO_LIMIT),
+    "t5gemma": Row("encoder_decoder:t5gemma", Decoder()),
+    "bart": Row("encoder_decoder:bart", Seq2Seq(), _BART_NAMES),
+    "mbart": Row("encoder_decoder:bart", Seq2Seq(final_norm=True), _BART_NAMES),
+    "plbart": Row("encoder_decoder:bart", Seq2Seq(), _BART_NAMES),
+    "blenderbot": Row("encoder_decoder:bart", Seq2Seq(offset=0, embedding_norm=False, final_norm=True), _BART_NAMES),
+    "blenderbot-small": Row("encoder_decoder:bart", Seq2Seq(offset=0), _BART_NAMES),
+    "pegasus": Row("encoder_decoder:bart", Seq2Seq(offset=0, embedding_norm=False, final_norm=True), _BART_NAMES),
+    "marian": Row("encoder_decoder:bart", Seq2Seq(offset=0, embedding_norm=False), _BART_NAMES),
+    "m2m_100": Row("encoder_decoder:bart", Seq2Seq(offset=None, embedding_norm=False, final_norm=True), _BART_NAMES),
+    "bart_decoder": Row("encoder_decoder:bart_decoder", Seq2Seq(), _BART_NAMES, model_type="bart"),
+    "mbart_decoder": Row("encoder_decoder:bart_decoder", Seq2Seq(final_norm=True), _BART_NAMES, model_type="mbart"),
+    "whisper": Row("encoder_decoder:whisper", Decoder(), _BART_NAMES),
+    "bert": Row("encoder_decoder:bert", Decoder()),
+    "roberta": Row("encoder_decoder:bert", Decoder()),
+    "camembert": Row("encoder_decoder:bert", Decoder()),
+    "xlm-roberta": Row("encoder_decoder:bert", Decoder()),
+}  # fmt: skip

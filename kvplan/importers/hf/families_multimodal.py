@@ -1,0 +1,74 @@
+"""Multimodal wrappers, one row each by model type: which text family, which towers, what joins them."""
+
+from __future__ import annotations
+
+from kvplan.importers.hf.rows import Row
+from kvplan.importers.hf.wrappers import Tower, Wrapper
+
+
+def _w(family: str, *towers: Tower, **more: object) -> Row:
+    return Row("wrappers:wrapper", Wrapper(family, towers, **more))  # type: ignore[arg-type]
+
+
+def _v(model_type: str, projector: str = "none", key: str = "vision_config") -> Tower:
+    return Tower(key, model_type, projector)
+
+
+_MOONVIT = {
+    "hidden_size": ("vt_hidden_size", "hidden_size"), "intermediate_size": ("vt_intermediate_size", "intermediate_size"),
+    "num_hidden_layers": ("vt_num_hidden_layers", "num_hidden_layers"), "pos_emb_height": ("init_pos_emb_height", "pos_emb_height"),
+    "pos_emb_width": ("init_pos_emb_width", "pos_emb_width"),
+}  # fmt: skip
+_KIMI = _w("deepseek_v3", Tower("vision_config", "kimi_k25_vision", "kimi", names=_MOONVIT))
+_OMNI = "talker and token2wav are not counted: engines serve the thinker, which is what the cache belongs to"
+
+WRAPPERS: dict[str, Row] = {
+    "llava": _w("llama", _v("clip_vision_model", "llava")),
+    "vipllava": _w("llama", _v("clip_vision_model", "vipllava")),
+    "llava_next": _w("llama", _v("clip_vision_model", "llava_newline")),
+    "llava_next_video": _w("llama", _v("clip_vision_model", "llava_newline")),
+    "llava_onevision": _w("qwen2", _v("siglip_vision_model", "llava_newline")),
+    "paligemma": _w("gemma", _v("siglip_vision_model", "linear")),
+    "mistral3": _w("mistral", _v("pixtral", "mistral3")),
+    "idefics3": _w("llama", _v("idefics3_vision", "idefics3")),
+    "smolvlm": _w("llama", _v("smolvlm_vision", "idefics3")),
+    "internvl": _w("qwen2", _v("internvl_vision", "internvl")),
+    "internvl_chat": _w("qwen2", _v("intern_vit_6b", "internvl"), text="llm_config"),
+    "qwen2_vl": _w("qwen2", _v("qwen2_vl_vision"), flat=True),
+    "qwen2_5_vl": _w("qwen2", _v("qwen2_5_vl_vision"), flat=True),
+    "qwen3_vl": _w("qwen3", _v("qwen3_vl_vision")),
+    "qwen3_vl_moe": _w("qwen3_moe", _v("qwen3_vl_moe_vision")),
+    "qwen3_5": _w("qwen3_5_text", _v("qwen3_5_vision"), flat=True),
+    "qwen3_5_moe": _w("qwen3_5_moe_text", _v("qwen3_5_moe_vision"), flat=True),
+    "qwen2_audio": _w("qwen2", Tower("audio_config", "qwen2_audio_encoder", "qwen2_audio", "audio_tower")),
+    "qwen2_5_omni": _w("qwen2", Tower("audio_config", "qwen2_5_omni_audio_encoder", name="audio_tower"),
+        _v("qwen2_5_omni_vision_encoder"),
+                       inside="thinker_config", unstated=_OMNI),
+    "qwen2_5_omni_thinker": _w("qwen2", Tower("audio_config", "qwen2_5_omni_audio_encoder", name="audio_tower"),
+        _v("qwen2_5_omni_vision_encoder")),
+    "qwen3_omni_moe": _w("qwen3_moe", Tower("audio_config", "qwen3_omni_moe_audio_encoder", name="audio_tower"),
+        _v("qwen3_omni_moe_vision_encoder"),
+                         inside="thinker_config", unstated=_OMNI),
+    "qwen3_omni_moe_thinker": _w("qwen3_moe", Tower("audio_config", "qwen3_omni_moe_audio_encoder", name="audio_tower"),
+                                 _v("qwen3_omni_moe_vision_encoder")),
+    "voxtral": _w("llama", Tower("audio_config", "voxtral_encoder", "voxtral", "audio_tower")),
+    "gemma3": _w("gemma3_text", _v("siglip_vision_model", "gemma3")),
+    "gemma3n": _w("gemma3n_text", _v("gemma3n_vision"), Tower("audio_config", "gemma3n_audio", name="audio_tower")),
+    "gemma4": _w("gemma4_text", _v("gemma4_vision", "gemma4"), Tower("audio_config", "gemma4_audio", "gemma4_audio", "audio_tower")),
+    "llama4": _w("llama4_text", _v("llama4_vision_model", "llama4")),
+    "mllama": _w("mllama_text_model", _v("mllama_vision_model", "mllama")),
+    "glm4v": _w("glm4v_text", _v("glm4v_vision"), flat=True),
+    "glm46v": _w("glm4v_text", _v("glm4v_vision"), flat=True),
+    "glm4v_moe": _w("glm4v_moe_text", _v("glm4v_moe_vision"), flat=True),
+    "kimi_k25": _KIMI,
+    "kimi_vl": _KIMI,
+    "aya_vision": _w("cohere2", _v("siglip_vision_model", "unknown")),
+    "cohere2_vision": _w("cohere2", _v("siglip_vision_model", "cohere2_vision")),
+    "lfm2_vl": _w("lfm2", _v("siglip2_vision_model", "lfm2_vl")),
+    "ovis2": _w("qwen2", _v("ovis2_vision", "unknown")),
+    "aria": _w("llama", _v("idefics3_vision", "unknown")),
+    "exaone4_5": _w("exaone4", _v("exaone4_5_vision")),
+    "phi3_v": _w("phi3", flat=True, text="", unstated="the image tower and its projector are not counted: the config only names them"),
+    "phi4mm": _w("phi3", flat=True, text="", unstated="image and audio towers and their adapters are not counted"),
+    "ultravox": _w("llama", Tower("audio_config", "whisper", name="audio_tower", projector="unknown")),
+}  # fmt: skip

@@ -1,0 +1,155 @@
+"""A config read key by key. A key is there, or has the class default of its transformers class (noted), or is a fault."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from kvplan.errors import SpecError
+from kvplan.spec import MAX_LAYERS
+
+MOST = 1 << 24
+#: Without these a flat config says nothing about its model: transformers always writes them, so their absence is a broken file.
+SHAPE = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+#: Keys that transformers itself takes for one another in many classes (attribute_map).
+SAME = {
+    "num_experts": ("num_experts", "num_local_experts"),
+    "num_local_experts": ("num_local_experts", "num_experts"),
+    "n_routed_experts": ("n_routed_experts", "num_experts", "num_local_experts"),
+}
+
+
+@cache
+def class_defaults() -> dict[str, dict[str, Any]]:
+    """Model type -> the defaults of its configuration class (transformers 5.23.0; written by tools/class_defaults.py)."""
+    text = resources.files("kvplan.importers.hf").joinpath("class_defaults.json").read_text(encoding="utf-8")
+    loaded: dict[str, dict[str, Any]] = json.loads(text)
+    return loaded
+
+
+class Fields:
+    """One mapping of a config with its dotted path.
+
+    names     canonical key -> the names this family uses, first one first
+    defaults  class defaults; what is taken from them goes into `assumed`, which all parts of one config share
+    """
+
+    def __init__(
+        self, data: Mapping[str, Any], source: str, *, model_type: str = "", path: str = "", assumed: dict[str, Any] | None = None
+    ) -> None:
+        self.data, self.source, self.model_type, self.path = data, source, model_type, path
+        self.assumed: dict[str, Any] = {} if assumed is None else assumed
+        self.names: Mapping[str, tuple[str, ...]] = SAME
+        self.defaults: Mapping[str, Any] = class_defaults().get(model_type, {})
+
+    def named(self, names: Mapping[str, tuple[str, ...]], defaults: Mapping[str, Any]) -> Fields:
+        """The same mapping under a family's names, with the family's own defaults before the class's."""
+        view = Fields(self.data, self.source, model_type=self.model_type, path=self.path, assumed=self.assumed)
+        view.names, view.defaults = {**self.names, **names}, {**self.defaults, **defaults}
+        return view
+
+    def part(self, key: str, model_type: str = "") -> Fields:
+        """A nested config. Its own `model_type` chooses the defaults, else `model_type`. Raises SpecError where it is no mapping."""
+        data = self.data.get(key)
+        if not isinstance(data, dict):
+            raise self.fault(key, "missing; this architecture keeps its settings there" if data is None else "must be a mapping")
+        own = data.get("model_type")
+        known = own if isinstance(own, str) and own in class_defaults() else model_type
+        return Fields(data, self.source, model_type=known, path=self.dotted(key), assumed=self.assumed)
+
+    def dotted(self, key: str) -> str:
+        return f"{self.path}.{key}" if self.path else key
+
+    def fault(self, key: str, message: str) -> SpecError:
+        return SpecError(self.source, [(self.dotted(key), message)])
+
+    def name_of(self, key: str) -> str:
+        """The name under which the config has `key`, or the first it could have."""
+        names = self.names.get(key, (key,))
+        return next((name for name in names if name in self.data), names[0])
+
+    def given(self, key: str) -> bool:
+        """Whether the config itself says it (and not null)."""
+        return self.data.get(self.name_of(key)) is not None
+
+    def raw(self, key: str) -> Any:
+        """The value, null included. Raises SpecError when it is neither in the config nor a class default."""
+        names = self.names.get(key, (key,))
+        for name in names:
+            if name in self.data:
+                return self.data[name]
+        for name in (key, *names):
+            if name in self.defaults and (self.path or key not in SHAPE):
+                value = self.defaults[name]
+                if value is not None:
+                    self.assumed[self.dotted(names[0])] = value
+                return value
+        spelled = " or ".join(names)
+        where = f" in {self.path}" if self.path else ""
+        raise SpecError(self.source, [(self.dotted(names[0]), f"missing{where}; a {self.model_type or 'config'} states {spelled}")])
+
+    def opt(self, key: str) -> Any:
+        """The value, or None where neither the config nor the class has one."""
+        names = self.names.get(key, (key,))
+        if any(name in self.data or name in self.defaults for name in (key, *names)):
+            return self.raw(key)
+        return None
+
+    def dim(self, key: str) -> int:
+        """A positive whole number."""
+        return self._whole(key, self.raw(key), 1)
+
+    def dim_or(self, key: str, otherwise: int) -> int:
+        """A positive whole number, or `otherwise` where the config has none or null."""
+        value = self.opt(key)
+        return otherwise if value is None else self._whole(key, value, 1)
+
+    def count(self, key: str) -> int:
+        """A whole number, zero too; null and absent are zero."""
+        value = self.opt(key)
+        return 0 if value is None else self._whole(key, value, 0)
+
+    def flag(self, key: str) -> bool:
+        """true or false; null and absent are false."""
+        value = self.opt(key)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        raise self.fault(self.name_of(key), f"must be true or false (is {value!r:.60})")
+
+    def text(self, key: str) -> str | None:
+        value = self.opt(key)
+        if value is None or isinstance(value, str):
+            return value
+        raise self.fault(self.name_of(key), f"must be text (is {value!r:.60})")
+
+    def items(self, key: str, n: int | None = None) -> list[Any] | None:
+        """A list, of `n` entries where `n` is given, or None. Raises SpecError for another length."""
+        value = self.opt(key)
+        if value is None:
+            return None
+        if not isinstance(value, list):
+            raise self.fault(self.name_of(key), f"must be a list (is {value!r:.60})")
+        if n is not None and len(value) != n:
+            raise self.fault(self.name_of(key), f"has {len(value)} entries for {n} layers; correct one of them")
+        return value
+
+    def whole(self, value: Any, key: str, least: int = 0) -> int:
+        """`value`, taken from inside `key`, as a whole number."""
+        return self._whole(key, value, least)
+
+    def _whole(self, key: str, value: Any, least: int) -> int:
+        most = MAX_LAYERS if "layers" in key else MOST
+        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+            return value
+        what = "a positive whole number" if least else "a whole number"
+        raise self.fault(self.name_of(key), f"must be {what} of at most {most} (is {value!r:.60})")
+
+    def divided(self, whole_key: str, part_key: str) -> int:
+        """whole / part, which must come out even."""
+        whole, part = self.dim(whole_key), self.dim(part_key)
+        if whole % part:
+            raise self.fault(self.name_of(part_key), f"{part} does not divide {self.name_of(whole_key)} ({whole})")
+        return whole // part

@@ -1,0 +1,155 @@
+"""Multi-head latent attention: DeepSeek V2 to V3.2, Kimi, GLM-5, MiniCPM3, LongCat; and DeepSeek-V4's compressed attention."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kvplan.importers.hf import mtp
+from kvplan.importers.hf.decoder import Stack, model
+from kvplan.importers.hf.experts import dense_of, moe, where
+from kvplan.importers.hf.fields import Fields
+from kvplan.importers.hf.rows import Experts
+from kvplan.importers.hf.stack import Block, block, weight
+
+DEEPSEEK_EXPERTS = Experts(n="n_routed_experts", where="first_dense", shared_count="n_shared_experts")
+
+
+class Latent(NamedTuple):
+    """sparse: an indexer on every layer."""
+
+    experts: Experts | None = DEEPSEEK_EXPERTS._replace(bias="buffer")
+    sparse: bool = False
+    mtp: str | None = "deepseek"
+
+
+def mla(f: Fields, *, sparse: bool = False) -> dict[str, Any]:
+    """The latent attention of one layer."""
+    rank = f.opt("q_lora_rank")
+    made: dict[str, Any] = {"kind": "mla_sparse" if sparse else "mla", "heads": f.dim("num_attention_heads")}
+    if rank is not None:
+        made["q_lora_rank"] = f.whole(rank, "q_lora_rank", 1)
+    made |= {
+        "kv_lora_rank": f.dim("kv_lora_rank"),
+        "qk_nope_head_dim": f.dim("qk_nope_head_dim"),
+        "qk_rope_head_dim": f.count("qk_rope_head_dim"),
+        "v_head_dim": f.dim("v_head_dim"),
+    }
+    if f.flag("attention_bias"):
+        made["bias"] = True
+    if sparse:
+        made |= {"index_heads": f.dim("index_n_heads"), "index_head_dim": f.dim("index_head_dim"), "index_topk": f.dim("index_topk")}
+    return made
+
+
+def indexers(f: Fields, t: Latent, n: int) -> list[bool]:
+    """Which layers have an indexer; the others take the choice of the layer before them (GLM-5.2: index_topk_freq, indexer_types)."""
+    if not t.sparse:
+        return [False] * n
+    types = f.items("indexer_types", n)
+    pattern = f.text("index_topk_pattern")
+    if types is None and pattern is not None:
+        types = ["shared" if letter == "S" else "full" for letter in pattern]
+    if types is None:
+        every, offset = max(f.count("index_topk_freq"), 1), f.opt("index_skip_topk_offset")
+        first = 2 if offset is None else f.whole(offset, "index_skip_topk_offset")
+        return [max(i - first + 1, 0) % every == 0 for i in range(n)]
+    if len(types) != n or set(types) - {"full", "shared"}:
+        raise f.fault("indexer_types", f"must say full or shared for each of {n} layers")
+    return [kind == "full" for kind in types]
+
+
+def deepseek(f: Fields, t: Latent) -> Stack:
+    """Latent attention in every layer; dense feed-forward first, experts after."""
+    n = f.dim("num_hidden_layers")
+    layers = [
+        block([mla(f, sparse=own)], [moe(f, t.experts) if has and t.experts else dense_of(f.dim("intermediate_size"))])
+        for has, own in zip(where(f, t.experts, n), indexers(f, t, n), strict=True)
+    ]
+    return model(f, layers) | mtp.declared(f, t.mtp, layers[-1])
+
+
+def longcat(f: Fields, t: Latent) -> Stack:
+    """LongCat-Flash: two attentions and two dense networks per layer beside the experts; zero experts cost the router alone."""
+    made = moe(f, Experts(n="n_routed_experts", top_k="moe_topk", width="expert_ffn_hidden_size", bias="buffer"))
+    zero = weight("router_zero_experts", f.dim("zero_expert_num"), f.dim("hidden_size"))
+    dense = dense_of(f.dim("ffn_hidden_size"))
+    layer = block([mla(f), mla(f)], [made, dense, dense], 4, [zero])
+    return model(f, [layer] * f.dim("num_hidden_layers"))
+
+
+# DeepSeek-V4 ----------------------------------------------------------------------------------------------------------------------
+
+_RATIOS = {"sliding_attention": 0, "compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
+
+
+def ratios(f: Fields, n: int) -> list[int]:
+    """Tokens per compressed row of each layer, 0 for none. `compress_ratios` may go on for the draft modules."""
+    listed = f.items("compress_ratios")
+    if listed is None:
+        types = f.items("layer_types", n)
+        if types is None or any(kind not in _RATIOS for kind in types):
+            raise f.fault("compress_ratios", "missing; a DeepSeek-V4 config states the compression of each layer")
+        rates = f.data.get("compress_rates")
+        return [rates[kind] if isinstance(rates, dict) and isinstance(rates.get(kind), int) else _RATIOS[kind] for kind in types]
+    drafts = f.count("num_nextn_predict_layers")
+    if len(listed) not in (n, n + drafts):
+        raise f.fault("compress_ratios", f"has {len(listed)} entries for {n} layers and {drafts} draft modules")
+    found = [f.whole(ratio, "compress_ratios") for ratio in listed]
+    small = [ratio for ratio in found if ratio]
+    if len(set(small)) > 2:
+        raise f.fault("compress_ratios", f"{len(set(small))} different ratios; two are modelled, the smaller one with an indexer")
+    return found
+
+
+def compressed(f: Fields, ratio: int, overlap: bool) -> dict[str, Any]:
+    """Attention over a short window, and over compressed rows where `ratio` > 0; the small ratio overlaps and has an indexer."""
+    made: dict[str, Any] = {
+        "kind": "compressed",
+        "heads": f.dim("num_attention_heads"),
+        "head_dim": f.dim("head_dim"),
+        "rope_head_dim": f.dim_or("qk_rope_head_dim", 64),
+        "q_lora_rank": f.dim("q_lora_rank"),
+        "o_groups": f.dim("o_groups"),
+        "o_lora_rank": f.dim("o_lora_rank"),
+        "window": f.dim("sliding_window"),
+    }
+    if ratio:
+        made["ratio"] = ratio
+    if overlap:
+        index = {"index_heads": f.dim("index_n_heads"), "index_head_dim": f.dim("index_head_dim"), "index_topk": f.dim("index_topk")}
+        made |= {"overlap": True, **index}
+    return made
+
+
+def streams(f: Fields, name: str) -> list[dict[str, Any]]:
+    """Weights that mix the `hc_mult` residual streams of one half layer."""
+    m, hidden = f.dim("hc_mult"), f.dim("hidden_size")
+    rows = m * m + 2 * m
+    return [weight(f"{name}_fn", rows, m * hidden), weight(f"{name}_base", rows), weight(f"{name}_scale", 3)]
+
+
+def deepseek_v4(f: Fields, t: Latent) -> Stack:
+    """DeepSeek-V4: compressed attention, residual streams, experts in every layer, the first ones chosen by token id."""
+    n, hidden, m = f.dim("num_hidden_layers"), f.dim("hidden_size"), f.dim("hc_mult")
+    found = ratios(f, n)
+    least = min((ratio for ratio in found if ratio and ratio < 128), default=0)
+    mixing = [*streams(f, "attn_hc"), *streams(f, "ffn_hc")]
+    experts = Experts(n="n_routed_experts", shared_count="n_shared_experts", bias="buffer")
+    by_id = {**moe(f, experts._replace(bias="none"))}
+    table = weight("expert_of_token_id", f.dim("vocab_size"), f.dim("num_experts_per_tok"), role="buffer")
+    types = f.items("mlp_layer_types", n)
+    hashed = types.count("hash_moe") if types is not None else f.count("num_hash_layers")
+
+    def layer(ratio: int, by_token: bool) -> Block:
+        attention = compressed(f, ratio, bool(ratio) and ratio == least)
+        return block([attention], [by_id if by_token else moe(f, experts)], 2, [*mixing, table] if by_token else mixing)
+
+    layers = [layer(ratio, i < hashed) for i, ratio in enumerate(found[:n])]
+    head = [weight("hc_head_fn", m, m * hidden), weight("hc_head_base", m), weight("hc_head_scale", 1)]
+    made = model(f, layers, weights=head)
+    modules = f.count("num_nextn_predict_layers")
+    if modules:
+        norms = [weight(name, hidden, role="norm") for name in ("enorm", "hnorm", "norm")]
+        own = [*norms, weight("e_proj", hidden, hidden), weight("h_proj", hidden, hidden), *head]
+        made["mtp"] = {"modules": modules, "block": layer(found[n] if len(found) > n else 0, False), "weights": own}
+    return made

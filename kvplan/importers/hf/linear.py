@@ -1,0 +1,150 @@
+"""Linear attention and short convolutions: Qwen3-Next and 3.5, Kimi Linear, MiniMax-01, LFM2, RecurrentGemma, OLMo Hybrid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvplan.importers.hf import mtp
+from kvplan.importers.hf.attention import flags, head_dim, kv_heads, softmax
+from kvplan.importers.hf.decoder import Stack, model
+from kvplan.importers.hf.experts import dense_of, moe, where
+from kvplan.importers.hf.fields import Fields
+from kvplan.importers.hf.hybrid import pinned
+from kvplan.importers.hf.latent import mla
+from kvplan.importers.hf.rows import Decoder, Experts
+from kvplan.importers.hf.stack import block
+
+FULL, LINEAR = "full_attention", "linear_attention"
+
+
+def layer_kinds(f: Fields, n: int, other: str = LINEAR) -> list[str] | None:
+    """layer_types where the config lists them: `full_attention` or `other`."""
+    types = f.items("layer_types", n)
+    if types is None:
+        return None
+    unknown = [kind for kind in types if kind not in (FULL, other)]
+    if unknown:
+        raise f.fault("layer_types", f"{str(unknown[0])[:40]!r} is not a layer this architecture has")
+    return types
+
+
+def delta_net(f: Fields) -> dict[str, Any]:
+    """One gated delta net."""
+    return {
+        "kind": "gated_delta_net",
+        "key_heads": f.dim("linear_num_key_heads"),
+        "value_heads": f.dim("linear_num_value_heads"),
+        "key_head_dim": f.dim("linear_key_head_dim"),
+        "value_head_dim": f.dim("linear_value_head_dim"),
+        "d_conv": f.dim("linear_conv_kernel_dim"),
+        **pinned(f),
+    }
+
+
+def qwen_next(f: Fields, t: Decoder) -> Stack:
+    """Qwen3-Next, 3.5 and 3.6: three gated delta nets to one gated full attention."""
+    n = f.dim("num_hidden_layers")
+    kinds = layer_kinds(f, n)
+    if kinds is None:
+        every = f.dim_or("full_attention_interval", 4)
+        kinds = [LINEAR if (i + 1) % every else FULL for i in range(n)]
+    attention = softmax(f.dim("num_attention_heads"), kv_heads(f), head_dim(f), **flags(f, t))
+    mixers = {FULL: attention, LINEAR: delta_net(f)}
+    layers = [
+        block([mixers[kind]], [moe(f, t.experts) if has and t.experts else dense_of(f.dim("intermediate_size"))])
+        for kind, has in zip(kinds, where(f, t.experts, n), strict=True)
+    ]
+    drafted = block([attention], layers[-1]["mlps"])
+    return model(f, layers) | mtp.declared(f, t.mtp, drafted)
+
+
+def olmo_hybrid(f: Fields, t: Decoder) -> Stack:
+    """OLMo Hybrid: gated delta nets and full attention; both kinds of layer have two norms."""
+    n = f.dim("num_hidden_layers")
+    kinds = layer_kinds(f, n) or [LINEAR if (i + 1) % 4 else FULL for i in range(n)]
+    mixers = {FULL: softmax(f.dim("num_attention_heads"), kv_heads(f), head_dim(f), **flags(f, t)), LINEAR: delta_net(f)}
+    return model(f, [block([mixers[kind]], [dense_of(f.dim("intermediate_size"))]) for kind in kinds])
+
+
+def kimi_linear(f: Fields, t: Decoder) -> Stack:
+    """Kimi Linear: Kimi delta attention beside MLA without a query latent; layers counted from 1 in linear_attn_config."""
+    n = f.dim("num_hidden_layers")
+    kinds = layer_kinds(f, n)
+    inner = f.part("linear_attn_config") if isinstance(f.data.get("linear_attn_config"), dict) else None
+    if inner is not None:
+        full, delta = inner.items("full_attn_layers") or [], inner.items("kda_layers") or []
+        if sorted(full + delta) != list(range(1, n + 1)):
+            raise inner.fault("kda_layers", f"with full_attn_layers must name each of the layers 1 to {n} once")
+        kinds = [FULL if i + 1 in full else LINEAR for i in range(n)]
+        heads, head, conv = inner.dim("num_heads"), inner.dim("head_dim"), inner.dim("short_conv_kernel_size")
+    else:
+        heads, head, conv = f.dim("linear_num_heads"), f.dim("linear_head_dim"), f.dim("linear_conv_kernel_dim")
+        kinds = kinds or [FULL if i and i % 4 == 0 else LINEAR for i in range(n)]
+    mixers = {FULL: mla(f), LINEAR: {"kind": "kda", "heads": heads, "head_dim": head, "d_conv": conv, **pinned(f)}}
+    experts = Experts(n="num_local_experts", where="first_dense", shared_count="n_shared_experts", bias="buffer")
+    dense = dense_of(f.dim("intermediate_size"))
+    return model(f, [block([mixers[k]], [moe(f, experts) if has else dense]) for k, has in zip(kinds, where(f, experts, n), strict=True)])
+
+
+def minimax(f: Fields, t: Decoder) -> Stack:
+    """MiniMax-Text-01 and M1: lightning attention, every eighth layer softmax (attn_type_list: 0 and 1)."""
+    n = f.dim("num_hidden_layers")
+    kinds = layer_kinds(f, n)
+    listed = f.items("attn_type_list", n)
+    if listed is not None:
+        kinds = [FULL if f.whole(kind, "attn_type_list") else LINEAR for kind in listed]
+    if kinds is None:
+        kinds = [FULL if i % 2 == 0 else LINEAR for i in range(n)]
+        f.assumed[f.dotted("layer_types")] = "full and linear in turn"
+    heads, head = f.dim("num_attention_heads"), head_dim(f)
+    mixers = {FULL: softmax(heads, kv_heads(f), head), LINEAR: {"kind": "lightning", "heads": heads, "head_dim": head}}
+    mlp = moe(f, Experts(n="num_local_experts", width="intermediate_size"))
+    return model(f, [block([mixers[kind]], [mlp]) for kind in kinds])
+
+
+def lfm2(f: Fields, t: Decoder) -> Stack:
+    """LFM2: gated short convolutions and grouped attention; the dense width may be scaled down to 2/3 and rounded up."""
+    n = f.dim("num_hidden_layers")
+    kinds = layer_kinds(f, n, "conv")
+    if kinds is None:
+        indices = f.items("full_attn_idxs")
+        if indices is None:
+            raise f.fault("layer_types", "missing, and so is full_attn_idxs: which layers attend is not stated")
+        kinds = [FULL if i in indices else "conv" for i in range(n)]
+    width = f.dim("intermediate_size")
+    if f.flag("block_auto_adjust_ff_dim"):
+        width = 2 * width // 3
+        factor, multiple = f.opt("block_ffn_dim_multiplier"), f.dim("block_multiple_of")
+        if isinstance(factor, int | float) and not isinstance(factor, bool):
+            width = int(factor * width)
+        width = -(-width // multiple) * multiple
+    conv: dict[str, Any] = {"kind": "short_conv", "d_conv": f.dim("conv_L_cache")}
+    if f.flag("conv_bias"):
+        conv["bias"] = True
+    attention = softmax(f.dim("num_attention_heads"), kv_heads(f), f.divided("hidden_size", "num_attention_heads"), qk_norm="head")
+    mixers = {FULL: attention, "conv": conv}
+    dense = dense_of(width)
+    layers = [
+        block([mixers[kind]], [moe(f, t.experts) if has and t.experts else dense])
+        for kind, has in zip(kinds, where(f, t.experts, n), strict=True)
+    ]
+    return model(f, layers)
+
+
+def recurrent_gemma(f: Fields, t: Decoder) -> Stack:
+    """RecurrentGemma (Griffin): block_types repeated over the layers; attention slides."""
+    n, hidden = f.dim("num_hidden_layers"), f.dim("hidden_size")
+    types = f.items("block_types")
+    if not types:
+        raise f.fault("block_types", "missing; which layers are recurrent is not stated")
+    unknown = [kind for kind in types if kind not in ("recurrent", "attention")]
+    if unknown:
+        raise f.fault("block_types", f"{str(unknown[0])[:40]!r} is neither recurrent nor attention")
+    heads = f.dim("num_attention_heads")
+    width = f.dim_or("lru_width", hidden)
+    mixers = {
+        "attention": softmax(heads, kv_heads(f), head_dim(f), window=f.dim("attention_window_size"), o_bias=True, **flags(f, t)),
+        "recurrent": {"kind": "rg_lru", "width": width, "heads": heads, "d_conv": f.dim("conv1d_width")},
+    }
+    mlp = dense_of(f.dim("intermediate_size") // 2, bias=True)
+    return model(f, [block([mixers[types[i % len(types)]]], [mlp]) for i in range(n)])

@@ -1,0 +1,123 @@
+"""Multimodal wrappers: a text stack of a known family, towers beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kvplan.errors import UnsupportedError
+from kvplan.importers.hf.audio_towers import AUDIO
+from kvplan.importers.hf.decoder import Stack
+from kvplan.importers.hf.fields import Fields
+from kvplan.importers.hf.projectors import PROJECTORS, Sides
+from kvplan.importers.hf.towers import TOWERS
+
+#: Where configs keep the settings of a nested model.
+NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
+
+
+class Tower(NamedTuple):
+    """key: the tower's config; model_type: its class where the config does not say.
+
+    projector  what joins it to the text: a row of PROJECTORS, `none` where the tower has it inside, or `unknown`
+    """
+
+    key: str
+    model_type: str
+    projector: str = "none"
+    name: str = "vision_tower"
+    names: Mapping[str, tuple[str, ...]] = {}
+
+
+class Wrapper(NamedTuple):
+    """text: key of the text model's config; flat: older files keep its settings on top; family: its class where the config is silent."""
+
+    family: str
+    towers: tuple[Tower, ...] = ()
+    text: str = "text_config"
+    flat: bool = False
+    inside: str | None = None  # all of it nested once more under this key (Qwen omni: thinker_config)
+    unstated: str | None = None  # what else the checkpoint has that is not counted
+
+
+def wrapper(f: Fields, t: Wrapper) -> Stack:
+    """The text stack with its towers as parameter counts."""
+    if t.inside and (t.inside in f.data or "text_config" not in f.data):
+        f = f.part(t.inside)
+    text = text_part(f, t)
+    stack, notes, towers = text_stack(f, text, t), [], []
+    for tower in t.towers:
+        if f.data.get(tower.key) is None:
+            notes.append(f"{tower.name} not counted: the config has no {tower.key}")
+            continue
+        part = f.part(tower.key, tower.model_type)
+        own = tower_class(f, part, tower)
+        count = TOWERS.get(own) or AUDIO.get(own)
+        if count is None:
+            notes.append(f"{tower.name} not counted: no formula for {own[:60]!r}")
+            continue
+        part = Fields(part.data, part.source, model_type=own, path=part.path, assumed=part.assumed).named(tower.names, {})
+        towers.append({"name": tower.name, "parameters": count(part)})
+        if tower.projector == "unknown":
+            notes.append(f"what joins {tower.name} to the text model is not counted: no formula")
+            continue
+        joined = PROJECTORS[tower.projector](Sides(f, part, stack["hidden_size"]))
+        if joined:
+            towers.append({"name": tower.name.replace("_tower", "_projector"), "parameters": joined})
+    if t.unstated:
+        notes.append(t.unstated)
+    return {**stack, "towers": towers, "notes": [*stack.get("notes", []), *notes]}
+
+
+def tower_class(f: Fields, part: Fields, tower: Tower) -> str:
+    """The class of a tower: what its config states, unless it states nothing or repeats the wrapper's own model type."""
+    stated = part.data.get("model_type")
+    if not isinstance(stated, str) or stated in ("", f.data.get("model_type")):
+        return tower.model_type
+    return stated
+
+
+def text_part(f: Fields, t: Wrapper) -> Fields:
+    """The text model's settings. A text config inside a text config is refused."""
+    if t.text not in f.data:
+        if t.flat:
+            return Fields(f.data, f.source, model_type=t.family, path=f.path, assumed=f.assumed)
+        raise f.fault(t.text, "missing; this architecture keeps its text model there")
+    part = f.part(t.text, t.family)
+    for key in NESTED:
+        if isinstance(part.data.get(key), dict):
+            raise part.fault(key, "a text model nested twice; take one level out")
+    return part
+
+
+def text_stack(f: Fields, text: Fields, t: Wrapper) -> Stack:
+    """The text model lowered by its own family; tying is the wrapper's to say, then the text model's."""
+    from kvplan.importers.hf.architectures import ARCHITECTURES, FAMILIES
+    from kvplan.importers.hf_config import lowering
+
+    family = t.family
+    if text.path != f.path:
+        names = text.data.get("architectures")
+        stated = text.data.get("model_type")
+        if isinstance(names, list) and names and names[0] in ARCHITECTURES:
+            family = ARCHITECTURES[names[0]]
+        elif isinstance(stated, str) and stated in FAMILIES:
+            family = stated
+        elif isinstance(stated, str) and stated + "_text" in FAMILIES:
+            family = stated + "_text"
+        elif isinstance(stated, str) and stated not in (t.family, f.data.get("model_type")):
+            raise UnsupportedError(
+                f"{f.source}: {text.dotted('model_type')}: {stated[:60]!r} is not a text model that kvplan knows; declare a spec file"
+            )
+    row = FAMILIES[family]
+    fields = Fields(text.data, text.source, model_type=row.model_type or family, path=text.path, assumed=text.assumed).named(
+        row.names, row.defaults
+    )
+    stack = lowering(row)(fields, row.traits)
+    if text.path != f.path:
+        tied = f.data.get("tie_word_embeddings")
+        if tied is None and "tie_word_embeddings" not in text.data:
+            tied = f.defaults.get("tie_word_embeddings", stack["tied_embeddings"])
+        if tied is not None:
+            stack["tied_embeddings"] = f.flag("tie_word_embeddings") if "tie_word_embeddings" in f.data else bool(tied)
+    return stack

@@ -1,0 +1,289 @@
+"""A model on the Hugging Face Hub: its config, its index and the headers of its weights; never the weights.
+
+Uses `huggingface_hub` (the extra `hub`), imported only inside these functions: its cache, its login, its offline switch.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kvplan.errors import KvplanError, SpecError
+from kvplan.importers.ranges import FileRanges, read_json
+from kvplan.importers.safetensors import INDEX, MAX_HEADER_BYTES, Header, read_header, shard_names, stored_weights
+from kvplan.stored import StoredWeights
+
+FIRST_BYTES = 1 << 17  # one request per shard is enough for most headers
+TIMEOUT_S = 30.0
+_ID = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}")
+_REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,199}")
+
+
+class HubError(KvplanError):
+    """The Hub would not give what was asked for; the message says what to do."""
+
+
+class LocalFiles(NamedTuple):
+    """What is here of one model now. `revision` is the commit; `headers` are empty where the repository has no safetensors."""
+
+    model_id: str
+    revision: str
+    config: Path
+    index_file: Path | None
+    headers: tuple[Header, ...]
+
+    def stored(self, n_layers: int | None = None) -> StoredWeights | None:
+        """The weights as stored; None where the repository has no safetensors. `n_layers`: layers from there on are draft modules."""
+        return stored_weights(list(self.headers), n_layers) if self.headers else None
+
+
+def fetch(
+    model_id: str,
+    revision: str | None = None,
+    *,
+    offline: bool = False,
+    weights: bool = True,
+    endpoint: str | None = None,
+    cache_dir: str | Path | None = None,
+    assets_dir: str | Path | None = None,
+) -> LocalFiles:
+    """config.json, and the headers of the weights: what is in the local cache is used as it is, the rest is fetched.
+
+    offline     never ask the network (as HF_HUB_OFFLINE=1)
+    weights     False: config.json only
+    endpoint    another Hub than HF_ENDPOINT; cache_dir, assets_dir: other folders than the caches of huggingface_hub
+
+    Raises HubError (gated, private, missing, unreachable, the extra `hub` not installed), SpecError, FormatError.
+    """
+    hub = _library()
+    if not _ID.fullmatch(model_id) or ".." in model_id:
+        raise SpecError("model", [("", f"{model_id[:80]!r} is not a Hub id; write organisation/name")])
+    if revision is not None and (not _REVISION.fullmatch(revision) or ".." in revision):
+        raise SpecError("revision", [("", f"{revision[:80]!r} is not a branch, tag or commit")])
+    repo = _Repo(hub, model_id, revision, offline or _offline(hub), endpoint, cache_dir, assets_dir)
+    with _quiet(hub), _said_when_slow(f"{model_id}: asking {repo.page}"):
+        config = repo.file("config.json")
+        if config is None:
+            raise HubError(f"{model_id} has no config.json: not a transformers model; name one of its files, such as a .gguf")
+        commit = config.parent.name
+        repo.revision = commit
+        if not weights:
+            return LocalFiles(model_id, commit, config, None, ())
+        index = repo.file(INDEX)
+        names = shard_names(read_json(index), str(index)) if index else ["model.safetensors"]
+        headers = tuple(repo.headers(names))
+    if index and len(headers) < len(names):
+        raise HubError(f"{model_id}: {len(names) - len(headers)} of {len(names)} files that {INDEX} names are not in the repository")
+    return LocalFiles(model_id, commit, config, index, headers)
+
+
+def _library() -> Any:
+    try:
+        for part in ("constants", "errors", "utils"):
+            import_module(f"huggingface_hub.{part}")
+        return import_module("huggingface_hub")
+    except ImportError:
+        raise HubError(
+            "reading a model from the Hub needs huggingface_hub: install kvplan-llm[hub], or name a local config.json or folder"
+        ) from None
+
+
+def _offline(hub: Any) -> bool:
+    names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+    return bool(hub.constants.HF_HUB_OFFLINE) or any(os.environ.get(n, "").upper() in ("1", "ON", "YES", "TRUE") for n in names)
+
+
+@contextmanager
+def _quiet(hub: Any) -> Iterator[None]:
+    """Without the library's own progress bars."""
+    was_off = hub.utils.are_progress_bars_disabled()
+    if not was_off:
+        hub.utils.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not was_off:
+            hub.utils.enable_progress_bars()
+
+
+@contextmanager
+def _said_when_slow(line: str) -> Iterator[None]:
+    """A line on stderr once the work has taken a second."""
+    timer = threading.Timer(1.0, lambda: sys.stderr.write(line + "\n"))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+class _Repo:
+    """One repository at one revision. Errors leave without their cause, so that no request, and no token, is ever shown."""
+
+    def __init__(self, hub: Any, model_id: str, revision: str | None, offline: bool, endpoint: str | None, cache: Any, assets: Any) -> None:
+        self.hub, self.id, self.revision, self.offline, self.endpoint = hub, model_id, revision, offline, endpoint
+        self.cache, self.assets = cache, assets
+
+    @property
+    def page(self) -> str:
+        return f"{(self.endpoint or self.hub.constants.ENDPOINT).rstrip('/')}/{self.id}"
+
+    def file(self, name: str) -> Path | None:
+        """A small file, from the cache or the Hub; None where the repository has none of that name."""
+        errors = self.hub.errors
+        ask = {"revision": self.revision, "cache_dir": self.cache}
+        cached = self.hub.try_to_load_from_cache(self.id, name, **ask)
+        if isinstance(cached, str):
+            return Path(cached)
+        if cached is not None:
+            return None  # the cache knows that there is none
+        if self.offline:
+            if name == "config.json":
+                raise self.not_cached()
+            return None
+        try:
+            return Path(self.hub.hf_hub_download(self.id, name, endpoint=self.endpoint, etag_timeout=TIMEOUT_S, **ask))
+        except errors.LocalEntryNotFoundError as error:  # the request failed, and the cache has nothing instead
+            cause = error.__cause__
+            raise self.explained(cause if isinstance(cause, Exception) else error) from None
+        except errors.EntryNotFoundError:
+            return None
+        except Exception as error:
+            raise self.explained(error) from None
+
+    def headers(self, names: list[str]) -> Iterator[Header]:
+        """The header of each file that exists, in order; a line on stderr where it takes longer than a second."""
+        started, shown = time.monotonic(), False
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            for i, header in enumerate(pool.map(self.header, names)):
+                if time.monotonic() - started > 1 and i + 1 < len(names):
+                    sys.stderr.write(f"\r{self.id}: headers of {i + 1} of {len(names)} files")
+                    sys.stderr.flush()
+                    shown = True
+                if header is not None:
+                    yield header
+        if shown:
+            sys.stderr.write("\n")
+
+    def header(self, name: str) -> Header | None:
+        """One header: of the whole file in the cache, of a header kept before, or by range; None where there is no such file."""
+        whole = self.hub.try_to_load_from_cache(self.id, name, cache_dir=self.cache, revision=self.revision)
+        if isinstance(whole, str):
+            return read_header(whole)
+        kept = self.kept(name)
+        if kept.is_file():
+            with FileRanges(kept) as file:
+                file.size = None  # the file holds the header only
+                return read_header(file)
+        if self.offline:
+            return None
+        remote = HubRanges(self, name)
+        if not remote.exists:
+            return None
+        header = read_header(remote)
+        self.keep(kept, remote.read_range(0, header.data_offset))
+        return header
+
+    def kept(self, name: str) -> Path:
+        folder = self.hub.cached_assets_path("kvplan", namespace=self.id, subfolder=self.revision, assets_dir=self.assets)
+        return Path(folder) / f"{name}.header"
+
+    @staticmethod
+    def keep(path: Path, data: bytes) -> None:
+        """Keeps a header for the next time; a cache that can not be written is no fault."""
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            part.write_bytes(data)
+            part.replace(path)
+        except OSError:
+            part.unlink(missing_ok=True)
+
+    def get(self, name: str, start: int, length: int) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and at most `length` bytes of a ranged request; a server that ignores the range is not read on."""
+        url = self.hub.hf_hub_url(self.id, name, revision=self.revision, endpoint=self.endpoint)
+        headers = {**self.hub.utils.build_hf_headers(), "Range": f"bytes={start}-{start + length - 1}", "Accept-Encoding": "identity"}
+        try:
+            with _stream(self.hub.utils.get_session(), url, headers) as (response, chunks):
+                if response.status_code not in (200, 206):
+                    self.hub.utils.hf_raise_for_status(response)
+                if response.status_code == 200 and start:
+                    raise HubError(f"{self.id}: the server does not send parts of files; name a local folder")
+                data = bytearray()
+                for chunk in chunks():
+                    data += chunk
+                    if len(data) >= length:
+                        break
+                return response.status_code, {key.lower(): v for key, v in response.headers.items()}, bytes(data[:length])
+        except self.hub.errors.EntryNotFoundError:
+            return 404, {}, b""
+        except KvplanError:
+            raise
+        except Exception as error:
+            raise self.explained(error) from None
+
+    def explained(self, error: Exception) -> HubError:
+        """What a failure means for the person who asked."""
+        errors = self.hub.errors
+        login = "log in with `hf auth login` or set HF_TOKEN"
+        if isinstance(error, errors.GatedRepoError):
+            return HubError(f"{self.id} is gated: accept its licence at {self.page}, then {login}")
+        if isinstance(error, errors.RevisionNotFoundError):
+            return HubError(f"{self.id} has no revision {str(self.revision)[:80]!r}; see {self.page}/tree/main")
+        if isinstance(error, errors.RepositoryNotFoundError):
+            return HubError(f"{self.id}: no such model on the Hub, or it is private: check the name at {self.page}; if private, {login}")
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        if status in (401, 403):
+            return HubError(f"{self.id}: the Hub refused access ({status}): see {self.page}, then {login}")
+        if status is not None:
+            return HubError(f"{self.id}: the Hub answered {status}; try again later, or name a local config.json or folder")
+        return self.unreachable()
+
+    def unreachable(self) -> HubError:
+        return HubError(f"{self.id}: the Hub can not be reached at {self.page}; name a local config.json or folder, or try again")
+
+    def not_cached(self) -> HubError:
+        return HubError(
+            f"{self.id} is not in the local cache, and offline mode is on (HF_HUB_OFFLINE or offline=True):"
+            " fetch it once while online, or name a local config.json or folder"
+        )
+
+
+class HubRanges:
+    """A file on the Hub, read by HTTP ranges."""
+
+    def __init__(self, repo: _Repo, name: str) -> None:
+        self.name = f"{repo.id}/{name}"
+        self._repo, self._file, self._start = repo, name, b""
+        status, headers, self._start = repo.get(name, 0, FIRST_BYTES)
+        self.exists = status != 404
+        total = headers.get("content-range", "").rpartition("/")[2] if status == 206 else headers.get("content-length", "")
+        self.size: int | None = int(total) if total.isdecimal() else None
+
+    def read_range(self, start: int, length: int) -> bytes:
+        if start + length <= len(self._start):
+            return self._start[start : start + length]
+        if length > MAX_HEADER_BYTES + 8:
+            raise HubError(f"{self.name}: {length} bytes asked for; only headers are read")
+        _, _, data = self._repo.get(self._file, start, length)
+        return data
+
+
+@contextmanager
+def _stream(session: Any, url: str, headers: dict[str, str]) -> Iterator[tuple[Any, Callable[[], Iterator[bytes]]]]:
+    """A response whose body is read only on demand, of httpx (huggingface_hub 1.0 on) or requests."""
+    if callable(getattr(session, "stream", None)):
+        with session.stream("GET", url, headers=headers, timeout=TIMEOUT_S, follow_redirects=True) as response:
+            yield response, response.iter_bytes
+    else:
+        with session.get(url, headers=headers, timeout=TIMEOUT_S, stream=True) as response:
+            yield response, lambda: response.iter_content(1 << 16)

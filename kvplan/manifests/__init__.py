@@ -1,0 +1,27 @@
+"""Serve commands, compose, Kubernetes and Helm values -> a question and a verdict; and a plan -> a command or manifest."""
+
+from __future__ import annotations
+
+from kvplan.manifests.check import Source, check, exit_code, judge
+from kvplan.manifests.diff import Change, diff
+from kvplan.manifests.emit import TARGETS, emit
+from kvplan.manifests.read import read, read_file
+from kvplan.manifests.values import Finding, Found, Place, Unresolved, Verdict
+
+__all__ = [
+    "TARGETS",
+    "Change",
+    "Finding",
+    "Found",
+    "Place",
+    "Source",
+    "Unresolved",
+    "Verdict",
+    "check",
+    "diff",
+    "emit",
+    "exit_code",
+    "judge",
+    "read",
+    "read_file",
+]

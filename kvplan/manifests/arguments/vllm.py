@@ -1,0 +1,233 @@
+"""`vllm serve`: vllm/engine/arg_utils.py of the releases below, and the server's own options.
+
+Sizes are read as human_readable_int does (32k = 32,000); `_` and `-` are one; dotted options make JSON; a beginning stands for the option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.manifests.arguments.plain import moved, names, number, refuse, warn
+from kvplan.manifests.arguments.table import Answer, Engine, Given, block, row
+from kvplan.manifests.arguments.vllm_more import EITHER, IRRELEVANT
+from kvplan.manifests.values import Finding
+
+RELEASES = (
+    "0.8.5", "0.9.1", "0.9.2", "0.10.0", "0.10.2", "0.11.0", "0.11.1", "0.12.0", "0.13.0", "0.14.0", "0.15.0", "0.16.0", "0.17.1",
+    "0.18.0", "0.19.0", "0.20.0", "0.21.0", "0.22.0", "0.23.0", "0.24.0", "0.25.0", "0.26.0", "0.27.0", "0.28.0", "0.29.0", "0.30.0",
+    "0.31.0", "0.32.0", "0.33.0",
+)  # fmt: skip
+
+ROWS = (
+    row("--model", "@model"),
+    row("--config", "@config"),
+    row("--max-model-len", "max_model_len", "auto"),
+    row("--max-num-seqs", "max_num_seqs", "int"),
+    row("--max-num-batched-tokens", "max_num_batched_tokens", "human"),
+    row("--block-size", "block_size", "int"),
+    row("--gpu-memory-utilization", "memory_fraction", "float"),
+    row("--device-memory-utilization", "memory_fraction", "float", since="0.31.0"),
+    row("--kv-cache-memory-bytes", "kv_memory", "human", since="0.10.2"),
+    row("--tensor-parallel-size -tp", "tp", "int"),
+    row("--pipeline-parallel-size -pp", "pp", "int"),
+    row("--data-parallel-size -dp", "dp", "int"),
+    row("--data-parallel-size-local -dpl", "@local_dp", "int", since="0.9.1"),
+    row("--decode-context-parallel-size -dcp", "dcp", "int", since="0.10.2"),
+    row("--prefill-context-parallel-size -pcp", "!pcp", "int", since="0.12.0", effect="either"),
+    row("--enable-expert-parallel", "@ep", takes="switch"),
+    row("-ep", "@ep", takes="flag", since="0.14.0"),
+    row("--nnodes -n", "@nodes", "int", since="0.11.1"),
+    row("--node-rank -r", "@rank", "int", since="0.11.1"),
+    row("--headless", "@headless", takes="flag"),
+    row("--dtype", "dtype"),
+    row("--kv-cache-dtype", "kv_dtype"),
+    row("--quantization -q", "@quantization"),
+    row("--enforce-eager", "enforce_eager", takes="switch"),
+    row("--compilation-config -cc", "@compilation", "json"),
+    row("-O --optimization-level", "@level"),
+    row("--speculative-config -sc", "@speculative", "json"),
+    row("--spec-method", "@spec_method", since="0.22.0"),
+    row("--spec-model", "@spec_model", since="0.22.0"),
+    row("--spec-tokens", "@spec_tokens", "int", since="0.22.0"),
+    row("--enable-lora", "@lora", takes="switch"),
+    row("--max-lora-rank", "@lora_rank", "int"),
+    row("--max-loras", "@loras", "int"),
+    row("--limit-mm-per-prompt", "@limit_mm"),
+    row("--language-model-only", "@text_only", takes="switch", since="0.17.1"),
+    row("--swap-space", "option:swap_space", "float", until="0.17.1"),
+    row("--num-gpu-blocks-override", "option:num_gpu_blocks_override", "int"),
+    row("--enable-prefix-caching", "option:enable_prefix_caching", takes="switch"),
+    row("--async-scheduling", "option:async_scheduling", takes="switch", since="0.10.0"),
+    row("--mamba-cache-mode", "option:mamba_cache_mode", since="0.15.0"),
+    row("--mamba-ssm-cache-dtype", "option:mamba_ssm_cache_dtype", since="0.10.2"),
+    row("--attention-backend", "option:attention_backend", since="0.13.0"),
+    row("--performance-mode", "option:performance_mode", since="0.17.1"),
+    row("--disable-hybrid-kv-cache-manager", "option:disable_hybrid_kv_cache_manager", takes="switch", since="0.9.1"),
+    row("--device", "@device", until="0.9.2"),
+    row("--cpu-offload-gb", "!cpu_offload", "float", effect="less"),
+    row("--cpu-offload-params", "!cpu_offload_params", takes="many", since="0.17.1", effect="less"),
+    row("--offload-backend", "!offload_backend", since="0.17.1", effect="less"),
+    row("--offload-group-size", "!offload_group", "int", since="0.17.1", effect="less"),
+    row("--kv-offloading-size", "", "float", since="0.11.1"),
+    row("--kv-transfer-config", "!kv_transfer", "json", effect="either"),
+    row("--enable-eplb", "!eplb", takes="switch", since="0.9.2", effect="more"),
+    row("--eplb-config", "!eplb_config", since="0.10.2", effect="more"),
+    row("--num-redundant-experts", "!redundant_experts", "int", since="0.9.2", until="0.11.1", effect="more"),
+    row("--enable-dbo", "!dbo", takes="switch", since="0.11.0", effect="more"),
+    row("--disable-sliding-window", "!no_window", takes="switch", effect="either"),
+    row("--hf-overrides", "!hf_overrides", effect="either"),
+    row("--rope-scaling", "!rope_scaling", until="0.11.0", effect="either"),
+    row("--rope-theta", "", "float", until="0.11.0"),
+    row("--max-seq-len-to-capture", "!capture_len", "int", until="0.10.2", effect="either"),
+    row("--cuda-graph-sizes", "!graph_sizes", takes="many", since="0.9.1", until="0.12.0", effect="either"),
+    row("--cudagraph-capture-sizes", "!graph_sizes", takes="many", since="0.11.1", effect="either"),
+    row("--max-cudagraph-capture-size", "!graph_sizes", "int", since="0.11.1", effect="either"),
+    row("--enable-chunked-prefill", "@chunked", takes="switch"),
+    row("--enable-sleep-mode", "", takes="switch"),
+    row("--skip-mm-profiling", "!mm_profiling", takes="switch", since="0.10.2", effect="less"),
+    row("--kv-cache-dtype-skip-layers", "!skip_layers", takes="many", since="0.19.0", effect="more"),
+    row("--mamba-cache-dtype", "!mamba_dtype", since="0.10.2", effect="either"),
+    row("--mamba-block-size", "!mamba_block", "int", since="0.11.1", effect="either"),
+    row("--attention-config -ac", "!attention_config", since="0.13.0", effect="either"),
+    row("--kv-sharing-fast-prefill", "!fast_prefill", takes="switch", since="0.10.2", effect="less"),
+    row("--mm-encoder-only", "!encoder_only", takes="switch", since="0.15.0", effect="either"),
+    row("--use-replayssm", "!replayssm", takes="switch", since="0.27.0", effect="more"),
+    row("--replayssm-buffer-len", "!replayssm_len", "int", since="0.27.0", effect="more"),
+    row("--enable-mamba-shared-prefix-checkpoint", "!checkpoint", takes="switch", since="0.31.0", effect="either"),
+    row("--prefix-cache-retention-interval", "", since="0.29.0"),
+    row("--max-num-scheduled-tokens", "!scheduled", "human", since="0.26.0", effect="either"),
+    row("--max-num-active-seqs", "!active", "int", since="0.31.0", effect="either"),
+    row("--mm-ipc-gpu-memory-gb", "!mm_ipc", "float", since="0.25.0", effect="more"),
+    row("--swa-bounded-replay", "!bounded_replay", takes="switch", since="0.31.0", effect="either"),
+    row("--diffusion-config -dc", "!diffusion", since="0.24.0", effect="either"),
+    row("--engram-config", "!engram", since="0.30.0", effect="either"),
+    row("--quantization-config", "!quantization_config", since="0.22.0", effect="either"),
+    row("--dcp-q-replicate", "!dcp_q", takes="switch", since="0.29.0", effect="either"),
+    row("--override-attention-dtype", "!attention_dtype", since="0.9.2", until="0.27.0", effect="either"),
+    row("--lora-extra-vocab-size", "", "int", until="0.11.1"),
+    row("--use-v2-block-manager", "", takes="switch", until="0.9.2"),
+    row("--additional-config", ""),
+    row("--task", "", until="0.12.0"),
+    row("--runner", "", since="0.10.2"),
+    row("--convert", "", since="0.10.2"),
+    *block(EITHER, "either"),
+    *block(IRRELEVANT),
+)  # fmt: skip
+
+#: --quantization values that change a checkpoint while it is loaded; all others name what the checkpoint already is.
+QUANTIZED_ON_LOAD = {"fp8": "fp8", "bitsandbytes": "nf4", "mxfp8": "mxfp8"}
+METHODS = {"deepseek_mtp": "mtp", "qwen3_next_mtp": "mtp", "mimo_mtp": "mtp", "glm4_moe_mtp": "mtp", "ernie_mtp": "mtp"}
+
+
+def finish(given: Mapping[str, Given], env: Mapping[str, Given], positional: Mapping[str, Given]) -> Answer:
+    """The question: what several options say together."""
+    question, findings = names(given), list[Finding]()
+    model = given.get("@model") or positional.get("0")
+    length = question.get("max_model_len")
+    if length and length.value == -1:
+        del question["max_model_len"]
+        question["engine_option.auto_fit"] = moved(length, True)
+    if "dtype" in question and question["dtype"].value == "auto":
+        del question["dtype"]
+    if one := given.get("@ep"):
+        ranks = number(given, "tp") * number(given, "dp")
+        if one.value and ranks > 1:
+            question["ep"] = moved(one, ranks)
+    if one := given.get("@quantization"):
+        if one.value in QUANTIZED_ON_LOAD:
+            question["weight_dtype"] = moved(one, QUANTIZED_ON_LOAD[one.value])
+    _graphs(given, question)
+    findings += _speculative(given, question)
+    if (one := given.get("@lora")) and one.value:
+        question["lora"] = moved(one, f"{number(given, '@lora_rank', 16)}x{number(given, '@loras')}")
+    if _no_images(given.get("@limit_mm")) or ((one := given.get("@text_only")) and one.value):
+        question["multimodal"] = moved(given.get("@text_only") or given["@limit_mm"], "off")
+    if (one := given.get("@device")) and one.value == "cpu":
+        question["engine_option.platform"] = one
+    if (one := given.get("@chunked")) and one.value is False:
+        findings.append(warn("not-modelled-either", f"{one.spelled}: without chunked prefill a step holds a whole prompt", one.place))
+    if (one := env.get("VLLM_ATTENTION_BACKEND")) and "engine_option.attention_backend" not in question:
+        question["engine_option.attention_backend"] = one
+    if (one := question.get("memory_fraction")) and not 0 < one.value <= 1:
+        findings.append(refuse(f"{one.spelled} {one.value:g} is not above 0 and at most 1", one.place))
+        del question["memory_fraction"]
+    local = given.get("@local_dp")
+    rank = given.get("@rank")
+    headless = given.get("@headless")
+    return Answer(
+        question,
+        model,
+        tuple(findings),
+        local_dp=local.value if local else None,
+        nodes=number(given, "@nodes"),
+        is_worker=bool(headless or (rank and rank.value)),
+    )
+
+
+def _graphs(given: Mapping[str, Given], question: dict[str, Given]) -> None:
+    """No CUDA graphs: -O0, or a compilation config that turns them off (config/compilation.py)."""
+    if "enforce_eager" in question:
+        if not question["enforce_eager"].value:
+            del question["enforce_eager"]
+        return
+    level, config = given.get("@level"), given.get("@compilation")
+    if level and level.value == "0":
+        question["enforce_eager"] = moved(level, True)
+    elif config:
+        value = config.value
+        mode = value.get("cudagraph_mode") if isinstance(value, dict) else None
+        off = value in (0, "0") or (isinstance(value, dict) and (value.get("level") == 0 or value.get("mode") in (0, "NONE")))
+        if str(mode).upper() == "NONE" or (mode is None and off):
+            question["enforce_eager"] = moved(config, True)
+
+
+def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
+    one = given.get("@speculative")
+    if one and not isinstance(one.value, dict):
+        return [refuse(f"{one.spelled}: not a JSON object", one.place)]
+    config: dict[str, Any] = dict(one.value) if one else {}
+    for key, name in (("@spec_method", "method"), ("@spec_model", "model"), ("@spec_tokens", "num_speculative_tokens")):
+        if key in given:
+            config.setdefault(name, given[key].value)
+            one = one or given[key]
+    if one is None:
+        return []
+    model, tokens = config.get("model"), config.get("num_speculative_tokens")
+    method = str(config.get("method") or ("ngram" if model == "ngram" else "draft_model"))
+    method = METHODS.get(method, method)
+    if tokens is None and method == "mtp":
+        tokens = 1
+    if not isinstance(tokens, int) or tokens < 1:
+        return [refuse(f"{one.spelled}: num_speculative_tokens is not given", one.place)]
+    question["speculative"] = moved(one, f"{method}:{tokens}" + (f":{model}" if model and method != "ngram" else ""))
+    return []
+
+
+def _no_images(limit: Given | None) -> bool:
+    """--limit-mm-per-prompt with every kind at 0: JSON, or `image=0,video=0` up to 0.9."""
+    if limit is None:
+        return False
+    import json
+
+    try:
+        value = json.loads(limit.value)
+    except (ValueError, RecursionError):
+        value = dict(part.split("=", 1) for part in str(limit.value).split(",") if "=" in part)
+    return isinstance(value, dict) and bool(value) and all(str(n) == "0" for n in value.values())
+
+
+ENGINE = Engine(
+    "vllm", ROWS, finish, RELEASES, abbreviations=True, underscores=True, dotted=True, config="yaml",
+    environment_prefix="VLLM_",
+    quiet_environment=(
+        "VLLM_ATTENTION_BACKEND", "VLLM_USE_V1", "VLLM_API_KEY", "VLLM_PORT", "VLLM_HOST_IP", "VLLM_LOGGING_LEVEL", "VLLM_CONFIGURE_LOGGING",
+        "VLLM_LOGGING_CONFIG_PATH", "VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "VLLM_NO_USAGE_STATS", "VLLM_DO_NOT_TRACK", "VLLM_USAGE_SOURCE",
+        "VLLM_WORKER_MULTIPROC_METHOD", "VLLM_RPC_TIMEOUT", "VLLM_ENGINE_ITERATION_TIMEOUT_S", "VLLM_USE_MODELSCOPE", "VLLM_TARGET_DEVICE",
+        "VLLM_SKIP_P2P_CHECK", "VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_PORT", "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
+        "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "VLLM_TORCH_PROFILER_DIR", "VLLM_IMAGE_FETCH_TIMEOUT", "VLLM_HTTP_TIMEOUT_KEEP_ALIVE",
+        "VLLM_SERVER_DEV_MODE", "VLLM_PLUGINS", "VLLM_USE_DEEP_GEMM", "VLLM_ALL2ALL_BACKEND", "VLLM_FLASH_ATTN_VERSION",
+        "VLLM_ROCM_USE_AITER", "VLLM_USE_FLASHINFER_SAMPLER", "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS", "VLLM_RANDOMIZE_DP_DUMMY_INPUTS",
+        "VLLM_LOG_STATS_INTERVAL", "VLLM_DP_RANK", "VLLM_DP_SIZE", "VLLM_DISABLE_COMPILE_CACHE",
+    ),
+)  # fmt: skip

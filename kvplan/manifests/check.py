@@ -1,0 +1,217 @@
+"""The verdict on what a file starts: each Found asked of the planner, what is open named, what would go wrong put on its line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kvplan import engines
+from kvplan.errors import KvplanError, SpecError, UnknownName
+from kvplan.manifests.read import read, read_file
+from kvplan.manifests.values import Finding, Found, Place, Status, Unresolved, Verdict
+from kvplan.planner.plan import Plan
+
+#: `ask(model, **question)`: kvplan.estimate, or anything that answers like it.
+Ask = Callable[..., Plan]
+#: Engines that take the devices as they are, instead of a number that follows from parallel sizes.
+TAKES_DEVICES = frozenset({"llama.cpp", "ollama", "transformers"})
+MAX_DROPPED = 8
+
+
+class Source(NamedTuple):
+    """A text to check that is no file: standard input, a command line."""
+
+    name: str
+    text: str
+
+
+def check(
+    files: Sequence[str | Source],
+    ask: Ask,
+    *,
+    models: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    strict: bool = False,
+    **given: Any,
+) -> tuple[Verdict, ...]:
+    """A verdict for every engine that the files start, in their order; one for each file that can not be read or starts none.
+
+    files   paths, or a Source
+    ask     answers a question: `kvplan.estimate`
+    models  `ID` for every engine, or `TEXT=ID` where a file says TEXT (a path in a volume, an Ollama tag)
+    env     variables that may be expanded besides those the files set themselves; never the caller's environment unasked
+    strict  warnings, and verdicts too close to call, count as failures
+    given   names of the question (device, context, batch, engine_version, ...): they win over what the files say
+    """
+    verdicts: list[Verdict] = []
+    for file in files:
+        name = file.name if isinstance(file, Source) else file
+        try:
+            found = read(file.text, file.name, env) if isinstance(file, Source) else read_file(file, env)
+        except KvplanError as error:
+            verdicts.append(_broken(name, error))
+            continue
+        if not found:
+            finding = Finding("no-engine", "note", "no command of an inference engine in it", Place(), name)
+            verdicts.append(Verdict(name, name, "empty", finding.message, findings=(finding,)))
+        verdicts += [judge(one, ask, models=models, strict=strict, given=given) for one in found]
+    return tuple(verdicts)
+
+
+def exit_code(verdicts: Sequence[Verdict], *, allow_empty: bool = False) -> int:
+    """The gravest of all: 0 fits, 1 does not, 2 not known. `allow_empty`: files without an engine count as 0, for hooks over many files."""
+    codes = [0 if v.status == "empty" and allow_empty else v.exit_code for v in verdicts]
+    return max(codes, default=0 if allow_empty else 2)
+
+
+def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = False, given: Mapping[str, Any] | None = None) -> Verdict:
+    """The verdict on one engine."""
+    given = {name: value for name, value in (given or {}).items() if value is not None}
+    model = _override(found.model, models)
+    question = {**found.question, **given, "engine": found.engine}
+    if "engine_option" in given:
+        question["engine_option"] = {**found.question.get("engine_option", {}), **dict(given["engine_option"])}
+    if found.engine_version and "engine_version" not in given:
+        question["engine_version"] = found.engine_version
+    has_model = model != found.model or (models and any("=" not in m for m in models))
+    closed = set(given) | ({"model"} if has_model else set()) | ({"device"} if "kv_memory" in question else set())
+    unresolved = [u for u in found.unresolved if u.what not in closed]
+    findings = list(found.findings)
+    plan: Plan | None = None
+    if model is not None and not any(u.what == "model" for u in unresolved):
+        plan, more, open_model = _ask(ask, model, question, found)
+        findings += more
+        unresolved += open_model
+    if plan is not None:
+        findings += _devices(found, plan, question)
+        findings += _notes(found, plan)
+    status, message = _status(found, plan, findings, unresolved, strict)
+    located = tuple(f._replace(file=found.file) for f in findings)
+    return Verdict(found.file, found.name, status, message, found, plan, located, tuple(unresolved))
+
+
+def _override(model: str | None, models: Sequence[str]) -> str | None:
+    plain = [m for m in models if "=" not in m]
+    for text in models:
+        name, equals, target = text.rpartition("=")
+        if equals and name == model:
+            return target
+    return plain[-1] if plain else model
+
+
+def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[Plan | None, list[Finding], list[Unresolved]]:
+    """The plan; options that the engine's model does not know are named and left out."""
+    findings: list[Finding] = []
+    question = dict(question)
+    if found.engine not in TAKES_DEVICES:
+        question.pop("n_devices", None)
+    options = dict(question.get("engine_option", {}))
+    known = _known_options(found.engine)
+    for key in [k for k in options if known is not None and k not in known]:
+        findings.append(_dropped(key, found))
+        del options[key]
+    for _ in range(MAX_DROPPED):
+        question["engine_option"] = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()}
+        try:
+            return ask(model, **question), findings, []
+        except UnknownName as error:
+            if error.kind in ("model", "device"):
+                why = f"{error}; give a spec or an id of the catalogue"
+                place = found.places.get(error.kind, found.place)
+                return None, findings, [Unresolved(error.kind, why, f"--{error.kind} {model}=ID" if error.kind == "model" else "--device NAME", place)]
+            return None, [*findings, _fault(str(error), found, error.kind)], []
+        except SpecError as error:
+            keys = [path for path, _ in error.faults if error.source == "engine_option" and path in options]
+            if not keys:
+                return None, [*findings, *(_fault(message, found, path or error.source) for path, message in error.faults)], []
+            for key in keys:
+                findings.append(_dropped(key, found))
+                del options[key]
+        except KvplanError as error:
+            return None, findings, [Unresolved("engine", str(error), "an engine or options that are modelled", found.place)]
+    return None, findings, []
+
+
+def _known_options(engine: str) -> tuple[str, ...] | None:
+    return engines.find(engine).options if engine in engines.ENGINES else None
+
+
+def _dropped(key: str, found: Found) -> Finding:
+    value = str(found.question.get("engine_option", {}).get(key))[:40]
+    place = found.places.get(f"engine_option.{key}", found.place)
+    return Finding("not-modelled-either", "warning", f"{key} = {value} is not modelled for {found.engine}; the default is used", place)
+
+
+def _fault(message: str, found: Found, name: str) -> Finding:
+    return Finding("contradiction", "error", f"{name}: {message}" if name else message, found.places.get(name, found.place))
+
+
+def _devices(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Finding]:
+    """Fewer devices than the parallel sizes need, or more."""
+    there, needed = question.get("n_devices"), plan.question["n_devices"][0]
+    if there is None or needed is None or found.engine in TAKES_DEVICES:
+        return []
+    there = int(there)
+    dp = plan.question["dp"][0] or 1
+    if found.local_dp and dp > found.local_dp:
+        needed = needed * found.local_dp // dp
+    place = found.places.get("n_devices", found.place)
+    if there < needed:
+        sizes = " x ".join(f"{name} {plan.question[name][0]}" for name in ("tp", "pp", "dp") if (plan.question[name][0] or 1) > 1)
+        return [Finding("too-few-devices", "error", f"{sizes or 'it'} needs {needed} devices and gets {there}; it would not start", place)]
+    if there > needed:
+        return [Finding("idle-devices", "warning", f"{there - needed} of {there} devices would stay idle", place)]
+    return []
+
+
+def _notes(found: Found, plan: Plan) -> list[Finding]:
+    return [Finding("note", "note", note, found.place) for note in (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))]
+
+
+def _status(
+    found: Found, plan: Plan | None, findings: list[Finding], unresolved: list[Unresolved], strict: bool
+) -> tuple[Status, str]:
+    """What follows from all of it; also adds the finding that says so."""
+    errors = [f for f in findings if f.severity == "error"]
+    if errors:
+        return "refuses", errors[0].message
+    if plan is not None and plan.fits is False and not _may_be_less(findings, unresolved):
+        rule, place = ("does-not-start", "max_model_len") if not plan.starts else ("does-not-fit", "batch")
+        where = found.places.get(place) or found.places.get("max_model_len") or found.place
+        findings.append(Finding(rule, "error", plan.verdict + _advice(plan), where))
+        return ("starts" if plan.starts else "refuses"), plan.verdict
+    if unresolved or plan is None or plan.fits is None:
+        for u in unresolved:
+            findings.append(Finding(f"open-{u.what.replace('_', '-')}"[:40], "warning", f"{u.what}: {u.why}; give it with {u.give}", u.place))
+        names = ", ".join(dict.fromkeys(u.what for u in unresolved)) or "what it runs on"
+        return "unknown", f"not known: {names}"
+    doubts = [f for f in findings if f.rule in ("not-modelled-more", "not-modelled-less")]
+    if plan.fits is False and doubts:
+        return "unknown", f"does not fit as modelled, but {doubts[0].message}"
+    if any(f.rule == "not-modelled-more" for f in findings):
+        first = next(f for f in findings if f.rule == "not-modelled-more")
+        return "unknown", f"fits as modelled, but {first.message}"
+    warnings = [f for f in findings if f.severity == "warning"]
+    if strict and (warnings or plan.certainty == "too close to call"):
+        return "starts", warnings[0].message if warnings else plan.verdict + " (too close to call)"
+    return "fits", plan.verdict
+
+
+def _may_be_less(findings: list[Finding], unresolved: list[Unresolved]) -> bool:
+    """Whether something open could still make it fit."""
+    return bool(unresolved) or any(f.rule in ("not-modelled-less",) for f in findings)
+
+
+def _advice(plan: Plan) -> str:
+    shown = [f"{a.change}" for a in plan.advice[:3]]
+    return f"; would fit: {' | '.join(shown)}" if shown else ""
+
+
+def _broken(name: str, error: KvplanError) -> Verdict:
+    import re
+
+    text = str(error)
+    match = re.search(r"line (\d+)", text)
+    message = text.removeprefix(f"{name}: ")
+    finding = Finding("unreadable", "error", message, Place(int(match[1]) if match else 1), name)
+    return Verdict(name, name, "broken", message, findings=(finding,))

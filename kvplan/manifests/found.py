@@ -1,0 +1,171 @@
+"""From a start to what it asks: the engine's options read, the model and the devices told apart from what is open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kvplan.errors import KvplanError
+from kvplan.manifests.arguments import find as find_engine
+from kvplan.manifests.arguments.parse import open_variable, read
+from kvplan.manifests.arguments.table import Answer, Engine, Given
+from kvplan.manifests.command import Start
+from kvplan.manifests.config import config_words, trtllm_options
+from kvplan.manifests.values import Finding, Found, Place, Unresolved
+from kvplan.manifests.words import Word
+
+ReadBeside = Callable[[str], "str | None"]
+
+
+class Site(NamedTuple):
+    """Where it runs. `why`: why the device is open, where it is; `nodes`: members of its group, each with n_devices."""
+
+    name: str
+    document: int = 1
+    device: Given | None = None
+    n_devices: Given | None = None
+    nodes: int = 1
+    why: str = ""
+    place: Place = Place()
+    findings: tuple[Finding, ...] = ()
+    span: tuple[int, int] | None = None
+    model: Given | None = None
+
+
+NO_DEVICE = "the file does not say which GPU it runs on"
+PRAGMA = re.compile(r"#\s*kvplan:\s*(.+)")
+
+
+def make(start: Start, site: Site, source: str, beside: ReadBeside, pragmas: Mapping[str, Given]) -> Found | None:
+    """The Found of one start; None for one that only joins another (a worker of a multi-node engine)."""
+    engine = find_engine(start.engine)
+    words, extra, notes, missing = _with_config(engine, start, source, beside)
+    answer, parsed = read(engine, words, start.env, start.version)
+    if extra:
+        answer = _again(engine, {**parsed.given, **extra}, start.env, parsed.positional, answer)
+    if answer.is_worker:
+        return None
+    question = dict(answer.question)
+    unresolved = [*answer.unresolved, *missing]
+    if start.opaque:
+        unresolved.append(Unresolved("command", start.opaque, "write the engine's command into the file", start.place))
+    n_devices = site.n_devices or start.gpus or _visible(start.env)
+    if n_devices and "n_devices" not in question:
+        nodes = max(site.nodes, answer.nodes)
+        question["n_devices"] = n_devices._replace(value=n_devices.value * nodes)
+    if site.device:
+        question["device"] = site.device
+    model_given = answer.model or site.model
+    question.update({name: one for name, one in pragmas.items() if name != "model"})
+    model_given = pragmas.get("model", model_given)
+    model, open_model = _model(model_given, start, any(u.what == "model" for u in unresolved))
+    unresolved += open_model
+    if "device" not in question and question.get("engine_option.platform") is None:
+        unresolved.append(Unresolved("device", site.why or NO_DEVICE, "--device NAME", site.place if site.why else start.place))
+    places = {name: one.place for name, one in question.items()}
+    places["command"] = start.place
+    if model_given:
+        places["model"] = model_given.place
+    return Found(
+        file=source,
+        document=site.document,
+        span=site.span or (start.place.line, start.end_line),
+        name=site.name,
+        engine=start.engine,
+        engine_version=str(question.pop("engine_version").value) if "engine_version" in question else start.version,
+        model=model,
+        question=_plain(question),
+        places=places,
+        unresolved=tuple(dict.fromkeys(unresolved)),
+        findings=tuple(f._replace(file=source) for f in (*answer.findings, *notes, *site.findings)),
+        local_dp=answer.local_dp,
+    )
+
+
+def _plain(question: Mapping[str, Given]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    for name, one in question.items():
+        if name.startswith("engine_option."):
+            options[name.removeprefix("engine_option.")] = one.value
+        else:
+            values[name] = one.value
+    return values | ({"engine_option": options} if options else {})
+
+
+def _with_config(
+    engine: Engine, start: Start, source: str, beside: ReadBeside
+) -> tuple[Sequence[Word], dict[str, Given], list[Finding], list[Unresolved]]:
+    """The words with those of a --config file, or what a TensorRT-LLM YAML sets."""
+    option = next((a for a in engine.arguments if a.to == "@config"), None)
+    if option is None or not engine.config:
+        return start.words, {}, [], []
+    for n, word in enumerate(start.words):
+        name, equals, path = word.text.partition("=")
+        if name not in option.names:
+            continue
+        value = word._replace(text=path) if equals else start.words[n + 1] if n + 1 < len(start.words) else None
+        if value is None:
+            break
+        if value.missing:
+            return start.words, {}, [], [open_variable("@config", name, value.missing, word.place)]
+        text, place, notes = _file(value.text, start, beside, word.place)
+        if text is None:
+            why = f"{name} {value.text}: the file is not at hand"
+            return start.words, {}, [], [Unresolved("config", why, "put it beside the checked file", word.place)]
+        try:
+            if engine.config == "trtllm":
+                given, findings = trtllm_options(text, source, place)
+                return start.words, given, [*notes, *findings], []
+            return [*config_words(text, source, place), *start.words], {}, notes, []
+        except KvplanError as error:
+            return start.words, {}, [Finding("bad-config", "error", f"{name} {value.text}: {error}", word.place)], []
+    return start.words, {}, [], []
+
+
+def _file(path: str, start: Start, beside: ReadBeside, place: Place) -> tuple[str | None, Place | None, list[Finding]]:
+    if path in start.files:
+        return start.files[path][0], start.files[path][1], []
+    if start.in_container or path.startswith(("/", "~")):
+        same = path.rsplit("/", 1)[-1]
+        inside = {name.rsplit("/", 1)[-1]: name for name in start.files}
+        if same in inside:
+            return start.files[inside[same]][0], start.files[inside[same]][1], []
+        return None, None, []
+    text = beside(path)
+    note = [Finding("config-read", "note", f"{path} is read from beside this file", place)] if text is not None else []
+    return text, None, note
+
+
+def _again(engine: Engine, given: Mapping[str, Given], env: Mapping[str, Word], positional: Sequence[Word], before: Answer) -> Answer:
+    """The same answer with more options, those of a configuration file."""
+    here = {f"{n}": Given(w.text, w.text, w.place) for n, w in enumerate(positional) if not w.missing}
+    answer = engine.finish(given, {}, here)
+    findings = tuple(dict.fromkeys((*before.findings, *answer.findings)))
+    return answer._replace(findings=findings, unresolved=(*before.unresolved, *answer.unresolved))
+
+
+def _visible(env: Mapping[str, Word]) -> Given | None:
+    """CUDA_VISIBLE_DEVICES and its like: how many devices the process sees."""
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        word = env.get(name)
+        if word and not word.missing and re.fullmatch(r"[\w-]+(\s*,\s*[\w-]+)*", word.text):
+            return Given(len(word.text.split(",")), name, word.place)
+    return None
+
+
+def _model(given: Given | None, start: Start, already: bool) -> tuple[str | None, list[Unresolved]]:
+    if given is None:
+        if already or start.opaque:
+            return None, []
+        why = "ollama serve loads the model that is asked for" if start.engine == "ollama" else "the command names no model"
+        return None, [Unresolved("model", why, "--model ID", start.place)]
+    text = str(given.value)
+    name = text.removeprefix("hf://").removeprefix("https://huggingface.co/")
+    is_path = name.startswith(("/", "./", "../", "~")) or name.endswith(".gguf") or "\\" in name
+    if is_path or "://" in name or name.startswith(("s3:", "gs:")):
+        place = "inside the container" if start.in_container else "on the machine it runs on"
+        why = f"{text} is a path {place}" if is_path else f"{text} is in a store that is not read"
+        return text, [Unresolved("model", why, f"--model {text}=ID", given.place)]
+    return name, []

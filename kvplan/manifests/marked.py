@@ -1,0 +1,144 @@
+"""YAML with places: every value knows its line. Several documents, anchors and merge keys, all bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from kvplan.errors import SpecError
+from kvplan.manifests.values import START, Place
+
+MAX_NODES, MAX_DEPTH, MAX_DOCUMENTS = 100_000, 64, 500
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A value: a dict of Items, a list of Items, or a scalar (`value` as YAML reads it, `text` as written)."""
+
+    value: Any
+    text: str
+    place: Place
+    end_line: int
+    style: str = ""
+
+    def get(self, *path: str | int) -> Item:
+        """The Item at a path; NOTHING where there is none."""
+        item = self
+        for key in path:
+            if isinstance(item.value, dict) and isinstance(key, str):
+                item = item.value.get(key, NOTHING)
+            elif isinstance(item.value, list) and isinstance(key, int) and 0 <= key < len(item.value):
+                item = item.value[key]
+            else:
+                return NOTHING
+        return item
+
+    def items(self) -> Iterator[tuple[str, Item]]:
+        """The pairs of a mapping; none of anything else."""
+        if isinstance(self.value, dict):
+            yield from self.value.items()
+
+    def __iter__(self) -> Iterator[Item]:
+        """The parts of a list; none of anything else."""
+        if isinstance(self.value, list):
+            yield from self.value
+
+    def __bool__(self) -> bool:
+        return self is not NOTHING and self.value is not None
+
+    def plain(self) -> Any:
+        """As plain data."""
+        if isinstance(self.value, dict):
+            return {key: item.plain() for key, item in self.value.items()}
+        if isinstance(self.value, list):
+            return [item.plain() for item in self.value]
+        return self.value
+
+    @property
+    def body(self) -> Place:
+        """Where the text of a scalar starts: a literal block starts on the line after its mark."""
+        return Place(self.place.line + 1, 1) if self.style in ("|", ">") else self.place
+
+
+NOTHING = Item(None, "", Place(), 1)
+
+
+def documents(text: str, source: str, base: Place = START) -> list[Item]:
+    """The documents of a YAML text. Raises SpecError with the line where it is none, or too large or deep."""
+    loader_class = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    budget = _Budget(source, base)
+    try:
+        _measure(text, loader_class, budget)
+        loader = loader_class("")
+        nodes = list(yaml.compose_all(text, Loader=loader_class))
+        return [budget.build(node, loader, 0) for node in nodes if node is not None]
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = base.line + mark.line if mark else base.line
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise SpecError(source, [(f"line {line}", f"not YAML: {problem}")]) from None
+
+
+def _measure(text: str, loader_class: Any, budget: _Budget) -> None:
+    """Depth and size before anything is built."""
+    depth = count = n_documents = 0
+    for event in yaml.parse(text, Loader=loader_class):
+        count += 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.DocumentStartEvent):
+            n_documents += 1
+        if depth > MAX_DEPTH:
+            raise budget.fault(event, f"nested deeper than {MAX_DEPTH} levels")
+        if count > 2 * MAX_NODES or n_documents > MAX_DOCUMENTS:
+            raise budget.fault(event, f"more than {MAX_NODES:,} values or {MAX_DOCUMENTS} documents; no manifest is that large")
+
+
+class _Budget:
+    """Builds Items and counts them, so that aliases can not multiply without end."""
+
+    def __init__(self, source: str, base: Place) -> None:
+        self._source, self._base, self._left = source, base, MAX_NODES
+
+    def fault(self, node: Any, message: str) -> SpecError:
+        return SpecError(self._source, [(f"line {self._base.line + node.start_mark.line}", message)])
+
+    def build(self, node: Any, loader: Any, depth: int) -> Item:
+        self._left -= 1
+        if self._left < 0:
+            raise self.fault(node, f"aliases grow it beyond {MAX_NODES:,} values; no manifest is that large")
+        if depth > MAX_DEPTH:
+            raise self.fault(node, f"nested deeper than {MAX_DEPTH} levels, or an alias inside itself")
+        place = Place(self._base.line + node.start_mark.line, node.start_mark.column + 1)
+        end = self._base.line + node.end_mark.line - (1 if node.end_mark.column == 0 and node.end_mark.line > node.start_mark.line else 0)
+        if isinstance(node, yaml.MappingNode):
+            return Item(self._mapping(node, loader, depth), "", place, end)
+        if isinstance(node, yaml.SequenceNode):
+            return Item([self.build(child, loader, depth + 1) for child in node.value], "", place, end)
+        try:
+            value = loader.construct_object(node)
+        except (yaml.YAMLError, ValueError, OverflowError):
+            value = node.value
+        return Item(value, node.value, place, end, node.style or "")
+
+    def _mapping(self, node: Any, loader: Any, depth: int) -> dict[str, Item]:
+        own: dict[str, Item] = {}
+        merged: dict[str, Item] = {}
+        for key, child in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise self.fault(key, "a key that is no text")
+            if key.tag == "tag:yaml.org,2002:merge":
+                many = child.value if isinstance(child, yaml.SequenceNode) else [child]
+                for one in many:
+                    if isinstance(one, yaml.MappingNode):
+                        merged = {**self.build(one, loader, depth + 1).value, **merged}
+            elif key.value in own:
+                raise self.fault(key, f"the key {key.value[:60]!r} is there twice; keep one")
+            else:
+                own[key.value] = self.build(child, loader, depth + 1)
+        return {**merged, **own}

@@ -1,0 +1,55 @@
+"""Ollama's Modelfile: FROM and the PARAMETER lines that change memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kvplan.manifests.arguments.ollama import PARAMETERS, QUIET_PARAMETERS
+from kvplan.manifests.command import Start
+from kvplan.manifests.found import NO_DEVICE, Site
+from kvplan.manifests.values import Finding, Place
+from kvplan.manifests.words import Word
+
+_INSTRUCTION = re.compile(r"^\s*(FROM|PARAMETER|TEMPLATE|SYSTEM|ADAPTER|LICENSE|MESSAGE|REQUIRES)\s+(.*?)\s*$", re.IGNORECASE)
+_PARAMETER = re.compile(r"^\s*PARAMETER\s+\S", re.IGNORECASE | re.MULTILINE)
+
+
+def is_modelfile(text: str, source: str) -> bool:
+    """By its name, or a FROM before any other word together with a PARAMETER."""
+    name = source.rsplit("/", 1)[-1].lower()
+    first = next((line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), "")
+    looks = bool(re.match(r"\s*FROM\s+\S", first, re.IGNORECASE))
+    return looks and (name.startswith("modelfile") or name.endswith(".modelfile") or bool(_PARAMETER.search(text)))
+
+
+def read_modelfile(text: str) -> Iterator[tuple[Start, Site]]:
+    """The model it makes, as Ollama would load it."""
+    env: dict[str, Word] = {}
+    model: Word | None = None
+    findings: list[Finding] = []
+    in_text = False
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        quotes = line.count('"""')
+        if in_text:
+            in_text = quotes % 2 == 0
+            continue
+        match = _INSTRUCTION.match(line)
+        in_text = quotes % 2 == 1
+        if match is None:
+            continue
+        word, rest, place = match[1].upper(), match[2], Place(number, 1)
+        if word == "FROM":
+            model = Word(rest.strip("\"'"), place)
+        elif word == "ADAPTER":
+            findings.append(Finding("not-modelled-more", "warning", "ADAPTER takes more memory in a way that is not modelled", place))
+        elif word == "PARAMETER":
+            name, _, value = rest.partition(" ")
+            if name.lower() in PARAMETERS:
+                env[name.lower()] = Word(value.strip(" \"'"), place)
+            elif name.lower() not in QUIET_PARAMETERS:
+                findings.append(Finding("unknown-option", "warning", f"PARAMETER {name[:40]} is none that we know", place))
+    own = (model,) if model else ()
+    start = Start("ollama", own, env, own[0].place if own else Place(), len(lines))
+    yield start, Site("Modelfile", why=NO_DEVICE, findings=tuple(findings), span=(1, max(len(lines), 1)))

@@ -1,0 +1,176 @@
+"""A file to what it starts. The kind of file is told by its content: YAML documents, a Modelfile, else a shell script or one command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from kvplan.deployment import NAMES
+from kvplan.errors import SpecError
+from kvplan.manifests import compose, helm, kubernetes, ray
+from kvplan.manifests.arguments.table import Given
+from kvplan.manifests.command import Start, scripts
+from kvplan.manifests.found import NO_DEVICE, PRAGMA, ReadBeside, Site, make
+from kvplan.manifests.marked import Item, documents
+from kvplan.manifests.modelfile import is_modelfile, read_modelfile
+from kvplan.manifests.script import read_script
+from kvplan.manifests.values import Finding, Found, Place
+from kvplan.manifests.words import Word
+
+MAX_FILE_BYTES = 1 << 20
+_YAML_NAME = re.compile(r"\.(ya?ml|json)$", re.IGNORECASE)
+_YAML_START = re.compile(r"\s*(---|#[^\n]*\n|[A-Za-z_][\w./-]*\s*:(\s|$)|- |\{)")
+_TEMPLATE = re.compile(r"^\s*(-\s*)?\{\{-?|:\s*\{\{-?\s|\{\{-?\s*(if|range|include|end|with|define)\b", re.MULTILINE)
+
+
+def read_text(path: str) -> str:
+    """A file's text. Raises SpecError for what is no text, or larger than a manifest is."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise SpecError(path, [("", f"can not be read: {getattr(error, 'strerror', None) or error}")]) from None
+    if len(data) > MAX_FILE_BYTES:
+        raise SpecError(path, [("", f"larger than {MAX_FILE_BYTES >> 20} MiB; no manifest or serve script is that large")])
+    if b"\0" in data:
+        raise SpecError(path, [("", f"a binary file (zero byte at offset {data.index(0)})")])
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SpecError(path, [("", f"not UTF-8 at byte {error.start}")]) from None
+
+
+def read_file(path: str, env: Mapping[str, str] | None = None) -> list[Found]:
+    """What a file starts. Raises SpecError where it can not be read."""
+
+    def beside(name: str) -> str | None:
+        other = Path(path).parent / name
+        return read_text(str(other)) if not Path(name).is_absolute() and ".." not in Path(name).parts and other.is_file() else None
+
+    return read(read_text(path), path, env, beside)
+
+
+def read(text: str, source: str, env: Mapping[str, str] | None = None, beside: ReadBeside = lambda _: None) -> list[Found]:
+    """What a text starts, in its order.
+
+    source  the name it goes by; `.yaml`, `.yml` and `.json` are read as YAML whatever they hold
+    env     variables that may be expanded; None: only those that the file sets
+    beside  reads a file next to it, for --config
+    """
+    given = {name: Word(value) for name, value in (env or {}).items()}
+    try:
+        pairs = list(_starts(text, source, given))
+        found = []
+        for start, site in pairs:
+            one = make(start, site, source, beside, {})
+            if one is not None:
+                found.append(_with_pragmas(one, text))
+        return _without_repeats(found)
+    except RecursionError:
+        raise SpecError(source, [("", "nested too deep")]) from None
+
+
+def _starts(text: str, source: str, env: Mapping[str, Word]) -> Iterator[tuple[Start, Site]]:
+    if is_modelfile(text, source):
+        yield from read_modelfile(text)
+        return
+    if _YAML_NAME.search(source) or (_YAML_START.match(text) and _is_yaml(text)):
+        try:
+            found = documents(text, source)
+        except SpecError:
+            if _TEMPLATE.search(text):
+                message = "a Helm template, not a manifest: check its values file, or what `helm template` prints"
+                raise SpecError(source, [(f"line {_line_of(_TEMPLATE, text)}", message)]) from None
+            raise
+        for n, document in enumerate(found, 1):
+            yield from _document(document, found, n, source, env)
+        return
+    for start in scripts(read_script(text, source, env=env), source):
+        yield start, Site(name=" ".join(w.text for w in _shown(start)), why=NO_DEVICE)
+
+
+def _document(document: Item, others: list[Item], n: int, source: str, env: Mapping[str, Word]) -> Iterator[tuple[Start, Site]]:
+    if ray.is_ray(document):
+        yield from ray.read(document, n, source)
+    if kubernetes.is_object(document):
+        yield from kubernetes.read(document, others, n, source)
+    elif helm.is_values(document):
+        yield from helm.read(document, n, source)
+    elif compose.is_compose(document):
+        yield from compose.read(document, n, source, env)
+
+
+def _is_yaml(text: str) -> bool:
+    """A text without a name that says so: it begins like a mapping, and no line is a shell's."""
+    if re.search(r"^\s*(#!|set -|export |exec |vllm serve|docker run|ollama )", text, re.MULTILINE):
+        return bool(re.search(r"^(apiVersion|services|kind|servingEngineSpec|modelArtifacts|applications):", text, re.MULTILINE))
+    return not text.startswith("#!")
+
+
+def _shown(start: Start) -> list[Word]:
+    return [Word(start.engine), *start.words[:1]]
+
+
+def _line_of(pattern: re.Pattern[str], text: str) -> int:
+    match = pattern.search(text)
+    return text.count("\n", 0, match.start()) + 1 if match else 1
+
+
+def _with_pragmas(found: Found, text: str) -> Found:
+    """`# kvplan: device=h100 batch=16` comments: those inside the engine's lines, else those that stand before any."""
+    given: dict[str, Given] = {}
+    faults: list[Finding] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = PRAGMA.search(line)
+        if match is None or not (found.span[0] - 12 <= number <= found.span[1]):
+            continue
+        for pair in match[1].split():
+            name, equals, value = pair.partition("=")
+            place = Place(number, match.start() + 1)
+            option = name.startswith("engine_option.")
+            if not equals or not (name in NAMES or name == "model" or option) or name == "engine_option":
+                message = f"{pair[:60]!r} in a kvplan comment is not NAME=VALUE with a name of the question"
+                faults.append(Finding("bad-comment", "error", message, place, found.file))
+                continue
+            given[name] = Given(_flag(name, value), "kvplan comment", place)
+    if not given and not faults:
+        return found
+    question = dict(found.question)
+    options = dict(question.pop("engine_option", {}))
+    for name, one in given.items():
+        if name.startswith("engine_option."):
+            options[name.removeprefix("engine_option.")] = one.value
+        elif name not in ("model", "engine_version", "engine"):
+            question[name] = one.value
+    if options:
+        question["engine_option"] = options
+    return found._replace(
+        question=question,
+        places={**found.places, **{name: one.place for name, one in given.items()}},
+        model=given["model"].value if "model" in given else found.model,
+        engine_version=given["engine_version"].value if "engine_version" in given else found.engine_version,
+        unresolved=tuple(u for u in found.unresolved if u.what not in given),
+        findings=(*found.findings, *faults),
+    )
+
+
+def _flag(name: str, value: str) -> str | bool:
+    if name in NAMES and NAMES[name].kind == "flag":
+        return value.lower() in ("true", "1", "yes", "on")
+    return value
+
+
+def _without_repeats(found: list[Found]) -> list[Found]:
+    """A leader and a worker that run the same command are one engine."""
+    kept: list[Found] = []
+    for one in found:
+        same = any(
+            k.name.rsplit("/", 1)[0] == one.name.rsplit("/", 1)[0]
+            and one.name.startswith("LeaderWorkerSet/")
+            and (k.engine, k.model, k.question) == (one.engine, one.model, one.question)
+            for k in kept
+        )
+        if not same:
+            kept.append(one)
+    return kept

@@ -1,0 +1,117 @@
+"""What a manifest says, as values: what was found, what could not be resolved, and what is to be said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from kvplan.planner.plan import Plan, plain
+
+Severity = Literal["error", "warning", "note"]
+Status = Literal["fits", "starts", "refuses", "unknown", "broken", "empty"]
+
+
+class Place(NamedTuple):
+    """A position in a file; lines and columns count from 1."""
+
+    line: int = 1
+    column: int = 1
+
+
+START = Place()
+
+
+class Finding(NamedTuple):
+    """One thing to say about one place. `rule` is a short name that stays the same over releases."""
+
+    rule: str
+    severity: Severity
+    message: str
+    place: Place
+    file: str = ""
+
+
+class Unresolved(NamedTuple):
+    """A fact that the file does not hold: which name of the question, why it is open, and the option that gives it."""
+
+    what: str
+    why: str
+    give: str
+    place: Place
+
+
+class Found(NamedTuple):
+    """One engine that a file starts.
+
+    name        as the file calls it: a service, `Deployment/llm`, or the command
+    document    of the file, from 1; span: its first and last line
+    question    names of the contract -> values, as the engine reads them; n_devices is what is there, over all nodes
+    places      where each of them is set
+    local_dp    data parallel ranks that run here, where fewer than all
+    """
+
+    file: str
+    document: int
+    span: tuple[int, int]
+    name: str
+    engine: str
+    engine_version: str | None
+    model: str | None
+    question: Mapping[str, Any]
+    places: Mapping[str, Place]
+    unresolved: tuple[Unresolved, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    local_dp: int | None = None
+
+    @property
+    def place(self) -> Place:
+        return self.places.get("command", Place(self.span[0]))
+
+
+class Verdict(NamedTuple):
+    """What one engine of a file will do.
+
+    status   fits: starts, and holds what was asked; starts: starts, but does not hold it; refuses: would not start;
+             unknown: something needed is not known; broken: the file can not be read; empty: no engine in it
+    plan     the answer of the planner, None where it was not asked
+    """
+
+    file: str
+    name: str
+    status: Status
+    message: str
+    found: Found | None = None
+    plan: Plan | None = None
+    findings: tuple[Finding, ...] = ()
+    unresolved: tuple[Unresolved, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0: fits; 1: would not start, or does not hold what was asked; 2: not known, not readable, nothing there."""
+        return {"fits": 0, "starts": 1, "refuses": 1, "unknown": 2, "broken": 2, "empty": 2}[self.status]
+
+    @property
+    def place(self) -> Place:
+        return self.found.place if self.found else self.findings[0].place if self.findings else Place()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, as `--format json` prints it."""
+        found = self.found
+        return {
+            "file": self.file,
+            "line": self.place.line,
+            "name": self.name,
+            "status": self.status,
+            "exit_code": self.exit_code,
+            "message": self.message,
+            "engine": found.engine if found else None,
+            "engine_version": found.engine_version if found else None,
+            "model": found.model if found else None,
+            "question": dict(found.question) if found else {},
+            "unresolved": [{"what": u.what, "why": u.why, "give": u.give, "line": u.place.line} for u in self.unresolved],
+            "findings": [
+                {"rule": f.rule, "severity": f.severity, "message": f.message, "line": f.place.line, "column": f.place.column}
+                for f in self.findings
+            ],
+            "plan": plain(self.plan.as_dict()) if self.plan else None,
+        }

@@ -1,0 +1,157 @@
+"""The least time that decoding and prefill can take: bytes over bandwidth, operations over the arithmetic rate, whichever is longer.
+
+Assumptions: both at the datasheet's peak and perfectly overlapped, tensor parallelism without communication, each weight read once a
+step, a step's routing uniform over experts. Real engines are slower; the shape (what binds, where it turns) is what this shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from kvplan.devices import Device
+from kvplan.errors import UnsupportedError
+from kvplan.parallel import Layout, heads_per_rank
+from kvplan.tensors import CacheTensor, Keep, Layer, Lowered, TokenWork, WeightTensor, tensor_curve
+from kvplan.units import cdiv
+from kvplan.weights import WeightFormats, model_tensors, rank_bytes
+
+MOST_BATCH = 1 << 20
+
+
+class Bound(NamedTuple):
+    """One step's bound. bytes and operations are one rank's; `bound_by` is what takes longer."""
+
+    seconds: float
+    memory_seconds: float
+    compute_seconds: float
+    weight_bytes: int
+    cache_bytes: int
+    operations: int
+
+    @property
+    def bound_by(self) -> str:
+        return "memory" if self.memory_seconds >= self.compute_seconds else "compute"
+
+
+class Roofline(NamedTuple):
+    """Bounds of a deployment, one replica.
+
+    tokens_per_second     of all its sequences together, at most; without the cache's bytes it would be `without_cache`
+    first_token_seconds   of a prompt of the context's length alone, at least
+    compute_bound_batch   from this batch on decoding at this context is bound by arithmetic; None: at no batch
+    """
+
+    decode: Bound
+    prefill: Bound
+    tokens_per_second: float
+    without_cache: float
+    first_token_seconds: float
+    compute_bound_batch: int | None
+
+
+def roofline(
+    model: Lowered,
+    device: Device,
+    formats: WeightFormats,
+    layout: Layout,
+    *,
+    context: int,
+    batch: int,
+    rate: str,
+    encoder_tokens: int | None,
+) -> Roofline:
+    """Bounds at `context` tokens of each of `batch` sequences, dealt over the layout's replicas.
+
+    rate  the device's dense rate that counts: bf16, fp16, fp8. Raises UnsupportedError for a device without rates.
+    """
+    if device.bandwidth_gb_per_s is None or rate not in device.dense_tflops:
+        raise UnsupportedError(f"{device.id} declares no {'bandwidth' if device.bandwidth_gb_per_s is None else rate + ' rate'}")
+    speed = (device.bandwidth_gb_per_s * 1e9, device.dense_tflops[rate] * 1e12)  # type: ignore[index]
+    held = cdiv(batch, layout.dp)
+
+    def decode(sequences: int) -> Bound:
+        return _bound(_read(model, formats, layout, sequences), _cache(model, layout, context, encoder_tokens) * sequences,
+                      sequences * (_matrices(model, layout) + _attention(model, layout, context, encoder_tokens)), speed)  # fmt: skip
+
+    step = decode(held)
+    prompt_ops = context * _matrices(model, layout) + _prompt_attention(model, layout, context, encoder_tokens)
+    prefill = _bound(_read(model, formats, layout, context), 0, prompt_ops, speed)
+    no_cache = max(step.compute_seconds, step.weight_bytes / speed[0])
+    return Roofline(step, prefill, held / step.seconds, held / no_cache, prefill.seconds, _turn(decode))
+
+
+def _bound(weight_bytes: int, cache_bytes: int, operations: int, speed: tuple[float, float]) -> Bound:
+    memory, compute = (weight_bytes + cache_bytes) / speed[0], operations / speed[1]
+    return Bound(max(memory, compute), memory, compute, weight_bytes, cache_bytes, operations)
+
+
+def _turn(decode: Callable[[int], Bound]) -> int | None:
+    low, high = 0, 1
+    while decode(high).bound_by == "memory":
+        low, high = high, high * 2
+        if high > MOST_BATCH:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if decode(middle).bound_by == "memory" else (low, middle)
+    return high
+
+
+def _running(model: Lowered) -> list[WeightTensor]:
+    """The tensors a decode step reads: all but towers and the embedding table, of which it reads rows; a tied one is the head too."""
+    tensors = [w for w in model_tensors(model) if w.role not in ("tower", "embedding")]
+    return [*tensors, model.embedding] if model.embedding and model.tied else tensors
+
+
+def _read(model: Lowered, formats: WeightFormats, layout: Layout, tokens: int) -> int:
+    """Weight bytes that one rank reads for a step of `tokens` tokens: of experts, those that any token is expected to pick."""
+    total = 0.0
+    for w in _running(model):
+        touched = 1.0 if not w.experts else 1 - (1 - w.active / w.experts) ** tokens
+        total += rank_bytes(w, formats, tp=layout.tp, ep=layout.ep) * touched
+    return int(total) // layout.pp
+
+
+def _matrices(model: Lowered, layout: Layout) -> int:
+    """Operations of one token in one rank's matrices: a multiply-add for each weight that serves it."""
+    elems = sum(w.elems // w.experts * w.active if w.experts else w.elems for w in _running(model) if len(w.shape) > 1)
+    return 2 * elems // (layout.tp * layout.pp)
+
+
+def _cache(model: Lowered, layout: Layout, context: int, encoder_tokens: int | None) -> int:
+    return sum(_tensor(t, layout, context, encoder_tokens) for t in _tensors(model.layers)) // layout.pp
+
+
+def _tensor(t: CacheTensor, layout: Layout, context: int, encoder_tokens: int | None) -> int:
+    share = heads_per_rank(t.heads, layout.tp) / t.heads / (layout.dcp if t.keep.kind == "all" and t.tokens_per_state else 1)
+    return int(tensor_curve(t, encoder_tokens=encoder_tokens).at(context) * share)
+
+
+def _tensors(layers: Iterable[Layer]) -> Iterable[CacheTensor]:
+    return (t for layer in layers for cache in layer.caches for t in cache.tensors)
+
+
+def _works(model: Lowered) -> Iterable[TokenWork]:
+    return (work for layer in model.layers for cache in layer.caches for work in cache.work)
+
+
+def _attention(model: Lowered, layout: Layout, context: int, encoder_tokens: int | None) -> int:
+    ops = sum(work.fixed + work.per_kept * _kept(work.keep, context, encoder_tokens) for work in _works(model))
+    return ops // (layout.tp * layout.pp)
+
+
+def _prompt_attention(model: Lowered, layout: Layout, context: int, encoder_tokens: int | None) -> int:
+    """Of a whole prompt: token t sees what is kept of t tokens."""
+    ops = 0
+    for work in _works(model):
+        most = _kept(work.keep, context, encoder_tokens)
+        seen = most * context if work.keep.kind == "source" else most * (most + 1) // 2 + most * (context - most)
+        ops += work.fixed * context + work.per_kept * seen
+    return ops // (layout.tp * layout.pp)
+
+
+def _kept(keep: Keep, context: int, encoder_tokens: int | None) -> int:
+    if keep.kind == "source":
+        return keep.tokens or encoder_tokens or context
+    return context if keep.kind == "all" else min(context, keep.tokens + keep.sinks)

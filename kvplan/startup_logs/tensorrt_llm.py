@@ -1,0 +1,76 @@
+"""TensorRT-LLM's start-up log (C++ runtime and PyTorch backend, 0.5 to 1.2): wordings as data, arguments in the contract's names.
+
+Wordings from `cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp` and `tensorrt_llm/_torch/pyexecutor/_util.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.startup_logs.patterns import Arguments, Figure, Table, Wording
+
+W = Wording
+
+WORDINGS: tuple[Wording, ...] = (
+    W("LLM version:", r"(?:TensorRT[- ]LLM|TRT-LLM) version:? (?P<version>[0-9][\w.+-]{1,60})"),
+    # C++ runtime
+    W("total:", r"paged kv cache: total: {total_memory__GiB} GiB, available: {free_memory__GiB} GiB", "0.8"),
+    W("total:", r"(?:^|; ?)total: {total_memory__GiB} GiB, available: {free_memory__GiB} GiB"),
+    W("primary pool:", r"blocks in KV cache primary pool: {blocks__blocks}", "0.8"),
+    W("primary blocks=", r"primary blocks={blocks__blocks}", "0.20"),
+    W("tokens per block", r"tokens per block(?::|=) ?{block_tokens__tokens}", "0.8"),
+    W("in paged KV cache", r"Using {tokens__tokens} tokens in paged KV cache", "0.5", "0.7"),
+    W("in paged KV cache", r"Allocated {kv_cache__GiB} GiB for max tokens in paged KV cache \({tokens__tokens}\)", "0.8"),
+    W("otal Weights Memory", r"otal Weights Memory: {weights__bytes} bytes"),
+    W("otal Activation Memory", r"otal Activation Memory: {activation_peak__bytes} bytes"),
+    # PyTorch backend
+    W("(inside torch)", r"after loading (?:model )?weights \(inside torch\)(?: in [a-z ]{1,40}:)? {weights__GiB}(?: GiB)?", "0.18"),
+    W("(outside torch)", r"after loading (?:model )?weights \(outside torch\)(?: in [a-z ]{1,40}:)? {outside_torch__GiB}", "0.18"),
+    W("dynamically allocated", r"dynamically allocated(?: [^:\n]{1,80}:)? {activation_peak__GiB}", "0.18"),
+    W("Peak", r"Peak(?: memory during memory usage profiling \(torch \+ non-torch\):)? {peak__GiB} GiB", "0.18"),
+    W("when calculating max tokens:", r"KV cache memory when calculating max tokens: {available__GiB} GiB", "0.18"),
+    W("fraction", r"fraction(?: is set)? (?P<q__memory_fraction>[01]\.[0-9]{1,6})", "0.18"),
+    W("device total", r"device total(?: memory)? {total_memory__GiB} GiB", "0.18"),
+    W("memory in KV cache", r"stimated max memory in KV cache ?: {kv_cache__GiB} GiB", "0.18"),
+    W("max_num_requests=", r"max_seq_len={q__max_model_len}, max_num_requests={q__max_num_seqs}", "0.17"),
+    W("max_num_requests=", r"max_num_tokens={q__max_num_batched_tokens}", "0.17"),
+)  # fmt: skip
+
+#: TensorRT-LLM's argument -> the contract's name.
+NAMES: dict[str, str] = {
+    "model": "model", "model_path": "model", "tensor_parallel_size": "tp", "tp_size": "tp", "pipeline_parallel_size": "pp", "pp_size": "pp",
+    "moe_expert_parallel_size": "ep", "ep_size": "ep", "max_seq_len": "max_model_len", "max_batch_size": "max_num_seqs",
+    "max_num_tokens": "max_num_batched_tokens", "tokens_per_block": "block_size", "dtype": "dtype",
+    "free_gpu_memory_fraction": "memory_fraction", "kv_cache_free_gpu_memory_fraction": "memory_fraction",
+    "kv_cache_free_gpu_mem_fraction": "memory_fraction", "kv_cache_dtype": "kv_dtype",
+}  # fmt: skip
+
+
+def settle(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """TensorRT-LLM's arguments in the contract's names."""
+    question: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if name in NAMES and value not in (None, "auto", "None", ""):
+            question[NAMES[name]] = value
+    return question
+
+
+def finish(figures: list[Figure]) -> list[Figure]:
+    """The last pool is the one served from: the ones before it, of the same rank, are the estimation's."""
+    last: dict[tuple[str, str | None], Figure] = {}
+    for figure in figures:
+        if figure.name in ("kv_cache", "tokens", "blocks"):
+            last[figure.name, figure.rank] = figure
+    kept = {id(figure) for figure in last.values()}
+    return [f if id(f) in kept or f.name not in ("kv_cache", "tokens", "blocks") else f._replace(name=f"trial_{f.name}") for f in figures]
+
+
+TABLE = Table(
+    engine="tensorrt-llm",
+    wordings=WORDINGS,
+    arguments=(Arguments("trtllm-serve ", "command", 0), Arguments("LLM Args:", "list", 2)),
+    starts=("TensorRT-LLM] TensorRT LLM version", "Starting TensorRT-LLM"),
+    settle=settle,
+    finish=finish,
+)

@@ -1,0 +1,163 @@
+"""Predicted beside measured: validates a plan, every layer kind, or a list of receipts. This file allocates nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kvplan.deployment import Deployment
+from kvplan.units import show_bytes
+from kvplan.validate import segments
+from kvplan.validate.child import Worker
+from kvplan.validate.description import Layout
+from kvplan.validate.predict import Predicted, Proposal, fewer_layers, propose
+from kvplan.validate.receipts import Case, Receipt, Row, receipt, verdict
+
+
+def validate(
+    d: Deployment,
+    *,
+    device: str = "cpu",
+    layout: Layout = "contiguous",
+    limit_bytes: int | None = None,
+    force: bool = False,
+    headroom_bytes: int | None = None,
+) -> Receipt:
+    """Allocates what the fullest rank of the plan holds, writes all of it, measures, and compares line by line.
+
+    device          `cpu`, `cuda`, `cuda:1`: where to allocate (the question's own device is what it is planned for)
+    layout          contiguous, or growing by concatenation; a question with a block size is always paged
+    limit_bytes     allocate fewer layers of each kind where the plan takes more; the receipt says so
+    force           try even what the plan says can not fit
+    headroom_bytes  let the measuring process have only so much more memory than it starts with (CPU)
+
+    Out of memory and refused are statuses of the returned Receipt. Raises UnsupportedError without torch or for an engine with pools of
+    its own, ProbeError without such a device.
+    """
+    proposal = propose(d, layout)
+    if limit_bytes is not None:
+        proposal = fewer_layers(proposal, limit_bytes)
+    return _run("caches", [proposal], device, force, headroom_bytes)
+
+
+def all_kinds(*, device: str = "cpu", target_bytes: int = 256 << 20, only: Sequence[str] = ()) -> Receipt:
+    """One case for every layer kind, and for the layouts and storage formats, each of about `target_bytes`, one after the other."""
+    from kvplan.validate.kinds import cases
+
+    return _run("kinds", [case for case in cases(target_bytes) if not only or case.name in only], device, False, None)
+
+
+def speed(*, device: str = "cpu", lengths: Sequence[int] = (256, 512, 1024, 2048, 4096), seconds: float = 0.3) -> Receipt:
+    """Times one decode step of one layer with and without its cache at each length, and the cache's reads against a plain copy.
+
+    The receipt's `speed`: points [{length, cache_bytes, with_cache_s, without_cache_s, read_s}], exponents of growth (0 flat, 1 linear,
+    2 quadratic), read_bytes_per_s at the longest length, copy_bytes_per_s.
+    """
+    with Worker(device) as worker:
+        events = list(worker.run("speed", lengths=list(lengths), seconds=seconds))
+        points = [{k: v for k, v in e.items() if k != "event"} for e in events if e["event"] == "length"]
+        found: dict[str, Any] = {"points": points}
+        for event in events:
+            if event["event"] == "exponents":
+                found["exponents"] = {name: value for name, value in event.items() if name != "event"}
+            if event["event"] == "copy":
+                found["copy_bytes_per_s"] = event["bytes"] / event["seconds"]
+        if points:
+            found["read_bytes_per_s"] = points[-1]["cache_bytes"] / points[-1]["read_s"]
+        return receipt("speed", worker.machine, speed=found)
+
+
+def _run(subject: Any, proposals: list[Proposal], device: str, force: bool, headroom: int | None) -> Receipt:
+    with Worker(device) as worker:
+        free = worker.free
+        refused = [not force and free is not None and _needs(p, device) > free for p in proposals]
+        going = [p for p, no in zip(proposals, refused, strict=True) if not no]
+        done: list[Case] = []
+        if going:
+            shapes = [[row.shape._asdict() for row in p.rows] for p in going]
+            done = _collect(going, worker.run("caches", cases=shapes, headroom=headroom))
+        rest = iter(done)
+        cases = [_refusal(p, free or 0, device) if no else next(rest) for p, no in zip(proposals, refused, strict=True)]
+        return receipt(subject, worker.machine, cases=tuple(cases))
+
+
+def _needs(proposal: Proposal, device: str) -> int:
+    """Bytes a device must have free: the tensors, or on a GPU the segments that torch's allocator takes for them."""
+    if device == "cpu":
+        return proposal.total_bytes
+    return segments.predict([size for row in proposal.rows for size in _single_sizes(row)]).reserved
+
+
+def _single_sizes(row: Predicted) -> list[int]:
+    """Each layer's tensor is one allocation (scales beside it are counted into it)."""
+    pieces = row.shape.layers * (row.shape.sequences if row.shape.layout == "growing" else 1)
+    return [row.bytes // pieces] * pieces
+
+
+def _refusal(p: Proposal, free: int, device: str) -> Case:
+    needs = _needs(p, device)
+    note = f"refused before allocating: needs {needs:,} B ({show_bytes(needs)}), {free:,} B ({show_bytes(free)}) are free"
+    rows = tuple(Row(_name(row), row.bytes, None, {}, row.shape) for row in p.rows)
+    return Case(p.name, "refused", rows, p.total_bytes, None, {}, p.question, note)
+
+
+def _name(row: Predicted) -> str:
+    return f"{row.shape.line} {row.shape.tensor}"
+
+
+def _collect(proposals: list[Proposal], events: Any) -> list[Case]:
+    rows: list[dict[int, Row]] = [{} for _ in proposals]
+    sizes: list[list[int]] = [[] for _ in proposals]
+    ends: dict[int, dict[str, Any]] = {}
+    killed: dict[str, Any] = {}
+    for event in events:
+        if event["event"] == "row":
+            n, i = event["case"], event["row"]
+            one = proposals[n].rows[i]
+            sizes[n] += event["requested"]
+            rows[n][i] = Row(_name(one), one.bytes, event["allocated"], event["measured"], one.shape, event["peak"], event["bookkeeping"])
+        elif event["event"] == "killed":
+            killed = event
+        else:
+            ends[event["case"]] = event
+    return [_close(p, rows[n], sizes[n], ends.get(n, killed)) for n, p in enumerate(proposals)]
+
+
+def _close(p: Proposal, found: dict[int, Row], sizes: list[int], end: dict[str, Any]) -> Case:
+    rows = tuple(found.get(i) or Row(_name(row), row.bytes, None, {}, row.shape) for i, row in enumerate(p.rows))
+    allocated = sum(row.allocated_bytes or 0 for row in rows)
+    measured: dict[str, int | None] = end.get("measured", {})
+    on_gpu = segments.predict(sizes)._asdict() if "torch_allocated" in measured else None
+    if end["event"] == "case":
+        return Case(p.name, verdict(rows, p.total_bytes), rows, p.total_bytes, allocated, measured, p.question, "", on_gpu)
+    if end["event"] == "out of memory":
+        note = f"out of memory with {end['held']:,} B ({show_bytes(end['held'])}) of {p.total_bytes:,} B allocated: {end['message']}"
+        return Case(p.name, "out of memory", rows, p.total_bytes, end["held"], {}, p.question, note)
+    note = f"the measuring process was killed by {end['signal']} with at least {allocated:,} B ({show_bytes(allocated)}) allocated"
+    return Case(p.name, "killed", rows, p.total_bytes, allocated, {}, p.question, note)
+
+
+def table(found: Receipt) -> list[dict[str, Any]]:
+    """A receipt's rows for people: predicted beside allocated beside measured, a total for each case."""
+    lines = []
+    for case in found.cases:
+        for row in case.rows:
+            lines.append(_line(case.name, row.name, row.predicted_bytes, row.allocated_bytes, row.measured_bytes, row.equal, row.shape))
+        main = next((n for n in case.measured.values() if n is not None), None)
+        same = None if case.allocated_bytes is None else case.allocated_bytes == case.predicted_bytes
+        lines.append(_line(case.name, case.note or "total", case.predicted_bytes, case.allocated_bytes, main, same))
+    return lines
+
+
+def _line(
+    case: str, name: str, predicted: int | None, allocated: int | None, measured: int | None, equal: bool | None, shape: Any = None
+) -> Any:
+    return {
+        "case": case,
+        "line": name,
+        "format": shape.element if shape else "",
+        "predicted": predicted,
+        "allocated": allocated,
+        "equal": equal,
+        "measured": measured,
+    }

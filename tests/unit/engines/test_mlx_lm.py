@@ -1,0 +1,92 @@
+"""MLX-LM 0.32.2, by hand from mlx_lm/models/cache.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conftest import one_block
+from kvplan.deployment import Deployment
+from kvplan.engines import find
+from kvplan.engines.base import Outcome
+from kvplan.engines.mlx_lm import buffer_tokens, grown, quantized_row
+from kvplan.errors import SpecError, UnsupportedError
+
+LLAMA = {"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}
+
+
+def ask(mixer: dict[str, Any], tokens: int, architecture: str | None = None, **options: object) -> Outcome:
+    engine = find("mlx-lm")
+    model = one_block(mixer, architecture=architecture)
+    given = tuple((key, str(value)) for key, value in options.items())
+    return engine.plan(engine.settle(Deployment(model=model, engine="mlx-lm", context=tokens, engine_option=given)))
+
+
+def held(mixer: dict[str, Any], tokens: int, architecture: str | None = None, **options: object) -> int:
+    return ask(mixer, tokens, architecture, **options).ledgers[0].cache_bytes
+
+
+def test_buffers_grow_by_256_and_are_cut_to_a_length_that_is_no_multiple() -> None:
+    assert grown(0, 0, 100) == 256
+    assert grown(256, 100, 100) == 256
+    assert grown(256, 200, 100) == 200 + 256
+    assert grown(256, 256, 300) == 256 + 512
+    assert buffer_tokens(1000, 2048) == 1024
+    assert buffer_tokens(300, 100) == 456
+
+
+def test_a_full_layer() -> None:
+    assert held(LLAMA, 1000) == 1024 * 2 * 8 * 128 * 2
+
+
+@pytest.mark.parametrize(("bits", "row"), [(4, 1152), (8, 2176)])
+def test_quantised_rows(bits: int, row: int) -> None:
+    """K and V of 8 heads of 128: bits / 8 bytes an element, a 2-byte scale and bias for each 64."""
+    assert 2 * 8 * quantized_row(128, bits, 64, 2) == row
+    assert held(LLAMA, 1024, kv_bits=bits, quantized_kv_start=0) == 1024 * row
+    assert held(LLAMA, 1024, kv_bits=bits) == 1024 * 4096  # below the default start of 5000
+    assert held(LLAMA, 8192, kv_bits=bits) == 8192 * row
+
+
+def test_windows_rotate() -> None:
+    window = {**LLAMA, "kind": "sliding", "window": 1000}
+    assert held(window, 300) == 512 * 4096
+    assert held(window, 5000) == 1000 * 4096
+    outcome = ask(window, 8192)
+    extra = next(e for e in outcome.ledgers[0].entries if e.name == "transient: prompt in rotating caches")
+    assert extra.bytes == 2047 * 4096  # a prompt step of 2048 beside a full window: max_size + 2048 - 1 tokens
+    assert ask(window, 8192, kv_bits=4).reason == "RotatingKVCache Quantization NYI"
+
+
+def test_max_kv_size_rotates_every_layer_but_of_models_with_caches_of_their_own() -> None:
+    assert held(LLAMA, 8192, "Qwen3ForCausalLM", max_kv_size=1024) == 1024 * 4096
+    assert held(LLAMA, 8192, "LlamaForCausalLM", max_kv_size=1024) == 8192 * 4096
+
+
+def test_chunks_keep_a_step_beyond_their_size() -> None:
+    assert held({**LLAMA, "kind": "chunked", "chunk": 8192}, 20_000) == (8192 + 256) * 4096
+
+
+def test_latents_and_indexers() -> None:
+    mla = {
+        "kind": "mla_sparse", "heads": 16, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+        "index_heads": 4, "index_head_dim": 128, "index_topk": 64,
+    }  # fmt: skip
+    assert held(mla, 256) == 256 * (576 * 2 + 2 * 128 * 2)
+    plain = {key: value for key, value in mla.items() if not key.startswith("index")} | {"kind": "mla"}
+    assert held(plain, 256, "DeepseekV2ForCausalLM") == 256 * 16 * (192 + 128) * 2
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(SpecError, match="no such option"):
+        ask(LLAMA, 256, bits=4)
+    with pytest.raises(SpecError, match="kv_bits"):
+        ask(LLAMA, 256, kv_bits=5)
+    with pytest.raises(UnsupportedError, match="tp"):
+        find("mlx-lm").settle(Deployment(model=one_block(LLAMA), engine="mlx-lm", tp=2))
+
+
+def test_what_is_not_counted_is_said() -> None:
+    settled = find("mlx-lm").settle(Deployment(model=one_block(LLAMA), engine="mlx-lm", lora="16x2", speculative="off"))
+    assert any("no use for lora" in note for note in settled.notes)

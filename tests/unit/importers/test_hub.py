@@ -1,0 +1,259 @@
+"""The Hub importer against a server on this machine that speaks the Hub's endpoints: config, index, ranges, refusals, the cache."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from header_files import layout, safetensors
+
+from kvplan.errors import FormatError, KvplanError, SpecError
+from kvplan.importers import hub
+
+pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+TOKEN = "hf_thisTokenMustNeverBeShown"
+SHARD_BYTES = [2 * 4 * 4, 4 * 4]
+SHARDS = {
+    "model-00001-of-00002.safetensors": layout([("model.layers.0.self_attn.q_proj.weight", "BF16", [4, 4], 32)]),
+    "model-00002-of-00002.safetensors": layout([("model.embed_tokens.weight", "F32", [2, 2], 16)]),
+}
+INDEX = {"metadata": {"total_size": 48}, "weight_map": {name: file for file, t in SHARDS.items() for name in t}}
+
+
+class Hub:
+    """Repositories as {id: {file: bytes}}; refusals as {id: (status, error code)}; every request is written down."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, dict[str, bytes]] = {}
+        self.refuse: dict[str, tuple[int, str]] = {}
+        self.ranges = True
+        self.requests: list[tuple[str, str, str | None]] = []
+        self.sent_bytes = 0
+        hub_ = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *args: object) -> None:
+                pass
+
+            def do_HEAD(self) -> None:
+                self.answer(body=False)
+
+            def do_GET(self) -> None:
+                self.answer(body=True)
+
+            def answer(self, *, body: bool) -> None:
+                hub_.requests.append((self.command, self.path, self.headers.get("Range")))
+                repo, _, rest = self.path.lstrip("/").partition("/resolve/")
+                revision, _, name = rest.partition("/")
+                status, code = hub_.refuse.get(repo, (0, ""))
+                if repo not in hub_.files and not status:
+                    status, code = 401, "RepoNotFound"
+                elif not status and revision not in ("main", COMMIT):
+                    status, code = 404, "RevisionNotFound"
+                elif not status and name not in hub_.files[repo]:
+                    status, code = 404, "EntryNotFound"
+                if status:
+                    commit = {"X-Repo-Commit": COMMIT} if code == "EntryNotFound" else {}
+                    return self.reply(status, b"{}", {"X-Error-Code": code, "X-Error-Message": "refused", **commit}, body)
+                data, length = hub_.files[repo][name], len(hub_.files[repo][name])
+                extra = {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
+                wanted = self.headers.get("Range")
+                if wanted and body and hub_.ranges:
+                    start, _, end = wanted.removeprefix("bytes=").partition("-")
+                    part = data[int(start) : int(end) + 1]
+                    extra["Content-Range"] = f"bytes {start}-{int(start) + len(part) - 1}/{length}"
+                    return self.reply(206, part, extra, body)
+                return self.reply(200, data, extra, body)
+
+            def reply(self, status: int, data: bytes, extra: dict[str, str], body: bool) -> None:
+                self.send_response(status)
+                for key, value in {**extra, "Content-Length": str(len(data))}.items():
+                    self.send_header(key, value)
+                self.end_headers()
+                if body:
+                    hub_.sent_bytes += len(data)
+                    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a client that has read enough
+                        self.wfile.write(data)
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
+        self.thread.start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    made = Hub()
+    made.files["org/sharded"] = {
+        "config.json": b'{"model_type": "llama"}',
+        "model.safetensors.index.json": json.dumps(INDEX).encode(),
+        **{name: safetensors(header) for name, header in SHARDS.items()},
+    }
+    made.files["org/single"] = {"config.json": b"{}", "model.safetensors": safetensors(SHARDS["model-00001-of-00002.safetensors"])}
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def get(server: Hub, tmp_path: Path):  # type: ignore[no-untyped-def]
+    def fetch(model: str, revision: str | None = None, **options: object) -> hub.LocalFiles:
+        folders = {"endpoint": server.endpoint, "cache_dir": tmp_path / "cache", "assets_dir": tmp_path / "assets"}
+        return hub.fetch(model, revision, **{**folders, **options})  # type: ignore[arg-type]
+
+    return fetch
+
+
+def test_sharded_model(server: Hub, get) -> None:  # type: ignore[no-untyped-def]
+    files = get("org/sharded")
+    assert files.revision == COMMIT
+    assert json.loads(files.config.read_text()) == {"model_type": "llama"}
+    stored = files.stored()
+    assert stored is not None
+    assert stored.total_bytes == 32 + 16  # 4 x 4 bf16, 2 x 2 f32
+    assert stored.parameters == 16 + 4
+
+
+def test_single_file_and_only_its_header_is_read(server: Hub, get) -> None:  # type: ignore[no-untyped-def]
+    rows = 1 << 20  # 8 MiB of weights behind a small header
+    server.files["org/single"]["model.safetensors"] = safetensors(layout([("lm_head.weight", "BF16", [rows, 4], rows * 8)]))
+    server.sent_bytes = 0
+    files = get("org/single")
+    assert files.stored().total_bytes == rows * 8
+    assert server.sent_bytes < 1 << 18
+    assert [r for _, path, r in server.requests if path.endswith(".safetensors")] == [f"bytes=0-{hub.FIRST_BYTES - 1}"]
+
+
+def test_header_longer_than_the_first_request(server: Hub, get) -> None:  # type: ignore[no-untyped-def]
+    header = layout([(f"model.layers.{i}.mlp.up_proj.weight.{'x' * 900}", "U8", [1], 1) for i in range(200)])
+    server.files["org/single"]["model.safetensors"] = safetensors(header)
+    assert len(json.dumps(header)) > hub.FIRST_BYTES
+    assert get("org/single").stored().total_bytes == 200
+
+
+def test_second_time_and_offline_ask_nothing(server: Hub, get, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    for model in ("org/sharded", "org/single"):
+        first = get(model)
+        server.requests.clear()
+        assert get(model).stored() == first.stored()
+        assert get(model, offline=True).stored() == first.stored()
+        assert get(model, COMMIT, offline=True).stored() == first.stored()
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+        assert get(model).stored() == first.stored()
+        monkeypatch.delenv("HF_HUB_OFFLINE")
+        assert server.requests == []
+
+
+def test_offline_without_a_cache(server: Hub, get) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(hub.HubError, match="not in the local cache, and offline mode is on"):
+        get("org/sharded", offline=True)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "says"),
+    [
+        (401, "GatedRepo", r"is gated: accept its licence at http.*/org/refused, then log in with `hf auth login` or set HF_TOKEN"),
+        (403, "GatedRepo", r"is gated: accept its licence"),
+        (401, "RepoNotFound", r"no such model on the Hub, or it is private"),
+        (404, "RepoNotFound", r"no such model on the Hub, or it is private"),
+        (403, "", r"refused access \(403\)"),
+        (500, "", r"the Hub answered 500"),
+    ],
+)
+def test_refusals(
+    server: Hub, get, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, status: int, code: str, says: str
+) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # the library waits between its tries
+    server.refuse["org/refused"] = (status, code)
+    with pytest.raises(hub.HubError, match=says) as caught:
+        get("org/refused")
+    shown = capfd.readouterr()
+    assert TOKEN not in str(caught.value) + shown.out + shown.err
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_gated_weights_behind_an_open_config(server: Hub, get) -> None:  # type: ignore[no-untyped-def]
+    files = get("org/sharded", weights=False)
+    assert files.stored() is None
+    server.refuse["org/sharded"] = (403, "GatedRepo")
+    with pytest.raises(hub.HubError, match="is gated"):
+        get("org/sharded")
+
+
+def test_missing_pieces(server: Hub, get) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(hub.HubError, match="no revision 'v9'"):
+        get("org/sharded", "v9")
+    del server.files["org/sharded"]["model-00002-of-00002.safetensors"]
+    with pytest.raises(hub.HubError, match="1 of 2 files"):
+        get("org/sharded")
+    server.files["org/bin"] = {"config.json": b"{}", "pytorch_model.bin": b"x"}
+    assert get("org/bin").stored() is None
+    server.files["org/gguf"] = {"x.gguf": b"GGUF"}
+    with pytest.raises(hub.HubError, match=r"no config\.json"):
+        get("org/gguf")
+
+
+def test_hostile_answers(server: Hub, get) -> None:  # type: ignore[no-untyped-def]
+    server.files["org/single"]["model.safetensors"] = b"\xff" * 8 + b"{}"
+    with pytest.raises(FormatError, match="header length"):
+        get("org/single")
+    server.files["org/sharded"]["model.safetensors.index.json"] = b'{"weight_map": {"a": "../../../etc/passwd"}}'
+    with pytest.raises(SpecError, match="not a plain file name"):
+        get("org/sharded")
+    server.ranges = False
+    header = layout([(f"{i}{'x' * 1000}", "U8", [1], 1) for i in range(200)])
+    server.files["org/whole"] = {"config.json": b"{}", "model.safetensors": safetensors(header)}
+    with pytest.raises(hub.HubError, match="does not send parts"):
+        get("org/whole")
+
+
+@pytest.mark.parametrize("name", ["", "../etc", "a/b/c", "org/..", "org/na me", "https://x/y", "org/\0"])
+def test_names_that_are_no_ids(get, name: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(SpecError, match="not a Hub id"):
+        get(name)
+
+
+def test_unreachable(get, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    with pytest.raises(hub.HubError, match="can not be reached"):
+        get("org/sharded", endpoint="http://127.0.0.1:9")
+
+
+def test_slow_shards_are_shown_on_stderr(server: Hub, get, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+    get("org/sharded")
+    assert capsys.readouterr().err == ""
+    clock = iter(range(0, 1000, 5))
+    monkeypatch.setattr(hub.time, "monotonic", lambda: next(clock))
+    get("org/sharded")
+    assert "headers of 1 of 2 files" in capsys.readouterr().err
+
+
+def test_missing_library_is_one_clear_error() -> None:
+    code = (
+        "import sys; sys.modules['huggingface_hub'] = None\n"
+        "from kvplan.importers import hub\n"
+        "try: hub.fetch('org/name')\n"
+        "except hub.KvplanError as e: print(e)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "kvplan-llm[hub]" in done.stdout
+    assert issubclass(hub.HubError, KvplanError)

@@ -1,0 +1,65 @@
+"""Bounds by hand arithmetic on the H100's datasheet: 3.35 TB/s, 989.4 dense bf16 TFLOP/s."""
+
+from __future__ import annotations
+
+import pytest
+
+import kvplan
+from kvplan.errors import KvplanError
+
+BANDWIDTH, RATE = 3350e9, 989.4e12
+PARAMETERS, TABLE, NORMS = 8_030_261_248, 128_256 * 4_096, 65 * 4_096  # Llama 3.1 8B; the embedding table is looked up, not multiplied
+
+
+def ask(model="meta-llama/llama-3.1-8b", **question):
+    return kvplan.roofline(model, device="h100", engine="ideal", **question)
+
+
+def test_decode_reads_every_weight_and_the_cache_once():
+    found = ask(context=8192, batch=4)
+    weights, cache = 2 * (PARAMETERS - TABLE), 4 * 8192 * 131_072
+    assert (found.decode.weight_bytes, found.decode.cache_bytes) == (weights, cache)
+    assert found.decode.seconds == pytest.approx((weights + cache) / BANDWIDTH)
+    assert found.tokens_per_second == pytest.approx(4 / ((weights + cache) / BANDWIDTH))
+    assert found.without_cache == pytest.approx(4 / (weights / BANDWIDTH))
+
+
+def test_decode_operations_are_two_per_weight_and_scores_over_the_context():
+    per_token = 2 * (PARAMETERS - TABLE - NORMS)
+    scores = 32 * 8192 * 2 * 32 * (128 + 128)  # layers x tokens x 2 x query heads x (k and v)
+    assert ask(context=8192, batch=4).decode.operations == 4 * (per_token + scores)
+
+
+def test_prefill_is_bound_by_arithmetic():
+    found = ask(context=8192).prefill
+    scores = 32 * (8192 * 8193 // 2) * 2 * 32 * 256
+    assert found.operations == 8192 * 2 * (PARAMETERS - TABLE - NORMS) + scores
+    assert found.bound_by == "compute"
+    assert found.seconds == pytest.approx(found.operations / RATE)
+
+
+def test_the_batch_where_decoding_turns():
+    turn = ask(context=128).compute_bound_batch
+    assert ask(context=128, batch=turn).decode.bound_by == "compute"
+    assert ask(context=128, batch=turn - 1).decode.bound_by == "memory"
+    assert ask(context=131_072).compute_bound_batch is None  # each more sequence brings more bytes than operations
+
+
+def test_experts_are_read_as_far_as_tokens_pick_them():
+    one, many = ask("mistralai/mixtral-8x7b-v0.1", context=10).decode, ask("mistralai/mixtral-8x7b-v0.1", context=10, batch=64).decode
+    expert_bytes = 32 * 8 * 3 * 4096 * 14336 * 2
+    rest = 2 * (46_702_792_704 - 131_072_000) - expert_bytes
+    assert one.weight_bytes == rest + expert_bytes // 4  # two of eight
+    assert many.weight_bytes == pytest.approx(rest + expert_bytes, rel=1e-6)
+
+
+def test_ranks_share_the_work():
+    alone, shared = ask(context=4096, batch=8).decode, ask(context=4096, batch=8, tp=4).decode
+    assert shared.operations == alone.operations // 4
+    assert shared.cache_bytes == alone.cache_bytes // 4
+
+
+@pytest.mark.parametrize("device", [None, "24GiB", "apple-m4-max-64gb"])
+def test_without_a_device_or_its_rates_there_is_no_bound(device):
+    with pytest.raises(KvplanError, match=r"name one|declares no"):
+        kvplan.roofline("meta-llama/llama-3.1-8b", device=device, engine="ideal", context=10)

@@ -1,0 +1,363 @@
+"""Fits the constants of vLLM's budget to published start-up logs and writes kvplan/calibration/vllm.yaml.
+
+python tools/fit_budget.py            fits, prints constants and residuals, writes the file
+python tools/fit_budget.py --check    fits and compares with the file; exit code 1 where they differ
+
+Each constant is the median over groups of the group's median, so that one repository with many logs counts once. A group is a
+repository, or a model family of the public sweep. Shapes give every other quantity (engines/vllm/profile.py, loaded.py). Intervals come
+from leave-one-group-out predictions, with the finite-sample correction of split-conformal prediction.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from log_cases import Case, read_cases
+
+from kvplan.constants import Constant, Constants, Spread
+from kvplan.engines.base import weight_formats
+from kvplan.engines.vllm import ENGINE
+from kvplan.engines.vllm import budget as model_budget
+from kvplan.engines.vllm.layers import stages
+from kvplan.engines.vllm.profile import Profile, capture_sizes, profile
+from kvplan.engines.vllm.settings import Settings, read_settings
+from kvplan.engines.vllm.versions import VERSIONS
+from kvplan.errors import KvplanError
+from kvplan.planner.evaluate import evaluate
+from kvplan.tensors import Lowered
+from kvplan.units import GIB
+
+FILE = Path(__file__).parents[1] / "kvplan" / "calibration" / "vllm.yaml"
+COVERAGE = 0.9
+
+#: Constant -> the releases at which it changed, what it is, its unit.
+TERMS: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "sampler_bytes": (("0.6", "0.17"), "held by the sampler's warm-up beside the logits", "bytes per sequence and vocabulary entry"),
+    "hidden_copies": (("0.6",), "hidden states alive beside the widest sublayer", "hidden states of the batch"),
+    "pixel_bytes": (("0.6",), "pixels behind one encoder token, held while the language model is profiled", "bytes per batch token"),
+    "outside_torch": (("0.6", "0.18"), "libraries' workspaces; small communication buffers from 0.11 on", "bytes"),
+    "outside_torch_pp": (("0.6",), "pipeline stages without tensor parallelism", "bytes"),
+    "outside_torch_nccl": (("0.6",), "tensor parallel while NCCL's start was charged (up to 0.10)", "bytes"),
+    "outside_torch_switch": (("0.11",), "tensor parallel over NVSwitch with in-network reduction", "bytes"),
+    "graph_bytes": (("0.6",), "CUDA graphs, per captured batch size", "bytes"),
+    "graph_layer_bytes": (("0.6",), "CUDA graphs, per captured batch size and layer", "bytes"),
+}
+
+
+class Sizes(NamedTuple):
+    """A case as the budget sees it, with what its log says of each line (GiB; None where it does not)."""
+
+    case: Case
+    settings: Settings
+    profile: Profile  # of the stage whose activation the log has: the first under one stage, else the last
+    layers: int
+    activation: float | None
+    outside: float | None
+    graphs: float | None
+
+
+def sizes_of(case: Case, pixel_bytes: float = 0.0) -> Sizes | None:
+    """None where vLLM would not take the question."""
+    if case.deployment is None:
+        return None
+    try:
+        settled = ENGINE.settle(case.deployment)
+        s, model = read_settings(settled)
+    except KvplanError:
+        return None
+    d, found = settled.question, stages(model, s)
+    stage = _logged_stage(case, model, found)
+    logged = case.row["logged"]
+    p = profile(d, model, stage, s, weight_formats(d), pixel_bytes=pixel_bytes)
+    activation, outside = logged["activation_peak_gib"], logged["non_torch_gib"]
+    if outside is None and d.device and activation and logged["weights_gib"] and s.pp == 1:
+        requested = d.device.memory_bytes * (d.memory_fraction or 0) / GIB
+        outside = max(requested - logged["weights_gib"] - activation - logged["kv_cache_gib"], 0.0)
+    if s.rules.graphs_charged:
+        activation = None  # that release's figure holds the graphs too
+    return Sizes(case, s, p, len(stage), activation, outside, logged["cuda_graph_gib"])
+
+
+def _logged_stage(case: Case, model: Lowered, found: Sequence[range]) -> range:
+    last = "last rank's" in str(case.row["note"])
+    return found[-1] if last else found[0]
+
+
+def usable(case: Case) -> bool:
+    """A and B rows of vLLM whose figures add up, on devices that are not shared with the host."""
+    return case.row["engine"] == "vllm" and case.row["quality"] in ("A", "B") and case.row.get("budget_ok") is not False
+
+
+def fit(cases: Sequence[Case]) -> Constants:
+    """The constants from these cases."""
+    found = [sizes for case in cases if usable(case) and not case.noisy and (sizes := sizes_of(case))]
+    values: list[Constant] = []
+    for name in ("sampler_bytes", "hidden_copies"):
+        values += _by_release(name, found, lambda x, n=name: _activation_constant(x, n))
+    values += _by_release("pixel_bytes", found, lambda x: _pixels(x, values))
+    for name in ("outside_torch", "outside_torch_pp", "outside_torch_nccl", "outside_torch_switch"):
+        values += _by_release(name, found, lambda x, n=name: _outside(x, n))
+    values += _graphs(found)
+    return Constants("packaged", "vllm", "kvplan/calibration/vllm.yaml", tuple(_complete(values)))
+
+
+def _by_release(name: str, found: Sequence[Sizes], measure: Callable[[Sizes], float | None]) -> list[Constant]:
+    changes = TERMS[name][0]
+    made = []
+    for i, since in enumerate(changes):
+        until = changes[i + 1] if i + 1 < len(changes) else None
+        groups: dict[str, list[float]] = {}
+        for x in found:
+            at = VERSIONS.index(x.settings.release)
+            if at < VERSIONS.index(since) or (until and at >= VERSIONS.index(until)):
+                continue
+            value = measure(x)
+            if value is not None:
+                groups.setdefault(x.case.group, []).append(value)
+        if groups:
+            made.append(_constant(name, since, groups))
+    return made
+
+
+def _constant(name: str, since: str, groups: dict[str, list[float]]) -> Constant:
+    every = sorted(v for values in groups.values() for v in values)
+    centre = median(median(values) for values in groups.values())
+    low, high = quantile(every, (1 - COVERAGE) / 2), quantile(every, (1 + COVERAGE) / 2)
+    return Constant(name, since, centre, min(low, centre), max(high, centre), len(every))
+
+
+def quantile(ordered: Sequence[float], q: float) -> float:
+    """Linear between the order statistics."""
+    at = q * (len(ordered) - 1)
+    i = int(at)
+    return ordered[i] + (ordered[min(i + 1, len(ordered) - 1)] - ordered[i]) * (at - i)
+
+
+def _activation_constant(x: Sizes, name: str) -> float | None:
+    """What the constant must have been for the logged peak, where its term is clearly the larger one and no tower is in the way."""
+    p = x.profile
+    if x.activation is None or p.encoder_bytes:
+        return None
+    left = x.activation * GIB - p.handed_bytes - model_budget.WORKSPACE_BYTES
+    typical = 13.0 if VERSIONS.index(x.settings.release) >= VERSIONS.index("0.17") else 36.0
+    sampler, layers = model_budget.sampler_peak(p, typical), model_budget.layers_peak(p, 4)
+    if name == "sampler_bytes":
+        if not p.logits or sampler < 1.2 * layers:
+            return None
+        return (left - p.hidden_bytes - p.rows_bytes) / p.logits - p.value_bytes
+    if layers < 1.2 * sampler or p.hidden_bytes < GIB // 64:
+        return None
+    return (left - p.width_bytes) / p.hidden_bytes
+
+
+def _pixels(x: Sizes, values: Sequence[Constant]) -> float | None:
+    """From the peaks of models with towers, once the sampler's constant is known."""
+    p = x.profile
+    known = [c for c in values if c.name == "sampler_bytes" and VERSIONS.index(c.since) <= VERSIONS.index(x.settings.release)]
+    if x.activation is None or not p.encoder_bytes or not known:
+        return None
+    sampler = model_budget.sampler_peak(p, known[-1].value)
+    if sampler < 1.1 * model_budget.layers_peak(p, 4):
+        return None
+    return max(0.0, (x.activation * GIB - sampler - model_budget.WORKSPACE_BYTES - p.encoder_bytes) / p.tokens)
+
+
+def _outside(x: Sizes, name: str) -> float | None:
+    device = x.case.deployment.device if x.case.deployment else None
+    return x.outside * GIB if x.outside is not None and model_budget.outside_torch(x.settings, device) == name else None
+
+
+def _graphs(found: Sequence[Sizes]) -> list[Constant]:
+    """Bytes a size and bytes a size and layer: least absolute deviations over the groups' medians, by reweighting."""
+    points: list[tuple[float, float, str]] = []
+    for x in found:
+        n = capture_sizes(x.settings.max_num_seqs, x.settings.max_num_batched_tokens, x.settings.draft_tokens, 512)
+        if x.graphs is not None and x.graphs > 0 and x.settings.rules.v1 and VERSIONS.index(x.settings.release) >= VERSIONS.index("0.18"):
+            points.append((x.layers, x.graphs * GIB / n, x.case.group))
+    if len({group for *_, group in points}) < 2:
+        return []
+    counts: dict[str, int] = {}
+    for *_, group in points:
+        counts[group] = counts.get(group, 0) + 1
+    weights = [1 / counts[group] for *_, group in points]
+    a = b = 0.0
+    robust = list(weights)
+    for _ in range(50):
+        a, b = _line([(n, y) for n, y, _ in points], robust)
+        robust = [w / max(abs(y - a - b * n), 1e4) for w, (n, y, _) in zip(weights, points, strict=True)]
+    ratios = sorted(y / (a + b * n) for n, y, _ in points)
+    low, high = quantile(ratios, 0.05), quantile(ratios, 0.95)
+    since = TERMS["graph_bytes"][0][0]
+    return [
+        Constant("graph_bytes", since, a, a * min(low, 1), a * max(high, 1), len(points)),
+        Constant("graph_layer_bytes", since, b, b * min(low, 1), b * max(high, 1), len(points)),
+    ]
+
+
+def _line(points: Sequence[tuple[float, float]], weights: Sequence[float]) -> tuple[float, float]:
+    total = sum(weights)
+    mean_x = sum(w * x for w, (x, _) in zip(weights, points, strict=True)) / total
+    mean_y = sum(w * y for w, (_, y) in zip(weights, points, strict=True)) / total
+    above = sum(w * (x - mean_x) * (y - mean_y) for w, (x, y) in zip(weights, points, strict=True))
+    below = sum(w * (x - mean_x) ** 2 for w, (x, _) in zip(weights, points, strict=True))
+    slope = max(above / below, 0.0) if below else 0.0
+    return max(mean_y - slope * mean_x, 0.0), slope
+
+
+def _complete(values: list[Constant]) -> Iterable[Constant]:
+    """Every term from the first release on: a term or a release without a case takes the nearest one that has some."""
+    similar = {name: "outside_torch" for name in ("outside_torch_pp", "outside_torch_nccl", "outside_torch_switch")}
+    first = VERSIONS[0]
+    for name in TERMS:
+        mine = sorted((c for c in values if c.name == name), key=lambda c: VERSIONS.index(c.since))
+        if not mine and name in similar:
+            mine = [c._replace(name=name, cases=0) for c in values if c.name == similar[name]][:1]
+        if not mine:
+            mine = [Constant(name, first, 0.0, 0.0, 0.0, 0)]
+        if mine[0].since != first:
+            mine.insert(0, mine[0]._replace(since=first, cases=0))
+        yield from mine
+
+
+class Prediction(NamedTuple):
+    """A case predicted without its group. Bytes per rank; `error` predicted - logged."""
+
+    case: Case
+    kind: str
+    predicted: int
+    logged: int | None
+    device: int
+    concurrency: float | None
+    starts: bool | None
+
+    @property
+    def error(self) -> int | None:
+        return None if self.logged is None else self.predicted - self.logged
+
+    @property
+    def refused(self) -> bool:
+        """The engine did not start."""
+        return "DOES NOT START" in str(self.case.row["note"]) or self.case.row["logged"]["kv_cache_gib"] == 0
+
+
+def predict(case: Case, constants: Constants) -> Prediction | None:
+    """The plan's cache for a case; None where it can not be asked."""
+    if case.deployment is None or case.deployment.device is None:
+        return None
+    try:
+        plan = evaluate(replace(case.deployment, constants=constants))
+    except KvplanError:
+        return None
+    kind = "plain"
+    if case.row["engine"] == "vllm":
+        s, model = read_settings(ENGINE.settle(case.deployment))
+        kind = model_budget.kind_of(case.deployment, model, s)
+    capacity = plan.capacity
+    limit = min((ledger.limit_bytes - _others(ledger) for ledger in plan.ledgers if ledger.limit_bytes is not None), default=0)
+    predicted = capacity.kv_bytes if capacity and capacity.kv_bytes else limit
+    return Prediction(
+        case,
+        kind,
+        predicted,
+        case.logged_bytes,
+        case.deployment.device.memory_bytes,
+        capacity.max_concurrency if capacity else None,
+        plan.starts,
+    )
+
+
+def _others(ledger: Any) -> int:
+    return sum(entry.bytes for entry in ledger.entries if entry.name != "KV cache")
+
+
+def leave_one_group_out(cases: Sequence[Case]) -> list[Prediction]:
+    """Every vLLM case predicted from the constants of the other groups."""
+    asked = [case for case in cases if usable(case) and case.deployment]
+    wide = (Spread("plain", 0.05, 0.05, 0), Spread("hard", 0.1, 0.1, 0), Spread("measured", 0.01, 0.01, 0))
+    made = []
+    for group in dict.fromkeys(case.group for case in asked):
+        constants = fit([case for case in cases if case.group != group])._replace(spreads=wide)
+        made += [p for case in asked if case.group == group and (p := predict(case, constants))]
+    return made
+
+
+def conformal(errors: Sequence[float], coverage: float = COVERAGE) -> float:
+    """The bound that the next error keeps with that probability: the ceil((n + 1) x coverage)-th smallest, at most the largest."""
+    ordered = sorted(errors)
+    at = min(-(-(len(ordered) + 1) * coverage // 1), len(ordered))
+    return ordered[int(at) - 1]
+
+
+def spreads(predictions: Sequence[Prediction]) -> tuple[Spread, ...]:
+    """Per kind, how far the cache is below (low) and above (high) the prediction in 90 % of cases, as shares of device memory.
+
+    Both sides take the same bound, of the absolute error, since the two tails hold too few cases apart.
+    """
+    made = []
+    for kind in ("plain", "hard"):
+        errors = [abs(p.error) / p.device for p in predictions if p.kind == kind and p.error is not None and not p.refused]
+        bound = conformal(errors)
+        made.append(Spread(kind, bound, bound, len(errors)))
+    return (*made, Spread("measured", 0.002, 0.002, 0))
+
+
+def dump(constants: Constants, predictions: Sequence[Prediction], cases: Sequence[Case]) -> str:
+    """The YAML file."""
+    used = sorted({p.case.id for p in predictions})
+    lines = [
+        "# Written by tools/fit_budget.py from published start-up logs: run it again, do not edit.",
+        "engine: vllm",
+        f"coverage: {COVERAGE}",
+        "constants:",
+    ]
+    for c in constants.values:
+        _, what, unit = TERMS[c.name]
+        lines.append(
+            f"  - {{name: {c.name}, since: '{c.since}', value: {c.value:.6g}, low: {c.low:.6g}, high: {c.high:.6g}, cases: {c.cases},"
+            f' unit: {unit}, what: "{what}"}}'
+        )
+    lines.append("spreads:  # how far the cache of a rank is off, as a share of device memory, leave-one-group-out")
+    lines += [f"  - {{kind: {s.kind}, low: {s.low:.5f}, high: {s.high:.5f}, cases: {s.cases}}}" for s in constants.spreads]
+    lines.append("residuals:  # predicted - logged cache, as a share of device memory, from the constants of the other groups")
+    for p in sorted(predictions, key=lambda p: p.case.id):
+        if p.error is not None:
+            lines.append(f"  - {{case: {p.case.id}, group: {p.case.group}, kind: {p.kind}, error: {p.error / p.device:.5f}}}")
+    sources = {case.id: str(case.row["source"]).replace('"', "'") for case in cases if case.id in used}
+    lines.append("sources:")
+    lines += [f'  {name}: "{source[:160]}"' for name, source in sorted(sources.items())]
+    return "\n".join(lines) + "\n"
+
+
+def build(cases: Sequence[Case]) -> tuple[Constants, list[Prediction]]:
+    """Constants with their spreads, and the leave-one-group-out predictions behind these."""
+    predictions = leave_one_group_out(cases)
+    return fit(cases)._replace(spreads=spreads(predictions)), predictions
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="compare with the file instead of writing it")
+    arguments = parser.parse_args()
+    cases = read_cases()
+    constants, predictions = build(cases)
+    text = dump(constants, predictions, cases)
+    for c in constants.values:
+        print(f"{c.name:22s} {c.since:5s} {c.value:14.6g}  [{c.low:.6g}, {c.high:.6g}]  {c.cases} cases, {TERMS[c.name][2]}")
+    for s in constants.spreads:
+        print(f"spread {s.kind:10s} -{100 * s.low:.2f} % .. +{100 * s.high:.2f} % of device memory, {s.cases} cases")
+    if arguments.check:
+        return 0 if FILE.read_text(encoding="utf-8") == text else 1
+    FILE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

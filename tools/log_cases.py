@@ -1,0 +1,183 @@
+"""Published start-up logs as questions: what the fit and the accuracy report share.
+
+A row of the log set names the model, the GPU and the flags; a case is that as contract names, and what was logged.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kvplan import api
+from kvplan.deployment import Deployment
+from kvplan.devices import Device
+from kvplan.errors import KvplanError, UnknownName
+from kvplan.units import GIB
+
+LOGS = Path(__file__).parents[2] / "shared" / "data" / "engine_logs.jsonl"
+
+#: Names in the logs that are no catalogue name: fine-tunes and quantised derivatives -> model of the same shape.
+SAME_SHAPE: dict[str, str] = {
+    "RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16": "meta-llama/llama-3.1-8b",
+    "RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w8a8": "meta-llama/llama-3.1-8b",
+    "RedHatAI/Mistral-Small-3.1-24B-Instruct-2503-quantized.w8a8": "mistralai/mistral-small-3.1-24b",
+    "RedHatAI/Qwen2.5-7B-Instruct-fp8-dynamic": "qwen/qwen2.5-7b",
+    "scb10x/typhoon-ocr-7b": "qwen/qwen2.5-vl-7b",
+    "typhoon-ai/typhoon-s-thaillm-8b-instruct-research-preview": "qwen/qwen3-8b",
+    "Qwen2.5-3B (train/checkpoints/qwen25-3b-distill-merged)": "qwen/qwen2.5-3b",
+    "Qwen3.6-27B-AutoRound (INT4)": "qwen/qwen3.6-27b",
+    "qwen3.6-35b-a3b-nvfp4": "qwen/qwen3.6-35b-a3b",
+    "qwen3.8-27b-fp8": "qwen/qwen3.6-27b",
+    "Qwen3.6-35B-A3B heretic fine-tune (/models/target)": "qwen/qwen3.6-35b-a3b",
+    "Jackrong/Qwen3.5-27B-Claude-4.6-Opus-Reasoning-Distilled": "qwen/qwen3.5-27b",
+    "cyankiwi/Kimi-Linear-48B-A3B-Instruct-AWQ-4bit": "moonshotai/kimi-linear-48b-a3b",
+    "Qwen1.5-7B (sft)": "qwen/qwen1.5-7b",
+    "llama-2-7b": "meta-llama/llama-2-7b",
+}
+#: What a log says of the weights -> format, where the model's spec does not say it itself.
+WEIGHTS: tuple[tuple[str, str], ...] = (
+    (r"w4a16|awq 4-bit", "int4_g128"),
+    (r"autoround int4", "gptq_g128"),
+    (r"w8a8", "int8_channel"),
+    (r"fp8-dynamic|27b-fp8", "fp8_channel"),
+    (r"nvfp4", "nvfp4"),
+    (r"heretic", "int4_g128"),
+)
+CLOSE_GIB = 0.006  # a logged total is rounded to 0.01
+#: The newest release at a date, for logs that name none (PyPI upload dates).
+RELEASED: tuple[tuple[str, str], ...] = (
+    ("2024-09-04", "0.6"), ("2025-01-20", "0.7"), ("2025-03-18", "0.8"), ("2025-05-05", "0.9"), ("2025-06-10", "0.9.1"), ("2025-07-07", "0.9.2"),
+    ("2025-07-24", "0.10"), ("2025-09-13", "0.10.2"), ("2025-10-02", "0.11"), ("2025-11-18", "0.11.1"), ("2025-12-03", "0.12"),
+    ("2025-12-18", "0.13"), ("2026-01-20", "0.14"), ("2026-04-20", "0.19"), ("2026-05-01", "0.20"), ("2026-06-10", "0.22"),
+    ("2026-07-01", "0.24"), ("2026-08-01", "0.27"),
+)  # fmt: skip
+
+
+class Case(NamedTuple):
+    """One row: `deployment` is None where it can not be asked, for the reason in `skipped`."""
+
+    id: str
+    group: str
+    row: dict[str, Any]
+    deployment: Deployment | None
+    skipped: str | None
+
+    @property
+    def logged_bytes(self) -> int | None:
+        gib = self.row["logged"]["kv_cache_gib"]
+        return None if gib is None else int(gib * GIB)
+
+    @property
+    def noisy(self) -> bool:
+        return bool(self.row.get("noisy"))
+
+
+def read_cases(path: Path = LOGS) -> list[Case]:
+    """Every row of the log set."""
+    return [read_case(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def read_case(row: dict[str, Any]) -> Case:
+    group = _group(row)
+    try:
+        return Case(row["id"], group, row, question(row), None)
+    except KvplanError as error:
+        return Case(row["id"], group, row, None, str(error).splitlines()[0][:120])
+
+
+def _group(row: dict[str, Any]) -> str:
+    """A repository; inside the public sweep a model family."""
+    if not row["id"].startswith("pl-"):
+        return str(row["source"]).split("#")[0].split(":")[0].split(",")[0].strip()
+    name = SAME_SHAPE.get(row["model"], row["model"]).split("/")[-1].lower()
+    for family in ("llama-3.1", "codellama", "mistral", "qwen3", "qwen2.5", "gemma-2", "gemma-3", "granite", "kimi-dev"):
+        if family in name or family.replace("llama-3.1", "llama-3") in name:
+            return "pl/qwen2.5" if family == "kimi-dev" else f"pl/{family}"
+    return "pl/" + name
+
+
+def question(row: dict[str, Any]) -> Deployment:
+    """The row's flags as a question. Raises KvplanError where model or device are not known."""
+    device = _device(row)
+    asked: dict[str, Any] = {
+        "engine": row["engine"],
+        "engine_version": _release(row),
+        "device": device,
+        "tp": row["tp"],
+        "pp": row["pp"],
+        "dp": row["dp"],
+        "max_model_len": row["max_model_len"],
+        "max_num_seqs": row["max_num_seqs"],
+        "max_num_batched_tokens": row["max_num_batched_tokens"],
+        "block_size": row["block_size"],
+        "memory_fraction": row["gpu_memory_utilization"],
+        "enforce_eager": row["enforce_eager"],
+    }
+    if row["kv_cache_dtype"] not in (None, "auto"):
+        asked["kv_dtype"] = row["kv_cache_dtype"]
+    weights = str(row["weight_dtype_or_quant"] or "").lower()
+    if weights in ("float16", "half", "float32"):
+        asked["dtype"] = {"float32": "f32"}.get(weights, "f16")
+        if weights == "float32":
+            asked["weight_dtype"] = "f32"
+    if "quantization='fp8'" in str(row["extra_flags"]):
+        asked["weight_dtype"] = "fp8"
+    for pattern, name in WEIGHTS:
+        if re.search(pattern, f"{row['model']} {weights}".lower()):
+            asked["weight_dtype"] = name
+            break
+    asked |= _extra(str(row["extra_flags"] or ""))
+    if row["speculative"] and "/" in str(row["speculative"]):
+        asked["speculative"] = str(row["speculative"]).replace("/", ":")
+    if "language_model_only=True" in str(row["extra_flags"]):
+        asked["multimodal"] = "off"
+    if row["max_model_len"] is None:
+        asked["context"] = None
+    return api.deployment(SAME_SHAPE.get(str(row["model"]), str(row["model"])), **asked)
+
+
+def _extra(flags: str) -> dict[str, Any]:
+    """Flags that only the row's free text has."""
+    found: dict[str, Any] = {}
+    options = {}
+    for name in ("enable_prefix_caching", "async_scheduling", "mamba_ssm_cache_dtype"):
+        match = re.search(rf"\b{name}\b(?:=\'?(\w+)\'?)?", flags)
+        if match:
+            options[name] = (match[1] or "true").lower()
+    if options:
+        found["engine_option"] = options
+    dcp = re.search(r"decode_context_parallel_size=(\d+)", flags)
+    if dcp:
+        found["dcp"] = int(dcp[1])
+    return found
+
+
+def _release(row: dict[str, Any]) -> str | None:
+    """As logged; else the newest vLLM release at the log's date."""
+    version = str(row["engine_version"] or "")
+    match = re.match(r"v?(\d+\.\d+(?:\.\d+)?)", version)
+    if match is not None and "dev1+g" not in version:
+        return match[1]
+    date = re.search(r"20\d\d-\d\d-\d\d", str(row["source"]))
+    if row["engine"] != "vllm" or date is None:
+        return None
+    older = [release for since, release in RELEASED if since <= date[0]]
+    return older[-1] if older else None
+
+
+def _device(row: dict[str, Any]) -> Device:
+    """By product name, else by the total the log printed: the two things that identify a device."""
+    name = str(row["gpu"] or "").split("(")[0].strip()
+    if name:
+        try:
+            return api.device(name)
+        except UnknownName:
+            return api.device(name.lower().replace(" ", "-"))
+    total = row["gpu_total_gib_logged"]
+    if total is None:
+        raise UnknownName("device", "none named and no total logged", [])
+    known = [d for d in api.devices() if d.cuda_total_mib and abs(d.cuda_total_mib / 1024 - total) <= CLOSE_GIB]
+    same = len({d.compute_capability for d in known}) == 1  # variants of one GPU
+    return known[0] if same else api.device(f"{total}GiB")
