@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kvplan import catalogue
 from kvplan.deployment import NAMES, Deployment
 from kvplan.devices import Device, sized
 from kvplan.errors import KvplanError, SpecError, UnknownName
-from kvplan.planner.evaluate import evaluate
+from kvplan.planner.evaluate import default_engine, evaluate
 from kvplan.planner.plan import Plan
 from kvplan.planner.questions import advise
 from kvplan.spec import ModelSpec
@@ -84,7 +85,10 @@ def fit(
         raise SpecError("device", [("", "fit looks for the device; name candidates with devices")])
     among = [device(name) for name in devices] if devices is not None else catalogue.devices()
     named = {device(name).id: _price(name, price) for name, price in (prices or {}).items()}
-    return search(deployment(model, **question), among, most=_at_least_one("most", most), prices=named)
+    asked = deployment(model, **question)
+    if asked.engine is None:
+        asked = calibrated(asked, "vllm")  # what a question with a device is put to
+    return search(asked, among, most=_at_least_one("most", most), prices=named)
 
 
 def compare(*questions: Mapping[str, Any]) -> tuple[Row, ...]:
@@ -224,7 +228,13 @@ def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
     if faults:
         raise SpecError("question", faults)
     spec, stored = _find(model)
-    return Deployment(model=spec, stored=stored, **values)
+    return calibrated(Deployment(model=spec, stored=stored, **values))
+
+
+def calibrated(d: Deployment, engine: str | None = None) -> Deployment:
+    """The question with the measured constants it names, of the engine it would be put to. Raises SpecError."""
+    name = engine or d.engine or default_engine(d)
+    return replace(d, constants=catalogue.constants(name.strip().lower(), d.calibration or "packaged"))
 
 
 def model(name: str | ModelSpec) -> ModelSpec:

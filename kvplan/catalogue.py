@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from kvplan.constants import CALIBRATIONS, Constants, parse_constants, parse_records
 from kvplan.devices import Device, parse_device
 from kvplan.errors import SpecError, UnknownName
 from kvplan.spec import ModelSpec, parse_spec
@@ -18,6 +20,7 @@ _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,100}(/[a-z0-9][a-z0-9._-]{0,100})?")
 
 _PACKAGE = Path(__file__).parent
 _DEVICES = _PACKAGE / "device_specs"
+_CALIBRATION = _PACKAGE / "calibration"
 
 
 def model_folder() -> Path:
@@ -174,3 +177,35 @@ def find_device(name: str) -> Device:
 def devices() -> list[Device]:
     """Every packaged device."""
     return [read_device(_DEVICES / f"{id_}.yaml") for id_ in device_ids()]
+
+
+def constants(engine: str, which: str = "packaged") -> Constants | None:
+    """The measured constants of an engine: None for `none` and for an engine that has no file.
+
+    `user` adds the starts that this machine's user file records. Raises SpecError for any other name or a broken file.
+    """
+    if which not in CALIBRATIONS:
+        raise SpecError("calibration", [("", f"{which[:60]!r} is not one of {', '.join(CALIBRATIONS)}")])
+    path = _CALIBRATION / f"{engine}.yaml"
+    if which == "none" or _ID.fullmatch(engine) is None or not path.is_file():
+        return None
+    packaged = parse_constants(parse_yaml(read_text(path), str(path)), str(path))
+    if which == "packaged":
+        return packaged
+    file = user_calibration()
+    records = parse_records(parse_yaml(read_text(file), str(file)), str(file)) if file.is_file() else ()
+    return packaged._replace(name="user", source=str(file), records=tuple(r for r in records if r.engine == engine))
+
+
+def user_calibration() -> Path:
+    """The user's calibration file: KVPLAN_CALIBRATION, else calibration.yaml in the platform's folder for settings."""
+    named = os.environ.get("KVPLAN_CALIBRATION")
+    if named:
+        return Path(named)
+    if sys.platform == "win32":
+        folder = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+    elif sys.platform == "darwin":
+        folder = Path.home() / "Library" / "Application Support"
+    else:
+        folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return folder / "kvplan" / "calibration.yaml"

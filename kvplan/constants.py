@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kvplan.errors import SpecError
+
+#: What the question's `calibration` may name.
+CALIBRATIONS = ("packaged", "user", "none")
+MAX_RECORDS = 1000
 
 
 class Constant(NamedTuple):
@@ -16,6 +20,11 @@ class Constant(NamedTuple):
     low: float
     high: float
     cases: int
+
+    @property
+    def ends(self) -> tuple[float, float, float]:
+        """The value, the low end and the high end."""
+        return self.value, self.low, self.high
 
 
 class Spread(NamedTuple):
@@ -69,3 +78,77 @@ class Constants(NamedTuple):
             if spread.kind == kind:
                 return spread
         raise SpecError(self.source, [("spreads", f"no spread for {kind!r}")])
+
+
+def parse_constants(data: Any, source: str) -> Constants:
+    """Constants from a calibration file's data. Raises SpecError with every fault and its path."""
+    faults: list[tuple[str, str]] = []
+    values = [
+        Constant(
+            _text(row, "name", where, faults),
+            _text(row, "since", where, faults),
+            *(_number(row, key, where, faults) for key in ("value", "low", "high")),
+            int(_number(row, "cases", where, faults)),
+        )
+        for where, row in _rows(data, "constants", faults)
+    ]
+    spreads = [
+        Spread(
+            _text(row, "kind", where, faults),
+            *(_number(row, key, where, faults) for key in ("low", "high")),
+            int(_number(row, "cases", where, faults)),
+        )
+        for where, row in _rows(data, "spreads", faults)
+    ]
+    engine = _text(data, "engine", "", faults)
+    if faults:
+        raise SpecError(source, faults)
+    return Constants("packaged", engine, source, tuple(values), tuple(spreads))
+
+
+def parse_records(data: Any, source: str) -> tuple[Record, ...]:
+    """The measured starts of a user's file. Raises SpecError with every fault and its path."""
+    if data is None:
+        return ()
+    faults: list[tuple[str, str]] = []
+    records = []
+    for where, row in _rows(data, "records", faults):
+        lines = row.get("lines")
+        if not isinstance(lines, dict) or not all(_is_bytes(n) for n in lines.values()):
+            faults.append((f"{where}.lines", "a mapping of line names to bytes"))
+            continue
+        words = [_text(row, key, where, faults) for key in ("engine", "release", "model", "device")]
+        sizes = [int(_number(row, key, where, faults)) for key in ("tp", "pp", "max_num_seqs", "max_num_batched_tokens")]
+        measured = tuple((str(name), int(n)) for name, n in lines.items())
+        records.append(Record(*words, *sizes, measured, _text(row, "source", where, faults)))  # type: ignore[arg-type]
+    if faults:
+        raise SpecError(source, faults)
+    return tuple(records[-MAX_RECORDS:])
+
+
+def _rows(data: Any, key: str, faults: list[tuple[str, str]]) -> list[tuple[str, dict[str, Any]]]:
+    rows = data.get(key) if isinstance(data, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        faults.append((key, "a list of mappings"))
+        return []
+    return [(f"{key}.{i}", row) for i, row in enumerate(rows)]
+
+
+def _text(row: Any, key: str, where: str, faults: list[tuple[str, str]]) -> str:
+    value = row.get(key) if isinstance(row, dict) else None
+    if not isinstance(value, str) or not value or len(value) > 1000:
+        faults.append((f"{where}.{key}".strip("."), "must be text"))
+        return ""
+    return value
+
+
+def _number(row: dict[str, Any], key: str, where: str, faults: list[tuple[str, str]]) -> float:
+    value = row.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
+        faults.append((f"{where}.{key}", "must be a number"))
+        return 0.0
+    return float(value)
+
+
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 50

@@ -13,13 +13,13 @@ from kvplan.errors import ProbeError
 class Gpu(NamedTuple):
     """One GPU, or one MIG instance of one. Bytes as NVML counts them; `used_bytes` is without what the driver reserves for itself.
 
-    index               NVML's (PCI order); of the parent where this is a MIG instance
+    number              NVML's (PCI order); of the parent where this is a MIG instance
     reserved_bytes      held back by the driver and firmware; 0 where the driver can not tell it apart
     compute_capability  such as 9.0; None where NVML does not say
     mig                 a MIG instance
     """
 
-    index: int
+    number: int
     name: str
     uuid: str
     total_bytes: int
@@ -56,8 +56,8 @@ def _nvml() -> Iterator[Any]:
         finally:
             pynvml.nvmlShutdown()
     except pynvml.NVMLError as error:
-        code = getattr(error, "value", None)
-        raise ProbeError(f"NVML: {_HINTS.get(code, str(error))}") from None
+        hint = _HINTS.get(getattr(error, "value", 0)) or str(error)
+        raise ProbeError(f"NVML: {hint}") from None
 
 
 def detect(index: int | None = None) -> Gpu:
@@ -66,9 +66,9 @@ def detect(index: int | None = None) -> Gpu:
     Raises ProbeError where there is none, or where NVML refuses.
     """
     if index is not None:
-        found = [gpu for gpu in gpus() if gpu.index == index]
+        found = [gpu for gpu in gpus() if gpu.number == index]
         if not found:
-            raise ProbeError(f"no GPU {index}: this machine has {len({gpu.index for gpu in gpus()})}")
+            raise ProbeError(f"no GPU {index}: this machine has {len({gpu.number for gpu in gpus()})}")
         return found[0]
     return visible()[0]
 
@@ -101,7 +101,7 @@ def visible() -> tuple[Gpu, ...]:
         return every
     left: list[Gpu] = []
     for item in (part.strip() for part in asked.split(",")):
-        match = [gpu for gpu in every if (str(gpu.index) == item if item.isdecimal() else bool(item) and gpu.uuid.startswith(item))]
+        match = [gpu for gpu in every if (str(gpu.number) == item if item.isdecimal() else bool(item) and gpu.uuid.startswith(item))]
         if not match:
             break
         left.append(match[0])
@@ -150,7 +150,7 @@ def _gpu(nvml: Any, handle: Any, index: int, driver: str, capability: str | None
     if memory is None:
         memory = nvml.nvmlDeviceGetMemoryInfo(handle)
     return Gpu(
-        index=index,
+        number=index,
         name=_text(nvml.nvmlDeviceGetName(handle)),
         uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
         total_bytes=int(memory.total),

@@ -25,7 +25,7 @@ class FakeNvml:
 
     NVMLError = NVMLError
     NVML_DEVICE_MIG_ENABLE = 1
-    nvmlMemory_v2 = 33554472
+    nvmlMemory_v2 = 33554472  # noqa: N815
 
     def __init__(self, *gpus: dict[str, Any], driver: Any = "580.65.06", fails: dict[str, int] | None = None, old: bool = False) -> None:
         self.gpus, self.driver, self.fails, self.old = list(gpus), driver, fails or {}, old

@@ -35,8 +35,11 @@ from kvplan.planner.evaluate import evaluate
 from kvplan.tensors import Lowered
 from kvplan.units import GIB
 
-FILE = Path(__file__).parents[1] / "kvplan" / "calibration" / "vllm.yaml"
+FOLDER = Path(__file__).parents[1] / "kvplan" / "calibration"
+FILE, RESIDUALS = FOLDER / "vllm.yaml", FOLDER / "vllm.residuals.yaml"
 COVERAGE = 0.9
+#: Kinds of deployments that get an interval of their own (engines/vllm/budget.py kind_of).
+KINDS = ("plain", "hard", "unified")
 
 #: Constant -> the releases at which it changed, what it is, its unit.
 TERMS: dict[str, tuple[tuple[str, ...], str, str]] = {
@@ -130,7 +133,7 @@ def _by_release(name: str, found: Sequence[Sizes], measure: Callable[[Sizes], fl
 def _constant(name: str, since: str, groups: dict[str, list[float]]) -> Constant:
     every = sorted(v for values in groups.values() for v in values)
     centre = median(median(values) for values in groups.values())
-    low, high = quantile(every, (1 - COVERAGE) / 2), quantile(every, (1 + COVERAGE) / 2)
+    low, high = max(quantile(every, (1 - COVERAGE) / 2), 0.0), quantile(every, (1 + COVERAGE) / 2)
     return Constant(name, since, centre, min(low, centre), max(high, centre), len(every))
 
 
@@ -214,7 +217,7 @@ def _line(points: Sequence[tuple[float, float]], weights: Sequence[float]) -> tu
 
 def _complete(values: list[Constant]) -> Iterable[Constant]:
     """Every term from the first release on: a term or a release without a case takes the nearest one that has some."""
-    similar = {name: "outside_torch" for name in ("outside_torch_pp", "outside_torch_nccl", "outside_torch_switch")}
+    similar = dict.fromkeys(("outside_torch_pp", "outside_torch_nccl", "outside_torch_switch"), "outside_torch")
     first = VERSIONS[0]
     for name in TERMS:
         mine = sorted((c for c in values if c.name == name), key=lambda c: VERSIONS.index(c.since))
@@ -281,7 +284,7 @@ def _others(ledger: Any) -> int:
 def leave_one_group_out(cases: Sequence[Case]) -> list[Prediction]:
     """Every vLLM case predicted from the constants of the other groups."""
     asked = [case for case in cases if usable(case) and case.deployment]
-    wide = (Spread("plain", 0.05, 0.05, 0), Spread("hard", 0.1, 0.1, 0), Spread("measured", 0.01, 0.01, 0))
+    wide = tuple(Spread(kind, 0.1, 0.1, 0) for kind in KINDS)
     made = []
     for group in dict.fromkeys(case.group for case in asked):
         constants = fit([case for case in cases if case.group != group])._replace(spreads=wide)
@@ -302,18 +305,21 @@ def spreads(predictions: Sequence[Prediction]) -> tuple[Spread, ...]:
     Both sides take the same bound, of the absolute error, since the two tails hold too few cases apart.
     """
     made = []
-    for kind in ("plain", "hard"):
+    for kind in KINDS:
         errors = [abs(p.error) / p.device for p in predictions if p.kind == kind and p.error is not None and not p.refused]
         bound = conformal(errors)
         made.append(Spread(kind, bound, bound, len(errors)))
     return (*made, Spread("measured", 0.002, 0.002, 0))
 
 
-def dump(constants: Constants, predictions: Sequence[Prediction], cases: Sequence[Case]) -> str:
-    """The YAML file."""
-    used = sorted({p.case.id for p in predictions})
+HEADER = "# Written by tools/fit_budget.py from published start-up logs: run it again, do not edit."
+
+
+def dump(constants: Constants) -> str:
+    """The file that estimates read."""
     lines = [
-        "# Written by tools/fit_budget.py from published start-up logs: run it again, do not edit.",
+        HEADER,
+        "# Cases, sources and residuals: vllm.residuals.yaml.",
         "engine: vllm",
         f"coverage: {COVERAGE}",
         "constants:",
@@ -326,6 +332,13 @@ def dump(constants: Constants, predictions: Sequence[Prediction], cases: Sequenc
         )
     lines.append("spreads:  # how far the cache of a rank is off, as a share of device memory, leave-one-group-out")
     lines += [f"  - {{kind: {s.kind}, low: {s.low:.5f}, high: {s.high:.5f}, cases: {s.cases}}}" for s in constants.spreads]
+    return "\n".join(lines) + "\n"
+
+
+def dump_residuals(predictions: Sequence[Prediction], cases: Sequence[Case]) -> str:
+    """The provenance: residuals of every case and where its log is."""
+    used = sorted({p.case.id for p in predictions})
+    lines = [HEADER, "engine: vllm"]
     lines.append("residuals:  # predicted - logged cache, as a share of device memory, from the constants of the other groups")
     for p in sorted(predictions, key=lambda p: p.case.id):
         if p.error is not None:
@@ -348,14 +361,15 @@ def main() -> int:
     arguments = parser.parse_args()
     cases = read_cases()
     constants, predictions = build(cases)
-    text = dump(constants, predictions, cases)
+    texts = {FILE: dump(constants), RESIDUALS: dump_residuals(predictions, cases)}
     for c in constants.values:
         print(f"{c.name:22s} {c.since:5s} {c.value:14.6g}  [{c.low:.6g}, {c.high:.6g}]  {c.cases} cases, {TERMS[c.name][2]}")
     for s in constants.spreads:
         print(f"spread {s.kind:10s} -{100 * s.low:.2f} % .. +{100 * s.high:.2f} % of device memory, {s.cases} cases")
     if arguments.check:
-        return 0 if FILE.read_text(encoding="utf-8") == text else 1
-    FILE.write_text(text, encoding="utf-8")
+        return 0 if all(path.read_text(encoding="utf-8") == text for path, text in texts.items()) else 1
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
     return 0
 
 

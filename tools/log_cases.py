@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kvplan import api
+from kvplan import api, catalogue
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.errors import KvplanError, UnknownName
@@ -48,8 +49,8 @@ WEIGHTS: tuple[tuple[str, str], ...] = (
 CLOSE_GIB = 0.006  # a logged total is rounded to 0.01
 #: The newest release at a date, for logs that name none (PyPI upload dates).
 RELEASED: tuple[tuple[str, str], ...] = (
-    ("2024-09-04", "0.6"), ("2025-01-20", "0.7"), ("2025-03-18", "0.8"), ("2025-05-05", "0.9"), ("2025-06-10", "0.9.1"), ("2025-07-07", "0.9.2"),
-    ("2025-07-24", "0.10"), ("2025-09-13", "0.10.2"), ("2025-10-02", "0.11"), ("2025-11-18", "0.11.1"), ("2025-12-03", "0.12"),
+    ("2024-09-04", "0.6"), ("2025-01-20", "0.7"), ("2025-03-18", "0.8"), ("2025-05-05", "0.9"), ("2025-06-10", "0.9.1"),
+    ("2025-07-07", "0.9.2"), ("2025-07-24", "0.10"), ("2025-09-13", "0.10.2"), ("2025-10-02", "0.11"), ("2025-11-18", "0.11.1"), ("2025-12-03", "0.12"),
     ("2025-12-18", "0.13"), ("2026-01-20", "0.14"), ("2026-04-20", "0.19"), ("2026-05-01", "0.20"), ("2026-06-10", "0.22"),
     ("2026-07-01", "0.24"), ("2026-08-01", "0.27"),
 )  # fmt: skip
@@ -135,7 +136,8 @@ def question(row: dict[str, Any]) -> Deployment:
         asked["multimodal"] = "off"
     if row["max_model_len"] is None:
         asked["context"] = None
-    return api.deployment(SAME_SHAPE.get(str(row["model"]), str(row["model"])), **asked)
+    name = str(row["model"])
+    return replace(api.deployment(catalogue.find_model(SAME_SHAPE.get(name, name)), **asked), constants=None)
 
 
 def _extra(flags: str) -> dict[str, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kvplan import engines
 from kvplan.deployment import NAMES, Deployment
 from kvplan.engines.base import ChosenBy, Outcome, Settled, cache_formats, lowered, weight_formats
+from kvplan.errors import SpecError
 from kvplan.planner.cache import report
-from kvplan.planner.plan import ModelFacts, Plan
+from kvplan.planner.plan import CacheReport, ModelFacts, Plan
 from kvplan.tensors import Lowered
 from kvplan.units import show_bytes
 from kvplan.weights import count, model_tensors, total_bytes
@@ -22,10 +24,11 @@ def evaluate(d: Deployment) -> Plan:
     question = settled.question
     model = lowered(question, cache_formats(question))
     outcome = engine.plan(settled)
+    cache, note = _report(question, model, outcome)
     return Plan(
-        model=_facts(settled, model),
+        model=_facts(settled, model, note),
         question=_question(d, settled),
-        cache=report(question, model),
+        cache=cache,
         outcome=outcome,
         verdict=_verdict(question, outcome),
     )
@@ -33,10 +36,21 @@ def evaluate(d: Deployment) -> Plan:
 
 def default_engine(d: Deployment) -> str:
     """vllm where there is a device to fill, else ideal."""
-    return "vllm" if d.device is not None and "vllm" in engines.ENGINES else "ideal"
+    return "ideal" if d.device is None else "vllm"
 
 
-def _facts(settled: Settled, model: Lowered) -> ModelFacts:
+def _report(d: Deployment, model: Lowered, outcome: Outcome) -> tuple[CacheReport, tuple[str, ...]]:
+    """The cache as asked for; where the engine refused a format that can not hold this model's rows, in the compute type, and a note."""
+    try:
+        return report(d, model), ()
+    except SpecError as error:
+        if outcome.starts is not False:
+            raise
+        plain = replace(d, kv_dtype=d.dtype)
+        return report(plain, lowered(plain, cache_formats(plain))), (f"the cache is shown in {d.dtype}: {error}",)
+
+
+def _facts(settled: Settled, model: Lowered, note: tuple[str, ...]) -> ModelFacts:
     spec, parameters = settled.question.model, count(model)
     return ModelFacts(
         id=spec.id,
@@ -46,7 +60,7 @@ def _facts(settled: Settled, model: Lowered) -> ModelFacts:
         embedding_parameters=parameters.embedding,
         mtp_parameters=parameters.draft,
         weight_bytes=total_bytes(model_tensors(model), weight_formats(settled.question)),
-        notes=(*spec.notes, *settled.notes),
+        notes=(*spec.notes, *settled.notes, *note),
     )
 
 
@@ -68,6 +82,8 @@ def _verdict(d: Deployment, outcome: Outcome) -> str:
     if outcome.fits is None:
         return f"{asked}: no device and no cache memory given, so nothing limits it"
     where = f"{d.n_devices} x {d.device.name}" if d.device else f"{show_bytes(d.kv_memory or 0)} of cache memory a rank"
+    if d.device is None and d.kv_memory is None:
+        where = "this engine"
     if outcome.fits:
         left = f"with {show_bytes(outcome.margin_bytes or 0)} left on rank {outcome.limiting_rank}"
         sure = "" if outcome.certainty == "certain" else f" ({outcome.certainty})"

@@ -78,7 +78,7 @@ def linear_full(q: Tensor, k: Tensor, v: Tensor, decay: Tensor) -> Tensor:
     """Linear attention over a whole sequence without a state: out_t = sum over s <= t of decay^(t - s) (q_t . k_s) v_s. decay [heads]."""
     n = q.shape[1]
     distance = torch.arange(n)[:, None] - torch.arange(n)[None, :]
-    weights = decay[:, None, None] ** distance.clamp_min(0) * (distance >= 0)
+    weights: Tensor = decay[:, None, None] ** distance.clamp_min(0) * (distance >= 0)
     return (q @ k.transpose(-1, -2) * weights) @ v
 
 

@@ -130,3 +130,9 @@ def write(folder: str | Path, docs: str | Path) -> None:
     for name, one in found.items():
         if one.speed:
             (Path(docs) / f"{name}.svg").write_text(plot(one.speed))
+
+
+if __name__ == "__main__":
+    import sys
+
+    write(*sys.argv[1:3])

@@ -21,7 +21,7 @@ class Store(Protocol):
 
 
 def _weight(generator: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(*shape, generator=generator, dtype=torch.float64) / shape[-1] ** 0.5
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).div(shape[-1] ** 0.5)
 
 
 def rotate(x: Tensor, positions: Tensor) -> Tensor:

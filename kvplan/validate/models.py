@@ -50,7 +50,8 @@ def build(config: dict[str, Any], dtype: torch.dtype, device: str) -> Any:
     """The model class that a config names, with random weights. Raises UnsupportedError for one that transformers does not have."""
     import transformers
 
-    transformers.logging.set_verbosity_error()
+    logs: Any = transformers.logging
+    logs.set_verbosity_error()
     names = config.get("architectures") or [""]
     kind = getattr(transformers, names[0], None)
     if kind is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from kvplan.validate.storage import PLAIN
@@ -24,7 +26,8 @@ def decode(element: str, parts: Parts, width: int) -> torch.Tensor:
     if element in PLAIN:
         data = parts["data"]
         return data if data.dtype in (torch.float64, torch.float32) else data.to(torch.float32)
-    return _DECODE[element](parts)[..., :width]
+    decoded: torch.Tensor = _DECODE[element](parts)
+    return decoded[..., :width]
 
 
 def _pack(nibbles: torch.Tensor) -> torch.Tensor:
@@ -40,7 +43,7 @@ def _unpack(data: torch.Tensor) -> torch.Tensor:
 
 
 def _groups(x: torch.Tensor, group: int) -> torch.Tensor:
-    return x.unflatten(-1, (x.shape[-1] // group, group))
+    return x.reshape(*x.shape[:-1], x.shape[-1] // group, group)
 
 
 def _scale(x: torch.Tensor, most: float) -> torch.Tensor:
@@ -127,7 +130,7 @@ def _q4_1(x: torch.Tensor) -> Parts:
     return {"data": _pack(codes.flatten(-2)), "scale": scale, "least": least}
 
 
-_ENCODE = {
+_ENCODE: dict[str, Callable[[torch.Tensor], Parts]] = {
     "int8_per_token_head": _int8_row, "fp8_per_token_head": _fp8_row, "int4_per_token_head": _int4_row, "fp8_scale128": _fp8_128,
     "nvfp4": _nvfp4, "mxfp8": _mxfp8, "mxfp4": _mxfp4, "q8_0": _q8_0, "q4_0": _q4_0, "q4_1": _q4_1,
 }  # fmt: skip
@@ -137,7 +140,7 @@ def _grouped(values: torch.Tensor, group: int, scale: torch.Tensor) -> torch.Ten
     return (_groups(values.float(), group) * scale.float()[..., None]).flatten(-2)
 
 
-_DECODE = {
+_DECODE: dict[str, Callable[[Parts], torch.Tensor]] = {
     "int8_per_token_head": lambda p: p["data"].float() * p["scale"],
     "fp8_per_token_head": lambda p: p["data"].float() * p["scale"],
     "int4_per_token_head": lambda p: (_unpack(p["data"]).float() - 8) * p["scale"],

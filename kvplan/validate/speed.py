@@ -25,7 +25,7 @@ class Layer:
 
     def __init__(self, device: str, dtype: torch.dtype, hidden: int, heads: int, kv_heads: int, head_dim: int) -> None:
         def weight(rows: int, columns: int) -> torch.Tensor:
-            return torch.randn(rows, columns, device=device, dtype=dtype) / columns**0.5
+            return torch.randn(rows, columns, device=device, dtype=dtype).div(columns**0.5)
 
         self.heads, self.kv_heads, self.head_dim = heads, kv_heads, head_dim
         self.q, self.o = weight(heads * head_dim, hidden), weight(hidden, heads * head_dim)
@@ -34,11 +34,11 @@ class Layer:
 
     def rows(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """K and V of tokens x [n, hidden]: [KV heads, n, head dim] each."""
-        k, v = (x @ self.kv.T).unflatten(-1, (2, self.kv_heads, self.head_dim)).permute(1, 2, 0, 3)
+        k, v = (x @ self.kv.T).view(len(x), 2, self.kv_heads, self.head_dim).permute(1, 2, 0, 3)
         return k, v
 
     def __call__(self, x: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-        q = (x @ self.q.T).unflatten(-1, (self.heads, self.head_dim)).transpose(0, 1)
+        q = (x @ self.q.T).view(len(x), self.heads, self.head_dim).transpose(0, 1)
         out = torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal, enable_gqa=True)[0]
         x = x + out.transpose(0, 1).flatten(1) @ self.o.T
         return x + torch.nn.functional.silu(x @ self.up.T) @ self.down.T

@@ -5,7 +5,7 @@ Written from the definitions of the formats, not from the table that predicts: t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -88,14 +88,14 @@ class Rows:
         flat = [tensor.view(torch.uint8).view(-1) for tensor in self.tensors.values()]
         return all(int(data[0]) == 1 and int(data[-1]) == 1 for data in flat if data.numel())
 
-    def put(self, index: tuple[object, ...], values: torch.Tensor) -> None:
+    def put(self, index: tuple[Any, ...], values: torch.Tensor) -> None:
         """Stores rows [..., width] at an index of the leading dimensions, quantised where the format is."""
         from kvplan.validate.quantise import encode
 
         for name, data in encode(self.element, values).items():
             self.tensors[name][index] = data
 
-    def get(self, index: tuple[object, ...], dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    def get(self, index: tuple[Any, ...], dtype: torch.dtype = torch.float64) -> torch.Tensor:
         """The rows at an index, as numbers again."""
         from kvplan.validate.quantise import decode
 

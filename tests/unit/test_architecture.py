@@ -79,5 +79,7 @@ def test_the_wheel_works_away_from_the_checkout(tmp_path):
 
 
 def test_public_names_are_functions_even_where_a_module_has_the_same_name():
-    code = "import kvplan, kvplan.devices, kvplan.roofline\nprint(callable(kvplan.devices), callable(kvplan.roofline), kvplan.devices()[0].id)"
+    code = (
+        "import kvplan, kvplan.devices, kvplan.roofline\nprint(callable(kvplan.devices), callable(kvplan.roofline), kvplan.devices()[0].id)"
+    )
     assert python(code).startswith("True True ")

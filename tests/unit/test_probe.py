@@ -26,7 +26,7 @@ def test_one_gpu(nvml):
     fake = nvml(gpu())
     found = probe.detect()
     assert found == probe.Gpu(
-        index=0,
+        number=0,
         name="NVIDIA H100 80GB HBM3",
         uuid="GPU-1111-2222",
         total_bytes=81559 * MIB,
@@ -97,7 +97,7 @@ def test_by_number_and_by_uuid(nvml):
 def test_mig_instances_stand_for_their_gpu(nvml, monkeypatch):
     slices = [gpu(f"NVIDIA A100-SXM4-40GB MIG 1g.5gb {i}", uuid=f"MIG-{i}{i}", total=4864 * MIB, used=0, reserved=0) for i in range(2)]
     nvml(gpu("NVIDIA A100-SXM4-40GB", mig=slices), gpu("B", uuid="GPU-bbb"))
-    assert [(g.index, g.mig, g.total_bytes // MIB) for g in probe.gpus()] == [(0, True, 4864), (0, True, 4864), (1, False, 81559)]
+    assert [(g.number, g.mig, g.total_bytes // MIB) for g in probe.gpus()] == [(0, True, 4864), (0, True, 4864), (1, False, 81559)]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-11")
     assert probe.detect().uuid == "MIG-11"
 

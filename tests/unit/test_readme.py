@@ -56,5 +56,15 @@ def test_every_kind_and_format_is_named():
 
 
 def test_docs_name_only_options_that_exist():
-    flags = set(re.findall(r"--([a-z][a-z-]+)", README)) - {"format", "help", "devices", "price", "all", "grid", "out", "resume", "scheduler"}
+    flags = set(re.findall(r"--([a-z][a-z-]+)", README)) - {
+        "format",
+        "help",
+        "devices",
+        "price",
+        "all",
+        "grid",
+        "out",
+        "resume",
+        "scheduler",
+    }
     assert flags <= {name.replace("_", "-") for name in NAMES}

@@ -54,7 +54,21 @@ def test_another_question_and_foreign_files_are_refused(tmp_path, capsys):
 
 def test_killed_it_leaves_whole_lines_and_resumes(tmp_path):
     out = tmp_path / "out.csv"
-    command = [sys.executable, "-m", "kvplan", "sweep", MODEL, "--engine", "ideal", "--grid", "context=1:300000", "--out", str(out), "--rows", "2000"]
+    command = [
+        sys.executable,
+        "-m",
+        "kvplan",
+        "sweep",
+        MODEL,
+        "--engine",
+        "ideal",
+        "--grid",
+        "context=1:300000",
+        "--out",
+        str(out),
+        "--rows",
+        "2000",
+    ]
     process = subprocess.Popen(command)
     progress = out.with_name(out.name + ".progress")
     while not progress.exists():

@@ -91,8 +91,9 @@ def choose_blocks(mixers: Sequence[Sequence[CacheTensor]], s: Settings) -> Choic
     states = [states_of(tensors) for tensors in mixers if states_of(tensors)]
     if attention and states:
         block, state_page, lines = _align_hybrid(attention, states, block, kernel, s)
-    elif attention and s.skip_ends and s.aligns_mixed_formats:
-        block = _align_formats(attention, block, s)
+    elif s.skip_ends and s.aligns_mixed_formats:
+        packed = next((tensors for tensors in mixers if any(t.dtype == s.formats.k for t in tensors)), None)
+        block = _align_formats(packed, block, s) if packed else block
     keeps_one = s.state_mode == "none"
     state_block = s.max_model_len if keeps_one else block
     window = block if s.rules.window_block == "primary" else min(block, kernel.base)

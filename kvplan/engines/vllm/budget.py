@@ -52,7 +52,7 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: Settings) -> Bu
     requested = -(-total * share // 10**6) if s.rules.round_request == "up" else total * share // 10**6
     _check_free(d, s, total, requested)
     entries += [entry for entry in (_rotary(d, model, s), _lora(d, model, stage, s)) if entry.bytes]
-    if d.constants is None:
+    if d.constants is None or d.constants.engine != "vllm":
         left = requested - sum(entry.bytes for entry in entries)
         return Budget(tuple(entries), left, left, left, requested)
     entries += _modelled(d, model, stage, s, d.constants)
@@ -92,10 +92,10 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: Settings, constant
 
     sizes = profile(d, model, stage, s, weight_formats(d), pixel_bytes=at("pixel_bytes").value)
     sampler, copies = at("sampler_bytes"), at("hidden_copies")
-    activations = [peak(sizes, sampler[i], copies[i]) for i in (2, 3, 4)]
+    point, low, high = (peak(sizes, *pair) for pair in zip(sampler.ends, copies.ends, strict=True))
     outside = at(outside_torch(s, d.device))
     lines = [
-        modelled("activations", Span(*activations), f"profile run: {_largest(sizes, sampler.value, copies.value)}"),
+        modelled("activations", Span(point, low, high), f"profile run: {_largest(sizes, sampler.value, copies.value)}"),
         modelled(
             "outside torch",
             Span(int(outside.value), int(outside.low), int(outside.high)),
@@ -105,7 +105,7 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: Settings, constant
     if s.rules.graphs_charged and not d.enforce_eager and s.platform == "cuda":
         n = capture_sizes(s.max_num_seqs, s.max_num_batched_tokens, s.draft_tokens, 512)
         each, layer = at("graph_bytes"), at("graph_layer_bytes")
-        graphs = [int(n * (each[i] + layer[i] * len(stage))) for i in (2, 3, 4)]
+        graphs = [int(n * (size + more * len(stage))) for size, more in zip(each.ends, layer.ends, strict=True)]
         lines.append(modelled("CUDA graphs", Span(*graphs), f"{n} batch sizes captured; their estimate is charged from 0.20 on"))
     return lines
 
@@ -153,13 +153,17 @@ def switched(device: Device | None) -> bool:
 
 
 def kind_of(d: Deployment, model: Lowered, s: Settings) -> str:
-    """How well such a deployment is understood: what the intervals are taken by."""
+    """How well such a deployment is understood: what the intervals are taken by.
+
+    hard     packed weights, recurrent states, towers or drafts; unified: memory shared with the host; plain: all others
+    """
     formats = {q.format for q in d.model.quantization} | ({d.weight_dtype} if d.weight_dtype in WEIGHT_FORMATS else set())
     packed = any(WEIGHT_FORMATS[name].bits < 8 for name in formats if name in WEIGHT_FORMATS)
     states = any(t.tokens_per_state is None for layer in model.layers for cache in layer.caches for t in cache.tensors)
     towers = bool(d.model.towers) and d.multimodal != "off"
-    unified = d.device is not None and d.device.unified
-    return "hard" if packed or states or towers or unified or s.method != "off" else "plain"
+    if d.device is not None and d.device.unified:
+        return "unified"
+    return "hard" if packed or states or towers or s.method != "off" else "plain"
 
 
 def _record(d: Deployment, s: Settings, constants: Constants) -> Record | None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.engines.shared import longest
+from kvplan.engines.vllm.blocks import DEFAULT_BLOCK
 from kvplan.engines.vllm.groups import KVGroup, Member, block_bytes, form_groups
 from kvplan.engines.vllm.refusal import Refused, gib, no_memory, too_long
 from kvplan.engines.vllm.settings import Settings
@@ -47,7 +48,7 @@ def load_of(s: Settings) -> Load:
         states = {"none": 1 + drafts, "align": 2 + drafts, "all": None}[s.state_mode]
         drafts = drafts if VERSIONS.index(s.release) >= VERSIONS.index("0.22") else 0
     elif s.rules.states_per_request == "length":
-        states, drafts = (1, 0) if s.state_mode == "none" else (None, 0)
+        states, drafts = None, 0
     return Load(s.in_flight_tokens, s.encoder_tokens, s.dcp, states, drafts)
 
 
@@ -59,6 +60,9 @@ def make_pool(members: Sequence[Member], available: Sequence[int], s: Settings) 
     costs = tuple(block_bytes(groups, s.rules, stage) for stage in range(s.pp))
     if s.rules.groups_of == "stage" and s.pp > 1:
         alone = [form_groups([m for m in members if m.stage == stage], s.rules, s.hybrid) for stage in range(s.pp)]
+        tables = [sorted(group.members[0].spec for group in own) for own in alone]
+        if any(a != b for other in tables[1:] for a, b in zip(tables[0], other, strict=False)):
+            raise Refused("the KV cache groups of the pipeline stages differ")
         costs = tuple(block_bytes(own, s.rules) for own in alone)
         groups = min(zip(available, costs, alone, strict=True), key=lambda one: one[0] // one[1] if one[1] else one[0])[2]
     if s.blocks_override is not None:
@@ -161,6 +165,8 @@ def reported_tokens(pool: Pool, s: Settings, blocks: int, max_model_len: int) ->
     if rules.tokens == "requests":
         return int(concurrency(pool, s, blocks, max_model_len) * max_model_len)
     smallest = min(m.spec.block for group in pool.groups for m in group.members)
+    if not rules.mixed_sizes and all(m.spec.kind == "mamba" for group in pool.groups for m in group.members):
+        smallest = s.block_size or DEFAULT_BLOCK  # up to 0.10 the configured block size, though states have another
     tokens = blocks * smallest if rules.tokens == "blocks" else blocks // len(pool.groups) * smallest
     return tokens * s.dcp if rules.dcp_tokens == "factor" else tokens
 

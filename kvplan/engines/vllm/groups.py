@@ -53,7 +53,7 @@ def form_groups(members: Sequence[Member], rules: Rules, hybrid: bool) -> list[K
     specs = list(dict.fromkeys(m.spec for m in members))
     if _one_spec(specs):
         return [KVGroup(tuple(members))]
-    if rules.mixed_sizes and _one_type(specs, rules):
+    if _one_type(specs, rules):
         return [KVGroup(tuple(members), mixed=True)]
     if rules.packed != "no" and any(spec.kind == "sliding_window_mla" for spec in specs) and len({s.page for s in specs}) > 1:
         return _packed(members, rules)
@@ -80,7 +80,7 @@ def _one_spec(specs: Sequence[Spec]) -> bool:
 
 def _one_type(specs: Sequence[Spec], rules: Rules) -> bool:
     """Whether all layers need the same number of blocks whatever the length: UniformTypeKVCacheSpecs.is_uniform_type."""
-    if len({spec.block for spec in specs}) > 1:
+    if not rules.mixed_sizes or len({spec.block for spec in specs}) > 1:
         return False
     if all(spec.kind in FULL for spec in specs):
         return True
@@ -147,7 +147,7 @@ def _grown(spec: Spec, page: int, rules: Rules) -> Spec:
 
 
 def _equal_pages(members: Sequence[Member], rules: Rules) -> list[KVGroup]:
-    """Buckets of equal layers, each split with a stride into groups of one size, so that a block id costs the same in all."""
+    """Buckets of equal layers, each split (from 0.11 on with a stride) into groups of one size: a block id costs the same in all."""
     buckets: dict[Spec, list[Member]] = {}
     for m in members:
         buckets.setdefault(m.spec, []).append(m)
@@ -156,7 +156,8 @@ def _equal_pages(members: Sequence[Member], rules: Rules) -> list[KVGroup]:
     groups = []
     for bucket in buckets.values():
         n = cdiv(len(bucket), size)
-        groups += [KVGroup(tuple(bucket[i::n])) for i in range(n)]
+        parts = [bucket[i * size : (i + 1) * size] if rules.groups_of == "stage" else bucket[i::n] for i in range(n)]
+        groups += [KVGroup(tuple(part)) for part in parts]
     return groups
 
 

@@ -19,7 +19,7 @@ VOCAB_PADDING = 64  # vocab_parallel_embedding.py DEFAULT_VOCAB_PADDING_SIZE
 MXFP4_HIDDEN, MXFP4_INNER = 256, 128  # mxfp4.py create_weights: what the kernels want the hidden size and an expert's width to be
 #: Classes whose rotary tables are longer than the model's maximum: linear scaling stretches the table (linear_scaling_rope.py).
 STRETCHED_TABLES: dict[str, int] = {"Gemma3ForConditionalGeneration": 8}
-_LORA = re.compile(r"(\d{1,4})[x×](\d{1,4})")
+_LORA = re.compile(r"(\d{1,4})[x\u00d7](\d{1,4})")
 _ADAPTED = ("attention", "mlp")
 
 

@@ -109,21 +109,19 @@ def state_bytes(states: Sequence[CacheTensor], tp: int, draft_tokens: int = 0) -
     Groups of B and C that tp does not divide are extended to one per rank; drafts add their tokens as columns to convolutions.
     """
     made = recurrence(states)
-    total = 0
-    for conv in (True, False):
-        n_bytes = sum(_whole_bytes(t, tp, draft_tokens if made.drafts_widen else 0) for t in states if (t.columns > 0) is conv)
-        if n_bytes % tp:
-            raise Refused(f"the states of a {made.name} layer are not divisible by the tensor parallel size {tp}")
-        total += n_bytes // tp
-    return total
+    drafts = draft_tokens if made.drafts_widen else 0
+    channels = sum(_heads(t, tp) * t.elems_per_state // t.columns for t in states if t.columns)
+    if channels % tp or any(t.heads % tp for t in states if not t.columns):
+        raise Refused(f"the states of a {made.name} layer are not divisible by the tensor parallel size {tp}")
+    return sum(_heads(t, tp) * row_bytes(t.dtype, _elems(t, drafts)) for t in states) // tp
 
 
-def _whole_bytes(t: CacheTensor, tp: int, draft_tokens: int) -> int:
-    heads = tp if t.name == "conv_bc" and t.heads % tp else t.heads
-    elems = t.elems_per_state
-    if t.columns:
-        elems = elems // t.columns * (t.columns + draft_tokens)
-    return heads * row_bytes(t.dtype, elems)
+def _heads(t: CacheTensor, tp: int) -> int:
+    return tp if t.name == "conv_bc" and t.heads % tp else t.heads
+
+
+def _elems(t: CacheTensor, draft_tokens: int) -> int:
+    return t.elems_per_state // t.columns * (t.columns + draft_tokens) if t.columns else t.elems_per_state
 
 
 def token_bytes(tensors: Sequence[CacheTensor], tp: int) -> int:

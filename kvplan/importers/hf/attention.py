@@ -99,6 +99,11 @@ def _pattern(f: Fields, n: int) -> list[bool]:
     return [(i + 1) % every != 0 for i in range(n)]
 
 
+def _first_global(f: Fields, n: int) -> list[bool]:
+    """Granite: one global layer, then three sliding ones."""
+    return [i % 4 != 0 for i in range(n)]
+
+
 def _flagged(f: Fields, n: int) -> list[bool]:
     return [f.flag("use_sliding_window")] * n
 
@@ -118,7 +123,8 @@ def _gpt_neo(f: Fields, n: int) -> list[bool]:
 
 
 WINDOWS: dict[str, Callable[[Fields, int], list[bool]]] = {
-    "none": _none, "every": _every, "qwen": _qwen, "alternate": _alternate, "pattern": _pattern, "flagged": _flagged, "gpt_neo": _gpt_neo,
+    "none": _none, "every": _every, "qwen": _qwen, "alternate": _alternate, "pattern": _pattern, "flagged": _flagged,
+    "first_global": _first_global, "gpt_neo": _gpt_neo,
 }  # fmt: skip
 
 

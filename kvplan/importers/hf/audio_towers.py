@@ -47,8 +47,7 @@ def qwen3_omni(f: Fields) -> int:
 def gemma4(f: Fields) -> int:
     """Gemma 4 audio: a conformer; the clipping bounds of its linears are buffers."""
     h, heads = f.dim("hidden_size"), f.dim("num_attention_heads")
-    channels = [f.whole(c, "subsampling_conv_channels", 1) for c in f.items("subsampling_conv_channels", 2) or []]
-    first, second = channels
+    first, second = f.dims("subsampling_conv_channels", 2)
     front = first * 9 + first + second * first * 9 + second + h * (32 * second)
     network = 2 * 4 * h * h + 2 * h
     attention = 5 * h * h + h // heads

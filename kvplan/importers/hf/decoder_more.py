@@ -17,6 +17,11 @@ def multi_query(f: Fields, t: Decoder) -> Stack:
     return decoder(f.named({}, {"num_key_value_heads": 1 if f.flag("multi_query") else None}), t)
 
 
+def post_normed(f: Fields, t: Decoder) -> Stack:
+    """HyperCLOVA X: two more norms per layer with `use_post_norm`."""
+    return decoder(f, t._replace(norms=4 if f.flag("use_post_norm") else 2))
+
+
 def opt(f: Fields, t: Decoder) -> Stack:
     """OPT: embeddings of another width, norms before or after, a final norm only with the former."""
     biased = f.flag("enable_bias")

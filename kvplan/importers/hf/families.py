@@ -114,6 +114,13 @@ FAMILIES: dict[str, Row] = {
     "hy_v3": _d(_QKVO, qk_norm="head", experts=Experts(where="first_dense", shared_count="num_shared_experts", bias="buffer"))._replace(
         defaults={"first_k_dense_replace": 1, "moe_layer_freq": 1}),
     "grok-1": _d(norms=4, experts=Experts(width="intermediate_size"))._replace(defaults={"tie_word_embeddings": True}),
+    "hyperclovax": _d(_QKVO, mlp_bias="mlp_bias")._replace(lower="decoder_more:post_normed"),
+    "granite_swa": _d(_QKVO, mlp_bias="mlp_bias", sinks=True, windows="first_global"),
+    "granitemoe_swa": _d(_QKVO, sinks=True, windows="first_global",
+                         experts=Experts(n="num_local_experts", width="intermediate_size", shared="shared_intermediate_size")),
+    "cohere2_moe": _d(_QKVO, norm="layer_no_bias", norms=1, windows="pattern",
+                      experts=Experts(width="intermediate_size", shared_count="num_shared_experts"))._replace(
+        defaults={"sliding_window_pattern": 4}),
     "jais2": _d(_QKVO, _LAYER, mlp_bias="mlp_bias"),
     "cwm": _d(windows="pattern", mlp_bias="mlp_bias"),
     "nanochat": _d(_QKVO, norm="none", gated=False),

@@ -136,6 +136,13 @@ class Fields:
             raise self.fault(self.name_of(key), f"has {len(value)} entries for {n} layers; correct one of them")
         return value
 
+    def dims(self, key: str, n: int) -> list[int]:
+        """A list of exactly `n` positive whole numbers. Raises SpecError where there is none."""
+        values = self.items(key, n)
+        if values is None:
+            raise self.fault(self.name_of(key), f"missing; it must be {n} numbers")
+        return [self._whole(key, value, 1) for value in values]
+
     def whole(self, value: Any, key: str, least: int = 0) -> int:
         """`value`, taken from inside `key`, as a whole number."""
         return self._whole(key, value, least)

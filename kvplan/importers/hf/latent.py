@@ -60,6 +60,8 @@ def indexers(f: Fields, t: Latent, n: int) -> list[bool]:
 
 def deepseek(f: Fields, t: Latent) -> Stack:
     """Latent attention in every layer; dense feed-forward first, experts after."""
+    if f.opt("use_mla") is False:
+        raise f.fault("use_mla", "a DeepSeek model without latent attention is not modelled; declare a spec file")
     n = f.dim("num_hidden_layers")
     layers = [
         block([mla(f, sparse=own)], [moe(f, t.experts) if has and t.experts else dense_of(f.dim("intermediate_size"))])

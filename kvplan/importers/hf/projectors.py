@@ -69,8 +69,8 @@ def internvl(s: Sides) -> int:
 
 
 def kimi(s: Sides) -> int:
-    merge = s.vision.items("merge_kernel_size", 2) or []
-    wide = s.hidden * s.vision.whole(merge[0], "merge_kernel_size", 1) * s.vision.whole(merge[1], "merge_kernel_size", 1)
+    rows, columns = s.vision.dims("merge_kernel_size", 2)
+    wide = s.hidden * rows * columns
     return 2 * s.hidden + linear(wide, wide) + linear(s.text, wide)
 
 

@@ -31,7 +31,7 @@ KIB = 1 << 10
         ([5 * MIB] * 5, 25 * MIB, 40 * MIB),
         ([9 * MIB] * 2, 18 * MIB, 20 * MIB),
         ([10 * MIB], 10 * MIB, 10 * MIB),  # from 10 MiB on a segment of its own, in steps of 2 MiB
-        ([11 * MIB], 11 * MIB, 12 * MIB),
+        ([11 * MIB], 12 * MIB, 12 * MIB),  # and 1 MiB left over is not split off: the block is the segment
         ([19 * MIB // 2, 9 * MIB, 1500 * KIB], 20 * MIB, 20 * MIB),  # 1.5 MiB left of 20: taken whole by the third
         ([7 * MIB, 6 * MIB, 6 * MIB], 20 * MIB, 20 * MIB),  # the last finds 7 MiB free: 1 MiB is left, too little to split off
         ([100 * MIB, 512 * KIB], 100 * MIB + 512 * KIB, 102 * MIB),  # small ones never use large segments

@@ -1,0 +1,286 @@
+"""Predicted beside measured, end to end on the CPU: equal lines, refusals, running out of memory, being killed, receipts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kvplan.deployment import Deployment
+from kvplan.errors import SpecError, UnsupportedError
+from kvplan.layers import MIXERS
+from kvplan.units import MIB
+from kvplan.validate import document, kinds, receipts, run
+from kvplan.validate.child import Worker
+from kvplan.validate.predict import fewer_layers, predict, propose
+from kvplan.validate.receipts import Case, Row, faults, read, receipt, verdict, write
+from tests.conftest import one_block
+
+ROOT = Path(__file__).parents[3]
+GQA = {"kind": "gqa", "heads": 8, "kv_heads": 4, "head_dim": 64}
+PER_TOKEN = 2 * 4 * 64 * 2  # K and V, 4 heads of 64 elements of 2 bytes
+LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+
+
+def question(n_layers: int = 2, mixer: dict | None = None, **asked) -> Deployment:
+    return Deployment(model=one_block(mixer or GQA, n_layers), **{"context": 1024, "batch": 2, **asked})
+
+
+def test_a_plan_is_allocated_and_equal():
+    found = run.validate(question())
+    (case,) = found.cases
+    assert found.status == case.status == "equal"
+    assert case.predicted_bytes == case.allocated_bytes == 2 * 2 * 1024 * PER_TOKEN
+    assert [(row.name, row.allocated_bytes) for row in case.rows] == [(f"gqa {t}", 1024 * PER_TOKEN * 2) for t in "kv"]
+    assert found.machine["device"] == "cpu"
+    assert faults(found) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "n_bytes"),
+    [
+        ({"tp": 2}, 3 * 2 * 1024 * PER_TOKEN // 2),
+        ({"tp": 8}, 3 * 2 * 1024 * PER_TOKEN // 4),  # a KV head each, copied
+        ({"pp": 2}, 2 * 2 * 1024 * PER_TOKEN),  # two of three layers
+        ({"dp": 2}, 3 * 1 * 1024 * PER_TOKEN),
+        ({"block_size": 16, "context": 1001}, 3 * 2 * 63 * 16 * PER_TOKEN),
+        ({"kv_dtype": "q8_0"}, 3 * 2 * 1024 * 2 * 4 * 2 * 34),
+    ],
+)
+def test_what_one_device_holds(asked, n_bytes):
+    proposal = propose(question(3, **asked))
+    assert proposal.total_bytes == sum(row.bytes for row in proposal.rows) == n_bytes
+
+
+def test_what_validate_can_not_allocate():
+    with pytest.raises(UnsupportedError, match="start-up log"):
+        propose(question(engine="vllm"))
+    with pytest.raises(UnsupportedError, match="dcp"):
+        propose(question(tp=8, dcp=2))
+
+
+def test_fewer_layers_of_each_kind_below_a_limit():
+    proposal = propose(question(10))
+    smaller = fewer_layers(proposal, proposal.total_bytes // 3)
+    assert [row.shape.layers for row in smaller.rows] == [3, 3]
+    assert smaller.total_bytes == 3 * 2 * 1024 * PER_TOKEN
+    assert smaller.question["fewer_layers"] == "6 of 20 tensors, full width"
+    assert fewer_layers(proposal, 1).rows[0].shape.layers == 1
+    assert fewer_layers(proposal, proposal.total_bytes) is proposal
+
+
+def test_every_layer_kind_is_sampled_and_most_formats():
+    from kvplan.dtypes import FORMATS, PAIRS
+
+    assert set(kinds.SAMPLES) == set(MIXERS)
+    asked = {part for _, name in kinds.FORMATS for part in (PAIRS.get(name) or name.split("/"))}
+    assert set(FORMATS) - asked == {"bf16", "f64"}
+
+
+def test_every_kind_layout_and_format_is_equal_at_a_small_size():
+    found = run.all_kinds(target_bytes=1 * MIB)
+    assert len(found.cases) == len(kinds.SAMPLES) + 1 + len(kinds.LAYOUTS) + len(kinds.FORMATS)
+    assert {case.name: case.status for case in found.cases if case.status != "equal"} == {}
+    assert {case.name for case in found.cases if not case.allocated_bytes} == {"encoder", "shared"}
+    assert faults(found) == []
+
+
+def test_a_wrong_prediction_is_found_out(monkeypatch):
+    """What the receipts are worth: a formula that is off by a token or a scale is not equal."""
+    from kvplan.validate import predict as module
+
+    right = propose(question())
+    monkeypatch.setattr(run, "propose", lambda d, layout: right._replace(rows=tuple(r._replace(bytes=r.bytes + 128) for r in right.rows)))
+    assert run.validate(question()).status == "different"
+    monkeypatch.undo()
+    sliding = question(mixer={**GQA, "kind": "sliding", "window": 100})
+    wrong = propose(sliding)
+    shape = wrong.rows[0].shape
+    assert shape.keep_tokens == 100
+    assert module.predict(shape._replace(keep_tokens=101)) != module.predict(shape)
+
+
+def test_what_can_not_fit_is_refused_before_it_is_tried():
+    found = run.validate(question(batch=1 << 20, context=1 << 20))
+    (case,) = found.cases
+    assert found.status == "refused"
+    assert case.allocated_bytes is None
+    assert case.note.startswith(f"refused before allocating: needs {(1 << 40) * 2 * PER_TOKEN:,} B")
+    assert all(row.allocated_bytes is None for row in case.rows)
+
+
+@LINUX
+def test_running_out_of_memory_is_a_result_with_its_bytes():
+    d = question(n_layers=8, batch=16, context=4096)  # 32 MiB a layer and tensor
+    found = run.validate(d, force=True, headroom_bytes=150 * MIB)
+    (case,) = found.cases
+    assert found.status == "out of memory"
+    assert 64 * MIB <= (case.allocated_bytes or 0) <= 150 * MIB
+    assert case.note.startswith(f"out of memory with {case.allocated_bytes:,} B")
+    assert faults(found) == []
+
+
+@LINUX
+def test_a_killed_worker_is_a_result_too():
+    with Worker("cpu") as worker:
+        proposal = propose(question(n_layers=2))
+        events = worker.run("caches", cases=[[row.shape._asdict() for row in proposal.rows]] * 1000)
+        next(events)
+        os.kill(worker.process.pid, signal.SIGKILL)
+        last = list(events)[-1]
+    assert last == {"event": "killed", "signal": "SIGKILL"}
+    case = run._close(proposal, {}, [], last)
+    assert (case.status, "SIGKILL" in case.note) == ("killed", True)
+
+
+RECORD = """
+import sys
+from kvplan.validate import receipts, run
+receipts.write(run.all_kinds(target_bytes=64 << 20), sys.argv[1])
+"""
+
+
+@LINUX
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_killed_half_way_it_leaves_no_receipt_and_no_memory(how, tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", RECORD, tmp_path / "receipt.json"], cwd=ROOT, stderr=subprocess.DEVNULL)
+    worker = _child(process.pid, busy_bytes=300 * MIB)
+    process.send_signal(how)
+    process.wait(timeout=20)
+    assert process.returncode != 0
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{worker}").exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def _child(pid: int, busy_bytes: int) -> int:
+    """The worker of a process, once it holds memory."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            resident = int(Path(f"/proc/{child}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            if resident > busy_bytes:
+                return int(child)
+        time.sleep(0.01)
+    raise AssertionError("the worker never allocated anything")
+
+
+def test_a_receipt_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "folder" / "one.json"
+    first = receipt("caches", {"device": "cpu", "name": "CPU"})
+    write(first, path)
+    assert read(path) == first
+
+    def fail(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(receipts.os, "fsync", fail)
+    with pytest.raises(KeyboardInterrupt):
+        write(receipt("kinds", {}), path)
+    assert read(path) == first
+    assert [p.name for p in path.parent.iterdir()] == ["one.json"]
+
+
+def test_a_receipt_can_be_checked_again(tmp_path):
+    found = run.validate(question(context=64))
+    write(found, tmp_path / "r.json")
+    again = read(tmp_path / "r.json")
+    assert again == found
+    assert faults(again) == []
+    assert json.loads((tmp_path / "r.json").read_text())["schema"] == "kvplan.receipt/1"
+    (case,) = again.cases
+    row = case.rows[0]
+    forged = again._replace(cases=(case._replace(rows=(row._replace(predicted_bytes=1), *case.rows[1:])),))
+    assert len(faults(forged)) == 3  # the row, the sum, the verdict
+    lying = again._replace(cases=(case._replace(rows=(row._replace(allocated_bytes=1), *case.rows[1:])),))
+    assert len(faults(lying)) == 2
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "other/9"}', '{"schema": "kvplan.receipt/1"}'])
+def test_a_file_that_is_no_receipt(tmp_path, text):
+    (tmp_path / "r.json").write_text(text)
+    with pytest.raises(SpecError):
+        read(tmp_path / "r.json")
+    with pytest.raises(SpecError):
+        read(tmp_path / "absent.json")
+
+
+def test_the_verdict_needs_every_row_and_the_plans_own_total():
+    shape = propose(question()).rows[0].shape
+    rows = (Row("a", 10, 10, {}, shape), Row("b", 5, 5, {}, shape), Row("not a tensor", 1, 2, {}))
+    assert verdict(rows, 15) == "equal"
+    assert verdict(rows, 16) == "different"
+    assert verdict((rows[0]._replace(allocated_bytes=None),), 10) == "different"
+
+
+def test_the_table_for_people():
+    case = Case("m", "equal", (Row("gqa k", 10, 10, {"resident": 12}, propose(question()).rows[0].shape),), 10, 10, {"resident": 12}, {})
+    row, total = run.table(receipt("caches", {}, cases=(case,)))
+    assert row == {"case": "m", "line": "gqa k", "format": "bf16", "predicted": 10, "allocated": 10, "equal": True, "measured": 12}
+    assert total == {"case": "m", "line": "total", "format": "", "predicted": 10, "allocated": 10, "equal": True, "measured": 12}
+
+
+def test_without_torch_it_says_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(UnsupportedError, match=r"needs torch.*kvplan-llm\[gpu\]"):
+        run.validate(question())
+
+
+def test_predicting_and_reporting_load_no_torch():
+    code = "import sys, kvplan.validate.run, kvplan.validate.real, kvplan.validate.document; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_measuring_loads_nothing_that_predicts():
+    modules = ", ".join(f"kvplan.validate.{name}" for name in ("worker", "measure", "speed", "layers", "models"))
+    code = f"import sys, {modules}\nprint(sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for name in ("kvplan.dtypes", "kvplan.tensors", "kvplan.planner", "kvplan.spec", "kvplan.engines", "kvplan.validate.predict"):
+        assert f"'{name}'" not in loaded
+
+
+# ---- the receipts that are kept, and the page made from them
+
+
+KEPT = document.receipts(ROOT / "validation")
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_kept_receipt_still_holds(name):
+    found = KEPT[name]
+    assert faults(found) == []
+    assert found.status in ("equal", "measured")
+    assert not [key for key in found.machine if "host" in key or "path" in key]
+
+
+def test_the_kept_receipts_cover_every_kind_and_resident_memory_is_within_a_percent():
+    cases = {case.name: case for found in KEPT.values() if found.subject == "kinds" for case in found.cases}
+    assert set(MIXERS) <= set(cases)
+    for case in cases.values():
+        assert case.allocated_bytes == case.predicted_bytes
+        if case.predicted_bytes >= 256 * MIB:
+            assert case.measured["resident"] == pytest.approx(case.predicted_bytes, rel=0.01)
+    assert sum(case.predicted_bytes >= 256 * MIB for case in cases.values()) == len(cases) - 2  # all but those that keep nothing
+
+
+def test_the_page_is_made_from_the_receipts():
+    """`python -m kvplan.validate.document validation docs` writes it anew."""
+    assert (ROOT / "docs" / "validation.md").read_text() == document.page(KEPT)
+    for name, found in KEPT.items():
+        if found.speed:
+            assert (ROOT / "docs" / f"{name}.svg").read_text() == document.plot(found.speed)
+
+
+def test_prediction_of_a_shape_by_hand():
+    shape = propose(question()).rows[0].shape
+    assert predict(shape) == 2 * 2 * 1024 * 4 * 64 * 2
+    assert predict(shape._replace(element="int4_per_token_head", layers=1, sequences=1)) == 1024 * 4 * (32 + 4)
