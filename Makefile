@@ -3,7 +3,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do $$p -c '
 BIN := .venv/bin
 ARGS ?= meta-llama/llama-3.1-8b --device h100-80gb --engine ideal --context 32768 --batch 16
 
-.PHONY: estimate test test-fast lint bench clean
+.PHONY: estimate test test-fast lint bench accuracy validate clean
 
 estimate: .venv/installed
 	$(BIN)/kvplan estimate $(ARGS)
@@ -23,6 +23,18 @@ lint: .venv/dev
 bench: .venv/dev
 	$(BIN)/python benchmarks/cold_start.py
 	$(BIN)/python benchmarks/sweep.py
+
+# Predicted against published start-up logs, leave-one-group-out; needs the log set beside the checkout.
+accuracy: .venv/dev
+	$(BIN)/python tools/accuracy.py
+
+# Allocates the caches of every layer kind for real, on the GPU where there is one (ON=cpu or ON=cuda chooses), and keeps the receipts.
+ON ?= $(shell $(BIN)/python -c 'import torch; print("cuda" if torch.cuda.is_available() else "cpu")' 2>/dev/null || echo cpu)
+validate: .venv/dev
+	$(BIN)/kvplan validate --all-kinds --on $(ON) --record validation/$(ON)-kinds.json
+	$(BIN)/kvplan validate meta-llama/llama-3.1-8b --context 8k --on $(ON) --record validation/$(ON)-llama.json
+	$(BIN)/kvplan validate --speed --on $(ON) --record validation/$(ON)-speed.json
+	$(BIN)/python -m kvplan.validate.document validation docs
 
 clean:
 	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -7,7 +7,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kvplan.api import compare, deployment, devices, estimate, explain, fit, models, roofline, schema, sweep, sweep_ranges
+    from kvplan.api.asking import deployment, device, import_model, model
+    from kvplan.api.plans import devices, estimate, explain, models, schema
+    from kvplan.api.proof import doctor, keep_receipt, reconcile, validate, validate_all_kinds, validate_speed
+    from kvplan.api.searches import compare, fit, roofline, sweep, sweep_ranges
     from kvplan.errors import KvplanError
 
 __version__ = "0.1.0"
@@ -16,15 +19,24 @@ __all__ = [
     "__version__",
     "compare",
     "deployment",
+    "device",
     "devices",
+    "doctor",
     "estimate",
     "explain",
     "fit",
+    "import_model",
+    "keep_receipt",
+    "model",
     "models",
+    "reconcile",
     "roofline",
     "schema",
     "sweep",
     "sweep_ranges",
+    "validate",
+    "validate_all_kinds",
+    "validate_speed",
 ]
 
 

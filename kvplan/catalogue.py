@@ -174,6 +174,12 @@ def find_device(name: str) -> Device:
     return read_device(found)
 
 
+def device_of_total(gib: float) -> Device | None:
+    """The packaged device whose CUDA total is the one that an engine printed (two decimals); None where that fits none, or several GPUs."""
+    near = [d for d in devices() if d.cuda_total_mib and abs(d.cuda_total_mib / 1024 - gib) <= 0.011]
+    return near[0] if len({d.compute_capability for d in near}) == 1 else None
+
+
 def devices() -> list[Device]:
     """Every packaged device."""
     return [read_device(_DEVICES / f"{id_}.yaml") for id_ in device_ids()]

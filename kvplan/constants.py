@@ -85,18 +85,21 @@ def parse_constants(data: Any, source: str) -> Constants:
     faults: list[tuple[str, str]] = []
     values = [
         Constant(
-            _text(row, "name", where, faults),
-            _text(row, "since", where, faults),
-            *(_number(row, key, where, faults) for key in ("value", "low", "high")),
-            int(_number(row, "cases", where, faults)),
+            name=_text(row, "name", where, faults),
+            since=_text(row, "since", where, faults),
+            value=_number(row, "value", where, faults),
+            low=_number(row, "low", where, faults),
+            high=_number(row, "high", where, faults),
+            cases=int(_number(row, "cases", where, faults)),
         )
         for where, row in _rows(data, "constants", faults)
     ]
     spreads = [
         Spread(
-            _text(row, "kind", where, faults),
-            *(_number(row, key, where, faults) for key in ("low", "high")),
-            int(_number(row, "cases", where, faults)),
+            kind=_text(row, "kind", where, faults),
+            low=_number(row, "low", where, faults),
+            high=_number(row, "high", where, faults),
+            cases=int(_number(row, "cases", where, faults)),
         )
         for where, row in _rows(data, "spreads", faults)
     ]
@@ -117,10 +120,10 @@ def parse_records(data: Any, source: str) -> tuple[Record, ...]:
         if not isinstance(lines, dict) or not all(_is_bytes(n) for n in lines.values()):
             faults.append((f"{where}.lines", "a mapping of line names to bytes"))
             continue
-        words = [_text(row, key, where, faults) for key in ("engine", "release", "model", "device")]
-        sizes = [int(_number(row, key, where, faults)) for key in ("tp", "pp", "max_num_seqs", "max_num_batched_tokens")]
-        measured = tuple((str(name), int(n)) for name, n in lines.items())
-        records.append(Record(*words, *sizes, measured, _text(row, "source", where, faults)))  # type: ignore[arg-type]
+        words = {key: _text(row, key, where, faults) for key in ("engine", "release", "model", "device", "source")}
+        sizes = {key: int(_number(row, key, where, faults)) for key in ("tp", "pp", "max_num_seqs", "max_num_batched_tokens")}
+        values: dict[str, Any] = {**words, **sizes, "lines": tuple((str(name), int(n)) for name, n in lines.items())}
+        records.append(Record(**values))
     if faults:
         raise SpecError(source, faults)
     return tuple(records[-MAX_RECORDS:])

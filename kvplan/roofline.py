@@ -67,7 +67,7 @@ def roofline(
     """
     if device.bandwidth_gb_per_s is None or rate not in device.dense_tflops:
         raise UnsupportedError(f"{device.id} declares no {'bandwidth' if device.bandwidth_gb_per_s is None else rate + ' rate'}")
-    speed = (device.bandwidth_gb_per_s * 1e9, device.dense_tflops[rate] * 1e12)  # type: ignore[index]
+    speed = (device.bandwidth_gb_per_s * 1e9, device.dense_tflops[rate] * 1e12)
     held = cdiv(batch, layout.dp)
 
     def decode(sequences: int) -> Bound:

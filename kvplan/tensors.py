@@ -253,7 +253,7 @@ def tensor_curve(t: CacheTensor, *, encoder_tokens: int | None = None, block_siz
     if keep.kind == "window":
         cap = cdiv(keep.tokens + keep.sinks, unit_tokens)
         if block_size is not None:
-            cap = cdiv(max(keep.tokens - 1, 1), block_size) + 1 + cdiv(keep.sinks, block_size)
+            cap = cdiv(keep.tokens - 1, block_size) + 1 + cdiv(keep.sinks, block_size)
     elif keep.kind == "chunk":
         cap = cdiv(keep.tokens, unit_tokens)
     if shards > 1 and keep.kind == "all":

@@ -46,13 +46,12 @@ WEIGHTS: tuple[tuple[str, str], ...] = (
     (r"nvfp4", "nvfp4"),
     (r"heretic", "int4_g128"),
 )
-CLOSE_GIB = 0.006  # a logged total is rounded to 0.01
 #: The newest release at a date, for logs that name none (PyPI upload dates).
 RELEASED: tuple[tuple[str, str], ...] = (
     ("2024-09-04", "0.6"), ("2025-01-20", "0.7"), ("2025-03-18", "0.8"), ("2025-05-05", "0.9"), ("2025-06-10", "0.9.1"),
-    ("2025-07-07", "0.9.2"), ("2025-07-24", "0.10"), ("2025-09-13", "0.10.2"), ("2025-10-02", "0.11"), ("2025-11-18", "0.11.1"), ("2025-12-03", "0.12"),
-    ("2025-12-18", "0.13"), ("2026-01-20", "0.14"), ("2026-04-20", "0.19"), ("2026-05-01", "0.20"), ("2026-06-10", "0.22"),
-    ("2026-07-01", "0.24"), ("2026-08-01", "0.27"),
+    ("2025-07-07", "0.9.2"), ("2025-07-24", "0.10"), ("2025-09-13", "0.10.2"), ("2025-10-02", "0.11"), ("2025-11-18", "0.11.1"),
+    ("2025-12-03", "0.12"), ("2025-12-18", "0.13"), ("2026-01-20", "0.14"), ("2026-04-20", "0.19"), ("2026-05-01", "0.20"),
+    ("2026-06-10", "0.22"), ("2026-07-01", "0.24"), ("2026-08-01", "0.27"),
 )  # fmt: skip
 
 
@@ -180,6 +179,4 @@ def _device(row: dict[str, Any]) -> Device:
     total = row["gpu_total_gib_logged"]
     if total is None:
         raise UnknownName("device", "none named and no total logged", [])
-    known = [d for d in api.devices() if d.cuda_total_mib and abs(d.cuda_total_mib / 1024 - total) <= CLOSE_GIB]
-    same = len({d.compute_capability for d in known}) == 1  # variants of one GPU
-    return known[0] if same else api.device(f"{total}GiB")
+    return catalogue.device_of_total(total) or api.device(f"{total}GiB")

@@ -13,7 +13,15 @@ from kvplan.cli.options import FORMAT, MODEL, Named, chosen, question_options
 from kvplan.report import render
 
 #: Commands that live in files of their own, read when they are asked for.
-LAZY = {"fit": "search", "compare": "search", "roofline": "search", "sweep": "sweep"}
+LAZY = {
+    "doctor": "proof",
+    "reconcile": "proof",
+    "validate": "proof",
+    "fit": "search",
+    "compare": "search",
+    "roofline": "search",
+    "sweep": "sweep",
+}
 
 
 class Lazy(click.Group):

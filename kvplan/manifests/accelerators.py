@@ -1,4 +1,7 @@
-"""What names a device in a manifest: node labels, resource names, accelerator types. Nothing is guessed: a name for two devices stays open."""
+"""What names a device in a manifest: node labels, resource names, accelerator types.
+
+Nothing is guessed: a name that two devices share stays open.
+"""
 
 from __future__ import annotations
 
@@ -61,12 +64,16 @@ def of_pod(pod: Item, containers: list[Item]) -> Hardware:
     """The hardware that a pod asks for: its node selector and affinity, the limits of its containers."""
     device: Given | None = None
     why, place = "", pod.place
+    options: dict[str, Given] = {}
     for label, item in _node_labels(pod):
         found, reason = named(item, label)
-        if found and device and found.value != device.value:
-            device, why, place = None, f"its nodes may carry {device.value} or {found.value}", item.place
-            break
-        device, why, place = found or device, "" if found or device else reason, item.place
+        why, place = reason or why, item.place
+        if found:
+            options[str(found.value)] = found
+    if len(options) == 1 and not why:
+        device = next(iter(options.values()))
+    elif options and not why:
+        why = f"its nodes may carry {' or '.join(options)}"
     n_devices, findings = None, list[Finding]()
     for container in containers:
         for where in ("limits", "requests"):
@@ -79,9 +86,8 @@ def of_pod(pod: Item, containers: list[Item]) -> Hardware:
                 elif name in OTHERS:
                     device, why, place = None, f"{name} is hardware that is not modelled", item.place
     if not why and device is None:
-        named_by = "a node selector or affinity on nvidia.com/gpu.product"
         count = f"{n_devices.value} x {n_devices.spelled}" if n_devices else "no GPU"
-        why = f"it asks for {count} and no {named_by}"
+        why = f"it asks for {count} and has no node selector or affinity on a GPU product"
     return Hardware(device, n_devices, why if device is None else "", place if device is None else device.place, tuple(findings))
 
 

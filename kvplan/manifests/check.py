@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kvplan import engines
+from kvplan import catalogue, engines
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.manifests.read import read, read_file
 from kvplan.manifests.values import Finding, Found, Place, Status, Unresolved, Verdict
@@ -84,6 +85,7 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
         unresolved += open_model
     if plan is not None:
         findings += _devices(found, plan, question)
+        findings += _too_long(found, plan, question)
         findings += _notes(found, plan)
     status, message = _status(found, plan, findings, unresolved, strict)
     located = tuple(f._replace(file=found.file) for f in findings)
@@ -118,7 +120,11 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
             if error.kind in ("model", "device"):
                 why = f"{error}; give a spec or an id of the catalogue"
                 place = found.places.get(error.kind, found.place)
-                return None, findings, [Unresolved(error.kind, why, f"--{error.kind} {model}=ID" if error.kind == "model" else "--device NAME", place)]
+                return (
+                    None,
+                    findings,
+                    [Unresolved(error.kind, why, f"--{error.kind} {model}=ID" if error.kind == "model" else "--device NAME", place)],
+                )
             return None, [*findings, _fault(str(error), found, error.kind)], []
         except SpecError as error:
             keys = [path for path, _ in error.faults if error.source == "engine_option" and path in options]
@@ -164,13 +170,31 @@ def _devices(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Find
     return []
 
 
+#: Engines that refuse a length beyond the model's own, unless a variable allows it.
+BOUNDED = ("vllm", "sglang")
+
+
+def _too_long(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Finding]:
+    """vLLM config/model.py _get_and_verify_max_len, SGLang configs/model_config.py: a length beyond the one in config.json is an error."""
+    asked = question.get("max_model_len")
+    rules = {f.rule for f in found.findings}
+    if found.engine not in BOUNDED or not isinstance(asked, int) or "longer-allowed" in rules or "not-modelled-rope" in rules:
+        return []
+    try:
+        most = catalogue.find_model(plan.model.id).max_context
+    except KvplanError:
+        return []
+    if most is None or asked <= most:
+        return []
+    message = f"{asked:,} tokens are more than the {most:,} that {plan.model.id} declares; {found.engine} stops with an error"
+    return [Finding("too-long", "error", message, found.places.get("max_model_len", found.place))]
+
+
 def _notes(found: Found, plan: Plan) -> list[Finding]:
     return [Finding("note", "note", note, found.place) for note in (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))]
 
 
-def _status(
-    found: Found, plan: Plan | None, findings: list[Finding], unresolved: list[Unresolved], strict: bool
-) -> tuple[Status, str]:
+def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved: list[Unresolved], strict: bool) -> tuple[Status, str]:
     """What follows from all of it; also adds the finding that says so."""
     errors = [f for f in findings if f.severity == "error"]
     if errors:
@@ -182,7 +206,9 @@ def _status(
         return ("starts" if plan.starts else "refuses"), plan.verdict
     if unresolved or plan is None or plan.fits is None:
         for u in unresolved:
-            findings.append(Finding(f"open-{u.what.replace('_', '-')}"[:40], "warning", f"{u.what}: {u.why}; give it with {u.give}", u.place))
+            findings.append(
+                Finding(f"open-{u.what.replace('_', '-')}"[:40], "warning", f"{u.what}: {u.why}; {_how(u.give)}", u.place)
+            )
         names = ", ".join(dict.fromkeys(u.what for u in unresolved)) or "what it runs on"
         return "unknown", f"not known: {names}"
     doubts = [f for f in findings if f.rule in ("not-modelled-more", "not-modelled-less")]
@@ -202,14 +228,16 @@ def _may_be_less(findings: list[Finding], unresolved: list[Unresolved]) -> bool:
     return bool(unresolved) or any(f.rule in ("not-modelled-less",) for f in findings)
 
 
+def _how(give: str) -> str:
+    return f"give it with {give}" if give.startswith("--") else give
+
+
 def _advice(plan: Plan) -> str:
     shown = [f"{a.change}" for a in plan.advice[:3]]
     return f"; would fit: {' | '.join(shown)}" if shown else ""
 
 
 def _broken(name: str, error: KvplanError) -> Verdict:
-    import re
-
     text = str(error)
     match = re.search(r"line (\d+)", text)
     message = text.removeprefix(f"{name}: ")

@@ -29,7 +29,7 @@ class Start(NamedTuple):
     version: str | None = None
     gpus: Given | None = None
     in_container: bool = False
-    files: Mapping[str, tuple[str, Place]] = {}  # noqa: RUF012 - read only
+    files: Mapping[str, tuple[str, Place]] = {}
     opaque: str = ""
 
 
@@ -113,10 +113,10 @@ def container(
         own = words(*(known.entrypoint if known else ()), place=here)
         run = [*own, *(args if args is not None else words(*(known.default if known else ()), place=here))]
     command = Command(tuple(run), env, run[0].place if run else place, end_line)
-    found = [
-        one._replace(version=one.version or (known.version if known and known.engine == one.engine else None), in_container=True, gpus=one.gpus or gpus)
-        for one in starts(command, source, files or {}, depth)
-    ]  # fmt: skip
+    found = []
+    for one in starts(command, source, files or {}, depth):
+        version = known.version if known and known.engine == one.engine else None
+        found.append(one._replace(version=one.version or version, in_container=True, gpus=one.gpus or gpus))
     if not found and known and not _is_other(run):
         shown = " ".join(w.text for w in run[:3]) or "the image's own entrypoint"
         why = f"the container runs {shown!r}, which names no engine command"
@@ -126,7 +126,12 @@ def container(
 
 def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
     """The engines that a script starts."""
-    return [start for command in script.commands for start in starts(command, source, script.files, depth)]
+    found = [start for command in script.commands for start in starts(command, source, script.files, depth)]
+    runs = [start for start in found if start.engine == "ollama" and start.words]
+    serves = [start for start in found if start.engine == "ollama" and not start.words]
+    if runs and serves:  # the server of the same script: it loads what `ollama run` names, with its own variables
+        found = [one._replace(env=serves[0].env) if one in runs else one for one in found if one not in serves]
+    return found
 
 
 def _base(text: str) -> str:

@@ -33,11 +33,12 @@ class Site(NamedTuple):
     model: Given | None = None
 
 
+MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
 NO_DEVICE = "the file does not say which GPU it runs on"
 PRAGMA = re.compile(r"#\s*kvplan:\s*(.+)")
 
 
-def make(start: Start, site: Site, source: str, beside: ReadBeside, pragmas: Mapping[str, Given]) -> Found | None:
+def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | None:
     """The Found of one start; None for one that only joins another (a worker of a multi-node engine)."""
     engine = find_engine(start.engine)
     words, extra, notes, missing = _with_config(engine, start, source, beside)
@@ -57,8 +58,8 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, pragmas: Map
     if site.device:
         question["device"] = site.device
     model_given = answer.model or site.model
-    question.update({name: one for name, one in pragmas.items() if name != "model"})
-    model_given = pragmas.get("model", model_given)
+    if site.model and model_given and str(model_given.value).startswith(MOUNTED):
+        model_given = site.model
     model, open_model = _model(model_given, start, any(u.what == "model" for u in unresolved))
     unresolved += open_model
     if "device" not in question and question.get("engine_option.platform") is None:
@@ -71,9 +72,9 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, pragmas: Map
         file=source,
         document=site.document,
         span=site.span or (start.place.line, start.end_line),
-        name=site.name,
+        name=site.name or f"{start.engine} {model or start.place.line}",
         engine=start.engine,
-        engine_version=str(question.pop("engine_version").value) if "engine_version" in question else start.version,
+        engine_version=start.version,
         model=model,
         question=_plain(question),
         places=places,

@@ -1,6 +1,7 @@
 """Helm values that name engines: the vLLM production stack (servingEngineSpec) and llm-d's modelservice (modelArtifacts, decode, prefill).
 
-What their templates make of the values: production-stack helm/templates/deployment-vllm-multi.yaml; llm-d-modelservice templates/_helpers.tpl.
+What their templates make of the values: production-stack helm/templates/deployment-vllm-multi.yaml; llm-d-modelservice
+templates/_helpers.tpl.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def _stack(document: Item, spec: Item, n: int, source: str) -> Iterator[tuple[St
         words.append(Word("--enable-chunked-prefill" if item.value else "--no-enable-chunked-prefill", item.place))
     caching = config.get("enablePrefixCaching")
     if config:
-        words.append(Word("--enable-prefix-caching" if caching.value else "--no-enable-prefix-caching", caching.place if caching else config.place))
+        words.append(
+            Word("--enable-prefix-caching" if caching.value else "--no-enable-prefix-caching", caching.place if caching else config.place)
+        )
     if spec.get("enableLoRA").value:
         words.append(Word("--enable-lora", spec.get("enableLoRA").place))
     if spec.get("lmcacheConfig", "enabled").value:
@@ -116,7 +119,11 @@ def _llm_d(document: Item, part: Item, role: str, n: int, source: str) -> Iterat
 
 def _parallel(parallel: Item) -> list[Word]:
     words = []
-    for key, option in (("tensor", "--tensor-parallel-size"), ("data", "--data-parallel-size"), ("dataLocal", "--data-parallel-size-local")):
+    for key, option in (
+        ("tensor", "--tensor-parallel-size"),
+        ("data", "--data-parallel-size"),
+        ("dataLocal", "--data-parallel-size-local"),
+    ):
         if item := parallel.get(key):
             words += [Word(option, item.place), Word(item.text, item.place)]
     return words
@@ -142,7 +149,9 @@ def _llm_d_hardware(document: Item, part: Item, item: Item, parallel: Item) -> H
     if types.get("labelKey").text and len(values) == 1:
         labels[types.get("labelKey").text] = values[0]
     selector = part.get("extraConfig", "nodeSelector") or part.get("nodeSelector")
-    node = Item({**labels, **(selector.value if isinstance(selector.value, dict) else {})}, "", types.place if types else part.place, part.end_line)
+    node = Item(
+        {**labels, **(selector.value if isinstance(selector.value, dict) else {})}, "", types.place if types else part.place, part.end_line
+    )
     pod = Item({"nodeSelector": node, "affinity": part.get("extraConfig", "affinity")}, "", part.place, part.end_line)
     hardware = of_pod(pod, [item])
     if hardware.n_devices is None and document.get("accelerator", "type").text in ("", "nvidia", "amd"):

@@ -30,11 +30,9 @@ PODS: dict[str, tuple[tuple[str, ...], ...]] = {
     "InferenceService": (("spec", "predictor"),),
     "ServingRuntime": (("spec",),),
     "ClusterServingRuntime": (("spec",),),
-    "LLMInferenceService": (("spec", "template"),),
     "Rollout": (("spec", "template", "spec"),),
-    "Service": (),
-    "RayCluster": (("spec", "headGroupSpec", "template", "spec"),),
 }
+RUNTIMES = ("ServingRuntime", "ClusterServingRuntime")
 _REFERENCE = re.compile(r"\$(\$?)\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
 
@@ -77,7 +75,7 @@ def _pods(document: Item) -> Iterator[Pod]:
 
 
 def _pod(pod: Pod, others: Sequence[Item], n: int, source: str) -> Iterator[tuple[Start, Site]]:
-    if pod.kind in ("ServingRuntime", "ClusterServingRuntime") and any(_runtime_of(d) == pod.name for d in others):
+    if pod.kind in RUNTIMES and any(_runtime_of(d) == pod.name for d in others):
         return  # read with the InferenceService that uses it
     if pod.spec.get("model"):
         yield from _kserve(pod, others, n, source)
@@ -89,8 +87,16 @@ def _pod(pod: Pod, others: Sequence[Item], n: int, source: str) -> Iterator[tupl
 
 
 def _container(
-    pod: Pod, item: Item, hardware: Hardware, others: Sequence[Item], n: int, source: str, *, runtime: Item = NOTHING, model: Given | None = None
-) -> Iterator[tuple[Start, Site]]:  # fmt: skip
+    pod: Pod,
+    item: Item,
+    hardware: Hardware,
+    others: Sequence[Item],
+    n: int,
+    source: str,
+    *,
+    runtime: Item = NOTHING,
+    model: Given | None = None,
+) -> Iterator[tuple[Start, Site]]:
     env = environment([runtime.get("env"), item.get("env")], [*item.get("envFrom")], others, pod)
     image = item.get("image") or runtime.get("image")
     entry, args = item.get("command") or runtime.get("command"), item.get("args")
@@ -120,12 +126,8 @@ def _kserve(pod: Pod, others: Sequence[Item], n: int, source: str) -> Iterator[t
     model = pod.spec.get("model")
     uri = model.get("storageUri") or model.get("storage", "path") or model.get("uri")
     given = Given(uri.text, "storageUri", uri.place) if uri else None
-    runtime = next(
-        (d for d in others if d.get("kind").text in ("ServingRuntime", "ClusterServingRuntime") and d.get("metadata", "name").text == _runtime(pod)),
-        NOTHING,
-    )  # fmt: skip
-    if pod.kind == "LLMInferenceService":
-        return
+    runtimes = [d for d in others if d.get("kind").text in RUNTIMES and d.get("metadata", "name").text == _runtime(pod)]
+    runtime = runtimes[0] if runtimes else NOTHING
     base = next(iter(runtime.get("spec", "containers")), NOTHING)
     hardware = of_pod(pod.spec, [model, base])
     if base:
@@ -135,11 +137,9 @@ def _kserve(pod: Pod, others: Sequence[Item], n: int, source: str) -> Iterator[t
     words = [Word("kserve-huggingfaceserver", model.place), *expand(model.get("args"), env)]
     if model.get("modelFormat", "name").text not in ("huggingface", "vLLM", "vllm") and not _runtime(pod):
         return
-    entry = (
-        words
-        if _runtime(pod) in ("", "kserve-huggingfaceserver", "kserve-huggingfaceserver-multinode")
-        else [Word("vllm", model.place), Word("serve", model.place), *words[1:]]
-    )
+    entry = words
+    if not _runtime(pod).startswith("kserve-huggingfaceserver") and _runtime(pod):
+        entry = [Word("vllm", model.place), Word("serve", model.place), *words[1:]]
     for start in container(None, entry, None, env, source, model.place, model.end_line):
         label = f"{pod.kind}/{pod.name}"
         span = (pod.spec.place.line, pod.spec.end_line)
@@ -159,6 +159,8 @@ def environment(lists: Sequence[Item], sources: Sequence[Item], others: Sequence
     env: dict[str, Word] = {}
     if pod and pod.kind == "LeaderWorkerSet":
         env["LWS_GROUP_SIZE"] = Word(str(pod.nodes), pod.spec.place)
+        for name in ("LWS_WORKER_INDEX", "LWS_LEADER_ADDRESS"):  # each member's own
+            env[name] = Word(f"${name}", pod.spec.place, (name,))
     for source in sources:
         config = _config_map(others, source.get("configMapRef", "name").text)
         prefix = source.get("prefix").text

@@ -84,9 +84,8 @@ def documents(text: str, source: str, base: Place = START) -> list[Item]:
 
 def _measure(text: str, loader_class: Any, budget: _Budget) -> None:
     """Depth and size before anything is built."""
-    depth = count = n_documents = 0
-    for event in yaml.parse(text, Loader=loader_class):
-        count += 1
+    depth = n_documents = 0
+    for count, event in enumerate(yaml.parse(text, Loader=loader_class)):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):

@@ -20,7 +20,7 @@ from kvplan.manifests.words import Word
 
 MAX_FILE_BYTES = 1 << 20
 _YAML_NAME = re.compile(r"\.(ya?ml|json)$", re.IGNORECASE)
-_YAML_START = re.compile(r"\s*(---|#[^\n]*\n|[A-Za-z_][\w./-]*\s*:(\s|$)|- |\{)")
+_YAML_START = re.compile(r"---(\s|$)|[A-Za-z_][\w./-]*\s*:(\s|$)|- |\{\s*\"")
 _TEMPLATE = re.compile(r"^\s*(-\s*)?\{\{-?|:\s*\{\{-?\s|\{\{-?\s*(if|range|include|end|with|define)\b", re.MULTILINE)
 
 
@@ -63,10 +63,10 @@ def read(text: str, source: str, env: Mapping[str, str] | None = None, beside: R
         pairs = list(_starts(text, source, given))
         found = []
         for start, site in pairs:
-            one = make(start, site, source, beside, {})
+            one = make(start, site, source, beside)
             if one is not None:
-                found.append(_with_pragmas(one, text))
-        return _without_repeats(found)
+                found.append(one)
+        return _pragmas(_without_repeats(found), text)
     except RecursionError:
         raise SpecError(source, [("", "nested too deep")]) from None
 
@@ -75,7 +75,7 @@ def _starts(text: str, source: str, env: Mapping[str, Word]) -> Iterator[tuple[S
     if is_modelfile(text, source):
         yield from read_modelfile(text)
         return
-    if _YAML_NAME.search(source) or (_YAML_START.match(text) and _is_yaml(text)):
+    if _is_yaml(text, source):
         try:
             found = documents(text, source)
         except SpecError:
@@ -87,7 +87,7 @@ def _starts(text: str, source: str, env: Mapping[str, Word]) -> Iterator[tuple[S
             yield from _document(document, found, n, source, env)
         return
     for start in scripts(read_script(text, source, env=env), source):
-        yield start, Site(name=" ".join(w.text for w in _shown(start)), why=NO_DEVICE)
+        yield start, Site(name="", why=NO_DEVICE)
 
 
 def _document(document: Item, others: list[Item], n: int, source: str, env: Mapping[str, Word]) -> Iterator[tuple[Start, Site]]:
@@ -101,15 +101,14 @@ def _document(document: Item, others: list[Item], n: int, source: str, env: Mapp
         yield from compose.read(document, n, source, env)
 
 
-def _is_yaml(text: str) -> bool:
-    """A text without a name that says so: it begins like a mapping, and no line is a shell's."""
-    if re.search(r"^\s*(#!|set -|export |exec |vllm serve|docker run|ollama )", text, re.MULTILINE):
-        return bool(re.search(r"^(apiVersion|services|kind|servingEngineSpec|modelArtifacts|applications):", text, re.MULTILINE))
-    return not text.startswith("#!")
-
-
-def _shown(start: Start) -> list[Word]:
-    return [Word(start.engine), *start.words[:1]]
+def _is_yaml(text: str, source: str) -> bool:
+    """By its name; a text without one that says so is YAML when its first line that says anything is a key, a list or a document mark."""
+    if _YAML_NAME.search(source):
+        return True
+    if "." in source.rsplit("/", 1)[-1] or text.startswith("#!"):
+        return False
+    first = next((line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), "")
+    return bool(_YAML_START.match(first))
 
 
 def _line_of(pattern: re.Pattern[str], text: str) -> int:
@@ -117,25 +116,37 @@ def _line_of(pattern: re.Pattern[str], text: str) -> int:
     return text.count("\n", 0, match.start()) + 1 if match else 1
 
 
-def _with_pragmas(found: Found, text: str) -> Found:
-    """`# kvplan: device=h100 batch=16` comments: those inside the engine's lines, else those that stand before any."""
+def _pragmas(found: list[Found], text: str) -> list[Found]:
+    """`# kvplan: device=h100 batch=16` comments: inside an engine's lines they are its own; before all engines of their YAML document
+    (or before a command of a script) they hold for those that follow."""
+    lines = text.splitlines()
+    parts = [0]
+    for line in lines:
+        parts.append(parts[-1] + bool(re.match(r"---(\s|$)", line)))
+    is_script = not _YAML_NAME.search(found[0].file) and parts[-1] == 0 if found else False
+    for number, line in enumerate(lines, 1):
+        match = PRAGMA.search(line)
+        if match is None:
+            continue
+        inside = [n for n, f in enumerate(found) if f.span[0] <= number <= f.span[1]]
+        after = [n for n, f in enumerate(found) if f.span[0] > number and parts[f.span[0]] == parts[number]]
+        for n in inside or (after[:1] if is_script else after):
+            found[n] = _told(found[n], match[1], Place(number, match.start() + 1))
+    return found
+
+
+def _told(found: Found, text: str, place: Place) -> Found:
+    """With what one comment says."""
     given: dict[str, Given] = {}
     faults: list[Finding] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        match = PRAGMA.search(line)
-        if match is None or not (found.span[0] - 12 <= number <= found.span[1]):
+    for pair in text.split():
+        name, equals, value = pair.partition("=")
+        option = name.startswith("engine_option.")
+        if not equals or not (name in NAMES or name == "model" or option) or name == "engine_option":
+            message = f"{pair[:60]!r} in a kvplan comment is not NAME=VALUE with a name of the question"
+            faults.append(Finding("bad-comment", "error", message, place, found.file))
             continue
-        for pair in match[1].split():
-            name, equals, value = pair.partition("=")
-            place = Place(number, match.start() + 1)
-            option = name.startswith("engine_option.")
-            if not equals or not (name in NAMES or name == "model" or option) or name == "engine_option":
-                message = f"{pair[:60]!r} in a kvplan comment is not NAME=VALUE with a name of the question"
-                faults.append(Finding("bad-comment", "error", message, place, found.file))
-                continue
-            given[name] = Given(_flag(name, value), "kvplan comment", place)
-    if not given and not faults:
-        return found
+        given[name] = Given(_flag(name, value), "kvplan comment", place)
     question = dict(found.question)
     options = dict(question.pop("engine_option", {}))
     for name, one in given.items():

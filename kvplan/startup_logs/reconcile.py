@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from kvplan import catalogue
 from kvplan.engines.base import Capacity
 from kvplan.ledger import Ledger
 from kvplan.planner.plan import Plan
@@ -142,11 +143,17 @@ RULES: dict[str, tuple[Rule, ...]] = {
 
 
 def question_of(start: LoggedStart, overrides: Mapping[str, Any] | None = None) -> tuple[str | None, dict[str, Any]]:
-    """The model and the question that a log implies, by contract names; `overrides` (also `model`) come first, None ones are left out."""
+    """The model and the question that a log implies, by contract names; `overrides` (also `model`) come first, None ones are left out.
+
+    A log that names no device but prints its total means the packaged device of that total, where one alone has it.
+    """
     mine = {name: value for name, value in (overrides or {}).items() if value is not None}
     question = {**start.question, "engine": start.engine, **({"engine_version": start.version} if start.version else {})}
     if "engine_option" in mine and "engine_option" in question:
         mine["engine_option"] = {**question["engine_option"], **dict(mine["engine_option"])}
+    totals = [f.value for f in start.figures if f.name == "total_memory" and f.unit == "GiB"]
+    if totals and question.get("device") == f"{totals[-1]:g}GiB" and (known := catalogue.device_of_total(totals[-1])):
+        question["device"] = known.id
     question |= mine
     model = question.pop("model", None) or start.model
     return (str(model) if model else None), question

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kvplan import catalogue
 from kvplan.constants import MAX_RECORDS, Record, parse_records
+from kvplan.engines.vllm.versions import find_rules
 from kvplan.errors import SpecError
 from kvplan.planner.plan import Plan
 from kvplan.startup_logs.read import LoggedStart
@@ -27,7 +28,7 @@ def record_of(start: LoggedStart, plan: Plan, source: str) -> Record:
     if not lines or not question.get("device") or any(question.get(name) is None for name in names):
         raise SpecError(source, [("", "no measured line of a known device: needs weights, activation or non-torch figures")])
     tp, pp, seqs, tokens = (int(question[name]) for name in names)
-    release = str(question["engine_version"])
+    release, *_ = find_rules(str(question["engine_version"]))
     return Record(start.engine, release, plan.model.id, str(question["device"]), tp, pp, seqs, tokens, tuple(lines.items()), source)
 
 

@@ -50,10 +50,11 @@ def latent_attend(q_nope: Tensor, q_rope: Tensor, latent: Tensor, rope: Tensor, 
     q_nope [heads, n, d]; q_rope [heads, n, r]; latent [m, rank]; rope [m, r]; up_k [heads, d, rank]; up_v [heads, dv, rank].
     A head's key is up_k c, so q . (up_k c) = (up_k^T q) . c (DeepSeek-V2, arXiv 2405.04434, section 2.1.2).
     """
-    scale = (q_nope.shape[-1] + q_rope.shape[-1]) ** -0.5
-    scores = ((q_nope @ up_k) @ latent.T + q_rope @ rope.T) * scale
+    scale: float = (q_nope.shape[-1] + q_rope.shape[-1]) ** -0.5
+    scores: Tensor = ((q_nope @ up_k) @ latent.T + q_rope @ rope.T) * scale
     weights = scores.masked_fill(~seen, float("-inf")).softmax(-1)
-    return (weights @ latent) @ up_v.transpose(-1, -2)
+    mixed: Tensor = weights @ latent
+    return mixed @ up_v.transpose(-1, -2)
 
 
 def expanded_attend(q_nope: Tensor, q_rope: Tensor, latent: Tensor, rope: Tensor, up_k: Tensor, up_v: Tensor, seen: Tensor) -> Tensor:

@@ -41,7 +41,8 @@ def _devices(found: dict[str, Receipt]) -> str:
 def _machine(one: Receipt) -> str:
     m = one.machine
     parts = [m["name"], m["system"], f"torch {m['torch']}"]
-    parts += [f"{label} {m[key]}" for key, label in (("driver", "driver"), ("compute_capability", "compute capability")) if m.get(key)]
+    labels = (("transformers", "transformers"), ("driver", "driver"), ("compute_capability", "compute capability"))
+    parts += [f"{label} {m[key]}" for key, label in labels if m.get(key)]
     return f"{', '.join(parts)}; {one.date}; kvplan {one.kvplan}."
 
 

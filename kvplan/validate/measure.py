@@ -62,7 +62,7 @@ class CpuMeter:
 class CudaMeter:
     """One GPU: NVML's used memory, NVML's figure for this process, torch's allocator. NVML may refuse; torch's figures stay.
 
-    `context_bytes` is what NVML saw appear when CUDA started, `workspace_bytes` at the first matrix product.
+    `context_bytes` is what NVML saw appear when CUDA started.
     """
 
     def __init__(self, device: str = "cuda:0", cuda: Any = torch.cuda) -> None:
@@ -189,3 +189,15 @@ def caches_job(m: Meter, cases: list[list[dict[str, Any]]]) -> Iterator[Event]:
         kept.clear()
         if m.device != "cpu":
             torch.cuda.empty_cache()
+    if m.device != "cpu":
+        yield {"event": "overheads", "first_product": first_product(m)}
+
+
+def first_product(m: Meter) -> Figures:
+    """What each figure grows by at the first matrix product: its three matrices (6 MiB) and the workspace of the library that does it."""
+    before = m.read()
+    a = torch.ones(1024, 1024, dtype=torch.bfloat16, device=m.device)
+    product = a @ a.clone()
+    after = m.read()
+    del product
+    return grown(before, after)

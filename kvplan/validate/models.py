@@ -22,7 +22,9 @@ def model_job(m: Meter, config: dict[str, Any], dtype: str, batch: int, prefill:
     try:
         model = build(config, getattr(torch, dtype), m.device)
         loaded = m.read()
-        yield {"event": "weights", **weights(model), "measured": grown(start, loaded)}
+        import transformers
+
+        yield {"event": "weights", **weights(model), "measured": grown(start, loaded), "transformers": transformers.__version__}
         _forget_peak(m)
         cache = forward(model, batch, prefill, encoder, None)
         prefilled, after_prefill = _peak(m, loaded), grown(loaded, m.read())

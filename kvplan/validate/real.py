@@ -30,6 +30,7 @@ def validate_model(
     limit_bytes  weights and cache that may be built: fewer layers of each kind, at full width, where the model takes more
 
     The receipt's rows are equal in bytes of tensors where the plan is exact (weights, cache); peaks stand beside what the plan allows.
+    Weights of a quantised checkpoint are built, and predicted, in its compute type.
     Raises UnsupportedError without torch and transformers, or for a class transformers lacks.
     """
     data = load_json(config) if isinstance(config, str) else config
@@ -53,13 +54,16 @@ def validate_model(
             case = Case(d.model.id, "refused", (), plan.ledgers[0].cache_bytes, None, {}, _asked(plan), text)
             return receipt("model", worker.machine, cases=(case,))
         events = list(worker.run("model", encoder=int(plan.question["encoder_tokens"][0] or context), **arguments))
-        return receipt("model", worker.machine, cases=(_case(plan, events, note),))
+        with_what = next(({"transformers": e["transformers"]} for e in events if e["event"] == "weights"), {})
+        return receipt("model", worker.machine | with_what, cases=(_case(plan, events, note),))
 
 
 def _plan(data: dict[str, Any], name: str, question: Deployment | None, asked: dict[str, Any]) -> tuple[Plan, Deployment]:
     spec: ModelSpec = parse_spec(import_config(data, name), name)
     d = replace(question, model=spec) if question else Deployment(model=spec)
     d = replace(d, engine="transformers", **asked)
+    if spec.quantization:
+        d = replace(d, weight_dtype=spec.dtype)  # random weights are built in the compute type, not packed
     if d.context and d.max_num_batched_tokens is None:
         d = replace(d, max_num_batched_tokens=max(1, d.context - min(DECODED, d.context - 1)))
     return evaluate(d), d
@@ -103,7 +107,10 @@ def _case(plan: Plan, events: list[dict[str, Any]], note: str) -> Case:
         peaks = by_name["peaks"]
         moments = sum(e.bytes for e in entries if e.name.startswith(("cache", "transient")))
         rows.append(Row("storage behind the cache after prefill", None, peaks["storage_after_prefill"], peaks["after_prefill"]))
-        rows += [Row(f"peak above the weights: {step}", moments, None, {"peak": peaks[step]}) for step in ("prefill", "decode")]
+        rows += [
+            Row(f"peak of {step} (planned: caches and copies, no activations)", moments, None, {"peak": peaks[step]})
+            for step in ("prefill", "decode")
+        ]
     status, text = _status(rows, events, by_name, allocated == predicted)
     return Case(
         plan.model.id,

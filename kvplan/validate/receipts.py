@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from datetime import date
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -82,7 +82,11 @@ class Receipt(NamedTuple):
 
 def receipt(subject: Literal["caches", "kinds", "model", "speed"], machine: dict[str, Any], **parts: Any) -> Receipt:
     """A receipt of today."""
-    return Receipt(subject, date.today().isoformat(), version("kvplan-llm"), machine, **parts)
+    try:
+        release = version("kvplan-llm")
+    except PackageNotFoundError:
+        release = "not installed"
+    return Receipt(subject, date.today().isoformat(), release, machine, **parts)
 
 
 def _plain(value: Any) -> Any:

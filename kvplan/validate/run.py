@@ -75,7 +75,9 @@ def _run(subject: Any, proposals: list[Proposal], device: str, force: bool, head
         done: list[Case] = []
         if going:
             shapes = [[row.shape._asdict() for row in p.rows] for p in going]
-            done = _collect(going, worker.run("caches", cases=shapes, headroom=headroom))
+            events = list(worker.run("caches", cases=shapes, headroom=headroom))
+            worker.machine |= next(({"first_product": e["first_product"]} for e in events if e["event"] == "overheads"), {})
+            done = _collect(going, [e for e in events if e["event"] != "overheads"])
         rest = iter(done)
         cases = [_refusal(p, free or 0, device) if no else next(rest) for p, no in zip(proposals, refused, strict=True)]
         return receipt(subject, worker.machine, cases=tuple(cases))

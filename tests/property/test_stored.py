@@ -15,7 +15,11 @@ BF16 = role_formats("bf16", {})
 MIXER = {"kind": "gqa", "heads": 8, "kv_heads": 4, "head_dim": 16}
 MOE = {"kind": "moe", "experts": 8, "experts_per_token": 2, "intermediate_size": 32}
 SPEC = one_block(
-    MIXER, 4, blocks={"block": {"mixers": [MIXER], "mlps": [MOE]}}, towers=[{"name": "vision", "parameters": 77}], mtp={"modules": 1, "block": "block"}
+    MIXER,
+    4,
+    blocks={"block": {"mixers": [MIXER], "mlps": [MOE]}},
+    towers=[{"name": "vision", "parameters": 77}],
+    mtp={"modules": 1, "block": "block"},
 )
 PLACES = st.sampled_from([("model", None), ("model", 0), ("model", 1), ("model", 2), ("model", 3), ("tower", None), ("tower", 5)])
 

@@ -19,8 +19,11 @@ BATCHES = st.lists(st.integers(1, 1 << 20), min_size=1, max_size=3)
 MEMORY = st.none() | st.integers(1, 1 << 45)
 
 
+TPS = st.lists(POWERS, min_size=1, max_size=2, unique=True)
+
+
 @settings(max_examples=80, deadline=None)
-@given(MIXERS, st.integers(1, 9), CONTEXTS, BATCHES, st.lists(POWERS, min_size=1, max_size=2, unique=True), MEMORY, st.sampled_from([None, 16]), st.integers(1, 7))
+@given(MIXERS, st.integers(1, 9), CONTEXTS, BATCHES, TPS, MEMORY, st.sampled_from([None, 16]), st.integers(1, 7))
 def test_every_point_is_the_scalar_answer(mixer, n_layers, contexts, batches, tps, memory, block, rows):
     d = api.deployment(one_block(mixer, n_layers), engine="ideal", kv_memory=memory, block_size=block)
     over = sweep.grid({"context": contexts, "tp": tps, "batch": batches})

@@ -12,7 +12,7 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import FORMATS
 from kvplan.engines.base import Outcome, Settled, only_known_options
 from kvplan.engines.vllm.blocks import choose_blocks
-from kvplan.engines.vllm.budget import stage_budget
+from kvplan.engines.vllm.budget import caveats, stage_budget
 from kvplan.engines.vllm.groups import Member
 from kvplan.engines.vllm.layers import Mixer, mixers, stages
 from kvplan.engines.vllm.outcome import Asked, ledgers, outcome, replica_batch
@@ -61,7 +61,7 @@ def _plan(d: Deployment, s: Settings, model: Lowered, context_is_default: bool) 
     lines = list(choice.lines)
     if d.kv_memory is None and s.rules.v1:
         lines.append(f"Available KV cache memory: {min(b.available for b in budgets) / (1 << 30):.2f} GiB")
-    found = outcome(d, s, members, budgets, asked, notes, lines)
+    found = outcome(d, s, members, budgets, asked, [*notes, *caveats(d)], lines)
     if found.capacity is not None:
         found = found._replace(capacity=found.capacity._replace(block_tokens=choice.blocks.primary))
     if found.margin_bytes is not None and found.reason and min(b.available for b in budgets) <= 0 and d.kv_memory is None:

@@ -26,6 +26,8 @@ from kvplan.units import GIB, MIB
 
 #: cuBLAS workspace of a process, which torch holds while it runs: 32 MiB on Hopper and later (torch CUDABlas getChosenWorkspaceSize).
 WORKSPACE_BYTES = 32 * MIB
+#: Share of a device that activations, libraries and graphs may take where no constants say how much.
+UNCALIBRATED = 0.1
 #: CUDA context and libraries, held before vLLM looks at free memory; it only enters the check that enough is free.
 CONTEXT_BYTES = 500 * MIB
 
@@ -54,14 +56,27 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: Settings) -> Bu
     entries += [entry for entry in (_rotary(d, model, s), _lora(d, model, stage, s)) if entry.bytes]
     if d.constants is None or d.constants.engine != "vllm":
         left = requested - sum(entry.bytes for entry in entries)
-        return Budget(tuple(entries), left, left, left, requested)
+        return Budget(tuple(entries), left, left - int(UNCALIBRATED * total), left, requested)
     entries += _modelled(d, model, stage, s, d.constants)
     record = _record(d, s, d.constants)
     if record is not None:
         entries = _measured(entries, record)
     left = requested - sum(entry.bytes for entry in entries)
     spread = d.constants.spread("measured" if record else kind_of(d, model, s))
-    return Budget(tuple(entries), left, left - int(spread.low * total), left + int(spread.high * total), requested)
+    most = requested - sum(entry.bytes for entry in entries if entry.basis != "modelled")  # what is exact or measured is surely taken
+    return Budget(tuple(entries), left, left - int(spread.low * total), min(left + int(spread.high * total), most), requested)
+
+
+def caveats(d: Deployment) -> list[str]:
+    """What a reader of the budget should know."""
+    if d.device is None or d.kv_memory is not None:
+        return []
+    notes = []
+    if d.constants is None or d.constants.engine != "vllm":
+        notes.append("no calibration: activations, libraries' memory and CUDA graphs are not charged")
+    if d.device.unified:
+        notes.append(f"{d.device.name} shares its memory with the host: what is free at start-up varies by 1 to 3 GiB from run to run")
+    return notes
 
 
 def _check_free(d: Deployment, s: Settings, total: int, requested: int) -> None:

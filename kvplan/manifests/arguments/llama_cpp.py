@@ -1,4 +1,7 @@
-"""`llama-server`: common/arg.cpp of llama.cpp (build 11312). Numbers are read with std::stoi; an option on the command line beats LLAMA_ARG_*."""
+"""`llama-server`: common/arg.cpp of llama.cpp (build 11312).
+
+Numbers are read with std::stoi; an option on the command line beats LLAMA_ARG_*.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,8 @@ ROWS = (
     row("-ngld --spec-draft-ngl --gpu-layers-draft --n-gpu-layers-draft -devd --spec-draft-device --device-draft", ""),
     row("-ctkd --spec-draft-type-k --cache-type-k-draft -ctvd --spec-draft-type-v --cache-type-v-draft", "!draft_type", effect="either"),
     row("-cmoed --spec-draft-cpu-moe --cpu-moe-draft", "!draft_moe", takes="flag", effect="less"),
-    row("-ncmoed --spec-draft-n-cpu-moe --spec-draft-ncmoe --n-cpu-moe-draft -otd --spec-draft-override-tensor", "!draft_moe", effect="less"),
+    row("-ncmoed --spec-draft-n-cpu-moe --spec-draft-ncmoe --n-cpu-moe-draft", "!draft_moe", effect="less"),
+    row("-otd --spec-draft-override-tensor --override-tensor-draft", "!draft_tensor", effect="less"),
     row("--rpc", "!rpc", effect="either"),
     row("--rope-scaling --rope-scale --yarn-orig-ctx", ""),
     row("--override-kv", "!override_kv", effect="either"),

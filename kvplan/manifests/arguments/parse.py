@@ -12,6 +12,9 @@ from kvplan.manifests.numbers import READERS, human
 from kvplan.manifests.values import Finding, Place, Severity, Unresolved
 from kvplan.manifests.words import Word
 
+#: Options that differ between the members of a group; left open, the leader is meant.
+OWN_TO_A_MEMBER = frozenset({"@rank"})
+
 
 class Parsed(NamedTuple):
     """Options by what they set (`to`), positional words, and what is to be said."""
@@ -84,6 +87,8 @@ def parse(engine: Engine, words: Sequence[Word], version: str | None) -> Parsed:
                     findings.append(_refused(name, str(error), word.place))
                     continue
         if not argument.to:
+            continue
+        if missing and argument.to in OWN_TO_A_MEMBER:
             continue
         if missing:
             unresolved.append(open_variable(argument.to, name, missing, word.place))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kvplan.manifests.arguments.table import Given
@@ -39,7 +39,6 @@ def moved(one: Given, value: Any) -> Given:
     return one._replace(value=value)
 
 
-def drop_values(question: dict[str, Given], name: str, values: Iterable[Any]) -> None:
-    """Forgets a name whose value only says `the default`."""
-    if name in question and question[name].value in tuple(values):
-        del question[name]
+def allowed(one: Given) -> Finding:
+    """A variable that lets the engine go beyond the model's own length."""
+    return Finding("longer-allowed", "note", f"{one.spelled} allows lengths beyond the model's own", one.place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kvplan.manifests.arguments.plain import moved, names, number, refuse, warn
+from kvplan.manifests.arguments.plain import allowed, moved, names, number, refuse, warn
 from kvplan.manifests.arguments.sglang_more import EITHER, IRRELEVANT
 from kvplan.manifests.arguments.table import Answer, Engine, Given, block, row
 from kvplan.manifests.values import Finding
@@ -96,7 +96,7 @@ ROWS = (
     row("--enable-dsa-cache-layer-split", "!layer_split", takes="flag", since="0.5.18", effect="less"),
     row("--shared-experts-tp-size", "!shared_tp", "int", since="0.5.22", effect="either"),
     row("--enable-dp-lm-head", "!dp_head", takes="flag", since="0.4.7", effect="more"),
-    row("--json-model-override-args", "!overrides", effect="either"),
+    row("--json-model-override-args", "@overrides"),
     row("--enable-memory-saver", "", takes="flag"),
     row("--enable-weights-cpu-backup", "", takes="flag", since="0.5.3"),
     row("--enable-hierarchical-cache --enable-hicache", "", takes="flag"),
@@ -169,6 +169,12 @@ def finish(given: Mapping[str, Given], env: Mapping[str, Given], positional: Map
     if (one := question.get("memory_fraction")) and not 0 < one.value < 1:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not between 0 and 1", one.place))
         del question["memory_fraction"]
+    if one := given.get("@overrides"):
+        findings.append(
+            warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
+        )
+    if (one := env.get("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN")) and one.value.lower() in ("1", "true"):
+        findings.append(allowed(one))
     rank = given.get("@rank")
     model = given.get("@model") or positional.get("0")
     return Answer(question, model, tuple(findings), nodes=number(given, "@nodes"), is_worker=bool(rank and rank.value))

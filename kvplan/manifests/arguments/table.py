@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from kvplan.manifests.values import Finding, Place, Unresolved
 
-#: one: a value; flag: none; switch: none, with a --no- form; many: values up to the next option; maybe: a value where one of `words` follows
+#: one: a value; flag: none; switch: none, with a --no- form; many: values up to the next option; maybe: a value if one of `words` follows
 Takes = Literal["one", "flag", "switch", "many", "maybe"]
 #: How an option that is not modelled moves the memory that is needed.
 Effect = Literal["", "more", "less", "either"]
@@ -70,7 +70,7 @@ class Engine(NamedTuple):
     underscores: bool = False
     dotted: bool = False
     config: str = ""
-    environment: Mapping[str, str] = {}  # noqa: RUF012 - read only
+    environment: Mapping[str, str] = {}
     quiet_environment: tuple[str, ...] = ()
     environment_prefix: str = ""
 

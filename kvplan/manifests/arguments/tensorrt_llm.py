@@ -70,7 +70,8 @@ CONFIG_EITHER = frozenset({
     "load_format", "model_kwargs", "kv_connector_config", "enable_layerwise_nvtx_marker", "nvfp4_gemm_config", "enable_min_latency",
 })  # fmt: skip
 CONFIG_QUIET = frozenset({
-    "print_iter_log", "stream_interval", "num_postprocess_workers", "enable_chunked_prefill", "disable_overlap_scheduler", "trust_remote_code",
+    "print_iter_log", "stream_interval", "num_postprocess_workers", "enable_chunked_prefill", "disable_overlap_scheduler",
+    "trust_remote_code",
     "scheduler_config", "batch_wait_timeout_ms", "batch_wait_timeout_iters", "batch_wait_max_tokens_ratio", "attention_dp_config",
     "enable_autotuner", "attn_backend", "sampler_type", "guided_decoding_backend", "reasoning_parser", "allreduce_strategy", "backend",
     "gather_generation_logits", "return_perf_metrics", "perf_metrics_max_requests", "enable_iter_req_stats", "otlp_traces_endpoint",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.manifests.arguments.plain import moved, names, number, refuse, warn
+from kvplan.manifests.arguments.plain import allowed, moved, names, number, refuse, warn
 from kvplan.manifests.arguments.table import Answer, Engine, Given, block, row
 from kvplan.manifests.arguments.vllm_more import EITHER, IRRELEVANT
 from kvplan.manifests.values import Finding
@@ -76,8 +76,8 @@ ROWS = (
     row("--num-redundant-experts", "!redundant_experts", "int", since="0.9.2", until="0.11.1", effect="more"),
     row("--enable-dbo", "!dbo", takes="switch", since="0.11.0", effect="more"),
     row("--disable-sliding-window", "!no_window", takes="switch", effect="either"),
-    row("--hf-overrides", "!hf_overrides", effect="either"),
-    row("--rope-scaling", "!rope_scaling", until="0.11.0", effect="either"),
+    row("--hf-overrides", "@overrides"),
+    row("--rope-scaling", "@overrides", until="0.11.0"),
     row("--rope-theta", "", "float", until="0.11.0"),
     row("--max-seq-len-to-capture", "!capture_len", "int", until="0.10.2", effect="either"),
     row("--cuda-graph-sizes", "!graph_sizes", takes="many", since="0.9.1", until="0.12.0", effect="either"),
@@ -134,9 +134,8 @@ def finish(given: Mapping[str, Given], env: Mapping[str, Given], positional: Map
         ranks = number(given, "tp") * number(given, "dp")
         if one.value and ranks > 1:
             question["ep"] = moved(one, ranks)
-    if one := given.get("@quantization"):
-        if one.value in QUANTIZED_ON_LOAD:
-            question["weight_dtype"] = moved(one, QUANTIZED_ON_LOAD[one.value])
+    if (one := given.get("@quantization")) and one.value in QUANTIZED_ON_LOAD:
+        question["weight_dtype"] = moved(one, QUANTIZED_ON_LOAD[one.value])
     _graphs(given, question)
     findings += _speculative(given, question)
     if (one := given.get("@lora")) and one.value:
@@ -152,6 +151,12 @@ def finish(given: Mapping[str, Given], env: Mapping[str, Given], positional: Map
     if (one := question.get("memory_fraction")) and not 0 < one.value <= 1:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not above 0 and at most 1", one.place))
         del question["memory_fraction"]
+    if one := given.get("@overrides"):
+        findings.append(
+            warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
+        )
+    if (one := env.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN")) and one.value.lower() in ("1", "true"):
+        findings.append(allowed(one))
     local = given.get("@local_dp")
     rank = given.get("@rank")
     headless = given.get("@headless")
@@ -178,7 +183,7 @@ def _graphs(given: Mapping[str, Given], question: dict[str, Given]) -> None:
         value = config.value
         mode = value.get("cudagraph_mode") if isinstance(value, dict) else None
         off = value in (0, "0") or (isinstance(value, dict) and (value.get("level") == 0 or value.get("mode") in (0, "NONE")))
-        if str(mode).upper() == "NONE" or (mode is None and off):
+        if (mode is not None and str(mode).upper() == "NONE") or (mode is None and off):
             question["enforce_eager"] = moved(config, True)
 
 
@@ -221,7 +226,8 @@ ENGINE = Engine(
     "vllm", ROWS, finish, RELEASES, abbreviations=True, underscores=True, dotted=True, config="yaml",
     environment_prefix="VLLM_",
     quiet_environment=(
-        "VLLM_ATTENTION_BACKEND", "VLLM_USE_V1", "VLLM_API_KEY", "VLLM_PORT", "VLLM_HOST_IP", "VLLM_LOGGING_LEVEL", "VLLM_CONFIGURE_LOGGING",
+        "VLLM_ATTENTION_BACKEND", "VLLM_USE_V1", "VLLM_API_KEY", "VLLM_PORT", "VLLM_HOST_IP", "VLLM_LOGGING_LEVEL",
+        "VLLM_CONFIGURE_LOGGING",
         "VLLM_LOGGING_CONFIG_PATH", "VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "VLLM_NO_USAGE_STATS", "VLLM_DO_NOT_TRACK", "VLLM_USAGE_SOURCE",
         "VLLM_WORKER_MULTIPROC_METHOD", "VLLM_RPC_TIMEOUT", "VLLM_ENGINE_ITERATION_TIMEOUT_S", "VLLM_USE_MODELSCOPE", "VLLM_TARGET_DEVICE",
         "VLLM_SKIP_P2P_CHECK", "VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_PORT", "VLLM_ALLOW_LONG_MAX_MODEL_LEN",

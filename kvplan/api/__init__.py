@@ -1,0 +1,40 @@
+"""The public functions: find what a question names, ask the planner, return values. Each is imported when it is first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+#: Public name -> the file it is in.
+HOMES: dict[str, str] = {
+    "deployment": "asking",
+    "calibrated": "asking",
+    "question": "asking",
+    "model": "asking",
+    "import_model": "asking",
+    "device": "asking",
+    "estimate": "plans",
+    "explain": "plans",
+    "models": "plans",
+    "devices": "plans",
+    "schema": "plans",
+    "fit": "searches",
+    "compare": "searches",
+    "roofline": "searches",
+    "Sweep": "searches",
+    "sweep": "searches",
+    "sweep_ranges": "searches",
+    "validate": "proof",
+    "validate_all_kinds": "proof",
+    "validate_speed": "proof",
+    "keep_receipt": "proof",
+    "reconcile": "proof",
+    "doctor": "proof",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A public function by its name."""
+    if name not in HOMES:
+        raise AttributeError(f"module 'kvplan.api' has no attribute {name!r}")
+    return getattr(import_module(f"kvplan.api.{HOMES[name]}"), name)

@@ -1,0 +1,191 @@
+"""What a question names, read and found: models, devices, sizes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kvplan import catalogue
+from kvplan.deployment import NAMES, Deployment
+from kvplan.devices import Device, sized
+from kvplan.errors import KvplanError, SpecError, UnknownName
+from kvplan.planner.evaluate import default_engine
+from kvplan.spec import ModelSpec
+from kvplan.units import parse_bytes, parse_tokens
+
+if TYPE_CHECKING:
+    from kvplan.stored import StoredWeights
+
+
+def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
+    """The question as a value, every name read and checked; None is "not chosen"."""
+    faults: list[tuple[str, str]] = []
+    values: dict[str, Any] = {}
+    for name, value in question.items():
+        if name not in NAMES:
+            raise UnknownName("question", name, list(NAMES))
+        if value is None:
+            continue
+        try:
+            values[name] = read(name, value)
+        except SpecError as error:
+            faults += [(name, message) for _, message in error.faults]
+        except UnknownName as error:
+            faults.append((name, str(error)))
+    if faults:
+        raise SpecError("question", faults)
+    if question.get("device") == "auto" and "reserve" not in values:
+        values["reserve"] = _this_machine()[1]
+    spec, stored = _find(model)
+    return calibrated(Deployment(model=spec, stored=stored, **values))
+
+
+def calibrated(d: Deployment, engine: str | None = None) -> Deployment:
+    """The question with the measured constants it names, of the engine it would be put to. Raises SpecError."""
+    name = engine or d.engine or default_engine(d)
+    return replace(d, constants=catalogue.constants(name.strip().lower(), d.calibration or "packaged"))
+
+
+def question(model: str) -> dict[str, Any]:
+    """A question from a deployment file (YAML with `model` and the contract's names), or just the model that `model` names."""
+    if not model.endswith((".yaml", ".yml")):
+        return {"model": model}
+    data = catalogue.parse_yaml(catalogue.read_text(model), model)
+    if not isinstance(data, dict) or "model" not in data or "n_layers" in data:
+        return {"model": model}
+    unknown = [name for name in data if name != "model" and name not in NAMES]
+    if unknown:
+        raise SpecError(model, [(name[:60], "no name of a question; see `kvplan estimate --help`") for name in unknown])
+    return data
+
+
+def model(name: str | ModelSpec) -> ModelSpec:
+    """The spec that a name or a path means. Raises UnknownName, SpecError, FormatError, UnsupportedError."""
+    return _find(name)[0]
+
+
+def import_model(source: str, revision: str | None = None) -> str:
+    """A reviewable spec, as YAML text, of a config.json, a checkpoint's folder, a GGUF file or a Hub id."""
+    from kvplan import importers
+    from kvplan.importers.spec_yaml import dump_spec
+
+    spec = _file(source)[0] if _is_path(source) else importers.from_hub(source, revision).spec
+    return dump_spec(spec.plain())
+
+
+def _find(model: str | ModelSpec) -> tuple[ModelSpec, StoredWeights | None]:
+    """The spec, and the weights as stored where the model's files are at hand; a Hub id outside the catalogue is asked of the Hub."""
+    if isinstance(model, ModelSpec):
+        return model, None
+    if not isinstance(model, str) or not model.strip():
+        raise SpecError("model", [("", "write a model id such as meta-llama/llama-3.1-8b, or a path such as ./model.yaml")])
+    if _is_path(model):
+        return _file(model)
+    try:
+        return catalogue.find_model(model), None
+    except UnknownName as unknown:
+        if _HUB_ID.fullmatch(model) is None:
+            raise
+        from kvplan import importers
+
+        try:
+            return importers.from_hub(model)
+        except KvplanError as error:
+            raise KvplanError(f"{unknown}; and it could not be had from the Hub: {error}") from None
+
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+
+
+def _is_path(model: str) -> bool:
+    return model.startswith(("./", "../", "/", "~")) or model.endswith((".yaml", ".yml", ".json", ".gguf", ".safetensors"))
+
+
+def _file(path: str) -> tuple[ModelSpec, StoredWeights | None]:
+    if path.endswith((".yaml", ".yml")):
+        return catalogue.read_spec(path), None
+    from kvplan import importers
+
+    return importers.read(path)
+
+
+def device(name: str | Device) -> Device:
+    """The device that a name, a product name or a size means. Raises UnknownName or SpecError."""
+    if isinstance(name, Device):
+        return name
+    if name == "auto":
+        return _this_machine()[0]
+    if str(name)[:1].isdigit() and str(name).lower().rstrip().endswith("b"):
+        return sized(parse_bytes(name, "device"))
+    return catalogue.find_device(str(name))
+
+
+def _this_machine() -> tuple[Device, int]:
+    """The first GPU that NVML shows, with the memory it reports, and the bytes that others hold on it now. Raises ProbeError."""
+    from kvplan import probe
+
+    gpu = probe.detect()
+    try:
+        known = catalogue.find_device(gpu.name)
+    except UnknownName:
+        known = None
+    if known is None or gpu.mig:
+        return Device(id="auto", name=gpu.name, vendor="nvidia", memory_gb=None, size_bytes=gpu.total_bytes), gpu.used_bytes
+    facts = known.__dict__ | {"nvml_total_mib": gpu.total_bytes >> 20}
+    if known.cuda_total_mib is None:
+        facts["size_bytes"] = gpu.total_bytes - gpu.reserved_bytes
+    return Device(**facts), gpu.used_bytes
+
+
+def read(name: str, value: Any) -> Any:
+    kind = NAMES[name].kind
+    if kind == "tokens":
+        return at_least_one(name, parse_tokens(value, name))
+    if kind == "bytes":
+        return parse_bytes(value, name)
+    if kind == "count":
+        if isinstance(value, str) and value.strip().isdecimal() and len(value) < 19:
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise SpecError(name, [("", f"{str(value)[:60]!r} is not a whole number")])
+        return value if name == "n_gpu_layers" else at_least_one(name, value)
+    if kind == "fraction":
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not 0 < number <= 1:
+            raise SpecError(name, [("", f"{str(value)[:60]!r} is not a fraction; write a number above 0 and at most 1")])
+        return number
+    if kind == "flag":
+        if not isinstance(value, bool):
+            raise SpecError(name, [("", f"{str(value)[:60]!r} is not true or false")])
+        return value
+    if kind == "device":
+        return device(value)
+    if kind == "options":
+        return _options(value)
+    if not isinstance(value, str):
+        raise SpecError(name, [("", f"{str(value)[:60]!r} is not text")])
+    return value
+
+
+def at_least_one(name: str, value: int) -> int:
+    if not 1 <= value <= 1 << 40:
+        raise SpecError(name, [("", f"{value} is out of range: at least 1, at most {1 << 40}")])
+    return value
+
+
+def _options(value: Any) -> tuple[tuple[str, str], ...]:
+    if isinstance(value, Mapping):
+        return tuple((str(k), str(v).lower() if isinstance(v, bool) else str(v)) for k, v in value.items())
+    pairs = []
+    for item in [value] if isinstance(value, str) else value:
+        key, equals, text = str(item).partition("=")
+        if not equals or not key:
+            raise SpecError("engine_option", [("", f"{str(item)[:60]!r}: write KEY=VALUE")])
+        pairs.append((key.strip(), text.strip()))
+    return tuple(pairs)

@@ -1,0 +1,49 @@
+"""The verdicts of `check` as text for people. Verdicts come as plain data (Verdict.as_dict), as the other formats of check take them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+MARKS = {"fits": "ok", "starts": "NO", "refuses": "NO", "unknown": "??", "broken": "!!", "empty": "--"}
+
+
+def text(verdicts: Sequence[dict[str, Any]]) -> str:
+    """A line a verdict, its findings below with their places, a count at the end."""
+    lines = []
+    for v in verdicts:
+        lines.append(f"{MARKS[v['status']]} {v['file']}:{v['line']} {v['name']}: {v['message']}")
+        for f in v["findings"]:
+            if f["severity"] != "note" and f["message"] != v["message"]:
+                lines.append(f"     {v['file']}:{f['line']}:{f['column']} {f['severity']}: {f['message']} [{f['rule']}]")
+    counts = [f"{n} {status}" for status in MARKS if (n := sum(v["status"] == status for v in verdicts))]
+    return "\n".join([*lines, "", ", ".join(counts)]) if lines else "nothing to check"
+
+
+def change_text(changes: Sequence[dict[str, Any]]) -> str:
+    """What a change does: settings, memory of the fullest rank, capacity; only what differs."""
+    from kvplan.units import show_bytes
+
+    lines = []
+    for change in changes:
+        status = change["status"]
+        lines.append(f"{change['name']}: {status['old'] or 'not there'} -> {status['new'] or 'not there'}")
+        for title in ("settings", "memory", "capacity"):
+            for key, pair in change[title].items():
+                old, new = pair["old"], pair["new"]
+                if old == new:
+                    continue
+                shown = [("-" if x is None else show_bytes(x)) if title == "memory" else _shown(x) for x in (old, new)]
+                more = ""
+                if title == "memory" and old is not None and new is not None:
+                    more = f" ({'+' if new > old else '-'}{show_bytes(abs(new - old))})"
+                lines.append(f"  {key}: {shown[0]} -> {shown[1]}{more}")
+    return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.4g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,64 @@
+"""Findings as SARIF 2.1.0 (OASIS), for code scanning: each with its rule, file, line and column."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+RULES = {
+    "bad-comment": "A kvplan comment that says nothing readable",
+    "bad-config": "A configuration file of the engine that can not be read",
+    "bad-value": "A value that the engine does not take",
+    "config-read": "A configuration file beside the checked one was read",
+    "contradiction": "Settings that contradict",
+    "does-not-fit": "The asked load does not stay resident",
+    "does-not-start": "The engine would not start",
+    "idle-devices": "More devices than the parallel sizes use",
+    "longer-allowed": "Lengths beyond the model's own are allowed",
+    "no-engine": "No engine in the file",
+    "not-modelled-either": "A setting that changes memory and is not modelled",
+    "not-modelled-less": "A setting that lowers the memory on the device and is not modelled",
+    "not-modelled-more": "A setting that raises memory and is not modelled",
+    "not-modelled-rope": "A setting that changes the model's own length or shape",
+    "not-read": "A file that is not read",
+    "note": "An assumption",
+    "number-cut": "A number that the engine reads as another",
+    "open-words": "A variable that may hold more options",
+    "removed-option": "An option that this release no longer has",
+    "router": "A server that loads models on request",
+    "too-few-devices": "Fewer devices than the parallel sizes need",
+    "too-long": "A length beyond the model's own",
+    "too-new-option": "An option that this release does not have yet",
+    "unknown-option": "An option that the engine does not have",
+    "unknown-variable": "A variable that the engine may read",
+    "unreadable": "A file that can not be read",
+}
+
+
+def text(verdicts: Sequence[dict[str, Any]], version: str = "") -> str:
+    """The log of one run."""
+    results = [_result(v, f) for v in verdicts for f in v["findings"]]
+    used = dict.fromkeys(r["ruleId"] for r in results)
+    rules = [{"id": rule, "shortDescription": {"text": RULES.get(rule, "A fact that the file does not say")}} for rule in used]
+    driver: dict[str, Any] = {"name": "kvplan", "rules": rules} | ({"version": version} if version else {})
+    return json.dumps(
+        {
+            "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
+            "version": "2.1.0",
+            "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
+        },
+        indent=2,
+    )
+
+
+def _result(v: dict[str, Any], f: dict[str, Any]) -> dict[str, Any]:
+    region = {"startLine": max(f["line"], 1), "startColumn": max(f["column"], 1)}
+    place = {"artifactLocation": {"uri": quote(v["file"].removeprefix("./"))}, "region": region}
+    return {
+        "ruleId": f["rule"],
+        "level": f["severity"],
+        "message": {"text": f"{v['name']}: {f['message']}"},
+        "locations": [{"physicalLocation": place}],
+    }

@@ -1,0 +1,135 @@
+"""The budget's physics against figures that vLLM printed, and against arithmetic written out here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kvplan import api
+from kvplan.engines.vllm.profile import capture_sizes
+from kvplan.errors import SpecError
+from kvplan.ledger import Entry
+from kvplan.planner.evaluate import evaluate
+from kvplan.units import GIB
+
+
+def entries(model: str, rank: int = 0, **question: object) -> dict[str, Entry]:
+    plan = api.estimate(model, engine="vllm", device="h100-80gb", memory_fraction=0.95, **question)
+    return {e.name: e for e in plan.ledgers[rank].entries}
+
+
+def weights(lines: dict[str, Entry]) -> float:
+    return sum(e.bytes for name, e in lines.items() if name.startswith("weights")) / GIB
+
+
+# vLLM 0.15 to 0.19 on an H100, llm-d-incubation/llm-d-planner#205: weights, activation peak as logged
+LOGGED = [
+    ("Qwen/Qwen3-14B", {"engine_version": "0.15.0"}, 27.52, 5.64),
+    ("Qwen/Qwen3-14B", {"engine_version": "0.17.0"}, 27.52, 2.23),
+    ("Qwen/Qwen3-8B", {"engine_version": "0.19.0"}, 15.27, 2.21),
+    ("google/gemma-2-27b-it", {"engine_version": "0.19.0"}, 50.72, 3.66),  # 256,000 entries
+    ("codellama/CodeLlama-7b-hf", {"engine_version": "0.19.0"}, 12.56, 0.77),  # the layers are the larger
+    ("ibm-granite/granite-3.3-8b-instruct", {"engine_version": "0.19.0"}, 15.25, 0.85),
+    ("meta-llama/Llama-3.1-8B", {"engine_version": "0.19.0", "tp": 4}, 3.77, 1.89),
+    ("meta-llama/Llama-3.1-8B", {"engine_version": "0.19.0", "dtype": "f32", "weight_dtype": "f32"}, 29.98, 2.21),
+    ("meta-llama/Llama-3.1-8B", {"engine_version": "0.19.0", "pp": 4}, 4.26, 1.05),
+]
+
+
+@pytest.mark.parametrize(("model", "flags", "logged_weights", "logged_peak"), LOGGED)
+def test_lines_that_vllm_logged(model: str, flags: dict[str, object], logged_weights: float, logged_peak: float) -> None:
+    lines = entries(model, max_model_len=8192, **flags)
+    assert weights(lines) == pytest.approx(logged_weights, abs=0.02)
+    assert lines["activations"].bytes / GIB == pytest.approx(logged_peak, abs=0.03)
+
+
+def test_a_pipeline_stage_hands_on_two_hidden_states_and_the_last_one_samples() -> None:
+    lines = entries("meta-llama/Llama-3.1-8B", rank=1, max_model_len=8192, engine_version="0.19.0", pp=2)
+    assert lines["activations"].bytes / GIB == pytest.approx(2.01, abs=0.01)
+
+
+def test_experts_in_mxfp4_are_padded() -> None:
+    # hidden 2880 -> 3072 (a multiple of 256), width 2880 -> 2944 (of 128); 4.25 bits a weight with its scale; biases are kept apart
+    lines = entries("openai/gpt-oss-120b", max_model_len=8192, engine_version="0.11.0")
+    padded = 36 * 128 * 3 * 3072 * 2944 * 17 // 32
+    assert padded <= lines["weights: experts"].bytes <= padded * 1.01
+
+
+def test_no_images_no_tower() -> None:
+    question = {"max_model_len": 8192, "engine_version": "0.19.0"}
+    assert "weights: tower" in entries("google/gemma-3-12b-it", **question)
+    text_only = entries("google/gemma-3-12b-it", multimodal="off", **question)
+    assert "weights: tower" not in text_only
+
+
+def test_a_tower_is_split_over_ranks() -> None:
+    lines = entries("mistralai/Mistral-Small-3.1-24B-Instruct-2503", max_model_len=8192, tp=2)
+    # 403,305,472 + 35,652,608 parameters of tower and projector in bf16, over two ranks
+    assert lines["weights: tower"].bytes == 403305472 + 35652608
+
+
+def test_lora_slots() -> None:
+    # 32 layers; per adapted matrix rank x (out + in): q and o 4096 + 4096, k and v 1024 + 4096, gate and up 14336 + 4096, down the same
+    per_layer = 2 * (4096 + 4096) + 2 * (1024 + 4096) + 3 * (14336 + 4096)
+    assert entries("meta-llama/Llama-3.1-8B", max_model_len=8192, lora="16x4")["LoRA slots"].bytes == 2 * 4 * 16 * 32 * per_layer
+    with pytest.raises(SpecError):
+        entries("meta-llama/Llama-3.1-8B", max_model_len=8192, lora="many")
+
+
+def test_capture_sizes() -> None:
+    # 1, 2, 4, 8 .. 248 by 8 (31), 256 .. 512 by 16 (17)
+    assert capture_sizes(1024, 8192, 0, 512) == 3 + 31 + 17
+    assert capture_sizes(16, 8192, 0, 512) == 7  # 1, 2, 4, 8, 16, 24, 32
+    assert capture_sizes(2, 8192, 0, 512) == 3  # 1, 2, 4
+
+
+def test_graphs_are_charged_from_0_20_on_unless_eager() -> None:
+    old = entries("Qwen/Qwen3-8B", max_model_len=8192, engine_version="0.19")
+    new = entries("Qwen/Qwen3-8B", max_model_len=8192, engine_version="0.20")
+    eager = entries("Qwen/Qwen3-8B", max_model_len=8192, engine_version="0.20", enforce_eager=True)
+    assert "CUDA graphs" not in old
+    assert new["CUDA graphs"].low < new["CUDA graphs"].bytes < new["CUDA graphs"].high
+    assert "CUDA graphs" not in eager
+
+
+def test_communication_buffers_by_link_and_release() -> None:
+    def outside(device: str, version: str, tp: int) -> int:
+        plan = api.estimate("meta-llama/Llama-3.1-8B", engine="vllm", device=device, engine_version=version, tp=tp, max_model_len=8192)
+        return next(e.bytes for e in plan.ledgers[0].entries if e.name == "outside torch")
+
+    assert outside("h100-80gb", "0.19", 2) > GIB  # NVSwitch
+    assert outside("a100-80gb", "0.19", 2) < GIB // 2
+    assert outside("l40s", "0.19", 2) < GIB // 2
+    assert outside("a100-80gb", "0.7", 2) > GIB  # NCCL's start was charged
+
+
+def test_without_calibration_only_shapes_are_charged_and_it_says_so() -> None:
+    plan = api.estimate("Qwen/Qwen3-8B", engine="vllm", device="h100-80gb", max_model_len=8192, calibration="none")
+    names = {e.name for e in plan.ledgers[0].entries}
+    assert "activations" not in names
+    assert plan.capacity is not None
+    assert any("calibration" in warning for warning in plan.capacity.warnings)
+
+
+def test_the_interval_holds_the_estimate_and_follows_the_kind() -> None:
+    plain = api.estimate("Qwen/Qwen3-8B", engine="vllm", device="h100-80gb", max_model_len=8192).capacity
+    towers = api.estimate("google/gemma-3-12b-it", engine="vllm", device="h100-80gb", max_model_len=8192).capacity
+    assert plain is not None
+    assert towers is not None
+    assert plain.kv_bytes_low < plain.kv_bytes < plain.kv_bytes_high
+    assert towers.kv_bytes_high - towers.kv_bytes_low > plain.kv_bytes_high - plain.kv_bytes_low
+
+
+def test_constants_are_values_of_the_question() -> None:
+    d = api.deployment("Qwen/Qwen3-8B", engine="vllm", device="h100-80gb", max_model_len=8192)
+    assert d.constants is not None
+    doubled = tuple(c._replace(value=2 * c.value) if c.name == "outside_torch" else c for c in d.constants.values)
+    more = evaluate(replace(d, constants=d.constants._replace(values=doubled)))
+    assert evaluate(d).capacity.kv_bytes > more.capacity.kv_bytes  # type: ignore[union-attr]
+
+
+def test_unified_memory_says_so() -> None:
+    capacity = api.estimate("Qwen/Qwen3-8B", engine="vllm", device="gb10", max_model_len=8192).capacity
+    assert capacity is not None
+    assert any("shares its memory" in warning for warning in capacity.warnings)

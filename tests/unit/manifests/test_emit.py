@@ -1,0 +1,180 @@
+"""emit and check are inverse: what a plan is written as reads back as the same question, for every engine and target."""
+
+from __future__ import annotations
+
+import doctest
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kvplan
+from kvplan.dtypes import ALIASES
+from kvplan.errors import UnknownName, UnsupportedError
+from kvplan.manifests import Source, check, emit
+from kvplan.planner.plan import Plan
+
+MODEL = "meta-llama/llama-3.1-8b"
+DEVICES = st.sampled_from(["h100-80gb", "a100-40gb", "l4", "h200", "mi300x"])
+LENGTH = st.integers(256, 131_072)
+
+
+def some(**names: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Any part of the names, each with a value of its own."""
+    return st.fixed_dictionaries({}, optional=names)
+
+
+COMMON = {"context": LENGTH, "batch": st.integers(1, 64), "max_model_len": LENGTH, "max_num_seqs": st.integers(1, 256)}
+QUESTIONS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
+    "vllm": some(
+        **COMMON,
+        tp=st.sampled_from([1, 2, 4, 8]),
+        pp=st.sampled_from([1, 2]),
+        dp=st.sampled_from([1, 2]),
+        max_num_batched_tokens=st.integers(512, 32_768),
+        block_size=st.sampled_from([16, 32, 64]),
+        memory_fraction=st.integers(50, 98).map(lambda n: n / 100),
+        kv_memory=st.integers(1 << 30, 64 << 30),
+        dtype=st.sampled_from(["bfloat16", "f16", "float16"]),
+        kv_dtype=st.sampled_from(["auto", "fp8", "fp8_e5m2", "bf16"]),
+        weight_dtype=st.sampled_from(["fp8", "bf16"]),
+        enforce_eager=st.booleans(),
+        speculative=st.sampled_from(["off", "ngram:4", "eagle3:3:yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"]),
+        lora=st.sampled_from(["off", "16x2", "64x8"]),
+        engine_version=st.sampled_from(["0.10.2", "0.11.0", "0.20.0", "0.33.0"]),
+        engine_option=st.fixed_dictionaries(
+            {},
+            optional={
+                "enable_prefix_caching": st.booleans(),
+                "async_scheduling": st.booleans(),
+                "num_gpu_blocks_override": st.integers(100, 10_000),
+                "performance_mode": st.sampled_from(["balanced", "throughput"]),
+            },
+        ),
+    ),
+    "sglang": some(
+        **COMMON,
+        tp=st.sampled_from([1, 2, 4, 8]),
+        pp=st.sampled_from([1, 2]),
+        max_num_batched_tokens=st.sampled_from([2048, 4096, 8192]),
+        block_size=st.sampled_from([1, 16, 64]),
+        memory_fraction=st.integers(50, 95).map(lambda n: n / 100),
+        kv_dtype=st.sampled_from(["fp8_e4m3", "fp8_e5m2", "bf16"]),
+        enforce_eager=st.booleans(),
+        speculative=st.sampled_from(["off", "eagle3:3:some/draft"]),
+        engine_version=st.sampled_from(["0.5.3", "0.5.9", "0.5.23"]),
+        engine_option=st.fixed_dictionaries(
+            {},
+            optional={
+                "disable_radix_cache": st.booleans(),
+                "max_total_tokens": st.integers(4096, 100_000),
+                "attention_backend": st.sampled_from(["fa3", "triton", "flashinfer"]),
+            },
+        ),
+    ),
+    "tensorrt-llm": some(
+        **COMMON,
+        tp=st.sampled_from([1, 2, 4]),
+        pp=st.sampled_from([1, 2]),
+        max_num_batched_tokens=st.integers(1024, 16_384),
+        memory_fraction=st.integers(50, 95).map(lambda n: n / 100),
+        kv_dtype=st.sampled_from(["fp8", "auto"]),
+        block_size=st.sampled_from([32, 64]),
+        enforce_eager=st.booleans(),
+        engine_version=st.sampled_from(["1.0.0", "1.2.0"]),
+        engine_option=st.fixed_dictionaries({}, optional={"enable_block_reuse": st.booleans(), "max_tokens": st.integers(4096, 65_536)}),
+    ),
+    "llama.cpp": some(
+        **COMMON,
+        n_gpu_layers=st.integers(0, 40),
+        max_num_batched_tokens=st.sampled_from([512, 1024, 4096]),
+        kv_dtype=st.sampled_from(["f16", "q8_0", "q8_0/q4_0", "bf16/q8_0"]),
+        host_memory=st.sampled_from([32 << 30, 64 << 30]),
+        n_devices=st.integers(1, 4),
+        engine_version=st.sampled_from(["b6700", "b10488"]),
+        engine_option=st.fixed_dictionaries(
+            {},
+            optional={
+                "n_ubatch": st.sampled_from([256, 512]),
+                "flash_attn": st.sampled_from(["on", "auto"]),
+                "kv_unified": st.booleans(),
+                "swa_full": st.just(True),
+            },
+        ),
+    ),
+    "ollama": some(
+        batch=st.integers(1, 4),
+        max_model_len=LENGTH,
+        max_num_seqs=st.integers(1, 8),
+        kv_dtype=st.sampled_from(["q8_0", "f16"]),
+        reserve=st.integers(0, 4 << 30),
+        engine_option=st.fixed_dictionaries({}, optional={"flash_attn": st.sampled_from(["on", "off"])}),
+    ),
+}
+
+
+def settled(plan: Plan) -> dict[str, Any]:
+    """The question as the engine runs it, formats by one name."""
+    values = {name: value for name, (value, _) in plan.question.items()}
+    values["engine_option"] = {key: text for key, text in dict(values["engine_option"]).items() if key != "server"}
+    for name in ("dtype", "kv_dtype"):
+        values[name] = "/".join(ALIASES.get(part, part) for part in str(values[name]).lower().split("/"))
+    k, _, v = values["kv_dtype"].partition("/")
+    values["kv_dtype"] = k if k == v else values["kv_dtype"]
+    return values
+
+
+@pytest.mark.parametrize("engine", QUESTIONS)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_round_trip(engine: str, data: st.DataObject) -> None:
+    question = data.draw(QUESTIONS[engine])
+    device = data.draw(DEVICES)
+    plan = kvplan.estimate(MODEL, engine=engine, device=device, **question)
+    target = data.draw(st.sampled_from([engine, "compose", "k8s"]))
+    text = emit(plan, target)
+    name = "serve.sh" if target == engine else f"{target}.yaml"
+    (verdict,) = check([Source(name, text)], kvplan.estimate)
+    assert verdict.plan is not None, (verdict.message, text)
+    assert settled(verdict.plan) == settled(plan), text
+    assert [ledger.total_bytes for ledger in verdict.plan.ledgers] == [ledger.total_bytes for ledger in plan.ledgers]
+    assert [f for f in verdict.findings if f.rule.startswith(("bad", "unknown", "open"))] == []
+
+
+def test_only_what_was_chosen_is_written() -> None:
+    plan = kvplan.estimate(MODEL, engine="vllm", device="h100", max_model_len=8192)
+    assert emit(plan, "vllm").splitlines() == [
+        "#!/bin/sh",
+        "# kvplan: device=h100-80gb",
+        "exec vllm serve meta-llama/Llama-3.1-8B \\",
+        "  --max-model-len 8192",
+    ]
+
+
+def test_numbers_are_plain() -> None:
+    plan = kvplan.estimate(MODEL, engine="vllm", device="h100", max_model_len="128k", kv_memory="40GiB", memory_fraction=0.9)
+    text = emit(plan, "vllm")
+    assert "--max-model-len 131072" in text
+    assert f"--kv-cache-memory-bytes {40 * 2**30}" in text
+    assert "--gpu-memory-utilization 0.9 " in text
+
+
+def test_what_an_engine_can_not_be_told_is_an_error() -> None:
+    plan = kvplan.estimate(MODEL, engine="ollama", device="h100", n_gpu_layers=20)
+    with pytest.raises(UnsupportedError, match="n_gpu_layers"):
+        emit(plan, "ollama")
+    with pytest.raises(UnsupportedError, match="engine ideal"):
+        emit(kvplan.estimate(MODEL, engine="ideal"), "vllm")
+    with pytest.raises(UnsupportedError, match="this plan is for vllm"):
+        emit(kvplan.estimate(MODEL, engine="vllm", device="h100"), "sglang")
+    with pytest.raises(UnknownName, match="did you mean compose"):
+        emit(kvplan.estimate(MODEL, engine="vllm", device="h100"), "composer")
+
+
+def test_the_example_is_true() -> None:
+    from importlib import import_module
+
+    results = doctest.testmod(import_module("kvplan.manifests.emit"))
+    assert results.attempted
+    assert not results.failed
