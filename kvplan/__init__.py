@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kvplan.api.asking import deployment, device, import_model, model
+    from kvplan.api.manifests import check, diff, emit
     from kvplan.api.plans import devices, estimate, explain, models, schema
     from kvplan.api.proof import doctor, keep_receipt, reconcile, validate, validate_all_kinds, validate_speed
     from kvplan.api.searches import compare, fit, roofline, sweep, sweep_ranges
@@ -17,11 +18,14 @@ __version__ = "0.1.0"
 __all__ = [
     "KvplanError",
     "__version__",
+    "check",
     "compare",
     "deployment",
     "device",
     "devices",
+    "diff",
     "doctor",
+    "emit",
     "estimate",
     "explain",
     "fit",

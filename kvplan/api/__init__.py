@@ -7,6 +7,9 @@ from typing import Any
 
 #: Public name -> the file it is in.
 HOMES: dict[str, str] = {
+    "check": "manifests",
+    "diff": "manifests",
+    "emit": "manifests",
     "deployment": "asking",
     "calibrated": "asking",
     "question": "asking",

@@ -14,6 +14,8 @@ from kvplan.report import render
 
 #: Commands that live in files of their own, read when they are asked for.
 LAZY = {
+    "check": "manifests",
+    "emit": "manifests",
     "doctor": "proof",
     "reconcile": "proof",
     "validate": "proof",

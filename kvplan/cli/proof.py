@@ -93,9 +93,9 @@ def reconcile(log: Path, model: str | None, record: bool, fmt: str, **options: A
     rows = [
         {
             "line": f"{line.name} ({line.unit})",
-            "predicted": f"{line.predicted:,.2f}",
-            "90 % of cases": "" if line.low == line.high else f"{line.low:,.2f} to {line.high:,.2f}",
-            "logged": f"{line.logged:,.2f}",
+            "predicted": _figure(line.predicted, line.unit),
+            "90 % of cases": "" if line.low == line.high else f"{_figure(line.low, line.unit)} to {_figure(line.high, line.unit)}",
+            "logged": _figure(line.logged, line.unit),
             "of device": "" if line.of_device is None else f"{line.of_device:+.2%}",
             "verdict": line.verdict,
             "usual cause": line.cause or "",
@@ -106,6 +106,10 @@ def reconcile(log: Path, model: str | None, record: bool, fmt: str, **options: A
         click.echo(render_rows(rows, fmt))
     click.echo(f"\n{found.model}, {found.engine} {found.version or ''}: {found.summary}" if fmt == "table" else "", nl=fmt == "table")
     return int(not found.agrees)
+
+
+def _figure(value: float, unit: str) -> str:
+    return f"{value:,.2f}" if unit == "x" else f"{value:,.0f}"
 
 
 @click.command()

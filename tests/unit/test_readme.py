@@ -66,5 +66,9 @@ def test_docs_name_only_options_that_exist():
         "out",
         "resume",
         "scheduler",
+        "all-kinds",
+        "diff",
+        "model",
+        "record",
     }
     assert flags <= {name.replace("_", "-") for name in NAMES}

@@ -103,9 +103,15 @@ def test_what_starts_nothing(words: str) -> None:
         ("VLLM_ATTENTION_BACKEND=FLASHINFER vllm serve m/x", {"engine_option": {"attention_backend": "FLASHINFER"}}),
         ("CUDA_VISIBLE_DEVICES=0,3 vllm serve m/x -tp 2", {"tp": 2, "n_devices": 2}),
         ("vllm serve m/x --served-model-name a b c --max-num-seqs 8", {"max_num_seqs": 8}),
-        ("sglang serve --model-path m/x --tp 2 --dp 2 --enable-dp-attention", {"tp": 2, "dp": 2, "engine_option": {"enable_dp_attention": True}}),
+        (
+            "sglang serve --model-path m/x --tp 2 --dp 2 --enable-dp-attention",
+            {"tp": 2, "dp": 2, "engine_option": {"enable_dp_attention": True}},
+        ),
         ("sglang serve --model m/x --disable-cuda-graph --mem-fraction-static .85", {"enforce_eager": True, "memory_fraction": 0.85}),
-        ("sglang serve --model m/x --speculative-algorithm EAGLE --speculative-num-steps 3 --speculative-num-draft-tokens 4", {"speculative": "eagle:3"}),
+        (
+            "sglang serve --model m/x --speculative-algorithm EAGLE --speculative-num-steps 3 --speculative-num-draft-tokens 4",
+            {"speculative": "eagle:3"},
+        ),
         (
             "sglang serve --model m/x --speculative-algorithm EAGLE --speculative-num-steps 5 --speculative-num-draft-tokens 8",
             {"speculative": "eagle:5", "engine_option": {"speculative_num_draft_tokens": 8}},
@@ -234,7 +240,7 @@ def test_lines_and_columns() -> None:
 
 @pytest.mark.parametrize("text", ["vllm serve 'm/x", 'vllm serve "m/x', "vllm serve $(cat x", "cat <<EOF\nx\n", "vllm serve ${X"])
 def test_unbalanced(text: str) -> None:
-    with pytest.raises(SpecError, match="line 1|line 2"):
+    with pytest.raises(SpecError, match=r"line 1|line 2"):
         read(text, "s.sh")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -176,5 +177,12 @@ def test_the_example_is_true() -> None:
     from importlib import import_module
 
     results = doctest.testmod(import_module("kvplan.manifests.emit"))
+    assert results.attempted
+    assert not results.failed
+
+
+def test_the_examples_of_the_docs_are_true() -> None:
+    docs = Path(__file__).parents[3] / "docs" / "check.md"
+    results = doctest.testfile(str(docs), module_relative=False)
     assert results.attempted
     assert not results.failed

@@ -90,9 +90,7 @@ def test_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FILES)
     code, expected = TABLE[name]
     verdicts = check([name], kvplan.estimate)
-    found = tuple(
-        Expected(v.status, v.name, {f.rule: f.place.line for f in v.findings if f.severity != "note"}) for v in verdicts
-    )
+    found = tuple(Expected(v.status, v.name, {f.rule: f.place.line for f in v.findings if f.severity != "note"}) for v in verdicts)
     assert found == expected
     assert exit_code(verdicts) == code
 
