@@ -23,6 +23,7 @@ lint: .venv/dev
 bench: .venv/dev
 	$(BIN)/python benchmarks/cold_start.py
 	$(BIN)/python benchmarks/sweep.py
+	$(BIN)/python benchmarks/simulate.py --largest 100000
 
 # Predicted against published start-up logs, leave-one-group-out; needs the log set beside the checkout.
 accuracy: .venv/dev

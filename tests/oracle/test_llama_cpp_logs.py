@@ -10,12 +10,12 @@ import json
 from typing import Any
 
 import pytest
-from conftest import shared
 
 from kvplan.deployment import Deployment
 from kvplan.engines import find
 from kvplan.engines.base import Group, Outcome
 from kvplan.spec import ModelSpec, parse_spec
+from tests.conftest import shared
 
 DELTA_27B = {"kind": "gated_delta_net", "key_heads": 16, "value_heads": 48, "key_head_dim": 128, "value_head_dim": 128, "d_conv": 4}
 DELTA_4B = {**DELTA_27B, "value_heads": 32}

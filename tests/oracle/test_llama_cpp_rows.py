@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import shared
-from header_files import gguf, model
 
 from kvplan.deployment import Deployment
 from kvplan.engines import find
 from kvplan.engines.base import Outcome
 from kvplan.importers.gguf import read_gguf
 from kvplan.spec import ModelSpec
+from tests.conftest import shared
+from tests.header_files import gguf, model
 
 ROLES = {"kv": "kv", "base": "kv_base", "swa": "kv_swa", "main": "kv", "indexer": "index"}
 OPTIONS = ("n_ubatch", "kv_unified", "flash_attn", "swa_full", "n_rs_seq", "n_outputs_max")

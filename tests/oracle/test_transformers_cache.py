@@ -11,12 +11,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from conftest import shared
 
 from kvplan.deployment import Deployment
 from kvplan.engines import find
 from kvplan.errors import UnsupportedError
 from kvplan.importers.hf_config import read_config
+from tests.conftest import shared
 
 FILES = {"transformers_oracle.jsonl": "hf_configs", "transformers_defaults_oracle.jsonl": "hf_default_configs"}
 #: Models whose cache is no Cache object: plain dicts and lists, compared in all.

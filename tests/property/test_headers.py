@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from header_files import F32, Q8_0, gguf, layout, model, safetensors
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from kvplan.errors import FormatError, KvplanError
 from kvplan.importers import safetensors as st_files
 from kvplan.importers.gguf import header as gguf_header
 from kvplan.importers.gguf import read_gguf
+from tests.header_files import F32, Q8_0, gguf, layout, model, safetensors
 
 METADATA = model(
     "gemma4",

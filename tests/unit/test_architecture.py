@@ -36,7 +36,7 @@ def test_no_file_is_longer_than_400_lines():
 
 def test_nothing_tells_people_to_install_the_other_package_of_this_name():
     names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    wrong = "pip install " + "kvplan"
+    wrong = " ".join(("pip", "install", "kvplan"))
     texts = [path for path in map(ROOT.joinpath, names) if path.suffix in {".py", ".md", ".toml", ".yaml"} and path.exists()]
     assert not [path for path in texts if wrong in path.read_text().replace("kvplan-llm", "")]
 

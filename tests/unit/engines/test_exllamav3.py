@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conftest import one_block
 
 from kvplan.deployment import Deployment
 from kvplan.devices import sized
 from kvplan.engines import find
 from kvplan.engines.base import Outcome
 from kvplan.engines.exllamav3 import quantized_row
+from tests.conftest import one_block
 
 LLAMA = {"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}
 MLA = {"kind": "mla", "heads": 16, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128}

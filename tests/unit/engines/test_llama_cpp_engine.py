@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from header_files import F16, F32, Q8_0, gguf
-from header_files import model as gguf_model
 
-from conftest import one_block
 from kvplan.deployment import Deployment
 from kvplan.devices import Device, sized
 from kvplan.engines import find
@@ -21,6 +18,9 @@ from kvplan.errors import SpecError, UnsupportedError
 from kvplan.importers.gguf import read_gguf
 from kvplan.ledger import Ledger
 from kvplan.spec import ModelSpec, parse_spec
+from tests.conftest import one_block
+from tests.header_files import F16, F32, Q8_0, gguf
+from tests.header_files import model as gguf_model
 
 MIB, GIB = 1 << 20, 1 << 30
 LLAMA_8B = one_block({"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}, n_layers=32)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from conftest import one_block
 from kvplan.deployment import Deployment
 from kvplan.engines import find
 from kvplan.engines.base import Outcome
 from kvplan.engines.mlx_lm import buffer_tokens, grown, quantized_row
 from kvplan.errors import SpecError, UnsupportedError
+from tests.conftest import one_block
 
 LLAMA = {"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import shared
-from header_files import gguf, model
 
 from kvplan.dtypes import row_bytes
 from kvplan.errors import SpecError, UnsupportedError
@@ -21,6 +19,8 @@ from kvplan.importers.gguf import Gguf, read_gguf
 from kvplan.importers.gguf.architectures import ARCHITECTURES, UNSUPPORTED
 from kvplan.spec import ModelSpec, lower
 from kvplan.tensors import CacheFormats, Layer
+from tests.conftest import shared
+from tests.header_files import gguf, model
 
 BASE = {"block_count": 4, "embedding_length": 1024, "feed_forward_length": 4096, "attention.head_count": 8, "context_length": 8192}
 SSM = {"ssm.conv_kernel": 4, "ssm.inner_size": 2048, "ssm.state_size": 128, "ssm.time_step_rank": 32, "ssm.group_count": 2}

@@ -13,10 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from header_files import layout, safetensors
 
 from kvplan.errors import FormatError, KvplanError, SpecError
 from kvplan.importers import hub
+from tests.header_files import layout, safetensors
 
 pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from header_files import layout, safetensors
 
 from kvplan.errors import FormatError, SpecError
 from kvplan.importers.safetensors import (
@@ -21,6 +20,7 @@ from kvplan.importers.safetensors import (
 )
 from kvplan.importers.tensor_names import classify
 from kvplan.stored import StoredTensor
+from tests.header_files import layout, safetensors
 
 ONE = {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]}
 
