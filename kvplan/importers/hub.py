@@ -65,7 +65,7 @@ def fetch(
     Raises HubError (gated, private, missing, unreachable, the extra `hub` not installed), SpecError, FormatError.
     """
     hub = _library()
-    if not _ID.fullmatch(model_id) or ".." in model_id:
+    if not _ID.fullmatch(model_id) or any(two in model_id for two in ("..", "--")) or model_id.endswith((".", "-")):
         raise SpecError("model", [("", f"{model_id[:80]!r} is not a Hub id; write organisation/name")])
     if revision is not None and (not _REVISION.fullmatch(revision) or ".." in revision):
         raise SpecError("revision", [("", f"{revision[:80]!r} is not a branch, tag or commit")])

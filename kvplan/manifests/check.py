@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kvplan import catalogue, engines
-from kvplan.errors import KvplanError, SpecError, UnknownName
+from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
 from kvplan.manifests.read import read, read_file
 from kvplan.manifests.values import Finding, Found, Place, Status, Unresolved, Verdict
 from kvplan.planner.plan import Plan
@@ -133,8 +133,11 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
             for key in keys:
                 findings.append(_dropped(key, found))
                 del options[key]
-        except KvplanError as error:
+        except UnsupportedError as error:
             return None, findings, [Unresolved("engine", str(error), "an engine or options that are modelled", found.place)]
+        except KvplanError as error:  # a model that is neither in the catalogue nor to be had
+            place = found.places.get("model", found.place)
+            return None, findings, [Unresolved("model", str(error), f"--model {model}=ID", place)]
     return None, findings, []
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from kvplan.manifests.arguments.table import Given
 from kvplan.manifests.arguments.tensorrt_llm import CONFIG, CONFIG_EITHER, CONFIG_QUIET
 from kvplan.manifests.marked import Item, documents
+from kvplan.manifests.numbers import READERS
 from kvplan.manifests.values import Finding, Place
 from kvplan.manifests.words import Word
 
@@ -45,10 +46,13 @@ def trtllm_options(text: str, source: str, base: Place | None) -> tuple[dict[str
             to = CONFIG.get(path)
             top = path.split(".")[0]
             if to:
-                value: Any = item.plain()
-                if to == "option:max_attention_window" and isinstance(value, list):
-                    value = ",".join(str(n) for n in value)
-                given[to] = Given(value, path, place)
+                try:
+                    value = _value(to, item)
+                except ValueError as error:
+                    findings.append(Finding("bad-value", "error", f"{path}: {error}; the engine would stop with an error", place))
+                    continue
+                if value is not None or to == "@graphs":
+                    given[to] = Given(value, path, place)
             elif top in CONFIG_EITHER and path == top:
                 findings.append(Finding("not-modelled-either", "warning", f"{path} may change memory in a way that is not modelled", place))
             elif top not in CONFIG_QUIET and top not in CONFIG_EITHER and path not in _QUIET_PATHS:
@@ -56,6 +60,19 @@ def trtllm_options(text: str, source: str, base: Place | None) -> tuple[dict[str
     return given, findings
 
 
+def _value(to: str, item: Item) -> Any:
+    """A value of the kind that the name takes. Raises ValueError for another."""
+    kind = "float" if to == "memory_fraction" else "int" if to in _COUNTS else "text"
+    if to in ("@graphs", "@speculative", "@attention_dp"):
+        return item.plain()
+    if isinstance(item.value, list) and to == "option:max_attention_window":
+        return ",".join(str(READERS["int"](part.text)) for part in item)
+    if isinstance(item.value, (list, dict)):
+        raise ValueError("a list or mapping where a value is meant")
+    return None if item.value is None else READERS[kind](item.text)
+
+
+_COUNTS = frozenset({"max_num_seqs", "max_num_batched_tokens", "max_model_len", "tp", "pp", "ep", "block_size", "kv_memory", "@beams"})
 _QUIET_PATHS = frozenset({
     "kv_cache_config.enable_partial_reuse", "kv_cache_config.copy_on_partial_reuse", "kv_cache_config.event_buffer_max_size",
     "kv_cache_config.host_cache_size", "kv_cache_config.secondary_offload_min_priority", "kv_cache_config", "speculative_config",

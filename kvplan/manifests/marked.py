@@ -121,7 +121,7 @@ class _Budget:
             return Item([self.build(child, loader, depth + 1) for child in node.value], "", place, end)
         try:
             value = loader.construct_object(node)
-        except (yaml.YAMLError, ValueError, OverflowError):
+        except (yaml.YAMLError, ValueError, OverflowError, IndexError, AttributeError):  # PyYAML on a tag its text does not bear out
             value = node.value
         return Item(value, node.value, place, end, node.style or "")
 

@@ -230,6 +230,16 @@ def test_config_in_a_here_document() -> None:
     assert found.places["max_model_len"].line == 3
 
 
+def test_values_of_a_trtllm_config() -> None:
+    head = "cat > c.yaml <<'EOF'\n{}\nEOF\ntrtllm-serve m/x --tp_size 2 --config c.yaml"
+    text = (
+        "tensor_parallel_size: null\nmax_seq_len: many\ncuda_graph_config: null\nkv_cache_config:\n  free_gpu_memory_fraction: 0.5\nfoo: 1"
+    )
+    found = one(head.format(text))
+    assert found.question == {"tp": 2, "enforce_eager": True, "memory_fraction": 0.5}
+    assert [(f.rule, f.severity, f.place.line) for f in found.findings] == [("bad-value", "error", 3), ("unknown-option", "warning", 7)]
+
+
 def test_lines_and_columns() -> None:
     found = one("#!/bin/sh\nset -e\n\nvllm serve m/x \\\n  --max-num-seqs 4 \\\n  -tp 2 > log")
     assert found.places["command"] == (4, 1)

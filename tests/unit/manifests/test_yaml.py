@@ -160,6 +160,7 @@ HOSTILE = {
     "many-values.yaml": ("a:\n" + "- 1\n" * 250_000, "more than"),
     "twice.yaml": ("a: 1\na: 2\n", "twice"),
     "tag.yaml": ("a: !!python/object/apply:os.system ['echo x']\n", None),
+    "empty-int.yaml": ("a: !!int ''\n", None),
     "quotes.sh": ("vllm serve '" * 9999 + "\n", None),
     "brackets.sh": ("$(" * 50_000, "not closed"),
     "braces.sh": ("vllm serve ${A:-" * 20_000, "not closed"),

@@ -1,0 +1,200 @@
+"""Continuous batching, one step at a time: first come first served, chunked prefill, preemption of the last admitted.
+
+The order of decisions is vLLM's (0.32 `vllm/v1/core/sched/scheduler.py`, schedule): running requests in the order of their admission,
+each decoding one token; a prompt that was cut goes on with what is left of the step's tokens; then waiting requests, as long as the first
+of them fits. A request that finds no room preempts the last admitted, which returns to the front of the queue and computes its tokens
+again (or, swapped, reads them back). Every decoding sequence advances one token a step, so a sequence is looked at only when it needs
+or returns a page, and when it ends: a step's cost does not grow with the sequences in it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from kvplan.simulate.record import Recorder
+from kvplan.simulate.sequence import Manager, Sequence
+from kvplan.simulate.steptime import StepTime
+from kvplan.simulate.workload import Request
+
+
+class Limits(NamedTuple):
+    """max_seqs        most sequences at once
+    step_tokens     tokens one step computes at most, decoding and prompts together
+    max_tokens      longest request (prompt and answer); longer ones are rejected
+    fits            whether the empty pool has room for a request at its longest; others are rejected
+    swap_seconds    None: preempted requests compute their tokens again; else the seconds to bring one token back
+    """
+
+    max_seqs: int
+    step_tokens: int
+    max_tokens: int
+    fits: Callable[[Request], bool]
+    swap_seconds: float | None = None
+
+
+class Scheduler:
+    """One replica's state between steps."""
+
+    def __init__(self, manager: Manager, limits: Limits, step: StepTime, recorder: Recorder, check: bool = False) -> None:
+        self.manager, self.limits, self.step_time, self.recorder = manager, limits, step, recorder
+        self.checking = check
+        self.waiting: deque[Sequence] = deque()
+        self.running: dict[Sequence, None] = {}
+        self.partial: Sequence | None = None  # the one prompt that was cut; always the last admitted
+        self.now = 0.0
+        self.step = 0
+        self._decoding = self._kept = 0  # sequences that decode, and the sum of their offsets
+        self._wakes: dict[int, list[tuple[Sequence, int]]] = {}
+        self._ends: dict[int, list[tuple[Sequence, int]]] = {}
+        self._blocked: tuple[Sequence, int] | None = None
+        self._admitted = 0
+
+    def computed(self, s: Sequence) -> int:
+        """Tokens of a running sequence in the cache."""
+        return s.computed if s is self.partial else self.step + s.offset
+
+    def run(self, requests: Iterator[Request]) -> None:
+        """Until every request has ended."""
+        coming = enumerate(requests)
+        following = next(coming, None)
+        while following is not None or self.waiting or self.running:
+            while following is not None and following[1].arrival <= self.now:
+                self._arrive(*following)
+                following = next(coming, None)
+            if not (self.waiting or self.running):
+                if following is not None:
+                    self.recorder.idle(following[1].arrival - self.now)
+                    self.now = following[1].arrival
+                continue
+            self._one_step()
+
+    def _arrive(self, number: int, request: Request) -> None:
+        if request.prompt + request.output > self.limits.max_tokens or not self.limits.fits(request):
+            self.recorder.rejected += 1
+            return
+        self.waiting.append(Sequence(number, request))
+
+    def _one_step(self) -> None:
+        limits, manager = self.limits, self.manager
+        preempted = self._wake()
+        budget = limits.step_tokens - self._decoding
+        decoded, kept = self._decoding, self._kept + self._decoding * self.step
+        started: list[Sequence] = []
+        partial = self.partial
+        extra = 0.0
+        if partial is not None and budget > 0:
+            chunk = min(partial.known - partial.computed, budget)
+            if manager.grow(partial, partial.computed, partial.computed + chunk):
+                partial.computed += chunk
+                budget -= chunk
+                if partial.computed == partial.known:
+                    self.partial = None
+                    started.append(partial)
+            else:
+                self._preempt(partial)
+                preempted = True
+        while not preempted and budget > 0 and self.waiting and len(self.running) < limits.max_seqs and self.partial is None:
+            s = self.waiting[0]
+            if self._blocked == (s, manager.changes):
+                break
+            swapped = s.epoch > 0 and limits.swap_seconds is not None
+            hit = manager.admit(s, s.known if swapped else budget)
+            if hit is None:
+                self._blocked = (s, manager.changes)
+                break
+            self.waiting.popleft()
+            if swapped:
+                extra += (limits.swap_seconds or 0.0) * s.known
+                hit = s.known - 1
+            chunk = min(s.known - hit, budget)
+            s.computed = hit + chunk
+            budget -= chunk
+            self._admitted += 1
+            s.rank = self._admitted
+            self.running[s] = None
+            if not s.epoch:
+                self.recorder.admitted(self.now - s.request.arrival)
+            if s.computed == s.known:
+                started.append(s)
+            else:
+                self.partial = s
+        tokens = limits.step_tokens - budget
+        dt = self.step_time.seconds(len(self.running), tokens, kept) + extra
+        self.recorder.step(self.now, dt, manager.used, len(self.running), len(self.waiting), tokens)
+        self.now += dt
+        self.step += 1
+        self._finish(started)
+        if self.recorder.due(self.step):
+            self.recorder.sample(manager.shares([(s, self.computed(s)) for s in self.running]), manager.used)
+        if self.checking:
+            manager.check(list(self.running))
+        if not self.running and not decoded and not started and self.partial is None and not preempted and self.waiting:
+            raise AssertionError("the first request waits for a pool that is empty")
+
+    def _wake(self) -> bool:
+        """Let those decode that need a page for it, in the order of admission; whether any was preempted."""
+        due = self._wakes.pop(self.step, None)
+        if due is None:
+            return False
+        due.sort(key=lambda one: one[0].rank)
+        preempted = False
+        for s, epoch in due:
+            if s.epoch != epoch or s not in self.running:
+                continue
+            computed = self.step + s.offset
+            while not self.manager.grow(s, computed, computed + 1):
+                preempted = True
+                victim = next(reversed(self.running))
+                self._preempt(victim)
+                if victim is s:
+                    break
+            else:
+                self._sleep(s, computed + 1)
+        return preempted
+
+    def _sleep(self, s: Sequence, computed: int) -> None:
+        step = self.manager.wake(s, computed) - s.offset
+        if step < s.until:
+            self._wakes.setdefault(step, []).append((s, s.epoch))
+
+    def _preempt(self, s: Sequence) -> None:
+        computed = self.computed(s)
+        if s is self.partial:
+            self.partial = None
+        else:
+            s.known = computed + 1
+            self._decoding -= 1
+            self._kept -= s.offset
+        self.manager.end(s, computed)
+        del self.running[s]
+        s.epoch += 1
+        s.computed = 0
+        self.waiting.appendleft(s)
+        self.recorder.preemptions += 1
+        if s.epoch == 1:
+            self.recorder.preempted += 1
+
+    def _finish(self, started: list[Sequence]) -> None:
+        """After a step: prompts that are done have their first token and decode from now on; sequences that are done leave."""
+        for s in started:
+            if s.first < 0:
+                s.first = self.now
+                self.recorder.first_token(self.now - s.request.arrival)
+            left = s.whole - s.known - 1
+            s.offset = s.computed - self.step
+            self._decoding += 1
+            self._kept += s.offset
+            s.until = self.step + left
+            self._ends.setdefault(s.until, []).append((s, s.epoch))
+            self._sleep(s, s.computed)
+        for s, epoch in sorted(self._ends.pop(self.step, ()), key=lambda one: one[0].rank):
+            if s.epoch != epoch:
+                continue
+            self._decoding -= 1
+            self._kept -= s.offset
+            self.manager.end(s, s.whole - 1)
+            del self.running[s]
+            s.epoch = -1
+            self.recorder.finished(self.now - s.request.arrival, s.request.prompt, s.request.output)

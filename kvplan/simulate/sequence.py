@@ -1,0 +1,94 @@
+"""A request while it lives, and what a scheduler asks of a cache manager."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from kvplan.simulate.workload import Content, Request
+
+
+class Sequence:
+    """One live request. `known`: tokens read or sampled; `computed`: of them, those in the cache, as far as the scheduler has noted.
+
+    A decoding sequence's `computed` is not written every step: it is `offset` plus the number of the step.
+    """
+
+    __slots__ = (
+        "cached", "computed", "content", "epoch", "first", "held", "known", "offset", "rank", "request", "slot", "tables", "tail",
+        "until", "whole",
+    )  # fmt: skip
+
+    def __init__(self, number: int, request: Request) -> None:
+        self.request = request
+        self.known = request.prompt
+        self.computed = 0
+        self.offset = 0
+        self.rank = 0
+        self.epoch = 0
+        self.first = -1.0
+        self.whole = request.prompt + request.output
+        self.content: Content = request.content
+        self.tail = request.content[-1][0] if request.continues and request.content else -number - 1
+        self.held: list[int] = []  # pages per group, where they have no names
+        self.tables: list[list[int]] = []  # pages per group by number, 0: none
+        self.cached: list[int] = []  # per group, how many pages of the table are registered for sharing
+        self.slot = -1
+        self.until = 0
+
+    def stream(self, token: int) -> int:
+        """The stream that covers a token."""
+        for stream, end in self.content:
+            if token < end:
+                return stream
+        return self.tail
+
+
+class Shares(NamedTuple):
+    """Pages, as fractions of a page: filled with tokens that are needed, reserved for tokens to come, and never to be used."""
+
+    stored: float
+    reserved: float
+    internal: float
+
+
+class Manager(Protocol):
+    """A pool of pages. `changes` counts what could let a request in that did not fit before."""
+
+    size: int
+    changes: int
+    hit_tokens: int
+    asked_tokens: int
+
+    @property
+    def used(self) -> int:
+        """Pages that running sequences hold."""
+        ...
+
+    @property
+    def evicted(self) -> int:
+        """Pages with content that were reused."""
+        ...
+
+    def admit(self, s: Sequence, budget: int) -> int | None:
+        """Let a waiting request in with at most `budget` tokens to compute: the tokens it has in the cache then; None: no room."""
+        ...
+
+    def grow(self, s: Sequence, computed: int, tokens: int) -> bool:
+        """Room for the step that takes a sequence from `computed` to `tokens` tokens; False (nothing taken) where there is none."""
+        ...
+
+    def wake(self, s: Sequence, computed: int) -> int:
+        """The first length from `computed` on at which a decoding sequence must ask again."""
+        ...
+
+    def end(self, s: Sequence, computed: int) -> None:
+        """A sequence leaves, finished or preempted."""
+        ...
+
+    def shares(self, running: list[tuple[Sequence, int]]) -> Shares:
+        """What the pages in use are used for; `running` is every sequence with its computed tokens."""
+        ...
+
+    def check(self, running: list[Sequence]) -> None:
+        """AssertionError unless every page is free or held, exactly as often as it is counted."""
+        ...

@@ -1,0 +1,172 @@
+"""Public trace formats, read line by line from an open file: request lengths, times and shared blocks.
+
+azure      Azure LLM inference traces: CSV of TIMESTAMP, ContextTokens, GeneratedTokens
+burstgpt   BurstGPT: CSV of Timestamp (seconds), ..., Request tokens, Response tokens
+mooncake   Mooncake: JSON lines of timestamp (ms), input_length, output_length, hash_ids (one per 512 tokens, naming the whole prefix)
+sharegpt   ShareGPT: a JSON array of conversations; lengths in tokens by a given counter, else characters / 4
+lengths    CSV with arrival, prompt, output in the header, or JSON lines with these names; arrival may be missing
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from kvplan.errors import SpecError, UnknownName
+from kvplan.simulate.workload import Arrivals, Request
+
+MOONCAKE_BLOCK = 512
+_FIRST_HASH = 1 << 42
+
+
+def read(lines: Iterable[str], format_name: str, source: str, *, count_tokens: Callable[[str], int] | None = None) -> Iterator[Request]:
+    """The requests of a trace, as the lines come; times count from the first. `source` names the file in errors.
+
+    Requests without an answer or a prompt are left out, as they take no decode step. Raises SpecError with the line, UnknownName.
+    """
+    if format_name not in FORMATS:
+        raise UnknownName("trace format", format_name, list(FORMATS))
+    if format_name == "sharegpt":
+        return _sharegpt(lines, source, count_tokens or (lambda text: math.ceil(len(text) / 4)))
+    return _from_zero(FORMATS[format_name](lines, source), source)
+
+
+def timed(requests: Iterable[Request], arrivals: Arrivals, seed: int = 0) -> Iterator[Request]:
+    """The same requests in the same order, at other times: for traces without any, or to try another rate."""
+    from numpy.random import default_rng
+
+    rng, now = default_rng(seed), 0.0
+    for request in requests:
+        now += float(arrivals.gaps(rng, 1)[0])
+        yield request._replace(arrival=now)
+
+
+def _from_zero(requests: Iterator[tuple[int, Request]], source: str) -> Iterator[Request]:
+    start: float | None = None
+    before = 0.0
+    for line, request in requests:
+        start = request.arrival if start is None else start
+        arrival = request.arrival - start
+        if arrival < before:
+            raise SpecError(source, [(f"line {line}", "is earlier than the line before it; sort the trace by time")])
+        before = arrival
+        if request.prompt > 0 and request.output > 0:
+            yield request._replace(arrival=arrival)
+
+
+def _number(value: Any, name: str, source: str, line: int) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, bool) or not 0 <= number < 1e15:
+        raise SpecError(source, [(f"line {line}", f"{name} is {str(value)[:40]!r}, not a number of at least 0")])
+    return number
+
+
+def _tokens(value: Any, name: str, source: str, line: int) -> int:
+    number = _number(value, name, source, line)
+    if number != int(number):
+        raise SpecError(source, [(f"line {line}", f"{name} is {str(value)[:40]!r}, not a whole number of tokens")])
+    return int(number)
+
+
+def _rows(lines: Iterable[str], source: str, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    reader = csv.reader(lines)
+    try:
+        header = [name.strip().lstrip("\ufeff").lower() for name in next(reader, [])]
+        missing = [name for name in needed if name not in header]
+        if missing:
+            raise SpecError(source, [("line 1", f"the header lacks {', '.join(missing)}")])
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise SpecError(source, [(f"line {reader.line_num}", f"{len(row)} fields, the header has {len(header)}")])
+            yield reader.line_num, dict(zip(header, row, strict=True))
+    except csv.Error as error:
+        raise SpecError(source, [(f"line {reader.line_num}", str(error))]) from None
+
+
+def _azure(lines: Iterable[str], source: str) -> Iterator[tuple[int, Request]]:
+    for line, row in _rows(lines, source, ("timestamp", "contexttokens", "generatedtokens")):
+        try:
+            when = datetime.fromisoformat(row["timestamp"].strip()[:26]).timestamp()
+        except ValueError:
+            raise SpecError(source, [(f"line {line}", f"TIMESTAMP {row['timestamp'][:40]!r} is no date and time")]) from None
+        prompt = _tokens(row["contexttokens"], "ContextTokens", source, line)
+        yield line, Request(when, prompt, _tokens(row["generatedtokens"], "GeneratedTokens", source, line))
+
+
+def _burstgpt(lines: Iterable[str], source: str) -> Iterator[tuple[int, Request]]:
+    for line, row in _rows(lines, source, ("timestamp", "request tokens", "response tokens")):
+        prompt = _tokens(row["request tokens"], "Request tokens", source, line)
+        output = _tokens(row["response tokens"], "Response tokens", source, line)
+        yield line, Request(_number(row["timestamp"], "Timestamp", source, line), prompt, output)
+
+
+def _objects(lines: Iterable[str], source: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    for line, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            raise SpecError(source, [(f"line {line}", "is no JSON")]) from None
+        if not isinstance(found, dict):
+            raise SpecError(source, [(f"line {line}", "is no JSON object")])
+        yield line, found
+
+
+def _mooncake(lines: Iterable[str], source: str) -> Iterator[tuple[int, Request]]:
+    for line, row in _objects(lines, source):
+        prompt = _tokens(row.get("input_length"), "input_length", source, line)
+        ids = row.get("hash_ids", [])
+        if not isinstance(ids, list) or any(isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < 1 << 62 for one in ids):
+            raise SpecError(source, [(f"line {line}", "hash_ids is no list of numbers")])
+        content = tuple((one + _FIRST_HASH, min((n + 1) * MOONCAKE_BLOCK, prompt)) for n, one in enumerate(ids))
+        output = _tokens(row.get("output_length"), "output_length", source, line)
+        yield line, Request(_number(row.get("timestamp"), "timestamp", source, line) / 1000, prompt, output, content)
+
+
+def _lengths(lines: Iterable[str], source: str) -> Iterator[tuple[int, Request]]:
+    from itertools import chain
+
+    rest = iter(lines)
+    first = next(rest, "")
+    every = chain([first], rest)
+    rows: Iterator[tuple[int, dict[str, Any]]]
+    rows = _objects(every, source) if first.lstrip("\ufeff \t").startswith("{") else _rows(every, source, ("prompt", "output"))
+    for line, row in rows:
+        prompt, output = (_tokens(row.get(name), name, source, line) for name in ("prompt", "output"))
+        yield line, Request(_number(row.get("arrival", 0), "arrival", source, line), prompt, output)
+
+
+def _sharegpt(lines: Iterable[str], source: str, count_tokens: Callable[[str], int]) -> Iterator[Request]:
+    """Each answer of each conversation is a request whose prompt is all that came before it; no times: give arrivals with `timed`."""
+    try:
+        conversations = json.loads("".join(lines))
+    except (ValueError, RecursionError) as error:
+        where = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "line 1"
+        raise SpecError(source, [(where, "is no JSON")]) from None
+    if not isinstance(conversations, list):
+        raise SpecError(source, [("line 1", "is no JSON array of conversations")])
+    for n, conversation in enumerate(conversations):
+        turns = conversation.get("conversations") if isinstance(conversation, dict) else None
+        if not isinstance(turns, list) or not all(isinstance(turn, dict) and isinstance(turn.get("value"), str) for turn in turns):
+            raise SpecError(source, [(f"conversation {n}", "has no list of conversations with from and value")])
+        past = 0
+        for turn in turns:
+            tokens = count_tokens(turn["value"])
+            if turn.get("from") in ("gpt", "assistant", "chatgpt", "bard") and past and tokens:
+                yield Request(0.0, past, tokens, ((_FIRST_HASH + n, past),), True)
+            past += tokens
+
+
+FORMATS: dict[str, Callable[[Iterable[str], str], Iterator[tuple[int, Request]]]] = {
+    "azure": _azure, "burstgpt": _burstgpt, "mooncake": _mooncake, "lengths": _lengths, "sharegpt": lambda lines, source: iter(()),
+}  # fmt: skip

@@ -1,0 +1,196 @@
+"""What arrives: lengths, times, shared content. Streams of requests, reproducible by seed, with nothing kept but the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count, islice
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator, default_rng
+
+from kvplan.errors import SpecError, UnknownName
+
+#: Content of a request: (stream, end) pairs. Two requests agree up to a token when the same stream covers it in both; a stream stands
+#: for everything up to its end, what came before it included. What follows the last pair is nobody else's.
+Content = tuple[tuple[int, int], ...]
+CHUNK = 4096
+
+
+class Request(NamedTuple):
+    """One request: seconds, tokens, what it shares, and whether its answer continues its last stream (a next turn will hold it)."""
+
+    arrival: float
+    prompt: int
+    output: int
+    content: Content = ()
+    continues: bool = False
+
+
+class Lengths(NamedTuple):
+    """A distribution of lengths. `fixed`: value; `lognormal`: mean and coefficient of variation; `empirical`: the values themselves."""
+
+    kind: str
+    mean: float = 0.0
+    cv: float = 1.0
+    values: tuple[int, ...] = ()
+
+    def sample(self, rng: Generator, n: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """n lengths of at least 1 token."""
+        if self.kind == "fixed":
+            return np.full(n, max(round(self.mean), 1))
+        if self.kind == "empirical":
+            return rng.choice(np.maximum(self.values, 1), n).astype(np.int64)
+        sigma2 = np.log1p(self.cv**2)
+        drawn = rng.lognormal(np.log(self.mean) - sigma2 / 2, np.sqrt(sigma2), n)
+        return np.maximum(np.rint(drawn), 1).astype(np.int64)
+
+
+class Arrivals(NamedTuple):
+    """Times of arrival: `rate` a second; `cv` of the gaps (1: Poisson; more: gamma bursts; 0: evenly); rate None: all at once."""
+
+    rate: float | None
+    cv: float = 1.0
+
+    def gaps(self, rng: Generator, n: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        if self.rate is None:
+            return np.zeros(n)
+        if self.cv == 0:
+            return np.full(n, 1 / self.rate)
+        shape = self.cv**-2
+        return rng.gamma(shape, 1 / (self.rate * shape), n)
+
+
+class Shape(NamedTuple):
+    """A workload. Lengths of user texts and answers, and what requests have in common.
+
+    max_tokens     prompt and answer together are cut to this
+    prefixes       this many system prompts of `prefix_tokens` tokens, picked uniformly, stand before the user's text
+    samples        answers drawn in parallel from one prompt
+    turns          turns of a conversation: each brings the whole past, `think_seconds` apart on average
+    branch         children a node has in a few-shot tree of examples of `prefix_tokens` tokens, `depth` levels
+    """
+
+    prompt: Lengths
+    output: Lengths
+    max_tokens: int = 1 << 30
+    prefixes: int = 0
+    prefix_tokens: int = 0
+    samples: int = 1
+    turns: int = 1
+    think_seconds: float = 10.0
+    branch: int = 0
+    depth: int = 1
+
+
+#: Published means of the PagedAttention paper's workloads (arXiv 2309.06180, Figure 11), cut at its 2048 tokens. Only means are
+#: published as numbers: lengths are taken log-normal, with a deviation as large as the mean.
+WORKLOADS: dict[str, Shape] = {
+    "sharegpt": Shape(Lengths("lognormal", 161.31), Lengths("lognormal", 337.99), 2048),
+    "alpaca": Shape(Lengths("lognormal", 19.31), Lengths("lognormal", 58.45), 2048),
+    "fixed": Shape(Lengths("fixed", 512), Lengths("fixed", 128)),
+}
+
+
+def named(name: str) -> Shape:
+    """A packaged workload. Raises UnknownName."""
+    if name not in WORKLOADS:
+        raise UnknownName("workload", name, list(WORKLOADS))
+    return WORKLOADS[name]
+
+
+def generate(shape: Shape, arrivals: Arrivals, n: int, seed: int = 0) -> Iterator[Request]:
+    """The first n requests of a workload, by time of arrival. The same seed gives the same requests."""
+    _check(shape, arrivals, n)
+    if shape.turns > 1:
+        return islice(_conversations(shape, arrivals, n, seed), n)
+    return islice(_single(shape, arrivals, n, seed), n)
+
+
+def _check(shape: Shape, arrivals: Arrivals, n: int) -> None:
+    faults = [
+        (name, f"{value} is out of range: at least {least}")
+        for name, value, least in (
+            ("n", n, 1), ("samples", shape.samples, 1), ("turns", shape.turns, 1), ("max_tokens", shape.max_tokens, 2),
+            ("prefixes", shape.prefixes, 0), ("prefix_tokens", shape.prefix_tokens, 0), ("depth", shape.depth, 1), ("cv", arrivals.cv, 0),
+        ) if not value >= least
+    ]  # fmt: skip
+    if arrivals.rate is not None and not 0 < arrivals.rate < float("inf"):
+        faults.append(("rate", f"{arrivals.rate} requests a second; write a number above 0"))
+    if faults:
+        raise SpecError("workload", faults)
+
+
+def _drawn(shape: Shape, arrivals: Arrivals, n: int, rng: Generator) -> Iterator[tuple[float, int, int, int]]:
+    """(arrival, prompt, output, a random number) in order, drawn in chunks."""
+    now = 0.0
+    while n > 0:
+        size = min(n, CHUNK)
+        times = now + np.cumsum(arrivals.gaps(rng, size))
+        prompts, outputs = shape.prompt.sample(rng, size), shape.output.sample(rng, size)
+        picks = rng.integers(0, 1 << 40, size)
+        yield from zip(times.tolist(), prompts.tolist(), outputs.tolist(), picks.tolist(), strict=True)
+        now, n = float(times[-1]), n - size
+
+
+def _single(shape: Shape, arrivals: Arrivals, n: int, seed: int) -> Iterator[Request]:
+    streams = count(1 << 41)  # apart from the numbers of prefixes
+    before = _prefix(shape)
+    for arrival, text, output, pick in _drawn(shape, arrivals, n, default_rng(seed)):
+        content = before(pick)
+        shared = content[-1][1] if content else 0
+        prompt = min(shared + text, shape.max_tokens - 1)
+        content = tuple((stream, min(end, prompt)) for stream, end in content)
+        answer = min(output, shape.max_tokens - prompt)
+        if shape.samples > 1:
+            content = (*content, (next(streams), prompt))
+        for _ in range(shape.samples):
+            yield Request(arrival, prompt, answer, content)
+
+
+def _prefix(shape: Shape) -> Callable[[int], Content]:
+    if shape.branch:
+
+        def path(pick: int) -> Content:
+            node, found = 1, []
+            for level in range(shape.depth):
+                node, pick = node * shape.branch + pick % shape.branch, pick // shape.branch
+                found.append((node, (level + 1) * shape.prefix_tokens))
+            return tuple(found)
+
+        return path
+    if shape.prefixes and shape.prefix_tokens:
+        return lambda pick: ((pick % shape.prefixes + 1, shape.prefix_tokens),)
+    return lambda pick: ()
+
+
+def _conversations(shape: Shape, arrivals: Arrivals, n: int, seed: int) -> Iterator[Request]:
+    """Conversations that start at the arrivals; a heap holds those that go on."""
+    from heapq import heappop, heappush
+
+    rng, streams, before = default_rng(seed), count(1 << 41), _prefix(shape)
+    starts = _drawn(shape, arrivals, n, rng)
+    waiting: list[tuple[float, int, int, int, Content]] = []  # next turn's time, stream, turns left, tokens so far, system prompt
+    start = next(starts, None)
+    while start is not None or waiting:
+        if start is not None and (not waiting or start[0] <= waiting[0][0]):
+            time, text, output, pick = start
+            shared = before(pick)
+            stream, left, past = next(streams), shape.turns, shared[-1][1] if shared else 0
+            start = next(starts, None)
+        else:
+            time, stream, left, past, shared = heappop(waiting)
+            text, output = int(shape.prompt.sample(rng, 1)[0]), int(shape.output.sample(rng, 1)[0])
+        if past + text + 1 > shape.max_tokens:
+            continue
+        output = min(output, shape.max_tokens - past - text)
+        yield Request(time, past + text, output, (*shared, (stream, past + text)), True)
+        if left > 1:
+            gap = float(rng.exponential(shape.think_seconds))
+            heappush(waiting, (time + gap, stream, left - 1, past + text + output, shared))
+
+
+def replay(arrivals: Sequence[float], prompts: Sequence[int], outputs: Sequence[int]) -> Iterator[Request]:
+    """Requests at given times with given lengths, nothing shared."""
+    for arrival, prompt, output in zip(arrivals, prompts, outputs, strict=True):
+        yield Request(arrival, prompt, output)

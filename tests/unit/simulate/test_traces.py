@@ -1,0 +1,97 @@
+"""Public trace formats, on samples written here, and what is said of broken ones."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kvplan.errors import SpecError, UnknownName
+from kvplan.simulate import Arrivals, Request, read
+from kvplan.simulate.traces import timed
+
+AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:15:46.6805900,374,44
+2023-11-16 18:15:50.9951690,396,109
+"""
+BURST = """Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type
+5,ChatGPT,472,18,490,Conversation log
+45,ChatGPT,1087,230,1317,Conversation log
+118,GPT-4,417,0,417,API log
+"""
+MOONCAKE = [
+    {"timestamp": 0, "input_length": 1100, "output_length": 10, "hash_ids": [0, 1, 2]},
+    {"timestamp": 3000, "input_length": 700, "output_length": 5, "hash_ids": [0, 7]},
+]
+
+
+def lines(text: str) -> list[str]:
+    return text.splitlines(keepends=True)
+
+
+def test_azure():
+    first, second = read(lines(AZURE), "azure", "t.csv")
+    assert (first.arrival, first.prompt, first.output) == (0.0, 374, 44)
+    assert second.arrival == pytest.approx(4.314579, abs=1e-6)
+
+
+def test_burstgpt_leaves_out_failures():
+    assert list(read(lines(BURST), "burstgpt", "t.csv")) == [Request(0.0, 472, 18), Request(40.0, 1087, 230)]
+
+
+def test_mooncake_shares_blocks_of_512():
+    first, second = read([json.dumps(row) for row in MOONCAKE], "mooncake", "t.jsonl")
+    assert second.arrival == 3.0
+    assert first.content[0] == second.content[0]
+    assert first.content[0][1] == 512
+    assert first.content[1][0] != second.content[1][0]
+    assert first.content[-1][1] == 1100
+
+
+def test_sharegpt_turns_bring_the_past():
+    talk = [{"id": "a", "conversations": [{"from": "human", "value": "x" * 8}, {"from": "gpt", "value": "y" * 40},
+            {"from": "human", "value": "z" * 4}, {"from": "gpt", "value": "w" * 4}]}]  # fmt: skip
+    found = list(read(lines(json.dumps(talk, indent=1)), "sharegpt", "t.json"))
+    assert [(r.prompt, r.output) for r in found] == [(2, 10), (13, 1)]
+    assert found[0].content[0][0] == found[1].content[0][0]
+    assert [r.arrival for r in timed(found, Arrivals(2.0, cv=0))] == [0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["arrival,prompt,output\n1,10,2\n3,20,4\n", '{"arrival": 1, "prompt": 10, "output": 2}\n{"arrival": 3, "prompt": 20, "output": 4}\n'],
+)
+def test_plain_lengths(text):
+    assert list(read(lines(text), "lengths", "t")) == [Request(0.0, 10, 2), Request(2.0, 20, 4)]
+
+
+BROKEN = [
+    ("azure", "TIMESTAMP,ContextTokens\n", "line 1: the header lacks generatedtokens"),
+    ("azure", "", "line 1: the header lacks"),
+    ("azure", AZURE + "yesterday,1,1\n", "line 4: TIMESTAMP 'yesterday' is no date"),
+    ("azure", AZURE + "2023-11-16 18:15:51,-1,1\n", "line 4: ContextTokens is '-1'"),
+    ("azure", AZURE + "2023-11-16 17:15:51,1,1\n", "line 4: is earlier"),
+    ("azure", AZURE + "2023-11-16 18:15:51,1\n", "line 4: 2 fields, the header has 3"),
+    ("burstgpt", BURST + "200,x,1.5,2,3,y\n", "line 5: Request tokens is '1.5', not a whole number"),
+    ("burstgpt", BURST + "nan,x,1,2,3,y\n", "line 5: Timestamp is 'nan'"),
+    ("mooncake", "{}\n", "line 1: input_length is 'None'"),
+    ("mooncake", "[1]\n", "line 1: is no JSON object"),
+    ("mooncake", '{"timestamp": 0, "input_length": 1, "output_length": 1, "hash_ids": [true]}\n', "line 1: hash_ids"),
+    ("mooncake", '\n{"timestamp"\n', "line 2: is no JSON"),
+    ("sharegpt", '[\n{"a": 1,}\n]', "line 2: is no JSON"),
+    ("sharegpt", "{}", "line 1: is no JSON array"),
+    ("sharegpt", "[{}]", "conversation 0"),
+    ("lengths", "prompt,output\n1,2\n3,inf\n", "line 3: output is 'inf'"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "said"), BROKEN)
+def test_broken_traces_say_where(name, text, said):
+    with pytest.raises(SpecError) as error:
+        list(read(lines(text), name, "t"))
+    assert said in str(error.value)
+
+
+def test_unknown_format():
+    with pytest.raises(UnknownName):
+        read([], "azur", "t")
