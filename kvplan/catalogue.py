@@ -7,12 +7,14 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kvplan.constants import CALIBRATIONS, Constants, parse_constants, parse_records
 from kvplan.devices import Device, parse_device
 from kvplan.errors import SpecError, UnknownName
 from kvplan.spec import ModelSpec, parse_spec
+
+if TYPE_CHECKING:
+    from kvplan.constants import Constants
 
 MAX_FILE_BYTES = 4 << 20
 MAX_NODES, MAX_DEPTH = 100_000, 32
@@ -190,9 +192,13 @@ def constants(engine: str, which: str = "packaged") -> Constants | None:
 
     `user` adds the starts that this machine's user file records. Raises SpecError for any other name or a broken file.
     """
+    path = _CALIBRATION / f"{engine}.yaml"
+    if which == "packaged" and (_ID.fullmatch(engine) is None or not path.is_file()):
+        return None
+    from kvplan.constants import CALIBRATIONS, parse_constants, parse_records
+
     if which not in CALIBRATIONS:
         raise SpecError("calibration", [("", f"{which[:60]!r} is not one of {', '.join(CALIBRATIONS)}")])
-    path = _CALIBRATION / f"{engine}.yaml"
     if which == "none" or _ID.fullmatch(engine) is None or not path.is_file():
         return None
     packaged = parse_constants(parse_yaml(read_text(path), str(path)), str(path))

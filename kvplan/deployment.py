@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from kvplan.constants import Constants
 from kvplan.devices import Device
 from kvplan.spec import ModelSpec
 
 if TYPE_CHECKING:
+    from kvplan.constants import Constants
     from kvplan.stored import StoredWeights
 
 Kind = Literal["text", "tokens", "count", "bytes", "fraction", "flag", "device", "options"]

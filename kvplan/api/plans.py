@@ -10,7 +10,6 @@ from kvplan.devices import Device
 from kvplan.errors import UnknownName
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
-from kvplan.planner.questions import advise
 from kvplan.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -35,6 +34,8 @@ def estimate(model: str | ModelSpec, **question: Any) -> Plan:
     plan = evaluate(d)
     if plan.fits is not False:
         return plan
+    from kvplan.planner.questions import advise
+
     larger = catalogue.devices() if d.device and d.kv_memory is None else ()
     return plan._replace(advice=advise(d, plan, larger))
 

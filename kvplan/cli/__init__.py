@@ -25,6 +25,8 @@ def run(args: list[str] | None = None) -> int:
 
     from kvplan.cli.commands import cli
 
+    gc.freeze()
+    gc.set_threshold(100_000)  # what a command reads and imports lives as long as it does
     gc.enable()
     try:
         return int(cli.main(args=args, prog_name="kvplan", standalone_mode=False) or 0)
