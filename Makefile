@@ -22,12 +22,13 @@ lint: .venv/dev
 
 bench: .venv/dev
 	$(BIN)/python benchmarks/cold_start.py
+	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/sweep.py
 	$(BIN)/python benchmarks/simulate.py --largest 100000
 
-# Predicted against published start-up logs, leave-one-group-out; needs the log set beside the checkout.
+# Predicted against published start-up logs, leave-one-group-out, and the table in docs/budget.md; needs the log set beside the checkout.
 accuracy: .venv/dev
-	$(BIN)/python tools/accuracy.py
+	$(BIN)/python tools/accuracy.py --document docs/budget.md
 
 # Allocates the caches of every layer kind for real, on the GPU where there is one (ON=cpu or ON=cuda chooses), and keeps the receipts.
 ON ?= $(shell $(BIN)/python -c 'import torch; print("cuda" if torch.cuda.is_available() else "cpu")' 2>/dev/null || echo cpu)

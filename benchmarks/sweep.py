@@ -2,7 +2,8 @@
 
     python benchmarks/sweep.py            # ratios to the scalar path; growth from 10^4 to 10^7 points, with peak memory
 
-Peers (kvfit, llm-d-planner) are asked for the cache of one configuration per call, which is less than a point of ours answers.
+Peers (kvfit, llm-d-planner) are asked for the cache of one configuration per call, which is less than a point of ours answers. Where
+they lie in an environment of their own: PYTHONPATH=. THAT/bin/python benchmarks/sweep.py, with our dependencies beside them.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ CONFIG = {
 
 
 def rate(call: Callable[[int], None], seconds: float = 1.0) -> float:
-    """Calls a second, each with another number."""
+    """Calls a second of processor time, each with another number."""
     call(1)
-    started, n = time.perf_counter(), 0
-    while time.perf_counter() - started < seconds:
+    started, n = time.process_time(), 0
+    while time.process_time() - started < seconds:
         n += 1
         call(1024 + n)
-    return n / (time.perf_counter() - started)
+    return n / (time.process_time() - started)
 
 
-def swept(points: int) -> float:
-    """Seconds to evaluate a grid of about `points` points on arrays, 100,000 at a time; nothing is written."""
+def swept(points: int, engine: str = "ideal", **question_names: Any) -> float:
+    """Processor seconds to evaluate a grid of about `points` points on arrays, 100,000 at a time; nothing is written."""
     side = round((points / 4) ** 0.5)
-    question = api.deployment(MODEL, engine="ideal", device="h100-80gb")
+    question = api.deployment(MODEL, engine=engine, device="h100-80gb", **question_names)
     over = sweep.grid({"tp": [1, 2, 4, 8], "context": range(1024, 1024 + side), "batch": range(1, side + 1)})
-    started = time.perf_counter()
+    started = time.process_time()
     for first, last in sweep.chunks(over, 100_000):
         sweep.columns(question, over, first, last)
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def peers() -> dict[str, Callable[[int], Any]]:
@@ -70,7 +71,14 @@ def main() -> None:
     """Prints both tables."""
     question = api.deployment(MODEL, engine="ideal", device="h100-80gb", batch=4)
     scalar = rate(lambda n: evaluate(replace(question, context=n)))
-    rows = {"kvplan, scalar": scalar, "kvplan, arrays": 4e6 / swept(4_000_000)}
+    vllm = api.deployment(MODEL, engine="vllm", device="h100-80gb", batch=4)
+    rows = {
+        "kvplan, scalar": scalar,
+        "kvplan, arrays": 4e6 / swept(4_000_000),
+        "kvplan vllm, scalar": rate(lambda n: evaluate(replace(vllm, context=n))),
+        "kvplan vllm, arrays": 4e6 / swept(4_000_000, "vllm", max_model_len="128k"),
+        "kvplan vllm, batch on arrays": 1e6 / swept(1_000_000, "vllm"),
+    }
     for name, call in peers().items():
         try:
             rows[name] = rate(call)

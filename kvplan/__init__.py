@@ -10,15 +10,18 @@ if TYPE_CHECKING:
     from kvplan.api.asking import deployment, device, import_model, model
     from kvplan.api.manifests import check, diff, emit
     from kvplan.api.plans import devices, estimate, explain, models, schema
-    from kvplan.api.proof import doctor, keep_receipt, reconcile, validate, validate_all_kinds, validate_speed
+    from kvplan.api.proof import calibrate, check_receipt, doctor, keep_receipt, reconcile, validate, validate_all_kinds, validate_speed
     from kvplan.api.searches import compare, fit, roofline, sweep, sweep_ranges
+    from kvplan.api.simulation import simulate
     from kvplan.errors import KvplanError
 
 __version__ = "0.1.0"
 __all__ = [
     "KvplanError",
     "__version__",
+    "calibrate",
     "check",
+    "check_receipt",
     "compare",
     "deployment",
     "device",
@@ -36,6 +39,7 @@ __all__ = [
     "reconcile",
     "roofline",
     "schema",
+    "simulate",
     "sweep",
     "sweep_ranges",
     "validate",

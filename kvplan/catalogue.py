@@ -14,7 +14,7 @@ from kvplan.errors import SpecError, UnknownName
 from kvplan.spec import ModelSpec, parse_spec
 
 if TYPE_CHECKING:
-    from kvplan.constants import Constants
+    from kvplan.constants import Constants, UserFile
 
 MAX_FILE_BYTES = 4 << 20
 MAX_NODES, MAX_DEPTH = 100_000, 32
@@ -187,26 +187,41 @@ def devices() -> list[Device]:
     return [read_device(_DEVICES / f"{id_}.yaml") for id_ in device_ids()]
 
 
-def constants(engine: str, which: str = "packaged") -> Constants | None:
+#: Engines that are another engine inside, and take its constants; or that are torch and nothing else beside their tensors.
+_SAME_CONSTANTS = {"ollama": "llama.cpp", "transformers": "torch", "exllamav3": "torch"}
+
+
+def constants(engine: str, which: str = "packaged", device: str | None = None) -> Constants | None:
     """The measured constants of an engine: None for `none` and for an engine that has no file.
 
-    `user` adds the starts that this machine's user file records. Raises SpecError for any other name or a broken file.
+    `user` adds what this machine's user file holds: recorded starts, and constants fitted on `device`. Raises SpecError for any other
+    name or a broken file.
     """
-    path = _CALIBRATION / f"{engine}.yaml"
-    if which == "packaged" and (_ID.fullmatch(engine) is None or not path.is_file()):
+    name = _SAME_CONSTANTS.get(engine, engine)
+    path = _CALIBRATION / f"{name}.yaml"
+    if which == "packaged" and (_ID.fullmatch(name) is None or not path.is_file()):
         return None
-    from kvplan.constants import CALIBRATIONS, parse_constants, parse_records
+    from kvplan.constants import CALIBRATIONS, PROCESS, Constants, UserFile, parse_constants, with_user
 
     if which not in CALIBRATIONS:
         raise SpecError("calibration", [("", f"{which[:60]!r} is not one of {', '.join(CALIBRATIONS)}")])
-    if which == "none" or _ID.fullmatch(engine) is None or not path.is_file():
+    if which == "none" or _ID.fullmatch(name) is None or not (path.is_file() or name == PROCESS):
         return None
-    packaged = parse_constants(parse_yaml(read_text(path), str(path)), str(path))
+    packaged = Constants("packaged", PROCESS, "", ())  # nothing is shipped: every machine's is its own
+    if name != PROCESS:
+        packaged = parse_constants(parse_yaml(read_text(path), str(path)), str(path))
     if which == "packaged":
         return packaged
     file = user_calibration()
-    records = parse_records(parse_yaml(read_text(file), str(file)), str(file)) if file.is_file() else ()
-    return packaged._replace(name="user", source=str(file), records=tuple(r for r in records if r.engine == engine))
+    user = read_user_file(file) if file.is_file() else UserFile()
+    return with_user(packaged, user, device, str(file))
+
+
+def read_user_file(path: Path) -> UserFile:
+    """A user's calibration file. Raises SpecError."""
+    from kvplan.constants import parse_user_file
+
+    return parse_user_file(parse_yaml(read_text(path), str(path)), str(path))
 
 
 def user_calibration() -> Path:

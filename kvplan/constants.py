@@ -9,10 +9,16 @@ from kvplan.errors import SpecError
 #: What the question's `calibration` may name.
 CALIBRATIONS = ("packaged", "user", "none")
 MAX_RECORDS = 1000
+#: What any process of torch holds on a GPU, whatever the engine: `kvplan validate --record` measures it. Constant -> line of a ledger.
+PROCESS = "torch"
+PROCESS_LINES: dict[str, str] = {"context": "CUDA context", "libraries": "CUDA libraries", "workspace": "library workspace"}
 
 
 class Constant(NamedTuple):
-    """One constant from a release on. `low` and `high` bound 90 % of the cases it was fitted on; `cases` is their number."""
+    """One constant from a release on. `low` and `high` bound 90 % of the cases it was fitted on; `cases` is their number.
+
+    source   what it was fitted on, for the ledger's lines
+    """
 
     name: str
     since: str
@@ -20,11 +26,17 @@ class Constant(NamedTuple):
     low: float
     high: float
     cases: int
+    source: str = "published logs"
 
     @property
     def ends(self) -> tuple[float, float, float]:
         """The value, the low end and the high end."""
         return self.value, self.low, self.high
+
+    @property
+    def said(self) -> str:
+        """Where it comes from, in a ledger's words."""
+        return f"{self.name}: {self.cases} {self.source}"
 
 
 class Spread(NamedTuple):
@@ -37,7 +49,10 @@ class Spread(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One start that was measured: the question it answers, and the bytes of its lines."""
+    """One start that was measured: the question it answers, and the bytes of its lines.
+
+    settings   what else of the question changes its memory (`settings_of`); empty in files that older releases wrote
+    """
 
     engine: str
     release: str
@@ -49,14 +64,33 @@ class Record(NamedTuple):
     max_num_batched_tokens: int
     lines: tuple[tuple[str, int], ...]
     source: str
+    settings: str = ""
 
     @property
     def key(self) -> tuple[str | int, ...]:
-        return self[:8]
+        return (*self[:8], self.settings)
+
+
+class Fitted(NamedTuple):
+    """A constant that a user fitted on starts of one engine on one device."""
+
+    engine: str
+    device: str
+    constant: Constant
+
+
+class UserFile(NamedTuple):
+    """What a user's calibration file holds."""
+
+    records: tuple[Record, ...] = ()
+    fitted: tuple[Fitted, ...] = ()
 
 
 class Constants(NamedTuple):
-    """The constants of one engine. `name`: packaged or user; `source`: the file, and what it was fitted on."""
+    """The constants of one engine. `name`: packaged or user; `source`: the file, and what it was fitted on.
+
+    own   names of the constants that the user's file has for the question's device
+    """
 
     name: str
     engine: str
@@ -64,6 +98,15 @@ class Constants(NamedTuple):
     values: tuple[Constant, ...]
     spreads: tuple[Spread, ...] = ()
     records: tuple[Record, ...] = ()
+    own: tuple[str, ...] = ()
+
+    @property
+    def note(self) -> str | None:
+        """What of a user's file a plan may rest on; None for packaged constants."""
+        if self.name != "user":
+            return None
+        named = f"your constants of this device ({', '.join(self.own)})" if self.own else "no constant of this device"
+        return f"calibration user, {self.source}: {named}; {len(self.records)} recorded starts of {self.engine}"
 
     def at(self, name: str, releases: tuple[str, ...], release: str) -> Constant:
         """The constant in force at `release`, one of `releases` (oldest first). Raises SpecError where the set has none."""
@@ -83,17 +126,7 @@ class Constants(NamedTuple):
 def parse_constants(data: Any, source: str) -> Constants:
     """Constants from a calibration file's data. Raises SpecError with every fault and its path."""
     faults: list[tuple[str, str]] = []
-    values = [
-        Constant(
-            name=_text(row, "name", where, faults),
-            since=_text(row, "since", where, faults),
-            value=_number(row, "value", where, faults),
-            low=_number(row, "low", where, faults),
-            high=_number(row, "high", where, faults),
-            cases=int(_number(row, "cases", where, faults)),
-        )
-        for where, row in _rows(data, "constants", faults)
-    ]
+    values = [_constant(row, where, faults) for where, row in _rows(data, "constants", faults)]
     spreads = [
         Spread(
             kind=_text(row, "kind", where, faults),
@@ -109,10 +142,10 @@ def parse_constants(data: Any, source: str) -> Constants:
     return Constants("packaged", engine, source, tuple(values), tuple(spreads))
 
 
-def parse_records(data: Any, source: str) -> tuple[Record, ...]:
-    """The measured starts of a user's file. Raises SpecError with every fault and its path."""
+def parse_user_file(data: Any, source: str) -> UserFile:
+    """The measured starts and fitted constants of a user's file. Raises SpecError with every fault and its path."""
     if data is None:
-        return ()
+        return UserFile()
     faults: list[tuple[str, str]] = []
     records = []
     for where, row in _rows(data, "records", faults):
@@ -122,11 +155,37 @@ def parse_records(data: Any, source: str) -> tuple[Record, ...]:
             continue
         words = {key: _text(row, key, where, faults) for key in ("engine", "release", "model", "device", "source")}
         sizes = {key: int(_number(row, key, where, faults)) for key in ("tp", "pp", "max_num_seqs", "max_num_batched_tokens")}
-        values: dict[str, Any] = {**words, **sizes, "lines": tuple((str(name), int(n)) for name, n in lines.items())}
+        settings = _text(row, "settings", where, faults) if row.get("settings") else ""
+        values: dict[str, Any] = {**words, **sizes, "settings": settings, "lines": tuple((str(name), int(n)) for name, n in lines.items())}
         records.append(Record(**values))
+    fitted = []
+    for where, row in _rows(data, "constants", faults) if isinstance(data, dict) and "constants" in data else []:
+        words = {key: _text(row, key, where, faults) for key in ("engine", "device", "source")}
+        constant = _constant(row, where, faults)._replace(source=words["source"])
+        fitted.append(Fitted(words["engine"], words["device"], constant))
     if faults:
         raise SpecError(source, faults)
-    return tuple(records[-MAX_RECORDS:])
+    return UserFile(tuple(records[-MAX_RECORDS:]), tuple(fitted[-MAX_RECORDS:]))
+
+
+def with_user(packaged: Constants, user: UserFile, device: str | None, source: str) -> Constants:
+    """The packaged constants of an engine with what the user measured: constants of that device, and the starts of the engine."""
+    mine = {(f.constant.name, f.constant.since): f.constant for f in user.fitted if f.engine == packaged.engine and f.device == device}
+    kept = [c for c in packaged.values if (c.name, c.since) not in mine]
+    records = tuple(r for r in user.records if r.engine == packaged.engine)
+    own = tuple(sorted({name for name, _ in mine}))
+    return packaged._replace(name="user", source=source, values=(*kept, *mine.values()), records=records, own=own)
+
+
+def _constant(row: dict[str, Any], where: str, faults: list[tuple[str, str]]) -> Constant:
+    return Constant(
+        name=_text(row, "name", where, faults),
+        since=_text(row, "since", where, faults),
+        value=_number(row, "value", where, faults),
+        low=_number(row, "low", where, faults),
+        high=_number(row, "high", where, faults),
+        cases=int(_number(row, "cases", where, faults)),
+    )
 
 
 def _rows(data: Any, key: str, faults: list[tuple[str, str]]) -> list[tuple[str, dict[str, Any]]]:

@@ -116,7 +116,8 @@ def row_bytes(name: str, elems: int) -> int:
 class WeightFormat(NamedTuple):
     """A checkpoint format: payload bits per element, and what accompanies each group of `rows` x `group` elements.
 
-    group 0: the whole row; rows 0: the whole tensor. `extra_bits` are scales and zero points of one group.
+    group 0: the whole row; rows 0: the whole tensor. `extra_bits` are scales and zero points of one group, `column_bits` what is kept
+    for each input feature. `ends`: what a matrix really took, as parts of this, in 90 % of the cases that docs/weights.md lists.
     """
 
     bits: int
@@ -124,40 +125,90 @@ class WeightFormat(NamedTuple):
     rows: int = 1
     extra_bits: int = 0
     source: str = ""
+    column_bits: int = 0
+    ends: tuple[float, float] = (1.0, 1.0)
+
+    @property
+    def bits_per_weight(self) -> float:
+        """Of a large matrix, scales and zero points of its groups included."""
+        return self.bits + (self.extra_bits / (self.group * self.rows) if self.group and self.rows else 0)
 
 
+#: What a quantised matrix took, stored or loaded, as parts of what its format says.
+_ENDS = (0.97, 1.04)
+_GROUPS = {"channel": 0, "g16": 16, "g32": 32, "g64": 64, "g128": 128, "g256": 256, "g512": 512, "g1024": 1024}
 _CT = "compressed-tensors quantization schemes"
+
+
+def _grouped(family: str, bits: int, zero: bool, source: str, column_bits: int = 0) -> dict[str, WeightFormat]:
+    """`gptq_g128`, `gptq8_channel` and their like: a 16-bit scale, and a zero point of the payload's width, for each group."""
+    start = family if bits == 4 and family != "int" else f"{family}{bits}"
+    extra, said = (16 + bits, f"16-bit scale and {bits}-bit zero point") if zero else (16, "one 16-bit scale")
+    return {
+        f"{start}_{name}": WeightFormat(bits, n, 1, extra, f"{source}: {said} per {n or 'output channel'}", column_bits, _ENDS)
+        for name, n in _GROUPS.items()
+    }
+
+
+def _affine(bits: int) -> dict[str, WeightFormat]:
+    """`affine4_g64` and its like: a 16-bit scale and a 16-bit offset for each group."""
+    source = "MLX affine, HQQ, torchao: 16-bit scale and 16-bit offset per"
+    return {f"affine{bits}_g{n}": WeightFormat(bits, n, 1, 32, f"{source} {n}", ends=_ENDS) for n in (32, 64, 128, 256)}
+
+
+#: llama-quantize's types -> bits per weight of a whole file, on Llama 3.1 8B (llama.cpp tools/quantize/README.md; q3_k_m: 3.74 GiB in
+#: quantize.cpp). Embedding and output are quantised too, in other types than the rest, so that small models take more.
+GGUF_BITS: dict[str, float] = {
+    "iq1_s": 2.0042, "iq1_m": 2.1460, "iq2_xxs": 2.3824, "iq2_xs": 2.5882, "iq2_s": 2.7403, "iq2_m": 2.9294, "iq3_xxs": 3.2548,
+    "iq3_xs": 3.4977, "iq3_s": 3.6606, "iq3_m": 3.7628, "iq4_xs": 4.4597, "iq4_nl": 4.6818, "q2_k_s": 2.9697, "q2_k": 3.1593,
+    "q3_k_s": 3.6429, "q3_k_m": 4.0006, "q3_k_l": 4.2979, "q4_k_s": 4.6672, "q4_k_m": 4.8944, "q5_k_s": 5.5704, "q5_k_m": 5.7036,
+    "q6_k": 6.5633, "q8_0": 8.5008,
+}  # fmt: skip
+_GGUF = "llama-quantize, bits per weight of the whole file on Llama 3.1 8B"
+
+
+def _gguf(bits: float) -> WeightFormat:
+    return WeightFormat(0, 256, 1, round(bits * 256), _GGUF, ends=(0.95, 1.10))
+
+
 WEIGHT_FORMATS: dict[str, WeightFormat] = {
     "f64": WeightFormat(64),
     "f32": WeightFormat(32),
     "f16": WeightFormat(16),
     "bf16": WeightFormat(16),
-    "fp8": WeightFormat(8, 0, 0, 32, "one f32 scale per tensor"),
-    "fp8_channel": WeightFormat(8, 0, 1, 32, _CT + ": one f32 scale per output channel"),
-    "fp8_block128": WeightFormat(8, 128, 128, 32, "DeepSeek-V3 weight_scale_inv: one f32 per 128 x 128 block"),
-    "int8_channel": WeightFormat(8, 0, 1, 32, _CT + ": W8A8, one f32 scale per output channel"),
-    "mxfp8": WeightFormat(8, 32, 1, 8, "OCP MX v1.0"),
-    "mxfp4": WeightFormat(4, 32, 1, 8, "OCP MX v1.0; gpt-oss experts"),
-    "nvfp4": WeightFormat(4, 16, 1, 8, "NVIDIA ModelOpt NVFP4: one e4m3 scale per 16"),
-    "int4_g128": WeightFormat(4, 128, 1, 16, _CT + ": symmetric W4A16, one 16-bit scale per 128"),
-    "int4_g64": WeightFormat(4, 64, 1, 16, _CT + ": symmetric W4A16, one 16-bit scale per 64"),
-    "int4_g32": WeightFormat(4, 32, 1, 16, _CT + ": symmetric W4A16, one 16-bit scale per 32"),
-    "int4_channel": WeightFormat(4, 0, 1, 16, _CT + ": symmetric W4A16, one 16-bit scale per output channel"),
-    "int8_g128": WeightFormat(8, 128, 1, 16, _CT + ": symmetric W8A16, one 16-bit scale per 128"),
-    "awq_g128": WeightFormat(4, 128, 1, 20, "AutoAWQ: 16-bit scale and 4-bit zero point per 128"),
-    "awq_g64": WeightFormat(4, 64, 1, 20, "AutoAWQ: 16-bit scale and 4-bit zero point per 64"),
-    "awq_g32": WeightFormat(4, 32, 1, 20, "AutoAWQ: 16-bit scale and 4-bit zero point per 32"),
-    "gptq_g64": WeightFormat(4, 64, 1, 20, "GPTQ: 16-bit scale and 4-bit zero point per 64"),
-    "gptq_g32": WeightFormat(4, 32, 1, 20, "GPTQ: 16-bit scale and 4-bit zero point per 32"),
-    "gptq_channel": WeightFormat(4, 0, 1, 20, "GPTQ, group size -1: 16-bit scale and 4-bit zero point per output channel"),
-    "gptq8_channel": WeightFormat(8, 0, 1, 24, "GPTQ 8 bit, group size -1: 16-bit scale and 8-bit zero point per output channel"),
-    "gptq8_g32": WeightFormat(8, 32, 1, 24, "GPTQ 8 bit: 16-bit scale and 8-bit zero point per 32"),
-    "gptq_g128": WeightFormat(4, 128, 1, 20, "GPTQ: 16-bit scale and 4-bit zero point per 128"),
-    "gptq8_g128": WeightFormat(8, 128, 1, 24, "GPTQ 8 bit: 16-bit scale and 8-bit zero point per 128"),
-    "nf4": WeightFormat(4, 64, 1, 32, "bitsandbytes NF4: f32 absmax per 64, no double quantisation"),
-    "int8": WeightFormat(8, 0, 1, 32, "bitsandbytes LLM.int8: one f32 scale per row"),
-}  # fmt: skip
-WEIGHT_ALIASES = {**ALIASES, "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_block": "fp8_block128", "awq": "awq_g128", "gptq": "gptq_g128"}
+    "fp8": WeightFormat(8, 0, 0, 32, "one f32 scale per tensor", ends=_ENDS),
+    "fp8_channel": WeightFormat(8, 0, 1, 32, _CT + ": one f32 scale per output channel", ends=_ENDS),
+    "fp8_block128": WeightFormat(8, 128, 128, 32, "DeepSeek-V3 weight_scale_inv: one f32 per 128 x 128 block", ends=_ENDS),
+    "mxfp8": WeightFormat(8, 32, 1, 8, "OCP MX v1.0", ends=_ENDS),
+    "mxfp4": WeightFormat(4, 32, 1, 8, "OCP MX v1.0; gpt-oss experts", ends=_ENDS),
+    "nvfp4": WeightFormat(4, 16, 1, 8, "NVIDIA ModelOpt NVFP4: one e4m3 scale per 16", ends=_ENDS),
+    **_grouped("int", 4, False, _CT + ", symmetric W4A16"),
+    **_grouped("int", 8, False, _CT + ", symmetric W8A16"),
+    "int8_channel": WeightFormat(8, 0, 1, 32, _CT + ": W8A8, one f32 scale per output channel", ends=_ENDS),
+    **_grouped("awq", 4, True, "AutoAWQ"),
+    **_grouped("awq", 8, True, "compressed-tensors, asymmetric W8A16"),
+    **_affine(2),
+    **_affine(3),
+    **_affine(4),
+    **_affine(5),
+    **_affine(6),
+    **_affine(8),
+    **_grouped("gptq", 2, True, "GPTQ 2 bit", 32),
+    **_grouped("gptq", 3, True, "GPTQ 3 bit", 32),
+    **_grouped("gptq", 4, True, "GPTQ", 32),
+    **_grouped("gptq", 8, True, "GPTQ 8 bit", 32),
+    "nf4": WeightFormat(4, 64, 1, 32, "bitsandbytes NF4: f32 absmax per 64, no double quantisation", ends=(0.91, 1.04)),
+    "nf4_double": WeightFormat(
+        4, 512, 1, 8 * 8 + 1, "bitsandbytes NF4, double quantisation: 8-bit absmax per 64, f32 per 256 of those", ends=(0.97, 1.06)
+    ),
+    "int8": WeightFormat(8, 0, 1, 32, "bitsandbytes LLM.int8: one f32 scale per row", ends=_ENDS),
+    **{name: _gguf(bits) for name, bits in GGUF_BITS.items()},
+    "unknown": WeightFormat(
+        16, source="a quantisation that is not modelled: counted as 16 bits, may be little more than 1", ends=(0.07, 1.0)
+    ),
+}
+WEIGHT_ALIASES = {**ALIASES, "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_block": "fp8_block128", "awq": "awq_g128", "gptq": "gptq_g128",
+                  "q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m"}  # fmt: skip
 
 
 def canonical_weight(name: str) -> str:
@@ -176,4 +227,4 @@ def matrix_bytes(name: str, out_features: int, in_features: int) -> int:
     if not f.extra_bits:
         return payload
     groups = cdiv(in_features, f.group or in_features) * cdiv(out_features, f.rows or out_features)
-    return payload + cdiv(groups * f.extra_bits, 8)
+    return payload + cdiv(groups * f.extra_bits, 8) + in_features * f.column_bits // 8

@@ -41,6 +41,8 @@ _HINTS = {
     3: "this GPU does not report it (unified memory, or a virtual GPU): name the device and its size instead",
 }
 
+_NOT_THERE = (2, 3, 6)  # invalid argument, not supported, not found: what a UUID of nothing is answered with
+
 
 @contextmanager
 def _nvml() -> Iterator[Any]:
@@ -56,8 +58,11 @@ def _nvml() -> Iterator[Any]:
         finally:
             pynvml.nvmlShutdown()
     except pynvml.NVMLError as error:
-        hint = _HINTS.get(getattr(error, "value", 0)) or str(error)
-        raise ProbeError(f"NVML: {hint}") from None
+        raise _refusal(error) from None
+
+
+def _refusal(error: Exception) -> ProbeError:
+    return ProbeError(f"NVML: {_HINTS.get(getattr(error, 'value', 0)) or error}")
 
 
 def detect(index: int | None = None) -> Gpu:
@@ -74,20 +79,52 @@ def detect(index: int | None = None) -> Gpu:
 
 
 def find(uuid: str) -> Gpu:
-    """The GPU or MIG instance of that UUID, with or without its GPU- or MIG- prefix. Raises ProbeError."""
-    for gpu in gpus():
-        if gpu.uuid == uuid or gpu.uuid.partition("-")[2] == uuid:
-            return gpu
-    raise ProbeError("NVML does not list the GPU that CUDA uses")
+    """The GPU or MIG instance of that UUID, with or without its GPU- or MIG- prefix. Raises ProbeError.
+
+    CUDA may name the parent of the one MIG instance it uses: then that instance is meant.
+    """
+    with _nvml() as nvml:
+        handle, mig = _handle(nvml, uuid)
+        parent = nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle) if mig else handle
+        index = int(nvml.nvmlDeviceGetIndex(parent))
+        return _gpu(nvml, handle, index, _text(nvml.nvmlSystemGetDriverVersion()), _capability(nvml, parent), mig=mig)
+
+
+def memory_of(uuid: str, pid: int) -> tuple[int, int | None]:
+    """Bytes in use on the GPU or MIG instance of that UUID, and those booked on a process: None where NVML does not say which.
+
+    It does not in most containers (process ids are the host's), on WSL and Windows, and without permission. Raises ProbeError.
+    """
+    with _nvml() as nvml:
+        handle, _ = _handle(nvml, uuid)
+        return int(_memory(nvml, handle).used), _booked(nvml, [handle], pid)
+
+
+@contextmanager
+def session() -> Iterator[None]:
+    """Keeps NVML started between questions, which are then answered in microseconds. Raises ProbeError."""
+    with _nvml():
+        yield
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """Every GPU, in NVML's order; one in MIG mode as its instances. Raises ProbeError where there is none or NVML refuses."""
+    """Every GPU that can be read, in NVML's order; one in MIG mode as its instances. Raises ProbeError where there is none.
+
+    A GPU that NVML refuses to describe hides no other one; where all are refused, the first refusal is raised.
+    """
+    found: list[Gpu] = []
+    refused: ProbeError | None = None
     with _nvml() as nvml:
         driver = _text(nvml.nvmlSystemGetDriverVersion())
-        found = [gpu for i in range(nvml.nvmlDeviceGetCount()) for gpu in _one(nvml, i, driver)]
+        for i in range(nvml.nvmlDeviceGetCount()):
+            try:
+                found += _one(nvml, i, driver)
+            except nvml.NVMLError as error:
+                refused = refused or _refusal(error)
+            except ProbeError as error:
+                refused = refused or error
     if not found:
-        raise ProbeError("NVML works but sees no GPU")
+        raise refused or ProbeError("NVML works but sees no GPU")
     return tuple(found)
 
 
@@ -110,45 +147,85 @@ def visible() -> tuple[Gpu, ...]:
     return tuple(left)
 
 
-def used_by(pid: int, uuid: str | None = None) -> int | None:
-    """Bytes that NVML books on a process, on one GPU or all. None where it will not say (containers, MIG, no permission)."""
+def used_by(pid: int) -> int | None:
+    """Bytes that NVML books on a process on all GPUs; None where it will not say, and for a process it does not know."""
     try:
         with _nvml() as nvml:
-            handles = list(_handles(nvml))
-            if uuid:
-                handles = [h for h in handles if _text(nvml.nvmlDeviceGetUUID(h)).partition("-")[2] == uuid.removeprefix("GPU-")]
-            booked = [p.usedGpuMemory for h in handles for p in nvml.nvmlDeviceGetComputeRunningProcesses(h) if p.pid == pid]
+            return _booked(nvml, [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())], pid)
     except ProbeError:
         return None
-    known = [n for n in booked if n is not None]
+
+
+def _booked(nvml: Any, handles: list[Any], pid: int) -> int | None:
+    every = [_optional(nvml, lambda h=h: nvml.nvmlDeviceGetComputeRunningProcesses(h)) or () for h in handles]
+    known = [p.usedGpuMemory for some in every for p in some if p.pid == pid and p.usedGpuMemory is not None]
     return sum(known) if known else None
 
 
-def _handles(nvml: Any) -> Iterator[Any]:
-    for i in range(nvml.nvmlDeviceGetCount()):
-        yield nvml.nvmlDeviceGetHandleByIndex(i)
+def _handle(nvml: Any, uuid: str) -> tuple[Any, bool]:
+    """NVML's handle of a UUID, and whether it is a MIG instance's."""
+    names = (uuid,) if uuid.startswith(("GPU-", "MIG-")) else (f"GPU-{uuid}", f"MIG-{uuid}")
+    handle = next((h for name in names if (h := _by_uuid(nvml, name)) is not None), None)
+    if handle is None:
+        raise ProbeError("NVML does not list the GPU that CUDA uses")
+    if _optional(nvml, lambda: nvml.nvmlDeviceIsMigDeviceHandle(handle)):
+        return handle, True
+    if not _in_mig_mode(nvml, handle):
+        return handle, False
+    instances = _instances(nvml, handle)
+    asked = (os.environ.get("CUDA_VISIBLE_DEVICES") or "").split(",")[0].strip()
+    named = [h for h in instances if asked.startswith("MIG-") and _text(nvml.nvmlDeviceGetUUID(h)).startswith(asked)]
+    if len(named or instances) != 1:
+        raise ProbeError(f"a GPU in MIG mode with {len(instances)} instances: name one in CUDA_VISIBLE_DEVICES")
+    return (named or instances)[0], True
+
+
+def _by_uuid(nvml: Any, uuid: str) -> Any:
+    try:
+        return nvml.nvmlDeviceGetHandleByUUID(uuid)
+    except nvml.NVMLError as error:
+        if getattr(error, "value", 0) in _NOT_THERE:
+            return None
+        raise
 
 
 def _one(nvml: Any, index: int, driver: str) -> Iterator[Gpu]:
     parent = nvml.nvmlDeviceGetHandleByIndex(index)
-    capability = _optional(nvml, lambda: "{}.{}".format(*nvml.nvmlDeviceGetCudaComputeCapability(parent)))
-    mode = _optional(nvml, lambda: nvml.nvmlDeviceGetMigMode(parent)[0])
-    if mode != getattr(nvml, "NVML_DEVICE_MIG_ENABLE", 1):
+    capability = _capability(nvml, parent)
+    if not _in_mig_mode(nvml, parent):
         yield _gpu(nvml, parent, index, driver, capability, mig=False)
         return
-    slots = range(nvml.nvmlDeviceGetMaxMigDeviceCount(parent))
-    handles = [_optional(nvml, lambda i=i: nvml.nvmlDeviceGetMigDeviceHandleByIndex(parent, i)) for i in slots]
-    instances = [handle for handle in handles if handle is not None]
+    instances = _instances(nvml, parent)
     if not instances:
         raise ProbeError(f"GPU {index} is in MIG mode and has no instance that this process may see")
     for instance in instances:
         yield _gpu(nvml, instance, index, driver, capability, mig=True)
 
 
-def _gpu(nvml: Any, handle: Any, index: int, driver: str, capability: str | None, *, mig: bool) -> Gpu:
+def _in_mig_mode(nvml: Any, parent: Any) -> bool:
+    mode = _optional(nvml, lambda: nvml.nvmlDeviceGetMigMode(parent)[0])
+    return bool(mode == getattr(nvml, "NVML_DEVICE_MIG_ENABLE", 1))
+
+
+def _instances(nvml: Any, parent: Any) -> list[Any]:
+    slots = range(_optional(nvml, lambda: nvml.nvmlDeviceGetMaxMigDeviceCount(parent)) or 0)
+    handles = [_optional(nvml, lambda i=i: nvml.nvmlDeviceGetMigDeviceHandleByIndex(parent, i)) for i in slots]
+    return [handle for handle in handles if handle is not None]
+
+
+def _capability(nvml: Any, handle: Any) -> str | None:
+    found: str | None = _optional(nvml, lambda: "{}.{}".format(*nvml.nvmlDeviceGetCudaComputeCapability(handle)))
+    return found
+
+
+def _memory(nvml: Any, handle: Any) -> Any:
+    """Total, free and used; older drivers do not tell the reserved part apart."""
     memory = _optional(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2))
-    if memory is None:
-        memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+    return nvml.nvmlDeviceGetMemoryInfo(handle) if memory is None else memory
+
+
+def _gpu(nvml: Any, handle: Any, index: int, driver: str, capability: str | None, *, mig: bool) -> Gpu:
+    memory = _memory(nvml, handle)
     return Gpu(
         number=index,
         name=_text(nvml.nvmlDeviceGetName(handle)),

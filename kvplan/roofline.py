@@ -1,7 +1,8 @@
 """The least time that decoding and prefill can take: bytes over bandwidth, operations over the arithmetic rate, whichever is longer.
 
 Assumptions: both at the datasheet's peak and perfectly overlapped, tensor parallelism without communication, each weight read once a
-step, a step's routing uniform over experts. Real engines are slower; the shape (what binds, where it turns) is what this shows.
+step, a step's routing uniform over experts. Decoding passes pipeline stages one after the other, with a share of the sequences on each;
+a prompt's chunks keep all of them busy. Real engines are slower; the shape (what binds, where it turns) is what this shows.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MOST_BATCH = 1 << 20
 
 
 class Bound(NamedTuple):
-    """One step's bound. bytes and operations are one rank's; `bound_by` is what takes longer."""
+    """One step's bound, through all pipeline stages. Bytes and operations are one rank's; `bound_by` is what takes longer."""
 
     seconds: float
     memory_seconds: float
@@ -32,6 +33,11 @@ class Bound(NamedTuple):
     @property
     def bound_by(self) -> str:
         return "memory" if self.memory_seconds >= self.compute_seconds else "compute"
+
+    def times(self, stages: int) -> Bound:
+        """The same, one stage after the other."""
+        seconds = (self.seconds, self.memory_seconds, self.compute_seconds)
+        return self._replace(seconds=seconds[0] * stages, memory_seconds=seconds[1] * stages, compute_seconds=seconds[2] * stages)
 
 
 class Roofline(NamedTuple):
@@ -71,13 +77,16 @@ def roofline(
     held = cdiv(batch, layout.dp)
 
     def decode(sequences: int) -> Bound:
-        return _bound(_read(model, formats, layout, sequences), _cache(model, layout, context, encoder_tokens) * sequences,
-                      sequences * (_matrices(model, layout) + _attention(model, layout, context, encoder_tokens)), speed)  # fmt: skip
+        """A token of each: the stages take turns with a share of the sequences, and a token passes all of them."""
+        share = cdiv(sequences, layout.pp)
+        stage = _bound(_read(model, formats, layout, share), _cache(model, layout, context, encoder_tokens) * share,
+                       share * (_matrices(model, layout) + _attention(model, layout, context, encoder_tokens)), speed)  # fmt: skip
+        return stage.times(layout.pp)
 
     step = decode(held)
     prompt_ops = context * _matrices(model, layout) + _prompt_attention(model, layout, context, encoder_tokens)
     prefill = _bound(_read(model, formats, layout, context), 0, prompt_ops, speed)
-    no_cache = max(step.compute_seconds, step.weight_bytes / speed[0])
+    no_cache = max(step.compute_seconds, layout.pp * step.weight_bytes / speed[0])
     return Roofline(step, prefill, held / step.seconds, held / no_cache, prefill.seconds, _turn(decode))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from kvplan.tensors import Role
@@ -63,6 +63,14 @@ class StoredWeights:
         """Whether any matrix is packed or has scales."""
         return any(t.companion or t.elems is None for t in self.tensors)
 
+    def cast(self, n_bytes: int) -> StoredWeights:
+        """As an engine loads it that makes its parameters in a compute type of so many bytes: plain tensors cast, the rest as stored.
+
+        Scales, buffers and the tensors of recurrent states stay as they are.
+        """
+        tensors = (t._replace(n_bytes=(t.elems or 0) * n_bytes) if _is_plain(t) else t for t in self.tensors)
+        return replace(self, tensors=tuple(tensors))
+
     def bytes_by(self, key: Callable[[StoredTensor], Any]) -> dict[Any, int]:
         """Bytes summed by whatever `key` says of a tensor, in order of first appearance."""
         sums: dict[Any, int] = {}
@@ -103,3 +111,7 @@ class StoredWeights:
     def by_stack(self) -> dict[Stack, int]:
         """Bytes by stack."""
         return self.bytes_by(lambda t: t.stack)
+
+
+def _is_plain(t: StoredTensor) -> bool:
+    return t.elems is not None and not t.companion and t.dtype in ("F16", "BF16", "F32", "F64") and t.role not in ("buffer", "state")

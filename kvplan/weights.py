@@ -4,17 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvplan.dtypes import matrix_bytes
+from kvplan.dtypes import GGUF_BITS, WEIGHT_FORMATS, matrix_bytes
+from kvplan.ledger import Entry, exact
 from kvplan.tensors import Layer, Lowered, Role, WeightTensor
 from kvplan.units import cdiv
 
 if TYPE_CHECKING:
     from kvplan.stored import StoredWeights
 
-WeightFormats = Mapping[Role, str]
-"""Role -> checkpoint format; every role is there."""
+
+class WeightFormats(dict[Role, str]):
+    """Role -> checkpoint format; every role is there.
+
+    said    who says which roles are quantised, for the ledger: the checkpoint's config, or nobody and it is assumed
+    unsure  role -> the format that such checkpoints store it in as well
+    """
+
+    __slots__ = ("said", "unsure")
+
+    def __init__(self, formats: Mapping[Role, str], said: str, unsure: Mapping[Role, str]) -> None:
+        super().__init__(formats)
+        self.said, self.unsure = said, unsure
+
+    @property
+    def quantized(self) -> bool:
+        """Whether some role is in a format that is modelled."""
+        return any(is_quantized(name) for name in self.values())
+
+
+def is_quantized(name: str) -> bool:
+    """Whether bytes in this format are modelled: all but the plain float types."""
+    return name not in ("f64", "f32", "f16", "bf16")
+
 
 ROLES: tuple[Role, ...] = (
     "attention", "mlp", "experts", "shared_experts", "router", "norm", "embedding", "head", "state", "tower", "buffer", "other",
@@ -78,6 +102,7 @@ def total_bytes(tensors: Iterable[WeightTensor], formats: WeightFormats) -> int:
     return sum(stored_bytes(w, formats) for w in tensors)
 
 
+@lru_cache(maxsize=4096)
 def _bytes(shape: tuple[int, ...], format_name: str) -> int:
     if len(shape) < 2:
         return matrix_bytes(format_name, 1, shape[0])
@@ -132,6 +157,49 @@ def _dealt(tensors: Sequence[WeightTensor], roles: Mapping[Role, int]) -> tuple[
     return tuple(result)
 
 
-def role_formats(base: str, quantized: Mapping[Role, str]) -> dict[Role, str]:
+def role_formats(
+    base: str,
+    quantized: Mapping[Role, str],
+    said: str = "quantised as the checkpoint's config says",
+    unsure: Mapping[Role, str] | None = None,
+) -> WeightFormats:
     """Role -> format: `base`, but for the roles that are quantised."""
-    return {role: quantized.get(role, base) for role in ROLES}
+    return WeightFormats({role: quantized.get(role, base) for role in ROLES}, said, unsure or {})
+
+
+def asked_formats(base: str, asked: str, *, routed: bool) -> WeightFormats:
+    """The formats of a checkpoint of which only the format is known: as released checkpoints in it are.
+
+    All matrices of the layers are quantised; in 4-bit checkpoints of routed models the attention is not, and the shared experts in some.
+    FP4 checkpoints of dense models keep the attention in some.
+    """
+    if asked in GGUF_BITS:
+        said = "every matrix, embedding and output included"
+        return role_formats(base, dict.fromkeys((*MATRICES, "embedding", "head"), asked), said)
+    few_bits = WEIGHT_FORMATS[asked].bits < 8
+    kept = ("attention",) if routed and few_bits else ()
+    unsure: dict[Role, str] = {}
+    if routed and few_bits:
+        unsure = {"attention": asked, "shared_experts": base}
+    elif asked in ("nvfp4", "mxfp4"):
+        unsure = {"attention": base}
+    return role_formats(base, {role: asked for role in MATRICES if role not in kept}, "the layers' matrices assumed quantised", unsure)
+
+
+def weight_line(role: Role, n_bytes: int, formats: WeightFormats, *, stored: bool) -> Entry:
+    """The ledger line of one role's bytes: exact from headers and for plain types; modelled where anything of the model is quantised."""
+    name = f"weights: {role}"
+    if stored:
+        return exact(name, n_bytes, "the checkpoint's headers")
+    if not formats.quantized:
+        return exact(name, n_bytes, "declared tensor shapes")
+    own = formats[role]
+    low, high = WEIGHT_FORMATS[own].ends
+    source = f"declared tensor shapes in {own} ({WEIGHT_FORMATS[own].source}); {formats.said}"
+    if not is_quantized(own):
+        source = f"declared tensor shapes in {own}, assumed not quantised"
+    if other := formats.unsure.get(role):
+        ratio = WEIGHT_FORMATS[other].bits_per_weight / WEIGHT_FORMATS[own].bits_per_weight
+        low, high = min(low, ratio), max(high, ratio)
+        source += f"; some checkpoints store it in {other}"
+    return Entry(name, n_bytes, int(n_bytes * low), -int(-n_bytes * high // 1), "modelled", source)

@@ -20,6 +20,10 @@ def gpu(name: str = "NVIDIA H100 80GB HBM3", **fields: Any) -> dict[str, Any]:
     return {**plain, "mig": None, "processes": {}, "fails": {}, **fields}
 
 
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
 class FakeNvml:
     """The functions that kvplan calls, under their own names. `fails`: function name -> NVML return code."""
 
@@ -53,6 +57,23 @@ class FakeNvml:
     def nvmlDeviceGetHandleByIndex(self, i: int) -> Any:  # noqa: N802
         self._may("nvmlDeviceGetHandleByIndex", self.gpus[i])
         return self.gpus[i]
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> Any:  # noqa: N802
+        for card in self.gpus:
+            for handle in (card, *(card["mig"] or ())):
+                if _text(handle["uuid"]) == uuid:
+                    self._may("nvmlDeviceGetHandleByUUID", handle)
+                    return handle
+        raise NVMLError(6)
+
+    def nvmlDeviceIsMigDeviceHandle(self, handle: Any) -> bool:  # noqa: N802
+        return not any(handle is card for card in self.gpus)
+
+    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, handle: Any) -> Any:  # noqa: N802
+        return next(card for card in self.gpus if any(handle is one for one in card["mig"] or ()))
+
+    def nvmlDeviceGetIndex(self, handle: Any) -> int:  # noqa: N802
+        return next(i for i, card in enumerate(self.gpus) if card is handle)
 
     def nvmlDeviceGetName(self, handle: Any) -> Any:  # noqa: N802
         return handle["name"]

@@ -1,6 +1,6 @@
 """How far kvplan is from what engines logged: `python tools/accuracy.py` prints the table, `--cases` every case.
 
-Only the model and the flags are used, never logged weights; vLLM's constants are those of the other groups (leave-one-group-out). The pure
+Only the model and the flags are used, never logged weights; the constants are those of the other groups (leave-one-group-out). The pure
 engine arithmetic (logged GiB -> tokens and concurrency) is a table of its own.
 """
 
@@ -9,19 +9,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fit_budget import COVERAGE, Prediction, conformal, leave_one_group_out, predict, quantile
-from log_cases import Case, read_case, read_cases
+import fit_engines
+from engine_arithmetic import Compared, compare
+from fit_budget import COVERAGE, KINDS, Prediction, conformal, leave_one_group_out, predict, quantile
+from log_cases import Case, read_cases
 
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 from kvplan.units import GIB
 
+#: Around the table on a page.
+MARKS = ("<!-- written by tools/accuracy.py -->", "<!-- end -->")
 #: name -> limits on median and 90th percentile, in percent.
 TARGETS = {"of device": (0.7, 2.5), "of cache": (2.5, 8.0), "concurrency": (3.0, None)}
 
@@ -31,18 +34,24 @@ def release(case: Case) -> tuple[int, ...]:
     return tuple(int(part) for part in (version or "99").split(".")[:2])
 
 
+def counted(case: Case) -> bool:
+    """Rows the targets are about: not those of shared memory, and the device identified by its name or by a total that was logged."""
+    return not case.noisy and not case.inferred
+
+
 #: The ways the rows are told apart.
 SPLITS: tuple[tuple[str, Callable[[Case], bool]], ...] = (
-    ("all, noisy aside", lambda c: not c.noisy),
-    ("  public sweep", lambda c: not c.noisy and c.id.startswith("pl-")),
-    ("  the rest", lambda c: not c.noisy and not c.id.startswith("pl-")),
-    ("  one GPU", lambda c: not c.noisy and (c.row["tp"] or 1) * (c.row["pp"] or 1) == 1),
-    ("  tensor parallel", lambda c: not c.noisy and (c.row["tp"] or 1) > 1 and (c.row["pp"] or 1) == 1),
-    ("  pipeline parallel", lambda c: not c.noisy and (c.row["pp"] or 1) > 1),
-    ("  vLLM before 0.17", lambda c: not c.noisy and c.row["engine"] == "vllm" and release(c) < (0, 17)),
-    ("  vLLM from 0.17 on", lambda c: not c.noisy and c.row["engine"] == "vllm" and release(c) >= (0, 17)),
-    ("  other engines", lambda c: not c.noisy and c.row["engine"] != "vllm"),
+    ("all, the next two aside", counted),
+    ("device's total inferred", lambda c: c.inferred),
     ("noisy (unified memory)", lambda c: c.noisy),
+    ("  public sweep", lambda c: counted(c) and c.id.startswith("pl-")),
+    ("  the rest", lambda c: counted(c) and not c.id.startswith("pl-")),
+    ("  one GPU", lambda c: counted(c) and (c.row["tp"] or 1) * (c.row["pp"] or 1) == 1),
+    ("  tensor parallel", lambda c: counted(c) and (c.row["tp"] or 1) > 1 and (c.row["pp"] or 1) == 1),
+    ("  pipeline parallel", lambda c: counted(c) and (c.row["pp"] or 1) > 1),
+    ("  vLLM before 0.17", lambda c: counted(c) and c.row["engine"] == "vllm" and release(c) < (0, 17)),
+    ("  vLLM from 0.17 on", lambda c: counted(c) and c.row["engine"] == "vllm" and release(c) >= (0, 17)),
+    ("  other engines", lambda c: counted(c) and c.row["engine"] != "vllm"),
 )
 
 
@@ -62,15 +71,18 @@ def of_concurrency(p: Prediction) -> float | None:
 MEASURES = {"of device": of_device, "of cache": of_cache, "concurrency": of_concurrency}
 
 
-def covered(predictions: Sequence[Prediction]) -> tuple[float, float, int]:
-    """Leave-one-out coverage of the interval of each case's kind, its mean half-width in percent of the device, and the cases."""
+def covered(predictions: Sequence[Prediction], every: Sequence[Prediction] | None = None) -> tuple[float, float, int]:
+    """Leave-one-out coverage of the interval of each case's kind, its mean half-width in percent of the device, and the cases.
+
+    The interval is that of `every` prediction of the kind but the case's own.
+    """
     inside, widths, n = 0, 0.0, 0
     for p in predictions:
         if p.error is None or p.refused:
             continue
         others = [
             abs(o.error) / o.device
-            for o in predictions
+            for o in every or predictions
             if o.kind == p.kind and o.case.id != p.case.id and o.error is not None and not o.refused
         ]
         if not others:
@@ -82,37 +94,12 @@ def covered(predictions: Sequence[Prediction]) -> tuple[float, float, int]:
     return (100 * inside / n if n else 0.0, 100 * widths / n if n else 0.0, n)
 
 
-def arithmetic(path_cases: Sequence[Case]) -> tuple[list[str], int]:
-    """Logged GiB -> tokens and concurrency, within the rounding of the log: what disagrees, and how many were compared."""
-    wrong, compared = [], 0
-    for case in path_cases:
-        logged, row = case.row["logged"], case.row
-        if row["engine"] != "vllm" or logged["kv_cache_gib"] in (None, 0) or row["quality"] not in ("A", "B"):
-            continue
-        d = case.deployment or unplaced(row)
-        if d is None or (logged["kv_tokens"] is None and logged["max_concurrency"] is None):
-            continue
-        try:
-            ends = [
-                evaluate(replace(d, kv_memory=int((logged["kv_cache_gib"] + side * 0.0051) * GIB), constants=None)).capacity
-                for side in (-1, 1)
-            ]
-        except KvplanError:
-            continue
-        compared += 1
-        for key, name, slack in (("kv_tokens", "tokens", 0), ("max_concurrency", "max_concurrency", 0.0051)):
-            if logged[key] is None or None in ends:
-                continue
-            low, high = (getattr(end, name) for end in ends)
-            if not low - slack <= logged[key] <= high + slack:
-                unsaid = "" if row["engine_version"] else " (release not logged)"
-                wrong.append(f"{case.id}: {name} logged {logged[key]}, computed {low:.7g} to {high:.7g}{unsaid}")
-    return wrong, compared
-
-
-def unplaced(row: dict[str, object]) -> object | None:
-    """The question of a row whose device is not known: enough for the engine's arithmetic."""
-    return read_case({**row, "gpu_total_gib_logged": 80.0}).deployment
+def line(name: str, mine: Sequence[Prediction], vllm: Sequence[Prediction]) -> str:
+    """A row of the table."""
+    columns = [percent([v for p in mine if (v := measure(p)) is not None]) for measure in MEASURES.values()]
+    inside, width, n = covered([p for p in mine if p.case.row["engine"] == "vllm"], vllm)
+    cover = f"{inside:5.1f} %, +-{width:.2f} %" if n else "-"
+    return f"{name:26s}{len(mine):6d}  {columns[0]:>15s}  {columns[1]:>15s}  {columns[2]:>15s}  {cover:>20s}"
 
 
 def percent(values: Sequence[float]) -> str:
@@ -122,47 +109,83 @@ def percent(values: Sequence[float]) -> str:
     return f"{median(ordered):6.2f} /{quantile(ordered, 0.9):7.2f}"
 
 
+def table(cases: Sequence[Case], predictions: Sequence[Prediction]) -> list[str]:
+    """What `make accuracy` shows of all rows: errors and coverage by split and by kind, refusals, the engine's arithmetic."""
+    vllm = [p for p in predictions if p.case.row["engine"] == "vllm"]
+    heads = "".join(f"  {name:>15s}" for name in MEASURES)
+    lines = [f"{'percent, median / 90th':26s}{'cases':>6s}{heads}  {'coverage, width':>20s}"]
+    lines += [line(name, [p for p in predictions if belongs(p.case)], vllm) for name, belongs in SPLITS]
+    lines.append("by what vLLM's intervals are taken by")
+    lines += [line(f"  {kind}", [p for p in vllm if p.kind == kind], vllm) for kind in KINDS]
+    refused = [p for p in predictions if p.refused]
+    wrong = [p.case.id for p in refused if p.starts], [p.case.id for p in predictions if not p.refused and p.starts is False]
+    lines.append(f"refused by the engine: {len(refused)}; called a start all the same: {wrong[0] or 'none'}")
+    lines.append(f"started, called a refusal: {wrong[1] or 'none'}")
+    return lines + arithmetic(compare(cases))
+
+
+def arithmetic(compared: Sequence[Compared]) -> list[str]:
+    """Rows inside the rounding, rows that one thing explains, rows that nothing known explains (tools/engine_arithmetic.py)."""
+    outside = [c for c in compared if c.outside]
+    unexplained = [c for c in outside if c.explained_by is None]
+    return [
+        f"engine arithmetic from the logged GiB: {len(compared)} rows, {len(compared) - len(outside)} within the log's rounding, "
+        f"{len(outside) - len(unexplained)} by one thing left out, {len(unexplained)} unexplained",
+        *(f"  {c.case.id}: {'; '.join(c.outside)}: {c.explained_by or 'unexplained'}" for c in outside),
+    ]
+
+
+def documented(text: str, lines: Sequence[str]) -> str:
+    """The text with the table between its marks."""
+    before, _, rest = text.partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    return before + MARKS[0] + "\n```\n" + "\n".join(row.rstrip() for row in lines) + "\n```\n" + MARKS[1] + after
+
+
+def unasked(case: Case) -> str:
+    """Why a question that could be read has no prediction."""
+    try:
+        evaluate(case.deployment)  # type: ignore[arg-type]
+    except KvplanError as error:
+        return str(error).splitlines()[0][:120]
+    return "its group has figures that do not add up"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", action="store_true", help="every case, the largest error first")
+    parser.add_argument("--document", type=Path, help="a page whose table is written anew")
     arguments = parser.parse_args()
     cases = read_cases()
     predictions = leave_one_group_out(cases)
     done = {p.case.id for p in predictions}
     others = [c for c in cases if c.row["engine"] != "vllm" and c.row["quality"] in ("A", "B") and c.id not in done]
-    predictions += [p for c in others if (p := predict(c, None)) is not None]  # type: ignore[arg-type]
-    print("Predicted against logged, leave-one-group-out, from the model and the flags alone; percent, median / 90th percentile")
-    print(f"{'':26s}{'cases':>6s}  {'of device':>15s}  {'of cache':>15s}  {'concurrency':>15s}  {'coverage, width':>20s}")
-    for name, belongs in SPLITS:
-        mine = [p for p in predictions if belongs(p.case)]
-        columns = [percent([v for p in mine if (v := measure(p)) is not None]) for measure in MEASURES.values()]
-        inside, width, n = covered([p for p in mine if p.case.row["engine"] == "vllm"])
-        cover = f"{inside:5.1f} %, +-{width:.2f} %" if n else "-"
-        print(f"{name:26s}{len(mine):6d}  {columns[0]:>15s}  {columns[1]:>15s}  {columns[2]:>15s}  {cover:>20s}")
-    refused = [p for p in predictions if p.refused]
-    print(f"refused by the engine: {len(refused)}; called a start all the same: {[p.case.id for p in refused if p.starts] or 'none'}")
-    started = [p for p in predictions if not p.refused and p.starts is False]
-    print(f"started, called a refusal: {[p.case.id for p in started] or 'none'}")
-    wrong, compared = arithmetic(cases)
-    print(f"engine arithmetic from the logged GiB: {compared} cases, {len(wrong)} figures outside the log's rounding")
-    for line in wrong:
-        print("  " + line)
+    engines = fit_engines.build()
+    left_out = fit_engines.left_out(engines)
+    predictions += [p for c in others if (p := predict(c, left_out[c.id])) is not None]
+    vllm = [p for p in predictions if p.case.row["engine"] == "vllm"]
+    lines = table(cases, predictions)
+    print("Predicted against logged, leave-one-group-out, from the model and the flags alone", *lines, sep="\n")
+    if arguments.document:
+        arguments.document.write_text(documented(arguments.document.read_text(encoding="utf-8"), lines), encoding="utf-8")
     skipped = [c for c in cases if c.row["quality"] in ("A", "B") and not any(p.case.id == c.id for p in predictions)]
     print(f"{len(skipped)} A and B rows not predicted:")
     for c in skipped:
-        print(f"  {c.id}: {c.skipped or 'the engine is not asked'}")
+        print(f"  {c.id}: {c.skipped or unasked(c)}")
     if arguments.cases:
         print(f"\n{'case':50s} {'predicted':>9s} {'logged':>8s} {'error of device':>15s}  kind")
         for p in sorted(predictions, key=lambda p: -(of_device(p) or 0)):
             if p.error is not None:
                 print(f"{p.case.id[:50]:50s} {p.predicted / GIB:9.2f} {p.logged / GIB:8.2f} {100 * p.error / p.device:14.2f}%  {p.kind}")
-    overall = [p for p in predictions if not p.case.noisy]
+    print("\nThe other engines, apart: constants, then each log's cache without its own group's constants (tools/fit_engines.py)")
+    fit_engines.show(engines)
+    overall = [p for p in predictions if counted(p.case)]
     met = True
     for name, (middle, tail) in TARGETS.items():
         values = sorted(v for p in overall if (v := MEASURES[name](p)) is not None)
         met &= median(values) <= middle and (tail is None or quantile(values, 0.9) <= tail)
-    inside, *_ = covered(overall)
-    met &= 85 <= inside <= 97 and not any(p.starts for p in refused)
+    inside, *_ = covered([p for p in vllm if counted(p.case)], vllm)
+    met &= 85 <= inside <= 97 and not any(p.starts for p in predictions if p.refused)
     print(f"targets {'met' if met else 'missed'}: {TARGETS}, coverage 85 to 97 % of the {100 * COVERAGE:.0f} % interval")
     return 0
 

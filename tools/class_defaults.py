@@ -12,7 +12,7 @@ from pathlib import Path
 
 HF = Path(__file__).parents[1] / "kvplan" / "importers" / "hf"
 _PLAIN = (int, str, list, tuple, type(None))
-NEVER = {"model_type", "name", "path", "dtype", "architectures", "source", "kind"}
+NEVER = {"model_type", "name", "path", "dtype", "architectures", "source", "kind", "id2label"}
 
 
 def literals() -> set[str]:

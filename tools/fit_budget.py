@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import yaml
 from log_cases import Case, read_cases
 
 from kvplan.constants import Constant, Constants, Spread
@@ -32,27 +33,36 @@ from kvplan.engines.vllm.settings import Settings, read_settings
 from kvplan.engines.vllm.versions import VERSIONS
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
+from kvplan.startup_logs.fitting import COVERAGE, conformal
 from kvplan.tensors import Lowered
 from kvplan.units import GIB
 
 FOLDER = Path(__file__).parents[1] / "kvplan" / "calibration"
 FILE, RESIDUALS = FOLDER / "vllm.yaml", FOLDER / "vllm.residuals.yaml"
-COVERAGE = 0.9
+FACTS = Path(__file__).parent / "vllm_facts.yaml"
 #: Kinds of deployments that get an interval of their own (engines/vllm/budget.py kind_of).
-KINDS = ("plain", "hard", "unified")
+KINDS = ("module", "plain", "hard", "states", "unified")
 
 #: Constant -> the releases at which it changed, what it is, its unit.
 TERMS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "sampler_bytes": (("0.6", "0.17"), "held by the sampler's warm-up beside the logits", "bytes per sequence and vocabulary entry"),
     "hidden_copies": (("0.6",), "hidden states alive beside the widest sublayer", "hidden states of the batch"),
-    "pixel_bytes": (("0.6",), "pixels behind one encoder token, held while the language model is profiled", "bytes per batch token"),
     "outside_torch": (("0.6", "0.18"), "libraries' workspaces; small communication buffers from 0.11 on", "bytes"),
     "outside_torch_pp": (("0.6",), "pipeline stages without tensor parallelism", "bytes"),
-    "outside_torch_nccl": (("0.6",), "tensor parallel while NCCL's start was charged (up to 0.10)", "bytes"),
-    "outside_torch_switch": (("0.11",), "tensor parallel over NVSwitch with in-network reduction", "bytes"),
+    "outside_torch_nccl": (("0.6", "0.8"), "tensor parallel without such switches while NCCL's start was charged (up to 0.10)", "bytes"),
+    "outside_torch_switch": (("0.6",), "tensor parallel over NVSwitch with in-network reduction", "bytes"),
     "graph_bytes": (("0.6",), "CUDA graphs, per captured batch size", "bytes"),
     "graph_layer_bytes": (("0.6",), "CUDA graphs, per captured batch size and layer", "bytes"),
 }
+
+
+class Fact(NamedTuple):
+    """One value of a constant, and where it is from."""
+
+    constant: str
+    release: str
+    value: float
+    group: str
 
 
 class Sizes(NamedTuple):
@@ -67,7 +77,7 @@ class Sizes(NamedTuple):
     graphs: float | None
 
 
-def sizes_of(case: Case, pixel_bytes: float = 0.0) -> Sizes | None:
+def sizes_of(case: Case) -> Sizes | None:
     """None where vLLM would not take the question."""
     if case.deployment is None:
         return None
@@ -79,7 +89,7 @@ def sizes_of(case: Case, pixel_bytes: float = 0.0) -> Sizes | None:
     d, found = settled.question, stages(model, s)
     stage = _logged_stage(case, model, found)
     logged = case.row["logged"]
-    p = profile(d, model, stage, s, weight_formats(d), pixel_bytes=pixel_bytes)
+    p = profile(d, model, stage, s, weight_formats(d))
     activation, outside = logged["activation_peak_gib"], logged["non_torch_gib"]
     if outside is None and d.device and activation and logged["weights_gib"] and s.pp == 1:
         requested = d.device.memory_bytes * (d.memory_fraction or 0) / GIB
@@ -99,32 +109,36 @@ def usable(case: Case) -> bool:
     return case.row["engine"] == "vllm" and case.row["quality"] in ("A", "B") and case.row.get("budget_ok") is not False
 
 
-def fit(cases: Sequence[Case]) -> Constants:
-    """The constants from these cases."""
+def facts() -> list[Fact]:
+    """The single lines of tools/vllm_facts.yaml."""
+    rows = yaml.safe_load(FACTS.read_text(encoding="utf-8"))["facts"]
+    return [Fact(row["constant"], row["release"], row["gib"] * GIB, row["group"]) for row in rows]
+
+
+def fit(cases: Sequence[Case], without: str = "") -> Constants:
+    """The constants from these cases and the facts of all groups but `without`."""
+    known = [fact for fact in facts() if fact.group != without]
     found = [sizes for case in cases if usable(case) and not case.noisy and (sizes := sizes_of(case))]
     values: list[Constant] = []
     for name in ("sampler_bytes", "hidden_copies"):
         values += _by_release(name, found, lambda x, n=name: _activation_constant(x, n))
-    values += _by_release("pixel_bytes", found, lambda x: _pixels(x, values))
     for name in ("outside_torch", "outside_torch_pp", "outside_torch_nccl", "outside_torch_switch"):
-        values += _by_release(name, found, lambda x, n=name: _outside(x, n))
+        values += _by_release(name, found, lambda x, n=name: _outside(x, n), known)
     values += _graphs(found)
     return Constants("packaged", "vllm", "kvplan/calibration/vllm.yaml", tuple(_complete(values)))
 
 
-def _by_release(name: str, found: Sequence[Sizes], measure: Callable[[Sizes], float | None]) -> list[Constant]:
+def _by_release(name: str, found: Sequence[Sizes], measure: Callable[[Sizes], float | None], known: Sequence[Fact] = ()) -> list[Constant]:
     changes = TERMS[name][0]
     made = []
     for i, since in enumerate(changes):
         until = changes[i + 1] if i + 1 < len(changes) else None
+        values = [Fact(name, x.settings.release, value, x.case.group) for x in found if (value := measure(x)) is not None]
         groups: dict[str, list[float]] = {}
-        for x in found:
-            at = VERSIONS.index(x.settings.release)
-            if at < VERSIONS.index(since) or (until and at >= VERSIONS.index(until)):
-                continue
-            value = measure(x)
-            if value is not None:
-                groups.setdefault(x.case.group, []).append(value)
+        for fact in [*values, *(fact for fact in known if fact.constant == name)]:
+            at = VERSIONS.index(fact.release)
+            if at >= VERSIONS.index(since) and not (until and at >= VERSIONS.index(until)):
+                groups.setdefault(fact.group, []).append(fact.value)
         if groups:
             made.append(_constant(name, since, groups))
     return made
@@ -147,9 +161,9 @@ def quantile(ordered: Sequence[float], q: float) -> float:
 def _activation_constant(x: Sizes, name: str) -> float | None:
     """What the constant must have been for the logged peak, where its term is clearly the larger one and no tower is in the way."""
     p = x.profile
-    if x.activation is None or p.encoder_bytes:
+    if x.activation is None or p.tower_bytes > 0.8 * x.activation * GIB:
         return None
-    left = x.activation * GIB - p.handed_bytes - model_budget.WORKSPACE_BYTES
+    left = x.activation * GIB - p.handed_bytes - p.encoder_bytes - model_budget.WORKSPACE_BYTES
     typical = 13.0 if VERSIONS.index(x.settings.release) >= VERSIONS.index("0.17") else 36.0
     sampler, layers = model_budget.sampler_peak(p, typical), model_budget.layers_peak(p, 4)
     if name == "sampler_bytes":
@@ -158,19 +172,8 @@ def _activation_constant(x: Sizes, name: str) -> float | None:
         return (left - p.hidden_bytes - p.rows_bytes) / p.logits - p.value_bytes
     if layers < 1.2 * sampler or p.hidden_bytes < GIB // 64:
         return None
-    return (left - p.width_bytes) / p.hidden_bytes
-
-
-def _pixels(x: Sizes, values: Sequence[Constant]) -> float | None:
-    """From the peaks of models with towers, once the sampler's constant is known."""
-    p = x.profile
-    known = [c for c in values if c.name == "sampler_bytes" and VERSIONS.index(c.since) <= VERSIONS.index(x.settings.release)]
-    if x.activation is None or not p.encoder_bytes or not known:
-        return None
-    sampler = model_budget.sampler_peak(p, known[-1].value)
-    if sampler < 1.1 * model_budget.layers_peak(p, 4):
-        return None
-    return max(0.0, (x.activation * GIB - sampler - model_budget.WORKSPACE_BYTES - p.encoder_bytes) / p.tokens)
+    copies = (left - p.width_bytes - p.reduced_bytes) / p.hidden_bytes
+    return copies if copies > 0 else None  # less than its widest sublayer: the batch tokens were not the default that was not logged
 
 
 def _outside(x: Sizes, name: str) -> float | None:
@@ -216,8 +219,8 @@ def _line(points: Sequence[tuple[float, float]], weights: Sequence[float]) -> tu
 
 
 def _complete(values: list[Constant]) -> Iterable[Constant]:
-    """Every term from the first release on: a term or a release without a case takes the nearest one that has some."""
-    similar = dict.fromkeys(("outside_torch_pp", "outside_torch_nccl", "outside_torch_switch"), "outside_torch")
+    """Every term from the first release on: where it has no case it takes a similar term's of those releases, else its nearest own."""
+    similar = {"outside_torch_nccl": "outside_torch_switch", "outside_torch_pp": "outside_torch", "outside_torch_switch": "outside_torch"}
     first = VERSIONS[0]
     for name in TERMS:
         mine = sorted((c for c in values if c.name == name), key=lambda c: VERSIONS.index(c.since))
@@ -226,7 +229,8 @@ def _complete(values: list[Constant]) -> Iterable[Constant]:
         if not mine:
             mine = [Constant(name, first, 0.0, 0.0, 0.0, 0)]
         if mine[0].since != first:
-            mine.insert(0, mine[0]._replace(since=first, cases=0))
+            then = [c for c in values if c.name == similar.get(name) and c.since == first]
+            mine.insert(0, (then or mine)[0]._replace(name=name, since=first, cases=0))
         yield from mine
 
 
@@ -287,16 +291,9 @@ def leave_one_group_out(cases: Sequence[Case]) -> list[Prediction]:
     wide = tuple(Spread(kind, 0.1, 0.1, 0) for kind in KINDS)
     made = []
     for group in dict.fromkeys(case.group for case in asked):
-        constants = fit([case for case in cases if case.group != group])._replace(spreads=wide)
+        constants = fit([case for case in cases if case.group != group], group)._replace(spreads=wide)
         made += [p for case in asked if case.group == group and (p := predict(case, constants))]
     return made
-
-
-def conformal(errors: Sequence[float], coverage: float = COVERAGE) -> float:
-    """The bound that the next error keeps with that probability: the ceil((n + 1) x coverage)-th smallest, at most the largest."""
-    ordered = sorted(errors)
-    at = min(-(-(len(ordered) + 1) * coverage // 1), len(ordered))
-    return ordered[int(at) - 1]
 
 
 def spreads(predictions: Sequence[Prediction]) -> tuple[Spread, ...]:
@@ -344,6 +341,7 @@ def dump_residuals(predictions: Sequence[Prediction], cases: Sequence[Case]) -> 
         if p.error is not None:
             lines.append(f"  - {{case: {p.case.id}, group: {p.case.group}, kind: {p.kind}, error: {p.error / p.device:.5f}}}")
     sources = {case.id: str(case.row["source"]).replace('"', "'") for case in cases if case.id in used}
+    sources |= {f"fact-{i + 1}": row["source"] for i, row in enumerate(yaml.safe_load(FACTS.read_text(encoding="utf-8"))["facts"])}
     lines.append("sources:")
     lines += [f'  {name}: "{source[:160]}"' for name, source in sorted(sources.items())]
     return "\n".join(lines) + "\n"

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 from kvplan import api, catalogue
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
+from kvplan.engines.vllm.versions import VERSIONS
 from kvplan.errors import KvplanError, UnknownName
+from kvplan.spec import ModelSpec, parse_spec
 from kvplan.units import GIB
 
 LOGS = Path(__file__).parents[2] / "shared" / "data" / "engine_logs.jsonl"
@@ -37,12 +39,16 @@ SAME_SHAPE: dict[str, str] = {
     "Qwen1.5-7B (sft)": "qwen/qwen1.5-7b",
     "llama-2-7b": "meta-llama/llama-2-7b",
 }
-#: What a log says of the weights -> format, where the model's spec does not say it itself.
+#: What a log says of the weights -> format, where the model's spec does not say it itself; `as`: the recipe of a published checkpoint of
+#: that generation, its dense format on the experts too.
 WEIGHTS: tuple[tuple[str, str], ...] = (
     (r"w4a16|awq 4-bit", "int4_g128"),
     (r"autoround int4", "gptq_g128"),
     (r"w8a8", "int8_channel"),
     (r"fp8-dynamic|27b-fp8", "fp8_channel"),
+    (r"fp8 \(modelopt\)", "fp8"),
+    (r" int8$", "int8_channel"),
+    (r"qwen3\.6.*nvfp4", "as nvidia/qwen3.6-27b-nvfp4"),
     (r"nvfp4", "nvfp4"),
     (r"heretic", "int4_g128"),
 )
@@ -53,6 +59,8 @@ RELEASED: tuple[tuple[str, str], ...] = (
     ("2025-12-03", "0.12"), ("2025-12-18", "0.13"), ("2026-01-20", "0.14"), ("2026-04-20", "0.19"), ("2026-05-01", "0.20"),
     ("2026-06-10", "0.22"), ("2026-07-01", "0.24"), ("2026-08-01", "0.27"),
 )  # fmt: skip
+
+BY_REQUESTS = "0.21"
 
 
 class Case(NamedTuple):
@@ -72,6 +80,11 @@ class Case(NamedTuple):
     @property
     def noisy(self) -> bool:
         return bool(self.row.get("noisy"))
+
+    @property
+    def inferred(self) -> bool:
+        """Neither the device's name nor its total was logged: the total was worked out from the figures that are to be predicted."""
+        return "device total inferred" in str(self.row["note"])
 
 
 def read_cases(path: Path = LOGS) -> list[Case]:
@@ -117,7 +130,7 @@ def question(row: dict[str, Any]) -> Deployment:
     }
     if row["kv_cache_dtype"] not in (None, "auto"):
         asked["kv_dtype"] = row["kv_cache_dtype"]
-    weights = str(row["weight_dtype_or_quant"] or "").lower()
+    weights, recipe = str(row["weight_dtype_or_quant"] or "").lower(), None
     if weights in ("float16", "half", "float32"):
         asked["dtype"] = {"float32": "f32"}.get(weights, "f16")
         if weights == "float32":
@@ -126,7 +139,8 @@ def question(row: dict[str, Any]) -> Deployment:
         asked["weight_dtype"] = "fp8"
     for pattern, name in WEIGHTS:
         if re.search(pattern, f"{row['model']} {weights}".lower()):
-            asked["weight_dtype"] = name
+            recipe = name.removeprefix("as ") if name.startswith("as ") else None
+            asked["weight_dtype"] = None if recipe else name
             break
     asked |= _extra(str(row["extra_flags"] or ""))
     if row["speculative"] and "/" in str(row["speculative"]):
@@ -136,7 +150,17 @@ def question(row: dict[str, Any]) -> Deployment:
     if row["max_model_len"] is None:
         asked["context"] = None
     name = str(row["model"])
-    return replace(api.deployment(catalogue.find_model(SAME_SHAPE.get(name, name)), **asked), constants=None)
+    model = catalogue.find_model(SAME_SHAPE.get(name, name))
+    return replace(api.deployment(_stored_as(model, recipe) if recipe else model, **asked), constants=None)
+
+
+def _stored_as(model: ModelSpec, recipe: str) -> ModelSpec:
+    """The model with the formats of another checkpoint."""
+    formats = [{"format": q.format, "roles": [*q.roles]} for q in catalogue.find_model(recipe).quantization]
+    for one in formats:
+        if "mlp" in one["roles"]:
+            one["roles"] = [*one["roles"], "experts", "shared_experts"]
+    return parse_spec({**model.plain(), "quantization": formats}, model.id)
 
 
 def _extra(flags: str) -> dict[str, Any]:
@@ -156,16 +180,26 @@ def _extra(flags: str) -> dict[str, Any]:
 
 
 def _release(row: dict[str, Any]) -> str | None:
-    """As logged; else the newest vLLM release at the log's date."""
+    """As logged; else the newest vLLM release at the log's date, or the first that counts tokens as the log does, if that is newer."""
     version = str(row["engine_version"] or "")
     match = re.match(r"v?(\d+\.\d+(?:\.\d+)?)", version)
     if match is not None and "dev1+g" not in version:
         return match[1]
-    date = re.search(r"20\d\d-\d\d-\d\d", str(row["source"]))
+    date = re.search(r"(20\d\d)-?(\d\d)-?(\d\d)", str(row["source"]))
     if row["engine"] != "vllm" or date is None:
         return None
-    older = [release for since, release in RELEASED if since <= date[0]]
+    older = [release for since, release in RELEASED if since <= "-".join(date.groups())]
+    if older and _by_requests(row) and VERSIONS.index(older[-1]) < VERSIONS.index(BY_REQUESTS):
+        return BY_REQUESTS
     return older[-1] if older else None
+
+
+def _by_requests(row: dict[str, Any]) -> bool:
+    """Whether the tokens that a log reports are its concurrency times the length: what releases from 0.21 on print."""
+    logged, longest = row["logged"], row["max_model_len"]
+    if not longest or not logged["kv_tokens"] or not logged["max_concurrency"] or row["attention_kind"] in ("GQA", "MHA"):
+        return False  # with layers of one kind both ways of counting agree
+    return abs(logged["kv_tokens"] / longest - logged["max_concurrency"]) <= 0.0051
 
 
 def _device(row: dict[str, Any]) -> Device:

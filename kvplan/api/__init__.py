@@ -27,11 +27,15 @@ HOMES: dict[str, str] = {
     "Sweep": "searches",
     "sweep": "searches",
     "sweep_ranges": "searches",
+    "simulate": "simulation",
     "validate": "proof",
     "validate_all_kinds": "proof",
     "validate_speed": "proof",
     "keep_receipt": "proof",
+    "check_receipt": "proof",
+    "keep_overheads": "proof",
     "reconcile": "proof",
+    "calibrate": "proof",
     "doctor": "proof",
 }
 

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 
 def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
-    """The question as a value, every name read and checked; None is "not chosen"."""
+    """The question as a value, every name read and checked; None is "not chosen".
+
+    >>> asked = deployment("meta-llama/llama-3.1-8b", context="32k", device="h100")
+    >>> asked.context, asked.device.id, asked.batch
+    (32768, 'h100-80gb', None)
+    """
     faults: list[tuple[str, str]] = []
     values: dict[str, Any] = {}
     for name, value in question.items():
@@ -40,13 +45,25 @@ def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
     if question.get("device") == "auto" and "reserve" not in values:
         values["reserve"] = _this_machine()[1]
     spec, stored = _find(model)
-    return calibrated(Deployment(model=spec, stored=stored, **values))
+    return calibrated(Deployment(model=spec, stored=stored, drafter=_drafter(values.get("speculative")), **values))
+
+
+def _drafter(speculative: str | None) -> ModelSpec | None:
+    """The drafting model of METHOD:TOKENS:MODEL; None where none is named, or what is named is no model that we can read."""
+    name = str(speculative or "").partition(":")[2].partition(":")[2]
+    if not name:
+        return None
+    try:
+        return _file(name)[0] if _is_path(name) else catalogue.find_model(name)
+    except KvplanError:
+        return None
 
 
 def calibrated(d: Deployment, engine: str | None = None) -> Deployment:
     """The question with the measured constants it names, of the engine it would be put to. Raises SpecError."""
     name = engine or d.engine or default_engine(d)
-    return replace(d, constants=catalogue.constants(name.strip().lower(), d.calibration or "packaged"))
+    device = d.device.id if d.device else None
+    return replace(d, constants=catalogue.constants(name.strip().lower(), d.calibration or "packaged", device))
 
 
 def question(model: str) -> dict[str, Any]:
@@ -63,12 +80,25 @@ def question(model: str) -> dict[str, Any]:
 
 
 def model(name: str | ModelSpec) -> ModelSpec:
-    """The spec that a name or a path means. Raises UnknownName, SpecError, FormatError, UnsupportedError."""
+    """The spec that a name or a path means. Raises UnknownName, SpecError, FormatError, UnsupportedError.
+
+    >>> model("meta-llama/Llama-3.1-8B-Instruct").id
+    'meta-llama/llama-3.1-8b'
+    """
     return _find(name)[0]
 
 
 def import_model(source: str, revision: str | None = None) -> str:
-    """A reviewable spec, as YAML text, of a config.json, a checkpoint's folder, a GGUF file or a Hub id."""
+    """A reviewable spec, as YAML text, of a config.json, a checkpoint's folder, a GGUF file or a Hub id.
+
+    >>> import json, tempfile, pathlib
+    >>> config = pathlib.Path(tempfile.mkdtemp(), "config.json")
+    >>> sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100}
+    >>> names = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16"}
+    >>> written = config.write_text(json.dumps(names | sizes))
+    >>> "hidden_size: 64" in import_model(str(config))
+    True
+    """
     from kvplan import importers
     from kvplan.importers.spec_yaml import dump_spec
 
@@ -113,7 +143,11 @@ def _file(path: str) -> tuple[ModelSpec, StoredWeights | None]:
 
 
 def device(name: str | Device) -> Device:
-    """The device that a name, a product name or a size means. Raises UnknownName or SpecError."""
+    """The device that a name, a product name or a size means. Raises UnknownName or SpecError.
+
+    >>> device("NVIDIA H100 80GB HBM3").id, device("24GiB").memory_bytes
+    ('h100-80gb', 25769803776)
+    """
     if isinstance(name, Device):
         return name
     if name == "auto":

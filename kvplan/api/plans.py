@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from kvplan.planner.explain import Line
 
 
-def estimate(model: str | ModelSpec, **question: Any) -> Plan:
+def estimate(model: str | ModelSpec, *, advise: bool = True, **question: Any) -> Plan:
     """What `model` needs, and whether it fits.
 
     model     a catalogue id, an alias, a hub id, a path to a spec (with `./`, `/` or a suffix), or a ModelSpec
+    advise    False leaves out `advice` and `waste`, which take most of the time, for those who ask often
     question  the names of the contract (`context="32k"`, `batch=16`, `device="h100-80gb"`, ...); sizes as integers or strings
 
-    Returns a Plan: bytes everywhere, `fits` None without a device or kv_memory. Raises KvplanError for bad input.
+    Returns a Plan: bytes everywhere, `fits` None without a device or kv_memory. Where it does not fit, `advice` holds single changes
+    that make it fit; where it does, `waste` what the question does not need. Raises KvplanError for bad input.
 
     >>> plan = estimate("meta-llama/llama-3.1-8b", context="32k", batch=16)
     >>> plan.cache.bytes_per_token
@@ -32,38 +34,59 @@ def estimate(model: str | ModelSpec, **question: Any) -> Plan:
     """
     d = deployment(model, **question)
     plan = evaluate(d)
-    if plan.fits is not False:
+    if plan.fits is None or not advise:
         return plan
-    from kvplan.planner.questions import advise
+    if plan.fits:
+        from kvplan.planner.waste import wasted
 
-    larger = catalogue.devices() if d.device and d.kv_memory is None else ()
-    return plan._replace(advice=advise(d, plan, larger))
+        return plan._replace(waste=wasted(d, plan))
+    from kvplan.planner.advice import advise as changes
+
+    larger = catalogue.devices() if d.device and d.kv_memory is None and d.calibration != "user" else ()
+    return plan._replace(advice=changes(d, plan, larger))
 
 
 def explain(model: str | ModelSpec, **question: Any) -> tuple[Line, ...]:
-    """Where each number of `estimate`'s answer comes from; takes the same names."""
+    """Where each number of `estimate`'s answer comes from; takes the same names.
+
+    >>> line = explain("meta-llama/llama-3.1-8b", context="8k")[0]
+    >>> line.name, line.value, line.formula[:32]
+    ('cache gqa k', 536870912, '32 layers x 8 heads x 256 B (128')
+    """
     from kvplan import engines
-    from kvplan.engines.base import cache_formats
+    from kvplan.engines.base import stored_as
     from kvplan.planner.evaluate import default_engine
     from kvplan.planner.explain import explain as lines
 
     d = deployment(model, **question)
-    settled = engines.find(d.engine or default_engine(d)).settle(d).question
-    return lines(settled, cache_formats(settled), evaluate(d))
+    settled = engines.find(d.engine or default_engine(d)).settle(d)
+    return lines(settled.question, stored_as(settled), evaluate(d))
 
 
 def models() -> list[str]:
-    """The ids of the packaged model specs."""
+    """The ids of the packaged model specs.
+
+    >>> "meta-llama/llama-3.1-8b" in models()
+    True
+    """
     return catalogue.model_ids()
 
 
 def devices() -> list[Device]:
-    """The packaged devices."""
+    """The packaged devices.
+
+    >>> [device.memory_bytes >> 20 for device in devices() if device.id == "h100-80gb"]
+    [81090]
+    """
     return catalogue.devices()
 
 
 def schema(what: str) -> dict[str, Any]:
-    """The JSON Schema of a `plan` (what estimate returns) or a `model` (what a spec file holds)."""
+    """The JSON Schema of a `plan` (what estimate returns), a `simulation`, or a `model` (what a spec file holds).
+
+    >>> schema("plan")["title"]
+    'kvplan.plan/1'
+    """
     if what == "plan":
         from kvplan.planner.schema import PLAN
 
@@ -72,4 +95,8 @@ def schema(what: str) -> dict[str, Any]:
         from kvplan.spec import json_schema
 
         return json_schema()
-    raise UnknownName("schema", what, ["plan", "model"])
+    if what == "simulation":
+        from kvplan.planner.simulation_schema import SIMULATION
+
+        return SIMULATION
+    raise UnknownName("schema", what, ["plan", "model", "simulation"])

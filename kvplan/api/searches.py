@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kvplan import catalogue
 from kvplan.api.asking import at_least_one, calibrated, deployment, device, read
-from kvplan.api.plans import estimate
 from kvplan.deployment import NAMES, Deployment
 from kvplan.devices import Device
 from kvplan.errors import KvplanError, SpecError, UnknownName
+from kvplan.planner.evaluate import evaluate
 from kvplan.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -27,42 +29,86 @@ def fit(
     devices: Sequence[str | Device] | None = None,
     prices: Mapping[str, float] | None = None,
     most: int = 16,
+    rank_by: str | None = None,
     **question: Any,
 ) -> tuple[Carrier, ...]:
     """Which hardware carries the question: for each device the fewest that fit and their layout, ranked, losers with their reason.
 
-    devices  ids, names or sizes; None: every packaged device that one can buy for a server
-    prices   device id -> price of one, in any unit; ranks by the price of all together
+    devices  ids, names or sizes; None: every packaged device
+    prices   device id -> price of one, in any unit; per hour where `rank_by` is cost_per_token
     most     how many of one device are tried
+    rank_by  price (the default: all devices together; without prices, memory), memory (bought), tokens_per_second, first_token or
+             cost_per_token: bounds (`kvplan.roofline`), by which the layout is chosen too
 
     >>> best = fit("meta-llama/llama-3.1-8b", devices=["h100", "l4"], engine="ideal", context="8k", batch=16)[0]
     >>> best.device.id, best.n_devices
     ('l4', 2)
+    >>> fast = fit("meta-llama/llama-3.1-8b", devices=["h100", "l4"], engine="ideal", context="8k", batch=16, rank_by="tokens_per_second")
+    >>> fast[0].device.id, fast[0].pace.tokens_per_second > fast[1].pace.tokens_per_second
+    ('h100-80gb', True)
     """
     from kvplan.planner.fit import fit as search
 
-    if question.get("device") is not None:
-        raise SpecError("device", [("", "fit looks for the device; name candidates with devices")])
-    among = [device(name) for name in devices] if devices is not None else catalogue.devices()
+    for name, why in (("device", "fit looks for the device; name candidates with devices"),
+                      ("kv_memory", "given bytes for the cache fit any device; leave it out, or ask estimate")):  # fmt: skip
+        if question.get(name) is not None:
+            raise SpecError(name, [("", why)])
+    among = list({x.id: x for x in map(device, devices)}.values()) if devices is not None else catalogue.devices()
+    if not among:
+        raise SpecError("devices", [("", "name at least one")])
     named = {device(name).id: _price(name, price) for name, price in (prices or {}).items()}
     asked = deployment(model, **question)
     if asked.engine is None:
         asked = calibrated(asked, "vllm")  # what a question with a device is put to
-    return search(asked, among, most=at_least_one("most", most), prices=named)
+    mine = {}
+    if asked.calibration == "user":
+        mine = {x.id: calibrated(replace(asked, device=x), asked.engine or "vllm").constants for x in among}
+    ranked = _ranking(rank_by, named)
+    return search(asked, among, most=at_least_one("most", most), prices=named, rank_by=ranked, constants=mine)
 
 
-def compare(*questions: Mapping[str, Any]) -> tuple[Row, ...]:
+def _ranking(rank_by: str | None, prices: Mapping[str, float]) -> str | None:
+    from kvplan.planner.speed import RANKINGS
+
+    if rank_by is None:
+        return None
+    name = rank_by.strip().lower().replace("-", "_")
+    if name not in RANKINGS:
+        raise UnknownName("ranking", rank_by, list(RANKINGS))
+    if name in ("price", "cost_per_token") and not prices:
+        raise SpecError("rank_by", [("", f"{name} needs prices, which are yours to give: --price DEVICE=PRICE")])
+    return name
+
+
+def compare(*questions: Mapping[str, Any], rank_by: str | None = None, prices: Mapping[str, float] | None = None) -> tuple[Row, ...]:
     """Questions side by side, what differs first; each is a mapping of `model` and the contract's names.
+
+    rank_by  as for `fit`: the values of every row in that order, the best first; None: as they were asked
+    prices   device id -> price of one, per hour for the cost of tokens
+
+    The rows of speed are bounds (`kvplan.roofline`), None where a question has no device or its device declares no rates.
 
     >>> rows = compare({"model": "meta-llama/llama-3.1-8b", "context": "8k"}, {"model": "meta-llama/llama-3.1-8b", "context": "16k"})
     >>> [row.ratios for row in rows if row.name == "cache of a sequence"]
     [(1.0, 2.0)]
+    >>> one = {"model": "meta-llama/llama-3.1-8b", "engine": "ideal", "device": "h100", "context": "8k"}
+    >>> rows = compare(one, one | {"kv_dtype": "fp8"}, rank_by="tokens_per_second")
+    >>> [row.values for row in rows if row.name == "kv_dtype"]
+    [('fp8', 'auto')]
     """
+    from kvplan.planner.compare import Compared, ranked
     from kvplan.planner.compare import compare as side_by_side
 
     if not questions:
         raise SpecError("compare", [("", "name at least one question")])
-    return side_by_side([estimate(**question) for question in questions])
+    named = {device(name).id: _price(name, price) for name, price in (prices or {}).items()}
+    compared = []
+    for question in questions:
+        if "model" not in question:
+            raise SpecError("compare", [("model", "every question names its model")])
+        asked = deployment(**question)
+        compared.append(Compared.of(asked, evaluate(asked), named))
+    return side_by_side(ranked(compared, _ranking(rank_by, named)))
 
 
 def _price(name: str, price: Any) -> float:
@@ -97,7 +143,7 @@ def sweep(model: str | ModelSpec, axes: Mapping[str, Sequence[Any]], **question:
     [[1073741824, 2147483648, 2147483648, 4294967296]]
     """
     try:
-        from kvplan.planner.sweep import grid
+        from kvplan.planner.sweep import ERROR, columns, grid
     except ImportError:
         raise KvplanError("a sweep needs numpy; install the `sweep` extra of kvplan-llm") from None
     if not axes:
@@ -112,7 +158,26 @@ def sweep(model: str | ModelSpec, axes: Mapping[str, Sequence[Any]], **question:
         values_of[name] = [read(name, value) for value in values]
         if not values_of[name]:
             raise SpecError("grid", [(name, "an axis without values")])
-    return Sweep(deployment(model, **question), grid(values_of))
+    asked = deployment(model, **question)
+    over = grid(values_of, _constants(asked, values_of))
+    errors = [columns(asked, over, i, i + 1)[ERROR][0] for i in (0, over.size - 1)]
+    if all(errors):  # a mistake rather than a point that happens to contradict itself
+        raise KvplanError(errors[0])
+    return Sweep(asked, over)
+
+
+def _constants(d: Deployment, axes: Mapping[str, list[Any]]) -> dict[Any, Any]:
+    """The measured constants that points of the grid would use, where axes change which those are."""
+    from kvplan.planner.sweep import constants_of
+
+    names = [name for name in ("engine", "device", "calibration") if name in axes]
+    found: dict[Any, Any] = {}
+    for values in product(*(axes[name] for name in names)) if names else ():
+        point = replace(d, **dict(zip(names, values, strict=True)))
+        key = constants_of(point)
+        if key not in found:
+            found[key] = calibrated(point).constants
+    return found
 
 
 def sweep_ranges(
@@ -121,6 +186,10 @@ def sweep_ranges(
     """The points of a sweep from `start` on, `rows` at a time: how many, and a column for each axis and figure.
 
     scheduler  a Dask scheduler's address, or `local`; None evaluates here
+
+    >>> job = sweep("meta-llama/llama-3.1-8b", {"batch": range(1, 6)}, engine="ideal", context="8k", kv_memory="4GiB")
+    >>> [(n, columns["fits"].tolist()) for n, columns in sweep_ranges(job, rows=3)]
+    [(3, [True, True, True]), (2, [True, False])]
     """
     from kvplan.planner.sweep import chunks, columns
 

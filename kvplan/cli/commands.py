@@ -9,7 +9,7 @@ import click
 
 from kvplan import __version__, api
 from kvplan.cli.grid import questions
-from kvplan.cli.options import FORMAT, MODEL, Named, chosen, question_options
+from kvplan.cli.options import FORMAT, MODEL, Named, chosen, put, question_options
 from kvplan.report import render
 
 #: Commands that live in files of their own, read when they are asked for.
@@ -18,10 +18,12 @@ LAZY = {
     "emit": "manifests",
     "doctor": "proof",
     "reconcile": "proof",
+    "calibrate": "proof",
     "validate": "proof",
     "fit": "search",
     "compare": "search",
     "roofline": "search",
+    "simulate": "simulate",
     "sweep": "sweep",
 }
 
@@ -61,8 +63,10 @@ def estimate(model: str, strict: bool, fmt: str, **options: Any) -> int:
     MODEL is a catalogue id (`kvplan models list`), an alias, or a path to a spec. Sizes: 128k tokens, 40GiB. Several values of one
     option (--context 8k,32k or 8k:1m:x2) make a row each.
     """
-    plans = [api.estimate(model, **question) for question in questions(chosen(options))]
-    click.echo(render(plans, fmt), nl=fmt not in ("csv",))
+    asked = questions(chosen(options))
+    told = len(asked) == 1 or fmt in ("json", "jsonl", "yaml")  # rows have no place for advice
+    plans = [api.estimate(model, advise=told, **question) for question in asked]
+    put(render(plans, fmt))
     return max(_exit_code(plan.fits, plan.certainty, strict) for plan in plans)
 
 
@@ -73,12 +77,12 @@ def _exit_code(fits: bool | None, certainty: str, strict: bool) -> int:
 @cli.command()
 @MODEL
 @question_options
-@click.option("--format", "fmt", type=click.Choice(["table", "json"]), default="table", show_default=True, help="How to print it.")
+@FORMAT
 def explain(model: str, fmt: str, **options: Any) -> int:
     """Where each number comes from: its formula with the values in it, and the source."""
     from kvplan.report.explain import render_lines
 
-    click.echo(render_lines(api.explain(model, **chosen(options)), fmt))
+    put(render_lines(api.explain(model, **chosen(options)), fmt))
     return 0
 
 
@@ -92,10 +96,10 @@ def models() -> None:
 @FORMAT
 def models_list(text: str, fmt: str) -> int:
     """Ids of the packaged models, those that contain TEXT."""
-    from kvplan.report import render_rows
+    from kvplan.report import render_data
 
     rows = [{"id": id_} for id_ in api.models() if text.lower() in id_]
-    click.echo(render_rows(rows, fmt))
+    put(render_data(rows, fmt))
     return 0
 
 
@@ -144,7 +148,7 @@ def devices() -> None:
 @FORMAT
 def devices_list(text: str, fmt: str) -> int:
     """Devices with their memory and rates, those whose id or name contains TEXT."""
-    from kvplan.report import render_rows
+    from kvplan.report import render_data
 
     rows = [
         {
@@ -159,7 +163,7 @@ def devices_list(text: str, fmt: str) -> int:
         for d in api.devices()
         if text.lower() in d.id or text.lower() in d.name.lower()
     ]
-    click.echo(render_rows(rows, fmt))
+    put(render_data(rows, fmt))
     return 0
 
 
@@ -175,9 +179,9 @@ def devices_show(device: str, fmt: str) -> int:
 
 
 @cli.command()
-@click.argument("what", type=click.Choice(["plan", "model"]))
+@click.argument("what", type=click.Choice(["plan", "model", "simulation"]))
 def schema(what: str) -> int:
-    """The JSON Schema of what kvplan prints (plan) or reads (model)."""
+    """The JSON Schema of what kvplan prints (plan, simulation) or reads (model)."""
     from kvplan.report.structured import dump
 
     click.echo(dump(api.schema(what), "json"))

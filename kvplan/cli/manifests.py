@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
 from typing import Any
 
 import click
 
-from kvplan import api
+from kvplan import __version__, api
 from kvplan.cli.options import MODEL, chosen, question_options
 from kvplan.errors import SpecError
-from kvplan.manifests import exit_code
+from kvplan.manifests import Source, exit_code
+from kvplan.manifests.read import MAX_FILE_BYTES, decoded
 from kvplan.report.structured import dump
 
 CHECK_FORMATS = ["table", "json", "github", "junit", "sarif"]
@@ -26,7 +28,7 @@ CHECK_FORMATS = ["table", "json", "github", "junit", "sarif"]
     metavar="ID or TEXT=ID",
     help="The model, where a file's own name for it is none of ours; repeatable.",
 )
-@click.option("--diff", "against", is_flag=True, help="Take two FILES as OLD and NEW, and show what the change does.")
+@click.option("--diff", "against", is_flag=True, help="Take two FILES as OLD and NEW: what the change does to memory and capacity.")
 @click.option("--env", "use_env", is_flag=True, help="Expand variables from this environment too; else only those that the files set.")
 @click.option("--strict", is_flag=True, help="Count a verdict that is too close to call as: does not fit.")
 @click.option("--allow-empty", is_flag=True, help="Files that start no engine count as fine.")
@@ -43,24 +45,32 @@ def check(
     **options: Any,
 ) -> int:
     """Will what FILES describe start and fit? Serve commands, scripts, compose, Kubernetes manifests, Helm values; nothing is executed.
+    `-` is standard input: `helm template . | kvplan check -`.
 
     Options given here (--device, --context, ...) come before what the files say. Exit code 0 all fit, 1 one does not, 2 something is
-    not known or not readable.
+    not known or not readable; with --diff, of NEW.
     """
     given: dict[str, Any] = {"models": models, "strict": strict, "env": dict(os.environ) if use_env else None, **chosen(options)}
     if "engine_option" in given:
         given["engine_option"] = dict(pair.partition("=")[::2] for pair in given["engine_option"])
+    sources = [_standard_input() if file == "-" else file for file in files]
     if against:
         if len(files) != 2 or fmt not in ("table", "json"):
             raise SpecError("diff", [("", "takes two files, OLD and NEW, and the formats table and json")])
-        changes = [change.as_dict() for change in api.diff([files[0]], [files[1]], **given)]
-        click.echo(import_module("kvplan.report.findings").change_text(changes) if fmt == "table" else dump(changes, fmt))
-        return 0
-    verdicts = api.check(files, **given)
+        changes = api.diff(sources[:1], sources[1:], **given)
+        plain = [change.as_dict() for change in changes]
+        click.echo(import_module("kvplan.report.findings").change_text(plain) if fmt == "table" else dump(plain, fmt))
+        return max((change.exit_code for change in changes), default=0 if allow_empty else 2)
+    verdicts = api.check(sources, **given)
     plain = [verdict.as_dict() for verdict in verdicts]
     home = {"table": "findings"}.get(fmt, fmt)
-    click.echo(dump(plain, fmt) if fmt == "json" else import_module(f"kvplan.report.{home}").text(plain))
+    more = [__version__] if fmt == "sarif" else []
+    click.echo(dump(plain, fmt) if fmt == "json" else import_module(f"kvplan.report.{home}").text(plain, *more))
     return exit_code(verdicts, allow_empty=allow_empty)
+
+
+def _standard_input() -> Source:
+    return Source("-", decoded(sys.stdin.buffer.read(MAX_FILE_BYTES + 1), "-"))
 
 
 @click.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from kvplan.deployment import NAMES
+from kvplan.errors import SpecError
 from kvplan.report import FORMATS
 
 Command = Callable[..., Any]
@@ -29,6 +31,13 @@ class Named(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 MODEL = click.argument("model", type=Named("model"))
 FORMAT = click.option("--format", "fmt", type=click.Choice(list(FORMATS)), default="table", show_default=True, help="How to print it.")
+
+
+def put(out: str | bytes) -> None:
+    """Data to standard output, a line's end after text that has none. Raises SpecError for bytes that would go to a terminal."""
+    if isinstance(out, bytes) and sys.stdout.isatty():
+        raise SpecError("format", [("", "parquet is no text; redirect it to a file")])
+    click.echo(out, nl=isinstance(out, str) and not out.endswith("\n"))
 
 
 def question_options(command: Command) -> Command:

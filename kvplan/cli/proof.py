@@ -1,4 +1,5 @@
-"""The commands that hold predictions against the world: validate (real allocations), reconcile (start-up logs), doctor (this machine)."""
+"""The commands that hold predictions against the world: validate (real allocations), reconcile and calibrate
+(start-up logs), doctor (this machine)."""
 
 from __future__ import annotations
 
@@ -13,13 +14,14 @@ from kvplan.errors import SpecError
 from kvplan.planner.plan import plain
 from kvplan.report import render_rows
 from kvplan.report.structured import dump
-from kvplan.units import parse_bytes
+from kvplan.units import MIB, parse_bytes, show_bytes
 
+MOST_SKIPPED = 20  # logs not used that are listed
 FORMAT = click.option("--format", "fmt", type=click.Choice(["table", "json", "csv", "markdown"]), default="table", show_default=True)
 
 
 @click.command()
-@click.argument("model", type=Named("model"), required=False)
+@click.argument("names", metavar="[MODEL]", type=Named("model"), nargs=-1)
 @click.option("--all-kinds", is_flag=True, help="Every layer kind, layout and storage format, instead of a MODEL.")
 @click.option("--speed", is_flag=True, help="Decode steps with and without a cache as the length grows, instead of a MODEL.")
 @click.option("--on", "where", default="cpu", show_default=True, help="Where to allocate: cpu, cuda, cuda:1.")
@@ -27,11 +29,18 @@ FORMAT = click.option("--format", "fmt", type=click.Choice(["table", "json", "cs
 @click.option("--size", default="256MiB", show_default=True, help="Bytes of each case of --all-kinds.")
 @click.option("--limit", metavar="SIZE", help="Allocate fewer layers of each kind where the plan takes more; the receipt says so.")
 @click.option("--force", is_flag=True, help="Try even what the plan says can not fit.")
-@click.option("--record", type=click.Path(path_type=Path, dir_okay=False), help="Keep the receipt in this JSON file.")
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Keep the receipt in this JSON file. On a GPU, what its context and libraries took also goes into the user's calibration file, "
+    "as a line that --calibration user adds to later estimates of that device.",
+)
+@click.option("--check", "checks", is_flag=True, help="Check receipts again instead: name their files. Allocates nothing, needs no torch.")
 @question_options
 @FORMAT
 def validate(
-    model: str | None,
+    names: tuple[str, ...],
     all_kinds: bool,
     speed: bool,
     where: str,
@@ -40,6 +49,7 @@ def validate(
     limit: str | None,
     force: bool,
     record: Path | None,
+    checks: bool,
     fmt: str,
     **options: Any,
 ) -> int:
@@ -48,8 +58,11 @@ def validate(
     With --engine transformers and a config.json as MODEL, the real model is built with random weights and run. Needs the `gpu` extra
     (torch). Exit code 1 where anything differs.
     """
-    if (model is not None) + all_kinds + speed != 1:
-        raise SpecError("validate", [("", "name a MODEL, or --all-kinds, or --speed")])
+    if checks:
+        return _check(names, fmt)
+    if len(names) + all_kinds + speed != 1:
+        raise SpecError("validate", [("", "name one MODEL, or --all-kinds, or --speed; with --check, receipts")])
+    model = names[0] if names else None
     what: dict[str, Any] = {"on": where, "limit": None if limit is None else parse_bytes(limit, "limit")}
     if model is not None:
         found = api.validate(model, layout=layout, force=force, **what, **chosen(options))
@@ -59,8 +72,23 @@ def validate(
         found = api.validate_speed(on=where)
     if record:
         api.keep_receipt(found, record)
+        kept = api.keep_overheads(found)
+        if kept:
+            click.echo(f"context and libraries of {found.machine['name']} kept in {kept}; --calibration user adds them", err=True)
     click.echo(_receipt(found, fmt))
     return int(any(case.status not in ("equal", "measured") for case in found.cases))
+
+
+def _check(files: tuple[str, ...], fmt: str) -> int:
+    """A row for each receipt; exit code 1 where one does not hold."""
+    if not files:
+        raise SpecError("validate --check", [("", "name the receipts to check")])
+    rows = []
+    for file in files:
+        faults = api.check_receipt(file)
+        rows += [{"receipt": file, "holds": not faults, "fault": text} for text in faults or ("",)]
+    click.echo(render_rows(rows, fmt))
+    return int(not all(row["holds"] for row in rows))
 
 
 def _receipt(found: Any, fmt: str) -> str:
@@ -92,24 +120,92 @@ def reconcile(log: Path, model: str | None, record: bool, fmt: str, **options: A
         return int(not found.agrees)
     rows = [
         {
-            "line": f"{line.name} ({line.unit})",
-            "predicted": _figure(line.predicted, line.unit),
-            "90 % of cases": "" if line.low == line.high else f"{_figure(line.low, line.unit)} to {_figure(line.high, line.unit)}",
-            "logged": _figure(line.logged, line.unit),
+            "line": line.name if fmt == "table" else f"{line.name} ({line.unit})",
+            "predicted": _figure(line.predicted, line.unit, fmt),
+            "90 % of cases": ""
+            if line.low == line.high
+            else f"{_figure(line.low, line.unit, fmt)} to {_figure(line.high, line.unit, fmt)}",
+            "logged": _figure(line.logged, line.unit, fmt),
             "of device": "" if line.of_device is None else f"{line.of_device:+.2%}",
             "verdict": line.verdict,
-            "usual cause": line.cause or "",
+            **({} if fmt == "table" else {"usual cause": line.cause or ""}),
         }
         for line in found.lines
     ]
     if rows:
         click.echo(render_rows(rows, fmt))
-    click.echo(f"\n{found.model}, {found.engine} {found.version or ''}: {found.summary}" if fmt == "table" else "", nl=fmt == "table")
+    if fmt == "table":
+        click.echo(f"\n{found.model}, {found.engine} {found.question['engine_version'] or ''}: {found.summary}")
+        for line in (line for line in found.lines if line.cause):
+            click.echo(f"{line.name}: usual cause: {line.cause}")
+        for note in found.notes:
+            click.echo(f"note: {note}")
     return int(not found.agrees)
 
 
-def _figure(value: float, unit: str) -> str:
-    return f"{value:,.2f}" if unit == "x" else f"{value:,.0f}"
+def _figure(value: float, unit: str, fmt: str) -> str:
+    if fmt == "table" and unit == "bytes":
+        return show_bytes(int(value))
+    return f"{value:,.2f}x" if unit == "x" else f"{value:,.0f}"
+
+
+@click.command()
+@click.argument("logs", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option("--model", "model", type=Named("model"), help="The model of all these logs, where they do not name one of the catalogue.")
+@click.option("--record", is_flag=True, help="Write starts and constants into the user's calibration file, for --calibration user.")
+@question_options
+@FORMAT
+def calibrate(logs: tuple[Path, ...], model: str | None, record: bool, fmt: str, **options: Any) -> int:
+    """Measured constants from your own start-up LOGS: files, or folders of them.
+
+    Works out the question of every start, solves each logged line for the constant that moves it most, and shows what your machines say
+    beside what is published. Nothing is written without --record. Options given here fill in what a log does not say.
+    """
+    found = api.calibrate(logs, model=model, record=record, **chosen(options))
+    if fmt == "json":
+        click.echo(dump(plain(found.as_dict()), fmt))
+        return 0
+    rows = [
+        {
+            "engine": row.engine,
+            "device": row.device,
+            "constant": row.name,
+            "from release": row.since,
+            "published": _constant(row.published, fmt),
+            "yours": _constant(row.value, fmt),
+            "90 % of cases": f"{_constant(row.low, fmt)} to {_constant(row.high, fmt)}",
+            "lines": row.cases,
+            "note": row.note or "",
+        }
+        for row in found.constants
+    ]
+    lines = [
+        {
+            "log": row.source,
+            "line": row.line,
+            "logged": show_bytes(row.logged),
+            "published constants": show_bytes(row.published),
+            "with yours": show_bytes(row.fitted),
+            "with the other logs'": "" if row.left_out is None else show_bytes(row.left_out),
+        }
+        for row in found.residuals
+    ]
+    for table in (rows, lines) if fmt in ("table", "markdown") else (rows,):
+        if table:
+            click.echo(render_rows(table, fmt) + "\n")
+    for log, why in found.skipped[:MOST_SKIPPED]:
+        click.echo(f"not used: {log}: {why}", err=True)
+    if len(found.skipped) > MOST_SKIPPED:
+        click.echo(f"not used: {len(found.skipped) - MOST_SKIPPED} more (--format json lists them)", err=True)
+    what = f"{len(found.records)} starts, {len(found.constants)} constants"
+    if fmt == "table":
+        click.echo(f"written to {found.path}: {what}" if record else f"{what}; nothing written (--record writes {found.path})")
+    return 0
+
+
+def _constant(value: float, fmt: str) -> str:
+    """A constant for people: one that counts bytes as a size, one that multiplies shapes as it is."""
+    return show_bytes(int(value)) if fmt == "table" and value >= MIB else f"{value:,.6g}"
 
 
 @click.command()

@@ -7,45 +7,91 @@ from typing import Any
 import click
 
 from kvplan import api
-from kvplan.cli.grid import questions
-from kvplan.cli.options import FORMAT, MODEL, Named, chosen, question_options
+from kvplan.cli.grid import expand, questions
+from kvplan.cli.options import FORMAT, MODEL, Named, chosen, put, question_options
 from kvplan.errors import SpecError
-from kvplan.report import render_rows
+from kvplan.planner.compare import PLACE
+from kvplan.planner.fit import Carrier
+from kvplan.planner.speed import ASSUMPTIONS, RANKINGS
+from kvplan.report import render_data
 from kvplan.units import show_bytes
+
+RANK_BY = click.option("--rank-by", type=click.Choice([name.replace("_", "-") for name in RANKINGS]), help="What the best is best by.")
+PRICE = click.option("--price", "prices", multiple=True, metavar="DEVICE=PRICE", help="Price of one device (per hour); repeatable.")
+BOUNDS = ("tokens/s, at most", "first token, at least", "per million tokens")
+FOR_PEOPLE = ("table", "markdown", "html")
 
 
 @click.command()
 @MODEL
 @click.option("--devices", metavar="A,B,...", help="Candidates; by default every packaged device.")
-@click.option("--price", "prices", multiple=True, metavar="DEVICE=PRICE", help="Price of one device, to rank by; repeatable.")
-@click.option("--most", type=int, default=16, show_default=True, help="Try up to this many of one device.")
+@PRICE
+@RANK_BY
+@click.option("--most", type=click.IntRange(1, 4096), default=16, show_default=True, help="Try up to this many of one device.")
 @click.option("--all", "everything", is_flag=True, help="Show the devices that do not carry it too, and why.")
 @question_options
 @FORMAT
-def fit(model: str, devices: str | None, prices: tuple[str, ...], most: int, everything: bool, fmt: str, **options: Any) -> int:
+def fit(
+    model: str, devices: str | None, prices: tuple[str, ...], rank_by: str | None, most: int, everything: bool, fmt: str, **options: Any
+) -> int:
     """Which hardware carries MODEL at this context and batch: the fewest of each device, ranked.
 
-    Ranked by --price where given, else by memory bought. Parallel sizes that you choose are kept.
+    Ranked by price where given, else by memory bought; or --rank-by tokens-per-second, first-token or cost-per-token (prices per hour):
+    bounds from bytes and operations, as `kvplan roofline` says. Parallel sizes that you choose are kept.
     """
-    names = devices.split(",") if devices else None
-    carriers = api.fit(model, devices=names, prices=dict(_price(text) for text in prices), most=most, **chosen(options))
+    question = chosen(options)
+    several = [name for name, value in question.items() if isinstance(value, str) and len(expand(name, value)) > 1]
+    if several:
+        raise SpecError("question", [(name, "one value at a time; fit answers one question") for name in several])
+    names = [name.strip() for name in devices.split(",")] if devices is not None else None
+    carriers = api.fit(model, devices=names, prices=_prices(prices), most=most, rank_by=rank_by, **question)
     shown = [c for c in carriers if c.plan is not None or everything or names]
-    rows = [
-        {
-            "device": c.device.id,
-            "devices": c.n_devices,
-            **{name: c.plan.question[name][0] if c.plan else None for name in ("tp", "pp", "dp")},
-            "price": c.price,
-            "left a rank": show_bytes(c.plan.margin_bytes or 0) if c.plan else None,
-            "certainty": c.plan.certainty if c.plan else None,
-            "why not": c.reason,
-        }
-        for c in shown
-    ]
-    if rows and fmt in ("table", "markdown", "html"):
-        rows = [{key: value for key, value in row.items() if any(r[key] is not None for r in rows)} for row in rows]
-    click.echo(render_rows(rows, fmt))
+    rows = [_for_people(c) for c in shown] if fmt in FOR_PEOPLE else [_record(c) for c in shown]
+    if rows and fmt in FOR_PEOPLE:
+        kept = [key for key in rows[0] if any(row[key] is not None for row in rows)]
+        kept = [key for key in kept if key != "ep" or any(row[key] not in (None, 1) for row in rows)]
+        kept = [key for key in kept if rank_by or key not in BOUNDS]
+        rows = [{key: row[key] for key in kept} for row in rows]
+    put(render_data(rows, fmt))
+    if rank_by and fmt == "table":
+        put(f"\n{ASSUMPTIONS}")
     return int(not any(c.plan for c in carriers))
+
+
+def _for_people(c: Carrier) -> dict[str, Any]:
+    bounds = c.pace
+    return {
+        "device": c.device.id,
+        "devices": c.n_devices,
+        **{name: c.plan.question[name][0] if c.plan else None for name in ("tp", "pp", "dp", "ep")},
+        "price": c.price,
+        "left a rank": show_bytes(c.plan.margin_bytes or 0) if c.plan else None,
+        "certainty": c.plan.certainty if c.plan else None,
+        BOUNDS[0]: f"{bounds.tokens_per_second:,.0f}" if bounds else None,
+        BOUNDS[1]: f"{bounds.first_token_seconds:.3g} s" if bounds else None,
+        BOUNDS[2]: f"{bounds.cost_per_million:.3g}" if bounds and bounds.cost_per_million is not None else None,
+        "why not": c.reason,
+    }
+
+
+def _record(c: Carrier) -> dict[str, Any]:
+    bounds = c.pace
+    return {
+        "device": c.device.id,
+        "devices": c.n_devices,
+        **{name: c.plan.question[name][0] if c.plan else None for name in ("tp", "pp", "dp", "ep")},
+        "price": c.price,
+        "margin_bytes": c.plan.margin_bytes if c.plan else None,
+        "certainty": c.plan.certainty if c.plan else None,
+        "tokens_per_second": bounds.tokens_per_second if bounds else None,
+        "first_token_seconds": bounds.first_token_seconds if bounds else None,
+        "cost_per_million_tokens": bounds.cost_per_million if bounds else None,
+        "why_not": c.reason,
+    }
+
+
+def _prices(texts: tuple[str, ...]) -> dict[str, float]:
+    return dict(_price(text) for text in texts)
 
 
 def _price(text: str) -> tuple[str, float]:
@@ -58,23 +104,29 @@ def _price(text: str) -> tuple[str, float]:
 
 @click.command()
 @click.argument("models", nargs=-1, required=True, type=Named("model"))
+@PRICE
+@RANK_BY
 @question_options
 @click.option("--all", "everything", is_flag=True, help="Show the rows that are equal too.")
 @FORMAT
-def compare(models: tuple[str, ...], everything: bool, fmt: str, **options: Any) -> int:
+def compare(models: tuple[str, ...], prices: tuple[str, ...], rank_by: str | None, everything: bool, fmt: str, **options: Any) -> int:
     """Several MODELS, or several values of an option, side by side; what differs first.
 
     `kvplan compare A B --context 32k`, `kvplan compare A --kv-dtype bf16,fp8 --tp 4,8`. A model may also be a deployment file: YAML with
-    `model` and the names of the options.
+    `model` and the names of the options. With --rank-by the best comes first; speeds are bounds, as `kvplan roofline` says.
     """
     asked = [{**api.question(model), **question} for model in models for question in questions(chosen(options))]
-    rows = [row for row in api.compare(*asked) if row.differs or everything]
-    headers = [_header(i, question, asked) for i, question in enumerate(asked)]
+    found = api.compare(*asked, rank_by=rank_by, prices=_prices(prices))
+    places = next((row.values for row in found if row.name == PLACE), range(1, len(asked) + 1))
+    rows = [row for row in found if (row.differs or everything) and row.name != PLACE]
+    headers = [_header(place - 1, asked[place - 1], asked) for place in places]
     table = [
         {"": f"{row.name} ({row.unit})" if row.unit else row.name, **dict(zip(headers, map(_value, row.values, row.ratios), strict=True))}
         for row in rows
     ]
-    click.echo(render_rows(table if fmt in ("table", "markdown", "html") else [_flat(row, headers) for row in rows], fmt))
+    put(render_data(table if fmt in FOR_PEOPLE else [_flat(row, headers) for row in rows], fmt))
+    if rank_by and fmt == "table":
+        put(f"\n{ASSUMPTIONS}")
     return 0
 
 
@@ -112,5 +164,7 @@ def roofline(model: str, fmt: str, **options: Any) -> int:
             "first_token_ms": round(found.first_token_seconds * 1000, 1),
             "compute_bound_batch": found.compute_bound_batch,
         })  # fmt: skip
-    click.echo(render_rows(rows, fmt))
+    put(render_data(rows, fmt))
+    if fmt == "table":
+        put(f"\n{ASSUMPTIONS}")
     return 0

@@ -12,17 +12,21 @@ import click
 
 from kvplan import api
 from kvplan.cli.grid import expand
-from kvplan.cli.options import MODEL, chosen, question_options
+from kvplan.cli.options import MODEL, chosen, put, question_options
 from kvplan.deployment import NAMES
 from kvplan.errors import SpecError, UnknownName
-from kvplan.report import sweep_files
+from kvplan.report import FORMATS, render_data, sweep_files
+
+#: Formats that are written as points come; the others hold all of them at once.
+STREAMED = ("csv", "jsonl", "parquet")
+MOST_ROWS = 10_000
 
 
 @click.command()
 @MODEL
 @click.option("--grid", "grids", multiple=True, metavar="NAME=VALUES", help="An axis: context=8k:1m:x2, tp=1,2,4,8; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write there; by default to standard output.")
-@click.option("--format", "fmt", type=click.Choice(["csv", "jsonl", "parquet"]), help="By default what --out ends in, else csv.")
+@click.option("--format", "fmt", type=click.Choice([*FORMATS]), help="By default what --out ends in, else csv.")
 @click.option("--resume", is_flag=True, help="Go on where an interrupted sweep of the same question stopped.")
 @click.option(
     "--rows", type=click.IntRange(1, 10_000_000), default=100_000, show_default=True, help="Points evaluated and written at once."
@@ -41,14 +45,26 @@ def sweep(
     workers: int | None,
     **options: Any,
 ) -> int:
-    """Grids over any names of a question, a row a point, streamed to CSV, JSON lines or Parquet.
+    """Grids over any names of a question, a row a point, streamed to CSV, JSON lines or Parquet; other formats for small ones.
 
-    Context and batch are evaluated on arrays where the engine allows (ideal): millions of points a second.
+    Context and batch are evaluated on arrays, millions of points a second, by ideal, and by vllm with --max-model-len; without it vLLM's
+    settings follow the context, and batch alone is. Other engines answer point by point. Points that can not be asked say why (error).
     """
-    axes = dict(_axis(text) for text in grids)
+    named = [_axis(text) for text in grids]
+    twice = sorted({name for name, _ in named if [n for n, _ in named].count(name) > 1})
+    if twice:
+        raise SpecError("grid", [(name, "named twice; write its values with commas") for name in twice])
+    axes = dict(named)
     fmt = fmt or {".jsonl": "jsonl", ".parquet": "parquet"}.get(out.suffix if out else "", "csv")
     question = json.dumps({"model": model, "question": chosen(options), "grid": axes}, sort_keys=True, default=str)
     job = api.sweep(model, axes, **chosen(options))
+    if fmt not in STREAMED:
+        if out is not None or resume:
+            raise SpecError("format", [("", f"a file is {', '.join(STREAMED)}; leave --out out for {fmt}")])
+        if job.over.size > MOST_ROWS:
+            raise SpecError("format", [("", f"{job.over.size:,} points are too many for {fmt}; at most {MOST_ROWS:,}, or csv")])
+        put(render_data(_rows(api.sweep_ranges(job, rows, scheduler=scheduler, workers=workers)), fmt))
+        return 0
     if out is None:
         if fmt == "parquet" or resume:
             raise SpecError("out", [("", "parquet and --resume need a file; name one with --out")])
@@ -58,11 +74,23 @@ def sweep(
     start = sweep_files.done(out, fmt, question)
     if start and not resume:
         raise SpecError(str(out), [("", f"holds {start:,} points of this sweep; add --resume to go on, or name another file")])
-    for _ in _progress(
-        sweep_files.append(out, fmt, question, start, api.sweep_ranges(job, rows, start, scheduler, workers)), job.over.size, start
-    ):
-        pass
+    try:
+        written = sweep_files.append(out, fmt, question, start, api.sweep_ranges(job, rows, start, scheduler, workers))
+        for _ in _progress(written, job.over.size, start):
+            pass
+    except OSError as error:
+        raise SpecError(str(out), [("", f"can not be written: {error.strerror or error}")]) from None
     return 0
+
+
+def _rows(ranges: Iterator[tuple[int, Any]]) -> list[dict[str, Any]]:
+    """Every point as a row, without the column of errors where there is none."""
+    rows = [
+        dict(zip(columns, row, strict=True))
+        for _, columns in ranges
+        for row in zip(*(values.tolist() for values in columns.values()), strict=True)
+    ]
+    return rows if any(row["error"] for row in rows) else [{k: v for k, v in row.items() if k != "error"} for row in rows]
 
 
 def _axis(text: str) -> tuple[str, list[Any]]:

@@ -7,27 +7,31 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 from kvplan.deployment import Deployment
-from kvplan.dtypes import WEIGHT_FORMATS, canonical, canonical_weight, parse_kv_dtype
+from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype
 from kvplan.errors import SpecError
 from kvplan.ledger import Ledger
 from kvplan.spec import lower
-from kvplan.tensors import CacheFormats, Curve, Lowered, Role
-from kvplan.weights import MATRICES, WeightFormats, role_formats, with_stored
+from kvplan.tensors import CacheFormats, Curve, Lowered, Role, tensor_curve, total
+from kvplan.weights import WeightFormats, asked_formats, is_quantized, role_formats, with_stored
 
 ChosenBy = Literal["you", "engine default", "model", "kvplan"]
 Defaults = Mapping[str, tuple[Any, ChosenBy]]
 
 
 class Settled(NamedTuple):
-    """A question with every name resolved, and who chose each. `notes` are assumptions the report shows."""
+    """A question with every name resolved, and who chose each. `notes` are assumptions the report shows.
+
+    formats  how the engine stores caches and states, where that is not what `cache_formats` reads from the question alone
+    """
 
     question: Deployment
     chosen_by: Mapping[str, ChosenBy]
     notes: tuple[str, ...] = ()
+    formats: CacheFormats | None = None
 
 
 class Group(NamedTuple):
-    """Layers whose pages an engine manages together; None where the engine has no such thing."""
+    """Layers whose pages an engine manages together; None where the engine has no such thing. `span`: their window or chunk in tokens."""
 
     role: str
     kind: str
@@ -39,6 +43,7 @@ class Group(NamedTuple):
     streams: int | None = None
     k_bytes: int | None = None
     v_bytes: int | None = None
+    span: int | None = None
 
 
 class Capacity(NamedTuple):
@@ -94,6 +99,29 @@ class Surface(NamedTuple):
     whole: Curve
     ranks: tuple[RankSurface, ...]
     replicas: int
+
+
+class Pooled(NamedTuple):
+    """An engine's whole answer over context and batch where its pool depends on neither: for sweeps on arrays.
+
+    request     units (blocks) of one sequence over its tokens: of each group the most, all groups together
+    free_units  units that sequences may take, of `unit_bytes` on the rank that runs out first
+    lack_bytes  where the engine would not start: what is left (below zero) of the memory it checks; else None
+    longest     tokens of the longest request it admits; `most`: sequences that a replica runs at once
+    """
+
+    whole: Curve
+    replicas: int
+    rank_total_bytes: int
+    kv_bytes: int
+    tokens: int
+    max_concurrency: float
+    free_units: int
+    unit_bytes: int
+    request: tuple[tuple[Curve, ...], ...]
+    lack_bytes: int | None
+    longest: int
+    most: int
 
 
 class Engine(Protocol):
@@ -158,11 +186,26 @@ def cache_formats(d: Deployment, *, state: str = "f32") -> CacheFormats:
     return CacheFormats(compute=compute, k=k, v=v, conv=compute, state=state)
 
 
-def lowered(d: Deployment, formats: CacheFormats) -> Lowered:
-    """The question's model as tensors, with the bytes its checkpoint stores where they are known and no other format is asked for."""
+def stored_as(settled: Settled) -> CacheFormats:
+    """The formats that the engine stores caches and states in."""
+    return settled.formats or cache_formats(settled.question)
+
+
+def lowered(d: Deployment, formats: CacheFormats, *, cast: bool = False) -> Lowered:
+    """The question's model as tensors, with the bytes its checkpoint stores where they are known and no other format is asked for.
+
+    cast  the engine makes its parameters in the compute type, whatever plain type a file has
+    """
     model = lower(d.model, formats)
-    as_stored = d.stored is not None and d.weight_dtype in (None, _checkpoint_format(d))
-    return with_stored(model, d.stored) if d.stored is not None and as_stored else model
+    if d.stored is None or d.weight_dtype not in (None, _checkpoint_format(d)):
+        return model
+    return with_stored(model, d.stored.cast(2 if formats.compute in ("f16", "bf16") else 4) if cast else d.stored)
+
+
+def whole_curve(d: Deployment, formats: CacheFormats) -> Curve:
+    """The cache of one sequence of a settled question over its length, whole and unreplicated."""
+    layers = lowered(d, formats).layers
+    return total(tensor_curve(t, encoder_tokens=d.encoder_tokens) for layer in layers for cache in layer.caches for t in cache.tensors)
 
 
 def weight_formats(d: Deployment) -> WeightFormats:
@@ -172,11 +215,10 @@ def weight_formats(d: Deployment) -> WeightFormats:
     if d.weight_dtype in (None, _checkpoint_format(d)):
         return role_formats(base, own)
     asked = canonical_weight(d.weight_dtype or "")
-    if asked in ("f64", "f32", "f16", "bf16"):
+    if not is_quantized(asked):
         return role_formats(asked, {})
     routed = any(getattr(mlp, "experts", 0) for block in d.model.blocks.values() for mlp in block.mlps)
-    kept = ("attention",) if routed and WEIGHT_FORMATS[asked].bits < 8 else ()  # as released 4-bit checkpoints of routed models do
-    return role_formats(base, {role: asked for role in MATRICES if role not in kept})
+    return asked_formats(base, asked, routed=routed)
 
 
 def only_known_options(d: Deployment, engine: Engine) -> None:

@@ -16,8 +16,9 @@ from kvplan.engines.base import (
     only_known_options,
     settle,
     weight_formats,
+    whole_curve,
 )
-from kvplan.engines.shared import read_speculative, stage_weights, weight_entries
+from kvplan.engines.shared import certainty, read_speculative, stage_weights, weight_entries
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.ledger import Ledger, exact
 from kvplan.parallel import Layout, heads_per_rank, split_layers
@@ -67,11 +68,7 @@ class Ideal:
         """The answer over every context and batch at once; d's own are not looked at."""
         question = self.settle(replace(d, context=d.context or 1)).question
         ranks = [RankSurface(rank.curve, rank.ledger.total_bytes - rank.held, rank.kv_bytes) for rank in _ranks(question)]
-        model = lowered(question, cache_formats(question))
-        curves = [
-            tensor_curve(t, encoder_tokens=question.encoder_tokens) for layer in model.layers for c in layer.caches for t in c.tensors
-        ]
-        return Surface(total(curves), tuple(ranks), question.dp or 1)
+        return Surface(whole_curve(question, cache_formats(question)), tuple(ranks), question.dp or 1)
 
 
 def _asked_for(d: Deployment, model: Lowered) -> Lowered:
@@ -174,6 +171,7 @@ def _outcome(d: Deployment, ranks: list[_Rank], batch: int) -> Outcome:
         return Outcome(ledgers=ledgers, capacity=None, starts=None, fits=None, margin_bytes=None, limiting_rank=None)
     tightest, kv_bytes = min(limited, key=lambda pair: pair[1] - pair[0].held)
     margin = kv_bytes - tightest.held
+    less, more = _ends(d, tightest)
     rank = tightest.ledger.ranks[0]
     reason = None
     if kv_bytes < 0:
@@ -185,10 +183,17 @@ def _outcome(d: Deployment, ranks: list[_Rank], batch: int) -> Outcome:
         capacity=_capacity(d, limited, batch),
         starts=kv_bytes >= 0,
         fits=margin >= 0,
+        certainty=certainty(margin >= more, margin >= 0, margin >= -less, margin, more + less),
         margin_bytes=margin,
         limiting_rank=rank,
         reason=reason,
     )
+
+
+def _ends(d: Deployment, rank: _Rank) -> tuple[int, int]:
+    """How many bytes less and more than the estimate the weights may take; with kv_memory they are not in the question."""
+    ledger = rank.ledger
+    return (0, 0) if d.kv_memory is not None else (ledger.total_bytes - ledger.low_bytes, ledger.high_bytes - ledger.total_bytes)
 
 
 def _capacity(d: Deployment, limited: list[tuple[_Rank, int]], batch: int) -> Capacity:
@@ -202,6 +207,7 @@ def _capacity(d: Deployment, limited: list[tuple[_Rank, int]], batch: int) -> Ca
     needs = [(rank.curve.at(context), max(kv_bytes, 0)) for rank, kv_bytes in limited]
     costly = [(need, have) for need, have in needs if need]
     request, kv = max(costly, key=lambda pair: pair[0] / (pair[1] or 0.5)) if costly else (0, min(have for _, have in needs))
+    less, more = (max(ends) for ends in zip(*(_ends(d, rank) for rank, _ in limited), strict=True))
     unbounded = longest(1)
     warnings = []
     if d.model.max_context and context > d.model.max_context:
@@ -209,8 +215,8 @@ def _capacity(d: Deployment, limited: list[tuple[_Rank, int]], batch: int) -> Ca
     cap = d.max_model_len
     return Capacity(
         kv_bytes=kv,
-        kv_bytes_low=kv,
-        kv_bytes_high=kv,
+        kv_bytes_low=max(kv - more, 0),
+        kv_bytes_high=kv + less,
         block_tokens=d.block_size,
         request_bytes=request,
         tokens=kv * context // request if request else None,

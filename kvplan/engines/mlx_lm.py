@@ -12,7 +12,7 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines import whole
 from kvplan.engines.base import ChosenBy, Outcome, Settled, lowered, only_known_options, settle, weight_formats
-from kvplan.engines.shared import Options, nearest_version
+from kvplan.engines.shared import Options, nearest_version, refuse_indexed_gqa
 from kvplan.engines.whole import Held
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.ledger import Entry
@@ -103,6 +103,7 @@ class MlxLm:
         d = settled.question
         s = _settings(d)
         model = lowered(d, CacheFormats(compute=s.compute, k=s.compute, v=s.compute, conv=s.compute))
+        refuse_indexed_gqa(model, self.name)
         reason = _refusal(model, s, d.context or 1)
         if reason:
             return whole.refused(reason)

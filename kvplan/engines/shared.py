@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.errors import SpecError
-from kvplan.ledger import Entry, exact
-from kvplan.tensors import Lowered, WeightTensor
+from kvplan.errors import SpecError, UnsupportedError
+from kvplan.ledger import Entry
+from kvplan.tensors import Lowered, Role, WeightTensor
 from kvplan.units import GIB, LARGEST
-from kvplan.weights import WeightFormats, rank_bytes
+from kvplan.weights import WeightFormats, rank_bytes, weight_line
 
 
 class Refusal(Exception):
@@ -126,6 +126,14 @@ def read_speculative(text: str | None) -> Speculation | None:
     return Speculation(method.lower(), int(tokens), model or None)
 
 
+def refuse_indexed_gqa(model: Lowered, engine: str) -> None:
+    """For engines in whose sources no cache of it was read. Raises UnsupportedError for indexer keys beside K and V (MiniMax-M3)."""
+    for layer in model.layers:
+        for cache in layer.caches:
+            if {"k", "index_k"} <= {t.name for t in cache.tensors}:
+                raise UnsupportedError(f"{engine}: the cache of {cache.kind} layers is not modelled")
+
+
 def stage_weights(model: Lowered, stage: range) -> list[WeightTensor]:
     """What the ranks of one pipeline stage own between them; a tied embedding is also at the last stage, for the head."""
     is_first, is_last = stage.start == 0, stage.stop == len(model.layers)
@@ -145,14 +153,14 @@ def weight_entries(
     role_tp  roles split over fewer ranks than tp (attention under attention data parallelism)
     ep       experts are dealt out whole over ep ranks, and each split over the tp / ep ranks that share it
     """
-    by_role: dict[str, int] = {}
+    by_role: dict[Role, int] = {}
     for w in weights:
         n_bytes = rank_bytes(w, formats, tp=(role_tp or {}).get(w.role, tp), ep=ep)
         if w.experts and 1 < ep < tp:
             n_bytes = -(-n_bytes // (tp // ep))
         by_role[w.role] = by_role.get(w.role, 0) + n_bytes
-    source = "the checkpoint's headers" if any(w.stored is not None for w in weights) else "declared tensor shapes"
-    return [exact(f"weights: {role}", n, source) for role, n in by_role.items() if n]
+    stored = any(w.stored is not None for w in weights)
+    return [weight_line(role, n, formats, stored=stored) for role, n in by_role.items() if n]
 
 
 def modelled(name: str, size: Span, source: str) -> Entry:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from kvplan.constants import PROCESS, PROCESS_LINES
 from kvplan.deployment import Deployment
 from kvplan.engines.base import Capacity, Group, Outcome
 from kvplan.engines.shared import certainty, longest, stage_weights, weight_entries
@@ -86,6 +87,15 @@ def _split(caches: tuple[Cache, ...], tp: int) -> tuple[Cache, ...]:
     return tuple(replace(cache, tensors=tuple(replace(t, heads=heads_per_rank(t.heads, tp)) for t in cache.tensors)) for cache in caches)
 
 
+def process_lines(d: Deployment) -> list[Entry]:
+    """What the user measured that any process holds on this device beside tensors (`kvplan validate --record`, `--calibration user`)."""
+    if d.constants is None or d.constants.engine != PROCESS or d.device is None:
+        return []
+    known = {c.name: c for c in d.constants.values}
+    found = [(label, known[name]) for name, label in PROCESS_LINES.items() if name in known]
+    return [Entry(label, int(c.value), int(c.low), int(c.high), "measured", c.source) for label, c in found]
+
+
 def cache_lines(rank: Rank, context: int, batch: int, source: str) -> list[Entry]:
     """One exact line for each group and tensor."""
     sizes: dict[str, int] = {}
@@ -109,6 +119,7 @@ def plan(d: Deployment, model: Lowered, formats: WeightFormats, rules: Rules) ->
     def entries(rank: Rank, tokens: int, sequences: int) -> list[Entry]:
         lines = [*rank.weights, *cache_lines(rank, tokens, sequences, rules.source)]
         lines += rules.transients(tokens, sequences, rank.held)
+        lines += process_lines(d)
         return [*lines, exact("held by others", d.reserve, "the question")] if d.reserve else lines
 
     def margins(rank: Rank, tokens: int, sequences: int) -> tuple[int, int, int] | None:

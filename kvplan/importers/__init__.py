@@ -39,12 +39,12 @@ def read(path: str) -> Imported:
 
 def from_hub(model_id: str, revision: str | None = None) -> Imported:
     """A model of the Hugging Face Hub: its config and the headers of its weights, from the local cache first. Raises KvplanError."""
-    from kvplan.importers.hf_config import import_config, load_json
+    from kvplan.importers.hf_config import import_config, load_config
     from kvplan.importers.hub import fetch
     from kvplan.spec import parse_spec
 
     files = fetch(model_id, revision)
-    spec = parse_spec(import_config(load_json(files.config), model_id), model_id)
+    spec = parse_spec(import_config(load_config(files.config), model_id), model_id)
     return Imported(spec, files.stored(spec.n_layers))
 
 

@@ -6,7 +6,6 @@ code inside the released repository for the rest.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -17,27 +16,31 @@ from typing import Any
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.importers.hf.architectures import ARCHITECTURES, VARIANTS, family_row
 from kvplan.importers.hf.fields import Fields
-from kvplan.importers.hf.quantization import read_quantization
 from kvplan.importers.hf.rows import Row
 from kvplan.importers.hf.stack import name_blocks, patterns
+from kvplan.importers.strict_json import parse
 from kvplan.spec import ModelSpec, parse_spec
 
 MAX_CONFIG_BYTES = 16 << 20
-MAX_DEPTH = 32
-_HEADLESS = re.compile(r"(Model|ForSequenceClassification|ForTokenClassification|ForQuestionAnswering|ForRewardModel)$")
+_HEADLESS = re.compile(r"(TextModel|Model|ForSequenceClassification|ForTokenClassification|ForQuestionAnswering|ForRewardModel)$")
 _DTYPES = {"bfloat16": "bf16", "float16": "f16", "half": "f16", "float32": "f32", "float": "f32", "float64": "f64",
            "float8_e4m3fn": "bf16"}  # fmt: skip
 
 
 def read_config(path: str | os.PathLike[str]) -> ModelSpec:
     """A checked spec from a `config.json`. Raises SpecError (unreadable, contradictory) or UnsupportedError (an architecture not known)."""
+    return parse_spec(import_config(load_config(path), str(path)), str(path))
+
+
+def load_config(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """A config.json with the quantisation that ModelOpt wrote beside it. Raises SpecError."""
     config = load_json(path)
     beside = os.path.join(os.path.dirname(path), "hf_quant_config.json")
     if "quantization_config" not in config and os.path.isfile(beside):
         stated = load_json(beside).get("quantization")  # ModelOpt's file before it wrote into config.json
         if isinstance(stated, dict):
             config["quantization_config"] = {"quant_method": "modelopt", **stated}
-    return parse_spec(import_config(config, str(path)), str(path))
+    return config
 
 
 def load_json(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -54,42 +57,16 @@ def load_json(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def parse_json(data: bytes, source: str) -> dict[str, Any]:
-    """`load_json` for bytes in hand."""
+    """`load_json` for bytes in hand. Released Mamba-2 configs have `time_step_limit: [0.0, Infinity]`: that one word passes."""
 
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(items)
-        if len(made) != len(items):
-            twice = next(key for i, (key, _) in enumerate(items) if key in dict(items[:i]))
-            raise SpecError(source, [(str(twice)[:80], "is there twice; keep one")])
-        return made
+    def fail(at: int, message: str) -> SpecError:
+        line, column = data.count(b"\n", 0, at) + 1, at - data.rfind(b"\n", 0, at)
+        return SpecError(source, [(f"line {line}, column {column}" if at else "", message)])
 
-    def constant(name: str) -> float:
-        if name == "NaN":
-            raise SpecError(source, [("", "NaN is no number")])
-        return float(name.replace("Infinity", "inf"))  # released Mamba-2 configs have time_step_limit: [0.0, Infinity]
-
-    try:
-        text = data.decode("utf-8-sig")
-        found = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
-    except UnicodeDecodeError as error:
-        raise SpecError(source, [("", f"not UTF-8 at byte {error.start}")]) from None
-    except json.JSONDecodeError as error:
-        raise SpecError(source, [(f"line {error.lineno}, column {error.colno}", f"not JSON: {error.msg}")]) from None
-    except (RecursionError, ValueError) as error:
-        raise SpecError(source, [("", f"not JSON: {type(error).__name__}")]) from None
+    found = parse(data, fail, infinity=True)
     if not isinstance(found, dict):
         raise SpecError(source, [("", "a config is a JSON object")])
-    if _depth(found) > MAX_DEPTH:
-        raise SpecError(source, [("", f"nested deeper than {MAX_DEPTH}")])
     return found
-
-
-def _depth(value: Any) -> int:
-    level, deep = [value], 0
-    while level and deep <= MAX_DEPTH:
-        deep += 1
-        level = [inner for v in level for inner in (v.values() if isinstance(v, dict) else v if isinstance(v, list) else ())]
-    return deep
 
 
 def import_config(config: dict[str, Any], source: str) -> dict[str, Any]:
@@ -100,12 +77,31 @@ def import_config(config: dict[str, Any], source: str) -> dict[str, Any]:
     architecture, model_type = identify(config, source)
     row = family_row(model_type, architecture, source)
     f = Fields(config, source, model_type=row.model_type or model_type).named(row.names, row.defaults)
-    stack = lowering(row)(f, row.traits)
+    stack = _both_ways(f, lowering(row)(f, row.traits), architecture)
     if architecture in ARCHITECTURES or architecture is None:
         return assemble(f, stack, architecture, source)
     headless = {"lm_head": False, "tied_embeddings": False, "weights": [w for w in stack.get("weights", []) if w.get("role") != "head"]}
     note = "a model without a language-model head; what it has in its place is not counted"
     return assemble(f, {**stack, **headless, "notes": [*stack.get("notes", []), note]}, architecture, source)
+
+
+#: Classes that are decoders by shape and read both ways: embedding models.
+_BOTH_WAYS = ("LlamaBidirectionalModel", "LlamaBidirectionalForSequenceClassification")
+
+
+def _both_ways(f: Fields, stack: dict[str, Any], architecture: str | None) -> dict[str, Any]:
+    """A decoder that attends in both directions reads everything at once, like an encoder: it keeps no cache."""
+    if f.data.get("use_bidirectional_attention") is not True and architecture not in _BOTH_WAYS:
+        return stack
+
+    def reader(mixer: dict[str, Any]) -> dict[str, Any]:
+        if mixer["kind"] not in ("mha", "gqa", "mqa", "sliding"):
+            return mixer
+        kept = {key: value for key, value in mixer.items() if key != "window"}
+        return {"kv_heads": mixer["heads"] if mixer["kind"] == "mha" else 1, **kept, "kind": "encoder"}
+
+    layers = [{**layer, "mixers": [reader(mixer) for mixer in layer.get("mixers", ())]} for layer in stack["layers"]]
+    return {**stack, "layers": layers, "notes": [*stack.get("notes", []), "attends in both directions: it keeps no cache"]}
 
 
 def lowering(row: Row) -> Callable[[Fields, Any], dict[str, Any]]:
@@ -124,7 +120,7 @@ def identify(config: dict[str, Any], source: str) -> tuple[str | None, str]:
         raise SpecError(source, [("architectures", "must be a list of class names")])
     if names:
         if names[0] not in ARCHITECTURES:
-            base = _HEADLESS.sub("ForCausalLM", names[0])
+            base = _HEADLESS.sub("ForCausalLM", names[0].replace("Bidirectional", ""))
             if base == names[0] or base not in ARCHITECTURES:
                 raise unknown(names[0], source)
             return names[0], ARCHITECTURES[base]
@@ -138,6 +134,8 @@ def identify(config: dict[str, Any], source: str) -> tuple[str | None, str]:
 
 
 def unknown(name: str, source: str) -> UnsupportedError:
+    import difflib
+
     near = difflib.get_close_matches(name, list(ARCHITECTURES), n=3, cutoff=0.6)
     hint = f" Nearest known: {', '.join(near)}." if near else ""
     return UnsupportedError(
@@ -161,7 +159,8 @@ def assemble(f: Fields, stack: dict[str, Any], architecture: str | None, source:
         mtp = {**mtp, "block": name_blocks([mtp["block"]], blocks)[0]}
     if f.assumed:
         notes.insert(0, _assumptions(f.assumed))
-    formats, more = read_quantization(f)
+    formats, more = quantization(f)
+    notes += _left_out(f, stack, notes, mtp)
     compute = dtype(f)
     if compute is None:
         notes.append("the config states no dtype: bf16 assumed")
@@ -186,6 +185,31 @@ def assemble(f: Fields, stack: dict[str, Any], architecture: str | None, source:
     empty: tuple[Any, ...] = (None, [], {})
     usual = {"tied_embeddings": False, "norm": "rms"}
     return {key: v for key, v in made.items() if (key == "vocab_size" or v not in empty) and not (key in usual and usual[key] == v)}
+
+
+#: Keys under which configs of text classes describe towers, and count draft modules, that the class itself does not build.
+_TOWERS = ("vision_config", "audio_config", "visual", "mm_vision_tower", "speech_config")
+_DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers")
+
+
+def _left_out(f: Fields, stack: dict[str, Any], notes: list[str], mtp: Any) -> list[str]:
+    """What the config declares and the stack has no part for."""
+    said = " ".join(notes)
+    towers = [key for key in _TOWERS if f.data.get(key)] if not stack.get("towers") and "not counted" not in said else []
+    inner = [f.data, *(v for key in ("text_config", "llm_config", "language_config") if isinstance(v := f.data.get(key), dict))]
+    drafts = [key for key in _DRAFTS if any(part.get(key) for part in inner)] if not mtp else []
+    found = [f"{key}: this class builds no tower, none is counted" for key in towers]
+    return found + [f"{key}: draft modules that the config declares are not counted" for key in drafts]
+
+
+def quantization(f: Fields) -> tuple[dict[str, Any], list[str]]:
+    """The spec's weight formats and notes; their reader is loaded only where the config has such a block."""
+    blocks = {"quantization_config", "compression_config", "quantization"}
+    if not any(blocks & part.keys() for part in (f.data, *(v for v in f.data.values() if isinstance(v, dict)))):
+        return {}, []
+    from kvplan.importers.hf.quantization import read_quantization
+
+    return read_quantization(f)
 
 
 def _assumptions(assumed: dict[str, Any]) -> str:

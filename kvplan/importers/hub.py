@@ -23,6 +23,8 @@ from kvplan.importers.safetensors import INDEX, MAX_HEADER_BYTES, Header, read_h
 from kvplan.stored import StoredWeights
 
 FIRST_BYTES = 1 << 17  # one request per shard is enough for most headers
+PACKED = ("U8", "F8_E4M3")  # what ModelOpt stores
+CONNECT_S = 8.0  # the first request, a small one: a Hub that is there answers it in a fraction
 TIMEOUT_S = 30.0
 _ID = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}")
 _REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,199}")
@@ -81,6 +83,8 @@ def fetch(
         index = repo.file(INDEX)
         names = shard_names(read_json(index), str(index)) if index else ["model.safetensors"]
         headers = tuple(repo.headers(names))
+        if any(t.dtype in PACKED for header in headers for t in header.tensors):
+            repo.file("hf_quant_config.json")  # lies beside config.json then, where ModelOpt wrote it
     if index and len(headers) < len(names):
         raise HubError(f"{model_id}: {len(names) - len(headers)} of {len(names)} files that {INDEX} names are not in the repository")
     return LocalFiles(model_id, commit, config, index, headers)
@@ -132,7 +136,7 @@ class _Repo:
 
     def __init__(self, hub: Any, model_id: str, revision: str | None, offline: bool, endpoint: str | None, cache: Any, assets: Any) -> None:
         self.hub, self.id, self.revision, self.offline, self.endpoint = hub, model_id, revision, offline, endpoint
-        self.cache, self.assets = cache, assets
+        self.cache, self.assets, self.knocked = cache, assets, False
 
     @property
     def page(self) -> str:
@@ -152,6 +156,7 @@ class _Repo:
                 raise self.not_cached()
             return None
         try:
+            self.knock(name)
             return Path(self.hub.hf_hub_download(self.id, name, endpoint=self.endpoint, etag_timeout=TIMEOUT_S, **ask))
         except errors.LocalEntryNotFoundError as error:  # the request failed, and the cache has nothing instead
             cause = error.__cause__
@@ -161,17 +166,36 @@ class _Repo:
         except Exception as error:
             raise self.explained(error) from None
 
+    def knock(self, name: str) -> None:
+        """One request without retries before the first download, which would try an unreachable Hub for 23 seconds.
+
+        A busy Hub (429, 5xx) is left to the download, which waits and asks again.
+        """
+        if self.knocked:
+            return
+        url = self.hub.hf_hub_url(self.id, name, revision=self.revision, endpoint=self.endpoint)
+        try:
+            self.hub.get_hf_file_metadata(url, timeout=CONNECT_S)
+        except self.hub.errors.HfHubHTTPError as error:
+            status = getattr(error.response, "status_code", 0)
+            if status < 429:
+                raise
+        self.knocked = True
+
     def headers(self, names: list[str]) -> Iterator[Header]:
         """The header of each file that exists, in order; a line on stderr where it takes longer than a second."""
         started, shown = time.monotonic(), False
         with ThreadPoolExecutor(max_workers=8) as pool:
-            for i, header in enumerate(pool.map(self.header, names)):
-                if time.monotonic() - started > 1 and i + 1 < len(names):
-                    sys.stderr.write(f"\r{self.id}: headers of {i + 1} of {len(names)} files")
-                    sys.stderr.flush()
-                    shown = True
-                if header is not None:
-                    yield header
+            try:
+                for i, header in enumerate(pool.map(self.header, names)):
+                    if time.monotonic() - started > 1 and i + 1 < len(names):
+                        sys.stderr.write(f"\r{self.id}: headers of {i + 1} of {len(names)} files")
+                        sys.stderr.flush()
+                        shown = True
+                    if header is not None:
+                        yield header
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)  # one refusal is enough
         if shown:
             sys.stderr.write("\n")
 

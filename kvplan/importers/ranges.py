@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol, Self, runtime_checkable
 
-from kvplan.errors import FormatError, SpecError
+from kvplan.errors import SpecError
+from kvplan.importers.strict_json import fail_in, parse
 
 MAX_JSON_BYTES = 64 << 20  # the largest published index is a few MB
 
@@ -74,36 +74,4 @@ def read_json(path: str | Path) -> Any:
     with FileRanges(path) as file:
         if (file.size or 0) > MAX_JSON_BYTES:
             raise SpecError(file.name, [("", f"larger than {MAX_JSON_BYTES >> 20} MiB")])
-        return parse_json(file.read_range(0, MAX_JSON_BYTES), file.name)
-
-
-def parse_json(data: bytes, source: str, format_name: str = "JSON", offset: int = 0) -> Any:
-    """Plain data. Raises FormatError with the byte offset (`offset` is where `data` starts) for anything that is not JSON."""
-    text = ""
-    try:
-        text = data.decode("utf-8")
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
-    except UnicodeDecodeError as error:
-        raise FormatError(source, format_name, offset + error.start, "not UTF-8") from None
-    except json.JSONDecodeError as error:
-        at = offset + len(text[: error.pos].encode("utf-8"))
-        raise FormatError(source, format_name, at, f"not JSON: {error.msg}") from None
-    except RecursionError:
-        raise FormatError(source, format_name, offset, "nested too deep") from None
-    except ValueError as error:
-        raise FormatError(source, format_name, offset, str(error)[:200]) from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise ValueError(f"key {key[:60]!r} is there twice")
-            seen.add(key)
-    return found
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+        return parse(file.read_range(0, MAX_JSON_BYTES), fail_in(file.name))

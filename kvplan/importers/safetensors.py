@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from kvplan.errors import FormatError, SpecError
-from kvplan.importers.ranges import FileRanges, Ranges, StreamRanges, parse_json, read_json
+from kvplan.importers.ranges import FileRanges, Ranges, StreamRanges, read_json
+from kvplan.importers.strict_json import fail_in, parse
 from kvplan.importers.tensor_names import classify
 from kvplan.stored import StoredWeights
 
@@ -21,6 +23,9 @@ FORMAT = "safetensors"
 INDEX = "model.safetensors.index.json"
 MAX_HEADER_BYTES = 100_000_000
 MAX_TENSORS = 1 << 18  # in one file; DeepSeek-V3 has 91,991 in all its shards
+MAX_ALL_TENSORS = 1 << 20  # in all files of a checkpoint
+MAX_FILES = 1 << 12
+MAX_METADATA = 1 << 16
 MAX_COUNT = 1 << 62
 
 #: dtype -> bits of one element (safetensors/src/tensor.rs, Dtype::bitsize).
@@ -34,6 +39,7 @@ DTYPE_BITS: dict[str, int] = {
 _WS = rb"[ \t\r\n]*+"
 _OPEN = re.compile(rb"\{" + _WS)
 _KEY = re.compile(rb'"((?:[^"\\\x00-\x1f]|\\.){0,2048}+)"' + _WS + b":" + _WS)
+_TEXT = re.compile(rb'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"')
 _ENTRY = re.compile(rb"\{[^{}]{0,4096}+\}")
 #: An entry as the reference writer writes it; any other JSON spelling goes the slow way.
 _PLAIN = re.compile(
@@ -148,7 +154,7 @@ def _entries(data: bytes, source: str) -> tuple[list[Tensor], dict[str, str]]:
 
 
 def _text(key: re.Match[bytes], source: str) -> str:
-    return str(parse_json(b'"' + key[1] + b'"', source, FORMAT, 7 + key.start(1))) if b"\\" in key[1] else _utf8(key, source)
+    return str(parse(b'"' + key[1] + b'"', fail_in(source, FORMAT, 7 + key.start(1)))) if b"\\" in key[1] else _utf8(key, source)
 
 
 def _utf8(key: re.Match[bytes], source: str) -> str:
@@ -161,7 +167,7 @@ def _utf8(key: re.Match[bytes], source: str) -> str:
 def _value(entry: bytes, source: str, at: int) -> dict[str, Any]:
     plain = _PLAIN.fullmatch(entry)
     if plain is None:
-        found: dict[str, Any] = parse_json(entry, source, FORMAT, at)
+        found: dict[str, Any] = parse(entry, fail_in(source, FORMAT, at))
         return found
     shape = [int(n) for n in plain[2].split(b",")] if plain[2] else []
     return {"dtype": plain[1].decode(), "shape": shape, "data_offsets": [int(plain[3]), int(plain[4])]}
@@ -176,16 +182,16 @@ def _metadata(data: bytes, at: int, source: str) -> tuple[dict[str, str], int]:
     at = opened.end()
     if data[at : at + 1] == b"}":
         return found, at + 1
-    text = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\.)*+"')
     while True:
         key = _KEY.match(data, at)
-        value = text.match(data, key.end()) if key else None
+        value = _TEXT.match(data, key.end()) if key else None
         if key is None or value is None:
             raise FormatError(source, FORMAT, 8 + at, "__metadata__ must be an object of strings")
         name = _text(key, source)
-        if name in found:
-            raise FormatError(source, FORMAT, 8 + at, f"__metadata__: {name[:80]!r} is there twice")
-        found[name] = parse_json(value[0], source, FORMAT, 8 + value.start())
+        if name in found or len(found) == MAX_METADATA:
+            what = f"{name[:80]!r} is there twice" if name in found else f"more than {MAX_METADATA} keys"
+            raise FormatError(source, FORMAT, 8 + at, f"__metadata__: {what}")
+        found[name] = parse(value[0], fail_in(source, FORMAT, 8 + value.start()))
         following = _NEXT.match(data, value.end())
         if following is None:
             raise FormatError(source, FORMAT, 8 + value.end(), "expected , or } in __metadata__")
@@ -228,11 +234,13 @@ def shard_names(index: Any, source: str) -> list[str]:
     weight_map = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(weight_map, dict) or not weight_map:
         raise SpecError(source, [("weight_map", "an index maps tensor names to file names")])
-    names = sorted({name for name in weight_map.values() if isinstance(name, str)})
-    for name in weight_map.values():
-        if not isinstance(name, str) or not re.fullmatch(r"[\w][\w .+=-]{0,254}", name):
-            raise SpecError(source, [("weight_map", f"{str(name)[:80]!r} is not a plain file name")])
-    return names
+    names = {name if isinstance(name, str) else f"{name!s:.80}/" for name in weight_map.values()}
+    if len(names) > MAX_FILES:
+        raise SpecError(source, [("weight_map", f"{len(names)} files; at most {MAX_FILES} are read")])
+    for name in names:
+        if not re.fullmatch(r"[\w][\w .+=-]{0,254}", name):
+            raise SpecError(source, [("weight_map", f"{name[:80]!r} is not a plain file name")])
+    return sorted(names)
 
 
 def checkpoint_files(path: str | Path) -> list[Path]:
@@ -267,10 +275,10 @@ def read_checkpoint(path: str | Path, n_layers: int | None = None) -> StoredWeig
     n_layers  the model's own layers, where known: those from there on are draft (MTP) modules
     Raises SpecError, FormatError.
     """
-    return stored_weights([read_header(file) for file in checkpoint_files(path)], n_layers)
+    return stored_weights(map(read_header, checkpoint_files(path)), n_layers)
 
 
-def stored_weights(headers: list[Header], n_layers: int | None = None) -> StoredWeights:
+def stored_weights(headers: Iterable[Header], n_layers: int | None = None) -> StoredWeights:
     """The tensors of all headers, each with its role. Raises FormatError where two files hold one tensor."""
     tensors: dict[str, Tensor] = {}
     for header in headers:
@@ -278,5 +286,7 @@ def stored_weights(headers: list[Header], n_layers: int | None = None) -> Stored
             if t.name in tensors:
                 raise FormatError(header.source, FORMAT, 8, f"tensor {t.name[:80]!r} is in another file of this checkpoint too")
             tensors[t.name] = t
+        if len(tensors) > MAX_ALL_TENSORS:
+            raise FormatError(header.source, FORMAT, 8, f"more than {MAX_ALL_TENSORS} tensors in this checkpoint")
     shapes = {t.name: (t.dtype, t.shape, t.n_bytes) for t in tensors.values()}
     return StoredWeights(source="safetensors headers", tensors=classify(shapes, n_layers))

@@ -11,6 +11,7 @@ MIXERS: dict[str, tuple[str, str]] = {
     "mha": ("attention", "Mha"),
     "gqa": ("attention", "Gqa"),
     "mqa": ("attention", "Mqa"),
+    "gqa_indexed": ("attention", "GqaIndexed"),
     "block_sparse": ("attention", "BlockSparse"),
     "encoder": ("attention", "Encoder"),
     "shared": ("attention", "Shared"),

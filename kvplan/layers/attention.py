@@ -26,6 +26,7 @@ class Attention(LayerKind):
     output_gate: Literal["none", "element", "head"] = "none"
     sinks: bool = False
     input_size: Dim | None = None  # width of what is projected, where it is not the hidden size
+    q_lora_rank: Dim | None = None  # the query passes a normed latent of this width (multi-matrix factorisation, Step-3)
     value: Literal["own", "key"] = "own"  # key: V is K before its norm, cached apart, with no projection
 
     @property
@@ -46,7 +47,10 @@ class Attention(LayerKind):
     def query_weights(self, hidden: int) -> list[WeightTensor]:
         """Q and O projections and what sits on them."""
         q, o, n, width = self.heads * self.head_dim, self.heads * self.v_dim, self.heads, self.input_size or hidden
-        ws = [WeightTensor("q", (q, width), "attention", n), WeightTensor("o", (hidden, o), "attention", n)]
+        ws = [WeightTensor("q", (q, self.q_lora_rank or width), "attention", n), WeightTensor("o", (hidden, o), "attention", n)]
+        if self.q_lora_rank:
+            rank = self.q_lora_rank
+            ws += [WeightTensor("q_a", (rank, width), "attention"), WeightTensor("q_a_norm", (rank,), "norm")]
         if self.q_bias:
             ws.append(WeightTensor("q_bias", (q,), "norm", n))
         if self.o_bias:
@@ -130,6 +134,33 @@ class Gqa(Grouped):
 
     source: ClassVar[str] = "Ainslie et al. 2023, arXiv 2305.13245"
     kind: Literal["gqa"]
+
+
+class GqaIndexed(Grouped):
+    """Grouped-query attention whose queries read only `index_topk` tokens (whole blocks), chosen by an indexer with one key per token."""
+
+    source: ClassVar[str] = "MiniMax-M3: vLLM 0.32 models/minimax_m3/common/indexer.py; transformers 5.23 modeling_minimax_m3_vl.py"
+    kind: Literal["gqa_indexed"]
+    index_heads: Count
+    index_head_dim: Dim
+    index_topk: Count
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        key = CacheTensor(name="index_k", heads=1, elems_per_state=self.index_head_dim, dtype=formats.compute)
+        return (*self.kv_tensors(formats, ALL), key)
+
+    def work(self, hidden: int) -> tuple[TokenWork, ...]:
+        return (TokenWork(per_kept=2 * self.index_heads * self.index_head_dim), *self.scores(Keep("window", self.index_topk)))
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        n, d = self.index_heads, self.index_head_dim
+        return (
+            *super().weights(hidden),
+            WeightTensor("index_q", (n * d, hidden), "attention", n),
+            WeightTensor("index_k", (d, hidden), "attention"),
+            WeightTensor("index_q_norm", (d,), "norm"),
+            WeightTensor("index_k_norm", (d,), "norm"),
+        )
 
 
 class BlockSparse(Grouped):

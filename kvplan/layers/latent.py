@@ -21,8 +21,13 @@ class Mla(LayerKind):
     v_head_dim: Dim
     bias: bool = False
     q_norm: bool = True  # a norm on the query latent
+    output_gate: Literal["none", "element", "head"] = "none"
+    sinks: bool = False
+    own_latent: bool = True  # false: reads the cache of an earlier layer and projects none itself
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        if not self.own_latent:
+            return ()
         width = self.kv_lora_rank + self.qk_rope_head_dim
         return (CacheTensor(name="latent", heads=1, elems_per_state=width, dtype=formats.k),)
 
@@ -40,14 +45,22 @@ class Mla(LayerKind):
             ws.append(WeightTensor("q_b", (h * q_dim, self.q_lora_rank), "attention", h))
             if self.q_norm:
                 ws.append(WeightTensor("q_a_norm", (self.q_lora_rank,), "norm"))
+        if self.own_latent:
+            ws += [
+                WeightTensor("kv_a", (self.kv_lora_rank + self.qk_rope_head_dim, hidden), "attention"),
+                WeightTensor("kv_a_norm", (self.kv_lora_rank,), "norm"),
+            ]
+        if self.output_gate != "none":
+            ws.append(WeightTensor("gate", (h * (self.v_head_dim if self.output_gate == "element" else 1), hidden), "attention", h))
+        if self.sinks:
+            ws.append(WeightTensor("sinks", (h,), "norm", h))
         ws += [
-            WeightTensor("kv_a", (self.kv_lora_rank + self.qk_rope_head_dim, hidden), "attention"),
-            WeightTensor("kv_a_norm", (self.kv_lora_rank,), "norm"),
             WeightTensor("kv_b", (h * (self.qk_nope_head_dim + self.v_head_dim), self.kv_lora_rank), "attention", h),
             WeightTensor("o", (hidden, h * self.v_head_dim), "attention", h),
         ]
         if self.bias:
-            ws.append(WeightTensor("kv_a_bias", (self.kv_lora_rank + self.qk_rope_head_dim,), "norm"))
+            if self.own_latent:
+                ws.append(WeightTensor("kv_a_bias", (self.kv_lora_rank + self.qk_rope_head_dim,), "norm"))
             ws.append(WeightTensor("o_bias", (hidden,), "norm"))
             if self.q_lora_rank is not None:
                 ws.append(WeightTensor("q_a_bias", (self.q_lora_rank,), "norm"))
@@ -63,14 +76,17 @@ class MlaSparse(Mla):
     index_head_dim: Dim
     index_topk: Count
     index_dtype: str = "fp8_scale128"
+    index_pool: Count = 1  # tokens per key of the indexer
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
-        key = CacheTensor(name="index_k", heads=1, elems_per_state=self.index_head_dim, dtype=self.index_dtype)
+        key = CacheTensor(
+            name="index_k", heads=1, elems_per_state=self.index_head_dim, dtype=self.index_dtype, tokens_per_state=self.index_pool
+        )
         return (*super().cache(hidden, formats), key)
 
     def work(self, hidden: int) -> tuple[TokenWork, ...]:
         (dense,) = super().work(hidden)
-        index = TokenWork(per_kept=2 * self.index_heads * self.index_head_dim)
+        index = TokenWork(per_kept=2 * self.index_heads * self.index_head_dim // self.index_pool)
         return (index, dense._replace(keep=Keep("window", self.index_topk)))
 
     def weights(self, hidden: int) -> tuple[WeightTensor, ...]:

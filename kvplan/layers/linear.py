@@ -54,6 +54,8 @@ class Kda(Recurrent):
     kind: Literal["kda"]
     heads: Count
     head_dim: Dim
+    low_rank_decay: bool = True  # the decay passes head_dim; false: one full projection
+    low_rank_gate: bool = True  # so does the output gate
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         return (
@@ -65,10 +67,13 @@ class Kda(Recurrent):
         n, d, w = self.heads, self.head_dim, self.heads * self.head_dim
         projections = [WeightTensor(f"{x}_proj", (w, hidden), "attention", n) for x in "qkv"]
         convs = [WeightTensor(f"{x}_conv1d", (w, 1, self.d_conv), "state", n) for x in "qkv"]
+        gates: list[WeightTensor] = []
+        for name, low in (("f", self.low_rank_decay), ("g", self.low_rank_gate)):
+            if low:
+                gates.append(WeightTensor(f"{name}_a_proj", (d, hidden), "attention"))
+            gates.append(WeightTensor(f"{name}_b_proj" if low else f"{name}_proj", (w, d if low else hidden), "attention", n))
         return (
-            *projections, *convs,
-            WeightTensor("f_a_proj", (d, hidden), "attention"), WeightTensor("f_b_proj", (w, d), "attention", n),
-            WeightTensor("g_a_proj", (d, hidden), "attention"), WeightTensor("g_b_proj", (w, d), "attention", n),
+            *projections, *convs, *gates,
             WeightTensor("b_proj", (n, hidden), "attention", n),
             WeightTensor("A_log", (n,), "state", n), WeightTensor("dt_bias", (w,), "state", n),
             WeightTensor("o_norm", (d,), "norm"), WeightTensor("o_proj", (hidden, w), "attention", n),

@@ -6,14 +6,13 @@ Nothing is guessed: a name that two devices share stays open.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from kvplan import catalogue
 from kvplan.errors import KvplanError
 from kvplan.manifests.arguments.table import Given
 from kvplan.manifests.marked import Item
-from kvplan.manifests.values import Finding, Place
+from kvplan.manifests.values import Place
 
 #: Node labels whose value is a GPU product: NVIDIA's and AMD's feature discovery, GKE, and what others put beside them.
 LABELS = (
@@ -31,6 +30,19 @@ RAY: dict[str, str | None] = {
     "AMD-Instinct-MI325X-OAM": "mi325x", "AMD-Instinct-MI350X-OAM": "mi350x", "AMD-Instinct-MI355X-OAM": "mi355x",
     "Intel-GPU-Max-1550": "gpu-max-1550",
 }  # fmt: skip
+INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type", "karpenter.k8s.aws/instance-family")
+#: Machine types that carry whole GPUs of one kind: "Accelerated computing" of Amazon EC2's instance types, "GPU machine types" of
+#: Compute Engine, "GPU accelerated sizes" of Azure's virtual machines.
+INSTANCES: tuple[tuple[str, str], ...] = (
+    (r"p3dn($|\.)", "v100-32gb"), (r"p3($|\.)", "v100-16gb"), (r"p4d($|\.)", "a100-40gb"), (r"p4de($|\.)", "a100-80gb"),
+    (r"p5($|\.)", "h100-80gb"), (r"p5en?($|\.)", "h200"), (r"p6-b200($|\.)", "b200"), (r"p6-b300($|\.)", "b300"),
+    (r"g4dn($|\.)", "t4"), (r"g5($|\.)", "a10g"), (r"gr?6($|\.)", "l4"), (r"g6e($|\.)", "l40s"),
+    (r"a2-highgpu-|a2-megagpu-", "a100-40gb"), (r"a2-ultragpu-", "a100-80gb"), (r"a3-(high|mega|edge)gpu-", "h100-80gb"),
+    (r"a3-ultragpu-", "h200"), (r"a4-highgpu-", "b200"), (r"g2-standard-", "l4"),
+    (r"standard_nc\d+as_t4_v3$", "t4"), (r"standard_nc\d+ads_a100_v4$", "a100-pcie-80gb"), (r"standard_nd96asr_v4$", "a100-40gb"),
+    (r"standard_nd96amsr_a100_v4$", "a100-80gb"), (r"standard_nc\d+adi?s_h100_v5$", "h100-nvl-94gb"),
+    (r"standard_nd96isr_h100_v5$", "h100-80gb"), (r"standard_nd96isr_h200_v5$", "h200"), (r"standard_nd96isr_mi300x_v5$", "mi300x"),
+)  # fmt: skip
 #: Values of labels that say the family and not the size.
 VAGUE = frozenset({"a100", "v100", "h20", "nvidia-tesla-a100-family", "gpu", "true", "nvidia"})
 
@@ -42,7 +54,6 @@ class Hardware(NamedTuple):
     n_devices: Given | None = None
     why: str = ""
     place: Place = Place()
-    findings: tuple[Finding, ...] = ()
 
 
 def named(item: Item, label: str) -> tuple[Given | None, str]:
@@ -62,19 +73,8 @@ def named(item: Item, label: str) -> tuple[Given | None, str]:
 
 def of_pod(pod: Item, containers: list[Item]) -> Hardware:
     """The hardware that a pod asks for: its node selector and affinity, the limits of its containers."""
-    device: Given | None = None
-    why, place = "", pod.place
-    options: dict[str, Given] = {}
-    for label, item in _node_labels(pod):
-        found, reason = named(item, label)
-        why, place = reason or why, item.place
-        if found:
-            options[str(found.value)] = found
-    if len(options) == 1 and not why:
-        device = next(iter(options.values()))
-    elif options and not why:
-        why = f"its nodes may carry {' or '.join(options)}"
-    n_devices, findings = None, list[Finding]()
+    device, why, place = _product(pod)
+    n_devices: Given | None = None
     for container in containers:
         for where in ("limits", "requests"):
             for name, item in container.get("resources", where).items():
@@ -88,18 +88,77 @@ def of_pod(pod: Item, containers: list[Item]) -> Hardware:
     if not why and device is None:
         count = f"{n_devices.value} x {n_devices.spelled}" if n_devices else "no GPU"
         why = f"it asks for {count} and has no node selector or affinity on a GPU product"
-    return Hardware(device, n_devices, why if device is None else "", place if device is None else device.place, tuple(findings))
+    return Hardware(device, n_devices, why if device is None else "", place if device is None else device.place)
 
 
-def _node_labels(pod: Item) -> Iterator[tuple[str, Item]]:
-    """Labels that nodes must have. A list of several values names a device only where all of them do."""
-    for name, item in pod.get("nodeSelector").items():
-        if name in LABELS:
-            yield name, item
-    required = pod.get("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
-    for term in required:
-        for expression in term.get("matchExpressions"):
-            key = expression.get("key").text
-            if key in LABELS and expression.get("operator").text == "In":
-                for value in expression.get("values"):
-                    yield key, value
+def _product(pod: Item) -> tuple[Given | None, str, Place]:
+    """The one device that all of the pod's labels leave; else why it is open, and where that stands."""
+    labels = [[(name, item)] for name, item in pod.get("nodeSelector").items()]
+    terms = [
+        _term(term) for term in pod.get("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+    ]
+    found: list[dict[str, Given]] = []
+    whys: list[tuple[str, Place]] = []
+    for label in labels:
+        options, more = _options(label)
+        found += [options] if options else []
+        whys += more
+    if terms:  # a node may match any of the terms
+        each = [_all_of(term) for term in terms]
+        whys += [why for _, more in each for why in more]
+        if all(options for options, _ in each):
+            found.append({id_: one for options, _ in each for id_, one in options.items()})
+    left = _common(found)
+    if len(left) == 1:
+        return next(iter(left.values())), "", pod.place
+    if found:
+        named_ = [id_ for options in found for id_ in options]
+        text = f"its nodes may carry {' or '.join(dict.fromkeys(left or named_))}" if left else f"its labels name {' and '.join(named_)}"
+        return None, text, list(found[-1].values())[-1].place
+    return None, *(whys[-1] if whys else ("", pod.place))
+
+
+def _common(found: list[dict[str, Given]]) -> dict[str, Given]:
+    left = dict(found[0]) if found else {}
+    for options in found[1:]:
+        left = {id_: one for id_, one in left.items() if id_ in options}
+    return left
+
+
+def _term(term: Item) -> list[list[tuple[str, Item]]]:
+    """The expressions of one term that name values a node must have."""
+    return [
+        [(expression.get("key").text, value) for value in expression.get("values")]
+        for expression in term.get("matchExpressions")
+        if expression.get("operator").text == "In"
+    ]
+
+
+def _all_of(expressions: list[list[tuple[str, Item]]]) -> tuple[dict[str, Given], list[tuple[str, Place]]]:
+    """The devices that every expression of a term leaves."""
+    read = [_options(expression) for expression in expressions]
+    return _common([options for options, _ in read if options]), [why for _, more in read for why in more]
+
+
+def _options(values: list[tuple[str, Item]]) -> tuple[dict[str, Given], list[tuple[str, Place]]]:
+    """The devices that one of the values names; none where a value names none that is known."""
+    options: dict[str, Given] = {}
+    whys: list[tuple[str, Place]] = []
+    for label, item in values:
+        device, why = named(item, label) if label in LABELS else instance(item, label) if label in INSTANCE_LABELS else (None, "")
+        if device:
+            options[str(device.value)] = device
+        elif why:
+            whys.append((why, item.place))
+        else:
+            return {}, whys
+    return ({}, whys) if whys else (options, [])
+
+
+def instance(item: Item, label: str) -> tuple[Given | None, str]:
+    """The device of a machine type that carries one kind; machine types without are no fault."""
+    text = item.text.strip().lower()
+    for pattern, device in INSTANCES:
+        if re.match(pattern, text):
+            return Given(device, label, item.place), ""
+    return None, ""

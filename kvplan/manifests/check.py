@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kvplan import catalogue, engines
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
-from kvplan.manifests.read import read, read_file
+from kvplan.manifests.read import read, read_file, read_text, why_empty
 from kvplan.manifests.values import Finding, Found, Place, Status, Unresolved, Verdict
 from kvplan.planner.plan import Plan
 
@@ -53,7 +53,8 @@ def check(
             verdicts.append(_broken(name, error))
             continue
         if not found:
-            finding = Finding("no-engine", "note", "no command of an inference engine in it", Place(), name)
+            message, line = why_empty(file.text if isinstance(file, Source) else read_text(file))
+            finding = Finding("no-engine", "note", message, Place(line), name)
             verdicts.append(Verdict(name, name, "empty", finding.message, findings=(finding,)))
         verdicts += [judge(one, ask, models=models, strict=strict, given=given) for one in found]
     return tuple(verdicts)

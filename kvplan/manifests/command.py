@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kvplan.errors import SpecError
 from kvplan.manifests import images
 from kvplan.manifests.arguments.table import Given
 from kvplan.manifests.script import Script, read_script
-from kvplan.manifests.values import Place
+from kvplan.manifests.values import Finding, Place
 from kvplan.manifests.words import Command, Word, words
 
 
@@ -19,6 +20,7 @@ class Start(NamedTuple):
     gpus    how many the container gets, where the command says so
     files   texts that the script writes, by name
     opaque  why the command can not be followed to the engine; its words are then empty
+    faults  what the shell or the container runtime would stumble over
     """
 
     engine: str
@@ -31,64 +33,161 @@ class Start(NamedTuple):
     in_container: bool = False
     files: Mapping[str, tuple[str, Place]] = {}
     opaque: str = ""
+    faults: tuple[Finding, ...] = ()
 
 
 WRAPPERS = frozenset({
     "exec", "nohup", "env", "sudo", "nice", "ionice", "numactl", "taskset", "timeout", "stdbuf", "setsid", "mpirun", "mpiexec", "srun",
-    "uv", "poetry", "pixi", "conda", "micromamba", "nsys", "tini", "dumb-init", "command", "unbuffer", "trtllm-llmapi-launch",
-    "catchsegv", "apptainer", "singularity", "enroot", "prime-run", "time", "--", "nvidia_entrypoint.sh", "chrt",
+    "uv", "uvx", "pipx", "poetry", "pixi", "conda", "micromamba", "nsys", "tini", "dumb-init", "command", "unbuffer", "gosu", "runuser",
+    "trtllm-llmapi-launch", "catchsegv", "apptainer", "singularity", "enroot", "prime-run", "time", "--", "nvidia_entrypoint.sh", "chrt",
+    "flock", "systemd-run", "catatonit", "su-exec", "setpriv", "oc", "kubectl", "systemd-inhibit", "caffeinate", "builtin",
 })  # fmt: skip
+#: They take a command as one word, or as the words that follow their own.
+LAUNCHERS = frozenset({"ssh", "tmux", "screen", "su", "watch", "docker", "podman", "nerdctl", *WRAPPERS})
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash"})
+CONTAINERS = ("docker", "podman", "nerdctl")
 MODULES = {
     "vllm.entrypoints.openai.api_server": "vllm",
     "vllm.entrypoints.api_server": "vllm",
     "vllm.entrypoints.cli.main": "vllm serve",
+    "vllm": "vllm serve",
     "sglang.launch_server": "sglang",
+    "sglang_router.launch_server": "sglang router",
     "tensorrt_llm.commands.serve": "tensorrt-llm",
 }
+#: Options of Python itself that take a word of their own.
+PYTHON_TAKES = frozenset({"-X", "-W", "--check-hash-based-pycs"})
+#: Commands of trtllm-serve that start something else than one engine.
+TRTLLM_OTHERS = frozenset({"disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "visual_gen"})
 DOCKER_FLAGS = frozenset({
     "-d", "--detach", "-i", "--interactive", "-t", "--tty", "--rm", "--privileged", "--init", "--read-only", "-P", "--publish-all",
     "--no-healthcheck", "--oom-kill-disable", "--sig-proxy", "--disable-content-trust", "-q", "--quiet", "--replace", "--use-api-socket",
 })  # fmt: skip
 MAX_NESTED = 4
+Files = Mapping[str, "tuple[str, Place]"]
 
 
-def starts(command: Command, source: str, files: Mapping[str, tuple[str, Place]], depth: int = 0) -> Iterator[Start]:
+class _Program(NamedTuple):
+    """What a command runs behind its wrappers: where it stands, its name, the words after it."""
+
+    at: int
+    name: str
+    own: Sequence[Word]
+
+
+def starts(command: Command, source: str, files: Files, depth: int = 0) -> Iterator[Start]:
     """The engines that a command starts; none for any other command."""
-    n = _first(command.words)
-    if n is None:
+    program = _program(command.words, files)
+    if program is None:
+        yield from _launched(command, source, files, depth)
         return
-    rest = command.words[n:]
-    env = {**command.env, **_env_prefix(command.words[:n])}
-    name, after = _base(rest[0].text), rest[1:]
+    name, own = program.name, program.own
+    env = {**command.env, **_env_prefix(command.words[: program.at])}
+    place = command.words[program.at].place
 
-    def start(engine: str, own: Sequence[Word]) -> Start:
-        return Start(engine, tuple(own), env, rest[0].place, command.end_line, files=files)
+    def start(engine: str, words: Sequence[Word], opaque: str = "") -> Start:
+        return Start(engine, tuple(words), env, place, command.end_line, files=files, opaque=opaque)
 
     if name in SHELLS:
-        yield from _shell(after, env, source, files, depth)
-    elif name in ("docker", "podman", "nerdctl"):
-        yield from _docker(after[1:], command._replace(words=rest), source, files, depth)
-    elif name == "vllm":
-        yield start("vllm", after[1:])
+        yield from _shell(own, env, source, files, depth)
+    elif name == "eval":
+        yield from _text(Word(" ".join(w.text for w in own), place), env, source, files, depth)
+    elif name in files:
+        text, base = files[name]
+        yield from _text(Word(text, base), env, source, files, depth, [command.words[program.at], *own])
+    elif name in CONTAINERS:
+        yield from _docker(own[1:], command._replace(words=command.words[program.at :]), source, files, depth)
     elif name == "kserve-huggingfaceserver":
-        yield start("vllm", _kserve(after))
-    elif name == "sglang":
-        yield start("sglang", after[1:])
+        yield start("vllm", _kserve(own))
+    elif name in ("vllm serve", "sglang serve", "ollama run"):
+        yield start(name.split()[0], own[1:] if own[:1] and own[0].text == name.split()[1] else own)
     elif name == "trtllm-serve":
-        yield start("tensorrt-llm", after)
-    elif name.startswith("llama-server"):
-        yield start("llama.cpp", after)
+        other = own[0].text if own and own[0].text in TRTLLM_OTHERS else ""
+        yield start("tensorrt-llm", () if other else own, f"trtllm-serve {other} starts no single engine" if other else "")
+    elif name == "sglang router":
+        yield start("sglang", _without(own, "--router-"))
     elif name == "llama-tools":
-        if after and after[0].text in ("-s", "--server"):
-            yield start("llama.cpp", after[1:])
-    elif name == "ollama":
-        yield start("ollama", after[1:] if after[:1] and after[0].text == "run" else ())
-    elif engine := MODULES.get(after[1].text if len(after) > 1 else ""):
-        own = after[2:]
-        if engine == "vllm serve":
-            engine, own = "vllm", own[1:] if own and own[0].text == "serve" else own
-        yield start(engine, own)
+        if own and own[0].text in ("-s", "--server"):
+            yield start("llama.cpp", own[1:])
+    else:
+        engine = {"ollama": "ollama", "llama-server": "llama.cpp", **{e: e for e in MODULES.values()}}[name]
+        yield start(engine, () if engine == "ollama" else own)
+
+
+def _program(found: Sequence[Word], files: Files) -> _Program | None:
+    """The engine's command, at the start or behind wrappers."""
+    for n, word in enumerate(found):
+        name, rest = _base(word.text), found[n + 1 :]
+        follows = rest[0].text if rest else ""
+        if name in ("vllm", "sglang") and follows == "serve":
+            return _Program(n, f"{name} serve", rest)
+        if name == "ollama" and follows in ("serve", "run", "start"):
+            return _Program(n, "ollama run" if follows == "run" else "ollama", rest)
+        if name in ("trtllm-serve", "kserve-huggingfaceserver", "llama-tools"):
+            return _Program(n, name, rest)
+        if re.fullmatch(r"llama-server(-[a-z0-9]+)?", name):
+            return _Program(n, "llama-server", rest)
+        if name in CONTAINERS and (follows == "run" or (follows == "container" and len(rest) > 1 and rest[1].text == "run")):
+            return _Program(n, name, rest if follows == "run" else rest[1:])
+        if name in SHELLS and (_script_option(rest) is not None or _named(_first_plain(rest), files)):
+            return _Program(n, name, rest)
+        if name == "eval" and rest:
+            return _Program(n, name, rest)
+        if path := _named(word, files):
+            return _Program(n, path, rest)
+        is_python = re.fullmatch(r"(python|pypy)[0-9.]*", name)
+        if is_python and (module := _module(rest)):
+            return _Program(n, *module)
+        if n == 0 and name not in WRAPPERS and "=" not in name and not word.missing and not is_python:
+            return None
+    return None
+
+
+def _module(rest: Sequence[Word]) -> tuple[str, Sequence[Word]] | None:
+    """`-u -m MODULE`: what it starts, and its words."""
+    n = 0
+    while n < len(rest) and rest[n].text.startswith("-"):
+        if rest[n].text == "-m" and n + 1 < len(rest):
+            name = MODULES.get(rest[n + 1].text)
+            return (name, rest[n + 2 :]) if name else None
+        n += 2 if rest[n].text in PYTHON_TAKES else 1
+    return None
+
+
+def _named(word: Word | None, files: Files) -> str:
+    """The script of the same file that a path names."""
+    if word is None or word.missing:
+        return ""
+    path = word.text.removeprefix("./")
+    ends = path.rsplit("/", 1)[-1]
+    return next((name for name in (path, ends) if name in files and "." in name and not re.search(r"\.(ya?ml|json|toml|txt)$", name)), "")
+
+
+def _first_plain(words: Sequence[Word]) -> Word | None:
+    return next((w for w in words if not w.text.startswith("-")), None)
+
+
+def _script_option(rest: Sequence[Word]) -> int | None:
+    """Where the text after a shell's -c stands."""
+    for n, word in enumerate(rest):
+        if re.fullmatch(r"-[a-z]*c", word.text):
+            return n + 1 if n + 1 < len(rest) else None
+        if not word.text.startswith(("-", "+")) and not (n and rest[n - 1].text in ("-o", "-O")):
+            return None
+    return None
+
+
+def _launched(command: Command, source: str, files: Files, depth: int) -> Iterator[Start]:
+    """The command that a launcher takes: as one word, or as all that follow."""
+    if not command.words or _base(command.words[0].text) not in LAUNCHERS or depth >= MAX_NESTED:
+        return
+    for n, word in enumerate(command.words[1:], 1):
+        if " " in word.text.strip():
+            env = {**command.env, **_env_prefix(command.words[:n])}
+            yield from _text(word, env, source, files, depth)
+        elif (after := _program(command.words[n:], files)) and after.at == 0:
+            yield from starts(command._replace(words=command.words[n:]), source, files, depth + 1)
+            return
 
 
 def container(
@@ -100,23 +199,31 @@ def container(
     place: Place,
     end_line: int,
     *,
-    files: Mapping[str, tuple[str, Place]] | None = None,
+    files: Files | None = None,
     gpus: Given | None = None,
     depth: int = 0,
 ) -> list[Start]:
     """The engines of a container: `entry` takes the place of the image's entrypoint, `args` of its command, as the runtime does it."""
     known = images.find(image.text) if image and not image.missing else None
-    here = image.place if image else place
+    here = image.place if image and place.line <= image.place.line <= end_line else place
     if entry is not None:
         run = [*entry, *(args or ())]
     else:
         own = words(*(known.entrypoint if known else ()), place=here)
         run = [*own, *(args if args is not None else words(*(known.default if known else ()), place=here))]
     command = Command(tuple(run), env, run[0].place if run else place, end_line)
-    found = []
-    for one in starts(command, source, files or {}, depth):
-        version = known.version if known and known.engine == one.engine else None
-        found.append(one._replace(version=one.version or version, in_container=True, gpus=one.gpus or gpus))
+
+    def of(engine: str) -> str | None:
+        return known.version if known and known.engine == engine else None
+
+    found: list[Start] = []
+    if run and re.search(r"\s", run[0].text) and not run[0].missing and not (known and entry is None):
+        split = [w for token in run for w in words(*token.text.split(), place=token.place)]
+        for one in starts(command._replace(words=tuple(split)), source, files or {}, depth):
+            message = f"{run[0].text[:60]!r} is one word; the container runtime looks for a program of that name. Give each word its own"
+            found.append(one._replace(faults=(Finding("not-split", "error", message, run[0].place),)))
+    found += starts(command, source, files or {}, depth)
+    found = [one._replace(version=one.version or of(one.engine), in_container=True, gpus=one.gpus or gpus) for one in found]
     if not found and known and not _is_other(run):
         shown = " ".join(w.text for w in run[:3]) or "the image's own entrypoint"
         why = f"the container runs {shown!r}, which names no engine command"
@@ -139,28 +246,19 @@ def _base(text: str) -> str:
     return name.removesuffix(".exe")
 
 
-def _first(found: Sequence[Word]) -> int | None:
-    """Where the engine's words begin: at the start, or behind wrappers."""
-    for n, word in enumerate(found):
-        name = _base(word.text)
-        follows = found[n + 1].text if n + 1 < len(found) else ""
-        if name == "vllm" and follows == "serve":
-            return n
-        if name == "sglang" and follows == "serve":
-            return n
-        if name in ("trtllm-serve", "kserve-huggingfaceserver", "llama-tools") or re.fullmatch(r"llama-server(-[a-z0-9]+)?", name):
-            return n
-        if name == "ollama" and follows in ("serve", "run", "start"):
-            return n
-        if name in ("docker", "podman", "nerdctl") and follows == "run":
-            return n
-        if name in SHELLS and re.fullmatch(r"-[a-z]*c", follows):
-            return n
-        if re.fullmatch(r"python[0-9.]*", name) and follows == "-m" and n + 2 < len(found) and found[n + 2].text in MODULES:
-            return n
-        if n == 0 and name not in WRAPPERS and "=" not in name and not word.missing:
-            return None
-    return None
+def _text(
+    word: Word, env: Mapping[str, Word], source: str, files: Files, depth: int, arguments: Sequence[Word] | None = None
+) -> Iterator[Start]:
+    """The engines of a script that a word holds; a word that is no shell text after all starts none."""
+    if depth >= MAX_NESTED:
+        return
+    try:
+        script = read_script(word.text, source, base=word.place, breaks=word.breaks, env=env, arguments=arguments)
+    except SpecError:
+        if depth == 0 and arguments is None:
+            return
+        raise
+    yield from scripts(script._replace(files={**files, **script.files}), source, depth + 1)
 
 
 def _env_prefix(prefix: Sequence[Word]) -> dict[str, Word]:
@@ -173,12 +271,20 @@ def _env_prefix(prefix: Sequence[Word]) -> dict[str, Word]:
     return env
 
 
-def _shell(
-    after: Sequence[Word], env: Mapping[str, Word], source: str, files: Mapping[str, tuple[str, Place]], depth: int
-) -> Iterator[Start]:
-    if len(after) < 2 or depth >= MAX_NESTED or after[1].missing:
+def _shell(after: Sequence[Word], env: Mapping[str, Word], source: str, files: Files, depth: int) -> Iterator[Start]:
+    """`sh -c TEXT NAME ARGUMENTS`, or a script of the same file."""
+    n = _script_option(after)
+    if n is None:
+        word = _first_plain(after)
+        name = _named(word, files)
+        if word is not None and name:
+            at = list(after).index(word)
+            yield from _text(Word(*files[name]), env, source, files, depth, after[at:])
         return
-    script = read_script(after[1].text, source, base=after[1].place, env=env)
+    if after[n].missing or depth >= MAX_NESTED:
+        return
+    word = after[n]
+    script = read_script(word.text, source, base=word.place, breaks=word.breaks, env=env, arguments=after[n + 1 :] or None)
     yield from scripts(script._replace(files={**files, **script.files}), source, depth + 1)
 
 
@@ -240,6 +346,20 @@ def _kserve(after: Sequence[Word]) -> list[Word]:
             skip = not equals and key not in _KSERVE_FLAGS
         else:
             out.append(word)
+    return out
+
+
+def _without(own: Sequence[Word], prefix: str) -> list[Word]:
+    """The words without the options of a prefix, and their values."""
+    out: list[Word] = []
+    skip = False
+    for word in own:
+        is_option = word.text.startswith("-")
+        if word.text.startswith(prefix):
+            skip = "=" not in word.text
+        elif is_option or not skip:
+            out.append(word)
+            skip = False
     return out
 
 

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping
 
 from kvplan.manifests.arguments.table import Given
 from kvplan.manifests.command import Start, container, gpu_count
-from kvplan.manifests.found import NO_DEVICE, Site
+from kvplan.manifests.found import NO_DEVICE, ReadBeside, Site
 from kvplan.manifests.lexer import tokens
 from kvplan.manifests.marked import Item
 from kvplan.manifests.values import Finding
-from kvplan.manifests.words import Word
+from kvplan.manifests.words import Word, replaced
 
 _VARIABLE = re.compile(r"\$(?:\$|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])([^{}]*))?\})")
+
+_LINE = re.compile(r"""\s*(?:export\s+)?([A-Za-z_][\w.]*)\s*=\s*(?:'([^']*)'|"([^"]*)"|(.*))""")
 
 
 def is_compose(document: Item) -> bool:
@@ -21,13 +23,18 @@ def is_compose(document: Item) -> bool:
     return any(item.get("image") or item.get("build") or item.get("extends") for _, item in document.get("services").items())
 
 
-def read(document: Item, n: int, source: str, asked: Mapping[str, Word]) -> Iterator[tuple[Start, Site]]:
-    """The engines of the services. `asked` are variables that the caller gives for ${NAME}."""
+def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
+    """The engines of the services. `asked` are variables that the caller gives for ${NAME}; those of `.env` come after them."""
+    defaults = beside(".env")
+    asked = {**dotenv(defaults or ""), **asked}
     files = {
         name: (item.get("content").text, item.get("content").body) for name, item in document.get("configs").items() if item.get("content")
     }
     for name, service in document.get("services").items():
-        env = _environment(service.get("environment"), asked)
+        listed, findings = _listed(service, beside)
+        if defaults is not None:
+            findings.append(Finding("config-read", "note", ".env is read from beside this file", service.place))
+        env = {**listed, **_environment(service.get("environment"), asked)}
         image = _text(service.get("image"), asked)
         entry, args = _words(service.get("entrypoint"), asked, source), _words(service.get("command"), asked, source)
         n_devices, device = _devices(service)
@@ -38,34 +45,58 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word]) -> Iter
         )
         for start in found:
             span = (service.place.line, service.end_line)
-            yield start, Site(f"services/{name}", n, device, n_devices, 1, NO_DEVICE, service.place, _not_read(service), span)
+            yield start, Site(f"services/{name}", n, device, n_devices, 1, NO_DEVICE, service.place, tuple(findings), span)
 
 
-def _not_read(service: Item) -> tuple[Finding, ...]:
+def _listed(service: Item, beside: ReadBeside) -> tuple[dict[str, Word], list[Finding]]:
+    """Variables of the service's env_file, where it lies beside this file."""
+    env: dict[str, Word] = {}
+    findings = []
     item = service.get("env_file")
-    if not item:
-        return ()
-    return (Finding("not-read", "note", "env_file is not read; variables in it may change the engine's options", item.place),)
+    for entry in item if isinstance(item.value, list) else [item] if item else []:
+        path = (entry.get("path") or entry).text
+        text = beside(path)
+        if text is None:
+            message = f"{path} is not read; variables in it may change the engine's options"
+            findings.append(Finding("not-read", "note", message, entry.place))
+        else:
+            env.update({name: word._replace(place=entry.place) for name, word in dotenv(text).items()})
+            findings.append(Finding("config-read", "note", f"{path} is read from beside this file", entry.place))
+    return env, findings
+
+
+def dotenv(text: str) -> dict[str, Word]:
+    """NAME=value lines of an environment file; quotes as compose reads them, ${NAME} from the lines before."""
+    env: dict[str, Word] = {}
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        if match:
+            value = match[2] if match[2] is not None else match[3] if match[3] is not None else re.sub(r"\s+#.*", "", match[4]).strip()
+            env[match[1]] = _filled(Word(value), env) if match[2] is None else Word(value)
+    return env
 
 
 def _text(item: Item, asked: Mapping[str, Word]) -> Word:
     """A scalar with ${NAME}, ${NAME:-default} replaced; a name that nobody gives stays open."""
+    return _filled(Word(item.text, item.body, (), item.breaks), asked)
+
+
+def _filled(word: Word, asked: Mapping[str, Word]) -> Word:
     missing: list[str] = []
 
     def replace(match: re.Match[str]) -> str:
         name = match[1] or match[2]
         if name is None:
             return "$"
-        word = asked.get(name)
-        if word is not None and (word.text or not (match[3] or "").startswith(":")):
-            return word.text
+        given = asked.get(name)
+        if given is not None and (given.text or not (match[3] or "").startswith(":")):
+            return given.text
         if match[3] in ("-", ":-"):
             return match[4]
         missing.append(name)
         return f"${name}"
 
-    text = item.text if isinstance(item.text, str) else ""
-    return Word(_VARIABLE.sub(replace, text), item.body, tuple(missing))
+    return replaced(_VARIABLE, replace, word)._replace(missing=tuple(missing))
 
 
 def _words(item: Item, asked: Mapping[str, Word], source: str) -> list[Word] | None:
@@ -80,7 +111,7 @@ def _words(item: Item, asked: Mapping[str, Word], source: str) -> list[Word] | N
 
 def split(whole: Word, source: str) -> Iterator[Word]:
     """The words of a string; compose runs no shell, so operators are words like others."""
-    for token in tokens(whole.text.replace("\n", " "), source, whole.place):
+    for token in tokens(whole.text, source, whole.place, whole.breaks):
         if token.kind == "operator" and token.text == "\n":
             continue
         text = "".join(p.text if p.kind == "text" else f"${p.text}" for p in token.pieces) if token.kind == "word" else token.text

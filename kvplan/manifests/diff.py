@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kvplan.manifests.values import Place, Verdict
@@ -25,6 +25,11 @@ class Change(NamedTuple):
     capacity: dict[str, tuple[Any, Any]]
 
     @property
+    def exit_code(self) -> int:
+        """That of the engine as it is now; 0 where it is gone."""
+        return self.new.exit_code if self.new else 0
+
+    @property
     def place(self) -> Place:
         verdict = self.new or self.old
         return verdict.place if verdict else Place()
@@ -37,7 +42,9 @@ class Change(NamedTuple):
 
         return {
             "name": self.name,
+            "was": self.old.name if self.old else None,
             "status": {"old": self.old.status if self.old else None, "new": self.new.status if self.new else None},
+            "message": self.new.message if self.new else None,
             "settings": pairs(self.settings),
             "memory": pairs(self.memory),
             "capacity": pairs(self.capacity),
@@ -45,21 +52,35 @@ class Change(NamedTuple):
 
 
 def diff(old: Sequence[Verdict], new: Sequence[Verdict]) -> tuple[Change, ...]:
-    """The engines of two checks, paired by name, then by order; what is alike in a pair is left out of `settings`."""
-    pairs: list[tuple[Verdict | None, Verdict | None]] = []
-    left = list(old)
-    open_new: list[Verdict] = []
-    for verdict in new:
-        same = next((o for o in left if o.name == verdict.name), None)
-        if same is None:
-            open_new.append(verdict)
-        else:
-            left.remove(same)
-            pairs.append((same, verdict))
-    for verdict in open_new:
-        pairs.append((left.pop(0) if left else None, verdict))
-    pairs += [(verdict, None) for verdict in left]
-    return tuple(_change(o, n) for o, n in pairs)
+    """The engines of two checks in pairs: of one name, else renamed; what is alike in a pair is left out of `settings`.
+
+    One that was renamed serves the same model with the same engine. Commands of scripts have no names but their model's: those left over
+    are paired in their order. Files that start nothing, and are not broken, have no engine to pair.
+    """
+    left, right = [v for v in old if v.status != "empty"], [v for v in new if v.status != "empty"]
+    pairs: dict[int, Verdict] = {}
+
+    def pair(alike: Callable[[Verdict, Verdict], bool]) -> None:
+        for n, verdict in enumerate(right):
+            same = next((o for o in left if n not in pairs and alike(o, verdict)), None)
+            if same is not None:
+                left.remove(same)
+                pairs[n] = same
+
+    pair(lambda o, v: o.name == v.name)
+    pair(lambda o, v: _serves(o) == _serves(v) and o.found is not None)
+    pair(lambda o, v: _unnamed(o) and _unnamed(v))
+    changes = [_change(pairs.get(n), verdict) for n, verdict in enumerate(right)]
+    return (*changes, *(_change(verdict, None) for verdict in left))
+
+
+def _serves(verdict: Verdict) -> tuple[str, str | None] | None:
+    return (verdict.found.engine, verdict.found.model) if verdict.found else None
+
+
+def _unnamed(verdict: Verdict) -> bool:
+    """A command that goes by its model, or a file that can not be read."""
+    return verdict.found is None or ("/" not in verdict.name.split(" ")[0] and " " in verdict.name)
 
 
 def _change(old: Verdict | None, new: Verdict | None) -> Change:

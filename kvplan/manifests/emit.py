@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 from kvplan import catalogue
 from kvplan.errors import KvplanError, UnknownName, UnsupportedError
 from kvplan.manifests.arguments import ENGINES, find
+from kvplan.manifests.arguments.parse import parse
 from kvplan.manifests.emit_engines import WRITERS, Command
+from kvplan.manifests.words import words
 from kvplan.planner.plan import Plan
 
 TARGETS: tuple[str, ...] = (*ENGINES, "compose", "k8s")
@@ -98,9 +100,19 @@ def _job(plan: Plan, engine: str, model: str | None) -> Job:
     left = set(asked) - set(ASIDE) - command.said - set(aside) - {"model", "engine", "engine_version", "engine_option"}
     if left:
         raise UnsupportedError(f"{engine} has no option for {', '.join(sorted(left))}; leave it out of the plan")
+    _accepted(engine, command, str(version) if version else None)
     comment = " ".join(f"{name}={value}" for name, value in aside.items())
     n_devices = int(plan.question["n_devices"][0] or 1)
     return Job(engine, str(version) if version else None, command, comment, n_devices, asked.get("device"))
+
+
+def _accepted(engine: str, command: Command, version: str | None) -> None:
+    """Raises UnsupportedError where the release does not take the words: an option too new for it, or gone."""
+    program = list(command.words)
+    first = next((n for n, word in enumerate(program) if word.startswith("--")), len(program))
+    faults = [f for f in parse(find(engine), words(*program[first:]), version).findings if f.severity == "error"]
+    if faults:
+        raise UnsupportedError(f"{faults[0].message}; leave it out of the plan, or ask another release")
 
 
 def _served(id_: str, engine: str) -> str:

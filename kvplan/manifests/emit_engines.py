@@ -113,7 +113,8 @@ def vllm(model: str, asked: Mapping[str, Any], engine: Engine) -> Command:
     skip = frozenset({"auto_fit"}) if _is_on(asked, "auto_fit") and "max_model_len" not in w.said else frozenset()
     if skip:
         w.words += ["--max-model-len", "auto"]
-    return w.done(w.options(skip))
+    env, longer = _longer(asked, "allow_long_max_model_len", "VLLM_ALLOW_LONG_MAX_MODEL_LEN")
+    return w.done(w.options(skip | longer), env=env)
 
 
 def sglang(model: str, asked: Mapping[str, Any], engine: Engine) -> Command:
@@ -137,7 +138,8 @@ def sglang(model: str, asked: Mapping[str, Any], engine: Engine) -> Command:
     _off(w, "speculative", "lora", "multimodal")
     if lora := _lora(asked):
         w.say("lora", "--enable-lora", "--max-lora-rank", lora[0], "--max-loras-per-batch", lora[1])
-    return w.done(w.options(skip))
+    env, longer = _longer(asked, "allow_overwrite_longer_context_len", "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN")
+    return w.done(w.options(skip | longer), env=env)
 
 
 def tensorrt_llm(model: str, asked: Mapping[str, Any], engine: Engine) -> Command:
@@ -282,6 +284,11 @@ def _off(w: _Words, *names: str) -> None:
     w.said |= {name for name in names if w.asked.get(name) in ("off", 1) and name != "multimodal"}
     if w.asked.get("multimodal") == "on" and "multimodal" in names:
         w.said.add("multimodal")
+
+
+def _longer(asked: Mapping[str, Any], key: str, variable: str) -> tuple[dict[str, str], frozenset[str]]:
+    """The variable that an engine option stands for, and the option to leave out of the words."""
+    return ({variable: "1"}, frozenset({key})) if _is_on(asked, key) else ({}, frozenset())
 
 
 def _is_on(asked: Mapping[str, Any], key: str) -> bool:

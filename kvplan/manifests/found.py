@@ -51,9 +51,9 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
     unresolved = [*answer.unresolved, *missing]
     if start.opaque:
         unresolved.append(Unresolved("command", start.opaque, "write the engine's command into the file", start.place))
-    n_devices = site.n_devices or start.gpus or _visible(start.env)
+    n_devices = _fewest(site.n_devices or start.gpus, _visible(start.env))
     if n_devices and "n_devices" not in question:
-        nodes = max(site.nodes, answer.nodes)
+        nodes = 1 if answer.local_dp else max(site.nodes, answer.nodes)  # ranks of one node need that node's devices
         question["n_devices"] = n_devices._replace(value=n_devices.value * nodes)
     if site.device:
         question["device"] = site.device
@@ -79,7 +79,7 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
         question=_plain(question),
         places=places,
         unresolved=tuple(dict.fromkeys(unresolved)),
-        findings=tuple(f._replace(file=source) for f in (*answer.findings, *notes, *site.findings)),
+        findings=tuple(f._replace(file=source) for f in (*start.faults, *answer.findings, *notes, *site.findings)),
         local_dp=answer.local_dp,
     )
 
@@ -126,6 +126,7 @@ def _with_config(
 
 
 def _file(path: str, start: Start, beside: ReadBeside, place: Place) -> tuple[str | None, Place | None, list[Finding]]:
+    path = path.removeprefix("./")
     if path in start.files:
         return start.files[path][0], start.files[path][1], []
     if start.in_container or path.startswith(("/", "~")):
@@ -147,11 +148,18 @@ def _again(engine: Engine, given: Mapping[str, Given], env: Mapping[str, Word], 
     return answer._replace(findings=findings, unresolved=(*before.unresolved, *answer.unresolved))
 
 
+def _fewest(there: Given | None, visible: Given | None) -> Given | None:
+    """Of the devices there, those the process is let see."""
+    if there is None or visible is None:
+        return there or visible
+    return visible if visible.value < there.value else there
+
+
 def _visible(env: Mapping[str, Word]) -> Given | None:
     """CUDA_VISIBLE_DEVICES and its like: how many devices the process sees."""
-    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
         word = env.get(name)
-        if word and not word.missing and re.fullmatch(r"[\w-]+(\s*,\s*[\w-]+)*", word.text):
+        if word and not word.missing and word.text not in ("all", "none", "void") and re.fullmatch(r"[\w-]+(\s*,\s*[\w-]+)*", word.text):
             return Given(len(word.text.split(",")), name, word.place)
     return None
 

@@ -13,8 +13,8 @@ from kvplan.manifests.accelerators import Hardware, of_pod
 from kvplan.manifests.arguments.table import Given
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.found import Site
-from kvplan.manifests.kubernetes import environment, expand
 from kvplan.manifests.marked import NOTHING, Item
+from kvplan.manifests.pods import environment, expand
 from kvplan.manifests.values import Place
 from kvplan.manifests.words import Word
 
@@ -37,7 +37,9 @@ def is_values(document: Item) -> bool:
 
 def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     """The engines that the chart would start."""
-    for spec in document.get("servingEngineSpec", "modelSpec"):
+    for spec in (
+        document.get("servingEngineSpec", "modelSpec") if document.get("servingEngineSpec", "enableEngine").value is not False else ()
+    ):
         yield from _stack(document, spec, n, source)
     if document.get("modelArtifacts"):
         for role in ("decode", "prefill"):
@@ -67,6 +69,8 @@ def _stack(document: Item, spec: Item, n: int, source: str) -> Iterator[tuple[St
         words += [Word("--kv-transfer-config", place), Word('{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}', place)]
     words += [Word(item.text, item.place) for item in config.get("extraArgs")]
     env = environment([spec.get("env")], [], [])
+    if item := spec.get("lmcacheConfig", "cudaVisibleDevices"):
+        env["CUDA_VISIBLE_DEVICES"] = Word(item.text, item.place)
     reference = f"{spec.get('repository').text}:{spec.get('tag').text}" if spec.get("tag") else spec.get("repository").text
     hardware = _requested(document, spec)
     nodes = spec.get("raySpec", "headNode") and spec.get("replicaCount")

@@ -16,6 +16,7 @@ class Image(NamedTuple):
 
 
 _NUMBER = re.compile(r"v?(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)(?:[.-]?(?:post|rc)\d+)?(?=$|[-+_.])")
+_INSIDE = re.compile(r"(?:^|[-_])vllm[-_]v?(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)(?=$|[-+_.])")  # rocm6.4.1_vllm_0.10.1_20250909
 _BUILD = re.compile(r"(?:^|-)(b\d{3,6})(?:$|-)")
 
 #: End of the repository -> engine, entrypoint, default command. The first that matches counts.
@@ -46,6 +47,6 @@ def find(reference: str) -> Image | None:
                 return None
             build = _BUILD.search(tag)
             return Image(engine, build[1] if build else None, entrypoint if "full" not in tag else ("llama-tools",))
-        number = None if _OWN_NUMBERS.search(repository) else _NUMBER.match(tag)
+        number = _INSIDE.search(tag) or (None if _OWN_NUMBERS.search(repository) else _NUMBER.match(tag))
         return Image(engine, number[1] if number else None, entrypoint, default)
     return None

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 from kvplan.errors import SpecError
 from kvplan.manifests.values import START, Place
+from kvplan.manifests.words import Breaks
 
 MAX_TOKENS, MAX_NESTED = 50_000, 8
 _OPERATOR = re.compile(r"&&|\|\||;;|;|\||&(?![>\d])|\n|\(|\)")
@@ -35,6 +37,7 @@ class Piece(NamedTuple):
     text: str
     quoted: bool = False
     default: tuple[Piece, ...] | None = None
+    assigns: bool = False  # `:=`: the default is kept
     other: str = ""  # the rest of a `${...}` that is not read here
 
 
@@ -50,21 +53,24 @@ class Token(NamedTuple):
 
 
 class Lines:
-    """Offsets to places. `base` is where the text starts in its file."""
+    """Offsets to places. `base` is where the text starts in its file, `breaks` where it was folded."""
 
-    def __init__(self, text: str, base: Place = START) -> None:
+    def __init__(self, text: str, base: Place = START, breaks: Breaks = ()) -> None:
         self._starts = [0, *(m.end() for m in re.finditer("\n", text))]
-        self._base = base
+        self._base, self._breaks = base, breaks
 
     def at(self, offset: int) -> Place:
+        if self._breaks and offset >= self._breaks[0][0]:
+            start, line = self._breaks[bisect_right(self._breaks, (offset, sys.maxsize)) - 1]
+            return Place(line, offset - start + 1)
         line = bisect_right(self._starts, offset)
         column = offset - self._starts[line - 1]
         return Place(self._base.line + line - 1, column + (self._base.column if line == 1 else 1))
 
 
-def tokens(text: str, source: str, base: Place = START) -> Iterator[Token]:
+def tokens(text: str, source: str, base: Place = START, breaks: Breaks = ()) -> Iterator[Token]:
     """The tokens of a script. Raises SpecError at an unbalanced quote or bracket, or past MAX_TOKENS."""
-    lines, at, count = Lines(text, base), 0, 0
+    lines, at, count = Lines(text, base, breaks), 0, 0
     waiting: list[tuple[Token, str, bool]] = []
 
     def fail(offset: int, message: str) -> SpecError:
@@ -204,7 +210,7 @@ def _braces(inside: str, quoted: bool, fail: Fail) -> Piece:
     name, rest = match[1], match[2]
     if rest[:2] in (":-", ":=") or rest[:1] in ("-", "="):
         default, _ = _double(rest[2:] if rest[0] == ":" else rest[1:], 0, fail, end="")
-        return Piece("variable", name, quoted, default)
+        return Piece("variable", name, quoted, default, "=" in rest[:2])
     if rest[:2] == ":?" or rest[:1] == "?":
         rest = ""
     return Piece("variable", name, quoted, other=rest)

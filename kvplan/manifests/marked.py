@@ -10,6 +10,7 @@ import yaml
 
 from kvplan.errors import SpecError
 from kvplan.manifests.values import START, Place
+from kvplan.manifests.words import Breaks
 
 MAX_NODES, MAX_DEPTH, MAX_DOCUMENTS = 100_000, 64, 500
 
@@ -23,6 +24,7 @@ class Item:
     place: Place
     end_line: int
     style: str = ""
+    breaks: Breaks = ()
 
     def get(self, *path: str | int) -> Item:
         """The Item at a path; NOTHING where there is none."""
@@ -69,7 +71,7 @@ NOTHING = Item(None, "", Place(), 1)
 def documents(text: str, source: str, base: Place = START) -> list[Item]:
     """The documents of a YAML text. Raises SpecError with the line where it is none, or too large or deep."""
     loader_class = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    budget = _Budget(source, base)
+    budget = _Budget(source, base, text.splitlines())
     try:
         _measure(text, loader_class, budget)
         loader = loader_class("")
@@ -101,8 +103,8 @@ def _measure(text: str, loader_class: Any, budget: _Budget) -> None:
 class _Budget:
     """Builds Items and counts them, so that aliases can not multiply without end."""
 
-    def __init__(self, source: str, base: Place) -> None:
-        self._source, self._base, self._left = source, base, MAX_NODES
+    def __init__(self, source: str, base: Place, lines: list[str]) -> None:
+        self._source, self._base, self._lines, self._left = source, base, lines, MAX_NODES
 
     def fault(self, node: Any, message: str) -> SpecError:
         return SpecError(self._source, [(f"line {self._base.line + node.start_mark.line}", message)])
@@ -123,7 +125,28 @@ class _Budget:
             value = loader.construct_object(node)
         except (yaml.YAMLError, ValueError, OverflowError, IndexError, AttributeError):  # PyYAML on a tag its text does not bear out
             value = node.value
-        return Item(value, node.value, place, end, node.style or "")
+        return Item(value, node.value, place, end, node.style or "", self._breaks(node))
+
+    def _breaks(self, node: Any) -> Breaks:
+        """Where a folded scalar began new lines; none where its text is not those lines with blanks between."""
+        first, last = node.start_mark.line, node.end_mark.line
+        if first == last or node.style == "|" or "\n" in node.value.strip():
+            return ()
+        lines = list(enumerate(self._lines[first : last + 1], first))
+        if node.style == ">":
+            lines = [(line, text) for line, text in lines[1:] if line < last or node.end_mark.column]
+        else:
+            quote = 1 if node.style else 0
+            lines[-1] = (last, lines[-1][1][: max(node.end_mark.column - quote, 0)])
+            lines[0] = (first, lines[0][1][node.start_mark.column + quote :])
+        parts = [(line, text.strip()) for line, text in lines if text.strip()]
+        if " ".join(text for _, text in parts) != node.value.strip():
+            return ()
+        breaks, at = [], len(node.value) - len(node.value.lstrip())
+        for line, text in parts:
+            breaks.append((at, self._base.line + line))
+            at += len(text) + 1
+        return tuple(breaks if node.style == ">" else breaks[1:])
 
     def _mapping(self, node: Any, loader: Any, depth: int) -> dict[str, Item]:
         own: dict[str, Item] = {}

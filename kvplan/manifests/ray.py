@@ -33,6 +33,10 @@ def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
             for one in found if isinstance(found.value, list) else [found]:
                 if one.get("model_loading_config"):
                     yield from _engine(one, n, f"applications/{name}")
+                elif isinstance(one.value, str):  # the path of a file with an LLMConfig
+                    why = f"the LLMConfig is in {one.text}, which is checked by itself"
+                    start = Start("vllm", (), {}, one.place, one.end_line, in_container=True, opaque=why)
+                    yield start, Site(f"applications/{name}/{one.text}", n, place=one.place, span=(one.place.line, one.end_line))
 
 
 def _engine(config: Item, n: int, name: str) -> Iterator[tuple[Start, Site]]:

@@ -2,43 +2,56 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kvplan.deployment import NAMES
 from kvplan.errors import SpecError
-from kvplan.manifests import compose, helm, kubernetes, ray
+from kvplan.manifests import compose, dockerfile, helm, kserve, kubernetes, ray, swap, units
 from kvplan.manifests.arguments.table import Given
 from kvplan.manifests.command import Start, scripts
-from kvplan.manifests.found import NO_DEVICE, PRAGMA, ReadBeside, Site, make
+from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
 from kvplan.manifests.marked import Item, documents
 from kvplan.manifests.modelfile import is_modelfile, read_modelfile
-from kvplan.manifests.script import read_script
+from kvplan.manifests.script import Text, read_script
 from kvplan.manifests.values import Finding, Found, Place
 from kvplan.manifests.words import Word
 
 MAX_FILE_BYTES = 1 << 20
 _YAML_NAME = re.compile(r"\.(ya?ml|json)$", re.IGNORECASE)
 _YAML_START = re.compile(r"---(\s|$)|[A-Za-z_][\w./-]*\s*:(\s|$)|- |\{\s*\"")
-_TEMPLATE = re.compile(r"^\s*(-\s*)?\{\{-?|:\s*\{\{-?\s|\{\{-?\s*(if|range|include|end|with|define)\b", re.MULTILINE)
+_TEMPLATE = re.compile(r"^[ \t]*(-[ \t]*)?\{\{-?|:[ \t]*\{\{-?[ \t]|\{\{-?[ \t]*(if|range|include|end|with|define)\b", re.MULTILINE)
 
 
 def read_text(path: str) -> str:
     """A file's text. Raises SpecError for what is no text, or larger than a manifest is."""
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
     except (OSError, ValueError) as error:
         raise SpecError(path, [("", f"can not be read: {getattr(error, 'strerror', None) or error}")]) from None
+    if data is None:
+        raise SpecError(path, [("", "no regular file; standard input is -")])
+    return decoded(data, path)
+
+
+def decoded(data: bytes, path: str) -> str:
+    """Bytes as the text of a manifest. Raises SpecError as read_text does."""
     if len(data) > MAX_FILE_BYTES:
         raise SpecError(path, [("", f"larger than {MAX_FILE_BYTES >> 20} MiB; no manifest or serve script is that large")])
     if b"\0" in data:
-        raise SpecError(path, [("", f"a binary file (zero byte at offset {data.index(0)})")])
+        raise SpecError(path, [(_line(data, data.index(0)), f"a binary file (zero byte at offset {data.index(0)})")])
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise SpecError(path, [("", f"not UTF-8 at byte {error.start}")]) from None
+        raise SpecError(path, [(_line(data, error.start), f"not UTF-8 at byte {error.start}")]) from None
+
+
+def _line(data: bytes, offset: int) -> str:
+    return f"line {data.count(10, 0, offset) + 1}"
 
 
 def read_file(path: str, env: Mapping[str, str] | None = None) -> list[Found]:
@@ -46,7 +59,10 @@ def read_file(path: str, env: Mapping[str, str] | None = None) -> list[Found]:
 
     def beside(name: str) -> str | None:
         other = Path(path).parent / name
-        return read_text(str(other)) if not Path(name).is_absolute() and ".." not in Path(name).parts and other.is_file() else None
+        try:
+            return read_text(str(other)) if not Path(name).is_absolute() and ".." not in Path(name).parts and other.is_file() else None
+        except (OSError, ValueError):
+            return None
 
     return read(read_text(path), path, env, beside)
 
@@ -60,7 +76,7 @@ def read(text: str, source: str, env: Mapping[str, str] | None = None, beside: R
     """
     given = {name: Word(value) for name, value in (env or {}).items()}
     try:
-        pairs = list(_starts(text, source, given))
+        pairs = list(_starts(text, source, given, beside))
         found = []
         for start, site in pairs:
             one = make(start, site, source, beside)
@@ -71,10 +87,14 @@ def read(text: str, source: str, env: Mapping[str, str] | None = None, beside: R
         raise SpecError(source, [("", "nested too deep")]) from None
 
 
-def _starts(text: str, source: str, env: Mapping[str, Word]) -> Iterator[tuple[Start, Site]]:
+def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
     if is_modelfile(text, source):
         yield from read_modelfile(text)
         return
+    for one, reader in ((units.is_unit, units.read), (dockerfile.is_dockerfile, dockerfile.read)):
+        if one(text, source):
+            yield from reader(text, source)
+            return
     if _is_yaml(text, source):
         try:
             found = documents(text, source)
@@ -84,31 +104,75 @@ def _starts(text: str, source: str, env: Mapping[str, Word]) -> Iterator[tuple[S
                 raise SpecError(source, [(f"line {_line_of(_TEMPLATE, text)}", message)]) from None
             raise
         for n, document in enumerate(found, 1):
-            yield from _document(document, found, n, source, env)
+            yield from _document(document, found, n, source, env, beside)
         return
-    for start in scripts(read_script(text, source, env=env), source):
-        yield start, Site(name="", why=NO_DEVICE)
+    script = read_script(text, source, env=env)
+    for start in scripts(script, source):
+        yield start, Site(name="")
+    for here in script.texts:
+        yield from _here(here, source, env, beside)
 
 
-def _document(document: Item, others: list[Item], n: int, source: str, env: Mapping[str, Word]) -> Iterator[tuple[Start, Site]]:
+def _here(here: Text, source: str, env: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
+    """A manifest that a script hands to kubectl or writes to a file; other texts start nothing."""
+    try:
+        found = documents(here.text, source, here.place)
+    except SpecError:
+        return
+
+    def marked(word: Word) -> Word:
+        return word._replace(missing=(*word.missing, *(name for name in here.missing if f"${name}" in word.text)))
+
+    for n, document in enumerate(found, 1):
+        for start, site in _document(document, found, n, source, env, beside):
+            open_env = {name: marked(word) for name, word in start.env.items()}
+            yield start._replace(words=tuple(map(marked, start.words)), env=open_env), site
+
+
+def _document(
+    document: Item, others: list[Item], n: int, source: str, env: Mapping[str, Word], beside: ReadBeside
+) -> Iterator[tuple[Start, Site]]:
     if ray.is_ray(document):
         yield from ray.read(document, n, source)
     if kubernetes.is_object(document):
-        yield from kubernetes.read(document, others, n, source)
+        every = [one for other in others for one in kubernetes.objects(other)]
+        for one in kubernetes.objects(document):
+            yield from (kserve if kserve.is_kserve(one) else kubernetes).read(one, every, n, source)
     elif helm.is_values(document):
         yield from helm.read(document, n, source)
     elif compose.is_compose(document):
-        yield from compose.read(document, n, source, env)
+        yield from compose.read(document, n, source, env, beside)
+    elif swap.is_swap(document):
+        yield from swap.read(document, n, source)
 
 
 def _is_yaml(text: str, source: str) -> bool:
     """By its name; a text without one that says so is YAML when its first line that says anything is a key, a list or a document mark."""
     if _YAML_NAME.search(source):
         return True
-    if "." in source.rsplit("/", 1)[-1] or text.startswith("#!"):
+    if "." in source.rsplit("/", 1)[-1].removeprefix(".") or text.startswith("#!"):
         return False
     first = next((line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), "")
     return bool(_YAML_START.match(first))
+
+
+_ENGINES = re.compile(
+    r"\b(vllm|sglang|trtllm-serve|tensorrt[-_]llm|llama[-.](?:server|cpp)|ollama|kserve|lmdeploy|mlx_lm)\b", re.IGNORECASE
+)
+
+
+def why_empty(text: str) -> tuple[str, int]:
+    """What to say of a text that starts no engine, and on which line: it may name one all the same."""
+    kustomization = re.search(r"^kind:\s*Kustomization\b", text, re.MULTILINE)
+    if kustomization:
+        return "a kustomization, which holds parts of manifests; check what `kustomize build` prints", 1 + text.count(
+            "\n", 0, kustomization.start()
+        )
+    lines = ((n, line.split("#")[0]) for n, line in enumerate(text.splitlines(), 1))
+    named = next(((n, match[1]) for n, line in lines if (match := _ENGINES.search(line))), None)
+    if named is None:
+        return "no command of an inference engine in it", 1
+    return f"no command of an inference engine in it that can be followed, though it names {named[1]}", named[0]
 
 
 def _line_of(pattern: re.Pattern[str], text: str) -> int:

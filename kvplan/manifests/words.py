@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kvplan.manifests.values import START, Place
+
+#: Where a text that a format folded into one line began new lines: (offset in the text, line of the file).
+Breaks = tuple[tuple[int, int], ...]
 
 
 class Word(NamedTuple):
@@ -14,6 +18,7 @@ class Word(NamedTuple):
     text: str
     place: Place = Place()
     missing: tuple[str, ...] = ()
+    breaks: Breaks = ()
 
 
 class Command(NamedTuple):
@@ -28,3 +33,18 @@ class Command(NamedTuple):
 def words(*texts: str, place: Place = START) -> list[Word]:
     """Plain words that stand at one place."""
     return [Word(text, place) for text in texts]
+
+
+def replaced(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], word: Word) -> Word:
+    """The word with every match replaced; its line breaks move along."""
+    parts: list[str] = []
+    moves: list[tuple[int, int]] = []  # offset in the old text -> by how much what follows moves
+    at = length = 0
+    for match in pattern.finditer(word.text):
+        parts += [word.text[at : match.start()], replace(match)]
+        length += match.start() - at + len(parts[-1])
+        at = match.end()
+        moves.append((at, length - at))
+    text = "".join([*parts, word.text[at:]])
+    breaks = tuple((offset + next((by for end, by in reversed(moves) if end <= offset), 0), line) for offset, line in word.breaks)
+    return word._replace(text=text, breaks=breaks)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kvplan.deployment import NAMES
+from kvplan.deployment import NAMES, Deployment
 from kvplan.planner.plan import Plan
+from kvplan.planner.speed import Pace, pace, worth
+
+PLACE = "asked as number"  # the row of ranked plans that says which question each was
 
 
 class Row(NamedTuple):
@@ -18,7 +21,33 @@ class Row(NamedTuple):
     ratios: tuple[float | None, ...]
     differs: bool
 
+    @property
+    def says_something(self) -> bool:
+        return any(value is not None for value in self.values)
 
+
+class Compared(NamedTuple):
+    """One of the plans: its question's bounds on speed, the price of its devices, and its place among those asked."""
+
+    plan: Plan
+    pace: Pace | None
+    price: float | None
+    place: int = 0
+
+    @classmethod
+    def of(cls, d: Deployment, plan: Plan, prices: Mapping[str, float]) -> Compared:
+        """A question and its plan, with the user's prices by device."""
+        one = prices.get(d.device.id) if d.device else None
+        price = None if one is None else one * (plan.question["n_devices"][0] or 1)
+        return cls(plan, pace(d, price), price)
+
+
+_BOUNDS: tuple[tuple[str, str, Callable[[Compared], Any]], ...] = (
+    ("price", "", lambda one: one.price),
+    ("decode bound", "tokens/s", lambda one: one.pace and round(one.pace.tokens_per_second, 1)),
+    ("first token bound", "s", lambda one: one.pace and round(one.pace.first_token_seconds, 4)),
+    ("cost bound", "per million tokens", lambda one: one.pace and one.pace.cost_per_million and round(one.pace.cost_per_million, 4)),
+)
 _FIGURES: tuple[tuple[str, str, Callable[[Plan], Any]], ...] = (
     ("fits", "", lambda plan: plan.fits),
     ("starts", "", lambda plan: plan.starts),
@@ -29,7 +58,7 @@ _FIGURES: tuple[tuple[str, str, Callable[[Plan], Any]], ...] = (
     ("cache of all sequences", "B", lambda plan: plan.cache.total_bytes),
     ("cache of a sequence", "B", lambda plan: plan.cache.bytes_per_sequence),
     ("cache of one more token", "B", lambda plan: plan.cache.bytes_per_token),
-    ("fullest rank", "B", lambda plan: max(ledger.total_bytes for ledger in plan.ledgers)),
+    ("fullest rank", "B", lambda plan: plan.rank_total_bytes),
     ("cache memory of a rank", "B", lambda plan: plan.capacity and plan.capacity.kv_bytes),
     ("tokens held", "", lambda plan: plan.capacity and plan.capacity.tokens),
     ("sequences held at the context", "", lambda plan: plan.capacity and plan.capacity.max_concurrency),
@@ -37,11 +66,32 @@ _FIGURES: tuple[tuple[str, str, Callable[[Plan], Any]], ...] = (
 )
 
 
-def compare(plans: Sequence[Plan]) -> tuple[Row, ...]:
+def compare(compared: Sequence[Compared]) -> tuple[Row, ...]:
     """The question's names and the main figures of at least one plan, rows that differ first, each in its usual order."""
+    plans = [one.plan for one in compared]
     rows = [_row(name, "", [_answer(plan, name) for plan in plans]) for name in ("model", *NAMES)]
+    if any(one.place != i for i, one in enumerate(compared)):
+        rows.insert(0, _row(PLACE, "", [one.place + 1 for one in compared]))
     rows += [_row(name, unit, [figure(plan) for plan in plans]) for name, unit, figure in _FIGURES]
+    rows += [row for name, unit, bound in _BOUNDS if (row := _row(name, unit, [bound(one) for one in compared])).says_something]
     return tuple(sorted(rows, key=lambda row: not row.differs))
+
+
+def ranked(compared: Sequence[Compared], by: str | None) -> list[Compared]:
+    """In the order of a ranking, those that do not fit last; None: as they were asked. `place` is where each was asked."""
+    placed = [one._replace(place=i) for i, one in enumerate(compared)]
+    return placed if by is None else sorted(placed, key=lambda one: _merit(one, by))
+
+
+def _merit(one: Compared, by: str) -> tuple[bool, bool, float]:
+    merit: float | None = worth(one.pace, by)
+    if by == "price":
+        merit = one.price
+    elif by == "memory":
+        device, n = one.plan.question["device"][0], one.plan.question["n_devices"][0] or 1
+        limit = next((ledger.limit_bytes for ledger in one.plan.ledgers), None)
+        merit = None if device is None or limit is None else float(n * limit)
+    return (one.plan.fits is False, merit is None, merit or 0.0)
 
 
 def _answer(plan: Plan, name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kvplan import engines
 from kvplan.deployment import NAMES, Deployment
-from kvplan.engines.base import ChosenBy, Outcome, Settled, cache_formats, lowered, weight_formats
+from kvplan.engines.base import ChosenBy, Outcome, Settled, cache_formats, lowered, stored_as, weight_formats
 from kvplan.errors import SpecError
 from kvplan.planner.cache import report
 from kvplan.planner.plan import CacheReport, ModelFacts, Plan
@@ -22,7 +22,7 @@ def evaluate(d: Deployment) -> Plan:
     engine = engines.find(d.engine or default_engine(d))
     settled = engine.settle(d)
     question = settled.question
-    model = lowered(question, cache_formats(question))
+    model = lowered(question, stored_as(settled))
     outcome = engine.plan(settled)
     cache, note = _report(question, model, outcome)
     return Plan(
@@ -60,8 +60,13 @@ def _facts(settled: Settled, model: Lowered, note: tuple[str, ...]) -> ModelFact
         embedding_parameters=parameters.embedding,
         mtp_parameters=parameters.draft,
         weight_bytes=total_bytes(model_tensors(model), weight_formats(settled.question)),
-        notes=(*spec.notes, *settled.notes, *note),
+        notes=(*spec.notes, *settled.notes, *note, *_calibration(settled.question)),
     )
+
+
+def _calibration(d: Deployment) -> tuple[str, ...]:
+    note = d.constants.note if d.constants is not None and d.device is not None else None
+    return (note,) if note else ()
 
 
 def _question(asked: Deployment, settled: Settled) -> Mapping[str, tuple[Any, ChosenBy]]:

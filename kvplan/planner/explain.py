@@ -9,8 +9,8 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import FORMATS, row_bytes
 from kvplan.engines.base import lowered, weight_formats
 from kvplan.planner.plan import Plan
-from kvplan.tensors import Cache, CacheFormats, CacheTensor, Curve, Lowered, tensor_curve
-from kvplan.weights import model_tensors, stored_bytes
+from kvplan.tensors import Cache, CacheFormats, CacheTensor, Curve, Lowered, Role, tensor_curve
+from kvplan.weights import model_tensors, stored_bytes, weight_line
 
 
 class Line(NamedTuple):
@@ -67,13 +67,16 @@ def _tensor(t: CacheTensor, n_layers: int, cache: Cache, d: Deployment) -> Line:
 
 def _weights(d: Deployment, model: Lowered) -> Iterator[Line]:
     formats = weight_formats(d)
-    by_role: dict[str, tuple[int, int]] = {}
-    for w in model_tensors(model):
+    by_role: dict[Role, tuple[int, int]] = {}
+    tensors = model_tensors(model)
+    stored = any(w.stored is not None for w in tensors)
+    for w in tensors:
         elems, n_bytes = by_role.get(w.role, (0, 0))
         by_role[w.role] = (elems + w.elems, n_bytes + stored_bytes(w, formats))
     for role, (elems, n_bytes) in by_role.items():
-        name = formats[role]  # type: ignore[index]
-        yield Line(f"weights {role}", n_bytes, "B", f"{elems:,} elements in {name}, scales included", "declared tensor shapes")
+        name = formats[role]
+        source = weight_line(role, n_bytes, formats, stored=stored).source
+        yield Line(f"weights {role}", n_bytes, "B", f"{elems:,} elements in {name}, scales included", source)
 
 
 def _ledger(plan: Plan) -> Iterator[Line]:

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from kvplan.constants import Constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
+from kvplan.dtypes import canonical
+from kvplan.engines.base import cache_formats, lowered, weight_formats
+from kvplan.engines.shared import Options
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
+from kvplan.planner.speed import Pace, pace, worth
 from kvplan.units import cdiv, show_bytes
+from kvplan.weights import model_tensors, total_bytes
+
+#: Engines that can leave layers in host memory: there the smallest device may do.
+OFFLOADING = ("llama.cpp", "ollama")
 
 
 class Carrier(NamedTuple):
     """One device as an answer. `plan` is the best layout of the fewest devices that fit, None where none of up to `most` does.
 
     price   per hour or as the user counts, all devices together; None where the user gave none
-    reason  why it lost, where it lost
+    pace    bounds on its speed, where the device declares rates
+    reason  why it lost, where it lost; fault: where it could not be asked in any layout
     """
 
     device: Device
@@ -26,75 +37,155 @@ class Carrier(NamedTuple):
     plan: Plan | None
     price: float | None
     reason: str | None
+    pace: Pace | None = None
+    fault: KvplanError | None = None
 
 
 class LayoutSizes(NamedTuple):
-    """Sizes of one layout on tp x pp x dp devices."""
+    """Sizes of one layout on tp x pp x dp devices; ep: experts split over one rank's group (1), or dealt out over tp x dp."""
 
     tp: int
     pp: int
     dp: int
+    ep: int = 1
 
 
-def layouts(n_devices: int) -> Iterator[LayoutSizes]:
-    """Every tp x pp x dp of exactly n devices, tensor parallelism first."""
+def layouts(n_devices: int, *, experts: bool = False) -> Iterator[LayoutSizes]:
+    """Every tp x pp x dp of exactly n devices, tensor parallelism first; with `experts` also those that deal them out whole."""
     for tp in range(n_devices, 0, -1):
         if n_devices % tp == 0:
             rest = n_devices // tp
             for pp in range(1, rest + 1):
                 if rest % pp == 0:
-                    yield LayoutSizes(tp, pp, rest // pp)
+                    dp = rest // pp
+                    yield LayoutSizes(tp, pp, dp)
+                    if experts and tp * dp > 1:
+                        yield LayoutSizes(tp, pp, dp, tp * dp)
 
 
-def fit(d: Deployment, devices: Sequence[Device], *, most: int = 16, prices: Mapping[str, float] | None = None) -> tuple[Carrier, ...]:
-    """For each device the fewest that carry `d`, ranked: cheapest by the user's prices, else least memory bought, else fewest.
+class Terms(NamedTuple):
+    """What holds for every device of a search. `least_bytes`: no layout on any of them holds less, all devices together."""
 
-    Parallel sizes that `d` already chooses are kept. `most`: how many of one device are tried. Losers come last, with their reason.
+    rank_by: str
+    prices: Mapping[str, float]
+    most: int
+    least_bytes: int
+
+
+def fit(
+    d: Deployment,
+    devices: Sequence[Device],
+    *,
+    most: int = 16,
+    prices: Mapping[str, float] | None = None,
+    rank_by: str | None = None,
+    constants: Mapping[str, Constants | None] | None = None,
+) -> tuple[Carrier, ...]:
+    """For each device the fewest that carry `d`, ranked; losers come last, with their reason.
+
+    most       how many of one device are tried
+    rank_by    one of RANKINGS; None: the cheapest by the user's prices, else the least memory bought
+    constants  measured constants by device, where they differ
+
+    Raises KvplanError where the question can not be asked in any layout of any device.
+
+    Parallel sizes and the number of devices that `d` already chooses are kept. Of several layouts the one that leaves most memory is
+    taken, or the best by `rank_by` where that is a matter of speed.
     """
-    carriers = [_carrier(d, device, most, (prices or {}).get(device.id)) for device in devices]
-    return tuple(sorted(carriers, key=_rank))
+    terms = Terms(rank_by or "price", prices or {}, most, _least_bytes(d))
+    carriers = [_carrier(replace(d, constants=(constants or {}).get(x.id, d.constants)), x, terms) for x in devices]
+    faults = [c.fault for c in carriers if c.fault is not None]
+    if faults and len(faults) == len(carriers):
+        raise faults[0]
+    return tuple(sorted(carriers, key=lambda c: _rank(c, terms.rank_by)))
 
 
-def _rank(c: Carrier) -> tuple[bool, bool, float, int, int, str]:
-    n = c.n_devices or 0
-    return (c.plan is None, c.price is None, c.price or 0.0, n * c.device.memory_bytes, n, c.device.id)
+def _rank(c: Carrier, by: str) -> tuple[bool, bool, float, float, int, int, str]:
+    n, price = c.n_devices or 0, c.price if by == "price" else None
+    merit = worth(c.pace, by)
+    no_figure = merit is None if by not in ("price", "memory") else by == "price" and price is None
+    return (c.plan is None, no_figure, merit or 0.0, price or 0.0, n * c.device.memory_bytes, n, c.device.id)
 
 
-def _carrier(d: Deployment, device: Device, most: int, price: float | None) -> Carrier:
+def _carrier(d: Deployment, device: Device, terms: Terms) -> Carrier:
     last: Plan | None = None
-    for n in range(_fewest_thinkable(d, device), most + 1):
-        tried = [plan for sizes in layouts(n) if (plan := _try(d, device, sizes)) is not None]
-        fitting = [plan for plan in tried if plan.fits]
+    fault: KvplanError | None = None
+    price = terms.prices.get(device.id)
+    fewest = max(1, cdiv(terms.least_bytes, max(device.memory_bytes, 1)))
+    sizes = range(fewest, terms.most + 1) if d.n_devices is None else [d.n_devices]
+    for n in sizes:
+        tried = []
+        for asked in _questions(d, device, n):
+            try:
+                plan = evaluate(asked)
+            except KvplanError as error:  # the model can not be split like that
+                fault = fault or error
+                continue
+            if plan.question["n_devices"][0] == n:
+                tried.append((asked, plan))
+        fitting = [(asked, plan) for asked, plan in tried if plan.fits]
         if fitting:
-            best = max(fitting, key=lambda plan: plan.margin_bytes or 0)
-            return Carrier(device, n, best, None if price is None else price * n, None)
-        last = max(tried, key=lambda plan: plan.margin_bytes or 0, default=last)
-    return Carrier(device, None, None, None, _why(d, device, most, last))
+            cost = None if price is None else price * n
+            best, pace_ = _best(fitting, terms.rank_by, cost)
+            return Carrier(device, n, best, cost, None, pace_)
+        last = max((plan for _, plan in tried), key=_margin, default=last)
+    reason = _why(device, terms.most, last, fewest, d.n_devices)
+    if last is None and fault is not None:
+        return Carrier(device, None, None, None, f"{reason}: {fault}", fault=fault)
+    return Carrier(device, None, None, None, reason)
 
 
-def _try(d: Deployment, device: Device, sizes: LayoutSizes) -> Plan | None:
-    for name, size in sizes._asdict().items():
-        if getattr(d, name) not in (None, size):
-            return None
+def _margin(plan: Plan) -> float:
+    return -math.inf if plan.margin_bytes is None else plan.margin_bytes
+
+
+def _best(fitting: list[tuple[Deployment, Plan]], by: str, price: float | None) -> tuple[Plan, Pace | None]:
+    """The layout that leaves most, or the fastest; its bounds."""
+    if by in ("price", "memory"):
+        asked, plan = max(fitting, key=lambda one: _margin(one[1]))
+        return plan, pace(asked, price)
+    paces = [pace(asked, price) for asked, _ in fitting]
+    order = [worth(found, by) for found in paces]
+    best = min(range(len(fitting)), key=lambda i: (order[i] is None, order[i] or 0.0, -_margin(fitting[i][1])))
+    return fitting[best][1], paces[best]
+
+
+def _questions(d: Deployment, device: Device, n: int) -> Iterator[Deployment]:
+    """The question in every layout of n devices that keeps what `d` chose."""
+    experts = any(getattr(mlp, "experts", 0) for block in d.model.blocks.values() for mlp in block.mlps)
+    shared = Options(d).flag("enable_dp_attention")  # replicas of the attention share the tp ranks (SGLang)
+    for sizes in layouts(n, experts=experts):
+        chosen = sizes._asdict() if d.ep is not None or sizes.ep > 1 else {k: v for k, v in sizes._asdict().items() if k != "ep"}
+        if shared and sizes.dp > 1:
+            chosen["tp"] = sizes.tp * sizes.dp
+        if d.ep is not None:
+            chosen["ep"] = d.ep
+        if all(getattr(d, name) in (None, size) for name, size in chosen.items()):
+            yield replace(d, device=device, n_devices=None, **chosen)
+
+
+def _least_bytes(d: Deployment) -> int:
+    """The weights and the cache, unreplicated, as far as no engine's own choices go below them.
+
+    Of the weights what every engine puts on devices; of the cache a share: a format asked for is stored as asked, else packed 8-bit
+    rows and narrow states take at least half of 16 bits, a quarter of 32; an encoder's length is the engine's own.
+    """
+    if d.engine in OFFLOADING and (d.host_memory is not None or d.n_gpu_layers is not None or d.engine_option):
+        return 0
+    alone = replace(d, tp=1, pp=1, dp=1, ep=None, dcp=None, n_devices=None, kv_memory=None, device=None, constants=None)
     try:
-        return evaluate(replace(d, device=device, n_devices=None, **sizes._asdict()))
+        plan = evaluate(replace(alone, engine="ideal", engine_version=None, engine_option=(), speculative=None, block_size=None))
+        tensors = model_tensors(lowered(d, cache_formats(d)))
     except KvplanError:
-        return None  # the model can not be split like that
+        return 0
+    weights = total_bytes((w for w in tensors if w.role not in ("embedding", "tower", "other", "buffer")), weight_formats(d))
+    narrow = canonical(plan.question["dtype"][0], "dtype") in ("bf16", "f16")
+    return weights + (0 if d.model.encoder is not None else plan.cache.total_bytes // (2 if narrow else 4))
 
 
-def _fewest_thinkable(d: Deployment, device: Device) -> int:
-    """No layout holds less than the whole, unreplicated: fewer devices than that are not tried."""
-    plan = evaluate(
-        replace(d, device=None, kv_memory=None, engine="ideal", engine_version=None, engine_option=(), tp=1, pp=1, dp=1, n_devices=None)
-    )
-    whole = plan.model.weight_bytes + plan.cache.total_bytes
-    return max(1, cdiv(whole, max(device.memory_bytes, 1)))
-
-
-def _why(d: Deployment, device: Device, most: int, last: Plan | None) -> str:
+def _why(device: Device, most: int, last: Plan | None, fewest: int, n: int | None) -> str:
     if last is not None:
-        return f"not with {most} of them: {last.outcome.reason}"
-    fewest = _fewest_thinkable(d, device)
+        return f"not with {n or most} of them: {last.outcome.reason}"
     if fewest > most:
         return f"weights and cache need at least {fewest:,} of {show_bytes(device.memory_bytes)}, more than the {most} tried"
     return "no layout divides this model over them"

@@ -9,6 +9,7 @@ from kvplan.engines.base import Capacity, ChosenBy, Outcome
 from kvplan.ledger import Ledger
 
 SCHEMA = "kvplan.plan/1"
+Certainty = Literal["certain", "likely", "too close to call"]
 
 
 class ModelFacts(NamedTuple):
@@ -48,13 +49,30 @@ class CacheReport(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """One change that, alone, makes the plan fit."""
+    """One change that, alone, makes the plan fit; `also`: names that must follow it, where there are some."""
 
     change: str
     option: str
     value: int | float | str
     fits: bool
     margin_bytes: int
+    certainty: Certainty = "certain"
+    also: Mapping[str, Any] = {}
+
+
+class Waste(NamedTuple):
+    """Something of a plan that fits which its question does not need, and the one change that would save it.
+
+    bytes   on one device; of whole devices, all of them together
+    option  None where no single change saves it; else the plan still fits after it, with `margin_bytes` left
+    """
+
+    what: str
+    bytes: int
+    change: str | None
+    option: str | None
+    value: int | float | str | None
+    margin_bytes: int | None
 
 
 class Plan(NamedTuple):
@@ -66,6 +84,7 @@ class Plan(NamedTuple):
     outcome: Outcome
     verdict: str
     advice: tuple[Advice, ...] = ()
+    waste: tuple[Waste, ...] = ()
 
     @property
     def fits(self) -> bool | None:
@@ -76,7 +95,7 @@ class Plan(NamedTuple):
         return self.outcome.starts
 
     @property
-    def certainty(self) -> Literal["certain", "likely", "too close to call"]:
+    def certainty(self) -> Certainty:
         return self.outcome.certainty
 
     @property
@@ -86,6 +105,11 @@ class Plan(NamedTuple):
     @property
     def ledgers(self) -> tuple[Ledger, ...]:
         return self.outcome.ledgers
+
+    @property
+    def rank_total_bytes(self) -> int | None:
+        """Of the fullest rank; None where an engine refused before it had any."""
+        return max((ledger.total_bytes for ledger in self.ledgers), default=None)
 
     @property
     def capacity(self) -> Capacity | None:
@@ -106,6 +130,7 @@ class Plan(NamedTuple):
             "margin_bytes": self.margin_bytes,
             "verdict": self.verdict,
             "advice": [plain(one) for one in self.advice],
+            "waste": [plain(one) for one in self.waste],
         }
 
 
@@ -115,6 +140,6 @@ def plain(value: Any) -> Any:
         return {name: plain(item) for name, item in zip(value._fields, value, strict=True)}
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     return value

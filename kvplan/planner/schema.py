@@ -10,6 +10,8 @@ from kvplan.planner.plan import SCHEMA
 _INT: dict[str, Any] = {"type": "integer"}
 _TEXT: dict[str, Any] = {"type": "string"}
 _NUMBER: dict[str, Any] = {"type": "number"}
+_MAYBE_TEXT: dict[str, Any] = {"type": ["string", "null"]}
+_CERTAINTY: dict[str, Any] = {"enum": ["certain", "likely", "too close to call"]}
 _MAYBE_BOOL: dict[str, Any] = {"type": ["boolean", "null"]}
 _MAYBE_INT: dict[str, Any] = {"type": ["integer", "null"]}
 _MAYBE_NUMBER: dict[str, Any] = {"type": ["number", "null"]}
@@ -30,7 +32,7 @@ _ENTRY = _object({
 
 _GROUP = _object({
     "role": _TEXT, "kind": _TEXT, "layers": _INT, "n_groups": _INT, "block_tokens": _MAYBE_INT, "page_bytes": _MAYBE_INT,
-    "cells": _MAYBE_INT, "streams": _MAYBE_INT, "k_bytes": _MAYBE_INT, "v_bytes": _MAYBE_INT,
+    "cells": _MAYBE_INT, "streams": _MAYBE_INT, "k_bytes": _MAYBE_INT, "v_bytes": _MAYBE_INT, "span": _MAYBE_INT,
 })  # fmt: skip
 
 _ANSWER = _object({"value": {}, "chosen_by": {"enum": ["you", "engine default", "model", "kvplan"]}})
@@ -67,9 +69,15 @@ PLAN: dict[str, Any] = {
         }, nullable=True),
         "starts": _MAYBE_BOOL,
         "fits": _MAYBE_BOOL,
-        "certainty": {"enum": ["certain", "likely", "too close to call"]},
+        "certainty": _CERTAINTY,
         "margin_bytes": _MAYBE_INT,
         "verdict": _TEXT,
-        "advice": _array(_object({"change": _TEXT, "option": _TEXT, "value": {}, "fits": {"type": "boolean"}, "margin_bytes": _INT})),
+        "advice": _array(_object({
+            "change": _TEXT, "option": _TEXT, "value": {}, "fits": {"type": "boolean"}, "margin_bytes": _INT,
+            "certainty": _CERTAINTY, "also": {"type": "object"},
+        })),
+        "waste": _array(_object({
+            "what": _TEXT, "bytes": _INT, "change": _MAYBE_TEXT, "option": _MAYBE_TEXT, "value": {}, "margin_bytes": _MAYBE_INT,
+        })),
     }),
 }  # fmt: skip

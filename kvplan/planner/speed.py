@@ -1,14 +1,59 @@
-"""The roofline of a plan's question."""
+"""The roofline of a plan's question, and what plans can be ranked by."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kvplan import engines
 from kvplan.deployment import Deployment
-from kvplan.engines.base import cache_formats, lowered, weight_formats
-from kvplan.errors import SpecError
+from kvplan.engines.base import lowered, stored_as, weight_formats
+from kvplan.errors import KvplanError, SpecError
 from kvplan.parallel import Layout
 from kvplan.planner.evaluate import default_engine
 from kvplan.roofline import Roofline, roofline
+
+#: What carriers and compared plans can be ranked by.
+RANKINGS = ("price", "memory", "tokens_per_second", "first_token", "cost_per_token")
+#: What the bounds leave out, for everyone who reads them.
+ASSUMPTIONS = (
+    "bounds, not predictions: datasheet bandwidth and dense rates, perfectly overlapped; no communication between devices, no launches, "
+    "no scheduling; every sequence decodes at the full context; a prompt is read alone, without cached prefixes"
+)
+SECONDS_PER_HOUR = 3600
+
+
+class Pace(NamedTuple):
+    """Bounds of a whole deployment, all its replicas together.
+
+    tokens_per_second    of decoding, at most; first_token_seconds: of one prompt of the context's length, at least
+    cost_per_million     tokens decoded at that rate, in the unit of prices that are per hour of all devices; None without a price
+    """
+
+    tokens_per_second: float
+    first_token_seconds: float
+    cost_per_million: float | None
+
+
+def pace(d: Deployment, price: float | None = None) -> Pace | None:
+    """The bounds of a question; None where its device declares no rates. `price`: per hour, of all its devices."""
+    try:
+        bounds = speed(d)
+    except KvplanError:
+        return None
+    rate = bounds.tokens_per_second * min(d.dp or 1, d.batch or 1)
+    return Pace(rate, bounds.first_token_seconds, None if price is None else price / (rate * SECONDS_PER_HOUR) * 1e6)
+
+
+def worth(pace: Pace | None, by: str) -> float | None:
+    """What a ranking by speed sorts by, the smaller the better; None where it has no figure."""
+    if pace is None:
+        return None
+    return {
+        "tokens_per_second": -pace.tokens_per_second,
+        "first_token": pace.first_token_seconds,
+        "cost_per_token": pace.cost_per_million,
+    }.get(by)
+
 
 _RATES = {"f16": "fp16", "bf16": "bf16", "f32": "bf16", "fp8_e4m3": "fp8"}
 
@@ -17,9 +62,9 @@ def speed(d: Deployment) -> Roofline:
     """Bounds on decode and prefill of a question. Raises SpecError without a device, UnsupportedError where it declares no rates."""
     if d.device is None:
         raise SpecError("device", [("", "how fast depends on the device; name one")])
-    q = engines.find(d.engine or default_engine(d)).settle(d).question
+    settled = engines.find(d.engine or default_engine(d)).settle(d)
+    q, formats = settled.question, stored_as(settled)
     device = q.device or d.device
-    formats = cache_formats(q)
     rate = _RATES.get(formats.compute, "bf16")
     if rate not in device.dense_tflops and {"fp16", "bf16"} & device.dense_tflops.keys():
         rate = "fp16" if rate == "bf16" else "bf16"

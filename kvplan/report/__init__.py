@@ -16,16 +16,23 @@ FORMATS: dict[str, str] = {
     "jsonl": "structured",
     "yaml": "structured",
     "csv": "flat",
+    "parquet": "parquet",
 }
 
 
-def render(plans: Sequence[Plan], fmt: str) -> str:
-    """The plans in a format: structured ones print an object for one plan and an array for several."""
-    text: str = import_module(f"kvplan.report.{FORMATS[fmt]}").plans_text(plans, fmt)
+def render(plans: Sequence[Plan], fmt: str) -> str | bytes:
+    """The plans in a format: structured ones print an object for one plan and an array for several. Parquet is bytes."""
+    text: str | bytes = import_module(f"kvplan.report.{FORMATS[fmt]}").plans_text(plans, fmt)
     return text
 
 
 def render_rows(rows: Sequence[dict[str, Any]], fmt: str) -> str:
-    """Rows of equal keys in a format."""
+    """Rows of equal keys in a format that is text."""
     text: str = import_module(f"kvplan.report.{FORMATS[fmt]}").rows_text(rows, fmt)
     return text
+
+
+def render_data(rows: Sequence[dict[str, Any]], fmt: str) -> str | bytes:
+    """Rows of equal keys in any format. Parquet is bytes."""
+    data: str | bytes = import_module(f"kvplan.report.{FORMATS[fmt]}").rows_text(rows, fmt)
+    return data

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from kvplan.planner.explain import Line
+from kvplan.report import render_data
 
 
-def render_lines(lines: Sequence[Line], fmt: str) -> str:
-    """Each number with its formula and source under it, or JSON objects."""
-    if fmt == "json":
-        return json.dumps([line._asdict() for line in lines], indent=2)
+def render_lines(lines: Sequence[Line], fmt: str) -> str | bytes:
+    """Each number with its formula and source under it; in every other format a row a number."""
+    if fmt != "table":
+        return render_data([line._asdict() for line in lines], fmt)
     return "\n".join(f"{line.name} = {line.value:,} {line.unit}\n    {line.formula}\n    source: {line.source}" for line in lines)

@@ -27,7 +27,10 @@ def change_text(changes: Sequence[dict[str, Any]]) -> str:
     lines = []
     for change in changes:
         status = change["status"]
-        lines.append(f"{change['name']}: {status['old'] or 'not there'} -> {status['new'] or 'not there'}")
+        was = f"{change['was']} -> " if change["was"] not in (None, change["name"]) else ""
+        lines.append(f"{was}{change['name']}: {status['old'] or 'not there'} -> {status['new'] or 'not there'}")
+        if status["new"] not in (None, "fits"):
+            lines.append(f"  {change['message']}")
         for title in ("settings", "memory", "capacity"):
             for key, pair in change[title].items():
                 old, new = pair["old"], pair["new"]
@@ -38,7 +41,7 @@ def change_text(changes: Sequence[dict[str, Any]]) -> str:
                 if title == "memory" and old is not None and new is not None:
                     more = f" ({'+' if new > old else '-'}{show_bytes(abs(new - old))})"
                 lines.append(f"  {key}: {shown[0]} -> {shown[1]}{more}")
-    return "\n".join(lines)
+    return "\n".join(lines) if lines else "no engine in either"
 
 
 def _shown(value: Any) -> str:

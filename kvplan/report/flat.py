@@ -20,7 +20,7 @@ def flat(plan: Plan) -> dict[str, Any]:
         "cache_total_bytes": plan.cache.total_bytes,
         "cache_bytes_per_sequence": plan.cache.bytes_per_sequence,
         "cache_bytes_per_token": plan.cache.bytes_per_token,
-        "rank_total_bytes": max(ledger.total_bytes for ledger in plan.ledgers),
+        "rank_total_bytes": plan.rank_total_bytes,
         "kv_bytes": plan.capacity.kv_bytes if plan.capacity else None,
         "tokens": plan.capacity.tokens if plan.capacity else None,
         "max_concurrency": plan.capacity.max_concurrency if plan.capacity else None,

@@ -23,6 +23,8 @@ RULES = {
     "not-modelled-more": "A setting that raises memory and is not modelled",
     "not-modelled-rope": "A setting that changes the model's own length or shape",
     "not-read": "A file that is not read",
+    "not-split": "Several words where one is meant",
+    "not-text": "A number where Kubernetes takes text",
     "note": "An assumption",
     "number-cut": "A number that the engine reads as another",
     "open-words": "A variable that may hold more options",

@@ -14,7 +14,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from kvplan.errors import KvplanError, SpecError
+from kvplan.errors import SpecError
+from kvplan.report.parquet import import_pyarrow
 
 Columns = dict[str, Any]
 
@@ -67,11 +68,7 @@ def append(path: Path, fmt: str, question: str, start: int, ranges: Iterable[tup
 
 
 def _append_parts(folder: Path, question: str, start: int, ranges: Iterable[tuple[int, Columns]]) -> Iterator[int]:
-    try:
-        import pyarrow
-        import pyarrow.parquet as parquet
-    except ImportError:
-        raise KvplanError("parquet needs pyarrow; install the `sweep` extra of kvplan-llm, or write csv") from None
+    pyarrow, parquet = import_pyarrow()
     folder.mkdir(exist_ok=True)
     points = start
     for n, columns in ranges:

@@ -10,7 +10,7 @@ from typing import Any
 from tabulate import tabulate
 
 from kvplan.ledger import Ledger
-from kvplan.planner.plan import Plan
+from kvplan.planner.plan import Advice, Plan, Waste
 from kvplan.units import show_bytes
 
 _STYLE = {"table": "simple", "markdown": "github", "html": "html"}
@@ -70,7 +70,7 @@ def _summary(plan: Plan) -> dict[str, Any]:
         "per token": f"{plan.cache.bytes_per_token:,} B",
         "per sequence": show_bytes(plan.cache.bytes_per_sequence),
         "cache": show_bytes(plan.cache.total_bytes),
-        "one rank": show_bytes(max(ledger.total_bytes for ledger in plan.ledgers)),
+        "one rank": None if plan.rank_total_bytes is None else show_bytes(plan.rank_total_bytes),
         "left": None if plan.margin_bytes is None else show_bytes(plan.margin_bytes),
         "fits": _fits(plan),
     }
@@ -98,16 +98,33 @@ def _one(plan: Plan, fmt: str) -> str:
     parts += ["\n".join(notes)] if notes else []
     parts.append(("" if plan.fits is None else "FITS: " if plan.fits else "DOES NOT FIT: ") + plan.verdict)
     if plan.advice:
-        rows = [
-            {
-                "what would make it fit": a.change,
-                "option": f"--{a.option.replace('_', '-')} {a.value}",
-                "leaves": show_bytes(a.margin_bytes),
-            }
-            for a in plan.advice
-        ]
-        parts.append(_table(rows, fmt))
+        parts.append(_table([_advice_row(one) for one in plan.advice], fmt))
+    if plan.waste:
+        parts.append(_table([_waste_row(one) for one in plan.waste], fmt))
     return "\n\n".join(parts)
+
+
+def _advice_row(one: Advice) -> dict[str, str]:
+    return {
+        "what would make it fit": one.change,
+        "option": " ".join(_flag(name, value) for name, value in ((one.option, one.value), *one.also.items())),
+        "leaves": show_bytes(one.margin_bytes) + ("" if one.certainty == "certain" else f" ({one.certainty})"),
+    }
+
+
+def _waste_row(one: Waste) -> dict[str, str]:
+    return {
+        "what the question does not need": one.what,
+        "size": show_bytes(one.bytes),
+        "what would save it": one.change or "-",
+        "option": _flag(one.option, one.value) if one.option else "-",
+        "leaves": "-" if one.margin_bytes is None else show_bytes(one.margin_bytes),
+    }
+
+
+def _flag(name: str, value: Any) -> str:
+    flag = f"--{name.replace('_', '-')}"
+    return flag if value is True else f"{flag} {value}"
 
 
 def _cache_rows(plan: Plan, asked: dict[str, Any]) -> list[dict[str, str]]:

@@ -17,7 +17,7 @@ class CountedBlocks:
         self.groups = geometry.groups
         self.size = geometry.pages
         self.in_flight = in_flight
-        self.used = self.changes = self.hit_tokens = self.asked_tokens = self.evicted = 0
+        self.used = self.changes = self.hit_tokens = self.asked_tokens = self.evicted = self.again = 0
         self._steps = [group.block_tokens for group in self.groups]
         #: the common case, decided once
         self._full = len(self.groups) == 1 and self.groups[0].kind == "full"

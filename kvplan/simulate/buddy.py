@@ -93,7 +93,7 @@ class Contiguous:
         self.longest = geometry.max_model_len
         self.rule = rule
         self.buddy = Buddy(self.size)
-        self.used = self.changes = self.hit_tokens = self.asked_tokens = self.evicted = 0
+        self.used = self.changes = self.hit_tokens = self.asked_tokens = self.evicted = self.again = 0
 
     def admit(self, s: Sequence, budget: int) -> int | None:
         chunk = self.buddy.take(wanted(self.rule, s.request, self.longest))

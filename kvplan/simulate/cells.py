@@ -17,7 +17,7 @@ class Cells:
         self.cells = geometry.pages // geometry.streams
         self.unified = geometry.streams == 1
         self.free_slots = list(range(geometry.streams))[::-1]
-        self.used = self.changes = self.hit_tokens = self.asked_tokens = self.evicted = 0
+        self.used = self.changes = self.hit_tokens = self.asked_tokens = self.evicted = self.again = 0
 
     def admit(self, s: Sequence, budget: int) -> int | None:
         if not self.unified and not self.free_slots:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from math import lcm
 from typing import Any, Literal, NamedTuple, Protocol
 
-from kvplan.engines.base import Capacity, ChosenBy
+from kvplan.engines.base import Capacity, ChosenBy, Group
 from kvplan.errors import UnsupportedError
 from kvplan.units import cdiv
 
@@ -21,6 +22,8 @@ KINDS: dict[str, GroupKind] = {
 
 #: Engines whose pages are not kept in a block pool.
 SORTS: dict[str, Sort] = {"sglang": "radix", "llama.cpp": "cells", "ollama": "cells"}
+#: Engines whose full and window pages are pools apart, each with its own number of pages.
+APART = ("sglang", "tensorrt-llm")
 
 
 class PageGroup(NamedTuple):
@@ -57,7 +60,9 @@ class Geometry(NamedTuple):
 
     pages        pages that requests can have (vLLM's null block is not one of them); of token slots where block_tokens is 1
     streams      llama.cpp: separate parts of the pool, one per slot; else 1
+    seats        most requests at once for another reason than pages (slots of recurrent states); None: no such limit
     promised     longest requests that the plan says it holds at once
+    beside       further pools, in each of which every request needs its pages too
     """
 
     groups: tuple[PageGroup, ...]
@@ -66,12 +71,15 @@ class Geometry(NamedTuple):
     bytes_per_page: int = 0
     sort: Sort = "blocks"
     streams: int = 1
+    seats: int | None = None
     promised: float | None = None
+    beside: tuple[Geometry, ...] = ()
 
     @property
     def slots(self) -> int:
-        """Token slots of the pool, by its first group's page."""
-        return self.pages * self.groups[0].block_tokens
+        """Tokens that all groups hold together where nothing is ever given back."""
+        span = lcm(*(group.block_tokens for group in self.groups))
+        return self.pages * span // sum(group.copies * span // group.block_tokens for group in self.groups)
 
     def request_pages(self, tokens: int, in_flight: int) -> int:
         """Most pages that one request of `tokens` tokens holds at once."""
@@ -101,47 +109,60 @@ def from_plan(plan: Planned) -> Geometry:
     engine = question["engine"][0]
     if capacity is None:
         raise UnsupportedError("simulate: the plan has no pool; name a device or kv_memory")
-    longest = question["max_model_len"][0] or question["context"][0]
-    sort = SORTS.get(engine, "blocks")
-    if sort == "cells":
-        return _cells(capacity, longest, engine)
-    if not capacity.groups:
+    base = Geometry((), 0, question["max_model_len"][0] or question["context"][0], promised=capacity.max_concurrency)
+    keeps = [layer.keep for layer in plan.cache.layers]
+    states = [g for g in capacity.groups if g.role in ("state", "rs") and g.cells]
+    if states and (engine in APART or engine in SORTS):
+        base = base._replace(seats=min(g.streams or g.cells or 1 for g in states))
+    paged = [g for g in capacity.groups if g not in states and g.role != "host"]
+    if SORTS.get(engine) == "cells":
+        found = _cells(paged, base, engine)
+    elif engine in APART:
+        found = _apart(paged, base, engine)
+    elif any(g.block_tokens for g in paged):
+        pages = (capacity.blocks or 0) - (engine == "vllm")  # the null block
+        found = base._replace(groups=tuple(_groups(paged, engine)), pages=pages, bytes_per_page=capacity.bytes_per_block or 0)
+    elif any(keep != "all" for keep in keeps) or (paged and not capacity.block_tokens):
+        raise UnsupportedError(f"simulate: engine {engine} has no pool of pages for this model; choose a serving engine")
+    else:
         block = capacity.block_tokens or 1
-        if any(layer.keep != "all" for layer in plan.cache.layers):
-            raise UnsupportedError(f"simulate: engine {engine} has no page groups for windows and states; choose a serving engine")
-        return _checked(Geometry((PageGroup("full", block),), (capacity.tokens or 0) // block, longest, promised=capacity.max_concurrency))
-    groups = tuple(_groups(capacity, [layer.keep for layer in plan.cache.layers], engine))
-    if sort == "radix" and [group.kind for group in groups] != ["full"]:
-        raise UnsupportedError("simulate: SGLang's pools of windows and states beside its radix tree are not simulated")
-    pages = capacity.blocks or 0
-    if engine == "vllm":
-        pages -= 1  # the null block
-    cost = capacity.bytes_per_block or 0
-    return _checked(Geometry(groups, pages, longest, cost, sort, promised=capacity.max_concurrency))
+        found = base._replace(groups=(PageGroup("full", block),), pages=(capacity.tokens or 0) // block)
+    if found.pages < 1:
+        raise UnsupportedError("simulate: the plan's pool holds no page; it would not start")
+    return found
 
 
-def _cells(capacity: Capacity, longest: int, engine: str) -> Geometry:
-    group = capacity.groups[0]
-    if len(capacity.groups) > 1 or not group.cells:
-        raise UnsupportedError(f"simulate: {engine}'s window and recurrent caches beside its cells are not simulated")
-    streams = group.streams or 1
-    cost = ((group.k_bytes or 0) + (group.v_bytes or 0)) // (group.cells * streams)
-    pages = group.cells * streams
-    return Geometry((PageGroup("full", 1),), pages, min(longest, group.cells), cost, "cells", streams, capacity.max_concurrency)
+def _cells(stores: Sequence[Group], base: Geometry, engine: str) -> Geometry:
+    """llama.cpp: the cells of the layers that keep all tokens. Its window caches are sized for every slot, so they refuse nobody."""
+    kept = [g for g in stores if g.cells and g.layers and not g.role.endswith("kv_swa")]
+    if len(kept) != 1:
+        raise UnsupportedError(f"simulate: {engine} keeps no cells that grow with this model's sequences, or several kinds of them")
+    group, streams = kept[0], kept[0].streams or 1
+    cells = group.cells or 1
+    cost = ((group.k_bytes or 0) + (group.v_bytes or 0)) // (cells * streams)
+    longest = min(base.max_model_len, cells)
+    return base._replace(
+        groups=(PageGroup("full", 1),), pages=cells * streams, max_model_len=longest, bytes_per_page=cost, sort="cells", streams=streams
+    )
 
 
-def _groups(capacity: Capacity, keeps: Iterable[str], engine: str) -> Iterable[PageGroup]:
-    spans = {kind: sorted({int(keep.split()[1]) for keep in keeps if keep.startswith(kind + " ")}) for kind in ("window", "chunk")}
-    for group in capacity.groups:
-        kind = KINDS.get(group.kind)
+def _apart(groups: Sequence[Group], base: Geometry, engine: str) -> Geometry:
+    """Pools apart: the first of full attention where there is one, the others beside it."""
+    pools = []
+    for group, shown in zip(_groups(groups, engine), groups, strict=True):
+        pages = (shown.cells or 0) // group.block_tokens
+        pools.append(base._replace(groups=(group,), pages=pages, bytes_per_page=shown.page_bytes or 0))
+    if not pools:
+        raise UnsupportedError(f"simulate: {engine} keeps nothing that grows with this model's sequences")
+    pools.sort(key=lambda pool: pool.groups[0].kind != "full")
+    return pools[0]._replace(sort=SORTS.get(engine, "blocks"), beside=tuple(pools[1:]))
+
+
+def _groups(groups: Iterable[Group], engine: str) -> Iterator[PageGroup]:
+    for group in groups:
+        kind = KINDS.get(group.kind.split()[0])
         if kind is None or not group.block_tokens:
             raise UnsupportedError(f"simulate: {engine}'s {group.kind} pages are not simulated")
-        if kind in spans and len(spans[kind]) != 1:
-            raise UnsupportedError(f"simulate: a model with {len(spans[kind])} sizes of {kind} is not simulated")
-        yield PageGroup(kind, group.block_tokens, spans[kind][0] if kind in spans else 0, group.n_groups)
-
-
-def _checked(geometry: Geometry) -> Geometry:
-    if geometry.pages < 1:
-        raise UnsupportedError("simulate: the plan's pool holds no page; it would not start")
-    return geometry
+        if kind in ("window", "chunk") and not group.span:
+            raise UnsupportedError(f"simulate: {engine}'s plan does not say how wide its {group.kind} pages reach")
+        yield PageGroup(kind, group.block_tokens, group.span or 0, group.n_groups)

@@ -1,60 +1,64 @@
-"""Blocks with names: the free list in eviction order, reference counts, and which block holds which content.
+"""Blocks with names: the free list in eviction order, who else holds a block, and which block holds which content.
 
-The decisions are those of vLLM 0.32 `vllm/v1/core/block_pool.py`: block 0 is the null block; blocks without a key are reused first,
-newest first; blocks with one last, oldest first; of several blocks with one key the first registered is found.
+The decisions are those of vLLM 0.32 `vllm/v1/core/block_pool.py`: block 0 is the null block; blocks without content are reused first,
+newest first; blocks with some last, oldest first; of several blocks with one key the first registered is found.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
+from itertools import chain
 
-Key = tuple[int, int, int]  # group, stream, block within the sequence
+Key = int  # group, stream and block within the sequence, in one number: see PrefixBlocks
 
 
 class BlockPool:
-    """`size` blocks, of which one is the null block. Lists by block number, no object per block."""
+    """`size` blocks, of which one is the null block. Lists by block number, no object per block.
+
+    Content that nobody can ask for has no key; its block waits for its turn among those with content all the same.
+    """
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.free = size - 1
         self.refs = [0] * size
+        self.refs[0] = 1  # the null block is nobody's
+        self.again = 0  # holders beyond the first, over all blocks
+        self.evicted = 0
         self.keys: list[Key | None] = [None] * size
         self.found: dict[Key, int | dict[int, None]] = {}
-        self.evicted = 0
-        self.again = 0  # holders beyond the first, over all blocks
-        # a ring through the sentinel `size`
-        self._next = [*range(1, size + 1), 0]
-        self._back = [size, *range(size)]
-        self.free = size
-        self.take(1)
-        self.refs[0] = 1 << 60  # the null block is nobody's
+        # The free list: blocks without content from the end, then those with content from the start. A block that is found leaves the
+        # latter's middle; its entry stays, is counted here and skipped when its turn comes, which is much cheaper than linking them all.
+        self._blank = list(range(size - 1, 0, -1))
+        self._kept: deque[int] = deque()
+        self._left: dict[int, int] = {}
 
-    def _unlink(self, block: int) -> None:
-        after, before = self._next[block], self._back[block]
-        self._next[before], self._back[after] = after, before
-
-    def _link(self, block: int, before: int, after: int) -> None:
-        self._next[before] = self._back[after] = block
-        self._back[block], self._next[block] = before, after
-
-    def take(self, n: int) -> list[int]:
-        """The first n free blocks; what they held is forgotten. There must be as many."""
-        following, end, taken = self._next, self.size, []
-        block = following[end]
-        for _ in range(n):
-            taken.append(block)
-            self.refs[block] = 1
-            if self.keys[block] is not None:
-                self._forget(block)
-            block = following[block]
-        following[end], self._back[block] = block, end
+    def take(self, n: int, table: list[int]) -> None:
+        """Append the first n free blocks to a table; what they held is forgotten. There must be as many."""
         self.free -= n
-        return taken
+        for _ in range(n):
+            block = self._blank.pop() if self._blank else self._oldest()
+            self.refs[block] = 1
+            table.append(block)
+
+    def _oldest(self) -> int:
+        """The block whose content goes next."""
+        block = self._kept.popleft()
+        while block in self._left:
+            self._left[block] -= 1
+            if not self._left[block]:
+                del self._left[block]
+            block = self._kept.popleft()
+        self.evicted += 1
+        if self.keys[block] is not None:
+            self._forget(block)
+        return block
 
     def _forget(self, block: int) -> None:
         key = self.keys[block]
         assert key is not None
         self.keys[block] = None
-        self.evicted += 1
         others = self.found[key]
         if isinstance(others, int):
             del self.found[key]
@@ -63,59 +67,83 @@ class BlockPool:
         if not others:
             del self.found[key]
 
-    def register(self, block: int, key: Key) -> None:
-        """From now on this block is found under its key."""
-        if self.keys[block] == key:
-            return
-        self.keys[block] = key
-        known = self.found.get(key)
-        if known is None:
-            self.found[key] = block
-        elif isinstance(known, int):
-            self.found[key] = {known: None, block: None}
-        else:
-            known[block] = None
+    def register(self, blocks: Iterable[int], runs: Iterable[range]) -> None:
+        """From now on these blocks are found under their keys; 0: no block."""
+        for block, key in zip(blocks, chain.from_iterable(runs), strict=True):
+            if not block:
+                continue
+            self.keys[block] = key
+            known = self.found.setdefault(key, block)
+            if isinstance(known, dict):
+                known[block] = None
+            elif known != block:
+                self.found[key] = {known: None, block: None}
 
     def lookup(self, key: Key) -> int:
         """The block that holds this content; 0 where none does."""
         known = self.found.get(key, 0)
         return known if isinstance(known, int) else next(iter(known))
 
-    def touch(self, blocks: Iterable[int]) -> None:
-        """One more holder for each; a free one leaves the free list."""
-        for block in blocks:
-            if block:
-                if self.refs[block] == 0:
-                    self._unlink(block)
-                    self.free -= 1
-                else:
-                    self.again += 1
-                self.refs[block] += 1
+    def walk(self, runs: Iterable[range]) -> list[int]:
+        """The blocks of a chain of keys, up to the first that is not there."""
+        found, blocks = self.found, []
+        for key in chain.from_iterable(runs):
+            known = found.get(key)
+            if known is None:
+                break
+            blocks.append(known if isinstance(known, int) else next(iter(known)))
+        return blocks
 
-    def release(self, blocks: Iterable[int]) -> None:
-        """One holder less for each, in the order in which they should be reused."""
-        last = self.size
+    def idle(self, blocks: Iterable[int]) -> int:
+        """How many of these are free."""
+        return [self.refs[block] for block in blocks].count(0)
+
+    def touch(self, blocks: Iterable[int]) -> None:
+        """One more holder for each found block; a free one leaves the free list."""
+        refs = self.refs
         for block in blocks:
             if not block:
                 continue
-            self.refs[block] -= 1
-            if self.refs[block]:
-                self.again -= 1
-                continue
-            self.free += 1
-            if self.keys[block] is None:
-                self._link(block, last, self._next[last])
-                last = block
+            if refs[block]:
+                self.again += 1
             else:
-                self._link(block, self._back[self.size], self.size)
+                self.free -= 1
+                self._left[block] = self._left.get(block, 0) + 1
+            refs[block] += 1
+
+    def release(self, table: list[int], full: int) -> None:
+        """One holder less for each block of a table, of which the first `full` have content. The end of a table is reused first."""
+        refs, kept, before = self.refs, self._kept, len(self._kept)
+        for block in table[full:]:  # held by one: only full blocks are found
+            refs[block] = 0
+        self._blank += table[full:]
+        held = 0
+        for block in reversed(table[:full]):
+            if not block:
+                continue
+            refs[block] -= 1
+            if refs[block]:
+                held += 1
+            else:
+                kept.append(block)
+        self.again -= held
+        self.free += len(table) - full + len(kept) - before
+        if len(kept) > 2 * self.size:
+            self._kept, self._left = deque(self._waiting()), {}
+
+    def _waiting(self) -> list[int]:
+        """Free blocks with content, the next to be reused first."""
+        left, found = dict(self._left), []
+        for block in self._kept:
+            if left.get(block):
+                left[block] -= 1
+            else:
+                found.append(block)
+        return found
 
     def order(self) -> list[int]:
         """The free list from its head."""
-        found, block = [], self._next[self.size]
-        while block != self.size:
-            found.append(block)
-            block = self._next[block]
-        return found
+        return [*reversed(self._blank), *self._waiting()]
 
     def check(self, tables: Iterable[list[int]]) -> None:
         """AssertionError unless each block is either in the free list once or held as often as it is counted."""
@@ -131,6 +159,10 @@ class BlockPool:
             assert self.refs[block] == held[block], f"block {block} is held {held[block]} times and counted {self.refs[block]}"
             assert (block in free) == (held[block] == 0), f"block {block} is free and held, or neither"
         assert self.again == sum(max(n - 1, 0) for n in held[1:])
+        named = set()
         for key, blocks in self.found.items():
             for block in [blocks] if isinstance(blocks, int) else blocks:
                 assert self.keys[block] == key
+                named.add(block)
+        assert named == {block for block, key in enumerate(self.keys) if key is not None}, "a block has a key and is not found"
+        assert named.isdisjoint(self._blank), "a block with content is reused as one without"

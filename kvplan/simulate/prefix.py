@@ -1,18 +1,25 @@
-"""Prefix sharing over a block pool: full and window groups with a page table each, hits that all groups agree on.
+"""Prefix sharing over a block pool: full, window and chunk groups with a page table each, hits that all groups agree on.
 
 vLLM 0.32: `vllm/v1/core/kv_cache_manager.py` (get_computed_blocks, allocate_slots), `kv_cache_coordinator.py`
-(HybridKVCacheCoordinator.find_longest_cache_hit), `single_type_kv_cache_manager.py` (FullAttentionManager, SlidingWindowManager).
+(HybridKVCacheCoordinator.find_longest_cache_hit), `single_type_kv_cache_manager.py` (FullAttentionManager, SlidingWindowManager,
+ChunkedLocalAttentionManager).
 All groups must have one block size: with several, vLLM keeps entries for parts of blocks, which are not modelled.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kvplan.errors import UnsupportedError
 from kvplan.simulate.blocks import block_shares
-from kvplan.simulate.geometry import Geometry, PageGroup
+from kvplan.simulate.geometry import Geometry
 from kvplan.simulate.pool import BlockPool
 from kvplan.simulate.sequence import Sequence, Shares
 from kvplan.units import cdiv
+
+#: Bits of a key that number the page within its sequence; above them stand its stream and group.
+PAGE_BITS = 32
+ENDLESS = 1 << PAGE_BITS
 
 
 class PrefixBlocks:
@@ -20,8 +27,8 @@ class PrefixBlocks:
 
     def __init__(self, geometry: Geometry, in_flight: int) -> None:
         self.groups = tuple(group._replace(copies=1) for group in geometry.groups for _ in range(group.copies))
-        if any(group.kind not in ("full", "window") for group in self.groups):
-            raise UnsupportedError("simulate: prefix sharing of chunks and states is not simulated; use share_prefixes=False")
+        if any(group.kind == "state" for group in self.groups):
+            raise UnsupportedError("simulate: prefix sharing of recurrent states is not simulated; use share_prefixes=False")
         if len({group.block_tokens for group in self.groups}) > 1:
             raise UnsupportedError("simulate: prefix sharing needs one block size; use share_prefixes=False")
         self.block = self.groups[0].block_tokens
@@ -29,7 +36,7 @@ class PrefixBlocks:
         self.size = geometry.pages
         self.pool = BlockPool(geometry.pages + 1)
         self.changes = self.hit_tokens = self.asked_tokens = 0
-        self._windows = [i for i, group in enumerate(self.groups) if group.kind == "window"]
+        self._windows = [i for i, group in enumerate(self.groups) if group.kind in ("window", "chunk")]
         #: groups of one kind and span are looked up together; full attention first
         kinds = dict.fromkeys((group.kind, group.span) for group in self.groups)
         self._kinds = [
@@ -40,6 +47,10 @@ class PrefixBlocks:
     @property
     def used(self) -> int:
         return self.size - self.pool.free
+
+    @property
+    def again(self) -> int:
+        return self.pool.again
 
     @property
     def evicted(self) -> int:
@@ -56,8 +67,11 @@ class PrefixBlocks:
             for kind, span, members in self._kinds:
                 if kind == "full":
                     if full is None:
-                        full = self._first(s, now, members, tables)
+                        full = self._walk(s, 0, now, members, tables)
                     now = min(now, full)
+                elif kind == "chunk":
+                    # what lies before the chunk of the next token counts as there
+                    now = self._walk(s, now // span * span // self.block, now, members, tables)
                 else:
                     now = self._last(s, now, members, tables, span)
             if now >= hit or simple or len(self._kinds) == 1:
@@ -69,20 +83,26 @@ class PrefixBlocks:
                 del tables[i][hit // self.block :]
         return tables, hit
 
-    def _found(self, s: Sequence, n: int, members: list[int]) -> list[int] | None:
-        stream = s.stream((n + 1) * self.block - 1)
-        blocks = [self.pool.lookup((i, stream, n)) for i in members]
-        return blocks if all(blocks) else None
+    def _keys(self, s: Sequence, group: int, start: int, end: int) -> Iterator[range]:
+        """Keys of the pages from `start` to `end`, a run for each stream: a page is named by the stream that covers its last token."""
+        for stream, until in (*s.content, (s.tail, end * self.block)):
+            stop = min(until // self.block, end)
+            if start < stop:
+                first = stream * len(self.groups) + group << PAGE_BITS
+                yield range(first + start, first + stop)
+                start = stop
 
-    def _first(self, s: Sequence, most: int, members: list[int], tables: list[list[int]]) -> int:
-        """From the left to the first miss."""
-        for n in range(most // self.block):
-            blocks = self._found(s, n, members)
-            if blocks is None:
-                break
-            for i, block in zip(members, blocks, strict=True):
-                tables[i].append(block)
-        return len(tables[members[0]]) * self.block
+    def _found(self, s: Sequence, n: int, members: list[int]) -> list[int] | None:
+        blocks = [block for i in members for block in self.pool.walk(self._keys(s, i, n, n + 1))]
+        return blocks if len(blocks) == len(members) else None
+
+    def _walk(self, s: Sequence, start: int, most: int, members: list[int], tables: list[list[int]]) -> int:
+        """From page `start` of the tables to the first miss, up to `most` tokens."""
+        found = [self.pool.walk(self._keys(s, i, start, most // self.block)) for i in members]
+        length = min(map(len, found))
+        for i, blocks in zip(members, found, strict=True):
+            tables[i] = [0] * start + blocks[:length]
+        return (start + length) * self.block
 
     def _last(self, s: Sequence, most: int, members: list[int], tables: list[list[int]], span: int) -> int:
         """From the right to the first run of pages that covers a window; before it nothing is needed."""
@@ -108,10 +128,8 @@ class PrefixBlocks:
 
     def admit(self, s: Sequence, budget: int) -> int | None:
         tables, hit = self.lookup(s)
-        if self._admission(s, tables, hit) > self.pool.free:
-            return None
         tokens = hit + min(s.known - hit, budget)
-        if self._needed(tables, hit, tokens) > self.pool.free:
+        if self._needed(s.known, tokens, tables, hit) > self.pool.free:
             return None
         s.tables = []
         for group, table in zip(self.groups, tables, strict=True):
@@ -120,85 +138,99 @@ class PrefixBlocks:
             self.pool.touch(kept)
             s.tables.append([0] * gone + kept)
         s.cached = [len(table) for table in s.tables]
-        self._take(s, tokens)
+        s.named = s.content[-1][1] // self.block if s.content else 0
+        if self._windows or (s.content and s.request.continues):  # pages that leave a window take their names with them
+            s.named = ENDLESS
+        for table in s.tables:
+            self.pool.take(cdiv(tokens, self.block) - len(table), table)
+        self._register(s, min(tokens // self.block, s.named))
         self.hit_tokens += hit
         self.asked_tokens += s.known
         return hit
 
-    def _admission(self, s: Sequence, tables: list[list[int]], hit: int) -> int:
-        """Pages that the whole prompt needs: the gate that keeps a request out whose first chunk alone would fit."""
-        needed = 0
+    def _needed(self, known: int, tokens: int, tables: list[list[int]], hit: int) -> int:
+        """Pages for the first chunk, and for the whole prompt: the gate that keeps a request out whose first chunk alone would fit."""
+        whole = first = 0
         for group, table in zip(self.groups, tables, strict=True):
-            required = min(cdiv(s.known, self.block), group.most_pages(s.known, self.in_flight))
-            needed += self._more(group, table, hit, required)
-        return needed
+            gone = group.skipped(hit) // self.block
+            idle, had = self.pool.idle(table[gone:]), max(gone, len(table))
+            required = min(cdiv(known, self.block), group.most_pages(known, self.in_flight))
+            whole += max(required - had, 0) + idle
+            first += max(cdiv(tokens, self.block) - had, 0) + idle
+        return max(whole, first)
 
-    def _needed(self, tables: list[list[int]], hit: int, tokens: int) -> int:
-        return sum(self._more(group, table, hit, cdiv(tokens, self.block)) for group, table in zip(self.groups, tables, strict=True))
-
-    def _more(self, group: PageGroup, table: list[int], hit: int, required: int) -> int:
-        gone = group.skipped(hit) // self.block
-        free = sum(1 for block in table[gone:] if block and not self.pool.refs[block])
-        return max(required - max(gone, len(table)), 0) + free
-
-    def _take(self, s: Sequence, tokens: int) -> None:
-        required = -(-tokens // self.block)
-        if required > len(s.tables[0]):
-            for table in s.tables:
-                table += self.pool.take(required - len(table))
-        full = min(tokens, s.known) // self.block
-        if full > s.cached[0]:
-            self._register(s, full)
-
-    def _register(self, s: Sequence, full: int) -> None:
+    def _register(self, s: Sequence, end: int) -> None:
+        """Names for the pages before `end`."""
         for i, table in enumerate(s.tables):
-            for n in range(s.cached[i], full):
-                if table[n]:
-                    self.pool.register(table[n], (i, s.stream((n + 1) * self.block - 1), n))
-                    self.changes += 1
-            s.cached[i] = max(s.cached[i], full)
+            start = s.cached[i]
+            if start < end:
+                self.pool.register(table[start:end], self._keys(s, i, start, end))
+                s.cached[i] = end
+                self.changes += 1
 
     def grow(self, s: Sequence, computed: int, tokens: int) -> bool:
         for i in self._windows:
             table = s.tables[i]
             self._drop(table, min(self.groups[i].skipped(computed) // self.block, len(table)))
-        more = -(-tokens // self.block) - len(s.tables[0])  # all tables are equally long
-        if more > 0 and more * len(s.tables) > self.pool.free:
-            return False
-        s.known = max(s.known, tokens)
-        self._take(s, tokens)
+        tables, pool = s.tables, self.pool
+        more = -(-tokens // self.block) - len(tables[0])  # all tables are equally long
+        if more > 0:
+            if more * len(tables) > pool.free:
+                return False
+            for table in tables:
+                pool.take(more, table)
+        if tokens > s.known:
+            s.known = tokens
+        if s.cached[0] < s.named:
+            self._register(s, min(tokens // self.block, s.named))
         return True
 
     def _drop(self, table: list[int], end: int) -> None:
-        gone = []
-        for n in range(end - 1, -1, -1):
-            if not table[n]:
-                break
-            gone.append(table[n])
-            table[n] = 0
-        if gone:
-            self.pool.release(gone)
+        """Pages before `end` leave the window; those before a page that left have left already."""
+        start = end
+        while start and table[start - 1]:
+            start -= 1
+        if start < end:
+            self.pool.release(table[start:end], end - start)
+            table[start:end] = [0] * (end - start)
             self.changes += 1
 
     def wake(self, s: Sequence, computed: int) -> int:
-        """A new page, a page that fills up (and can be found from then on), or one that leaves the window."""
+        """A new page; where pages leave windows, also one that fills up (and can be found from then on) or leaves.
+
+        Without windows a full page is named with the next one or at the end: nobody else could have asked for it sooner.
+        """
         block = self.block
-        soonest = min(-(-computed // block) * block, -(-(computed + 1) // block) * block - 1)
+        soonest = -(-computed // block) * block
+        if not self._windows:
+            return soonest
+        soonest = min(soonest, -(-(computed + 1) // block) * block - 1)
         for i in self._windows:
             span = self.groups[i].span
+            if self.groups[i].kind == "chunk":
+                soonest = min(soonest, -(-computed // span) * span)
+                continue
             past = max(computed - span + 1, 0)
             soonest = min(soonest, max(-(-past // block), 1) * block + span - 1)
         return soonest
 
     def end(self, s: Sequence, computed: int) -> None:
-        for table in s.tables:
-            self.pool.release(reversed(table))
+        """Names of pages that are nobody else's are given only to a sequence that will return to look for them."""
+        finished = computed >= s.whole - 1
+        full = computed // self.block
+        self._register(s, min(full, s.named) if finished else full)
+        for table, cached in zip(s.tables, s.cached, strict=True):
+            self.pool.release(table, max(full, cached))
         s.tables, s.cached = [], []
         self.changes += 1
 
     def shares(self, running: list[tuple[Sequence, int]]) -> Shares:
         """A page held by several counts once: full pages are shared, never a last one that still fills."""
-        alone = block_shares(self.groups, [(s, c, [len(t) - t.count(0) for t in s.tables]) for s, c in running])
+        if self._windows:
+            held = [(s, computed, [len(table) - table.count(0) for table in s.tables]) for s, computed in running]
+        else:
+            held = [(s, computed, [len(table) for table in s.tables]) for s, computed in running]
+        alone = block_shares(self.groups, held)
         return alone._replace(stored=alone.stored - self.pool.again)
 
     def check(self, running: list[Sequence]) -> None:

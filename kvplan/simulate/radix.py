@@ -49,6 +49,11 @@ class RadixTree:
         """Pages that some running request holds."""
         return self.size - self.free - self.evictable
 
+    @property
+    def again(self) -> int:
+        """Pages held through the tree by several requests, beyond the first of each."""
+        return sum(s.held[0] for s in self._at) - (self.used - sum(s.held[1] - s.held[0] for s in self._at))
+
     def _names(self, s: Sequence, start: int, end: int) -> list[Page]:
         return [s.stream((n + 1) * self.block - 1) for n in range(start, end)]
 
@@ -63,9 +68,9 @@ class RadixTree:
             same = 0
             while same < len(names) and names[same] == child.pages[same]:
                 same += 1
+            child.used = now  # what is split off below counts as used too: SGLang notes the time before it splits
             if same < len(child.pages):
                 child = self._split(child, same)
-            child.used = now
             node, at = child, at + same
             if same < len(names):
                 break
@@ -74,7 +79,7 @@ class RadixTree:
     def _split(self, child: Node, n: int) -> Node:
         assert child.parent is not None
         upper = Node(child.parent, child.start, child.pages[:n])
-        upper.locks, upper.used = child.locks, child.used
+        upper.locks, upper.used = child.locks, next(self._clock)
         child.parent.children[upper.pages[0]] = upper
         child.parent, child.start, child.pages = upper, child.start + n, child.pages[n:]
         upper.children[child.pages[0]] = child
@@ -142,19 +147,18 @@ class RadixTree:
         return True
 
     def _insert(self, s: Sequence, tokens: int) -> None:
-        """The full pages of a sequence enter the tree, and it holds them there."""
-        full = tokens // self.block
-        if full <= s.held[0]:
-            return
+        """RadixCache.checkpoint: the full pages of a sequence enter the tree, cut where its prompt ends, and it holds them there."""
+        full, prompt = tokens // self.block, s.request.prompt // self.block
         node = self.match(s, full)
         at = node.start + len(node.pages)
         self.free += max(min(at, full) - s.held[0], 0)  # brought in by another meanwhile
         if at < full:
             new = Node(node, at, self._names(s, at, full))
-            new.used = next(self._clock)
             node.children[new.pages[0]] = new
             self.evictable += len(new.pages)
-            node = new
+        if 0 < prompt < full:
+            self.match(s, prompt)
+        node = self.match(s, full)
         self._lock(node, 1)
         self._lock(self._at[s], -1)
         self._at[s] = node

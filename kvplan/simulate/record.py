@@ -54,15 +54,17 @@ class Recorder:
         self.warm = warm
         self.seconds = 0.0
         self.steps = self.tokens = self.done = self.done_tokens = 0
-        self.rejected = self.preempted = self.preemptions = 0
+        self.kept_waiting = self.hindered = self.rejected = self.too_long = self.preempted = self.preemptions = 0
         self.used, self.running, self.queued = Histogram(), Histogram(), Histogram()
         self.wait, self.first, self.latency = Histogram(), Histogram(), Histogram()
         self._sums = [0.0, 0.0, 0.0, 0.0]  # page-seconds stored, reserved, internal, in use
         self._looked = self._since = 0.0
         self._every, self._skipped = 1, 0
-        self._points: list[tuple[float, int, int, int]] = []
+        self._saved = [0.0, 0.0]  # page-seconds that sharing saves, and that there would be without it
+        self._points: list[tuple[float, int, int, int, int, int]] = []
 
-    def step(self, now: float, dt: float, used: int, running: int, waiting: int, tokens: int) -> None:
+    def step(self, now: float, dt: float, manager: Manager, running: int, waiting: int, tokens: int) -> None:
+        used = manager.used
         self.steps += 1
         self.tokens += tokens
         if now < self.warm:
@@ -75,7 +77,7 @@ class Recorder:
         self._skipped += 1
         if self._skipped >= self._every:
             self._skipped = 0
-            self._points.append((now, used, running, waiting))
+            self._points.append((now, used, running, waiting, manager.hit_tokens, manager.asked_tokens))
             if len(self._points) > POINTS:
                 self._points = self._points[::2]
                 self._every *= 2
@@ -90,9 +92,12 @@ class Recorder:
         """Whether the pages should be looked into after this step."""
         return step % SAMPLE_STEPS == 0 and self._since > 0
 
-    def sample(self, shares: Shares, used: int) -> None:
+    def sample(self, shares: Shares, manager: Manager) -> None:
         dt, self._since = self._since, 0.0
+        used, again = manager.used, manager.again
         self._looked += dt
+        self._saved[0] += dt * again
+        self._saved[1] += dt * (used + again)
         for i, pages in enumerate((*shares, used)):
             self._sums[i] += pages * dt
 
@@ -118,6 +123,9 @@ class Recorder:
             pages=manager.size,
             requests=self.done,
             rejected=self.rejected,
+            too_long=self.too_long,
+            kept_waiting=self.kept_waiting,
+            hindered=self.hindered,
             preempted=self.preempted,
             preemptions=self.preemptions,
             seconds=self.seconds,
@@ -138,6 +146,7 @@ class Recorder:
             hit_tokens=manager.hit_tokens,
             asked_tokens=manager.asked_tokens,
             evicted=manager.evicted,
+            saved=self._saved[0] / self._saved[1] if self._saved[1] else 0.0,
             promised=promised,
             timeline=Timeline(*(tuple(column) for column in zip(*self._points, strict=True))) if self._points else Timeline(),
         )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-SCHEMA = "kvplan.simulation/1"
-
 
 class Moments(NamedTuple):
     """Of a quantity over time (or over requests): mean, percentiles, largest."""
@@ -19,19 +17,31 @@ class Moments(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """At most about a thousand moments: seconds, pages in use, sequences running, requests waiting."""
+    """At most about a thousand moments: seconds, pages in use, requests running and waiting, tokens found and asked for so far."""
 
     seconds: tuple[float, ...] = ()
     pages: tuple[int, ...] = ()
     running: tuple[int, ...] = ()
     waiting: tuple[int, ...] = ()
+    hit_tokens: tuple[int, ...] = ()
+    asked_tokens: tuple[int, ...] = ()
+
+
+class BesidePool(NamedTuple):
+    """Another pool that every request needs pages of: of what kind, how many pages, and the most that were ever in use."""
+
+    kind: str
+    pages: int
+    most: int
 
 
 class SimulationResult(NamedTuple):
     """One policy under one workload. Shares are fractions of the pool, over time; they add up to 1.
 
     pages            pages of the pool (token slots for contiguous policies)
-    requests         finished; `rejected` could never fit; `preempted` lost their pages at least once, `preemptions` times in all
+    requests         finished; `rejected` could never fit, `too_long` of them in the model's length; `preempted` lost
+                     their pages, `preemptions` times in all
+    kept_waiting     requests that waited because the next one to run found no pages; `hindered`: those, and those preempted
     tokens           of finished requests, prompt and answer; `computed_tokens`: tokens that steps computed, again after preemption
     stored           slots of tokens that are still attended to
     reserved         slots held for tokens that will come
@@ -40,6 +50,7 @@ class SimulationResult(NamedTuple):
     of_used          stored over pages in use
     waited, first_token, latency   seconds from arrival to admission, first token, end
     hit_tokens       tokens found in the cache, of `asked_tokens` tokens of admitted prompts; `evicted`: registered pages reused
+    saved            pages that sharing saves, of those that would be in use without it, both over the whole time
     promised         longest requests that the plan says run at once
     """
 
@@ -47,6 +58,9 @@ class SimulationResult(NamedTuple):
     pages: int
     requests: int
     rejected: int
+    too_long: int
+    kept_waiting: int
+    hindered: int
     preempted: int
     preemptions: int
     seconds: float
@@ -67,7 +81,9 @@ class SimulationResult(NamedTuple):
     hit_tokens: int
     asked_tokens: int
     evicted: int
+    saved: float
     promised: float | None
+    beside: tuple[BesidePool, ...] = ()
     timeline: Timeline = Timeline()
 
     @property
@@ -82,5 +98,7 @@ class SimulationResult(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as JSON prints it."""
-        plain = {name: value._asdict() if isinstance(value, Moments | Timeline) else value for name, value in self._asdict().items()}
-        return {"schema": SCHEMA, **plain, "hit_rate": self.hit_rate, "spare_pages": self.spare_pages}
+        plain: dict[str, Any] = dict(self._asdict())
+        plain |= {name: value._asdict() for name, value in plain.items() if isinstance(value, Moments | Timeline)}
+        plain["beside"] = [pool._asdict() for pool in self.beside]
+        return {**plain, "hit_rate": self.hit_rate, "spare_pages": self.spare_pages}

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any
 
-from kvplan.errors import SpecError, UnknownName
+from kvplan.errors import SpecError, UnknownName, UnsupportedError
+from kvplan.simulate.beside import Beside
 from kvplan.simulate.blocks import CountedBlocks
 from kvplan.simulate.buddy import Contiguous, power_of_two, wanted
 from kvplan.simulate.cells import Cells
+from kvplan.simulate.forks import ForkedBlocks
 from kvplan.simulate.geometry import Geometry, Planned, from_plan
 from kvplan.simulate.prefix import PrefixBlocks
 from kvplan.simulate.radix import RadixTree
 from kvplan.simulate.record import Recorder
-from kvplan.simulate.result import SimulationResult
+from kvplan.simulate.result import BesidePool, SimulationResult
 from kvplan.simulate.scheduler import Limits, Scheduler
 from kvplan.simulate.sequence import Manager
 from kvplan.simulate.steptime import StepTime
@@ -21,6 +25,8 @@ from kvplan.simulate.workload import Request
 POLICIES = ("paged", "contiguous-max", "contiguous-pow2", "contiguous-oracle")
 #: Where neither a device's roofline nor measurements are given: every step takes this long.
 DEFAULT_STEP = StepTime(overhead=0.03)
+#: Sequences at once where neither the caller nor the plan says: vLLM's long-time default; SGLang admits at least 2,048.
+MAX_SEQS, SGLANG_SEQS = 256, 2048
 
 
 def simulate(
@@ -28,6 +34,7 @@ def simulate(
     workload: Iterable[Request],
     *,
     policy: str = "paged",
+    pages: int | None = None,
     share_prefixes: bool | None = None,
     step_time: StepTime = DEFAULT_STEP,
     max_num_seqs: int | None = None,
@@ -39,10 +46,11 @@ def simulate(
     """What one replica's cache does under a workload, whose requests must come in the order of their arrival.
 
     pool            a plan (its page groups, blocks and longest request), or a Geometry
+    pages           of the pool, instead of its own number
     policy          paged, or one contiguous chunk per request: contiguous-max, contiguous-pow2, contiguous-oracle
     share_prefixes  whether equal prefixes share pages; None: where the pool's engine does and a request has something in common
     step_time       seconds of a step; `from_roofline` of a device, `fitted` to measurements
-    max_num_seqs, max_num_batched_tokens   None: the plan's, else 256 and 8192
+    max_num_seqs, max_num_batched_tokens   None: the plan's, else 256 (2,048 of SGLang's) and 8192
     swap_seconds    None: preempted requests compute their tokens again; else seconds to bring back a token
     warm_seconds    simulated time at the start that the averages leave out
     check           prove after every step that each page is free or held (slow)
@@ -50,27 +58,47 @@ def simulate(
     Deterministic. Raises SpecError, UnknownName, UnsupportedError.
     """
     geometry = pool if isinstance(pool, Geometry) else from_plan(pool)
-    seqs = max_num_seqs or _asked(pool, "max_num_seqs") or 256
+    geometry = geometry._replace(pages=pages or geometry.pages)
+    seqs = max_num_seqs or _asked(pool, "max_num_seqs") or (SGLANG_SEQS if geometry.sort == "radix" else MAX_SEQS)
     step_tokens = max_num_batched_tokens or max(_asked(pool, "max_num_batched_tokens") or 8192, seqs)
     if policy not in POLICIES:
         raise UnknownName("policy", policy, list(POLICIES))
     if step_tokens < seqs:
         text = f"{step_tokens} is less than max_num_seqs {seqs}: a step must hold a token of each sequence"
         raise SpecError("max_num_batched_tokens", [("", text)])
-    requests, shared = _peek(iter(workload))
-    sharing = shared if share_prefixes is None else share_prefixes
-    manager = _manager(geometry, policy, sharing, step_tokens)
+    requests, first = _peek(iter(workload))
+    if first.width > 1 and policy == "paged":
+        if share_prefixes:
+            raise UnsupportedError("simulate: forked sequences share within their request only; leave share_prefixes out")
+        manager: Manager = ForkedBlocks(geometry)
+    else:
+        sharing = bool(first.content) and shares_prefixes(pool, geometry) if share_prefixes is None else share_prefixes
+        manager = _manager(geometry, policy, sharing, step_tokens)
     recorder = Recorder(warm_seconds)
     limits = Limits(
-        max_seqs=min(seqs, geometry.streams) if geometry.sort == "cells" and geometry.streams > 1 else seqs,
+        max_seqs=min(seqs, geometry.seats or seqs, geometry.streams if geometry.sort == "cells" and geometry.streams > 1 else seqs),
         step_tokens=step_tokens,
         max_tokens=geometry.max_model_len,
         fits=_fits(geometry, policy, step_tokens),
         swap_seconds=swap_seconds,
     )
     scheduler = Scheduler(manager, limits, step_time, recorder, check)
-    scheduler.run(_ordered(requests))
-    return recorder.result(manager, policy, geometry.promised)
+    scheduler.run(_ordered(requests, isinstance(manager, ForkedBlocks)))
+    result = recorder.result(manager, policy, geometry.promised)
+    if not isinstance(manager, Beside):
+        return result
+    pools = zip(geometry.beside, manager.peaks, strict=True)
+    return result._replace(beside=tuple(BesidePool(pool.groups[0].kind, pool.pages, most) for pool, most in pools))
+
+
+def shares_prefixes(pool: Planned | Geometry, geometry: Geometry) -> bool:
+    """Whether the pool's engine shares prefixes unless told otherwise, as far as that is simulated. States: see docs/simulate.md."""
+    options = dict(pool.question["engine_option"][0] or ()) if not isinstance(pool, Geometry) else {}
+    if str(options.get("enable_prefix_caching", "true")).lower() in ("false", "0", "off", "no") or "state" in {
+        group.kind for group in geometry.groups
+    }:
+        return False
+    return geometry.sort != "cells"
 
 
 def _asked(pool: Planned | Geometry, name: str) -> int | None:
@@ -84,60 +112,79 @@ def _fits(geometry: Geometry, policy: str, in_flight: int) -> Callable[[Request]
         return lambda r: power_of_two(wanted(rule, r, geometry.max_model_len)) <= 1 << geometry.slots.bit_length() - 1
     if geometry.sort == "cells":
         return lambda r: r.prompt + r.output - 1 <= geometry.pages // geometry.streams
-    return lambda r: geometry.request_pages(r.prompt + r.output - 1, in_flight) <= geometry.pages
+    pools = (geometry, *geometry.beside)
+    return lambda r: all(r.width * pool.request_pages(r.prompt + r.output - 1, in_flight) <= pool.pages for pool in pools)
 
 
 def _manager(geometry: Geometry, policy: str, sharing: bool, in_flight: int) -> Manager:
     if policy != "paged":
+        if geometry.beside or any(group.kind == "state" for group in geometry.groups):
+            raise UnsupportedError("simulate: contiguous reservation is a baseline for one pool of keys and values; this model has others")
         return Contiguous(geometry, policy.removeprefix("contiguous-"))
     if geometry.sort == "cells":
+        if sharing:
+            raise UnsupportedError("simulate: llama.cpp's cells are not shared between slots")
         return Cells(geometry)
+    if geometry.beside:
+        if sharing:
+            raise UnsupportedError("simulate: prefix sharing over pools apart (windows) is not simulated; use share_prefixes=False")
+        return Beside([CountedBlocks(one, in_flight) for one in (geometry, *geometry.beside)])
     if sharing and geometry.sort == "radix":
         return RadixTree(geometry)
     return PrefixBlocks(geometry, in_flight) if sharing else CountedBlocks(geometry, in_flight)
 
 
-def _peek(requests: Iterator[Request]) -> tuple[Iterator[Request], bool]:
-    """The requests, and whether the first has any content in common with others."""
-    from itertools import chain
-
+def _peek(requests: Iterator[Request]) -> tuple[Iterator[Request], Request]:
+    """The requests, and the first of them, which tells what kind they are."""
     first = next(requests, None)
     if first is None:
         raise SpecError("workload", [("", "no requests")])
-    return chain([first], requests), bool(first.content)
+    return chain([first], requests), first
 
 
-def _ordered(requests: Iterator[Request]) -> Iterator[Request]:
+def _ordered(requests: Iterator[Request], forks: bool) -> Iterator[Request]:
     before = 0.0
     for n, request in enumerate(requests):
         if request.arrival < before:
             raise SpecError("workload", [(f"request {n}", f"arrives at {request.arrival}, before the one ahead of it ({before})")])
         if request.prompt < 1 or request.output < 1:
             raise SpecError("workload", [(f"request {n}", "a prompt and an answer have at least one token")])
+        if request.width > 1 and not forks:
+            raise UnsupportedError("simulate: requests of several sequences need a paged pool, and the first request to be one")
         before = request.arrival
         yield request
 
 
+def enough(result: SimulationResult, share: float) -> bool:
+    """Whether `share` of the requests that are not too long for the model never waited for pages, nor lost them, nor were refused."""
+    asked = result.requests + result.rejected - result.too_long
+    return result.rejected - result.too_long + result.hindered <= (1 - share) * asked + 1e-9
+
+
 def pool_for(
-    geometry: Geometry, workload: Callable[[], Iterable[Request]], *, share: float = 0.99, **settings: object
+    pool: Planned | Geometry, workload: Callable[[], Iterable[Request]], *, share: float = 0.99, most: int | None = None, **settings: Any
 ) -> tuple[int, SimulationResult]:
-    """The fewest pages at which `share` of the requests are never preempted, and the result there.
+    """The fewest pages at which `share` of the requests never wait for pages nor are preempted, to one part in 128, and the result there.
 
     workload  gives the same requests each time it is called
-    Raises SpecError where not even the given pool reaches it.
+    most      pages to try at most; None: those of the given pool
+    Raises SpecError where not even `most` reach it.
     """
+    high = (pool if isinstance(pool, Geometry) else from_plan(pool)).pages
+    most = most or high
 
-    def enough(pages: int) -> SimulationResult | None:
-        result = simulate(geometry._replace(pages=pages), workload(), **settings)  # type: ignore[arg-type]
-        asked = result.requests + result.rejected
-        return result if result.rejected == 0 and result.preempted <= (1 - share) * asked else None
+    def at(pages: int) -> SimulationResult | None:
+        result = simulate(pool, workload(), pages=pages, **settings)
+        return result if enough(result, share) else None
 
-    best = enough(geometry.pages)
+    low, best = 0, at(high)
+    while best is None and high < most:
+        low, high = high, min(2 * high, most)
+        best = at(high)
     if best is None:
-        raise SpecError("pool", [("", f"{geometry.pages} pages do not let {share:.0%} of the requests run through; give a larger pool")])
-    low, high = 0, geometry.pages
+        raise SpecError("pool", [("", f"{high} pages do not let {share:.0%} of the requests run through; give a larger pool")])
     while high - low > max(1, high // 128):
         middle = (low + high) // 2
-        result = enough(middle)
+        result = at(middle)
         low, high, best = (low, middle, result) if result else (middle, high, best)
     return high, best

@@ -9,7 +9,7 @@ or returns a page, and when it ends: a step's cost does not grow with the sequen
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -46,10 +46,12 @@ class Scheduler:
         self.now = 0.0
         self.step = 0
         self._decoding = self._kept = 0  # sequences that decode, and the sum of their offsets
-        self._wakes: dict[int, list[tuple[Sequence, int]]] = {}
-        self._ends: dict[int, list[tuple[Sequence, int]]] = {}
+        # by step: who asks for a page then, and who ends after it, each with the rank that it had when that was noted
+        self._wakes: defaultdict[int, list[tuple[int, Sequence]]] = defaultdict(list)
+        self._ends: defaultdict[int, list[tuple[int, Sequence]]] = defaultdict(list)
         self._blocked: tuple[Sequence, int] | None = None
-        self._admitted = 0
+        self._refused_at = -1.0  # when a request was last refused for want of pages
+        self._admitted = self._sequences = 0
 
     def computed(self, s: Sequence) -> int:
         """Tokens of a running sequence in the cache."""
@@ -71,8 +73,11 @@ class Scheduler:
             self._one_step()
 
     def _arrive(self, number: int, request: Request) -> None:
-        if request.prompt + request.output > self.limits.max_tokens or not self.limits.fits(request):
+        limits = self.limits
+        too_long = request.prompt + request.output > limits.max_tokens
+        if too_long or request.width > limits.max_seqs or not limits.fits(request):
             self.recorder.rejected += 1
+            self.recorder.too_long += too_long
             return
         self.waiting.append(Sequence(number, request))
 
@@ -95,14 +100,18 @@ class Scheduler:
             else:
                 self._preempt(partial)
                 preempted = True
-        while not preempted and budget > 0 and self.waiting and len(self.running) < limits.max_seqs and self.partial is None:
+        while not preempted and budget > 0 and self.waiting and self.partial is None:
             s = self.waiting[0]
+            if self._sequences + s.width > limits.max_seqs:
+                break
             if self._blocked == (s, manager.changes):
+                self._refused_at = self.now
                 break
             swapped = s.epoch > 0 and limits.swap_seconds is not None
             hit = manager.admit(s, s.known if swapped else budget)
             if hit is None:
                 self._blocked = (s, manager.changes)
+                self._refused_at = self.now
                 break
             self.waiting.popleft()
             if swapped:
@@ -114,20 +123,25 @@ class Scheduler:
             self._admitted += 1
             s.rank = self._admitted
             self.running[s] = None
+            self._sequences += s.width
             if not s.epoch:
                 self.recorder.admitted(self.now - s.request.arrival)
+                if self._refused_at >= s.request.arrival:
+                    s.hindered = True
+                    self.recorder.kept_waiting += 1
+                    self.recorder.hindered += 1
             if s.computed == s.known:
                 started.append(s)
             else:
                 self.partial = s
         tokens = limits.step_tokens - budget
-        dt = self.step_time.seconds(len(self.running), tokens, kept) + extra
-        self.recorder.step(self.now, dt, manager.used, len(self.running), len(self.waiting), tokens)
+        dt = self.step_time.seconds(self._sequences, tokens, kept) + extra
+        self.recorder.step(self.now, dt, manager, len(self.running), len(self.waiting), tokens)
         self.now += dt
         self.step += 1
         self._finish(started)
         if self.recorder.due(self.step):
-            self.recorder.sample(manager.shares([(s, self.computed(s)) for s in self.running]), manager.used)
+            self.recorder.sample(manager.shares([(s, self.computed(s)) for s in self.running]), manager)
         if self.checking:
             manager.check(list(self.running))
         if not self.running and not decoded and not started and self.partial is None and not preempted and self.waiting:
@@ -138,10 +152,10 @@ class Scheduler:
         due = self._wakes.pop(self.step, None)
         if due is None:
             return False
-        due.sort(key=lambda one: one[0].rank)
+        due.sort()
         preempted = False
-        for s, epoch in due:
-            if s.epoch != epoch or s not in self.running:
+        for rank, s in due:
+            if s.rank != rank:  # preempted since
                 continue
             computed = self.step + s.offset
             while not self.manager.grow(s, computed, computed + 1):
@@ -157,7 +171,12 @@ class Scheduler:
     def _sleep(self, s: Sequence, computed: int) -> None:
         step = self.manager.wake(s, computed) - s.offset
         if step < s.until:
-            self._wakes.setdefault(step, []).append((s, s.epoch))
+            self._wakes[step].append((s.rank, s))
+
+    def _leave(self, s: Sequence) -> None:
+        del self.running[s]
+        s.rank = 0
+        self._sequences -= s.width
 
     def _preempt(self, s: Sequence) -> None:
         computed = self.computed(s)
@@ -165,16 +184,17 @@ class Scheduler:
             self.partial = None
         else:
             s.known = computed + 1
-            self._decoding -= 1
-            self._kept -= s.offset
+            self._decoding -= s.width
+            self._kept -= s.width * s.offset
         self.manager.end(s, computed)
-        del self.running[s]
+        self._leave(s)
         s.epoch += 1
         s.computed = 0
         self.waiting.appendleft(s)
         self.recorder.preemptions += 1
         if s.epoch == 1:
             self.recorder.preempted += 1
+            self.recorder.hindered += not s.hindered
 
     def _finish(self, started: list[Sequence]) -> None:
         """After a step: prompts that are done have their first token and decode from now on; sequences that are done leave."""
@@ -184,17 +204,16 @@ class Scheduler:
                 self.recorder.first_token(self.now - s.request.arrival)
             left = s.whole - s.known - 1
             s.offset = s.computed - self.step
-            self._decoding += 1
-            self._kept += s.offset
+            self._decoding += s.width
+            self._kept += s.width * s.offset
             s.until = self.step + left
-            self._ends.setdefault(s.until, []).append((s, s.epoch))
+            self._ends[s.until].append((s.rank, s))
             self._sleep(s, s.computed)
-        for s, epoch in sorted(self._ends.pop(self.step, ()), key=lambda one: one[0].rank):
-            if s.epoch != epoch:
+        for rank, s in sorted(self._ends.pop(self.step, ())):
+            if s.rank != rank:
                 continue
-            self._decoding -= 1
-            self._kept -= s.offset
+            self._decoding -= s.width
+            self._kept -= s.width * s.offset
             self.manager.end(s, s.whole - 1)
-            del self.running[s]
-            s.epoch = -1
+            self._leave(s)
             self.recorder.finished(self.now - s.request.arrival, s.request.prompt, s.request.output)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kvplan.simulate.workload import Content, Request
+
+if TYPE_CHECKING:
+    from kvplan.simulate.forks import Fork
 
 
 class Sequence:
@@ -14,12 +17,14 @@ class Sequence:
     """
 
     __slots__ = (
-        "cached", "computed", "content", "epoch", "first", "held", "known", "offset", "rank", "request", "slot", "tables", "tail",
-        "until", "whole",
+        "cached", "computed", "content", "epoch", "first", "fork", "held", "hindered", "known", "named", "number", "offset", "rank",
+        "request", "slot", "tables", "tail", "until", "whole", "width",
     )  # fmt: skip
 
     def __init__(self, number: int, request: Request) -> None:
+        self.number = number
         self.request = request
+        self.width = request.width
         self.known = request.prompt
         self.computed = 0
         self.offset = 0
@@ -32,8 +37,17 @@ class Sequence:
         self.held: list[int] = []  # pages per group, where they have no names
         self.tables: list[list[int]] = []  # pages per group by number, 0: none
         self.cached: list[int] = []  # per group, how many pages of the table are registered for sharing
+        self.named = 0  # pages from the first on that others may ask for while it runs
         self.slot = -1
         self.until = 0
+        self.hindered = False  # kept waiting for pages
+        self.fork: Fork | None = None  # where several sequences share the prompt's pages
+
+    def like(self) -> Sequence:
+        """The same request in a pool of its own."""
+        other = Sequence(self.number, self.request)
+        other.known = self.known
+        return other
 
     def stream(self, token: int) -> int:
         """The stream that covers a token."""
@@ -52,16 +66,25 @@ class Shares(NamedTuple):
 
 
 class Manager(Protocol):
-    """A pool of pages. `changes` counts what could let a request in that did not fit before."""
+    """A pool of pages."""
 
     size: int
-    changes: int
     hit_tokens: int
     asked_tokens: int
 
     @property
+    def changes(self) -> int:
+        """Counts what could let a request in that did not fit before."""
+        ...
+
+    @property
     def used(self) -> int:
         """Pages that running sequences hold."""
+        ...
+
+    @property
+    def again(self) -> int:
+        """Holders of pages beyond each page's first: pages that sharing saves now."""
         ...
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kvplan.errors import SpecError
@@ -38,9 +39,24 @@ def from_roofline(bound: Roofline, context: int, batch: int, overhead: float = 0
     return StepTime(decode.weight_bytes / bandwidth, kept, decode.compute_seconds / batch, overhead)
 
 
+def read_table(lines: Iterable[str], source: str) -> list[tuple[int, float]]:
+    """Rows of sequences,seconds; a header may come first. Raises SpecError with the line."""
+    points = []
+    for line, text in enumerate(lines, 1):
+        cells = [cell.strip() for cell in text.split(",")]
+        if not text.strip() or (line == 1 and cells == ["sequences", "seconds"]):
+            continue
+        try:
+            sequences, seconds = cells
+            points.append((int(sequences), float(seconds)))
+        except ValueError:
+            raise SpecError(source, [(f"line {line}", f"{text.strip()[:60]!r}: write sequences,seconds such as 64,0.03")]) from None
+    return points
+
+
 def fitted(points: list[tuple[int, float]]) -> StepTime:
     """A line through measured (sequences, seconds of a decode step). Raises SpecError for fewer than one point or a falling line."""
-    if not points or any(n < 1 or t <= 0 for n, t in points):
+    if not points or any(n < 1 or not 0 < t < 1e6 for n, t in points):
         raise SpecError("step_time", [("", "write pairs of sequences and seconds, such as 1: 0.02, 64: 0.03")])
     n = len(points)
     mean_x, mean_y = sum(x for x, _ in points) / n, sum(y for _, y in points) / n

@@ -1,4 +1,4 @@
-"""Public trace formats, read line by line from an open file: request lengths, times and shared blocks.
+"""Public trace formats, streamed from an open file: request lengths, times and shared blocks.
 
 azure      Azure LLM inference traces: CSV of TIMESTAMP, ContextTokens, GeneratedTokens
 burstgpt   BurstGPT: CSV of Timestamp (seconds), ..., Request tokens, Response tokens
@@ -14,13 +14,21 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, TextIO
 
 from kvplan.errors import SpecError, UnknownName
 from kvplan.simulate.workload import Arrivals, Request
 
 MOONCAKE_BLOCK = 512
 _FIRST_HASH = 1 << 42
+
+
+PIECE = 1 << 16  # characters read at once of a file that is one array
+
+
+def pieces(file: TextIO, format_name: str) -> Iterable[str]:
+    """What to hand to `read` of an open file: its lines, or pieces of it where a line may be the whole file."""
+    return iter(lambda: file.read(PIECE), "") if format_name == "sharegpt" else file
 
 
 def read(lines: Iterable[str], format_name: str, source: str, *, count_tokens: Callable[[str], int] | None = None) -> Iterator[Request]:
@@ -146,25 +154,89 @@ def _lengths(lines: Iterable[str], source: str) -> Iterator[tuple[int, Request]]
         yield line, Request(_number(row.get("arrival", 0), "arrival", source, line), prompt, output)
 
 
-def _sharegpt(lines: Iterable[str], source: str, count_tokens: Callable[[str], int]) -> Iterator[Request]:
+LARGEST_ITEM = 1 << 26  # characters of one conversation
+
+
+def _array(pieces: Iterable[str], source: str) -> Iterator[tuple[int, Any]]:
+    """The items of a JSON array and the line each begins in; of a text in pieces, of which little more than one item is ever held."""
+    coming, text, line, state = iter(pieces), "", 1, "start"
+    while True:
+        rest = text.lstrip(" \t\r\n\ufeff")
+        line += text.count("\n", 0, len(text) - len(rest))
+        text = rest or next(coming, "")
+        if not text:
+            raise SpecError(source, [(f"line {line}", "the file ends before its JSON array does")])
+        if not rest:
+            continue
+        if state == "start":
+            if text[0] != "[":
+                raise SpecError(source, [(f"line {line}", "is no JSON array of conversations")])
+            text, state = text[1:], "item"
+        elif text[0] == "]":
+            return
+        elif state == "comma":
+            if text[0] != ",":
+                raise SpecError(source, [(f"line {line}", "is no JSON: a comma or ] is missing")])
+            text, state = text[1:], "item"
+        else:
+            item, end, text = _item(text, coming, source, line)
+            yield line, item
+            line += text.count("\n", 0, end)
+            text, state = text[end:], "comma"
+
+
+def _item(text: str, coming: Iterator[str], source: str, line: int) -> tuple[Any, int, str]:
+    """The value that text begins with, where it ends, and the text, to which pieces were added as needed."""
+    decode = json.JSONDecoder().raw_decode
+    while True:
+        at, cut = 0, False
+        try:
+            item, end = decode(text)
+            return item, end, text
+        except json.JSONDecodeError as error:
+            at, cut = error.pos, error.msg.startswith("Unterminated") or error.pos > len(text) - 16
+        except RecursionError:
+            pass
+        pieces, size = [text], len(text)
+        while cut and size < 2 * len(text) and (piece := next(coming, "")):  # twice as much each time: never more than linear work
+            pieces.append(piece)
+            size += len(piece)
+        if len(pieces) == 1 or size > LARGEST_ITEM:
+            raise SpecError(source, [(f"line {line + text.count(chr(10), 0, at)}", "is no JSON, or a conversation is cut off")])
+        text = "".join(pieces)
+
+
+def _sharegpt(pieces: Iterable[str], source: str, count_tokens: Callable[[str], int]) -> Iterator[Request]:
     """Each answer of each conversation is a request whose prompt is all that came before it; no times: give arrivals with `timed`."""
-    try:
-        conversations = json.loads("".join(lines))
-    except (ValueError, RecursionError) as error:
-        where = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "line 1"
-        raise SpecError(source, [(where, "is no JSON")]) from None
-    if not isinstance(conversations, list):
-        raise SpecError(source, [("line 1", "is no JSON array of conversations")])
-    for n, conversation in enumerate(conversations):
+    for n, (line, conversation) in enumerate(_array(pieces, source)):
         turns = conversation.get("conversations") if isinstance(conversation, dict) else None
         if not isinstance(turns, list) or not all(isinstance(turn, dict) and isinstance(turn.get("value"), str) for turn in turns):
-            raise SpecError(source, [(f"conversation {n}", "has no list of conversations with from and value")])
+            raise SpecError(source, [(f"line {line}", f"conversation {n} has no list of conversations with from and value")])
         past = 0
         for turn in turns:
             tokens = count_tokens(turn["value"])
             if turn.get("from") in ("gpt", "assistant", "chatgpt", "bard") and past and tokens:
                 yield Request(0.0, past, tokens, ((_FIRST_HASH + n, past),), True)
             past += tokens
+
+
+#: What the first line of a trace has, by format.
+_MARKS = {
+    "azure": ("contexttokens", "generatedtokens"), "burstgpt": ("request tokens", "response tokens"),
+    "mooncake": ('"input_length"', '"output_length"'), "lengths": ("prompt", "output"),
+}  # fmt: skip
+
+
+def detect(beginning: str, source: str) -> str:
+    """The format of a trace that begins like this. Raises SpecError where it is none of them."""
+    text = beginning.lstrip("\ufeff \t\r\n")
+    if text.startswith("["):
+        return "sharegpt"
+    first = text.partition("\n")[0].lower()
+    for name, marks in _MARKS.items():
+        if all(mark in first for mark in marks):
+            return name
+    raise SpecError(source, [("line 1", f"is like none of the formats {', '.join(FORMATS)}; say which with trace_format")])
 
 
 FORMATS: dict[str, Callable[[Iterable[str], str], Iterator[tuple[int, Request]]]] = {

@@ -18,13 +18,18 @@ CHUNK = 4096
 
 
 class Request(NamedTuple):
-    """One request: seconds, tokens, what it shares, and whether its answer continues its last stream (a next turn will hold it)."""
+    """One request: seconds, tokens, what it shares, and whether its answer continues its last stream (a next turn will hold it).
+
+    width, beam   sequences that answer the prompt together, sharing its pages, as samples or as the beams of a search
+    """
 
     arrival: float
     prompt: int
     output: int
     content: Content = ()
     continues: bool = False
+    width: int = 1
+    beam: bool = False
 
 
 class Lengths(NamedTuple):
@@ -44,6 +49,24 @@ class Lengths(NamedTuple):
         sigma2 = np.log1p(self.cv**2)
         drawn = rng.lognormal(np.log(self.mean) - sigma2 / 2, np.sqrt(sigma2), n)
         return np.maximum(np.rint(drawn), 1).astype(np.int64)
+
+
+def parse_lengths(text: str | int, name: str) -> Lengths:
+    """`512` (fixed), `lognormal:MEAN` or `lognormal:MEAN:CV`, `10,20,40` (drawn from these). Raises SpecError."""
+    plain = str(text).strip()
+    try:
+        if plain.startswith("lognormal:"):
+            mean, cv = (float(part) for part in (plain + ":1" * (plain.count(":") == 1)).split(":")[1:])
+            found = Lengths("lognormal", mean, cv)
+        else:
+            values = tuple(int(part) for part in plain.split(","))
+            found = Lengths("fixed", values[0]) if len(values) == 1 else Lengths("empirical", values=values)
+        good = min(found.values or (found.mean,)) >= 1 and max(found.values or (found.mean,)) <= 1 << 30 and 0 < found.cv <= 100
+    except (ValueError, TypeError):
+        good = False
+    if not good:
+        raise SpecError(name, [("", f"{str(text)[:60]!r}: write 512, lognormal:MEAN:CV or 10,20,40")])
+    return found
 
 
 class Arrivals(NamedTuple):
@@ -66,7 +89,8 @@ class Shape(NamedTuple):
 
     max_tokens     prompt and answer together are cut to this
     prefixes       this many system prompts of `prefix_tokens` tokens, picked uniformly, stand before the user's text
-    samples        answers drawn in parallel from one prompt
+    samples        answers drawn in parallel from one prompt: requests of their own with equal prompts, as engines send them today
+    width, beam    sequences of one request that share its pages by forking (the paper's manager); beams of a search or samples
     turns          turns of a conversation: each brings the whole past, `think_seconds` apart on average
     branch         children a node has in a few-shot tree of examples of `prefix_tokens` tokens, `depth` levels
     """
@@ -81,13 +105,16 @@ class Shape(NamedTuple):
     think_seconds: float = 10.0
     branch: int = 0
     depth: int = 1
+    width: int = 1
+    beam: bool = False
 
 
 #: Published means of the PagedAttention paper's workloads (arXiv 2309.06180, Figure 11), cut at its 2048 tokens. Only means are
-#: published as numbers: lengths are taken log-normal, with a deviation as large as the mean.
+#: published as numbers: lengths are taken log-normal, with the deviations, as shares of the mean, that agree best with the paper's other
+#: figures (docs/simulate.md has what others give).
 WORKLOADS: dict[str, Shape] = {
     "sharegpt": Shape(Lengths("lognormal", 161.31), Lengths("lognormal", 337.99), 2048),
-    "alpaca": Shape(Lengths("lognormal", 19.31), Lengths("lognormal", 58.45), 2048),
+    "alpaca": Shape(Lengths("lognormal", 19.31, 0.5), Lengths("lognormal", 58.45, 1.2), 2048),
     "fixed": Shape(Lengths("fixed", 512), Lengths("fixed", 128)),
 }
 
@@ -103,8 +130,8 @@ def generate(shape: Shape, arrivals: Arrivals, n: int, seed: int = 0) -> Iterato
     """The first n requests of a workload, by time of arrival. The same seed gives the same requests."""
     _check(shape, arrivals, n)
     if shape.turns > 1:
-        return islice(_conversations(shape, arrivals, n, seed), n)
-    return islice(_single(shape, arrivals, n, seed), n)
+        return islice(_conversations(shape, arrivals, seed), n)
+    return islice(_single(shape, arrivals, seed), n)
 
 
 def _check(shape: Shape, arrivals: Arrivals, n: int) -> None:
@@ -112,7 +139,8 @@ def _check(shape: Shape, arrivals: Arrivals, n: int) -> None:
         (name, f"{value} is out of range: at least {least}")
         for name, value, least in (
             ("n", n, 1), ("samples", shape.samples, 1), ("turns", shape.turns, 1), ("max_tokens", shape.max_tokens, 2),
-            ("prefixes", shape.prefixes, 0), ("prefix_tokens", shape.prefix_tokens, 0), ("depth", shape.depth, 1), ("cv", arrivals.cv, 0),
+            ("width", shape.width, 1), ("prefixes", shape.prefixes, 0),
+            ("prefix_tokens", shape.prefix_tokens, 0), ("depth", shape.depth, 1), ("cv", arrivals.cv, 0),
         ) if not value >= least
     ]  # fmt: skip
     if arrivals.rate is not None and not 0 < arrivals.rate < float("inf"):
@@ -121,22 +149,21 @@ def _check(shape: Shape, arrivals: Arrivals, n: int) -> None:
         raise SpecError("workload", faults)
 
 
-def _drawn(shape: Shape, arrivals: Arrivals, n: int, rng: Generator) -> Iterator[tuple[float, int, int, int]]:
+def _drawn(shape: Shape, arrivals: Arrivals, rng: Generator) -> Iterator[tuple[float, int, int, int]]:
     """(arrival, prompt, output, a random number) in order, drawn in chunks."""
     now = 0.0
-    while n > 0:
-        size = min(n, CHUNK)
-        times = now + np.cumsum(arrivals.gaps(rng, size))
-        prompts, outputs = shape.prompt.sample(rng, size), shape.output.sample(rng, size)
-        picks = rng.integers(0, 1 << 40, size)
+    while True:  # in chunks of one size, so that the first requests are the same however many there are
+        times = now + np.cumsum(arrivals.gaps(rng, CHUNK))
+        prompts, outputs = shape.prompt.sample(rng, CHUNK), shape.output.sample(rng, CHUNK)
+        picks = rng.integers(0, 1 << 40, CHUNK)
         yield from zip(times.tolist(), prompts.tolist(), outputs.tolist(), picks.tolist(), strict=True)
-        now, n = float(times[-1]), n - size
+        now = float(times[-1])
 
 
-def _single(shape: Shape, arrivals: Arrivals, n: int, seed: int) -> Iterator[Request]:
+def _single(shape: Shape, arrivals: Arrivals, seed: int) -> Iterator[Request]:
     streams = count(1 << 41)  # apart from the numbers of prefixes
     before = _prefix(shape)
-    for arrival, text, output, pick in _drawn(shape, arrivals, n, default_rng(seed)):
+    for arrival, text, output, pick in _drawn(shape, arrivals, default_rng(seed)):
         content = before(pick)
         shared = content[-1][1] if content else 0
         prompt = min(shared + text, shape.max_tokens - 1)
@@ -145,7 +172,7 @@ def _single(shape: Shape, arrivals: Arrivals, n: int, seed: int) -> Iterator[Req
         if shape.samples > 1:
             content = (*content, (next(streams), prompt))
         for _ in range(shape.samples):
-            yield Request(arrival, prompt, answer, content)
+            yield Request(arrival, prompt, answer, content, False, shape.width, shape.beam and shape.width > 1)
 
 
 def _prefix(shape: Shape) -> Callable[[int], Content]:
@@ -164,12 +191,12 @@ def _prefix(shape: Shape) -> Callable[[int], Content]:
     return lambda pick: ()
 
 
-def _conversations(shape: Shape, arrivals: Arrivals, n: int, seed: int) -> Iterator[Request]:
+def _conversations(shape: Shape, arrivals: Arrivals, seed: int) -> Iterator[Request]:
     """Conversations that start at the arrivals; a heap holds those that go on."""
     from heapq import heappop, heappush
 
     rng, streams, before = default_rng(seed), count(1 << 41), _prefix(shape)
-    starts = _drawn(shape, arrivals, n, rng)
+    starts = _drawn(shape, arrivals, rng)
     waiting: list[tuple[float, int, int, int, Content]] = []  # next turn's time, stream, turns left, tokens so far, system prompt
     start = next(starts, None)
     while start is not None or waiting:

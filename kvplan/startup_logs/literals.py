@@ -64,13 +64,19 @@ def read_flags(text: str) -> dict[str, Any]:
         if equals:
             pairs[name] = read_value(value)
         elif i < len(words) and (not words[i].startswith("-") or _is_number(words[i])):
-            pairs[name] = read_value(words[i])
+            pairs[name] = read_value(_trimmed(words[i]))
             i += 1
         elif name.startswith("no_"):
             pairs[name[3:]] = False
         else:
             pairs[name] = True
     return pairs
+
+
+def _trimmed(word: str) -> str:
+    """A number without the punctuation of the sentence it is quoted in."""
+    stem = word.rstrip(":;,.")
+    return stem if _is_number(stem) else word
 
 
 def _is_number(word: str) -> bool:

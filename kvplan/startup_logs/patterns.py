@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from kvplan.startup_logs.lines import Line
+
 _NUMBER = r"-?[0-9][0-9,]{0,18}(?:\.[0-9]{1,9})?"
 _MACROS = {"{n}": _NUMBER, "{w}": r"[\w.+/@:~-]{1,200}"}
 _GROUP = re.compile(r"\{(\w+__\w+)\}")
@@ -59,6 +61,8 @@ class Table(NamedTuple):
 
     starts     literals that begin a new start of the server
     settle     arguments as printed -> names of the contract
+    unread     arguments that change memory and that settle can not say
+    printed_options   engine options that wordings give (`q__backend`): printed word, in lower case -> value
     """
 
     engine: str
@@ -67,6 +71,8 @@ class Table(NamedTuple):
     starts: tuple[str, ...]
     settle: Callable[[Mapping[str, Any]], dict[str, Any]]
     finish: Callable[[list[Figure]], list[Figure]] = lambda figures: figures
+    unread: tuple[str, ...] = ()
+    printed_options: Mapping[str, Mapping[str, str]] = {}
 
 
 class Found(NamedTuple):
@@ -81,21 +87,22 @@ def number(text: str) -> float:
     return float(text.replace(",", ""))
 
 
-def apply(wordings: tuple[tuple[Wording, re.Pattern[str]], ...], text: str, rank: str | None, line: int) -> Found:
+def apply(wordings: tuple[tuple[Wording, re.Pattern[str]], ...], line: Line) -> Found:
     """Every figure and fact on one cleaned line."""
     figures: list[Figure] = []
     facts: dict[str, Any] = {}
+    text = line.text
     for wording, expression in wordings:
         if wording.needle not in text:
             continue
         for match in expression.finditer(text):
             groups = {key: value for key, value in match.groupdict().items() if value is not None}
-            owner = groups.pop("rank", None) or rank
+            owner = groups.pop("rank", None) or line.rank
             for key, value in groups.items():
                 name, _, unit = key.partition("__")
                 if not unit or name == "q":
                     facts.setdefault(key, value)
                 else:
                     kind, factor = _UNITS.get(unit, (unit, 1.0))
-                    figures.append(Figure(name, number(value) * factor, kind, owner, line))
+                    figures.append(Figure(name, number(value) * factor, kind, owner, line.number))
     return Found(figures, facts)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kvplan.errors import FormatError, UnknownName
 from kvplan.startup_logs import llama_cpp, sglang, tensorrt_llm, vllm
-from kvplan.startup_logs.lines import Line, read_lines
+from kvplan.startup_logs.lines import Line, read_batches
 from kvplan.startup_logs.literals import read_arguments, read_flags
-from kvplan.startup_logs.patterns import Figure, Table, Wording, apply, number
+from kvplan.startup_logs.patterns import Arguments, Figure, Table, Wording, apply, number
 
 TABLES: tuple[Table, ...] = (vllm.TABLE, sglang.TABLE, tensorrt_llm.TABLE, llama_cpp.TABLE)
 MAX_FIGURES = 20_000
 #: Figures that only a server that has sized its cache prints: a start marker after one of them begins the next start.
 _SIZED = ("tokens", "blocks", "kv_cache", "kv_size")
+#: Argument values that mean: not chosen.
+_UNSET = (None, False, 0, "", "auto", "None", "{}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,7 @@ class LoggedStart:
 
     question  contract names; `device` where the log names one, else the total memory it prints as a size
     figures   in the order printed, one per rank and line; GiB and MiB are 2^30 and 2^20 bytes
+    unread    arguments that change memory and that no name of a question says
     """
 
     engine: str
@@ -33,6 +36,7 @@ class LoggedStart:
     model: str | None
     question: Mapping[str, Any]
     figures: tuple[Figure, ...]
+    unread: Mapping[str, Any] = field(default_factory=dict)
 
     def values(self, name: str) -> tuple[float, ...]:
         """Every value of that name."""
@@ -61,11 +65,22 @@ class _Reader:
         self.facts: dict[str, Any] = {}
         self.arguments: dict[str, tuple[int, Any]] = {}
 
-    def take(self, line: Line) -> None:
+    def take(self, batch: list[Line], text: str) -> None:
+        """Some lines, and the same as one text: what is not in that is in none of them."""
+        wordings = tuple(pair for pair in self.wordings if pair[0].needle in text)
+        arguments = tuple(a for a in self.table.arguments if a.needle in text)
+        starts = tuple(start for start in self.table.starts if start in text)
+        if wordings or arguments or starts:
+            for line in batch:
+                self._take(line, wordings, arguments, starts)
+
+    def _take(
+        self, line: Line, wordings: tuple[tuple[Wording, re.Pattern[str]], ...], arguments: tuple[Arguments, ...], starts: tuple[str, ...]
+    ) -> None:
         text = line.text
-        if any(f.name in _SIZED for f in self.figures[-200:]) and any(start in text for start in self.table.starts):
+        if any(start in text for start in starts) and any(f.name in _SIZED for f in self.figures[-200:]):
             self.close()
-        for needle, form, rank in self.table.arguments:
+        for needle, form, rank in arguments:
             at = text.find(needle)
             if at >= 0:
                 begin = at + len(needle) - (1 if needle.endswith("(") else 0)
@@ -73,7 +88,7 @@ class _Reader:
                 for name, value in found.items():
                     if value is not None and rank >= self.arguments.get(name, (0, None))[0]:
                         self.arguments[name] = (rank, value)
-        found_here = apply(self.wordings, text, line.rank, line.number)
+        found_here = apply(wordings, line)
         self.figures += found_here.figures[: MAX_FIGURES - len(self.figures)]
         for key, value in found_here.facts.items():
             self.facts.setdefault(key, value)
@@ -90,10 +105,12 @@ class _Reader:
         if self.table.engine == "llama.cpp":
             arguments |= printed
             printed = {k: v for k, v in printed.items() if k in ("max_num_seqs", "max_num_batched_tokens", "n_gpu_layers")}
-        question = {name: value for name, value in printed.items() if name != "platform"}
+        known = self.table.printed_options
+        question = {name: value for name, value in printed.items() if name not in known}
         question |= self.table.settle(arguments)
-        if printed.get("platform") == "cpu":
-            question["engine_option"] = {**question.get("engine_option", {}), "platform": "cpu"}
+        options = {name: known[name][str(value).lower()] for name, value in printed.items() if name in known}
+        if options:
+            question["engine_option"] = {**options, **question.get("engine_option", {})}
         model = question.pop("model", None) or self.facts.get("model") or self.facts.get("model_file")
         figures = self.table.finish(self.figures)
         device = _device(self.facts.get("device"), figures)
@@ -105,6 +122,7 @@ class _Reader:
             model=str(model).strip() if model else None,
             question=question,
             figures=tuple(figures),
+            unread={name: arguments[name] for name in self.table.unread if arguments.get(name) not in _UNSET},
         )
 
 
@@ -121,10 +139,11 @@ def read_starts(source: str | Path, engine: str | None = None) -> tuple[LoggedSt
             raise UnknownName("engine", engine, [t.engine for t in TABLES])
     readers = [_Reader(table) for table in tables]
     n = 0
-    for line in read_lines(source):
-        n = line.number
+    for batch in read_batches(source):
+        n = batch[-1].number
+        text = "\n".join(line.text for line in batch)
         for reader in readers:
-            reader.take(line)
+            reader.take(batch, text)
     for reader in readers:
         reader.close()
     best = max(readers, key=lambda r: sum(len(s.figures) + 3 * len(s.question) for s in r.done))

@@ -9,10 +9,9 @@ from kvplan import catalogue
 from kvplan.engines.base import Capacity
 from kvplan.ledger import Ledger
 from kvplan.planner.plan import Plan
+from kvplan.startup_logs.hints import hints
+from kvplan.startup_logs.measured import BYTES, Target, targets
 from kvplan.startup_logs.read import LoggedStart
-from kvplan.units import GIB, MIB
-
-_BYTES = {"GiB": GIB, "MiB": MIB}
 
 
 class Range(NamedTuple):
@@ -26,7 +25,7 @@ class Range(NamedTuple):
 class Line(NamedTuple):
     """One line of the comparison.
 
-    unit        bytes, tokens, blocks or x
+    unit        bytes, tokens, blocks, cells or x
     difference  predicted - logged; of_device: that as a share of device memory (bytes on a known device alone)
     verdict     within the interval (or the log's rounding); else off, and `cause` says what usually does that
     """
@@ -44,7 +43,7 @@ class Line(NamedTuple):
 
 
 class Reconciliation(NamedTuple):
-    """A log against the plan for its question. `missing`: what the question lacked and the log did not say."""
+    """A log against the plan for its question. `notes`: what in this log may explain lines that are off."""
 
     engine: str
     version: str | None
@@ -53,10 +52,16 @@ class Reconciliation(NamedTuple):
     lines: tuple[Line, ...]
     agrees: bool
     summary: str
+    notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return {**self._asdict(), "question": dict(self.question), "lines": [line._asdict() for line in self.lines]}
+        return {
+            **self._asdict(),
+            "question": dict(self.question),
+            "lines": [line._asdict() for line in self.lines],
+            "notes": list(self.notes),
+        }
 
 
 class Rule(NamedTuple):
@@ -86,11 +91,17 @@ def _left(ledger: Ledger) -> int:
     return cache if ledger.limit_bytes is None else ledger.limit_bytes - ledger.total_bytes + cache
 
 
-def _cache(plan: Plan) -> Range | None:
+def _available(plan: Plan) -> Range | None:
+    """What vLLM has left for its cache, blocks or not: the number that it prints."""
     if plan.capacity is None or not plan.ledgers:
         return None
     left, kv = min(_left(ledger) for ledger in plan.ledgers), plan.capacity.kv_bytes
     return Range(left, left - (kv - plan.capacity.kv_bytes_low), left + (plan.capacity.kv_bytes_high - kv))
+
+
+def _pools(*begins: str) -> Callable[[Plan], Range | None]:
+    """The pools of the first rank, as the ledger has them, padding included."""
+    return _entries(*begins)
 
 
 def _counted(name: str) -> Callable[[Plan], Range | None]:
@@ -106,53 +117,83 @@ def _counted(name: str) -> Callable[[Plan], Range | None]:
     return find
 
 
-_WEIGHTS = "the checkpoint's formats or unquantised parts, a draft model, or offloaded weights differ from the spec"
+def _group(role: str, *fields: str) -> Callable[[Plan], Range | None]:
+    """Figures of one of llama.cpp's caches, over all devices."""
+
+    def find(plan: Plan) -> Range | None:
+        for group in plan.capacity.groups if plan.capacity else ():
+            if group.role == role or (role == "kv" and group.role == "kv_base"):
+                value = sum(getattr(group, field) or 0 for field in fields)
+                return Range(value, value, value)
+        return None
+
+    return find
+
+
 _CACHE = "the sum of the lines above; or other processes' memory, or another max_num_seqs, length or release than the log says"
 _COUNT = "cache bytes above; where those agree, the cache format, block size or layer grouping"
+_CELLS = "context, sequences, unified cells or cache types differ"
 
+#: Weights are exact shapes; what a log says of them holds the allocator's rounding and small buffers too.
+WEIGHTS_SLACK = 0.01
+#: Measured line (measured.py) -> what usually is the cause where it is off.
+CAUSES: dict[str, str] = {
+    "weights": "the checkpoint's formats or unquantised parts, a draft model, or offloaded weights differ from the spec",
+    "activations": "max_num_seqs (sampler's warm-up), max_num_batched_tokens (layers) or images differ, or another sampler is in use",
+    "outside torch": "communication buffers of another link, or other processes that started meanwhile",
+    "CUDA graphs": "other capture sizes, or eager mode",
+    "CUDA context": "other processes or a desktop on this device: name their bytes with --reserve",
+    "distributed init": "another link between the devices than such devices usually have",
+    "execution context": "max_num_tokens, max_batch_size or the plugins that the engine was built with",
+    "runtime buffers and decoder": "max_batch_size, max_seq_len or the release that the engine was built with",
+    "compute buffer": "n_ubatch, flash attention or the backend differ",
+}
 RULES: dict[str, tuple[Rule, ...]] = {
     "vllm": (
-        Rule("weights", "weights", "bytes", _entries("weights", "LoRA"), _WEIGHTS),
-        Rule("activations", "activation_peak", "bytes", _entries("activations"),
-             "max_num_seqs (sampler's warm-up), max_num_batched_tokens (layers) or images differ, or another sampler is in use"),
-        Rule("outside torch", "non_torch", "bytes", _entries("outside torch"),
-             "communication buffers of another link, or other processes that started meanwhile"),
-        Rule("CUDA graphs", "cuda_graph", "bytes", _entries("CUDA graphs"), "other capture sizes, or eager mode"),
-        Rule("cache", "kv_cache", "bytes", _cache, _CACHE),
+        Rule("CUDA graphs", "cuda_graph", "bytes", _entries("CUDA graphs"), CAUSES["CUDA graphs"]),
+        Rule("cache", "kv_cache", "bytes", _available, _CACHE),
         Rule("blocks", "blocks", "blocks", _counted("blocks"), _COUNT),
         Rule("tokens", "tokens", "tokens", _counted("tokens"), _COUNT),
         Rule("concurrency", "concurrency", "x", _counted("max_concurrency"), _COUNT),
     ),
     "sglang": (
-        Rule("weights", "weights", "bytes", _entries("weights"), _WEIGHTS),
-        Rule("cache", "kv_cache", "bytes", _cache, "free memory before loading, on which the fraction is taken, was another"),
+        Rule("cache", "kv_cache", "bytes", _pools("cache: full", "cache: window"), "the lines above, or another mem_fraction_static"),
+        Rule("states", "states", "bytes", _pools("cache: state", "cache: fixed"), "mamba_full_memory_ratio, or state formats"),
         Rule("tokens", "tokens", "tokens", _counted("tokens"), _COUNT),
     ),
     "tensorrt-llm": (
-        Rule("weights", "weights", "bytes", _entries("weights"), _WEIGHTS),
-        Rule("cache", "kv_cache", "bytes", _cache, "the engine's own buffers: batch size and token limits it was built with"),
+        Rule("cache", "kv_cache", "bytes", _pools("cache: pools"), "the lines above, or another fraction"),
         Rule("blocks", "blocks", "blocks", _counted("blocks"), _COUNT),
         Rule("tokens", "tokens", "tokens", _counted("tokens"), _COUNT),
     ),
     "llama.cpp": (
-        Rule("weights", "model_buffer", "bytes", _entries("weights"), "layers off the device, or the file's formats by tensor"),
-        Rule("cache", "kv_size", "bytes", _entries("KV cache"), "context, sequences, unified cells or cache types differ"),
-        Rule("compute buffer", "compute_buffer", "bytes", _entries("compute"), "n_ubatch, flash attention or the backend differ"),
+        Rule("cache", "kv_size", "bytes", _group("kv", "k_bytes", "v_bytes"), _CELLS),
+        Rule("cells", "cells", "cells", _group("kv", "cells"), _CELLS),
+        Rule("window cache", "swa_kv_size", "bytes", _group("kv_swa", "k_bytes", "v_bytes"), _CELLS),
+        Rule("window cells", "swa_cells", "cells", _group("kv_swa", "cells"), _CELLS),
+        Rule("states", "state_size", "bytes", _group("rs", "k_bytes", "v_bytes"), "sequences, or states kept to roll drafts back"),
     ),
 }  # fmt: skip
 
 
-def question_of(start: LoggedStart, overrides: Mapping[str, Any] | None = None) -> tuple[str | None, dict[str, Any]]:
+def question_of(
+    start: LoggedStart, overrides: Mapping[str, Any] | None = None, *, fill: bool = False
+) -> tuple[str | None, dict[str, Any]]:  # fmt: skip
     """The model and the question that a log implies, by contract names; `overrides` (also `model`) come first, None ones are left out.
 
+    fill   overrides only fill in what the log does not say
     A log that names no device but prints its total means the packaged device of that total, where one alone has it.
     """
     mine = {name: value for name, value in (overrides or {}).items() if value is not None}
     question = {**start.question, "engine": start.engine, **({"engine_version": start.version} if start.version else {})}
+    totals = [f.value for f in start.figures if f.name == "total_memory" and f.unit == "GiB"]
+    printed_total = bool(totals) and question.get("device") == f"{totals[-1]:g}GiB"
+    if fill:
+        said = {*question, *(("model",) if start.model else ())} - ({"device"} if printed_total else set())
+        mine = {name: value for name, value in mine.items() if name not in said}
     if "engine_option" in mine and "engine_option" in question:
         mine["engine_option"] = {**question["engine_option"], **dict(mine["engine_option"])}
-    totals = [f.value for f in start.figures if f.name == "total_memory" and f.unit == "GiB"]
-    if totals and question.get("device") == f"{totals[-1]:g}GiB" and (known := catalogue.device_of_total(totals[-1])):
+    if printed_total and (known := catalogue.device_of_total(totals[-1])):
         question["device"] = known.id
     question |= mine
     model = question.pop("model", None) or start.model
@@ -162,11 +203,11 @@ def question_of(start: LoggedStart, overrides: Mapping[str, Any] | None = None) 
 def compare(start: LoggedStart, plan: Plan) -> Reconciliation:
     """Every figure that both the log and the plan have."""
     total = _device_bytes(plan)
-    lines = []
-    for rule in RULES.get(start.engine, ()):
+    lines = [_target(target, plan, total) for target in targets(start, plan)]
+    for rule in RULES[start.engine]:
         found, logged = rule.predicted(plan), _logged(start, rule)
         if found is not None and logged is not None:
-            lines.append(_line(rule, found, logged, total))
+            lines.append(_line(rule.name, rule.unit, rule.cause, found, logged, total))
     off = [line.name for line in lines if line.verdict == "off"]
     if not lines:
         summary = "the log has no figure that the plan predicts"
@@ -175,13 +216,21 @@ def compare(start: LoggedStart, plan: Plan) -> Reconciliation:
     else:
         summary = f"all {len(lines)} lines are within their intervals"
     question = {name: value for name, (value, _) in plan.question.items()}
-    return Reconciliation(start.engine, start.version, plan.model.id, question, tuple(lines), bool(lines) and not off, summary)
+    notes = hints(start, plan) if off or not lines else ()
+    return Reconciliation(start.engine, start.version, plan.model.id, question, tuple(lines), bool(lines) and not off, summary, notes)
 
 
 def _device_bytes(plan: Plan) -> int | None:
     limits = [ledger.limit_bytes for ledger in plan.ledgers if ledger.limit_bytes]
-    fraction = plan.question.get("memory_fraction", (None,))[0]
-    return int(limits[0] / fraction) if limits and fraction else None
+    fraction = plan.question["memory_fraction"][0] if plan.question["engine"][0] == "vllm" else None
+    return int(limits[0] / (fraction or 1)) if limits else None
+
+
+def _target(target: Target, plan: Plan, total: int | None) -> Line:
+    lines = target.predicted(plan.ledgers[0].entries)
+    found = Range(sum(e.bytes for e in lines), sum(e.low for e in lines), sum(e.high for e in lines))
+    rounding = 0.005 * BYTES["GiB"] + (WEIGHTS_SLACK * target.n_bytes if target.line == "weights" else 0)
+    return _line(target.line, "bytes", CAUSES[target.line], found, (target.n_bytes, rounding), total)
 
 
 def _logged(start: LoggedStart, rule: Rule) -> tuple[float, float] | None:
@@ -189,19 +238,18 @@ def _logged(start: LoggedStart, rule: Rule) -> tuple[float, float] | None:
     found = [f for f in start.figures if f.name == rule.figure]
     if not found or (value := start.value(rule.figure)) is None:
         return None
-    scale = _BYTES.get(found[0].unit, 1)
+    scale = BYTES.get(found[0].unit, 1)
     digits = len(f"{value:g}".partition(".")[2])
     rounding = 0.5 * 10 ** -max(digits, 2) if rule.unit in ("bytes", "x") else 0.5
     return value * scale, rounding * scale
 
 
-def _line(rule: Rule, found: Range, logged: tuple[float, float], total: int | None) -> Line:
+def _line(name: str, unit: str, cause: str, found: Range, logged: tuple[float, float], total: int | None) -> Line:
     value, rounding = logged
     slack = rounding + 0.0005 * abs(value)  # a logged figure is rounded, and ranks differ by crumbs
     inside = found.low - slack <= value <= found.high + slack
     difference = found.value - value
-    share = difference / total if total and rule.unit == "bytes" else None
+    share = difference / total if total and unit == "bytes" else None
     return Line(
-        rule.name, rule.unit, found.value, found.low, found.high, value, difference, share, "within" if inside else "off",
-        None if inside else rule.cause,
-    )  # fmt: skip
+        name, unit, found.value, found.low, found.high, value, difference, share, "within" if inside else "off", None if inside else cause
+    )

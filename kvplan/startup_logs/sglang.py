@@ -15,6 +15,7 @@ W = Wording
 WORDINGS: tuple[Wording, ...] = (
     W("sglang", r"\bsglang(?:==| version:? | v)(?P<version>[0-9][\w.+-]{1,60})"),
     W("device_name=", r"device_name=(?P<device>[A-Za-z0-9_-]{3,80}?)(?=[,.\s'\"]|$)"),
+    W("distributed ends", r"Init torch distributed ends\.(?: elapsed=[^,\n]{1,20},)? mem usage={distributed__GiB} GB", "0.4"),
     W("Load weight begin", r"Load weight begin\. avail mem={free_memory__GiB} GB", "0.1"),
     W("Load weight end", r"Load weight end\.[^\n]{0,300}?mem usage={weights__GiB} GB", "0.4"),
     W("Load weight end", r"Load weight end\.[^\n]{0,300}?avail mem={free_after_load__GiB} GB", "0.1"),
@@ -22,7 +23,9 @@ WORDINGS: tuple[Wording, ...] = (
     W("#tokens:", r"draft: #tokens: {draft_tokens__tokens}"),
     W("K size:", r"\bK size: {k_size__GiB} GB, V size: {v_size__GiB} GB", "0.4"),
     W("KV size:", r"\bKV size: {kv_cache__GiB} GB", "0.4"),
-    W("Mamba Cache is allocated", r"max_mamba_cache_size: {states__count}", "0.5.4"),
+    W("KVPool mem usage:", r"SWAKVPool mem usage: {kv_cache__GiB} GB", "0.5.10"),
+    W("KVPool mem usage:", r"swa size: {window_tokens__tokens}, full size: {full_tokens__tokens}", "0.5.10"),
+    W("Mamba Cache is allocated", r"max_mamba_cache_size: {state_slots__count}", "0.5.4"),
     W("_state size:", r"(?:ssm|temporal)_state size: {state_cache__GiB}\s?GB", "0.5.4"),
     W("_state size:", r"conv_state size: {conv_cache__GiB}\s?GB", "0.5.4"),
     W("swa_layer_tokens", r"full_layer_tokens={full_tokens__tokens}, swa_layer_tokens={window_tokens__tokens}", "0.4.7"),
@@ -70,7 +73,7 @@ def settle(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def finish(figures: list[Figure]) -> list[Figure]:
-    """K and V together are the cache; a second weight load or pool of the same rank is the draft model's."""
+    """K and V together are the cache, both kinds of states the states; a second weight load or pool of a rank is the draft model's."""
     result: list[Figure] = []
     seen: set[tuple[str, str | None]] = set()
     for i, figure in enumerate(figures):
@@ -82,6 +85,9 @@ def finish(figures: list[Figure]) -> list[Figure]:
         before = figures[i - 1] if i else None
         if figure.name == "v_size" and before is not None and before.name == "k_size":
             result.append(figure._replace(name="kv_cache", value=round(before.value + figure.value, 9)))
+        if figure.name == "state_cache":
+            conv = next((f.value for f in figures if f.name == "conv_cache" and (f.rank, f.line) == (figure.rank, figure.line)), 0.0)
+            result.append(figure._replace(name="states", value=round(conv + figure.value, 9)))
     return result
 
 
@@ -101,5 +107,17 @@ TABLE = Table(
     ),
     starts=("server_args=",),
     settle=settle,
+    unread=(
+        "cpu_offload_gb",
+        "enable_memory_saver",
+        "json_model_override_args",
+        "quantization",
+        "enable_eplb",
+        "ep_num_redundant_experts",
+        "max_loras_per_batch",
+        "lora_paths",
+        "enable_symm_mem",
+        "enable_nccl_nvls",
+    ),
     finish=finish,
 )

@@ -14,11 +14,28 @@ W = Wording
 
 WORDINGS: tuple[Wording, ...] = (
     W("LLM version:", r"(?:TensorRT[- ]LLM|TRT-LLM) version:? (?P<version>[0-9][\w.+-]{1,60})"),
+    W("Engine version", r"Engine version (?P<version>[0-9][\w.+-]{1,60}) found in the config file", "0.5"),
+    W("PyTorch backend", r"Using LLM with (?P<q__backend>PyTorch) backend", "0.18"),
+    W("(inside torch)", r"(?P<q__backend>inside torch)", "0.18"),
     # C++ runtime
+    W("TRTGptModel max", r"(?P<q__backend>TRTGptModel) max", "0.8"),
+    W("execution context memory", r"for (?P<q__backend>execution context) memory", "0.8"),
+    W("maxBatchSize:", r"TRTGptModel maxBatchSize: {q__max_num_seqs}", "0.8"),
+    W("maxNumTokens:", r"TRTGptModel maxNumTokens: {q__max_num_batched_tokens}", "0.8"),
+    W("maxSequenceLen:", r"TRTGptModel maxSequenceLen: {q__max_model_len}", "0.8"),
+    W("oaded engine size", r"oaded engine size: {weights__MiB} MiB", "0.5"),
+    W("execution context memory", r"Allocated {execution__MiB} MiB for execution context memory", "0.8"),
+    W("execution context memory", r"Allocated {execution__GiB} GiB for execution context memory", "0.8"),
+    *(
+        W(what, rf"Allocated {{{name}__{ours}}} {unit} GPU memory for {what}", "0.8")
+        for name, what in (("runtime_buffers", "runtime buffers"), ("decoder", "decoder"))
+        for unit, ours in (("KB", "KiB"), ("MB", "MiB"), ("GB", "GiB"))
+    ),
     W("total:", r"paged kv cache: total: {total_memory__GiB} GiB, available: {free_memory__GiB} GiB", "0.8"),
     W("total:", r"(?:^|; ?)total: {total_memory__GiB} GiB, available: {free_memory__GiB} GiB"),
     W("primary pool:", r"blocks in KV cache primary pool: {blocks__blocks}", "0.8"),
     W("primary blocks=", r"primary blocks={blocks__blocks}", "0.20"),
+    W("tokens per block", r"tokens per block(?::|=) ?{q__block_size}", "0.8"),
     W("tokens per block", r"tokens per block(?::|=) ?{block_tokens__tokens}", "0.8"),
     W("in paged KV cache", r"Using {tokens__tokens} tokens in paged KV cache", "0.5", "0.7"),
     W("in paged KV cache", r"Allocated {kv_cache__GiB} GiB for max tokens in paged KV cache \({tokens__tokens}\)", "0.8"),
@@ -33,10 +50,13 @@ WORDINGS: tuple[Wording, ...] = (
     W("fraction", r"fraction(?: is set)? (?P<q__memory_fraction>[01]\.[0-9]{1,6})", "0.18"),
     W("device total", r"device total(?: memory)? {total_memory__GiB} GiB", "0.18"),
     W("memory in KV cache", r"stimated max memory in KV cache ?: {kv_cache__GiB} GiB", "0.18"),
+    W("using inferred value", r"max_seq_len is not specified, using inferred value {q__max_model_len}", "0.18"),
     W("max_num_requests=", r"max_seq_len={q__max_model_len}, max_num_requests={q__max_num_seqs}", "0.17"),
     W("max_num_requests=", r"max_num_tokens={q__max_num_batched_tokens}", "0.17"),
 )  # fmt: skip
 
+#: What only one backend prints -> that backend.
+BACKENDS = {"pytorch": "pytorch", "inside torch": "pytorch", "trtgptmodel": "tensorrt", "execution context": "tensorrt"}
 #: TensorRT-LLM's argument -> the contract's name.
 NAMES: dict[str, str] = {
     "model": "model", "model_path": "model", "tensor_parallel_size": "tp", "tp_size": "tp", "pipeline_parallel_size": "pp", "pp_size": "pp",
@@ -72,5 +92,9 @@ TABLE = Table(
     arguments=(Arguments("trtllm-serve ", "command", 0), Arguments("LLM Args:", "list", 2)),
     starts=("TensorRT-LLM] TensorRT LLM version", "Starting TensorRT-LLM"),
     settle=settle,
+    printed_options={
+        "backend": {"pytorch": "pytorch", "inside torch": "pytorch", "trtgptmodel": "tensorrt", "execution context": "tensorrt"}
+    },
+    unread=("speculative_config", "kv_cache_config", "cuda_graph_config", "enable_attention_dp", "extra_llm_api_options"),
     finish=finish,
 )

@@ -143,4 +143,17 @@ TABLE = Table(
     ),
     starts=("API server version", "non-default args: ", "LLM engine (v", "LLM engine with config"),
     settle=settle,
+    printed_options={"platform": {"cpu": "cpu"}},
+    unread=(
+        "compilation_config",
+        "cpu_offload_gb",
+        "enable_sleep_mode",
+        "hf_overrides",
+        "kv_offloading_size",
+        "kv_transfer_config",
+        "mm_processor_kwargs",
+        "model_loader_extra_config",
+        "quantization",
+        "override_attention_dtype",
+    ),
 )

@@ -17,10 +17,12 @@ Event = dict[str, Any]
 
 # Every larger allocation its own mapping, given back when freed: resident memory then says what is alive.
 _ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}
+# What would give torch's allocator of GPU memory other rules than those it has by default, which are predicted (segments.py).
+_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
 
 
 class Worker:
-    """`with Worker("cpu") as worker`: `worker.machine` and `worker.free` at once, then `worker.run(job, ...)` once."""
+    """`with Worker("cpu") as worker`: `worker.machine` and `worker.free` at once, then `worker.run(job, ...)`, one after the other."""
 
     def __init__(self, device: str, threads: int | None = None) -> None:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the worker
@@ -30,7 +32,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            env={**os.environ, **_ENVIRONMENT},
+            env={name: text for name, text in os.environ.items() if name not in _ALLOCATOR} | _ENVIRONMENT,
             start_new_session=True,  # Ctrl-C reaches the caller, which ends the worker
         )
         try:

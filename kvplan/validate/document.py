@@ -13,7 +13,8 @@ from kvplan.validate.receipts import Case, Receipt, read
 _HEAD = """# Measured
 
 Caches allocated as real tensors, written in full, and measured by `make validate`, one receipt per file in `validation/`. This page is
-made from the receipts; a test compares the two, and checks every prediction in them again with today's formulas.
+made from the receipts; a test compares the two, and checks every prediction in them again with today's formulas, as
+`kvplan validate --check validation/*.json` does (exit code 1 where one does not hold: each receipt has a digest of its figures).
 
 Predicted is what the plan says. Allocated is what torch's allocator reports for the tensors, which were made from shapes and element types
 alone by code that never sees the prediction. Measured is what the operating system or NVML saw the process grow by.
@@ -52,8 +53,28 @@ def _cases(name: str, one: Receipt) -> list[str]:
         lines += [_row(case.name, case.predicted_bytes, case.allocated_bytes, _main(case), case.status)]
     if one.subject == "model":
         lines = ["| model | line | predicted bytes | there | equal |", "|---|---|--:|--:|---|", *_model_rows(one)]
+    if one.machine["device"] != "cpu" and one.subject != "model":
+        lines = ["| case | predicted | tensors | equal | segments predicted | segments | device grew by |", "|---|--:|--:|---|--:|--:|--:|"]
+        lines += [_gpu_row(case) for case in one.cases]
     notes = [f"{case.name}: {case.note}." for case in one.cases if case.note]
-    return [f"## {name}", _machine(one), "\n".join(lines), *notes]
+    return [f"## {name}", _machine(one), *_overheads(one), "\n".join(lines), *notes]
+
+
+def _gpu_row(case: Case) -> str:
+    """Tensors; what torch's allocator took for them in whole segments; what NVML, or without it CUDA, saw the device grow by."""
+    segments = (case.segments or {}).get("reserved"), case.measured.get("torch_reserved")
+    figures = [case.predicted_bytes, case.allocated_bytes, None, *segments, _main(case)]
+    shown = ["" if n is None else f"{n:,}" for n in figures]
+    shown[2] = "yes" if case.status == "equal" else case.status
+    return f"| {case.name} | {' | '.join(shown)} |"
+
+
+def _overheads(one: Receipt) -> list[str]:
+    """What the process held beside tensors, where a device told."""
+    labels = (("context", "CUDA's context"), ("libraries", "libraries outside torch"), ("workspace", "the first product's workspace"))
+    found = one.machine.get("overheads") or {}
+    told = [f"{label} {show_bytes(found[key])}" for key, label in labels if found.get(key) is not None]
+    return [f"Beside tensors: {', '.join(told)}."] if told else []
 
 
 def _row(label: str, predicted: int, allocated: int | None, measured: int | None, status: str) -> str:

@@ -30,6 +30,9 @@ SAMPLES: dict[str, Sample] = {
     "mha": Sample("Llama 2 7B", {"heads": 32, "head_dim": 128}, 4096),
     "gqa": Sample("Llama 3.1 8B", {"heads": 32, "kv_heads": 8, "head_dim": 128}, 8192),
     "mqa": Sample("Falcon 7B", {"heads": 71, "head_dim": 64}, 2048),
+    "gqa_indexed": Sample(
+        "MiniMax-M3", {"heads": 64, "kv_heads": 4, "head_dim": 128, "index_heads": 4, "index_head_dim": 128, "index_topk": 2048}, 8192
+    ),
     "block_sparse": Sample("MiniCPM4 8B", {"heads": 32, "kv_heads": 2, "head_dim": 128, "stride": 16}, 32768),
     "encoder": Sample("BERT base", {"heads": 12, "kv_heads": 12, "head_dim": 64}, 512),
     "shared": Sample("Gemma 3n", {"heads": 8, "kv_heads": 2, "head_dim": 256}, 8192),
@@ -63,6 +66,7 @@ LAYOUTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("compressed", "pages of 256", {"block_size": 256}),
     ("cross", "pages of 16", {"block_size": 16}),
     ("block_sparse", "pages of 64", {"block_size": 64}),
+    ("gqa_indexed", "pages of 64", {"block_size": 64}),
 )
 _HEADWISE = (
     "f32", "f16", "fp8_e4m3", "fp8_e5m2", "int8", "int8_per_token_head", "fp8_per_token_head", "int4_per_token_head", "nvfp4", "mxfp8",

@@ -1,134 +1,16 @@
-"""What memory really grew by: the operating system's figure on a CPU, NVML's and torch's on a GPU."""
+"""What memory grows by when caches are allocated and written: the jobs of the measuring process."""
 
 from __future__ import annotations
 
-import os
-import platform
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 
-from kvplan.errors import ProbeError
 from kvplan.validate.caches import AnyCache, build
 from kvplan.validate.description import CacheShape, Held, shape_of
+from kvplan.validate.meters import Event, Meter, grown
 from kvplan.validate.storage import Rows
-
-Figures = dict[str, int | None]
-Event = dict[str, Any]
-
-
-class Meter(Protocol):
-    """Where memory is and how it is read."""
-
-    device: str
-
-    def facts(self) -> Event:
-        """What the machine is, for a receipt: no names of hosts, no paths."""
-        ...
-
-    def free(self) -> int | None:
-        """Bytes that can still be allocated; None where nothing tells."""
-        ...
-
-    def read(self) -> Figures:
-        """Bytes in use now, by every figure this device has."""
-        ...
-
-
-class CpuMeter:
-    """Resident memory of this process, and what the system says is available (Linux; elsewhere both are None)."""
-
-    device = "cpu"
-
-    def facts(self) -> Event:
-        return {"device": "cpu", "name": "CPU", "system": f"{platform.system()} {platform.machine()}", "torch": torch.__version__}
-
-    def free(self) -> int | None:
-        try:
-            with open("/proc/meminfo") as file:
-                return next((int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:")), None)
-        except OSError:
-            return None
-
-    def read(self) -> Figures:
-        try:
-            with open("/proc/self/statm") as file:
-                return {"resident": int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")}
-        except OSError:
-            return {"resident": None}
-
-
-class CudaMeter:
-    """One GPU: NVML's used memory, NVML's figure for this process, torch's allocator. NVML may refuse; torch's figures stay.
-
-    `context_bytes` is what NVML saw appear when CUDA started.
-    """
-
-    def __init__(self, device: str = "cuda:0", cuda: Any = torch.cuda) -> None:
-        self.device, self.cuda = device, cuda
-        self.notes: list[str] = []
-        self.uuid: str | None = None
-        before = None
-        if not cuda.is_initialized():
-            before = self._nvml().get("nvml_used")
-        cuda.init()
-        properties = cuda.get_device_properties(device)
-        self.uuid = str(getattr(properties, "uuid", "")) or None
-        started = self._nvml().get("nvml_used")
-        self.context_bytes = None if before is None or started is None else started - before
-        self.properties = properties
-
-    def _nvml(self) -> Figures:
-        from kvplan import probe
-
-        try:
-            gpu = probe.find(self.uuid) if self.uuid else probe.detect()
-        except ProbeError as error:
-            if str(error) not in self.notes:
-                self.notes.append(str(error))
-            return {"nvml_used": None, "nvml_process": None}
-        return {"nvml_used": gpu.used_bytes, "nvml_process": probe.used_by(os.getpid(), self.uuid)}
-
-    def facts(self) -> Event:
-        from kvplan import probe
-
-        facts = {"device": "cuda", "name": self.properties.name, "system": f"{platform.system()} {platform.machine()}"}
-        facts |= {"torch": torch.__version__, "cuda": torch.version.cuda, "total_bytes": int(self.properties.total_memory)}
-        try:
-            gpu = probe.find(self.uuid) if self.uuid else probe.detect()
-            facts |= {"name": gpu.name, "driver": gpu.driver, "compute_capability": gpu.compute_capability, "nvml_bytes": gpu.total_bytes}
-        except ProbeError:
-            pass
-        return facts | {"context_bytes": self.context_bytes, "notes": self.notes}
-
-    def free(self) -> int | None:
-        return int(self.cuda.mem_get_info(self.device)[0])
-
-    def read(self) -> Figures:
-        self.cuda.synchronize(self.device)
-        return {
-            "torch_allocated": int(self.cuda.memory_allocated(self.device)),
-            "torch_reserved": int(self.cuda.memory_reserved(self.device)),
-            "torch_peak": int(self.cuda.max_memory_allocated(self.device)),
-            **self._nvml(),
-        }
-
-
-def meter(device: str) -> Meter:
-    """The meter of a torch device name. Raises ProbeError where there is no such device."""
-    if device == "cpu":
-        return CpuMeter()
-    if not torch.cuda.is_available():
-        raise ProbeError(
-            f"no CUDA device for {device!r}: torch {torch.__version__} sees none; validate on the CPU, or install a CUDA torch"
-        )
-    return CudaMeter(device)
-
-
-def grown(before: Figures, after: Figures) -> Figures:
-    """The growth of each figure; None where either is."""
-    return {name: None if now is None or (was := before.get(name)) is None else now - was for name, now in after.items()}
 
 
 class OutOfMemory(Exception):
@@ -139,11 +21,15 @@ class OutOfMemory(Exception):
         self.held, self.message = held, message
 
 
+#: CPU allocators; CUDA where no allocation of torch's own fails; CUDA's libraries
+_OUT_OF_MEMORY = ("allocate memory", "not enough memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
+
+
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that memory ran out: torch says so in three ways."""
+    """Whether an error means that memory ran out: torch says so in several ways."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and ("allocate memory" in str(error) or "not enough memory" in str(error))
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
 
 
 def hold(shape: CacheShape, m: Meter, kept: list[AnyCache]) -> Held:
@@ -151,9 +37,10 @@ def hold(shape: CacheShape, m: Meter, kept: list[AnyCache]) -> Held:
 
     Raises OutOfMemory with the bytes of `kept` at that moment.
     """
-    Rows(shape.element, (1,), shape.width, m.device).touch()  # so that the code that writes is in memory before the first reading
-    before, first = m.read(), len(kept)
+    first = len(kept)
     try:
+        _warm_up(shape, m)
+        before = m.read()
         for _ in range(shape.layers):
             cache = build(shape, m.device)
             kept.append(cache)
@@ -174,11 +61,24 @@ def hold(shape: CacheShape, m: Meter, kept: list[AnyCache]) -> Held:
     )
 
 
+def _warm_up(shape: CacheShape, m: Meter) -> None:
+    """A cache of the same making and a few tokens, and gone again: the code that allocates and writes is loaded before a reading."""
+    small = build(shape._replace(tokens=2, sequences=1, layers=1), m.device)
+    small.touch()
+    del small
+    m.settle()
+
+
 def caches_job(m: Meter, cases: list[list[dict[str, Any]]]) -> Iterator[Event]:
-    """Each case: its shapes allocated one after the other and held together, then all freed. One event per shape, one per case."""
+    """Each case: its shapes allocated one after the other and held together, then all freed. One event per shape, one per case.
+
+    On a GPU at last an event `overheads`.
+    """
     Rows("bf16", (1 << 20,), 4, m.device).touch()  # starts the threads that write
     for n, case in enumerate(cases):
         kept: list[AnyCache] = []
+        m.settle()
+        m.forget_peak()
         start = m.read()
         try:
             for i, data in enumerate(case):
@@ -187,17 +87,46 @@ def caches_job(m: Meter, cases: list[list[dict[str, Any]]]) -> Iterator[Event]:
         except OutOfMemory as error:
             yield {"event": "out of memory", "case": n, "held": error.held, "message": error.message}
         kept.clear()
-        if m.device != "cpu":
-            torch.cuda.empty_cache()
     if m.device != "cpu":
-        yield {"event": "overheads", "first_product": first_product(m)}
+        yield {"event": "overheads", **overheads(m)}
 
 
-def first_product(m: Meter) -> Figures:
-    """What each figure grows by at the first matrix product: its three matrices (6 MiB) and the workspace of the library that does it."""
+def sizes_job(m: Meter, cases: list[list[dict[str, Any]]]) -> Iterator[Event]:
+    """The size of every allocation that the cases will make, in order, found without memory (torch's meta device)."""
+    for n, case in enumerate(cases):
+        yield {"event": "sizes", "case": n, "sizes": [size for data in case for size in allocations(shape_of(data))]}
+
+
+def allocations(shape: CacheShape) -> list[int]:
+    """The single allocations of a shape once all of it is held."""
+    one_each = shape.sequences if shape.layout == "growing" else 1  # a growing buffer is one of a sequence
+    alike = shape._replace(layout="contiguous", sequences=1) if shape.layout == "growing" else shape
+    return build(alike, "meta").sizes() * one_each * shape.layers
+
+
+MATRIX = 1024
+
+
+def _product(device: str) -> None:
+    a = torch.ones(MATRIX, MATRIX, dtype=torch.bfloat16, device=device)
+    _ = a @ a.clone()
+
+
+def overheads(m: Meter, work: Callable[[str], None] = _product) -> Event:
+    """What a process holds beside tensors, in bytes, each None where the device does not tell.
+
+    context    what CUDA's context took when it was made
+    workspace  what the first matrix product allocates of torch beside its own three matrices
+    libraries  what it takes outside torch: handles and code of the library that does it
+    """
+    m.settle()
+    m.forget_peak()
     before = m.read()
-    a = torch.ones(1024, 1024, dtype=torch.bfloat16, device=m.device)
-    product = a @ a.clone()
-    after = m.read()
-    del product
-    return grown(before, after)
+    work(m.device)
+    peak = m.peak(before)
+    m.settle()
+    growth = grown(before, m.read())
+    workspace = None if peak is None else max(0, peak - 3 * MATRIX * MATRIX * 2)
+    used, reserved = growth.get("nvml_used"), growth.get("torch_reserved")
+    libraries = None if used is None or reserved is None else max(0, used - reserved)
+    return {"context": getattr(m, "context_bytes", None), "workspace": workspace, "libraries": libraries}

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from kvplan.errors import UnsupportedError
-from kvplan.validate.measure import Event, Meter, OutOfMemory, grown, is_out_of_memory
+from kvplan.validate.measure import is_out_of_memory
+from kvplan.validate.meters import Event, Meter, grown
 
 
 def model_job(m: Meter, config: dict[str, Any], dtype: str, batch: int, prefill: int, decode: int, encoder: int) -> Iterator[Event]:
@@ -17,35 +18,42 @@ def model_job(m: Meter, config: dict[str, Any], dtype: str, batch: int, prefill:
 
     dtype    torch's name of the compute type
     encoder  tokens of the encoder side of an encoder-decoder model
+    Raises UnsupportedError where transformers lacks the class, or its class does not run as configured.
     """
+    import transformers
+
     start = m.read()
     try:
         model = build(config, getattr(torch, dtype), m.device)
         loaded = m.read()
-        import transformers
-
         yield {"event": "weights", **weights(model), "measured": grown(start, loaded), "transformers": transformers.__version__}
-        _forget_peak(m)
-        cache = forward(model, batch, prefill, encoder, None)
-        prefilled, after_prefill = _peak(m, loaded), grown(loaded, m.read())
-        kept = sum(t["storage"] for t in tensors(cache))
-        _forget_peak(m)
+        m.forget_peak()
+        own = transformers.DynamicCache() if hasattr(model, "_setup_cache") else None  # it keeps states itself, K and V where told to
+        out = forward(model, batch, prefill, encoder, None, own)
+        prefilled, after_prefill = m.peak(loaded), grown(loaded, m.read())
+        kept = sum(t["storage"] for t in tensors(cache_of(model, out, own)))
+        m.forget_peak()
         for _ in range(decode):
-            cache = forward(model, batch, 1, encoder, cache)
-        found = tensors(cache)
-        yield {"event": "cache", "class": type(cache).__name__, "tensors": found, "measured": grown(loaded, m.read())}
+            out = forward(model, batch, 1, encoder, out, own)
+        cache = cache_of(model, out, own)
+        yield {"event": "cache", "class": type(cache).__name__, "tensors": tensors(cache), "measured": grown(loaded, m.read())}
         yield {
             "event": "peaks",
             "prefill": prefilled,
-            "decode": _peak(m, loaded),
+            "decode": m.peak(loaded),
             "after_prefill": after_prefill,
             "storage_after_prefill": kept,
         }
+    except UnsupportedError:
+        raise
     except Exception as error:
-        if not (is_out_of_memory(error) or isinstance(error, OutOfMemory)):
-            raise
+        said = str(error).split("\n")[0]
+        if not is_out_of_memory(error):
+            name = (config.get("architectures") or ["model"])[0]
+            text = f"transformers {transformers.__version__} does not run this {name}: {type(error).__name__}: {said}"
+            raise UnsupportedError(text) from None
         held = next((n for n in grown(start, m.read()).values() if n is not None), 0)
-        yield {"event": "out of memory", "case": 0, "held": held, "message": str(error).split("\n")[0]}
+        yield {"event": "out of memory", "case": 0, "held": held, "message": said}
 
 
 def build(config: dict[str, Any], dtype: torch.dtype, device: str) -> Any:
@@ -59,7 +67,8 @@ def build(config: dict[str, Any], dtype: torch.dtype, device: str) -> Any:
     if kind is None:
         raise UnsupportedError(f"transformers {transformers.__version__} has no class {names[0] or '(the config names none)'}")
     known = {key: value for key, value in config.items() if key not in ("model_type", "quantization_config", "transformers_version")}
-    settings = transformers.AutoConfig.for_model(config["model_type"], **known)
+    named = transformers.CONFIG_MAPPING
+    settings = (named[config["model_type"]] if config.get("model_type") in named else kind.config_class)(**known)
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -110,24 +119,63 @@ def weights(model: Any) -> Event:
     return {"bytes": sums, "n_parameters": sum(p.numel() for p in model.parameters())}
 
 
-def forward(model: Any, batch: int, tokens: int, encoder: int, cache: Any) -> Any:
-    """One pass over `tokens` random tokens that fills the cache; returns the cache."""
-    text = model.config.get_text_config(decoder=True)
-    device = next(model.parameters()).device
-    ids = torch.randint(0, text.vocab_size, (batch, tokens), device=device)
-    given: dict[str, Any] = {"use_cache": True, "past_key_values": cache}
-    if model.config.is_encoder_decoder:
-        given |= {"decoder_input_ids": ids, "input_ids": torch.randint(0, text.vocab_size, (batch, encoder), device=device)}
-    else:
+#: what a model calls the cache that it is given -> what it calls the one that it gives back
+_CACHES = {"past_key_values": "past_key_values", "cache_params": "cache_params", "state": "state"}
+_MEL_FRAMES = 2  # frames of sound for each position of an encoder that listens
+
+
+def forward(model: Any, batch: int, tokens: int, encoder: int, last: Any, own: Any = None) -> Any:
+    """One pass over `tokens` random tokens that goes on from the output of the last one (None: the first); its output.
+
+    own  a cache to fill, for a model that makes none itself
+    """
+    from transformers.modeling_outputs import BaseModelOutput
+
+    config = model.config
+    text = config.get_text_config(decoder=True)
+    first = next(model.parameters())
+    takes = inspect.signature(model.forward).parameters
+    ids = torch.randint(0, text.vocab_size, (batch, tokens), device=first.device)
+    given: dict[str, Any] = {}
+    if "use_cache" in takes:
+        given["use_cache"] = True
+    for name, back in _CACHES.items():
+        if name in takes and last is not None and getattr(last, back, None) is not None:
+            given[name] = getattr(last, back)
+    if own is not None:
+        given["past_key_values"] = own
+    if not config.is_encoder_decoder:
         given["input_ids"] = ids
-    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+    else:
+        given["decoder_input_ids"] = ids
+        if last is not None:
+            given["encoder_outputs"] = BaseModelOutput(last_hidden_state=last.encoder_last_hidden_state)
+        elif model.main_input_name == "input_features":
+            shape = (batch, config.num_mel_bins, _MEL_FRAMES * encoder)
+            given["input_features"] = torch.randn(shape, device=first.device).to(first.dtype)
+        else:
+            given["input_ids"] = torch.randint(0, text.vocab_size, (batch, encoder), device=first.device)
+    if "logits_to_keep" in takes:
         given["logits_to_keep"] = 1
     with torch.no_grad():
-        out = model(**given)
-    found = out.past_key_values if getattr(out, "past_key_values", None) is not None else getattr(out, "cache_params", None)
-    if found is None:
-        raise UnsupportedError(f"{type(model).__name__} gives back no cache")
-    return found
+        return model(**given)
+
+
+def cache_of(model: Any, out: Any, own: Any = None) -> Any:
+    """What a model keeps: the cache that it gives back, else tensors that its modules keep beside weights and buffers; None for none."""
+    for name in _CACHES.values():
+        if own is None and getattr(out, name, None) is not None:
+            return getattr(out, name)
+    kept: dict[str, Any] = {} if own is None else {"": own}
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, torch.Tensor):
+                kept.setdefault(name, []).append(value)
+    return kept or None
+
+
+#: names of what modules keep themselves -> the cache object's
+_NAMES = {"key_states": "keys", "value_states": "values", "conv1d_state": "conv_states"}
 
 
 def tensors(cache: Any) -> list[Event]:
@@ -146,7 +194,7 @@ def tensors(cache: Any) -> list[Event]:
                 fresh = storage.data_ptr() not in storages
                 storages.add(storage.data_ptr())
                 found[id(value)] = {
-                    "name": path,
+                    "name": _NAMES.get(path, path),
                     "shape": list(value.shape),
                     "dtype": str(value.dtype).removeprefix("torch."),
                     "bytes": value.numel() * value.element_size(),
@@ -154,7 +202,7 @@ def tensors(cache: Any) -> list[Event]:
                 }
         elif isinstance(value, dict):
             for key, item in value.items():
-                walk(item, f"{path}_{key}" if isinstance(key, str) else path)
+                walk(item, (f"{path}_{key}" if path else key) if isinstance(key, str) else path)
         elif isinstance(value, list | tuple):
             for item in value:
                 walk(item, path)
@@ -166,26 +214,3 @@ def tensors(cache: Any) -> list[Event]:
 
     walk(cache, "")
     return list(found.values())
-
-
-def _forget_peak(m: Meter) -> None:
-    if m.device != "cpu":
-        torch.cuda.reset_peak_memory_stats(m.device)
-        return
-    try:
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")  # Linux: the high-water mark starts again from now
-    except OSError:
-        pass
-
-
-def _peak(m: Meter, since: dict[str, int | None]) -> int | None:
-    """The most in use since `_forget_peak`, above a reading."""
-    if m.device != "cpu":
-        return int(torch.cuda.max_memory_allocated(m.device)) - (since.get("torch_allocated") or 0)
-    try:
-        with open("/proc/self/status") as file:
-            high = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
-    except (OSError, StopIteration):
-        return None
-    return high - (since.get("resident") or 0)

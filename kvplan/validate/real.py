@@ -133,6 +133,8 @@ def _cache_rows(entries: list[tuple[str, int]], tensors: list[dict[str, Any]]) -
     there: dict[str, int] = {}
     for t in tensors:
         there[t["name"]] = there.get(t["name"], 0) + t["bytes"]
+    if there and not set(there) & set(planned):  # a list of tensors without names
+        return [Row("cache: all its tensors", sum(planned.values()), sum(there.values()), {})]
     return [Row(f"cache: {name}", planned.get(name, 0), there.get(name, 0), {}) for name in dict.fromkeys((*planned, *there))]
 
 

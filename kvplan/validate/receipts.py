@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
 import tempfile
 from datetime import date
@@ -10,10 +12,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from kvplan.errors import SpecError
+from kvplan.catalogue import read_text
+from kvplan.errors import KvplanError, SpecError
 from kvplan.validate.description import CacheShape, shape_of
 
 SCHEMA = "kvplan.receipt/1"
+Subject = Literal["caches", "kinds", "model", "speed"]
+SUBJECTS = ("caches", "kinds", "model", "speed")
 Status = Literal["equal", "different", "refused", "out of memory", "killed", "measured"]
 
 
@@ -61,14 +66,18 @@ class Case(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """One run of `kvplan validate`. `machine` names the device, driver and torch, never a host or a path."""
+    """One run of `kvplan validate`. `machine` names the device, driver and torch, never a host or a path.
 
-    subject: Literal["caches", "kinds", "model", "speed"]
+    changed   read from a file whose figures are not those it was written with
+    """
+
+    subject: Subject
     date: str
     kvplan: str
     machine: dict[str, Any]
     cases: tuple[Case, ...] = ()
     speed: dict[str, Any] | None = None
+    changed: bool = False
 
     @property
     def status(self) -> Status:
@@ -76,17 +85,25 @@ class Receipt(NamedTuple):
         return next((case.status for case in self.cases if case.status not in ("equal", "measured")), "equal" if self.cases else "measured")
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, as it is written to a file."""
-        return {"schema": SCHEMA, **_plain(self), "status": self.status}
+        """Plain data, as it is written to a file. `digest` is the SHA-256 of all the rest: a changed figure no longer matches."""
+        data = {"schema": SCHEMA, **_plain(self), "status": self.status}
+        del data["changed"]
+        return data | {"digest": digest(data)}
 
 
-def receipt(subject: Literal["caches", "kinds", "model", "speed"], machine: dict[str, Any], **parts: Any) -> Receipt:
+def receipt(subject: Subject, machine: dict[str, Any], **parts: Any) -> Receipt:
     """A receipt of today."""
     try:
         release = version("kvplan-llm")
     except PackageNotFoundError:
         release = "not installed"
     return Receipt(subject, date.today().isoformat(), release, machine, **parts)
+
+
+def digest(data: dict[str, Any]) -> str:
+    """SHA-256 of a receipt's data without its digest: JSON, keys sorted, no spaces."""
+    rest = {key: value for key, value in data.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:
@@ -96,6 +113,8 @@ def _plain(value: Any) -> Any:
         return {name: _plain(item) for name, item in value._asdict().items()}
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
     return value
 
 
@@ -118,53 +137,105 @@ def write(found: Receipt, path: str | Path) -> None:
 
 
 def read(path: str | Path) -> Receipt:
-    """A receipt from its file. Raises SpecError for a file that is none."""
+    """A receipt from its file. Raises SpecError for a file that is none, or whose figures are not those it was written with."""
+    name = str(path)
+    text = read_text(path)
     try:
-        data = json.loads(Path(path).read_text())
+        data = json.loads(text)
         if data["schema"] != SCHEMA:
-            raise SpecError(str(path), [("schema", f"{data['schema']!r}; this kvplan reads {SCHEMA}")])
+            raise SpecError(name, [("schema", f"{data['schema']!r}; this kvplan reads {SCHEMA}")])
         cases = tuple(_case(case) for case in data["cases"])
-        return Receipt(data["subject"], data["date"], data["kvplan"], data["machine"], cases, data["speed"])
-    except OSError as error:
-        raise SpecError(str(path), [("", error.strerror or "can not be read")]) from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise SpecError(str(path), [("", f"not a receipt: {type(error).__name__}: {error}")]) from None
+        found = Receipt(data["subject"], data["date"], data["kvplan"], data["machine"], cases, data["speed"])
+        if not isinstance(found.machine, dict) or found.subject not in SUBJECTS or not isinstance(found.speed, dict | None):
+            raise ValueError("machine, subject or speed")
+        kept = data.get("digest")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise SpecError(name, [("", f"not a receipt: {type(error).__name__}: {error}")]) from None
+    return found._replace(changed=kept != digest(data) or kept != found.as_dict()["digest"])
 
 
 def _case(data: dict[str, Any]) -> Case:
-    rows = []
-    for row in data["rows"]:
-        row = {name: value for name, value in row.items() if name != "equal"}
-        rows.append(Row(**row | {"shape": row["shape"] and shape_of(row["shape"])}))
-    return Case(**data | {"rows": tuple(rows)})
+    rows = tuple(_row(row) for row in data["rows"])
+    case = Case(**data | {"rows": rows})
+    _bytes(case.predicted_bytes, case.allocated_bytes, *case.measured.values(), *(case.segments or {}).values())
+    return case
+
+
+def _row(data: dict[str, Any]) -> Row:
+    fields = {name: value for name, value in data.items() if name != "equal"}
+    row = Row(**fields | {"shape": data["shape"] and shape_of(data["shape"])})
+    _bytes(row.predicted_bytes, row.allocated_bytes, row.peak_bytes, row.bookkeeping_bytes, *row.measured.values())
+    return row
+
+
+def _bytes(*values: Any) -> None:
+    if any(not isinstance(value, int | None) or isinstance(value, bool) for value in values):
+        raise TypeError("bytes are whole numbers")
 
 
 def faults(found: Receipt) -> list[str]:
     """What does not hold in a receipt, checked with today's formulas: empty for a sound one. Needs no torch and allocates nothing.
 
-    Every row's prediction is made again from its shape, every verdict again from its numbers.
+    Every row's prediction is made again from its shape, every verdict again from its numbers, exponents again from their points.
     """
-    from kvplan.validate.predict import predict
-
-    wrong = []
+    wrong = ["changed since it was written: its digest is not that of its figures"] if found.changed else []
     for case in found.cases:
-        for row in case.rows:
-            if row.shape is not None and (again := predict(row.shape)) != row.predicted_bytes:
-                wrong.append(f"{case.name}, {row.name}: the receipt predicts {row.predicted_bytes:,} B, today's formula {again:,} B")
-        sums = (
-            sum(row.predicted_bytes or 0 for row in case.rows if row.shape),
-            sum(row.allocated_bytes or 0 for row in case.rows if row.shape),
-        )
-        if case.status in ("equal", "different") and any(row.shape for row in case.rows):
-            if sums != (case.predicted_bytes, case.allocated_bytes):
-                wrong.append(f"{case.name}: the rows sum to {sums}, the receipt says {(case.predicted_bytes, case.allocated_bytes)}")
-            if case.status != verdict(case.rows, case.predicted_bytes):
-                wrong.append(f"{case.name}: the rows do not make it {case.status!r}")
+        wrong += [f"{case.name}, {row.name}: {text}" for row in case.rows if row.shape is not None and (text := _predicted_again(row))]
+        if case.status in ("equal", "different"):
+            wrong += [f"{case.name}: {text}" for text in _added_again(case)]
+        elif not case.note:
+            wrong.append(f"{case.name}: {case.status!r} without a word of why")
+    if found.speed:
+        wrong += _fitted_again(found.speed)
     return wrong
 
 
+def _predicted_again(row: Row) -> str:
+    from kvplan.validate.predict import predict
+
+    assert row.shape is not None
+    try:
+        again = predict(row.shape)
+    except (KvplanError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        return f"no cache has this shape: {error}"
+    return "" if again == row.predicted_bytes else f"the receipt predicts {row.predicted_bytes:,} B, today's formula {again:,} B"
+
+
+def _added_again(case: Case) -> list[str]:
+    rows = [row for row in case.rows if row.shape is not None] or [row for row in case.rows if row.name.startswith("cache: ")]
+    sums = (sum(row.predicted_bytes or 0 for row in rows), sum(row.allocated_bytes or 0 for row in rows))
+    wrong = []
+    if sums != (case.predicted_bytes, case.allocated_bytes):
+        wrong.append(f"the rows sum to {sums}, the receipt says {(case.predicted_bytes, case.allocated_bytes)}")
+    if case.status != verdict(case.rows, case.predicted_bytes):
+        wrong.append(f"the rows do not make it {case.status!r}")
+    return wrong
+
+
+def _fitted_again(speed: dict[str, Any]) -> list[str]:
+    try:
+        points = speed["points"]
+        lengths = [p["length"] for p in points]
+        again = {name: exponent(lengths, [p[name] for p in points]) for name in speed["exponents"]}
+        return [
+            f"{name} grows with exponent {again[name]:.3f}, the receipt says {said:.3f}"
+            for name, said in speed["exponents"].items()
+            if not abs(again[name] - said) < 1e-6
+        ]
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return ["the points do not make exponents"]
+
+
+def exponent(lengths: list[int], seconds: list[float]) -> float:
+    """The p of seconds = c x length^p that fits best (least squares of the logarithms): 0 flat, 1 linear, 2 quadratic."""
+    xs, ys = [math.log(n) for n in lengths], [math.log(s) for s in seconds]
+    x, y = sum(xs) / len(xs), sum(ys) / len(ys)
+    return sum((a - x) * (b - y) for a, b in zip(xs, ys, strict=True)) / sum((a - x) ** 2 for a in xs)
+
+
 def verdict(rows: tuple[Row, ...], predicted_bytes: int) -> Status:
-    """equal where every tensor row took exactly what was predicted and they sum to the plan's own line."""
-    tensors = [row for row in rows if row.shape is not None]
-    same = all(row.equal for row in tensors) and sum(row.allocated_bytes or 0 for row in tensors) == predicted_bytes
+    """equal where every compared row took exactly what was predicted and the cache's rows sum to the plan's own line."""
+    cache = [row for row in rows if row.shape is not None] or [row for row in rows if row.name.startswith("cache: ")]
+    compared = [row for row in rows if row.equal is not None or row.shape is not None]
+    same = all(row.equal for row in compared) and sum(row.allocated_bytes or 0 for row in cache) == predicted_bytes
     return "equal" if same else "different"

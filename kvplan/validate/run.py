@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvplan.deployment import Deployment
+from kvplan.errors import ProbeError
 from kvplan.units import show_bytes
 from kvplan.validate import segments
 from kvplan.validate.child import Worker
 from kvplan.validate.description import Layout
 from kvplan.validate.predict import Predicted, Proposal, fewer_layers, propose
-from kvplan.validate.receipts import Case, Receipt, Row, receipt, verdict
+from kvplan.validate.receipts import Case, Receipt, Row, exponent, receipt, verdict
 
 
 def validate(
@@ -47,57 +48,69 @@ def all_kinds(*, device: str = "cpu", target_bytes: int = 256 << 20, only: Seque
     return _run("kinds", [case for case in cases(target_bytes) if not only or case.name in only], device, False, None)
 
 
-def speed(*, device: str = "cpu", lengths: Sequence[int] = (256, 512, 1024, 2048, 4096), seconds: float = 0.3) -> Receipt:
+def speed(*, device: str = "cpu", lengths: Sequence[int] = (256, 512, 1024, 2048, 4096), seconds: float = 0.5) -> Receipt:
     """Times one decode step of one layer with and without its cache at each length, and the cache's reads against a plain copy.
+
+    On a CPU with one thread: several wait for one another, and on a busy machine for the slowest.
 
     The receipt's `speed`: points [{length, cache_bytes, with_cache_s, without_cache_s, read_s}], exponents of growth (0 flat, 1 linear,
     2 quadratic), read_bytes_per_s at the longest length, copy_bytes_per_s.
     """
-    with Worker(device) as worker:
+    with Worker(device, threads=1 if device == "cpu" else None) as worker:
         events = list(worker.run("speed", lengths=list(lengths), seconds=seconds))
+        if events[-1]["event"] == "killed":
+            raise ProbeError(f"the measuring process was killed by {events[-1]['signal']}")
         points = [{k: v for k, v in e.items() if k != "event"} for e in events if e["event"] == "length"]
         found: dict[str, Any] = {"points": points}
         for event in events:
-            if event["event"] == "exponents":
-                found["exponents"] = {name: value for name, value in event.items() if name != "event"}
             if event["event"] == "copy":
                 found["copy_bytes_per_s"] = event["bytes"] / event["seconds"]
-        if points:
+        if len(points) > 1:
+            found["exponents"] = {
+                name: exponent([p["length"] for p in points], [p[name] for p in points])
+                for name in ("with_cache_s", "without_cache_s", "read_s")
+            }
             found["read_bytes_per_s"] = points[-1]["cache_bytes"] / points[-1]["read_s"]
         return receipt("speed", worker.machine, speed=found)
 
 
 def _run(subject: Any, proposals: list[Proposal], device: str, force: bool, headroom: int | None) -> Receipt:
     with Worker(device) as worker:
+        needs = _needs(worker, proposals)
         free = worker.free
-        refused = [not force and free is not None and _needs(p, device) > free for p in proposals]
+        refused = [not force and free is not None and n > free for n in needs]
         going = [p for p, no in zip(proposals, refused, strict=True) if not no]
         done: list[Case] = []
         if going:
-            shapes = [[row.shape._asdict() for row in p.rows] for p in going]
-            events = list(worker.run("caches", cases=shapes, headroom=headroom))
-            worker.machine |= next(({"first_product": e["first_product"]} for e in events if e["event"] == "overheads"), {})
+            events = list(worker.run("caches", cases=[_shapes(p) for p in going], headroom=headroom))
+            found = next(({k: v for k, v in e.items() if k != "event"} for e in events if e["event"] == "overheads"), None)
+            worker.machine |= {"overheads": found} if found else {}
             done = _collect(going, [e for e in events if e["event"] != "overheads"])
         rest = iter(done)
-        cases = [_refusal(p, free or 0, device) if no else next(rest) for p, no in zip(proposals, refused, strict=True)]
+        cases = [_refusal(p, n, free or 0) if no else next(rest) for p, n, no in zip(proposals, needs, refused, strict=True)]
         return receipt(subject, worker.machine, cases=tuple(cases))
 
 
-def _needs(proposal: Proposal, device: str) -> int:
-    """Bytes a device must have free: the tensors, or on a GPU the segments that torch's allocator takes for them."""
-    if device == "cpu":
-        return proposal.total_bytes
-    return segments.predict([size for row in proposal.rows for size in _single_sizes(row)]).reserved
+def _shapes(p: Proposal) -> list[dict[str, Any]]:
+    return [row.shape._asdict() for row in p.rows]
 
 
-def _single_sizes(row: Predicted) -> list[int]:
-    """Each layer's tensor is one allocation (scales beside it are counted into it)."""
-    pieces = row.shape.layers * (row.shape.sequences if row.shape.layout == "growing" else 1)
-    return [row.bytes // pieces] * pieces
+def _needs(worker: Worker, proposals: list[Proposal]) -> list[int]:
+    """Bytes that must be free for each: the plan's and what growing holds for a moment; on a GPU in segments of torch's allocator."""
+    moments = [max((_piece(row) for row in p.rows if row.shape.layout == "growing"), default=0) for p in proposals]
+    if worker.machine["device"] == "cpu":
+        return [p.total_bytes + moment for p, moment in zip(proposals, moments, strict=True)]
+    found = worker.run("sizes", cases=[_shapes(p) for p in proposals])
+    taken = [segments.predict(event["sizes"]).reserved for event in found]
+    return [max(p.total_bytes, n) + moment for p, n, moment in zip(proposals, taken, moments, strict=True)]
 
 
-def _refusal(p: Proposal, free: int, device: str) -> Case:
-    needs = _needs(p, device)
+def _piece(row: Predicted) -> int:
+    """One sequence's buffer in one layer."""
+    return row.bytes // (row.shape.layers * row.shape.sequences)
+
+
+def _refusal(p: Proposal, needs: int, free: int) -> Case:
     note = f"refused before allocating: needs {needs:,} B ({show_bytes(needs)}), {free:,} B ({show_bytes(free)}) are free"
     rows = tuple(Row(_name(row), row.bytes, None, {}, row.shape) for row in p.rows)
     return Case(p.name, "refused", rows, p.total_bytes, None, {}, p.question, note)
@@ -129,7 +142,9 @@ def _close(p: Proposal, found: dict[int, Row], sizes: list[int], end: dict[str, 
     rows = tuple(found.get(i) or Row(_name(row), row.bytes, None, {}, row.shape) for i, row in enumerate(p.rows))
     allocated = sum(row.allocated_bytes or 0 for row in rows)
     measured: dict[str, int | None] = end.get("measured", {})
-    on_gpu = segments.predict(sizes)._asdict() if "torch_allocated" in measured else None
+    # growing by concatenation frees on the way: what torch then keeps in its segments depends on what it found free
+    grows = any(row.shape.layout == "growing" for row in p.rows)
+    on_gpu = segments.predict(sizes)._asdict() if "torch_allocated" in measured and not grows else None
     if end["event"] == "case":
         return Case(p.name, verdict(rows, p.total_bytes), rows, p.total_bytes, allocated, measured, p.question, "", on_gpu)
     if end["event"] == "out of memory":

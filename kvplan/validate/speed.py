@@ -8,16 +8,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 
-from kvplan.validate.measure import Event, Meter
+from kvplan.validate.meters import Event, Meter
 
 #: one layer of a Llama-like model: hidden size, query heads, KV heads, head dim
 SHAPE = {"hidden": 1024, "heads": 16, "kv_heads": 4, "head_dim": 64}
 LENGTHS = (256, 512, 1024, 2048, 4096)
 COPY_BYTES = 256 << 20
+ROUNDS = 3
 
 
 class Layer:
@@ -44,29 +46,40 @@ class Layer:
         return x + torch.nn.functional.silu(x @ self.up.T) @ self.down.T
 
 
-def speed_job(m: Meter, lengths: list[int], seconds: float = 0.3) -> Iterator[Event]:
-    """One event per length: seconds of a decode step with and without a cache, and of reading the cache. Then how each grows, and a copy.
+def speed_job(m: Meter, lengths: list[int], seconds: float = 0.5) -> Iterator[Event]:
+    """One event per length: seconds of a decode step with and without a cache, and of reading the cache. At last a plain copy.
 
-    seconds  for how long each is repeated
+    seconds  for how long each is repeated, in ROUNDS rounds over all lengths, so that what disturbs the machine for a while hits all
     """
     dtype = torch.float32 if m.device == "cpu" else torch.bfloat16
     layer = Layer(m.device, dtype, **SHAPE)
-    steps: dict[str, list[float]] = {"with_cache_s": [], "without_cache_s": [], "read_s": []}
+    events: list[Event] = []
+    steps: list[dict[str, Callable[[], Any]]] = []
     for length in lengths:
         x = torch.randn(length, SHAPE["hidden"], device=m.device, dtype=dtype)
         k, v = (torch.empty(SHAPE["kv_heads"], length, SHAPE["head_dim"], device=m.device, dtype=dtype) for _ in "kv")
         k[:], v[:] = layer.rows(x)
-        event: Event = {"event": "length", "length": length, "cache_bytes": sum(t.untyped_storage().nbytes() for t in (k, v))}
-        event["with_cache_s"] = best(lambda x=x, k=k, v=v: _cached_step(layer, x[-1:], k, v), m, seconds)  # type: ignore[misc]
-        event["without_cache_s"] = best(lambda x=x: layer(x, *layer.rows(x), causal=True), m, seconds)  # type: ignore[misc]
-        event["read_s"] = best(lambda k=k, v=v, x=x: _attention_only(layer, x[-1:], k, v), m, seconds)  # type: ignore[misc]
-        for name, taken in steps.items():
-            taken.append(event[name])
-        yield event
-    yield {"event": "exponents", **{name: exponent(lengths, taken) for name, taken in steps.items()}}
+        events.append({"event": "length", "length": length, "cache_bytes": sum(t.untyped_storage().nbytes() for t in (k, v))})
+        steps.append(
+            {
+                "with_cache_s": partial(_cached_step, layer, x[-1:], k, v),
+                "without_cache_s": partial(_whole_step, layer, x),
+                "read_s": partial(_attention_only, layer, x[-1:], k, v),
+            }
+        )
+    for _ in range(ROUNDS):
+        for event, step in zip(events, steps, strict=True):
+            for name, run in step.items():
+                event[name] = min(event.get(name, math.inf), best(run, m, seconds / ROUNDS))
+    yield from events
     data = torch.ones(COPY_BYTES // 4, device=m.device)
     copy = torch.empty_like(data)
     yield {"event": "copy", "bytes": 2 * COPY_BYTES, "seconds": best(lambda: copy.copy_(data), m, seconds)}
+
+
+def _whole_step(layer: Layer, x: torch.Tensor) -> torch.Tensor:
+    """The last token where nothing was kept: every token's row, and every token's attention, again."""
+    return layer(x, *layer.rows(x), causal=True)
 
 
 def _cached_step(layer: Layer, x: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -81,11 +94,11 @@ def _attention_only(layer: Layer, x: torch.Tensor, k: torch.Tensor, v: torch.Ten
 
 
 def best(run: Callable[[], Any], m: Meter, seconds: float) -> float:
-    """The shortest of the runs that fit in `seconds` (three at least): what the machine does when nothing else disturbs it."""
+    """The shortest of the runs that fit in `seconds` (one at least, after one that warms up): what the machine does undisturbed."""
     times: list[float] = []
     with torch.no_grad():
         run()
-        while len(times) < 3 or sum(times) < seconds:
+        while sum(times) < seconds:
             _wait(m)
             start = time.perf_counter()
             run()
@@ -97,10 +110,3 @@ def best(run: Callable[[], Any], m: Meter, seconds: float) -> float:
 def _wait(m: Meter) -> None:
     if m.device != "cpu":
         torch.cuda.synchronize(m.device)
-
-
-def exponent(lengths: list[int], seconds: list[float]) -> float:
-    """The p of seconds = c x length^p that fits best (least squares of the logarithms): 0 flat, 1 linear, 2 quadratic."""
-    xs, ys = [math.log(n) for n in lengths], [math.log(s) for s in seconds]
-    x, y = sum(xs) / len(xs), sum(ys) / len(ys)
-    return sum((a - x) * (b - y) for a, b in zip(xs, ys, strict=True)) / sum((a - x) ** 2 for a in xs)

@@ -1,4 +1,4 @@
-"""The process that touches memory. It reads a job as JSON lines, answers with events, and ends when whoever started it is gone.
+"""The process that touches memory. It reads jobs as JSON lines, answers with events, and ends when whoever started it is gone.
 
 A process of its own gives clean figures, and whatever kills it, the memory goes back and the answer so far is known.
 """
@@ -11,10 +11,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from queue import SimpleQueue
 from typing import Any
 
 #: job -> where it is done: a function of a meter and the job's arguments that yields events
-JOBS = {"caches": ("measure", "caches_job"), "speed": ("speed", "speed_job"), "model": ("models", "model_job")}
+JOBS = {
+    "sizes": ("measure", "sizes_job"),
+    "caches": ("measure", "caches_job"),
+    "speed": ("speed", "speed_job"),
+    "model": ("models", "model_job"),
+}
 
 
 def _limit_address_space(headroom: int) -> None:
@@ -27,41 +33,44 @@ def _limit_address_space(headroom: int) -> None:
 
 
 def main() -> None:
-    lines: Iterator[str] = iter(sys.stdin.readline, "")
-    start = json.loads(next(lines))
+    start = json.loads(sys.stdin.readline())
     try:
-        from kvplan.validate.measure import meter
+        from kvplan.validate.meters import meter
 
         m = meter(start["device"])
+        if start.get("threads"):
+            import torch
+
+            torch.set_num_threads(start["threads"])
+        _say({"event": "ready", "machine": m.facts(), "free": m.free()})
     except Exception as error:
-        _say({"event": "failed", "kind": type(error).__name__, "message": str(error)})
+        _fail(error)
         return
-    if start.get("threads"):
-        import torch
-
-        torch.set_num_threads(start["threads"])
-    _say({"event": "ready", "machine": m.facts(), "free": m.free()})
-    job = next(lines, "")
-    if not job:
-        return
-    threading.Thread(target=_end_with_the_caller, args=(lines,), daemon=True).start()
-    asked: dict[str, Any] = json.loads(job)
-    module, name = JOBS[asked.pop("job")]
-    if headroom := asked.pop("headroom", None):
-        _limit_address_space(headroom)
-    run: Callable[..., Iterator[dict[str, Any]]] = getattr(import_module(f"kvplan.validate.{module}"), name)
-    try:
-        for event in run(m, **asked):
-            _say(event)
-        _say({"event": "done"})
-    except Exception as error:
-        _say({"event": "failed", "kind": type(error).__name__, "message": str(error)})
+    jobs: SimpleQueue[str] = SimpleQueue()
+    threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
+    while True:
+        asked: dict[str, Any] = json.loads(jobs.get())
+        module, name = JOBS[asked.pop("job")]
+        if headroom := asked.pop("headroom", None):
+            _limit_address_space(headroom)
+        try:
+            run: Callable[..., Iterator[dict[str, Any]]] = getattr(import_module(f"kvplan.validate.{module}"), name)
+            for event in run(m, **asked):
+                _say(event)
+            _say({"event": "done"})
+        except Exception as error:
+            _fail(error)
 
 
-def _end_with_the_caller(lines: Iterator[str]) -> None:
-    for _ in lines:
-        pass
+def _listen(jobs: SimpleQueue[str]) -> None:
+    """Passes on what the caller sends; where the caller is gone, the process ends at once, whatever it is doing."""
+    for line in iter(sys.stdin.readline, ""):
+        jobs.put(line)
     os._exit(1)
+
+
+def _fail(error: Exception) -> None:
+    _say({"event": "failed", "kind": type(error).__name__, "message": str(error)})
 
 
 def _say(event: dict[str, Any]) -> None:

@@ -49,11 +49,12 @@ def test_every_spec_lowers_to_a_cache_and_weights(specs: dict[Path, ModelSpec]) 
         assert count(model).total > 0, spec.id
 
 
-#: Names that round more than 3 % away; what the model cards state in numbers.
+#: Names that round more than 3 % away, and the number that holds instead: of gpt-oss what its card's table adds up to (20.91B), of the
+#: others what transformers 5.23 builds from the config.
 CARDS = {
-    "ibm-granite/granite-4-8b-dense": 8.4e9,
+    "ibm-granite/granite-4-8b-dense": 8.38e9,
     "meta-llama/llama-3.2-1b": 1.23e9,
-    "microsoft/phi-1": 1.41e9,  # 1.3B in the paper, which leaves out the head
+    "microsoft/phi-1": 1.41e9,
     "nvidia/nemotron-3-nano-30b-a3b": 31.6e9,
     "openai/gpt-oss-20b": 20.9e9,
     "qwen/qwen2-vl-2b-awq": 2.21e9,

@@ -25,6 +25,11 @@ MIXER_FACTS: dict[str, tuple[dict[str, Any], int, int]] = {
     "gqa": ({**ATTENTION, "v_head_dim": 8}, 2 * (16 + 8) * 1000 * 2, H * (128 + 64) + H * (32 + 16)),
     "mqa": ({"heads": 8, "head_dim": 16}, 2 * 16 * 1000 * 2, QO + 2 * H * 16),
     "block_sparse": ({**ATTENTION, "stride": 16}, 2 * 2 * 16 * 1000 * 2 + 63 * 2 * 16 * 2, QO + KV),
+    "gqa_indexed": (
+        {**ATTENTION, "index_heads": 4, "index_head_dim": 32, "index_topk": 64},
+        2 * 2 * 16 * 1000 * 2 + 32 * 1000 * 2,  # the indexer's key in the compute type
+        QO + KV + 4 * 32 * H + 32 * H + 2 * 32,
+    ),
     "encoder": (ATTENTION, 0, QO + KV),
     "shared": (ATTENTION, 0, QO),
     "sliding": ({**ATTENTION, "window": 128, "sink_tokens": 4}, 2 * 2 * 16 * 132 * 2, QO + KV),

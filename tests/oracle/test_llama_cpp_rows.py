@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from kvplan.catalogue import constants as packaged
+from kvplan.constants import Constants
 from kvplan.deployment import Deployment
 from kvplan.engines import find
 from kvplan.engines.base import Outcome
@@ -30,6 +32,11 @@ COMPUTE_INSIDE, COMPUTE_MEDIAN, COMPUTE_P90 = 0.90, 0.06, 0.30
 @cache
 def rows() -> list[dict[str, Any]]:
     return [json.loads(line) for line in shared("data/llamacpp_oracle.jsonl").read_text().splitlines()]
+
+
+@cache
+def constants() -> Constants | None:
+    return packaged("llama.cpp")
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +62,7 @@ def ask(spec: ModelSpec, row: dict[str, Any]) -> Outcome:
         max_num_batched_tokens=row["n_batch"],
         kv_dtype=f"{row['type_k']}/{row['type_v']}",
         engine_option=tuple((key, str(row[key]).lower()) for key in OPTIONS),
+        constants=constants(),
     )
     return engine.plan(engine.settle(question))
 

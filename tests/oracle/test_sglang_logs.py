@@ -15,10 +15,11 @@ from kvplan.deployment import Deployment
 from kvplan.devices import sized
 from kvplan.engines.base import Outcome
 from kvplan.engines.sglang import ENGINE
-from kvplan.engines.sglang.budget import LOADING, budget, context, distributed
+from kvplan.engines.sglang.budget import budget
 from kvplan.engines.sglang.versions import RULES
 from kvplan.engines.shared import Refusal
 from kvplan.importers.hf_config import read_config
+from kvplan.ledger import exact
 from kvplan.spec import ModelSpec
 from kvplan.units import GIB
 from tests.conftest import one_block, shared
@@ -113,9 +114,6 @@ def test_tokens_of_the_logged_memory() -> None:
 
 def test_the_refusal_that_a_log_shows() -> None:
     """SemiAnalysisAI/InferenceX#2128: 125.65 GB of weights on an H200 with 12.25 GB left under fraction 0.88; it needs at least 0.9113."""
-    gone = sum(part.point for part in (context(sized(GIB)), distributed(sized(GIB), 8)))
-    card = sized(int(137.9 * GIB) + gone)
-    asked = Deployment(model=one_block(None))
-    loaded = int((137.9 - 12.25) * GIB) - LOADING.point
+    loaded = [exact("weights: mlp", int((137.9 - 12.25) * GIB), "the log")]
     with pytest.raises(Refusal, match=r"Raise --mem-fraction-static above 0\.912 \(minimum viable = 1 - available/pre = 0\.911"):
-        budget(asked, card, RULES["0.5.23"], 8, loaded, 0.88)
+        budget(Deployment(model=one_block(None)), sized(int(137.9 * GIB)), RULES["0.5.23"], "0.5.23", 8, loaded, 0.88)

@@ -95,7 +95,7 @@ FULL = [
     ("llama 70b tp16", dense(80), 45, {"tp": 16}, 40960, 1179648),
     ("llama 70b tp8 dcp2", dense(80), 45, {"tp": 8, "dcp": 2}, 81920, 2 * 589824),
     ("llama 70b tp16 dcp4", dense(80), 45, {"tp": 16, "dcp": 4, "block_size": 64}, 81920, 4 * 589824),
-    ("7 heads over 3 ranks", dense(28, 7, 96), 10, {"tp": 3}, 21504, 499321),
+    ("7 heads over 3 ranks", spec({"block": [gqa(7, 96, heads=21)]}, ["28*block"]), 10, {"tp": 3}, 21504, 499321),
     ("k 192 v 128", dense(48, 4, 192, 128), 10, {"tp": 2, "kv_dtype": "fp8"}, 30720, 349525),
     ("mla", latent(MLA), 40, {"block_size": 64}, 70272, 611136),
     ("mla fp8", latent(MLA), 40, {"block_size": 64, "kv_dtype": "fp8"}, 35136, 1222336),
@@ -113,6 +113,13 @@ def test_tokens_of_one_pool(model: ModelSpec, gib: float, question: dict[str, An
     outcome = pools(model, gib, **question)
     assert outcome.ledgers[0].cache_bytes_per_token == cell
     assert outcome.capacity.tokens == tokens
+
+
+def test_query_heads_that_do_not_divide() -> None:
+    """models/llama.py asserts that tp divides the query heads; over attention data parallelism, that its ranks do."""
+    refused = pools(dense(28, 7, 96), 10, tp=3)
+    assert refused.starts is False and "total_num_heads % tp_size" in (refused.reason or "")
+    assert pools(dense(28, 7, 96), 10, tp=8, dp=8, options={"enable_dp_attention": "true"}).starts
 
 
 def test_raw_rows_of_sparse_kernels() -> None:

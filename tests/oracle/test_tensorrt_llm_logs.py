@@ -93,11 +93,11 @@ def test_the_formula_of_a_logged_peak() -> None:
 
 def test_a_device_budget_holds_the_log() -> None:
     """Llama-3-8B on one H200, 1,024 batch tokens: the modelled interval holds the 109.96 GiB that were allocated."""
-    from kvplan.catalogue import find_device, find_model
+    from kvplan.catalogue import constants, find_device, find_model
 
     asked = Deployment(
         model=find_model("meta-llama/llama-3.1-8b"), device=find_device("h200"), engine_version="1.2.0", context=1025, max_num_seqs=32,
-        max_num_batched_tokens=1024,
+        max_num_batched_tokens=1024, constants=constants("tensorrt-llm"),
     )  # fmt: skip
     found = ENGINE.plan(ENGINE.settle(asked)).capacity
     assert found is not None

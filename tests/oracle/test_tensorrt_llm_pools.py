@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kvplan.catalogue import constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device, sized
 from kvplan.engines.base import Outcome
@@ -237,7 +238,7 @@ def test_what_it_does_not_do() -> None:
 def test_on_a_device() -> None:
     """The interval of a modelled peak holds the point; a card too small refuses."""
     card = Device(id="h200", name="H200", vendor="nvidia", memory_gb=141, cuda_total_mib=143167, bandwidth_gb_per_s=4800)
-    found = plan(llama(), None, device=card, context=4096, batch=8)
+    found = plan(llama(), None, device=card, context=4096, batch=8, constants=constants("tensorrt-llm"))
     assert found.fits is True
     assert found.capacity is not None
     assert found.capacity.kv_bytes_low < found.capacity.kv_bytes < found.capacity.kv_bytes_high

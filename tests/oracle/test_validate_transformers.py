@@ -5,6 +5,8 @@ The configs are written here (sizes of no released model); what they must take i
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 pytest.importorskip("transformers", reason="the test-only dependency transformers is not installed (extra: oracle)")
@@ -15,6 +17,7 @@ from kvplan.importers.hf_config import import_config
 from kvplan.spec import parse_spec
 from kvplan.validate.fewer import fewer, n_layers
 from kvplan.validate.real import validate_model
+from tests.conftest import shared
 
 pytestmark = pytest.mark.slow
 
@@ -96,8 +99,83 @@ def test_a_class_that_transformers_lacks():
         validate_model(config("NoSuchForCausalLM", "llama"), context=40)
 
 
+NARROW = {
+    "vocab_size": 512, "vocab_size_per_layer_input": 512, "intermediate_size": 256, "intermediate_size_mlp": 256,
+    "moe_intermediate_size": 64,
+    "shared_expert_intermediate_size": 64, "n_inner": 256, "ffn_dim": 256, "encoder_ffn_dim": 256, "decoder_ffn_dim": 256, "d_ff": 256,
+    "ffn_hidden_size": 256, "num_experts": 8, "n_routed_experts": 8, "num_local_experts": 8, "num_experts_per_tok": 2,
+    "num_experts_per_token": 2, "n_group": 1, "topk_group": 1,
+}  # fmt: skip
+
+
+def narrow(config: dict) -> dict:
+    """A config with a small vocabulary and small feed-forward parts: what its caches are made from stays as released."""
+    made = {}
+    for key, value in config.items():
+        if isinstance(value, dict):
+            made[key] = narrow(value)
+        elif key in NARROW and isinstance(value, int) and value:
+            made[key] = min(value, NARROW[key])
+        elif key in NARROW and isinstance(value, list):
+            made[key] = [min(one, NARROW[key]) for one in value]
+        elif key.endswith("_token_id") and value is not None:
+            made[key] = 1
+        else:
+            made[key] = value
+    return made
+
+
+#: released configs, and classes' own: one for each way a cache is kept
+REAL = {
+    "grouped": "hf_configs/Qwen--Qwen2.5-0.5B-Instruct.json",
+    "sliding and full": "hf_configs/openai--gpt-oss-20b.json",
+    "latent": "hf_configs/deepseek-ai--DeepSeek-V3.json",
+    "latent with an indexer": "hf_configs/deepseek-ai--DeepSeek-V3.2.json",
+    "latent and KDA": "hf_default_configs/transformers-default--kimi_linear.json",
+    "gated delta net and full": "hf_configs/Qwen--Qwen3-Next-80B-A3B-Instruct.json",
+    "Mamba-1 alone": "hf_default_configs/transformers-default--falcon_mamba.json",
+    "Mamba-1 and attention": "hf_default_configs/transformers-default--jamba.json",
+    "Mamba-2 and attention": "hf_configs/nvidia--NVIDIA-Nemotron-3-Nano-30B-A3B-BF16.json",
+    "RG-LRU, kept by the modules": "hf_default_configs/transformers-default--recurrent_gemma.json",
+    "RWKV": "hf_default_configs/transformers-default--rwkv.json",
+    "encoder and decoder": "hf_configs/google-t5--t5-small.json",
+    "encoder of sound": "hf_configs/openai--whisper-large-v3.json",
+    "cross-attention to images": "hf_configs/meta-llama--Llama-3.2-11B-Vision-Instruct.json",
+    "nothing kept": "hf_configs/google-bert--bert-base-uncased.json",
+    "a model type of the checkpoint's own": "hf_configs/moonshotai--Kimi-K2-Instruct.json",
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_configs_take_what_the_plan_says(name):
+    """Full attention width, one layer or a few of every kind."""
+    config = narrow(json.loads(shared(f"data/{REAL[name]}").read_text()))
+    (case,) = validate_model(fewer(config, 1), context=30, batch=2).cases
+    assert {row.name: (row.predicted_bytes, row.allocated_bytes) for row in case.rows if row.equal is False} == {}
+    assert (case.status, case.note) == ("equal", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "apart"),
+    [
+        ("hf_configs/google--gemma-4-E2B-it.json", "weights"),  # the towers' clipping bounds, two bytes each, are not in the plan
+        ("hf_configs/meta-llama--Llama-4-Scout-17B-16E-Instruct.json", "weights"),  # a copy without its vision_config: the class adds one
+    ],
+)
+def test_real_configs_whose_caches_alone_are_equal(name, apart):
+    config = narrow(json.loads(shared(f"data/{name}").read_text()))
+    (case,) = validate_model(fewer(config, 1), context=30, batch=2).cases
+    assert [row.name for row in case.rows if row.equal is False] == [apart]
+    assert case.allocated_bytes == case.predicted_bytes > 0
+
+
+def test_a_model_that_does_not_run_says_why():
+    with pytest.raises(UnsupportedError, match=r"transformers [0-9.]+ does not run this LlamaForCausalLM: KeyError: 'no such activation'"):
+        validate_model(config("LlamaForCausalLM", "llama", hidden_act="no such activation"), context=40)
+
+
 def test_fewer_keeps_one_of_every_kind():
     kinds = ["linear_attention"] * 3 + ["full_attention"]
     small = fewer({"num_hidden_layers": 12, "layer_types": kinds * 3}, 1)
     assert (small["num_hidden_layers"], small["layer_types"]) == (2, ["linear_attention", "full_attention"])
-    assert n_layers(fewer({"text_config": {"num_hidden_layers": 61, "first_k_dense_replace": 3}}, 1)) == 4
+    assert n_layers(fewer({"text_config": {"num_hidden_layers": 61, "first_k_dense_replace": 3}}, 1)) == 2

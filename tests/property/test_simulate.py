@@ -52,7 +52,8 @@ def test_pages_are_conserved_and_everyone_ends(groups, pages, made, budget, swap
 @given(st.sampled_from(["blocks", "radix", "cells"]), st.sampled_from([1, 4, 16]), st.integers(80, 200), requests(shared=True))
 def test_shared_pages_are_conserved(sort, block, slots, made):
     geometry = Geometry((PageGroup("full", 1 if sort == "cells" else block),), slots // block + 5, 70, sort=sort)
-    result = simulate(geometry, made, step_time=STEP, max_num_seqs=6, max_num_batched_tokens=16, share_prefixes=True, check=True)
+    limits = {"step_time": STEP, "max_num_seqs": 6, "max_num_batched_tokens": 16}
+    result = simulate(geometry, made, share_prefixes=sort != "cells", check=True, **limits)
     assert result.requests + result.rejected == len(made)
     assert result.hit_tokens <= result.asked_tokens
     assert min(result.stored, result.reserved, result.internal, result.external) > -1e-9
@@ -158,3 +159,27 @@ def test_contiguous_chunks_are_conserved(made, policy, slots):
     assert result.requests + result.rejected == len(made)
     assert result.preemptions == 0
     assert abs(result.stored + result.reserved + result.internal + result.external - 1) < 1e-9
+
+
+@settings(max_examples=80, deadline=None)
+@given(requests(), st.integers(2, 5), st.booleans(), st.integers(60, 200), st.sampled_from([1, 4, 16]))
+def test_forked_pages_are_conserved(made, width, beam, slots, block):
+    """Samples and beams; a request that no pool of this size can be sure to hold is rejected, all others end."""
+    forked = [request._replace(width=width, beam=beam) for request in made]
+    limits = {"max_num_seqs": 10, "max_num_batched_tokens": 32}
+    result = simulate(Geometry((PageGroup("full", block),), slots, 80), forked, step_time=STEP, check=True, **limits)
+    assert result.requests + result.rejected == len(made)
+    assert result.pages_used.most <= slots
+    assert 0 <= result.saved < 1
+    assert min(result.stored, result.reserved, result.internal, result.external) > -1e-9
+
+
+@settings(max_examples=80, deadline=None)
+@given(requests(), st.integers(60, 200), st.integers(20, 60))
+def test_pools_beside_one_another_are_conserved(made, pages, window_pages):
+    window = Geometry((PageGroup("window", 1, 8),), window_pages, 80)
+    pool = Geometry((PageGroup("full", 1),), pages, 80, beside=(window,))
+    limits = {"max_num_seqs": 8, "max_num_batched_tokens": 16}
+    result = simulate(pool, made, step_time=STEP, check=True, share_prefixes=False, **limits)
+    assert result.requests + result.rejected == len(made)
+    assert result.beside[0].most <= window_pages

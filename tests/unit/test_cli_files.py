@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -56,8 +57,20 @@ def test_check_formats(capsys, fmt):
 
 def test_check_diff(capsys):
     files = [MANIFESTS / "vllm-single.sh", MANIFESTS / "vllm-too-large.sh"]
-    assert "fits -> refuses" in ask(capsys, "check", "--diff", *files)[1]
+    code, out, _ = ask(capsys, "check", "--diff", *files)
+    assert (code, "fits -> refuses" in out) == (1, True)
+    assert ask(capsys, "check", "--diff", files[1], files[0])[0] == 0
+    assert ask(capsys, "check", "--diff", MANIFESTS / "no-engine.yaml", MANIFESTS / "no-engine.yaml")[0] == 2
     assert ask(capsys, "check", "--diff", files[0])[0] == 2
+
+
+@pytest.mark.parametrize(("data", "code"), [(b"# kvplan: device=h100\nvllm serve Qwen/Qwen3-8B\n", 0), (b"\xff", 2), (b"a" * (2 << 20), 2)])
+def test_check_reads_standard_input(capsys, monkeypatch, data, code):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    found, out, err = ask(capsys, "check", "-")
+    assert found == code
+    assert ("1 fits" in out) == (code == 0)
+    assert err.count("\n") == (code > 0)
 
 
 @pytest.mark.parametrize("target", ["vllm", "compose", "k8s"])
@@ -108,6 +121,131 @@ def test_validate_allocates_and_keeps_a_receipt(capsys, tmp_path):
 
 def test_validate_wants_one_subject(capsys):
     assert ask(capsys, "validate")[0] == 2
+
+
+RECEIPTS = sorted(str(path) for path in (Path(__file__).parents[2] / "validation").glob("*.json"))
+
+
+def test_receipts_are_checked_again(capsys):
+    code, out, _ = ask(capsys, "validate", "--check", *RECEIPTS, "--format", "json")
+    assert code == 0
+    assert [row["receipt"] for row in json.loads(out)] == RECEIPTS
+    assert all(row["holds"] for row in json.loads(out))
+
+
+def tampered(tmp_path, change) -> Path:
+    data = json.loads(Path(RECEIPTS[0]).read_text())
+    change(data)
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda d: d["machine"].update(name="NVIDIA H200"), "changed since it was written"),
+        (lambda d: d.update(date="2031-01-01"), "changed since it was written"),
+        (lambda d: d["cases"][0]["measured"].update(resident=1), "changed since it was written"),
+        (lambda d: d["cases"][1]["rows"][0].update(allocated_bytes=1), "do not make it"),
+        (lambda d: d["cases"][1]["rows"][0].update(predicted_bytes=1), "today's formula"),
+        (lambda d: d["cases"][1]["rows"][0]["shape"].update(tokens=9), "today's formula"),
+        (lambda d: d["cases"][1]["rows"][0]["shape"].update(element="no such"), "no cache has this shape"),
+        (lambda d: d["cases"][1].update(status="different"), "do not make it"),
+        (lambda d: d.update(status="different"), "changed since it was written"),
+        (lambda d: d.pop("digest"), "changed since it was written"),
+    ],
+)
+def test_a_receipt_that_was_tampered_with_fails(capsys, tmp_path, change, says):
+    code, out, _ = ask(capsys, "validate", "--check", RECEIPTS[-1], tampered(tmp_path, change))
+    assert code == 1
+    assert says in out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d["cases"][1]["rows"][0].update(allocated_bytes="many"),
+        lambda d: d["cases"][1].update(rows=3),
+        lambda d: d["cases"][1]["rows"][0].update(measured=[1]),
+        lambda d: d.update(machine="H200"),
+        lambda d: d.update(schema="kvplan.receipt/9"),
+        lambda d: d.pop("cases"),
+    ],
+)
+def test_a_file_that_is_no_receipt_is_wrong_input(capsys, tmp_path, change):
+    code, _, err = ask(capsys, "validate", "--check", tampered(tmp_path, change))
+    assert code == 2
+    assert err.startswith("error: ")
+
+
+def test_checking_needs_receipts(capsys, tmp_path):
+    assert ask(capsys, "validate", "--check")[0] == 2
+    assert ask(capsys, "validate", "--check", tmp_path / "absent.json")[0] == 2
+    assert ask(capsys, "validate", MODEL, "another")[0] == 2
+
+
+def test_a_receipt_that_can_not_be_written_is_wrong_input(capsys, tmp_path):
+    pytest.importorskip("torch", reason="validation allocates with torch")
+    (tmp_path / "file").write_text("")
+    code, _, err = ask(capsys, "validate", MODEL, "--context", "16", "--record", tmp_path / "file" / "r.json")
+    assert code == 2
+    assert "can not be written" in err
+
+
+def gpu_receipt(name: str, **measured):
+    from kvplan.validate.receipts import Receipt
+
+    machine = {"device": "cuda", "name": name, "driver": "580.1", "torch": "2.13.0", "overheads": measured}
+    return Receipt("caches", "2026-11-21", "0.1.0", machine)
+
+
+def test_what_a_gpu_holds_beside_tensors_is_kept_and_added_by_later_estimates(capsys, tmp_path, monkeypatch):
+    from kvplan import api
+
+    user = tmp_path / "calibration.yaml"
+    monkeypatch.setenv("KVPLAN_CALIBRATION", str(user))
+    question = ["estimate", MODEL, "--engine", "transformers", "--device", "h200", "--context", "8k", "--format", "json"]
+    before = json.loads(ask(capsys, *question)[1])
+    assert api.keep_overheads(gpu_receipt("NVIDIA H200", context=549_453_824, libraries=73_400_320, workspace=33_554_432)) == user
+    after = json.loads(ask(capsys, *question, "--calibration", "user")[1])
+    lines = {entry["name"]: entry for ledger in after["ledgers"] for entry in ledger["entries"] if entry["basis"] == "measured"}
+    assert {name: entry["bytes"] for name, entry in lines.items()} == {
+        "CUDA context": 549_453_824, "CUDA libraries": 73_400_320, "library workspace": 33_554_432,
+    }  # fmt: skip
+    assert lines["CUDA context"]["source"] == "measured by kvplan validate on 2026-11-21: NVIDIA H200, driver 580.1, torch 2.13.0"
+    assert before["margin_bytes"] - after["margin_bytes"] == 549_453_824 + 73_400_320 + 33_554_432
+    assert json.loads(ask(capsys, *question)[1]) == before  # only where it is asked for
+    other = [*question[:5], "h100", *question[6:]]
+    assert "CUDA context" not in ask(capsys, *other, "--calibration", "user")[1]  # and only on that device
+    api.keep_overheads(gpu_receipt("NVIDIA H200", context=600_000_000))  # a later measurement comes in place of the older one
+    assert user.read_text().count("name: context") == 1
+    assert "600000000" in ask(capsys, *question, "--calibration", "user")[1]
+
+
+def test_record_keeps_both_files_and_says_so(capsys, tmp_path, monkeypatch):
+    """The command on a machine with a GPU, acted out: the receipt where it was asked for, the overheads where calibrations are."""
+    from kvplan import api
+
+    receipt, user = tmp_path / "r.json", tmp_path / "calibration.yaml"
+    monkeypatch.setenv("KVPLAN_CALIBRATION", str(user))
+    monkeypatch.setattr(api, "validate", lambda *_, **__: gpu_receipt("NVIDIA H200", context=1 << 29), raising=False)
+    code, _, err = ask(capsys, "validate", MODEL, "--on", "cuda", "--record", receipt)
+    assert code == 0
+    assert f"context and libraries of NVIDIA H200 kept in {user}; --calibration user adds them" in err
+    assert ask(capsys, "validate", "--check", receipt)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "receipt", [("NVIDIA H200", {}), ("NVIDIA H200", {"context": None, "libraries": None}), ("A card of no catalogue", {"context": 1})]
+)
+def test_nothing_is_kept_where_nothing_was_told(tmp_path, monkeypatch, receipt):
+    from kvplan import api
+
+    monkeypatch.setenv("KVPLAN_CALIBRATION", str(tmp_path / "calibration.yaml"))
+    name, measured = receipt
+    assert api.keep_overheads(gpu_receipt(name, **measured)) is None
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_doctor_answers_without_a_gpu(capsys):

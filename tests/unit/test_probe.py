@@ -106,6 +106,47 @@ def test_mig_mode_without_an_instance(nvml):
     nvml(gpu(mig=[]))
     with pytest.raises(ProbeError, match="MIG mode and has no instance"):
         probe.detect()
+    with pytest.raises(ProbeError, match="MIG mode with 0 instances"):
+        probe.find("1111-2222")
+
+
+def _slice(i: int, **fields):
+    return gpu(f"NVIDIA H100 80GB HBM3 MIG 1g.10gb {i}", uuid=f"MIG-{i}", total=9856 * MIB, used=13 * MIB, reserved=0, **fields)
+
+
+def test_a_mig_instance_by_its_uuid_and_by_its_parents(nvml, monkeypatch):
+    """CUDA gives either; a process uses one instance, so that the parent's means the one that it may see."""
+    nvml(gpu("B", uuid="GPU-bbb"), gpu(mig=[_slice(1)]))
+    assert probe.find("1") == probe.find("MIG-1") == probe.find("1111-2222")
+    found = probe.find("1")
+    assert (found.mig, found.number, found.total_bytes, found.compute_capability) == (True, 1, 9856 * MIB, "9.0")
+    assert probe.memory_of("1111-2222", 42) == (13 * MIB, None)
+    nvml(gpu(mig=[_slice(1), _slice(2, processes={42: 9 * MIB})]))
+    with pytest.raises(ProbeError, match="name one in CUDA_VISIBLE_DEVICES"):
+        probe.find("1111-2222")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-2")
+    assert probe.find("1111-2222").uuid == "MIG-2"
+    assert probe.memory_of("1111-2222", 42) == (13 * MIB, 9 * MIB)
+
+
+def test_a_gpu_that_can_not_be_read_hides_no_other(nvml):
+    nvml(gpu(mig=[]), gpu("lost", fails={"nvmlDeviceGetHandleByIndex": 15}), gpu("B", uuid="GPU-bbb"))
+    assert [(g.number, g.name) for g in probe.gpus()] == [(2, "B")]
+
+
+def test_a_session_is_opened_once_and_closed(nvml):
+    fake = nvml(gpu())
+    with probe.session():
+        assert fake.open == 1
+        probe.detect()
+        assert fake.open == 1
+    assert fake.open == 0
+
+
+def test_a_uuid_that_may_not_be_asked_for(nvml):
+    nvml(gpu(fails={"nvmlDeviceGetHandleByUUID": 4}))
+    with pytest.raises(ProbeError, match="no permission"):
+        probe.find("1111-2222")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +193,9 @@ def test_without_the_module(monkeypatch):
 def test_what_a_process_holds(nvml):
     nvml(gpu(processes={42: 500 * MIB, 43: None}), gpu("B", uuid="GPU-bbb", processes={42: 7 * MIB}))
     assert probe.used_by(42) == 507 * MIB
-    assert probe.used_by(42, "1111-2222") == probe.used_by(42, "GPU-1111-2222") == 500 * MIB
+    assert probe.memory_of("1111-2222", 42) == probe.memory_of("GPU-1111-2222", 42) == (1000 * MIB, 500 * MIB)
+    assert probe.memory_of("GPU-bbb", 42) == (1000 * MIB, 7 * MIB)
+    assert probe.memory_of("GPU-bbb", 43) == (1000 * MIB, None)
     assert probe.used_by(43) is None  # in a container NVML knows the process but not its memory
     assert probe.used_by(1) is None
     nvml(gpu(fails={"nvmlDeviceGetComputeRunningProcesses": 4}))

@@ -63,3 +63,24 @@ def test_ranks_share_the_work():
 def test_without_a_device_or_its_rates_there_is_no_bound(device):
     with pytest.raises(KvplanError, match=r"name one|declares no"):
         kvplan.roofline("meta-llama/llama-3.1-8b", device=device, engine="ideal", context=10)
+
+
+def test_pipeline_stages_share_the_memory_but_a_token_passes_them_all():
+    alone, staged = ask(context=4096, batch=8), ask(context=4096, batch=8, pp=4)
+    assert staged.decode.weight_bytes == alone.decode.weight_bytes // 4
+    assert staged.decode.cache_bytes == 2 * 4096 * 131_072 // 4  # a quarter of the layers, two of the eight sequences at a time
+    seconds = (2 * (PARAMETERS - TABLE) + 2 * 4096 * 131_072) / BANDWIDTH  # all weights for every token, a quarter of the cache
+    assert staged.tokens_per_second == pytest.approx(8 / seconds, rel=1e-6)
+
+
+def test_what_a_deployment_can_be_ranked_by():
+    from kvplan import api
+    from kvplan.planner.speed import pace
+
+    question = {"device": "h100", "engine": "ideal", "context": 8192}
+    found = pace(api.deployment("meta-llama/llama-3.1-8b", batch=8, dp=2, **question), price=5.0)
+    one = ask(context=8192, batch=4)
+    assert found.tokens_per_second == pytest.approx(2 * one.tokens_per_second)
+    assert found.first_token_seconds == one.first_token_seconds
+    assert found.cost_per_million == pytest.approx(5.0 / 3600 / found.tokens_per_second * 1e6)
+    assert pace(api.deployment("meta-llama/llama-3.1-8b", device="24GiB", engine="ideal", context=10)) is None

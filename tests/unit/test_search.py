@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import doctest
+import io
 import json
+import sys
 from importlib import import_module
 
 import pytest
+import yaml
 
 import kvplan
-from kvplan import api
 from kvplan.cli import run
-from kvplan.errors import SpecError
+from kvplan.errors import KvplanError, SpecError
 
 MODEL = "meta-llama/llama-3.1-8b"
 
 
-def test_the_examples_of_the_library_are_true():
-    results = [doctest.testmod(import_module(f"kvplan.api.{name}")) for name in sorted(set(api.HOMES.values()))]
-    assert sum(r.attempted for r in results) >= 5
-    assert not any(r.failed for r in results)
+#: Public functions whose examples allocate and measure.
+MEASURING = {"validate", "validate_all_kinds", "validate_speed", "keep_receipt"}
+FUNCTIONS = sorted(name for name in kvplan.__all__ if not name.startswith("_") and name != "KvplanError")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in MEASURING else ()) for name in FUNCTIONS])
+def test_every_public_function_has_an_example_that_is_true(name):
+    if name in MEASURING:
+        pytest.importorskip("torch")
+    function = getattr(kvplan, name)
+    module = import_module(function.__module__)
+    (found,) = doctest.DocTestFinder(recurse=False).find(function, name, module=module, globs=vars(module).copy())
+    assert found.examples, f"{name} shows no example"
+    result = doctest.DocTestRunner().run(found)
+    assert result.attempted
+    assert not result.failed
 
 
 def test_fit_ranks_by_price_where_there_is_one():
@@ -69,3 +83,132 @@ def test_compare_reads_deployment_files(tmp_path, capsys):
     path.write_text("model: x\ncolour: red\n")
     assert run(["compare", str(path)]) == 2
     assert "colour" in capsys.readouterr().err
+
+
+def test_ranked_by_speed_the_fastest_layout_comes_first():
+    question = {"engine": "ideal", "context": "32k", "batch": 64, "devices": ["h100", "h200", "l40s", "24GiB"]}
+    ranked = kvplan.fit(MODEL, rank_by="tokens_per_second", **question)
+    rates = [c.pace.tokens_per_second for c in ranked if c.pace]
+    assert rates == sorted(rates, reverse=True)
+    assert [c.device.id for c in ranked][-1] == "24GiB"  # declares no rates
+    for c in ranked[:-1]:
+        n = c.n_devices
+        for tp, pp in ((tp, pp) for tp in range(1, n + 1) for pp in range(1, n + 1) if n % (tp * pp) == 0):
+            sizes = {"device": c.device, "tp": tp, "pp": pp, "dp": n // tp // pp}
+            asked = {"engine": "ideal", "context": "32k", "batch": 64} | sizes
+            if kvplan.estimate(MODEL, advise=False, **asked).fits:  # every other layout of as many devices is slower
+                bound = kvplan.roofline(MODEL, **asked).tokens_per_second * min(64, sizes["dp"])
+                assert bound <= c.pace.tokens_per_second * (1 + 1e-9)
+
+
+def test_ranked_by_cost_and_by_first_token():
+    question = {"engine": "ideal", "context": "8k", "batch": 8, "devices": ["h100", "l40s"]}
+    dear, cheap = {"h100": 50.0, "l40s": 1.0}, {"h100": 1.0, "l40s": 50.0}
+    for prices, first in ((dear, "l40s"), (cheap, "h100-80gb")):
+        best = kvplan.fit(MODEL, rank_by="cost_per_token", prices=prices, **question)[0]
+        assert best.device.id == first
+        assert best.pace.cost_per_million == pytest.approx(best.price / 3600 / best.pace.tokens_per_second * 1e6)
+    times = [c.pace.first_token_seconds for c in kvplan.fit(MODEL, rank_by="first-token", **question)]
+    assert times == sorted(times)
+    with pytest.raises(SpecError, match="needs prices"):
+        kvplan.fit(MODEL, rank_by="cost_per_token", **question)
+    with pytest.raises(KvplanError, match="unknown ranking"):
+        kvplan.fit(MODEL, rank_by="colour", **question)
+
+
+def test_compared_plans_are_ranked_too(capsys):
+    same = {"model": MODEL, "engine": "ideal", "context": "8k", "batch": 4}
+    rows = kvplan.compare(*(same | {"device": name} for name in ("l4", "rtx-3060", "h100")), rank_by="first_token")
+    by_name = {row.name: row.values for row in rows}
+    assert by_name["device"] == ("h100-80gb", "l4", "rtx-3060-12gb")  # the last does not fit
+    assert by_name["asked as number"] == (3, 1, 2)
+    args = ["compare", MODEL, "--engine", "ideal", "--context", "8k", "--device", "l4,h100", "--rank-by", "cost-per-token"]
+    assert run([*args, "--price", "h100=1", "--price", "l4=1"]) == 0
+    out = capsys.readouterr().out
+    assert "2: h100" in out.splitlines()[0].split("1: l4")[0]
+    assert "per million tokens" in out
+    assert "bounds, not predictions" in out
+
+
+def test_fit_says_what_is_wrong_with_a_question_that_nothing_could_carry(capsys):
+    for args, told in (
+        (["--engine", "nope"], "unknown engine"),
+        (["--kv-dtype", "fp7"], "unknown KV cache format"),
+        (["--engine", "sglang", "--engine-option", "foo=1"], "has no such option"),
+        (["--kv-memory", "1GiB"], "fit any device"),
+        (["--context", "8k,16k"], "one value at a time"),
+        (["--devices", ","], "unknown device"),
+    ):
+        assert run(["fit", MODEL, "--devices", "h100,l4", *args]) == 2
+        out, err = capsys.readouterr()
+        assert told in err
+        assert not out
+
+
+def test_fit_keeps_the_number_of_devices_and_finds_replicas_that_deal_out_experts():
+    (found,) = kvplan.fit(MODEL, devices=["h100"], n_devices=3, context="8k")
+    assert found.plan.question["n_devices"][0] == 3
+    sizes = {"engine": "vllm", "context": "8k", "batch": 512, "devices": ["h200"]}
+    (whole,) = kvplan.fit("deepseek-ai/deepseek-v3", **sizes)
+    assert whole.plan.question["ep"][0] > 1  # every replica keeps its own latents, the experts are dealt out over all of them
+    (split,) = kvplan.fit("deepseek-ai/deepseek-v3", ep=1, **sizes)
+    assert split.n_devices is None or split.n_devices >= whole.n_devices
+
+
+FORMATS = ["table", "markdown", "html", "json", "jsonl", "yaml", "csv", "parquet"]
+PRINTING = {
+    "estimate": ["estimate", MODEL, "--context", "8k", "--engine", "ideal"],
+    "fit": ["fit", MODEL, "--devices", "h100,t4", "--context", "8k", "--engine", "ideal"],
+    "compare": ["compare", MODEL, "--context", "8k,16k", "--engine", "ideal"],
+    "sweep": ["sweep", MODEL, "--grid", "batch=1,2", "--context", "8k", "--engine", "ideal"],
+    "roofline": ["roofline", MODEL, "--device", "h100", "--context", "8k"],
+    "explain": ["explain", MODEL, "--context", "8k", "--device", "h100"],
+    "models": ["models", "list", "llama"],
+    "devices": ["devices", "list", "h100"],
+}
+
+
+@pytest.mark.parametrize("command", PRINTING)
+def test_every_command_prints_every_format(command, capfdbinary):
+    for fmt in FORMATS:
+        if (command, fmt) == ("sweep", "parquet"):
+            continue  # a folder of parts; tests/unit/test_sweep_files.py
+        assert run([*PRINTING[command], "--format", fmt]) == 0
+        out, err = capfdbinary.readouterr()
+        assert not err
+        if fmt == "parquet":
+            parquet = pytest.importorskip("pyarrow.parquet", reason="the sweep extra brings pyarrow")
+            assert parquet.read_table(io.BytesIO(out)).num_rows
+        elif fmt == "json":
+            assert json.loads(out)
+        elif fmt == "jsonl":
+            assert all(json.loads(line) for line in out.splitlines())
+        elif fmt == "yaml":
+            assert yaml.safe_load(out)
+        elif fmt == "csv":
+            lines = out.decode().splitlines()
+            assert len(lines) > 1
+            assert all(lines)
+        elif fmt == "html":
+            assert b"<table>" in out
+        else:
+            assert b"---" in out or fmt == "table"
+
+
+def test_parquet_without_pyarrow_and_on_a_terminal_is_one_clear_error(capsys, monkeypatch):
+    from kvplan.cli import options
+
+    monkeypatch.setattr(options.sys.stdout, "isatty", lambda: True, raising=False)
+    assert run([*PRINTING["fit"], "--format", "parquet"]) == 2
+    assert "redirect it" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert run([*PRINTING["fit"], "--format", "parquet"]) == 2
+    assert "needs pyarrow" in capsys.readouterr().err
+
+
+def test_a_refused_layout_has_a_row_in_every_format(capsys):
+    """vLLM stops before it has a ledger."""
+    for fmt in FORMATS[:-1]:
+        assert run(["estimate", MODEL, "--device", "h100", "--tp", "3,2", "--context", "8k", "--format", fmt]) == 1
+        assert run(["compare", MODEL, "--device", "h100", "--tp", "3,2", "--context", "8k", "--format", fmt]) == 0
+    assert not capsys.readouterr().err

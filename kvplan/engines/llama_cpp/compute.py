@@ -1,8 +1,9 @@
-"""The compute and output buffers. Only the output buffer is exact: the other is what ggml-alloc makes of the worst-case graph.
+"""The compute and output buffers, and the device's context. Only the output buffer is exact: what ggml-alloc makes of the worst-case
+graph is modelled.
 
 llama.cpp src/llama-context.cpp sched_reserve, output_reserve (b11312). The model below is read off the shapes that are alive
-together at the graph's widest places (attention scores, feed-forward, logits); its spread against the CPU backend is in
-tests/oracle/test_llama_cpp_rows.py.
+together at the graph's widest places (attention scores, feed-forward, logits); the factor between it and what the engine printed, and
+its spread, are measured (calibration/llama.cpp.yaml).
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kvplan.constants import Constant, Constants
+from kvplan.devices import Device
 from kvplan.engines.llama_cpp.caches import Store
 from kvplan.engines.llama_cpp.context import Context
+from kvplan.engines.llama_cpp.versions import VERSIONS
+from kvplan.engines.measured import scaled
 from kvplan.ledger import Entry
 from kvplan.tensors import Lowered, WeightTensor
 
 F32, F16 = 4, 2
-LOW, HIGH = 0.85, 1.35
+UNCALIBRATED = Constant("compute", VERSIONS[0], 1.0, 0.5, 2.0, 0)  # where no constants say how far the model is off
 SOURCE = "llama.cpp b11312 sched_reserve: tensors alive at the widest point of the prompt graph"
 
 
@@ -78,7 +83,14 @@ def _recurrent(weights: Sequence[WeightTensor]) -> int:
     return 6 * inner
 
 
-def compute_entry(name: str, w: Widths, stores: Sequence[Store], ctx: Context) -> Entry:
+def context_entry(device: Device, constants: Constants | None) -> list[Entry]:
+    """What a process holds on a device of its own before it allocates: the driver's context. Nothing where memory is shared."""
+    if constants is None or device.unified:
+        return []
+    return [scaled("CUDA context", constants.at("context", VERSIONS, VERSIONS[-1]))]
+
+
+def compute_entry(name: str, w: Widths, stores: Sequence[Store], ctx: Context, constants: Constants | None) -> Entry:
     """The compute buffer of one device, in bytes, with its interval."""
     n = ctx.n_ubatch
     size = F16 if ctx.flash_attn else F32
@@ -92,7 +104,8 @@ def compute_entry(name: str, w: Widths, stores: Sequence[Store], ctx: Context) -
     recurrent = n * (w.recurrent + w.hidden) * F32 if w.recurrent else 0
     logits = ctx.n_outputs * (w.vocab + 2 * w.hidden) * F32
     n_bytes = max(masks + max(attention, feed_forward, recurrent), logits)
-    return Entry(name=name, bytes=n_bytes, low=int(n_bytes * LOW), high=int(n_bytes * HIGH), basis="modelled", source=SOURCE)
+    factor = constants.at("compute", VERSIONS, VERSIONS[-1]) if constants else UNCALIBRATED
+    return scaled(name, factor, n_bytes)._replace(source=f"{SOURCE}; {factor.said}" if constants else SOURCE)
 
 
 def output_bytes(ctx: Context, vocab: int) -> int:

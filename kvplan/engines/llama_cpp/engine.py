@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import ChosenBy, Outcome, Settled, only_known_options, settle
+from kvplan.engines.base import ChosenBy, Outcome, Settled, cache_formats, only_known_options, settle
 from kvplan.engines.llama_cpp import context, fit, options, outcome, situation, versions
 from kvplan.engines.llama_cpp.situation import Placed, Situation
 from kvplan.engines.whole import no_use
@@ -85,7 +85,8 @@ def settle_with(d: Deployment, rules: versions.Rules, notes: tuple[str, ...], *,
         "kv_dtype": (k if k == v else f"{k}/{v}", "engine default"),
         "n_gpu_layers": (ngl, "engine default"),
     }
-    return settle(replace(d, engine_option=engine_option, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
+    settled = settle(replace(d, engine_option=engine_option, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
+    return settled._replace(formats=cache_formats(settled.question)._replace(conv="f32", forced_state="f32"))
 
 
 def slots(d: Deployment, chosen: options.Options, rules: versions.Rules) -> tuple[int, ChosenBy]:

@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from kvplan.engines.llama_cpp.caches import Store
-from kvplan.tensors import Lowered, WeightTensor
+from kvplan.tensors import Lowered, Role, WeightTensor
 from kvplan.weights import WeightFormats, stored_bytes
 
 HOST = -1
@@ -42,12 +42,12 @@ def place(n_layers: int, n_draft: int, n_devices: int, n_gpu_layers: int, shares
     return Placement(tuple(device(i) for i in range(n_layers)), device(total), n_devices, active if n_devices else 0)
 
 
-def weight_bytes(model: Lowered, formats: WeightFormats, where: Placement, *, n_cpu_moe: int, draft: bool) -> dict[int, dict[str, int]]:
+def weight_bytes(model: Lowered, formats: WeightFormats, where: Placement, *, n_cpu_moe: int, draft: bool) -> dict[int, dict[Role, int]]:
     """Device (HOST: beside them) -> role -> bytes. A tied embedding is in host memory, and once more with the output layer."""
-    held: dict[int, dict[str, int]] = {device: {} for device in (*range(where.n_devices), HOST)}
-    sizes: dict[int, list[tuple[str, int, bool]]] = {}
+    held: dict[int, dict[Role, int]] = {device: {} for device in (*range(where.n_devices), HOST)}
+    sizes: dict[int, list[tuple[Role, int, bool]]] = {}
 
-    def add(device: int, role: str, n_bytes: int) -> None:
+    def add(device: int, role: Role, n_bytes: int) -> None:
         held[device][role] = held[device].get(role, 0) + n_bytes
 
     def add_all(device: int, tensors: Sequence[WeightTensor]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kvplan.constants import Constants, Record
 from kvplan.deployment import Deployment
 from kvplan.engines.base import lowered, weight_formats
 from kvplan.engines.llama_cpp import caches, compute, context, options, placement, versions
@@ -12,12 +13,12 @@ from kvplan.engines.llama_cpp.context import Context
 from kvplan.engines.llama_cpp.options import Options
 from kvplan.engines.llama_cpp.placement import HOST, Placement
 from kvplan.engines.llama_cpp.versions import Rules
+from kvplan.engines.measured import find_record, with_record
+from kvplan.engines.shared import refuse_indexed_gqa
 from kvplan.ledger import Entry, exact
 from kvplan.tensors import CacheFormats, Lowered
-from kvplan.weights import WeightFormats
+from kvplan.weights import WeightFormats, weight_line
 
-SHAPES = "llama.cpp {build}: declared tensor shapes; load_tensors"
-HEADERS = "the checkpoint's headers; llama.cpp load_tensors"
 CACHE = "llama.cpp {build}: llama_kv_cache, llama_memory_recurrent"
 
 
@@ -33,6 +34,8 @@ class Facts(NamedTuple):
     draft_rows: tuple[Rows, ...]
     widths: compute.Widths
     ignores_windows: bool
+    constants: Constants | None
+    record: Record | None
 
     @property
     def is_mla(self) -> bool:
@@ -42,6 +45,7 @@ class Facts(NamedTuple):
 def facts(d: Deployment, rules: Rules) -> Facts:
     """Lower the model and read the options. The tensors' own formats are not used: llama.cpp chooses K, V and f32 states."""
     model = lowered(d, CacheFormats(compute="f16", k="f16", v="f16", conv="f32", state="f32"))
+    refuse_indexed_gqa(model, "llama.cpp")
     known: dict[int, Rows] = {}
     ignored = d.model.architecture in versions.WINDOWS_IGNORED
 
@@ -62,6 +66,8 @@ def facts(d: Deployment, rules: Rules) -> Facts:
         draft_rows=read(model.draft) if context.draft_method(d) == "mtp" else (),
         widths=compute.widths(model, d.model.hidden_size, d.model.vocab_size or 0),
         ignores_windows=ignored and has_windows,
+        constants=d.constants if d.constants is not None and d.constants.engine == "llama.cpp" else None,
+        record=find_record(d, f"b{rules.build}") if d.max_num_seqs else None,
     )
 
 
@@ -102,8 +108,9 @@ def place(f: Facts, n_gpu_layers: int, n_cpu_moe: int) -> Placed:
     n_devices = (f.question.n_devices or 1) if f.question.device else 0
     where = placement.place(len(f.rows), len(f.model.draft), n_devices, n_gpu_layers, f.options.tensor_split)
     weights = placement.weight_bytes(f.model, f.formats, where, n_cpu_moe=n_cpu_moe, draft=bool(f.draft_rows))
-    source = HEADERS if f.question.stored else SHAPES.format(build=f"b{f.rules.build}")
-    return Placed(where, {d: tuple(exact(f"weights: {role}", n, source) for role, n in by.items() if n) for d, by in weights.items()})
+    stored = any(w.stored is not None for layer in f.model.layers for w in layer.weights)
+    lines = {d: tuple(weight_line(role, n, f.formats, stored=stored) for role, n in by.items() if n) for d, by in weights.items()}
+    return Placed(where, lines)
 
 
 def situation(f: Facts, placed: Placed, *, n_ctx: int, n_seq_max: int, unified: bool) -> Situation:
@@ -124,8 +131,10 @@ def situation(f: Facts, placed: Placed, *, n_ctx: int, n_seq_max: int, unified: 
             lines.append(exact("output buffer", compute.output_bytes(ctx, f.widths.vocab), "llama.cpp output_reserve: f32 logits"))
         works = device in where.layers or device == where.output
         if works and (device != HOST or not n_devices):
-            lines.append(compute.compute_entry("compute buffer", f.widths, stores, ctx))
+            lines.append(compute.compute_entry("compute buffer", f.widths, stores, ctx, f.constants))
+        if device != HOST and d.device:
+            lines += compute.context_entry(d.device, f.constants)
         if device != HOST and d.reserve:
             lines.append(exact("held by others", d.reserve, "the question"))
-        entries[device] = tuple(lines)
+        entries[device] = tuple(with_record(lines, f.record) if device == 0 else lines)
     return Situation(ctx, stores, where, entries, {device: sum(roles.values()) for device, roles in cached.items()})

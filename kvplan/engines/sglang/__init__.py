@@ -30,6 +30,8 @@ class Sglang:
         """See Engine. A refusal to start is an outcome with the engine's own condition."""
         plan = Plan(settled.question)
         try:
+            plan.check_heads()
+            plan.check_length()
             plan.check_formats()
             return plan.outcome()
         except Refusal as refusal:

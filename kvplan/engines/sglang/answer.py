@@ -116,9 +116,13 @@ def groups(p: Pools, k: Knobs) -> tuple[Group, ...]:
     if p.tokens.swa is not None:
         layers = p.stage.compressed.layers if p.stage.compressed else cells.n_swa
         page_bytes = int(k.page * p.swa_token_bytes)
-        found.append(Group(role="window", kind="window", layers=layers, block_tokens=k.page, page_bytes=page_bytes, cells=p.tokens.swa))
+        span = p.stage.compressed.window if p.stage.compressed else cells.window
+        found.append(
+            Group(role="window", kind="window", layers=layers, block_tokens=k.page, page_bytes=page_bytes, cells=p.tokens.swa, span=span)
+        )
     if p.states:
-        found.append(Group(role="state", kind="recurrent", layers=0, page_bytes=p.states.slot_bytes, cells=p.states.slots))
+        state = Group(role="state", kind="recurrent", layers=0, page_bytes=p.states.slot_bytes, cells=p.states.slots, streams=p.running)
+        found.append(state)
     return tuple(found)
 
 

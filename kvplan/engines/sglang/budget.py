@@ -1,29 +1,33 @@
 """The bytes that SGLang gives to its pools on a device: what is free after the weights, less the slack for activations and graphs.
 
 Source: sglang 0.5.23 mem_cache/kv_cache_configurator.py, _profile_available_bytes, mm_runtime_reservation_gb. There is no profiling
-forward. The constants are read off public logs: one GPU shows 0.35 to 0.65 GiB gone before anything is loaded (H100, H20, RTX PRO
-6000), `Init torch distributed ends. mem usage` is 0.26 GB on 2 RTX 4090 (sgl-project/sglang#16920), 0.39 GB on 4 RTX PRO 6000
-(#40558) and 1.77 to 2.01 GB on 8 H200 (#11716).
+forward, so three things decide: what is gone before the weights are loaded (context, communication buffers), what loading leaves
+beside them, and the fraction. The first two are measured constants (calibration/sglang.yaml).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.engines.sglang.versions import Rules
-from kvplan.engines.shared import Refusal, Span, modelled, span
+from kvplan.engines.measured import find_record, is_module, scaled, spread_of, surely_held, widened, with_record
+from kvplan.engines.sglang.versions import VERSIONS, Rules
+from kvplan.engines.shared import Refusal, Span, modelled
 from kvplan.ledger import Entry
 from kvplan.units import MIB
 
-_SOURCE = "public SGLang logs, see kvplan/engines/sglang/budget.py"
-_NVLINK_CLASS_GB_PER_S = 1500  # GPUs faster than this are sold with NVLink, whose buffers NCCL and custom all-reduce set up
+NAME = "sglang"
+BEFORE = ("CUDA context", "distributed init")  # the lines that are taken before the fraction is
 
 
 class Budget(NamedTuple):
-    """`rest`: bytes for all pools of a rank; `free`: bytes free before the weights, of which `slack` stays for activations and graphs."""
+    """`rest`: bytes for all pools of a rank; `free`: bytes free before the weights, of which `slack` stays for activations and graphs.
+
+    entries   the rank's lines without its pools: weights (or their measured sum) and what else is held
+    """
 
     rest: Span
     free: int
@@ -31,42 +35,38 @@ class Budget(NamedTuple):
     entries: tuple[Entry, ...]
 
 
-def context(device: Device) -> Span:
-    """The CUDA context and libraries of one process."""
-    return span(0.5, 0.35, 0.65)
-
-
-def distributed(device: Device, ranks: int) -> Span:
-    """Communication buffers of one rank."""
-    if ranks == 1:
-        return Span(0, 0, 0)
-    if (device.bandwidth_gb_per_s or 0) < _NVLINK_CLASS_GB_PER_S:
-        return span(0.33, 0.2, 0.6)
-    return span(1.9, 1.4, 2.1) if ranks >= 8 else span(1.3, 0.6, 2.0)
-
-
-#: What loading leaves beside the weights themselves.
-LOADING = span(0.12, 0.0, 0.4)
-
-
-def budget(d: Deployment, device: Device, rules: Rules, ranks: int, weights: int, fraction: float) -> Budget:
-    """The budget of the fullest rank under this mem_fraction_static. Raises Refusal where nothing is left."""
-    parts = {"CUDA context": context(device), "distributed init": distributed(device, ranks)}
-    overhead = LOADING
+def lines(d: Deployment, device: Device, rules: Rules, release: str, ranks: int) -> list[Entry]:
+    """What a rank holds beside weights and pools."""
     multimodal = rules.mm_reserve_mib * MIB if d.model.towers and d.multimodal != "off" else 0
-    free = device.memory_bytes - (d.reserve or 0) - sum(part.point for part in parts.values())
-    after = free - weights - overhead.point
+    reserve = [modelled("multimodal caches", Span(multimodal, 0, multimodal), "SGLANG_VLM_CACHE_SIZE_MB, default 100")]
+    if d.constants is None or d.constants.engine != NAME:
+        return reserve if multimodal else []
+    found = [scaled(BEFORE[0], d.constants.at("context_unified" if device.unified else "context", VERSIONS, release))]
+    if ranks > 1:
+        link = "link_switch" if is_module(device) else "link"
+        found.append(scaled(BEFORE[1], d.constants.at(link, VERSIONS, release)))
+    found.append(scaled("weight loading overhead", d.constants.at("loading", VERSIONS, release)))
+    return found + (reserve if multimodal else [])
+
+
+def budget(
+    d: Deployment, device: Device, rules: Rules, release: str, ranks: int, weights: Sequence[Entry], fraction: float
+) -> Budget:  # fmt: skip
+    """The budget of a rank with these weights under this mem_fraction_static. Raises Refusal where nothing is left."""
+    record = find_record(d, release)
+    entries = with_record([*weights, *lines(d, device, rules, release, ranks)], record)
+    before = sum(e.bytes for e in entries if e.name in BEFORE)
+    free = device.memory_bytes - (d.reserve or 0) - before
+    after = free - sum(e.bytes for e in entries if e.name not in (*BEFORE, "multimodal caches"))
     slack = int(free * (1 - fraction))
-    rest = after - slack - multimodal
-    above = math.hypot(*(fraction * (part.point - part.low) for part in parts.values()), overhead.point - overhead.low)
-    below = math.hypot(*(fraction * (part.high - part.point) for part in parts.values()), overhead.high - overhead.point)
-    found = Span(rest, rest - int(below), rest + int(above))
+    rest = after - slack - sum(e.bytes for e in entries if e.name == "multimodal caches")
+    less, more = spread_of(d.constants, NAME, "unified" if device.unified else "discrete", device.memory_bytes, measured=record is not None)
+    less, more = widened(less, more, entries)
+    first, then = ([e for e in entries if (e.name in BEFORE) == gone] for gone in (True, False))
+    most = int((device.memory_bytes - (d.reserve or 0) - surely_held(first)) * fraction) - surely_held(then)
+    found = Span(rest, rest - less, max(min(rest + more, most), rest))
     if rest <= 0:
         raise Refusal(_refusal(fraction, after, free), sure=found.high <= 0)
-    entries = [modelled(name, part, _SOURCE) for name, part in parts.items() if part.point]
-    entries.append(modelled("weight loading overhead", overhead, _SOURCE))
-    if multimodal:
-        entries.append(modelled("multimodal caches", Span(multimodal, 0, multimodal), "SGLANG_VLM_CACHE_SIZE_MB, default 100"))
     return Budget(found, free, slack, tuple(entries))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Outcome, weight_formats
+from kvplan.engines.base import Outcome, lowered, weight_formats
 from kvplan.engines.sglang.answer import Load, capacity, margin
 from kvplan.engines.sglang.budget import Budget, budget
 from kvplan.engines.sglang.rank import Pools, Stage, build, read_stage
@@ -21,7 +21,6 @@ from kvplan.engines.sglang.versions import RULES, VERSIONS
 from kvplan.engines.shared import Options, Refusal, Span, certainty, read_speculative, stage_weights, weight_entries
 from kvplan.ledger import Entry, Ledger, exact
 from kvplan.parallel import split_layers
-from kvplan.spec import lower
 from kvplan.tensors import Lowered
 
 KV_DTYPES = ("bf16", "fp8_e4m3", "fp8_e5m2", "nvfp4", "mxfp8")
@@ -37,11 +36,29 @@ class Plan:
         self.d, self.rules = d, RULES[d.engine_version or VERSIONS[-1]]
         self.shape = read_shape(d, Options(d))
         self.k = knobs(d, self.rules, self.shape)
-        self.model: Lowered = lower(d.model, formats(d))
+        self.model: Lowered = lowered(d, formats(d), cast=True)
         self.layers = split_layers(len(self.model.layers), self.shape.pp, "last")
         self.weights = [self._weights(stage) for stage in self.layers]
         encoder = d.encoder_tokens or 0
         self.load = Load(per_worker(d.batch or 1, self.shape), d.context or 1, encoder)
+
+    def check_length(self) -> None:
+        """configs/model_config.py, _derive_context_length; the environment variable is the option allow_overwrite_longer_context_len.
+
+        Raises Refusal.
+        """
+        most, asked = self.d.model.max_context, self.k.context_len
+        if most and asked > most and not Options(self.d).flag("allow_overwrite_longer_context_len"):
+            raise Refusal(
+                f"User-specified context_length ({asked}) is greater than the derived context_length ({most}). This may lead to incorrect "
+                "model outputs or CUDA errors. To allow overriding this maximum, set SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1"
+            )
+
+    def check_heads(self) -> None:
+        """The models' own assertions. Raises Refusal for query heads that the attention ranks do not divide."""
+        heads = max((w.units for layer in self.model.layers for w in layer.weights if w.name in ("o", "q_b")), default=1)
+        if heads > 1 and heads % self.shape.attn_tp:
+            raise Refusal(f"assert self.total_num_heads % tp_size == 0 ({heads} query heads over {self.shape.attn_tp} attention ranks)")
 
     def check_formats(self) -> None:
         """Raises Refusal for a cache format that --kv-cache-dtype does not take."""
@@ -98,8 +115,9 @@ class Plan:
     def _budget(self) -> Budget | None:
         if self.d.device is None or self.d.kv_memory is not None:
             return None
-        heaviest = max(sum(entry.bytes for entry in entries) for entries in self.weights)
-        return budget(self.d, self.d.device, self.rules, self.shape.tp * self.shape.pp, heaviest, self.k.fraction)
+        heaviest = max(self.weights, key=lambda entries: sum(entry.bytes for entry in entries))
+        release, ranks = self.d.engine_version or VERSIONS[-1], self.shape.tp * self.shape.pp
+        return budget(self.d, self.d.device, self.rules, release, ranks, heaviest, self.k.fraction)
 
     def _stages(self) -> list[Stage]:
         windows = splits_windows(self.d, self.rules)
@@ -123,15 +141,22 @@ class Plan:
         servers = self.shape.n_devices // per_server
         return tuple(server * per_server + stage * tp + n for server in range(servers) for n in range(tp))
 
+    def _held(self, n: int, found: Budget | None) -> list[Entry]:
+        """A stage's weights and what else its ranks hold; a measured sum of weights is that of the fullest rank."""
+        if found is None:
+            return list(self.weights[n])
+        if any(e.name == "weights" for e in found.entries):
+            return list(found.entries)
+        return [*self.weights[n], *(e for e in found.entries if not e.name.startswith("weights: "))]
+
     def _ledger(self, n: int, found: Budget | None, tried: _Tried | None) -> Ledger:
-        d, entries = self.d, list(self.weights[n])
+        d, entries = self.d, self._held(n, found)
         cache, per_token = 0, 0.0
         if tried is not None:
             pools = tried[0][n]
             cache, per_token = pools.total_bytes, pools.full_token_bytes or pools.swa_token_bytes
             entries += _pool_entries(tried, n)
         if found is not None:
-            entries += found.entries
             table = _request_table(tried[0][n].running if tried else 0, self.k.context_len, self.k.draft_tokens)
             entries.append(exact("request table", table, "sglang mem_cache/memory_pool.py, ReqToTokenPool"))
             spare = max(found.slack - table, 0)

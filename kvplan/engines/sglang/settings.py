@@ -8,17 +8,19 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.base import Settled, cache_formats, settle
+from kvplan.engines.measured import uncalibrated
 from kvplan.engines.sglang import deepseek_v4, memory, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.pools import Knobs
 from kvplan.engines.sglang.versions import RULES, VERSIONS, WHOLE_050, Rules
-from kvplan.engines.shared import Options, Speculation, nearest_version, read_speculative
+from kvplan.engines.shared import Options, Speculation, nearest_version, read_speculative, refuse_indexed_gqa
 from kvplan.errors import SpecError
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats, Lowered
 from kvplan.units import MIB, cdiv
 
 OPTIONS = (
+    "allow_overwrite_longer_context_len",
     "attention_backend", "cuda_graph_max_bs", "disable_hybrid_swa_memory", "disable_overlap_schedule", "disable_prefill_cuda_graph",
     "disable_radix_cache", "dsa_backend", "enable_dp_attention", "is_hybrid_swa", "mamba_full_memory_ratio",
     "mamba_radix_cache_strategy", "mamba_ssm_dtype", "max_mamba_cache_size", "max_total_tokens", "moe_a2a_backend",
@@ -71,6 +73,7 @@ def fill_in(d: Deployment) -> Settled:
     if spec and spec.method not in DRAFTS:
         raise SpecError("speculative", [("", f"sglang has no method {spec.method[:40]!r}; it has {', '.join(DRAFTS)}")])
     model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))
+    refuse_indexed_gqa(model, "sglang")
     traits = read_traits(model)
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
     graph_bs = options.count("cuda_graph_max_bs") or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
@@ -88,7 +91,7 @@ def fill_in(d: Deployment) -> Settled:
     auto = d.kv_dtype in (None, "auto")
     kv_dtype = _auto_kv_dtype(d, traits)
     asked = replace(d, engine_version=version, block_size=page, kv_dtype=kv_dtype if auto else d.kv_dtype)
-    settled = settle(asked, defaults, (*notes, *_notes(d, rules, traits, options, page)))
+    settled = settle(asked, defaults, (*notes, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang")))
     draft_layers(d, spec, model)
     _read_every_option(settled.question, rules, shape)
     if uses_aiter(settled.question):
@@ -98,7 +101,7 @@ def fill_in(d: Deployment) -> Settled:
     for name, value in (("engine_version", d.engine_version), ("block_size", d.block_size), ("kv_dtype", None if auto else d.kv_dtype)):
         if value is None or value != getattr(settled.question, name):
             chosen[name] = "model" if name == "kv_dtype" and d.model.kv_dtype else "engine default"
-    return settled._replace(chosen_by=chosen)
+    return settled._replace(chosen_by=chosen, formats=formats(settled.question))
 
 
 def _read_every_option(d: Deployment, rules: Rules, shape: Shape) -> None:

@@ -97,7 +97,11 @@ def _groups(p: Pools, k: Knobs, host_bytes: int) -> tuple[Group, ...]:
         role = "window" if pool.window else "full"
         page = k.block * pool.token_bytes
         kind = f"window {pool.window}" if role == "window" else "attention"
-        found.append(Group(role=role, kind=kind, layers=pool.layers, block_tokens=k.block, page_bytes=page, cells=pool.tokens))
+        found.append(
+            Group(
+                role=role, kind=kind, layers=pool.layers, block_tokens=k.block, page_bytes=page, cells=pool.tokens, span=pool.window or None
+            )
+        )
     if p.state_slots:
         found.append(Group(role="state", kind="recurrent", layers=0, page_bytes=p.state_bytes, cells=p.state_slots))
     page = k.block * sum(pool.token_bytes for pool in p.pools)

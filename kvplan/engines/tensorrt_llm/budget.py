@@ -1,70 +1,112 @@
-"""The bytes that TensorRT-LLM gives to its cache on a device: (total - peak + temporary cache) x fraction, the peak measured by a dry run.
+"""The bytes that TensorRT-LLM gives to its cache on a device, by backend.
 
-Source: tensorrt_llm/_torch/pyexecutor/_util.py, KvCacheCreator._cal_max_memory, configure_kv_cache_capacity. The peak is modelled:
-activations of 18.5 hidden sizes per token of max_num_tokens fit the two public profiles that print them (0.14 GiB for Llama-3-8B with
-1,024 tokens on an H200; 0.85 GiB for gpt-oss-120b with 8,192 tokens on a GB10); memory outside torch is 2.4 GiB on that H200 and about
-1.1 GiB on a 12 GB card.
+PyTorch: (total - peak + temporary cache) x fraction, the peak measured by a dry run of max_num_tokens tokens
+(tensorrt_llm/_torch/pyexecutor/_util.py, KvCacheCreator._cal_max_memory, configure_kv_cache_capacity). Engines that trtllm-build made:
+free memory x fraction once engine, execution context, runtime buffers and decoder are allocated
+(cpp/tensorrt_llm/batch_manager/trtGptModelInflightBatching.cpp; their sizes are printed as [MemUsageChange]). What no shape tells are
+the constants of calibration/tensorrt-llm.yaml.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.engines.shared import Refusal, Span, modelled, span
+from kvplan.dtypes import canonical, row_bytes
+from kvplan.engines.measured import find_record, is_module, scaled, spread_of, surely_held, widened, with_record
+from kvplan.engines.shared import Refusal, Span
+from kvplan.engines.tensorrt_llm.versions import VERSIONS
 from kvplan.ledger import Entry, exact
 from kvplan.units import show_bytes
 
-_SOURCE = "public TensorRT-LLM logs, see kvplan/engines/tensorrt_llm/budget.py"
-_HBM_GB_PER_S = 1500
-_WIDTHS = 18.5
+NAME = "tensorrt-llm"
+_INDEX_BYTES = 4  # cache_indirection and output ids: int32 per slot and position
+_MEM_USAGE = "trtllm runtime: [MemUsageChange]"
 
 
 class Budget(NamedTuple):
-    """`available` bytes for the cache of one rank, and what else the rank holds."""
+    """`available` bytes for the cache of one rank, and the rank's other lines: weights (or their measured sum) and the rest."""
 
     available: Span
     entries: tuple[Entry, ...]
 
 
-def outside_torch(device: Device, ranks: int) -> Span:
-    """Context, libraries, graphs, and communication buffers."""
-    fast = (device.bandwidth_gb_per_s or 0) >= _HBM_GB_PER_S
-    one = (2.4, 1.2, 3.2) if fast else (1.1, 0.7, 2.0)
-    more = (0.0, 0.0, 0.0) if ranks == 1 else (1.2, 0.4, 2.6) if fast else (0.5, 0.2, 1.2)
-    return span(one[0] + more[0], one[1] + more[1], one[2] + more[2])
+class Sizes(NamedTuple):
+    """What the constants are per: hidden states of a batch, sequence slots x vocabulary, slots x positions."""
+
+    hidden_states: int
+    slot_logits: int
+    slot_positions: int
+    logit_bytes: int
 
 
-def activations(d: Deployment) -> Span:
-    """What torch allocates while the dry run reads max_num_tokens tokens."""
-    width = d.model.hidden_size * 2 * (d.max_num_batched_tokens or 1)
-    return Span(int(_WIDTHS * width), int(0.6 * _WIDTHS * width), int(2.2 * _WIDTHS * width))
+def sizes(d: Deployment) -> Sizes:
+    slots, tokens = d.max_num_seqs or 1, d.max_num_batched_tokens or 1
+    return Sizes(
+        hidden_states=tokens * d.model.hidden_size,
+        slot_logits=slots * (d.model.vocab_size or 0),
+        slot_positions=slots * (d.max_model_len or 1),
+        logit_bytes=row_bytes(canonical(d.dtype or d.model.dtype, "dtype"), 1),
+    )
 
 
-def budget(d: Deployment, device: Device, ranks: int, weights: int, *, profiled: bool) -> Budget:
-    """The budget of one rank. Raises Refusal where nothing is left."""
-    fraction = d.memory_fraction or 0.0
-    parts = {"outside torch": outside_torch(device, ranks), "weights loading overhead": span(0.1, 0.0, 0.4)}
+def lines(d: Deployment, device: Device, release: str, ranks: int, *, profiled: bool) -> list[Entry]:
+    """What a rank holds beside weights and cache."""
+    x = sizes(d)
+    exact_lines = [] if profiled else [
+        exact("logits", x.slot_logits * x.logit_bytes, "execution context memory: a row of logits per slot"),
+        exact("sequence tables", x.slot_positions * _INDEX_BYTES, "runtime buffers: an index per slot and position"),
+    ]  # fmt: skip
+    if d.constants is None or d.constants.engine != NAME:
+        return exact_lines
+
+    def line(name: str, constant: str, factor: int = 1) -> Entry:
+        return scaled(name, d.constants.at(constant, VERSIONS, release), factor)  # type: ignore[union-attr]
+
     if profiled:
-        parts["activations"] = activations(d)
-    free = device.memory_bytes - (d.reserve or 0) - weights - sum(part.point for part in parts.values())
-    above = math.hypot(*(part.point - part.low for part in parts.values()))
-    below = math.hypot(*(part.high - part.point for part in parts.values()))
-    found = Span(int(free * fraction), int((free - below) * fraction), int((free + above) * fraction))
+        found = [line("outside torch", "outside_torch_unified" if device.unified else "outside_torch")]
+        found.append(line("activations", "activation_bytes", x.hidden_states))
+    else:
+        found = [line("CUDA context", "context_unified" if device.unified else "context")]
+        found.append(line("execution context", "execution_bytes", x.hidden_states))
+        found.append(line("runtime buffers and decoder", "slot_bytes", x.slot_logits))
+    if ranks > 1:
+        found.append(line("communication buffers", "link_switch" if is_module(device) else "link"))
+    return [*exact_lines, *found, line("weight loading overhead", "loading")]
+
+
+def kind_of(device: Device, *, profiled: bool) -> str:
+    """What the intervals are taken by."""
+    return "unified" if device.unified else "profiled" if profiled else "engine"
+
+
+def budget(
+    d: Deployment, device: Device, release: str, ranks: int, weights: Sequence[Entry], *, profiled: bool
+) -> Budget:  # fmt: skip
+    """The budget of a rank with these weights. Raises Refusal where nothing is left."""
+    fraction = d.memory_fraction or 0.0
+    record = find_record(d, release)
+    entries = with_record([*weights, *lines(d, device, release, ranks, profiled=profiled)], record)
+    held = sum(e.bytes for e in entries)
+    free = device.memory_bytes - (d.reserve or 0) - held
+    less, more = spread_of(d.constants, NAME, kind_of(device, profiled=profiled), device.memory_bytes, measured=record is not None)
+    less, more = widened(less, more, entries)
+    most = device.memory_bytes - (d.reserve or 0) - surely_held(entries)
+    point = int(free * fraction)
+    found = Span(point, point - less, max(min(point + more, int(most * fraction)), point))
     if found.point <= 0:
         peak, total = show_bytes(device.memory_bytes - free), show_bytes(device.memory_bytes)
         raise Refusal(f"no memory is left for the KV cache: peak memory {peak} of {total}", sure=found.high <= 0)
-    entries = tuple(modelled(name, part, _SOURCE) for name, part in parts.items())
-    return Budget(found, entries)
+    return Budget(found, tuple(entries))
 
 
-def measured(d: Deployment, device: Device, peak: int, temporary: int, weights: int) -> Budget:
+def measured(d: Deployment, device: Device, peak: int, temporary: int, weights: Sequence[Entry]) -> Budget:
     """The engine's own arithmetic from the peak that it logged: exact."""
     total = device.memory_bytes
     available = int((total - peak + temporary) * (d.memory_fraction or 0.0))
     if available <= 0:
         raise Refusal(f"no memory is left for the KV cache: peak memory {show_bytes(peak)} of {show_bytes(total)}")
-    rest = exact("rest of the measured peak", max(peak - temporary - weights, 0), "the question")
-    return Budget(Span(available, available, available), (rest,))
+    rest = exact("rest of the measured peak", max(peak - temporary - sum(e.bytes for e in weights), 0), "the question")
+    return Budget(Span(available, available, available), (*weights, rest))

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Outcome, weight_formats
+from kvplan.engines.base import Outcome, lowered, weight_formats
 from kvplan.engines.shared import Options, Refusal, Span, certainty, read_speculative, stage_weights, weight_entries
 from kvplan.engines.tensorrt_llm.answer import Load, allocated, capacity, margin
 from kvplan.engines.tensorrt_llm.budget import Budget, budget, measured
 from kvplan.engines.tensorrt_llm.cells import LayerCache, layer_cache, windows_of
 from kvplan.engines.tensorrt_llm.pools import RESUME, Knobs, Pools, nothing_kept, v1, v2
-from kvplan.engines.tensorrt_llm.settings import formats, knobs, read_shape, uses_v2
+from kvplan.engines.tensorrt_llm.settings import formats, is_profiled, knobs, read_shape, uses_v2
 from kvplan.engines.tensorrt_llm.versions import RULES, VERSIONS
 from kvplan.ledger import Entry, Ledger, exact
 from kvplan.parallel import split_layers
-from kvplan.spec import lower
 from kvplan.tensors import Layer, Lowered
 from kvplan.units import cdiv, parse_bytes
 
@@ -32,7 +31,7 @@ class Plan:
         self.d, self.rules, self.shape = d, RULES[d.engine_version or VERSIONS[-1]], read_shape(d, options)
         self.spec = read_speculative(d.speculative)
         self.k: Knobs = knobs(d, self.rules, self.shape, self.spec)
-        self.model: Lowered = lower(d.model, formats(d))
+        self.model: Lowered = lowered(d, formats(d), cast=True)
         self.stages = split_layers(len(self.model.layers), self.shape.pp, "first")
         self.weights = [self._weights(stage) for stage in self.stages]
         self.load = Load(cdiv(d.batch or 1, self.shape.workers), d.context or 1)
@@ -93,12 +92,13 @@ class Plan:
             return None
         if d.device is None:
             return None
-        heaviest = max(sum(entry.bytes for entry in entries) for entries in self.weights)
+        heaviest = max(self.weights, key=lambda entries: sum(entry.bytes for entry in entries))
         peak = options.text("peak_memory")
         if peak is not None:
             temporary = parse_bytes(options.text("temporary_kv_memory") or 0, "temporary_kv_memory")
             return measured(d, d.device, parse_bytes(peak, "peak_memory"), temporary, heaviest)
-        return budget(d, d.device, self.shape.tp * self.shape.pp, heaviest, profiled=self.rules.profiled)
+        release, ranks = d.engine_version or VERSIONS[-1], self.shape.tp * self.shape.pp
+        return budget(d, d.device, release, ranks, heaviest, profiled=is_profiled(options, self.rules))
 
     def _layers(self, stage: range) -> list[LayerCache]:
         layers: list[Layer] = [self.model.layers[i] for i in stage]
@@ -147,8 +147,16 @@ class Plan:
         tp, server = self.shape.tp, self.shape.tp * self.shape.pp
         return tuple(r * server + stage * tp + n for r in range(self.shape.dp) for n in range(tp))
 
+    def _held(self, n: int, found: Budget | None) -> list[Entry]:
+        """A stage's weights and what else its ranks hold; a measured sum of weights is that of the fullest rank."""
+        if found is None:
+            return list(self.weights[n])
+        if any(e.name == "weights" for e in found.entries):
+            return list(found.entries)
+        return [*self.weights[n], *(e for e in found.entries if not e.name.startswith("weights: "))]
+
     def _ledger(self, n: int, found: Budget | None, tried: _Tried | None) -> Ledger:
-        d, entries = self.d, list(self.weights[n])
+        d, entries = self.d, self._held(n, found)
         cache = per_token = 0
         if tried is not None:
             cache, per_token = allocated(tried[0][n], self.k), tried[0][n].pools[0].token_bytes
@@ -156,7 +164,6 @@ class Plan:
             sure = ends == (cache, cache)
             line = Entry("cache: pools", cache, *ends, "modelled", _POOLS)
             entries.append(exact("cache: pools", cache, _POOLS) if sure else line)
-        entries += found.entries if found else ()
         if d.reserve:
             entries.append(exact("held by others", d.reserve, "the question"))
         limit = d.device.memory_bytes if d.device else None

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.base import Settled, cache_formats, settle
-from kvplan.engines.shared import Options, Speculation, nearest_version, read_speculative
+from kvplan.engines.measured import uncalibrated
+from kvplan.engines.shared import Options, Speculation, nearest_version, read_speculative, refuse_indexed_gqa
 from kvplan.engines.tensorrt_llm.pools import Knobs
 from kvplan.engines.tensorrt_llm.versions import RULES, VERSIONS, Rules
 from kvplan.errors import SpecError, UnsupportedError
@@ -20,13 +21,14 @@ from kvplan.spec import lower
 from kvplan.tensors import CacheFormats, Lowered
 
 OPTIONS = (
-    "cross_kv_cache_fraction", "enable_attention_dp", "enable_block_reuse", "enable_swa_scratch_reuse", "host_cache_size",
+    "backend", "cross_kv_cache_fraction", "enable_attention_dp", "enable_block_reuse", "enable_swa_scratch_reuse", "host_cache_size",
     "mamba_ssm_cache_dtype", "mamba_state_cache_interval", "max_attention_window", "max_tokens", "peak_memory", "temporary_kv_memory",
     "use_kv_cache_manager_v2", "window_size_shares",
 )  # fmt: skip
 SSM_DTYPES = ("auto", "float16", "bfloat16", "float32")
 MAX_BATCH, MAX_NUM_TOKENS, FRACTION = 2048, 8192, 0.9
 SPARSE_BLOCK = 64
+BACKENDS = ("pytorch", "tensorrt")
 
 
 class Shape(NamedTuple):
@@ -70,6 +72,7 @@ def fill_in(d: Deployment) -> Settled:
     if d.n_devices not in (None, shape.n_devices):
         raise SpecError("n_devices", [("", f"these parallel sizes need {shape.n_devices} devices, not {d.n_devices}")])
     model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))
+    refuse_indexed_gqa(model, "tensorrt-llm")
     names = {t.name for layer in dict.fromkeys(model.layers) for cache in layer.caches for t in cache.tensors}
     if "compressed" in names:
         raise UnsupportedError(
@@ -87,14 +90,21 @@ def fill_in(d: Deployment) -> Settled:
     }
     auto = d.kv_dtype in (None, "auto")
     asked = replace(d, engine_version=version, kv_dtype=cache_formats(d).k if auto else d.kv_dtype)
-    settled = settle(asked, defaults, (*notes, *_notes(d, rules, model, options)))
+    settled = settle(asked, defaults, (*notes, *_notes(d, rules, model, options), *uncalibrated(d, "tensorrt-llm")))
     chosen = dict(settled.chosen_by)
     if d.engine_version != version:
         chosen["engine_version"] = "engine default"
     if auto:
         chosen["kv_dtype"] = "model"
+    is_profiled(options, rules)
     knobs(settled.question, rules, shape, read_speculative(d.speculative))
-    return settled._replace(chosen_by=chosen)
+    return settled._replace(chosen_by=chosen, formats=formats(settled.question))
+
+
+def is_profiled(options: Options, rules: Rules) -> bool:
+    """Whether the budget is measured by a dry run: the PyTorch backend does, engines that trtllm-build made do not."""
+    asked = options.text("backend", BACKENDS)
+    return asked == "pytorch" if asked else rules.profiled
 
 
 def formats(d: Deployment) -> CacheFormats:

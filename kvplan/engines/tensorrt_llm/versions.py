@@ -1,6 +1,6 @@
 """TensorRT-LLM's rules by release, as data.
 
-0.5 and 0.13 are the engine builds of the C++ runtime; from 0.19 on the PyTorch backend is meant, which measures a dry run. Read from
+Up to 0.21 engines that trtllm-build made are the default, from 1.0 on the PyTorch backend, which measures a dry run. Read from
 the repository's copies of those files (docs and tensorrt_llm/_torch/pyexecutor); block sizes and rounding also from public logs:
 64-token blocks in NVIDIA/TensorRT-LLM#2268, 86,711 tokens rounded up to 86,720 in a log of December 2025.
 """
@@ -17,7 +17,7 @@ class Rules(NamedTuple):
 
     block          tokens_per_block by default
     rounding       of tokens to blocks
-    profiled       the budget is measured with a dry run; else it is what is free after loading
+    profiled       the default backend measures its budget with a dry run; else it is what is free after loading
     v2             architectures that use KV cache manager V2 by default
     snapshot       tokens between snapshots of recurrent states kept for reuse; 0: none
     """
@@ -38,8 +38,9 @@ PREFER_V2 = frozenset({
 
 RULES: dict[str, Rules] = {
     "0.5.0": Rules(16, "up", False),
+    "0.12.0": Rules(64, "up", False),
     "0.13.0": Rules(64, "up", False),
-    "0.19.0": Rules(32, "up", True, snapshot=256),
+    "0.19.0": Rules(32, "up", False, snapshot=256),
     "1.0.0": Rules(32, "up", True, snapshot=256),
     "1.2.0": Rules(32, "up", True, snapshot=256),
     "1.3.0": Rules(32, "down", True, PREFER_V2),

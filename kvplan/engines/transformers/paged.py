@@ -11,7 +11,8 @@ from typing import NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import row_bytes
 from kvplan.engines.base import Capacity, Group, Outcome
-from kvplan.engines.shared import weight_entries
+from kvplan.engines.measured import widened
+from kvplan.engines.shared import certainty, weight_entries
 from kvplan.engines.whole import most, refused
 from kvplan.ledger import Entry, Ledger, exact
 from kvplan.tensors import Lowered
@@ -99,13 +100,15 @@ def plan(d: Deployment, model: Lowered, formats: WeightFormats, options: Options
         entries=tuple(lines),
         limit_bytes=limit,
     )
+    more, less = (0, 0) if d.kv_memory is not None else widened(0, 0, weights)
     reason = None
     if margin < 0:
         reason = (
             f"{batch} x {d.context} tokens need {show_bytes(held * sizing.bytes_per_sector)} of pages, the cache has {show_bytes(pool)}"
         )
     return Outcome(
-        ledgers=(ledger,), capacity=capacity, starts=True, fits=margin >= 0, margin_bytes=margin, limiting_rank=0, reason=reason
+        ledgers=(ledger,), capacity=capacity, starts=True, fits=margin >= 0, margin_bytes=margin, limiting_rank=0, reason=reason,
+        certainty=certainty(margin >= more, margin >= 0, margin >= -less, margin, more + less),
     )  # fmt: skip
 
 

@@ -8,14 +8,18 @@ capacity.py  blocks, tokens, admission        budget.py    bytes left for the ca
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from kvplan.deployment import Deployment
 from kvplan.dtypes import FORMATS
-from kvplan.engines.base import Outcome, Settled, only_known_options
-from kvplan.engines.vllm.blocks import choose_blocks
-from kvplan.engines.vllm.budget import caveats, stage_budget
+from kvplan.engines.base import Outcome, Pooled, Settled, only_known_options
+from kvplan.engines.shared import Options
+from kvplan.engines.vllm.blocks import Choice, choose_blocks
+from kvplan.engines.vllm.budget import Budget, caveats, stage_budget
 from kvplan.engines.vllm.groups import Member
 from kvplan.engines.vllm.layers import Mixer, mixers, stages
-from kvplan.engines.vllm.outcome import Asked, ledgers, outcome, replica_batch
+from kvplan.engines.vllm.outcome import Asked, ledgers, outcome, replica_batch, surface
 from kvplan.engines.vllm.refusal import Refused
 from kvplan.engines.vllm.settings import OPTIONS, Settings, read_settings, settle_question
 from kvplan.engines.vllm.specs import Blocks, cache_specs
@@ -37,6 +41,18 @@ class Vllm:
         only_known_options(d, self)
         return settle_question(d)
 
+    def surface(self, d: Deployment) -> Pooled | None:
+        """The answer over every context and batch where max_model_len is chosen, over every batch at d's context where not; else None."""
+        if (d.max_model_len or d.context) is None or (d.device is None and d.kv_memory is None):
+            return None
+        question = self.settle(d)
+        try:
+            s, model = read_settings(question)
+            ready = _ready(question.question, s, model)
+            return None if s.auto_fit else surface(question.question, s, ready.members, ready.budgets)
+        except Refused:
+            return None
+
     def plan(self, settled: Settled) -> Outcome:
         d = settled.question
         try:
@@ -46,13 +62,27 @@ class Vllm:
             return Outcome(ledgers=(), capacity=None, starts=False, fits=False, margin_bytes=None, limiting_rank=None, reason=str(refused))
 
 
-def _plan(d: Deployment, s: Settings, model: Lowered, context_is_default: bool) -> Outcome:
+class _Ready(NamedTuple):
+    """What a release makes of a question before it looks at its sequences."""
+
+    members: list[Member]
+    choice: Choice
+    budgets: list[Budget]
+    notes: Sequence[str]
+
+
+def _ready(d: Deployment, s: Settings, model: Lowered) -> _Ready:
+    _check_length(d, s)
     _check_formats(s)
     _check_heads(model, s)
     owners, notes = mixers(model, s)
     choice = choose_blocks([m.tensors for m in owners], s)
     members = _members(owners, choice.blocks, s)
-    budgets = [stage_budget(d, model, stage, s) for stage in stages(model, s)]
+    return _Ready(members, choice, [stage_budget(d, model, stage, s) for stage in stages(model, s)], notes)
+
+
+def _plan(d: Deployment, s: Settings, model: Lowered, context_is_default: bool) -> Outcome:
+    members, choice, budgets, notes = _ready(d, s, model)
     if d.kv_memory is None and d.device is None:
         return Outcome(
             ledgers=ledgers(d, s, budgets, None, 0), capacity=None, starts=None, fits=None, margin_bytes=None, limiting_rank=None
@@ -77,6 +107,16 @@ def _members(owners: list[Mixer], blocks: Blocks, s: Settings) -> list[Member]:
         specs = cache_specs(tensors, blocks, tp=s.tp, draft_tokens=s.draft_tokens, checkpoints=held, chunked=s.rules.chunked_spec)
         made += [Member(stage, spec) for spec in specs]
     return made
+
+
+def _check_length(d: Deployment, s: Settings) -> None:
+    """config/model.py _get_and_verify_max_len; the environment variable is the engine option allow_long_max_model_len."""
+    most = d.model.max_context
+    if most and s.max_model_len > most and not Options(d).flag("allow_long_max_model_len"):
+        raise Refused(
+            f"User-specified max_model_len ({s.max_model_len}) is greater than the derived max_model_len (max_position_embeddings={most} "
+            "or model_max_length=None in model's config.json). To allow overriding this maximum, set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+        )
 
 
 def _check_formats(s: Settings) -> None:

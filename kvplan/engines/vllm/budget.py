@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvplan.constants import Constant, Constants, Record
+from kvplan.constants import Constant, Constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import WEIGHT_FORMATS
 from kvplan.engines.base import weight_formats
+from kvplan.engines.measured import find_record, surely_held, widened, with_record
 from kvplan.engines.shared import Span, modelled, weight_entries
+from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.loaded import loaded_weights, lora_bytes, rotary_bytes
 from kvplan.engines.vllm.profile import Profile, capture_sizes, profile
 from kvplan.engines.vllm.refusal import Refused
@@ -28,8 +30,9 @@ from kvplan.units import GIB, MIB
 WORKSPACE_BYTES = 32 * MIB
 #: Share of a device that activations, libraries and graphs may take where no constants say how much.
 UNCALIBRATED = 0.1
-#: CUDA context and libraries, held before vLLM looks at free memory; it only enters the check that enough is free.
-CONTEXT_BYTES = 500 * MIB
+#: CUDA context of a process and its ends, held before vLLM looks at free memory: it enters the check that enough is free, and up to
+#: 0.9.1 the budget (V1's determine_available_memory took all memory in use that torch does not own).
+CONTEXT_BYTES, CONTEXT_LOW, CONTEXT_HIGH = 500 * MIB, 300 * MIB, 700 * MIB
 
 
 class Budget(NamedTuple):
@@ -58,13 +61,12 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: Settings) -> Bu
         left = requested - sum(entry.bytes for entry in entries)
         return Budget(tuple(entries), left, left - int(UNCALIBRATED * total), left, requested)
     entries += _modelled(d, model, stage, s, d.constants)
-    record = _record(d, s, d.constants)
-    if record is not None:
-        entries = _measured(entries, record)
+    record = find_record(d, s.release)
+    entries = with_record(entries, record)
     left = requested - sum(entry.bytes for entry in entries)
     spread = d.constants.spread("measured" if record else kind_of(d, model, s))
-    most = requested - sum(entry.bytes for entry in entries if entry.basis != "modelled")  # what is exact or measured is surely taken
-    return Budget(tuple(entries), left, left - int(spread.low * total), min(left + int(spread.high * total), most), requested)
+    less, more = widened(int(spread.low * total), int(spread.high * total), entries)
+    return Budget(tuple(entries), left, left - less, min(left + more, requested - surely_held(entries)), requested)
 
 
 def caveats(d: Deployment) -> list[str]:
@@ -105,7 +107,7 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: Settings, constant
     def at(name: str) -> Constant:
         return constants.at(name, VERSIONS, s.release)
 
-    sizes = profile(d, model, stage, s, weight_formats(d), pixel_bytes=at("pixel_bytes").value)
+    sizes = profile(d, model, stage, s, weight_formats(d))
     sampler, copies = at("sampler_bytes"), at("hidden_copies")
     point, low, high = (peak(sizes, *pair) for pair in zip(sampler.ends, copies.ends, strict=True))
     outside = at(outside_torch(s, d.device))
@@ -117,6 +119,10 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: Settings, constant
             f"{outside.name}, {outside.cases} published logs",
         ),
     ]
+    if s.rules.v1 and s.rules.profile == "peak":
+        others = d.reserve or 0
+        held = Span(others + CONTEXT_BYTES, others + CONTEXT_LOW, others + CONTEXT_HIGH)
+        lines.append(modelled("context", held, "the CUDA context, and what others hold, counted in up to 0.9.1"))
     if s.rules.graphs_charged and not d.enforce_eager and s.platform == "cuda":
         n = capture_sizes(s.max_num_seqs, s.max_num_batched_tokens, s.draft_tokens, 512)
         each, layer = at("graph_bytes"), at("graph_layer_bytes")
@@ -132,16 +138,18 @@ def sampler_peak(p: Profile, sampler_bytes: float) -> int:
 
 def layers_peak(p: Profile, hidden_copies: float) -> int:
     """The widest sublayer's results beside some hidden states."""
-    return p.width_bytes + int(hidden_copies * p.hidden_bytes)
+    return p.width_bytes + int(hidden_copies * p.hidden_bytes) + p.reduced_bytes
 
 
 def peak(p: Profile, sampler_bytes: float, hidden_copies: float) -> int:
-    """The profile run's peak: the sampler's warm-up and the layers are never alive together."""
-    held = p.encoder_bytes + p.handed_bytes + WORKSPACE_BYTES
-    return max(sampler_peak(p, sampler_bytes), layers_peak(p, hidden_copies)) + held
+    """The profile run's peak: encoders, layers and the sampler's warm-up are never alive together."""
+    held = p.encoder_bytes + p.handed_bytes
+    return max(sampler_peak(p, sampler_bytes) + held, layers_peak(p, hidden_copies) + held, p.tower_bytes) + WORKSPACE_BYTES
 
 
 def _largest(p: Profile, sampler_bytes: float, hidden_copies: float) -> str:
+    if p.tower_bytes > max(sampler_peak(p, sampler_bytes), layers_peak(p, hidden_copies)) + p.encoder_bytes:
+        return "the encoders (patches of the largest items x widths) are the largest"
     if sampler_peak(p, sampler_bytes) > layers_peak(p, hidden_copies):
         return "the sampler's warm-up (sequences x vocabulary) is the larger"
     return "the layers (batch tokens x widths) are the larger"
@@ -150,13 +158,14 @@ def _largest(p: Profile, sampler_bytes: float, hidden_copies: float) -> str:
 def outside_torch(s: Settings, device: Device | None) -> str:
     """Which constant covers memory outside torch: libraries' workspaces, and communication buffers by kind of link.
 
-    Up to 0.10 NCCL's start was charged; since then it lies before the snapshot, and only what is registered later with a switch is.
+    Where switches reduce in the network, NCCL registers buffers with them. Elsewhere only releases up to 0.10 charged NCCL's start:
+    since then it lies before the snapshot.
     """
     if s.tp == 1:
         return "outside_torch_pp" if s.pp > 1 else "outside_torch"
-    if VERSIONS.index(s.release) < VERSIONS.index("0.11"):
-        return "outside_torch_nccl"
-    return "outside_torch_switch" if switched(device) else "outside_torch"
+    if switched(device):
+        return "outside_torch_switch"
+    return "outside_torch_nccl" if VERSIONS.index(s.release) < VERSIONS.index("0.11") else "outside_torch"
 
 
 def switched(device: Device | None) -> bool:
@@ -170,33 +179,17 @@ def switched(device: Device | None) -> bool:
 def kind_of(d: Deployment, model: Lowered, s: Settings) -> str:
     """How well such a deployment is understood: what the intervals are taken by.
 
-    hard     packed weights, recurrent states, towers or drafts; unified: memory shared with the host; plain: all others
+    unified   memory shared with the host
+    states    recurrent states or drafts
+    hard      packed weights or towers
+    module    none of these on boards with NVSwitch from 0.15 on, which most published logs are of
+    plain     all others: cards, older releases
     """
     formats = {q.format for q in d.model.quantization} | ({d.weight_dtype} if d.weight_dtype in WEIGHT_FORMATS else set())
-    packed = any(WEIGHT_FORMATS[name].bits < 8 for name in formats if name in WEIGHT_FORMATS)
-    states = any(t.tokens_per_state is None for layer in model.layers for cache in layer.caches for t in cache.tensors)
-    towers = bool(d.model.towers) and d.multimodal != "off"
     if d.device is not None and d.device.unified:
         return "unified"
-    return "hard" if packed or states or towers or s.method != "off" else "plain"
-
-
-def _record(d: Deployment, s: Settings, constants: Constants) -> Record | None:
-    """The newest measured start of this very question."""
-    device = d.device.id if d.device else ""
-    key = ("vllm", s.release, d.model.id, device, s.tp, s.pp, s.max_num_seqs, s.max_num_batched_tokens)
-    return next((record for record in reversed(constants.records) if record.key == key), None)
-
-
-def _measured(entries: list[Entry], record: Record) -> list[Entry]:
-    """The lines with measured bytes where a record has them; weights are one measured line."""
-    lines = dict(record.lines)
-    result: list[Entry] = []
-    if "weights" in lines:
-        result.append(Entry("weights", lines["weights"], lines["weights"], lines["weights"], "measured", record.source))
-    for entry in entries:
-        if entry.name.startswith("weights") and "weights" in lines:
-            continue
-        n = lines.get(entry.name)
-        result.append(entry if n is None else Entry(entry.name, n, n, n, "measured", record.source))
-    return result
+    if s.method != "off" or any(t.tokens_per_state is None for layer in model.layers for cache in layer.caches for t in cache.tensors):
+        return "states"
+    if tower_of(d) is not None or any(WEIGHT_FORMATS[name].bits < 8 for name in formats if name in WEIGHT_FORMATS):
+        return "hard"
+    return "module" if switched(d.device) and VERSIONS.index(s.release) >= VERSIONS.index("0.15") else "plain"

@@ -6,7 +6,8 @@ other releases as versions.py says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kvplan.engines.shared import longest
@@ -16,6 +17,7 @@ from kvplan.engines.vllm.refusal import Refused, gib, no_memory, too_long
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.specs import Load, pages
 from kvplan.engines.vllm.versions import VERSIONS
+from kvplan.tensors import Curve, total
 from kvplan.units import cdiv
 
 FOREVER = 1 << 40  # a length that no request has
@@ -77,25 +79,41 @@ def num_blocks(pool: Pool) -> int:
 
 def request_blocks(pool: Pool, tokens: int) -> int:
     """Block ids that one request of `tokens` tokens takes at most."""
-    return sum(group.pages(tokens, pool.load) for group in pool.groups)
+    return request_at(request_curves(pool), tokens)
 
 
-def admission_bytes(pool: Pool, s: Settings, stage: int, tokens: int) -> int:
-    """What the release compares with the memory available on a stage before it starts."""
+def request_curves(pool: Pool) -> tuple[tuple[Curve, ...], ...]:
+    """The same over its tokens: of each group the most, all groups together."""
+    return tuple(group.curves(pool.load) for group in pool.groups)
+
+
+def request_at(curves: tuple[tuple[Curve, ...], ...], tokens: int) -> int:
+    """Block ids at one length."""
+    return sum(max(curve.at(tokens) for curve in group) for group in curves)
+
+
+def admission_bytes(pool: Pool, s: Settings, stage: int) -> Callable[[int], int]:
+    """What the release compares with the memory available on a stage before it starts, over the tokens of a request."""
     rules, groups = s.rules, pool.groups
     scope = stage if rules.admission_scope == "stage" else None
+    first = groups[0].curves(pool.load)
     if rules.admission == "tokens":
-        return cdiv(tokens, groups[0].members[0].spec.block) * pool.block_bytes[stage]
+        block, each = groups[0].members[0].spec.block, pool.block_bytes[stage]
+        return lambda tokens: cdiv(tokens, block) * each
     if rules.admission == "layers":
-        return sum(pages(m.spec, tokens, pool.load) * m.spec.page for m in pool.members if m.stage == stage)
+        counts = Counter(m.spec for m in pool.members if m.stage == stage)
+        held = total(pages(spec, pool.load).times(n * spec.page) for spec, n in counts.items())
+        return held.at
     if len(groups) == 1 and groups[0].mixed and rules.admission != "pool":
-        return groups[0].pages(tokens, pool.load) * groups[0].bytes(scope)
+        one = groups[0].bytes(scope)
+        return lambda tokens: request_at((first,), tokens) * one
     cost = block_bytes(groups, rules, scope)
     if rules.admission == "first_group":
-        return groups[0].pages(tokens, pool.load) * cost
+        return lambda tokens: request_at((first,), tokens) * cost
     if rules.admission == "groups" and all(group.mixed for group in groups):
         cost = sum({m.spec.page for m in groups[0].members}) * max(_most_of_one_page(group) for group in groups)
-    return request_blocks(pool, tokens) * cost
+    curves = request_curves(pool)
+    return lambda tokens: request_at(curves, tokens) * cost
 
 
 def _most_of_one_page(group: KVGroup) -> int:
@@ -120,8 +138,8 @@ def longest_admitted(pool: Pool, s: Settings, most: int) -> int:
 
 
 def _longest_on(pool: Pool, s: Settings, stage: int, most: int) -> int:
-    have = check_bytes(pool, s, stage)
-    return longest(lambda tokens: admission_bytes(pool, s, stage, tokens) <= have, most)
+    have, needed = check_bytes(pool, s, stage), admission_bytes(pool, s, stage)
+    return longest(lambda tokens: needed(tokens) <= have, most)
 
 
 def _owners(pool: Pool) -> list[int]:
@@ -134,7 +152,7 @@ def admit(pool: Pool, s: Settings, max_model_len: int) -> Admission:
         return Admission(0, 0, min(pool.available), None)
     results = []
     for stage in _owners(pool):
-        needed, have = admission_bytes(pool, s, stage, max_model_len), check_bytes(pool, s, stage)
+        needed, have = admission_bytes(pool, s, stage)(max_model_len), check_bytes(pool, s, stage)
         refusal = None
         if have <= 0:
             refusal = no_memory(s.rules)

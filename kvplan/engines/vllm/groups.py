@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kvplan.engines.vllm.refusal import Refused
 from kvplan.engines.vllm.specs import FULL, LATENT, Load, Spec, pages
 from kvplan.engines.vllm.versions import Rules
+from kvplan.tensors import Curve
 from kvplan.units import cdiv
 
 #: Kinds that keep part of the past, and what their size is called.
@@ -37,17 +38,22 @@ class KVGroup(NamedTuple):
     def layers(self, stage: int | None = None) -> int:
         return sum(1 for m in self.members if stage is None or m.stage == stage)
 
+    def curves(self, load: Load) -> tuple[Curve, ...]:
+        """Blocks that one request takes from this group, over its tokens: the most of these."""
+        specs = dict.fromkeys(m.spec for m in self.members) if self.mixed else (self.members[0].spec,)
+        return tuple(dict.fromkeys(pages(spec, load) for spec in specs))
+
     def pages(self, tokens: int, load: Load) -> int:
         """Blocks that one request of `tokens` tokens takes from this group."""
-        if not self.mixed:
-            return pages(self.members[0].spec, tokens, load)
-        return max(pages(spec, tokens, load) for spec in dict.fromkeys(m.spec for m in self.members))
+        return max(curve.at(tokens) for curve in self.curves(load))
 
 
 def form_groups(members: Sequence[Member], rules: Rules, hybrid: bool) -> list[KVGroup]:
     """The groups of a model. Refused where the release can not bring the layers' pages together."""
     if not members:
         return []
+    if not rules.v1:
+        members = [Member(m.stage, _whole(m.spec)) for m in members]
     if not hybrid:
         members = _promote(members, rules)
     specs = list(dict.fromkeys(m.spec for m in members))
@@ -104,6 +110,11 @@ def _promote(members: Sequence[Member], rules: Rules) -> list[Member]:
     if not (_one_spec(specs) or _one_type(specs, rules)):
         raise Refused("Hybrid KV cache manager is disabled but failed to convert the KV cache specs to one unified type.")
     return list(members)
+
+
+def _whole(spec: Spec) -> Spec:
+    """V0 has one block table for every token of every attention layer, an encoder's included."""
+    return spec._replace(kind="full_attention", span=0) if spec.kind == "cross_attention" else spec
 
 
 def _promoted(spec: Spec, block: int | None) -> Spec:

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from kvplan.engines.vllm.drafter import DRAFTERS
 from kvplan.engines.vllm.refusal import Refused
 from kvplan.engines.vllm.settings import Settings
 from kvplan.engines.vllm.specs import KDA, recurrence, states_of, unquantised
 from kvplan.parallel import split_layers
 from kvplan.tensors import CacheTensor, Layer, Lowered
 
-#: Speculative methods whose drafter is a model of its own with (here) one attention layer.
-DRAFTERS: tuple[str, ...] = ("eagle", "eagle3", "draft_model", "dflash", "dspark")
+#: Speculative methods whose drafter is one attention layer on the model's own hidden states.
+HEADS: tuple[str, ...] = ("eagle", "eagle3")
 
 
 class Mixer(NamedTuple):
@@ -42,11 +43,11 @@ def mixers(model: Lowered, s: Settings) -> tuple[list[Mixer], tuple[str, ...]]:
 
 
 def _drafts(model: Lowered, s: Settings) -> tuple[list[tuple[CacheTensor, ...]], tuple[str, ...]]:
-    if s.method == "mtp":
-        if not model.draft:
-            raise Refused("speculative method mtp: this model ships no MTP module")
+    if s.method == "mtp" and not model.draft:
+        raise Refused("speculative method mtp: this model ships no MTP module")
+    if s.method == "mtp" or s.method in DRAFTERS:
         return [tensors for layer in model.draft for tensors in _typed(layer, s)], ()
-    if s.method in DRAFTERS:
+    if s.method in HEADS:
         for layer in reversed(model.layers):
             for tensors in _typed(layer, s):
                 if any(t.name == "k" and t.keep.kind == "all" for t in tensors):
@@ -55,7 +56,10 @@ def _drafts(model: Lowered, s: Settings) -> tuple[list[tuple[CacheTensor, ...]],
 
 
 def _typed(layer: Layer, s: Settings) -> list[tuple[CacheTensor, ...]]:
-    return [_kda(cache.tensors, s) for cache in layer.caches if cache.tensors]
+    caches = [cache.tensors for cache in layer.caches if cache.tensors]
+    if not s.rules.v1:  # one cache a layer: a decoder's own and its encoder's attention share it
+        caches = sorted(caches, key=lambda tensors: tensors[0].keep.kind == "source")[:1]
+    return [_kda(tensors, s) for tensors in caches]
 
 
 def _kda(tensors: Sequence[CacheTensor], s: Settings) -> tuple[CacheTensor, ...]:

@@ -8,17 +8,28 @@ from __future__ import annotations
 import re
 
 from kvplan.deployment import Deployment
+from kvplan.dtypes import WEIGHT_FORMATS
 from kvplan.engines.shared import stage_weights
+from kvplan.engines.vllm.drafter import DRAFTERS
 from kvplan.engines.vllm.settings import Settings
 from kvplan.errors import SpecError
-from kvplan.tensors import Lowered, WeightTensor
+from kvplan.tensors import Layer, Lowered, WeightTensor
 from kvplan.units import cdiv, round_up
 from kvplan.weights import WeightFormats
 
 VOCAB_PADDING = 64  # vocab_parallel_embedding.py DEFAULT_VOCAB_PADDING_SIZE
 MXFP4_HIDDEN, MXFP4_INNER = 256, 128  # mxfp4.py create_weights: what the kernels want the hidden size and an expert's width to be
-#: Classes whose rotary tables are longer than the model's maximum: linear scaling stretches the table (linear_scaling_rope.py).
-STRETCHED_TABLES: dict[str, int] = {"Gemma3ForConditionalGeneration": 8}
+#: Classes whose rotary tables are longer than the model's maximum: linear scaling stretches the table (linear_scaling_rope.py), and
+#: positions in three directions get four times as many (mrope.py).
+STRETCHED_TABLES: dict[str, int] = {
+    "Gemma3ForConditionalGeneration": 8,
+    "Qwen2VLForConditionalGeneration": 4,
+    "Qwen2_5_VLForConditionalGeneration": 4,
+    "Qwen2_5OmniForConditionalGeneration": 4,
+    "Qwen3VLForConditionalGeneration": 4,
+    "Qwen3VLMoeForConditionalGeneration": 4,
+    "Glm4vForConditionalGeneration": 4,
+}
 _LORA = re.compile(r"(\d{1,4})[x\u00d7](\d{1,4})")
 _ADAPTED = ("attention", "mlp")
 
@@ -26,34 +37,48 @@ _ADAPTED = ("attention", "mlp")
 def loaded_weights(d: Deployment, model: Lowered, stage: range, s: Settings, formats: WeightFormats) -> list[WeightTensor]:
     """What the ranks of one stage hold between them: no tower without images, vocabularies padded, packed experts padded."""
     weights = stage_weights(model, stage)
-    if stage.stop == len(model.layers) and s.method == "mtp":
+    if stage.stop == len(model.layers) and (s.method == "mtp" or s.method in DRAFTERS):
         weights += [w for layer in model.draft for w in layer.weights]
+    weights += [copy for i in stage for copy in _absorbed(model.layers[i], formats)] if s.rules.v1 else []
     return [_padded(w, formats, s.tp) for w in weights if not (w.role == "tower" and d.multimodal == "off")]
+
+
+def _absorbed(layer: Layer, formats: WeightFormats) -> list[WeightTensor]:
+    """Latent attention multiplies by its up-projection in 16 bits: of a quantised one there is a second copy (mla_attention.py W_UK)."""
+    if WEIGHT_FORMATS[formats["attention"]].bits >= 16:
+        return []
+    return [w._replace(name="kv_b in 16 bits", role="buffer", stored=None) for w in layer.weights if w.name == "kv_b"]
 
 
 def _padded(w: WeightTensor, formats: WeightFormats, tp: int) -> WeightTensor:
     if w.role in ("embedding", "head") and len(w.shape) == 2 and w.units == w.shape[0]:
         rows = round_up(w.shape[0], VOCAB_PADDING)
-        return w._replace(shape=(rows, w.shape[1]), units=rows)
+        return _grown(w, (rows, w.shape[1]))._replace(units=rows)
     if w.role == "tower":
         return w._replace(units=tp)  # towers are tensor-parallel layers too
     if w.experts and len(w.shape) == 3 and formats[w.role] == "mxfp4":
         n, out, into = w.shape
         sides = (MXFP4_HIDDEN, MXFP4_INNER) if w.name.endswith("down") else (MXFP4_INNER, MXFP4_HIDDEN)
-        return w._replace(shape=(n, round_up(out, sides[0]), round_up(into, sides[1])))
+        return _grown(w, (n, round_up(out, sides[0]), round_up(into, sides[1])))
     return w
 
 
+def _grown(w: WeightTensor, shape: tuple[int, ...]) -> WeightTensor:
+    """The tensor in a larger shape; bytes known from headers grow with it."""
+    grown = w._replace(shape=shape)
+    return grown if w.stored is None else grown._replace(stored=cdiv(w.stored * grown.elems, w.elems))
+
+
 def rotary_bytes(d: Deployment, model: Lowered, s: Settings) -> int:
-    """Cosines and sines of every position, in the compute type, once for each head width that rotates."""
+    """Cosines and sines of every position, in the compute type, once for each width that rotates, and for windows beside full attention."""
     positions = d.model.max_context or s.max_model_len
-    widths = {t.elems_per_state for layer in model.layers for cache in layer.caches for t in cache.tensors if t.name == "k"}
-    if any(t.name == "latent" for layer in model.layers for cache in layer.caches for t in cache.tensors):
-        widths.add(64)
-    windowed = any(t.keep.kind == "window" for layer in model.layers for cache in layer.caches for t in cache.tensors)
-    value = 4 if s.formats.compute == "f32" else 2
-    tables = STRETCHED_TABLES.get(d.model.architecture or "", 1) + (1 if windowed else 0)
-    return positions * sum(widths) * value * tables
+    tensors = [t for layer in model.layers for cache in layer.caches for t in cache.tensors]
+    full = {t.elems_per_state for t in tensors if t.name == "k" and t.keep.kind != "window"}
+    windowed = {t.elems_per_state for t in tensors if t.name == "k" and t.keep.kind == "window"}
+    if any(t.name == "latent" for t in tensors):
+        full.add(64)
+    stretched = STRETCHED_TABLES.get(d.model.architecture or "", 1)
+    return positions * (sum(full) * stretched + sum(windowed)) * (4 if s.formats.compute == "f32" else 2)
 
 
 def lora_bytes(d: Deployment, model: Lowered, stage: range, s: Settings) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Capacity, Group, Outcome
+from kvplan.engines.base import Capacity, Group, Outcome, Pooled, whole_curve
 from kvplan.engines.shared import certainty, longest
 from kvplan.engines.vllm import capacity as engine
 from kvplan.engines.vllm.budget import Budget
@@ -56,8 +56,7 @@ def answer(members: Sequence[Member], available: Sequence[int], s: Settings, ask
         lines = (line,)
     context = max_model_len if asked.context is None else asked.context
     admission = engine.admit(pool, s, max_model_len)
-    stage = min(range(s.pp), key=lambda i: pool.available[i] // pool.block_bytes[i] if pool.block_bytes[i] else blocks)
-    usable = blocks - 1 if s.rules.v1 else blocks  # one is the null block, which holds nothing
+    stage, usable = tightest(pool, blocks), usable_blocks(s, blocks)
     need = asked.batch * engine.request_blocks(pool, context)
     margin = (usable - need) * pool.block_bytes[stage]
     reason = admission.refusal
@@ -70,6 +69,37 @@ def answer(members: Sequence[Member], available: Sequence[int], s: Settings, ask
     elif margin < 0:
         reason = f"{asked.batch} x {context:,} tokens need {need:,} blocks and {max(usable, 0):,} are free"
     return Answer(pool, blocks, max_model_len, context, admission, need, reason is None, margin, stage, reason, lines)
+
+
+def tightest(pool: Pool, blocks: int) -> int:
+    """The stage whose memory runs out first."""
+    return min(range(len(pool.available)), key=lambda i: pool.available[i] // pool.block_bytes[i] if pool.block_bytes[i] else blocks)
+
+
+def usable_blocks(s: Settings, blocks: int) -> int:
+    """Blocks that sequences may take: one is the null block, which holds nothing."""
+    return blocks - 1 if s.rules.v1 else blocks
+
+
+def surface(d: Deployment, s: Settings, members: Sequence[Member], budgets: Sequence[Budget]) -> Pooled | None:
+    """The answer over every batch, and every context up to max_model_len; None where there is no pool. Refused as `answer` is."""
+    a = answer(members, [b.available for b in budgets], s, Asked(1, s.max_model_len))
+    if not a.pool.groups:
+        return None
+    return Pooled(
+        whole=whole_curve(d, s.formats),
+        replicas=d.dp or 1,
+        rank_total_bytes=max(ledger.total_bytes for ledger in ledgers(d, s, budgets, a.pool, a.blocks)),
+        kv_bytes=a.blocks * a.pool.block_bytes[a.stage],
+        tokens=engine.reported_tokens(a.pool, s, a.blocks, a.max_model_len),
+        max_concurrency=engine.concurrency(a.pool, s, a.blocks, a.max_model_len),
+        free_units=usable_blocks(s, a.blocks),
+        unit_bytes=a.pool.block_bytes[tightest(a.pool, a.blocks)],
+        request=engine.request_curves(a.pool),
+        lack_bytes=None if a.starts else a.admission.available - a.admission.needed,
+        longest=a.max_model_len,
+        most=s.max_num_seqs,
+    )
 
 
 def outcome(
@@ -141,11 +171,12 @@ def _capacity(
     d: Deployment, s: Settings, a: Answer, budgets: Sequence[Budget], asked: Asked, notes: Sequence[str], lines: Sequence[str]
 ) -> Capacity:
     pool, per_request = a.pool, engine.request_blocks(a.pool, a.context)
-    usable = max(a.blocks - 1 if s.rules.v1 else a.blocks, 0)
+    usable = max(usable_blocks(s, a.blocks), 0)
     cost = pool.block_bytes[a.stage]
     kept = bool(pool.groups)
     unbounded = engine.longest_admitted(pool, s, engine.FOREVER)
-    at_batch = longest(lambda n: asked.batch * engine.request_blocks(pool, n) <= usable, a.max_model_len) if kept else a.max_model_len
+    curves = engine.request_curves(pool)
+    at_batch = longest(lambda n: asked.batch * engine.request_at(curves, n) <= usable, a.max_model_len) if kept else a.max_model_len
     ends = [
         min(max(getattr(b, end), 0) // c for b, c in zip(budgets, pool.block_bytes, strict=True) if c) if kept else 0
         for end in ("low", "high")
@@ -153,8 +184,8 @@ def _capacity(
     warnings = list(notes)
     if d.model.max_context and a.max_model_len > d.model.max_context:
         warnings.append(
-            f"max_model_len {a.max_model_len} is more than the {d.model.max_context} tokens that {d.model.id} declares; "
-            "vLLM refuses that unless VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+            f"max_model_len {a.max_model_len} is more than the {d.model.max_context} tokens that {d.model.id} declares, "
+            "as VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 allows"
         )
     logged = [*lines, *a.lines]
     if kept and a.starts:
@@ -193,6 +224,7 @@ def show_groups(groups: Sequence[KVGroup]) -> tuple[Group, ...]:
             layers=len(group.members),
             block_tokens=spec.block,
             page_bytes=page,
+            span=spec.span or None if len(kinds) == 1 else None,
         )
         counts[shown] = counts.get(shown, 0) + 1
     return tuple(group._replace(n_groups=n) for group, n in counts.items())

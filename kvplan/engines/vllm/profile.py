@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
+from kvplan.engines.vllm.encoders import encoded
 from kvplan.engines.vllm.settings import Settings
 from kvplan.tensors import Layer, Lowered, WeightTensor
 from kvplan.units import cdiv
@@ -18,6 +19,7 @@ from kvplan.weights import WeightFormats
 
 #: Bytes of one value of the compute type.
 VALUE_BYTES = {"f32": 4, "f64": 8}
+LATENT_CONTEXT = 64 * 1024  # tokens
 #: Formats under which the input of a matrix is quantised too, so that a one-byte copy of it exists.
 QUANTISED_INPUTS = ("fp8", "fp8_channel", "fp8_block128", "int8_channel", "mxfp8", "nvfp4")
 
@@ -32,6 +34,8 @@ class Profile(NamedTuple):
     rows_bytes      hidden states of the sampled rows
     handed_bytes    hidden state and residual that pipeline stages hand on
     encoder_bytes   encoder outputs and pixels that stay while the language model is profiled
+    tower_bytes     the encoders' own peak, before that
+    reduced_bytes   a second copy of the hidden state that summing over ranks makes beside the widest sublayer (eager V0 alone)
     """
 
     tokens: int
@@ -42,28 +46,43 @@ class Profile(NamedTuple):
     rows_bytes: int
     handed_bytes: int
     encoder_bytes: int
+    tower_bytes: int
+    reduced_bytes: int
 
 
-def profile(d: Deployment, model: Lowered, stage: range, s: Settings, formats: WeightFormats, *, pixel_bytes: float) -> Profile:
-    """The sizes for the ranks of one stage. `pixel_bytes`: pixels behind one encoder token."""
+def profile(d: Deployment, model: Lowered, stage: range, s: Settings, formats: WeightFormats) -> Profile:
+    """The sizes for the ranks of one stage."""
     value_bytes = VALUE_BYTES.get(s.formats.compute, 2)
     tokens = s.max_num_batched_tokens
     last = stage.stop == len(model.layers)
     hidden = d.model.hidden_size
+    seen = encoded(d, s, value_bytes) if stage.start == 0 else None
     rows = min(s.max_num_seqs, tokens)
+    if seen and seen.items and not s.rules.v1:
+        rows = min(rows, seen.items)  # V0 profiles as many sequences as bring an item
     samples = last and d.model.lm_head and bool(d.model.vocab_size)
     width = max((layer_width(layer, hidden, s.tp, d.ep or 1, formats) for layer in _distinct(model, stage)), default=0)
-    seen = stage.start == 0 and bool(d.model.towers) and d.multimodal != "off" and s.rules.v1
     return Profile(
         tokens=tokens,
         value_bytes=value_bytes,
         hidden_bytes=tokens * hidden * value_bytes,
-        width_bytes=int(tokens * width * value_bytes),
+        width_bytes=max(int(tokens * width * value_bytes), _latent_context(model, stage, s) * value_bytes),
         logits=rows * (d.model.vocab_size or 0) if samples else 0,
         rows_bytes=rows * hidden * value_bytes if samples else 0,
         handed_bytes=2 * tokens * hidden * value_bytes if s.pp > 1 else 0,
-        encoder_bytes=int(tokens * (hidden * value_bytes + pixel_bytes)) if seen else 0,
+        encoder_bytes=seen.held if seen else 0,
+        tower_bytes=seen.peak if seen else 0,
+        reduced_bytes=tokens * hidden * value_bytes if s.tp > 1 and not s.rules.v1 else 0,
     )
+
+
+def _latent_context(model: Lowered, stage: range, s: Settings) -> int:
+    """Values that latent attention takes to up-project a context of up to 64k tokens (mla/common.py chunked_prefill_workspace_size)."""
+    if not s.rules.v1:
+        return 0
+    rows = [_split(w, w.shape[0], s.tp) for layer in _distinct(model, stage) for w in layer.weights if w.name == "kv_b"]
+    tokens = min(max(8 * s.max_model_len, 4 * s.max_num_seqs * (s.block_size or 64)), LATENT_CONTEXT)
+    return max(rows, default=0) * tokens
 
 
 def _distinct(model: Lowered, stage: range) -> list[Layer]:

@@ -6,20 +6,21 @@ from typing import Any, Literal, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.engines.base import ChosenBy, Settled, cache_formats, settle
+from kvplan.engines.base import ChosenBy, Settled, cache_formats, lowered, settle
 from kvplan.engines.shared import Options, read_speculative
+from kvplan.engines.vllm.drafter import DRAFTERS, with_drafter
+from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.specs import recurrence, states_of
-from kvplan.engines.vllm.versions import VERSIONS, Rules, find_rules
+from kvplan.engines.vllm.versions import VERSIONS, Rules
 from kvplan.errors import SpecError
-from kvplan.spec import lower
 from kvplan.tensors import CacheFormats, Lowered
 from kvplan.units import GIB
 
 #: engine_option keys, by vLLM's own names where it has one.
 OPTIONS: tuple[str, ...] = (
-    "platform", "usage", "async_scheduling", "auto_fit", "attention_backend", "disable_hybrid_kv_cache_manager", "enable_prefix_caching",
-    "mamba_cache_mode", "mamba_ssm_cache_dtype", "mamba_chunk_size", "max_num_encoder_input_tokens", "num_gpu_blocks_override",
-    "performance_mode", "swap_space",
+    "platform", "usage", "allow_long_max_model_len", "async_scheduling", "auto_fit", "attention_backend",
+    "disable_hybrid_kv_cache_manager", "enable_prefix_caching", "mamba_cache_mode", "mamba_ssm_cache_dtype", "mamba_chunk_size",
+    "max_num_encoder_input_tokens", "num_gpu_blocks_override", "performance_mode", "swap_space",
 )  # fmt: skip
 
 #: models/config.py: classes whose recurrent state has a type of its own where nothing sets one.
@@ -73,7 +74,7 @@ class Settings(NamedTuple):
 
 def settle_question(d: Deployment) -> Settled:
     """The question with vLLM's defaults. Raises SpecError where choices contradict."""
-    release, rules, notes = find_rules(d.engine_version)
+    release, rules, notes = rules_of(d)
     options = Options(d)
     longest = d.max_model_len or d.context or d.model.max_context
     if not longest:
@@ -87,6 +88,8 @@ def settle_question(d: Deployment) -> Settled:
     tokens, seqs = _batch_defaults(d, rules, options, longest)
     if d.max_num_batched_tokens is None and (d.device is None and options.text("platform") != "cpu"):
         notes = (*notes, f"no device given: batches of {tokens} tokens, as on one below 70 GiB")
+    if d.ep not in (None, 1, tp * dp):
+        raise SpecError("ep", [("", f"vLLM deals experts out over tp x dp = {tp * dp} ranks, not over {d.ep}")])
     defaults: dict[str, tuple[Any, ChosenBy]] = {
         "engine": ("vllm", "kvplan"),
         "engine_version": (release, "kvplan"),
@@ -97,7 +100,9 @@ def settle_question(d: Deployment) -> Settled:
         "memory_fraction": (rules.memory_fraction, "engine default"),
         "context": (longest, by),
     }
-    return settle(d, defaults, notes)
+    settled = settle(d, defaults, notes)
+    platform = options.text("platform", ("cuda", "cpu")) or "cuda"
+    return settled._replace(formats=_formats(settled.question, options, platform))
 
 
 def _batch_defaults(d: Deployment, rules: Rules, options: Options, max_model_len: int) -> tuple[int, int]:
@@ -109,12 +114,25 @@ def _batch_defaults(d: Deployment, rules: Rules, options: Options, max_model_len
     else:
         tokens, seqs = _device_tier(d.device, rules)
         tokens = {2048: 8192, 8192: 16384, 16384: 16384}[tokens] if offline and rules.v1 else tokens
-    if not rules.v1:  # V0: config.py SchedulerConfig; arg_utils.py turns chunked prefill on for models longer than 32k alone
-        tokens = 2048 if max_model_len > 32768 else max(max_model_len, 2048)
+    if not rules.v1:
+        tokens = _v0_batch_tokens(d, max_model_len)
     if options.text("performance_mode", ("balanced", "interactivity", "throughput")) == "throughput":
         tokens, seqs = tokens * 2, seqs * 2
     chosen = d.max_num_batched_tokens or min(tokens, (d.max_num_seqs or seqs) * max_model_len)
     return chosen, min(seqs, chosen)
+
+
+def _v0_batch_tokens(d: Deployment, max_model_len: int) -> int:
+    """V0 prefills whole prompts, in chunks only where the model is longer than 32k and nothing of it stands against that.
+
+    vLLM 0.8.5 engine/arg_utils.py _set_default_args_v0, config.py SchedulerConfig.
+    """
+    towers = bool(d.model.towers)
+    whole = towers or not d.model.lm_head or d.speculative not in (None, "off") or d.lora not in (None, "off")
+    if max_model_len > 32768 and not whole:
+        return 2048
+    floor = 5120 if towers else 2048 if d.model.lm_head else 32768
+    return max(max_model_len, floor)
 
 
 def _device_tier(device: Device | None, rules: Rules) -> tuple[int, int]:
@@ -132,16 +150,18 @@ def _device_tier(device: Device | None, rules: Rules) -> tuple[int, int]:
 def read_settings(settled: Settled) -> tuple[Settings, Lowered]:
     """What vLLM runs with, and the model lowered in the formats it stores."""
     d = settled.question
-    release, rules, _ = find_rules(d.engine_version)
+    release, rules, _ = rules_of(d)
     options = Options(d)
     platform: Literal["cuda", "cpu"] = "cpu" if options.text("platform", ("cuda", "cpu")) == "cpu" else "cuda"
     formats = _formats(d, options, platform)
-    model = lower(d.model, formats)
+    model = lowered(d, formats, cast=True)
     caches = [cache.tensors for layer in model.layers for cache in layer.caches]
     states = [states_of(tensors) for tensors in caches if states_of(tensors)]
     attention = any(len(states_of(tensors)) < len(tensors) for tensors in caches)
     speculation = read_speculative(d.speculative)
     method = speculation.method if speculation else "off"
+    if method in DRAFTERS:
+        model = with_drafter(model, d, formats, method)
     pp = d.pp or 1
     asynchronous = options.flag(
         "async_scheduling", rules.async_scheduling and platform == "cuda" and (method == "off" or method in ASYNC_METHODS)

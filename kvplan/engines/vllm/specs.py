@@ -12,8 +12,9 @@ from typing import Literal, NamedTuple
 
 from kvplan.dtypes import row_bytes
 from kvplan.engines.vllm.refusal import Refused
+from kvplan.errors import UnsupportedError
 from kvplan.parallel import heads_per_rank
-from kvplan.tensors import CacheTensor
+from kvplan.tensors import CacheTensor, Curve, Term
 from kvplan.units import cdiv, round_up
 
 Kind = Literal[
@@ -159,7 +160,7 @@ def cache_specs(
     if "window" in rows:
         return _compressed(rows, blocks)
     if "k" in rows and "v" in rows:
-        return [_attention(rows["k"], rows["v"], blocks, tp, chunked)]
+        return [*_index_keys(rows, blocks), _attention(rows["k"], rows["v"], blocks, tp, chunked)]
     return []
 
 
@@ -176,14 +177,21 @@ def _attention(k: CacheTensor, v: CacheTensor, blocks: Blocks, tp: int, chunked:
     return Spec("full_attention", blocks.primary, n_bytes, shape)
 
 
+def _index_keys(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:
+    """The keys of an indexer, on every rank: registered before the attention they choose for."""
+    key = rows.get("index_k")
+    if key is None:
+        return []
+    if key.tokens_per_state != 1:
+        raise UnsupportedError("an indexer that keeps one key for several tokens (GLM-5-Next) is not modelled for vLLM")
+    n_bytes = row_bytes(key.dtype, key.elems_per_state)
+    return [Spec("mla_indexer", blocks.primary, n_bytes, (1, n_bytes, "index"))]
+
+
 def _latent(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:
     latent, key = rows["latent"], rows.get("index_k")
-    specs = []
-    if key is not None:
-        n_bytes = row_bytes(key.dtype, key.elems_per_state)
-        specs.append(Spec("mla_indexer", blocks.primary, n_bytes, (1, n_bytes, "index")))
     n_bytes = latent_row(latent, key is not None)
-    return [*specs, Spec("mla_attention", blocks.primary, n_bytes, (1, latent.elems_per_state, latent.dtype))]
+    return [*_index_keys(rows, blocks), Spec("mla_attention", blocks.primary, n_bytes, (1, latent.elems_per_state, latent.dtype))]
 
 
 def _compressed(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:
@@ -221,16 +229,21 @@ class Load(NamedTuple):
     draft_tokens: int
 
 
-def pages(spec: Spec, tokens: int, load: Load) -> int:
-    """Blocks of this layer that one request of `tokens` tokens can hold: `max_memory_usage_bytes` over the page."""
+def pages(spec: Spec, load: Load) -> Curve:
+    """Blocks of this layer that one request can hold, over its tokens: `max_memory_usage_bytes` over the page."""
     if spec.kind in FULL:
-        return cdiv(cdiv(tokens, load.dcp), spec.block)
+        return _blocks(spec.block * load.dcp)
     if spec.kind == "mamba":
         if load.states is None:
-            return cdiv(tokens, spec.block) + load.draft_tokens
-        return load.states + spec.checkpoints
+            return _blocks(spec.block, fixed=load.draft_tokens)
+        return Curve(load.states + spec.checkpoints, ())
     if spec.kind == "cross_attention":
-        return cdiv(load.encoder_tokens, spec.block)
+        return Curve(cdiv(load.encoder_tokens, spec.block), ())
     if spec.kind == "chunked_local_attention":
-        return cdiv(min(spec.span + load.in_flight, tokens), spec.block)
-    return cdiv(min(spec.span - 1 + load.in_flight, tokens), spec.block) + 1
+        return _blocks(spec.block, most=spec.span + load.in_flight)
+    return _blocks(spec.block, most=spec.span - 1 + load.in_flight, fixed=1)
+
+
+def _blocks(block: int, *, most: int | None = None, fixed: int = 0) -> Curve:
+    """A block for each started `block` tokens of the first `most`, and `fixed` ones."""
+    return Curve(fixed, (Term(1, block, None if most is None else cdiv(most, block)),))

@@ -111,9 +111,9 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.23", {}),
     ("0.24", {"unify": "pad", "packed": "widest"}),
     ("0.25", {"window_block": "smallest"}),  # layers/attention/attention.py get_kv_cache_spec
-    ("0.26", {"in_flight_batches": True, "pad_states": True, "hybrid_caching": True}),  # kv_cache_interface.py; config/model.py
+    ("0.26", {"in_flight_batches": True, "pad_states": True}),  # kv_cache_interface.py
     ("0.27", {"group_concurrency": True, "refits_local": True, "mla_hybrid_align": 128, "profile": "free"}),
-    ("0.28", {"log": "one", "all_mode": "exists", "big_device": "160"}),
+    ("0.28", {"log": "one", "all_mode": "exists", "big_device": "160", "hybrid_caching": True}),  # engine/arg_utils.py
     ("0.29", {"admission": "pool", "packed": "buckets", "v2_runner": True}),
     ("0.30", {"window_block": "primary"}),
     ("0.31", {}),

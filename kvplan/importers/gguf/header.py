@@ -17,7 +17,8 @@ from kvplan.units import LARGEST, round_up
 FORMAT = "GGUF"
 MAX_TEXT, MAX_VALUES = 1 << 16, 1 << 13  # longer ones are counted, not kept
 MAX_KEY_BYTES, MAX_NAME_BYTES = 65535, 1024
-MAX_KV, MAX_TENSORS, MAX_STRINGS = 1 << 16, 1 << 18, 1 << 22
+MAX_KV, MAX_TENSORS, MAX_STRINGS = 1 << 12, 1 << 16, 1 << 21  # strings of all arrays together
+MAX_KEPT = 1 << 24  # bytes of all texts and arrays together; what comes after is counted only
 CHUNK = 1 << 18
 
 #: Value type -> struct code and size (ggml/include/gguf.h enum gguf_type).
@@ -72,6 +73,7 @@ class _Cursor:
     def __init__(self, file: Ranges) -> None:
         self._file, self._chunk, self._start, self.at = file, b"", 0, 0
         self.name, self.size, self.order, self.wide = file.name, file.size, "<", True
+        self.kept, self.strings = 0, 0
 
     def fail(self, message: str, at: int | None = None) -> FormatError:
         return FormatError(self.name, FORMAT, self.at if at is None else at, message)
@@ -93,6 +95,11 @@ class _Cursor:
     def skip(self, n: int, what: str) -> None:
         self.need(n, what)
         self.at += n
+
+    def keeps(self, n_bytes: int) -> bool:
+        """Whether so many more bytes of values are kept: all together stay small, however many keys there are."""
+        self.kept += n_bytes
+        return self.kept <= MAX_KEPT
 
     def skip_texts(self, n: int, what: str) -> None:
         """Past `n` strings, of which only the lengths are looked at."""
@@ -170,7 +177,7 @@ def _value(file: _Cursor, key: str) -> Any:
         return file.number(*SCALARS[kind], key)
     if kind == STRING:
         n = file.count(key)
-        if n > MAX_TEXT:
+        if n > MAX_TEXT or not file.keeps(n):
             file.skip(n, key)
             return Long(n)
         return file.take(n, key).decode("utf-8", "replace")
@@ -183,7 +190,7 @@ def _value(file: _Cursor, key: str) -> Any:
     if kind not in SCALARS:
         raise file.fail(f"{key}: an array of value type {kind}", at)
     code, size = SCALARS[kind]
-    if n > MAX_VALUES:
+    if n > MAX_VALUES or not file.keeps(n * size):
         file.skip(n * size, key)
         return Long(n)
     return struct.unpack(f"{file.order}{n}{code}", file.take(n * size, key))
@@ -193,8 +200,9 @@ def _strings(file: _Cursor, key: str, n: int) -> Long:
     """Walks an array of strings; a vocabulary is counted, never kept."""
     width = 8 if file.wide else 4
     file.need(n * width, f"{key}, {n} strings,")
-    if n > MAX_STRINGS:
-        raise file.fail(f"{key}: an array of {n} strings; at most {MAX_STRINGS} are read")
+    file.strings += n
+    if file.strings > MAX_STRINGS:
+        raise file.fail(f"{key}: an array of {n} strings; at most {MAX_STRINGS} are read in a file")
     file.skip_texts(n, key)
     return Long(n)
 

@@ -12,7 +12,7 @@ from kvplan.importers.gguf.header import Long
 from kvplan.importers.gguf.hparams import Hparams, Keys, read_hparams
 from kvplan.importers.gguf.mixers import mixers
 from kvplan.importers.gguf.tensors import Table
-from kvplan.importers.gguf.types import PLAIN_FILE_TYPES
+from kvplan.importers.gguf.types import FILE_TYPES, PLAIN_FILE_TYPES
 from kvplan.importers.hf.stack import block, name_blocks, patterns, weight
 
 #: general.type of files that are no model, and what to do.
@@ -44,6 +44,9 @@ def spec_data(metadata: Mapping[str, Any], table: Table, source: str) -> tuple[d
         "hidden_size": h.hidden, "n_layers": len(names), "layers": patterns(names), "blocks": blocks, "norm": h.arch.norm,
     }  # fmt: skip
     data |= _embedding(h, table, notes)
+    quantization = _quantization(metadata, table)
+    if quantization:
+        data["quantization"] = [{"format": quantization, "roles": ["attention", "mlp", "experts", "shared_experts", "embedding", "head"]}]
     if encoder:
         inner = name_blocks(encoder, blocks)
         data["encoder"] = {"n_layers": len(inner), "layers": patterns(inner)}
@@ -53,6 +56,8 @@ def spec_data(metadata: Mapping[str, Any], table: Table, source: str) -> tuple[d
         notes.append(f"attention.sliding_window is in the file; llama.cpp does not use it for {arch_name}: all tokens are kept")
     if table.empty:
         notes.append("no tensors in this file: weights are counted from its metadata, the architecture's biases and norms assumed")
+        if quantization == "unknown":
+            notes.append("general.file_type does not say how the weights are stored: they are counted as 16 bits, at most")
     return {**data, "notes": notes}, h
 
 
@@ -160,6 +165,14 @@ def _dtype(metadata: Mapping[str, Any]) -> str:
     """What is not quantised in a file of this type: f16, but for f32 and bf16 files."""
     kind = metadata.get("general.file_type")
     return PLAIN_FILE_TYPES.get(kind, "f16") if isinstance(kind, int) else "f16"
+
+
+def _quantization(metadata: Mapping[str, Any], table: Table) -> str | None:
+    """How a file of this type stores its matrices; None where it does not quantise them, or where its tensors say it better."""
+    kind = metadata.get("general.file_type")
+    if isinstance(kind, int) and (kind in FILE_TYPES or kind == 1 or kind in PLAIN_FILE_TYPES):
+        return FILE_TYPES.get(kind)
+    return "unknown" if table.empty else None
 
 
 def _text(metadata: Mapping[str, Any], key: str) -> str:

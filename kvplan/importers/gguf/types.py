@@ -57,6 +57,12 @@ REMOVED: dict[int, str] = {
 }  # fmt: skip
 #: general.file_type (llama.h enum llama_ftype) -> the dtype of what is not quantised, where it is not f16.
 PLAIN_FILE_TYPES: dict[int, str] = {0: "f32", 32: "bf16"}
+#: general.file_type -> what llama-quantize calls it, for files that are quantised (llama.h enum llama_ftype).
+FILE_TYPES: dict[int, str] = {
+    7: "q8_0", 10: "q2_k", 11: "q3_k_s", 12: "q3_k_m", 13: "q3_k_l", 14: "q4_k_s", 15: "q4_k_m", 16: "q5_k_s", 17: "q5_k_m", 18: "q6_k",
+    19: "iq2_xxs", 20: "iq2_xs", 21: "q2_k_s", 22: "iq3_xs", 23: "iq3_xxs", 24: "iq1_s", 25: "iq4_nl", 26: "iq3_s", 27: "iq3_m",
+    28: "iq2_s", 29: "iq2_m", 30: "iq4_xs", 31: "iq1_m",
+}  # fmt: skip
 
 
 def tensor_bytes(kind: GgmlType, shape: tuple[int, ...]) -> int:

@@ -108,6 +108,11 @@ def _flagged(f: Fields, n: int) -> list[bool]:
     return [f.flag("use_sliding_window")] * n
 
 
+def _flint(f: Fields, n: int) -> list[bool]:
+    """Flint: the first two layers, every fourth from the second on, and the last are full."""
+    return [not (i < 2 or i % 4 == 1 or i == n - 1) for i in range(n)]
+
+
 def _gpt_neo(f: Fields, n: int) -> list[bool]:
     """`attention_layers` spelled out, or `attention_types` as [[kinds, times], ...]."""
     layers = f.items("attention_layers")
@@ -124,7 +129,7 @@ def _gpt_neo(f: Fields, n: int) -> list[bool]:
 
 WINDOWS: dict[str, Callable[[Fields, int], list[bool]]] = {
     "none": _none, "every": _every, "qwen": _qwen, "alternate": _alternate, "pattern": _pattern, "flagged": _flagged,
-    "first_global": _first_global, "gpt_neo": _gpt_neo,
+    "first_global": _first_global, "gpt_neo": _gpt_neo, "flint": _flint,
 }  # fmt: skip
 
 

@@ -56,7 +56,31 @@ def gemma4(f: Fields) -> int:
     return front + f.dim("num_hidden_layers") * layer + linear(f.dim("output_proj_dims"), h)
 
 
+def glmasr(f: Fields) -> int:
+    """GLM-ASR: Whisper's encoder with rotary positions, so without a table."""
+    h = f.dim("hidden_size")
+    convolutions = linear(h, f.dim("num_mel_bins") * 3) + linear(h, h * 3)
+    return convolutions + transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size"), biases=3) + 2 * h
+
+
+def voxtral_realtime(f: Fields) -> int:
+    """Causal: RMS norms, gated networks with a bias behind, attention wider than the residual, keys without bias."""
+    h, inner, w = f.dim("hidden_size"), f.dim("num_attention_heads") * f.dim("head_dim"), f.dim("intermediate_size")
+    layer = 4 * inner * h + 2 * inner + h + 3 * h * w + h + 2 * h
+    return linear(h, f.dim("num_mel_bins") * 3) + linear(h, 3 * h) + f.dim("num_hidden_layers") * layer + h
+
+
+def qwen3_asr(f: Fields) -> int:
+    """Qwen3-Omni's encoder without the projections after."""
+    h, c, bins = f.dim("d_model"), f.dim("downsample_hidden_size"), f.dim("num_mel_bins")
+    for _ in range(3):
+        bins = (bins + 1) // 2
+    front = linear(c, 9) + 2 * linear(c, 9 * c) + linear(h, c * bins, False)
+    return front + transformer(f.dim("encoder_layers"), h, f.dim("encoder_ffn_dim")) + 2 * h
+
+
 AUDIO: dict[str, Callable[[Fields], int]] = {
     "whisper": whisper, "qwen2_audio_encoder": whisper, "voxtral_encoder": voxtral, "qwen2_5_omni_audio_encoder": qwen2_5_omni,
-    "qwen3_omni_moe_audio_encoder": qwen3_omni, "gemma4_audio": gemma4,
+    "qwen3_omni_moe_audio_encoder": qwen3_omni, "gemma4_audio": gemma4, "glmasr_encoder": glmasr,
+    "voxtral_realtime_encoder": voxtral_realtime, "audioflamingo3_encoder": voxtral, "qwen3_asr_encoder": qwen3_asr,
 }  # fmt: skip

@@ -34,11 +34,28 @@ def model(f: Fields, layers: list[Block], *, norm: str = "rms", weights: list[di
 
 
 def max_context(f: Fields) -> int | None:
-    """max_position_embeddings under any of its names; None for models without a limit."""
-    for key in ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "max_sequence_length"):
+    """max_position_embeddings under any of its names, stretched where rotary scaling does; None for models without a limit."""
+    for key in ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "max_sequence_length", "model_max_length"):
         if f.opt(key) is not None:
-            return f.dim(key)
+            return _stretched(f, f.dim(key))
     return None
+
+
+def _stretched(f: Fields, positions: int) -> int:
+    """vLLM config/model.py _get_and_verify_max_len: yarn counts from its original length, linear and dynamic scaling multiply.
+
+    longrope and llama3 state the stretched length themselves, and Gemma 3 does under linear.
+    """
+    scaling = f.data.get("rope_scaling") or f.data.get("rope_parameters")
+    if not isinstance(scaling, dict) or "gemma3" in str(f.model_type):
+        return positions
+    kind, factor = scaling.get("rope_type", scaling.get("type")), scaling.get("factor")
+    if kind not in ("yarn", "linear", "dynamic") or isinstance(factor, bool) or not isinstance(factor, int | float) or not 1 < factor < 1e4:
+        return positions
+    original = scaling.get("original_max_position_embeddings") if kind == "yarn" else positions
+    if isinstance(original, bool) or not isinstance(original, int) or not 0 < original < 1 << 32:
+        return positions
+    return max(positions, int(original * factor))
 
 
 def decoder(f: Fields, t: Decoder) -> Stack:

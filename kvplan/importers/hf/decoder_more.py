@@ -87,6 +87,8 @@ def hunyuan(f: Fields, t: Decoder) -> Stack:
     """Hunyuan MoE: counts per layer, and cross-layer attention: `cla_share_factor` layers share the K and V of the first."""
     n = f.dim("num_hidden_layers")
     experts = f.dim("num_experts")
+    if f.opt("use_qk_norm") is False:
+        t = t._replace(qk_norm="none")
     top_k, shared = (
         _each(f, "moe_topk", n),
         _each(f, "num_shared_expert", n) if f.opt("num_shared_expert") is not None else [1] * n,
@@ -99,9 +101,20 @@ def hunyuan(f: Fields, t: Decoder) -> Stack:
     for i in range(n):
         mlp: dict[str, Any] = {"kind": "moe", "experts": experts, "experts_per_token": top_k[i], "intermediate_size": widths[i]}
         if shared[i]:
-            mlp["shared_intermediate_size"] = shared[i] * widths[i]
+            mlp["shared_intermediate_size"] = shared[i] * f.dim("intermediate_size")
         layers.append(block([attention if i % share == 0 else reader], [mlp if experts > 1 else dense(f, t)]))
     return model(f, layers)
+
+
+def grok(f: Fields, t: Decoder) -> Stack:
+    """Grok: experts alone (1), or narrower ones beside a dense network of intermediate_size (2: residual_moe), embedding then untied."""
+    if f.given("moe_intermediate_size") and t.experts:
+        t = t._replace(experts=t.experts._replace(width="moe_intermediate_size"))
+    if not f.flag("residual_moe"):
+        return decoder(f, t)
+    made = decoder(f.named({}, {**f.defaults, "tie_word_embeddings": False}), t)
+    beside = dense_of(f.dim("intermediate_size"))
+    return {**made, "layers": [{**layer, "mlps": [*layer["mlps"], beside]} for layer in made["layers"]]}
 
 
 def minicpm(f: Fields, t: Decoder) -> Stack:
@@ -114,3 +127,48 @@ def minicpm(f: Fields, t: Decoder) -> Stack:
         mixer = layer["mixers"][0]
         layer["mixers"] = [{**mixer, "kind": "block_sparse", "kv_heads": kv_heads(f), "stride": stride}]
     return made
+
+
+def doge(f: Fields, t: Decoder) -> Stack:
+    """Doge: a dynamic mask from the values, two residual vectors per layer. Its cross-domain experts are refused."""
+    if f.flag("is_moe"):
+        raise f.fault("is_moe", "Doge's cross-domain experts are not modelled; declare the model as a spec file")
+    hidden, kv = f.dim("hidden_size"), kv_heads(f)
+    made = decoder(f, t)
+    extra = [weight("A", kv), weight("dt_proj", kv, kv * head_dim(f)), weight("input_residual", hidden), weight("post_residual", hidden)]
+    if f.flag("attention_bias"):
+        extra.append(weight("dt_bias", kv))
+    return {**made, "layers": [{**layer, "weights": [*layer.get("weights", []), *extra]} for layer in made["layers"]]}
+
+
+def molmo(f: Fields, t: Decoder) -> Stack:
+    """Molmo 1: the config has the text model alone; its tower is written in the code of the repository."""
+    note = "the image tower and what joins it are not counted: the config does not describe them"
+    return {**decoder(f, t), "notes": [note]}
+
+
+def ernie_vl(f: Fields, t: Decoder) -> Stack:
+    """ERNIE 4.5 VL: experts for text and narrower ones for images, each with a router, beside networks that both share."""
+    n = f.dim("num_hidden_layers")
+    text, image = (f.whole(width, "moe_intermediate_size", 1) for width in f.dims("moe_intermediate_size", 2))
+    count = f.opt("moe_num_experts")
+    kinds = [f.whole(c, "moe_num_experts", 1) for c in count] if isinstance(count, list) else [f.dim("moe_num_experts")] * 2
+    if len(kinds) != 2 or kinds[0] != kinds[1]:
+        raise f.fault("moe_num_experts", "text and image experts that differ in number are not modelled")
+    each = {"kind": "moe", "experts": kinds[0], "experts_per_token": f.dim("moe_k"), "router_linear_bias": True}
+    shared = {"shared_intermediate_size": f.count("moe_num_shared_experts") * text} if f.count("moe_num_shared_experts") else {}
+    sparse = [{**each, "intermediate_size": text, **shared}, {**each, "intermediate_size": image}]
+    attention = softmax(f.dim("num_attention_heads"), kv_heads(f), head_dim(f), **flags(f, t))
+    plain = dense(f, t)
+    types = f.items("mlp_layer_types", n)
+    has = [kind == "sparse" for kind in types] if types is not None else [i >= _first(f) for i in range(n)]
+    return model(f, [block([attention], sparse if routed else [plain]) for routed in has])
+
+
+def _first(f: Fields) -> int:
+    """The first layer with experts; a list has one number for text and one for images, which must agree."""
+    value = f.opt("moe_layer_start_index")
+    starts = [f.whole(v, "moe_layer_start_index") for v in (value if isinstance(value, list) else [1 if value is None else value])]
+    if len(set(starts)) != 1:
+        raise f.fault("moe_layer_start_index", "text and image experts that start at different layers are not modelled")
+    return starts[0]

@@ -42,11 +42,16 @@ def _interleave(f: Fields, n: int) -> list[bool]:
     return [bool(step) and (i + 1) % step == 0 for i in range(n)]
 
 
+def _numbers(f: Fields, value: Any, key: str) -> list[int]:
+    """A whole number or a list of them (text and image experts)."""
+    return [f.whole(v, key) for v in value] if isinstance(value, list) and value else [f.whole(value, key)]
+
+
 def _range(f: Fields, n: int) -> list[bool]:
     """ERNIE: from moe_layer_start_index to moe_layer_end_index (-1: the last), every moe_layer_interval-th."""
     start, last, step = f.opt("moe_layer_start_index"), f.opt("moe_layer_end_index"), f.dim_or("moe_layer_interval", 1)
-    start = min(start) if isinstance(start, list) else f.whole(start or 0, "moe_layer_start_index")
-    last = max(last) if isinstance(last, list) else last
+    start = min(_numbers(f, start or 0, "moe_layer_start_index"))
+    last = max(_numbers(f, last, "moe_layer_end_index")) if isinstance(last, list) else last
     end = n - 1 if last in (None, -1) else f.whole(last, "moe_layer_end_index")
     return [(i + 1) % step == 0 and start <= i <= end for i in range(n)]
 

@@ -85,6 +85,9 @@ FAMILIES: dict[str, Row] = {
     "glm4_moe": _d(_QKV, qk_norm="head", qk_norm_if="use_qk_norm", mtp="deepseek",
                    experts=Experts(n="n_routed_experts", where="first_dense", shared_count="n_shared_experts", bias="buffer")),
     "glm4v_text": _d(q_bias=True, kv_bias=True, norms=4),
+    "glm_ocr_text": _d(norms=4),
+    "voxtral_realtime_text": _d(windows="every", layer_weights=(
+        ("ada_norm_down", (32, "hidden_size")), ("ada_norm_up", ("hidden_size", 32)))),
     "glm4v_moe_text": _d(_QKV, experts=Experts(n="n_routed_experts", where="first_dense", shared_count="n_shared_experts",
         bias="buffer")),
     "seed_oss": _d(_QKV, o_bias="attention_out_bias", mlp_bias="mlp_bias"),
@@ -100,7 +103,8 @@ FAMILIES: dict[str, Row] = {
                        experts=Experts(n="moe_num_experts", top_k="moe_k", where="range", shared_count="moe_num_shared_experts",
                                        bias="linear", weight_bias="use_bias")),
     "hunyuan_v1_dense": _d(_QKVO, qk_norm="head"),
-    "hunyuan_v1_moe": _d(_QKVO, qk_norm="head")._replace(lower="decoder_more:hunyuan"),
+    "hunyuan_v1_moe": _d(_QKVO, qk_norm="head")._replace(
+        lower="decoder_more:hunyuan", names={"head_dim": ("head_dim", "attention_head_dim")}),
     "helium": _d(q_bias="attention_bias", kv_bias="attention_bias", mlp_bias="mlp_bias"),
     "diffllama": _d(_QKVO)._replace(lower="decoder_more:diffllama"),
     "bitnet": _d(_QKVO, layer_weights=(("attn_sub_norm", ("hidden_size",)), ("ffn_sub_norm", ("intermediate_size",)))),
@@ -113,7 +117,8 @@ FAMILIES: dict[str, Row] = {
     ._replace(names={"sliding_window_pattern": ("global_attn_every_n_layers",)}),
     "hy_v3": _d(_QKVO, qk_norm="head", experts=Experts(where="first_dense", shared_count="num_shared_experts", bias="buffer"))._replace(
         defaults={"first_k_dense_replace": 1, "moe_layer_freq": 1}),
-    "grok-1": _d(norms=4, experts=Experts(width="intermediate_size"))._replace(defaults={"tie_word_embeddings": True}),
+    "grok-1": _d(norms=4, experts=Experts(width="intermediate_size"))._replace(
+        lower="decoder_more:grok", defaults={"tie_word_embeddings": True}),
     "hyperclovax": _d(_QKVO, mlp_bias="mlp_bias")._replace(lower="decoder_more:post_normed"),
     "granite_swa": _d(_QKVO, mlp_bias="mlp_bias", sinks=True, windows="first_global"),
     "granitemoe_swa": _d(_QKVO, sinks=True, windows="first_global",
@@ -130,7 +135,47 @@ FAMILIES: dict[str, Row] = {
     "xglm": _d(_ALL_BIAS, _LAYER)._replace(names={
         "hidden_size": ("d_model",), "num_hidden_layers": ("num_layers",), "num_attention_heads": ("attention_heads",),
         "intermediate_size": ("ffn_dim",)}),
+    "mellum": _d(_QKVO, qk_norm="head", experts=Experts()),
+    "kolibri1": _d(norms=4, qk_norm="head", windows="pattern",
+                   experts=Experts(shared="shared_expert_intermediate_size", bias="buffer"))._replace(
+        defaults={"sliding_window_pattern": 5}),
+    "flint": _d(_QKVO, qk_norm="head", sinks=True, windows="flint",
+                experts=Experts(where="sparse_step", shared="shared_expert_intermediate_size"))._replace(
+        defaults={"mlp_only_layers": [0, 1]}),
+    "muse_glimmer_text": _d(_QKVO, norms=4, output_gate="element", windows="every"),
+    "ernie4_5_vl_moe_text": _d(q_bias="use_bias", kv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias",
+                               experts=Experts(n="moe_num_experts", where="range"))._replace(lower="decoder_more:ernie_vl"),
+    "paddleocr_vl_text": _d(q_bias="use_bias", kv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias"),
+    "aria_text": _d(_QKVO, mlp_bias="mlp_bias", experts=Experts(n="moe_num_experts", top_k="moe_topk", width="intermediate_size",
+                                                                shared_count="moe_num_shared_experts")),
+    "molmo2_text": _d(q_bias="qkv_bias", kv_bias="qkv_bias", qk_norm="head", model_weights=(
+        ("embedding_of_image_tokens", ("additional_vocab_size", "hidden_size")),)),
+    "openai-gpt": _d(_ALL_BIAS, _LAYER, final_norm=False, mlp_width="4x", positions=("max_position_embeddings", 0))._replace(names=_GPT),
+    "ctrl": _d(_ALL_BIAS, _LAYER, head_bias=True)._replace(names=_GPT | {"intermediate_size": ("dff",)}),
+    "doge": _d(_QKVO, mlp_bias="mlp_bias", qk_norm="head", windows="every")._replace(lower="decoder_more:doge"),
     # released with their own code: defaults from configuration_*.py of the repository
+    "molmo": _d(q_bias="qkv_bias", kv_bias="qkv_bias", mlp_width="half", qk_norm="full", qk_norm_if="attention_layer_norm", model_weights=(
+        ("embedding_of_image_tokens", ("additional_vocab_size", "hidden_size")),))._replace(
+        lower="decoder_more:molmo",
+        names={"vocab_size": ("embedding_size", "vocab_size"), "tie_word_embeddings": ("weight_tying", "tie_word_embeddings")},
+        defaults={"additional_vocab_size": 128, "attention_layer_norm": False, "num_key_value_heads": None}),
+    "solar": _d(_QKVO, mlp_bias="mlp_bias")._replace(defaults={"attention_bias": False, "mlp_bias": False, "tie_word_embeddings": False}),
+    "step1": _d(_QKVO, mlp_bias="mlp_bias")._replace(
+        names={"num_key_value_heads": ("num_attention_groups", "num_key_value_heads")},
+        defaults={"attention_bias": False, "mlp_bias": False, "tie_word_embeddings": True}),
+    "teleflm": _d(_QKVO, mlp_bias="mlp_bias")._replace(defaults={"attention_bias": False, "mlp_bias": False}),
+    "telechat2": _d(o_bias=True, layer_weights=(("mlp_down_bias", ("hidden_size",)),))._replace(
+        names={**_GPT, "intermediate_size": ("ffn_hidden_size", "intermediate_size"),
+               "num_key_value_heads": ("num_key_value_heads",)}, defaults={"num_key_value_heads": None, "tie_word_embeddings": False}),
+    "pangu_embedded": _d(q_bias="bias", kv_bias="bias", o_bias="bias")._replace(
+        defaults={"bias": True, "tie_word_embeddings": False}),
+    "plamo3": _d(norms=4, qk_norm="head", windows="pattern")._replace(defaults={"tie_word_embeddings": False}),
+    "param2moe": _d(qk_norm="head", qk_norm_if="use_qk_norm",
+                    experts=Experts(where="first_dense", shared_count="num_shared_experts", bias="buffer"))._replace(
+        defaults={"first_k_dense_replace": 1, "use_qk_norm": False, "tie_word_embeddings": False}),
+    "sarvam_moe": _d(qk_norm="head", qk_norm_if="use_qk_norm", q_bias="use_qkv_bias", kv_bias="use_qkv_bias", o_bias="use_bias",
+                     experts=Experts(where="first_dense", shared_count="num_shared_experts", bias="buffer"))._replace(
+        defaults={"use_qkv_bias": False, "use_bias": False, "tie_word_embeddings": False}),
     "baichuan": _d(),
     "internlm": _d(q_bias="bias", kv_bias="bias", o_bias="bias")._replace(defaults={"bias": True, "tie_word_embeddings": False}),
     "internlm2": _d(q_bias="bias", kv_bias="bias", o_bias="bias")._replace(defaults={"bias": True, "tie_word_embeddings": False}),
@@ -157,7 +202,6 @@ FAMILIES |= {
     for text, family in {
         "qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen2_5_omni_text": "qwen2",
         "qwen3_vl_text": "qwen3",
-        "qwen3_vl_moe_text": "qwen3_moe", "qwen3_omni_moe_text": "qwen3_moe", "glm_ocr_text": "glm4v_text",
-        "voxtral_realtime_text": "llama",
+        "qwen3_vl_moe_text": "qwen3_moe", "qwen3_omni_moe_text": "qwen3_moe",
     }.items()
 }  # fmt: skip

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from kvplan.importers.hf.encoder_decoder import Seq2Seq
+from kvplan.importers.hf.encoder_decoder import Encoder, Seq2Seq
 from kvplan.importers.hf.hybrid import Hybrid
 from kvplan.importers.hf.latent import DEEPSEEK_EXPERTS, Latent
+from kvplan.importers.hf.minicpmv import OMNI, VISION
 from kvplan.importers.hf.rows import Decoder, Experts, Row
 
 _QKVO = {"q_bias": "attention_bias", "kv_bias": "attention_bias", "o_bias": "attention_bias"}
@@ -31,6 +32,11 @@ _KIMI = {
         "n_shared_experts"),
     "num_local_experts": ("num_experts", "num_local_experts"), "max_position_embeddings": ("model_max_length", "max_position_embeddings"),
 }  # fmt: skip
+_STEP = {
+    "num_key_value_heads": ("num_attention_groups", "num_key_value_heads"), "num_experts": ("moe_num_experts", "n_routed_experts",
+        "num_experts"), "num_experts_per_tok": ("moe_top_k", "num_experts_per_tok"),
+    "max_position_embeddings": ("max_position_embeddings", "max_position_embedding", "max_seq_len"),
+}  # fmt: skip
 _RWKV = {"max_position_embeddings": ("context_length",)}
 _NO_LIMIT = {"max_position_embeddings": None}
 
@@ -47,6 +53,28 @@ MORE: dict[str, Row] = {
     "mistral4": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS)),
     "longcat_flash": Row("latent:longcat", Latent(), _LONGCAT),
     "deepseek_v4": Row("latent:deepseek_v4", Latent()),
+    "axk1": Row("latent_more:axk1", Latent()),
+    "axk2": Row("latent_more:axk2", Latent(sparse=True)),
+    "hy_v4": Row("latent_more:hy_v4", Latent(sparse=True)),
+    "glm5_next_text": Row("latent_more:glm5_next", Latent(sparse=True)),
+    "bailing_hybrid": Row("latent_more:ling3", Latent(), _KIMI | {
+        "n_shared_experts": ("num_shared_experts", "n_shared_experts"), "num_experts_per_tok": ("num_experts_per_token",
+            "num_experts_per_tok")}),
+    "bailing_moe_v2_5": Row("latent_more:ling2_5", Latent(), {}, {"first_k_dense_replace": 0, "tie_word_embeddings": False}),
+    "mistral_large4_text": Row("latent_more:mistral_large4", Latent(sparse=True)),
+    "pangu_ultra_moe": Row("latent_more:pangu_ultra", Latent(), {
+        "q_lora_rank": ("q_lora_rank", "attention_q_lora_dim"), "kv_lora_rank": ("kv_lora_rank", "attention_kv_lora_dim"),
+        "qk_rope_head_dim": ("qk_rope_head_dim", "attention_qk_rope_dim"), "qk_nope_head_dim": ("qk_nope_head_dim", "attention_qk_dim"),
+        "v_head_dim": ("v_head_dim", "attention_v_dim"), "first_k_dense_replace": ("first_k_dense_replace", "num_dense_layers"),
+        "n_routed_experts": ("n_routed_experts", "num_routed_experts"), "n_shared_experts": ("n_shared_experts", "num_shared_experts"),
+        "num_nextn_predict_layers": ("num_nextn_predict_layers", "num_mtp_layers")}, {"tie_word_embeddings": False}),
+    "sarvam_mla": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS._replace(n="num_experts", shared_count="num_shared_experts",
+        bias="buffer")), {}, {"attention_bias": False, "tie_word_embeddings": False}, "deepseek_v3"),
+    # sliding and full layers of different widths; indexers over grouped attention
+    "step3_text": Row("step:step3", Decoder(), _STEP | {"num_key_value_heads": ("num_attention_groups",)}, {
+        "num_attention_groups": 1, "tie_word_embeddings": False}),
+    "step3p5": Row("step:step3p5", Decoder(), _STEP),
+    "minimax_m3_vl_text": Row("sparse:minimax_m3", Decoder()),
     # Mamba and hybrids
     "mamba": Row("hybrid:pure_mamba1", Hybrid()),
     "falcon_mamba": Row("hybrid:pure_mamba1", Hybrid()),
@@ -78,6 +106,7 @@ MORE: dict[str, Row] = {
     # Gemma 3n and 4, Llama 4 and others with a layout of their own
     "gemma3n_text": Row("gemma:gemma3n", Decoder()),
     "gemma4_text": Row("gemma:gemma4", Decoder()),
+    "gemma4_unified_text": Row("gemma:gemma4", Decoder()),
     "llama4_text": Row("other:llama4", Decoder(**_QKVO)),  # type: ignore[arg-type]
     "mllama_text_model": Row("other:mllama", Decoder()),
     "dbrx": Row("other:dbrx", Decoder(), {
@@ -91,6 +120,8 @@ MORE: dict[str, Row] = {
     "arctic": Row("other:arctic", Decoder(**_QKVO), {}, {"tie_word_embeddings": False}),  # type: ignore[arg-type]
     "mimo_v2_flash": Row("other:mimo_v2", Decoder()),
     "laguna": Row("other:laguna", Decoder(**_QKVO, qk_norm="head"), {}, {"first_k_dense_replace": 1, "moe_layer_freq": 1}),  # type: ignore[arg-type]
+    "minicpmv": Row("minicpmv:lowered", VISION),
+    "minicpmo": Row("minicpmv:lowered", OMNI),
     # encoder-decoder models and encoders
     "t5": Row("encoder_decoder:t5", Decoder(), _T5_NAMES, {"tie_word_embeddings": True} | _NO_LIMIT),
     "mt5": Row("encoder_decoder:t5", Decoder(), _T5_NAMES, _NO_LIMIT),
@@ -107,8 +138,25 @@ MORE: dict[str, Row] = {
     "bart_decoder": Row("encoder_decoder:bart_decoder", Seq2Seq(), _BART_NAMES, model_type="bart"),
     "mbart_decoder": Row("encoder_decoder:bart_decoder", Seq2Seq(final_norm=True), _BART_NAMES, model_type="mbart"),
     "whisper": Row("encoder_decoder:whisper", Decoder(), _BART_NAMES),
-    "bert": Row("encoder_decoder:bert", Decoder()),
-    "roberta": Row("encoder_decoder:bert", Decoder()),
-    "camembert": Row("encoder_decoder:bert", Decoder()),
-    "xlm-roberta": Row("encoder_decoder:bert", Decoder()),
+    "bert": Row("encoder_decoder:bert", Encoder()),
+    "roberta": Row("encoder_decoder:bert", Encoder()),
+    "camembert": Row("encoder_decoder:bert", Encoder()),
+    "xlm-roberta": Row("encoder_decoder:bert", Encoder()),
+    "bert_pooler": Row("encoder_decoder:bert", Encoder("pooler"), model_type="bert"),
+    "roberta_pooler": Row("encoder_decoder:bert", Encoder("pooler"), model_type="roberta"),
+    "xlm-roberta_pooler": Row("encoder_decoder:bert", Encoder("pooler"), model_type="xlm-roberta"),
+    "bert_classes": Row("encoder_decoder:bert", Encoder("classes"), model_type="bert"),
+    "roberta_classes": Row("encoder_decoder:bert", Encoder("classes"), model_type="roberta"),
+    "xlm-roberta_classes": Row("encoder_decoder:bert", Encoder("classes"), model_type="xlm-roberta"),
+    "modernbert": Row("encoder_decoder:modernbert", Encoder()),
+    "modernbert_bare": Row("encoder_decoder:modernbert", Encoder("none"), model_type="modernbert"),
+    "blenderbot_decoder": Row("encoder_decoder:bart_decoder", Seq2Seq(offset=0, embedding_norm=False, final_norm=True), _BART_NAMES,
+                              model_type="blenderbot"),
+    "blenderbot-small_decoder": Row("encoder_decoder:bart_decoder", Seq2Seq(offset=0), _BART_NAMES, model_type="blenderbot-small"),
+    "pegasus_decoder": Row("encoder_decoder:bart_decoder", Seq2Seq(offset=0, embedding_norm=False, final_norm=True), _BART_NAMES,
+                           model_type="pegasus"),
+    "plbart_decoder": Row("encoder_decoder:bart_decoder", Seq2Seq(), _BART_NAMES, model_type="plbart"),
+    "mvp_decoder": Row("encoder_decoder:bart_decoder", Seq2Seq(), _BART_NAMES, model_type="mvp"),
+    "mvp": Row("encoder_decoder:bart", Seq2Seq(), _BART_NAMES),
+    "marian_decoder": Row("encoder_decoder:bart_decoder", Seq2Seq(offset=0, embedding_norm=False), _BART_NAMES, model_type="marian"),
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from kvplan.errors import SpecError
@@ -18,6 +18,7 @@ SHAPE = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"
 SAME = {
     "num_experts": ("num_experts", "num_local_experts"),
     "num_local_experts": ("num_local_experts", "num_experts"),
+    "in_channels": ("in_channels", "in_chans"),
     "n_routed_experts": ("n_routed_experts", "num_experts", "num_local_experts"),
 }
 
@@ -25,7 +26,7 @@ SAME = {
 @cache
 def class_defaults() -> dict[str, dict[str, Any]]:
     """Model type -> the defaults of its configuration class (transformers 5.23.0; written by tools/class_defaults.py)."""
-    text = resources.files("kvplan.importers.hf").joinpath("class_defaults.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("class_defaults.json").read_text(encoding="utf-8")
     loaded: dict[str, dict[str, Any]] = json.loads(text)
     return loaded
 
@@ -94,7 +95,8 @@ class Fields:
     def opt(self, key: str) -> Any:
         """The value, or None where neither the config nor the class has one."""
         names = self.names.get(key, (key,))
-        if any(name in self.data or name in self.defaults for name in (key, *names)):
+        stated = any(name in self.data for name in names)
+        if stated or any(self.defaults.get(name) is not None for name in (key, *names)):
             return self.raw(key)
         return None
 

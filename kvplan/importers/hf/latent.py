@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kvplan.importers.hf import mtp
+from kvplan.importers.hf.attention import kv_heads, softmax
 from kvplan.importers.hf.decoder import Stack, model
 from kvplan.importers.hf.experts import dense_of, moe, where
 from kvplan.importers.hf.fields import Fields
@@ -60,11 +61,12 @@ def indexers(f: Fields, t: Latent, n: int) -> list[bool]:
 
 def deepseek(f: Fields, t: Latent) -> Stack:
     """Latent attention in every layer; dense feed-forward first, experts after."""
-    if f.opt("use_mla") is False:
-        raise f.fault("use_mla", "a DeepSeek model without latent attention is not modelled; declare a spec file")
     n = f.dim("num_hidden_layers")
+    plain = f.opt("use_mla") is False or (f.opt("qk_nope_head_dim") == 0 and f.opt("qk_rope_head_dim") == 0)
+    if plain:  # DeepSeek-OCR, DeepSeek-VL2 tiny: usual attention in the same stack
+        usual = softmax(f.dim("num_attention_heads"), kv_heads(f), f.divided("hidden_size", "num_attention_heads"))
     layers = [
-        block([mla(f, sparse=own)], [moe(f, t.experts) if has and t.experts else dense_of(f.dim("intermediate_size"))])
+        block([usual if plain else mla(f, sparse=own)], [moe(f, t.experts) if has and t.experts else dense_of(f.dim("intermediate_size"))])
         for has, own in zip(where(f, t.experts, n), indexers(f, t, n), strict=True)
     ]
     return model(f, layers) | mtp.declared(f, t.mtp, layers[-1])

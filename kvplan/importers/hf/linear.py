@@ -12,7 +12,7 @@ from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.hybrid import pinned
 from kvplan.importers.hf.latent import mla
 from kvplan.importers.hf.rows import Decoder, Experts
-from kvplan.importers.hf.stack import block
+from kvplan.importers.hf.stack import block, weight
 
 FULL, LINEAR = "full_attention", "linear_attention"
 
@@ -67,23 +67,43 @@ def olmo_hybrid(f: Fields, t: Decoder) -> Stack:
 
 
 def kimi_linear(f: Fields, t: Decoder) -> Stack:
-    """Kimi Linear: Kimi delta attention beside MLA without a query latent; layers counted from 1 in linear_attn_config."""
-    n = f.dim("num_hidden_layers")
+    """Kimi Linear and K3: Kimi delta attention beside MLA; layers counted from 1 in linear_attn_config.
+
+    K3 adds a gate on MLA's output, experts in a latent space with a norm behind it, and residuals over blocks of layers, each with a
+    norm and one vector (tensor names and shapes: the checkpoint's own; vLLM 0.32 models/kimi_k3).
+    """
+    n, hidden = f.dim("num_hidden_layers"), f.dim("hidden_size")
     kinds = layer_kinds(f, n)
     inner = f.part("linear_attn_config") if isinstance(f.data.get("linear_attn_config"), dict) else None
+    delta: dict[str, Any] = {"kind": "kda"}
     if inner is not None:
-        full, delta = inner.items("full_attn_layers") or [], inner.items("kda_layers") or []
-        if sorted(full + delta) != list(range(1, n + 1)):
+        full, linear = inner.items("full_attn_layers") or [], inner.items("kda_layers") or []
+        if sorted(full + linear) != list(range(1, n + 1)):
             raise inner.fault("kda_layers", f"with full_attn_layers must name each of the layers 1 to {n} once")
         kinds = [FULL if i + 1 in full else LINEAR for i in range(n)]
-        heads, head, conv = inner.dim("num_heads"), inner.dim("head_dim"), inner.dim("short_conv_kernel_size")
+        delta |= {"heads": inner.dim("num_heads"), "head_dim": inner.dim("head_dim"), "d_conv": inner.dim("short_conv_kernel_size")}
+        if inner.flag("use_full_rank_gate"):
+            delta["low_rank_gate"] = False
     else:
-        heads, head, conv = f.dim("linear_num_heads"), f.dim("linear_head_dim"), f.dim("linear_conv_kernel_dim")
+        delta |= {"heads": f.dim("linear_num_heads"), "head_dim": f.dim("linear_head_dim"), "d_conv": f.dim("linear_conv_kernel_dim")}
         kinds = kinds or [FULL if i and i % 4 == 0 else LINEAR for i in range(n)]
-    mixers = {FULL: mla(f), LINEAR: {"kind": "kda", "heads": heads, "head_dim": head, "d_conv": conv, **pinned(f)}}
+    gate = {"output_gate": "element"} if f.flag("mla_use_output_gate") else {}
+    mixers = {FULL: mla(f) | gate, LINEAR: delta | pinned(f)}
     experts = Experts(n="num_local_experts", where="first_dense", shared_count="n_shared_experts", bias="buffer")
     dense = dense_of(f.dim("intermediate_size"))
-    return model(f, [block([mixers[k]], [moe(f, experts) if has else dense]) for k, has in zip(kinds, where(f, experts, n), strict=True)])
+    residuals = f.opt("attn_res_block_size") is not None
+    extra = [weight(f"{x}_res_{part}", hidden, role="norm") for x in ("attention", "mlp") for part in ("norm", "proj") if residuals]
+    latent: dict[str, Any] = {}
+    routed = list(extra)
+    if f.opt("routed_expert_hidden_size") is not None:
+        latent["latent_size"] = f.dim("routed_expert_hidden_size")
+        if f.flag("latent_moe_use_norm"):
+            routed.append(weight("routed_expert_norm", f.dim("routed_expert_hidden_size"), role="norm"))
+    layers = [
+        block([mixers[k]], [moe(f, experts) | latent], 2, routed) if has else block([mixers[k]], [dense], 2, extra)
+        for k, has in zip(kinds, where(f, experts, n), strict=True)
+    ]
+    return model(f, layers, weights=[weight(f"output_res_{part}", hidden, role="norm") for part in ("norm", "proj") if residuals])
 
 
 def minimax(f: Fields, t: Decoder) -> Stack:

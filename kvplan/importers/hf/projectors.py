@@ -74,6 +74,15 @@ def kimi(s: Sides) -> int:
     return 2 * s.hidden + linear(wide, wide) + linear(s.text, wide)
 
 
+def kimi_k3(s: Sides) -> int:
+    """Two linears without bias over merged patches, and a norm behind (mm_projector_type patchmergerv2)."""
+    if s.vision.text("mm_projector_type") != "patchmergerv2":
+        raise s.vision.fault("mm_projector_type", "only patchmergerv2 is modelled")
+    rows, columns = s.vision.dims("merge_kernel_size", 2)
+    wide = s.hidden * rows * columns
+    return wide * wide + s.text * wide + s.text
+
+
 def qwen2_audio(s: Sides) -> int:
     return linear(s.text, s.vision.dim("d_model"))
 
@@ -107,6 +116,97 @@ def vipllava(s: Sides) -> int:
     return 2 * len(layers) * s.hidden + linear(s.text, len(layers) * s.hidden) + linear(s.text, s.text)
 
 
+def minimax_m3(s: Sides) -> int:
+    """Two linears per patch, then two per merged patch."""
+    middle, wide = s.whole.dim("projector_hidden_size"), s.text * s.vision.dim("spatial_merge_size") ** 2
+    return linear(middle, s.hidden) + linear(s.text, middle) + linear(middle, wide) + linear(s.text, middle)
+
+
+def step3p7(s: Sides) -> int:
+    return linear(s.text, 4 * s.vision.dim("hidden_size"), s.whole.flag("projector_bias"))
+
+
+def muse_glimmer(s: Sides) -> int:
+    """An adapter of two linears over merged patches, and a projection to the text's width, all without bias."""
+    middle = s.whole.dim("projector_hidden_size")
+    return middle * s.hidden * s.vision.dim("merge_size") ** 2 + middle * middle + s.text * middle
+
+
+def ovis2(s: Sides) -> int:
+    """A table of visual words, as wide as the wrapper says."""
+    return s.vision.dim("vocab_size") * s.whole.dim_or("hidden_size", s.text)
+
+
+def paddleocr(s: Sides) -> int:
+    wide = s.hidden * s.vision.dim("spatial_merge_size") ** 2
+    return 2 * s.hidden + linear(wide, wide) + linear(s.text, wide)
+
+
+def one_linear(s: Sides) -> int:
+    return linear(s.text, s.vision.dim_or("out_hidden_size", s.hidden))
+
+
+def molmo2(s: Sides) -> int:
+    """Attention pooling over the layers read, then a gated network to the text's width."""
+    a = s.whole.part("adapter_config", "molmo2_adapter")
+    h, heads, layers = a.dim("hidden_size"), a.dim("num_attention_heads") * a.dim("head_dim"), len(a.items("vision_feature_layer") or [])
+    inner, on = s.hidden * layers, a.flag("attention_bias")
+    keys = a.dim("num_key_value_heads") * a.dim("head_dim")
+    pooling = linear(heads, inner, on) + 2 * linear(keys, inner, on) + linear(h, heads, True)
+    width = a.dim("intermediate_size")
+    return pooling + 2 * width * h + a.dim("text_hidden_size") * width
+
+
+def minicpmv4_6(s: Sides) -> int:
+    """Mergers one after the other; the last one reaches the text's width."""
+    rows, columns = s.whole.dims("merge_kernel_size", 2)
+    wide, times = s.hidden * rows * columns, s.whole.dim("merger_times")
+    each = 2 * wide + linear(wide, wide)
+    return times * each + (times - 1) * linear(s.hidden, wide) + linear(s.text, wide)
+
+
+def ernie(s: Sides) -> int:
+    """Spatial and temporal mergers with norms, a linear to the text's width and a norm there."""
+    wide = s.hidden * s.vision.dim("spatial_merge_size") ** 2
+    temporal = wide * s.vision.dim("temporal_merge_size")
+    return linear(wide, wide) * 3 + linear(wide, temporal) + 4 * wide + linear(s.text, wide) + s.text
+
+
+def idefics2(s: Sides) -> int:
+    """A gated projection and a perceiver resampler in the text's width."""
+    p = s.whole.part("perceiver_config", "idefics2_perceiver")
+    text, width, latents, n = (
+        s.text,
+        s.whole.part("text_config").dim("intermediate_size"),
+        p.dim("resampler_n_latents"),
+        p.dim("resampler_depth"),
+    )
+    q = p.dim("resampler_n_heads") * p.dim("resampler_head_dim")
+    kv = p.dim("num_key_value_heads") * p.dim("resampler_head_dim")
+    layer = 3 * text + 2 * q * text + 2 * kv * text + 3 * 4 * text * text
+    return 2 * width * s.hidden + text * width + latents * text + n * layer + text
+
+
+def audio_pair(s: Sides) -> int:
+    """Two linears from the audio width, with projector_bias."""
+    on = s.whole.flag("projector_bias")
+    return linear(s.text, s.hidden, on) + linear(s.text, s.text, on)
+
+
+def glmasr(s: Sides) -> int:
+    """Two linears over frames side by side, twice the text's width between."""
+    return linear(2 * s.text, s.vision.dim("intermediate_size")) + linear(s.text, 2 * s.text)
+
+
+def qwen3_asr(s: Sides) -> int:
+    h = s.vision.dim("d_model")
+    return linear(h, h) + linear(s.vision.dim("output_dim"), h)
+
+
+def aligner(s: Sides) -> int:
+    return linear(s.text, s.hidden) + linear(s.text, s.text)
+
+
 def none(s: Sides) -> int:
     return 0
 
@@ -115,5 +215,8 @@ PROJECTORS: dict[str, Callable[[Sides], int]] = {
     "llava": llava, "llava_newline": llava_newline, "linear": linear_one, "gemma3": gemma3, "gemma4": gemma4, "mistral3": mistral3,
     "idefics3": idefics3, "llama4": llama4, "mllama": mllama, "internvl": internvl, "kimi": kimi, "qwen2_audio": qwen2_audio,
     "cohere2_vision": cohere2_vision, "lfm2_vl": lfm2_vl, "vipllava": vipllava,
-    "voxtral": voxtral, "gemma4_audio": gemma4_audio, "none": none,
+    "kimi_k3": kimi_k3, "audio_pair": audio_pair, "glmasr": glmasr, "qwen3_asr": qwen3_asr, "aligner": aligner,
+    "muse_glimmer": muse_glimmer, "ovis2": ovis2, "paddleocr": paddleocr, "one_linear": one_linear, "molmo2": molmo2,
+    "minicpmv4_6": minicpmv4_6, "ernie": ernie, "idefics2": idefics2,
+    "minimax_m3": minimax_m3, "step3p7": step3p7, "voxtral": voxtral, "gemma4_audio": gemma4_audio, "none": none,
 }  # fmt: skip

@@ -10,19 +10,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from kvplan.dtypes import WEIGHT_FORMATS
 from kvplan.importers.hf.fields import Fields
+from kvplan.importers.hf.weight_schemes import group_format, is_mlx, module_format, packs_weights, whole_format
 
 MATRICES = ("attention", "mlp", "experts", "shared_experts")
-_METHODS = {"modelopt_fp4": "nvfp4", "fbgemm_fp8": "fp8_channel", "ptpc_fp8": "fp8_channel", "experts_int8": "int8_channel"}
-#: ModelOpt's quant_algo -> format.
-_ALGORITHMS = {
-    "FP8": "fp8", "FP8_PER_CHANNEL_PER_TOKEN": "fp8_channel", "FP8_PB_WO": "fp8_block128", "FP8_BLOCK_SCALES": "fp8_block128",
-    "NVFP4": "nvfp4",
-    "W4A16_NVFP4": "nvfp4", "NVFP4_AWQ": "nvfp4", "W4A8_NVFP4_FP8": "nvfp4", "W4A16_AWQ": "int4_g128", "W4A8_AWQ": "int4_g128",
-    "INT4_AWQ": "int4_g128",
-    "MXFP8": "mxfp8", "W4A8_MXFP4_FP8": "mxfp4", "W8A8_SQ_PER_CHANNEL": "int8_channel", "W8A16": "int8_channel",
-}  # fmt: skip
+_EXCLUSIONS = ("ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers", "exclude", "llm_int8_skip_modules", "skip_modules")
 _CACHES = {"FP8": "fp8_e4m3", "NVFP4": "nvfp4", "INT8": "int8"}
 #: Where a module name belongs; the first that matches. None: nothing that a role counts.
 _PLACES: tuple[tuple[str, str | None], ...] = (
@@ -66,17 +58,27 @@ def _block(f: Fields) -> dict[str, Any] | None:
                 return found
             if found not in (None, {}):
                 raise f.fault(key, "must be a mapping")
+        if is_mlx(own := data.get("quantization")):
+            return dict(own)
     return None
 
 
 def _uniform(q: Fields, f: Fields, notes: list[str]) -> dict[str, str]:
     """One format for all matrices; DeepSeek-V4's experts may be in another."""
-    name = _format(q, notes)
-    if name is None:
+    if not packs_weights(q.data):
         return {}
+    name = _format(q, notes)
     if name == "mxfp4" and q.data.get("quant_method") == "mxfp4":
         return {"experts": name}
+    if is_mlx(q.data):
+        return dict.fromkeys((*MATRICES, "router", "embedding", "head"), name)
     formats = dict.fromkeys(MATRICES, name)
+    only = q.data.get("modules_in_block_to_quantize")
+    if isinstance(only, list) and only:
+        listed = {place(str(module)) for group in only for module in (group if isinstance(group, list) else [group])}
+        formats = {role: name for role in MATRICES if role in listed}
+    if q.data.get("dynamic"):
+        notes.append("some modules are quantised in another way (`dynamic`); they are counted like the rest")
     if str(f.data.get("expert_dtype") or q.data.get("expert_dtype")) == "fp4":
         formats["experts"] = "mxfp4"
     if q.data.get("lm_head") is True:
@@ -84,60 +86,13 @@ def _uniform(q: Fields, f: Fields, notes: list[str]) -> dict[str, str]:
     return formats
 
 
-def _format(q: Fields, notes: list[str]) -> str | None:
-    """The format of the whole checkpoint by its method."""
-    data = q.data
-    method = str(data.get("quant_method") or "").lower()
-    algorithm = str(data.get("quant_algo") or "").upper()
-    found: str | None = None
-    if algorithm and algorithm in _ALGORITHMS:
-        found = _ALGORITHMS[algorithm]
-    elif isinstance(data.get("config_groups"), dict) and data["config_groups"]:
-        groups = {_group_format(g.get("weights")) for g in data["config_groups"].values() if isinstance(g, dict)}
-        found = groups.pop() if len(groups) == 1 else None
-    elif method == "fp8":
-        found = _fp8(data.get("weight_block_size"))
-    elif method in ("gptq", "auto-round", "auto_round", "awq", "autoawq", "gptq_marlin", "awq_marlin"):
-        found = _grouped("awq" if "awq" in method else "gptq", data.get("bits", 4), data.get("group_size", 128))
-    elif method == "bitsandbytes":
-        found = "nf4" if data.get("load_in_4bit") or data.get("_load_in_4bit") else "int8"
-    elif method in WEIGHT_FORMATS:
-        found = method
-    else:
-        found = _METHODS.get(method)
+def _format(q: Fields, notes: list[str]) -> str:
+    """The format of the whole checkpoint; one that nothing here has counts as 16 bits, which the ledger shows as an upper end."""
+    found = whole_format(q.data)
     if found is None:
-        notes.append(
-            f"checkpoint quantisation {method or algorithm or 'unnamed'!r} is not modelled: weights are counted in the compute type"
-        )
-    return found
-
-
-def _fp8(blocks: Any) -> str | None:
-    return {None: "fp8", (128, 128): "fp8_block128", (1, 32): "mxfp8"}.get(tuple(blocks) if isinstance(blocks, list) else None)
-
-
-def _grouped(family: str, bits: Any, group: Any) -> str | None:
-    """`gptq_g128` and its like, where there is a row for it."""
-    size = "channel" if group == -1 else f"g{group}"
-    name = f"{family}{'' if bits == 4 else bits}_{size}"
-    return name if name in WEIGHT_FORMATS else None
-
-
-def _group_format(weights: Any) -> str | None:
-    """A compressed-tensors or ModelOpt weight scheme."""
-    if not isinstance(weights, dict):
-        return None
-    bits, kind, group = weights.get("num_bits"), weights.get("type"), weights.get("group_size")
-    strategy = weights.get("strategy")
-    if kind == "float" and bits == 4:
-        return {16: "nvfp4", 32: "mxfp4"}.get(group) if isinstance(group, int) else None
-    if kind == "float" and bits == 8:
-        return "mxfp8" if group == 32 else {"channel": "fp8_channel", "block": "fp8_block128"}.get(str(strategy), "fp8")
-    if kind == "int" and bits == 8:
-        return f"int8_g{group}" if f"int8_g{group}" in WEIGHT_FORMATS else "int8_channel"
-    if kind == "int" and bits == 4:
-        return _grouped("int4" if weights.get("symmetric", True) else "awq", 4, group if group else -1)
-    return None
+        method = str(q.data.get("quant_method") or q.data.get("quant_algo") or "unnamed")
+        notes.append(f"checkpoint quantisation {method[:60]!r} is not modelled: its weights are counted as 16 bits, and take less")
+    return found or "unknown"
 
 
 def _mixed(q: Fields) -> dict[str, str]:
@@ -146,21 +101,23 @@ def _mixed(q: Fields) -> dict[str, str]:
     layers = q.data.get("quantized_layers")
     groups = q.data.get("config_groups")
     if isinstance(layers, dict) and layers:
-        listed = [(name, _ALGORITHMS.get(str(v.get("quant_algo")).upper())) for name, v in layers.items() if isinstance(v, dict)]
+        listed = [(name, module_format(v.get("quant_algo"))) for name, v in layers.items() if isinstance(v, dict)]
     elif isinstance(groups, dict) and len(groups) > 1:
         for group in groups.values():
             targets = group.get("targets") if isinstance(group, dict) else None
-            listed += [(str(t), _group_format(group.get("weights"))) for t in targets or []]
+            listed += [(str(t), group_format(group.get("weights"), q.data.get("format"))) for t in targets or []]
     counted: dict[str, Counter[str]] = {}
+    rest: str | None = None
     for module, name in listed:
         role = place(module)
-        if role in (*MATRICES, "head") and name:
+        if re.fullmatch(r"[A-Z]\w*", module):  # a class: all modules that no other group names
+            rest = name
+        elif role in (*MATRICES, "head") and name:
             counted.setdefault(str(role), Counter())[name] += 1
     formats = {role: names.most_common(1)[0][0] for role, names in counted.items()}
     if formats and q.data.get("quant_method") == "fp8" and "attention" not in formats:
-        rest = _fp8(q.data.get("weight_block_size"))
-        formats |= {role: rest for role in MATRICES if role not in formats and rest}
-    return formats
+        rest = whole_format({**q.data, "quant_algo": None, "config_groups": None})
+    return formats | {role: rest for role in MATRICES if formats and rest and role not in formats}
 
 
 def place(module: str) -> str | None:
@@ -171,9 +128,9 @@ def place(module: str) -> str | None:
 
 def _excluded(q: Fields, notes: list[str]) -> set[str]:
     """The roles that are left as they are, with a note for what is only partly so."""
-    names: Iterable[Any] = next(
-        (q.data[key] for key in ("ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers", "exclude") if q.data.get(key)), ()
-    )
+    names: Iterable[Any] = next((q.data[key] for key in _EXCLUSIONS if q.data.get(key)), ())
+    if isinstance(extra := q.data.get("extra_config"), dict):  # AutoRound: bits of single modules
+        names = [*names, *(name for name, own in extra.items() if isinstance(own, dict) and own.get("bits") == 16)]
     if not isinstance(names, list):
         return set()
     by_role: dict[str, set[str]] = {}

@@ -21,7 +21,7 @@ def transformer(
     return n * (attention + mlp + 2 * norm * hidden + extra)
 
 
-def _side(f: Fields, key: str) -> int:
+def side(f: Fields, key: str) -> int:
     """A size that may be written as [size, size]."""
     value = f.raw(key)
     if isinstance(value, list):
@@ -31,18 +31,18 @@ def _side(f: Fields, key: str) -> int:
     return f.whole(value, key, 1)
 
 
-def _patches(f: Fields) -> int:
-    return (_side(f, "image_size") // _side(f, "patch_size")) ** 2
+def patches(f: Fields) -> int:
+    return (side(f, "image_size") // side(f, "patch_size")) ** 2
 
 
-def _patch(f: Fields, hidden: int, *, bias: bool = True, frames: int = 1, channels: str = "num_channels") -> int:
-    return linear(hidden, f.dim(channels) * frames * _side(f, "patch_size") ** 2, bias)
+def patch(f: Fields, hidden: int, *, bias: bool = True, frames: int = 1, channels: str = "num_channels") -> int:
+    return linear(hidden, f.dim(channels) * frames * side(f, "patch_size") ** 2, bias)
 
 
 def siglip(f: Fields) -> int:
     """SigLIP, with its pooling head where vision_use_head."""
     h, w = f.dim("hidden_size"), f.dim("intermediate_size")
-    n = _patch(f, h) + _patches(f) * h + transformer(f.dim("num_hidden_layers"), h, w) + 2 * h
+    n = patch(f, h) + patches(f) * h + transformer(f.dim("num_hidden_layers"), h, w) + 2 * h
     if f.flag("vision_use_head"):
         n += h + linear(3 * h, h) + linear(h, h) + 2 * h + linear(w, h) + linear(h, w)
     return n
@@ -51,13 +51,13 @@ def siglip(f: Fields) -> int:
 def siglip_plain(f: Fields) -> int:
     """Idefics' copy of SigLIP: no head."""
     h = f.dim("hidden_size")
-    return _patch(f, h) + _patches(f) * h + transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size")) + 2 * h
+    return patch(f, h) + patches(f) * h + transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size")) + 2 * h
 
 
 def siglip2(f: Fields) -> int:
     """SigLIP 2 with flexible sizes: a linear patch embedding and num_patches positions."""
     h, w = f.dim("hidden_size"), f.dim("intermediate_size")
-    n = _patch(f, h) + f.dim("num_patches") * h + transformer(f.dim("num_hidden_layers"), h, w) + 2 * h
+    n = patch(f, h) + f.dim("num_patches") * h + transformer(f.dim("num_hidden_layers"), h, w) + 2 * h
     if f.flag("vision_use_head"):
         n += h + linear(3 * h, h) + linear(h, h) + 2 * h + linear(w, h) + linear(h, w)
     return n
@@ -66,18 +66,14 @@ def siglip2(f: Fields) -> int:
 def clip(f: Fields) -> int:
     h = f.dim("hidden_size")
     return (
-        h
-        + _patch(f, h, bias=False)
-        + (_patches(f) + 1) * h
-        + transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size"))
-        + 4 * h
+        h + patch(f, h, bias=False) + (patches(f) + 1) * h + transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size")) + 4 * h
     )
 
 
 def pixtral(f: Fields) -> int:
     h = f.dim("hidden_size")
     layers = transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size"), norm=1, biases=0, gated=True, mlp_bias=False)
-    return _patch(f, h, bias=False) + h + layers
+    return patch(f, h, bias=False) + h + layers
 
 
 def qwen2_vl(f: Fields) -> int:
@@ -87,16 +83,16 @@ def qwen2_vl(f: Fields) -> int:
     if not isinstance(ratio, int | float) or isinstance(ratio, bool):
         raise f.fault("mlp_ratio", "must be a number")
     wide = h * f.dim("spatial_merge_size") ** 2
-    patch = _patch(f, h, bias=False, frames=f.dim("temporal_patch_size"), channels="in_channels")
-    return patch + transformer(f.dim("depth"), h, int(h * ratio)) + 2 * h + linear(wide, wide) + linear(out, wide)
+    first = patch(f, h, bias=False, frames=f.dim("temporal_patch_size"), channels="in_channels")
+    return first + transformer(f.dim("depth"), h, int(h * ratio)) + 2 * h + linear(wide, wide) + linear(out, wide)
 
 
 def qwen2_5_vl(f: Fields) -> int:
     h = f.dim("hidden_size")
     wide = h * f.dim("spatial_merge_size") ** 2
-    patch = _patch(f, h, bias=False, frames=f.dim("temporal_patch_size"), channels="in_channels")
+    first = patch(f, h, bias=False, frames=f.dim("temporal_patch_size"), channels="in_channels")
     layers = transformer(f.dim("depth"), h, f.dim("intermediate_size"), norm=1, gated=True)
-    return patch + layers + h + linear(wide, wide) + linear(f.dim("out_hidden_size"), wide)
+    return first + layers + h + linear(wide, wide) + linear(f.dim("out_hidden_size"), wide)
 
 
 def exaone4_5(f: Fields) -> int:
@@ -111,43 +107,43 @@ def qwen3_vl(f: Fields) -> int:
     h = f.dim("hidden_size")
     wide = h * f.dim("spatial_merge_size") ** 2
     merge = linear(wide, wide) + linear(f.dim("out_hidden_size"), wide)
-    patch = _patch(f, h, frames=f.dim("temporal_patch_size"), channels="in_channels") + f.dim("num_position_embeddings") * h
+    first = patch(f, h, frames=f.dim("temporal_patch_size"), channels="in_channels") + f.dim("num_position_embeddings") * h
     deep = len(f.items("deepstack_visual_indexes") or [])
-    return patch + transformer(f.dim("depth"), h, f.dim("intermediate_size")) + 2 * h + merge + deep * (2 * wide + merge)
+    return first + transformer(f.dim("depth"), h, f.dim("intermediate_size")) + 2 * h + merge + deep * (2 * wide + merge)
 
 
 def glm4v(f: Fields) -> int:
     h, out, w = f.dim("hidden_size"), f.dim("out_hidden_size"), f.dim("intermediate_size")
     merge = f.dim("spatial_merge_size") ** 2
-    patch = _patch(f, h, frames=f.dim("temporal_patch_size"), channels="in_channels") + _patches(f) * h + h
+    first = patch(f, h, frames=f.dim("temporal_patch_size"), channels="in_channels") + patches(f) * h + h
     biases = 4 if f.flag("attention_bias") else 0
     layers = transformer(f.dim("depth"), h, out, norm=1, biases=biases, gated=True, mlp_bias=False)
-    return patch + layers + h + linear(out, h * merge) + out * out + 2 * out + 3 * out * w
+    return first + layers + h + linear(out, h * merge) + out * out + 2 * out + 3 * out * w
 
 
 def llama4(f: Fields) -> int:
     h, w = f.dim("hidden_size"), f.dim("intermediate_size")
     inner = f.dim("projector_input_dim")
     adapter = linear(inner, w, False) + linear(f.dim("projector_output_dim"), inner, False)
-    return h + _patch(f, h, bias=False) + (_patches(f) + 1) * h + 4 * h + transformer(f.dim("num_hidden_layers"), h, w) + adapter
+    return h + patch(f, h, bias=False) + (patches(f) + 1) * h + 4 * h + transformer(f.dim("num_hidden_layers"), h, w) + adapter
 
 
 def mllama(f: Fields) -> int:
     """Llama 3.2 Vision: tile embeddings per aspect ratio, a local and a global (gated) transformer."""
     h, w = f.dim("hidden_size"), f.dim("intermediate_size")
-    tiles, patches = f.dim("max_num_tiles"), _patches(f) + 1
+    tiles, cells = f.dim("max_num_tiles"), patches(f) + 1
     ratios = len(f.items("supported_aspect_ratios") or []) + 1
-    positions = 1 + patches * h + ratios * tiles * patches * h + 2 * (1 + ratios * tiles * h)
+    positions = 1 + cells * h + ratios * tiles * cells * h + 2 * (1 + ratios * tiles * h)
     local = transformer(f.dim("num_hidden_layers"), h, w, biases=0)
-    return h + _patch(f, h, bias=False) + positions + 4 * h + local + transformer(f.dim("num_global_layers"), h, w, biases=0, extra=2)
+    return h + patch(f, h, bias=False) + positions + 4 * h + local + transformer(f.dim("num_global_layers"), h, w, biases=0, extra=2)
 
 
 def kimi(f: Fields) -> int:
     """MoonViT of Kimi K2.5 (old keys: vt_*), without the projector."""
     h = f.dim("hidden_size")
     positions = f.dim("pos_emb_height") * f.dim("pos_emb_width") * h
-    patch = linear(h, 3 * _side(f, "patch_size") ** 2)
-    return patch + positions + transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size")) + 2 * h
+    first = linear(h, 3 * side(f, "patch_size") ** 2)
+    return first + positions + transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size")) + 2 * h
 
 
 def internvl(f: Fields) -> int:
@@ -155,10 +151,10 @@ def internvl(f: Fields) -> int:
     h = f.dim("hidden_size")
     biases = 4 if f.flag("attention_bias") else 1
     extra = 2 * h + (2 * h if f.flag("use_qk_norm") else 0)
-    positions = (_patches(f) + 1) * h if f.flag("use_absolute_position_embeddings") else 0
+    positions = (patches(f) + 1) * h if f.flag("use_absolute_position_embeddings") else 0
     norm = 1 if f.text("norm_type") == "rms_norm" else 2
     layers = transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size"), norm=norm, biases=biases, extra=extra)
-    return h + _patch(f, h) + positions + layers + (0 if f.flag("use_mean_pooling") else 2 * h)
+    return h + patch(f, h) + positions + layers + (0 if f.flag("use_mean_pooling") else 2 * h)
 
 
 def intern_vit(f: Fields) -> int:
@@ -169,7 +165,7 @@ def intern_vit(f: Fields) -> int:
     layers = transformer(
         f.dim("num_hidden_layers"), h, f.dim("intermediate_size"), norm=norm, biases=4 if f.flag("qkv_bias") else 1, extra=extra
     )
-    return h + _patch(f, h) + (_patches(f) + 1) * h + layers
+    return h + patch(f, h) + (patches(f) + 1) * h + layers
 
 
 def gemma4(f: Fields) -> int:
@@ -191,5 +187,5 @@ TOWERS: dict[str, Callable[[Fields], int]] = {
     "qwen3_5_vision": qwen3_vl, "qwen3_5_moe": qwen3_vl, "qwen3_5_moe_vision": qwen3_vl, "qwen3_omni_moe_vision_encoder": qwen3_vl,
     "glm4v": glm4v, "glm4v_vision": glm4v, "glm4v_moe_vision": glm4v, "llama4_vision_model": llama4, "mllama_vision_model": mllama,
     "kimi_k25_vision": kimi, "moonvit": kimi, "internvl_vision": internvl, "intern_vit_6b": intern_vit, "gemma4_vision": gemma4,
-    "lighton_ocr_vision": pixtral,
+    "lighton_ocr_vision": pixtral, "qianfan_ocr_vision": internvl,
 }  # fmt: skip

@@ -11,6 +11,7 @@ from kvplan.importers.hf.decoder import Stack
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.projectors import PROJECTORS, Sides
 from kvplan.importers.hf.towers import TOWERS
+from kvplan.importers.hf.towers_more import MORE
 
 #: Where configs keep the settings of a nested model.
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -27,6 +28,8 @@ class Tower(NamedTuple):
     projector: str = "none"
     name: str = "vision_tower"
     names: Mapping[str, tuple[str, ...]] = {}
+    older: str = ""  # the key under which older files keep it
+    own: bool = False  # the wrapper builds its own class whatever model_type the tower's config states (MiniMax-M3 writes CLIP's)
 
 
 class Wrapper(NamedTuple):
@@ -47,12 +50,13 @@ def wrapper(f: Fields, t: Wrapper) -> Stack:
     text = text_part(f, t)
     stack, notes, towers = text_stack(f, text, t), [], []
     for tower in t.towers:
-        if f.data.get(tower.key) is None:
+        key = tower.older if tower.older and tower.key not in f.data else tower.key
+        if f.data.get(key) is None:
             notes.append(f"{tower.name} not counted: the config has no {tower.key}")
             continue
-        part = f.part(tower.key, tower.model_type)
+        part = f.part(key, tower.model_type)
         own = tower_class(f, part, tower)
-        count = TOWERS.get(own) or AUDIO.get(own)
+        count = TOWERS.get(own) or MORE.get(own) or AUDIO.get(own)
         if count is None:
             notes.append(f"{tower.name} not counted: no formula for {own[:60]!r}")
             continue
@@ -72,7 +76,7 @@ def wrapper(f: Fields, t: Wrapper) -> Stack:
 def tower_class(f: Fields, part: Fields, tower: Tower) -> str:
     """The class of a tower: what its config states, unless it states nothing or repeats the wrapper's own model type."""
     stated = part.data.get("model_type")
-    if not isinstance(stated, str) or stated in ("", f.data.get("model_type")):
+    if tower.own or not isinstance(stated, str) or stated in ("", f.data.get("model_type")):
         return tower.model_type
     return stated
 
@@ -99,8 +103,9 @@ def text_stack(f: Fields, text: Fields, t: Wrapper) -> Stack:
     if text.path != f.path:
         names = text.data.get("architectures")
         stated = text.data.get("model_type")
-        if isinstance(names, list) and names and names[0] in ARCHITECTURES:
-            family = ARCHITECTURES[names[0]]
+        named = ARCHITECTURES.get(names[0]) if isinstance(names, list) and names and isinstance(names[0], str) else None
+        if named and not isinstance(FAMILIES[named].traits, Wrapper):  # some text parts repeat the wrapper's own class
+            family = named
         elif isinstance(stated, str) and stated in FAMILIES:
             family = stated
         elif isinstance(stated, str) and stated + "_text" in FAMILIES:

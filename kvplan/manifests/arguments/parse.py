@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -114,6 +115,9 @@ def read(engine: Engine, words: Sequence[Word], env: Mapping[str, Word], version
             findings.append(_may_hold_more(first))
         else:
             unresolved.append(open_variable("model", "the model", first.missing, first.place))
+    if len(parsed.positional) > engine.positional >= 0 and not any(w.missing for w in parsed.positional):
+        extra = parsed.positional[engine.positional]
+        findings.append(_refused(extra.text[:60], "a word that no option takes", extra.place))
     answer = engine.finish(given, {name: Given(w.text, name, w.place) for name, w in env.items() if not w.missing}, positional)
     everything = (*parsed.findings, *findings, *answer.findings)
     return answer._replace(findings=everything, unresolved=(*parsed.unresolved, *unresolved, *answer.unresolved)), parsed
@@ -216,10 +220,7 @@ def _environment(
     for name, word in env.items():
         option = engine.environment.get(name)
         if option is None:
-            known = name in engine.quiet_environment or not engine.environment_prefix
-            if name.startswith(engine.environment_prefix or "\0") and not known:
-                message = f"{name} is not a variable of {engine.name} that we know; it may change memory"
-                findings.append(Finding("unknown-variable", "warning", message, word.place))
+            findings += _variable(engine, name, word.place)
             continue
         argument = table[option][0]
         if not argument.to or argument.to in given:
@@ -236,6 +237,15 @@ def _environment(
         if argument.effect:
             findings.append(_unmodelled(argument, name, word.place))
     return values, findings, unresolved
+
+
+def _variable(engine: Engine, name: str, place: Place) -> Iterator[Finding]:
+    """A variable that sets no option."""
+    if name in engine.loud_environment:
+        yield Finding("not-modelled-either", "warning", f"{name} changes memory in a way that is not modelled", place)
+    elif engine.environment_prefix and name.startswith(engine.environment_prefix) and name not in engine.quiet_environment:
+        message = f"{name} is not a variable of {engine.name} that we know; it may change memory"
+        yield Finding("unknown-variable", "warning" if engine.quiet_environment else "note", message, place)
 
 
 def _is_negative(text: str) -> bool:
@@ -261,8 +271,14 @@ def _unmodelled(argument: Argument, name: str, place: Place) -> Finding:
 
 
 def _unknown(engine: Engine, table: Mapping[str, Any], name: str, place: Place, version: str | None) -> Finding:
+    twin = next((key for key in table if key.replace("-", "_") == name.replace("-", "_")), None)
+    if twin is not None:
+        return Finding("unknown-option", "error", f"{engine.name} has no option {name[:60]}; it is spelled {twin}", place)
     near = difflib.get_close_matches(name.replace("_", "-") if engine.underscores else name, table, n=1, cutoff=0.75)
     hint = f"; did you mean {near[0]}?" if near else ""
+    if re.search(r"\s", name):
+        message = f"{name[:60]!r} is one word, and {engine.name} takes it for one option; give each word its own"
+        return Finding("not-split", "error", message, place)
     known = engine.releases and version and _key(engine.releases[0]) <= _key(version) <= _key(engine.releases[-1])
     severity: Severity = "error" if known else "warning"
     release = f"{engine.name} {version}" if known else engine.name

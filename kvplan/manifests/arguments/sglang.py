@@ -173,8 +173,10 @@ def finish(given: Mapping[str, Given], env: Mapping[str, Given], positional: Map
         findings.append(
             warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
         )
+        question["engine_option.allow_overwrite_longer_context_len"] = one._replace(value="true")
     if (one := env.get("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN")) and one.value.lower() in ("1", "true"):
         findings.append(allowed(one))
+        question["engine_option.allow_overwrite_longer_context_len"] = one._replace(value="true")
     rank = given.get("@rank")
     model = given.get("@model") or positional.get("0")
     return Answer(question, model, tuple(findings), nodes=number(given, "@nodes"), is_worker=bool(rank and rank.value))
@@ -208,5 +210,6 @@ def _lora(given: Mapping[str, Given], question: dict[str, Given], findings: list
 
 
 ENGINE = Engine(
-    "sglang", ROWS, finish, RELEASES, abbreviations=True, config="yaml",
+    "sglang", ROWS, finish, RELEASES, abbreviations=True, config="yaml", environment_prefix="SGLANG_",
+    loud_environment=("NVSHMEM_SYMMETRIC_SIZE",),
 )  # fmt: skip

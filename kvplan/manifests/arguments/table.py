@@ -58,7 +58,9 @@ class Engine(NamedTuple):
     abbreviations  a unique beginning of a long option is taken for it (argparse)
     underscores    `_` and `-` are the same in a long option; dotted: --a.b 1 is --a '{"b": 1}', and -O3 is -O 3
     config         what the file of its @config option is: empty, `yaml` (long options as keys) or `trtllm`
-    environment    variables that set an option when it is not given
+    positional     how many words it takes besides its options; -1: any number
+    environment    variables that set an option when it is not given; quiet_environment: without memory in them; loud_environment: with
+                   memory that is not modelled; others with the prefix are not known, where there is a list of the quiet ones
     finish         special options (`@key`, as `key`) and the environment -> Answer; plain ones are already in its question
     """
 
@@ -70,8 +72,10 @@ class Engine(NamedTuple):
     underscores: bool = False
     dotted: bool = False
     config: str = ""
+    positional: int = -1
     environment: Mapping[str, str] = {}
     quiet_environment: tuple[str, ...] = ()
+    loud_environment: tuple[str, ...] = ()
     environment_prefix: str = ""
 
 

@@ -11,6 +11,8 @@ from typing import Any
 from kvplan.manifests.arguments.plain import allowed, moved, names, number, refuse, warn
 from kvplan.manifests.arguments.table import Answer, Engine, Given, block, row
 from kvplan.manifests.arguments.vllm_more import EITHER, IRRELEVANT
+from kvplan.manifests.arguments.vllm_variables import EITHER as EITHER_VARIABLES
+from kvplan.manifests.arguments.vllm_variables import QUIET
 from kvplan.manifests.values import Finding
 
 RELEASES = (
@@ -155,8 +157,15 @@ def finish(given: Mapping[str, Given], env: Mapping[str, Given], positional: Map
         findings.append(
             warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
         )
+        question["engine_option.allow_long_max_model_len"] = one._replace(value="true")
+    if (one := env.get("VLLM_USE_V1")) and one.value.strip() == "0":
+        findings.append(
+            warn("not-modelled-either", "VLLM_USE_V1=0: the engine before V1 is modelled for releases that had no other", one.place)
+        )
+    findings += _scheduler(question, given.get("@chunked"))
     if (one := env.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN")) and one.value.lower() in ("1", "true"):
         findings.append(allowed(one))
+        question["engine_option.allow_long_max_model_len"] = one._replace(value="true")
     local = given.get("@local_dp")
     rank = given.get("@rank")
     headless = given.get("@headless")
@@ -168,6 +177,19 @@ def finish(given: Mapping[str, Given], env: Mapping[str, Given], positional: Map
         nodes=number(given, "@nodes"),
         is_worker=bool(headless or (rank and rank.value)),
     )
+
+
+def _scheduler(question: Mapping[str, Given], chunked: Given | None) -> list[Finding]:
+    """What SchedulerConfig.verify_max_model_len refuses of options that were given (config/scheduler.py)."""
+    tokens, seqs, length = (question.get(name) for name in ("max_num_batched_tokens", "max_num_seqs", "max_model_len"))
+    if tokens and seqs and tokens.value < seqs.value:
+        return [refuse(f"{tokens.spelled} {tokens.value:,} is less than {seqs.spelled} {seqs.value:,}; the engine stops", tokens.place)]
+    if tokens and length and chunked and chunked.value is False and tokens.value < length.value:
+        message = (
+            f"{tokens.spelled} {tokens.value:,} is less than {length.spelled} {length.value:,} without chunked prefill; the engine stops"
+        )
+        return [refuse(message, tokens.place)]
+    return []
 
 
 def _graphs(given: Mapping[str, Given], question: dict[str, Given]) -> None:
@@ -223,17 +245,8 @@ def _no_images(limit: Given | None) -> bool:
 
 
 ENGINE = Engine(
-    "vllm", ROWS, finish, RELEASES, abbreviations=True, underscores=True, dotted=True, config="yaml",
+    "vllm", ROWS, finish, RELEASES, abbreviations=True, underscores=True, dotted=True, config="yaml", positional=1,
     environment_prefix="VLLM_",
-    quiet_environment=(
-        "VLLM_ATTENTION_BACKEND", "VLLM_USE_V1", "VLLM_API_KEY", "VLLM_PORT", "VLLM_HOST_IP", "VLLM_LOGGING_LEVEL",
-        "VLLM_CONFIGURE_LOGGING",
-        "VLLM_LOGGING_CONFIG_PATH", "VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "VLLM_NO_USAGE_STATS", "VLLM_DO_NOT_TRACK", "VLLM_USAGE_SOURCE",
-        "VLLM_WORKER_MULTIPROC_METHOD", "VLLM_RPC_TIMEOUT", "VLLM_ENGINE_ITERATION_TIMEOUT_S", "VLLM_USE_MODELSCOPE", "VLLM_TARGET_DEVICE",
-        "VLLM_SKIP_P2P_CHECK", "VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_PORT", "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
-        "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "VLLM_TORCH_PROFILER_DIR", "VLLM_IMAGE_FETCH_TIMEOUT", "VLLM_HTTP_TIMEOUT_KEEP_ALIVE",
-        "VLLM_SERVER_DEV_MODE", "VLLM_PLUGINS", "VLLM_USE_DEEP_GEMM", "VLLM_ALL2ALL_BACKEND", "VLLM_FLASH_ATTN_VERSION",
-        "VLLM_ROCM_USE_AITER", "VLLM_USE_FLASHINFER_SAMPLER", "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS", "VLLM_RANDOMIZE_DP_DUMMY_INPUTS",
-        "VLLM_LOG_STATS_INTERVAL", "VLLM_DP_RANK", "VLLM_DP_SIZE", "VLLM_DISABLE_COMPILE_CACHE",
-    ),
+    quiet_environment=tuple(f"VLLM_{name}" for name in QUIET.split()),
+    loud_environment=("NVSHMEM_SYMMETRIC_SIZE", *(f"VLLM_{name}" for name in EITHER_VARIABLES.split())),
 )  # fmt: skip

@@ -215,6 +215,7 @@ RELEASES = st.sampled_from([v for v in VERSIONS if VERSIONS.index(v) >= VERSIONS
 @given(model=MODELS, version=RELEASES, mib=st.integers(64, 2048), tp=st.sampled_from([1, 2, 4]))
 def test_the_longest_context_starts_and_one_more_token_does_not(model: ModelSpec, version: str, mib: int, tp: int) -> None:
     question: dict[str, Any] = {"kv_memory": mib << 20, "engine_version": version, "tp": tp, "max_num_batched_tokens": 2048}
+    question["engine_option"] = (("allow_long_max_model_len", "true"),)
     capacity = ask(model, **question).capacity
     assert capacity is not None
     longest = capacity.max_context_unbounded

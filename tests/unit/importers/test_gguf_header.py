@@ -98,7 +98,9 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "version 4": (raw(version=4), "version 4"),
     "tensors 2^63": (raw(n_tensors=1 << 63), "9223372036854775808 tensors"),
     "keys 2^64 - 1": (raw(n_kv=(1 << 64) - 1), "metadata keys"),
-    "more keys than bytes": (raw(n_kv=60_000), "60000 metadata keys and 0 tensors needs"),
+    "more keys than bytes": (raw(n_kv=4000), "4000 metadata keys and 0 tensors needs"),
+    "more keys than any model has": (raw(n_kv=60_000) + bytes(1 << 20), "60000 metadata keys; at most 4096"),
+    "more tensors than any model has": (raw(n_tensors=1 << 17) + bytes(1 << 22), "131072 tensors; at most 65536"),
     "more tensors than bytes": (raw(n_tensors=60_000), "60000 tensors needs"),
     "key of 2^62": (raw(n_kv=1, body=struct.pack("<QQQ", 1 << 62, 0, 0)), "a metadata key of 4611686018427387904 bytes"),
     "key past the end": (raw(n_kv=1, body=struct.pack("<QQQ", 999, 0, 0)), "a metadata key needs 999 bytes"),
@@ -154,6 +156,41 @@ def test_a_sparse_giant_costs_nothing(tmp_path: Path) -> None:
     with path.open("r+b") as file:
         file.truncate(1 << 40)
     with pytest.raises(FormatError, match="68719476736 strings; at most"):
+        read_header(path)
+
+
+def sparse(path: Path, n: int, each: bytes, hole: int) -> Path:
+    """`n` metadata keys, each followed by a hole of zeros."""
+    with path.open("wb") as file:
+        file.write(raw(n_kv=n))
+        for i in range(n):
+            file.write(kv(b"%d" % i, each))
+            file.seek(hole, 1)
+        file.write(b"x")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("each", "hole"),
+    [(struct.pack("<IIQ", 9, 0, 8192), 8192), (struct.pack("<IQ", 8, 1 << 16), 1 << 16)],
+    ids=["arrays that are kept", "texts that are kept"],
+)
+def test_many_small_values_are_counted_once_they_are_many(tmp_path: Path, each: bytes, hole: int) -> None:
+    path = sparse(tmp_path / "many.gguf", 4000, each, hole)  # 32 MB as tuples of 8,192 numbers, or 250 MB of text
+    tracemalloc.start()
+    header = read_header(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200 << 20
+    assert isinstance(header.metadata["3999"], Long)
+    assert header.metadata["3999"].length == hole
+    assert not isinstance(header.metadata["0"], Long)
+
+
+def test_strings_of_all_arrays_count_together(tmp_path: Path) -> None:
+    n = 1 << 20
+    path = sparse(tmp_path / "strings.gguf", 3, struct.pack("<IIQ", 9, 8, n), 8 * n)
+    with pytest.raises(FormatError, match="2: an array of 1048576 strings; at most 2097152 are read in a file"):
         read_header(path)
 
 

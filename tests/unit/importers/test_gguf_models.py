@@ -315,3 +315,17 @@ def test_oracle(tmp_path: Path) -> None:
         else:
             assert not any(r[4] or r[5] for r in got)
     assert checked > 1000
+
+
+@pytest.mark.parametrize(
+    ("file_type", "formats"), [(15, ["q4_k_m"]), (7, ["q8_0"]), (1, []), (32, []), (None, ["unknown"]), (1024, ["unknown"])]
+)
+def test_a_file_without_tensors_is_as_sure_of_its_weights_as_its_file_type(
+    tmp_path: Path, file_type: int | None, formats: list[str]
+) -> None:
+    kind = {} if file_type is None else {"general.file_type": file_type}
+    path = tmp_path / "m.gguf"
+    path.write_bytes(gguf(model("llama", {**BASE, **kind})))
+    spec = read_gguf(path).spec
+    assert [q.format for q in spec.quantization] == formats
+    assert any("16 bits, at most" in note for note in spec.notes) == (formats == ["unknown"])

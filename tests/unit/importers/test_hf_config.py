@@ -181,9 +181,9 @@ def test_quantised_checkpoints(block: dict[str, Any], expected: dict[str, str], 
         assert "attention" not in formats
 
 
-def test_an_unknown_quantisation_is_noted_and_nothing_is_made_of_it() -> None:
+def test_an_unknown_quantisation_is_noted_and_counts_as_unknown() -> None:
     read = spec("LlamaForCausalLM", quantization_config={"quant_method": "aqlm"})
-    assert read.quantization == ()
+    assert [q.format for q in read.quantization] == ["unknown"]
     assert "aqlm" in read.notes[-1]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ import pytest
 
 from kvplan.errors import FormatError, KvplanError, SpecError
 from kvplan.importers import hub
+from kvplan.importers.hf_config import load_config
 from tests.header_files import layout, safetensors
 
 pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
@@ -199,6 +201,18 @@ def test_gated_weights_behind_an_open_config(server: Hub, get) -> None:  # type:
         get("org/sharded")
 
 
+def test_quantisation_that_modelopt_wrote_beside_the_config(server: Hub, get) -> None:  # type: ignore[no-untyped-def]
+    server.files["org/fp8"] = {
+        "config.json": b'{"model_type": "llama"}',
+        "hf_quant_config.json": b'{"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}',
+        "model.safetensors": safetensors(layout([("model.layers.0.mlp.up_proj.weight", "F8_E4M3", [4, 4], 16)])),
+    }
+    config = load_config(get("org/fp8").config)
+    assert config["quantization_config"] == {"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}
+    get("org/single")
+    assert not any("hf_quant_config" in path for _, path, _ in server.requests if "org/single" in path)  # nothing is packed there
+
+
 def test_missing_pieces(server: Hub, get) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(hub.HubError, match="no revision 'v9'"):
         get("org/sharded", "v9")
@@ -232,10 +246,33 @@ def test_names_that_are_no_ids(get, name: str) -> None:  # type: ignore[no-untyp
         get(name)
 
 
-def test_unreachable(get, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
-    with pytest.raises(hub.HubError, match="can not be reached"):
-        get("org/sharded", endpoint="http://127.0.0.1:9")
+def test_unreachable_is_said_at_the_first_try(get, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)  # huggingface_hub alone waits 1 + 2 + 4 + 8 + 8 seconds
+    connections: list[object] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def hang_up() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connections.append(listener.accept()[0].close())
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        with pytest.raises(hub.HubError, match=r"can not be reached at http://127\.0\.0\.1:\d+/org/sharded"):
+            get("org/sharded", endpoint=f"http://127.0.0.1:{listener.getsockname()[1]}")
+        listener.shutdown(socket.SHUT_RDWR)
+    assert waits == []
+    assert len(connections) == 1
+    assert capfd.readouterr().err == ""
+
+
+def test_a_busy_hub_is_asked_again(server: Hub, get, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    def served(seconds: float) -> None:
+        server.refuse.clear()  # free again after the first wait
+
+    monkeypatch.setattr("time.sleep", served)
+    server.refuse["org/sharded"] = (503, "")
+    assert get("org/sharded").stored().total_bytes == 48
 
 
 def test_slow_shards_are_shown_on_stderr(server: Hub, get, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]

@@ -105,7 +105,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "true": (entry(shape=[True, 6]), "whole numbers"),
     "shape text": (entry(shape="23"), "whole numbers"),
     "huge": (entry(shape=[1 << 63]), "whole numbers"),
-    "NaN": (safetensors(b'{"w":{"dtype":"U8","shape":[NaN],"data_offsets":[0,1]}}', 1), "NaN is not JSON"),
+    "NaN": (safetensors(b'{"w":{"dtype":"U8","shape":[NaN],"data_offsets":[0,1]}}', 1), "NaN is no number"),
     "many digits": (safetensors(b'{"w":{"dtype":"U8","shape":[%s],"data_offsets":[0,1]}}' % (b"9" * 4000), 1), "whole numbers|digits"),
     "product overflows": (entry(shape=[1 << 40, 1 << 40]), "elements"),
     "reversed": (entry(data_offsets=[12, 0]), "hold -12 bytes"),
@@ -204,6 +204,10 @@ def test_folders_that_are_not_whole(tmp_path: Path) -> None:
         index.write_text(text)
         with pytest.raises((SpecError, FormatError), match=says):
             read_checkpoint(tmp_path)
+    files = {f"t{i}": f"m{i}.safetensors" for i in range(5000)}
+    index.write_text(json.dumps({"weight_map": files}))
+    with pytest.raises(SpecError, match="5000 files; at most 4096"):
+        read_checkpoint(tmp_path)
     index.unlink()
     assert [f.name for f in checkpoint_files(tmp_path)] == ["model-00001-of-00002.safetensors"]
 

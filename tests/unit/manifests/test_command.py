@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,6 +62,25 @@ def test_vllm_fits_the_length_itself(written: str) -> None:
         "if true; then vllm serve m/x -tp 4; fi",
         "start() {\n  vllm serve m/x \\\n    -tp 4\n}\nstart",
         "uv run vllm serve m/x -tp 4",
+        "uvx --with flashinfer vllm serve m/x -tp 4",
+        "python3 -u -X faulthandler -m vllm.entrypoints.openai.api_server --model m/x -tp 4",
+        "/opt/venv/bin/python /opt/venv/bin/vllm serve m/x -tp 4",
+        "bash -c 'exec vllm serve \"$@\"' -- m/x -tp 4",
+        "bash -eu -o pipefail -c 'vllm serve m/x -tp 4'",
+        "sh -c 'vllm serve $1 -tp $2' run m/x 4",
+        "C='vllm serve m/x -tp 4'; eval \"$C\"",
+        "C='vllm serve m/x -tp 4'; $C",
+        'C=(vllm serve m/x); C+=(-tp 4); "${C[@]}"',
+        'set -- m/x -tp 4\nvllm serve "$@"',
+        "ssh gpu01 'cd /srv && vllm serve m/x -tp 4'",
+        "tmux new-session -d -s llm 'vllm serve m/x -tp 4'",
+        "screen -dmS llm vllm serve m/x -tp 4",
+        "kubectl exec -it pod/llm -- vllm serve m/x -tp 4",
+        "docker container run --rm --gpus all vllm/vllm-openai --model m/x -tp 4",
+        "docker exec -d llm bash -c 'vllm serve m/x -tp 4'",
+        "cat > run.sh <<'EOF'\nvllm serve m/x -tp $1\nEOF\nbash ./run.sh 4",
+        "vllm serve m/x -tp $((2 * 2))",
+        "N=8; vllm serve m/x -tp $(( N / 2 ))",
     ],
 )
 def test_ways_to_say_it(words: str) -> None:
@@ -169,7 +189,7 @@ def test_the_model_of_a_file_is_open() -> None:
         ('vllm serve m/x "$@"', "open-words", "warning"),
         ("VLLM_MYSTERY=1 vllm serve m/x", "unknown-variable", "warning"),
         ("sglang serve --model-path m/x --speculative-algorithm EAGLE", "not-modelled-more", "warning"),
-        ("sglang serve --model-path m/x --tensor_parallel_size 2", "unknown-option", "warning"),
+        ("sglang serve --model-path m/x --tensor_parallel_size 2", "unknown-option", "error"),
         ("llama-server -m x.gguf -c 8k", "number-cut", "warning"),
         ("llama-server -m x.gguf -ot exps=CPU", "not-modelled-less", "warning"),
         ("trtllm-serve m/x --backend tensorrt", "not-modelled-either", "warning"),
@@ -203,12 +223,82 @@ def test_a_near_name_is_offered() -> None:
         ("unset M\nM=m/x\nvllm serve $M", "m/x"),
         ("read M\nvllm serve $M", None),
         ("case $1 in a) M=m/x; vllm serve $M;; esac", "m/x"),
+        (": ${M:=m/x}\nvllm serve $M", "m/x"),
+        ('if [ -z "$M" ]; then M=m/x; fi\nvllm serve $M', "m/x"),
+        ('[[ -z "$M" ]] && M=m/x\nvllm serve $M', "m/x"),
+        ('M=m/y\n[ -z "$M" ] && M=m/x\nvllm serve $M', None),
+        ('if [ -z "$M" ]; then M=m/x; else M=m/y; fi\nvllm serve $M', None),
+        ("cd /srv && M=m/x && vllm serve $M", "m/x"),
+        ("test -f x && { M=m/y; }\nvllm serve $M", None),
+        ("M=m; M+=/x\nvllm serve $M", "m/x"),
+        ("M=$((1 + 1))$(date)\nvllm serve $M", None),
+        ("vllm serve m/$((2**3))", None),
     ],
 )
 def test_variables_of_a_script(script: str, model: str | None) -> None:
     found = one(script)
     assert found.model == model
     assert ("model" in [u.what for u in found.unresolved]) == (model is None)
+
+
+@pytest.mark.parametrize(
+    ("script", "expected", "more"),
+    [
+        ('A="-tp 4"\nA+=" --max-num-seqs 8"\nvllm serve m/x $A', {"tp": 4, "max_num_seqs": 8}, False),
+        ('A="-tp 4"\nA="$A --max-num-seqs 8"\nvllm serve m/x $A', {"tp": 4, "max_num_seqs": 8}, False),
+        ('A="-tp 4"\nif [ "$B" ]; then A="$A --max-num-seqs 8"; fi\nvllm serve m/x $A', {"tp": 4}, True),
+        ('A=(-tp 4)\n[ "$B" ] && A+=(--max-num-seqs 8)\nvllm serve m/x "${A[@]}"', {"tp": 4}, True),
+        ('A=(-tp 4)\nif [ "$B" ]; then A=(-tp 8); fi\nvllm serve m/x "${A[@]}"', {}, True),
+        ('A=""\nvllm serve m/x $A -tp 4', {"tp": 4}, False),
+    ],
+)
+def test_options_that_grow(script: str, expected: dict[str, Any], more: bool) -> None:
+    found = one(script)
+    assert found.question == expected
+    assert ("open-words" in [f.rule for f in found.findings]) == more
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        ("vllm serve m/x '--max-num-seqs 8'", "not-split"),
+        ("vllm serve serve m/x", "bad-value"),
+        ("trtllm-serve m/x --max-batch-size 8", "unknown-option"),
+        ("sglang serve --model-path m/x --mem_fraction_static 0.8", "unknown-option"),
+        ("vllm serve m/x --max-num-seqs 512 --max-num-batched-tokens 256", "bad-value"),
+    ],
+)
+def test_what_stops_every_release(words: str, rule: str) -> None:
+    assert [(f.rule, f.severity) for f in one(words).findings] == [(rule, "error")]
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ("VLLM_MLA_DISABLE=1", ("not-modelled-either", "warning")),
+        ("VLLM_USE_V1=0", ("not-modelled-either", "warning")),
+        ("NVSHMEM_SYMMETRIC_SIZE=16G", ("not-modelled-either", "warning")),
+        ("VLLM_NO_SUCH_THING=1", ("unknown-variable", "warning")),
+        ("VLLM_LOGGING_LEVEL=DEBUG", None),
+        ("VLLM_USE_V1=1", None),
+        ("HF_HOME=/srv", None),
+    ],
+)
+def test_variables_of_vllm(env: str, expected: tuple[str, str] | None) -> None:
+    found = one(f"{env} vllm serve m/x")
+    assert [(f.rule, f.severity) for f in found.findings] == ([expected] if expected else [])
+
+
+def test_the_fewer_of_the_devices_there_and_those_shown() -> None:
+    assert question("docker run --gpus 8 -e CUDA_VISIBLE_DEVICES=0,1 vllm/vllm-openai --model m/x")["n_devices"] == 2
+    assert question("docker run --gpus 2 -e NVIDIA_VISIBLE_DEVICES=all vllm/vllm-openai --model m/x")["n_devices"] == 2
+
+
+def test_nothing_is_run(tmp_path: Path) -> None:
+    mark = tmp_path / "made"
+    for text in (f"vllm serve $(touch {mark})", f"touch {mark}; vllm serve `touch {mark}`", f"eval 'touch {mark}'; sh -c 'touch {mark}'"):
+        read(text, "serve.sh")
+    assert not mark.exists()
 
 
 def test_a_branch_knows_its_own() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import doctest
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, assume, given, reject, settings
 from hypothesis import strategies as st
 
 import kvplan
@@ -134,13 +135,67 @@ def test_round_trip(engine: str, data: st.DataObject) -> None:
     device = data.draw(DEVICES)
     plan = kvplan.estimate(MODEL, engine=engine, device=device, **question)
     target = data.draw(st.sampled_from([engine, "compose", "k8s"]))
-    text = emit(plan, target)
+    try:
+        text = emit(plan, target)
+    except UnsupportedError as error:  # an option that the release does not have
+        assume("another release" not in str(error))
+        raise
     name = "serve.sh" if target == engine else f"{target}.yaml"
     (verdict,) = check([Source(name, text)], kvplan.estimate)
     assert verdict.plan is not None, (verdict.message, text)
     assert settled(verdict.plan) == settled(plan), text
     assert [ledger.total_bytes for ledger in verdict.plan.ledgers] == [ledger.total_bytes for ledger in plan.ledgers]
     assert [f for f in verdict.findings if f.rule.startswith(("bad", "unknown", "open"))] == []
+
+
+MODELS = ("meta-llama/llama-3.1-8b", "qwen/qwen3-30b-a3b", "deepseek-ai/deepseek-v3", "google/gemma-3-27b", "openai/gpt-oss-20b")
+ROOMY = st.sampled_from(["h200", "b200", "mi300x"])
+
+
+@pytest.mark.parametrize("engine", QUESTIONS)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@given(data=st.data())
+def test_what_fits_is_accepted(engine: str, data: st.DataObject) -> None:
+    """Whatever the model: a plan that fits is a command or manifest that check accepts, in plain numbers, on the release it names."""
+    question = {
+        k: v for k, v in data.draw(QUESTIONS[engine]).items() if k not in ("kv_memory", "n_gpu_layers", "speculative", "host_memory")
+    }
+    question["max_model_len"] = question["context"] = data.draw(st.integers(256, 8192))
+    question |= {"batch": 1, "device": data.draw(ROOMY)} | ({"tp": 8} if engine in ("vllm", "sglang") else {})
+    try:
+        plan = kvplan.estimate(data.draw(st.sampled_from(MODELS)), engine=engine, **question)
+        assume(plan.fits)
+        target = data.draw(st.sampled_from([engine, "compose", "k8s"]))
+        text = emit(plan, target)
+    except UnsupportedError:
+        reject()
+    (verdict,) = check([Source("serve.sh" if target == engine else f"{target}.yaml", text)], kvplan.estimate)
+    assert (verdict.status, verdict.exit_code) == ("fits", 0), (verdict.message, text)
+    assert not [f for f in verdict.findings if f.severity == "error"]
+    assert not re.search(r"(?<![\w.-])\d+[kKmMgG](i?B)?(?![\w.])", text), text
+
+
+@pytest.mark.parametrize(("engine", "option"), [("vllm", "allow_long_max_model_len"), ("sglang", "allow_overwrite_longer_context_len")])
+@pytest.mark.parametrize("target", ["engine", "compose", "k8s"])
+def test_a_length_beyond_the_model_goes_with_its_variable(engine: str, option: str, target: str) -> None:
+    plan = kvplan.estimate("qwen/qwen3-8b", engine=engine, device="h200", max_model_len=65_536, engine_option={option: "true"})
+    text = emit(plan, engine if target == "engine" else target)
+    variable = {"vllm": "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "sglang": "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"}[engine]
+    assert variable in text
+    assert option not in text
+    (verdict,) = check([Source("serve.sh" if target == "engine" else "m.yaml", text)], kvplan.estimate)
+    assert verdict.status == "fits", text
+
+
+@pytest.mark.parametrize(
+    ("release", "option"),
+    [("0.8.5", {"kv_memory": 10 << 30}), ("0.33.0", {"engine_option": {"swap_space": 4}}), ("0.8.5", {"dcp": 2, "tp": 2})],
+)
+def test_a_release_without_the_option_is_an_error(release: str, option: dict[str, Any]) -> None:
+    """--kv-cache-memory-bytes and --decode-context-parallel-size came with 0.10.2, --swap-space went with 0.18 (arg_utils.py)."""
+    plan = kvplan.estimate(MODEL, engine="vllm", device="h200", engine_version=release, **option)
+    with pytest.raises(UnsupportedError, match=f"vllm {release} does not have"):
+        emit(plan, "vllm")
 
 
 def test_only_what_was_chosen_is_written() -> None:

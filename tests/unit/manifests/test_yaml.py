@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from kvplan.errors import SpecError
-from kvplan.manifests import Found, check, exit_code, read, read_file
+from kvplan.manifests import Found, Source, check, exit_code, read, read_file
 from kvplan.manifests.images import find as find_image
 from kvplan.manifests.marked import documents
 
@@ -45,7 +48,7 @@ def pod(container: str) -> Found:
         ("image: own\ncommand: [vllm, serve, $(ORG)]\nenv: [{name: A, value: m}, {name: ORG, value: $(A)/x}]", "m/x", {}),
         ("image: own\ncommand: [vllm, serve, $$(A)]\nenv: [{name: A, value: m}]", "$(A)", {}),
         ("image: lmsysorg/sglang:v0.5.3\ncommand: [python3, -m, sglang.launch_server]\nargs: [--model-path=m/x, --tp=2]", "m/x", {"tp": 2}),
-        ("image: ghcr.io/ggml-org/llama.cpp:server\nargs: [-hf, m/x, -np, 4]", "m/x", {"max_num_seqs": 4, "engine_option": {"server": True}}),  # noqa: E501
+        ("image: ghcr.io/ggml-org/llama.cpp:server\nargs: [-hf, m/x, -np, '4']", "m/x", {"max_num_seqs": 4, "engine_option": {"server": True}}),  # noqa: E501
     ],
 )  # fmt: skip
 def test_containers(container: str, model: str, question: dict[str, Any]) -> None:
@@ -103,6 +106,93 @@ def test_devices(labels: str, device: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("labels", "device"),
+    [
+        ("node.kubernetes.io/instance-type: p5.48xlarge", "h100-80gb"),
+        ("node.kubernetes.io/instance-type: p5en.48xlarge", "h200"),
+        ("node.kubernetes.io/instance-type: g6e.12xlarge", "l40s"),
+        ("node.kubernetes.io/instance-type: Standard_ND96isr_H200_v5", "h200"),
+        ("node.kubernetes.io/instance-type: a2-ultragpu-8g", "a100-80gb"),
+        ("node.kubernetes.io/instance-type: m7i.large", None),
+        ("karpenter.k8s.aws/instance-family: g5", "a10g"),
+        ("karpenter.k8s.aws/instance-gpu-name: l4, karpenter.k8s.aws/instance-family: g6", "l4"),
+        ("accelerator: gpu, nvidia.com/gpu.product: NVIDIA-L4", "l4"),
+        ("node.kubernetes.io/instance-type: g5.xlarge, nvidia.com/gpu.product: NVIDIA-L4", None),
+    ],
+)
+def test_machine_types(labels: str, device: str | None) -> None:
+    """Amazon EC2, Azure and Compute Engine, as their lists of instance types say; a label that says nothing takes nothing away."""
+    text = f"apiVersion: v1\nkind: Pod\nspec:\n  nodeSelector: {{{labels}}}\n  containers: [{{image: i, command: [vllm, serve, m/x]}}]"
+    assert one(text).question.get("device") == device
+
+
+@pytest.mark.parametrize(
+    ("terms", "device"),
+    [
+        ("[[product, NVIDIA-L4]]", "l4"),
+        ("[[product, NVIDIA-L4, NVIDIA-L40S]]", None),
+        ("[[product, NVIDIA-L4], [product, NVIDIA-L4]]", "l4"),
+        ("[[product, NVIDIA-L4], [product, NVIDIA-L40S]]", None),
+        ("[[zone, a], [product, NVIDIA-L4]]", None),
+    ],
+)
+def test_affinity(terms: str, device: str | None) -> None:
+    """A node matches one of the terms: the device is known where all of them name the same."""
+    keys = {"product": "nvidia.com/gpu.product", "zone": "topology.kubernetes.io/zone"}
+    each = [f"{{matchExpressions: [{{key: {keys[k]}, operator: In, values: {v}}}]}}" for k, *v in yaml.safe_load(terms)]
+    node = f"{{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: [{', '.join(each)}]}}}}"
+    text = (
+        f"apiVersion: v1\nkind: Pod\nspec:\n  affinity: {{nodeAffinity: {node}}}\n  containers: [{{image: i, command: [vllm, serve, m/x]}}]"
+    )
+    assert one(text).question.get("device") == device
+
+
+def test_compose_reads_the_environment_files_beside_it(tmp_path: Path) -> None:
+    """.env for ${NAME}, env_file for the container; what the service itself sets wins."""
+    (tmp_path / ".env").write_text("TAG=v0.12.0\nLEN='4096'\n")
+    (tmp_path / "llm.env").write_text("# the engine\nexport CUDA_VISIBLE_DEVICES=0,1 # two\nVLLM_MLA_DISABLE=1\n")
+    (tmp_path / "compose.yaml").write_text(
+        "services:\n  a:\n    image: vllm/vllm-openai:${TAG}\n    env_file: [llm.env, gone.env]\n"
+        "    environment: {VLLM_MLA_DISABLE: 0}\n    command: --model m/x --max-model-len ${LEN}\n"
+    )
+    (found,) = read_file(str(tmp_path / "compose.yaml"))
+    assert (found.engine_version, found.question) == ("0.12.0", {"max_model_len": 4096, "n_devices": 2})
+    assert [(f.rule, f.place.line) for f in found.findings if f.severity == "note"] == [
+        ("config-read", 4),
+        ("not-read", 4),
+        ("config-read", 3),
+    ]
+    assert read_file(str(tmp_path / "compose.yaml"), {"TAG": "v0.11.0"})[0].engine_version == "0.11.0"
+
+
+@pytest.mark.parametrize("style", [">", ">-", "|", '"', "plain"])
+def test_a_text_over_several_lines_keeps_its_places(style: str) -> None:
+    words = ["vllm serve m/x", "--max-num-seqs 4", "--max-model-len 4096"]
+    lines = "".join(f"          {word}\n" for word in words)
+    if style == "|":
+        lines = "".join(f"          {word} \\\n" for word in words[:-1]) + f"          {words[-1]}\n"
+    body = {">": f">\n{lines}", ">-": f">-\n{lines}", "|": f"|\n{lines}", '"': f'"{lines.strip()}"\n', "plain": f"{lines.strip()}\n"}[style]
+    found = one(POD + f"      image: i\n      command: [sh, -c]\n      args:\n        - {body}")
+    first = 13 if style in (">", ">-", "|") else 12
+    assert found.question["max_model_len"] == 4096
+    assert [found.places[name].line for name in ("command", "max_num_seqs", "max_model_len")] == [first, first + 1, first + 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "line"),
+    [
+        ("a: 1\n", "no command of an inference engine in it", 1),
+        ("a: 1\n# vllm\nrun: vllm-bench\n", "though it names vllm", 3),
+        ("kind: Kustomization\n", "kustomize build", 1),
+    ],
+)
+def test_what_is_said_of_a_file_without_engines(text: str, said: str, line: int) -> None:
+    (verdict,) = check([Source("m.yaml", text)], lambda *_, **__: pytest.fail("asked"))
+    assert (verdict.status, verdict.place.line) == ("empty", line)
+    assert said in verdict.message
+
+
+@pytest.mark.parametrize(
     ("reference", "engine", "version"),
     [
         ("vllm/vllm-openai:v0.11.0", "vllm", "0.11.0"),
@@ -117,6 +207,7 @@ def test_devices(labels: str, device: str | None) -> None:
         ("ghcr.io/ggml-org/llama.cpp:server", "llama.cpp", None),
         ("ollama/ollama:0.12.3", "ollama", "0.12.3"),
         ("nvcr.io/nvidia/vllm:25.09-py3", "vllm", None),
+        ("rocm/vllm:rocm6.4.1_vllm_0.10.1_20250909", "vllm", "0.10.1"),
         ("ghcr.io/llm-d/llm-d-cuda:v0.3.0", "vllm", None),
     ],
 )
@@ -169,6 +260,16 @@ HOSTILE = {
     "growing.sh": ("A=xxxxxxxxxxxxxxxx\n" + "A=$A$A\n" * 40, "64 KiB"),
     "binary.yaml": ("a: \x01\n", "not YAML"),
     "json.yaml": ("vllm serve m/x --speculative-config '" + "[" * 100_000 + "'", None),
+    "template.yaml": ("spec:\n  {{- if .Values.x }}\n  a: 1\n  {{- end }}\n", "line 2: a Helm template"),
+    "middle.yaml": ("a: 1\n---\nb: [1\n---\nc: 1\n", "line 4"),
+    "tab.yaml": ("a:\n\tb: 1\n", "line 2"),
+    "merge-bomb.yaml": (
+        "a0: &a0 {k: v}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 9)),
+        "aliases grow",
+    ),
+    "arithmetic.sh": ("vllm serve m/x -tp $((" + "9*" * 50 + "9))\nvllm serve m/x -tp $((" + "(" * 150 + ")) )", None),
+    "unit.service": ("[Service]\nExecStart=vllm serve 'x\n", "not closed"),
+    "Dockerfile": ('FROM vllm/vllm-openai\nCMD ["--model", 3]\n', None),
     "json.sh": ("vllm serve m/x --speculative-config '" + "[" * 100_000 + "'", None),
 }
 
@@ -190,9 +291,14 @@ def test_hostile_texts(name: str) -> None:
 
 def test_hostile_files(tmp_path: Any) -> None:
     (tmp_path / "zero.yaml").write_bytes(b"a: \0")
-    (tmp_path / "latin.yaml").write_bytes(b"a: \xe9")
+    (tmp_path / "latin.yaml").write_bytes(b"b: 1\na: \xe9")
     (tmp_path / "huge.yaml").write_bytes(b"#" * (2 << 20))
-    for name, message in (("zero", "binary"), ("latin", "UTF-8"), ("huge", "larger than"), ("missing", "No such file")):
+    (tmp_path / "wide.yaml").write_bytes("a: 1\n".encode("utf-16"))
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for name, message in (
+        ("zero", "line 1: a binary"), ("latin", "line 2: not UTF-8"), ("huge", "larger than"), ("missing", "No such file"),
+        ("wide", "binary"), ("pipe", "no regular file"),
+    ):  # fmt: skip
         with pytest.raises(SpecError, match=message):
             read_file(str(tmp_path / f"{name}.yaml"))
     with pytest.raises(SpecError, match="directory"):

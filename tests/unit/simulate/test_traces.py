@@ -8,7 +8,7 @@ import pytest
 
 from kvplan.errors import SpecError, UnknownName
 from kvplan.simulate import Arrivals, Request, read
-from kvplan.simulate.traces import timed
+from kvplan.simulate.traces import detect, timed
 
 AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:15:46.6805900,374,44
@@ -95,3 +95,66 @@ def test_broken_traces_say_where(name, text, said):
 def test_unknown_format():
     with pytest.raises(UnknownName):
         read([], "azur", "t")
+
+
+def talks(n: int) -> str:
+    return json.dumps([{"conversations": [{"from": "human", "value": "x" * 40}, {"from": "gpt", "value": "y" * 80}]}] * n, indent=1)
+
+
+def test_sharegpt_is_streamed_from_pieces_of_any_size():
+    text = talks(50)
+    for size in (1, 7, 1000, len(text)):
+        pieces = (text[i : i + size] for i in range(0, len(text), size))
+        assert [(r.prompt, r.output) for r in read(pieces, "sharegpt", "t.json")] == [(10, 20)] * 50
+
+
+def test_sharegpt_holds_one_conversation_at_a_time():
+    """The second conversation is asked for before the rest of the file has been read."""
+    text, given = talks(1000), []
+
+    def pieces():
+        for i in range(0, len(text), 100):
+            given.append(i)
+            yield text[i : i + 100]
+
+    found = read(pieces(), "sharegpt", "t.json")
+    assert next(found)
+    assert next(found)
+    assert len(given) < 20
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[\n{\n]", 3), ("[\n{\"conversations\": []}\n{\"conversations\": []}]", 3), ("[", 1), ("", 1), ("[\n\n{\"conversations\": 3}]", 3),
+        ("[{\"conversations\": []},\n{\"conversations\": [{\"value\": \"never ends", 2), ("[\n\n\nnonsense" + " " * 100 + "]", 4),
+        ("[" * 100_000, 1),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_conversation_names_its_line(text, line):
+    with pytest.raises(SpecError, match=f"line {line}: "):
+        list(read([text], "sharegpt", "t.json"))
+
+
+@pytest.mark.parametrize(
+    ("beginning", "name"),
+    [
+        (AZURE, "azure"), (BURST, "burstgpt"), (json.dumps(MOONCAKE[0]), "mooncake"), ("\ufeff[\n {", "sharegpt"),
+        ("arrival,prompt,output\n0,1,2", "lengths"), ('{"prompt": 1, "output": 2}', "lengths"),
+    ],
+)  # fmt: skip
+def test_formats_are_seen_in_the_first_line(beginning, name):
+    assert detect(beginning, "t") == name
+
+
+def test_no_format_is_guessed():
+    with pytest.raises(SpecError, match="trace_format"):
+        detect("a,b,c\n1,2,3", "t.csv")
+
+
+def test_a_long_csv_is_never_held():
+    """The reader takes a row when a request is asked for, and no more."""
+    rows = iter(["prompt,output\n", *["5,6\n"] * 3])
+    found = read(rows, "lengths", "t.csv")
+    next(found)
+    assert len(list(rows)) == 2

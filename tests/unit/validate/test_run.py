@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -139,26 +141,51 @@ def test_a_killed_worker_is_a_result_too():
     assert (case.status, "SIGKILL" in case.note) == ("killed", True)
 
 
-RECORD = """
-import sys
-from kvplan.validate import receipts, run
-receipts.write(run.all_kinds(target_bytes=64 << 20), sys.argv[1])
-"""
-
-
 @LINUX
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_killed_half_way_it_leaves_no_receipt_and_no_memory(how, tmp_path):
-    process = subprocess.Popen([sys.executable, "-c", RECORD, tmp_path / "receipt.json"], cwd=ROOT, stderr=subprocess.DEVNULL)
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+def test_killed_half_way_it_leaves_no_receipt_and_no_memory(how, code, tmp_path):
+    command = [sys.executable, "-m", "kvplan", "validate", "--all-kinds", "--size", "64MiB", "--record", tmp_path / "receipt.json"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     worker = _child(process.pid, busy_bytes=300 * MIB)
     process.send_signal(how)
-    process.wait(timeout=20)
-    assert process.returncode != 0
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == code
+    assert "Traceback" not in said
     deadline = time.monotonic() + 20
     while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not Path(f"/proc/{worker}").exists()
     assert list(tmp_path.iterdir()) == []
+
+
+@LINUX
+def test_a_limit_on_address_space_is_out_of_memory_and_exit_code_1(tmp_path):
+    """`ulimit -v` as an administrator sets it: torch's own refusal, for the whole command."""
+    script = (
+        "import resource, sys\nfrom kvplan.cli import run\nfrom kvplan.validate import child\n"
+        "child._ENVIRONMENT['OMP_NUM_THREADS'] = '1'\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))\nsys.exit(run(sys.argv[1:]))"
+    )
+    asked = ["validate", "meta-llama/llama-3.1-8b", "--context", "128k", "--batch", "1", "--force", "--format", "json"]
+    found = subprocess.run(
+        [sys.executable, "-c", script, *asked, "--record", tmp_path / "r.json"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert found.returncode == 1, found.stderr
+    (case,) = read(tmp_path / "r.json").cases
+    assert case.status == "out of memory"
+    assert 1 << 30 < (case.allocated_bytes or 0) < 12 << 30
+    assert case.note.startswith(f"out of memory with {case.allocated_bytes:,} B")
+    assert faults(read(tmp_path / "r.json")) == []
+
+
+@LINUX
+def test_after_running_out_the_next_case_has_the_memory_again():
+    large = propose(question(n_layers=16, batch=16, context=4096))  # 32 MiB a layer and tensor: 1 GiB
+    small = propose(question(n_layers=4, batch=16, context=4096))
+    cases = [[row.shape._asdict() for row in p.rows] for p in (large, small, large)]
+    with Worker("cpu") as worker:
+        ends = [e["event"] for e in worker.run("caches", cases=cases, headroom=600 * MIB) if e["event"] != "row"]
+    assert ends == ["out of memory", "case", "out of memory"]
 
 
 def _child(pid: int, busy_bytes: int) -> int:
@@ -215,8 +242,9 @@ def test_a_file_that_is_no_receipt(tmp_path, text):
 
 def test_the_verdict_needs_every_row_and_the_plans_own_total():
     shape = propose(question()).rows[0].shape
-    rows = (Row("a", 10, 10, {}, shape), Row("b", 5, 5, {}, shape), Row("not a tensor", 1, 2, {}))
+    rows = (Row("a", 10, 10, {}, shape), Row("b", 5, 5, {}, shape), Row("a peak", None, 2, {}))
     assert verdict(rows, 15) == "equal"
+    assert verdict((*rows, Row("weights", 1, 2, {})), 15) == "different"
     assert verdict(rows, 16) == "different"
     assert verdict((rows[0]._replace(allocated_bytes=None),), 10) == "different"
 
@@ -241,11 +269,42 @@ def test_predicting_and_reporting_load_no_torch():
 
 
 def test_measuring_loads_nothing_that_predicts():
-    modules = ", ".join(f"kvplan.validate.{name}" for name in ("worker", "measure", "speed", "layers", "models"))
+    modules = ", ".join(f"kvplan.validate.{name}" for name in ("worker", "measure", "meters", "speed", "layers", "models"))
     code = f"import sys, {modules}\nprint(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     for name in ("kvplan.dtypes", "kvplan.tensors", "kvplan.planner", "kvplan.spec", "kvplan.engines", "kvplan.validate.predict"):
         assert f"'{name}'" not in loaded
+
+
+# ---- speed, and pages of what no machine here has
+
+
+def test_speed_says_how_steps_grow_and_its_receipt_is_checked():
+    found = run.speed(lengths=(64, 128, 256), seconds=0.03)
+    assert found.speed is not None
+    assert [p["length"] for p in found.speed["points"]] == [64, 128, 256]
+    assert [p["cache_bytes"] for p in found.speed["points"]] == [n * 2 * 4 * 64 * 4 for n in (64, 128, 256)]
+    assert found.status == "measured"
+    assert faults(found) == []
+    lying = found._replace(speed=found.speed | {"exponents": found.speed["exponents"] | {"with_cache_s": 0.0}})
+    assert faults(lying)[0].startswith("with_cache_s grows with exponent")
+    assert "<svg" in document.plot(found.speed)
+
+
+@pytest.mark.parametrize(("seconds", "p"), [([1, 1, 1], 0), ([1, 2, 4], 1), ([3, 12, 48], 2)])
+def test_exponents(seconds, p):
+    assert receipts.exponent([100, 200, 400], seconds) == pytest.approx(p)
+
+
+def test_the_page_of_a_gpu():
+    machine = {"device": "cuda", "name": "NVIDIA H200", "system": "Linux x86_64", "torch": "2.13.0", "driver": "580.1"}
+    machine |= {"overheads": {"context": 500 * MIB, "libraries": None, "workspace": 32 * MIB}}
+    measured = {"nvml_used": None, "cuda_used": 20 * MIB, "torch_reserved": 20 * MIB}
+    case = Case("gqa", "equal", (), 5 * MIB, 5 * MIB, measured, {}, "", {"allocated": 5 * MIB, "reserved": 20 * MIB})
+    page = document.page({"cuda-kinds": receipt("kinds", machine, cases=(case,))})
+    assert "GPUs measured: NVIDIA H200." in page
+    assert "Beside tensors: CUDA's context 500.000 MiB, the first product's workspace 32.000 MiB." in page
+    assert "| gqa | 5,242,880 | 5,242,880 | yes | 20,971,520 | 20,971,520 | 20,971,520 |" in page
 
 
 # ---- the receipts that are kept, and the page made from them
@@ -270,6 +329,29 @@ def test_the_kept_receipts_cover_every_kind_and_resident_memory_is_within_a_perc
         if case.predicted_bytes >= 256 * MIB:
             assert case.measured["resident"] == pytest.approx(case.predicted_bytes, rel=0.01)
     assert sum(case.predicted_bytes >= 256 * MIB for case in cases.values()) == len(cases) - 2  # all but those that keep nothing
+
+
+def test_every_file_is_on_one_side_of_the_contract():
+    """Who measures, and who plans or reads: a new file has to be put on one of the lists, or nothing would keep it from both."""
+    contracts = {c["name"]: c for c in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]}
+    measures = set(contracts["What measures never imports what predicts"]["source_modules"])
+    plans = set(contracts["torch stays in the measuring process"]["source_modules"])
+    files = {f"kvplan.validate.{path.stem}" for path in (ROOT / "kvplan" / "validate").glob("*.py") if path.stem != "__init__"}
+    assert measures | plans == files
+    assert not measures & plans
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["from kvplan.dtypes import row_bytes", "from kvplan.validate import predict"])
+def test_the_contract_notices_a_measuring_file_that_predicts(line, tmp_path):
+    shutil.copytree(ROOT / "kvplan", tmp_path / "kvplan", ignore=shutil.ignore_patterns("*.yaml", "__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    blocks = tmp_path / "kvplan" / "validate" / "blocks.py"
+    blocks.write_text(blocks.read_text() + f"\n{line}\n")
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert found.returncode == 1
+    assert "What measures never imports what predicts BROKEN" in found.stdout
 
 
 def test_the_page_is_made_from_the_receipts():

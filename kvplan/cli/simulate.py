@@ -1,0 +1,99 @@
+"""The command that runs a workload through a plan's pool."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvplan import api
+from kvplan.cli.grid import questions
+from kvplan.cli.options import FORMAT, MODEL, chosen, put, question_options
+from kvplan.deployment import NAMES
+from kvplan.errors import SpecError
+
+if TYPE_CHECKING:
+    from kvplan.planner.simulation import Simulation
+
+
+@click.command()
+@MODEL
+@click.option("--workload", metavar="NAME", help="sharegpt (the default), alpaca or fixed: how long prompts and answers are.")
+@click.option("--rate", type=float, help="Requests a second, over all replicas; by default all come at once (a trace: at its times).")
+@click.option("--burstiness", type=float, default=1.0, show_default=True, help="1: Poisson arrivals; less: gamma bursts; more: even.")
+@click.option("--requests", type=int, help="How many requests; by default 1000, or all of a trace.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed draws the same requests.")
+@click.option("--prompt-lengths", metavar="LENGTHS", help="Instead of the workload's: 512, lognormal:MEAN:CV or 10,20,40.")
+@click.option("--output-lengths", metavar="LENGTHS", help="The same for answers.")
+@click.option("--prefixes", type=int, default=0, help="How many different system prompts stand before the requests' own.")
+@click.option("--prefix-tokens", type=int, default=0, help="Tokens of a system prompt, or of an example.")
+@click.option("--branch", type=int, default=0, help="Few-shot trees: examples to choose from at each level, of --prefix-tokens each.")
+@click.option("--depth", type=int, default=1, help="Levels of the trees.")
+@click.option("--turns", type=int, default=1, help="Turns of a conversation; each brings its whole past.")
+@click.option("--think-seconds", type=float, default=10.0, show_default=True, help="Mean time between turns.")
+@click.option("--samples", type=int, default=1, help="Answers drawn in parallel from each prompt.")
+@click.option("--beams", type=int, default=1, help="Beams of a search from each prompt.")
+@click.option("--trace", type=click.Path(dir_okay=False), help="Requests from this file instead; may end in .gz.")
+@click.option("--trace-format", metavar="NAME", help="azure, burstgpt, mooncake, sharegpt or lengths; by default seen in its first line.")
+@click.option("--policy", default="paged", show_default=True, metavar="A,B,...",
+              help="paged (the engine's own pages), contiguous-max, contiguous-pow2, contiguous-oracle; several side by side.")  # fmt: skip
+@click.option("--share-prefixes/--no-share-prefixes", default=None, help="Whether equal prefixes share pages; by default as the engine.")
+@click.option("--step-time", type=click.Path(dir_okay=False), metavar="TABLE",
+              help="CSV of sequences,seconds of measured decode steps; by default the device's roofline.")  # fmt: skip
+@click.option("--step-overhead", type=float, default=0.0, help="Seconds to add to every step of the roofline.")
+@click.option("--swap-seconds", type=float, help="Read a preempted token back in this time, instead of computing it again.")
+@click.option("--warm", type=float, default=0.0, help="Simulated seconds that the averages leave out.")
+@click.option(
+    "--size-for",
+    metavar="p99",
+    help="Also the least pool, and devices, at which this share of requests never waits for pages nor is preempted.",
+)
+@click.option("--most", type=int, default=16, show_default=True, help="Devices to try for --size-for.")
+@click.option("--plot", type=click.Path(dir_okay=False, writable=True), help="Draw it there (.png, .svg, .pdf); needs the `plot` extra.")
+@question_options
+@FORMAT
+def simulate(model: str, policy: str, plot: str | None, fmt: str, **options: Any) -> int:
+    """What a workload does to MODEL's cache: pages used and lost, sharing, waiting, preemption, and how many requests run at once.
+
+    `kvplan simulate MODEL --device h100 --workload sharegpt --rate 4`, or requests from a file with --trace. Exit code 1 where the engine
+    would not start, or no pool or devices answer --size-for.
+    """
+    from kvplan.report import simulation
+
+    if plot is not None:
+        from kvplan.report import plot as drawing
+
+        drawing.ready(plot)
+    asked = {name: value for name, value in chosen(options).items() if name in NAMES}
+    workload = {name: value for name, value in chosen(options).items() if name not in NAMES}
+    watch = _watch if sys.stderr.isatty() else None
+    several = questions(asked)
+    if plot is not None and len(several) > 1:
+        raise SpecError("plot", [("", "one picture shows one question; give one value of each option")])
+    found = [api.simulate(model, policy=policy, watch=watch, **workload, **question) for question in several]
+    put(simulation.render(found, fmt))
+    if plot is not None:
+        drawing.draw(found[0], plot)
+    return max(int(one.plan.starts is False or _unanswered(one)) for one in found)
+
+
+def _unanswered(found: Simulation) -> bool:
+    return found.size is not None and found.size.n_devices is None and found.question("device") is not None
+
+
+def _watch(requests: Iterable[Any], total: int | None) -> Iterator[Any]:
+    """The requests as they arrive, and on the terminal how many, how fast, and how long it will take."""
+    start = shown = time.monotonic()
+    n = 0
+    for n, request in enumerate(requests, 1):
+        yield request
+        if n % 256 == 0 and (now := time.monotonic()) - shown > 0.2:
+            shown, rate = now, n / (now - start)
+            left = "" if total is None else f" of {total:,}, {max(total - n, 0) / rate:,.0f} s left"
+            sys.stderr.write(f"\r{n:,} requests{left}, {rate:,.0f} a second\x1b[K")
+            sys.stderr.flush()
+    if shown != start:
+        sys.stderr.write("\r\x1b[K")

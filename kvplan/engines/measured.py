@@ -1,0 +1,100 @@
+"""What logs say of a budget: recorded starts in place of modelled lines, fitted constants as lines, and the intervals around both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kvplan.constants import Constant, Constants, Record
+from kvplan.deployment import Deployment
+from kvplan.devices import Device
+from kvplan.engines.shared import Span, modelled
+from kvplan.ledger import Entry
+
+#: Share of a device that what no shape tells may take, where no constants say how much.
+UNCALIBRATED = 0.1
+#: What of a question changes the lines that logs measure, beside the fields of a record; then what does for some engines only.
+_CHANGES = ("weight_dtype", "kv_dtype", "speculative", "lora", "multimodal", "enforce_eager")
+_WITH_LENGTH = ("llama.cpp", "ollama", "tensorrt-llm")
+_WITHOUT_PROFILE = ("sglang",)
+_OPTIONS = {"n_ubatch": ("512",), "flash_attn": ("auto", "on")}
+
+
+def settings_of(question: Mapping[str, Any]) -> str:
+    """The choices that a recorded start must share with a question, as text; `question` holds every name, resolved."""
+    names = _CHANGES + (("max_model_len", "n_gpu_layers") if question["engine"] in _WITH_LENGTH else ())
+    options = dict(question.get("engine_option") or ())
+    chosen = [f"{name}={question[name]}" for name in names if question[name] not in (None, "off", False)]
+    return " ".join([*chosen, *(f"{key}={options[key]}" for key, usual in _OPTIONS.items() if options.get(key, usual[0]) not in usual)])
+
+
+def record_key(question: Mapping[str, Any], release: str) -> tuple[str | int, ...]:
+    """What a record of this resolved question is found by. `model` and `device` are ids."""
+    names = ("tp", "pp", "max_num_seqs", "max_num_batched_tokens")
+    free = names[2:] if question["engine"] in _WITHOUT_PROFILE else ()  # no line that is measured depends on them
+    sizes = (1 if name in free else int(question[name] or 1) for name in names)
+    return (question["engine"], release, question["model"], str(question["device"]), *sizes, settings_of(question))
+
+
+def find_record(d: Deployment, release: str) -> Record | None:
+    """The newest measured start of this very question, settled; of one without settings, the sizes alone must agree."""
+    if d.constants is None or d.device is None or not d.constants.records:
+        return None
+    question = {name: getattr(d, name) for name in d.__dataclass_fields__} | {"model": d.model.id, "device": d.device.id}
+    key = record_key(question, release)
+    return next((r for r in reversed(d.constants.records) if r.key == key or (not r.settings and r.key[:-1] == key[:-1])), None)
+
+
+def with_record(entries: Sequence[Entry], record: Record | None) -> list[Entry]:
+    """The lines with measured bytes where a record has them; weights are one measured line."""
+    if record is None:
+        return list(entries)
+    lines = dict(record.lines)
+    result: list[Entry] = []
+    if "weights" in lines:
+        result.append(Entry("weights", lines["weights"], lines["weights"], lines["weights"], "measured", record.source))
+    for entry in entries:
+        if entry.name.startswith("weights: ") and "weights" in lines:
+            continue
+        n = lines.get(entry.name)
+        result.append(entry if n is None else Entry(entry.name, n, n, n, "measured", record.source))
+    return result
+
+
+def scaled(name: str, constant: Constant, factor: float = 1) -> Entry:
+    """A modelled line: a constant times what it is per."""
+    point, low, high = (int(end * factor) for end in constant.ends)
+    return modelled(name, Span(point, low, high), constant.said)
+
+
+def spread_of(constants: Constants | None, engine: str, kind: str, total: int, *, measured: bool) -> tuple[int, int]:
+    """How many bytes less and more than the estimate are left for the cache in 90 % of cases."""
+    if constants is None or constants.engine != engine:
+        return int(UNCALIBRATED * total), 0
+    spread = constants.spread("measured" if measured else kind)
+    return int(spread.low * total), int(spread.high * total)
+
+
+def widened(less: int, more: int, entries: Sequence[Entry]) -> tuple[int, int]:
+    """An interval of what is left for the cache, at least as wide as that of the weights beside it."""
+    weights = [entry for entry in entries if entry.name.startswith("weights")]
+    return max(less, sum(e.high - e.bytes for e in weights)), max(more, sum(e.bytes - e.low for e in weights))
+
+
+def surely_held(entries: Sequence[Entry]) -> int:
+    """What is held in every case: exact and measured lines, and the low end of modelled weights."""
+    return sum(entry.low for entry in entries if entry.basis != "modelled" or entry.name.startswith("weights"))
+
+
+def is_module(device: Device) -> bool:
+    """A GPU sold on boards that join them by NVLink switches: memory faster than any card's, and no card's name."""
+    if device.unified or any(word in device.name.lower() for word in ("pcie", " nvl", "rtx")):
+        return False
+    return (device.bandwidth_gb_per_s or 0) >= 1500
+
+
+def uncalibrated(d: Deployment, engine: str) -> tuple[str, ...]:
+    """The note of a budget without constants."""
+    if d.device is None or d.kv_memory is not None or (d.constants is not None and d.constants.engine == engine):
+        return ()
+    return ("no calibration: what libraries, graphs and activations hold is not charged",)

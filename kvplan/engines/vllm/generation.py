@@ -1,0 +1,46 @@
+"""Which of vLLM's two engines a question runs: 0.8 to 0.10 fall back to V0 for what their V1 could not do.
+
+vLLM 0.8.5 and 0.9.2 `vllm/engine/arg_utils.py` _is_v1_supported_oracle.
+"""
+
+from __future__ import annotations
+
+from kvplan.deployment import Deployment
+from kvplan.dtypes import canonical, parse_kv_dtype
+from kvplan.engines.vllm.versions import VERSIONS, Rules, find_rules
+
+LAST_V0 = "0.7"
+#: Classes with cross-attention but no encoder of their own (SupportsV0Only).
+V0_ONLY: tuple[str, ...] = ("MllamaForConditionalGeneration",)
+
+
+def rules_of(d: Deployment) -> tuple[str, Rules, tuple[str, ...]]:
+    """The release, the rules of the engine that it runs this question with, and notes."""
+    release, rules, notes = find_rules(d.engine_version)
+    reason = falls_back(d, release)
+    if reason is None:
+        return release, rules, notes
+    return release, find_rules(LAST_V0)[1], (*notes, f"vLLM {release} runs its V0 engine here: {reason}")
+
+
+def falls_back(d: Deployment, release: str) -> str | None:
+    """Why a release that has V1 takes V0 all the same; None where it does not."""
+    at = VERSIONS.index(release)
+    if not VERSIONS.index("0.8") <= at <= VERSIONS.index("0.10") or d.device is None:
+        return None
+    if d.model.encoder is not None or d.model.architecture in V0_ONLY:
+        return "V1 has no encoder-decoder models yet"
+    if at > VERSIONS.index("0.9.2"):
+        return None
+    capability = d.device.compute_capability or ""
+    major = capability.split(".")[0]
+    if major.isdecimal() and int(major) < 8:
+        return f"compute capability {capability} is below 8.0"
+    formats = parse_kv_dtype(d.kv_dtype) if d.kv_dtype not in (None, "auto") else ()
+    if major not in ("", "9") and any(name.startswith("fp8") for name in formats):
+        return "a cache of 8 bits needs FlashAttention 3, which is for Hopper"
+    if release in ("0.8", "0.9") and not d.model.lm_head:
+        return "its V1 does not pool"
+    if release == "0.8" and canonical(d.dtype or d.model.dtype) == "f32":
+        return "its V1 computes in 16 bits"
+    return None

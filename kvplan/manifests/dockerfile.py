@@ -1,0 +1,116 @@
+"""A Dockerfile: what its last stage starts: ENTRYPOINT and CMD in both forms, ENV, over what its FROM image starts by itself.
+
+https://docs.docker.com/reference/dockerfile/
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from kvplan.manifests.command import Start, container
+from kvplan.manifests.compose import split
+from kvplan.manifests.found import Site
+from kvplan.manifests.values import Place
+from kvplan.manifests.words import Word, replaced, words
+
+_NAME = re.compile(r"(^|/)(Dockerfile|Containerfile)(\.[^/]*)?$|\.dockerfile$", re.IGNORECASE)
+_INSTRUCTION = re.compile(r"\s*([A-Za-z]+)\s+(.*)", re.DOTALL)
+_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}|\$([A-Za-z_]\w*)")
+
+
+def is_dockerfile(text: str, source: str) -> bool:
+    """By its name, or a FROM together with an instruction that no other format has."""
+    starts = re.search(r"^\s*FROM\s+\S", text, re.MULTILINE | re.IGNORECASE)
+    return bool(starts and (_NAME.search(source) or re.search(r"^(CMD|ENTRYPOINT|RUN)\s+\S", text, re.MULTILINE)))
+
+
+def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
+    """The engines that a container of the last stage starts."""
+    env: dict[str, Word] = {}
+    arguments: dict[str, Word] = {}
+    image: Word | None = None
+    entry: Sequence[Word] | None = None
+    command: Sequence[Word] | None = None
+    stages: dict[str, Word] = {}
+    for name, rest in _instructions(text):
+        if name == "ARG":
+            key, equals, value = rest.text.partition("=")
+            arguments[key.strip()] = Word(value.strip().strip("\"'"), rest.place, () if equals else (key.strip(),))
+        elif name == "FROM":
+            parts = [w for w in _filled(rest, {**arguments, **env}).text.split() if not w.startswith("--")]
+            image = stages.get(parts[0].lower(), Word(parts[0], rest.place)) if parts else None
+            env, entry, command = {}, None, None
+            if len(parts) == 3 and parts[1].lower() == "as" and image:
+                stages[parts[2].lower()] = image
+        elif name == "ENV":
+            env.update(_env(_filled(rest, {**arguments, **env}), source))
+        elif name == "ENTRYPOINT":
+            entry, command = _run(rest), None
+        elif name == "CMD":
+            command = _run(rest)
+    if image is None:
+        return
+    end = max(text.count("\n"), 1)
+    for start in container(image, entry, command, env, source, image.place, end):
+        yield start, Site(name="", span=(1, end))
+
+
+def _instructions(text: str) -> Iterator[tuple[str, Word]]:
+    """Instructions with their continued lines as one text, comments left out."""
+    lines = text.splitlines()
+    n = 0
+    while n < len(lines):
+        start, parts = n, [lines[n]]
+        while parts[-1].rstrip().endswith("\\") and n + 1 < len(lines):
+            n += 1
+            parts.append("\\" if lines[n].lstrip().startswith("#") else lines[n])
+        n += 1
+        match = None if parts[0].lstrip().startswith("#") else _INSTRUCTION.match("\n".join(parts))
+        if match:
+            yield match[1].upper(), Word(match[2], Place(start + 1, match.start(2) + 1))
+
+
+def _run(rest: Word) -> list[Word]:
+    """The exec form is a JSON list; all else goes to a shell."""
+    text = rest.text.strip()
+    if text.startswith("["):
+        try:
+            parts = json.loads(re.sub(r"\\\n", "\n", text))
+            if all(isinstance(part, str) for part in parts):
+                return [Word(part, Place(rest.place.line + _line(rest.text, part), 1)) for part in parts]
+        except (ValueError, RecursionError):
+            pass
+    return [*words("/bin/sh", "-c", place=rest.place), rest]
+
+
+def _line(text: str, part: str) -> int:
+    at = text.find(json.dumps(part))
+    return text.count("\n", 0, at) if at > 0 else 0
+
+
+def _env(rest: Word, source: str) -> dict[str, Word]:
+    """`ENV A=1 B="2"`, or the older `ENV A rest of the line`."""
+    first = rest.text.split(None, 1)
+    if first and "=" not in first[0]:
+        return {first[0]: Word(first[1].strip() if len(first) > 1 else "", rest.place)}
+    pairs = [(w.text.partition("="), w) for w in split(rest, source)]
+    return {key: Word(value, w.place, w.missing) for (key, equals, value), w in pairs if equals}
+
+
+def _filled(word: Word, known: Mapping[str, Word]) -> Word:
+    """Variables of ARG and ENV replaced; others stay open."""
+    missing: list[str] = []
+
+    def replace(match: re.Match[str]) -> str:
+        name = match[1] or match[3]
+        found = known.get(name)
+        if found is not None and not found.missing:
+            return found.text
+        if match[2] is not None:
+            return match[2]
+        missing.append(name)
+        return f"${name}"
+
+    return replaced(_VARIABLE, replace, word)._replace(missing=tuple(missing))

@@ -1,0 +1,132 @@
+"""KServe: InferenceService with its ServingRuntime, and LLMInferenceService with what the controller's own templates run.
+
+What they run: config/runtimes/kserve-huggingfaceserver*.yaml and config/llmisvcconfig/*.yaml of kserve/kserve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kvplan.manifests import pods
+from kvplan.manifests.accelerators import of_pod
+from kvplan.manifests.arguments.table import Given
+from kvplan.manifests.command import Start, container
+from kvplan.manifests.compose import split
+from kvplan.manifests.found import MOUNTED, Site
+from kvplan.manifests.marked import NOTHING, Item
+from kvplan.manifests.pods import Pod
+from kvplan.manifests.words import Word, words
+
+RUNTIMES = ("ServingRuntime", "ClusterServingRuntime")
+KINDS = ("InferenceService", "LLMInferenceService", *RUNTIMES)
+#: Formats whose models KServe's own runtime for language models takes.
+LANGUAGE_FORMATS = ("huggingface", "vLLM", "vllm")
+
+
+def is_kserve(document: Item) -> bool:
+    return document.get("kind").text in KINDS and "kserve" in document.get("apiVersion").text
+
+
+def read(document: Item, others: Sequence[Item], n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    """The engines of one object; `others` are the file's objects."""
+    kind, name = document.get("kind").text, document.get("metadata", "name").text or "unnamed"
+    label = f"{kind}/{name}"
+    if kind == "LLMInferenceService":
+        yield from _llm(document, label, others, n, source)
+    elif kind in RUNTIMES:
+        if not any(_runtime(d) == name for d in others):  # else read with the InferenceService that uses it
+            yield from pods.read(Pod(document.get("spec"), label), others, n, source)
+    elif document.get("spec", "predictor", "model"):
+        yield from _model(document, label, others, n, source)
+    else:
+        yield from pods.read(Pod(document.get("spec", "predictor"), label), others, n, source)
+
+
+def _runtime(document: Item) -> str:
+    return document.get("spec", "predictor", "model", "runtime").text
+
+
+def _model(document: Item, label: str, others: Sequence[Item], n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    """A predictor with a model: the runtime's container with the model's arguments after its own."""
+    predictor, runtime = document.get("spec", "predictor"), _runtime(document)
+    model = predictor.get("model")
+    uri = model.get("storageUri") or model.get("storage", "path") or model.get("uri")
+    worker = predictor.get("workerSpec")
+    pod = Pod(predictor, label, _count(worker.get("pipelineParallelSize")), model=_given(uri, "storageUri"))
+    found = next((d for d in others if d.get("kind").text in RUNTIMES and d.get("metadata", "name").text == runtime), NOTHING)
+    base = next(iter(found.get("spec", "containers")), NOTHING)
+    hardware = of_pod(predictor, [model, base])
+    if base:
+        yield from pods.start(pod, model, hardware, others, n, source, runtime=base)
+        return
+    if model.get("modelFormat", "name").text not in LANGUAGE_FORMATS and not runtime:
+        return
+    env = pods.environment([model.get("env")], [*model.get("envFrom")], others, pod)
+    own = not runtime or runtime.startswith("kserve-huggingfaceserver")
+    entry = words("kserve-huggingfaceserver", place=model.place) if own else words("vllm", "serve", place=model.place)
+    for key, option in (("tensorParallelSize", "--tensor-parallel-size"), ("pipelineParallelSize", "--pipeline-parallel-size")):
+        if item := worker.get(key):
+            entry += [Word(option, item.place), Word(item.text, item.place)]
+    for start in container(None, [*entry, *pods.expand(model.get("args"), env)], None, env, source, model.place, model.end_line):
+        site = pods.site(pod, model, hardware, n, pod.model)
+        yield start, site._replace(name=label, span=(predictor.place.line, predictor.end_line))
+
+
+def _llm(document: Item, label: str, others: Sequence[Item], n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    """An LLMInferenceService: its own pods, and those of a prefill pool."""
+    spec = document.get("spec")
+    model = _given(spec.get("model", "uri"), "model.uri")
+    for part, name in ((spec, label), (spec.get("prefill"), f"{label}/prefill")):
+        if not part:
+            continue
+        template = part.get("template")
+        own = list(template.get("containers"))
+        main = next((c for c in own if c.get("name").text == "main"), own[0] if own else NOTHING)
+        parallel = part.get("parallelism")
+        nodes = 1 if parallel.get("dataLocal") else _count(parallel.get("pipeline"))
+        pod = Pod(template, name, nodes, model=model)
+        hardware = of_pod(template, [main])
+        if main.get("command"):
+            yield from pods.start(pod, main, hardware, others, n, source)
+            continue
+        holder = main or part
+        env = pods.environment([main.get("env")], [*main.get("envFrom")], others, pod)
+        more = env.get("VLLM_ADDITIONAL_ARGS")
+        if spec.get("runtime").text == "sglang":
+            entry = words("python3", "-m", "sglang.launch_server", "--model-path", MOUNTED, place=holder.place)
+        else:
+            entry = [*words("vllm", "serve", MOUNTED, place=holder.place), *_parallel(parallel), *(split(more, source) if more else ())]
+        image = main.get("image")
+        reference = Word(image.text, image.place) if image else None
+        for start in container(
+            reference, entry, pods.expand(main.get("args"), env), _quiet(env), source, holder.place, holder.end_line,
+            files=pods.config_files(others),
+        ):  # fmt: skip
+            yield start, pods.site(pod, main, hardware, n, model)._replace(span=(holder.place.line, holder.end_line))
+
+
+def _quiet(env: dict[str, Word]) -> dict[str, Word]:
+    """Without the variable that only the template's script reads."""
+    return {name: word for name, word in env.items() if name != "VLLM_ADDITIONAL_ARGS"}
+
+
+def _parallel(parallel: Item) -> Iterator[Word]:
+    for key, option in (
+        ("tensor", "--tensor-parallel-size"),
+        ("pipeline", "--pipeline-parallel-size"),
+        ("data", "--data-parallel-size"),
+        ("dataLocal", "--data-parallel-size-local"),
+    ):
+        if item := parallel.get(key):
+            yield Word(option, item.place)
+            yield Word(item.text, item.place)
+    if parallel.get("expert").value is True:
+        yield Word("--enable-expert-parallel", parallel.get("expert").place)
+
+
+def _given(uri: Item, spelled: str) -> Given | None:
+    return Given(uri.text, spelled, uri.place) if uri else None
+
+
+def _count(item: Item) -> int:
+    return int(item.text[:6]) if item.text.isdecimal() and int(item.text[:6]) else 1

@@ -1,0 +1,147 @@
+"""A pod's containers, started as the kubelet would: variables of the container, `$(NAME)`, ConfigMaps of the same file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kvplan.manifests.accelerators import Hardware, of_pod
+from kvplan.manifests.arguments.table import Given
+from kvplan.manifests.command import Start, container
+from kvplan.manifests.found import Site
+from kvplan.manifests.marked import NOTHING, Item
+from kvplan.manifests.values import Finding, Place
+from kvplan.manifests.words import Word, replaced
+
+_REFERENCE = re.compile(r"\$(\$?)\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
+
+
+class Pod(NamedTuple):
+    """A pod found in a document.
+
+    label  its object's kind and name
+    nodes  the members of its group, each such a pod; grouped: the group sets each member's place in it
+    model  what is mounted where KServe puts models
+    """
+
+    spec: Item
+    label: str
+    nodes: int = 1
+    grouped: bool = False
+    model: Given | None = None
+
+
+def read(pod: Pod, others: Sequence[Item], n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    """The engines of a pod's containers; each has the devices of its own limits."""
+    for item in pod.spec.get("containers"):
+        yield from start(pod, item, of_pod(pod.spec, [item]), others, n, source)
+
+
+def start(
+    pod: Pod, item: Item, hardware: Hardware, others: Sequence[Item], n: int, source: str, *, runtime: Item = NOTHING
+) -> Iterator[tuple[Start, Site]]:
+    """The engines of one container. `runtime` is the container that it completes, where a serving runtime has one."""
+    env = environment([runtime.get("env"), item.get("env")], [*item.get("envFrom")], others, pod)
+    image = item.get("image") or runtime.get("image")
+    entry, args = item.get("command") or runtime.get("command"), item.get("args")
+    words = None if not entry else expand(entry, env)
+    own = [*expand(runtime.get("args"), env), *expand(args, env)] if runtime else expand(args, env) if args else None
+    found = container(
+        Word(image.text, image.place) if image else None, words, own, env, source, item.place, item.end_line, files=config_files(others)
+    )
+    uri = env.get("STORAGE_URI")
+    model = pod.model or (Given(uri.text, "STORAGE_URI", uri.place) if uri and not uri.missing else None)
+    for one in found:
+        yield one, site(pod, item, hardware, n, model)
+
+
+def site(pod: Pod, item: Item, hardware: Hardware, n: int, model: Given | None) -> Site:
+    """Where a container runs."""
+    return Site(
+        name=pod.label + (f"/{item.get('name').text}" if item.get("name") else ""),
+        document=n,
+        device=hardware.device,
+        n_devices=hardware.n_devices,
+        nodes=pod.nodes,
+        why=hardware.why,
+        place=hardware.place,
+        span=(item.place.line, item.end_line),
+        model=model,
+        findings=tuple(_not_text(item)),
+    )
+
+
+def _not_text(item: Item) -> Iterator[Finding]:
+    """Numbers and truths where the API takes text (core/v1 Container: command, args and env values are strings)."""
+    values = [*item.get("command"), *item.get("args"), *(entry.get("value") for entry in item.get("env"))]
+    for value in values:
+        if isinstance(value.value, (bool, int, float)):
+            message = f"{value.text[:60]} is not text, and Kubernetes refuses the object; put it in quotes"
+            yield Finding("not-text", "error", message, value.place)
+
+
+def environment(lists: Sequence[Item], sources: Sequence[Item], others: Sequence[Item], pod: Pod | None = None) -> dict[str, Word]:
+    """A container's variables: values with $(NAME) expanded from those before, ConfigMaps of the same file; the rest stays open."""
+    env: dict[str, Word] = {}
+    if pod and pod.grouped:
+        env["LWS_GROUP_SIZE"] = Word(str(pod.nodes), pod.spec.place)
+        for name in ("LWS_WORKER_INDEX", "LWS_LEADER_ADDRESS"):  # each member's own
+            env[name] = Word(f"${name}", pod.spec.place, (name,))
+    for source in sources:
+        config = _config_map(others, source.get("configMapRef", "name").text)
+        prefix = source.get("prefix").text
+        for key, item in config.items():
+            env[prefix + key] = Word(item.text, item.place)
+    for entries in lists:
+        for entry in entries:
+            name, value = entry.get("name").text, entry.get("value")
+            reference = entry.get("valueFrom", "configMapKeyRef")
+            if value:
+                env[name] = _expand(value, env)
+            elif reference:
+                item = _config_map(others, reference.get("name").text).get(reference.get("key").text)
+                env[name] = Word(item.text, item.place) if item else Word(f"${name}", entry.place, (name,))
+            elif entry.get("valueFrom"):
+                env[name] = Word(f"${name}", entry.place, (name,))
+            elif name:
+                env[name] = Word("", entry.place)
+    return env
+
+
+def _config_map(others: Sequence[Item], name: str) -> Item:
+    for document in others:
+        if document.get("kind").text == "ConfigMap" and document.get("metadata", "name").text == name and name:
+            return document.get("data")
+    return NOTHING
+
+
+def config_files(others: Sequence[Item]) -> dict[str, tuple[str, Place]]:
+    """The entries of the file's ConfigMaps, as files by their keys."""
+    files = {}
+    for document in others:
+        if document.get("kind").text == "ConfigMap":
+            for key, item in document.get("data").items():
+                files[key] = (item.text, item.body)
+    return files
+
+
+def expand(items: Item, env: Mapping[str, Word]) -> list[Word]:
+    """A command or args list with $(NAME) expanded from the container's own variables; $$(NAME) stays, unknown names stay."""
+    return [_expand(item, env) for item in items]
+
+
+def _expand(item: Item, env: Mapping[str, Word]) -> Word:
+    missing: list[str] = []
+
+    def replace(match: re.Match[str]) -> str:
+        if match[1]:
+            return match[0][1:]
+        word = env.get(match[2])
+        if word is None:
+            return match[0]
+        missing.extend(word.missing)
+        return word.text
+
+    word = replaced(_REFERENCE, replace, Word(item.text, item.body, (), item.breaks))
+    return word._replace(text=word.text[:65_536], missing=tuple(missing))

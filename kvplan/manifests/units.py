@@ -1,0 +1,117 @@
+"""systemd units and the container units of Podman (quadlet): what ExecStart= and Exec= run, with their Environment=.
+
+systemd.service(5), systemd.exec(5), podman-systemd.unit(5). No shell: $NAME and ${NAME} come from the unit's own Environment=.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kvplan.manifests.arguments.table import Given
+from kvplan.manifests.command import Start, container, scripts
+from kvplan.manifests.compose import split
+from kvplan.manifests.found import Site
+from kvplan.manifests.script import read_script
+from kvplan.manifests.values import Finding, Place
+from kvplan.manifests.words import Command, Word
+
+_NAME = re.compile(r"\.(service|container)$|(^|/)[^/]*\.service\.d/[^/]*\.conf$")
+_SECTION = re.compile(r"^\[(Unit|Service|Container)\]\s*$", re.MULTILINE)
+_KEY = re.compile(r"\s*([A-Za-z]+)\s*=\s*(.*)")
+_VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
+
+
+class _Setting(NamedTuple):
+    key: str
+    value: str
+    place: Place
+    end_line: int
+
+
+def is_unit(text: str, source: str) -> bool:
+    """By its name, or a section that only units have before any other line."""
+    first = next((line for line in text.splitlines() if line.strip() and line.lstrip()[0] not in "#;"), "")
+    return bool(_SECTION.match(first)) and (
+        bool(_NAME.search(source)) or bool(re.search(r"^(ExecStart|Image|Environment)\s*=", text, re.M))
+    )
+
+
+def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
+    """The engines that a unit starts."""
+    settings = list(_settings(text))
+    env: dict[str, Word] = {}
+    findings: list[Finding] = []
+    for one in settings:
+        if one.key == "Environment":
+            for word in split(Word(one.value, one.place), source):
+                name, equals, value = word.text.partition("=")
+                if equals:
+                    env[name] = Word(value, word.place)
+        elif one.key == "EnvironmentFile":
+            message = f"{one.value.lstrip('-')} is not read; variables in it may change the engine's options"
+            findings.append(Finding("not-read", "note", message, one.place))
+    at = {one.key: one for one in settings}
+    n = _gpus(settings)
+    if image := at.get("Image"):
+        run = at.get("Exec")
+        words = [_expanded(w, {}) for w in split(Word(run.value, run.place), source)] if run else None
+        found = container(Word(image.value, image.place), _entry(at, source), words, env, source, image.place, (run or image).end_line)
+    else:
+        found = []
+        for one in settings:
+            if one.key == "ExecStart" and one.value:
+                words = [_expanded(w, env) for w in split(Word(one.value.lstrip("@-:+!|"), one.place), source)]
+                script = read_script("", source)._replace(commands=(Command(tuple(words), env, one.place, one.end_line),))
+                found += scripts(script, source)
+        if not found and "ExecStart" not in at and any(name.startswith("OLLAMA_") for name in env):
+            first = next(iter(env.values()))  # what `systemctl edit ollama` writes
+            found = [Start("ollama", (), env, first.place, max(text.count("\n"), 1))]
+    for start in found:
+        yield start, Site(name="", n_devices=n, findings=tuple(findings), span=(1, max(text.count("\n"), 1)))
+
+
+def _entry(at: Mapping[str, _Setting], source: str) -> list[Word] | None:
+    one = at.get("Entrypoint")
+    return list(split(Word(one.value, one.place), source)) if one else None
+
+
+def _settings(text: str) -> Iterator[_Setting]:
+    lines = text.splitlines()
+    n = 0
+    while n < len(lines):
+        start = n
+        parts = [lines[n]]
+        while parts[-1].endswith("\\") and n + 1 < len(lines):
+            parts[-1] = parts[-1][:-1]
+            n += 1
+            parts.append(lines[n])
+        n += 1
+        match = None if parts[0].lstrip()[:1] in ("#", ";") else _KEY.match("\n".join(parts), 0)
+        if match:
+            value = "\n".join(["", *parts[1:]]) if len(parts) > 1 else ""
+            yield _Setting(match[1], _KEY.sub(r"\2", parts[0], 1) + value, Place(start + 1, match.start(2) + 1), n)
+
+
+def _expanded(word: Word, env: Mapping[str, Word]) -> Word:
+    missing: list[str] = []
+
+    def replace(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        if name is None:
+            return "$"
+        if name in env:
+            return env[name].text
+        missing.append(name)
+        return f"${name}"
+
+    return Word(_VARIABLE.sub(replace, word.text), word.place, tuple(missing)) if env or "$" in word.text else word
+
+
+def _gpus(settings: list[_Setting]) -> Given | None:
+    """AddDevice=nvidia.com/gpu=0: one each; `all` is not known."""
+    named = [one for one in settings if one.key == "AddDevice" and one.value.startswith("nvidia.com/gpu=")]
+    if not named or any(one.value.endswith("=all") for one in named):
+        return None
+    return Given(len(named), "AddDevice", named[0].place)

@@ -1,0 +1,226 @@
+"""The variables of a shell script as it is read: what is known of each, in which branch, and what words become of them.
+
+A variable set in a branch is known inside it and open after it; one that a branch only adds to keeps what it had, with an open end.
+One that a branch sets where it was empty (`[ -z "$X" ] && X=...`) has that value, as `${X:-...}` has.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from kvplan.errors import SpecError
+from kvplan.manifests.lexer import Piece
+from kvplan.manifests.values import Place
+from kvplan.manifests.words import Word
+
+MAX_VALUE = 65_536
+_LISTS = ("[@]", "[*]")
+_DEFAULTED = re.compile(r"\$\{([A-Za-z_]\w*):?-(\d+)\}")
+_NUMBER = re.compile(r"\$?\{?\b([A-Za-z_]\w*)\}?")
+
+
+class Value(NamedTuple):
+    """What a variable holds: the elements of an array, or one word (with an open one behind it where more may follow)."""
+
+    words: tuple[Word, ...]
+    is_array: bool = False
+
+
+class _Scope(NamedTuple):
+    """A branch: what was known before it, what it changed (True: only added to), what it sets where it was empty."""
+
+    is_chain: bool
+    before: Mapping[str, Value]
+    changed: dict[str, bool]
+    defaults: set[str]
+
+
+class Variables:
+    """Grows as a script is read; local to read_script."""
+
+    def __init__(self, source: str, env: Mapping[str, Word]) -> None:
+        self._source = source
+        self._values = {name: Value((word,)) for name, word in env.items()}
+        self._exported = set(env)
+        self._scopes: list[_Scope] = []
+
+    def exported(self) -> dict[str, Word]:
+        """What a command started now finds in its environment."""
+        return {name: self._values[name].words[0] for name in self._values if name in self._exported and self._values[name].words}
+
+    def knows(self, name: str) -> bool:
+        return name in self._values
+
+    # changes
+
+    def set(self, name: str, value: Value, *, adds: bool = False) -> None:
+        """`adds`: to what it holds; a word to a word without a blank between, elements to an array."""
+        if adds and name in self._values:
+            old = self._values[name]
+            if value.is_array or len(old.words) != 1:
+                value = Value((*old.words, *value.words), old.is_array or value.is_array)
+            else:
+                first, more = old.words[0], value.words[0]
+                value = Value((Word(first.text + more.text, more.place, (*first.missing, *more.missing)),), old.is_array)
+        for scope in self._scopes:
+            scope.changed[name] = adds and scope.changed.get(name, True)
+        self._values[name] = value
+
+    def export(self, name: str) -> None:
+        self._exported.add(name)
+
+    def forget(self, name: str) -> None:
+        self._values.pop(name, None)
+        for scope in self._scopes:
+            scope.changed[name] = False
+
+    # branches
+
+    def open(self, *, is_chain: bool = False) -> None:
+        self._scopes.append(_Scope(is_chain, dict(self._values), {}, set()))
+
+    def in_chain(self) -> bool:
+        return bool(self._scopes) and self._scopes[-1].is_chain
+
+    def empty(self, name: str) -> None:
+        """The branch is for when this variable is empty."""
+        if self._scopes and name not in self._values:
+            self._scopes[-1].defaults.add(name)
+
+    def turn(self) -> None:
+        """The next branch of the same choice."""
+        if self._scopes:
+            self._values = dict(self._scopes[-1].before)
+            self._scopes[-1].defaults.clear()
+
+    def close(self) -> None:
+        if not self._scopes:
+            return
+        scope, inside = self._scopes.pop(), self._values
+        self._values = dict(scope.before)
+        for name, only_adds in scope.changed.items():
+            if name in scope.defaults and name in inside:
+                self._values[name] = inside[name]
+            elif only_adds and name in scope.before:
+                old = scope.before[name]
+                self._values[name] = old._replace(words=(*old.words, Word(f"${name}", Place(), (name,))))
+            else:
+                self._values.pop(name, None)
+
+    # words
+
+    def expand(self, pieces: tuple[Piece, ...], place: Place) -> Iterator[Word]:
+        """The words that one token becomes: unquoted variables are split at blanks, arrays give a word each."""
+        done: list[Word] = []
+        text, is_open = "", False
+        missing: list[str] = []
+        for piece in pieces:
+            if piece.kind == "text":
+                text, is_open = text + piece.text, True
+                continue
+            parts, begins = self._parts(piece, place)
+            if begins and is_open:
+                done.append(Word(text, place, tuple(missing)))
+                text, missing, is_open = "", [], False
+            for n, part in enumerate(parts):
+                if n:
+                    done.append(Word(text, place, tuple(missing)))
+                    text, missing = "", []
+                text, is_open = text + part.text, True
+                missing = [*missing, *part.missing]
+        if is_open:
+            done.append(Word(text, place, tuple(missing)))
+        if sum(len(w.text) for w in done) > MAX_VALUE:
+            raise SpecError(self._source, [(f"line {place.line}", "a word grows beyond 64 KiB; no serve command is that long")])
+        yield from done
+
+    def _parts(self, piece: Piece, place: Place) -> tuple[list[Word], bool]:
+        """The words of one variable, and whether the first of them begins a new word."""
+        value = self._lookup(piece, place)
+        if piece.other in _LISTS or (piece.text == "@" and value.is_array):
+            return list(value.words), False
+        words = value.words[:1] if value.is_array else value.words
+        if piece.quoted:
+            return [Word("".join(w.text for w in words), place, tuple(m for w in words for m in w.missing))], False
+        split = [part for w in words for part in ([w] if w.missing else [w._replace(text=t) for t in w.text.split()])]
+        return split, bool(words) and words[0].text[:1].isspace()
+
+    def join(self, pieces: tuple[Piece, ...], place: Place) -> Word:
+        """One word: nothing is split."""
+        text = ""
+        missing: list[str] = []
+        for piece in pieces:
+            if piece.kind == "text":
+                text += piece.text
+                continue
+            value = self._lookup(piece, place)
+            text += (" " if value.is_array else "").join(w.text for w in value.words)
+            missing += [m for w in value.words for m in w.missing]
+            if len(text) > MAX_VALUE:
+                raise SpecError(self._source, [(f"line {place.line}", "a value grows beyond 64 KiB; no serve command is that long")])
+        return Word(text, place, tuple(missing))
+
+    def _lookup(self, piece: Piece, place: Place) -> Value:
+        if piece.kind == "command" and piece.text.startswith("(") and piece.text.endswith(")"):
+            return Value((self._arithmetic(piece.text[1:-1], place),))
+        if piece.kind == "command":
+            shown = f"$({piece.text.strip()[:40]})"
+            return Value((Word(shown, place, (shown,)),))
+        known = piece.other in ("", *_LISTS) and piece.text in self._values
+        if known:
+            value = self._values[piece.text]
+            if piece.default is None or any(w.text for w in value.words):
+                return value
+        if piece.default is not None:
+            value = Value((self.join(piece.default, place),))
+            if piece.assigns:
+                self.set(piece.text, value)
+            return value
+        return Value((Word(f"${piece.text}", place, (piece.text,)),))
+
+    def _arithmetic(self, text: str, place: Place) -> Word:
+        """`$(( ))` over whole numbers and variables that hold them; all else stays open."""
+        missing: list[str] = []
+
+        def number(match: re.Match[str]) -> str:
+            value = self._values.get(match[1])
+            held = value.words[0] if value and value.words else None
+            if held is not None and not held.missing and held.text.strip().isdecimal():
+                return held.text.strip()[:12]
+            missing.append(match[1])
+            return "0"
+
+        plain = _DEFAULTED.sub(lambda m: m[0] if m[1] in self._values else m[2], text)
+        plain = _NUMBER.sub(number, plain.strip())
+        result = None if missing else calculate(plain)
+        if result is None:
+            shown = f"$(({text.strip()[:40]}))"
+            return Word(shown, place, tuple(missing) or (shown,))
+        return Word(str(result), place)
+
+
+def calculate(text: str) -> int | None:
+    """Whole numbers with + - * / % and brackets, as a shell reckons; None for anything else."""
+    if len(text) > 200 or not re.fullmatch(r"[\d\s+*/%()-]+", text) or "**" in text:
+        return None
+
+    def value(node: ast.AST) -> int:
+        if isinstance(node, ast.Constant) and isinstance(node.value, int):
+            return node.value
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
+            return _OPERATIONS[type(node.op)](value(node.left), value(node.right))
+        raise ValueError
+
+    try:
+        return value(ast.parse(text.strip().replace("//", "? ").replace("/", "//"), mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
+        return None
+
+
+_OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+}  # fmt: skip

@@ -1,0 +1,304 @@
+"""Searches over `evaluate`: the single changes that make a plan fit. Each is evaluated, none is guessed.
+
+A number that is changed is changed as little as possible: the value next to the asked one that fits, found by bisection from the exact
+inverse that the engine's answer gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.devices import Device
+from kvplan.engines.shared import release
+from kvplan.errors import KvplanError
+from kvplan.planner import remedies
+from kvplan.planner.evaluate import evaluate
+from kvplan.planner.plan import Advice, Plan
+from kvplan.units import cdiv, show_bytes
+
+
+class Change(NamedTuple):
+    """One change that fits: in words, the name it sets and to what, the plan after it, and names that must follow it."""
+
+    text: str
+    option: str
+    value: Any
+    plan: Plan
+    also: Mapping[str, Any] = {}
+
+
+def advise(d: Deployment, plan: Plan, devices: Sequence[Device] = ()) -> tuple[Advice, ...]:
+    """Single changes after which the plan fits, cheapest first: settings, formats, then less work, then more hardware."""
+    if plan.fits is not False:
+        return ()
+    return tuple(_advice(change) for kind in _KINDS for change in kind(d, plan)) + tuple(
+        _advice(change) for change in _larger_device(d, plan, devices)
+    )
+
+
+def _advice(change: Change) -> Advice:
+    return Advice(
+        change=change.text,
+        option=change.option,
+        value=change.value,
+        fits=True,
+        margin_bytes=change.plan.margin_bytes or 0,
+        certainty=change.plan.certainty,
+        also=change.also,
+    )
+
+
+def attempt(d: Deployment, **sets: Any) -> Plan | None:
+    """The plan after a change where it fits; None where it does not, or can not be asked of this model or engine."""
+    try:
+        plan = evaluate(replace(d, **sets))
+    except KvplanError:
+        return None
+    return plan if plan.fits else None
+
+
+def edge(bad: int, good: int, tried: Callable[[int], Plan | None], guess: int | None = None) -> tuple[int, Plan] | None:
+    """The number that fits with a neighbour towards `bad` that does not, and its plan; None where not even `good` fits.
+
+    `bad` is known not to fit. `guess` saves steps where it is right, and changes nothing where it is wrong.
+    """
+    step, found = (1 if bad > good else -1), None
+    if guess is not None and min(bad, good) < guess < max(bad, good):
+        found = tried(guess)
+        if found is None:
+            bad = guess
+        else:
+            good = guess
+            if guess + step == bad or (further := tried(guess + step)) is None:
+                return guess, found
+            good, found = guess + step, further
+    found = found or tried(good)
+    if found is None:
+        return None
+    while abs(good - bad) > 1:
+        middle = (good + bad) // 2
+        plan = tried(middle)
+        if plan is None:
+            bad = middle
+        else:
+            good, found = middle, plan
+    return good, found
+
+
+def asked(plan: Plan, name: str) -> Any:
+    """A name's value in the settled question."""
+    return plan.question[name][0]
+
+
+def replica_batch(plan: Plan) -> int:
+    """Sequences of the fullest data-parallel replica."""
+    return cdiv(asked(plan, "batch") or 1, asked(plan, "dp") or 1)
+
+
+def sequences(n: int) -> str:
+    """`1 sequence`, `12 sequences`."""
+    return f"{n:,} sequence{'' if n == 1 else 's'}"
+
+
+def with_option(d: Deployment, key: str, value: str) -> tuple[tuple[str, str], ...]:
+    """The engine options with one of them set."""
+    return tuple((dict(d.engine_option) | {key: value}).items())
+
+
+def _fraction(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """In hundredths: as much more as needed, or, where the engine wants more than is free, as much less."""
+    fraction = asked(plan, "memory_fraction")
+    if fraction is None or d.device is None or d.kv_memory is not None:
+        return
+    default = _engines_own(d, "memory_fraction")
+    ceiling = int(max(remedies.FRACTION_CEILING.get(asked(plan, "engine"), 0.0), default or 0.0) * 100 + 1e-9)
+
+    def tried(n: int) -> Plan | None:
+        return attempt(d, memory_fraction=n / 100)
+
+    now = int(fraction * 100 + 1e-9)
+    found = edge(now, ceiling, tried) if ceiling > now else None
+    if found is None and plan.margin_bytes is None:
+        above = -int(-fraction * 100 - 1e-9)
+        lower = next(((n, p) for n in range(above - 1, max(above - remedies.MOST_HUNDREDTHS, 0), -1) if (p := tried(n))), None)
+        found = lower
+    if found:
+        yield Change(f"set the engine's memory fraction to {found[0] / 100:g}", "memory_fraction", found[0] / 100, found[1])
+
+
+def _engines_own(d: Deployment, name: str) -> Any:
+    """What the engine itself would choose for a name."""
+    unset: dict[str, Any] = {name: None}
+    try:
+        return asked(evaluate(replace(d, **unset)), name)
+    except KvplanError:
+        return None
+
+
+def _sequences_setting(d: Deployment, plan: Plan) -> Iterator[Change]:
+    now, needed = asked(plan, "max_num_seqs"), replica_batch(plan)
+    if now is None or now == needed:
+        return
+    found = edge(now, needed, lambda n: attempt(d, max_num_seqs=n))
+    if found:
+        text = "let the engine run" if needed > now else "limit the engine to"
+        yield Change(f"{text} {sequences(found[0])} at once", "max_num_seqs", found[0], found[1])
+
+
+def _batch_tokens(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """Smaller steps need smaller activations. Old vLLM reads a prompt in one step."""
+    now = asked(plan, "max_num_batched_tokens")
+    least = max(remedies.LEAST_STEP_TOKENS, asked(plan, "max_num_seqs") or 0)
+    old = asked(plan, "engine") == "vllm" and release(asked(plan, "engine_version") or "1") < remedies.CHUNKED_VLLM
+    if now is None or now <= least or old:
+        return
+    found = edge(now, least, lambda n: attempt(d, max_num_batched_tokens=n))
+    if found:
+        yield Change(f"steps of {found[0]:,} tokens", "max_num_batched_tokens", found[0], found[1])
+
+
+def _length_setting(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """max_model_len where it was chosen beside the context, or limits it."""
+    now, context = asked(plan, "max_model_len"), asked(plan, "context")
+    if d.max_model_len is None or now is None:
+        return
+
+    def tried(n: int) -> Plan | None:
+        return attempt(d, max_model_len=n)
+
+    found = None
+    if d.context is None:
+        found = edge(now, 1, tried, plan.capacity.max_context_at_batch if plan.capacity else None)
+    elif context < now:
+        found = edge(now, context, tried)
+    if found is None and d.context is not None:
+        found = edge(now, context, tried) if context > now else None
+        pool = context * replica_batch(plan)
+        found = found or (edge(now, 2 * pool, tried, pool) if pool > now else None)
+    if found:
+        yield Change(f"set the longest request to {found[0]:,} tokens", "max_model_len", found[0], found[1])
+
+
+def _pages(d: Deployment, plan: Plan) -> Iterator[Change]:
+    now = asked(plan, "block_size")
+    for size in remedies.smaller_pages(now):
+        if found := attempt(d, block_size=size):
+            yield Change(f"pages of {size} tokens", "block_size", size, found)
+            return
+
+
+def _settings(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """Switches of the engine, one value after the other."""
+    if not d.enforce_eager and asked(plan, "enforce_eager") is False and (found := attempt(d, enforce_eager=True)):
+        yield Change("no CUDA graphs", "enforce_eager", True, found)
+    given = dict(d.engine_option)
+    for key, values, text in remedies.SETTINGS.get(asked(plan, "engine"), ()):
+        for value in values:
+            if given.get(key) != value and (found := attempt(d, engine_option=with_option(d, key, value))):
+                yield Change(text, "engine_option", f"{key}={value}", found)
+                break
+    for name, text in (("speculative", "no speculation"), ("lora", "no adapters"), ("multimodal", "no images")):
+        if asked(plan, name) not in (None, "off") and (found := attempt(d, **{name: "off"})):
+            yield Change(text, name, "off", found)
+
+
+def _host_layers(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """Layers left in host memory, where the engine knows such a thing."""
+    now = asked(plan, "n_gpu_layers")
+    if d.device is None or not now or now < 0:
+        return
+    if found := edge(now, 0, lambda n: attempt(d, n_gpu_layers=n)):
+        yield Change(f"{found[0]} layers on the device, the rest in host memory", "n_gpu_layers", found[0], found[1])
+
+
+def _cache_format(d: Deployment, plan: Plan) -> Iterator[Change]:
+    engine, now = asked(plan, "engine"), plan.cache.bytes_per_sequence
+    if d.kv_dtype not in (None, "auto") and plan.margin_bytes is None and (found := attempt(d, kv_dtype="auto")):
+        yield Change("store the cache in the engine's own format", "kv_dtype", "auto", found)
+        return
+    for name, bits in remedies.KV_FORMATS.get(engine, remedies.KV_FORMATS["vllm"]):
+        found = attempt(d, kv_dtype=name)
+        if found and found.cache.bytes_per_sequence < now:
+            yield Change(f"store the cache in {bits} bits", "kv_dtype", name, found)
+            return
+
+
+def _weight_format(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """The mildest format that is smaller than the checkpoint's and fits."""
+    engine, now = asked(plan, "engine"), plan.model.weight_bytes
+    for name, bits in remedies.WEIGHT_FORMATS.get(engine, remedies.WEIGHT_FORMATS["vllm"]):
+        found = attempt(d, weight_dtype=name)
+        if found and found.model.weight_bytes < now:
+            yield Change(f"use a checkpoint with {bits}-bit weights", "weight_dtype", name, found)
+            return
+
+
+def _cache_memory(d: Deployment, plan: Plan) -> Iterator[Change]:
+    now, margin = d.kv_memory, plan.margin_bytes
+    if now is None or margin is None or margin >= 0:
+        return
+    if found := edge(now, now - 2 * margin + (1 << 30), lambda n: attempt(d, kv_memory=n), now - margin):
+        yield Change(f"give the cache {show_bytes(found[0])} a rank", "kv_memory", found[0], found[1])
+
+
+def _context(d: Deployment, plan: Plan) -> Iterator[Change]:
+    now = asked(plan, "context")
+    guess = plan.capacity.max_context_at_batch if plan.capacity else None
+    found = edge(now, 1, lambda n: attempt(d, context=n), guess)
+    also: dict[str, Any] = {}
+    if found is None and d.max_model_len is not None and d.context is not None:
+        found = edge(now, 1, lambda n: attempt(d, context=n, max_model_len=n), guess)
+        also = {"max_model_len": found[0]} if found else {}
+    if found:
+        yield Change(f"shorten the context to {found[0]:,} tokens", "context", found[0], found[1], also)
+
+
+def _batch(d: Deployment, plan: Plan) -> Iterator[Change]:
+    now, dp = asked(plan, "batch"), asked(plan, "dp") or 1
+    guess = plan.capacity.max_batch * dp if plan.capacity and plan.capacity.max_batch else None
+    if now > 1 and (found := edge(now, 1, lambda n: attempt(d, batch=n), guess)):
+        yield Change(f"hold {sequences(found[0])} at once", "batch", found[0], found[1])
+
+
+def _split(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """More ranks; where the engine refused the layout itself, other ones too."""
+    if d.n_devices is not None or d.kv_memory is not None:
+        return
+    now = asked(plan, "tp") or 1
+    sizes = [n for n in remedies.TP_SIZES if n > now]
+    if plan.margin_bytes is None:
+        sizes = sorted((n for n in remedies.TP_SIZES if n != now), key=lambda n: abs(n - now))
+    for n in sizes:
+        if found := attempt(d, tp=n):
+            yield Change(f"split over {n} devices", "tp", n, found)
+            break
+    now = asked(plan, "pp") or 1
+    for n in range(now + 1, remedies.MOST_STAGES + 1):
+        if found := attempt(d, pp=n):
+            yield Change(f"{n} pipeline stages", "pp", n, found)
+            return
+
+
+def _larger_device(d: Deployment, plan: Plan, devices: Sequence[Device]) -> Iterator[Change]:
+    """The next larger one of the same make that carries it."""
+    mine = d.device
+    if mine is None or d.kv_memory is not None:
+        return
+    same = [x for x in devices if x.unified == mine.unified and mine.vendor in (x.vendor, "other")]
+    larger = [x for x in same if x.memory_bytes > mine.memory_bytes]
+    larger.sort(key=lambda x: (x.memory_bytes, x.id))
+    if larger and attempt(d, device=larger[-1]) is None:
+        return
+    for device in larger:
+        if found := attempt(d, device=device):
+            yield Change(f"use a {device.name}", "device", device.id, found)
+            return
+
+
+_KINDS: tuple[Callable[[Deployment, Plan], Iterator[Change]], ...] = (
+    _fraction, _sequences_setting, _batch_tokens, _length_setting, _pages, _settings, _host_layers, _cache_memory, _cache_format,
+    _weight_format, _context, _batch, _split,
+)  # fmt: skip

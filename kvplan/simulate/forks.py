@@ -1,0 +1,152 @@
+"""Several answers to one prompt that share pages: forked page tables, copied on write, for parallel sampling and beam search.
+
+The PagedAttention paper's manager (arXiv 2309.06180, section 4.4; vLLM 0.6 `vllm/core/block_manager.py`, fork and append_slots): the
+sequences of a request enter, leave and are preempted together; prompt pages are stored once; who writes to a page that others hold too
+gets a copy of it. When a beam dies and another takes its place, the pages that only the dead one held are free.
+
+Which beams die is the model's doing, and nobody publishes statistics of it. Assumed here: with t tokens generated, one beam drawn at
+random is replaced by a fork of another with probability `TURNOVER` / t a step. The tokens since the last common ancestor are then a fixed
+share of the answer, whatever its length, as beams of long answers do differ by more. docs/simulate.md has what other values give.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from kvplan.errors import UnsupportedError
+from kvplan.simulate.geometry import Geometry
+from kvplan.simulate.sequence import Sequence, Shares
+from kvplan.units import cdiv
+
+TURNOVER = 16.0
+
+
+class Fork:
+    """The page tables of one request's sequences; pages are numbered within the request. `tokens`: stored in each sequence."""
+
+    __slots__ = ("beam", "block", "holders", "made", "prompt", "random", "tables", "tokens")
+
+    def __init__(self, width: int, beam: bool, prompt: int, block: int, seed: int) -> None:
+        pages = cdiv(prompt, block)
+        self.beam, self.block, self.prompt, self.tokens = beam, block, prompt, prompt
+        self.random = Random(seed)
+        self.tables = [list(range(pages)) for _ in range(width)]
+        self.holders = dict.fromkeys(range(pages), width)
+        self.made = pages
+
+    def reshuffle(self) -> int:
+        """Perhaps a beam dies and another forks in its place: the pages that are free then."""
+        generated = self.tokens - self.prompt
+        if not self.beam or generated < 1 or self.random.random() >= TURNOVER / generated:
+            return 0
+        dead, parent = self.random.sample(range(len(self.tables)), 2)
+        before = len(self.holders)
+        for page in self.tables[dead]:
+            self._drop(page)
+        self.tables[dead] = list(self.tables[parent])
+        for page in self.tables[dead]:
+            self.holders[page] += 1
+        return before - len(self.holders)
+
+    def _drop(self, page: int) -> None:
+        self.holders[page] -= 1
+        if not self.holders[page]:
+            del self.holders[page]
+
+    def needed(self) -> int:
+        """New pages that one more token of every sequence takes: of its own at a page's end, a copy where the last page is shared."""
+        if self.tokens % self.block == 0:
+            return len(self.tables)
+        return len(self.tables) - len({table[-1] for table in self.tables})
+
+    def write(self) -> None:
+        """One more token for every sequence."""
+        fresh = self.tokens % self.block == 0
+        for table in self.tables:
+            if not fresh:
+                if self.holders[table[-1]] == 1:
+                    continue
+                self._drop(table.pop())
+            table.append(self.made)
+            self.holders[self.made] = 1
+            self.made += 1
+        self.tokens += 1
+
+
+class ForkedBlocks:
+    """One pool of pages for full attention, counted; each request has a Fork of its own, nothing is shared between requests."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        if len(geometry.groups) > 1 or geometry.groups[0].kind != "full" or geometry.beside or geometry.sort == "cells":
+            raise UnsupportedError("simulate: forked sequences (beams) are simulated for pools of full attention only")
+        self.block, self.copies = geometry.groups[0].block_tokens, geometry.groups[0].copies
+        self.size = geometry.pages
+        self.used = self.changes = self.hit_tokens = self.asked_tokens = self.evicted = self.again = 0
+        self._forks: dict[Sequence, Fork] = {}
+        self._reshuffled: dict[Sequence, int] = {}
+
+    def admit(self, s: Sequence, budget: int) -> int | None:
+        """A request that was preempted takes all its pages again, and those of the token that it sampled last."""
+        fork = s.fork or Fork(s.width, s.request.beam, s.known, self.block, s.number)
+        behind = fork.tokens < s.known
+        if (len(fork.holders) + behind * fork.needed()) * self.copies > self.size - self.used:
+            return None
+        if behind:
+            fork.write()
+        s.fork = fork
+        self._forks[s] = fork
+        self._count(fork, 1)
+        return 0
+
+    def _count(self, fork: Fork, sign: int) -> None:
+        pages = len(fork.holders)
+        self.used += sign * pages * self.copies
+        self.again += sign * (sum(map(len, fork.tables)) - pages) * self.copies
+
+    def grow(self, s: Sequence, computed: int, tokens: int) -> bool:
+        fork = self._forks[s]
+        if tokens <= fork.tokens:
+            return True
+        self._count(fork, -1)
+        if self._reshuffled.get(s) != tokens:  # once a token, however often the room for it is asked for
+            self._reshuffled[s] = tokens
+            self.changes += fork.reshuffle() > 0
+        enough = (len(fork.holders) + fork.needed()) * self.copies <= self.size - self.used
+        while enough and fork.tokens < tokens:
+            fork.write()
+        self._count(fork, 1)
+        return enough
+
+    def wake(self, s: Sequence, computed: int) -> int:
+        fork = self._forks[s]
+        if fork.beam or fork.tokens == fork.prompt:
+            return computed
+        return -(-computed // self.block) * self.block
+
+    def end(self, s: Sequence, computed: int) -> None:
+        self._count(self._forks.pop(s), -1)
+        self._reshuffled.pop(s, None)
+        self.changes += 1
+
+    def shares(self, running: list[tuple[Sequence, int]]) -> Shares:
+        """All pages are full but the last of each sequence."""
+        stored = reserved = total = 0.0
+        for s, _ in running:
+            fork = self._forks[s]
+            last = len({table[-1] for table in fork.tables})
+            rest = -fork.tokens % self.block / self.block
+            stored += len(fork.holders) - last * rest
+            reserved += last * min(rest, max(s.whole - 1 - fork.tokens, 0) / self.block)
+            total += len(fork.holders)
+        return Shares(stored * self.copies, reserved * self.copies, (total - stored - reserved) * self.copies)
+
+    def check(self, running: list[Sequence]) -> None:
+        assert set(self._forks) == set(running)
+        for s in running:
+            fork = self._forks[s]
+            held: dict[int, int] = {}
+            for page in (page for table in fork.tables for page in table):
+                held[page] = held.get(page, 0) + 1
+            assert held == fork.holders
+            assert {len(table) for table in fork.tables} == {cdiv(fork.tokens, self.block)}
+        assert self.used == sum(len(fork.holders) for fork in self._forks.values()) * self.copies <= self.size

@@ -1,0 +1,2 @@
+# kvplan: device=h100
+trtllm-serve disaggregated -c disagg_config.yaml

@@ -1,0 +1,172 @@
+"""Advice is evaluated: each change alone makes the plan fit, and a number changed one step less does not. Across engines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kvplan
+from kvplan import api
+from kvplan.errors import KvplanError
+from kvplan.planner.advice import edge
+from kvplan.planner.evaluate import evaluate
+from kvplan.planner.plan import Plan
+from tests.conftest import one_block
+
+MIXERS = st.sampled_from([
+    {"kind": "gqa", "heads": 8, "kv_heads": 4, "head_dim": 64},
+    {"kind": "mla", "heads": 8, "kv_lora_rank": 512, "qk_nope_head_dim": 32, "qk_rope_head_dim": 64, "v_head_dim": 32},
+    {"kind": "mamba2", "heads": 8, "head_dim": 16, "groups": 1, "d_state": 32, "d_conv": 4},
+    {"kind": "sliding", "heads": 8, "kv_heads": 4, "head_dim": 64, "window": 512},
+])  # fmt: skip
+ENGINES = st.sampled_from(["ideal", "vllm", "sglang", "llama.cpp", "tensorrt-llm", "transformers"])
+#: Names whose advised value is next to one that does not fit: one step towards what was asked.
+STEPS: dict[str, Any] = {"context": 1, "batch": 1, "max_model_len": 1, "max_num_seqs": 1, "max_num_batched_tokens": 1, "kv_memory": 1,
+                         "n_gpu_layers": 1, "memory_fraction": 0.01}  # fmt: skip
+#: The same for sizes that are tried in an order: the one tried before.
+ORDERS = {"tp": [1, 2, 4, 8, 16], "pp": list(range(1, 17))}
+
+
+def answer(spec: Any, question: dict[str, Any]) -> Plan | None:
+    try:
+        return evaluate(api.deployment(spec, **question))
+    except KvplanError:
+        return None
+
+
+def check(spec: Any, question: dict[str, Any]) -> int:
+    """How many changes were advised, each of them applied on its own."""
+    try:
+        plan = kvplan.estimate(spec, **question)
+    except KvplanError:
+        return 0
+    assert plan.fits or not plan.waste
+    for one in plan.advice:
+        value = {k: v for k, _, v in [one.value.partition("=")]} if one.option == "engine_option" else one.value
+        changed = question | {one.option: value} | dict(one.also)
+        after = answer(spec, changed)
+        assert after is not None, one
+        assert after.fits, one
+        assert (after.margin_bytes or 0) == one.margin_bytes, one
+        before = _one_step_less(plan, one)
+        if before is not None:
+            less = answer(spec, question | {one.option: before} | dict.fromkeys(one.also, before))
+            assert less is None or not less.fits, (one, before)
+    return len(plan.advice)
+
+
+def _one_step_less(plan: Plan, one: Any) -> Any:
+    asked = plan.question[one.option][0] if one.option in plan.question else None
+    if one.option in ORDERS:
+        sizes = ORDERS[one.option]
+        before = sizes[sizes.index(one.value) - 1] if one.value in sizes[1:] else None
+        return before if before is not None and before >= asked else None
+    if one.option not in STEPS:
+        return None
+    step = STEPS[one.option]
+    return round(one.value + (step if asked > one.value else -step), 2)
+
+
+@settings(max_examples=150, deadline=None)
+@given(ENGINES, MIXERS, st.integers(1, 8), st.integers(1, 60_000), st.integers(1, 40), st.integers(1 << 24, 1 << 31))
+def test_each_change_alone_makes_it_fit_and_one_step_less_does_not(engine, mixer, n_layers, context, batch, memory):
+    question = {"engine": engine, "context": context, "batch": batch, "device": f"{memory}B"}
+    check(one_block(mixer, n_layers), question)
+
+
+@settings(max_examples=80, deadline=None)
+@given(ENGINES, MIXERS, st.integers(1, 8), st.integers(1, 60_000), st.integers(1, 40), st.integers(1, 1 << 28))
+def test_given_cache_memory_and_a_chosen_length(engine, mixer, n_layers, context, batch, memory):
+    check(one_block(mixer, n_layers), {"engine": engine, "context": context, "batch": batch, "kv_memory": memory})
+    check(one_block(mixer, n_layers), {"engine": engine, "max_model_len": context, "batch": batch, "kv_memory": memory})
+    check(one_block(mixer, n_layers), {"engine": engine, "max_model_len": context, "context": context, "batch": batch, "kv_memory": memory})
+
+
+CASES = [
+    ({"engine": "vllm", "device": "l4", "context": "32k", "batch": 8}, {"context", "tp", "pp", "device"}),
+    ({"engine": "vllm", "device": "h100", "context": "32k", "batch": 15}, {"kv_dtype", "weight_dtype", "context", "batch"}),
+    ({"engine": "vllm", "device": "h100", "context": "8k", "batch": 8, "memory_fraction": 0.2}, {"memory_fraction"}),
+    ({"engine": "vllm", "device": "h100", "context": "8k", "batch": 2, "reserve": "10GiB"}, {"memory_fraction"}),
+    ({"engine": "vllm", "device": "h100", "context": "1k", "batch": 20, "max_num_seqs": 8}, {"max_num_seqs", "batch"}),
+    ({"engine": "vllm", "device": "h100", "context": "8k", "max_model_len": "4k"}, {"max_model_len", "context"}),
+    ({"engine": "vllm", "device": "h100", "context": "8k", "kv_dtype": "q8_0"}, {"kv_dtype"}),
+    ({"engine": "vllm", "device": "h100", "context": "8k", "tp": 3}, {"tp"}),
+    ({"engine": "vllm", "kv_memory": "1GiB", "context": "12k"}, {"kv_memory", "kv_dtype", "context"}),
+    ({"engine": "llama.cpp", "device": "rtx-4090", "context": "64k", "batch": 2}, {"kv_dtype", "n_gpu_layers", "context", "batch"}),
+    ({"engine": "sglang", "device": "h100", "context": "32k", "batch": 20}, {"kv_dtype", "context", "batch"}),
+    ({"engine": "tensorrt-llm", "device": "h100", "context": "32k", "batch": 20}, {"kv_dtype", "context", "batch"}),
+    ({"engine": "transformers", "device": "rtx-4090", "context": "32k", "batch": 4}, {"context", "batch", "device"}),
+    ({"engine": "exllamav3", "device": "rtx-4090", "context": "32k", "batch": 4}, {"engine_option", "context", "batch"}),
+]  # fmt: skip
+
+
+def test_every_kind_of_change_is_found_for_the_engines_that_have_it():
+    for question, expected in CASES:
+        plan = kvplan.estimate("meta-llama/llama-3.1-8b", **question)
+        assert plan.fits is False, question
+        assert expected <= {one.option for one in plan.advice}, (question, plan.advice)
+        assert check("meta-llama/llama-3.1-8b", question) == len(plan.advice)
+
+
+def test_windows_and_pages():
+    question = {"engine": "vllm", "kv_memory": "295MiB", "context": 4100, "batch": 10, "block_size": 256}
+    plan = kvplan.estimate(one_block({"kind": "gqa", "heads": 8, "kv_heads": 4, "head_dim": 64}, 7), **question)
+    assert plan.fits is False
+    (pages,) = [one for one in plan.advice if one.option == "block_size"]
+    # 7 layers x 4 heads x 64 x 2 (K, V) x 2 B a token
+    assert (295 << 20) // (7 * 4 * 64 * 4 * 256) < 10 * 17 + 1  # 17 pages of 256 each, and the null block
+    assert pages.value == 128
+    assert pages.margin_bytes == ((295 << 20) // (7 * 4 * 64 * 4 * 128) - 1 - 10 * 33) * 7 * 4 * 64 * 4 * 128
+
+
+def test_an_edge_is_an_edge_whatever_the_guess():
+    plan = kvplan.estimate(one_block(None), context=1)
+    for bad, good in ((100, 1), (1, 100)):
+        for limit in range(min(bad, good), max(bad, good) + 1):
+            for guess in (None, 1, 37, limit, limit + 1, 100, 500):
+
+                def tried(n, limit=limit, bad=bad, good=good):
+                    return plan if (n <= limit if bad > good else n >= limit) and n != bad else None
+
+                found = edge(bad, good, tried, guess)
+                if tried(good) is None:
+                    assert found is None
+                else:
+                    assert tried(found[0]) is not None
+                    assert tried(found[0] + (1 if bad > good else -1)) is None
+
+
+WASTE = [
+    ({"engine": "vllm", "device": "h100", "context": "8k", "batch": 2, "tp": 4}, {"tp", "memory_fraction", "batch", "max_num_seqs"}),
+    ({"engine": "llama.cpp", "device": "h100", "context": "8k", "batch": 2, "max_model_len": "64k"}, {"max_model_len", "batch"}),
+    ({"engine": "vllm", "device": "h100", "context": 100, "batch": 60, "block_size": 128}, {"block_size"}),
+    ({"engine": "ideal", "device": "h100", "context": "8k", "batch": 2}, {"batch"}),
+]  # fmt: skip
+
+
+def test_what_is_wasted_can_be_saved():
+    for question, expected in WASTE:
+        plan = kvplan.estimate("meta-llama/llama-3.1-8b", **question)
+        assert plan.fits is True
+        assert expected <= {one.option for one in plan.waste}, (question, plan.waste)
+        for one in plan.waste:
+            assert one.bytes > 0
+            if one.option is None:
+                assert one.change is None
+                continue
+            after = answer("meta-llama/llama-3.1-8b", question | {one.option: one.value})
+            assert after.fits, one
+            assert after.margin_bytes == one.margin_bytes
+
+
+def test_waste_by_hand():
+    plan = kvplan.estimate("meta-llama/llama-3.1-8b", engine="vllm", kv_memory="4GiB", context=1000, batch=3)
+    by_what = {one.what: one for one in plan.waste}
+    page = 16 * 131_072  # tokens x bytes of a token
+    blocks = (4 << 30) // page
+    free = (blocks - 1 - 3 * 63) * page  # 63 pages hold 1,000 tokens; one block is the null block
+    assert by_what["cache memory beyond batch x context"].bytes == free
+    assert by_what["cache memory beyond batch x context"].value == (blocks - 1) // 63
+    assert by_what["pages, padding and shares of pools beside the exact tensors"].bytes == blocks * page - free - 3 * 1000 * 131_072

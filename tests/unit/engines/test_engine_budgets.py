@@ -1,0 +1,119 @@
+"""The budgets of SGLang, TensorRT-LLM and llama.cpp are arithmetic on their constants: written out here with constants of round numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvplan.catalogue import find_device
+from kvplan.constants import Constant, Constants, Spread
+from kvplan.deployment import Deployment
+from kvplan.devices import sized
+from kvplan.engines import find
+from kvplan.engines.base import Outcome
+from kvplan.engines.measured import is_module
+from kvplan.engines.tensorrt_llm.settings import MAX_BATCH
+from kvplan.spec import ModelSpec
+from kvplan.units import GIB
+from tests.conftest import one_block
+
+GQA = {"kind": "gqa", "heads": 8, "kv_heads": 8, "head_dim": 128}
+CARD = sized(100 * GIB)
+OLDEST = {"sglang": "0.4.3", "tensorrt-llm": "0.5.0", "llama.cpp": "b5130"}
+
+
+def model() -> ModelSpec:
+    return one_block(GQA, 4, hidden=1024, vocab_size=10_000, dtype="bf16")
+
+
+def constants(engine: str, kinds: tuple[str, ...], **values: float) -> Constants:
+    rows = tuple(Constant(name, OLDEST[engine], value, value / 2, 2 * value, 3) for name, value in values.items())
+    return Constants("packaged", engine, "a test", rows, tuple(Spread(kind, 0.01, 0.02, 3) for kind in (*kinds, "measured")))
+
+
+def plan(engine: str, **asked: Any) -> Outcome:
+    one = find(engine)
+    return one.plan(one.settle(Deployment(model=model(), engine=engine, **asked)))
+
+
+def lines(outcome: Outcome) -> dict[str, int]:
+    return {e.name: e.bytes for e in outcome.ledgers[0].entries}
+
+
+def weights(outcome: Outcome) -> int:
+    return sum(n for name, n in lines(outcome).items() if name.startswith("weights: "))
+
+
+SGLANG = constants(
+    "sglang", ("discrete", "unified"), context=GIB, context_unified=9 * GIB, link=GIB / 4, link_switch=2 * GIB, loading=GIB / 2
+)
+
+
+def test_sglang() -> None:
+    """rest = free - weights - loading - 20 % of free, free = 100 - 1 GiB; pages of 16,384 B a token, and one more of padding."""
+    found = plan("sglang", device=CARD, context=4096, memory_fraction=0.8, constants=SGLANG)
+    free = 99 * GIB
+    rest = free - weights(found) - GIB // 2 - int(free * (1 - 0.8))
+    assert found.capacity is not None
+    assert found.capacity.tokens == rest // (4 * 2 * 8 * 128 * 2)
+    assert found.capacity.kv_bytes_low == pytest.approx(rest - GIB, rel=1e-6)  # 1 % of 100 GiB
+    # 2 % of it are more than what is modelled: 0.8 x 1 GiB of context and half a GiB of loading
+    assert found.capacity.kv_bytes_high == pytest.approx(0.8 * 100 * GIB - weights(found), rel=1e-6)
+
+
+@pytest.mark.parametrize(("device", "gone"), [("rtx-4090", GIB // 4), ("h100-80gb", 2 * GIB), ("rtx-5090", GIB // 4)])
+def test_sglang_links(device: str, gone: int) -> None:
+    """Cards and modules: a 5090's memory is as fast as a module's, it has no link."""
+    card = find_device(device)
+    assert lines(plan("sglang", device=card, tp=2, context=4096, constants=SGLANG))["distributed init"] == gone
+    assert is_module(card) == (gone == 2 * GIB)
+    assert "distributed init" not in lines(plan("sglang", device=card, context=4096, constants=SGLANG))
+
+
+TRT = constants(
+    "tensorrt-llm", ("engine", "profiled", "unified"), outside_torch=2 * GIB, outside_torch_unified=9 * GIB, activation_bytes=40,
+    context=GIB, context_unified=9 * GIB, execution_bytes=20, slot_bytes=30, link=GIB / 4, link_switch=2 * GIB, loading=GIB / 8,
+)  # fmt: skip
+
+
+def test_tensorrt_llm_profiled() -> None:
+    """0.9 x (100 GiB - weights - 2 GiB - 40 B x 8,192 tokens x 1,024 hidden - 1/8 GiB)"""
+    found = plan("tensorrt-llm", device=CARD, context=4096, engine_version="1.2.0", constants=TRT)
+    free = 100 * GIB - weights(found) - 2 * GIB - 40 * 8192 * 1024 - GIB // 8
+    assert found.capacity is not None
+    assert found.capacity.kv_bytes == pytest.approx(0.9 * free, rel=1e-5)
+
+
+@pytest.mark.parametrize("asked", [{"engine_version": "0.13.0"}, {"engine_version": "1.2.0", "engine_option": (("backend", "tensorrt"),)}])
+def test_tensorrt_llm_engines(asked: dict[str, Any]) -> None:
+    """2,048 slots: a row of 10,000 bf16 logits each, 30 B for each of them in buffers and decoder, an int32 for each of 4,096 positions."""
+    found = plan("tensorrt-llm", device=CARD, context=4096, constants=TRT, **asked)
+    slots = MAX_BATCH
+    held = GIB + 20 * 8192 * 1024 + slots * 10_000 * (2 + 30) + slots * 4096 * 4 + GIB // 8
+    assert found.capacity is not None
+    assert found.capacity.kv_bytes == pytest.approx(0.9 * (100 * GIB - weights(found) - held), rel=1e-5)
+
+
+def test_llama_cpp_counts_the_context_on_devices_of_their_own() -> None:
+    own = constants("llama.cpp", (), context=GIB, compute=1.0)
+    apart, shared = (
+        lines(plan("llama.cpp", device=find_device(name), context=4096, constants=own)) for name in ("rtx-4090", "apple-m4-max-64gb")
+    )
+    assert apart["CUDA context"] == GIB
+    assert "CUDA context" not in shared
+    twice = constants("llama.cpp", (), context=GIB, compute=2.0)
+    doubled = lines(plan("llama.cpp", device=find_device("rtx-4090"), context=4096, constants=twice))
+    assert doubled["compute buffer"] == 2 * apart["compute buffer"]
+
+
+@pytest.mark.parametrize("engine", ["sglang", "tensorrt-llm"])
+def test_without_constants_the_plan_says_so(engine: str) -> None:
+    one = find(engine)
+    settled = one.settle(Deployment(model=model(), engine=engine, device=CARD, context=4096))
+    assert any("no calibration" in note for note in settled.notes)
+    capacity = one.plan(settled).capacity
+    assert capacity is not None
+    assert capacity.kv_bytes_low < capacity.kv_bytes  # a tenth of the device may be taken by what is not charged
+    given = one.settle(Deployment(model=model(), engine=engine, kv_memory=GIB, context=4096))
+    assert not any("no calibration" in note for note in given.notes)

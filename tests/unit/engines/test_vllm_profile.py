@@ -1,0 +1,135 @@
+"""What vLLM's profile run holds: towers, drafters, latent attention, and which of the two engines runs. Arithmetic written out here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvplan import api
+from kvplan.errors import SpecError
+from kvplan.ledger import Entry
+from kvplan.planner.plan import Plan
+from kvplan.units import GIB, MIB
+
+WORKSPACE = 32 * MIB  # cuBLAS, on Hopper
+
+
+def ask(model: str, device: str = "h100-80gb", **question: Any) -> Plan:
+    return api.estimate(model, engine="vllm", device=device, **question)
+
+
+def lines(plan: Plan, rank: int = 0) -> dict[str, Entry]:
+    return {e.name: e for e in plan.ledgers[rank].entries}
+
+
+def test_the_largest_image_is_the_peak_where_few_sequences_are_sampled() -> None:
+    # Qwen2.5-VL: 12,845,056 pixels / 28^2 = 16,384 tokens of 4 patches; alive per patch 3 + 9 widths of 1280 and 1176 pixels, in 2 bytes
+    plan = ask("qwen/qwen2.5-vl-7b", engine_version="0.22", max_model_len=8192, max_num_seqs=4, max_num_batched_tokens=2048)
+    assert lines(plan)["activations"].bytes == 16384 * 4 * (12 * 1280 + 1176) * 2 + WORKSPACE
+
+
+def test_ranks_share_a_towers_attention_and_its_input_stays_whole() -> None:
+    question = {"engine_version": "0.27", "max_model_len": 8192, "max_num_seqs": 2, "max_num_batched_tokens": 2048}
+    plan = ask("qwen/qwen3.6-27b", device="rtx-5090", tp=2, **question)
+    peak = 16384 * 4 * ((3 + 9 / 2) * 1152 + 1536) * 2 + WORKSPACE
+    assert lines(plan)["activations"].bytes == peak
+    # two RTX 5090 logged 1.59 GiB, 0.09 of it graphs (noonghunna/club-3090#1087)
+    assert peak / GIB == pytest.approx(1.5, abs=0.25)
+
+
+def test_towers_before_0_12_rotate_in_f32() -> None:
+    question = {"max_model_len": 8192, "max_num_seqs": 4, "max_num_batched_tokens": 2048}
+    old, new = (lines(ask("qwen/qwen2.5-vl-7b", engine_version=v, **question))["activations"].bytes for v in ("0.11", "0.12"))
+    assert old - new == 16384 * 4 * 5 * 1280 * 2
+
+
+def test_encoder_outputs_and_pixels_stay_for_the_sampler() -> None:
+    # Gemma-3 on an H100: 8192 tokens are 32 images of 256 tokens, each token 16 patches of 588 pixels and one hidden state of 3840
+    with_images, without = (
+        lines(ask("google/gemma-3-12b", engine_version="0.19", max_model_len=8192, multimodal=on))["activations"].bytes
+        for on in (None, "off")
+    )
+    assert with_images - without == 8192 * (16 * 588 + 3840) * 2
+
+
+def test_v0_profiles_as_many_sequences_as_bring_an_image() -> None:
+    # V0 takes 8192 tokens for a length of 8192: 2 images of 3025 tokens, so 2 rows of logits and not 256
+    plan = ask("mistralai/mistral-small-3.1-24b", device="a100-80gb", engine_version="0.7", max_model_len=8192)
+    assert lines(plan)["activations"].bytes < 2 * GIB
+    assert plan.as_dict()["question"]["max_num_batched_tokens"]["value"] == 8192
+    short = ask("mistralai/mistral-small-3.1-24b", engine_version="0.7", max_model_len=2048)
+    assert short.as_dict()["question"]["max_num_batched_tokens"]["value"] == 5120
+
+
+def test_an_encoder_decoder_of_v0_encodes_an_image_for_every_sequence() -> None:
+    # vllm-project/vllm#10569: 256 x 4 tiles of 560 x 560 pixels do not fit an L20; the model runs with few sequences
+    question = {"device": "a100-80gb", "engine_version": "0.7", "max_model_len": 8192}
+    assert ask("meta-llama/llama-3.2-11b-vision", **question).starts is False
+    assert ask("meta-llama/llama-3.2-11b-vision", max_num_seqs=8, **question).starts is True
+
+
+@pytest.mark.parametrize(
+    ("question", "why"),
+    [
+        ({"device": "t4", "dtype": "f16"}, "below 8.0"),
+        ({"device": "a100-80gb", "kv_dtype": "fp8"}, "FlashAttention 3"),
+        ({"device": "h100-80gb", "dtype": "f32", "weight_dtype": "f32"}, "16 bits"),
+    ],
+)
+def test_early_v1_falls_back_to_v0(question: dict[str, Any], why: str) -> None:
+    # vLLM 0.8.5 engine/arg_utils.py _is_v1_supported_oracle
+    plan = ask("qwen/qwen2.5-1.5b", engine_version="0.8.5", max_model_len=4096, **question)
+    assert plan.capacity is not None
+    assert plan.capacity.log_lines[0].startswith("# GPU blocks: ")
+    assert any(why in note for note in plan.model.notes + plan.capacity.warnings)
+    now = ask("qwen/qwen2.5-1.5b", engine_version="0.19", max_model_len=4096, **question)
+    assert now.capacity is not None
+    assert not now.capacity.log_lines[0].startswith("# GPU blocks: ")
+
+
+def test_up_to_0_9_1_the_context_and_others_are_charged() -> None:
+    question = {"max_model_len": 8192, "device": "l40s", "reserve": GIB}
+    old = lines(ask("qwen/qwen2.5-7b", engine_version="0.9", **question))
+    assert old["context"].bytes == GIB + 500 * MIB
+    assert "context" not in lines(ask("qwen/qwen2.5-7b", engine_version="0.9.2", **question))
+
+
+def test_a_draft_model_of_the_catalogue_is_loaded_and_cached() -> None:
+    question = {"max_model_len": 8192, "engine_version": "0.22"}
+    drafted = ask("qwen/qwen3-8b", speculative="draft_model:4:qwen/qwen3-0.6b", **question)
+    alone = ask("qwen/qwen3-8b", **question)
+    assert drafted.capacity is not None
+    # 36 + 28 layers of 8 KV heads of 128, both in bf16: 16 tokens of a block
+    assert drafted.capacity.bytes_per_block == (36 + 28) * 2 * 8 * 128 * 2 * 16
+    weights = [sum(e.bytes for name, e in lines(plan).items() if name.startswith("weights")) for plan in (drafted, alone)]
+    assert (weights[0] - weights[1]) / 2 == pytest.approx(751_632_384 - 151_936 * 1024, rel=0.3)  # Qwen3-0.6B, its embedding once or twice
+
+
+@pytest.mark.parametrize("speculative", ["dflash:15", "draft_model:4", "draft_model:4:nobody/knows-this"])
+def test_a_drafter_of_unknown_size_is_refused(speculative: str) -> None:
+    with pytest.raises(SpecError, match="how large the"):
+        ask("qwen/qwen3-8b", speculative=speculative, max_model_len=8192)
+
+
+def test_latent_attention_keeps_a_quantised_up_projection_twice() -> None:
+    # DeepSeek-V3: 61 layers of 128 heads x (128 + 128) x 512 in bf16, over 8 ranks
+    line = lines(ask("deepseek-ai/deepseek-v3", device="h200", tp=8, max_model_len=8192, engine_version="0.22"))["weights: buffer"]
+    assert line.bytes == pytest.approx(61 * 128 * 256 * 512 * 2 / 8, rel=0.001)
+
+
+@pytest.mark.parametrize(("version", "mode"), [("0.27.1", 1), ("0.28", 2)])
+def test_prefix_caching_of_hybrids_is_opt_in_up_to_0_27(version: str, mode: int) -> None:
+    # Qwen3.6-27B: 16 attention layers and three groups of 16 states; a request of 65,536 tokens takes 84 blocks of 784 and 1 or 2 states
+    # a group. vLLM 0.27.1 logged 44.73 GiB as 21.48x (souspilot/DiscoverPhysicsWIP)
+    plan = ask("qwen/qwen3.6-27b", device="a100-80gb", tp=2, engine_version=version, max_model_len=65536, kv_memory="44.73GiB")
+    assert plan.capacity is not None
+    assert plan.capacity.block_tokens == 784
+    assert plan.capacity.max_concurrency == pytest.approx(21.48 * 87 / (84 + 3 * mode), abs=0.03)
+
+
+def test_rotary_tables_of_three_directions_are_four_times_as_long() -> None:
+    # Qwen2.5-VL: 128,000 positions x 4 x 128 in bf16 (mrope.py)
+    assert (
+        lines(ask("qwen/qwen2.5-vl-7b", max_model_len=8192, engine_version="0.22"))["weights: rotary tables"].bytes == 128000 * 4 * 128 * 2
+    )

@@ -1,0 +1,62 @@
+"""vLLM and SGLang refuse lengths beyond the model's own, with their condition and its way out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import kvplan
+
+MODEL = "meta-llama/llama-3.1-8b"  # config.json: max_position_embeddings 131072, rope_scaling llama3
+WAYS_OUT = {"vllm": "allow_long_max_model_len", "sglang": "allow_overwrite_longer_context_len"}
+
+
+@pytest.mark.parametrize("engine", WAYS_OUT)
+@pytest.mark.parametrize("name", ["context", "max_model_len"])
+def test_one_token_more_is_refused_unless_allowed(engine, name):
+    question = {"engine": engine, "kv_memory": "40GiB"}
+    assert kvplan.estimate(MODEL, **question, **{name: 131_072}).starts
+    plan = kvplan.estimate(MODEL, **question, **{name: 131_073})
+    assert (plan.starts, plan.fits) == (False, False)
+    assert "131073" in plan.verdict
+    assert "131072" in plan.verdict
+    advised = {one.option: one.value for one in plan.advice}
+    assert advised[name] == 131_072
+    assert advised["engine_option"] == f"{WAYS_OUT[engine]}=true"
+    allowed = kvplan.estimate(MODEL, **question, **{name: 131_073}, engine_option={WAYS_OUT[engine]: True})
+    assert allowed.starts
+    assert any("131072 tokens" in warning or "131073" in warning for warning in allowed.capacity.warnings)
+
+
+@pytest.mark.parametrize("engine", ["llama.cpp", "transformers", "ideal"])
+def test_engines_that_do_not_refuse(engine):
+    assert kvplan.estimate(MODEL, engine=engine, kv_memory="40GiB", context=131_073).starts is not False
+
+
+CONFIG = {
+    "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 100, "max_position_embeddings": 32768, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("scaling", "expected"),
+    [
+        (None, 32768),
+        # Qwen2.5's model card: yarn, factor 4 of 32,768
+        ({"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}, 131_072),
+        ({"rope_type": "linear", "factor": 2.0}, 65_536),
+        ({"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}, 32768),
+        ({"rope_type": "longrope", "factor": 8.0}, 32768),
+        ({"rope_type": "yarn", "factor": "4", "original_max_position_embeddings": 32768}, 32768),
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": -5}, 32768),
+        ([1, 2], 32768),
+    ],
+)
+def test_rotary_scaling_stretches_the_models_own_length(tmp_path, scaling, expected):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG | ({"rope_scaling": scaling} if scaling is not None else {})))
+    assert kvplan.model(str(path)).max_context == expected
+    assert kvplan.estimate(str(path), engine="vllm", kv_memory="4GiB", context=expected).starts
+    assert not kvplan.estimate(str(path), engine="vllm", kv_memory="4GiB", context=expected + 1).starts
