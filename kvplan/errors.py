@@ -17,8 +17,12 @@ class SpecError(KvplanError):
         super().__init__(f"{source}: " + ("\n  ".join(["", *lines]) if len(lines) > 1 else lines[0]))
 
 
+#: Names that one line has room for.
+FEW = 12
+
+
 class UnknownName(KvplanError):
-    """A name that nothing here has; carries the nearest names that exist."""
+    """A name that nothing here has; carries the nearest names that exist, and says all of them where they are few."""
 
     def __init__(self, kind: str, name: str, known: list[str]) -> None:
         import difflib
@@ -26,7 +30,8 @@ class UnknownName(KvplanError):
         self.kind, self.name = kind, name
         self.nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         shown = name if len(name) <= 80 else name[:77] + "..."
-        hint = f"; did you mean {' or '.join(self.nearest)}?" if self.nearest else ""
+        hint = f"; it is one of {', '.join(known)}" if 0 < len(known) <= FEW else ""
+        hint = f"; did you mean {' or '.join(self.nearest)}?" if self.nearest else hint
         super().__init__(f"unknown {kind} {shown!r}{hint}")
 
 

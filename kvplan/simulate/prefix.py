@@ -17,7 +17,7 @@ from kvplan.simulate.pool import BlockPool
 from kvplan.simulate.sequence import Sequence, Shares
 from kvplan.units import cdiv
 
-#: Bits of a key that number the page within its sequence; above them stand its stream and group.
+#: Bits of a key that number the page within its sequence.
 PAGE_BITS = 32
 ENDLESS = 1 << PAGE_BITS
 
@@ -83,6 +83,8 @@ class PrefixBlocks:
                 del tables[i][hit // self.block :]
         return tables, hit
 
+    # A key is (stream * groups + group) << PAGE_BITS, plus the page's number in the sequence.
+
     def _keys(self, s: Sequence, group: int, start: int, end: int) -> Iterator[range]:
         """Keys of the pages from `start` to `end`, a run for each stream: a page is named by the stream that covers its last token."""
         for stream, until in (*s.content, (s.tail, end * self.block)):
@@ -93,8 +95,9 @@ class PrefixBlocks:
                 start = stop
 
     def _found(self, s: Sequence, n: int, members: list[int]) -> list[int] | None:
-        blocks = [block for i in members for block in self.pool.walk(self._keys(s, i, n, n + 1))]
-        return blocks if len(blocks) == len(members) else None
+        first = (s.stream((n + 1) * self.block - 1) * len(self.groups) << PAGE_BITS) + n
+        blocks = [self.pool.lookup(first + (i << PAGE_BITS)) for i in members]
+        return blocks if all(blocks) else None
 
     def _walk(self, s: Sequence, start: int, most: int, members: list[int], tables: list[list[int]]) -> int:
         """From page `start` of the tables to the first miss, up to `most` tokens."""

@@ -125,8 +125,8 @@ def token(stream: int, position: int) -> int:
 
 ACTIONS = st.lists(
     st.tuples(st.sampled_from(["admit", "admit", "grow", "grow", "grow", "free", "preempt"]), st.integers(0, 1 << 20)),
-    min_size=1,
-    max_size=70,
+    min_size=20,
+    max_size=120,
 )
 EXAMPLES = settings(max_examples=int(os.environ.get("VLLM_EXAMPLES", "200")), deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -145,6 +145,8 @@ def test_pages_hits_and_evictions_agree(their_manager: Any, model: str, pages: i
                 stream, cut, prompt = pick % 3 + 1, pick // 3 % 24 + 1, pick // 72 % 30 + 1
                 own = 10 + (stream * 24 + cut) * 3 + pick // 2160 % 3  # a stream stands for what comes before it too
                 content = ((stream, min(cut, prompt)), (own, prompt))
+                if pick // 19440 % 2:  # the rest of the prompt is nobody else's
+                    content = content[:1]
                 s = Sequence(n, Request(0.0, prompt, 100, content, pick // 6480 % 3 == 0))
                 if not s.request.continues:
                     s.tail = 10_000 + n
