@@ -142,9 +142,10 @@ def test_pages_hits_and_evictions_agree(their_manager: Any, model: str, pages: i
             if waiting and pick % 2:
                 one = waiting.pop()
             else:
-                stream, cut, prompt = pick % 3 + 1, pick // 3 % 24 + 1, pick // 72 % 30 + 1
+                stream, prompt = pick % 3 + 1, pick // 72 % 30 + 1
+                cut = min(pick // 3 % 24 + 1, prompt)
                 own = 10 + (stream * 24 + cut) * 3 + pick // 2160 % 3  # a stream stands for what comes before it too
-                content = ((stream, min(cut, prompt)), (own, prompt))
+                content = ((stream, cut), (own, prompt))
                 if pick // 19440 % 2:  # the rest of the prompt is nobody else's
                     content = content[:1]
                 s = Sequence(n, Request(0.0, prompt, 100, content, pick // 6480 % 3 == 0))

@@ -25,6 +25,7 @@ from kvplan.simulate import (
     simulate,
     slots,
 )
+from kvplan.simulate.pool import BlockPool
 from kvplan.simulate.radix import RadixTree
 from kvplan.simulate.sequence import Sequence
 
@@ -183,3 +184,21 @@ def test_bad_input_is_one_error():
     for arrivals in (Arrivals(0.0), Arrivals(float("nan"))):
         with pytest.raises(SpecError):
             generate(named("alpaca"), arrivals, 5)
+
+
+def test_a_block_found_again_and_again_keeps_its_turn_and_leaves_nothing_behind():
+    """Blocks 1 and 2 have content and are free; 1 is found and given back each time, so it goes after 2 when they are reused."""
+    pool, table = BlockPool(4), []
+    pool.take(2, table)
+    pool.register(table, [range(7, 9)])
+    pool.release(table, 2)
+    assert pool.order() == [3, 2, 1]  # without content first; then the end of the table
+    for _ in range(100):
+        pool.touch([1])
+        assert (pool.free, pool.order()) == (2, [3, 2])
+        pool.release([1], 1)
+        pool.check([])
+        assert len(pool._kept) <= 2 * pool.size  # entries that were passed over are swept up
+    taken = []
+    pool.take(3, taken)
+    assert (taken, pool.evicted, pool.found) == ([3, 2, 1], 2, {})
