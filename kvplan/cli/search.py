@@ -58,13 +58,15 @@ def fit(
     return int(not any(c.plan for c in carriers))
 
 
+def _which(c: Carrier) -> dict[str, Any]:
+    layout = {name: c.plan.question[name][0] if c.plan else None for name in ("tp", "pp", "dp", "ep")}
+    return {"device": c.device.id, "devices": c.n_devices, **layout, "price": c.price}
+
+
 def _for_people(c: Carrier) -> dict[str, Any]:
     bounds = c.pace
     return {
-        "device": c.device.id,
-        "devices": c.n_devices,
-        **{name: c.plan.question[name][0] if c.plan else None for name in ("tp", "pp", "dp", "ep")},
-        "price": c.price,
+        **_which(c),
         "left a rank": show_bytes(c.plan.margin_bytes or 0) if c.plan else None,
         "certainty": c.plan.certainty if c.plan else None,
         BOUNDS[0]: f"{bounds.tokens_per_second:,.0f}" if bounds else None,
@@ -77,10 +79,7 @@ def _for_people(c: Carrier) -> dict[str, Any]:
 def _record(c: Carrier) -> dict[str, Any]:
     bounds = c.pace
     return {
-        "device": c.device.id,
-        "devices": c.n_devices,
-        **{name: c.plan.question[name][0] if c.plan else None for name in ("tp", "pp", "dp", "ep")},
-        "price": c.price,
+        **_which(c),
         "margin_bytes": c.plan.margin_bytes if c.plan else None,
         "certainty": c.plan.certainty if c.plan else None,
         "tokens_per_second": bounds.tokens_per_second if bounds else None,

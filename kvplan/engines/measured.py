@@ -61,6 +61,13 @@ def with_record(entries: Sequence[Entry], record: Record | None) -> list[Entry]:
     return result
 
 
+def stage_entries(weights: Sequence[Entry], budgeted: Sequence[Entry]) -> list[Entry]:
+    """A stage's weights and what else its ranks hold; a measured sum of weights is that of the fullest rank."""
+    if any(entry.name == "weights" for entry in budgeted):
+        return list(budgeted)
+    return [*weights, *(entry for entry in budgeted if not entry.name.startswith("weights: "))]
+
+
 def scaled(name: str, constant: Constant, factor: float = 1) -> Entry:
     """A modelled line: a constant times what it is per."""
     point, low, high = (int(end * factor) for end in constant.ends)

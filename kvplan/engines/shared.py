@@ -126,6 +126,11 @@ def read_speculative(text: str | None) -> Speculation | None:
     return Speculation(method.lower(), int(tokens), model or None)
 
 
+def query_heads(model: Lowered) -> int:
+    """The most query heads of any layer; 1 where none has attention."""
+    return max((w.units for layer in model.layers for w in layer.weights if w.name in ("o", "q_b")), default=1)
+
+
 def refuse_indexed_gqa(model: Lowered, engine: str) -> None:
     """For engines in whose sources no cache of it was read. Raises UnsupportedError for indexer keys beside K and V (MiniMax-M3)."""
     for layer in model.layers:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kvplan.deployment import Deployment
 from kvplan.engines.base import Outcome, lowered, weight_formats
+from kvplan.engines.measured import stage_entries
 from kvplan.engines.sglang.answer import Load, capacity, margin
 from kvplan.engines.sglang.budget import Budget, budget
 from kvplan.engines.sglang.rank import Pools, Stage, build, read_stage
@@ -18,7 +19,7 @@ from kvplan.engines.sglang.settings import (
     splits_windows,
 )
 from kvplan.engines.sglang.versions import RULES, VERSIONS
-from kvplan.engines.shared import Options, Refusal, Span, certainty, read_speculative, stage_weights, weight_entries
+from kvplan.engines.shared import Options, Refusal, Span, certainty, query_heads, read_speculative, stage_weights, weight_entries
 from kvplan.ledger import Entry, Ledger, exact
 from kvplan.parallel import split_layers
 from kvplan.tensors import Lowered
@@ -56,7 +57,7 @@ class Plan:
 
     def check_heads(self) -> None:
         """The models' own assertions. Raises Refusal for query heads that the attention ranks do not divide."""
-        heads = max((w.units for layer in self.model.layers for w in layer.weights if w.name in ("o", "q_b")), default=1)
+        heads = query_heads(self.model)
         if heads > 1 and heads % self.shape.attn_tp:
             raise Refusal(f"assert self.total_num_heads % tp_size == 0 ({heads} query heads over {self.shape.attn_tp} attention ranks)")
 
@@ -141,16 +142,8 @@ class Plan:
         servers = self.shape.n_devices // per_server
         return tuple(server * per_server + stage * tp + n for server in range(servers) for n in range(tp))
 
-    def _held(self, n: int, found: Budget | None) -> list[Entry]:
-        """A stage's weights and what else its ranks hold; a measured sum of weights is that of the fullest rank."""
-        if found is None:
-            return list(self.weights[n])
-        if any(e.name == "weights" for e in found.entries):
-            return list(found.entries)
-        return [*self.weights[n], *(e for e in found.entries if not e.name.startswith("weights: "))]
-
     def _ledger(self, n: int, found: Budget | None, tried: _Tried | None) -> Ledger:
-        d, entries = self.d, self._held(n, found)
+        d, entries = self.d, stage_entries(self.weights[n], found.entries if found else ())
         cache, per_token = 0, 0.0
         if tried is not None:
             pools = tried[0][n]

@@ -23,7 +23,6 @@ from kvplan.units import show_bytes
 
 NAME = "tensorrt-llm"
 _INDEX_BYTES = 4  # cache_indirection and output ids: int32 per slot and position
-_MEM_USAGE = "trtllm runtime: [MemUsageChange]"
 
 
 class Budget(NamedTuple):

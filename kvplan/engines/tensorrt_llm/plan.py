@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kvplan.deployment import Deployment
 from kvplan.engines.base import Outcome, lowered, weight_formats
+from kvplan.engines.measured import stage_entries
 from kvplan.engines.shared import Options, Refusal, Span, certainty, read_speculative, stage_weights, weight_entries
 from kvplan.engines.tensorrt_llm.answer import Load, allocated, capacity, margin
 from kvplan.engines.tensorrt_llm.budget import Budget, budget, measured
@@ -147,16 +148,8 @@ class Plan:
         tp, server = self.shape.tp, self.shape.tp * self.shape.pp
         return tuple(r * server + stage * tp + n for r in range(self.shape.dp) for n in range(tp))
 
-    def _held(self, n: int, found: Budget | None) -> list[Entry]:
-        """A stage's weights and what else its ranks hold; a measured sum of weights is that of the fullest rank."""
-        if found is None:
-            return list(self.weights[n])
-        if any(e.name == "weights" for e in found.entries):
-            return list(found.entries)
-        return [*self.weights[n], *(e for e in found.entries if not e.name.startswith("weights: "))]
-
     def _ledger(self, n: int, found: Budget | None, tried: _Tried | None) -> Ledger:
-        d, entries = self.d, self._held(n, found)
+        d, entries = self.d, stage_entries(self.weights[n], found.entries if found else ())
         cache = per_token = 0
         if tried is not None:
             cache, per_token = allocated(tried[0][n], self.k), tried[0][n].pools[0].token_bytes

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import FORMATS
 from kvplan.engines.base import Outcome, Pooled, Settled, only_known_options
-from kvplan.engines.shared import Options
+from kvplan.engines.shared import Options, query_heads
 from kvplan.engines.vllm.blocks import Choice, choose_blocks
 from kvplan.engines.vllm.budget import Budget, caveats, stage_budget
 from kvplan.engines.vllm.groups import Member
@@ -129,7 +129,7 @@ def _check_formats(s: Settings) -> None:
 
 
 def _check_heads(model: Lowered, s: Settings) -> None:
-    heads = max((w.units for layer in model.layers for w in layer.weights if w.name in ("o", "q_b")), default=1)
+    heads = query_heads(model)
     if heads > 1 and heads % s.tp:
         raise Refused(f"Total number of attention heads ({heads}) must be divisible by tensor parallel size ({s.tp}).")
 

@@ -14,7 +14,7 @@ from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import WEIGHT_FORMATS
 from kvplan.engines.base import weight_formats
-from kvplan.engines.measured import find_record, surely_held, widened, with_record
+from kvplan.engines.measured import UNCALIBRATED, find_record, spread_of, surely_held, widened, with_record
 from kvplan.engines.shared import Span, modelled, weight_entries
 from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.loaded import loaded_weights, lora_bytes, rotary_bytes
@@ -28,8 +28,6 @@ from kvplan.units import GIB, MIB
 
 #: cuBLAS workspace of a process, which torch holds while it runs: 32 MiB on Hopper and later (torch CUDABlas getChosenWorkspaceSize).
 WORKSPACE_BYTES = 32 * MIB
-#: Share of a device that activations, libraries and graphs may take where no constants say how much.
-UNCALIBRATED = 0.1
 #: CUDA context of a process and its ends, held before vLLM looks at free memory: it enters the check that enough is free, and up to
 #: 0.9.1 the budget (V1's determine_available_memory took all memory in use that torch does not own).
 CONTEXT_BYTES, CONTEXT_LOW, CONTEXT_HIGH = 500 * MIB, 300 * MIB, 700 * MIB
@@ -64,8 +62,8 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: Settings) -> Bu
     record = find_record(d, s.release)
     entries = with_record(entries, record)
     left = requested - sum(entry.bytes for entry in entries)
-    spread = d.constants.spread("measured" if record else kind_of(d, model, s))
-    less, more = widened(int(spread.low * total), int(spread.high * total), entries)
+    less, more = spread_of(d.constants, "vllm", kind_of(d, model, s), total, measured=record is not None)
+    less, more = widened(less, more, entries)
     return Budget(tuple(entries), left, left - less, min(left + more, requested - surely_held(entries)), requested)
 
 

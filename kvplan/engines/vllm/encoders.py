@@ -82,10 +82,6 @@ def tower_of(d: Deployment) -> Tower | None:
     return TOWERS.get(d.model.architecture or "", UNKNOWN)
 
 
-def known_tower(d: Deployment) -> bool:
-    return (d.model.architecture or "") in TOWERS
-
-
 def encoded(d: Deployment, s: Settings, value_bytes: int) -> Encoded:
     """The encoders' part of the profile run on the first stage's ranks."""
     tower = tower_of(d)

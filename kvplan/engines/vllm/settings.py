@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.engines.base import ChosenBy, Settled, cache_formats, lowered, settle
+from kvplan.engines.base import ChosenBy, Settled, cache_formats, lowered, settle, stored_as
 from kvplan.engines.shared import Options, read_speculative
 from kvplan.engines.vllm.drafter import DRAFTERS, with_drafter
 from kvplan.engines.vllm.generation import rules_of
@@ -101,8 +101,7 @@ def settle_question(d: Deployment) -> Settled:
         "context": (longest, by),
     }
     settled = settle(d, defaults, notes)
-    platform = options.text("platform", ("cuda", "cpu")) or "cuda"
-    return settled._replace(formats=_formats(settled.question, options, platform))
+    return settled._replace(formats=_formats(settled.question, options))
 
 
 def _batch_defaults(d: Deployment, rules: Rules, options: Options, max_model_len: int) -> tuple[int, int]:
@@ -153,7 +152,7 @@ def read_settings(settled: Settled) -> tuple[Settings, Lowered]:
     release, rules, _ = rules_of(d)
     options = Options(d)
     platform: Literal["cuda", "cpu"] = "cpu" if options.text("platform", ("cuda", "cpu")) == "cpu" else "cuda"
-    formats = _formats(d, options, platform)
+    formats = stored_as(settled)
     model = lowered(d, formats, cast=True)
     caches = [cache.tensors for layer in model.layers for cache in layer.caches]
     states = [states_of(tensors) for tensors in caches if states_of(tensors)]
@@ -206,7 +205,7 @@ def read_settings(settled: Settled) -> tuple[Settings, Lowered]:
     return settings, model
 
 
-def _formats(d: Deployment, options: Options, platform: str) -> CacheFormats:
+def _formats(d: Deployment, options: Options) -> CacheFormats:
     """Cache formats: states in the compute type unless the class, the checkpoint or `mamba_ssm_cache_dtype` says otherwise."""
     architecture = d.model.architecture or ""
     if architecture in FORMAT_NOT_APPLIED:
@@ -214,7 +213,7 @@ def _formats(d: Deployment, options: Options, platform: str) -> CacheFormats:
     formats = cache_formats(d)
     asked = options.text("mamba_ssm_cache_dtype", ("auto", "float32", "float16", "bfloat16"))
     forced = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(asked or "auto")
-    if forced is None and platform == "cpu":
+    if forced is None and options.text("platform", ("cuda", "cpu")) == "cpu":
         forced = "f32"  # platforms/cpu.py, on processors with AVX512-BF16 or AMX
     return formats._replace(state=STATE_DTYPES.get(architecture, formats.compute), forced_state=forced)
 
