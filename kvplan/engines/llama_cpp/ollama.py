@@ -64,7 +64,7 @@ class Ollama:
                 chosen[name] = "engine default"
         chosen["engine_version"] = "kvplan"
         question = replace(settled.question, engine_version=d.engine_version or VERSION)
-        return Settled(question, chosen, settled.notes)
+        return settled._replace(question=question, chosen_by=chosen)
 
     def plan(self, settled: Settled) -> Outcome:
         rules, _ = _rules(settled.question)

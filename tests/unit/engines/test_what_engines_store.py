@@ -18,13 +18,21 @@ STATE = 4 * 8 * 16  # elements of one recurrent state
 
 @pytest.mark.parametrize(
     ("engine", "width"),
-    [("vllm", 2), ("tensorrt-llm", 2), ("sglang", 4), ("llama.cpp", 4), ("ideal", 4)],
+    [("vllm", 2), ("tensorrt-llm", 2), ("sglang", 4), ("llama.cpp", 4), ("ollama", 4), ("ideal", 4)],
 )
 def test_states_are_shown_as_the_engine_keeps_them(engine: str, width: int) -> None:
     """vLLM model_executor/layers/mamba/mamba_utils.py and TensorRT-LLM: the compute type; SGLang and llama.cpp: f32."""
     plan = kvplan.estimate(one_block(MAMBA, dtype="bf16"), engine=engine, context=1024)
     (state,) = [t for layer in plan.cache.layers for t in layer.tensors if t["name"] == "state"]
     assert state["bytes_per_state"] == STATE * width
+
+
+@pytest.mark.parametrize("engine", ["llama.cpp", "ollama"])
+def test_convolution_states_of_ggml_are_f32(engine: str) -> None:
+    """llama.cpp src/llama-memory-recurrent.cpp: both kinds of states are GGML_TYPE_F32; three columns of 4 x 8 channels."""
+    plan = kvplan.estimate(one_block(MAMBA, dtype="bf16"), engine=engine, context=1024)
+    (conv,) = [t for layer in plan.cache.layers for t in layer.tensors if t["name"] == "conv_x"]
+    assert conv["bytes_per_state"] == 3 * 4 * 8 * 4
 
 
 def test_an_option_changes_what_is_shown() -> None:
