@@ -24,13 +24,13 @@ import yaml
 from log_cases import Case, read_cases
 
 from kvplan.constants import Constant, Constants, Spread
-from kvplan.engines.base import weight_formats
-from kvplan.engines.vllm import ENGINE
+from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm import budget as model_budget
 from kvplan.engines.vllm.layers import stages
+from kvplan.engines.vllm.plan import ENGINE
 from kvplan.engines.vllm.profile import Profile, capture_sizes, profile
-from kvplan.engines.vllm.settings import Settings, read_settings
-from kvplan.engines.vllm.versions import VERSIONS
+from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.settle import Settings, read_settings
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 from kvplan.startup_logs.fitting import COVERAGE, conformal

@@ -54,7 +54,7 @@ def explain(model: str | ModelSpec, **question: Any) -> tuple[Line, ...]:
     ('cache gqa k', 536870912, '32 layers x 8 heads x 256 B (128')
     """
     from kvplan import engines
-    from kvplan.engines.base import stored_as
+    from kvplan.engines.common.settling import stored_as
     from kvplan.planner.evaluate import default_engine
     from kvplan.planner.explain import explain as lines
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
-from kvplan.engines.base import Engine
+from kvplan.engines.common.protocol import Engine
 from kvplan.errors import UnknownName
 
 ENGINES: dict[str, str] = {
-    "ideal": "ideal",
-    "vllm": "vllm",
-    "llama.cpp": "llama_cpp",
+    "ideal": "ideal.plan",
+    "vllm": "vllm.plan",
+    "llama.cpp": "llama_cpp.plan",
     "ollama": "llama_cpp.ollama",
-    "transformers": "transformers",
-    "mlx-lm": "mlx_lm",
-    "exllamav3": "exllamav3",
-    "sglang": "sglang",
-    "tensorrt-llm": "tensorrt_llm",
+    "transformers": "transformers.plan",
+    "mlx-lm": "mlx_lm.plan",
+    "exllamav3": "exllamav3.plan",
+    "sglang": "sglang.plan",
+    "tensorrt-llm": "tensorrt_llm.plan",
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.engines.shared import release
+from kvplan.engines.common.releases import release
 from kvplan.errors import KvplanError
 from kvplan.planner import remedies
 from kvplan.planner.evaluate import evaluate

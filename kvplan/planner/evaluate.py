@@ -8,7 +8,8 @@ from typing import Any
 
 from kvplan import engines
 from kvplan.deployment import NAMES, Deployment
-from kvplan.engines.base import ChosenBy, Outcome, Settled, cache_formats, lowered, stored_as, weight_formats
+from kvplan.engines.common.protocol import ChosenBy, Outcome, Settled
+from kvplan.engines.common.settling import cache_formats, lowered, stored_as, weight_formats
 from kvplan.errors import SpecError
 from kvplan.planner.cache import report
 from kvplan.planner.plan import CacheReport, ModelFacts, Plan

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import FORMATS, row_bytes
-from kvplan.engines.base import lowered, weight_formats
+from kvplan.engines.common.settling import lowered, weight_formats
 from kvplan.planner.plan import Plan
 from kvplan.tensors import Cache, CacheFormats, CacheTensor, Curve, Lowered, Role, tensor_curve
 from kvplan.weights import model_tensors, stored_bytes, weight_line

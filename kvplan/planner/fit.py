@@ -11,8 +11,8 @@ from kvplan.constants import Constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical
-from kvplan.engines.base import cache_formats, lowered, weight_formats
-from kvplan.engines.shared import Options
+from kvplan.engines.common.options import Options
+from kvplan.engines.common.settling import cache_formats, lowered, weight_formats
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan

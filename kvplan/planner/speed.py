@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kvplan import engines
 from kvplan.deployment import Deployment
-from kvplan.engines.base import lowered, stored_as, weight_formats
+from kvplan.engines.common.settling import lowered, stored_as, weight_formats
 from kvplan.errors import KvplanError, SpecError
 from kvplan.parallel import Layout
 from kvplan.planner.evaluate import default_engine

@@ -20,7 +20,7 @@ import numpy as np
 from kvplan import engines
 from kvplan.constants import Constants
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Pooled, Surface
+from kvplan.engines.common.protocol import Pooled, Surface
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import default_engine, evaluate
 from kvplan.planner.plan import Plan

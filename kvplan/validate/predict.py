@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kvplan import engines
 from kvplan.deployment import Deployment
-from kvplan.engines.base import cache_formats
+from kvplan.engines.common.settling import cache_formats
 from kvplan.errors import UnsupportedError
 from kvplan.ledger import Ledger
 from kvplan.parallel import heads_per_rank, split_layers

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from kvplan.deployment import Deployment
-from kvplan.engines.sglang import ENGINE
+from kvplan.engines.sglang.plan import ENGINE
 from kvplan.engines.sglang.pools import Knobs, running_requests, states
-from kvplan.engines.sglang.versions import RULES
+from kvplan.engines.sglang.rules import RULES
 from kvplan.spec import ModelSpec, parse_spec
 from kvplan.units import GIB
 

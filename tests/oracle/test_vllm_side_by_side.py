@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from kvplan.deployment import Deployment
 from kvplan.engines.vllm import capacity as ours
 from kvplan.engines.vllm.groups import Member
-from kvplan.engines.vllm.refusal import Refused
-from kvplan.engines.vllm.settings import Settings, read_settings, settle_question
+from kvplan.engines.vllm.rules import find_rules
+from kvplan.engines.vllm.settle import Settings, read_settings, settle_question
 from kvplan.engines.vllm.specs import Spec
-from kvplan.engines.vllm.versions import find_rules
+from kvplan.engines.vllm.wordings import Refused
 from kvplan.spec import parse_spec
 
 pytestmark = pytest.mark.vllm_oracle

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kvplan.dtypes import row_bytes
 from kvplan.engines.llama_cpp.context import Context, cells
-from kvplan.engines.llama_cpp.versions import Rules
+from kvplan.engines.llama_cpp.rules import Rules
 from kvplan.tensors import Layer
 from kvplan.units import round_up
 

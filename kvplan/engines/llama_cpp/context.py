@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import FORMATS, canonical
 from kvplan.engines.llama_cpp.options import Options
-from kvplan.engines.llama_cpp.versions import ROLLBACK, Rules
+from kvplan.engines.llama_cpp.rules import ROLLBACK, Rules
 from kvplan.units import cdiv, round_up
 
 N_UBATCH, N_BATCH, MAX_SEQ = 512, 2048, 256

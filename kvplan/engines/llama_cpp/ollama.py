@@ -9,9 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Outcome, Settled, only_known_options
-from kvplan.engines.llama_cpp import engine, options, outcome, versions
-from kvplan.engines.llama_cpp.versions import Rules
+from kvplan.engines.common.protocol import Outcome, Settled
+from kvplan.engines.common.settling import only_known_options
+from kvplan.engines.llama_cpp import options
+from kvplan.engines.llama_cpp.plan import plan_with
+from kvplan.engines.llama_cpp.rules import RULES, Rules
+from kvplan.engines.llama_cpp.settle import settle_with
 from kvplan.errors import SpecError
 from kvplan.units import GIB
 
@@ -57,7 +60,7 @@ class Ollama:
             context=d.context or num_ctx,
             engine_option=kept if "n_ubatch" in given else (*kept, ("n_ubatch", str(batch))),
         )
-        settled = engine.settle_with(server, rules, notes, name=self.name, version=VERSION)
+        settled = settle_with(server, rules, notes, name=self.name, version=VERSION)
         chosen = dict(settled.chosen_by)
         for name in ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "context"):
             if getattr(d, name) is None:
@@ -69,7 +72,7 @@ class Ollama:
     def plan(self, settled: Settled) -> Outcome:
         rules, _ = _rules(settled.question)
         explicit = {name: by for name, by in settled.chosen_by.items() if name != "max_num_seqs"}
-        return outcome.plan(settled._replace(chosen_by=explicit), rules)
+        return plan_with(settled._replace(chosen_by=explicit), rules)
 
 
 def default_context(d: Deployment) -> int:
@@ -84,7 +87,7 @@ def default_batch(num_ctx: int) -> int:
 
 
 def _rules(d: Deployment) -> tuple[Rules, tuple[str, ...]]:
-    rules = max((r for r in versions.RULES if r.build <= BUNDLED), key=lambda r: r.build)
+    rules = max((r for r in RULES if r.build <= BUNDLED), key=lambda r: r.build)
     if d.engine_version in (None, VERSION):
         return rules, ()
     return rules, (f"ollama {d.engine_version} is not known by itself; the rules of {VERSION} (llama.cpp b{BUNDLED}) are used",)

@@ -6,15 +6,16 @@ from typing import NamedTuple
 
 from kvplan.constants import Constants, Record
 from kvplan.deployment import Deployment
-from kvplan.engines.base import lowered, weight_formats
-from kvplan.engines.llama_cpp import caches, compute, context, options, placement, versions
+from kvplan.engines.common.lines import refuse_indexed_gqa
+from kvplan.engines.common.measured import find_record, with_record
+from kvplan.engines.common.settling import lowered, weight_formats
+from kvplan.engines.llama_cpp import caches, compute, context, options, placement
+from kvplan.engines.llama_cpp import rules as releases
 from kvplan.engines.llama_cpp.caches import Rows, Store
 from kvplan.engines.llama_cpp.context import Context
 from kvplan.engines.llama_cpp.options import Options
 from kvplan.engines.llama_cpp.placement import HOST, Placement
-from kvplan.engines.llama_cpp.versions import Rules
-from kvplan.engines.measured import find_record, with_record
-from kvplan.engines.shared import refuse_indexed_gqa
+from kvplan.engines.llama_cpp.rules import Rules
 from kvplan.ledger import Entry, exact
 from kvplan.tensors import CacheFormats, Lowered
 from kvplan.weights import WeightFormats, weight_line
@@ -47,7 +48,7 @@ def facts(d: Deployment, rules: Rules) -> Facts:
     model = lowered(d, CacheFormats(compute="f16", k="f16", v="f16", conv="f32", state="f32"))
     refuse_indexed_gqa(model, "llama.cpp")
     known: dict[int, Rows] = {}
-    ignored = d.model.architecture in versions.WINDOWS_IGNORED
+    ignored = d.model.architecture in releases.WINDOWS_IGNORED
 
     def read(layers: object) -> tuple[Rows, ...]:
         for layer in layers:  # type: ignore[attr-defined]

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Capacity, Group
+from kvplan.engines.common.lines import longest
+from kvplan.engines.common.protocol import Capacity, Group
 from kvplan.engines.sglang.pools import Knobs, window_tokens_per_request
 from kvplan.engines.sglang.rank import Pools
-from kvplan.engines.sglang.settings import Shape
-from kvplan.engines.shared import longest
+from kvplan.engines.sglang.settle import Shape
 from kvplan.units import GIB, round_up
 
 MAX_PREFILL_TOKENS = 16384

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.engines.measured import find_record, is_module, scaled, spread_of, surely_held, widened, with_record
-from kvplan.engines.sglang.versions import VERSIONS, Rules
-from kvplan.engines.shared import Refusal, Span, modelled
+from kvplan.engines.common.lines import Refusal, Span, modelled
+from kvplan.engines.common.measured import find_record, is_module, scaled, spread_of, surely_held, widened, with_record
+from kvplan.engines.sglang.rules import VERSIONS, Rules
 from kvplan.ledger import Entry
 from kvplan.units import MIB
 

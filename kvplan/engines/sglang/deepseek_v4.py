@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.dtypes import row_bytes
+from kvplan.engines.common.lines import Refusal
 from kvplan.engines.sglang.pools import Knobs, Tokens, request_cap
-from kvplan.engines.shared import Refusal
 from kvplan.tensors import CacheTensor, Layer
 from kvplan.units import GIB, cdiv, round_up
 

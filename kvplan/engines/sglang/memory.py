@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvplan.engines.sglang.versions import Rules, Tier
+from kvplan.engines.sglang.rules import Rules, Tier
 
 UNKNOWN_CHUNK, UNKNOWN_GRAPH_BS = 4096, 160
 _VIT_L = 24 * 1024**2  # layers x hidden size squared of ViT-L/14, the vision tower that costs nothing extra

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Outcome, lowered, weight_formats
-from kvplan.engines.measured import stage_entries
+from kvplan.engines.common.lines import Refusal, Span, certainty, query_heads, stage_weights, weight_entries
+from kvplan.engines.common.measured import stage_entries
+from kvplan.engines.common.options import Options, read_speculative
+from kvplan.engines.common.protocol import Outcome, Settled
+from kvplan.engines.common.settling import lowered, only_known_options, weight_formats
 from kvplan.engines.sglang.answer import Load, capacity, margin
 from kvplan.engines.sglang.budget import Budget, budget
 from kvplan.engines.sglang.rank import Pools, Stage, build, read_stage
-from kvplan.engines.sglang.settings import (
+from kvplan.engines.sglang.rules import RULES, VERSIONS
+from kvplan.engines.sglang.settle import (
+    OPTIONS,
     draft_layers,
+    fill_in,
     formats,
     knobs,
     per_worker,
     read_shape,
     splits_windows,
 )
-from kvplan.engines.sglang.versions import RULES, VERSIONS
-from kvplan.engines.shared import Options, Refusal, Span, certainty, query_heads, read_speculative, stage_weights, weight_entries
 from kvplan.ledger import Entry, Ledger, exact
 from kvplan.parallel import split_layers
 from kvplan.tensors import Lowered
@@ -186,3 +190,30 @@ def _pool_entries(tried: _Tried, n: int) -> list[Entry]:
 def _request_table(running: int, context_len: int, draft_tokens: int) -> int:
     """Bytes of req_to_token: an int32 row per request and one more, with headroom beyond the context."""
     return (running + 1) * (context_len + 4 + draft_tokens) * 4
+
+
+class Sglang:
+    """The engine `sglang`."""
+
+    name = "sglang"
+    versions = VERSIONS
+    options: tuple[str, ...] = OPTIONS
+
+    def settle(self, d: Deployment) -> Settled:
+        """See Engine. Raises SpecError for options it does not have and sizes that do not divide."""
+        only_known_options(d, self)
+        return fill_in(d)
+
+    def plan(self, settled: Settled) -> Outcome:
+        """See Engine. A refusal to start is an outcome with the engine's own condition."""
+        plan = Plan(settled.question)
+        try:
+            plan.check_heads()
+            plan.check_length()
+            plan.check_formats()
+            return plan.outcome()
+        except Refusal as refusal:
+            return plan.refused(refusal)
+
+
+ENGINE = Sglang()

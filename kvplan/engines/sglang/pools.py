@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kvplan.engines.common.lines import Refusal
 from kvplan.engines.sglang.cells import Cells
-from kvplan.engines.sglang.versions import Rules
-from kvplan.engines.shared import Refusal
+from kvplan.engines.sglang.rules import Rules
 from kvplan.units import GIB, MIB, round_up
 
 EVICTION_INTERVAL = 128

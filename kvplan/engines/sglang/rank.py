@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.lines import Refusal
 from kvplan.engines.sglang import deepseek_v4, pools
 from kvplan.engines.sglang.cells import Cells, add_up, layer_bytes, with_draft
 from kvplan.engines.sglang.pools import Knobs, States, Tokens
-from kvplan.engines.sglang.settings import Shape, head_split
-from kvplan.engines.sglang.versions import Rules
-from kvplan.engines.shared import Refusal
+from kvplan.engines.sglang.rules import Rules
+from kvplan.engines.sglang.settle import Shape, head_split
 from kvplan.tensors import Lowered
 from kvplan.units import LARGEST
 

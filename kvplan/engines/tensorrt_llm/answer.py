@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Capacity, Group
-from kvplan.engines.shared import longest
+from kvplan.engines.common.lines import longest
+from kvplan.engines.common.protocol import Capacity, Group
 from kvplan.engines.tensorrt_llm.pools import Knobs, Pool, Pools
 from kvplan.units import GIB, LARGEST, cdiv
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Outcome, lowered, weight_formats
-from kvplan.engines.measured import stage_entries
-from kvplan.engines.shared import Options, Refusal, Span, certainty, read_speculative, stage_weights, weight_entries
+from kvplan.engines.common.lines import Refusal, Span, certainty, stage_weights, weight_entries
+from kvplan.engines.common.measured import stage_entries
+from kvplan.engines.common.options import Options, read_speculative
+from kvplan.engines.common.protocol import Outcome, Settled
+from kvplan.engines.common.settling import lowered, only_known_options, weight_formats
 from kvplan.engines.tensorrt_llm.answer import Load, allocated, capacity, margin
 from kvplan.engines.tensorrt_llm.budget import Budget, budget, measured
 from kvplan.engines.tensorrt_llm.cells import LayerCache, layer_cache, windows_of
 from kvplan.engines.tensorrt_llm.pools import RESUME, Knobs, Pools, nothing_kept, v1, v2
-from kvplan.engines.tensorrt_llm.settings import formats, is_profiled, knobs, read_shape, uses_v2
-from kvplan.engines.tensorrt_llm.versions import RULES, VERSIONS
+from kvplan.engines.tensorrt_llm.rules import RULES, VERSIONS
+from kvplan.engines.tensorrt_llm.settle import OPTIONS, fill_in, formats, is_profiled, knobs, read_shape, uses_v2
 from kvplan.ledger import Entry, Ledger, exact
 from kvplan.parallel import split_layers
 from kvplan.tensors import Layer, Lowered
@@ -165,3 +167,28 @@ class Plan:
     def _ends(self, tried: _Tried, n: int) -> tuple[int, int]:
         sizes: Sequence[int] = [allocated(made[n], self.k) if made else 0 for made in tried]
         return min(sizes), max(sizes)
+
+
+class TensorRtLlm:
+    """The engine `tensorrt-llm`."""
+
+    name = "tensorrt-llm"
+    versions = VERSIONS
+    options: tuple[str, ...] = OPTIONS
+
+    def settle(self, d: Deployment) -> Settled:
+        """See Engine. Raises SpecError for options it does not have and sizes that do not divide; UnsupportedError for DeepSeek-V4."""
+        only_known_options(d, self)
+        return fill_in(d)
+
+    def plan(self, settled: Settled) -> Outcome:
+        """See Engine. A refusal to start is an outcome with the engine's own condition."""
+        plan = Plan(settled.question)
+        try:
+            plan.check_formats()
+            return plan.outcome()
+        except Refusal as refusal:
+            return plan.refused(refusal)
+
+
+ENGINE = TensorRtLlm()

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kvplan.dtypes import row_bytes
-from kvplan.engines.transformers.versions import Release
-from kvplan.engines.whole import Held
+from kvplan.engines.common.whole import Held
+from kvplan.engines.transformers.rules import Release
 from kvplan.tensors import Cache, CacheTensor, Layer
 
 #: The mixers whose convolution keeps kernel - 1 columns here too; all others keep kernel columns.

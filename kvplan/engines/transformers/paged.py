@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import row_bytes
-from kvplan.engines.base import Capacity, Group, Outcome
-from kvplan.engines.measured import widened
-from kvplan.engines.shared import certainty, weight_entries
-from kvplan.engines.whole import most, refused
+from kvplan.engines.common.lines import certainty, weight_entries
+from kvplan.engines.common.measured import widened
+from kvplan.engines.common.protocol import Capacity, Group, Outcome
+from kvplan.engines.common.whole import most, refused
 from kvplan.ledger import Entry, Ledger, exact
 from kvplan.tensors import Lowered
 from kvplan.units import cdiv, show_bytes

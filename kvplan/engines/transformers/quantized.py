@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvplan.engines.whole import Held
+from kvplan.engines.common.whole import Held
 from kvplan.ledger import Entry
 from kvplan.units import cdiv
 

@@ -11,7 +11,7 @@ from math import lcm
 from typing import NamedTuple
 
 from kvplan.dtypes import row_bytes
-from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.settle import Settings
 from kvplan.engines.vllm.specs import Blocks, latent_row, state_bytes, states_of, token_bytes, unquantised
 from kvplan.errors import UnknownName
 from kvplan.parallel import heads_per_rank

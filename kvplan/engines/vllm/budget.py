@@ -13,15 +13,15 @@ from kvplan.constants import Constant, Constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import WEIGHT_FORMATS
-from kvplan.engines.base import weight_formats
-from kvplan.engines.measured import UNCALIBRATED, find_record, spread_of, surely_held, widened, with_record
-from kvplan.engines.shared import Span, modelled, weight_entries
+from kvplan.engines.common.lines import Span, modelled, weight_entries
+from kvplan.engines.common.measured import UNCALIBRATED, find_record, spread_of, surely_held, widened, with_record
+from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.loaded import loaded_weights, lora_bytes, rotary_bytes
 from kvplan.engines.vllm.profile import Profile, capture_sizes, profile
-from kvplan.engines.vllm.refusal import Refused
-from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.versions import VERSIONS
+from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.settle import Settings
+from kvplan.engines.vllm.wordings import Refused
 from kvplan.ledger import Entry, exact
 from kvplan.tensors import Lowered
 from kvplan.units import GIB, MIB

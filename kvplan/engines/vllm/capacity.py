@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kvplan.engines.shared import longest
+from kvplan.engines.common.lines import longest
 from kvplan.engines.vllm.blocks import DEFAULT_BLOCK
 from kvplan.engines.vllm.groups import KVGroup, Member, block_bytes, form_groups
-from kvplan.engines.vllm.refusal import Refused, gib, no_memory, too_long
-from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.settle import Settings
 from kvplan.engines.vllm.specs import Load, pages
-from kvplan.engines.vllm.versions import VERSIONS
+from kvplan.engines.vllm.wordings import Refused, gib, no_memory, too_long
 from kvplan.tensors import Curve, total
 from kvplan.units import cdiv
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.versions import VERSIONS
+from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.settle import Settings
 
 
 class Tower(NamedTuple):

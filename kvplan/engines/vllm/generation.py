@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, parse_kv_dtype
-from kvplan.engines.vllm.versions import VERSIONS, Rules, find_rules
+from kvplan.engines.vllm.rules import VERSIONS, Rules, find_rules
 
 LAST_V0 = "0.7"
 #: Classes with cross-attention but no encoder of their own (SupportsV0Only).

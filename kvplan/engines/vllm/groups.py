@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvplan.engines.vllm.refusal import Refused
+from kvplan.engines.vllm.rules import Rules
 from kvplan.engines.vllm.specs import FULL, LATENT, Load, Spec, pages
-from kvplan.engines.vllm.versions import Rules
+from kvplan.engines.vllm.wordings import Refused
 from kvplan.tensors import Curve
 from kvplan.units import cdiv
 

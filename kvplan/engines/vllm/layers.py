@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kvplan.engines.vllm.drafter import DRAFTERS
-from kvplan.engines.vllm.refusal import Refused
-from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.settle import Settings
 from kvplan.engines.vllm.specs import KDA, recurrence, states_of, unquantised
+from kvplan.engines.vllm.wordings import Refused
 from kvplan.parallel import split_layers
 from kvplan.tensors import CacheTensor, Layer, Lowered
 

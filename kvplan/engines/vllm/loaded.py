@@ -9,9 +9,9 @@ import re
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import WEIGHT_FORMATS
-from kvplan.engines.shared import stage_weights
+from kvplan.engines.common.lines import stage_weights
 from kvplan.engines.vllm.drafter import DRAFTERS
-from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.settle import Settings
 from kvplan.errors import SpecError
 from kvplan.tensors import Layer, Lowered, WeightTensor
 from kvplan.units import cdiv, round_up

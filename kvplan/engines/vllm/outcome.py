@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Capacity, Group, Outcome, Pooled, whole_curve
-from kvplan.engines.shared import certainty, longest
+from kvplan.engines.common.lines import certainty, longest
+from kvplan.engines.common.protocol import Capacity, Group, Outcome, Pooled
+from kvplan.engines.common.settling import whole_curve
 from kvplan.engines.vllm import capacity as engine
 from kvplan.engines.vllm.budget import Budget
 from kvplan.engines.vllm.capacity import Pool
 from kvplan.engines.vllm.groups import KVGroup, Member
-from kvplan.engines.vllm.refusal import Refused
-from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.settle import Settings
 from kvplan.engines.vllm.specs import FULL
+from kvplan.engines.vllm.wordings import Refused
 from kvplan.ledger import Basis, Entry, Ledger
 from kvplan.units import cdiv
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.engines.vllm.encoders import encoded
-from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.settle import Settings
 from kvplan.tensors import Layer, Lowered, WeightTensor
 from kvplan.units import cdiv
 from kvplan.weights import WeightFormats

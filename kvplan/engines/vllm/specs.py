@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from kvplan.dtypes import row_bytes
-from kvplan.engines.vllm.refusal import Refused
+from kvplan.engines.vllm.wordings import Refused
 from kvplan.errors import UnsupportedError
 from kvplan.parallel import heads_per_rank
 from kvplan.tensors import CacheTensor, Curve, Term

@@ -11,8 +11,8 @@ import pytest
 from kvplan.deployment import Deployment
 from kvplan.devices import Device, sized
 from kvplan.engines import find
-from kvplan.engines.base import Group, Outcome
-from kvplan.engines.llama_cpp import versions
+from kvplan.engines.common.protocol import Group, Outcome
+from kvplan.engines.llama_cpp import rules as versions
 from kvplan.engines.llama_cpp.placement import HOST, place
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.importers.gguf import read_gguf

@@ -8,8 +8,8 @@ import pytest
 
 from kvplan.deployment import Deployment
 from kvplan.engines import find
-from kvplan.engines.base import Outcome
-from kvplan.engines.mlx_lm import buffer_tokens, grown, quantized_row
+from kvplan.engines.common.protocol import Outcome
+from kvplan.engines.mlx_lm.plan import buffer_tokens, grown, quantized_row
 from kvplan.errors import SpecError, UnsupportedError
 from tests.conftest import one_block
 

@@ -8,9 +8,9 @@ import pytest
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.engines.sglang import ENGINE
 from kvplan.engines.sglang.memory import decode_graph_sizes, prefill_graph_sizes
 from kvplan.engines.sglang.pages import page_size
+from kvplan.engines.sglang.plan import ENGINE
 from kvplan.errors import SpecError
 from kvplan.spec import ModelSpec
 from tests.conftest import one_block

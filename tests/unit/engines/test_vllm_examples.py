@@ -14,9 +14,9 @@ import pytest
 from kvplan.deployment import Deployment
 from kvplan.engines.vllm.capacity import make_pool, num_blocks, reported_tokens
 from kvplan.engines.vllm.groups import Member, form_groups
-from kvplan.engines.vllm.settings import read_settings, settle_question
+from kvplan.engines.vllm.rules import find_rules
+from kvplan.engines.vllm.settle import read_settings, settle_question
 from kvplan.engines.vllm.specs import Spec
-from kvplan.engines.vllm.versions import find_rules
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec, parse_spec

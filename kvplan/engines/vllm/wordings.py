@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.engines.vllm.versions import Rules
+from kvplan.engines.vllm.rules import Rules
 from kvplan.units import GIB
 
 _DOCS = "See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details."

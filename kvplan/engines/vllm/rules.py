@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from kvplan.engines.shared import nearest_version
+from kvplan.engines.common.releases import nearest_version
 
 
 class Rules(NamedTuple):

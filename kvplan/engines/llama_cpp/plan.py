@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvplan.engines.base import Capacity, Group, Outcome, Settled
-from kvplan.engines.llama_cpp import context, logs, situation, versions
+from kvplan.deployment import Deployment
+from kvplan.engines.common.lines import certainty
+from kvplan.engines.common.protocol import Capacity, Group, Outcome, Settled
+from kvplan.engines.common.settling import only_known_options
+from kvplan.engines.common.whole import most, refused
+from kvplan.engines.llama_cpp import context, options, situation, wordings
+from kvplan.engines.llama_cpp import rules as releases
 from kvplan.engines.llama_cpp.caches import is_variable_v
 from kvplan.engines.llama_cpp.placement import HOST
+from kvplan.engines.llama_cpp.rules import Rules
+from kvplan.engines.llama_cpp.settle import settle_with
 from kvplan.engines.llama_cpp.situation import Facts, Situation
-from kvplan.engines.shared import certainty
-from kvplan.engines.whole import most, refused
 from kvplan.ledger import Ledger
 from kvplan.units import show_bytes
 
 MOST_CELLS = 1 << 32
 
 
-def plan(settled: Settled, rules: versions.Rules) -> Outcome:
+def plan_with(settled: Settled, rules: Rules) -> Outcome:
     """The outcome under those rules: a refusal, or what every device holds."""
     d = settled.question
     f = situation.facts(d, rules)
@@ -155,7 +160,7 @@ def _capacity(f: Facts, now: Situation, attempt: Callable[[int, int], Situation]
     widest_v = is_variable_v(f.rows)
     has_window = any(s.role.endswith("kv_swa") for s in now.stores)
     one = attempt(context_tokens, 1)
-    n_all = len(f.rows) + len(f.model.draft) + 1
+    offloaded = now.where.offloaded, len(f.rows) + len(f.model.draft) + 1
     return Capacity(
         kv_bytes=kv_bytes,
         kv_bytes_low=kv_bytes,
@@ -167,7 +172,27 @@ def _capacity(f: Facts, now: Situation, attempt: Callable[[int, int], Situation]
         max_context_unbounded=alone,
         max_context_at_batch=batched,
         max_batch=sequences,
-        log_lines=logs.lines(ctx, now.stores, vocab=f.widths.vocab, layers=(now.where.offloaded, n_all) if now.where.n_devices else None),
-        warnings=logs.warnings(ctx, d.max_model_len or 1, trained=d.model.max_context, widest_v=widest_v, has_window=has_window),
+        log_lines=wordings.lines(ctx, now.stores, vocab=f.widths.vocab, layers=offloaded if now.where.n_devices else None),
+        warnings=wordings.warnings(ctx, d.max_model_len or 1, trained=d.model.max_context, widest_v=widest_v, has_window=has_window),
         groups=groups,
     )
+
+
+class LlamaCpp:
+    """The engine, and what Ollama starts."""
+
+    name = "llama.cpp"
+    versions: tuple[str, ...] = releases.VERSIONS
+    options: tuple[str, ...] = options.NAMES
+
+    def settle(self, d: Deployment) -> Settled:
+        only_known_options(d, self)
+        rules, notes = releases.find(d.engine_version)
+        return settle_with(d, rules, notes, name=self.name, version=f"b{rules.build}")
+
+    def plan(self, settled: Settled) -> Outcome:
+        rules, _ = releases.find(settled.question.engine_version)
+        return plan_with(settled, rules)
+
+
+ENGINE = LlamaCpp()

@@ -5,20 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import (
-    Capacity,
-    Outcome,
-    RankSurface,
-    Settled,
-    Surface,
-    cache_formats,
-    lowered,
-    only_known_options,
-    settle,
-    weight_formats,
-    whole_curve,
-)
-from kvplan.engines.shared import certainty, read_speculative, stage_weights, weight_entries
+from kvplan.engines.common.lines import certainty, stage_weights, weight_entries
+from kvplan.engines.common.options import read_speculative
+from kvplan.engines.common.protocol import Capacity, Outcome, RankSurface, Settled, Surface
+from kvplan.engines.common.settling import cache_formats, lowered, only_known_options, settle, weight_formats, whole_curve
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.ledger import Ledger, exact
 from kvplan.parallel import Layout, heads_per_rank, split_layers

@@ -11,11 +11,14 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
-from kvplan.engines.base import Settled, cache_formats, settle
-from kvplan.engines.measured import uncalibrated
-from kvplan.engines.shared import Options, Speculation, nearest_version, read_speculative, refuse_indexed_gqa
+from kvplan.engines.common.lines import refuse_indexed_gqa
+from kvplan.engines.common.measured import uncalibrated
+from kvplan.engines.common.options import Options, Speculation, read_speculative
+from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.releases import nearest_version
+from kvplan.engines.common.settling import cache_formats, settle
 from kvplan.engines.tensorrt_llm.pools import Knobs
-from kvplan.engines.tensorrt_llm.versions import RULES, VERSIONS, Rules
+from kvplan.engines.tensorrt_llm.rules import RULES, VERSIONS, Rules
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats, Lowered

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from kvplan.constants import PROCESS, PROCESS_LINES
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Capacity, Group, Outcome
-from kvplan.engines.shared import certainty, longest, stage_weights, weight_entries
+from kvplan.engines.common.lines import certainty, longest, stage_weights, weight_entries
+from kvplan.engines.common.protocol import Capacity, Group, Outcome
 from kvplan.ledger import Entry, Ledger, exact
 from kvplan.parallel import heads_per_rank, split_layers
 from kvplan.tensors import Cache, Layer, Lowered

@@ -8,10 +8,12 @@ from typing import Any
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
-from kvplan.engines import whole
-from kvplan.engines.base import ChosenBy, Outcome, Settled, lowered, only_known_options, settle, weight_formats
-from kvplan.engines.transformers import layers, paged, quantized, versions
-from kvplan.engines.whole import Held
+from kvplan.engines.common import whole
+from kvplan.engines.common.protocol import ChosenBy, Outcome, Settled
+from kvplan.engines.common.settling import lowered, only_known_options, settle, weight_formats
+from kvplan.engines.common.whole import Held
+from kvplan.engines.transformers import layers, paged, quantized
+from kvplan.engines.transformers import rules as releases
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, Layer, Lowered
@@ -34,7 +36,7 @@ class Transformers:
     """Hugging Face transformers, 4.57 and 5.0 to 5.23."""
 
     name = "transformers"
-    versions: tuple[str, ...] = versions.VERSIONS
+    versions: tuple[str, ...] = releases.VERSIONS
     options: tuple[str, ...] = (
         "cache_implementation", "backend", "nbits", "q_group_size", "residual_length", "num_beams", "attn_implementation",
         "num_blocks", "max_blocks_per_request", "use_async_batching", "return_logprobs", "logits_processors", "logits_to_keep",
@@ -42,7 +44,7 @@ class Transformers:
 
     def settle(self, d: Deployment) -> Settled:
         only_known_options(d, self)
-        _, notes = versions.find(d.engine_version)
+        _, notes = releases.find(d.engine_version)
         for size in MULTIPLE_DEVICES:
             if (getattr(d, size) or 1) > 1:
                 raise UnsupportedError(f"{size}: transformers splits a model over tp (tp_plan) and pp (device_map) only")
@@ -61,7 +63,7 @@ class Transformers:
         longest = d.context or d.model.max_context
         defaults: dict[str, tuple[Any, ChosenBy]] = {
             "engine": (self.name, "kvplan"),
-            "engine_version": (versions.NEWEST, "kvplan"),
+            "engine_version": (releases.NEWEST, "kvplan"),
             "n_devices": (needed, "kvplan"),
             "pp": (pp or 1, "kvplan"),
             "max_model_len": (longest, "you" if d.context else "model"),
@@ -69,7 +71,7 @@ class Transformers:
             "memory_fraction": (0.8 if _flag(d, "logits_processors") else 0.9 if kind == "paged" else 1.0, "engine default"),
         }
         if kind == "paged":
-            release, _ = versions.find(d.engine_version)
+            release, _ = releases.find(d.engine_version)
             defaults["block_size"] = (release.page, "engine default")
             defaults["max_num_batched_tokens"] = (paged.MAX_BATCH_TOKENS, "engine default")
         notes = (*notes, *whole.no_use(d, self.name, UNUSED))
@@ -78,7 +80,7 @@ class Transformers:
 
     def plan(self, settled: Settled) -> Outcome:
         d = settled.question
-        release, _ = versions.find(d.engine_version)
+        release, _ = releases.find(d.engine_version)
         compute = canonical(d.dtype or d.model.dtype, "dtype")
         model = lowered(d, CacheFormats(compute=compute, k=compute, v=compute, conv=compute))
         formats = weight_formats(d)
@@ -155,7 +157,7 @@ def _quantized(d: Deployment, backend: str, compute: int) -> quantized.Quantized
     )
 
 
-def _refusal(model: Lowered, release: versions.Release, backend: str | None, q: quantized.Quantized | None) -> str | None:
+def _refusal(model: Lowered, release: releases.Release, backend: str | None, q: quantized.Quantized | None) -> str | None:
     if backend is None or q is None:
         return None
     if backend == "fp8" and not release.fp8:

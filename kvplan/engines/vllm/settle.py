@@ -6,12 +6,13 @@ from typing import Any, Literal, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.engines.base import ChosenBy, Settled, cache_formats, lowered, settle, stored_as
-from kvplan.engines.shared import Options, read_speculative
+from kvplan.engines.common.options import Options, read_speculative
+from kvplan.engines.common.protocol import ChosenBy, Settled
+from kvplan.engines.common.settling import cache_formats, lowered, settle, stored_as
 from kvplan.engines.vllm.drafter import DRAFTERS, with_drafter
 from kvplan.engines.vllm.generation import rules_of
+from kvplan.engines.vllm.rules import VERSIONS, Rules
 from kvplan.engines.vllm.specs import recurrence, states_of
-from kvplan.engines.vllm.versions import VERSIONS, Rules
 from kvplan.errors import SpecError
 from kvplan.tensors import CacheFormats, Lowered
 from kvplan.units import GIB

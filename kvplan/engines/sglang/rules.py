@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from kvplan.engines.shared import release
+from kvplan.engines.common.releases import release
 
 
 class Tier(NamedTuple):

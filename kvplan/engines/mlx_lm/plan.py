@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
-from kvplan.engines import whole
-from kvplan.engines.base import ChosenBy, Outcome, Settled, lowered, only_known_options, settle, weight_formats
-from kvplan.engines.shared import Options, nearest_version, refuse_indexed_gqa
-from kvplan.engines.whole import Held
+from kvplan.engines.common import whole
+from kvplan.engines.common.lines import refuse_indexed_gqa
+from kvplan.engines.common.options import Options
+from kvplan.engines.common.protocol import ChosenBy, Outcome, Settled
+from kvplan.engines.common.releases import nearest_version
+from kvplan.engines.common.settling import lowered, only_known_options, settle, weight_formats
+from kvplan.engines.common.whole import Held
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer, Lowered

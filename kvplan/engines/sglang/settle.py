@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
-from kvplan.engines.base import Settled, cache_formats, settle
-from kvplan.engines.measured import uncalibrated
+from kvplan.engines.common.lines import refuse_indexed_gqa
+from kvplan.engines.common.measured import uncalibrated
+from kvplan.engines.common.options import Options, Speculation, read_speculative
+from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.releases import nearest_version
+from kvplan.engines.common.settling import cache_formats, settle
 from kvplan.engines.sglang import deepseek_v4, memory, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.pools import Knobs
-from kvplan.engines.sglang.versions import RULES, VERSIONS, WHOLE_050, Rules
-from kvplan.engines.shared import Options, Speculation, nearest_version, read_speculative, refuse_indexed_gqa
+from kvplan.engines.sglang.rules import RULES, VERSIONS, WHOLE_050, Rules
 from kvplan.errors import SpecError
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats, Lowered

@@ -6,31 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import ChosenBy, Outcome, Settled, cache_formats, only_known_options, settle
-from kvplan.engines.llama_cpp import context, fit, options, outcome, situation, versions
+from kvplan.engines.common.protocol import ChosenBy, Settled
+from kvplan.engines.common.settling import cache_formats, settle
+from kvplan.engines.common.whole import no_use
+from kvplan.engines.llama_cpp import context, fit, options, situation
+from kvplan.engines.llama_cpp.rules import Rules
 from kvplan.engines.llama_cpp.situation import Placed, Situation
-from kvplan.engines.whole import no_use
 from kvplan.errors import SpecError, UnsupportedError
 
 
-class LlamaCpp:
-    """The engine, and what Ollama starts."""
-
-    name = "llama.cpp"
-    versions: tuple[str, ...] = versions.VERSIONS
-    options: tuple[str, ...] = options.NAMES
-
-    def settle(self, d: Deployment) -> Settled:
-        only_known_options(d, self)
-        rules, notes = versions.find(d.engine_version)
-        return settle_with(d, rules, notes, name=self.name, version=f"b{rules.build}")
-
-    def plan(self, settled: Settled) -> Outcome:
-        rules, _ = versions.find(settled.question.engine_version)
-        return outcome.plan(settled, rules)
-
-
-def settle_with(d: Deployment, rules: versions.Rules, notes: tuple[str, ...], *, name: str, version: str) -> Settled:
+def settle_with(d: Deployment, rules: Rules, notes: tuple[str, ...], *, name: str, version: str) -> Settled:
     """Slots, -c, -ngl and the rest as this build fills them in."""
     for size in ("tp", "dp", "ep", "dcp"):
         if (getattr(d, size) or 1) > 1:
@@ -89,7 +74,7 @@ def settle_with(d: Deployment, rules: versions.Rules, notes: tuple[str, ...], *,
     return settled._replace(formats=cache_formats(settled.question)._replace(conv="f32", forced_state="f32"))
 
 
-def slots(d: Deployment, chosen: options.Options, rules: versions.Rules) -> tuple[int, ChosenBy]:
+def slots(d: Deployment, chosen: options.Options, rules: Rules) -> tuple[int, ChosenBy]:
     """-np: as asked; a server's own number; else one for every sequence of the question."""
     if d.max_num_seqs is not None:
         return d.max_num_seqs, "you"
@@ -107,6 +92,3 @@ def asked_context(d: Deployment, chosen: options.Options, seqs: int, unified: bo
     if d.context is not None:
         return context.pool_for(d.context, d.batch or 1, unified=unified, n_seq_max=seqs, pad=pad), "kvplan"
     return None, "engine default"
-
-
-ENGINE = LlamaCpp()
