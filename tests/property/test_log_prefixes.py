@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kvplan.errors import FormatError
 from kvplan.startup_logs import LoggedStart, read_log
-from kvplan.startup_logs.lines import MAX_LINE, read_lines
+from kvplan.startup_logs.lines import MAX_LINE, read_batches
 from tests.log_samples import LLAMA, SGLANG, TRT, VLLM_V0, VLLM_V1
 
 LOGS = {"vllm": VLLM_V1, "v0": VLLM_V0, "sglang": SGLANG, "trt": TRT, "llama": LLAMA}
@@ -143,7 +143,7 @@ def test_lines_that_collectors_cut_are_joined() -> None:
 
 def test_pieces_that_never_end_stay_bounded() -> None:
     endless = "\n".join(f"{STAMP} stderr P {'x' * 16_384}" for _ in range(200))
-    assert max(len(line.text) for line in read_lines(endless)) <= MAX_LINE
+    assert max(len(line.text) for batch in read_batches(endless) for line in batch) <= MAX_LINE
 
 
 def test_ranks_under_collectors() -> None:
