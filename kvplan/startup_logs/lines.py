@@ -70,8 +70,7 @@ def read_batches(source: str | Path) -> Iterator[list[Line]]:
     size = 0
     for number, raw in enumerate(_joined(_cut(chunks)), 1):
         raw = raw.replace("\0", "") if "\0" in raw else raw
-        text = clean(raw)
-        if text:
+        for text in _inside(raw):
             batch.append(Line(number, text, raw[:200]))
             size += len(text)
         if size > CHUNK:
@@ -79,6 +78,16 @@ def read_batches(source: str | Path) -> Iterator[list[Line]]:
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def _inside(raw: str, depth: int = 4) -> Iterator[str]:
+    """The cleaned lines in one: a record's message may hold several, and progress bars that a carriage return overwrites."""
+    text = clean(raw)
+    if depth and ("\r" in text or "\n" in text):
+        for part in text.splitlines():
+            yield from _inside(part, depth - 1)
+    elif text:
+        yield text
 
 
 def _joined(lines: Iterator[str]) -> Iterator[str]:
@@ -157,7 +166,7 @@ def _json_message(text: str) -> str:
     for key in _KEYS if isinstance(record, dict) else ():
         if isinstance(record.get(key), str):
             message: str = record[key]
-            return _ANSI.sub("", message)
+            return _ANSI.sub("", message).replace("\0", "")
     return text
 
 
