@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kvplan import catalogue, engines
+from kvplan import catalogue, engines, files
 from kvplan.deployment import NAMES, Deployment
 from kvplan.devices import Device, sized
 from kvplan.errors import KvplanError, SpecError, UnknownName
@@ -69,7 +69,7 @@ def question(model: str) -> dict[str, Any]:
     """A question from a deployment file (YAML with `model` and the contract's names), or just the model that `model` names."""
     if not model.endswith((".yaml", ".yml")):
         return {"model": model}
-    data = catalogue.parse_yaml(catalogue.read_text(model), model)
+    data = files.parse_yaml(files.read_text(model), model)
     if not isinstance(data, dict) or "model" not in data or "n_layers" in data:
         return {"model": model}
     unknown = [name for name in data if name != "model" and name not in NAMES]

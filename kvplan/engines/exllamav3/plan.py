@@ -94,7 +94,7 @@ def plan(settled: Settled) -> Outcome:
         if s.k_bits is None or s.fused:
             return []
         full = max((h.row * tokens for h, _ in all_held), default=0)
-        return [Entry(name="transient: a layer dequantised", bytes=2 * full, low=0, high=2 * full, basis="modelled", source=SOURCE)]
+        return [Entry("transient: a layer dequantised", 2 * full, 0, 2 * full, "modelled", SOURCE, "transient")]
 
     # one cache of `pool` tokens, whatever sequences share it
     rules = whole.Allocation(held=held, transients=transients, source=SOURCE, fraction=d.memory_fraction or 1.0)

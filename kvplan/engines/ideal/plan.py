@@ -12,7 +12,7 @@ from kvplan.engines.common.protocol import Capacity, ChosenBy, Engine, Outcome, 
 from kvplan.engines.common.settling import cache_formats, lowered, resolve, weight_formats, whole_curve
 from kvplan.engines.ideal.facts import FACTS
 from kvplan.errors import SpecError, UnsupportedError
-from kvplan.ledger import Ledger, exact
+from kvplan.ledger import Ledger, exact, held_by_others
 from kvplan.parallel import Layout, heads_per_rank, split_layers
 from kvplan.tensors import Cache, CacheTensor, Curve, Layer, Lowered, tensor_curve, total
 from kvplan.units import cdiv, show_bytes
@@ -90,10 +90,10 @@ def _rank(d: Deployment, model: Lowered, stage: range, n: int, formats: WeightFo
     curves = _cache_curves(d, layers, layout)
     context = d.context or 1
     for label, (curve, source) in curves.items():
-        entries.append(exact(f"cache: {label}", batch * curve.at(context), source))
-    fixed = sum(entry.bytes for entry in entries if not entry.name.startswith("cache"))
+        entries.append(exact(f"cache: {label}", batch * curve.at(context), source, "cache"))
+    fixed = sum(entry.bytes for entry in entries if entry.kind != "cache")
     if d.reserve:
-        entries.append(exact("held by others", d.reserve, "the question"))
+        entries.append(held_by_others(d.reserve))
         fixed += d.reserve
     limit = int(d.device.memory_bytes * (d.memory_fraction or 1)) if d.device else None
     curve = total(c for c, _ in curves.values())

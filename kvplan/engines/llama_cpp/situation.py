@@ -15,7 +15,7 @@ from kvplan.engines.llama_cpp.context import Context
 from kvplan.engines.llama_cpp.options import LlamaOptions
 from kvplan.engines.llama_cpp.placement import HOST, Placement
 from kvplan.engines.llama_cpp.rules import LlamaRules
-from kvplan.ledger import Entry, exact
+from kvplan.ledger import Entry, exact, held_by_others
 from kvplan.tensors import Lowered
 from kvplan.weights import WeightFormats, weight_line
 
@@ -124,15 +124,15 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
     cached = placement.cache_bytes(stores, where, offload=ctx.offload_kqv)
     entries = {}
     for device in (*range(n_devices), HOST):
-        lines = [*placed.weights[device], *(exact(f"cache: {role}", n, source) for role, n in cached[device].items() if n)]
+        lines = [*placed.weights[device], *(exact(f"cache: {role}", n, source, "cache") for role, n in cached[device].items() if n)]
         if device == HOST:
-            lines.append(exact("output buffer", compute.output_bytes(ctx, f.widths.vocab), "llama.cpp output_reserve: f32 logits"))
+            lines.append(exact("output buffer", compute.output_bytes(ctx, f.widths.vocab), "output_reserve: f32 logits", "activations"))
         works = device in where.layers or device == where.output
         if works and (device != HOST or not n_devices):
             lines.append(compute.compute_entry("compute buffer", f.widths, stores, ctx, f.constants))
         if device != HOST and d.device:
             lines += compute.context_entry(d.device, f.constants)
         if device != HOST and d.reserve:
-            lines.append(exact("held by others", d.reserve, "the question"))
+            lines.append(held_by_others(d.reserve))
         entries[device] = tuple(with_record(lines, f.record) if device == 0 else lines)
     return Situation(ctx, stores, where, entries, {device: sum(roles.values()) for device, roles in cached.items()})

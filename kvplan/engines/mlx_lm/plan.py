@@ -200,7 +200,7 @@ def _transients(context: int, batch: int, all_held: Sequence[tuple[KeptTensor, i
 
 
 def _moment(name: str, n: int) -> Entry:
-    return Entry(name=name, bytes=n, low=0, high=n, basis="modelled", source=SOURCE)
+    return Entry(name, n, 0, n, "modelled", SOURCE, "transient")
 
 
 ENGINE = Engine(FACTS, settle, plan)

@@ -38,14 +38,14 @@ class Budget(NamedTuple):
 def lines(d: Deployment, device: Device, rules: SglangRules, release: str, ranks: int) -> list[Entry]:
     """What a rank holds beside weights and pools."""
     multimodal = rules.mm_reserve_mib * MIB if d.model.towers and d.multimodal != "off" else 0
-    reserve = [modelled("multimodal caches", Span(multimodal, 0, multimodal), "SGLANG_VLM_CACHE_SIZE_MB, default 100")]
+    reserve = [modelled("multimodal caches", Span(multimodal, 0, multimodal), "SGLANG_VLM_CACHE_SIZE_MB, default 100", "tables")]
     if d.constants is None or d.constants.engine != NAME:
         return reserve if multimodal else []
-    found = [scaled(BEFORE[0], d.constants.at("context_unified" if device.unified else "context", VERSIONS, release))]
+    found = [scaled(BEFORE[0], d.constants.at("context_unified" if device.unified else "context", VERSIONS, release), "process")]
     if ranks > 1:
         link = "link_switch" if is_module(device) else "link"
-        found.append(scaled(BEFORE[1], d.constants.at(link, VERSIONS, release)))
-    found.append(scaled("weight loading overhead", d.constants.at("loading", VERSIONS, release)))
+        found.append(scaled(BEFORE[1], d.constants.at(link, VERSIONS, release), "process"))
+    found.append(scaled("weight loading overhead", d.constants.at("loading", VERSIONS, release), "process"))
     return found + (reserve if multimodal else [])
 
 

@@ -13,7 +13,7 @@ from kvplan.engines.sglang.budget import Budget, budget
 from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.rank import Pools, Stage, build, read_stage
 from kvplan.engines.sglang.settle import SglangSettings, per_worker, settle
-from kvplan.ledger import Entry, Ledger, exact
+from kvplan.ledger import Entry, Ledger, exact, held_by_others
 from kvplan.parallel import split_layers
 
 KV_DTYPES = ("bf16", "fp8_e4m3", "fp8_e5m2", "nvfp4", "mxfp8")
@@ -140,14 +140,22 @@ class Plan:
             entries += _pool_entries(tried, n)
         if found is not None:
             table = _request_table(tried[0][n].running if tried else 0, self.k.context_len, self.k.draft_tokens)
-            entries.append(exact("request table", table, "sglang mem_cache/memory_pool.py, ReqToTokenPool"))
+            entries.append(exact("request table", table, "sglang mem_cache/memory_pool.py, ReqToTokenPool", "tables"))
             spare = max(found.slack - table, 0)
             low, high = min(spare, found.slack), found.slack
             entries.append(
-                Entry("kept free for activations and graphs", spare, low, high, "modelled", "(1 - mem_fraction_static) of free memory")
+                Entry(
+                    "kept free for activations and graphs",
+                    spare,
+                    low,
+                    high,
+                    "modelled",
+                    "(1 - mem_fraction_static) of free memory",
+                    "activations",
+                )
             )
         if d.reserve:
-            entries.append(exact("held by others", d.reserve, "the question"))
+            entries.append(held_by_others(d.reserve))
         whole = int(per_token) if per_token == int(per_token) else per_token
         limit = d.device.memory_bytes if d.device else None
         return Ledger(self._ranks(n), d.device.id if d.device else None, cache, whole, tuple(entries), limit)
@@ -166,9 +174,9 @@ def _pool_entries(tried: _Tried, n: int) -> list[Entry]:
         point = getattr(made[n], field)
         ends = sorted((getattr(low[n], field) if low else 0, getattr(high[n], field) if high else point))
         if point and ends == [point, point]:
-            lines.append(exact(f"cache: {name}", point, _POOLS))
+            lines.append(exact(f"cache: {name}", point, _POOLS, "cache"))
         elif point:
-            lines.append(Entry(f"cache: {name}", point, ends[0], ends[1], "modelled", _POOLS))
+            lines.append(Entry(f"cache: {name}", point, ends[0], ends[1], "modelled", _POOLS, "cache"))
     return lines
 
 

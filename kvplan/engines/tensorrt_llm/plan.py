@@ -14,7 +14,7 @@ from kvplan.engines.tensorrt_llm.cells import LayerCache, layer_cache, windows_o
 from kvplan.engines.tensorrt_llm.facts import FACTS
 from kvplan.engines.tensorrt_llm.pools import RESUME, Pools, TrtPoolSettings, nothing_kept, v1, v2
 from kvplan.engines.tensorrt_llm.settle import TrtSettings, settle
-from kvplan.ledger import Entry, Ledger, exact
+from kvplan.ledger import Entry, Ledger, exact, held_by_others
 from kvplan.parallel import split_layers
 from kvplan.tensors import Layer
 from kvplan.units import cdiv
@@ -147,10 +147,10 @@ class Plan:
             cache, per_token = allocated(tried[0][n], self.k), tried[0][n].pools[0].token_bytes
             ends = self._ends(tried, n)
             sure = ends == (cache, cache)
-            line = Entry("cache: pools", cache, *ends, "modelled", _POOLS)
-            entries.append(exact("cache: pools", cache, _POOLS) if sure else line)
+            line = Entry("cache: pools", cache, *ends, "modelled", _POOLS, "cache")
+            entries.append(exact("cache: pools", cache, _POOLS, "cache") if sure else line)
         if d.reserve:
-            entries.append(exact("held by others", d.reserve, "the question"))
+            entries.append(held_by_others(d.reserve))
         limit = d.device.memory_bytes if d.device else None
         return Ledger(self._ranks(n), d.device.id if d.device else None, cache, per_token, tuple(entries), limit)
 

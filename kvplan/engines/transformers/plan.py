@@ -208,7 +208,7 @@ def _transients(
 
 
 def _moment(name: str, n: int, source: str) -> Entry:
-    return Entry(name=name, bytes=n, low=0, high=n, basis="modelled", source=f"transformers 5.23.0 cache_utils.py {source}")
+    return Entry(name, n, 0, n, "modelled", f"transformers 5.23.0 cache_utils.py {source}", "transient")
 
 
 def _elements(h: KeptTensor, q: quantized.Quantized, context: int) -> int:

@@ -91,12 +91,15 @@ def _check_free(d: Deployment, s: VllmSettings, total: int, requested: int) -> N
 
 def _rotary(d: Deployment, model: Lowered, s: VllmSettings) -> Entry:
     return exact(
-        "weights: rotary tables", rotary_bytes(d, model, s), "positions x rotary width, counted as weights when the model is built"
+        "weights: rotary tables",
+        rotary_bytes(d, model, s),
+        "positions x rotary width, counted as weights when the model is built",
+        "weights",
     )
 
 
 def _lora(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -> Entry:
-    return exact("LoRA slots", lora_bytes(d, model, stage, s), "slots x rank x (inputs + outputs) of every adapted matrix")
+    return exact("LoRA slots", lora_bytes(d, model, stage, s), "slots x rank x (inputs + outputs) of every adapted matrix", "weights")
 
 
 def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, constants: Constants) -> list[Entry]:
@@ -110,22 +113,23 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     point, low, high = (peak(sizes, *pair) for pair in zip(sampler.ends, copies.ends, strict=True))
     outside = at(outside_torch(s, d.device))
     lines = [
-        modelled("activations", Span(point, low, high), f"profile run: {_largest(sizes, sampler.value, copies.value)}"),
+        modelled("activations", Span(point, low, high), f"profile run: {_largest(sizes, sampler.value, copies.value)}", "activations"),
         modelled(
             "outside torch",
             Span(int(outside.value), int(outside.low), int(outside.high)),
             f"{outside.name}, {outside.cases} published logs",
+            "process",
         ),
     ]
     if s.rules.v1 and s.rules.profile == "peak":
         others = d.reserve or 0
         held = Span(others + CONTEXT_BYTES, others + CONTEXT_LOW, others + CONTEXT_HIGH)
-        lines.append(modelled("context", held, "the CUDA context, and what others hold, counted in up to 0.9.1"))
+        lines.append(modelled("context", held, "the CUDA context, and what others hold, counted in up to 0.9.1", "process"))
     if s.rules.graphs_charged and not d.enforce_eager and s.platform == "cuda":
         n = capture_sizes(s.max_num_seqs, s.max_num_batched_tokens, s.draft_tokens, 512)
         each, layer = at("graph_bytes"), at("graph_layer_bytes")
         graphs = [int(n * (size + more * len(stage))) for size, more in zip(each.ends, layer.ends, strict=True)]
-        lines.append(modelled("CUDA graphs", Span(*graphs), f"{n} batch sizes captured; their estimate is charged from 0.20 on"))
+        lines.append(modelled("CUDA graphs", Span(*graphs), f"{n} batch sizes captured; their estimate is charged from 0.20 on", "graphs"))
     return lines
 
 

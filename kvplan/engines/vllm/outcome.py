@@ -147,7 +147,7 @@ def ledgers(d: Deployment, s: VllmSettings, budgets: Sequence[Budget], pool: Poo
         if cache:
             low, high = (max(end, 0) // cost * cost for end in (budget.low, budget.high))
             basis: Basis = "exact" if budget.limit is None else "modelled"
-            entries.append(Entry("KV cache", cache, min(low, cache), max(high, cache), basis, f"{blocks} blocks of {cost} bytes"))
+            entries.append(Entry("KV cache", cache, min(low, cache), max(high, cache), basis, f"{blocks} blocks of {cost} bytes", "cache"))
         replica = s.tp * s.pp
         ranks = tuple(r * replica + stage * s.tp + t for r in range(s.dp) for t in range(s.tp))
         made.append(
