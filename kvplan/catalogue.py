@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kvplan import engines
 from kvplan.devices import Device, parse_device
 from kvplan.errors import SpecError, UnknownName
 from kvplan.files import parse_yaml, read_text
@@ -111,25 +112,21 @@ def devices() -> list[Device]:
     return [read_device(_DEVICES / f"{id_}.yaml") for id_ in device_ids()]
 
 
-#: Engines that are another engine inside, and take its constants; or that are torch and nothing else beside their tensors.
-_SAME_CONSTANTS = {"ollama": "llama.cpp", "transformers": "torch", "exllamav3": "torch"}
-
-
 def constants(engine: str, which: str = "packaged", device: str | None = None) -> Constants | None:
-    """The measured constants of an engine: None for `none` and for an engine that has no file.
+    """The measured constants of an engine (its facts name them): None for `none` and for an engine that has none.
 
     `user` adds what this machine's user file holds: recorded starts, and constants fitted on `device`. Raises SpecError for any other
     name or a broken file.
     """
-    name = _SAME_CONSTANTS.get(engine, engine)
+    name = engines.facts(engine).constants if engine in engines.ENGINES else None
     path = _CALIBRATION / f"{name}.yaml"
-    if which == "packaged" and (_ID.fullmatch(name) is None or not path.is_file()):
+    if which == "packaged" and (name is None or not path.is_file()):
         return None
     from kvplan.constants import CALIBRATIONS, PROCESS, Constants, UserFile, parse_constants, with_user
 
     if which not in CALIBRATIONS:
         raise SpecError("calibration", [("", f"{which[:60]!r} is not one of {', '.join(CALIBRATIONS)}")])
-    if which == "none" or _ID.fullmatch(name) is None or not (path.is_file() or name == PROCESS):
+    if which == "none" or name is None or not (path.is_file() or name == PROCESS):
         return None
     packaged = Constants("packaged", PROCESS, "", ())  # nothing is shipped: every machine's is its own
     if name != PROCESS:

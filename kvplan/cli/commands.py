@@ -150,19 +150,7 @@ def devices_list(text: str, fmt: str) -> int:
     """Devices with their memory and rates, those whose id or name contains TEXT."""
     from kvplan.report import render_data
 
-    rows = [
-        {
-            "id": d.id,
-            "name": d.name,
-            "memory_gb": d.memory_gb,
-            "nvml_total_mib": d.nvml_total_mib,
-            "cuda_total_mib": d.cuda_total_mib,
-            "bandwidth_gb_per_s": d.bandwidth_gb_per_s,
-            "bf16_tflops": d.dense_tflops.get("bf16", d.dense_tflops.get("fp16")),
-        }
-        for d in api.devices()
-        if text.lower() in d.id or text.lower() in d.name.lower()
-    ]
+    rows = [d.as_dict() for d in api.devices() if text.lower() in d.id or text.lower() in d.name.lower()]
     put(render_data(rows, fmt))
     return 0
 
@@ -179,9 +167,9 @@ def devices_show(device: str, fmt: str) -> int:
 
 
 @cli.command()
-@click.argument("what", type=click.Choice(["plan", "model", "simulation"]))
+@click.argument("what", type=click.Choice(api.SCHEMAS))
 def schema(what: str) -> int:
-    """The JSON Schema of what kvplan prints (plan, simulation) or reads (model)."""
+    """The JSON Schema of what kvplan prints (a plan, a simulation, rows of fit, compare, ...) or reads (model, device)."""
     from kvplan.report.structured import dump
 
     click.echo(dump(api.schema(what), "json"))

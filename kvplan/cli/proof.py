@@ -9,15 +9,14 @@ from typing import Any
 import click
 
 from kvplan import api
-from kvplan.cli.options import Named, chosen, question_options
+from kvplan.cli.options import FORMAT, Named, chosen, put, question_options
 from kvplan.errors import SpecError
 from kvplan.planner.plan import plain
-from kvplan.report import render_rows
+from kvplan.report import STRUCTURED, render_data
 from kvplan.report.structured import dump
 from kvplan.units import MIB, parse_bytes, show_bytes
 
 MOST_SKIPPED = 20  # logs not used that are listed
-FORMAT = click.option("--format", "fmt", type=click.Choice(["table", "json", "csv", "markdown"]), default="table", show_default=True)
 
 
 @click.command()
@@ -75,7 +74,7 @@ def validate(
         kept = api.keep_overheads(found)
         if kept:
             click.echo(f"context and libraries of {found.machine['name']} kept in {kept}; --calibration user adds them", err=True)
-    click.echo(_receipt(found, fmt))
+    put(_receipt(found, fmt))
     return int(any(case.status not in ("equal", "measured") for case in found.cases))
 
 
@@ -87,20 +86,20 @@ def _check(files: tuple[str, ...], fmt: str) -> int:
     for file in files:
         faults = api.check_receipt(file)
         rows += [{"receipt": file, "holds": not faults, "fault": text} for text in faults or ("",)]
-    click.echo(render_rows(rows, fmt))
+    put(render_data(rows, fmt))
     return int(not all(row["holds"] for row in rows))
 
 
-def _receipt(found: Any, fmt: str) -> str:
+def _receipt(found: Any, fmt: str) -> str | bytes:
     from kvplan.validate.run import table
 
-    if fmt == "json":
+    if fmt in STRUCTURED:
         return dump(plain(found), fmt)
     if found.speed:
-        lines = [render_rows(found.speed["points"], fmt)]
+        lines = [str(render_data(found.speed["points"], fmt))]
         lines += [f"{name}: {value}" for name, value in found.speed.items() if name != "points"]
         return "\n".join(lines)
-    return render_rows(table(found), fmt)
+    return render_data(table(found), fmt)
 
 
 @click.command()
@@ -115,7 +114,7 @@ def reconcile(log: Path, model: str | None, record: bool, fmt: str, **options: A
     Options given here come before what the log says. Exit code 1 where a line is outside its interval.
     """
     found = api.reconcile(log, model=model, record=record, **chosen(options))
-    if fmt == "json":
+    if fmt in STRUCTURED:
         click.echo(dump(plain(found.as_dict()), fmt))
         return int(not found.agrees)
     rows = [
@@ -133,7 +132,7 @@ def reconcile(log: Path, model: str | None, record: bool, fmt: str, **options: A
         for line in found.lines
     ]
     if rows:
-        click.echo(render_rows(rows, fmt))
+        put(render_data(rows, fmt))
     if fmt == "table":
         click.echo(f"\n{found.model}, {found.engine} {found.question['engine_version'] or ''}: {found.summary}")
         for line in (line for line in found.lines if line.cause):
@@ -162,7 +161,7 @@ def calibrate(logs: tuple[Path, ...], model: str | None, record: bool, fmt: str,
     beside what is published. Nothing is written without --record. Options given here fill in what a log does not say.
     """
     found = api.calibrate(logs, model=model, record=record, **chosen(options))
-    if fmt == "json":
+    if fmt in STRUCTURED:
         click.echo(dump(plain(found.as_dict()), fmt))
         return 0
     rows = [
@@ -192,7 +191,8 @@ def calibrate(logs: tuple[Path, ...], model: str | None, record: bool, fmt: str,
     ]
     for table in (rows, lines) if fmt in ("table", "markdown") else (rows,):
         if table:
-            click.echo(render_rows(table, fmt) + "\n")
+            put(render_data(table, fmt))
+            click.echo()
     for log, why in found.skipped[:MOST_SKIPPED]:
         click.echo(f"not used: {log}: {why}", err=True)
     if len(found.skipped) > MOST_SKIPPED:
@@ -212,5 +212,5 @@ def _constant(value: float, fmt: str) -> str:
 @FORMAT
 def doctor(fmt: str) -> int:
     """What kvplan finds here: its version, extras, catalogue, the user's calibration file, and GPUs."""
-    click.echo(render_rows(api.doctor(), fmt))
+    put(render_data(api.doctor(), fmt))
     return 0

@@ -23,6 +23,10 @@ ENGINES: dict[str, str] = {
 }
 
 
+#: What a question with a device is put to.
+DEFAULT = "vllm"
+
+
 def find(name: str) -> Engine:
     """The engine of that name. Raises UnknownName."""
     return cast(Engine, import_module(f"kvplan.engines.{_package(name)}.plan").ENGINE)
@@ -41,8 +45,8 @@ def _package(name: str) -> str:
 
 
 def default(d: Deployment) -> str:
-    """vllm where there is a device to fill, else ideal."""
-    return "ideal" if d.device is None else "vllm"
+    """A serving engine where there is a device to fill, else ideal."""
+    return "ideal" if d.device is None else DEFAULT
 
 
 def settle(d: Deployment) -> tuple[Engine, Settled]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from kvplan.constants import Constant, Constants, Record
 from kvplan.deployment import Deployment
-from kvplan.devices import Device
 from kvplan.engines.common.lines import Span, modelled
 from kvplan.ledger import Entry, Kind
 
@@ -91,13 +90,6 @@ def widened(less: int, more: int, entries: Sequence[Entry]) -> tuple[int, int]:
 def surely_held(entries: Sequence[Entry]) -> int:
     """What is held in every case: exact and measured lines, and the low end of modelled weights."""
     return sum(entry.low for entry in entries if entry.basis != "modelled" or entry.kind == "weights")
-
-
-def is_module(device: Device) -> bool:
-    """A GPU sold on boards that join them by NVLink switches: memory faster than any card's, and no card's name."""
-    if device.unified or any(word in device.name.lower() for word in ("pcie", " nvl", "rtx")):
-        return False
-    return (device.bandwidth_gb_per_s or 0) >= 1500
 
 
 def uncalibrated(d: Deployment, engine: str) -> tuple[str, ...]:

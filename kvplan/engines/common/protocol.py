@@ -161,7 +161,9 @@ class Facts(NamedTuple):
     unused           names of a question that it has no use for -> what follows from that, for a note
     pool             `set aside`: cache memory is taken at start, whatever sequences come; `per context`: for the context it is given;
                      `grows`: with the sequences
-    pages            whose page manager runs its sequences in `simulate`; None: none is modelled
+    pages            how its sequences take pages: block ids of one pool; a pool of blocks for each group; the same with a radix tree;
+                     cells; None: no page manager of it is modelled
+    null_blocks      block ids that no sequence gets
     vendors          makes of devices it runs on; empty: any
     offloads         layers may stay in memory beside the device
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
@@ -179,7 +181,8 @@ class Facts(NamedTuple):
     forms: frozenset[Form]
     unused: Mapping[str, str] = {}
     pool: Literal["set aside", "per context", "grows"] = "grows"
-    pages: Literal["vllm", "sglang", "tensorrt-llm", "cells"] | None = None
+    pages: Literal["blocks", "pools", "radix", "cells"] | None = None
+    null_blocks: int = 0
     vendors: frozenset[str] = frozenset()
     offloads: bool = False
     weight_schemes: frozenset[str] = frozenset()

@@ -27,6 +27,7 @@ FACTS = Facts(
         "enforce_eager": "it captures no graphs",
     },
     pool="per context",
+    constants="torch",
     vendors=frozenset({"nvidia"}),
     settings=(Setting("k_bits", ("8", "6", "4"), "store the cache in fewer bits"),),
     weight_advice=(("int4_g128", 4),),

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines.common.lines import Refusal, Span, modelled
-from kvplan.engines.common.measured import find_record, is_module, scaled, spread_of, surely_held, widened, with_record
+from kvplan.engines.common.measured import find_record, scaled, spread_of, surely_held, widened, with_record
 from kvplan.engines.sglang.rules import VERSIONS, SglangRules
 from kvplan.ledger import Entry
 from kvplan.units import MIB
@@ -43,7 +43,7 @@ def lines(d: Deployment, device: Device, rules: SglangRules, release: str, ranks
         return reserve if multimodal else []
     found = [scaled(BEFORE[0], d.constants.at("context_unified" if device.unified else "context", VERSIONS, release), "process")]
     if ranks > 1:
-        link = "link_switch" if is_module(device) else "link"
+        link = "link_switch" if device.is_module else "link"
         found.append(scaled(BEFORE[1], d.constants.at(link, VERSIONS, release), "process"))
     found.append(scaled("weight loading overhead", d.constants.at("loading", VERSIONS, release), "process"))
     return found + (reserve if multimodal else [])

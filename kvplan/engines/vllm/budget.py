@@ -165,17 +165,9 @@ def outside_torch(s: VllmSettings, device: Device | None) -> str:
     """
     if s.tp == 1:
         return "outside_torch_pp" if s.pp > 1 else "outside_torch"
-    if switched(device):
+    if device is not None and device.link == "nvls":
         return "outside_torch_switch"
     return "outside_torch_nccl" if VERSIONS.index(s.release) < VERSIONS.index("0.11") else "outside_torch"
-
-
-def switched(device: Device | None) -> bool:
-    """Whether such devices come joined by NVSwitch with in-network reduction, whose buffers NCCL registers: Hopper and later modules."""
-    if device is None or device.unified:
-        return False
-    major = (device.compute_capability or "").split(".")[0]
-    return major in ("9", "10") and not any(word in device.name.lower() for word in ("pcie", " nvl", "gh200"))
 
 
 def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
@@ -194,4 +186,6 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
         return "states"
     if tower_of(d) is not None or any(WEIGHT_FORMATS[name].bits < 8 for name in formats if name in WEIGHT_FORMATS):
         return "hard"
-    return "module" if switched(d.device) and VERSIONS.index(s.release) >= VERSIONS.index("0.15") else "plain"
+    return (
+        "module" if (d.device is not None and d.device.link == "nvls") and VERSIONS.index(s.release) >= VERSIONS.index("0.15") else "plain"
+    )
