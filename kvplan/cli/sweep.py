@@ -69,7 +69,7 @@ def sweep(
         if fmt == "parquet" or resume:
             raise SpecError("out", [("", "parquet and --resume need a file; name one with --out")])
         for i, (_, columns) in enumerate(api.sweep_ranges(job, rows, scheduler=scheduler, workers=workers)):
-            click.echo(sweep_files.text(columns, fmt, header=i == 0), nl=False)
+            put(sweep_files.text(columns, fmt, header=i == 0))
         return 0
     start = sweep_files.done(out, fmt, question)
     if start and not resume:
