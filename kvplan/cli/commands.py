@@ -110,7 +110,7 @@ def models_show(model: str, fmt: str) -> int:
     """The spec of a MODEL, as declared."""
     from kvplan.report.structured import dump
 
-    click.echo(dump(api.model(model).plain(), fmt))
+    put(dump(api.model(model).plain(), fmt))
     return 0
 
 
@@ -122,7 +122,7 @@ def models_import(source: str, revision: str | None, out: str | None) -> int:
     """A reviewable spec of SOURCE: a config.json, a checkpoint's folder, a GGUF file, or a Hub id."""
     text = api.import_model(source, revision)
     if out is None:
-        click.echo(text, nl=False)
+        put(text)
         return 0
     with click.open_file(out, "x") as file:
         file.write(text)
@@ -134,7 +134,7 @@ def models_schema() -> int:
     """The JSON Schema of a model spec, for editors."""
     from kvplan.report.structured import dump
 
-    click.echo(dump(api.schema("model"), "json"))
+    put(dump(api.schema("model"), "json"))
     return 0
 
 
@@ -162,7 +162,7 @@ def devices_show(device: str, fmt: str) -> int:
     """Every fact of one DEVICE and its source."""
     from kvplan.report.structured import dump
 
-    click.echo(dump(api.device(device).plain(), fmt))
+    put(dump(api.device(device).plain(), fmt))
     return 0
 
 
@@ -172,5 +172,5 @@ def schema(what: str) -> int:
     """The JSON Schema of what kvplan prints (a plan, a simulation, rows of fit, compare, ...) or reads (model, device)."""
     from kvplan.report.structured import dump
 
-    click.echo(dump(api.schema(what), "json"))
+    put(dump(api.schema(what), "json"))
     return 0

@@ -9,10 +9,11 @@ from typing import Any
 import click
 
 from kvplan import api
-from kvplan.cli.options import FORMAT, Named, chosen, put, question_options
+from kvplan.cli.options import FORMAT, Named, chosen, put, question_options, tell
 from kvplan.errors import SpecError
 from kvplan.planner.plan import plain
 from kvplan.report import STRUCTURED, render_data
+from kvplan.report.printable import one_line
 from kvplan.report.structured import dump
 from kvplan.units import MIB, parse_bytes, show_bytes
 
@@ -73,7 +74,7 @@ def validate(
         api.keep_receipt(found, record)
         kept = api.keep_overheads(found)
         if kept:
-            click.echo(f"context and libraries of {found.machine['name']} kept in {kept}; --calibration user adds them", err=True)
+            tell(f"context and libraries of {found.machine['name']} kept in {kept}; --calibration user adds them")
     put(_receipt(found, fmt))
     return int(any(case.status not in ("equal", "measured") for case in found.cases))
 
@@ -115,7 +116,7 @@ def reconcile(log: Path, model: str | None, record: bool, fmt: str, **options: A
     """
     found = api.reconcile(log, model=model, record=record, **chosen(options))
     if fmt in STRUCTURED:
-        click.echo(dump(plain(found.as_dict()), fmt))
+        put(dump(plain(found.as_dict()), fmt))
         return int(not found.agrees)
     rows = [
         {
@@ -134,11 +135,11 @@ def reconcile(log: Path, model: str | None, record: bool, fmt: str, **options: A
     if rows:
         put(render_data(rows, fmt))
     if fmt == "table":
-        click.echo(f"\n{found.model}, {found.engine} {found.question['engine_version'] or ''}: {found.summary}")
+        put(f"\n{one_line(found.model)}, {found.engine} {found.question['engine_version'] or ''}: {one_line(found.summary)}")
         for line in (line for line in found.lines if line.cause):
-            click.echo(f"{line.name}: usual cause: {line.cause}")
+            put(f"{line.name}: usual cause: {line.cause}")
         for note in found.notes:
-            click.echo(f"note: {note}")
+            put(f"note: {one_line(note)}")
     return int(not found.agrees)
 
 
@@ -162,7 +163,7 @@ def calibrate(logs: tuple[Path, ...], model: str | None, record: bool, fmt: str,
     """
     found = api.calibrate(logs, model=model, record=record, **chosen(options))
     if fmt in STRUCTURED:
-        click.echo(dump(plain(found.as_dict()), fmt))
+        put(dump(plain(found.as_dict()), fmt))
         return 0
     rows = [
         {
@@ -192,14 +193,14 @@ def calibrate(logs: tuple[Path, ...], model: str | None, record: bool, fmt: str,
     for table in (rows, lines) if fmt in ("table", "markdown") else (rows,):
         if table:
             put(render_data(table, fmt))
-            click.echo()
+            put("\n")
     for log, why in found.skipped[:MOST_SKIPPED]:
-        click.echo(f"not used: {log}: {why}", err=True)
+        tell(f"not used: {log}: {why}")
     if len(found.skipped) > MOST_SKIPPED:
-        click.echo(f"not used: {len(found.skipped) - MOST_SKIPPED} more (--format json lists them)", err=True)
+        tell(f"not used: {len(found.skipped) - MOST_SKIPPED} more (--format json lists them)")
     what = f"{len(found.records)} starts, {len(found.constants)} constants"
     if fmt == "table":
-        click.echo(f"written to {found.path}: {what}" if record else f"{what}; nothing written (--record writes {found.path})")
+        put(f"written to {found.path}: {what}" if record else f"{what}; nothing written (--record writes {found.path})")
     return 0
 
 
