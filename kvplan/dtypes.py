@@ -171,6 +171,9 @@ def _gguf(bits: float) -> WeightFormat:
     return WeightFormat(0, 256, 1, round(bits * 256), _GGUF, ends=(0.95, 1.10))
 
 
+_BY_NAME = "by the release's name: "
+_MLX_ENDS = (0.94, 1.25)  # groups of 32 or 128, and mixed conversions that keep some matrices in more bits
+
 WEIGHT_FORMATS: dict[str, WeightFormat] = {
     "f64": WeightFormat(64),
     "f32": WeightFormat(32),
@@ -203,17 +206,32 @@ WEIGHT_FORMATS: dict[str, WeightFormat] = {
     ),
     "int8": WeightFormat(8, 0, 1, 32, "bitsandbytes LLM.int8: one f32 scale per row", ends=_ENDS),
     **{name: _gguf(bits) for name, bits in GGUF_BITS.items()},
+    # formats of which only a name is known: the group, or what is left in 16 bits, differs from release to release
+    "awq_any": WeightFormat(4, 128, 1, 20, _BY_NAME + "AWQ, groups of 128 counted; some have groups of 32 or 64", ends=(0.97, 1.18)),
+    "gptq_any": WeightFormat(4, 128, 1, 20, _BY_NAME + "GPTQ, groups of 128 counted; some have groups of 32 or 64", 32, (0.97, 1.18)),
+    "int4_any": WeightFormat(4, 128, 1, 20, _BY_NAME + "4 bits, groups of 128 counted; 4 to 4.75 bits exist", ends=(0.95, 1.18)),
+    "bnb_4bit": WeightFormat(4, 512, 1, 8 * 8 + 1, _BY_NAME + "bitsandbytes NF4, double quantisation counted", ends=(0.97, 1.12)),
+    "bnb_4bit_dynamic": WeightFormat(
+        4, 512, 1, 8 * 8 + 1, _BY_NAME + "bitsandbytes NF4 counted; unsloth leaves chosen layers in 16 bits", ends=(0.97, 1.7)
+    ),
+    **{f"mlx_{n}bit": WeightFormat(n, 64, 1, 32, f"{_BY_NAME}MLX, {n} bits in groups of 64 counted", ends=_MLX_ENDS) for n in (2, 3, 4, 5, 6, 8)},
     "unknown": WeightFormat(
         16, source="a quantisation that is not modelled: counted as 16 bits, may be little more than 1", ends=(0.07, 1.0)
     ),
 }
-WEIGHT_ALIASES = {**ALIASES, "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_block": "fp8_block128", "awq": "awq_g128", "gptq": "gptq_g128",
-                  "q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m"}  # fmt: skip
+WEIGHT_ALIASES = {
+    **ALIASES, "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_block": "fp8_block128", "fp8_dynamic": "fp8_channel", "awq": "awq_g128",
+    "awq_int4": "awq_any", "awq_int8": "awq8_g128", "awq_4bit": "awq_any", "gptq": "gptq_g128", "gptq_int4": "gptq_any",
+    "gptq_int8": "gptq8_g128", "autoround": "gptq_any", "w4a16": "int4_g128", "w8a16": "int8_g128", "w8a8": "int8_channel",
+    "int4": "int4_any", "4bit": "int4_any", "8bit": "int8", "fp4": "nvfp4", "bitsandbytes": "bnb_4bit", "bnb": "bnb_4bit",
+    "bitsandbytes_4bit": "bnb_4bit", "bitsandbytes_8bit": "int8", "bnb_8bit": "int8", "unsloth_bnb_4bit": "bnb_4bit_dynamic",
+    "q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m",
+}  # fmt: skip
 
 
 def canonical_weight(name: str) -> str:
     """The one name a checkpoint format goes by here. Raises UnknownName."""
-    key = name.strip().lower()
+    key = name.strip().lower().replace("-", "_")
     key = WEIGHT_ALIASES.get(key, key)
     if key not in WEIGHT_FORMATS:
         raise UnknownName("weight format", name, [*WEIGHT_FORMATS, *WEIGHT_ALIASES])

@@ -176,6 +176,8 @@ def asked_formats(base: str, asked: str, *, routed: bool) -> WeightFormats:
     if asked in GGUF_BITS:
         said = "every matrix, embedding and output included"
         return role_formats(base, dict.fromkeys((*MATRICES, "embedding", "head"), asked), said)
+    if asked.startswith("mlx_"):
+        return role_formats(base, dict.fromkeys((*MATRICES, "router", "embedding", "head"), asked), "every matrix, as MLX converts")
     few_bits = WEIGHT_FORMATS[asked].bits < 8
     kept = ("attention",) if routed and few_bits else ()
     unsure: dict[Role, str] = {}

@@ -46,6 +46,8 @@ def settle(d: Deployment, defaults: Defaults, notes: tuple[str, ...] = ()) -> Se
 
 
 def _checkpoint_format(d: Deployment) -> str:
+    if d.model.checkpoint:
+        return canonical_weight(d.model.checkpoint)
     formats = sorted({q.format for q in d.model.quantization})
     return "+".join(formats) if formats else d.model.dtype
 
@@ -86,9 +88,9 @@ def weight_formats(d: Deployment) -> WeightFormats:
     """Role -> format of the weights: the checkpoint's own, or the one asked for (a quantised one applies to the layers' matrices)."""
     base = canonical_weight(d.model.dtype)
     own: dict[Role, str] = {role: canonical_weight(q.format) for q in d.model.quantization for role in q.roles}
-    if d.weight_dtype in (None, _checkpoint_format(d)):
+    if d.model.checkpoint is None and d.weight_dtype in (None, _checkpoint_format(d)):
         return role_formats(base, own)
-    asked = canonical_weight(d.weight_dtype or "")
+    asked = canonical_weight(d.weight_dtype or d.model.checkpoint or "")
     if not is_quantized(asked):
         return role_formats(asked, {})
     routed = any(getattr(mlp, "experts", 0) for block in d.model.blocks.values() for mlp in block.mlps)
