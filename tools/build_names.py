@@ -67,7 +67,7 @@ def facts(data: Path) -> Iterator[Fact]:
     seen = set()
     for folder in ("hf_configs_more", "hf_configs"):
         for line in (data / folder / "INDEX.tsv").read_text(encoding="utf-8").splitlines()[1:]:
-            file, hub_id, source, note = (line.split("\t") + [""])[:4]
+            file, hub_id, source, note = [*line.split("\t"), ""][:4]
             if left_out(hub_id, f"config.json {note}") is None:
                 seen.add(hub_id.lower())
                 yield Fact(hub_id, load_json(data / folder / file), source, True, "", None)

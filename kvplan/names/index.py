@@ -25,7 +25,7 @@ EVIDENCE: dict[str, str] = {
     "c": "",
     "d": "the config.json of {name} does not say how its weights are stored: the format is by its name",
     "f": "the sizes of {name} are from a table, not its config.json; parameters recounted to the Hub's total",
-    "t": "{name} has the shapes of {base}: a table (llmfit 1.1.17) gives both the same layers, sizes and total; its config.json was not read",
+    "t": "{name} has the shapes of {base}: a table (llmfit 1.1.17) gives both the same sizes and total; its config.json was not read",
     "n": "{name} has the shapes of {base}: a table (llmfit 1.1.17) gives both the same sizes; the format of its weights is by its name",
     "p": "{name} has the shapes of {base}: the Hub gives both one total and model type (llmfit 1.1.17); its sizes could not be read there",
     "o": "{name} has the shapes of {base}, by the name and digest of the tag (ollama.com/library, June 2026)",

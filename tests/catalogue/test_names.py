@@ -6,13 +6,8 @@ import json
 import re
 from collections import defaultdict
 
-import pytest
-
-import kvplan
 from kvplan import catalogue, names
 from kvplan.dtypes import canonical_weight
-from kvplan.errors import AmbiguousName, KvplanError, UnknownName
-from kvplan.names.releases import CONVERTERS, taken_apart
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats
 from kvplan.weights import count

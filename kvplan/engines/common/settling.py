@@ -9,6 +9,7 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype
 from kvplan.engines.common.protocol import ChosenBy, Defaults, Engine, Settled
 from kvplan.errors import SpecError
+from kvplan.llama_quantize import FILE_TYPES, with_types
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats, Curve, Lowered, Role, tensor_curve, total
 from kvplan.weights import WeightFormats, asked_formats, is_quantized, role_formats, with_stored
@@ -74,7 +75,9 @@ def lowered(d: Deployment, formats: CacheFormats, *, cast: bool = False) -> Lowe
     """
     model = lower(d.model, formats)
     if d.stored is None or d.weight_dtype not in (None, _checkpoint_format(d)):
-        return model
+        name = d.weight_dtype or d.model.checkpoint
+        file_type = canonical_weight(name) if name else ""
+        return with_types(model, file_type, d.model.architecture) if file_type in FILE_TYPES else model
     return with_stored(model, d.stored.cast(2 if formats.compute in ("f16", "bf16") else 4) if cast else d.stored)
 
 
