@@ -75,7 +75,8 @@ MIXTURES: dict[str, Mixture] = {
 #: Architectures whose attention is one fused tensor in GGUF, which the rule treats as V (gguf-py constants.py MODEL_TENSORS).
 FUSED = frozenset((
     "FalconForCausalLM", "GPT2LMHeadModel", "BloomForCausalLM", "MptForCausalLM", "GPTNeoXForCausalLM", "Phi3ForCausalLM",
-    "QWenLMHeadModel", "ChatGLMModel", "ChatGLMForConditionalGeneration", "GPTBigCodeForCausalLM", "DbrxForCausalLM", "JAISLMHeadModel", "OpenELMForCausalLM",
+    "QWenLMHeadModel", "ChatGLMModel", "ChatGLMForConditionalGeneration", "GPTBigCodeForCausalLM", "DbrxForCausalLM",
+    "JAISLMHeadModel", "OpenELMForCausalLM",
 ))  # fmt: skip
 #: A type whose block does not divide the row -> the one taken instead.
 _FALLBACK = {

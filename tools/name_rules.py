@@ -72,9 +72,9 @@ _LARGEST = 262_144  # above, a multiplied figure can not be told from a true one
 #: Who copies, converts and fine-tunes: their ids do not name a geometry where another's does.
 _COPIERS = (
     "unsloth", "huihui-ai", "dphn", "mlabonne", "prithivmlmods", "goekdeniz-guelmez", "vagosolutions", "nousresearch", "abacusai",
-    "alpindale", "casperhansen", "redhatai", "lmstudio-community", "mlx-community", "optimum-intel-internal-testing", "michaelfeil", "anthracite-org",
-    "weyaxi", "sicariussicariistuff", "thedrummer", "salesforce", "elyza", "qcri", "optimum-internal-testing", "fdtn-ai",
-    "decapoda-research",
+    "alpindale", "casperhansen", "redhatai", "lmstudio-community", "mlx-community", "optimum-intel-internal-testing", "michaelfeil",
+    "anthracite-org", "weyaxi", "sicariussicariistuff", "thedrummer", "salesforce", "elyza", "qcri", "optimum-internal-testing",
+    "fdtn-ai", "decapoda-research",
 )  # fmt: skip
 
 
