@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvplan import catalogue
-from kvplan.api.asking import deployment
+from kvplan.api.asking import deployment, hub_asked
 from kvplan.api.plans import estimate, models
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.planner.evaluate import evaluate
@@ -121,11 +121,14 @@ def keep_overheads(receipt: Receipt) -> Path | None:
         raise SpecError(str(catalogue.user_calibration()), [("", f"can not be written: {error.strerror or error}")]) from None
 
 
-def reconcile(log: str | Path, *, model: str | None = None, record: bool = False, **question: Any) -> Reconciliation:
+def reconcile(
+    log: str | Path, *, model: str | None = None, record: bool = False, hub: bool = False, **question: Any
+) -> Reconciliation:  # fmt: skip
     """An engine's start-up log against the plan for the question it implies, line by line.
 
     model, question   come before what the log says
     record            keeps the log's measured lines in the user's calibration file (`calibration="user"` uses them)
+    hub               whether a model that is not known here is asked of the Hub
 
     Raises SpecError where the log names no start, or no model or device that is known and none is given.
 
@@ -144,14 +147,15 @@ def reconcile(log: str | Path, *, model: str | None = None, record: bool = False
     except OSError as error:
         raise SpecError(str(log), [("", f"can not be read: {error.strerror or error}")]) from None
     name, asked = startup_logs.question_of(start, {"model": model, **question})
-    plan = estimate(_named(name, str(log)), **asked)
+    with hub_asked(hub):
+        plan = estimate(_named(name, str(log)), **asked)
     if record:
         startup_logs.keep(startup_logs.record_of(start, plan, str(log)))
     return startup_logs.compare(start, plan)
 
 
 def calibrate(
-    logs: str | Path | Sequence[str | Path], *, model: str | None = None, record: bool = False, **question: Any
+    logs: str | Path | Sequence[str | Path], *, model: str | None = None, record: bool = False, hub: bool = False, **question: Any
 ) -> Calibration:  # fmt: skip
     """Measured constants from start-up logs of one's own machines: files, or folders of them.
 
@@ -159,6 +163,7 @@ def calibrate(
 
     model, question   fill in what a log does not say
     record            writes starts and constants into the user's calibration file; else nothing is written
+    hub               whether a model that is not known here is asked of the Hub
 
     Raises SpecError where no log can be used, with the reason for each.
 
@@ -181,7 +186,8 @@ def calibrate(
     skipped: list[tuple[str, str]] = []
     for path in startup_logs.log_files(places):
         try:
-            starts += _starts(path, model, question)
+            with hub_asked(hub):
+                starts += _starts(path, model, question)
         except (KvplanError, OSError) as error:
             skipped.append((str(path), str(error).splitlines()[-1].strip().removeprefix(f"{path}: ")[:300]))
     if not starts:

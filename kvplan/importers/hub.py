@@ -1,7 +1,7 @@
 """A model on the Hugging Face Hub: its config, its index and the headers of its weights; never the weights.
 
-Uses `huggingface_hub` (the extra `hub`), imported only inside these functions: its cache, its login, its offline switch. Files are not fetched by it: it
-would read whatever a server sends.
+Uses `huggingface_hub` (the extra `hub`), imported only inside these functions: its cache, its login, its offline switch. It does not
+fetch: it would read whatever a server sends.
 """
 
 from __future__ import annotations
