@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kvplan import names
 from kvplan.api.asking import hub_asked
 from kvplan.api.plans import estimate
 from kvplan.spec import ModelSpec
@@ -88,6 +89,17 @@ def emit(model: str | ModelSpec, target: str, *, serve: str | None = None, **que
       --tensor-parallel-size 2 \
       --context-length 32768
     """
+    from kvplan.manifests.emit import PLACEHOLDERS
     from kvplan.manifests.emit import emit as text
 
-    return text(estimate(model, **question), target, model=serve)
+    plan = estimate(model, **question)
+    typed = None if plan.question["engine"][0] in PLACEHOLDERS else _typed(model)
+    return text(plan, target, model=serve or typed)
+
+
+def _typed(model: str | ModelSpec) -> str | None:
+    """The hub id that was typed, in its own case, where it is one that shares another's entry: that is what is to be served."""
+    if not isinstance(model, str) or ":" in model or "/" not in model:
+        return None
+    line = names.exact(model.strip().lower())
+    return line.name if line is not None and line.name != line.base else None
