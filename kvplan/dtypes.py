@@ -6,6 +6,7 @@ Bytes of a row of n elements = ceil(n / block) * block_bytes + row_bytes, or the
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from kvplan.errors import SpecError, UnknownName
@@ -193,57 +194,73 @@ def _gguf(name: str, bits: float) -> WeightFormat:
 _BY_NAME = "by the release's name: "
 _MLX_ENDS = (0.94, 1.25)  # groups of 32 or 128, and mixed conversions that keep some matrices in more bits
 
-WEIGHT_FORMATS: dict[str, WeightFormat] = {
-    "f64": WeightFormat(64),
-    "f32": WeightFormat(32),
-    "f16": WeightFormat(16),
-    "bf16": WeightFormat(16),
-    "fp8": WeightFormat(8, 0, 0, 32, "one f32 scale per tensor", ends=_ENDS),
-    "fp8_channel": WeightFormat(8, 0, 1, 32, _CT + ": one f32 scale per output channel", ends=_ENDS),
-    "fp8_block128": WeightFormat(8, 128, 128, 32, "DeepSeek-V3 weight_scale_inv: one f32 per 128 x 128 block", ends=_ENDS),
-    "mxfp8": WeightFormat(8, 32, 1, 8, "OCP MX v1.0", ends=_ENDS),
-    "mxfp4": WeightFormat(4, 32, 1, 8, "OCP MX v1.0; gpt-oss experts", ends=_ENDS),
-    "nvfp4": WeightFormat(4, 16, 1, 8, "NVIDIA ModelOpt NVFP4: one e4m3 scale per 16", ends=_ENDS),
-    **_grouped("int", 4, False, _CT + ", symmetric W4A16"),
-    **_grouped("int", 8, False, _CT + ", symmetric W8A16"),
-    "int8_channel": WeightFormat(8, 0, 1, 32, _CT + ": W8A8, one f32 scale per output channel", ends=_ENDS),
-    **_grouped("awq", 4, True, "AutoAWQ"),
-    **_grouped("awq", 8, True, "compressed-tensors, asymmetric W8A16"),
-    **_affine(2),
-    **_affine(3),
-    **_affine(4),
-    **_affine(5),
-    **_affine(6),
-    **_affine(8),
-    **_grouped("gptq", 2, True, "GPTQ 2 bit", 32),
-    **_grouped("gptq", 3, True, "GPTQ 3 bit", 32),
-    **_grouped("gptq", 4, True, "GPTQ", 32),
-    **_grouped("gptq", 8, True, "GPTQ 8 bit", 32),
-    "nf4": WeightFormat(4, 64, 1, 32, "bitsandbytes NF4: f32 absmax per 64, no double quantisation", ends=(0.91, 1.04)),
-    "nf4_double": WeightFormat(
-        4, 512, 1, 8 * 8 + 1, "bitsandbytes NF4, double quantisation: 8-bit absmax per 64, f32 per 256 of those", ends=(0.97, 1.06)
-    ),
-    "int8": WeightFormat(8, 0, 1, 32, "bitsandbytes LLM.int8: one f32 scale per row", ends=_ENDS),
-    **{name: _gguf(name, bits) for name, bits in {**GGUF_BITS, **GGUF_DYNAMIC}.items()},
-    # formats of which only a name is known: the group, or what is left in 16 bits, differs from release to release
-    "awq_any": WeightFormat(4, 128, 1, 20, _BY_NAME + "AWQ, groups of 128 counted; some have groups of 32 or 64", ends=(0.97, 1.18)),
-    "gptq_any": WeightFormat(4, 128, 1, 20, _BY_NAME + "GPTQ, groups of 128 counted; some have groups of 32 or 64", 32, (0.97, 1.18)),
-    "int4_any": WeightFormat(4, 128, 1, 20, _BY_NAME + "4 bits, groups of 128 counted; 4 to 4.75 bits exist", ends=(0.95, 1.18)),
-    "bnb_4bit": WeightFormat(4, 512, 1, 8 * 8 + 1, _BY_NAME + "bitsandbytes NF4, double quantisation counted", ends=(0.97, 1.12)),
-    "bnb_4bit_dynamic": WeightFormat(
-        4, 512, 1, 8 * 8 + 1, _BY_NAME + "bitsandbytes NF4 counted; unsloth leaves chosen layers in 16 bits", ends=(0.97, 1.7)
-    ),
-    **{
-        f"mlx_{n}bit": WeightFormat(n, 64, 1, 32, f"{_BY_NAME}MLX, {n} bits in groups of 64 counted", ends=_MLX_ENDS)
-        for n in (2, 3, 4, 5, 6, 8)
-    },
-    "unknown": WeightFormat(
-        16, source="a quantisation that is not modelled: counted as 16 bits, may be little more than 1", ends=(0.07, 1.0)
-    ),
-}
+_EXL = re.compile(r"exl([23])[:_ ]?(\d(?:\.\d{1,2})?)(?:_?bpw)?")
+
+
+class _Formats(dict[str, WeightFormat]):
+    """The formats by name, and EXL2's and EXL3's of any bits per weight: `exl3_4.25bpw`."""
+
+    def __missing__(self, name: str) -> WeightFormat:
+        match = _EXL.fullmatch(name)
+        if match is None:
+            raise KeyError(name)
+        source = f"EXL{match[1]}: {match[2]} bits per weight over the layers' matrices (exllamav{match[1]} convert.py, --bits)"
+        return WeightFormat(0, 256, 1, round(float(match[2]) * 256), source, ends=(0.96, 1.06))
+
+
+WEIGHT_FORMATS: dict[str, WeightFormat] = _Formats(
+    {
+        "f64": WeightFormat(64),
+        "f32": WeightFormat(32),
+        "f16": WeightFormat(16),
+        "bf16": WeightFormat(16),
+        "fp8": WeightFormat(8, 0, 0, 32, "one f32 scale per tensor", ends=_ENDS),
+        "fp8_channel": WeightFormat(8, 0, 1, 32, _CT + ": one f32 scale per output channel", ends=_ENDS),
+        "fp8_block128": WeightFormat(8, 128, 128, 32, "DeepSeek-V3 weight_scale_inv: one f32 per 128 x 128 block", ends=_ENDS),
+        "mxfp8": WeightFormat(8, 32, 1, 8, "OCP MX v1.0", ends=_ENDS),
+        "mxfp4": WeightFormat(4, 32, 1, 8, "OCP MX v1.0; gpt-oss experts", ends=_ENDS),
+        "nvfp4": WeightFormat(4, 16, 1, 8, "NVIDIA ModelOpt NVFP4: one e4m3 scale per 16", ends=_ENDS),
+        **_grouped("int", 4, False, _CT + ", symmetric W4A16"),
+        **_grouped("int", 8, False, _CT + ", symmetric W8A16"),
+        "int8_channel": WeightFormat(8, 0, 1, 32, _CT + ": W8A8, one f32 scale per output channel", ends=_ENDS),
+        **_grouped("awq", 4, True, "AutoAWQ"),
+        **_grouped("awq", 8, True, "compressed-tensors, asymmetric W8A16"),
+        **_affine(2),
+        **_affine(3),
+        **_affine(4),
+        **_affine(5),
+        **_affine(6),
+        **_affine(8),
+        **_grouped("gptq", 2, True, "GPTQ 2 bit", 32),
+        **_grouped("gptq", 3, True, "GPTQ 3 bit", 32),
+        **_grouped("gptq", 4, True, "GPTQ", 32),
+        **_grouped("gptq", 8, True, "GPTQ 8 bit", 32),
+        "nf4": WeightFormat(4, 64, 1, 32, "bitsandbytes NF4: f32 absmax per 64, no double quantisation", ends=(0.91, 1.04)),
+        "nf4_double": WeightFormat(
+            4, 512, 1, 8 * 8 + 1, "bitsandbytes NF4, double quantisation: 8-bit absmax per 64, f32 per 256 of those", ends=(0.97, 1.06)
+        ),
+        "int8": WeightFormat(8, 0, 1, 32, "bitsandbytes LLM.int8: one f32 scale per row", ends=_ENDS),
+        **{name: _gguf(name, bits) for name, bits in {**GGUF_BITS, **GGUF_DYNAMIC}.items()},
+        # formats of which only a name is known: the group, or what is left in 16 bits, differs from release to release
+        "awq_any": WeightFormat(4, 128, 1, 20, _BY_NAME + "AWQ, groups of 128 counted; some have groups of 32 or 64", ends=(0.97, 1.18)),
+        "gptq_any": WeightFormat(4, 128, 1, 20, _BY_NAME + "GPTQ, groups of 128 counted; some have groups of 32 or 64", 32, (0.97, 1.18)),
+        "int4_any": WeightFormat(4, 128, 1, 20, _BY_NAME + "4 bits, groups of 128 counted; 4 to 4.75 bits exist", ends=(0.95, 1.18)),
+        "bnb_4bit": WeightFormat(4, 512, 1, 8 * 8 + 1, _BY_NAME + "bitsandbytes NF4, double quantisation counted", ends=(0.97, 1.12)),
+        "bnb_4bit_dynamic": WeightFormat(
+            4, 512, 1, 8 * 8 + 1, _BY_NAME + "bitsandbytes NF4 counted; unsloth leaves chosen layers in 16 bits", ends=(0.97, 1.7)
+        ),
+        **{
+            f"mlx_{n}bit": WeightFormat(n, 64, 1, 32, f"{_BY_NAME}MLX, {n} bits in groups of 64 counted", ends=_MLX_ENDS)
+            for n in (2, 3, 4, 5, 6, 8)
+        },
+        "unknown": WeightFormat(
+            16, source="a quantisation that is not modelled: counted as 16 bits, may be little more than 1", ends=(0.07, 1.0)
+        ),
+    }
+)
 WEIGHT_ALIASES = {
-    **ALIASES, "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_block": "fp8_block128", "fp8_dynamic": "fp8_channel", "awq": "awq_g128",
-    "awq_int4": "awq_any", "awq_int8": "awq8_g128", "awq_4bit": "awq_any", "gptq": "gptq_g128", "gptq_int4": "gptq_any",
+    **ALIASES, "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_block": "fp8_block128", "fp8_dynamic": "fp8_channel", "awq": "awq_any",
+    "awq_int4": "awq_any", "awq_int8": "awq8_g128", "awq_4bit": "awq_any", "gptq": "gptq_any", "gptq_int4": "gptq_any",
     "gptq_int8": "gptq8_g128", "autoround": "gptq_any", "w4a16": "int4_g128", "w8a16": "int8_g128", "w8a8": "int8_channel",
     "int4": "int4_any", "4bit": "int4_any", "8bit": "int8", "fp4": "nvfp4", "bitsandbytes": "bnb_4bit", "bnb": "bnb_4bit",
     "bitsandbytes_4bit": "bnb_4bit", "bitsandbytes_8bit": "int8", "bnb_8bit": "int8", "unsloth_bnb_4bit": "bnb_4bit_dynamic",
@@ -255,6 +272,8 @@ def canonical_weight(name: str) -> str:
     """The one name a checkpoint format goes by here. Raises UnknownName."""
     key = name.strip().lower().replace("-", "_")
     key = WEIGHT_ALIASES.get(key, key)
+    if (match := _EXL.fullmatch(key)) and 1 <= float(match[2]) <= 8:
+        return f"exl{match[1]}_{match[2]}bpw"
     if key not in WEIGHT_FORMATS:
         raise UnknownName("weight format", name, [*WEIGHT_FORMATS, *WEIGHT_ALIASES])
     return key

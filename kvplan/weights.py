@@ -179,6 +179,9 @@ def asked_formats(base: str, asked: str, *, routed: bool) -> WeightFormats:
         formats: dict[Role, str] = dict.fromkeys((*MATRICES, "embedding", "head"), asked)
         formats |= dict.fromkeys(("norm", "router", "state"), "f32")
         return WeightFormats({role: formats.get(role, base) for role in ROLES}, said, {}, ruled=True)
+    if asked.startswith("exl"):
+        head = f"{asked.partition('_')[0]}_6bpw"
+        return role_formats(base, {**dict.fromkeys(MATRICES, asked), "head": head}, "the layers' matrices, the head in 6 bits as by default")
     if asked.startswith("mlx_"):
         return role_formats(base, dict.fromkeys((*MATRICES, "router", "embedding", "head"), asked), "every matrix, as MLX converts")
     few_bits = WEIGHT_FORMATS[asked].bits < 8
