@@ -181,7 +181,8 @@ def asked_formats(base: str, asked: str, *, routed: bool) -> WeightFormats:
         return WeightFormats({role: formats.get(role, base) for role in ROLES}, said, {}, ruled=True)
     if asked.startswith("exl"):
         head = f"{asked.partition('_')[0]}_6bpw"
-        return role_formats(base, {**dict.fromkeys(MATRICES, asked), "head": head}, "the layers' matrices, the head in 6 bits as by default")
+        own: dict[Role, str] = {**dict.fromkeys(MATRICES, asked), "head": head}
+        return role_formats(base, own, "the layers' matrices, the head in 6 bits as by default")
     if asked.startswith("mlx_"):
         return role_formats(base, dict.fromkeys((*MATRICES, "router", "embedding", "head"), asked), "every matrix, as MLX converts")
     few_bits = WEIGHT_FORMATS[asked].bits < 8
