@@ -51,7 +51,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/installed: .venv/bin/python pyproject.toml
-	$(BIN)/pip install -q --disable-pip-version-check -e .
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[hub]'
 	@touch $@
 
 .venv/dev: .venv/bin/python pyproject.toml

@@ -9,7 +9,7 @@ import click
 
 from kvplan import __version__, api
 from kvplan.cli.grid import questions
-from kvplan.cli.options import FORMAT, MODEL, Named, chosen, put, question_options
+from kvplan.cli.options import FORMAT, MODEL, OFFLINE, Named, chosen, put, question_options
 from kvplan.report import render
 
 #: Commands that live in files of their own, read when they are asked for.
@@ -105,6 +105,7 @@ def models_list(text: str, fmt: str) -> int:
 
 @models.command("show")
 @MODEL
+@OFFLINE
 @click.option("--format", "fmt", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="How to print it.")
 def models_show(model: str, fmt: str) -> int:
     """The spec of a MODEL, as declared."""
@@ -116,6 +117,7 @@ def models_show(model: str, fmt: str) -> int:
 
 @models.command("import")
 @click.argument("source")
+@OFFLINE
 @click.option("--revision", help="Branch, tag or commit of a Hub model.")
 @click.option("--out", type=click.Path(dir_okay=False, writable=True), help="Write the spec there; by default to standard output.")
 def models_import(source: str, revision: str | None, out: str | None) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from kvplan import __version__, api
-from kvplan.cli.options import MODEL, chosen, put, question_options
+from kvplan.cli.options import HUB, MODEL, chosen, put, question_options
 from kvplan.errors import SpecError
 from kvplan.manifests import Source, exit_code
 from kvplan.manifests.read import MAX_FILE_BYTES, decoded
@@ -32,6 +32,7 @@ CHECK_FORMATS = ["table", "json", "github", "junit", "sarif"]
 @click.option("--env", "use_env", is_flag=True, help="Expand variables from this environment too; else only those that the files set.")
 @click.option("--strict", is_flag=True, help="Count a verdict that is too close to call as: does not fit.")
 @click.option("--allow-empty", is_flag=True, help="Files that start no engine count as fine.")
+@HUB
 @question_options
 @click.option("--format", "fmt", type=click.Choice(CHECK_FORMATS), default="table", show_default=True, help="How to print it.")
 def check(
@@ -41,6 +42,7 @@ def check(
     use_env: bool,
     strict: bool,
     allow_empty: bool,
+    hub: bool,
     fmt: str,
     **options: Any,
 ) -> int:
@@ -50,7 +52,13 @@ def check(
     Options given here (--device, --context, ...) come before what the files say. Exit code 0 all fit, 1 one does not, 2 something is
     not known or not readable; with --diff, of NEW.
     """
-    given: dict[str, Any] = {"models": models, "strict": strict, "env": dict(os.environ) if use_env else None, **chosen(options)}
+    given: dict[str, Any] = {
+        "models": models,
+        "strict": strict,
+        "env": dict(os.environ) if use_env else None,
+        "hub": hub,
+        **chosen(options),
+    }
     if "engine_option" in given:
         given["engine_option"] = dict(pair.partition("=")[::2] for pair in given["engine_option"])
     sources = [_standard_input() if file == "-" else file for file in files]

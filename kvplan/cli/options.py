@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -64,8 +65,20 @@ def tell(text: str) -> None:
         click.echo(printable(text.rstrip("\n")), err=True)
 
 
+def _go_offline(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+OFFLINE = click.option(
+    "--offline", is_flag=True, expose_value=False, callback=_go_offline, help="Never ask the network for a model (as HF_HUB_OFFLINE=1)."
+)
+HUB = click.option("--hub", is_flag=True, help="Ask the Hub for models that are not known here; else a file's own names are not asked for.")
+
+
 def question_options(command: Command) -> Command:
-    """One option for every name of the contract."""
+    """One option for every name of the contract, and --offline."""
+    command = OFFLINE(command)
     for name, (kind, text) in reversed(NAMES.items()):
         flag = f"--{name.replace('_', '-')}"
         if kind == "flag":

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from kvplan import api
-from kvplan.cli.options import FORMAT, Named, chosen, put, question_options, tell
+from kvplan.cli.options import FORMAT, HUB, Named, chosen, put, question_options, tell
 from kvplan.errors import SpecError
 from kvplan.planner.plan import plain
 from kvplan.report import STRUCTURED, render_data
@@ -107,14 +107,15 @@ def _receipt(found: Any, fmt: str) -> str | bytes:
 @click.argument("log", type=click.Path(path_type=Path))
 @click.option("--model", "model", type=Named("model"), help="The model, where the log does not name one of the catalogue.")
 @click.option("--record", is_flag=True, help="Keep the measured lines in the user's calibration file, for --calibration user.")
+@HUB
 @question_options
 @FORMAT
-def reconcile(log: Path, model: str | None, record: bool, fmt: str, **options: Any) -> int:
+def reconcile(log: Path, model: str | None, record: bool, hub: bool, fmt: str, **options: Any) -> int:
     """Predicted beside logged: reads an engine's start-up LOG, works out the question, and compares line by line.
 
     Options given here come before what the log says. Exit code 1 where a line is outside its interval.
     """
-    found = api.reconcile(log, model=model, record=record, **chosen(options))
+    found = api.reconcile(log, model=model, record=record, hub=hub, **chosen(options))
     if fmt in STRUCTURED:
         put(dump(plain(found.as_dict()), fmt))
         return int(not found.agrees)
@@ -153,15 +154,16 @@ def _figure(value: float, unit: str, fmt: str) -> str:
 @click.argument("logs", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--model", "model", type=Named("model"), help="The model of all these logs, where they do not name one of the catalogue.")
 @click.option("--record", is_flag=True, help="Write starts and constants into the user's calibration file, for --calibration user.")
+@HUB
 @question_options
 @FORMAT
-def calibrate(logs: tuple[Path, ...], model: str | None, record: bool, fmt: str, **options: Any) -> int:
+def calibrate(logs: tuple[Path, ...], model: str | None, record: bool, hub: bool, fmt: str, **options: Any) -> int:
     """Measured constants from your own start-up LOGS: files, or folders of them.
 
     Works out the question of every start, solves each logged line for the constant that moves it most, and shows what your machines say
     beside what is published. Nothing is written without --record. Options given here fill in what a log does not say.
     """
-    found = api.calibrate(logs, model=model, record=record, **chosen(options))
+    found = api.calibrate(logs, model=model, record=record, hub=hub, **chosen(options))
     if fmt in STRUCTURED:
         put(dump(plain(found.as_dict()), fmt))
         return 0

@@ -10,6 +10,7 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype
 from kvplan.engines.common.protocol import ChosenBy, Defaults, Resolved, Settled
 from kvplan.errors import SpecError
+from kvplan.llama_quantize import FILE_TYPES, with_types
 from kvplan.spec import lower
 from kvplan.tensors import Cache, CacheFormats, Curve, Layer, Lowered, Role, tensor_curve, total
 from kvplan.weights import WeightFormats, asked_formats, is_quantized, role_formats, with_stored
@@ -48,6 +49,8 @@ def resolve(d: Deployment, defaults: Defaults, notes: tuple[str, ...] = ()) -> R
 
 def checkpoint_format(d: Deployment) -> str:
     """The format of the model's own checkpoint; several joined by +."""
+    if d.model.checkpoint:
+        return canonical_weight(d.model.checkpoint)
     formats = sorted({q.format for q in d.model.quantization})
     return "+".join(formats) if formats else d.model.dtype
 
@@ -69,7 +72,9 @@ def lowered(d: Deployment, formats: CacheFormats, *, cast: bool = False) -> Lowe
     """
     model = lower(d.model, formats)
     if d.stored is None or d.weight_dtype not in (None, checkpoint_format(d)):
-        return model
+        name = d.weight_dtype or d.model.checkpoint
+        file_type = canonical_weight(name) if name else ""
+        return with_types(model, file_type, d.model.architecture) if file_type in FILE_TYPES else model
     return with_stored(model, d.stored.cast(2 if formats.compute in ("f16", "bf16") else 4) if cast else d.stored)
 
 
@@ -106,9 +111,9 @@ def weight_formats(d: Deployment) -> WeightFormats:
     """Role -> format of the weights: the checkpoint's own, or the one asked for (a quantised one applies to the layers' matrices)."""
     base = canonical_weight(d.model.dtype)
     own: dict[Role, str] = {role: canonical_weight(q.format) for q in d.model.quantization for role in q.roles}
-    if d.weight_dtype in (None, checkpoint_format(d)):
+    if d.model.checkpoint is None and d.weight_dtype in (None, checkpoint_format(d)):
         return role_formats(base, own)
-    asked = canonical_weight(d.weight_dtype or "")
+    asked = canonical_weight(d.weight_dtype or d.model.checkpoint or "")
     if not is_quantized(asked):
         return role_formats(asked, {})
     routed = any(getattr(mlp, "experts", 0) for block in d.model.blocks.values() for mlp in block.mlps)
