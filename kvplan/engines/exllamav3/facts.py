@@ -19,6 +19,7 @@ FACTS = Facts(
     },
     forms=frozenset(FORMS) & (STATES | {"none", "shared", "kv", "latent"}),
     unused={
+        "dtype": "it computes in f16",
         "max_num_batched_tokens": _NOT_COUNTED,
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": _NOT_COUNTED,
