@@ -58,5 +58,5 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     checks.check_question(d, engine.facts)
     settled = engine.settle(d)
     checks.check_forms(settled, engine.facts)
-    notes = (*settled.notes, *checks.unused(d, engine.facts), *checks.foreign_checkpoint(d, engine.facts))
+    notes = (*settled.notes, *checks.unused(d, settled, engine.facts), *checks.foreign_checkpoint(d, engine.facts))
     return engine, settled._replace(notes=notes)

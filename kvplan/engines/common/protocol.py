@@ -69,7 +69,8 @@ class Capacity(NamedTuple):
     """What the cache memory holds: bytes and blocks per rank, tokens and sequences per replica.
 
     max_context            longest single request admitted under max_model_len; max_context_unbounded: without that limit
-    max_context_at_batch   longest context at which all sequences of the question fit; max_batch: most of them at its context
+    max_context_at_batch   longest context at which all sequences of the question fit, every other setting unchanged
+    max_batch              most sequences at its context; an engine says it of a replica, a plan of the question, for all replicas
     """
 
     kv_bytes: int

@@ -86,12 +86,12 @@ def lowered_or_plain(d: Deployment, formats: CacheFormats, *, cast: bool = False
         return lowered(d, formats._replace(k=formats.compute, v=formats.compute), cast=cast), misfit
 
 
-def remade(model: Lowered, change: Callable[[Cache], Cache]) -> Lowered:
+def remade(model: Lowered, change: Callable[[Layer, Cache], Cache]) -> Lowered:
     """The model with its caches as an engine keeps them, where formats alone do not say how; equal layers still share one object."""
     made: dict[int, Layer] = {}
     for layer in (*model.layers, *model.draft):
         if id(layer) not in made:
-            caches = tuple(change(cache) for cache in layer.caches)
+            caches = tuple(change(layer, cache) for cache in layer.caches)
             made[id(layer)] = layer if caches == layer.caches else replace(layer, caches=caches)
     return replace(model, layers=tuple(made[id(x)] for x in model.layers), draft=tuple(made[id(x)] for x in model.draft))
 
@@ -99,6 +99,11 @@ def remade(model: Lowered, change: Callable[[Cache], Cache]) -> Lowered:
 def states_in(cache: Cache, dtype: str) -> Cache:
     """The cache with its recurrent state in that format."""
     return replace(cache, tensors=tuple(replace(t, dtype=dtype) if t.name == "state" else t for t in cache.tensors))
+
+
+def without(cache: Cache, *names: str) -> Cache:
+    """The cache without tensors that an engine computes anew instead of keeping them; without names, without any."""
+    return replace(cache, tensors=tuple(t for t in cache.tensors if names and t.name not in names))
 
 
 def whole_curve(settled: Settled) -> Curve:

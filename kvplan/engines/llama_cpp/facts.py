@@ -32,6 +32,7 @@ FACTS = Facts(
     options=OPTIONS,
     forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "kv+blocks"},
     unused={
+        "dtype": "its caches are of kv_dtype, its weights of weight_dtype",
         "block_size": "its cells are single tokens",
         "memory_fraction": "it takes what its context needs",
         "lora": "what that would take is not counted",

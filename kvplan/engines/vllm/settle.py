@@ -9,14 +9,14 @@ from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Settled
-from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, states_in
+from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, states_in, without
 from kvplan.engines.vllm.drafter import DRAFTERS, with_drafter
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules
 from kvplan.engines.vllm.specs import RECURRENCES
 from kvplan.errors import SpecError
 from kvplan.forms import STATES, Form
-from kvplan.tensors import CacheFormats, Lowered
+from kvplan.tensors import Cache, CacheFormats, Lowered
 from kvplan.units import GIB
 
 #: models/config.py: classes whose recurrent state has a type of its own where nothing sets one.
@@ -87,6 +87,8 @@ def settle(d: Deployment) -> Settled:
     tokens, seqs = _batch_defaults(d, rules, options, longest)
     if d.max_num_batched_tokens is None and (d.device is None and options.text("platform") != "cpu"):
         notes = (*notes, f"no device given: batches of {tokens} tokens, as on one below 70 GiB")
+    if d.reserve and d.device is not None and d.kv_memory is None and not (rules.v1 and rules.profile == "peak"):
+        notes = (*notes, "vLLM takes its share of the whole device: reserve enters the check of what is free at start-up alone")
     if d.ep not in (None, 1, tp * dp):
         raise SpecError("ep", [("", f"vLLM deals experts out over tp x dp = {tp * dp} ranks, not over {d.ep}")])
     defaults: dict[str, tuple[Any, ChosenBy]] = {
@@ -102,11 +104,17 @@ def settle(d: Deployment) -> Settled:
     resolved = resolve(d, defaults, notes)
     question, formats = resolved.question, _formats(resolved.question, options)
     model, misfit = lowered_or_plain(question, formats, cast=True)
-    if formats.forced_state is None:  # Kimi delta attention keeps f32 unless told otherwise (mamba_utils.py kda_state_dtype)
-        model = remade(model, lambda cache: states_in(cache, "f32") if cache.form == "kda" else cache)
+    model = remade(model, lambda _, cache: _as_kept(cache, formats))
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)
     drafts = settings.served.draft if settings.method == "mtp" or settings.method in DRAFTERS else ()
     return Settled(*resolved, settings, model, drafts, misfit)
+
+
+def _as_kept(cache: Cache, formats: CacheFormats) -> Cache:
+    """Kimi delta attention keeps f32 unless told otherwise (mamba_utils.py kda_state_dtype); mean keys of blocks are not kept."""
+    if cache.form == "kda" and formats.forced_state is None:
+        return states_in(cache, "f32")
+    return without(cache, "k_blocks") if cache.form == "kv+blocks" else cache
 
 
 def _batch_defaults(d: Deployment, rules: VllmRules, options: Options, max_model_len: int) -> tuple[int, int]:
