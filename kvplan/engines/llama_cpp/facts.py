@@ -51,4 +51,5 @@ FACTS = Facts(
         Setting("n_ubatch", ("256", "128", "64"), "smaller physical batches"),
     ),
     constants="llama.cpp",
+    measured_names=("max_model_len", "n_gpu_layers"),
 )

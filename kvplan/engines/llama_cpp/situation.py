@@ -11,6 +11,7 @@ from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.llama_cpp import caches, compute, context, options, placement
 from kvplan.engines.llama_cpp.caches import Rows, Store
 from kvplan.engines.llama_cpp.context import Context
+from kvplan.engines.llama_cpp.facts import FACTS
 from kvplan.engines.llama_cpp.options import LlamaOptions
 from kvplan.engines.llama_cpp.placement import HOST, Placement
 from kvplan.engines.llama_cpp.rules import LlamaRules
@@ -60,7 +61,7 @@ def load(d: Deployment, rules: LlamaRules, model: Lowered) -> Loaded:
         draft_rows=read(model.draft) if context.draft_method(d) == "mtp" else (),
         widths=compute.widths(model, d.model.hidden_size, d.model.vocab_size or 0),
         constants=d.constants if d.constants is not None and d.constants.engine == "llama.cpp" else None,
-        record=find_record(d, f"b{rules.build}") if d.max_num_seqs else None,
+        record=find_record(d, FACTS, f"b{rules.build}") if d.max_num_seqs else None,
     )
 
 

@@ -15,6 +15,7 @@ from kvplan.devices import Device
 from kvplan.engines.common.lines import Refusal, Span, modelled
 from kvplan.engines.common.measured import find_record, scaled, spread_of, surely_held, widened, with_record
 from kvplan.engines.common.pooled import Budget
+from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.rules import VERSIONS, SglangRules
 from kvplan.ledger import Entry
 from kvplan.units import MIB
@@ -41,7 +42,7 @@ def budget(
     d: Deployment, rules: SglangRules, release: str, ranks: int, fraction: float, device: Device, weights: Sequence[Entry]
 ) -> Budget:  # fmt: skip
     """The budget of a rank with these weights under this mem_fraction_static. Raises Refusal where nothing is left."""
-    record = find_record(d, release)
+    record = find_record(d, FACTS, release)
     entries = with_record([*weights, *lines(d, device, rules, release, ranks)], record)
     before = sum(e.bytes for e in entries if e.name in BEFORE)
     free = device.memory_bytes - (d.reserve or 0) - before
