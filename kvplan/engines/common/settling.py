@@ -47,6 +47,14 @@ def resolve(d: Deployment, defaults: Defaults, notes: tuple[str, ...] = ()) -> R
     return Resolved(question, chosen, notes)
 
 
+def served_in(d: Deployment, dtype: str, title: str) -> tuple[Deployment, tuple[str, ...]]:
+    """The question where an engine's `auto` serves a plain checkpoint in another compute type than its own, and the note that says so."""
+    if d.dtype is not None or canonical(d.model.dtype, "dtype") == dtype:
+        return d, ()
+    note = f"{title} serves a checkpoint in {d.model.dtype} in {dtype} (dtype auto): its plain weights are counted in that"
+    return replace(d, model=d.model.changed(dtype=dtype)), (note,)
+
+
 def checkpoint_format(d: Deployment) -> str:
     """The format of the model's own checkpoint; several joined by +."""
     if d.model.checkpoint:
@@ -71,8 +79,9 @@ def lowered(d: Deployment, formats: CacheFormats, *, cast: bool = False) -> Lowe
     cast  the engine makes its parameters in the compute type, whatever plain type a file has
     """
     model = lower(d.model, formats)
-    if d.stored is None or d.weight_dtype not in (None, checkpoint_format(d)):
-        name = d.weight_dtype or d.model.checkpoint
+    own = d.weight_dtype in (None, checkpoint_format(d))
+    if d.stored is None or not own:
+        name = d.model.checkpoint if own else d.weight_dtype
         file_type = canonical_weight(name) if name else ""
         return with_types(model, file_type, d.model.architecture) if file_type in FILE_TYPES else model
     return with_stored(model, d.stored.cast(2 if formats.compute in ("f16", "bf16") else 4) if cast else d.stored)
