@@ -172,8 +172,8 @@ def _pragmas(found: list[Found], text: str) -> list[Found]:
     is_script = not _YAML_NAME.search(found[0].file) and parts[-1] == 0 if found else False
     for number, line in enumerate(lines, 1):
         match = PRAGMA.search(line)
-        if match is None:
-            continue
+        if match is None or any(line[: match.start()].count(quote) % 2 for quote in "'\""):
+            continue  # none, or inside a quoted word
         inside = [n for n, f in enumerate(found) if f.span[0] <= number <= f.span[1]]
         after = [n for n, f in enumerate(found) if f.span[0] > number and parts[f.span[0]] == parts[number]]
         for n in inside or (after[:1] if is_script else after):

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from kvplan import catalogue, engines
 from kvplan.engines.common.logs import BYTES, Range, Rule, Target
+from kvplan.engines.common.releases import is_version
 from kvplan.planner.plan import Plan
 from kvplan.startup_logs.hints import hints
 from kvplan.startup_logs.measured import targets
@@ -80,7 +81,8 @@ def question_of(
     A log that names no device but prints its total means the packaged device of that total, where one alone has it.
     """
     mine = {name: value for name, value in (overrides or {}).items() if value is not None}
-    question = {**start.question, "engine": start.engine, **({"engine_version": start.version} if start.version else {})}
+    named = start.version if start.version and is_version(start.version) else None
+    question = {**start.question, "engine": start.engine, **({"engine_version": named} if named else {})}
     totals = [f.value for f in start.figures if f.name == "total_memory" and f.unit == "GiB"]
     printed_total = bool(totals) and question.get("device") == f"{totals[-1]:g}GiB"
     if fill:

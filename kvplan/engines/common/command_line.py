@@ -89,7 +89,8 @@ def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Pars
                 except ValueError as error:
                     findings.append(_refused(name, str(error), word.place))
                     continue
-        seen[argument.names[0].lstrip("-").replace("-", "_")] = value if argument.takes != "one" or text is None else text
+        shown = value if argument.takes in ("many", "maybe") or text is None else text
+        seen[argument.names[0].lstrip("-").replace("-", "_")] = spelled != "no" if argument.takes in ("flag", "switch") else shown
         if not argument.to:
             continue
         if missing and argument.to in OWN_TO_A_MEMBER:

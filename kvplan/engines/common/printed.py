@@ -11,7 +11,7 @@ from kvplan.engines.common.kinds import KINDS, truth, written
 from kvplan.engines.common.words import Given, Place
 
 #: Printed values that mean: not chosen.
-UNSET = (None, "", "None", "none", "auto", "null")
+UNSET = (None, "", "None", "auto")
 
 
 def by_printed(table: Arguments) -> dict[str, Argument]:
@@ -37,13 +37,16 @@ def read_printed(table: Arguments, pairs: Mapping[str, Any], inner: Callable[[st
     given: dict[str, Given] = {}
     for name, value in flat.items():
         one = rows.get(name)
-        if one is None or not one.to or any(value is unset or value == unset for unset in UNSET):
+        if one is None or not one.to:
+            continue
+        empty = value is None and one.kind == "json" and bool(one.key)  # in a file, nothing is a value
+        if value in UNSET and not empty and not (value == "auto" and one.kind == "on_off_auto"):
             continue
         try:
-            read = _value(one, value)
+            read = None if empty else _value(one, value)
         except ValueError:
             continue
-        if read is not None:
+        if read is not None or empty:
             given[one.to] = Given(read, name, Place(line))
     return given
 

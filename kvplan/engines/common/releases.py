@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
+_VERSION = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
+
+
+def is_version(text: str) -> bool:
+    """Whether a text is the name of a release or build: `0.19.0`, `v1.1.0rc3`, `b10488`, `main-2026-08`."""
+    return _VERSION.fullmatch(text) is not None
+
 
 def release(version: str) -> tuple[int, ...]:
     """`0.5.10.post1` -> (0, 5, 10): the numbers before the first part that is none, so that a post-release counts as its release."""

@@ -101,7 +101,8 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
             question["n_gpu_layers"] = moved(one, 0)
         else:
             question["n_devices"] = moved(one, len(str(one.value).split(",")))
-    if (one := given.get("@no_mmproj") or given.get("@mmproj")) and (one.spelled.startswith("--no") or one.value is False):
+    images = given.get("@mmproj")
+    if one := given.get("@no_mmproj") or (images if images and not images.value else None):
         question["multimodal"] = moved(one, "off")
     findings += _speculative(given, question)
     if model is None and (one := given.get("@router")):
