@@ -17,6 +17,7 @@ Ask = Callable[..., Plan]
 #: Engines that take the devices as they are, instead of a number that follows from parallel sizes.
 TAKES_DEVICES = frozenset({"llama.cpp", "ollama", "transformers"})
 MAX_DROPPED = 8
+MAX_FINDINGS = 100
 
 
 class Source(NamedTuple):
@@ -45,6 +46,7 @@ def check(
     given   names of the question (device, context, batch, engine_version, ...): they win over what the files say
     """
     verdicts: list[Verdict] = []
+    ask = _remembered(ask)
     for file in files:
         name = file.name if isinstance(file, Source) else file
         try:
@@ -58,6 +60,25 @@ def check(
             verdicts.append(Verdict(name, name, "empty", finding.message, findings=(finding,)))
         verdicts += [judge(one, ask, models=models, strict=strict, given=given) for one in found]
     return tuple(verdicts)
+
+
+def _remembered(ask: Ask) -> Ask:
+    """Asks each question once: engines of one file are often alike."""
+    known: dict[str, Plan | KvplanError] = {}
+
+    def again(model: str, **question: Any) -> Plan:
+        key = repr((model, sorted(question.items())))
+        if key not in known:
+            try:
+                known[key] = ask(model, **question)
+            except KvplanError as error:
+                known[key] = error
+        found = known[key]
+        if isinstance(found, KvplanError):
+            raise found
+        return found
+
+    return again
 
 
 def exit_code(verdicts: Sequence[Verdict], *, allow_empty: bool = False) -> int:
@@ -89,7 +110,9 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
         findings += _too_long(found, plan, question)
         findings += _notes(found, plan)
     status, message = _status(found, plan, findings, unresolved, strict)
-    located = tuple(f._replace(file=found.file) for f in findings)
+    located = tuple(f._replace(file=found.file) for f in findings[:MAX_FINDINGS])
+    if len(findings) > MAX_FINDINGS:
+        located += (Finding("note", "note", f"and {len(findings) - MAX_FINDINGS:,} findings more", found.place, found.file),)
     return Verdict(found.file, found.name, status, message, found, plan, located, tuple(unresolved))
 
 

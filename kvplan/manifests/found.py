@@ -10,6 +10,7 @@ from kvplan.errors import KvplanError
 from kvplan.manifests.arguments import find as find_engine
 from kvplan.manifests.arguments.parse import open_variable, read
 from kvplan.manifests.arguments.table import Answer, Engine, Given
+from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start
 from kvplan.manifests.config import config_words, trtllm_options
 from kvplan.manifests.values import Finding, Found, Place, Unresolved
@@ -35,12 +36,16 @@ class Site(NamedTuple):
 
 MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
 NO_DEVICE = "the file does not say which GPU it runs on"
+UNKNOWN = 250  # work of an option that the engine does not have
 PRAGMA = re.compile(r"#\s*kvplan:\s*(.+)")
 
 
 def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | None:
     """The Found of one start; None for one that only joins another (a worker of a multi-node engine)."""
     engine = find_engine(start.engine)
+    if (unknown := _unknown(engine, start.words)) > 3:
+        spend(UNKNOWN * unknown, start.place.line, f"the search for options that {engine.name} does not have")
+    spend(len(start.env), start.place.line)
     words, extra, notes, missing = _with_config(engine, start, source, beside)
     answer, parsed = read(engine, words, start.env, start.version)
     if extra:
@@ -82,6 +87,13 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
         findings=tuple(f._replace(file=source) for f in (*start.faults, *answer.findings, *notes, *site.findings)),
         local_dp=answer.local_dp,
     )
+
+
+def _unknown(engine: Engine, words: Sequence[Word]) -> int:
+    """About how many options the engine does not have: each takes a search for the nearest that it has."""
+    names = {name.lstrip("-") for argument in engine.arguments for name in argument.names}
+    asked = (w.text.partition("=")[0].lstrip("-").replace("_", "-") for w in words if w.text[:1] == "-")
+    return sum(name.partition(".")[0].removeprefix("no-") not in names for name in asked)
 
 
 def _plain(question: Mapping[str, Given]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 from kvplan.errors import SpecError
+from kvplan.manifests.budget import spend
 from kvplan.manifests.values import START, Place
 from kvplan.manifests.words import Breaks
 
@@ -87,6 +88,7 @@ def tokens(text: str, source: str, base: Place = START, breaks: Breaks = ()) -> 
         if count > MAX_TOKENS:
             raise fail(at, f"more than {MAX_TOKENS:,} words; no serve script is that long")
         place = lines.at(at)
+        spend(1, place.line)
         if redirect := _REDIRECT.match(text, at):
             at = redirect.end()
             if text[at : at + 1] == "(":  # process substitution

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from kvplan.manifests.budget import grown
 from kvplan.manifests.values import START, Place
 
 #: Where a text that a format folded into one line began new lines: (offset in the text, line of the file).
@@ -46,5 +48,7 @@ def replaced(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], 
         at = match.end()
         moves.append((at, length - at))
     text = "".join([*parts, word.text[at:]])
-    breaks = tuple((offset + next((by for end, by in reversed(moves) if end <= offset), 0), line) for offset, line in word.breaks)
+    grown(len(word.text), len(text), word.place.line)
+    ends = [end for end, _ in moves]
+    breaks = tuple((offset + (moves[n - 1][1] if (n := bisect_right(ends, offset)) else 0), line) for offset, line in word.breaks)
     return word._replace(text=text, breaks=breaks)
