@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kvplan import catalogue, engines
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
+from kvplan.manifests.arguments import find as find_engine
+from kvplan.manifests.private import Private, private
 from kvplan.manifests.read import read, read_file, read_text, why_empty
 from kvplan.manifests.values import Finding, Found, Place, Status, Unresolved, Verdict
 from kvplan.planner.plan import Plan
@@ -52,14 +55,34 @@ def check(
         try:
             found = read(file.text, file.name, env) if isinstance(file, Source) else read_file(file, env)
         except KvplanError as error:
-            verdicts.append(_broken(name, error))
+            verdicts.append(_broken(name, error)._replace(private=_private(file, env, ())))
             continue
+        hidden = _private(file, env, found)
         if not found:
             message, line = why_empty(file.text if isinstance(file, Source) else read_text(file))
             finding = Finding("no-engine", "note", message, Place(line), name)
             verdicts.append(Verdict(name, name, "empty", finding.message, findings=(finding,)))
-        verdicts += [judge(one, ask, models=models, strict=strict, given=given) for one in found]
+        verdicts += [judge(one, ask, models=models, strict=strict, given=given)._replace(private=hidden) for one in found]
     return tuple(verdicts)
+
+
+def _private(file: str | Source, env: Mapping[str, str] | None, found: Sequence[Found]) -> Private:
+    """What of the environment a verdict on a file keeps to itself."""
+    if not env:
+        return Private()
+    try:
+        text = file.text if isinstance(file, Source) else read_text(file)
+    except SpecError:
+        return Private()
+    return private(env, text, {name for one in found for name in find_engine(one.engine).environment}, _is_public)
+
+
+def _is_public(value: str) -> bool:
+    """Whether the catalogue has a model or a device of this name."""
+    for find in (catalogue.find_model, catalogue.find_device):
+        with suppress(KvplanError):
+            return bool(find(value))
+    return False
 
 
 def _remembered(ask: Ask) -> Ask:
