@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kvplan import catalogue, engines
 from kvplan.engines.common.words import Finding, Place, Unresolved
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
+from kvplan.manifests.private import Private, private
 from kvplan.manifests.read import read, read_file, read_text, why_empty
 from kvplan.manifests.values import Found, Status, Verdict
 from kvplan.planner.plan import Plan
@@ -16,6 +18,7 @@ from kvplan.planner.plan import Plan
 #: `ask(model, **question)`: kvplan.estimate, or anything that answers like it.
 Ask = Callable[..., Plan]
 MAX_DROPPED = 8
+MAX_FINDINGS = 100
 
 
 class Source(NamedTuple):
@@ -44,19 +47,59 @@ def check(
     given   names of the question (device, context, batch, engine_version, ...): they win over what the files say
     """
     verdicts: list[Verdict] = []
+    ask = _remembered(ask)
     for file in files:
         name = file.name if isinstance(file, Source) else file
         try:
             found = read(file.text, file.name, env) if isinstance(file, Source) else read_file(file, env)
         except KvplanError as error:
-            verdicts.append(_broken(name, error))
+            verdicts.append(_broken(name, error)._replace(private=_private(file, env, ())))
             continue
+        hidden = _private(file, env, found)
         if not found:
             message, line = why_empty(file.text if isinstance(file, Source) else read_text(file))
             finding = Finding("no-engine", "note", message, Place(line), name)
             verdicts.append(Verdict(name, name, "empty", finding.message, findings=(finding,)))
-        verdicts += [judge(one, ask, models=models, strict=strict, given=given) for one in found]
+        verdicts += [judge(one, ask, models=models, strict=strict, given=given)._replace(private=hidden) for one in found]
     return tuple(verdicts)
+
+
+def _private(file: str | Source, env: Mapping[str, str] | None, found: Sequence[Found]) -> Private:
+    """What of the environment a verdict on a file keeps to itself."""
+    if not env:
+        return Private()
+    try:
+        text = file.text if isinstance(file, Source) else read_text(file)
+    except SpecError:
+        return Private()
+    return private(env, text, {name for one in found for row in engines.arguments(one.engine).rows for name in row.variables}, _is_public)
+
+
+def _is_public(value: str) -> bool:
+    """Whether the catalogue has a model or a device of this name."""
+    for find in (catalogue.find_model, catalogue.find_device):
+        with suppress(KvplanError):
+            return bool(find(value))
+    return False
+
+
+def _remembered(ask: Ask) -> Ask:
+    """Asks each question once: engines of one file are often alike."""
+    known: dict[str, Plan | KvplanError] = {}
+
+    def again(model: str, **question: Any) -> Plan:
+        key = repr((model, sorted(question.items())))
+        if key not in known:
+            try:
+                known[key] = ask(model, **question)
+            except KvplanError as error:
+                known[key] = error
+        found = known[key]
+        if isinstance(found, KvplanError):
+            raise found
+        return found
+
+    return again
 
 
 def exit_code(verdicts: Sequence[Verdict], *, allow_empty: bool = False) -> int:
@@ -88,7 +131,9 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
         findings += _too_long(found, plan, question)
         findings += _notes(found, plan)
     status, message = _status(found, plan, findings, unresolved, strict)
-    located = tuple(f._replace(file=found.file) for f in findings)
+    located = tuple(f._replace(file=found.file) for f in findings[:MAX_FINDINGS])
+    if len(findings) > MAX_FINDINGS:
+        located += (Finding("note", "note", f"and {len(findings) - MAX_FINDINGS:,} findings more", found.place, found.file),)
     return Verdict(found.file, found.name, status, message, found, plan, located, tuple(unresolved))
 
 

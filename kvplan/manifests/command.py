@@ -9,7 +9,8 @@ from typing import NamedTuple
 from kvplan.engines.common.words import Finding, Given, Place, Word, words
 from kvplan.errors import SpecError
 from kvplan.manifests import images
-from kvplan.manifests.script import Script, read_script
+from kvplan.manifests.budget import spend
+from kvplan.manifests.script import MAX_WORDS, Script, read_script
 from kvplan.manifests.words import Command
 
 
@@ -76,6 +77,7 @@ class _Program(NamedTuple):
 
 def starts(command: Command, source: str, files: Files, depth: int = 0) -> Iterator[Start]:
     """The engines that a command starts; none for any other command."""
+    spend(1 + len(command.words), command.place.line)
     program = _program(command.words, files)
     if program is None:
         yield from _launched(command, source, files, depth)
@@ -113,9 +115,9 @@ def starts(command: Command, source: str, files: Files, depth: int = 0) -> Itera
         yield start(engine, () if engine == "ollama" else own)
 
 
-def _program(found: Sequence[Word], files: Files) -> _Program | None:
-    """The engine's command, at the start or behind wrappers."""
-    for n, word in enumerate(found):
+def _program(found: Sequence[Word], files: Files, within: int = MAX_WORDS) -> _Program | None:
+    """The engine's command, at the start or behind wrappers: among the first `within` words."""
+    for n, word in enumerate(found[:within]):
         name, rest = _base(word.text), found[n + 1 :]
         follows = rest[0].text if rest else ""
         if name in ("vllm", "sglang") and follows == "serve":
@@ -184,7 +186,7 @@ def _launched(command: Command, source: str, files: Files, depth: int) -> Iterat
         if " " in word.text.strip():
             env = {**command.env, **_env_prefix(command.words[:n])}
             yield from _text(word, env, source, files, depth)
-        elif (after := _program(command.words[n:], files)) and after.at == 0:
+        elif _program(command.words[n:], files, within=1):
             yield from starts(command._replace(words=command.words[n:]), source, files, depth + 1)
             return
 

@@ -41,12 +41,17 @@ class Change(NamedTuple):
         def pairs(table: dict[str, tuple[Any, Any]]) -> dict[str, dict[str, Any]]:
             return {key: {"old": old, "new": new} for key, (old, new) in table.items()}
 
+        def public(data: Any) -> Any:
+            for verdict in (self.old, self.new):
+                data = verdict.private.out_of(data) if verdict else data
+            return data
+
         return {
-            "name": self.name,
-            "was": self.old.name if self.old else None,
+            "name": public(self.name),
+            "was": public(self.old.name) if self.old else None,
             "status": {"old": self.old.status if self.old else None, "new": self.new.status if self.new else None},
-            "message": self.new.message if self.new else None,
-            "settings": pairs(self.settings),
+            "message": public(self.new.message) if self.new else None,
+            "settings": public(pairs(self.settings)),
             "memory": pairs(self.memory),
             "capacity": pairs(self.capacity),
         }

@@ -22,7 +22,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}|\$([A-Za-z_]\w*)")
 
 def is_dockerfile(text: str, source: str) -> bool:
     """By its name, or a FROM together with an instruction that no other format has."""
-    starts = re.search(r"^\s*FROM\s+\S", text, re.MULTILINE | re.IGNORECASE)
+    starts = re.search(r"^[^\S\n]*FROM[^\S\n]+\S", text, re.MULTILINE | re.IGNORECASE)
     return bool(starts and (_NAME.search(source) or re.search(r"^(CMD|ENTRYPOINT|RUN)\s+\S", text, re.MULTILINE)))
 
 

@@ -11,6 +11,7 @@ from kvplan.engines.common.arguments import Arguments
 from kvplan.engines.common.command_line import open_variable, read
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
 from kvplan.errors import KvplanError
+from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start
 from kvplan.manifests.config import config_words, key_options
 from kvplan.manifests.values import Found
@@ -35,12 +36,16 @@ class Site(NamedTuple):
 
 MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
 NO_DEVICE = "the file does not say which GPU it runs on"
+UNKNOWN = 250  # work of an option that the engine does not have
 PRAGMA = re.compile(r"#\s*kvplan:\s*(.+)")
 
 
 def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | None:
     """The Found of one start; None for one that only joins another (a worker of a multi-node engine)."""
     table = engines.arguments(start.engine)
+    if (unknown := _unknown(table, start.words)) > 3:
+        spend(UNKNOWN * unknown, start.place.line, f"the search for options that {table.name} does not have")
+    spend(len(start.env), start.place.line)
     words, more, notes, missing = _with_config(table, start, source, beside)
     answer = read(table, words, start.env, start.version, more)
     if answer.is_worker:
@@ -80,6 +85,13 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
         findings=tuple(f._replace(file=source) for f in (*start.faults, *answer.findings, *notes, *site.findings)),
         local_dp=answer.local_dp,
     )
+
+
+def _unknown(table: Arguments, words: Sequence[Word]) -> int:
+    """About how many options the engine does not have: each takes a search for the nearest that it has."""
+    names = {name.lstrip("-") for row in table.rows for name in row.names}
+    asked = (w.text.partition("=")[0].lstrip("-").replace("_", "-") for w in words if w.text[:1] == "-")
+    return sum(name.partition(".")[0].removeprefix("no-") not in names for name in asked)
 
 
 def _plain(question: Mapping[str, Given]) -> dict[str, Any]:

@@ -105,6 +105,7 @@ class _Budget:
 
     def __init__(self, source: str, base: Place, lines: list[str]) -> None:
         self._source, self._base, self._lines, self._left = source, base, lines, MAX_NODES
+        self._known_breaks: dict[int, Breaks] = {}  # of nodes that aliases name again and again
 
     def fault(self, node: Any, message: str) -> SpecError:
         return SpecError(self._source, [(f"line {self._base.line + node.start_mark.line}", message)])
@@ -125,7 +126,9 @@ class _Budget:
             value = scalar(node, loader)
         except ValueError:
             value = node.value
-        return Item(value, node.value, place, end, node.style or "", self._breaks(node))
+        if id(node) not in self._known_breaks:
+            self._known_breaks[id(node)] = self._breaks(node)
+        return Item(value, node.value, place, end, node.style or "", self._known_breaks[id(node)])
 
     def _breaks(self, node: Any) -> Breaks:
         """Where a folded scalar began new lines; none where its text is not those lines with blanks between."""

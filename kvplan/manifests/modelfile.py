@@ -10,8 +10,8 @@ from kvplan.engines.common.words import Finding, Place, Word
 from kvplan.manifests.command import Start
 from kvplan.manifests.found import NO_DEVICE, Site
 
-_INSTRUCTION = re.compile(r"^\s*(FROM|PARAMETER|TEMPLATE|SYSTEM|ADAPTER|LICENSE|MESSAGE|REQUIRES)\s+(.*?)\s*$", re.IGNORECASE)
-_PARAMETER = re.compile(r"^\s*PARAMETER\s+\S", re.IGNORECASE | re.MULTILINE)
+_INSTRUCTION = re.compile(r"^\s*(FROM|PARAMETER|TEMPLATE|SYSTEM|ADAPTER|LICENSE|MESSAGE|REQUIRES)\s+(.*)", re.IGNORECASE)
+_PARAMETER = re.compile(r"^[^\S\n]*PARAMETER\s+\S", re.IGNORECASE | re.MULTILINE)
 
 
 def is_modelfile(text: str, source: str) -> bool:
@@ -40,7 +40,7 @@ def read_modelfile(text: str) -> Iterator[tuple[Start, Site]]:
         in_text = quotes % 2 == 1
         if match is None:
             continue
-        word, rest, place = match[1].upper(), match[2], Place(number, 1)
+        word, rest, place = match[1].upper(), match[2].rstrip(), Place(number, 1)
         if word == "FROM":
             model = Word(rest.strip("\"'"), place)
         elif word == "ADAPTER":

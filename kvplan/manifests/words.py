@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kvplan.engines.common.words import Place, Word
+from kvplan.manifests.budget import grown
 
 
 class Command(NamedTuple):
@@ -29,5 +31,7 @@ def replaced(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], 
         at = match.end()
         moves.append((at, length - at))
     text = "".join([*parts, word.text[at:]])
-    breaks = tuple((offset + next((by for end, by in reversed(moves) if end <= offset), 0), line) for offset, line in word.breaks)
+    grown(len(word.text), len(text), word.place.line)
+    ends = [end for end, _ in moves]
+    breaks = tuple((offset + (moves[n - 1][1] if (n := bisect_right(ends, offset)) else 0), line) for offset, line in word.breaks)
     return word._replace(text=text, breaks=breaks)
