@@ -65,6 +65,8 @@ ARGUMENTS = Arguments(
     finish,
     say,
     ("ollama", "run"),
+    commands=("ollama run",),
+    waiting=("ollama serve", "ollama start"),
     config="modelfile",
     prefix="OLLAMA_",
     quiet_variables=QUIET,
