@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from kvplan import catalogue, engines, files
 from kvplan.constants import MAX_RECORDS, Fitted, Record, UserFile
 from kvplan.engines.common.measured import record_key
-from kvplan.engines.llama_cpp import rules as llama_cpp
-from kvplan.engines.vllm import rules as vllm
 from kvplan.errors import SpecError
 from kvplan.planner.plan import Plan
 from kvplan.startup_logs.measured import record_lines
@@ -25,18 +22,11 @@ def record_of(start: LoggedStart, plan: Plan, source: str) -> Record:
     lines = record_lines(start, plan)
     if not lines or not question.get("device"):
         raise SpecError(source, [("", f"no measured line of a known device: {engines.log(start.engine).needs}")])
-    key = record_key(question, engines.facts(start.engine), release_of(start.engine, question))
-    engine, release, model, device, tp, pp, seqs, tokens, settings = key
+    engine, release, model, device, tp, pp, seqs, tokens, settings = record_key(
+        question, engines.facts(start.engine), engines.log(start.engine).release(str(question["engine_version"]))
+    )
     sizes = (int(tp), int(pp), int(seqs), int(tokens))
     return Record(str(engine), str(release), str(model), str(device), *sizes, tuple(lines.items()), source, str(settings))
-
-
-def release_of(engine: str, question: Mapping[str, Any]) -> str:
-    """The known release whose rules a resolved question is under."""
-    asked = str(question["engine_version"])
-    if engine == "vllm":
-        return vllm.find_rules(asked)[0]
-    return f"b{llama_cpp.find(asked)[0].build}" if engine == "llama.cpp" else asked
 
 
 def keep(record: Record, path: Path | None = None) -> Path:

@@ -115,6 +115,9 @@ class Arguments(NamedTuple):
     """One engine's command line.
 
     program        the command that serves: its words before the model; `model_option` comes before the model's name
+    commands       what starts it: words before its own, the first an expression (`llama-server(-[a-z0-9]+)?`, `vllm serve`)
+    modules        what `python -m` starts it with -> a word after it that is no argument, or, with dashes, options that are another's
+    waiting        commands that load no model by themselves; `others`: words after `commands` that start something else
     releases       whose option tables were read, oldest first; empty: one build only
     abbreviations  a unique beginning of a long option is taken for it (argparse)
     underscores    `_` and `-` are the same in a long option; dotted: --a.b 1 is --a '{"b": 1}', and -O3 is -O 3
@@ -126,7 +129,8 @@ class Arguments(NamedTuple):
     always         what every command means (names as in Answer)
     image          repository, tag of a release, tag of the newest: what `emit` writes; `repositories`: what `check` knows
     entrypoint     words of `program` that the image's entrypoint already is
-    beside         what runs beside it; `placeholder`: what it loads where no catalogue can name it
+    beside         what runs beside it; `placeholder`: what it loads where no catalogue can name it;
+                   `tagged`: a name with a colon is one of its own
     length_bound   it refuses a length beyond the model's own
     takes_devices  it takes the devices as they are, instead of a number that follows from parallel sizes
     per_slot       max_model_len is one slot's, where a plan says it over all
@@ -139,6 +143,10 @@ class Arguments(NamedTuple):
     say: Say = plain_say
     program: tuple[str, ...] = ()
     model_option: Callable[[str], tuple[str, ...]] = lambda model: ()
+    commands: tuple[str, ...] = ()
+    modules: Mapping[str, str] = {}
+    waiting: tuple[str, ...] = ()
+    others: frozenset[str] = frozenset()
     releases: tuple[str, ...] = ()
     abbreviations: bool = False
     underscores: bool = False
@@ -155,6 +163,7 @@ class Arguments(NamedTuple):
     entrypoint: int = 0
     beside: tuple[str, ...] = ()
     placeholder: str = ""
+    tagged: bool = False
     length_bound: bool = False
     takes_devices: bool = False
     per_slot: bool = False
@@ -173,19 +182,21 @@ def row(
     )  # fmt: skip
 
 
-def block(blocks: Mapping[tuple[str, str], str], effect: Effect = "") -> tuple[Argument, ...]:
+def block(blocks: Mapping[tuple[str, str], str], effect: Effect = "", whole: str = "int") -> tuple[Argument, ...]:
     """Rows of options that set nothing in the question: (since, until) -> names, `a=b` for spellings of one option.
 
-    effect empty: there is no memory in them. A trailing ! is a flag, ? a switch with a --no- form, * takes several values.
+    effect empty: there is no memory in them. A trailing ! is a flag, ? a switch with a --no- form, * takes several values, # a whole
+    number (of the kind `whole`), ~ a number.
     """
     marks: dict[str, Takes] = {"!": "flag", "?": "switch", "*": "many"}
+    kinds = {"#": whole, "~": "float"}
     rows = []
     for (since, until), text in blocks.items():
         for word in text.split():
-            names = word.rstrip("!?*").split("=")
+            names = word.rstrip("!?*#~").split("=")
             spelled = tuple(name if name.startswith("-") else f"--{name}" for name in names)
             to = f"!{spelled[0]}" if effect else ""
-            rows.append(Argument(spelled, to, "text", marks.get(word[-1], "one"), since, until, effect))
+            rows.append(Argument(spelled, to, kinds.get(word[-1], "text"), marks.get(word[-1], "one"), since, until, effect))
     return tuple(rows)
 
 

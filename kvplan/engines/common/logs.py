@@ -129,6 +129,7 @@ class Log(NamedTuple):
     shared          measured lines that hold what other processes have on the device, besides the context
     free_late       the free memory it prints is that once its model is loaded
     buffers         its figures are buffers by device, not ranks by parallel size
+    release         a resolved engine_version -> the known release whose rules it is under
     known_as        other engines whose logs are its own
     capped          its fraction caps all memory, so that a ledger's limit is that share of the device
     """
@@ -147,6 +148,7 @@ class Log(NamedTuple):
     free_late: bool = False
     buffers: bool = False
     capped: bool = False
+    release: Callable[[str], str] = str
     known_as: tuple[str, ...] = ()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from kvplan.engines.common.arguments import Answer, Arguments, Repository, block, moved, names, row
 from kvplan.engines.common.options import read_speculative
 from kvplan.engines.common.words import Finding, Given, refuse, warn
-from kvplan.engines.llama_cpp.quiet_options import IRRELEVANT
+from kvplan.engines.llama_cpp.unmodelled import EITHER, IRRELEVANT, LESS, MORE
 from kvplan.errors import UnsupportedError
 
 ROWS = (
@@ -41,31 +41,20 @@ ROWS = (
     row("-fitc --fit-ctx", "option:fit_ctx", "c_int", variables="LLAMA_ARG_FIT_CTX"),
     row("-sm --split-mode", "@split", variables="LLAMA_ARG_SPLIT_MODE"),
     row("-dev --device", "@device", variables="LLAMA_ARG_DEVICE"),
-    row("-ncffn --n-cpu-ffn", "!cpu_ffn", "c_int", effect="less"),
     row("-ot --override-tensor", "!override_tensor", effect="less", variables="LLAMA_ARG_OVERRIDE_TENSOR"),
     row("-mm --mmproj -mmu --mmproj-url", "!mmproj", effect="more", variables="LLAMA_ARG_MMPROJ"),
     row("--mmproj-auto", "@mmproj", takes="switch", variables="LLAMA_ARG_MMPROJ_AUTO"),
     row("--no-mmproj", "@no_mmproj", takes="flag"),
-    row("--mmproj-offload", "", takes="switch"),
-    row("-mmdev --mmproj-device", ""),
-    row("--lora --lora-scaled --control-vector", "!lora", effect="more"),
     row("--spec-type", "@spec_type", variables="LLAMA_ARG_SPEC_TYPE"),
     row("--spec-draft-n-max --draft --draft-n --draft-max", "@draft", "c_int", variables="LLAMA_ARG_SPEC_DRAFT_N_MAX"),
     row("-md --spec-draft-model --model-draft -hfd --spec-draft-hf -hfrd --hf-repo-draft", "@draft_model",
         variables="LLAMA_ARG_SPEC_DRAFT_MODEL"),
-    row("-ngld --spec-draft-ngl --gpu-layers-draft --n-gpu-layers-draft -devd --spec-draft-device --device-draft", ""),
-    row("-ctkd --spec-draft-type-k --cache-type-k-draft -ctvd --spec-draft-type-v --cache-type-v-draft", "!draft_type", effect="either"),
-    row("-cmoed --spec-draft-cpu-moe --cpu-moe-draft", "!draft_moe", takes="flag", effect="less"),
-    row("-ncmoed --spec-draft-n-cpu-moe --spec-draft-ncmoe --n-cpu-moe-draft", "!draft_moe", effect="less"),
-    row("-otd --spec-draft-override-tensor --override-tensor-draft", "!draft_tensor", effect="less"),
     row("--rpc", "!rpc", effect="either", variables="LLAMA_ARG_RPC"),
-    row("--rope-scaling --rope-scale --yarn-orig-ctx", ""),
-    row("--override-kv", "!override_kv", effect="either"),
     row("--models-dir --models-preset", "@router", variables="LLAMA_ARG_MODELS_DIR LLAMA_ARG_MODELS_PRESET"),
-    row("--embedding --embeddings --rerank --reranking", "", takes="flag"),
-    row("-cram --cache-ram -ctxcp --ctx-checkpoints --swa-checkpoints -n --predict --n-predict -mg --main-gpu", "", "c_int"),
-    row("--mlock --no-mmap --mmap --no-host -nr --no-repack --repack --op-offload --no-op-offload -dio --direct-io", "", takes="flag"),
-    *block(IRRELEVANT),
+    *block(IRRELEVANT, whole="c_int"),
+    *block(EITHER, "either", "c_int"),
+    *block(MORE, "more", "c_int"),
+    *block(LESS, "less", "c_int"),
 )  # fmt: skip
 
 EVERY_LAYER = 10_000  # more layers than any model has
@@ -165,6 +154,7 @@ ARGUMENTS = Arguments(
     say,
     ("llama-server",),
     _loaded,
+    commands=("llama-server(-[a-z0-9]+)?",),
     underscores=True,
     always={"engine_option.server": True},
     image=("ghcr.io/ggml-org/llama.cpp", "server-cuda-{}", "server-cuda"),

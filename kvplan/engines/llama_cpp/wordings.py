@@ -12,6 +12,7 @@ from kvplan.engines.common.logs import CONTEXT, Dump, Figure, Log, Measured, Rul
 from kvplan.engines.common.protocol import Group
 from kvplan.engines.llama_cpp.caches import Store
 from kvplan.engines.llama_cpp.context import Context
+from kvplan.engines.llama_cpp.rules import find
 from kvplan.units import MIB
 
 
@@ -170,5 +171,6 @@ LOG = Log(
     needs="needs one device's `model buffer size`, `compute buffer size` or `MiB free`",
     finish=finish,
     buffers=True,
+    release=lambda asked: f"b{find(asked)[0].build}",
     known_as=("ollama",),
 )

@@ -7,7 +7,7 @@ Wordings from `vllm/worker/worker.py` and `vllm/executor/*` (V0), `vllm/v1/worke
 from __future__ import annotations
 
 from kvplan.engines.common.logs import CACHE, COUNT, COUNTS, Dump, Log, Measured, Rule, Target, Wording, counted, entries, left_over
-from kvplan.engines.vllm.rules import VllmRules
+from kvplan.engines.vllm.rules import RELEASES, VllmRules
 from kvplan.units import GIB
 
 _DOCS = "See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details."
@@ -137,4 +137,5 @@ LOG = Log(
         "mm_processor_kwargs", "model_loader_extra_config", "quantization", "override_attention_dtype",
     ),
     capped=True,
+    release=lambda asked: RELEASES.find(asked)[0],
 )  # fmt: skip

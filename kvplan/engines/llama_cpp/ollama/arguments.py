@@ -65,6 +65,8 @@ ARGUMENTS = Arguments(
     finish,
     say,
     ("ollama", "run"),
+    commands=("ollama run",),
+    waiting=("ollama serve", "ollama start"),
     config="modelfile",
     prefix="OLLAMA_",
     quiet_variables=QUIET,
@@ -73,6 +75,7 @@ ARGUMENTS = Arguments(
     repositories=(Repository(r"(^|/)ollama/ollama$|^ollama$", ("ollama",), ("serve",)),),
     beside=("ollama serve",),
     placeholder="MODEL",
+    tagged=True,
     takes_devices=True,
     per_slot=True,
 )

@@ -24,34 +24,35 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         show-hidden-metrics-for-version skip-tokenizer-init? sse-keep-alive-interval ssl-ca-certs ssl-cert-reqs ssl-certfile
         ssl-ciphers ssl-keyfile tokenizer tokenizer-mode tokenizer-revision tokens-only? tool-call-parser tool-parser-plugin
         tool-server tool-strict-level trust-remote-code? trust-request-chat-template? trust-request-mm-kwargs? uds
-        use-gpu-for-pooling-score! use-tqdm-on-load? uvicorn-log-level worker-cls worker-extension-cls
+        use-gpu-for-pooling-score! use-tqdm-on-load? uvicorn-log-level worker-cls worker-extension-cls enable-sleep-mode?
+        additional-config
     """,
     ("", "0.9.2"): """
         enable-reasoning? long-lora-scaling-factors max-prompt-adapter-token max-prompt-adapters qlora-adapter-name-or-path
-        tokenizer-pool-extra-config tokenizer-pool-size tokenizer-pool-type
+        tokenizer-pool-extra-config tokenizer-pool-size tokenizer-pool-type use-v2-block-manager?
     """,
     ("", "0.10.0"): "enable-prompt-adapter? multi-step-stream-outputs? num-scheduler-steps override-neuron-config",
     ("", "0.10.2"): "disable-async-output-proc? guided-decoding-backend preemption-mode scheduler-delay-factor",
-    ("", "0.11.0"): "enable-lora-bias?",
-    ("", "0.11.1"): "num-lookahead-slots override-pooler-config",
-    ("", "0.12.0"): "disable-mm-preprocessor-cache?",
+    ("", "0.11.0"): "enable-lora-bias? rope-theta~",
+    ("", "0.11.1"): "num-lookahead-slots override-pooler-config lora-extra-vocab-size#",
+    ("", "0.12.0"): "disable-mm-preprocessor-cache? task",
     ("", "0.16.0"): "disable-log-requests? logits-processor-pattern",
     ("", "0.26.0"): "max-long-partial-prefills max-num-partial-prefills",
     ("", "0.27.0"): "calculate-kv-scales?",
-    ("0.9.1", ""): """
-        data-parallel-address=-dpa data-parallel-backend=-dpb data-parallel-rpc-port=-dpp kv-events-config pt-load-map-location
-    """,
     ("0.9.1", "0.10.2"): """
         guided-decoding-disable-additional-properties? guided-decoding-disable-any-whitespace? guided-decoding-disable-fallback?
     """,
     ("0.9.1", "0.12.0"): "enable-multimodal-encoder-data-parallel?",
-    ("0.9.2", ""): "data-parallel-rank=-dpn media-io-kwargs",
+    ("0.9.1", ""): """
+        data-parallel-address=-dpa data-parallel-backend=-dpb data-parallel-rpc-port=-dpp kv-events-config pt-load-map-location
+    """,
     ("0.9.2", "0.11.1"): "eplb-log-balancedness? eplb-step-interval eplb-window-size",
+    ("0.9.2", ""): "data-parallel-rank=-dpn media-io-kwargs",
     ("0.10.0", ""): """
         data-parallel-hybrid-lb=-dph? data-parallel-start-rank=-dpr default-mm-loras interleave-mm-strings? logprobs-mode
     """,
     ("0.10.2", ""): """
-        enable-log-requests? io-processor-plugin logits-processors* mm-processor-cache-gb safetensors-load-strategy
+        enable-log-requests? io-processor-plugin logits-processors* mm-processor-cache-gb safetensors-load-strategy runner convert
     """,
     ("0.11.0", ""): """
         allowed-media-domains* dbo-decode-token-threshold dbo-prefill-token-threshold expert-placement-strategy
@@ -60,7 +61,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.11.1", ""): """
         aggregate-engine-logging! all2all-backend data-parallel-external-lb=-dpe? dcp-kv-cache-interleave-size
         disable-nccl-for-dp-synchronization? enable-mm-embeds? kv-offloading-backend master-addr master-port
-        mm-encoder-attn-backend reasoning-parser-plugin stream-interval
+        mm-encoder-attn-backend reasoning-parser-plugin stream-interval kv-offloading-size~
     """,
     ("0.12.0", ""): "cp-kv-cache-interleave-size kv-cache-metrics-sample kv-cache-metrics?",
     ("0.13.0", ""): "cudagraph-metrics? enable-layerwise-nvtx-tracing? profiler-config",
@@ -70,12 +71,8 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     """,
     ("0.16.0", ""): "enable-flashinfer-autotune? kernel-config",
     ("0.17.1", ""): "fail-on-environ-validation?",
-    ("0.18.0", ""): """
-        dcp-comm-backend distributed-timeout-seconds enable-ep-weight-filter? gdn-prefill-backend shutdown-timeout
-    """,
-    ("0.19.0", ""): """
-        lora-target-modules* mm-tensor-ipc reasoning-config renderer-num-workers scheduler-reserve-full-isl?
-    """,
+    ("0.18.0", ""): "dcp-comm-backend distributed-timeout-seconds enable-ep-weight-filter? gdn-prefill-backend shutdown-timeout",
+    ("0.19.0", ""): "lora-target-modules* mm-tensor-ipc reasoning-config renderer-num-workers scheduler-reserve-full-isl?",
     ("0.20.0", ""): """
         enable-mamba-cache-stochastic-rounding? ir-op-priority mamba-backend mamba-cache-philox-rounds numa-bind-cpus*
         numa-bind-nodes* numa-bind?
@@ -90,8 +87,8 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     """,
     ("0.24.0", ""): "device-ids jit-monitor-verbose? prefill-schedule-interval watermark",
     ("0.25.0", ""): "jit-monitor-mode",
-    ("0.26.0", ""): "enable-moe-shared-loras? prefix-match-unit",
     ("0.26.0", "0.29.0"): "enable-bf16x3-router-gemm?",
+    ("0.26.0", ""): "enable-moe-shared-loras? prefix-match-unit",
     ("0.27.0", ""): """
         enable-fault-tolerance? fault-tolerance-config kda-prefill-backend mamba-ssu-algorithm mm-hasher-algorithm
         video-pruning-method
@@ -99,12 +96,10 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.28.0", ""): "ec-manager-config mm-device-do-normalize? mm-processor-device return-sampling-mask?",
     ("0.29.0", ""): """
         enable-batch-sharded-sampling? enable-trace-replay? max-num-queued-reqs max-num-queued-tokens
-        per-request-spec-decode-metrics
-    """,
-    ("0.30.0", ""): """
-        dp-sync-interval enable-nccl-comm-suspend? kda-decode-backend sparse-indexer-topk-backend watermark-config
+        per-request-spec-decode-metrics prefix-cache-retention-interval
     """,
     ("0.30.0", "0.30.0"): "enable-mamba-fine-grained-prefix-cache?",
+    ("0.30.0", ""): "dp-sync-interval enable-nccl-comm-suspend? kda-decode-backend sparse-indexer-topk-backend watermark-config",
     ("0.31.0", ""): """
         aux-output-config log-level logging-config long-prefill-token-threshold-adaptive? max-lora-cls-labels
         sleep-preserve-parameter-names*
@@ -114,13 +109,39 @@ IRRELEVANT: dict[tuple[str, str], str] = {
 }
 
 EITHER: dict[tuple[str, str], str] = {
+    ("", ""): "disable-sliding-window?",
+    ("", "0.10.2"): "max-seq-len-to-capture#",
+    ("0.9.1", "0.12.0"): "cuda-graph-sizes*",
     ("0.9.1", ""): "enable-prompt-embeds?",
-    ("0.10.2", ""): "mm-encoder-tp-mode",
-    ("0.11.1", ""): "ec-transfer-config",
+    ("0.9.2", "0.27.0"): "override-attention-dtype",
+    ("0.10.2", ""): "mm-encoder-tp-mode mamba-cache-dtype",
+    ("0.11.1", ""): "ec-transfer-config cudagraph-capture-sizes* max-cudagraph-capture-size# mamba-block-size#",
+    ("0.12.0", ""): "prefill-context-parallel-size=-pcp#",
+    ("0.13.0", ""): "attention-config=-ac",
     ("0.14.0", ""): "ubatch-size",
+    ("0.15.0", ""): "mm-encoder-only?",
     ("0.16.0", ""): "specialize-active-lora? weight-transfer-config",
     ("0.17.1", ""): "enable-elastic-ep? moe-backend offload-num-in-group offload-params* offload-prefetch-step",
-    ("0.22.0", ""): "enable-cumem-allocator?",
+    ("0.22.0", ""): "enable-cumem-allocator? quantization-config",
+    ("0.24.0", ""): "diffusion-config=-dc",
     ("0.25.0", ""): "model-class-overrides",
-    ("0.30.0", ""): "elastic-ep-max-dp-size",
+    ("0.29.0", ""): "dcp-q-replicate?",
+    ("0.30.0", ""): "elastic-ep-max-dp-size engram-config",
+    ("0.31.0", ""): "enable-mamba-shared-prefix-checkpoint? max-num-active-seqs# swa-bounded-replay?",
+}
+
+MORE: dict[tuple[str, str], str] = {
+    ("0.9.2", "0.11.1"): "num-redundant-experts#",
+    ("0.9.2", ""): "enable-eplb?",
+    ("0.10.2", ""): "eplb-config",
+    ("0.11.0", ""): "enable-dbo?",
+    ("0.19.0", ""): "kv-cache-dtype-skip-layers*",
+    ("0.25.0", ""): "mm-ipc-gpu-memory-gb~",
+    ("0.27.0", ""): "use-replayssm? replayssm-buffer-len#",
+}
+
+LESS: dict[tuple[str, str], str] = {
+    ("", ""): "cpu-offload-gb~",
+    ("0.10.2", ""): "skip-mm-profiling? kv-sharing-fast-prefill?",
+    ("0.17.1", ""): "cpu-offload-params* offload-backend offload-group-size#",
 }
