@@ -16,7 +16,7 @@ FACTS = Facts(
         "max_history": "past states kept of one sequence",
         "fused": "attention reads the quantised cache itself",
     },
-    # modules/{attn,sliding_attn,mla_attn,gated_delta_net,mamba2,short_conv}.py
+    # those with a class in exllamav3/modules: attn, sliding_attn, mla_attn, gated_delta_net, mamba2, short_conv
     forms=frozenset({"none", "shared", "kv", "latent", "gated-delta-net", "mamba2", "short-conv"}),
     unused={
         "dtype": "it computes in f16",

@@ -229,10 +229,10 @@ def _formats(d: Deployment, options: Options) -> CacheFormats:
 
 
 def _state_mode(options: Options, rules: VllmRules, caching: bool, states: Sequence[Form]) -> Literal["none", "align", "all"]:
+    asked = options.text("mamba_cache_mode", ("none", "align", "all"))
     if not caching or not states:
         return "none"
     supported = all(form in RECURRENCES and RECURRENCES[form].all_mode for form in states)
-    asked = options.text("mamba_cache_mode", ("none", "align", "all"))
     if rules.states_per_request != "mode":
         return "all" if supported else "none"
     if asked == "all" and supported and rules.all_mode != "gone":
