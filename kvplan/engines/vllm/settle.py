@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from kvplan.deployment import Deployment
@@ -13,7 +14,7 @@ from kvplan.engines.common.settling import cache_formats, lowered_or_plain, rema
 from kvplan.engines.vllm.drafter import DRAFTERS, with_drafter
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules
-from kvplan.engines.vllm.specs import RECURRENCES
+from kvplan.engines.vllm.specs import INDEX_ROWS, PACKED_ROWS, RECURRENCES
 from kvplan.errors import SpecError
 from kvplan.forms import STATES, Form
 from kvplan.tensors import Cache, CacheFormats, Lowered
@@ -111,9 +112,15 @@ def settle(d: Deployment) -> Settled:
 
 
 def _as_kept(cache: Cache, formats: CacheFormats) -> Cache:
-    """Kimi delta attention keeps f32 unless told otherwise (mamba_utils.py kda_state_dtype); mean keys of blocks are not kept."""
+    """The cache in the formats that vLLM stores, whatever is asked for.
+
+    Kimi delta attention keeps f32 unless told otherwise (mamba_utils.py kda_state_dtype), DeepSeek-V4 packed rows; mean keys of blocks
+    are not kept.
+    """
     if cache.form == "kda" and formats.forced_state is None:
         return states_in(cache, "f32")
+    if cache.form == "compressed":
+        return replace(cache, tensors=tuple(replace(t, dtype=INDEX_ROWS if t.name == "index_k" else PACKED_ROWS) for t in cache.tensors))
     return without(cache, "k_blocks") if cache.form == "kv+blocks" else cache
 
 
