@@ -58,6 +58,7 @@ class VllmSettings(NamedTuple):
     swap_bytes: int
     served: Lowered  # the model, a drafter of its own in place of draft modules
     context_chosen: bool
+    length_chosen: bool
     allow_long: bool
 
     @property
@@ -218,6 +219,7 @@ def _read(
         swap_bytes=int((options.number("swap_space") or 4) * GIB),
         served=with_drafter(model, d, formats, method) if method in DRAFTERS else model,
         context_chosen="context" not in chosen_by,
+        length_chosen="max_model_len" not in chosen_by,
         allow_long=options.flag("allow_long_max_model_len"),
     )
 
