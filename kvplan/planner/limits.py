@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError
@@ -24,7 +25,7 @@ def with_limits(d: Deployment, plan: Plan) -> Plan:
     if capacity is None or plan.fits is None:
         return plan
 
-    def fits(**sets: int) -> bool:
+    def fits(**sets: Any) -> bool:
         try:
             return evaluate(replace(d, **sets)).fits is True
         except KvplanError:

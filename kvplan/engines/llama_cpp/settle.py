@@ -17,11 +17,16 @@ from kvplan.tensors import CacheFormats
 
 
 class LlamaSettings(NamedTuple):
-    """A settled question as llama.cpp sees it: the model read, one pool for all sequences or streams of their own."""
+    """A settled question as llama.cpp sees it: the model read, one pool for all sequences or streams of their own.
+
+    own_slots, own_cells: -np and -c stay as they are, whatever sequences are asked for
+    """
 
     loaded: Loaded
     rules: LlamaRules
     unified: bool
+    own_slots: bool
+    own_cells: bool
 
 
 def settle(d: Deployment) -> Settled:
@@ -93,7 +98,9 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     }
     asked = replace(d, engine_option=engine_option, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype)
     question, chosen_by, notes = resolve(asked, defaults, notes)
-    settings = LlamaSettings(situation.load(question, rules, model), rules, unified)
+    own_cells = d.max_model_len is not None or chosen.kv_unified_per_slot is not None
+    own_slots = d.max_num_seqs is not None or chosen.server
+    settings = LlamaSettings(situation.load(question, rules, model), rules, unified, own_slots, own_cells)
     return Settled(question, chosen_by, notes, settings, model, model.draft if f.draft_rows else (), misfit)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from kvplan.deployment import Deployment
@@ -15,7 +16,7 @@ from kvplan.engines.vllm.drafter import DRAFTERS, with_drafter
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules
-from kvplan.engines.vllm.specs import RECURRENCES
+from kvplan.engines.vllm.specs import INDEX_ROWS, PACKED_ROWS, RECURRENCES
 from kvplan.errors import SpecError
 from kvplan.forms import STATES, Form
 from kvplan.tensors import Cache, CacheFormats, Lowered
@@ -61,6 +62,7 @@ class VllmSettings(NamedTuple):
     swap_bytes: int
     served: Lowered  # the model, a drafter of its own in place of draft modules
     context_chosen: bool
+    length_chosen: bool
     allow_long: bool
 
     @property
@@ -117,9 +119,15 @@ def settle(d: Deployment) -> Settled:
 
 
 def _as_kept(cache: Cache, formats: CacheFormats) -> Cache:
-    """Kimi delta attention keeps f32 unless told otherwise (mamba_utils.py kda_state_dtype); mean keys of blocks are not kept."""
+    """The cache in the formats that vLLM stores, whatever is asked for.
+
+    Kimi delta attention keeps f32 unless told otherwise (mamba_utils.py kda_state_dtype), DeepSeek-V4 packed rows; mean keys of blocks
+    are not kept.
+    """
     if cache.form == "kda" and formats.forced_state is None:
         return states_in(cache, "f32")
+    if cache.form == "compressed":
+        return replace(cache, tensors=tuple(replace(t, dtype=INDEX_ROWS if t.name == "index_k" else PACKED_ROWS) for t in cache.tensors))
     return without(cache, "k_blocks") if cache.form == "kv+blocks" else cache
 
 
@@ -232,6 +240,7 @@ def _read(
         swap_bytes=int((options.number("swap_space") or 4) * GIB),
         served=with_drafter(model, d, formats, method) if method in DRAFTERS else model,
         context_chosen="context" not in chosen_by,
+        length_chosen="max_model_len" not in chosen_by,
         allow_long=options.flag("allow_long_max_model_len"),
     )
 
@@ -250,10 +259,10 @@ def _formats(d: Deployment, options: Options) -> CacheFormats:
 
 
 def _state_mode(options: Options, rules: VllmRules, caching: bool, states: Sequence[Form]) -> Literal["none", "align", "all"]:
+    asked = options.text("mamba_cache_mode", ("none", "align", "all"))
     if not caching or not states:
         return "none"
     supported = all(form in RECURRENCES and RECURRENCES[form].all_mode for form in states)
-    asked = options.text("mamba_cache_mode", ("none", "align", "all"))
     if rules.states_per_request != "mode":
         return "all" if supported else "none"
     if asked == "all" and supported and rules.all_mode != "gone":
