@@ -31,7 +31,14 @@ pytestmark = pytest.mark.skipif(not ORACLE.exists(), reason="the shared oracle r
 RELEASES = ("0.4.6.post5", "0.4.10.post2", "0.5.3", "0.5.6", "0.5.9", "0.5.12", "0.5.18", "0.5.23")
 FORMATS = {"auto": None, "fp4": "nvfp4"}  # both fp4 formats: half a byte and a scale for 16 elements
 #: Errors that are the release's verdict on the question; others are of configs that this release can not read.
-VERDICTS = ("Not enough memory", "leave no GPU memory", "cannot hold even one", "greater than the derived", "only supports", "not supported")
+VERDICTS = (
+    "Not enough memory",
+    "leave no GPU memory",
+    "cannot hold even one",
+    "greater than the derived",
+    "only supports",
+    "not supported",
+)
 #: Storages of tables and pointers, which are no pools.
 BOOKS = re.compile(r"ptrs|strides|free_slots|mapping|^req\.req_")
 
@@ -46,6 +53,13 @@ def is_fair(row: dict[str, Any]) -> bool:
     if not row["model_class"] or not row["heads_divide"]:
         return False
     return "out" in row or any(words in row["error"] for words in VERDICTS)
+
+
+def kv_dtype(row: dict[str, Any]) -> str | None:
+    """The cache format asked for. The rows' weights are stand-ins: a checkpoint that declares an fp8 cache resolved `auto` to bf16."""
+    if row["kv_dtype"] == "auto" and model(row["file"]).kv_dtype and "bfloat16" in (row.get("out") or {}).get("kv_cache_dtype", ""):
+        return "bf16"
+    return FORMATS.get(row["kv_dtype"], row["kv_dtype"])
 
 
 def ask(row: dict[str, Any]) -> Plan:
@@ -65,7 +79,7 @@ def ask(row: dict[str, Any]) -> Plan:
             tp=row["tp"],
             dp=row["args"].get("dp_size"),
             block_size=row["page"],
-            kv_dtype=FORMATS.get(row["kv_dtype"], row["kv_dtype"]),
+            kv_dtype=kv_dtype(row),
             max_model_len=row["context"],
             max_num_seqs=row["max_running"],
             memory_fraction=row["fraction"],

@@ -9,6 +9,7 @@ from kvplan.engines.common.pooled import Budget, Requests, SetAside, answer, sta
 from kvplan.engines.common.protocol import Engine, Outcome, Settled
 from kvplan.engines.sglang.answer import figures, rooms
 from kvplan.engines.sglang.budget import budget
+from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.rank import SglangPools, build, read_stage
 from kvplan.engines.sglang.settle import SglangSettings, per_worker, settle
@@ -24,7 +25,7 @@ def check(settled: Settled) -> None:
     heads, attn = query_heads(settled.model), s.layout.attn_tp
     if heads > 1 and heads % attn:
         raise Refusal(f"assert self.total_num_heads % tp_size == 0 ({heads} query heads over {attn} attention ranks)")
-    most, asked = d.model.max_context, s.pools.context_len
+    most, asked = s.most_context, s.pools.context_len
     if most and asked > most and not s.allow_long:  # configs/model_config.py, _derive_context_length
         raise Refusal(
             f"User-specified context_length ({asked}) is greater than the derived context_length ({most}). This may lead to incorrect "
@@ -32,6 +33,10 @@ def check(settled: Settled) -> None:
         )
     if s.formats.k != s.formats.v or s.formats.k not in (*KV_DTYPES, s.formats.compute):
         raise Refusal(f"argument --kv-cache-dtype: invalid choice: {(d.kv_dtype or '')[:40]!r} (takes {', '.join(KV_DTYPES)})")
+    compressed = is_compressed(settled.model.layers)
+    if (s.split.sparse or compressed) and s.formats.k not in ("bf16", "fp8_e4m3"):
+        kind = "DeepSeek-V4" if compressed else "DeepSeek DSA"
+        raise Refusal(f"{kind} only supports bf16/bfloat16 or fp8_e4m3 kv_cache_dtype, not {s.formats.k}")
 
 
 def plan(settled: Settled) -> Outcome:
@@ -44,7 +49,7 @@ def plan(settled: Settled) -> Outcome:
 
     def pools(rest: int) -> list[SglangPools]:
         draft = s.draft_layers if rules.draft_in_cell else 0
-        read = [read_stage(model, layers, s.split, windows=s.windows, draft=draft) for layers in stages]
+        read = [read_stage(model, layers, s.split, rules, draft=draft, dtype=s.formats.k) for layers in stages]
         return build(read, rest, k, rules, s.swa_ratio)
 
     return answer(
