@@ -41,7 +41,7 @@ validate: .venv/dev
 	$(BIN)/kvplan validate --all-kinds --on $(ON) --record validation/$(ON)-kinds.json
 	$(BIN)/kvplan validate meta-llama/llama-3.1-8b --context 8k --on $(ON) --record validation/$(ON)-llama.json
 	$(BIN)/kvplan validate --speed --on $(ON) --record validation/$(ON)-speed.json
-	$(BIN)/python -m kvplan.validate.document validation docs
+	$(BIN)/python tools/validation_page.py validation docs
 
 clean:
 	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
@@ -51,7 +51,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/installed: .venv/bin/python pyproject.toml
-	$(BIN)/pip install -q --disable-pip-version-check -e .
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[hub]'
 	@touch $@
 
 .venv/dev: .venv/bin/python pyproject.toml

@@ -7,18 +7,22 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kvplan import engines
 from kvplan.devices import Device, parse_device
+from kvplan.dtypes import canonical_weight
 from kvplan.errors import SpecError, UnknownName
 from kvplan.files import parse_yaml, read_text
 from kvplan.spec import ModelSpec, parse_spec
 
 if TYPE_CHECKING:
     from kvplan.constants import Constants, UserFile
+    from kvplan.names import Named
 
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,100}(/[a-z0-9][a-z0-9._-]{0,100})?")
 
+PLAIN = ("f64", "f32", "f16", "bf16")
 _PACKAGE = Path(__file__).parent
 _DEVICES = _PACKAGE / "device_specs"
 _CALIBRATION = _PACKAGE / "calibration"
@@ -50,17 +54,41 @@ def _model_files(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.DirEntry[s
 
 
 def find_model(name: str) -> ModelSpec:
-    """A packaged model by id or alias, in any case. Raises UnknownName with the nearest ids."""
+    """A packaged model by id, or one that the index of names has, in any case: `kvplan.names.look_up` says which names mean what.
+
+    A release in another format or of another length is a spec of its own, under its own name. Raises UnknownName, AmbiguousName.
+    """
     key = name.strip().lower()
-    folder = model_folder()
-    org, _, model = key.partition("/")
-    path = folder / org / f"{model}.yaml"
+    path = _model_file(key)
     if _ID.fullmatch(key) and path.is_file():
         return read_spec(path)
-    found = _by_alias(key, (file.path for _, file in _model_files(folder)))
-    if found is None:
-        raise UnknownName("model", name, model_ids())
-    return read_spec(found)
+    from kvplan import names
+
+    line = names.look_up(name)
+    if line is None:
+        raise names.unknown(name)
+    return _as_named(read_spec(_model_file(line.base)), line)
+
+
+def _model_file(id_: str) -> Path:
+    org, _, model = id_.partition("/")
+    return model_folder() / org / f"{model}.yaml"
+
+
+def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
+    """The spec of a name: the base's shapes with the name's own format and length, and what that rests on."""
+    notes = (*base.notes, line.note) if line.note else base.notes
+    changes: dict[str, Any] = {"hub_id": line.name} if "/" in line.name and line.name != line.base else {}
+    if line.alias:
+        return base.changed(notes=notes, **changes)
+    changes |= {"id": line.name.lower(), "name": line.name.rpartition("/")[2], "aliases": ()}
+    if line.length is not None:
+        changes["max_context"] = line.length or None
+    if line.weights in PLAIN:
+        changes |= {"dtype": line.weights, "quantization": (), "checkpoint": None}
+    elif line.weights:
+        changes |= {"quantization": (), "checkpoint": canonical_weight(line.weights)}
+    return base.changed(notes=notes, **changes)
 
 
 def _by_alias(key: str, paths: Iterator[str]) -> str | None:
@@ -111,25 +139,21 @@ def devices() -> list[Device]:
     return [read_device(_DEVICES / f"{id_}.yaml") for id_ in device_ids()]
 
 
-#: Engines that are another engine inside, and take its constants; or that are torch and nothing else beside their tensors.
-_SAME_CONSTANTS = {"ollama": "llama.cpp", "transformers": "torch", "exllamav3": "torch"}
-
-
 def constants(engine: str, which: str = "packaged", device: str | None = None) -> Constants | None:
-    """The measured constants of an engine: None for `none` and for an engine that has no file.
+    """The measured constants of an engine (its facts name them): None for `none` and for an engine that has none.
 
     `user` adds what this machine's user file holds: recorded starts, and constants fitted on `device`. Raises SpecError for any other
     name or a broken file.
     """
-    name = _SAME_CONSTANTS.get(engine, engine)
+    name = engines.facts(engine).constants if engine in engines.ENGINES else None
     path = _CALIBRATION / f"{name}.yaml"
-    if which == "packaged" and (_ID.fullmatch(name) is None or not path.is_file()):
+    if which == "packaged" and (name is None or not path.is_file()):
         return None
     from kvplan.constants import CALIBRATIONS, PROCESS, Constants, UserFile, parse_constants, with_user
 
     if which not in CALIBRATIONS:
         raise SpecError("calibration", [("", f"{which[:60]!r} is not one of {', '.join(CALIBRATIONS)}")])
-    if which == "none" or _ID.fullmatch(name) is None or not (path.is_file() or name == PROCESS):
+    if which == "none" or name is None or not (path.is_file() or name == PROCESS):
         return None
     packaged = Constants("packaged", PROCESS, "", ())  # nothing is shipped: every machine's is its own
     if name != PROCESS:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,20 @@ from kvplan.units import parse_bytes, parse_tokens
 
 if TYPE_CHECKING:
     from kvplan.stored import StoredWeights
+
+
+#: Whether a model that is not known here is asked of the Hub.
+_ASKS_HUB: ContextVar[bool] = ContextVar("asks_hub", default=True)
+
+
+@contextmanager
+def hub_asked(asked: bool) -> Iterator[None]:
+    """Inside, names that are not known here are asked of the Hub, or not: a file that somebody else wrote is not to choose what is."""
+    token = _ASKS_HUB.set(asked)
+    try:
+        yield
+    finally:
+        _ASKS_HUB.reset(token)
 
 
 def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
@@ -118,6 +134,8 @@ def _find(model: str | ModelSpec) -> tuple[ModelSpec, StoredWeights | None]:
     except UnknownName as unknown:
         if _HUB_ID.fullmatch(model) is None:
             raise
+        if not _ASKS_HUB.get():
+            raise KvplanError(f"{unknown}; --hub asks the Hub for it") from None
         from kvplan import importers
 
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvplan import catalogue
-from kvplan.api.asking import deployment
+from kvplan.api.asking import deployment, hub_asked
 from kvplan.api.plans import estimate, models
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.planner.evaluate import evaluate
@@ -116,11 +116,14 @@ def keep_overheads(receipt: Receipt) -> Path | None:
     return startup_logs.keep_all([], found) if found else None
 
 
-def reconcile(log: str | Path, *, model: str | None = None, record: bool = False, **question: Any) -> Reconciliation:
+def reconcile(
+    log: str | Path, *, model: str | None = None, record: bool = False, hub: bool = False, **question: Any
+) -> Reconciliation:  # fmt: skip
     """An engine's start-up log against the plan for the question it implies, line by line.
 
     model, question   come before what the log says
     record            keeps the log's measured lines in the user's calibration file (`calibration="user"` uses them)
+    hub               whether a model that is not known here is asked of the Hub
 
     Raises SpecError where the log names no start, or no model or device that is known and none is given.
 
@@ -136,14 +139,15 @@ def reconcile(log: str | Path, *, model: str | None = None, record: bool = False
 
     start = startup_logs.read_log(Path(log))
     name, asked = startup_logs.question_of(start, {"model": model, **question})
-    plan = estimate(_named(name, str(log)), **asked)
+    with hub_asked(hub):
+        plan = estimate(_named(name, str(log)), **asked)
     if record:
         startup_logs.keep(startup_logs.record_of(start, plan, str(log)))
     return startup_logs.compare(start, plan)
 
 
 def calibrate(
-    logs: str | Path | Sequence[str | Path], *, model: str | None = None, record: bool = False, **question: Any
+    logs: str | Path | Sequence[str | Path], *, model: str | None = None, record: bool = False, hub: bool = False, **question: Any
 ) -> Calibration:  # fmt: skip
     """Measured constants from start-up logs of one's own machines: files, or folders of them.
 
@@ -151,6 +155,7 @@ def calibrate(
 
     model, question   fill in what a log does not say
     record            writes starts and constants into the user's calibration file; else nothing is written
+    hub               whether a model that is not known here is asked of the Hub
 
     Raises SpecError where no log can be used, with the reason for each.
 
@@ -173,7 +178,8 @@ def calibrate(
     skipped: list[tuple[str, str]] = []
     for path in startup_logs.log_files(places):
         try:
-            starts += _starts(path, model, question)
+            with hub_asked(hub):
+                starts += _starts(path, model, question)
         except KvplanError as error:
             skipped.append((str(path), str(error).splitlines()[-1].strip().removeprefix(f"{path}: ")[:300]))
     if not starts:

@@ -23,6 +23,10 @@ ENGINES: dict[str, str] = {
 }
 
 
+#: What a question with a device is put to.
+DEFAULT = "vllm"
+
+
 def find(name: str) -> Engine:
     """The engine of that name. Raises UnknownName."""
     return cast(Engine, import_module(f"kvplan.engines.{_package(name)}.plan").ENGINE)
@@ -41,8 +45,8 @@ def _package(name: str) -> str:
 
 
 def default(d: Deployment) -> str:
-    """vllm where there is a device to fill, else ideal."""
-    return "ideal" if d.device is None else "vllm"
+    """A serving engine where there is a device to fill, else ideal."""
+    return "ideal" if d.device is None else DEFAULT
 
 
 def settle(d: Deployment) -> tuple[Engine, Settled]:
@@ -54,5 +58,5 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     checks.check_question(d, engine.facts)
     settled = engine.settle(d)
     checks.check_forms(settled, engine.facts)
-    notes = (*settled.notes, *checks.unused(d, engine.facts), *checks.foreign_checkpoint(d, engine.facts))
+    notes = (*settled.notes, *checks.unused(d, settled, engine.facts), *checks.foreign_checkpoint(d, engine.facts))
     return engine, settled._replace(notes=notes)

@@ -116,13 +116,18 @@ def _accepted(engine: str, command: Command, version: str | None) -> None:
 
 
 def _served(id_: str, engine: str) -> str:
-    """The Hub name in the catalogue's source, where it means the same model; a placeholder for engines that load a file."""
+    """The name that the index or the catalogue's source has, where it means the same model; a placeholder for engines that load a file."""
+    try:
+        found = catalogue.find_model(id_)
+    except KvplanError:
+        return PLACEHOLDERS.get(engine, id_)
+    if engine == "ollama" and ":" in id_:
+        return found.hub_id or id_
     if engine in PLACEHOLDERS:
         return PLACEHOLDERS[engine]
-    try:
-        source = catalogue.find_model(id_).source or ""
-    except KvplanError:
-        return id_
+    if found.hub_id and ":" not in found.hub_id:
+        return found.hub_id
+    source = found.source
     parts = source.removeprefix("https://huggingface.co/").split("/")
     name = "/".join(parts[:2]) if source.startswith("https://huggingface.co/") and len(parts) > 1 else id_
     return name if _means(name, id_) else id_

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kvplan import catalogue, files
+from kvplan import catalogue, engines, files
 from kvplan.constants import MAX_RECORDS, Fitted, Record, UserFile
 from kvplan.engines.common.measured import record_key
 from kvplan.engines.llama_cpp import rules as llama_cpp
@@ -25,7 +25,9 @@ def record_of(start: LoggedStart, plan: Plan, source: str) -> Record:
     lines = record_lines(start, plan)
     if not lines or not question.get("device"):
         raise SpecError(source, [("", f"no measured line of a known device: {NEEDS[start.engine]}")])
-    engine, release, model, device, tp, pp, seqs, tokens, settings = record_key(question, release_of(start.engine, question))
+    engine, release, model, device, tp, pp, seqs, tokens, settings = record_key(
+        question, engines.facts(start.engine), release_of(start.engine, question)
+    )
     sizes = (int(tp), int(pp), int(seqs), int(tokens))
     return Record(str(engine), str(release), str(model), str(device), *sizes, tuple(lines.items()), source, str(settings))
 

@@ -81,5 +81,7 @@ def test_docs_name_only_options_that_exist():
         "diff",
         "model",
         "record",
+        "hub",
+        "offline",
     }
     assert flags <= {name.replace("_", "-") for name in NAMES}

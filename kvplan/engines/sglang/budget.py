@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines.common.lines import Refusal, Span, modelled
-from kvplan.engines.common.measured import find_record, is_module, scaled, spread_of, surely_held, widened, with_record
+from kvplan.engines.common.measured import find_record, scaled, spread_of, surely_held, widened, with_record
 from kvplan.engines.common.pooled import Budget
+from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.rules import VERSIONS, SglangRules
 from kvplan.ledger import Entry
 from kvplan.units import MIB
@@ -31,7 +32,7 @@ def lines(d: Deployment, device: Device, rules: SglangRules, release: str, ranks
         return reserve if multimodal else []
     found = [scaled(BEFORE[0], d.constants.at("context_unified" if device.unified else "context", VERSIONS, release), "process")]
     if ranks > 1:
-        link = "link_switch" if is_module(device) else "link"
+        link = "link_switch" if device.is_module else "link"
         found.append(scaled(BEFORE[1], d.constants.at(link, VERSIONS, release), "process"))
     found.append(scaled("weight loading overhead", d.constants.at("loading", VERSIONS, release), "process"))
     return found + (reserve if multimodal else [])
@@ -41,7 +42,7 @@ def budget(
     d: Deployment, rules: SglangRules, release: str, ranks: int, fraction: float, device: Device, weights: Sequence[Entry]
 ) -> Budget:  # fmt: skip
     """The budget of a rank with these weights under this mem_fraction_static. Raises Refusal where nothing is left."""
-    record = find_record(d, release)
+    record = find_record(d, FACTS, release)
     entries = with_record([*weights, *lines(d, device, rules, release, ranks)], record)
     before = sum(e.bytes for e in entries if e.name in BEFORE)
     free = device.memory_bytes - (d.reserve or 0) - before

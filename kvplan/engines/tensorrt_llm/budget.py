@@ -16,8 +16,9 @@ from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines.common.lines import Refusal, Span
-from kvplan.engines.common.measured import find_record, is_module, scaled, spread_of, surely_held, widened, with_record
+from kvplan.engines.common.measured import find_record, scaled, spread_of, surely_held, widened, with_record
 from kvplan.engines.common.pooled import Budget
+from kvplan.engines.tensorrt_llm.facts import FACTS
 from kvplan.engines.tensorrt_llm.rules import VERSIONS
 from kvplan.ledger import Entry, Kind, exact
 from kvplan.units import show_bytes
@@ -66,7 +67,7 @@ def lines(d: Deployment, device: Device, release: str, ranks: int, profiled: boo
         found.append(line("execution context", "execution_bytes", "activations", x.hidden_states))
         found.append(line("runtime buffers and decoder", "slot_bytes", "tables", x.slot_logits))
     if ranks > 1:
-        found.append(line("communication buffers", "link_switch" if is_module(device) else "link", "process"))
+        found.append(line("communication buffers", "link_switch" if device.is_module else "link", "process"))
     return [*exact_lines, *found, line("weight loading overhead", "loading", "process")]
 
 
@@ -80,7 +81,7 @@ def budget(
 ) -> Budget:  # fmt: skip
     """The budget of a rank with these weights. Raises Refusal where nothing is left."""
     fraction = d.memory_fraction or 0.0
-    record = find_record(d, release)
+    record = find_record(d, FACTS, release)
     entries = with_record([*weights, *lines(d, device, release, ranks, profiled)], record)
     held = sum(e.bytes for e in entries)
     free = device.memory_bytes - (d.reserve or 0) - held

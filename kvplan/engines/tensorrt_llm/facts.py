@@ -33,7 +33,7 @@ FACTS = Facts(
     forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "compressed"},
     unused={"n_gpu_layers": "it leaves no layers in host memory", "lora": _NOT_COUNTED},
     pool="set aside",
-    pages="tensorrt-llm",
+    pages="pools",
     vendors=frozenset({"nvidia"}),
     weight_schemes=frozenset({"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "unknown"}),
     kv_advice=(("fp8", 8),),
@@ -41,4 +41,5 @@ FACTS = Facts(
     settings=(Setting("enable_block_reuse", ("false",), "no block reuse"),),
     fraction_ceiling=0.95,
     constants="tensorrt-llm",
+    measured_names=("max_model_len", "n_gpu_layers"),
 )

@@ -17,6 +17,7 @@ from kvplan.engines.common.lines import Span, modelled, weight_entries
 from kvplan.engines.common.measured import UNCALIBRATED, find_record, spread_of, surely_held, widened, with_record
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm.encoders import tower_of
+from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.loaded import loaded_weights, lora_bytes, rotary_bytes
 from kvplan.engines.vllm.profile import Profile, capture_sizes, profile
 from kvplan.engines.vllm.rules import VERSIONS
@@ -59,7 +60,7 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -
         left = requested - sum(entry.bytes for entry in entries)
         return Budget(tuple(entries), left, left - int(UNCALIBRATED * total), left, requested)
     entries += _modelled(d, model, stage, s, d.constants)
-    record = find_record(d, s.release)
+    record = find_record(d, FACTS, s.release)
     entries = with_record(entries, record)
     left = requested - sum(entry.bytes for entry in entries)
     less, more = spread_of(d.constants, "vllm", kind_of(d, model, s), total, measured=record is not None)
@@ -165,17 +166,9 @@ def outside_torch(s: VllmSettings, device: Device | None) -> str:
     """
     if s.tp == 1:
         return "outside_torch_pp" if s.pp > 1 else "outside_torch"
-    if switched(device):
+    if device is not None and device.link == "nvls":
         return "outside_torch_switch"
     return "outside_torch_nccl" if VERSIONS.index(s.release) < VERSIONS.index("0.11") else "outside_torch"
-
-
-def switched(device: Device | None) -> bool:
-    """Whether such devices come joined by NVSwitch with in-network reduction, whose buffers NCCL registers: Hopper and later modules."""
-    if device is None or device.unified:
-        return False
-    major = (device.compute_capability or "").split(".")[0]
-    return major in ("9", "10") and not any(word in device.name.lower() for word in ("pcie", " nvl", "gh200"))
 
 
 def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
@@ -194,4 +187,6 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
         return "states"
     if tower_of(d) is not None or any(WEIGHT_FORMATS[name].bits < 8 for name in formats if name in WEIGHT_FORMATS):
         return "hard"
-    return "module" if switched(d.device) and VERSIONS.index(s.release) >= VERSIONS.index("0.15") else "plain"
+    return (
+        "module" if (d.device is not None and d.device.link == "nvls") and VERSIONS.index(s.release) >= VERSIONS.index("0.15") else "plain"
+    )

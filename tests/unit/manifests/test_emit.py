@@ -242,3 +242,18 @@ def test_the_examples_of_the_docs_are_true() -> None:
     results = doctest.testfile(str(docs), module_relative=False)
     assert results.attempted
     assert not results.failed
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "words"),
+    [
+        ("Qwen/Qwen2.5-72B-Instruct-AWQ", "vllm", "vllm serve Qwen/Qwen2.5-72B-Instruct-AWQ"),
+        ("qwen/qwen2.5-coder-14b-instruct", "vllm", "vllm serve Qwen/Qwen2.5-Coder-14B-Instruct"),
+        ("01-ai/yi-1.5-34b-32k", "sglang", "--model-path 01-ai/Yi-1.5-34B-32K"),
+        ("llama3.1:8b", "ollama", "ollama run llama3.1:8b"),
+        ("qwen/qwen2.5-coder-14b-instruct", "ollama", "ollama run MODEL"),
+    ],
+)
+def test_the_name_that_was_typed_is_written_back(model: str, engine: str, words: str) -> None:
+    text = kvplan.emit(model, engine, engine=engine, device="h100", context=4096)
+    assert words in text
