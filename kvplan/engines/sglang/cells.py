@@ -97,9 +97,9 @@ def layer_bytes(layer: Layer, split: Split, rules: SglangRules) -> LayerBytes:
         if t.name == "index_k":
             index += cdiv(t.bytes_per_state, t.tokens_per_state) * split.dcp
         elif t.name == "latent":
-            row = _latent_bytes(t, split)
-            charged += t.bytes_per_state if rules.dsa_charge != "stored" else row
-            k, latent = k + row, True
+            plain = t.dtype == "fp8_ds_mla" and rules.dsa_charge != "stored"
+            charged += t.elems_per_state if plain else t.bytes_per_state
+            k, latent = k + t.bytes_per_state, True
         elif t.name in ("k", "v"):
             stored, asked = _head_bytes(t, split, rules)
             charged += asked
@@ -119,13 +119,6 @@ def _head_bytes(t: CacheTensor, split: Split, rules: SglangRules) -> tuple[int, 
     if split.windows:
         return heads * t.elems_per_state, heads * t.elems_per_state if rules.fp4_windows else packed
     return heads * t.elems_per_state if split.states and not rules.fp4_states else packed, packed
-
-
-def _latent_bytes(t: CacheTensor, split: Split) -> int:
-    """A row of the latent: under sparse attention an fp8 row carries scales and a 16-bit rotary part, unless the kernels read it raw."""
-    if split.sparse and t.dtype == "fp8_e4m3" and not split.raw_mla and t.elems_per_state == 576:
-        return row_bytes("fp8_ds_mla", t.elems_per_state)
-    return t.bytes_per_state
 
 
 def add_up(layers: Iterable[LayerBytes], *, windows: bool) -> Cells:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from kvplan.engines.common.lines import Refusal, query_heads
-from kvplan.engines.common.pooled import Budget, Requests, SetAside, answer, staged_weights
+from kvplan.engines.common.pooled import Budget, Requests, SetAside, answer, encoder_tokens, staged_weights
 from kvplan.engines.common.protocol import Engine, Outcome, Settled
 from kvplan.engines.sglang.answer import figures, rooms
 from kvplan.engines.sglang.budget import budget
@@ -44,7 +44,7 @@ def plan(settled: Settled) -> Outcome:
     d, model, s = settled.question, settled.model, _settings(settled)
     shape, k, rules = s.layout, s.pools, s.rules
     stages = split_layers(len(model.layers), shape.pp, "last")
-    requests = Requests(per_worker(d.batch or 1, shape), d.context or 1, d.encoder_tokens or 0)
+    requests = Requests(per_worker(d.batch or 1, shape), d.context or 1, encoder_tokens(settled))
     role_tp = dict.fromkeys(("attention", "state", "embedding"), shape.attn_tp)
 
     def pools(rest: int) -> list[SglangPools]:
@@ -59,6 +59,7 @@ def plan(settled: Settled) -> Outcome:
             weights=staged_weights(d, model, stages, shape, s.own_drafts(model), role_tp),
             requests=requests,
             limit=k.context_len,
+            limited="max_model_len" not in settled.chosen_by,
             source="sglang model_executor/pool_configurator.py",
             check=partial(check, settled),
             budget=partial(budget, d, rules, s.release, shape.tp * shape.pp, k.fraction),
@@ -79,9 +80,10 @@ def _settings(settled: Settled) -> SglangSettings:
 
 
 def _tables(s: SglangSettings, found: Budget, p: SglangPools | None) -> list[Entry]:
-    """req_to_token: an int32 row per request and one more, with headroom beyond the context; and the slack that is left beside it."""
+    """req_to_token: an int32 row per request and one more, with headroom beyond the context; and the slack that is left."""
     table = ((p.running if p else 0) + 1) * (s.pools.context_len + 4 + s.pools.draft_tokens) * 4
-    spare = max(found.slack - table, 0)
+    over = max(sum(p.lines.values()) - found.rest.point, 0) if p else 0  # padding pages, and rows that are not charged
+    spare = max(found.slack - table - over, 0)
     kept, source = "kept free for activations and graphs", "(1 - mem_fraction_static) of free memory"
     return [
         exact("request table", table, "sglang mem_cache/memory_pool.py, ReqToTokenPool", "tables"),

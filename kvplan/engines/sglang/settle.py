@@ -11,7 +11,7 @@ from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.pooled import draft_note
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.settling import cache_formats, lowered_or_plain, resolve
+from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, without
 from kvplan.engines.sglang import memory, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.pools import SglangPoolSettings
@@ -19,13 +19,17 @@ from kvplan.engines.sglang.rules import EXCLUSIVE, RELEASES, SglangRules
 from kvplan.errors import SpecError
 from kvplan.forms import STATES
 from kvplan.spec import lower
-from kvplan.tensors import CacheFormats, Layer, Lowered
+from kvplan.tensors import Cache, CacheFormats, Layer, Lowered
 from kvplan.units import MIB, cdiv
 
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
 OWN_DRAFTS = ("mtp", "nextn", "eagle")
 DRAFTS = (*OWN_DRAFTS, "eagle3", "standalone", "ngram")
+A2A = (
+    "none", "deepep", "deepep_v2", "mooncake", "nixl", "mori", "ascend_fuseep", "ascend_tp", "flashinfer", "flashinfer_megamoe", "megamoe",
+    "pplx",
+)  # fmt: skip
 AITER_SHARE, AITER_CONTEXT = 0.85, 8192
 _VIT_PARAMETERS = 12  # of a transformer layer: about 12 hidden size squared
 
@@ -88,8 +92,11 @@ def settle(d: Deployment) -> Settled:
     model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))
     traits = read_traits(model)
     forced = rules.dsa_dp and traits.pooled_index is not None
+    if forced:
+        notes = (*notes, f"sglang {version} serves this model with attention data parallelism over all of tp, as asked or not")
     if forced and rules.dsa_fraction:
         d = replace(d, memory_fraction=rules.dsa_fraction)
+        notes = (*notes, f"sglang {version} sets mem_fraction_static to {rules.dsa_fraction} for this model, whatever is asked")
     shape = read_shape(d, options, forced=forced)
     if d.n_devices not in (None, shape.n_devices):
         raise SpecError("n_devices", [("", f"these parallel sizes need {shape.n_devices} devices, not {d.n_devices}")])
@@ -98,6 +105,8 @@ def settle(d: Deployment) -> Settled:
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
     graph_bs = options.count("cuda_graph_max_bs") or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
     chunk = d.max_num_batched_tokens or memory.chunk_size(rules, gpu_mib)
+    options.text("moe_a2a_backend", A2A)
+    options.count("speculative_draft_layers")
     backend = options.text("attention_backend", tuple(pages.BACKENDS))
     page = pages.page_size(d.block_size, backend, latent=traits.latent, pooled_index=traits.pooled_index, compressed=traits.compressed)
     if not rules.paged_states and traits.states and keeps_prefixes(d, rules, traits) and with_buffers(d, rules, traits, 1) == "no_buffer":
@@ -125,13 +134,15 @@ def settle(d: Deployment) -> Settled:
     question = settled.question
     stored = formats(question)
     model, misfit = lowered_or_plain(question, stored, cast=True)
+    split = head_split(question, rules, shape, traits)
+    model = remade(model, lambda _, cache: as_kept(cache, split))
     settings = SglangSettings(
         release=version,
         rules=rules,
         layout=shape,
         pools=pool_settings(question, rules, shape, traits),
         formats=stored,
-        split=head_split(question, rules, shape, traits),
+        split=split,
         speculation=spec,
         most_context=None if rules.long_context else most_context(question, rules),
         draft_layers=draft_layers(question, spec, model),
@@ -140,6 +151,18 @@ def settle(d: Deployment) -> Settled:
     )
     notes = (*settled.notes, *draft_note(spec, "sglang", counted=bool(settings.own_drafts(model))))
     return Settled(question, chosen, notes, settings, model, misfit=misfit)
+
+
+def as_kept(cache: Cache, split: Split) -> Cache:
+    """Mean keys of blocks are not kept; fp8 rows beside an indexer are packed, unless the kernels read them raw."""
+    if cache.form == "kv+blocks":
+        return without(cache, "k_blocks")
+    packed = split.sparse and not split.raw_mla
+    rows = [
+        replace(t, dtype="fp8_ds_mla") if packed and t.name == "latent" and t.dtype == "fp8_e4m3" and t.elems_per_state == 576 else t
+        for t in cache.tensors
+    ]
+    return replace(cache, tensors=tuple(rows))
 
 
 def most_context(d: Deployment, rules: SglangRules) -> int | None:
