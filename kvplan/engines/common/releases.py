@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
+
+_VERSION = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
 
 R = TypeVar("R")
 """An engine's rules of one release."""
@@ -31,6 +34,11 @@ def cumulative(rules: R, changes: Iterable[tuple[str, Mapping[str, Any]]]) -> di
     for version, changed in changes:
         rules = found[version] = rules._replace(**changed)  # type: ignore[attr-defined]
     return found
+
+
+def is_version(text: str) -> bool:
+    """Whether a text is the name of a release or build: `0.19.0`, `v1.1.0rc3`, `b10488`, `main-2026-08`."""
+    return _VERSION.fullmatch(text) is not None
 
 
 def release(version: str) -> tuple[int, ...]:
