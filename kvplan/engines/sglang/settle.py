@@ -11,7 +11,7 @@ from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.pooled import draft_note
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, without
+from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve
 from kvplan.engines.sglang import memory, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.pools import SglangPoolSettings
@@ -19,7 +19,7 @@ from kvplan.engines.sglang.rules import EXCLUSIVE, RELEASES, SglangRules
 from kvplan.errors import SpecError
 from kvplan.forms import STATES
 from kvplan.spec import lower
-from kvplan.tensors import Cache, CacheFormats, Layer, Lowered
+from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer, Lowered
 from kvplan.units import MIB, cdiv
 
 SSM_DTYPES = ("float32", "bfloat16", "float16")
@@ -154,15 +154,17 @@ def settle(d: Deployment) -> Settled:
 
 
 def as_kept(cache: Cache, split: Split) -> Cache:
-    """Mean keys of blocks are not kept; fp8 rows beside an indexer are packed, unless the kernels read them raw."""
-    if cache.form == "kv+blocks":
-        return without(cache, "k_blocks")
-    packed = split.sparse and not split.raw_mla
-    rows = [
-        replace(t, dtype="fp8_ds_mla") if packed and t.name == "latent" and t.dtype == "fp8_e4m3" and t.elems_per_state == 576 else t
-        for t in cache.tensors
-    ]
+    """Mean keys of blocks are not kept; fp8 rows beside an indexer are packed, unless the kernels read them raw; DeepSeek-V4's always."""
+    formats = {"window": "fp8_ds_v4", "compressed": "fp8_ds_v4", "index_k": "fp8_scale128"} if cache.form == "compressed" else {}
+    if split.sparse and not split.raw_mla:
+        formats["latent"] = "fp8_ds_mla"
+    rows = [replace(t, dtype=formats[t.name]) if t.name in formats and _packs(t) else t for t in cache.tensors if t.name != "k_blocks"]
     return replace(cache, tensors=tuple(rows))
+
+
+def _packs(t: CacheTensor) -> bool:
+    """Whether this row is of a width that has a packed layout."""
+    return t.elems_per_state == 576 and t.dtype == "fp8_e4m3" if t.name == "latent" else t.elems_per_state in (128, 512)
 
 
 def most_context(d: Deployment, rules: SglangRules) -> int | None:
