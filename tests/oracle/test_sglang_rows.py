@@ -55,6 +55,13 @@ def is_fair(row: dict[str, Any]) -> bool:
     return "out" in row or any(words in row["error"] for words in VERDICTS)
 
 
+def kv_dtype(row: dict[str, Any]) -> str | None:
+    """The cache format asked for. The rows' weights are stand-ins: a checkpoint that declares an fp8 cache resolved `auto` to bf16."""
+    if row["kv_dtype"] == "auto" and model(row["file"]).kv_dtype and "bfloat16" in (row.get("out") or {}).get("kv_cache_dtype", ""):
+        return "bf16"
+    return FORMATS.get(row["kv_dtype"], row["kv_dtype"])
+
+
 def ask(row: dict[str, Any]) -> Plan:
     """The row as a question: what the release was told, and the bytes that it had for its pools."""
     args = {key: str(value).lower() for key, value in row["args"].items() if key != "dp_size"}
@@ -72,7 +79,7 @@ def ask(row: dict[str, Any]) -> Plan:
             tp=row["tp"],
             dp=row["args"].get("dp_size"),
             block_size=row["page"],
-            kv_dtype=FORMATS.get(row["kv_dtype"], row["kv_dtype"]),
+            kv_dtype=kv_dtype(row),
             max_model_len=row["context"],
             max_num_seqs=row["max_running"],
             memory_fraction=row["fraction"],

@@ -10,7 +10,7 @@ from kvplan.devices import Device
 from kvplan.engines.common.lines import Refusal, Span, certainty, longest, stage_weights, weight_entries
 from kvplan.engines.common.measured import stage_entries
 from kvplan.engines.common.options import Speculation
-from kvplan.engines.common.protocol import Capacity, Group, Outcome
+from kvplan.engines.common.protocol import Capacity, Group, Outcome, Settled
 from kvplan.engines.common.settling import weight_formats
 from kvplan.ledger import Entry, Ledger, exact, held_by_others
 from kvplan.tensors import Layer, Lowered
@@ -74,7 +74,7 @@ class SetAside(NamedTuple, Generic[P]):
     """What an engine says of a settled question.
 
     weights   lines of each pipeline stage
-    limit     the most tokens of a request (max_model_len)
+    limit     the most tokens of a request (max_model_len); `limited`: it was asked for, and does not follow the context
     check     raises Refusal where it would not start at all
     budget    what a rank of that device with these weights has for its pools. Raises Refusal
     pools     bytes of a rank -> pools of every stage. Raises Refusal
@@ -91,6 +91,7 @@ class SetAside(NamedTuple, Generic[P]):
     weights: Sequence[Sequence[Entry]]
     requests: Requests
     limit: int
+    limited: bool
     source: str
     check: Callable[[], None]
     budget: Callable[[Device, Sequence[Entry]], Budget]
@@ -114,6 +115,14 @@ def staged_weights(
             tensors += [w for layer in drafts for w in layer.weights]
         found.append(weight_entries(tensors, formats, tp=layout.tp, ep=layout.ep, role_tp=role_tp))
     return found
+
+
+def encoder_tokens(settled: Settled) -> int:
+    """Encoder tokens of a request: those of the question, else what cross-attention keeps by itself; 0 without any."""
+    if settled.question.encoder_tokens:
+        return settled.question.encoder_tokens
+    tensors = (t for layer in settled.layers for cache in layer.caches for t in cache.tensors)
+    return max((t.keep.tokens for t in tensors if t.keep.kind == "source"), default=0)
 
 
 def draft_note(spec: Speculation | None, engine: str, *, counted: bool) -> tuple[str, ...]:
@@ -204,7 +213,7 @@ def _capacity(e: SetAside[P], tried: _Tried[P], n_bytes: int) -> Capacity:
         kv_bytes_high=high,
         max_context=min(unbounded, e.limit),
         max_context_unbounded=None if unbounded >= MOST_TOKENS else unbounded,
-        max_context_at_batch=None if at_batch >= MOST_TOKENS else at_batch,
+        max_context_at_batch=min(at_batch, e.limit) if e.limited else None if at_batch >= MOST_TOKENS else at_batch,
         max_batch=longest(lambda n: holds(n, e.requests.context, e.limit), e.running(made)),
         **e.figures(fullest, made, n_bytes)._asdict(),
     )

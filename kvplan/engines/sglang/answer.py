@@ -70,7 +70,7 @@ def figures(
         block_tokens=k.page,
         bytes_per_block=int(k.page * (fullest.full_token_bytes or fullest.swa_token_bytes)),
         log_lines=log_lines(d, fullest, k, total),
-        warnings=_warnings(d, total, k),
+        warnings=_warnings(d, fullest, total, k),
         groups=groups(fullest, k),
     )
 
@@ -126,8 +126,13 @@ def log_lines(d: Deployment, p: SglangPools, k: SglangPoolSettings, total: int) 
     return tuple(lines)
 
 
-def _warnings(d: Deployment, total: int, k: SglangPoolSettings) -> tuple[str, ...]:
-    found = []
+def _warnings(d: Deployment, p: SglangPools, total: int, k: SglangPoolSettings) -> tuple[str, ...]:
+    found, cells = [], p.stage.cells
+    if cells.full_held + cells.swa_held > cells.full + cells.swa:
+        found.append(
+            f"this release charges {cells.full + cells.swa} bytes for a token and stores {cells.full_held + cells.swa_held}: "
+            "its pools exceed their budget, and it may run out of memory when it starts"
+        )
     if total < k.context_len:
         found.append(f"KV pool holds {total} tokens, fewer than --context-length {k.context_len}")
     if d.model.max_context and k.context_len > d.model.max_context:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from kvplan.engines.common.lines import Refusal, query_heads
-from kvplan.engines.common.pooled import Budget, Requests, SetAside, answer, staged_weights
+from kvplan.engines.common.pooled import Budget, Requests, SetAside, answer, encoder_tokens, staged_weights
 from kvplan.engines.common.protocol import Engine, Outcome, Settled
 from kvplan.engines.sglang.answer import figures, rooms
 from kvplan.engines.sglang.budget import budget
+from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.rank import SglangPools, build, read_stage
 from kvplan.engines.sglang.settle import SglangSettings, per_worker, settle
@@ -24,7 +25,7 @@ def check(settled: Settled) -> None:
     heads, attn = query_heads(settled.model), s.layout.attn_tp
     if heads > 1 and heads % attn:
         raise Refusal(f"assert self.total_num_heads % tp_size == 0 ({heads} query heads over {attn} attention ranks)")
-    most, asked = d.model.max_context, s.pools.context_len
+    most, asked = s.most_context, s.pools.context_len
     if most and asked > most and not s.allow_long:  # configs/model_config.py, _derive_context_length
         raise Refusal(
             f"User-specified context_length ({asked}) is greater than the derived context_length ({most}). This may lead to incorrect "
@@ -32,6 +33,10 @@ def check(settled: Settled) -> None:
         )
     if s.formats.k != s.formats.v or s.formats.k not in (*KV_DTYPES, s.formats.compute):
         raise Refusal(f"argument --kv-cache-dtype: invalid choice: {(d.kv_dtype or '')[:40]!r} (takes {', '.join(KV_DTYPES)})")
+    compressed = is_compressed(settled.model.layers)
+    if (s.split.sparse or compressed) and s.formats.k not in ("bf16", "fp8_e4m3"):
+        kind = "DeepSeek-V4" if compressed else "DeepSeek DSA"
+        raise Refusal(f"{kind} only supports bf16/bfloat16 or fp8_e4m3 kv_cache_dtype, not {s.formats.k}")
 
 
 def plan(settled: Settled) -> Outcome:
@@ -39,12 +44,12 @@ def plan(settled: Settled) -> Outcome:
     d, model, s = settled.question, settled.model, _settings(settled)
     shape, k, rules = s.layout, s.pools, s.rules
     stages = split_layers(len(model.layers), shape.pp, "last")
-    requests = Requests(per_worker(d.batch or 1, shape), d.context or 1, d.encoder_tokens or 0)
+    requests = Requests(per_worker(d.batch or 1, shape), d.context or 1, encoder_tokens(settled))
     role_tp = dict.fromkeys(("attention", "state", "embedding"), shape.attn_tp)
 
     def pools(rest: int) -> list[SglangPools]:
         draft = s.draft_layers if rules.draft_in_cell else 0
-        read = [read_stage(model, layers, s.split, windows=s.windows, draft=draft) for layers in stages]
+        read = [read_stage(model, layers, s.split, rules, draft=draft, dtype=s.formats.k) for layers in stages]
         return build(read, rest, k, rules, s.swa_ratio)
 
     return answer(
@@ -54,6 +59,7 @@ def plan(settled: Settled) -> Outcome:
             weights=staged_weights(d, model, stages, shape, s.own_drafts(model), role_tp),
             requests=requests,
             limit=k.context_len,
+            limited="max_model_len" not in settled.chosen_by,
             source="sglang model_executor/pool_configurator.py",
             check=partial(check, settled),
             budget=partial(budget, d, rules, s.release, shape.tp * shape.pp, k.fraction),
@@ -74,9 +80,10 @@ def _settings(settled: Settled) -> SglangSettings:
 
 
 def _tables(s: SglangSettings, found: Budget, p: SglangPools | None) -> list[Entry]:
-    """req_to_token: an int32 row per request and one more, with headroom beyond the context; and the slack that is left beside it."""
+    """req_to_token: an int32 row per request and one more, with headroom beyond the context; and the slack that is left."""
     table = ((p.running if p else 0) + 1) * (s.pools.context_len + 4 + s.pools.draft_tokens) * 4
-    spare = max(found.slack - table, 0)
+    over = max(sum(p.lines.values()) - found.rest.point, 0) if p else 0  # padding pages, and rows that are not charged
+    spare = max(found.slack - table - over, 0)
     kept, source = "kept free for activations and graphs", "(1 - mem_fraction_static) of free memory"
     return [
         exact("request table", table, "sglang mem_cache/memory_pool.py, ReqToTokenPool", "tables"),

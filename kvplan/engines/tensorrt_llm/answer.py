@@ -16,9 +16,10 @@ def blocks_of(pool: TrtPool, context: int, k: TrtPoolSettings) -> int:
     return min(whole, cdiv(pool.window, k.block) + 1) if pool.window else whole
 
 
-def request_bytes(p: TrtPools, context: int, k: TrtPoolSettings) -> int:
+def request_bytes(p: TrtPools, requests: Requests, k: TrtPoolSettings) -> int:
     """Bytes of one sequence on one rank."""
-    return sum(blocks_of(pool, context, k) * k.block * pool.token_bytes for pool in p.pools) + p.state_bytes
+    cross = cdiv(requests.encoder, k.block) * k.block * p.cross_token
+    return sum(blocks_of(pool, requests.context, k) * k.block * pool.token_bytes for pool in p.pools) + p.state_bytes + cross
 
 
 def rooms(requests: Requests, p: TrtPools, limit: int, k: TrtPoolSettings) -> Iterator[Room]:
@@ -29,9 +30,13 @@ def rooms(requests: Requests, p: TrtPools, limit: int, k: TrtPoolSettings) -> It
         need = requests.batch * blocks_of(pool, requests.context, k)
         spare = (pool.blocks - need) * k.block * pool.token_bytes
         yield Room(spare, f"{need:,} blocks do not fit the pool of {pool.blocks:,}" if spare < 0 else None)
+    if p.cross_token:
+        need = requests.batch * cdiv(requests.encoder, k.block)
+        spare = (p.cross_blocks - need) * k.block * p.cross_token
+        yield Room(spare, f"{need:,} blocks of encoder tokens do not fit the pool of {p.cross_blocks:,}" if spare < 0 else None)
     over = requests.batch - k.max_batch
     if over > 0:
-        yield Room(-over * request_bytes(p, requests.context, k), f"max_batch_size is {k.max_batch}, not {requests.batch}")
+        yield Room(-over * request_bytes(p, requests, k), f"max_batch_size is {k.max_batch}, not {requests.batch}")
     beyond = requests.context - limit
     if beyond > 0:
         yield Room(-max(beyond * p.pools[0].token_bytes, 1), f"max_seq_len is {limit:,}, not {requests.context:,}")
@@ -39,18 +44,19 @@ def rooms(requests: Requests, p: TrtPools, limit: int, k: TrtPoolSettings) -> It
 
 def allocated(p: TrtPools, k: TrtPoolSettings) -> int:
     """Bytes of the pools of one rank. V2 lays its whole quota out as pools."""
+    cross = p.cross_blocks * k.block * p.cross_token
     if p.v2 and (p.window_reserve or p.state_bytes):
-        return p.quota
-    return sum(pool.n_bytes(k.block) for pool in p.pools) + p.state_slots * p.state_bytes
+        return p.quota + cross
+    return cross + sum(pool.n_bytes(k.block) for pool in p.pools) + p.state_slots * p.state_bytes
 
 
-def figures(fullest: TrtPools, made: Sequence[TrtPools], context: int, k: TrtPoolSettings, host_bytes: int) -> Figures:
+def figures(fullest: TrtPools, made: Sequence[TrtPools], requests: Requests, k: TrtPoolSettings, host_bytes: int) -> Figures:
     """TensorRT-LLM's terms: tokens are those of the pool that keeps all tokens."""
     main, tokens = fullest.pools[0], min(p.tokens for p in made)
     return Figures(
-        request_bytes=request_bytes(fullest, context, k),
+        request_bytes=request_bytes(fullest, requests, k),
         tokens=tokens if tokens < LARGEST else None,
-        max_concurrency=min(float(k.max_batch), main.blocks / blocks_of(main, context, k)),
+        max_concurrency=min(float(k.max_batch), main.blocks / blocks_of(main, requests.context, k)),
         blocks=main.blocks if main.token_bytes else None,
         block_tokens=k.block,
         bytes_per_block=k.block * main.token_bytes,

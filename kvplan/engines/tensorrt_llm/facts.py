@@ -24,6 +24,7 @@ OPTIONS: dict[str, str] = {
     "window_size_shares": "shares of memory by window size",
 }
 
+_GRAPHS = "what its CUDA graphs hold is part of its measured constants, whatever is captured"
 _NOT_COUNTED = "what that would take is not counted"
 FACTS = Facts(
     name="tensorrt-llm",
@@ -31,7 +32,7 @@ FACTS = Facts(
     versions=VERSIONS,
     options=OPTIONS,
     forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "compressed"},
-    unused={"n_gpu_layers": "it leaves no layers in host memory", "lora": _NOT_COUNTED},
+    unused={"n_gpu_layers": "it leaves no layers in host memory", "lora": _NOT_COUNTED, "enforce_eager": _GRAPHS},
     pool="set aside",
     pages="pools",
     vendors=frozenset({"nvidia"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from kvplan.engines.common.lines import Refusal
-from kvplan.engines.common.pooled import Requests, SetAside, answer, staged_weights
+from kvplan.engines.common.pooled import Requests, SetAside, answer, encoder_tokens, staged_weights
 from kvplan.engines.common.protocol import Engine, Outcome, Settled
 from kvplan.engines.tensorrt_llm.answer import allocated, figures, rooms
 from kvplan.engines.tensorrt_llm.budget import budget, measured
@@ -43,12 +43,14 @@ def _stage_pools(settled: Settled, stage: range, n_bytes: int, k: TrtPoolSetting
     layers = [layer_cache(layer, s.layout.attn_tp) for layer in (*(settled.model.layers[i] for i in stage), *last)]
     if not any(layer.token or layer.state for layer in layers):
         return nothing_kept(k)
-    if any(layer.cross for layer in layers):
-        n_bytes -= int(n_bytes * (s.cross_fraction or 0.5))
+    cross = sum(layer.cross for layer in layers)
+    share = int(n_bytes * (s.cross_fraction or 0.5)) if cross else 0
     if s.v2 and not k.windows:
-        return v2(n_bytes, layers, [layer.window for layer in layers], k)
-    windows = windows_of(layers, k.windows, k.max_seq_len, stage.start)
-    return v2(n_bytes, layers, windows, k) if s.v2 else v1(n_bytes, layers, windows, k, s.rules)
+        made = v2(n_bytes - share, layers, [layer.window for layer in layers], k)
+    else:
+        windows = windows_of(layers, k.windows, k.max_seq_len, stage.start)
+        made = v2(n_bytes - share, layers, windows, k) if s.v2 else v1(n_bytes - share, layers, windows, k, s.rules)
+    return made._replace(cross_token=cross, cross_blocks=share // (cross * k.block) if cross else 0)
 
 
 def plan(settled: Settled) -> Outcome:
@@ -56,7 +58,7 @@ def plan(settled: Settled) -> Outcome:
     d, model, s = settled.question, settled.model, _settings(settled)
     shape, k = s.layout, s.pools
     stages = split_layers(len(model.layers), shape.pp, "first")
-    requests = Requests(cdiv(d.batch or 1, shape.workers), d.context or 1)
+    requests = Requests(cdiv(d.batch or 1, shape.workers), d.context or 1, encoder_tokens(settled))
     role_tp = dict.fromkeys(("attention", "state"), shape.attn_tp)
     modelled = partial(budget, d, s.release, shape.tp * shape.pp, s.profiled)
     return answer(
@@ -66,6 +68,7 @@ def plan(settled: Settled) -> Outcome:
             weights=staged_weights(d, model, stages, shape, settled.drafts, role_tp),
             requests=requests,
             limit=k.max_seq_len,
+            limited="max_model_len" not in settled.chosen_by,
             source="tensorrt_llm/_torch/pyexecutor/resource_manager.py and kv_cache/kv_cache_manager_v2.py",
             check=partial(check, settled),
             budget=modelled if s.peak is None else partial(measured, d, s.peak, s.temporary),
@@ -75,7 +78,7 @@ def plan(settled: Settled) -> Outcome:
             tables=lambda found, p: (),
             per_token=lambda p: p.pools[0].token_bytes,
             running=lambda made: k.max_batch,
-            figures=lambda fullest, made, quota: figures(fullest, made, requests.context, k, _host_bytes(settled, quota)),
+            figures=lambda fullest, made, quota: figures(fullest, made, requests, k, _host_bytes(settled, quota)),
         )
     )
 

@@ -49,7 +49,10 @@ class TrtPool(NamedTuple):
 
 
 class TrtPools(NamedTuple):
-    """One rank's pools, largest window first; state slots and the bytes of one; what V2 keeps per request for windows."""
+    """One rank's pools, largest window first; state slots and the bytes of one; what V2 keeps per request for windows.
+
+    cross_token, cross_blocks  bytes of an encoder token, and blocks of the pool of its own that cross-attention has
+    """
 
     v2: bool
     pools: tuple[TrtPool, ...]
@@ -57,6 +60,8 @@ class TrtPools(NamedTuple):
     state_bytes: int
     window_reserve: int
     quota: int
+    cross_token: int = 0
+    cross_blocks: int = 0
 
     @property
     def tokens(self) -> int:

@@ -158,12 +158,13 @@ def test_a_cache_format_that_it_does_not_take() -> None:
 
 
 def test_window_models_by_release() -> None:
-    """Gemma 3 is never split; gpt-oss from 0.5.9; others with windows were in 0.5.0 to 0.5.5."""
+    """Gemma 3 is split in 0.4.10; gpt-oss from 0.5.8; Gemma 4 from 0.5.11; none in 0.5.0 to 0.5.7."""
     sliding = {**GQA, "kind": "sliding", "window": 128}
     cases = (
-        ("Gemma3ForConditionalGeneration", "0.5.23", False), ("GptOssForCausalLM", "0.5.5", False), ("GptOssForCausalLM", "0.5.9", True),
+        ("Gemma3ForConditionalGeneration", "0.5.23", False), ("Gemma3ForConditionalGeneration", "0.4.10", True),
+            ("GptOssForCausalLM", "0.5.5", False), ("GptOssForCausalLM", "0.5.9", True),
         ("Gemma4ForConditionalGeneration", "0.5.10", False), ("Gemma4ForConditionalGeneration", "0.5.23", True),
-        ("Exaone4ForCausalLM", "0.5.5", True), ("Exaone4ForCausalLM", "0.5.23", False), ("GptOssForCausalLM", "0.4.9", False),
+        ("Exaone4ForCausalLM", "0.5.5", False), ("Exaone4ForCausalLM", "0.5.23", False), ("GptOssForCausalLM", "0.4.9", False),
     )  # fmt: skip
     for architecture, version, split in cases:
         blocks = {"swa": {"mixers": [sliding]}, "full": {"mixers": [GQA]}}
