@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvplan.deployment import Deployment
 from kvplan.engines.common.lines import longest
 from kvplan.engines.common.protocol import Capacity, Group
 from kvplan.engines.lmdeploy.pools import Pool, Slabs, most_blocks
@@ -46,9 +45,7 @@ def request_bytes(pool: Pool, context: int) -> int:
     return cdiv(context, pool.tokens) * pool.kept.block + (pool.slot_bytes or pool.kept.state_bytes)
 
 
-def capacity(
-    d: Deployment, pool: Pool, bounds: tuple[int, int], load: Load, s: LmdeploySettings, free: int | None, beyond: int
-) -> Capacity:  # fmt: skip
+def capacity(pool: Pool, bounds: tuple[int, int], load: Load, s: LmdeploySettings, free: int | None, beyond: int) -> Capacity:
     """Capacity in LMDeploy's terms: blocks of one rank, tokens and sequences of one worker."""
 
     def holds(batch: int, context: int, *, bounded: bool = False) -> bool:
@@ -74,11 +71,11 @@ def capacity(
         max_batch=most,
         log_lines=_log_lines(pool, s, free),
         warnings=_warnings(pool, s),
-        groups=_groups(d, pool, s, blocks),
+        groups=_groups(pool, s, blocks),
     )
 
 
-def _groups(d: Deployment, pool: Pool, s: LmdeploySettings, blocks: int) -> tuple[Group, ...]:
+def _groups(pool: Pool, s: LmdeploySettings, blocks: int) -> tuple[Group, ...]:
     found = [
         Group(
             role="full",

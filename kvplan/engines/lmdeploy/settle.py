@@ -13,7 +13,7 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options
-from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.protocol import ChosenBy, Settled
 from kvplan.engines.common.releases import nearest_version
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve
 from kvplan.engines.lmdeploy.facts import FACTS
@@ -61,11 +61,12 @@ def settle(d: Deployment) -> Settled:
 
     Raises SpecError for choices that contradict, UnsupportedError for forms that this backend and release were not read for.
     """
-    options = Options(d)
+    options, dtype = Options(d), compute_type(d)
     version, notes = nearest_version(d.engine_version, VERSIONS, FACTS.name)
-    rules = RULES[version]
+    rules, by = RULES[version], "engine default" if dtype != d.model.dtype else "model"
+    d, own_dtype = replace(d, dtype=dtype), d.dtype is None
     backend, why = read_backend(d, options, rules)
-    layout = read_layout(d, backend)
+    layout = read_layout(d, backend, rules)
     plain, _ = lowered_or_plain(d, cache_formats(replace(d, kv_dtype=None)))
     forms = {cache.form for layer in dict.fromkeys(plain.layers) for cache in layer.caches}
     check_forms(d, backend, rules, forms, plain)
@@ -83,10 +84,11 @@ def settle(d: Deployment) -> Settled:
     asked = replace(d, engine_version=version, kv_dtype=stored.k, block_size=block)
     notes = (*notes, *why, *about_blocks, *_windows(plain), *_prefixes(options, rules, backend, forms), *uncalibrated(d, FACTS.name))
     question, found, notes = resolve(asked, defaults, notes)
-    chosen = dict(found)
+    chosen: dict[str, ChosenBy] = dict(found)
     chosen |= {"engine_version": "engine default"} if d.engine_version != version else {}
     chosen |= {"block_size": "engine default"} if d.block_size != block else {}
     chosen |= {"kv_dtype": "model"} if auto else {}
+    chosen |= {"dtype": by} if own_dtype else {}
     settings = LmdeploySettings(
         backend=backend,
         rules=rules,
@@ -105,6 +107,14 @@ def settle(d: Deployment) -> Settled:
     return Settled(question, chosen, notes, settings, remade(model, lambda cache: as_kept(cache, stored.state)), misfit=misfit)
 
 
+def compute_type(d: Deployment) -> str:
+    """--dtype: bf16 for bf16 models, else f16. Raises SpecError for any other."""
+    asked = canonical(d.dtype, "dtype") if d.dtype else "bf16" if d.model.dtype == "bf16" else "f16"
+    if asked not in ("f16", "bf16"):
+        raise SpecError("dtype", [("", f"{d.dtype!r} is not one of auto, float16, bfloat16")])
+    return asked
+
+
 def read_backend(d: Deployment, options: Options, rules: LmdeployRules) -> tuple[Backend, tuple[str, ...]]:
     """As asked, else TurboMind for the architectures that it supports (autoget_backend), and a note where nobody can tell."""
     asked = options.text("backend", ("turbomind", "pytorch"))
@@ -117,7 +127,7 @@ def read_backend(d: Deployment, options: Options, rules: LmdeployRules) -> tuple
     return "pytorch", (f"Fallback to pytorch engine because '{d.model.architecture}' not supported by turbomind engine.",)
 
 
-def read_layout(d: Deployment, backend: Backend) -> LmdeployLayout:
+def read_layout(d: Deployment, backend: Backend, rules: LmdeployRules) -> LmdeployLayout:
     """Parallel sizes as that backend defines them. Raises SpecError where they do not divide."""
     tp, dp, ep = (n or 1 for n in (d.tp, d.dp, d.ep))
     for name, size in (("pp", d.pp), ("dcp", d.dcp)):
@@ -133,6 +143,8 @@ def read_layout(d: Deployment, backend: Backend) -> LmdeployLayout:
             raise SpecError("dp", [("", "the PyTorch engine sets dp to 1 unless tp or ep is more than 1")])
         if world % dp or world % tp:
             raise SpecError("dp", [("", f"world_size {world}, dp {dp}: dp and tp divide the ranks of ep, or of tp where ep is 1")])
+        if rules.dp_whole and dp not in (1, world):
+            raise SpecError("dp", [("", f"this release takes dp 1 or as many as there are ranks ({world}), not {dp}")])
         layout = LmdeployLayout(world // dp, tp, ep, dp, world)
     if d.n_devices not in (None, layout.n_devices):
         raise SpecError("n_devices", [("", f"these parallel sizes need {layout.n_devices} devices, not {d.n_devices}")])
@@ -162,8 +174,8 @@ def check_forms(d: Deployment, backend: Backend, rules: LmdeployRules, forms: se
 def formats(d: Deployment, rules: LmdeployRules, backend: Backend, forms: set[Form], options: Options) -> CacheFormats:
     """The cache formats that quant_policy (kv_dtype) makes. Raises SpecError for what no policy stores."""
     asked = d.kv_dtype.strip().lower() if d.kv_dtype else "auto"
-    found = cache_formats(replace(d, kv_dtype=None))._replace(k=canonical(d.dtype or d.model.dtype), v=canonical(d.dtype or d.model.dtype))
-    found = found._replace(state="f32" if options.flag("fp32_mamba_ssm_dtype") else found.compute)
+    found = cache_formats(replace(d, kv_dtype=None))
+    found = found._replace(k=found.compute, v=found.compute, state="f32" if options.flag("fp32_mamba_ssm_dtype") else found.compute)
     policy = POLICIES.get(asked, asked)
     policy = policy if policy == "auto" else canonical(policy, "KV cache format")
     takes = (*POLICIES, *(_FP8 if backend == "pytorch" and rules.fp8 else ()))
