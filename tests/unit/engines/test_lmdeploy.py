@@ -214,7 +214,7 @@ def test_pytorch_admits_one_block_less_than_it_has() -> None:
         (LLAMA, {"backend": "pytorch", "weight_dtype": "gptq"}, "Unsupported quant method: gptq"),
         (LLAMA, {"backend": "pytorch", "kv_memory": 16 * MIB}, "No enough gpu memory for kv cache."),
         (LLAMA, {"device": sized(16 * GIB), "backend": "pytorch"}, "No enough gpu memory for kv cache."),
-        (LLAMA, {"device": sized(15 * GIB + 150 * MIB), "backend": "pytorch", "engine_version": "0.12.3"}, "No enough gpu memory for runtime."),
+        (LLAMA, {"device": sized(15510 * MIB), "backend": "pytorch", "engine_version": "0.12.3"}, "No enough gpu memory for runtime."),
         (LLAMA, {"device": sized(8 * GIB)}, "CUDA out of memory: the weights exceed the device by 6.958 GiB"),
         (
             "qwen/qwen3.5-9b",
