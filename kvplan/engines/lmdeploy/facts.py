@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvplan.engines.common.protocol import Facts, Setting
-from kvplan.engines.lmdeploy.rules import VERSIONS
+from kvplan.engines.lmdeploy.rules import RELEASES
 
 #: engine_option keys. What has a name of its own in a question: quant_policy is kv_dtype, cache_max_entry_count memory_fraction,
 #: cache_block_seq_len and block_size block_size, session_len max_model_len, max_batch_size max_num_seqs, max_prefill_token_num
@@ -21,7 +21,7 @@ _NOT_COUNTED = "what that would take is not counted"
 FACTS = Facts(
     name="lmdeploy",
     title="LMDeploy",
-    versions=VERSIONS,
+    versions=RELEASES.versions,
     options=OPTIONS,
     forms=frozenset({"kv", "latent", "latent+index", "gated-delta-net"}),
     unused={
@@ -32,6 +32,7 @@ FACTS = Facts(
         "enforce_eager": "its graphs are captured after the pool is taken, from what is left",
     },
     pool="set aside",
+    pages="pools",
     shares_prefixes=False,
     vendors=frozenset({"nvidia"}),
     weight_schemes=frozenset({"plain", "fp8", "mxfp", "int", "awq", "gptq"}),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
-from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical_weight, weight_scheme
 from kvplan.engines.common.lines import Refusal, Span, certainty, query_heads, stage_weights, weight_entries
 from kvplan.engines.common.measured import UNCALIBRATED, widened
@@ -20,7 +18,6 @@ from kvplan.engines.lmdeploy.rules import SPLIT_EMBEDDING
 from kvplan.engines.lmdeploy.settle import LmdeploySettings, settle
 from kvplan.ledger import Entry, Ledger, exact, held_by_others
 from kvplan.units import cdiv, show_bytes
-from kvplan.weights import WeightFormats, is_quantized
 
 _PYTORCH_FORMATS = frozenset({"plain", "awq", "fp8", "int"})
 _SOURCE = {
@@ -65,7 +62,7 @@ class Plan:
             raise Refusal("Prefix caching is unsupported when linear attention is present")
         if s.fraction >= 1:
             raise Refusal("invalid cache_max_entry_count")
-        loaded = {weight_scheme(canonical_weight(name)) for name in loaded_formats(self.d).values()} - _PYTORCH_FORMATS
+        loaded = {weight_scheme(canonical_weight(name)) for name in weight_formats(self.d).values()} - _PYTORCH_FORMATS
         if s.backend == "pytorch" and loaded:
             raise Refusal(f"Unsupported quant method: {', '.join(sorted(loaded))}")
         heads, tp = query_heads(self.model), s.layout.attn_tp
@@ -122,7 +119,7 @@ class Plan:
         else:
             split = self.s.rules.split_embedding and self.d.model.architecture in SPLIT_EMBEDDING
             role_tp |= {"embedding": layout.attn_tp if split else 1, "head": 1}
-        return weight_entries(tensors, loaded_formats(self.d), tp=layout.mlp_tp, ep=layout.ep, role_tp=role_tp)
+        return weight_entries(tensors, weight_formats(self.d), tp=layout.mlp_tp, ep=layout.ep, role_tp=role_tp)
 
     def _given(self, n_bytes: int) -> Span:
         """kv_memory as the pool's bytes; a region starts at a multiple of 32 MiB, so that up to a page may be lost."""
@@ -189,12 +186,6 @@ class Plan:
         limit = d.device.memory_bytes if d.device else None
         ranks = tuple(range(self.s.layout.n_devices))
         return Ledger(ranks, d.device.id if d.device else None, cache, per_token, tuple(entries), limit)
-
-
-def loaded_formats(d: Deployment) -> WeightFormats:
-    """The formats of the weights; plain ones are loaded in the compute type."""
-    plain = not d.model.quantization and not is_quantized(canonical_weight(d.weight_dtype or d.model.dtype))
-    return weight_formats(replace(d, weight_dtype=d.dtype) if plain else d)
 
 
 def plan(settled: Settled) -> Outcome:

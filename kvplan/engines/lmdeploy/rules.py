@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from kvplan.engines.common.releases import release
+from kvplan.engines.common.releases import Releases
 
 
 class LmdeployRules(NamedTuple):
@@ -114,8 +114,7 @@ _0_16 = _0_15._replace(
     pytorch=_0_15.pytorch | _PYTORCH_16,
     index_fp8=False,
 )
-RULES: dict[str, LmdeployRules] = {"0.10": _0_10, "0.12.3": _0_12, "0.13": _0_13, "0.14": _0_14, "0.15": _0_15, "0.16": _0_16}
-VERSIONS = tuple(sorted(RULES, key=release))
+RELEASES = Releases("lmdeploy", {"0.10": _0_10, "0.12.3": _0_12, "0.13": _0_13, "0.14": _0_14, "0.15": _0_15, "0.16": _0_16})
 #: lmdeploy/utils.py, get_max_batch_size: the first name that the device's contains; 128 for others, 256 off CUDA.
 MAX_BATCH = {"a100": 384, "a800": 384, "h100": 1024, "h800": 1024, "l20y": 1024, "h200": 1024}
 #: lmdeploy/pytorch/models/deepseek_v2.py: ParallelEmbedding(is_tp=True). Other models of the PyTorch engine keep the embedding on every

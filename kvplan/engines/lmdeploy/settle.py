@@ -14,10 +14,9 @@ from kvplan.dtypes import canonical
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import ChosenBy, Settled
-from kvplan.engines.common.releases import nearest_version
-from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve
+from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in
 from kvplan.engines.lmdeploy.facts import FACTS
-from kvplan.engines.lmdeploy.rules import MAX_BATCH, RULES, VERSIONS, LmdeployRules
+from kvplan.engines.lmdeploy.rules import MAX_BATCH, RELEASES, LmdeployRules
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.forms import Form
 from kvplan.tensors import ALL, Cache, CacheFormats, Lowered
@@ -62,9 +61,8 @@ def settle(d: Deployment) -> Settled:
     Raises SpecError for choices that contradict, UnsupportedError for forms that this backend and release were not read for.
     """
     options, dtype = Options(d), compute_type(d)
-    version, notes = nearest_version(d.engine_version, VERSIONS, FACTS.name)
-    rules, by = RULES[version], "engine default" if dtype != d.model.dtype else "model"
-    d, own_dtype = replace(d, dtype=dtype), d.dtype is None
+    version, rules, notes = RELEASES.find(d.engine_version)
+    d, about_dtype = served_in(d, dtype, FACTS.title)
     backend, why = read_backend(d, options, rules)
     layout = read_layout(d, backend, rules)
     plain, _ = lowered_or_plain(d, cache_formats(replace(d, kv_dtype=None)))
@@ -82,13 +80,20 @@ def settle(d: Deployment) -> Settled:
     stored = formats(d, rules, backend, forms, options)
     auto = d.kv_dtype in (None, "auto")
     asked = replace(d, engine_version=version, kv_dtype=stored.k, block_size=block)
-    notes = (*notes, *why, *about_blocks, *_windows(plain), *_prefixes(options, rules, backend, forms), *uncalibrated(d, FACTS.name))
+    notes = (
+        *notes,
+        *about_dtype,
+        *why,
+        *about_blocks,
+        *_windows(plain),
+        *_prefixes(options, rules, backend, forms),
+        *uncalibrated(d, FACTS.name),
+    )
     question, found, notes = resolve(asked, defaults, notes)
     chosen: dict[str, ChosenBy] = dict(found)
     chosen |= {"engine_version": "engine default"} if d.engine_version != version else {}
     chosen |= {"block_size": "engine default"} if d.block_size != block else {}
     chosen |= {"kv_dtype": "model"} if auto else {}
-    chosen |= {"dtype": by} if own_dtype else {}
     settings = LmdeploySettings(
         backend=backend,
         rules=rules,
@@ -104,7 +109,7 @@ def settle(d: Deployment) -> Settled:
     )
     _check_blocks(settings)
     model, misfit = lowered_or_plain(question, stored, cast=True)
-    return Settled(question, chosen, notes, settings, remade(model, lambda cache: as_kept(cache, stored.state)), misfit=misfit)
+    return Settled(question, chosen, notes, settings, remade(model, lambda _, cache: as_kept(cache, stored.state)), misfit=misfit)
 
 
 def compute_type(d: Deployment) -> str:
