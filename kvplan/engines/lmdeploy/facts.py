@@ -9,7 +9,7 @@ from kvplan.engines.lmdeploy.rules import RELEASES
 #: cache_block_seq_len and block_size block_size, session_len max_model_len, max_batch_size max_num_seqs, max_prefill_token_num
 #: max_num_batched_tokens, eager_mode enforce_eager.
 OPTIONS: dict[str, str] = {
-    "backend": "turbomind or pytorch",
+    "backend": "turbomind, where it supports the model, or pytorch",
     "enable_prefix_caching": "prefix caching: blocks of ended sequences stay until others need them",
     "flash_mla": "flash_mla is installed: latents stay in blocks of 64 tokens",
     "fp32_mamba_ssm_dtype": "LMDEPLOY_FP32_MAMBA_SSM_DTYPE: recurrent states in f32",

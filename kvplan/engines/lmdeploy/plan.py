@@ -54,8 +54,6 @@ class Plan:
     def check(self) -> None:
         """What the engine asserts before it loads anything. Raises Refusal."""
         s, architecture = self.s, self.d.model.architecture
-        if architecture is not None and s.backend == "turbomind" and architecture not in s.rules.turbomind:
-            raise Refusal(f"turbomind does not support {self.d.model.id}. Plz try pytorch engine instead.")
         if architecture is not None and s.backend == "pytorch" and architecture not in s.rules.pytorch:
             raise Refusal(f"Can not found rewrite for architectures: ['{architecture}']")
         if s.prefixes and s.rules.states_or_prefixes and s.backend == "turbomind" and self.kept.state_bytes:

@@ -121,14 +121,14 @@ def compute_type(d: Deployment) -> str:
 
 
 def read_backend(d: Deployment, options: Options, rules: LmdeployRules) -> tuple[Backend, tuple[str, ...]]:
-    """As asked, else TurboMind for the architectures that it supports (autoget_backend), and a note where nobody can tell."""
+    """PyTorch where it is asked for, else TurboMind for the architectures that it supports (autoget_backend), and what is said of it."""
     asked = options.text("backend", ("turbomind", "pytorch"))
-    if asked is not None:
-        return ("turbomind" if asked == "turbomind" else "pytorch"), ()
+    if asked == "pytorch":
+        return "pytorch", ()
+    if d.model.architecture in rules.turbomind or (asked and d.model.architecture is None):
+        return "turbomind", ()
     if d.model.architecture is None:
         return "pytorch", ("the model's architecture is not known: the PyTorch engine is taken (engine_option backend)",)
-    if d.model.architecture in rules.turbomind:
-        return "turbomind", ()
     return "pytorch", (f"Fallback to pytorch engine because '{d.model.architecture}' not supported by turbomind engine.",)
 
 

@@ -207,7 +207,6 @@ def test_pytorch_admits_one_block_less_than_it_has() -> None:
     ("model", "asked", "reason"),
     [
         ("moonshotai/kimi-k2.5", {}, "Can not found rewrite for architectures: ['KimiK25ForConditionalGeneration']"),
-        (V2_LITE, {"backend": "turbomind"}, f"turbomind does not support {V2_LITE}. Plz try pytorch engine instead."),
         (LLAMA, {"memory_fraction": 1.0}, "invalid cache_max_entry_count"),
         (LLAMA, {"tp": 3}, "assert head_num % attn_tp_size == 0 (32 query heads over 3 ranks)"),
         (LLAMA, {"backend": "pytorch", "weight_dtype": "gptq"}, "Unsupported quant method: gptq"),
