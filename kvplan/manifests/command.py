@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kvplan import engines
 from kvplan.engines.common.words import Finding, Given, Place, Word, words
 from kvplan.errors import SpecError
 from kvplan.manifests import images
@@ -109,8 +110,17 @@ def starts(command: Command, source: str, files: Files, depth: int = 0) -> Itera
         if own and own[0].text in ("-s", "--server"):
             yield start("llama.cpp", own[1:])
     else:
-        engine = {"ollama": "ollama", "llama-server": "llama.cpp", **{e: e for e in MODULES.values()}}[name]
+        engine = {"llama-server": "llama.cpp", **{e: e for e in (*MODULES.values(), *engines.served())}}[name]
         yield start(engine, () if engine == "ollama" else own)
+
+
+def _by_its_words(name: str, rest: Sequence[Word]) -> str | None:
+    """The engine whose command begins with these words, where one word alone does not say it."""
+    for engine in engines.served():
+        first, *more = engines.arguments(engine).program or ("",)
+        if more and name == first and [word.text for word in rest[: len(more)]] == more:
+            return engine
+    return None
 
 
 def _program(found: Sequence[Word], files: Files) -> _Program | None:
@@ -124,6 +134,8 @@ def _program(found: Sequence[Word], files: Files) -> _Program | None:
             return _Program(n, "ollama run" if follows == "run" else "ollama", rest)
         if name in ("trtllm-serve", "kserve-huggingfaceserver", "llama-tools"):
             return _Program(n, name, rest)
+        if engine := _by_its_words(name, rest):
+            return _Program(n, engine, rest[len(engines.arguments(engine).program) - 1 :])
         if re.fullmatch(r"llama-server(-[a-z0-9]+)?", name):
             return _Program(n, "llama-server", rest)
         if name in CONTAINERS and (follows == "run" or (follows == "container" and len(rest) > 1 and rest[1].text == "run")):
