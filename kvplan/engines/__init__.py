@@ -26,6 +26,7 @@ ENGINES: dict[str, str] = {
     "exllamav3": "exllamav3",
     "sglang": "sglang",
     "tensorrt-llm": "tensorrt_llm",
+    "lmdeploy": "lmdeploy",
 }
 
 

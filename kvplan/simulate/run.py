@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
+from kvplan import engines
 from kvplan.errors import SpecError, UnknownName, UnsupportedError
 from kvplan.simulate.beside import Beside
 from kvplan.simulate.blocks import CountedBlocks
@@ -93,8 +94,10 @@ def simulate(
 
 def shares_prefixes(pool: Planned | Geometry, geometry: Geometry) -> bool:
     """Whether the pool's engine shares prefixes unless told otherwise, as far as that is simulated. States: see docs/simulate.md."""
-    options = dict(pool.question["engine_option"][0] or ()) if not isinstance(pool, Geometry) else {}
-    if str(options.get("enable_prefix_caching", "true")).lower() in ("false", "0", "off", "no") or "state" in {
+    options, shares = {}, True
+    if not isinstance(pool, Geometry):
+        options, shares = dict(pool.question["engine_option"][0] or ()), engines.facts(pool.question["engine"][0]).shares_prefixes
+    if str(options.get("enable_prefix_caching", shares)).lower() in ("false", "0", "off", "no") or "state" in {
         group.kind for group in geometry.groups
     }:
         return False

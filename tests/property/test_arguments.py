@@ -155,6 +155,12 @@ SAYABLE: dict[str, st.SearchStrategy[dict[str, Any]]] = {
         **{f"option:{key}": FLAG for key in ("enable_block_reuse", "use_kv_cache_manager_v2", "enable_attention_dp")},
         **{"option:max_tokens": COUNT.map(str), "option:max_attention_window": st.sampled_from(["4096", "1024,4096"])},
     ),
+    "lmdeploy": some(
+        **{name: draw for name, draw in COMMON.items() if name != "pp"}, dp=st.sampled_from([1, 2]), ep=st.sampled_from([1, 2]),
+        kv_dtype=st.sampled_from(["int8", "int4", "fp8_e4m3"]), weight_dtype=st.sampled_from(["awq", "gptq", "fp8"]),
+        **{"option:backend": st.sampled_from(["turbomind", "pytorch"]), "option:enable_prefix_caching": st.just("true"),
+           "option:prefix_cache_state_budget": COUNT.map(str)},
+    ),
     "llama.cpp": some(
         **{name: COMMON[name] for name in ("max_model_len", "max_num_seqs", "max_num_batched_tokens")}, n_gpu_layers=st.integers(0, 99),
         kv_dtype=st.sampled_from(["q8_0", "q8_0/q4_0"]), speculative=st.just("mtp:2"), multimodal=st.just("off"),
@@ -170,6 +176,7 @@ RELEASED = {
     "vllm": ("0.13.0", "0.17.1", "0.26.0", "0.33.0"),
     "sglang": ("0.5.7", "0.5.9", "0.5.10", "0.5.15", "0.5.18", "0.5.20", "0.5.23"),
     "tensorrt-llm": ("1.0.0", "1.2.0"),
+    "lmdeploy": ("0.14.0", "0.16.0"),
     "llama.cpp": ("b10488",),
     "ollama": ("main-2026-08",),
 }
@@ -187,6 +194,7 @@ FIGURES = {
     "vllm": "# GPU blocks: 10, # CPU blocks: 1",
     "sglang": "KV Cache is allocated. #tokens: 100, K size: 1.00 GB, V size: 1.00 GB",
     "tensorrt-llm": "[TensorRT-LLM][INFO] Number of blocks in KV cache primary pool: 257",
+    "lmdeploy": "[TM][INFO] [BlockManager] max_block_count = 1740",
     "llama.cpp": "llama_context: CUDA0 compute buffer size = 1.00 MiB",
 }
 
@@ -194,11 +202,14 @@ FIGURES = {
 def dumps(engine: str, command: list[str], config: Mapping[str, Any]) -> list[str]:
     """The command as a log quotes it, and its arguments as the engine prints them, where it does."""
     table = engines.arguments(engine)
-    quoted = [] if config else [" ".join([*table.program[-2 if engine == "vllm" else -1 :], shlex.join(command)])]
+    said = {"vllm": 2, "lmdeploy": 3}.get(engine, 1)
+    quoted = [] if config else [" ".join([*table.program[-said:], shlex.join(command)])]
     seen = dict(parse(table, words(*command), None).seen)
     listed = ", ".join(f"{name}={value!r}" for name, value in seen.items())
     if engine == "vllm":
         return [*quoted, f"non-default args: {seen!r}", f"args: Namespace({listed})"]
+    if engine == "lmdeploy":
+        return [*quoted, f"backend_config=TurbomindEngineConfig({listed})"]
     if engine == "sglang":
         return [*quoted, f"server_args=ServerArgs({listed})"]
     if engine == "tensorrt-llm":

@@ -165,6 +165,7 @@ class Facts(NamedTuple):
     pages            how its sequences take pages: block ids of one pool; a pool of blocks for each group; the same with a radix tree;
                      cells; None: no page manager of it is modelled
     null_blocks      block ids that no sequence gets
+    shares_prefixes  requests share prefixes unless an option says otherwise
     vendors          makes of devices it runs on; empty: any
     offloads         layers may stay in memory beside the device
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
@@ -185,6 +186,7 @@ class Facts(NamedTuple):
     pool: Literal["set aside", "per context", "grows"] = "grows"
     pages: Literal["blocks", "pools", "radix", "cells"] | None = None
     null_blocks: int = 0
+    shares_prefixes: bool = True
     vendors: frozenset[str] = frozenset()
     offloads: bool = False
     weight_schemes: frozenset[str] = frozenset()

@@ -1,0 +1,119 @@
+"""What `lmdeploy serve api_server` takes: lmdeploy/cli/serve.py and cli/utils.py of 0.10.2, 0.12.3, 0.14.0 and 0.16.0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.engines.common.arguments import Answer, Arguments, Repository, block, moved, names, plain_finish, plain_say, row
+from kvplan.engines.common.words import Finding, Given, refuse
+
+#: --quant-policy, by number and (from 0.14 on) by name, and the cache formats of a question.
+POLICIES = {"4": "int4", "8": "int8", "16": "fp8_e4m3", "17": "fp8_e5m2", "int4": "int4", "int8": "int8", "fp8": "fp8_e4m3",
+            "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2"}  # fmt: skip
+NONE = ("0", "none")
+SAID = {"int4": "4", "int4_per_token_head": "4", "int8": "8", "int8_per_token_head": "8", "fp8": "16", "fp8_e4m3": "16", "fp8_e5m2": "17"}
+#: --model-format that names how a checkpoint is quantised.
+MODEL_FORMATS = {"awq": "awq", "gptq": "gptq", "fp8": "fp8"}
+
+ROWS = (
+    row("--backend", "option:backend"),
+    row("--dtype", "dtype", "compute"),
+    row("--tp", "tp", "int"),
+    row("--dp", "dp", "int"),
+    row("--ep", "ep", "int"),
+    row("--cp", "dcp", "int", since="0.12.3"),
+    row("--session-len", "max_model_len", "int"),
+    row("--max-batch-size", "max_num_seqs", "int"),
+    row("--max-prefill-token-num", "max_num_batched_tokens", "int"),
+    row("--cache-block-seq-len", "block_size", "int", printed="block_size"),
+    row("--cache-max-entry-count", "@cache", "float"),
+    row("--quant-policy", "@policy"),
+    row("--model-format", "@format"),
+    row("--enable-prefix-caching", "option:enable_prefix_caching", takes="flag"),
+    row("--prefix-cache-state-budget", "option:prefix_cache_state_budget", "int", since="0.14.0"),
+    row("", "option:num_gpu_blocks", "int", printed="num_gpu_blocks"),
+    row("", "option:fp32_mamba_ssm_dtype", "truth", variables="LMDEPLOY_FP32_MAMBA_SSM_DTYPE"),
+    row("--eager-mode", "enforce_eager", takes="flag"),
+    row("--disable-vision-encoder", "multimodal", takes="flag", value="off", until="0.14.0"),
+    row("--language-model-only", "multimodal", takes="flag", value="off", since="0.16.0"),
+    row("--adapters", "!adapters", takes="many", effect="more"),
+    row("--speculative-algorithm", "!speculative", since="0.12.3", effect="more"),
+    row("--kernel-block-size", "!kernel_block_size", "int", since="0.14.0", effect="either"),
+    row("--device", "!device", effect="either"),
+    row("--hf-overrides", "!hf_overrides", "json", effect="either"),
+    row("--role", "!role", effect="either"),
+    row("--nnodes --node-rank --rope-scaling-factor --num-tokens-per-iter --max-prefill-iters", "", "float"),
+    *block({
+        ("", ""): """
+            -h=help! server-name server-port allow-origins* allow-credentials! allow-methods* allow-headers* proxy-url
+            max-concurrent-requests log-level api-keys* ssl! model-name max-log-len disable-fastapi-docs! allow-terminate-by-client!
+            chat-template tool-call-parser reasoning-parser revision download-dir logprobs-mode dllm-block-length
+            dllm-unmasking-strategy dllm-denoising-steps dllm-confidence-threshold enable-microbatch! enable-eplb! migration-backend
+            communicator vision-max-batch-size
+        """,
+        ("", "0.10.2"): "enable-metrics!",
+        ("0.12.3", ""): """
+            async disable-metrics! dist-init-addr distributed-executor-backend enable-abort-handling! enable-return-routed-experts!
+            speculative-draft-model speculative-num-draft-tokens
+        """,
+        ("0.14.0", ""): "cudagraph-capture-batch-sizes* prefix-cache-decode-state-interval trust-remote-code!",
+        ("0.16.0", ""): "allowed-media-domains* generation-config",
+    }),
+)  # fmt: skip
+
+
+def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
+    """The question: a share or a count of blocks, what the policy stores, what the checkpoint is."""
+    question, findings = names(given), list[Finding]()
+    if "dtype" in question and question["dtype"].value == "auto":
+        del question["dtype"]
+    if one := given.get("@cache"):
+        if one.value >= 1 and one.value == int(one.value):
+            question["engine_option.num_gpu_blocks"] = moved(one, int(one.value))
+        elif 0 < one.value < 1:
+            question["memory_fraction"] = one
+        else:
+            findings.append(refuse(f"{one.spelled} {one.value:g}: invalid cache_max_entry_count", one.place))
+    if (one := given.get("@policy")) and str(one.value).lower() not in NONE:
+        stored = POLICIES.get(str(one.value).lower())
+        if stored:
+            question["kv_dtype"] = moved(one, stored)
+        else:
+            findings.append(refuse(f"{one.spelled}: invalid quant_policy: {str(one.value)[:40]!r}", one.place))
+    if (one := given.get("@format")) and one.value in MODEL_FORMATS:
+        question["weight_dtype"] = moved(one, MODEL_FORMATS[one.value])
+    return Answer(question, plain_finish(given, positional).model, tuple(findings))
+
+
+def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """The other way of `finish`."""
+    says, said = plain_say(asked)
+    if asked.get("memory_fraction") is not None:
+        says["@cache"] = asked["memory_fraction"]
+        said.add("memory_fraction")
+    if (policy := SAID.get(str(asked.get("kv_dtype")))) is not None:
+        says["@policy"] = policy
+        said.add("kv_dtype")
+    if (blocks := asked.get("option:num_gpu_blocks")) is not None:
+        says["@cache"] = int(blocks)
+        said.add("option:num_gpu_blocks")
+    if asked.get("weight_dtype") in MODEL_FORMATS:
+        says["@format"] = asked["weight_dtype"]
+        said.add("weight_dtype")
+    return says, said
+
+
+ARGUMENTS = Arguments(
+    "lmdeploy",
+    ROWS,
+    finish,
+    say,
+    ("lmdeploy", "serve", "api_server"),
+    commands=("lmdeploy serve api_server",),
+    releases=("0.10.2", "0.12.3", "0.14.0", "0.16.0"),
+    abbreviations=True,
+    prefix="LMDEPLOY_",
+    image=("openmmlab/lmdeploy", "v{}", "latest"),
+    repositories=(Repository(r"(^|/)openmmlab/lmdeploy$"),),
+)

@@ -1,0 +1,199 @@
+"""One settled question on its way to an outcome: weights, what a block takes, then budget and pool, then the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kvplan.dtypes import canonical_weight, weight_scheme
+from kvplan.engines.common.lines import Refusal, Span, certainty, query_heads, stage_weights, weight_entries
+from kvplan.engines.common.measured import UNCALIBRATED, widened
+from kvplan.engines.common.protocol import Engine, Outcome, Settled
+from kvplan.engines.common.settling import weight_formats
+from kvplan.engines.lmdeploy.answer import Load, capacity, margin
+from kvplan.engines.lmdeploy.blocks import check_heads, kept
+from kvplan.engines.lmdeploy.facts import FACTS
+from kvplan.engines.lmdeploy.pools import PAGE, Pool, blocks_pool, objects_pool, pytorch_pool, runtime, state_slot, state_slots
+from kvplan.engines.lmdeploy.rules import SPLIT_EMBEDDING
+from kvplan.engines.lmdeploy.settle import LmdeploySettings, settle
+from kvplan.ledger import Entry, Ledger, exact, held_by_others
+from kvplan.units import cdiv, show_bytes
+
+_PYTORCH_FORMATS = frozenset({"plain", "awq", "fp8", "int"})
+_SOURCE = {
+    "blocks": "lmdeploy src/turbomind/models/llama/BlockManager.cc",
+    "objects": "lmdeploy src/turbomind/memory",
+    "pytorch": "lmdeploy/pytorch/engine/cache_engine.py",
+}
+
+
+class Budget(NamedTuple):
+    """`cache`: bytes for the pool (PyTorch: for blocks, beside the states); `free`: once the weights are loaded; `entries` beside them."""
+
+    cache: Span
+    free: int
+    entries: tuple[Entry, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class Plan:
+    """A settled question, its weights, and what one rank keeps of its cache. All ranks are alike."""
+
+    def __init__(self, settled: Settled) -> None:
+        s: LmdeploySettings = settled.settings
+        self.s, self.d, self.model = s, settled.question, settled.model
+        self.kind = "pytorch" if s.backend == "pytorch" else s.rules.pool
+        align = s.rules.align if s.backend == "pytorch" else 1
+        self.kept = kept(self.model.layers, s.layout.attn_tp, s.block, align)
+        self.weights = self._weights()
+        self.load = Load(cdiv(self.d.batch or 1, s.layout.workers), self.d.context or 1)
+        self.make: Callable[[int], Pool] = lambda n: {"blocks": blocks_pool, "objects": objects_pool, "pytorch": pytorch_pool}[self.kind](
+            n, self.kept, s
+        )
+
+    def check(self) -> None:
+        """What the engine asserts before it loads anything. Raises Refusal."""
+        s, architecture = self.s, self.d.model.architecture
+        if architecture is not None and s.backend == "pytorch" and architecture not in s.rules.pytorch:
+            raise Refusal(f"Can not found rewrite for architectures: ['{architecture}']")
+        if s.prefixes and s.rules.states_or_prefixes and s.backend == "turbomind" and self.kept.state_bytes:
+            raise Refusal("Prefix caching is unsupported when linear attention is present")
+        if s.fraction >= 1:
+            raise Refusal("invalid cache_max_entry_count")
+        loaded = {weight_scheme(canonical_weight(name)) for name in weight_formats(self.d).values()} - _PYTORCH_FORMATS
+        if s.backend == "pytorch" and loaded:
+            raise Refusal(f"Unsupported quant method: {', '.join(sorted(loaded))}")
+        heads, tp = query_heads(self.model), s.layout.attn_tp
+        if heads > 1 and heads % tp:
+            raise Refusal(f"assert head_num % attn_tp_size == 0 ({heads} query heads over {tp} ranks)")
+        check_heads(self.model.layers, tp)
+
+    def outcome(self) -> Outcome:
+        """The pool from the bytes given, or from the device's budget; without either only the weights."""
+        d, found = self.d, self._budget()
+        if found is None and d.kv_memory is None:
+            ledger = self._ledger(None, None)
+            return Outcome(ledgers=(ledger,), capacity=None, starts=None, fits=None, margin_bytes=None, limiting_rank=None)
+        span = found.cache if found else self._given(d.kv_memory or 0)
+        made, low, high = self.make(span.point), self._try(span.low), self._try(span.high)
+        spare, reason = margin(self.load, made, self.s)
+        ends = [tried is not None and margin(self.load, tried, self.s)[0] >= 0 for tried in (low, high)]
+        sizes = sorted((low.n_bytes if low else 0, high.n_bytes if high else made.n_bytes))
+        beyond = self._beyond(made, found)
+        if beyond:
+            spare, reason, ends[0] = min(spare, -beyond), f"CUDA out of memory: the blocks asked for lack {show_bytes(beyond)}", False
+        told = capacity(made, (sizes[0], sizes[1]), self.load, self.s, found.free if found else None, beyond)
+        return Outcome(
+            ledgers=(self._ledger(found, (made, sizes[0], sizes[1])),),
+            capacity=told._replace(warnings=(*(found.warnings if found else ()), *told.warnings)),
+            starts=not beyond,
+            fits=spare >= 0,
+            certainty=certainty(ends[0], spare >= 0, ends[1], spare, span.high - span.low),
+            margin_bytes=spare,
+            limiting_rank=0,
+            reason=reason,
+        )
+
+    def refused(self, refusal: Refusal) -> Outcome:
+        """The engine would not start."""
+        return Outcome(
+            ledgers=(self._ledger(None, None),),
+            capacity=None,
+            starts=False,
+            fits=False,
+            certainty="certain" if refusal.sure else "too close to call",
+            margin_bytes=None,
+            limiting_rank=0,
+            reason=str(refusal),
+        )
+
+    def _weights(self) -> list[Entry]:
+        """TurboMind splits embedding and head, and keeps a tied one twice; PyTorch keeps both whole on every rank, a tied one once."""
+        model, layout = self.model, self.s.layout
+        tensors = stage_weights(model, range(len(model.layers)))
+        role_tp = {"attention": layout.attn_tp, "state": layout.attn_tp}
+        if self.s.backend == "turbomind":
+            tensors += [model.embedding._replace(role="head")] if model.embedding and model.tied else []
+        else:
+            split = self.s.rules.split_embedding and self.d.model.architecture in SPLIT_EMBEDDING
+            role_tp |= {"embedding": layout.attn_tp if split else 1, "head": 1}
+        return weight_entries(tensors, weight_formats(self.d), tp=layout.mlp_tp, ep=layout.ep, role_tp=role_tp)
+
+    def _given(self, n_bytes: int) -> Span:
+        """kv_memory as the pool's bytes; a region starts at a multiple of 32 MiB, so that up to a page may be lost."""
+        if self.kind == "pytorch":
+            n_bytes -= state_slots(self.kept, self.s) * state_slot(self.kept)
+        return Span(n_bytes, n_bytes - PAGE + 1 if self.kind == "objects" else n_bytes, n_bytes)
+
+    def _budget(self) -> Budget | None:
+        """Free memory x cache_max_entry_count once the weights are loaded; what libraries and buffers hold is in the interval alone."""
+        d, device = self.d, self.d.device
+        if device is None or d.kv_memory is not None:
+            return None
+        free = device.memory_bytes - (d.reserve or 0) - sum(e.bytes for e in self.weights)
+        less, more = widened(int(UNCALIBRATED * device.memory_bytes), 0, self.weights)
+        if free <= 0:
+            raise Refusal(f"CUDA out of memory: the weights exceed the device by {show_bytes(-free)}", sure=free + more <= 0)
+        if self.kind != "pytorch":
+            point, low, high = (int(max(n, 0) * self.s.fraction) for n in (free, free - less, free + more))
+            return Budget(Span(point, low - PAGE + 1 if self.kind == "objects" else low, high), free, tuple(self.weights))
+        return self._pytorch_budget(free, less, more)
+
+    def _pytorch_budget(self, free: int, less: int, more: int) -> Budget:
+        states = state_slots(self.kept, self.s) * state_slot(self.kept)
+        left = free - states
+        if left <= 0:
+            raise Refusal("No enough gpu memory for state cache. Please reduce max_batch_size.", sure=left + more <= 0)
+        try:
+            reserve, prefill = runtime(left, self.kept.block, self.d.model.vocab_size or 0, self.s)
+        except Refusal as refusal:
+            raise Refusal(str(refusal), sure=more == 0) from None
+        point, low, high = (int((left - reserve + x) * self.s.fraction) for x in (0, -less, more))
+        source = "lmdeploy/pytorch/engine/executor/base.py, _get_runtime_size"
+        warned = () if prefill == self.s.max_prefill else (f"No enough memory. Update max_prefill_token_num={prefill}",)
+        entries = (*self.weights, exact("kept for logits", reserve, source, "activations"))
+        return Budget(Span(point, low, high), free, entries, warned)
+
+    def _beyond(self, made: Pool, found: Budget | None) -> int:
+        """Bytes by which blocks that were counted by hand exceed what is free."""
+        if found is None or self.s.asked_blocks is None:
+            return 0
+        return max(made.n_bytes - found.free, 0)
+
+    def _try(self, n_bytes: int) -> Pool | None:
+        try:
+            return self.make(max(n_bytes, 0))
+        except Refusal:
+            return None
+
+    def _ledger(self, found: Budget | None, tried: tuple[Pool, int, int] | None) -> Ledger:
+        d, entries = self.d, list(found.entries if found else self.weights)
+        cache = 0
+        if tried is not None:
+            made, low, high = tried
+            cache = made.n_bytes
+            if low == cache == high:
+                entries.append(exact("cache: pool", cache, _SOURCE[self.kind], "cache"))
+            else:
+                low, high = min(low, cache), max(high, cache)
+                entries.append(Entry("cache: pool", cache, low, high, "modelled", _SOURCE[self.kind], "cache"))
+        if d.reserve:
+            entries.append(held_by_others(d.reserve))
+        whole, rest = divmod(self.kept.block, self.s.block)
+        per_token: int | float = self.kept.block / self.s.block if rest else whole
+        limit = d.device.memory_bytes if d.device else None
+        ranks = tuple(range(self.s.layout.n_devices))
+        return Ledger(ranks, d.device.id if d.device else None, cache, per_token, tuple(entries), limit)
+
+
+def plan(settled: Settled) -> Outcome:
+    """What LMDeploy does with a settled question; a refusal to start is an outcome with the engine's own condition."""
+    made = Plan(settled)
+    try:
+        made.check()
+        return made.outcome()
+    except Refusal as refusal:
+        return made.refused(refusal)
+
+
+ENGINE = Engine(FACTS, settle, plan)

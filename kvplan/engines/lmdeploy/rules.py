@@ -1,0 +1,122 @@
+"""LMDeploy's rules by release, as data. Read from the tags v0.10.2, v0.12.3, v0.13.0, v0.14.0, v0.15.0 and v0.16.0 of
+InternLM/lmdeploy.
+
+Architectures: lmdeploy/turbomind/supported_models.py SUPPORTED_ARCHS and lmdeploy/pytorch/models/module_map.py MODULE_MAP (draft, MTP and
+reward classes left out).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from kvplan.engines.common.releases import Releases
+
+
+class LmdeployRules(NamedTuple):
+    """What one release does.
+
+    turbomind, pytorch  architectures that each backend runs
+    pool           TurboMind's: `blocks` (BlockManager.cc) or `objects` (src/turbomind/memory: slabs in one region)
+    said           what TurboMind's logger writes before the lines of its pool and of its session length
+    truncated      how TurboMind says that session_len is cut; empty: it is not
+    align          bytes to which the PyTorch engine rounds each cache tensor of a block (CacheDesc.alignment); 1: it does not
+    reserved       PyTorch blocks for dummy input and padding (num_reserved_gpu_blocks)
+    refused_blocks PyTorch does not start with so many blocks or fewer
+    asks_early     PyTorch refuses so few blocks before it tries a smaller max_prefill_token_num
+    spare_states   PyTorch state slots beside max_batch_size; None: it has no state cache
+    states         TurboMind runs gated delta nets; states_or_prefixes: not with prefix caching
+    index_fp8      every sparse latent is kept as fp8_ds_mla; else DeepSeek-V3.2's only, or as quant_policy says
+    indexers       PyTorch runs indexers
+    fp8            PyTorch takes quant_policy 16 and 17
+    split_embedding  PyTorch splits the embedding of SPLIT_EMBEDDING
+    dp_whole       PyTorch's data parallelism has one rank to each share of the requests
+    """
+
+    turbomind: frozenset[str]
+    pytorch: frozenset[str]
+    pool: Literal["blocks", "objects"] = "blocks"
+    said: str = "[BlockManager] "
+    truncated: str = ""
+    align: int = 256
+    reserved: int = 1
+    refused_blocks: int = 0
+    asks_early: bool = False
+    spare_states: int | None = 1
+    states: bool = True
+    states_or_prefixes: bool = False
+    index_fp8: bool = True
+    indexers: bool = True
+    fp8: bool = False
+    split_embedding: bool = True
+    dp_whole: bool = False
+
+
+def _named(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_TURBOMIND = _named(
+    "GptOssForCausalLM InternLM2ForCausalLM InternLM3ForCausalLM InternS1ForConditionalGeneration InternVLChatModel "
+    "InternVLForConditionalGeneration LlamaForCausalLM MixtralForCausalLM Qwen2ForCausalLM Qwen2MoeForCausalLM Qwen3ForCausalLM "
+    "Qwen3MoeForCausalLM"
+)
+_TURBOMIND_OLD = _TURBOMIND | _named(
+    "BaiChuanForCausalLM BaichuanForCausalLM ChatGLMForConditionalGeneration ChatGLMModel DeepseekV2ForCausalLM InternLMForCausalLM "
+    "InternLMXComposer2ForCausalLM LlavaForConditionalGeneration LlavaLlamaForCausalLM LlavaMistralForCausalLM MiniCPMV "
+    "MistralForCausalLM MolmoForCausalLM MultiModalityCausalLM QWenLMHeadModel Qwen2VLForConditionalGeneration "
+    "Qwen2_5_VLForConditionalGeneration"
+)
+_DELTA = _named("Glm4MoeLiteForCausalLM Qwen3_5ForConditionalGeneration Qwen3_5MoeForConditionalGeneration")
+_S2 = _named("InternS2PreviewForConditionalGeneration")
+_PYTORCH = _named(
+    "ChatGLMForConditionalGeneration CogVLMForCausalLM DeepseekForCausalLM DeepseekV2ForCausalLM DeepseekV3ForCausalLM "
+    "DeepseekVLV2ForCausalLM Gemma2ForCausalLM Gemma3ForCausalLM Gemma3ForConditionalGeneration GemmaForCausalLM Glm4ForCausalLM "
+    "Glm4MoeForCausalLM Glm4vForConditionalGeneration GptOssForCausalLM InternLM2ForCausalLM InternLM3ForCausalLM "
+    "InternS1ForConditionalGeneration InternVLChatModel InternVLForConditionalGeneration Llama4ForConditionalGeneration "
+    "LlamaForCausalLM LlavaForConditionalGeneration LlavaNextForConditionalGeneration MiniCPM3ForCausalLM MiniCPMV MistralForCausalLM "
+    "MixtralForCausalLM Phi3ForCausalLM Phi3VForCausalLM PhiMoEForCausalLM Qwen2ForCausalLM Qwen2MoeForCausalLM "
+    "Qwen2VLForConditionalGeneration Qwen2_5_VLForConditionalGeneration Qwen3ForCausalLM Qwen3MoeForCausalLM SDARForCausalLM "
+    "SDARMoeForCausalLM"
+)
+_PYTORCH_OLD = _named("BaichuanForCausalLM InternLM2VEForCausalLM InternLMForCausalLM QWenLMHeadModel Starcoder2ForCausalLM")
+_PYTORCH_12 = _named(
+    "DeepseekV32ForCausalLM Glm4MoeLiteForCausalLM GlmMoeDsaForCausalLM InternS1ProForConditionalGeneration "
+    "InternS1_1_ForConditionalGeneration Qwen3NextForCausalLM Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration "
+    "Qwen3_5ForConditionalGeneration Qwen3_5MoeForConditionalGeneration"
+)
+_PYTORCH_14 = _PYTORCH_12 | _S2 | _named("InternS2PreviewForCausalLM Qwen3OmniMoeForConditionalGeneration")
+_MOBIUS = _named("InternS2MobiusForConditionalGeneration")
+_PYTORCH_16 = _named("HYV3ForCausalLM InternS2MobiusForCausalLM MetaMoeForConditionalGeneration") | _MOBIUS
+_CUT = "`session_len` truncated to {to} due to limited KV cache memory"
+
+_0_10 = LmdeployRules(
+    _TURBOMIND_OLD,
+    _PYTORCH | _PYTORCH_OLD | _named("MllamaForConditionalGeneration"),
+    truncated="No enough blocks for `session_len` ({asked}), `session_len` truncated to {to}.",
+    align=1,
+    reserved=0,
+    spare_states=None,
+    states=False,
+    indexers=False,
+    split_embedding=False,
+    dp_whole=True,
+)
+_0_12 = LmdeployRules(_TURBOMIND_OLD | _DELTA, _PYTORCH | _PYTORCH_OLD | _PYTORCH_12, truncated=_CUT)
+_0_13 = _0_12._replace(said="", refused_blocks=2, asks_early=True, pytorch=_0_12.pytorch | _S2 | _named("InternS2PreviewForCausalLM"))
+_0_14 = _0_13._replace(
+    turbomind=_TURBOMIND | _DELTA | _S2, pytorch=_PYTORCH | _PYTORCH_OLD | _PYTORCH_14, spare_states=2, fp8=True, states_or_prefixes=True
+)
+_0_15 = _0_14._replace(
+    pool="objects", truncated="", states_or_prefixes=False, pytorch=_PYTORCH | _PYTORCH_14 | _named("DeepseekV4ForCausalLM")
+)
+_0_16 = _0_15._replace(
+    turbomind=_0_15.turbomind | _MOBIUS | _named("Qwen2VLForConditionalGeneration Qwen2_5_VLForConditionalGeneration"),
+    pytorch=_0_15.pytorch | _PYTORCH_16,
+    index_fp8=False,
+)
+RELEASES = Releases("lmdeploy", {"0.10": _0_10, "0.12.3": _0_12, "0.13": _0_13, "0.14": _0_14, "0.15": _0_15, "0.16": _0_16})
+#: lmdeploy/utils.py, get_max_batch_size: the first name that the device's contains; 128 for others, 256 off CUDA.
+MAX_BATCH = {"a100": 384, "a800": 384, "h100": 1024, "h800": 1024, "l20y": 1024, "h200": 1024}
+#: lmdeploy/pytorch/models/deepseek_v2.py: ParallelEmbedding(is_tp=True). Other models of the PyTorch engine keep the embedding on every
+#: rank, and all of them the head.
+SPLIT_EMBEDDING = _named("DeepseekV2ForCausalLM DeepseekV3ForCausalLM Glm4MoeLiteForCausalLM")

@@ -1,0 +1,251 @@
+"""A question's settings with LMDeploy's defaults filled in, the backend that runs it, and the model as that backend keeps it.
+
+Source: lmdeploy/messages.py (TurbomindEngineConfig, PytorchEngineConfig), lmdeploy/archs.py (autoget_backend), lmdeploy/utils.py
+(get_max_batch_size), lmdeploy/pytorch/config.py (DistConfig) and lmdeploy/turbomind/turbomind.py (update_parallel_config).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.dtypes import canonical
+from kvplan.engines.common.measured import uncalibrated
+from kvplan.engines.common.options import Options
+from kvplan.engines.common.protocol import ChosenBy, Settled
+from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in
+from kvplan.engines.lmdeploy.facts import FACTS
+from kvplan.engines.lmdeploy.rules import MAX_BATCH, RELEASES, LmdeployRules
+from kvplan.errors import SpecError, UnsupportedError
+from kvplan.forms import Form
+from kvplan.tensors import ALL, Cache, CacheFormats, Lowered
+
+Backend = Literal["turbomind", "pytorch"]
+FRACTION, BLOCK, PREFILL = 0.8, 64, 8192
+#: What quant_policy 4, 8, 16 and 17 store; 4 and 8 with a 16-bit scale and zero point per token and head.
+POLICIES = {"int4": "int4_per_token_head", "int8": "int8_per_token_head"}
+_FP8 = ("fp8_e4m3", "fp8_e5m2")
+_WIDE = 512  # PyTorch: keys of so many elements go into blocks of 32 tokens, unless flash_mla runs them
+
+
+class LmdeployLayout(NamedTuple):
+    """How the ranks are arranged. attn_tp: ranks that share a sequence's heads; workers: groups of ranks that hold different requests."""
+
+    attn_tp: int
+    mlp_tp: int
+    ep: int
+    workers: int
+    n_devices: int
+
+
+class LmdeploySettings(NamedTuple):
+    """A settled question as LMDeploy sees it. `asked_blocks`: blocks counted by the user; `state_budget`: PyTorch slots for prefixes."""
+
+    backend: Backend
+    rules: LmdeployRules
+    layout: LmdeployLayout
+    block: int
+    session_len: int
+    max_batch: int
+    max_prefill: int
+    fraction: float
+    asked_blocks: int | None
+    state_budget: int
+    prefixes: bool
+
+
+def settle(d: Deployment) -> Settled:
+    """The question with LMDeploy's defaults, read and lowered.
+
+    Raises SpecError for choices that contradict, UnsupportedError for forms that this backend and release were not read for.
+    """
+    options, dtype = Options(d), compute_type(d)
+    version, rules, notes = RELEASES.find(d.engine_version)
+    d, about_dtype = served_in(d, dtype, FACTS.title)
+    backend, why = read_backend(d, options, rules)
+    layout = read_layout(d, backend, rules)
+    plain, _ = lowered_or_plain(d, cache_formats(replace(d, kv_dtype=None)))
+    forms = {cache.form for layer in dict.fromkeys(plain.layers) for cache in layer.caches}
+    check_forms(d, backend, rules, forms, plain)
+    block, about_blocks = _block(d, options, backend, plain, forms)
+    defaults: dict[str, Any] = {
+        "engine": (FACTS.name, "kvplan"),
+        "n_devices": (layout.n_devices, "kvplan"),
+        "max_model_len": (d.context or d.model.max_context, "you" if d.context else "model"),
+        "max_num_seqs": (default_batch(d), "engine default"),
+        "max_num_batched_tokens": (PREFILL, "engine default"),
+        "memory_fraction": (FRACTION, "engine default"),
+    }
+    stored = formats(d, rules, backend, forms, options)
+    auto = d.kv_dtype in (None, "auto")
+    asked = replace(d, engine_version=version, kv_dtype=stored.k, block_size=block)
+    notes = (
+        *notes,
+        *about_dtype,
+        *why,
+        *about_blocks,
+        *_windows(plain),
+        *_prefixes(options, rules, backend, forms),
+        *uncalibrated(d, FACTS.name),
+    )
+    question, found, notes = resolve(asked, defaults, notes)
+    chosen: dict[str, ChosenBy] = dict(found)
+    chosen |= {"engine_version": "engine default"} if d.engine_version != version else {}
+    chosen |= {"block_size": "engine default"} if d.block_size != block else {}
+    chosen |= {"kv_dtype": "model"} if auto else {}
+    settings = LmdeploySettings(
+        backend=backend,
+        rules=rules,
+        layout=layout,
+        block=block,
+        session_len=question.max_model_len or question.context or 1,
+        max_batch=question.max_num_seqs or 1,
+        max_prefill=question.max_num_batched_tokens or PREFILL,
+        fraction=question.memory_fraction or FRACTION,
+        asked_blocks=options.count("num_gpu_blocks"),
+        state_budget=options.count("prefix_cache_state_budget", 0) or 0,
+        prefixes=options.flag("enable_prefix_caching"),
+    )
+    _check_blocks(settings)
+    model, misfit = lowered_or_plain(question, stored, cast=True)
+    return Settled(question, chosen, notes, settings, remade(model, lambda _, cache: as_kept(cache, stored.state)), misfit=misfit)
+
+
+def compute_type(d: Deployment) -> str:
+    """--dtype: bf16 for bf16 models, else f16. Raises SpecError for any other."""
+    asked = canonical(d.dtype, "dtype") if d.dtype else "bf16" if d.model.dtype == "bf16" else "f16"
+    if asked not in ("f16", "bf16"):
+        raise SpecError("dtype", [("", f"{d.dtype!r} is not one of auto, float16, bfloat16")])
+    return asked
+
+
+def read_backend(d: Deployment, options: Options, rules: LmdeployRules) -> tuple[Backend, tuple[str, ...]]:
+    """PyTorch where it is asked for, else TurboMind for the architectures that it supports (autoget_backend), and what is said of it."""
+    asked = options.text("backend", ("turbomind", "pytorch"))
+    if asked == "pytorch":
+        return "pytorch", ()
+    if d.model.architecture in rules.turbomind or (asked and d.model.architecture is None):
+        return "turbomind", ()
+    if d.model.architecture is None:
+        return "pytorch", ("the model's architecture is not known: the PyTorch engine is taken (engine_option backend)",)
+    return "pytorch", (f"Fallback to pytorch engine because '{d.model.architecture}' not supported by turbomind engine.",)
+
+
+def read_layout(d: Deployment, backend: Backend, rules: LmdeployRules) -> LmdeployLayout:
+    """Parallel sizes as that backend defines them. Raises SpecError where they do not divide."""
+    tp, dp, ep = (n or 1 for n in (d.tp, d.dp, d.ep))
+    for name, size in (("pp", d.pp), ("dcp", d.dcp)):
+        if (size or 1) > 1:
+            raise UnsupportedError(f"{name}: LMDeploy is planned over tp, dp and ep")
+    if backend == "turbomind":
+        if tp % ep:
+            raise SpecError("ep", [("", f"ep {ep} must divide tp {tp}: TurboMind deals experts out over its tp ranks")])
+        layout = LmdeployLayout(tp, tp, ep, dp, tp * dp)
+    else:
+        world = ep if ep > 1 else tp
+        if dp > 1 and world == 1:
+            raise SpecError("dp", [("", "the PyTorch engine sets dp to 1 unless tp or ep is more than 1")])
+        if world % dp or world % tp:
+            raise SpecError("dp", [("", f"world_size {world}, dp {dp}: dp and tp divide the ranks of ep, or of tp where ep is 1")])
+        if rules.dp_whole and dp not in (1, world):
+            raise SpecError("dp", [("", f"this release takes dp 1 or as many as there are ranks ({world}), not {dp}")])
+        layout = LmdeployLayout(world // dp, tp, ep, dp, world)
+    if d.n_devices not in (None, layout.n_devices):
+        raise SpecError("n_devices", [("", f"these parallel sizes need {layout.n_devices} devices, not {d.n_devices}")])
+    return layout
+
+
+def default_batch(d: Deployment) -> int:
+    """max_batch_size by the device's name."""
+    name = d.device.name.lower() if d.device else ""
+    return next((size for word, size in MAX_BATCH.items() if word in name), 128)
+
+
+def check_forms(d: Deployment, backend: Backend, rules: LmdeployRules, forms: set[Form], model: Lowered) -> None:
+    """Raises UnsupportedError for forms that the backend's sources, in that release, were not read for, or do not have."""
+    where = f"lmdeploy ({backend})"
+    if d.model.architecture == "MiniCPM3ForCausalLM":
+        raise UnsupportedError(f"{where}: MiniCPM3's keys and values are kept per head, which is not modelled")
+    if "latent+index" in forms and (backend == "turbomind" or not rules.indexers):
+        raise UnsupportedError(f"{where}: indexers are not supported in this release")
+    if "gated-delta-net" in forms and not (rules.states if backend == "turbomind" else rules.spare_states is not None):
+        raise UnsupportedError(f"{where}: gated delta nets are not supported in this release")
+    widths = {t.elems_per_state for x in dict.fromkeys(model.layers) for c in x.caches for t in c.tensors if t.name == "latent"}
+    if backend == "turbomind" and widths - {576}:
+        raise UnsupportedError(f"{where}: latents of {max(widths)} elements are not modelled; it shares K and V for 576 only")
+
+
+def formats(d: Deployment, rules: LmdeployRules, backend: Backend, forms: set[Form], options: Options) -> CacheFormats:
+    """The cache formats that quant_policy (kv_dtype) makes. Raises SpecError for what no policy stores."""
+    asked = d.kv_dtype.strip().lower() if d.kv_dtype else "auto"
+    found = cache_formats(replace(d, kv_dtype=None))
+    found = found._replace(k=found.compute, v=found.compute, state="f32" if options.flag("fp32_mamba_ssm_dtype") else found.compute)
+    policy = POLICIES.get(asked, asked)
+    policy = policy if policy == "auto" else canonical(policy, "KV cache format")
+    takes = (*POLICIES, *(_FP8 if backend == "pytorch" and rules.fp8 else ()))
+    if policy not in ("auto", found.compute, *POLICIES.values(), *(_FP8 if "fp8_e4m3" in takes else ())):
+        raise SpecError("kv_dtype", [("", f"{asked[:40]!r}: quant_policy of this backend and release stores {', '.join(takes)}")])
+    if "latent+index" in forms:
+        if policy in POLICIES.values() or policy == "fp8_e5m2":
+            raise SpecError("kv_dtype", [("", f"Sparse MLA does not support quant_policy={asked}. Use none/0 for BF16 or fp8/16 for FP8.")])
+        packed = rules.index_fp8 or policy == "fp8_e4m3" or d.model.architecture == "DeepseekV32ForCausalLM"
+        policy = "fp8_ds_mla" if packed else found.compute
+    elif "latent" in forms and backend == "pytorch" and policy not in ("auto", found.compute):
+        raise UnsupportedError("lmdeploy (pytorch): a quantised cache of latents is not modelled")
+    return found if policy == "auto" else found._replace(k=policy, v=policy)
+
+
+def as_kept(cache: Cache, state: str) -> Cache:
+    """The cache as LMDeploy holds it: all tokens of windows and chunks, the kernel's whole width of a convolution, states in `state`."""
+    tensors = []
+    for t in cache.tensors:
+        if t.columns:
+            elems, columns = t.elems_per_state // t.columns * (t.columns + 1), t.columns + 1
+            tensors.append(replace(t, elems_per_state=elems, columns=columns))
+        elif t.name == "state":
+            tensors.append(replace(t, dtype=state))
+        else:
+            tensors.append(replace(t, keep=ALL))
+    return replace(cache, tensors=tuple(tensors))
+
+
+def _block(d: Deployment, options: Options, backend: Backend, model: Lowered, forms: set[Form]) -> tuple[int, tuple[str, ...]]:
+    """Tokens of a block: executor/base.py, _adjust_block_size, and a note where that depends on what is installed."""
+    block = d.block_size or BLOCK
+    wide = any(
+        t.elems_per_state >= _WIDE for x in dict.fromkeys(model.layers) for c in x.caches for t in c.tensors if t.name in ("k", "latent")
+    )
+    if backend == "turbomind" or not wide:
+        return block, ()
+    capability = d.device.compute_capability if d.device else None
+    latent = bool(forms & {"latent", "latent+index"})
+    flash = latent and ("latent+index" in forms or options.flag("flash_mla", capability is None or float(capability) >= 9))
+    if flash:
+        if block != BLOCK:
+            raise SpecError("block_size", [("", "Please set block_size to 64 for flash_mla.")])
+        said = options.text("flash_mla") is not None or "latent+index" in forms
+        return block, () if said else ("flash_mla is taken to be installed (engine_option flash_mla)",)
+    return min(block, 32), () if block <= 32 else ("Update `block_size=32` for large `head_dim`.",)
+
+
+def _check_blocks(s: LmdeploySettings) -> None:
+    """Raises SpecError for what PytorchEngineConfig asserts, and for a count of blocks where TurboMind takes a ratio only."""
+    if s.backend == "pytorch" and (s.block < 16 or s.block & (s.block - 1)):
+        raise SpecError("block_size", [("", f"kernel_block_size must be >= 16 and a power of 2, but got {s.block}")])
+    if s.asked_blocks is not None and s.backend == "turbomind" and s.rules.pool == "objects":
+        text = "object-cache path no longer accepts cache_max_block_count as a block count"
+        raise SpecError("engine_option", [("num_gpu_blocks", text)])
+
+
+def _prefixes(options: Options, rules: LmdeployRules, backend: Backend, forms: set[Form]) -> tuple[str, ...]:
+    if not options.flag("enable_prefix_caching"):
+        return ()
+    if backend == "pytorch" and "gated-delta-net" in forms and rules.spare_states == 1:
+        return ("Prefix caching has not been support for state space model.",)
+    return ("prefix caching takes no memory of its own: cached blocks give way to sequences",)
+
+
+def _windows(model: Lowered) -> tuple[str, ...]:
+    windows = any(t.keep.kind in ("window", "chunk") for x in dict.fromkeys(model.layers) for c in x.caches for t in c.tensors)
+    return ("blocks for all tokens of window layers are counted, as a prompt takes them",) if windows else ()
