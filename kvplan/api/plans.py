@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kvplan import catalogue
+from kvplan.api import SCHEMAS
 from kvplan.api.asking import deployment
 from kvplan.devices import Device
 from kvplan.errors import UnknownName
@@ -54,13 +55,10 @@ def explain(model: str | ModelSpec, **question: Any) -> tuple[Line, ...]:
     ('cache gqa k', 536870912, '32 layers x 8 heads x 256 B (128')
     """
     from kvplan import engines
-    from kvplan.engines.common.settling import stored_as
-    from kvplan.planner.evaluate import default_engine
     from kvplan.planner.explain import explain as lines
 
     d = deployment(model, **question)
-    settled = engines.find(d.engine or default_engine(d)).settle(d)
-    return lines(settled.question, stored_as(settled), evaluate(d))
+    return lines(engines.settle(d)[1], evaluate(d))
 
 
 def models() -> list[str]:
@@ -82,21 +80,30 @@ def devices() -> list[Device]:
 
 
 def schema(what: str) -> dict[str, Any]:
-    """The JSON Schema of a `plan` (what estimate returns), a `simulation`, or a `model` (what a spec file holds).
+    """The JSON Schema of one of SCHEMAS.
 
     >>> schema("plan")["title"]
     'kvplan.plan/1'
     """
+    if what not in SCHEMAS:
+        raise UnknownName("schema", what, list(SCHEMAS))
     if what == "plan":
         from kvplan.planner.schema import PLAN
 
         return PLAN
-    if what == "model":
-        from kvplan.spec import json_schema
-
-        return json_schema()
     if what == "simulation":
         from kvplan.planner.simulation_schema import SIMULATION
 
         return SIMULATION
-    raise UnknownName("schema", what, ["plan", "model", "simulation"])
+    if what == "model":
+        from kvplan.spec import json_schema
+
+        return json_schema()
+    if what == "device":
+        return Device.json_schema()
+    from pydantic import TypeAdapter
+
+    from kvplan.planner.records import RECORDS
+
+    made: dict[str, Any] = TypeAdapter(RECORDS[what]).json_schema()
+    return made

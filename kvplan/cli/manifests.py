@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from kvplan import __version__, api
-from kvplan.cli.options import HUB, MODEL, chosen, question_options
+from kvplan.cli.options import HUB, MODEL, chosen, put, question_options
 from kvplan.errors import SpecError
 from kvplan.manifests import Source, exit_code
 from kvplan.manifests.read import MAX_FILE_BYTES, decoded
@@ -67,17 +67,19 @@ def check(
             raise SpecError("diff", [("", "takes two files, OLD and NEW, and the formats table and json")])
         changes = api.diff(sources[:1], sources[1:], **given)
         plain = [change.as_dict() for change in changes]
-        click.echo(import_module("kvplan.report.findings").change_text(plain) if fmt == "table" else dump(plain, fmt))
+        put(import_module("kvplan.report.findings").change_text(plain) if fmt == "table" else dump(plain, fmt))
         return max((change.exit_code for change in changes), default=0 if allow_empty else 2)
     verdicts = api.check(sources, **given)
     plain = [verdict.as_dict() for verdict in verdicts]
     home = {"table": "findings"}.get(fmt, fmt)
     more = [__version__] if fmt == "sarif" else []
-    click.echo(dump(plain, fmt) if fmt == "json" else import_module(f"kvplan.report.{home}").text(plain, *more))
+    put(dump(plain, fmt) if fmt == "json" else import_module(f"kvplan.report.{home}").text(plain, *more), commands=fmt == "github")
     return exit_code(verdicts, allow_empty=allow_empty)
 
 
 def _standard_input() -> Source:
+    if sys.stdin is None:
+        raise SpecError("-", [("", "standard input is closed")])
     return Source("-", decoded(sys.stdin.buffer.read(MAX_FILE_BYTES + 1), "-"))
 
 
@@ -88,5 +90,5 @@ def _standard_input() -> Source:
 @question_options
 def emit(target: str, model: str, serve: str | None, **options: Any) -> int:
     """The command line or manifest that starts the plan of MODEL: vllm, sglang, tensorrt-llm, llama.cpp, ollama, compose, k8s."""
-    click.echo(api.emit(model, target, serve=serve, **chosen(options)).rstrip("\n"))
+    put(api.emit(model, target, serve=serve, **chosen(options)).rstrip("\n"))
     return 0

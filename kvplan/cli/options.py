@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from kvplan.deployment import NAMES
-from kvplan.errors import SpecError
+from kvplan.errors import KvplanError, SpecError
 from kvplan.report import FORMATS
+from kvplan.report.printable import printable
 
 Command = Callable[..., Any]
 
@@ -34,11 +36,33 @@ MODEL = click.argument("model", type=Named("model"))
 FORMAT = click.option("--format", "fmt", type=click.Choice(list(FORMATS)), default="table", show_default=True, help="How to print it.")
 
 
-def put(out: str | bytes) -> None:
-    """Data to standard output, a line's end after text that has none. Raises SpecError for bytes that would go to a terminal."""
+class NoReader(Exception):  # no OSError, which click would turn into an exit code of its own
+    """Whoever read standard output has gone, as `head` does; nothing is wrong."""
+
+
+def put(out: str | bytes, *, commands: bool = False) -> None:
+    """Data to standard output, a line's end after text that has none: all that any command prints goes through here, made printable.
+
+    commands  its lines are commands to a CI log, and their texts are printable already
+
+    Raises SpecError for bytes that would go to a terminal, KvplanError where it can not be written.
+    """
+    if sys.stdout is None:
+        raise KvplanError("standard output is closed")
     if isinstance(out, bytes) and sys.stdout.isatty():
         raise SpecError("format", [("", "parquet is no text; redirect it to a file")])
-    click.echo(out, nl=isinstance(out, str) and not out.endswith("\n"))
+    try:
+        click.echo(printable(out) if isinstance(out, str) and not commands else out, nl=isinstance(out, str) and not out.endswith("\n"))
+    except BrokenPipeError:
+        raise NoReader from None
+    except OSError as error:
+        raise KvplanError(f"standard output can not be written: {error.strerror or error}") from None
+
+
+def tell(text: str) -> None:
+    """A line for people, on standard error; nothing where that can not be written."""
+    with suppress(OSError, ValueError):
+        click.echo(printable(text.rstrip("\n")), err=True)
 
 
 def _go_offline(ctx: click.Context, param: click.Parameter, value: bool) -> None:

@@ -60,7 +60,7 @@ def propose(d: Deployment, layout: Layout = "contiguous") -> Proposal:
             "start-up log by `kvplan reconcile`"
         )
     plan = evaluate(d)
-    settled = engines.find("ideal").settle(d).question
+    settled = engines.settle(d)[1].question
     if (settled.dcp or 1) > 1:
         raise UnsupportedError("validate does not share the tokens of one sequence between ranks: leave dcp out")
     ledger = max(plan.ledgers, key=lambda ledger: ledger.cache_bytes)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
 from kvplan.errors import UnsupportedError
-from kvplan.ledger import Entry
+from kvplan.ledger import Entry, Kind
 from kvplan.tensors import Lowered, Role, WeightTensor
 from kvplan.units import GIB, LARGEST
 from kvplan.weights import WeightFormats, rank_bytes, weight_line
@@ -75,9 +75,9 @@ def weight_entries(
     return [weight_line(role, n, formats, stored=stored) for role, n in by_role.items() if n]
 
 
-def modelled(name: str, size: Span, source: str) -> Entry:
+def modelled(name: str, size: Span, source: str, kind: Kind) -> Entry:
     """A line from measured constants."""
-    return Entry(name=name, bytes=size.point, low=size.low, high=size.high, basis="modelled", source=source)
+    return Entry(name, size.point, size.low, size.high, "modelled", source, kind)
 
 
 def longest(holds: Callable[[int], bool], most: int = LARGEST) -> int:

@@ -69,3 +69,21 @@ def read_speculative(text: str | None) -> Speculation | None:
     if not tokens.isascii() or not tokens.isdecimal() or not 1 <= int(tokens[:9]) <= 1024:
         raise SpecError("speculative", [("", f"{str(text)[:60]!r}: write METHOD:TOKENS[:MODEL] such as eagle3:3, or off")])
     return Speculation(method.lower(), int(tokens), model or None)
+
+
+class Lora(NamedTuple):
+    """`RANKxADAPTERS`, read."""
+
+    rank: int
+    adapters: int
+
+
+def read_lora(text: str | None) -> Lora | None:
+    """None for `off`. Raises SpecError for anything but RANKxADAPTERS."""
+    if text in (None, "off", ""):
+        return None
+    rank, _, adapters = str(text).lower().partition("x")
+    sizes = [int(part) if part.isascii() and part.isdecimal() and len(part) < 6 else 0 for part in (rank, adapters)]
+    if min(sizes) < 1:
+        raise SpecError("lora", [("", f"{str(text)[:60]!r}: write RANKxADAPTERS such as 32x4, or off")])
+    return Lora(*sizes)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
 from kvplan.deployment import Deployment
+from kvplan.errors import SpecError
+from kvplan.forms import Form
 from kvplan.ledger import Ledger
-from kvplan.tensors import CacheFormats, Curve
+from kvplan.tensors import Curve, Layer, Lowered
 
 ChosenBy = Literal["you", "engine default", "model", "kvplan"]
 
@@ -15,16 +17,36 @@ ChosenBy = Literal["you", "engine default", "model", "kvplan"]
 Defaults = Mapping[str, tuple[Any, ChosenBy]]
 
 
-class Settled(NamedTuple):
-    """A question with every name resolved, and who chose each. `notes` are assumptions the report shows.
-
-    formats  how the engine stores caches and states, where that is not what `cache_formats` reads from the question alone
-    """
+class Resolved(NamedTuple):
+    """A question with every name resolved, and who chose each. `notes` are assumptions the report shows."""
 
     question: Deployment
     chosen_by: Mapping[str, ChosenBy]
     notes: tuple[str, ...] = ()
-    formats: CacheFormats | None = None
+
+
+class Settled(NamedTuple):
+    """A question as an engine understands it: read and lowered once, for everything that comes after.
+
+    settings  the engine's own, typed; nobody else looks inside
+    model     the model as tensors, in the formats that the engine stores
+    drafts    draft layers whose caches it keeps beside the model's
+    misfit    why those formats can not hold this model's rows, where the engine is to refuse that in its own words (`model` is then
+              in the compute type)
+    """
+
+    question: Deployment
+    chosen_by: Mapping[str, ChosenBy]
+    notes: tuple[str, ...]
+    settings: Any
+    model: Lowered
+    drafts: tuple[Layer, ...] = ()
+    misfit: SpecError | None = None
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """All layers whose caches it keeps."""
+        return self.model.layers + self.drafts
 
 
 class Group(NamedTuple):
@@ -121,17 +143,66 @@ class Pooled(NamedTuple):
     most: int
 
 
-class Engine(Protocol):
-    """One engine: which releases and options it knows, what it fills in, what it makes of a settled question."""
+class Setting(NamedTuple):
+    """A switch that advice may offer: the engine option, its values in the order in which they are tried, what to call the change."""
+
+    option: str
+    values: tuple[str, ...]
+    change: str
+
+
+class Facts(NamedTuple):
+    """What an engine is, for everyone who asks about it without running it.
+
+    title            as its makers write it
+    versions         releases whose rules are known, oldest first
+    options          engine_option keys, each with what it means
+    forms            forms of cache that it models; others are refused by name
+    unused           names of a question that it has no use for -> what follows from that, for a note
+    pool             `set aside`: cache memory is taken at start, whatever sequences come; `per context`: for the context it is given;
+                     `grows`: with the sequences
+    pages            how its sequences take pages: block ids of one pool; a pool of blocks for each group; the same with a radix tree;
+                     cells; None: no page manager of it is modelled
+    null_blocks      block ids that no sequence gets
+    vendors          makes of devices it runs on; empty: any
+    offloads         layers may stay in memory beside the device
+    weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
+    kv_advice        cache formats that advice may offer, with their bits; weight_advice likewise
+    settings         switches that advice may offer
+    fraction_ceiling advice raises the memory fraction up to here; None: not above its own default
+    whole_prompts    releases before this one read a prompt in one step, so that smaller steps are no advice
+    constants        the name of its measured constants; None: it has none
+    """
 
     name: str
+    title: str
     versions: tuple[str, ...]
-    options: tuple[str, ...]
+    options: Mapping[str, str]
+    forms: frozenset[Form]
+    unused: Mapping[str, str] = {}
+    pool: Literal["set aside", "per context", "grows"] = "grows"
+    pages: Literal["blocks", "pools", "radix", "cells"] | None = None
+    null_blocks: int = 0
+    vendors: frozenset[str] = frozenset()
+    offloads: bool = False
+    weight_schemes: frozenset[str] = frozenset()
+    kv_advice: tuple[tuple[str, int], ...] = ()
+    weight_advice: tuple[tuple[str, int], ...] = ()
+    settings: tuple[Setting, ...] = ()
+    fraction_ceiling: float | None = None
+    whole_prompts: tuple[int, ...] = ()
+    constants: str | None = None
 
-    def settle(self, d: Deployment) -> Settled:
-        """The question with this engine's defaults filled in. Raises SpecError where two choices contradict."""
-        ...
 
-    def plan(self, settled: Settled) -> Outcome:
-        """What the engine does with it; a refusal to start is an outcome."""
-        ...
+class Engine(NamedTuple):
+    """One engine.
+
+    settle   the question with its defaults filled in, read and lowered. Raises SpecError where two choices contradict
+    plan     what it does with it; a refusal to start is an outcome
+    surface  the whole answer over context and batch, where it is one; None where it is not, for that question
+    """
+
+    facts: Facts
+    settle: Callable[[Deployment], Settled]
+    plan: Callable[[Settled], Outcome]
+    surface: Callable[[Deployment], Surface | Pooled | None] | None = None

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.engines.common import whole
 from kvplan.engines.common.options import Options
-from kvplan.engines.common.protocol import ChosenBy, Outcome, Settled
+from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled
 from kvplan.engines.common.releases import nearest_version
-from kvplan.engines.common.settling import lowered, only_known_options, settle, weight_formats
-from kvplan.engines.common.whole import Held
+from kvplan.engines.common.settling import lowered, resolve, weight_formats
+from kvplan.engines.common.whole import KeptTensor
+from kvplan.engines.exllamav3.facts import FACTS
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer
@@ -23,7 +24,6 @@ from kvplan.units import round_up
 
 PAGE, SLOTS, WINDOW_SLACK, GROUP = 256, 16, 512, 32
 F16, F32 = 2, 4
-UNUSED = ("max_num_batched_tokens", "n_gpu_layers", "host_memory", "lora", "speculative", "enforce_eager")
 SOURCE = "exllamav3 1.6.5 exllamav3/cache"
 
 
@@ -32,6 +32,7 @@ class _Settings(NamedTuple):
     history: int
     k_bits: int | None
     v_bits: int | None
+    fused: bool
 
 
 def quantized_row(elems: int, bits: int) -> int:
@@ -40,84 +41,77 @@ def quantized_row(elems: int, bits: int) -> int:
     return groups * bits * 4 + groups * F16
 
 
-class ExLlamaV3:
+def settle(d: Deployment) -> Settled:
     """One cache for all jobs: `max_model_len` is its size in tokens (max_num_tokens), `max_num_seqs` its state slots (max_batch_size)."""
-
-    name = "exllamav3"
-    versions: tuple[str, ...] = ("1.6.5",)
-    options: tuple[str, ...] = ("k_bits", "v_bits", "cache_tokens", "max_history", "fused")
-
-    def settle(self, d: Deployment) -> Settled:
-        only_known_options(d, self)
-        for size in ("dp", "ep", "dcp"):
-            if (getattr(d, size) or 1) > 1:
-                raise UnsupportedError(f"{size}: exllamav3 splits a model over tp or pp")
-        needed = (d.tp or 1) * (d.pp or 1)
-        pp = d.pp
-        if d.n_devices is not None and d.n_devices != needed:
-            if d.tp or d.pp:
-                raise SpecError("n_devices", [("", f"tp {d.tp or 1} x pp {d.pp or 1} needs {needed} devices, not {d.n_devices}")])
-            pp = needed = d.n_devices
-        if d.kv_dtype not in (None, "auto", "f16", "fp16", "float16", "half"):
-            raise SpecError("kv_dtype", [("", "exllamav3 keeps its cache in f16; smaller: engine_option k_bits and v_bits, 2 to 8")])
-        version, notes = nearest_version(d.engine_version, self.versions, self.name)
-        notes += whole.no_use(d, self.name, UNUSED)
-        tokens = d.max_model_len or Options(d).count("cache_tokens")
-        context = d.context or tokens or d.model.max_context
-        defaults: dict[str, tuple[Any, ChosenBy]] = {
-            "engine": (self.name, "kvplan"),
-            "engine_version": (version, "kvplan"),
-            "n_devices": (needed, "kvplan"),
-            "pp": (pp or 1, "kvplan"),
-            "context": (context, "kvplan"),
-            "max_model_len": (tokens or (round_up(context, PAGE) * (d.batch or 1) if context else None), "kvplan"),
-            "max_num_seqs": (SLOTS, "engine default"),
-            "block_size": (PAGE, "engine default"),
-            "kv_dtype": ("f16", "engine default"),
-            "memory_fraction": (1.0, "kvplan"),
-        }
-        return settle(replace(d, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
-
-    def plan(self, settled: Settled) -> Outcome:
-        d = settled.question
-        options = Options(d)
-        k_bits, v_bits = options.count("k_bits"), options.count("v_bits")
-        k_bits, v_bits = k_bits or v_bits, v_bits or k_bits
-        s = _Settings(d.max_num_seqs or SLOTS, options.count("max_history", 0) or 0, k_bits, v_bits)
-        pool, context, batch = d.max_model_len or 1, d.context or 1, d.batch or 1
-        if pool % PAGE:
-            return whole.refused(f"max_num_tokens must be a multiple of {PAGE}.")
-        if k_bits and v_bits and not (2 <= k_bits <= 8 and 2 <= v_bits <= 8):
-            return whole.refused("quantized cache must be from 2 to 8 bits")
-        model = lowered(d, CacheFormats(compute="f16", k="f16", v="f16", conv="bf16"))
-
-        def held(layer: Layer, caches: tuple[Cache, ...]) -> tuple[Held, ...]:
-            return tuple(one for cache in caches for t in cache.tensors for one in _held(layer, cache, t, s))
-
-        def transients(tokens: int, _: int, all_held: Sequence[tuple[Held, int]]) -> list[Entry]:
-            if k_bits is None or options.flag("fused", True):
-                return []
-            full = max((h.row * tokens for h, _ in all_held), default=0)
-            return [Entry(name="transient: a layer dequantised", bytes=2 * full, low=0, high=2 * full, basis="modelled", source=SOURCE)]
-
-        # one cache of `pool` tokens, whatever sequences share it
-        rules = whole.Rules(held=held, transients=transients, source=SOURCE, fraction=d.memory_fraction or 1.0)
-        found = whole.plan(replace(d, context=pool, batch=1, max_model_len=None), model, weight_formats(d), rules)
-        return _shared(found, pool, context, batch, s.slots)
+    for size in ("dp", "ep", "dcp"):
+        if (getattr(d, size) or 1) > 1:
+            raise UnsupportedError(f"{size}: exllamav3 splits a model over tp or pp")
+    needed = (d.tp or 1) * (d.pp or 1)
+    pp = d.pp
+    if d.n_devices is not None and d.n_devices != needed:
+        if d.tp or d.pp:
+            raise SpecError("n_devices", [("", f"tp {d.tp or 1} x pp {d.pp or 1} needs {needed} devices, not {d.n_devices}")])
+        pp = needed = d.n_devices
+    if d.kv_dtype not in (None, "auto", "f16", "fp16", "float16", "half"):
+        raise SpecError("kv_dtype", [("", "exllamav3 keeps its cache in f16; smaller: engine_option k_bits and v_bits, 2 to 8")])
+    version, notes = nearest_version(d.engine_version, FACTS.versions, FACTS.name)
+    tokens = d.max_model_len or Options(d).count("cache_tokens")
+    context = d.context or tokens or d.model.max_context
+    defaults: dict[str, tuple[Any, ChosenBy]] = {
+        "engine": (FACTS.name, "kvplan"),
+        "engine_version": (version, "kvplan"),
+        "n_devices": (needed, "kvplan"),
+        "pp": (pp or 1, "kvplan"),
+        "context": (context, "kvplan"),
+        "max_model_len": (tokens or (round_up(context, PAGE) * (d.batch or 1) if context else None), "kvplan"),
+        "max_num_seqs": (SLOTS, "engine default"),
+        "block_size": (PAGE, "engine default"),
+        "kv_dtype": ("f16", "engine default"),
+        "memory_fraction": (1.0, "kvplan"),
+    }
+    question, chosen_by, notes = resolve(replace(d, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
+    options = Options(question)
+    k_bits, v_bits = options.count("k_bits"), options.count("v_bits")
+    slots, history = question.max_num_seqs or SLOTS, options.count("max_history", 0) or 0
+    settings = _Settings(slots, history, k_bits or v_bits, v_bits or k_bits, options.flag("fused", True))
+    model = lowered(question, CacheFormats(compute="f16", k="f16", v="f16", conv="bf16"))
+    return Settled(question, chosen_by, notes, settings, model)
 
 
-def _held(layer: Layer, cache: Cache, t: CacheTensor, s: _Settings) -> list[Held]:
+def plan(settled: Settled) -> Outcome:
+    """The cache whole, whatever sequences share it, dealt out in pages."""
+    d, s = settled.question, settled.settings
+    pool, context, batch = d.max_model_len or 1, d.context or 1, d.batch or 1
+    if pool % PAGE:
+        return whole.refused(f"max_num_tokens must be a multiple of {PAGE}.")
+    if s.k_bits and not (2 <= s.k_bits <= 8 and 2 <= s.v_bits <= 8):
+        return whole.refused("quantized cache must be from 2 to 8 bits")
+
+    def held(layer: Layer, caches: tuple[Cache, ...]) -> tuple[KeptTensor, ...]:
+        return tuple(one for cache in caches for t in cache.tensors for one in _held(layer, cache, t, s))
+
+    def transients(tokens: int, _: int, all_held: Sequence[tuple[KeptTensor, int]]) -> list[Entry]:
+        if s.k_bits is None or s.fused:
+            return []
+        full = max((h.row * tokens for h, _ in all_held), default=0)
+        return [Entry("transient: a layer dequantised", 2 * full, 0, 2 * full, "modelled", SOURCE, "transient")]
+
+    # one cache of `pool` tokens, whatever sequences share it
+    rules = whole.Allocation(held=held, transients=transients, source=SOURCE, fraction=d.memory_fraction or 1.0)
+    found = whole.plan(replace(d, context=pool, batch=1, max_model_len=None), settled.model, weight_formats(d), rules)
+    return _shared(found, pool, context, batch, s.slots)
+
+
+def _held(layer: Layer, cache: Cache, t: CacheTensor, s: _Settings) -> list[KeptTensor]:
     elems = t.heads * t.elems_per_state
     if t.tokens_per_state is None:
         # the kernel's whole width in 16 bits, the state in f32, once for each slot and past step kept
         width = elems // t.columns * (t.columns + 1) * F16 if t.columns else elems * F32
         n_bytes = s.slots * (1 + s.history) * width
-        return [Held("recurrent", cache.kind, t.name, lambda n: n_bytes, "v" if t.name == "state" else "k")]
+        return [KeptTensor("recurrent", cache.kind, t.name, lambda n: n_bytes, "v" if t.name == "state" else "k")]
     if t.keep.kind == "window":
         n_bytes = s.slots * round_up(t.keep.tokens + WINDOW_SLACK, PAGE) * elems * F16
-        return [Held("sliding", cache.kind, t.name, lambda n: n_bytes, t.name)]
-    if t.keep.kind == "source" or t.name not in ("k", "v", "latent"):
-        raise UnsupportedError(f"exllamav3: the cache of {cache.kind} layers is not modelled")
+        return [KeptTensor("sliding", cache.kind, t.name, lambda n: n_bytes, t.name)]
     bits = s.v_bits if t.name == "v" else s.k_bits
     row = elems * F16
     if bits is not None and t.name == "latent":
@@ -125,7 +119,7 @@ def _held(layer: Layer, cache: Cache, t: CacheTensor, s: _Settings) -> list[Held
         row = quantized_row(rank, bits) + (elems - rank) * F16  # the rotary part stays in f16
     elif bits is not None:
         row = quantized_row(elems, bits)
-    return [Held("paged", cache.kind, t.name, lambda n: row * round_up(n, PAGE), "v" if t.name == "v" else "k", elems * F16)]
+    return [KeptTensor("paged", cache.kind, t.name, lambda n: row * round_up(n, PAGE), "v" if t.name == "v" else "k", elems * F16)]
 
 
 def _shared(found: Outcome, pool: int, context: int, batch: int, slots: int) -> Outcome:
@@ -150,4 +144,4 @@ def _shared(found: Outcome, pool: int, context: int, batch: int, slots: int) -> 
     return found._replace(capacity=capacity)
 
 
-ENGINE = ExLlamaV3()
+ENGINE = Engine(FACTS, settle, plan)

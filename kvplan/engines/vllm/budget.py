@@ -20,7 +20,7 @@ from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.loaded import loaded_weights, lora_bytes, rotary_bytes
 from kvplan.engines.vllm.profile import Profile, capture_sizes, profile
 from kvplan.engines.vllm.rules import VERSIONS
-from kvplan.engines.vllm.settle import Settings
+from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.ledger import Entry, exact
 from kvplan.tensors import Lowered
@@ -43,7 +43,7 @@ class Budget(NamedTuple):
     limit: int | None
 
 
-def stage_budget(d: Deployment, model: Lowered, stage: range, s: Settings) -> Budget:
+def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -> Budget:
     """The budget of one pipeline stage's ranks. With kv_memory the cache gets exactly that. Refused where too little memory is free."""
     formats = weight_formats(d)
     entries = weight_entries(loaded_weights(d, model, stage, s, formats), formats, tp=s.tp, ep=d.ep or 1)
@@ -79,7 +79,7 @@ def caveats(d: Deployment) -> list[str]:
     return notes
 
 
-def _check_free(d: Deployment, s: Settings, total: int, requested: int) -> None:
+def _check_free(d: Deployment, s: VllmSettings, total: int, requested: int) -> None:
     free = total - (d.reserve or 0) - CONTEXT_BYTES
     if s.rules.v1 and free < requested:
         raise Refused(
@@ -89,17 +89,20 @@ def _check_free(d: Deployment, s: Settings, total: int, requested: int) -> None:
         )
 
 
-def _rotary(d: Deployment, model: Lowered, s: Settings) -> Entry:
+def _rotary(d: Deployment, model: Lowered, s: VllmSettings) -> Entry:
     return exact(
-        "weights: rotary tables", rotary_bytes(d, model, s), "positions x rotary width, counted as weights when the model is built"
+        "weights: rotary tables",
+        rotary_bytes(d, model, s),
+        "positions x rotary width, counted as weights when the model is built",
+        "weights",
     )
 
 
-def _lora(d: Deployment, model: Lowered, stage: range, s: Settings) -> Entry:
-    return exact("LoRA slots", lora_bytes(d, model, stage, s), "slots x rank x (inputs + outputs) of every adapted matrix")
+def _lora(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -> Entry:
+    return exact("LoRA slots", lora_bytes(d, model, stage, s), "slots x rank x (inputs + outputs) of every adapted matrix", "weights")
 
 
-def _modelled(d: Deployment, model: Lowered, stage: range, s: Settings, constants: Constants) -> list[Entry]:
+def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, constants: Constants) -> list[Entry]:
     """The lines that need measured constants."""
 
     def at(name: str) -> Constant:
@@ -110,22 +113,23 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: Settings, constant
     point, low, high = (peak(sizes, *pair) for pair in zip(sampler.ends, copies.ends, strict=True))
     outside = at(outside_torch(s, d.device))
     lines = [
-        modelled("activations", Span(point, low, high), f"profile run: {_largest(sizes, sampler.value, copies.value)}"),
+        modelled("activations", Span(point, low, high), f"profile run: {_largest(sizes, sampler.value, copies.value)}", "activations"),
         modelled(
             "outside torch",
             Span(int(outside.value), int(outside.low), int(outside.high)),
             f"{outside.name}, {outside.cases} published logs",
+            "process",
         ),
     ]
     if s.rules.v1 and s.rules.profile == "peak":
         others = d.reserve or 0
         held = Span(others + CONTEXT_BYTES, others + CONTEXT_LOW, others + CONTEXT_HIGH)
-        lines.append(modelled("context", held, "the CUDA context, and what others hold, counted in up to 0.9.1"))
+        lines.append(modelled("context", held, "the CUDA context, and what others hold, counted in up to 0.9.1", "process"))
     if s.rules.graphs_charged and not d.enforce_eager and s.platform == "cuda":
         n = capture_sizes(s.max_num_seqs, s.max_num_batched_tokens, s.draft_tokens, 512)
         each, layer = at("graph_bytes"), at("graph_layer_bytes")
         graphs = [int(n * (size + more * len(stage))) for size, more in zip(each.ends, layer.ends, strict=True)]
-        lines.append(modelled("CUDA graphs", Span(*graphs), f"{n} batch sizes captured; their estimate is charged from 0.20 on"))
+        lines.append(modelled("CUDA graphs", Span(*graphs), f"{n} batch sizes captured; their estimate is charged from 0.20 on", "graphs"))
     return lines
 
 
@@ -153,7 +157,7 @@ def _largest(p: Profile, sampler_bytes: float, hidden_copies: float) -> str:
     return "the layers (batch tokens x widths) are the larger"
 
 
-def outside_torch(s: Settings, device: Device | None) -> str:
+def outside_torch(s: VllmSettings, device: Device | None) -> str:
     """Which constant covers memory outside torch: libraries' workspaces, and communication buffers by kind of link.
 
     Where switches reduce in the network, NCCL registers buffers with them. Elsewhere only releases up to 0.10 charged NCCL's start:
@@ -161,20 +165,12 @@ def outside_torch(s: Settings, device: Device | None) -> str:
     """
     if s.tp == 1:
         return "outside_torch_pp" if s.pp > 1 else "outside_torch"
-    if switched(device):
+    if device is not None and device.link == "nvls":
         return "outside_torch_switch"
     return "outside_torch_nccl" if VERSIONS.index(s.release) < VERSIONS.index("0.11") else "outside_torch"
 
 
-def switched(device: Device | None) -> bool:
-    """Whether such devices come joined by NVSwitch with in-network reduction, whose buffers NCCL registers: Hopper and later modules."""
-    if device is None or device.unified:
-        return False
-    major = (device.compute_capability or "").split(".")[0]
-    return major in ("9", "10") and not any(word in device.name.lower() for word in ("pcie", " nvl", "gh200"))
-
-
-def kind_of(d: Deployment, model: Lowered, s: Settings) -> str:
+def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     """How well such a deployment is understood: what the intervals are taken by.
 
     unified   memory shared with the host
@@ -190,4 +186,6 @@ def kind_of(d: Deployment, model: Lowered, s: Settings) -> str:
         return "states"
     if tower_of(d) is not None or any(WEIGHT_FORMATS[name].bits < 8 for name in formats if name in WEIGHT_FORMATS):
         return "hard"
-    return "module" if switched(d.device) and VERSIONS.index(s.release) >= VERSIONS.index("0.15") else "plain"
+    return (
+        "module" if (d.device is not None and d.device.link == "nvls") and VERSIONS.index(s.release) >= VERSIONS.index("0.15") else "plain"
+    )
