@@ -291,19 +291,14 @@ def matrix_bytes(name: str, out_features: int, in_features: int) -> int:
 
 #: Families of checkpoint formats: what a loader either knows or does not.
 _SCHEMES = (
-    ("fp8", "fp8"),
-    ("mxfp", "mxfp"),
-    ("nvfp4", "nvfp4"),
-    ("awq", "awq"),
-    ("gptq", "gptq"),
-    ("affine", "affine"),
-    ("nf4", "bitsandbytes"),
-)
+    ("fp8", "fp8"), ("mxfp", "mxfp"), ("nvfp4", "nvfp4"), ("awq", "awq"), ("gptq", "gptq"), ("affine", "affine"), ("mlx", "affine"),
+    ("nf4", "bitsandbytes"), ("bnb", "bitsandbytes"), ("exl2", "exl2"), ("exl3", "exl3"),
+)  # fmt: skip
 
 
 def weight_scheme(name: str) -> str:
-    """The family of a canonical checkpoint format: plain, fp8, mxfp, nvfp4, int, awq, gptq, affine, bitsandbytes, gguf or unknown."""
-    if name in GGUF_BITS:
+    """The family of a canonical checkpoint format: plain, fp8, mxfp, nvfp4, int, awq, gptq, affine and so on."""
+    if name in GGUF_BITS or name in GGUF_DYNAMIC:
         return "gguf"
     if name in ("f64", "f32", "f16", "bf16"):
         return "plain"

@@ -53,7 +53,7 @@ def refusal(d: Deployment, facts: Facts) -> str | None:
 
 def foreign_checkpoint(d: Deployment, facts: Facts) -> tuple[str, ...]:
     """A note where the model's own checkpoint is of a kind that the engine does not load, and no other was asked for."""
-    own = sorted({q.format for q in d.model.quantization})
+    own = sorted({q.format for q in d.model.quantization} | ({d.model.checkpoint} if d.model.checkpoint else set()))
     if d.weight_dtype is not None or not facts.weight_schemes:
         return ()
     foreign = [name for name in own if weight_scheme(canonical_weight(name)) not in facts.weight_schemes]

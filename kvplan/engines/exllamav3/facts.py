@@ -30,5 +30,6 @@ FACTS = Facts(
     constants="torch",
     vendors=frozenset({"nvidia"}),
     settings=(Setting("k_bits", ("8", "6", "4"), "store the cache in fewer bits"),),
-    weight_advice=(("int4_g128", 4),),
+    weight_schemes=frozenset({"plain", "exl3", "unknown"}),
+    weight_advice=(("exl3_4bpw", 4),),
 )
