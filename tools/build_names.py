@@ -89,7 +89,10 @@ def facts(data: Path) -> Iterator[Fact]:
 def geometry(spec: ModelSpec, *, stored: bool = True) -> str:
     """What two models must share to share a file."""
     apart = {"id", "name", "source", "aliases", "notes", "max_context", "dtype", *(() if stored else ("quantization", "kv_dtype"))}
-    return json.dumps({key: value for key, value in spec.plain().items() if key not in apart}, sort_keys=True)
+    text = json.dumps({key: value for key, value in spec.plain().items() if key not in apart}, sort_keys=True)
+    for n, block in enumerate(spec.blocks):  # what a file calls its blocks is no difference
+        text = re.sub(rf'(?<=["*]){re.escape(block)}"', f'block {n}"', text)
+    return text
 
 
 def catalogue() -> dict[str, ModelSpec]:
@@ -156,7 +159,7 @@ def own_facts(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line]) -
             specs[id_] = write(spec.changed(**own), fact, id_)
             candidates = [specs[id_]]
         for fact, spec in members:
-            base = min(candidates, key=lambda own: (own.max_context != spec.max_context, own.dtype != spec.dtype))
+            base = min(candidates, key=lambda own: _apart(fact, spec, stated, own))
             length = told(fact, spec, stated, base)
             says = fact.own or any(key in fact.config for key in ("torch_dtype", "dtype"))
             weights = "" if spec.dtype == base.dtype or spec.quantization or not says else spec.dtype
@@ -164,6 +167,11 @@ def own_facts(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line]) -
                 weights = said if said != base.checkpoint else ""
             differs = "" if length == (base.max_context or 0) else str(length or "?")
             add(index, Line(fact.hub_id, base.id, weights, differs, ("d" if said else "c") if fact.own else "f"))
+
+
+def _apart(fact: Fact, spec: ModelSpec, stated: dict[str, int | None], own: ModelSpec) -> tuple[bool, bool, bool]:
+    """How far a catalogue entry of the same shapes is from a hub id: in length as told, in length as written, in dtype."""
+    return told(fact, spec, stated, own) != (own.max_context or 0), own.max_context != spec.max_context, own.dtype != spec.dtype
 
 
 def by_name(fact: Fact, spec: ModelSpec) -> str:

@@ -52,6 +52,7 @@ LENGTHS = {
     "hugging-quants/Meta-Llama-3.1-405B-Instruct-GPTQ-INT4": 131_072,
     "allenai/Llama-3.1-Tulu-3-70B-SFT": 131_072,
     "google/medgemma-27b-text-it": 0,
+    "google/codegemma-7b-it": 0,  # the one table that has it says 4,096, its base 8,192
     "nvidia/Llama-3.1-Nemotron-Nano-4B-v1.1": 0,
 }
 
