@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 import kvplan
@@ -95,7 +97,7 @@ def test_an_ambiguous_tail_lists_what_it_could_be(monkeypatch: pytest.MonkeyPatc
     text = "\na/next-7b\ta/next-7b\t\t\ta\nb/Next-7B-AWQ\ta/next-7b\tawq\t\tn\nb/next-7b\tb/next-7b\t\t\ta\n"
     monkeypatch.setattr("kvplan.names.index.text", lambda: text)
     for module in ("index", "look_up"):
-        monkeypatch.setattr(f"kvplan.names.{module}.lowered", text.lower)
+        monkeypatch.setattr(sys.modules[f"kvplan.names.{module}"], "lowered", text.lower)
     with pytest.raises(AmbiguousName, match="ends several names that differ in memory: a/next-7b, b/next-7b") as caught:
         names.look_up("Next-7B")
     assert caught.value.candidates == ["a/next-7b", "b/next-7b"]
