@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kvplan import catalogue, engines, files
 from kvplan.deployment import NAMES, Deployment
 from kvplan.devices import Device, sized
+from kvplan.engines.common.releases import is_version
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.spec import ModelSpec
 from kvplan.units import parse_bytes, parse_tokens
@@ -221,6 +222,8 @@ def read(name: str, value: Any) -> Any:
         return _options(value)
     if not isinstance(value, str):
         raise SpecError(name, [("", f"{str(value)[:60]!r} is not text")])
+    if name == "engine_version" and not is_version(value):
+        raise SpecError(name, [("", f"{value[:60]!r} is no version; write a release such as 0.19.0, or b10488")])
     return value
 
 

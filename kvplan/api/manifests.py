@@ -89,11 +89,13 @@ def emit(model: str | ModelSpec, target: str, *, serve: str | None = None, **que
       --tensor-parallel-size 2 \
       --context-length 32768
     """
-    from kvplan.manifests.emit import PLACEHOLDERS
+    from kvplan import engines
     from kvplan.manifests.emit import emit as text
 
     plan = estimate(model, **question)
-    typed = None if plan.question["engine"][0] in PLACEHOLDERS else _typed(model)
+    engine = plan.question["engine"][0]
+    loads_file = engine in engines.served() and engines.arguments(engine).placeholder
+    typed = None if loads_file else _typed(model)
     return text(plan, target, model=serve or typed)
 
 

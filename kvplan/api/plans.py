@@ -35,6 +35,10 @@ def estimate(model: str | ModelSpec, *, advise: bool = True, **question: Any) ->
     """
     d = deployment(model, **question)
     plan = evaluate(d)
+    if plan.fits is not None:
+        from kvplan.planner.limits import with_limits
+
+        plan = with_limits(d, plan)
     if plan.fits is None or not advise:
         return plan
     if plan.fits:

@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kvplan import catalogue, engines
+from kvplan.engines.common.words import Finding, Place, Unresolved
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
 from kvplan.manifests.read import read, read_file, read_text, why_empty
-from kvplan.manifests.values import Finding, Found, Place, Status, Unresolved, Verdict
+from kvplan.manifests.values import Found, Status, Verdict
 from kvplan.planner.plan import Plan
 
 #: `ask(model, **question)`: kvplan.estimate, or anything that answers like it.
 Ask = Callable[..., Plan]
-#: Engines that take the devices as they are, instead of a number that follows from parallel sizes.
-TAKES_DEVICES = frozenset({"llama.cpp", "ollama", "transformers"})
 MAX_DROPPED = 8
 
 
@@ -106,7 +105,7 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
     """The plan; options that the engine's model does not know are named and left out."""
     findings: list[Finding] = []
     question = dict(question)
-    if found.engine not in TAKES_DEVICES:
+    if not engines.arguments(found.engine).takes_devices:
         question.pop("n_devices", None)
     options = dict(question.get("engine_option", {}))
     known = _known_options(found.engine)
@@ -159,7 +158,7 @@ def _fault(message: str, found: Found, name: str) -> Finding:
 def _devices(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Finding]:
     """Fewer devices than the parallel sizes need, or more."""
     there, needed = question.get("n_devices"), plan.question["n_devices"][0]
-    if there is None or needed is None or found.engine in TAKES_DEVICES:
+    if there is None or needed is None or engines.arguments(found.engine).takes_devices:
         return []
     there = int(there)
     dp = plan.question["dp"][0] or 1
@@ -174,15 +173,16 @@ def _devices(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Find
     return []
 
 
-#: Engines that refuse a length beyond the model's own, unless a variable allows it.
-BOUNDED = ("vllm", "sglang")
-
-
 def _too_long(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Finding]:
     """vLLM config/model.py _get_and_verify_max_len, SGLang configs/model_config.py: a length beyond the one in config.json is an error."""
     asked = question.get("max_model_len")
     rules = {f.rule for f in found.findings}
-    if found.engine not in BOUNDED or not isinstance(asked, int) or "longer-allowed" in rules or "not-modelled-rope" in rules:
+    if (
+        not engines.arguments(found.engine).length_bound
+        or not isinstance(asked, int)
+        or "longer-allowed" in rules
+        or "not-modelled-rope" in rules
+    ):
         return []
     try:
         most = catalogue.find_model(plan.model.id).max_context

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kvplan.engines.common.words import Finding, Given, Place, Word, words
 from kvplan.errors import SpecError
 from kvplan.manifests import images
-from kvplan.manifests.arguments.table import Given
 from kvplan.manifests.script import Script, read_script
-from kvplan.manifests.values import Finding, Place
-from kvplan.manifests.words import Command, Word, words
+from kvplan.manifests.words import Command
 
 
 class Start(NamedTuple):

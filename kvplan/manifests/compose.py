@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from kvplan.manifests.arguments.table import Given
+from kvplan.engines.common.words import Finding, Given, Word
 from kvplan.manifests.command import Start, container, gpu_count
 from kvplan.manifests.found import NO_DEVICE, ReadBeside, Site
 from kvplan.manifests.lexer import tokens
 from kvplan.manifests.marked import Item
-from kvplan.manifests.values import Finding
-from kvplan.manifests.words import Word, replaced
+from kvplan.manifests.words import replaced
 
 _VARIABLE = re.compile(r"\$(?:\$|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])([^{}]*))?\})")
 

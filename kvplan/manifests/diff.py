@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kvplan.manifests.values import Place, Verdict
+from kvplan.engines.common.words import Place
+from kvplan.manifests.values import Verdict
 from kvplan.planner.plan import Plan
 
 

@@ -9,11 +9,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from kvplan.engines.common.words import Place, Word, words
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.compose import split
 from kvplan.manifests.found import Site
-from kvplan.manifests.values import Place
-from kvplan.manifests.words import Word, replaced, words
+from kvplan.manifests.words import replaced
 
 _NAME = re.compile(r"(^|/)(Dockerfile|Containerfile)(\.[^/]*)?$|\.dockerfile$", re.IGNORECASE)
 _INSTRUCTION = re.compile(r"\s*([A-Za-z]+)\s+(.*)", re.DOTALL)

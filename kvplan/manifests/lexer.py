@@ -12,9 +12,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
+from kvplan.engines.common.words import START, Breaks, Place
 from kvplan.errors import SpecError
-from kvplan.manifests.values import START, Place
-from kvplan.manifests.words import Breaks
 
 MAX_TOKENS, MAX_NESTED = 50_000, 8
 _OPERATOR = re.compile(r"&&|\|\||;;|;|\||&(?![>\d])|\n|\(|\)")

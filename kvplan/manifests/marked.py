@@ -8,10 +8,9 @@ from typing import Any
 
 import yaml
 
+from kvplan.engines.common.words import START, Breaks, Place
 from kvplan.errors import SpecError
 from kvplan.files import scalar
-from kvplan.manifests.values import START, Place
-from kvplan.manifests.words import Breaks
 
 MAX_NODES, MAX_DEPTH, MAX_DOCUMENTS = 100_000, 64, 500
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kvplan import files
 from kvplan.deployment import NAMES
+from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests import compose, dockerfile, helm, kserve, kubernetes, ray, swap, units
-from kvplan.manifests.arguments.table import Given
 from kvplan.manifests.command import Start, scripts
 from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
 from kvplan.manifests.marked import Item, documents
 from kvplan.manifests.modelfile import is_modelfile, read_modelfile
 from kvplan.manifests.script import Text, read_script
-from kvplan.manifests.values import Finding, Found, Place
-from kvplan.manifests.words import Word
+from kvplan.manifests.values import Found
 
 MAX_FILE_BYTES = 1 << 20
 WHAT = "no manifest or serve script is that large"
@@ -172,8 +172,8 @@ def _pragmas(found: list[Found], text: str) -> list[Found]:
     is_script = not _YAML_NAME.search(found[0].file) and parts[-1] == 0 if found else False
     for number, line in enumerate(lines, 1):
         match = PRAGMA.search(line)
-        if match is None:
-            continue
+        if match is None or any(line[: match.start()].count(quote) % 2 for quote in "'\""):
+            continue  # none, or inside a quoted word
         inside = [n for n, f in enumerate(found) if f.span[0] <= number <= f.span[1]]
         after = [n for n, f in enumerate(found) if f.span[0] > number and parts[f.span[0]] == parts[number]]
         for n in inside or (after[:1] if is_script else after):
@@ -185,7 +185,7 @@ def _told(found: Found, text: str, place: Place) -> Found:
     """With what one comment says."""
     given: dict[str, Given] = {}
     faults: list[Finding] = []
-    for pair in text.split():
+    for pair in _pairs(text):
         name, equals, value = pair.partition("=")
         option = name.startswith("engine_option.")
         if not equals or not (name in NAMES or name == "model" or option) or name == "engine_option":
@@ -210,6 +210,14 @@ def _told(found: Found, text: str, place: Place) -> Found:
         unresolved=tuple(u for u in found.unresolved if u.what not in given),
         findings=(*found.findings, *faults),
     )
+
+
+def _pairs(text: str) -> list[str]:
+    """Words apart by blanks, quoted as in a shell where they hold blanks."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
 
 
 def _flag(name: str, value: str) -> str | bool:

@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kvplan.engines.common.words import START, Breaks, Place, Word
 from kvplan.manifests.lexer import Token, pieces_of, tokens
-from kvplan.manifests.values import START, Place
 from kvplan.manifests.variables import Value, Variables
-from kvplan.manifests.words import Breaks, Command, Word
+from kvplan.manifests.words import Command
 
 _ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _DECLARES = frozenset({"export", "local", "declare", "typeset", "readonly"})

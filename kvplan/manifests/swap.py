@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kvplan.engines.common.words import Word
 from kvplan.manifests.command import Start, scripts
 from kvplan.manifests.found import NO_DEVICE, Site
 from kvplan.manifests.marked import Item
 from kvplan.manifests.script import read_script
-from kvplan.manifests.words import Word, replaced
+from kvplan.manifests.words import replaced
 
 _MACRO = re.compile(r"\$\{([A-Za-z_][\w.-]*)\}")
 #: What llama-swap itself fills in.

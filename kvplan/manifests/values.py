@@ -5,39 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from kvplan.engines.common.words import Finding, Place, Unresolved
 from kvplan.planner.plan import Plan, plain
 
-Severity = Literal["error", "warning", "note"]
 Status = Literal["fits", "starts", "refuses", "unknown", "broken", "empty"]
-
-
-class Place(NamedTuple):
-    """A position in a file; lines and columns count from 1."""
-
-    line: int = 1
-    column: int = 1
-
-
-START = Place()
-
-
-class Finding(NamedTuple):
-    """One thing to say about one place. `rule` is a short name that stays the same over releases."""
-
-    rule: str
-    severity: Severity
-    message: str
-    place: Place
-    file: str = ""
-
-
-class Unresolved(NamedTuple):
-    """A fact that the file does not hold: which name of the question, why it is open, and the option that gives it."""
-
-    what: str
-    why: str
-    give: str
-    place: Place
 
 
 class Found(NamedTuple):

@@ -12,10 +12,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from kvplan.engines.common.words import Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests.lexer import Piece
-from kvplan.manifests.values import Place
-from kvplan.manifests.words import Word
 
 MAX_VALUE = 65_536
 _LISTS = ("[@]", "[*]")

@@ -1,4 +1,4 @@
-"""A word of a command: its text, where it stands, and the variables in it that nothing sets."""
+"""A command as a file says it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kvplan.manifests.values import START, Place
-
-#: Where a text that a format folded into one line began new lines: (offset in the text, line of the file).
-Breaks = tuple[tuple[int, int], ...]
-
-
-class Word(NamedTuple):
-    """`missing` names the variables that stay open; they stand in `text` as `$NAME`."""
-
-    text: str
-    place: Place = Place()
-    missing: tuple[str, ...] = ()
-    breaks: Breaks = ()
+from kvplan.engines.common.words import Place, Word
 
 
 class Command(NamedTuple):
@@ -28,11 +16,6 @@ class Command(NamedTuple):
     env: Mapping[str, Word]
     place: Place
     end_line: int
-
-
-def words(*texts: str, place: Place = START) -> list[Word]:
-    """Plain words that stand at one place."""
-    return [Word(text, place) for text in texts]
 
 
 def replaced(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], word: Word) -> Word:

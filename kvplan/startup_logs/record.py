@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kvplan import catalogue, files
+from kvplan import catalogue, engines, files
 from kvplan.constants import MAX_RECORDS, Fitted, Record, UserFile
 from kvplan.engines.common.measured import record_key
 from kvplan.engines.llama_cpp import rules as llama_cpp
@@ -24,8 +24,9 @@ def record_of(start: LoggedStart, plan: Plan, source: str) -> Record:
     question = {name: value for name, (value, _) in plan.question.items()}
     lines = record_lines(start, plan)
     if not lines or not question.get("device"):
-        raise SpecError(source, [("", f"no measured line of a known device: {NEEDS[start.engine]}")])
-    engine, release, model, device, tp, pp, seqs, tokens, settings = record_key(question, release_of(start.engine, question))
+        raise SpecError(source, [("", f"no measured line of a known device: {engines.log(start.engine).needs}")])
+    key = record_key(question, engines.facts(start.engine), release_of(start.engine, question))
+    engine, release, model, device, tp, pp, seqs, tokens, settings = key
     sizes = (int(tp), int(pp), int(seqs), int(tokens))
     return Record(str(engine), str(release), str(model), str(device), *sizes, tuple(lines.items()), source, str(settings))
 
@@ -36,15 +37,6 @@ def release_of(engine: str, question: Mapping[str, Any]) -> str:
     if engine == "vllm":
         return vllm.find_rules(asked)[0]
     return f"b{llama_cpp.find(asked)[0].build}" if engine == "llama.cpp" else asked
-
-
-#: What a log of each engine must print for a line to be measured.
-NEEDS: dict[str, str] = {
-    "vllm": "needs weights, activation or non-torch figures",
-    "sglang": "needs `Load weight begin` or `Load weight end`",
-    "tensorrt-llm": "needs the memory profiling lines, or the [MemUsageChange] lines and `total:`",
-    "llama.cpp": "needs one device's `model buffer size`, `compute buffer size` or `MiB free`",
-}
 
 
 def keep(record: Record, path: Path | None = None) -> Path:

@@ -15,7 +15,7 @@ import pytest
 from kvplan.deployment import Deployment
 from kvplan.engines.sglang.plan import ENGINE
 from kvplan.engines.sglang.pools import SglangPoolSettings, running_requests, states
-from kvplan.engines.sglang.rules import RULES
+from kvplan.engines.sglang.rules import RELEASES
 from kvplan.spec import ModelSpec, parse_spec
 from kvplan.units import GIB
 
@@ -274,8 +274,8 @@ def test_state_slots_and_running_requests(row: tuple[Any, ...]) -> None:
         overlap=True, swa_ratio=0.8, mamba_ratio=ratio, max_states=told, slots_per_request=per_request, max_total_tokens=None, fraction=0.8,
     )  # fmt: skip
     rest = int(gib * GIB)
-    found = states(rest, state, k, RULES["0.5.23"])
+    found = states(rest, state, k, RELEASES.rules["0.5.23"])
     assert found is not None
     assert found.slots == slots
     assert (rest - found.n_bytes) // TOKEN == pytest.approx(tokens, abs=1)  # the engine keeps the rest as a float of GiB
-    assert running_requests(tokens, k, RULES["0.5.23"], found.slots) == requests
+    assert running_requests(tokens, k, RELEASES.rules["0.5.23"], found.slots) == requests

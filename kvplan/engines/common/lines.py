@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
-from kvplan.errors import UnsupportedError
 from kvplan.ledger import Entry, Kind
 from kvplan.tensors import Lowered, Role, WeightTensor
 from kvplan.units import GIB, LARGEST
@@ -36,14 +35,6 @@ def span(point: float, low: float, high: float) -> Span:
 def query_heads(model: Lowered) -> int:
     """The most query heads of any layer; 1 where none has attention."""
     return max((w.units for layer in model.layers for w in layer.weights if w.name in ("o", "q_b")), default=1)
-
-
-def refuse_indexed_gqa(model: Lowered, engine: str) -> None:
-    """For engines in whose sources no cache of it was read. Raises UnsupportedError for indexer keys beside K and V (MiniMax-M3)."""
-    for layer in model.layers:
-        for cache in layer.caches:
-            if {"k", "index_k"} <= {t.name for t in cache.tensors}:
-                raise UnsupportedError(f"{engine}: the cache of {cache.kind} layers is not modelled")
 
 
 def stage_weights(model: Lowered, stage: range) -> list[WeightTensor]:

@@ -8,39 +8,37 @@ from typing import Any
 from kvplan.constants import Constant, Constants, Record
 from kvplan.deployment import Deployment
 from kvplan.engines.common.lines import Span, modelled
+from kvplan.engines.common.protocol import Facts
 from kvplan.ledger import Entry, Kind
 
 #: Share of a device that what no shape tells may take, where no constants say how much.
 UNCALIBRATED = 0.1
-#: What of a question changes the lines that logs measure, beside the fields of a record; then what does for some engines only.
+#: What of a question changes the lines that logs measure, beside the fields of a record and what an engine's facts name.
 _CHANGES = ("weight_dtype", "kv_dtype", "speculative", "lora", "multimodal", "enforce_eager")
-_WITH_LENGTH = ("llama.cpp", "ollama", "tensorrt-llm")
-_WITHOUT_PROFILE = ("sglang",)
 _OPTIONS = {"n_ubatch": ("512",), "flash_attn": ("auto", "on")}
 
 
-def settings_of(question: Mapping[str, Any]) -> str:
+def settings_of(question: Mapping[str, Any], facts: Facts) -> str:
     """The choices that a recorded start must share with a question, as text; `question` holds every name, resolved."""
-    names = _CHANGES + (("max_model_len", "n_gpu_layers") if question["engine"] in _WITH_LENGTH else ())
+    names = _CHANGES + facts.measured_names
     options = dict(question.get("engine_option") or ())
     chosen = [f"{name}={question[name]}" for name in names if question[name] not in (None, "off", False)]
     return " ".join([*chosen, *(f"{key}={options[key]}" for key, usual in _OPTIONS.items() if options.get(key, usual[0]) not in usual)])
 
 
-def record_key(question: Mapping[str, Any], release: str) -> tuple[str | int, ...]:
+def record_key(question: Mapping[str, Any], facts: Facts, release: str) -> tuple[str | int, ...]:
     """What a record of this resolved question is found by. `model` and `device` are ids."""
     names = ("tp", "pp", "max_num_seqs", "max_num_batched_tokens")
-    free = names[2:] if question["engine"] in _WITHOUT_PROFILE else ()  # no line that is measured depends on them
-    sizes = (1 if name in free else int(question[name] or 1) for name in names)
-    return (question["engine"], release, question["model"], str(question["device"]), *sizes, settings_of(question))
+    sizes = (int(question[name] or 1) if name in facts.measured_sizes else 1 for name in names)
+    return (question["engine"], release, question["model"], str(question["device"]), *sizes, settings_of(question, facts))
 
 
-def find_record(d: Deployment, release: str) -> Record | None:
+def find_record(d: Deployment, facts: Facts, release: str) -> Record | None:
     """The newest measured start of this very question, settled; of one without settings, the sizes alone must agree."""
     if d.constants is None or d.device is None or not d.constants.records:
         return None
     question = {name: getattr(d, name) for name in d.__dataclass_fields__} | {"model": d.model.id, "device": d.device.id}
-    key = record_key(question, release)
+    key = record_key(question, facts, release)
     return next((r for r in reversed(d.constants.records) if r.key == key or (not r.settings and r.key[:-1] == key[:-1])), None)
 
 

@@ -69,7 +69,8 @@ class Capacity(NamedTuple):
     """What the cache memory holds: bytes and blocks per rank, tokens and sequences per replica.
 
     max_context            longest single request admitted under max_model_len; max_context_unbounded: without that limit
-    max_context_at_batch   longest context at which all sequences of the question fit; max_batch: most of them at its context
+    max_context_at_batch   longest context at which all sequences of the question fit, every other setting unchanged
+    max_batch              most sequences at its context; an engine says it of a replica, a plan of the question, for all replicas
     """
 
     kv_bytes: int
@@ -172,6 +173,7 @@ class Facts(NamedTuple):
     fraction_ceiling advice raises the memory fraction up to here; None: not above its own default
     whole_prompts    releases before this one read a prompt in one step, so that smaller steps are no advice
     constants        the name of its measured constants; None: it has none
+    measured_sizes   sizes that lines measured in its logs depend on; measured_names: other names, beside those of every engine
     """
 
     name: str
@@ -192,6 +194,8 @@ class Facts(NamedTuple):
     fraction_ceiling: float | None = None
     whole_prompts: tuple[int, ...] = ()
     constants: str | None = None
+    measured_sizes: tuple[str, ...] = ("tp", "pp", "max_num_seqs", "max_num_batched_tokens")
+    measured_names: tuple[str, ...] = ()
 
 
 class Engine(NamedTuple):

@@ -47,6 +47,14 @@ def resolve(d: Deployment, defaults: Defaults, notes: tuple[str, ...] = ()) -> R
     return Resolved(question, chosen, notes)
 
 
+def served_in(d: Deployment, dtype: str, title: str) -> tuple[Deployment, tuple[str, ...]]:
+    """The question where an engine's `auto` serves a plain checkpoint in another compute type than its own, and the note that says so."""
+    if d.dtype is not None or canonical(d.model.dtype, "dtype") == dtype:
+        return d, ()
+    note = f"{title} serves a checkpoint in {d.model.dtype} in {dtype} (dtype auto): its plain weights are counted in that"
+    return replace(d, model=d.model.changed(dtype=dtype)), (note,)
+
+
 def checkpoint_format(d: Deployment) -> str:
     """The format of the model's own checkpoint; several joined by +."""
     if d.model.checkpoint:
@@ -71,8 +79,9 @@ def lowered(d: Deployment, formats: CacheFormats, *, cast: bool = False) -> Lowe
     cast  the engine makes its parameters in the compute type, whatever plain type a file has
     """
     model = lower(d.model, formats)
-    if d.stored is None or d.weight_dtype not in (None, checkpoint_format(d)):
-        name = d.weight_dtype or d.model.checkpoint
+    own = d.weight_dtype in (None, checkpoint_format(d))
+    if d.stored is None or not own:
+        name = d.model.checkpoint if own else d.weight_dtype
         file_type = canonical_weight(name) if name else ""
         return with_types(model, file_type, d.model.architecture) if file_type in FILE_TYPES else model
     return with_stored(model, d.stored.cast(2 if formats.compute in ("f16", "bf16") else 4) if cast else d.stored)
@@ -86,12 +95,12 @@ def lowered_or_plain(d: Deployment, formats: CacheFormats, *, cast: bool = False
         return lowered(d, formats._replace(k=formats.compute, v=formats.compute), cast=cast), misfit
 
 
-def remade(model: Lowered, change: Callable[[Cache], Cache]) -> Lowered:
+def remade(model: Lowered, change: Callable[[Layer, Cache], Cache]) -> Lowered:
     """The model with its caches as an engine keeps them, where formats alone do not say how; equal layers still share one object."""
     made: dict[int, Layer] = {}
     for layer in (*model.layers, *model.draft):
         if id(layer) not in made:
-            caches = tuple(change(cache) for cache in layer.caches)
+            caches = tuple(change(layer, cache) for cache in layer.caches)
             made[id(layer)] = layer if caches == layer.caches else replace(layer, caches=caches)
     return replace(model, layers=tuple(made[id(x)] for x in model.layers), draft=tuple(made[id(x)] for x in model.draft))
 
@@ -99,6 +108,11 @@ def remade(model: Lowered, change: Callable[[Cache], Cache]) -> Lowered:
 def states_in(cache: Cache, dtype: str) -> Cache:
     """The cache with its recurrent state in that format."""
     return replace(cache, tensors=tuple(replace(t, dtype=dtype) if t.name == "state" else t for t in cache.tensors))
+
+
+def without(cache: Cache, *names: str) -> Cache:
+    """The cache without tensors that an engine computes anew instead of keeping them; without names, without any."""
+    return replace(cache, tensors=tuple(t for t in cache.tensors if names and t.name not in names))
 
 
 def whole_curve(settled: Settled) -> Curve:

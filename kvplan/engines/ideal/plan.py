@@ -36,7 +36,9 @@ def settle(d: Deployment) -> Settled:
         "max_model_len": (longest, "you" if d.context else "model"),
         "memory_fraction": (1.0, "kvplan"),
     }
-    question, chosen_by, notes = resolve(d, defaults)
+    nothing = "nothing limits the context without a device or kv_memory: max_model_len moves nothing"
+    asked_in_vain = d.max_model_len is not None and d.context is not None and d.device is None and d.kv_memory is None
+    question, chosen_by, notes = resolve(d, defaults, (nothing,) if asked_in_vain else ())
     model = lowered(question, cache_formats(question))
     return Settled(question, chosen_by, notes, None, model, _drafts(question, model))
 

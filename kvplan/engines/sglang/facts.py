@@ -57,4 +57,5 @@ FACTS = Facts(
         Setting("disable_overlap_schedule", ("true",), "no overlap scheduling"),
     ),
     constants="sglang",
+    measured_sizes=("tp", "pp"),
 )

@@ -15,7 +15,7 @@ from kvplan.units import LARGEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class SglangStage:
     """One stage: its layers and cells. `compressed`: DeepSeek-V4's layers, sized by rules of their own; `cross`: it has cross-attention."""
 
     layers: range
@@ -25,10 +25,10 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pools:
+class SglangPools:
     """What every rank of one stage allocates: tokens, states, running requests, and the bytes of each pool, padding included."""
 
-    stage: Stage
+    stage: SglangStage
     tokens: Tokens
     states: States | None
     running: int
@@ -43,22 +43,29 @@ class Pools:
         return self.states.n_bytes if self.states else 0
 
     @property
-    def total_bytes(self) -> int:
-        return self.full_bytes + self.swa_bytes + self.fixed_bytes + self.state_bytes
+    def lines(self) -> dict[str, int]:
+        """The bytes of each pool that there is, by the name of its line."""
+        sizes = {
+            "full pool": self.full_bytes,
+            "window pool": self.swa_bytes,
+            "state pool": self.state_bytes,
+            "fixed states": self.fixed_bytes,
+        }
+        return {f"cache: {name}": n_bytes for name, n_bytes in sizes.items() if n_bytes}
 
 
-def read_stage(model: Lowered, layers: range, split: Split, *, windows: bool, draft: int) -> Stage:
+def read_stage(model: Lowered, layers: range, split: Split, *, windows: bool, draft: int) -> SglangStage:
     """The stage's cells; the draft of speculation is on every stage that has layers, as the engine counts it."""
     lowered = [model.layers[i] for i in layers]
     if deepseek_v4.is_compressed(model.layers):
         empty = add_up((), windows=False)
-        return Stage(layers=layers, cells=empty, compressed=deepseek_v4.read(lowered), cross=False)
+        return SglangStage(layers=layers, cells=empty, compressed=deepseek_v4.read(lowered), cross=False)
     held = [layer_bytes(layer, split) for layer in lowered]
     cells = with_draft(add_up(held, windows=windows), draft, split.dcp)
-    return Stage(layers=layers, cells=cells, compressed=None, cross=any(x.cross for x in held))
+    return SglangStage(layers=layers, cells=cells, compressed=None, cross=any(x.cross for x in held))
 
 
-def build(stages: Sequence[Stage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None) -> list[Pools]:
+def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None) -> list[SglangPools]:
     """The pools of every stage from the bytes each rank may give them; all stages agree on the fewest tokens. Raises Refusal."""
     if stages[0].compressed is not None:
         return _agree_compressed(stages, rest, k, rules, ratio)
@@ -74,7 +81,7 @@ def build(stages: Sequence[Stage], rest: int, k: SglangPoolSettings, rules: Sgla
     return [_pools(stage, t, states, running, k) for stage, t in zip(stages, agreed, strict=True)]
 
 
-def _keeps_kv(stage: Stage) -> bool:
+def _keeps_kv(stage: SglangStage) -> bool:
     return bool(stage.cells.n_full or stage.cells.n_swa)
 
 
@@ -85,10 +92,10 @@ def _tokens(left: int, cells: Cells, k: SglangPoolSettings, rules: SglangRules, 
     return pools.tokens(left, cells, k, rules)
 
 
-def _pools(stage: Stage, t: Tokens, states: States | None, running: int, k: SglangPoolSettings) -> Pools:
+def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k: SglangPoolSettings) -> SglangPools:
     cells = stage.cells
     own = states and states.at(cells.slot)
-    return Pools(
+    return SglangPools(
         stage=stage,
         tokens=t,
         states=own,
@@ -101,7 +108,9 @@ def _pools(stage: Stage, t: Tokens, states: States | None, running: int, k: Sgla
     )
 
 
-def _agree_compressed(stages: Sequence[Stage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None) -> list[Pools]:
+def _agree_compressed(
+    stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None
+) -> list[SglangPools]:
     models = [stage.compressed for stage in stages if stage.compressed is not None]
     sizes = [deepseek_v4.size(rest, m, k, ratio) for m in models]
     fewest = min(s.tokens.total for s in sizes)
@@ -113,7 +122,7 @@ def _agree_compressed(stages: Sequence[Stage], rest: int, k: SglangPoolSettings,
     for stage, s in zip(stages, sizes, strict=True):
         swa = s.tokens.swa or 0
         made.append(
-            Pools(
+            SglangPools(
                 stage=stage,
                 tokens=s.tokens,
                 states=None,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from kvplan.engines.common.releases import release
+from kvplan.engines.common.releases import Releases, cumulative
 
 
 class Tier(NamedTuple):
@@ -79,13 +79,13 @@ class SglangRules(NamedTuple):
     extra_buffer     architectures that get extra state slots by default
     """
 
-    fraction: Literal["by_tp", "by_tp_13gib", "by_tp_180", "classes", "formula"]
-    unknown_fraction: float
-    tiers: tuple[Tier, ...]
+    fraction: Literal["by_tp", "by_tp_13gib", "by_tp_180", "classes", "formula"] = "by_tp"
+    unknown_fraction: float = 0.88
+    tiers: tuple[Tier, ...] = _EARLY
     graph_capped: bool = False
     prefill_graphs: bool = False
     spec_reserve: tuple[int, int] = (0, 0)
-    vision: Literal["x0.9", "by_vit"] = "by_vit"
+    vision: Literal["x0.9", "by_vit"] = "x0.9"
     mm_reserve_mib: int = 0
     split: frozenset[str] | None = frozenset()
     window_checked: bool = False
@@ -96,32 +96,24 @@ class SglangRules(NamedTuple):
     extra_buffer: frozenset[str] = frozenset()
 
 
-_R043 = SglangRules("by_tp", 0.88, _EARLY, vision="x0.9")
-_R050 = SglangRules("classes", 0.88, _CLASSES, spec_reserve=(2048, 2048), split=None)
-_R053 = _R050._replace(fraction="formula", tiers=_tiers(2048, 16, 80), spec_reserve=(2048, 6144))
-_R055 = _R053._replace(tiers=_tiers(2048, 24, 80))
-_R059 = _R055._replace(split=_SPLIT_059)
-_R0510 = _R059._replace(prefill_graphs=True, spec_reserve=(4096, 6144), half_cap=True)
-_R0513 = _R0510._replace(split=_SPLIT_0513)
-_R0515 = _R0513._replace(split=_SPLIT_0515, spec_reserve=(0, 0), draft_in_cell=True, extra_buffer=EXTRA_BUFFER)
-_R0518 = _R0515._replace(split=_SPLIT_0518, padded_states=True, mm_reserve_mib=100, request_caps=True)
-_R0520 = _R0518._replace(tiers=_tiers(4096, 48, 160), unknown_fraction=0.95, graph_capped=True, window_checked=True)
+#: Release -> what it changed. Cumulative, oldest first.
+CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("0.4.3", {}),
+    ("0.4.6", {"fraction": "by_tp_13gib"}),
+    ("0.4.7", {"fraction": "by_tp_180"}),
+    ("0.4.8", {"fraction": "classes", "tiers": _CLASSES, "spec_reserve": (2048, 2048)}),
+    ("0.5.0", {"split": None, "vision": "by_vit"}),
+    ("0.5.2", {"spec_reserve": (2048, 6144)}),
+    ("0.5.3", {"fraction": "formula", "tiers": _tiers(2048, 16, 80)}),
+    ("0.5.5", {"tiers": _tiers(2048, 24, 80)}),
+    ("0.5.9", {"split": _SPLIT_059}),
+    ("0.5.10", {"prefill_graphs": True, "spec_reserve": (4096, 6144), "half_cap": True}),
+    ("0.5.13", {"split": _SPLIT_0513}),
+    ("0.5.15", {"split": _SPLIT_0515, "spec_reserve": (0, 0), "draft_in_cell": True, "extra_buffer": EXTRA_BUFFER}),
+    ("0.5.18", {"split": _SPLIT_0518, "padded_states": True, "mm_reserve_mib": 100, "request_caps": True}),
+    ("0.5.20", {"tiers": _tiers(4096, 48, 160), "unknown_fraction": 0.95, "graph_capped": True, "window_checked": True}),
+    ("0.5.23", {"split": _SPLIT_0523}),
+)
 
-RULES: dict[str, SglangRules] = {
-    "0.4.3": _R043,
-    "0.4.6": _R043._replace(fraction="by_tp_13gib"),
-    "0.4.7": _R043._replace(fraction="by_tp_180"),
-    "0.4.8": _R043._replace(fraction="classes", tiers=_CLASSES, spec_reserve=(2048, 2048)),
-    "0.5.0": _R050,
-    "0.5.2": _R050._replace(spec_reserve=(2048, 6144)),
-    "0.5.3": _R053,
-    "0.5.5": _R055,
-    "0.5.9": _R059,
-    "0.5.10": _R0510,
-    "0.5.13": _R0513,
-    "0.5.15": _R0515,
-    "0.5.18": _R0518,
-    "0.5.20": _R0520,
-    "0.5.23": _R0520._replace(split=_SPLIT_0523),
-}
-VERSIONS = tuple(sorted(RULES, key=release))
+RELEASES = Releases("sglang", cumulative(SglangRules(), CHANGES))
+VERSIONS = RELEASES.versions

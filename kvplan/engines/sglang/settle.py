@@ -9,22 +9,23 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
+from kvplan.engines.common.pooled import draft_note
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.releases import nearest_version
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, resolve
 from kvplan.engines.sglang import memory, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.pools import SglangPoolSettings
-from kvplan.engines.sglang.rules import RULES, VERSIONS, WHOLE_050, SglangRules
+from kvplan.engines.sglang.rules import RELEASES, WHOLE_050, SglangRules
 from kvplan.errors import SpecError
 from kvplan.forms import STATES
 from kvplan.spec import lower
-from kvplan.tensors import CacheFormats, Lowered
+from kvplan.tensors import CacheFormats, Layer, Lowered
 from kvplan.units import MIB, cdiv
 
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
-DRAFTS = ("eagle", "eagle3", "mtp", "nextn", "standalone", "ngram")
+OWN_DRAFTS = ("mtp", "nextn", "eagle")
+DRAFTS = (*OWN_DRAFTS, "eagle3", "standalone", "ngram")
 AITER_SHARE, AITER_CONTEXT = 0.85, 8192
 _VIT_PARAMETERS = 12  # of a transformer layer: about 12 hidden size squared
 
@@ -74,12 +75,17 @@ class SglangSettings(NamedTuple):
     swa_ratio: float | None
     allow_long: bool
 
+    def own_drafts(self, model: Lowered) -> tuple[Layer, ...]:
+        """The checkpoint's own draft layers, where they are loaded before the pools are sized: EAGLE without a model means them too."""
+        own = self.speculation is not None and self.speculation.method in OWN_DRAFTS and self.speculation.model is None
+        return model.draft if own and self.rules.draft_in_cell else ()
+
 
 def settle(d: Deployment) -> Settled:
     """The question with SGLang's defaults, read and lowered. Raises SpecError for choices that contradict."""
     options, spec = Options(d), read_speculative(d.speculative)
-    version, notes = nearest_version(d.engine_version, VERSIONS, "sglang")
-    rules, shape = RULES[version], read_shape(d, options)
+    version, rules, notes = RELEASES.find(d.engine_version)
+    shape = read_shape(d, options)
     if d.n_devices not in (None, shape.n_devices):
         raise SpecError("n_devices", [("", f"these parallel sizes need {shape.n_devices} devices, not {d.n_devices}")])
     if spec and spec.method not in DRAFTS:
@@ -126,7 +132,8 @@ def settle(d: Deployment) -> Settled:
         swa_ratio=options.number("swa_full_tokens_ratio"),
         allow_long=options.flag("allow_overwrite_longer_context_len"),
     )
-    return Settled(question, chosen, settled.notes, settings, model, misfit=misfit)
+    notes = (*settled.notes, *draft_note(spec, "sglang", counted=bool(settings.own_drafts(model))))
+    return Settled(question, chosen, notes, settings, model, misfit=misfit)
 
 
 def read_shape(d: Deployment, options: Options) -> SglangLayout:

@@ -41,4 +41,5 @@ FACTS = Facts(
     settings=(Setting("enable_block_reuse", ("false",), "no block reuse"),),
     fraction_ceiling=0.95,
     constants="tensorrt-llm",
+    measured_names=("max_model_len", "n_gpu_layers"),
 )

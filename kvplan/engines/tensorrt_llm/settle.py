@@ -13,11 +13,11 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
+from kvplan.engines.common.pooled import draft_note
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.releases import nearest_version
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, resolve
 from kvplan.engines.tensorrt_llm.pools import TrtPoolSettings
-from kvplan.engines.tensorrt_llm.rules import RULES, VERSIONS, TrtRules
+from kvplan.engines.tensorrt_llm.rules import RELEASES, TrtRules
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats, Lowered
@@ -86,8 +86,7 @@ class TrtSettings(NamedTuple):
 def settle(d: Deployment) -> Settled:
     """The question with TensorRT-LLM's defaults, read and lowered. Raises SpecError for choices that contradict."""
     options, shape = Options(d), read_shape(d, Options(d))
-    version, notes = nearest_version(d.engine_version, VERSIONS, "tensorrt-llm")
-    rules = RULES[version]
+    version, rules, notes = RELEASES.find(d.engine_version)
     if d.n_devices not in (None, shape.n_devices):
         raise SpecError("n_devices", [("", f"these parallel sizes need {shape.n_devices} devices, not {d.n_devices}")])
     model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))
@@ -128,7 +127,9 @@ def settle(d: Deployment) -> Settled:
         cross_fraction=options.number("cross_kv_cache_fraction", 1),
     )
     drafts = model.draft if settings.drafts else ()
-    return Settled(question, chosen, settled.notes, settings, model, drafts, misfit)
+    return Settled(
+        question, chosen, (*settled.notes, *draft_note(spec, "tensorrt-llm", counted=bool(drafts))), settings, model, drafts, misfit
+    )
 
 
 def is_profiled(options: Options, rules: TrtRules) -> bool:

@@ -10,7 +10,7 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines.common import whole
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled
-from kvplan.engines.common.settling import lowered, remade, resolve, states_in, weight_formats
+from kvplan.engines.common.settling import lowered, remade, resolve, weight_formats
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.transformers import layers, paged, quantized
 from kvplan.engines.transformers import rules as releases
@@ -66,10 +66,12 @@ def settle(d: Deployment) -> Settled:
     notes = (*notes, "activations are not counted beside what the caches hold for a moment") if kind != "paged" else notes
     question, chosen_by, notes = resolve(replace(d, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
     model = lowered(question, CacheFormats(compute=compute, k=compute, v=compute, conv=compute, forced_state="f32"))
-    if not release.f32_states:
-        model = remade(model, lambda cache: states_in(cache, compute) if cache.form in layers.MAMBA else cache)
     paged_options = _paged(question) if kind == "paged" else None
-    return Settled(question, chosen_by, notes, _read(question, kind, backend, release, compute, paged_options), model)
+    settings = _read(question, kind, backend, release, compute, paged_options)
+    kept = remade(model, lambda layer, cache: layers.as_kept(layer, cache, settings.keeping))
+    if any(a.form == "encoder-kv" and not a.tensors for layer in kept.layers for a in layer.caches):
+        notes = (*notes, "without images, layers that look at them keep nothing: say how many tokens they are with encoder_tokens")
+    return Settled(question, chosen_by, notes, settings, kept)
 
 
 class _Settings(NamedTuple):

@@ -17,6 +17,7 @@ from kvplan.engines.common.lines import Span, modelled, weight_entries
 from kvplan.engines.common.measured import UNCALIBRATED, find_record, spread_of, surely_held, widened, with_record
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm.encoders import tower_of
+from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.loaded import loaded_weights, lora_bytes, rotary_bytes
 from kvplan.engines.vllm.profile import Profile, capture_sizes, profile
 from kvplan.engines.vllm.rules import VERSIONS
@@ -59,7 +60,7 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -
         left = requested - sum(entry.bytes for entry in entries)
         return Budget(tuple(entries), left, left - int(UNCALIBRATED * total), left, requested)
     entries += _modelled(d, model, stage, s, d.constants)
-    record = find_record(d, s.release)
+    record = find_record(d, FACTS, s.release)
     entries = with_record(entries, record)
     left = requested - sum(entry.bytes for entry in entries)
     less, more = spread_of(d.constants, "vllm", kind_of(d, model, s), total, measured=record is not None)

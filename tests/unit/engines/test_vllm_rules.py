@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kvplan
 from kvplan import catalogue
 from kvplan.deployment import Deployment
 from kvplan.engines.vllm.plan import ENGINE
@@ -17,7 +18,7 @@ from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec, parse_spec
 from kvplan.units import GIB
-from tests.conftest import examples
+from tests.conftest import examples, one_block
 
 
 def one(name: str, mixers: list[dict[str, Any]], n_layers: int = 4, **more: Any) -> ModelSpec:
@@ -247,3 +248,26 @@ def test_more_memory_never_holds_less(model: ModelSpec, version: str, mib: int, 
     assert high is not None
     assert (low.blocks or 0) <= (high.blocks or 0)
     assert (low.tokens or 0) <= (high.tokens or 0)
+
+
+@pytest.mark.parametrize(
+    ("own", "device", "architecture", "served"),
+    [
+        ("f32", "h100", None, "bf16"),
+        ("f32", "t4", None, "f16"),
+        ("bf16", "t4", None, "f16"),
+        ("bf16", "t4", "Gemma2ForCausalLM", "f32"),  # it does not run in f16 at all
+        ("f32", "h100", "Gemma2ForCausalLM", "bf16"),
+        ("f16", "h100", None, "f16"),
+    ],
+)
+def test_dtype_auto(own: str, device: str, architecture: str | None, served: str) -> None:
+    """vLLM 0.32 config/model.py _resolve_auto_dtype: f32 files in 16 bits; no bf16 below compute capability 8.0."""
+    model = one_block({"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}, dtype=own, architecture=architecture)
+    plan = kvplan.estimate(model, device=device, engine="vllm", context=1024, advise=False)
+    size = {"f32": 4, "f16": 2, "bf16": 2}
+    assert plan.question["dtype"] == (served, "model")
+    assert plan.cache.bytes_per_token == 2 * 8 * 128 * size[served]
+    assert any("dtype auto" in note for note in plan.model.notes) == (own != served)
+    plain = kvplan.estimate(model, engine="ideal", context=1024).model.weight_bytes
+    assert plan.model.weight_bytes * size[own] == plain * size[served]

@@ -1,18 +1,23 @@
-"""`python -m sglang.launch_server` and `sglang serve`: sglang/srt/server_args.py of the releases below. Plain argparse."""
+"""What `python -m sglang.launch_server` and `sglang serve` take: sglang/srt/server_args.py of the releases below. Plain argparse."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from kvplan.manifests.arguments.plain import allowed, moved, names, number, refuse, warn
-from kvplan.manifests.arguments.sglang_more import EITHER, IRRELEVANT
-from kvplan.manifests.arguments.table import Answer, Engine, Given, block, row
-from kvplan.manifests.values import Finding
+from kvplan.engines.common.arguments import Answer, Arguments, Repository, allowed, block, moved, names, number, row
+from kvplan.engines.common.options import read_lora, read_speculative
+from kvplan.engines.common.words import Finding, Given, refuse, warn
+from kvplan.engines.sglang.quiet_options import EITHER, IRRELEVANT
 
 RELEASES = (
     "0.4.3", "0.4.6", "0.4.7", "0.4.8", "0.4.9", "0.5.0", "0.5.2", "0.5.3", "0.5.4", "0.5.5", "0.5.7", "0.5.9", "0.5.10", "0.5.13",
     "0.5.15", "0.5.18", "0.5.20", "0.5.22", "0.5.23",
 )  # fmt: skip
+
+LONGER = "option:allow_overwrite_longer_context_len"
+#: Formats of a cache that it calls otherwise.
+KV_FORMATS = {"bf16": "bfloat16", "fp8": "fp8_e4m3", "nvfp4": "fp4_e2m1"}
 
 ROWS = (
     row("--model-path --model", "@model"),
@@ -31,8 +36,8 @@ ROWS = (
     row("--attn-dp-size --attention-data-parallel-size", "@attention_dp", "int", since="0.5.22"),
     row("--nnodes", "@nodes", "int"),
     row("--node-rank", "@rank", "int"),
-    row("--dtype", "dtype"),
-    row("--kv-cache-dtype", "kv_dtype"),
+    row("--dtype", "dtype", "compute"),
+    row("--kv-cache-dtype", "kv_dtype", "format", says=KV_FORMATS),
     row("--quantization", "@quantization"),
     row("--max-total-tokens", "option:max_total_tokens", "int"),
     row("--disable-cuda-graph", "enforce_eager", takes="flag"),
@@ -97,6 +102,7 @@ ROWS = (
     row("--shared-experts-tp-size", "!shared_tp", "int", since="0.5.22", effect="either"),
     row("--enable-dp-lm-head", "!dp_head", takes="flag", since="0.4.7", effect="more"),
     row("--json-model-override-args", "@overrides"),
+    row("", LONGER, "one_or_true", "flag", variables="SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"),
     row("--enable-memory-saver", "", takes="flag"),
     row("--enable-weights-cpu-backup", "", takes="flag", since="0.5.3"),
     row("--enable-hierarchical-cache --enable-hicache", "", takes="flag"),
@@ -127,10 +133,10 @@ ROWS = (
     *block(IRRELEVANT),
 )  # fmt: skip
 
-QUANTIZED_ON_LOAD = {"fp8": "fp8", "w8a8_fp8": "fp8_channel", "bitsandbytes": "nf4", "mxfp8": "mxfp8"}
+ON_LOAD = {"fp8": "fp8", "w8a8_fp8": "fp8_channel", "bitsandbytes": "nf4", "mxfp8": "mxfp8"}
 
 
-def finish(given: Mapping[str, Given], env: Mapping[str, Given], positional: Mapping[str, Given]) -> Answer:
+def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     """The question: what several options say together."""
     question, findings = names(given), list[Finding]()
     for name in ("dtype", "kv_dtype"):
@@ -150,8 +156,8 @@ def finish(given: Mapping[str, Given], env: Mapping[str, Given], positional: Map
     a2a = question.get("engine_option.moe_a2a_backend")
     if a2a and a2a.value not in ("none", "flashinfer") and "ep" not in question and "tp" in question:
         question["ep"] = moved(a2a, question["tp"].value)  # server_args.py: these backends set ep_size to tp_size
-    if (one := given.get("@quantization")) and one.value in QUANTIZED_ON_LOAD:
-        question["weight_dtype"] = moved(one, QUANTIZED_ON_LOAD[one.value])
+    if (one := given.get("@quantization")) and one.value in ON_LOAD:
+        question["weight_dtype"] = moved(one, ON_LOAD[one.value])
     decode, prefill = given.get("@decode_graphs"), given.get("@prefill_graphs")
     if decode and prefill and decode.value == prefill.value == "disabled":
         question["enforce_eager"] = moved(decode, True)
@@ -169,16 +175,15 @@ def finish(given: Mapping[str, Given], env: Mapping[str, Given], positional: Map
     if (one := question.get("memory_fraction")) and not 0 < one.value < 1:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not between 0 and 1", one.place))
         del question["memory_fraction"]
-    if one := given.get("@overrides"):
+    if (one := given.get("@overrides")) and one.value not in ("{}", ""):
         findings.append(
             warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
         )
-        question["engine_option.allow_overwrite_longer_context_len"] = one._replace(value="true")
-    if (one := env.get("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN")) and one.value.lower() in ("1", "true"):
+        question["engine_option.allow_overwrite_longer_context_len"] = moved(one, True)
+    if one := given.get(LONGER):
         findings.append(allowed(one))
-        question["engine_option.allow_overwrite_longer_context_len"] = one._replace(value="true")
     rank = given.get("@rank")
-    model = given.get("@model") or positional.get("0")
+    model = given.get("@model") or (positional[0] if positional else None)
     return Answer(question, model, tuple(findings), nodes=number(given, "@nodes"), is_worker=bool(rank and rank.value))
 
 
@@ -209,7 +214,39 @@ def _lora(given: Mapping[str, Given], question: dict[str, Given], findings: list
     question["lora"] = moved(given["@lora"], f"{rank.value}x{number(given, '@loras', 8)}")
 
 
-ENGINE = Engine(
-    "sglang", ROWS, finish, RELEASES, abbreviations=True, config="yaml", environment_prefix="SGLANG_",
-    loud_environment=("NVSHMEM_SYMMETRIC_SIZE",),
-)  # fmt: skip
+def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """The other way of `finish`."""
+    says: dict[str, Any] = {}
+    said = {name for name in ("speculative", "lora") if name in asked}
+    if quantization := {ours: theirs for theirs, ours in ON_LOAD.items()}.get(asked.get("weight_dtype", "")):
+        says["@quantization"] = quantization
+        said.add("weight_dtype")
+    if draft := read_speculative(asked.get("speculative")):
+        says |= {"@spec_method": draft.method.upper(), "@spec_steps": draft.tokens} | ({"@spec_model": draft.model} if draft.model else {})
+        if tokens := asked.get("option:speculative_num_draft_tokens"):
+            says["@spec_tokens"] = tokens
+            said.add("option:speculative_num_draft_tokens")
+    if lora := read_lora(asked.get("lora")):
+        says |= {"@lora": True, "@lora_rank": lora.rank, "@loras": lora.adapters}
+    if asked.get("multimodal") in ("on", "off"):
+        says |= {"@text_only": True} if asked["multimodal"] == "off" else {}
+        said.add("multimodal")
+    return says, said
+
+
+ARGUMENTS = Arguments(
+    "sglang",
+    ROWS,
+    finish,
+    say,
+    ("python3", "-m", "sglang.launch_server"),
+    lambda model: ("--model-path",),
+    RELEASES,
+    abbreviations=True,
+    config="options",
+    prefix="SGLANG_",
+    loud_variables=("NVSHMEM_SYMMETRIC_SIZE",),
+    image=("lmsysorg/sglang", "v{}", "latest"),
+    length_bound=True,
+    repositories=(Repository(r"(^|/)(lmsysorg/sglang|sglang)$"),),
+)

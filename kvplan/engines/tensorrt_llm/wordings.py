@@ -1,14 +1,11 @@
-"""TensorRT-LLM's start-up log (C++ runtime and PyTorch backend, 0.5 to 1.2): wordings as data, arguments in the contract's names.
+"""What TensorRT-LLM's start-up log says (C++ runtime and PyTorch backend, 0.5 to 1.2).
 
 Wordings from `cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp` and `tensorrt_llm/_torch/pyexecutor/_util.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from kvplan.startup_logs.patterns import Arguments, Figure, Table, Wording
+from kvplan.engines.common.logs import CONTEXT, COUNTS, Dump, Figure, Log, Measured, Rule, Target, Wording, entries
 
 W = Wording
 
@@ -57,23 +54,6 @@ WORDINGS: tuple[Wording, ...] = (
 
 #: What only one backend prints -> that backend.
 BACKENDS = {"pytorch": "pytorch", "inside torch": "pytorch", "trtgptmodel": "tensorrt", "execution context": "tensorrt"}
-#: TensorRT-LLM's argument -> the contract's name.
-NAMES: dict[str, str] = {
-    "model": "model", "model_path": "model", "tensor_parallel_size": "tp", "tp_size": "tp", "pipeline_parallel_size": "pp", "pp_size": "pp",
-    "moe_expert_parallel_size": "ep", "ep_size": "ep", "max_seq_len": "max_model_len", "max_batch_size": "max_num_seqs",
-    "max_num_tokens": "max_num_batched_tokens", "tokens_per_block": "block_size", "dtype": "dtype",
-    "free_gpu_memory_fraction": "memory_fraction", "kv_cache_free_gpu_memory_fraction": "memory_fraction",
-    "kv_cache_free_gpu_mem_fraction": "memory_fraction", "kv_cache_dtype": "kv_dtype",
-}  # fmt: skip
-
-
-def settle(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """TensorRT-LLM's arguments in the contract's names."""
-    question: dict[str, Any] = {}
-    for name, value in arguments.items():
-        if name in NAMES and value not in (None, "auto", "None", ""):
-            question[NAMES[name]] = value
-    return question
 
 
 def finish(figures: list[Figure]) -> list[Figure]:
@@ -86,15 +66,37 @@ def finish(figures: list[Figure]) -> list[Figure]:
     return [f if id(f) in kept or f.name not in ("kv_cache", "tokens", "blocks") else f._replace(name=f"trial_{f.name}") for f in figures]
 
 
-TABLE = Table(
+def measured(m: Measured) -> list[Target]:
+    weights, activation, peak = (m.bytes(name) for name in ("weights", "activation_peak", "peak"))
+    found = [Target("weights", ("weights: ", "weight loading"), weights)] if weights is not None else []
+    if activation is not None:
+        found.append(Target("activations", ("activations",), activation))
+        if peak is not None and weights is not None:
+            found.append(Target("outside torch", ("outside torch", "communication buffers"), peak - weights - activation))
+        return found
+    execution, runtime, decoder = (m.bytes(name) for name in ("execution", "runtime_buffers", "decoder"))
+    if execution is not None:
+        found.append(Target("execution context", ("execution context", "logits"), execution))
+    if runtime is not None and decoder is not None:
+        found.append(Target("runtime buffers and decoder", ("runtime buffers", "sequence tables"), runtime + decoder))
+    total, free = m.bytes("total_memory"), m.bytes("free_memory")
+    if None not in (weights, execution, runtime, decoder, total, free):
+        rest = total - free - weights - execution - runtime - decoder - m.sizes["reserve"]  # type: ignore[operator]
+        found.append(Target(CONTEXT, (CONTEXT, "communication buffers"), rest))
+    return found
+
+
+LOG = Log(
     engine="tensorrt-llm",
     wordings=WORDINGS,
-    arguments=(Arguments("trtllm-serve ", "command", 0), Arguments("LLM Args:", "list", 2)),
+    dumps=(Dump("trtllm-serve ", "command", 0), Dump("LLM Args:", "list", 2)),
     starts=("TensorRT-LLM] TensorRT LLM version", "Starting TensorRT-LLM"),
-    settle=settle,
-    printed_options={
-        "backend": {"pytorch": "pytorch", "inside torch": "pytorch", "trtgptmodel": "tensorrt", "execution context": "tensorrt"}
-    },
-    unread=("speculative_config", "kv_cache_config", "cuda_graph_config", "enable_attention_dp", "extra_llm_api_options"),
+    measured=measured,
+    rules=(Rule("cache", "kv_cache", "bytes", entries("cache: pools"), "the lines above, or another fraction"), *COUNTS),
+    needs="needs the memory profiling lines, or the [MemUsageChange] lines and `total:`",
     finish=finish,
+    printed_options={"backend": BACKENDS},
+    unread=("speculative_config", "kv_cache_config", "cuda_graph_config", "enable_attention_dp", "extra_llm_api_options"),
+    shared=("outside torch",),
+    free_late=True,
 )

@@ -1,4 +1,4 @@
-"""`vllm serve`: vllm/engine/arg_utils.py of the releases below, and the server's own options.
+"""What `vllm serve` takes: vllm/engine/arg_utils.py of the releases below, and the server's own options.
 
 Sizes are read as human_readable_int does (32k = 32,000); `_` and `-` are one; dotted options make JSON; a beginning stands for the option.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.manifests.arguments.plain import allowed, moved, names, number, refuse, warn
-from kvplan.manifests.arguments.table import Answer, Engine, Given, block, row
-from kvplan.manifests.arguments.vllm_more import EITHER, IRRELEVANT
-from kvplan.manifests.arguments.vllm_variables import EITHER as EITHER_VARIABLES
-from kvplan.manifests.arguments.vllm_variables import QUIET
-from kvplan.manifests.values import Finding
+from kvplan.engines.common.arguments import Answer, Arguments, Repository, allowed, block, moved, names, number, row
+from kvplan.engines.common.options import read_lora, read_speculative
+from kvplan.engines.common.words import Finding, Given, refuse, warn
+from kvplan.engines.vllm.quiet_options import EITHER, IRRELEVANT
+from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
+from kvplan.engines.vllm.variables import QUIET
+from kvplan.errors import UnsupportedError
 
 RELEASES = (
     "0.8.5", "0.9.1", "0.9.2", "0.10.0", "0.10.2", "0.11.0", "0.11.1", "0.12.0", "0.13.0", "0.14.0", "0.15.0", "0.16.0", "0.17.1",
@@ -21,16 +22,19 @@ RELEASES = (
     "0.31.0", "0.32.0", "0.33.0",
 )  # fmt: skip
 
+#: Formats of a cache that it calls otherwise.
+KV_FORMATS = {"bf16": "bfloat16", "f16": "float16"}
+
 ROWS = (
-    row("--model", "@model"),
+    row("--model", "@model", printed="model_tag"),
     row("--config", "@config"),
-    row("--max-model-len", "max_model_len", "auto"),
+    row("--max-model-len", "max_model_len", "auto", printed="max_seq_len"),
     row("--max-num-seqs", "max_num_seqs", "int"),
     row("--max-num-batched-tokens", "max_num_batched_tokens", "human"),
     row("--block-size", "block_size", "int"),
     row("--gpu-memory-utilization", "memory_fraction", "float"),
     row("--device-memory-utilization", "memory_fraction", "float", since="0.31.0"),
-    row("--kv-cache-memory-bytes", "kv_memory", "human", since="0.10.2"),
+    row("--kv-cache-memory-bytes", "kv_memory", "human", since="0.10.2", printed="kv_cache_memory"),
     row("--tensor-parallel-size -tp", "tp", "int"),
     row("--pipeline-parallel-size -pp", "pp", "int"),
     row("--data-parallel-size -dp", "dp", "int"),
@@ -42,8 +46,8 @@ ROWS = (
     row("--nnodes -n", "@nodes", "int", since="0.11.1"),
     row("--node-rank -r", "@rank", "int", since="0.11.1"),
     row("--headless", "@headless", takes="flag"),
-    row("--dtype", "dtype"),
-    row("--kv-cache-dtype", "kv_dtype"),
+    row("--dtype", "dtype", "compute"),
+    row("--kv-cache-dtype", "kv_dtype", "format", says=KV_FORMATS),
     row("--quantization -q", "@quantization"),
     row("--enforce-eager", "enforce_eager", takes="switch"),
     row("--compilation-config -cc", "@compilation", "json"),
@@ -55,7 +59,7 @@ ROWS = (
     row("--enable-lora", "@lora", takes="switch"),
     row("--max-lora-rank", "@lora_rank", "int"),
     row("--max-loras", "@loras", "int"),
-    row("--limit-mm-per-prompt", "@limit_mm"),
+    row("--limit-mm-per-prompt", "@limit_mm", "limits"),
     row("--language-model-only", "@text_only", takes="switch", since="0.17.1"),
     row("--swap-space", "option:swap_space", "float", until="0.17.1"),
     row("--num-gpu-blocks-override", "option:num_gpu_blocks_override", "int"),
@@ -64,6 +68,9 @@ ROWS = (
     row("--mamba-cache-mode", "option:mamba_cache_mode", since="0.15.0"),
     row("--mamba-ssm-cache-dtype", "option:mamba_ssm_cache_dtype", since="0.10.2"),
     row("--attention-backend", "option:attention_backend", since="0.13.0"),
+    row("", "option:attention_backend", variables="VLLM_ATTENTION_BACKEND", until="0.12.0"),
+    row("", "option:allow_long_max_model_len", "one_or_true", "flag", variables="VLLM_ALLOW_LONG_MAX_MODEL_LEN"),
+    row("", "@v1", variables="VLLM_USE_V1"),
     row("--performance-mode", "option:performance_mode", since="0.17.1"),
     row("--disable-hybrid-kv-cache-manager", "option:disable_hybrid_kv_cache_manager", takes="switch", since="0.9.1"),
     row("--device", "@device", until="0.9.2"),
@@ -118,14 +125,14 @@ ROWS = (
 )  # fmt: skip
 
 #: --quantization values that change a checkpoint while it is loaded; all others name what the checkpoint already is.
-QUANTIZED_ON_LOAD = {"fp8": "fp8", "bitsandbytes": "nf4", "mxfp8": "mxfp8"}
+ON_LOAD = {"fp8": "fp8", "bitsandbytes": "nf4", "mxfp8": "mxfp8"}
 METHODS = {"deepseek_mtp": "mtp", "qwen3_next_mtp": "mtp", "mimo_mtp": "mtp", "glm4_moe_mtp": "mtp", "ernie_mtp": "mtp"}
+LONGER = "option:allow_long_max_model_len"
 
 
-def finish(given: Mapping[str, Given], env: Mapping[str, Given], positional: Mapping[str, Given]) -> Answer:
+def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     """The question: what several options say together."""
     question, findings = names(given), list[Finding]()
-    model = given.get("@model") or positional.get("0")
     length = question.get("max_model_len")
     if length and length.value == -1:
         del question["max_model_len"]
@@ -136,46 +143,42 @@ def finish(given: Mapping[str, Given], env: Mapping[str, Given], positional: Map
         ranks = number(given, "tp") * number(given, "dp")
         if one.value and ranks > 1:
             question["ep"] = moved(one, ranks)
-    if (one := given.get("@quantization")) and one.value in QUANTIZED_ON_LOAD:
-        question["weight_dtype"] = moved(one, QUANTIZED_ON_LOAD[one.value])
+    if (one := given.get("@quantization")) and one.value in ON_LOAD:
+        question["weight_dtype"] = moved(one, ON_LOAD[one.value])
     _graphs(given, question)
     findings += _speculative(given, question)
     if (one := given.get("@lora")) and one.value:
         question["lora"] = moved(one, f"{number(given, '@lora_rank', 16)}x{number(given, '@loras')}")
-    if _no_images(given.get("@limit_mm")) or ((one := given.get("@text_only")) and one.value):
-        question["multimodal"] = moved(given.get("@text_only") or given["@limit_mm"], "off")
+    text_only = given.get("@text_only")
+    if (text_only and text_only.value) or _no_images(given.get("@limit_mm")):
+        question["multimodal"] = moved(text_only if text_only and text_only.value else given["@limit_mm"], "off")
     if (one := given.get("@device")) and one.value == "cpu":
         question["engine_option.platform"] = one
     if (one := given.get("@chunked")) and one.value is False:
         findings.append(warn("not-modelled-either", f"{one.spelled}: without chunked prefill a step holds a whole prompt", one.place))
-    if (one := env.get("VLLM_ATTENTION_BACKEND")) and "engine_option.attention_backend" not in question:
-        question["engine_option.attention_backend"] = one
     if (one := question.get("memory_fraction")) and not 0 < one.value <= 1:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not above 0 and at most 1", one.place))
         del question["memory_fraction"]
-    if one := given.get("@overrides"):
+    if (one := given.get("@overrides")) and one.value not in ("{}", "", {}):
         findings.append(
             warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
         )
-        question["engine_option.allow_long_max_model_len"] = one._replace(value="true")
-    if (one := env.get("VLLM_USE_V1")) and one.value.strip() == "0":
+        question["engine_option.allow_long_max_model_len"] = moved(one, True)
+    if (one := given.get("@v1")) and one.value.strip() == "0":
         findings.append(
             warn("not-modelled-either", "VLLM_USE_V1=0: the engine before V1 is modelled for releases that had no other", one.place)
         )
     findings += _scheduler(question, given.get("@chunked"))
-    if (one := env.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN")) and one.value.lower() in ("1", "true"):
+    if one := given.get(LONGER):
         findings.append(allowed(one))
-        question["engine_option.allow_long_max_model_len"] = one._replace(value="true")
-    local = given.get("@local_dp")
-    rank = given.get("@rank")
-    headless = given.get("@headless")
+    local, rank = given.get("@local_dp"), given.get("@rank")
     return Answer(
         question,
-        model,
+        given.get("@model") or (positional[0] if positional else None),
         tuple(findings),
         local_dp=local.value if local else None,
         nodes=number(given, "@nodes"),
-        is_worker=bool(headless or (rank and rank.value)),
+        is_worker=bool("@headless" in given or (rank and rank.value)),
     )
 
 
@@ -194,9 +197,7 @@ def _scheduler(question: Mapping[str, Given], chunked: Given | None) -> list[Fin
 
 def _graphs(given: Mapping[str, Given], question: dict[str, Given]) -> None:
     """No CUDA graphs: -O0, or a compilation config that turns them off (config/compilation.py)."""
-    if "enforce_eager" in question:
-        if not question["enforce_eager"].value:
-            del question["enforce_eager"]
+    if (one := question.get("enforce_eager")) and one.value:
         return
     level, config = given.get("@level"), given.get("@compilation")
     if level and level.value == "0":
@@ -232,21 +233,59 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
 
 
 def _no_images(limit: Given | None) -> bool:
-    """--limit-mm-per-prompt with every kind at 0: JSON, or `image=0,video=0` up to 0.9."""
-    if limit is None:
-        return False
-    import json
-
-    try:
-        value = json.loads(limit.value)
-    except (ValueError, RecursionError):
-        value = dict(part.split("=", 1) for part in str(limit.value).split(",") if "=" in part)
-    return isinstance(value, dict) and bool(value) and all(str(n) == "0" for n in value.values())
+    """--limit-mm-per-prompt with every kind at 0."""
+    return limit is not None and isinstance(limit.value, dict) and bool(limit.value) and all(str(n) == "0" for n in limit.value.values())
 
 
-ENGINE = Engine(
-    "vllm", ROWS, finish, RELEASES, abbreviations=True, underscores=True, dotted=True, config="yaml", positional=1,
-    environment_prefix="VLLM_",
-    quiet_environment=tuple(f"VLLM_{name}" for name in QUIET.split()),
-    loud_environment=("NVSHMEM_SYMMETRIC_SIZE", *(f"VLLM_{name}" for name in EITHER_VARIABLES.split())),
-)  # fmt: skip
+def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """The other way of `finish`."""
+    says: dict[str, Any] = {}
+    said = {name for name in ("speculative", "lora", "multimodal") if name in asked}
+    if (ep := asked.get("ep", 1)) != 1:
+        ranks = (asked.get("tp") or 1) * (asked.get("dp") or 1)
+        if ep != ranks:
+            raise UnsupportedError(f"vLLM spreads experts over all tp x dp = {ranks} ranks or none, not {ep}")
+        says["@ep"] = True
+        said.add("ep")
+    if quantization := {ours: theirs for theirs, ours in ON_LOAD.items()}.get(asked.get("weight_dtype", "")):
+        says["@quantization"] = quantization
+        said.add("weight_dtype")
+    if draft := read_speculative(asked.get("speculative")):
+        config = {"method": draft.method, "num_speculative_tokens": draft.tokens}
+        says["@speculative"] = config | ({"model": draft.model} if draft.model else {})
+    if lora := read_lora(asked.get("lora")):
+        says |= {"@lora": True, "@lora_rank": lora.rank, "@loras": lora.adapters}
+    if asked.get("multimodal") == "off":
+        says["@limit_mm"] = {"image": 0, "video": 0, "audio": 0}
+    if "max_model_len" not in asked and asked.get("option:auto_fit", "").lower() in ("true", "1", "yes", "on"):
+        says["max_model_len"] = -1
+        said.add("option:auto_fit")
+    return says, said
+
+
+ARGUMENTS = Arguments(
+    "vllm",
+    ROWS,
+    finish,
+    say,
+    ("vllm", "serve"),
+    releases=RELEASES,
+    abbreviations=True,
+    underscores=True,
+    dotted=True,
+    config="options",
+    positional=1,
+    prefix="VLLM_",
+    quiet_variables=tuple(f"VLLM_{name}" for name in QUIET.split()),
+    loud_variables=("NVSHMEM_SYMMETRIC_SIZE", *(f"VLLM_{name}" for name in EITHER_VARIABLES.split())),
+    image=("vllm/vllm-openai", "v{}", "latest"),
+    entrypoint=2,
+    length_bound=True,
+    repositories=(
+        Repository(r"(^|/)(vllm/vllm-openai(-rocm)?|lmcache/vllm-openai|vllm-openai)$", ("vllm", "serve")),
+        Repository(r"(^|/)(vllm-cuda-rhel9|vllm-rocm-rhel9)$", ("vllm", "serve"), tag=""),
+        Repository(r"(^|/)(rocm/vllm|rocm/vllm-dev|nvidia/vllm|llm-d-cuda|llm-d|llm-d-dev|llm-d-xpu)[^/]*$", tag=""),
+        Repository(r"(^|/)(vllm-(cpu|tpu|xpu|ci))[^/]*$"),
+        Repository(r"(^|/)(kserve/huggingfaceserver|huggingfaceserver)$", ("kserve-huggingfaceserver",), tag=""),
+    ),
+)

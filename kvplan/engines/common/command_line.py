@@ -1,4 +1,4 @@
-"""Words of a command line against an engine's table."""
+"""Words of a command line, and variables, against an engine's table."""
 
 from __future__ import annotations
 
@@ -8,28 +8,30 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kvplan.manifests.arguments.table import Answer, Argument, Engine, Given
-from kvplan.manifests.numbers import READERS, human
-from kvplan.manifests.values import Finding, Place, Severity, Unresolved
-from kvplan.manifests.words import Word
+from kvplan.engines.common.arguments import Answer, Argument, Arguments, by_variable
+from kvplan.engines.common.kinds import KINDS, human
+from kvplan.engines.common.releases import release
+from kvplan.engines.common.words import Finding, Given, Place, Severity, Unresolved, Word, refuse
 
 #: Options that differ between the members of a group; left open, the leader is meant.
 OWN_TO_A_MEMBER = frozenset({"@rank"})
 
 
 class Parsed(NamedTuple):
-    """Options by what they set (`to`), positional words, and what is to be said."""
+    """Options by what they set (`to`), all of them by their long spelling, positional words, and what is to be said."""
 
     given: Mapping[str, Given]
+    seen: Mapping[str, Any]
     positional: tuple[Word, ...]
     findings: tuple[Finding, ...]
     unresolved: tuple[Unresolved, ...]
 
 
-def parse(engine: Engine, words: Sequence[Word], version: str | None) -> Parsed:
+def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Parsed:
     """The options among `words`. What the engine does not know, or would refuse, is a finding; nothing is dropped in silence."""
     table = _spellings(engine)
     given: dict[str, Given] = {}
+    seen: dict[str, Any] = {}
     positional: list[Word] = []
     findings: list[Finding] = []
     unresolved: list[Unresolved] = []
@@ -83,10 +85,12 @@ def parse(engine: Engine, words: Sequence[Word], version: str | None) -> Parsed:
                 value = None
             else:
                 try:
-                    value = READERS[argument.kind](str(text))
+                    value = KINDS[argument.kind].read(str(text))
                 except ValueError as error:
                     findings.append(_refused(name, str(error), word.place))
                     continue
+        shown = value if argument.takes in ("many", "maybe") or text is None else text
+        seen[argument.names[0].lstrip("-").replace("-", "_")] = spelled != "no" if argument.takes in ("flag", "switch") else shown
         if not argument.to:
             continue
         if missing and argument.to in OWN_TO_A_MEMBER:
@@ -100,27 +104,35 @@ def parse(engine: Engine, words: Sequence[Word], version: str | None) -> Parsed:
         given[argument.to] = Given(value, name, word.place)
         if argument.effect:
             findings.append(_unmodelled(argument, name, word.place))
-    return Parsed(given, tuple(positional), tuple(findings), tuple(unresolved))
+    return Parsed(given, seen, tuple(positional), tuple(findings), tuple(unresolved))
 
 
-def read(engine: Engine, words: Sequence[Word], env: Mapping[str, Word], version: str | None) -> tuple[Answer, Parsed]:
-    """What the engine would run with: its options over its environment variables, the special ones read."""
+def read(
+    engine: Arguments, words: Sequence[Word], env: Mapping[str, Word], version: str | None, more: Mapping[str, Given] | None = None
+) -> Answer:
+    """What the engine would run with: its options over its environment variables; `more`: those of a configuration file, over both."""
     parsed = parse(engine, words, version)
     variables, findings, unresolved = _environment(engine, env, parsed.given)
-    given = {**variables, **parsed.given}
-    positional = {f"{n}": Given(w.text, w.text, w.place) for n, w in enumerate(parsed.positional) if not w.missing}
     if parsed.positional and parsed.positional[0].missing:
         first = parsed.positional[0]
-        if "@model" in given:
+        if "@model" in parsed.given:
             findings.append(_may_hold_more(first))
         else:
             unresolved.append(open_variable("model", "the model", first.missing, first.place))
     if len(parsed.positional) > engine.positional >= 0 and not any(w.missing for w in parsed.positional):
         extra = parsed.positional[engine.positional]
         findings.append(_refused(extra.text[:60], "a word that no option takes", extra.place))
-    answer = engine.finish(given, {name: Given(w.text, name, w.place) for name, w in env.items() if not w.missing}, positional)
+    answer = answered(engine, {**variables, **parsed.given, **(more or {})}, parsed.positional)
     everything = (*parsed.findings, *findings, *answer.findings)
-    return answer._replace(findings=everything, unresolved=(*parsed.unresolved, *unresolved, *answer.unresolved)), parsed
+    return answer._replace(findings=everything, unresolved=(*parsed.unresolved, *unresolved, *answer.unresolved))
+
+
+def answered(engine: Arguments, given: Mapping[str, Given], positional: Sequence[Word] = (), *, is_command: bool = True) -> Answer:
+    """What options mean together, and what a command of this engine always means."""
+    first = () if positional and positional[0].missing else tuple(Given(w.text, w.text, w.place) for w in positional if not w.missing)
+    answer = engine.finish(given, first)
+    always = {name: Given(value, engine.program[0]) for name, value in engine.always.items()} if is_command else {}
+    return answer._replace(question={**answer.question, **always})
 
 
 def open_variable(to: str, name: str, missing: Sequence[str], place: Place) -> Unresolved:
@@ -132,9 +144,9 @@ def open_variable(to: str, name: str, missing: Sequence[str], place: Place) -> U
     return Unresolved(what, f"{name} is {shown}, which the file does not set", give, place)
 
 
-def _spellings(engine: Engine) -> dict[str, tuple[Argument, str]]:
+def _spellings(engine: Arguments) -> dict[str, tuple[Argument, str]]:
     table: dict[str, tuple[Argument, str]] = {}
-    for argument in engine.arguments:
+    for argument in engine.rows:
         for name in argument.names:
             table[name] = (argument, "")
             if argument.takes == "switch" and name.startswith("--"):
@@ -142,7 +154,7 @@ def _spellings(engine: Engine) -> dict[str, tuple[Argument, str]]:
     return table
 
 
-def _find(engine: Engine, table: Mapping[str, tuple[Argument, str]], name: str) -> tuple[Argument | None, str]:
+def _find(engine: Arguments, table: Mapping[str, tuple[Argument, str]], name: str) -> tuple[Argument | None, str]:
     if engine.underscores and name.startswith("--"):
         name = "--" + name[2:].replace("_", "-")
     if name in table:
@@ -163,7 +175,7 @@ def _attached(table: Mapping[str, tuple[Argument, str]], text: str) -> tuple[Arg
     return None
 
 
-def _normal(engine: Engine, words: Sequence[Word]) -> Iterator[Word]:
+def _normal(engine: Arguments, words: Sequence[Word]) -> Iterator[Word]:
     """vLLM's dotted options gathered into one JSON value each, and -O3 spelled out (FlexibleArgumentParser.parse_args)."""
     if not engine.dotted:
         yield from words
@@ -211,41 +223,43 @@ def _plant(tree: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def _environment(
-    engine: Engine, env: Mapping[str, Word], given: Mapping[str, Given]
+    engine: Arguments, env: Mapping[str, Word], given: Mapping[str, Given]
 ) -> tuple[dict[str, Given], list[Finding], list[Unresolved]]:
     values: dict[str, Given] = {}
     findings: list[Finding] = []
     unresolved: list[Unresolved] = []
-    table = _spellings(engine)
+    table = by_variable(engine)
     for name, word in env.items():
-        option = engine.environment.get(name)
-        if option is None:
+        argument = table.get(name)
+        if argument is None:
             findings += _variable(engine, name, word.place)
             continue
-        argument = table[option][0]
         if not argument.to or argument.to in given:
             continue
         if word.missing:
             unresolved.append(open_variable(argument.to, name, word.missing, word.place))
             continue
-        kind = "truth" if argument.takes in ("flag", "switch") else argument.kind
+        kind = "truth" if argument.takes in ("flag", "switch") and argument.kind == "text" else argument.kind
         try:
-            values[argument.to] = Given(READERS[kind](word.text), name, word.place)
+            value = KINDS[kind].read(word.text)
         except ValueError as error:
             findings.append(_refused(name, str(error), word.place))
             continue
+        if value is False and kind == "one_or_true":
+            continue
+        values[argument.to] = Given(value, name, word.place)
         if argument.effect:
             findings.append(_unmodelled(argument, name, word.place))
     return values, findings, unresolved
 
 
-def _variable(engine: Engine, name: str, place: Place) -> Iterator[Finding]:
+def _variable(engine: Arguments, name: str, place: Place) -> Iterator[Finding]:
     """A variable that sets no option."""
-    if name in engine.loud_environment:
+    if name in engine.loud_variables:
         yield Finding("not-modelled-either", "warning", f"{name} changes memory in a way that is not modelled", place)
-    elif engine.environment_prefix and name.startswith(engine.environment_prefix) and name not in engine.quiet_environment:
+    elif engine.prefix and name.startswith(engine.prefix) and name not in engine.quiet_variables:
         message = f"{name} is not a variable of {engine.name} that we know; it may change memory"
-        yield Finding("unknown-variable", "warning" if engine.quiet_environment else "note", message, place)
+        yield Finding("unknown-variable", "warning" if engine.quiet_variables else "note", message, place)
 
 
 def _is_negative(text: str) -> bool:
@@ -262,7 +276,7 @@ def _may_hold_more(word: Word) -> Finding:
 
 
 def _refused(name: str, message: str, place: Place) -> Finding:
-    return Finding("bad-value", "error", f"{name}: {message}; the engine would stop with a usage error", place)
+    return refuse(f"{name}: {message}; the engine would stop with a usage error", place)
 
 
 def _unmodelled(argument: Argument, name: str, place: Place) -> Finding:
@@ -270,7 +284,7 @@ def _unmodelled(argument: Argument, name: str, place: Place) -> Finding:
     return Finding(f"not-modelled-{argument.effect}", "warning", f"{name} {means} in a way that is not modelled", place)
 
 
-def _unknown(engine: Engine, table: Mapping[str, Any], name: str, place: Place, version: str | None) -> Finding:
+def _unknown(engine: Arguments, table: Mapping[str, Any], name: str, place: Place, version: str | None) -> Finding:
     twin = next((key for key in table if key.replace("-", "_") == name.replace("-", "_")), None)
     if twin is not None:
         return Finding("unknown-option", "error", f"{engine.name} has no option {name[:60]}; it is spelled {twin}", place)
@@ -285,7 +299,7 @@ def _unknown(engine: Engine, table: Mapping[str, Any], name: str, place: Place, 
     return Finding("unknown-option", severity, f"{release} has no option {name[:60]} that we know{hint}", place)
 
 
-def _release(engine: Engine, argument: Argument, name: str, place: Place, version: str | None) -> Iterator[Finding]:
+def _release(engine: Arguments, argument: Argument, name: str, place: Place, version: str | None) -> Iterator[Finding]:
     if not version or not engine.releases:
         return
     asked = _key(version)
@@ -302,6 +316,4 @@ def _release(engine: Engine, argument: Argument, name: str, place: Place, versio
 
 
 def _key(version: str) -> tuple[int, ...]:
-    from kvplan.engines.common.releases import release
-
     return (*release(version), 0, 0, 0)[:3]

@@ -1,6 +1,6 @@
 """vLLM options without memory in them, and those whose effect is not modelled: (first release, last release) -> names.
 
-From engine/arg_utils.py of the releases named in vllm.py and the server's cli_args.py of 0.32. Marks: see table.block.
+From engine/arg_utils.py of the releases named in arguments.py and the server's cli_args.py of 0.32. Marks: see `block`.
 """
 
 IRRELEVANT: dict[tuple[str, str], str] = {

@@ -1,4 +1,4 @@
-"""llama-server options without memory in them. From common/arg.cpp of build 11312. Marks: see table.block."""
+"""llama-server options without memory in them. From common/arg.cpp of build 11312. Marks: see `block`."""
 
 IRRELEVANT: dict[tuple[str, str], str] = {
     ("", ""): """

@@ -1,6 +1,6 @@
 """SGLang options without memory in them, and those whose effect is not modelled: (first release, last release) -> names.
 
-From server_args.py and arg_groups/fields of the releases named in sglang.py. Marks: see table.block.
+From server_args.py and arg_groups/fields of the releases named in arguments.py. Marks: see `block`.
 """
 
 IRRELEVANT: dict[tuple[str, str], str] = {

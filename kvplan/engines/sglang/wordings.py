@@ -1,14 +1,12 @@
-"""SGLang's start-up log: wordings as data, and its arguments in the contract's names. Its "GB" are 2^30 bytes.
+"""What SGLang's start-up log says. Its "GB" are 2^30 bytes.
 
 Wordings from `sglang/srt/model_executor/model_runner.py`, `mem_cache/memory_pool.py`, `managers/scheduler.py`, 0.3 to 0.5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from kvplan.startup_logs.patterns import Arguments, Figure, Table, Wording
+from kvplan.engines.common.logs import CONTEXT, COUNT, Dump, Figure, Log, Measured, Rule, Target, Wording, counted, entries
+from kvplan.units import GIB
 
 W = Wording
 
@@ -37,40 +35,6 @@ WORDINGS: tuple[Wording, ...] = (
     W("minimum viable", r"minimum viable (?P<least_fraction__fraction>0\.[0-9]{1,6})", "0.5"),
 )
 
-#: SGLang's argument -> the contract's name.
-NAMES: dict[str, str] = {
-    "model_path": "model", "model": "model", "tp_size": "tp", "tensor_parallel_size": "tp", "tp": "tp", "pp_size": "pp", "dp_size": "dp",
-    "dp": "dp", "ep_size": "ep", "context_length": "max_model_len", "max_running_requests": "max_num_seqs",
-    "chunked_prefill_size": "max_num_batched_tokens", "page_size": "block_size", "dtype": "dtype", "kv_cache_dtype": "kv_dtype",
-    "mem_fraction_static": "memory_fraction",
-}  # fmt: skip
-OPTIONS: tuple[str, ...] = (
-    "attention_backend", "cuda_graph_max_bs", "disable_radix_cache", "enable_dp_attention", "swa_full_tokens_ratio",
-    "mamba_full_memory_ratio", "max_total_tokens", "max_mamba_cache_size", "disable_hybrid_swa_memory",
-)  # fmt: skip
-
-
-def settle(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """SGLang's arguments in the contract's names; engine options under `engine_option`."""
-    question: dict[str, Any] = {}
-    options: dict[str, str] = {}
-    for name, value in arguments.items():
-        if value is None or value in ("auto", "None", "") or (name == "chunked_prefill_size" and value == -1):
-            continue
-        if name in NAMES:
-            question[NAMES[name]] = value
-        elif name in OPTIONS:
-            options[name] = str(value).lower() if isinstance(value, bool) else str(value)
-    if arguments.get("disable_cuda_graph") is True:
-        question["enforce_eager"] = True
-    steps = arguments.get("speculative_num_draft_tokens") or arguments.get("speculative_num_steps")
-    if arguments.get("speculative_algorithm") and steps:
-        model = arguments.get("speculative_draft_model_path")
-        question["speculative"] = f"{str(arguments['speculative_algorithm']).lower()}:{steps}" + (f":{model}" if model else "")
-    if options:
-        question["engine_option"] = options
-    return question
-
 
 def finish(figures: list[Figure]) -> list[Figure]:
     """K and V together are the cache, both kinds of states the states; a second weight load or pool of a rank is the draft model's."""
@@ -97,27 +61,42 @@ def _repeats(figure: Figure, earlier: list[Figure]) -> bool:
     return figure.name == "weights" and figure.rank is None and abs(same[-1].value - figure.value) < 0.5 * same[-1].value
 
 
-TABLE = Table(
+def measured(m: Measured) -> list[Target]:
+    found = []
+    weights, total = m.bytes("weights"), m.total()
+    if weights is not None:
+        found.append(Target("weights", ("weights: ", "weight loading"), weights))
+    frees = [f.value for f in m.figures if f.name == "free_memory"]
+    if not frees or total is None:
+        return found
+    gone = total - int(min(frees) * GIB) - m.sizes["reserve"]
+    link, ranks = m.bytes("distributed"), m.sizes["tp"] * m.sizes["pp"]
+    if ranks > 1:
+        link = gone - m.planned(CONTEXT) if link is None else link
+        found.append(Target("distributed init", ("distributed init",), link))
+    found.append(Target(CONTEXT, (CONTEXT,), gone - (link or 0 if ranks > 1 else 0)))
+    return found
+
+
+LOG = Log(
     engine="sglang",
     wordings=WORDINGS,
-    arguments=(
-        Arguments("server_args=ServerArgs(", "call", 2),
-        Arguments("server_args=PrefillServerArgs(", "call", 2),
-        Arguments("sglang.launch_server ", "command", 0),
+    dumps=(
+        Dump("server_args=ServerArgs(", "call", 2),
+        Dump("server_args=PrefillServerArgs(", "call", 2),
+        Dump("sglang.launch_server ", "command", 0),
     ),
     starts=("server_args=",),
-    settle=settle,
-    unread=(
-        "cpu_offload_gb",
-        "enable_memory_saver",
-        "json_model_override_args",
-        "quantization",
-        "enable_eplb",
-        "ep_num_redundant_experts",
-        "max_loras_per_batch",
-        "lora_paths",
-        "enable_symm_mem",
-        "enable_nccl_nvls",
+    measured=measured,
+    rules=(
+        Rule("cache", "kv_cache", "bytes", entries("cache: full", "cache: window"), "the lines above, or another mem_fraction_static"),
+        Rule("states", "states", "bytes", entries("cache: state", "cache: fixed"), "mamba_full_memory_ratio, or state formats"),
+        Rule("tokens", "tokens", "tokens", counted("tokens"), COUNT),
     ),
+    needs="needs `Load weight begin` or `Load weight end`",
     finish=finish,
-)
+    unread=(
+        "cpu_offload_gb", "enable_memory_saver", "json_model_override_args", "quantization", "enable_eplb", "ep_num_redundant_experts",
+        "max_loras_per_batch", "lora_paths", "enable_symm_mem", "enable_nccl_nvls",
+    ),
+)  # fmt: skip
