@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from name_rules import LENGTHS, left_out, length_of, plain_base, shapes_by_name, source_url, spec_id, weights_of
+from name_rules import LENGTHS, WINDOWS, left_out, length_of, plain_base, shapes_by_name, source_url, spec_id, weights_of
 
 from kvplan.catalogue import read_spec
 from kvplan.errors import KvplanError
@@ -74,7 +74,9 @@ def facts(data: Path) -> Iterator[Fact]:
     found = rows(data / "model_facts.jsonl")
     for row in sorted(found, key=lambda row: row["kind"] != "config.json"):
         status, note = str(row["verified"].get("status")), row.get("note") or ""
-        why = left_out(row["hf_id"], f"{status} | {note}")
+        window = next((keys for pattern, keys in WINDOWS.items() if re.search(pattern, row["hf_id"].lower())), {})
+        row["config"] |= window
+        why = left_out(row["hf_id"], status if window else f"{status} | {note}")
         if row["hf_id"].lower() in seen:
             continue
         if why:
@@ -87,7 +89,10 @@ def facts(data: Path) -> Iterator[Fact]:
 def geometry(spec: ModelSpec, *, stored: bool = True) -> str:
     """What two models must share to share a file."""
     apart = {"id", "name", "source", "aliases", "notes", "max_context", "dtype", *(() if stored else ("quantization", "kv_dtype"))}
-    return json.dumps({key: value for key, value in spec.plain().items() if key not in apart}, sort_keys=True)
+    text = json.dumps({key: value for key, value in spec.plain().items() if key not in apart}, sort_keys=True)
+    for n, block in enumerate(spec.blocks):  # what a file calls its blocks is no difference
+        text = re.sub(rf'(?<=["*]){re.escape(block)}"', f'block {n}"', text)
+    return text
 
 
 def catalogue() -> dict[str, ModelSpec]:
@@ -140,7 +145,8 @@ def own_facts(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line]) -
         spec = imported(fact)
         if spec is not None:
             groups.setdefault(geometry(spec), []).append((fact, spec))
-    stated = {row["hf_id"].lower(): row.get("context_in_source") for row in rows(data / "same_geometry.jsonl")}
+    scraped = rows(data / "same_geometry.jsonl")
+    stated = {row["hf_id"].lower(): 0 if "not readable" in row["evidence"] else row.get("context_in_source") for row in scraped}
     known: dict[str, list[ModelSpec]] = {}
     for spec in specs.values():
         known.setdefault(geometry(spec), []).append(spec)
@@ -153,7 +159,7 @@ def own_facts(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line]) -
             specs[id_] = write(spec.changed(**own), fact, id_)
             candidates = [specs[id_]]
         for fact, spec in members:
-            base = min(candidates, key=lambda own: (own.max_context != spec.max_context, own.dtype != spec.dtype))
+            base = min(candidates, key=lambda own: _apart(fact, spec, stated, own))
             length = told(fact, spec, stated, base)
             says = fact.own or any(key in fact.config for key in ("torch_dtype", "dtype"))
             weights = "" if spec.dtype == base.dtype or spec.quantization or not says else spec.dtype
@@ -161,6 +167,11 @@ def own_facts(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line]) -
                 weights = said if said != base.checkpoint else ""
             differs = "" if length == (base.max_context or 0) else str(length or "?")
             add(index, Line(fact.hub_id, base.id, weights, differs, ("d" if said else "c") if fact.own else "f"))
+
+
+def _apart(fact: Fact, spec: ModelSpec, stated: dict[str, int | None], own: ModelSpec) -> tuple[bool, bool, bool]:
+    """How far a catalogue entry of the same shapes is from a hub id: in length as told, in length as written, in dtype."""
+    return told(fact, spec, stated, own) != (own.max_context or 0), own.max_context != spec.max_context, own.dtype != spec.dtype
 
 
 def by_name(fact: Fact, spec: ModelSpec) -> str:
@@ -173,9 +184,12 @@ def told(fact: Fact, spec: ModelSpec, stated: dict[str, int | None], base: Model
     """The length of a hub id: its config's own; of a table the one scraped under the id itself, as `length_of` reads it; 0 not known."""
     if fact.own or fact.hub_id in LENGTHS:
         return spec.max_context or 0
-    length = stated.get(fact.hub_id.lower()) or spec.max_context
+    length, table = stated.get(fact.hub_id.lower()), "llmfit" in fact.source
+    if length == 0 and table:  # the table's figure is what it writes where it could not read
+        return (base.max_context or 0) if base is not None and spec.max_context == base.max_context else 0
+    length = length or spec.max_context
     if base is None or base.hub_id == fact.hub_id:
-        return length_of(fact.hub_id, fact.hub_id.lower(), None, length) if "llmfit" in fact.source else length or 0
+        return length_of(fact.hub_id, fact.hub_id.lower(), None, length) if table else length or 0
     return length_of(fact.hub_id, base.id, base.max_context, length)
 
 

@@ -43,6 +43,8 @@ _RIGHT = {
 }  # fmt: skip
 #: Class defaults that every release has: stated by neither source, and no doubt.
 _HARMLESS = re.compile(r"source does not state use_sliding_window \(false in every Qwen2/2.5 config seen\)")
+#: What a table leaves out of some families, as their own config.json has it.
+WINDOWS: dict[str, dict[str, int]] = {r"gemma-3-1b-|gemma-3-270m|functiongemma": {"sliding_window": 512, "sliding_window_pattern": 6}}
 #: Lengths that a copy of a config has changed, or a table multiplied: hub id -> the release's own; 0 not known.
 LENGTHS = {
     "Qwen/Qwen2.5-VL-3B-Instruct": 128_000,
@@ -50,6 +52,7 @@ LENGTHS = {
     "hugging-quants/Meta-Llama-3.1-405B-Instruct-GPTQ-INT4": 131_072,
     "allenai/Llama-3.1-Tulu-3-70B-SFT": 131_072,
     "google/medgemma-27b-text-it": 0,
+    "google/codegemma-7b-it": 0,  # the one table that has it says 4,096, its base 8,192
     "nvidia/Llama-3.1-Nemotron-Nano-4B-v1.1": 0,
 }
 
@@ -65,8 +68,9 @@ _MULTIPLIED: tuple[tuple[str, tuple[int, ...]], ...] = (
 )
 _LONG = re.compile(r"(?<![a-z0-9])(\d+(?:\.\d+)?)([km])(?![a-z])", re.IGNORECASE)
 _TRULY_LONG = re.compile(r"Seed-OSS|Hermes-4\.3-36B|tiny-aya|Nemo", re.IGNORECASE)  # as their model cards say
-#: No maximum in the file: what llmfit writes then.
+#: What llmfit writes where a file states no maximum, and the families whose files do not, or not where llmfit looks.
 _DEFAULT = 4096
+_NO_MAXIMUM = r"mamba|kimi-linear|bloom|rwkv|falcon|internvl|gemma-3|-vl-|jamba"
 _LARGEST = 262_144  # above, a multiplied figure can not be told from a true one
 
 #: Who copies, converts and fine-tunes: their ids do not name a geometry where another's does.
@@ -113,7 +117,7 @@ def length_of(name: str, base: str, own: int | None, stated: int | None, *, unre
     """The maximum length of a release: `own` is that of what it shares its shapes with; 0 where the source does not tell it."""
     if stated == own:
         return own or 0
-    if unread or stated == _DEFAULT:
+    if unread or (stated == _DEFAULT and re.search(_NO_MAXIMUM, base)):
         return 0
     if stated is None:
         return own or 0

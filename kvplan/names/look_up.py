@@ -6,7 +6,7 @@ import re
 
 from kvplan.errors import AmbiguousName, UnknownName
 from kvplan.names.index import Named, at, exact, lowered
-from kvplan.names.releases import CONVERTERS, Release, taken_apart
+from kvplan.names.releases import CONVERTERS, COPIERS, Release, taken_apart
 
 #: What people leave out of a name and catalogue ids never have.
 _DRESSING = re.compile(r"-(?:instruct|it|hf|chat)(?=-|\t|$)")
@@ -89,17 +89,21 @@ def _undressed(key: str) -> list[Named]:
 
 def _one_of_each(lines: list[Named]) -> list[Named]:
     """The first line of each meaning, catalogue ids before others."""
-    ordered = sorted(lines, key=lambda line: (line.name != line.base, len(line.name), line.name))
+    ordered = sorted(lines, key=lambda line: (line.name.lower() != line.base, len(line.name), line.name))
     return list({(line.base, line.weights, line.length): line for line in reversed(ordered)}.values())[::-1]
 
 
 def _unique(lines: list[Named]) -> Named | None:
-    """The one meaning of some lines: all agree (but for copies whose length is not known), or one of them is a catalogue id."""
+    """The one meaning of some lines: one is a catalogue id, or all agree (but for copies whose length is not known), or all makers do."""
     meanings = _one_of_each([line for line in lines if line.length != 0] or lines)
-    ids = [line for line in meanings if line.name == line.base]
-    if len(ids) == 1:
-        return ids[0]
-    return meanings[0] if len(meanings) == 1 else None
+    for some in (
+        [line for line in meanings if line.name.lower() == line.base],
+        meanings,
+        _one_of_each([line for line in lines if line.name.lower().partition("/")[0] not in COPIERS]),
+    ):
+        if len(some) == 1:
+            return some[0]
+    return None
 
 
 def unknown(name: str) -> UnknownName:

@@ -12,6 +12,7 @@ _SIZE = re.compile(r"(?:\d+x)?\d+(?:\.\d+)?[bmt]|[ae]\d+(?:\.\d+)?b|\d+e")
 _WORD = re.compile(r"([a-z]+)[-_]?(\d+(?:\.\d+)?)?$")
 #: Words of names that say nothing of the family.
 _PLAIN = frozenset(("instruct", "it", "chat", "hf", "base", "preview", "latest", "v", "the", "meta", "a"))
+LONGEST = 100  # characters of a name that are looked at
 CUTOFF = 0.6  # of spelling, where not even the family agrees
 
 
@@ -45,7 +46,8 @@ def parts(name: str) -> Parts:
 
 def nearest(name: str, n: int = 3) -> list[str]:
     """Up to `n` catalogue ids: those of the same family first, of these the same size and version, then by spelling."""
-    asked, key = parts(name), name.lower()
+    key = name.lower()[:LONGEST]
+    asked = parts(key)
     scored = []
     for id_ in {line.base for line in everything()}:
         spelling = difflib.SequenceMatcher(None, key, id_).ratio()

@@ -1,0 +1,139 @@
+"""Names as people write them: what resolves, under which name, format and length; what is refused, and with which command."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import kvplan
+from kvplan import catalogue, names
+from kvplan.errors import AmbiguousName, UnknownName
+from kvplan.names.nearest import nearest
+from kvplan.names.releases import taken_apart
+
+
+@pytest.mark.parametrize(
+    ("written", "id_", "checkpoint", "length"),
+    [
+        ("qwen3-next-80b-a3b", "qwen/qwen3-next-80b-a3b", None, 262_144),
+        ("Llama-3.1-8B-Instruct", "meta-llama/llama-3.1-8b", None, 131_072),
+        ("llama-3.3-70b", "meta-llama/llama-3.1-70b", None, 131_072),
+        ("Qwen2.5-Coder-14B-Instruct", "qwen/qwen2.5-14b", None, 32_768),
+        ("https://huggingface.co/Qwen/Qwen2.5-Coder-14B-Instruct", "qwen/qwen2.5-14b", None, 32_768),
+        ("google/gemma-3-4b-it", "google/gemma-3-4b", None, 131_072),
+        ("01-ai/Yi-1.5-34B-32K", "01-ai/yi-1.5-34b-32k", None, 32_768),
+        ("zai-org/GLM-4.6", "zai-org/glm-4.6", None, 202_752),
+        ("Qwen/Qwen3-235B-A22B-Instruct-2507", "qwen/qwen3-235b-a22b-instruct-2507", None, 262_144),
+        ("llama3.1:8b", "llama3.1:8b", "q4_k_m", 131_072),
+        ("qwen3:30b-a3b", "qwen3:30b-a3b", "q4_k_m", 262_144),
+        ("hf.co/bartowski/Llama-3.2-3B-Instruct-GGUF:Q4_K_M", "hf.co/bartowski/llama-3.2-3b-instruct-gguf:q4_k_m", "q4_k_m", 131_072),
+        ("unsloth/Qwen3-8B-GGUF:UD-Q4_K_XL", "unsloth/qwen3-8b-gguf:ud-q4_k_xl", "ud_q4_k_xl", 40_960),
+        ("unsloth/Llama-3.2-3B-Instruct-bnb-4bit", "unsloth/llama-3.2-3b-instruct-bnb-4bit", "bnb_4bit", 131_072),
+        ("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8", "redhatai/meta-llama-3.1-8b-instruct-fp8", "fp8", 131_072),
+        ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "redhatai/llama-3.3-70b-instruct-fp8-dynamic", "fp8_channel", 131_072),
+        ("RedHatAI/Llama-3.3-70B-Instruct-NVFP4", "redhatai/llama-3.3-70b-instruct-nvfp4", "nvfp4", 131_072),
+        ("RedHatAI/Llama-3.3-70B-Instruct-quantized.w8a8", "redhatai/llama-3.3-70b-instruct-quantized.w8a8", "int8_channel", 131_072),
+    ],
+)
+def test_what_a_name_means(written: str, id_: str, checkpoint: str | None, length: int) -> None:
+    found = catalogue.find_model(written)
+    assert (found.id, found.checkpoint, found.max_context) == (id_, checkpoint, length)
+
+
+def test_a_release_that_differs_from_its_base_on_purpose() -> None:
+    """Qwen2.5-72B's AWQ pads the network to 29,696; hugging-quants' Llama 3.1 405B keeps 16 KV heads, the base has 8."""
+    padded = catalogue.find_model("Qwen/Qwen2.5-72B-Instruct-AWQ")
+    assert {mlp.intermediate_size for block in padded.blocks.values() for mlp in block.mlps} == {29_696}  # type: ignore[attr-defined]
+    assert {q.format for q in padded.quantization} == {"awq_g128"}
+    first = catalogue.find_model("hugging-quants/Meta-Llama-3.1-405B-Instruct-AWQ-INT4")
+    assert {mixer.kv_heads for block in first.blocks.values() for mixer in block.mixers} == {16}  # type: ignore[attr-defined]
+
+
+def test_the_plan_says_what_a_table_is_behind() -> None:
+    plan = kvplan.estimate("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8", context=1024)
+    assert plan.model.id == "redhatai/meta-llama-3.1-8b-instruct-fp8"
+    assert plan.question["weight_dtype"] == ("fp8", "model")
+    assert any("the format of its weights is by its name" in note for note in plan.model.notes)
+    assert not kvplan.estimate("meta-llama/Llama-3.1-8B-Instruct", context=1024).model.notes
+
+
+def test_a_length_that_no_source_states_is_asked_for() -> None:
+    unread = next(line for line in names.everything() if line.length == 0 and line.weights is None)
+    with pytest.raises(kvplan.KvplanError, match="say how many tokens with --context"):
+        kvplan.estimate(unread.name)
+    assert kvplan.estimate(unread.name, context=1024).cache.total_bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("written", "command"),
+    [
+        ("acme/Qwen2.5-72B-AWQ2-AWQ", None),
+        ("acme/Qwen2.5-32B-Instruct-AWQ", "kvplan estimate qwen/qwen2.5-32b --weight-dtype awq"),
+        ("acme/Qwen3-8B-GPTQ-Int4", "kvplan estimate qwen/qwen3-8b --weight-dtype gptq"),
+        ("acme/Qwen3-8B-FP8", "kvplan estimate qwen/qwen3-8b --weight-dtype fp8"),
+        ("acme/Qwen3-8B-FP8-dynamic", "kvplan estimate qwen/qwen3-8b --weight-dtype fp8-dynamic"),
+        ("acme/Qwen3-8B-NVFP4", "kvplan estimate qwen/qwen3-8b --weight-dtype nvfp4"),
+        ("acme/Qwen3-8B-quantized.w4a16", "kvplan estimate qwen/qwen3-8b --weight-dtype w4a16"),
+        ("acme/Qwen3-8B-GGUF:Q4_K_M", "kvplan estimate qwen/qwen3-8b --weight-dtype q4_k_m"),
+        ("acme/Qwen3-8B-bnb-4bit", "kvplan estimate qwen/qwen3-8b --weight-dtype bnb-4bit"),
+        ("acme/Qwen3-8B-exl3-4.25bpw", "kvplan estimate qwen/qwen3-8b --weight-dtype exl3:4.25bpw"),
+        ("acme/Llama-3.3-70B-Instruct-AWQ", "kvplan estimate meta-llama/llama-3.1-70b --weight-dtype awq"),
+    ],
+)
+def test_an_unknown_release_is_refused_with_the_command_that_answers(written: str, command: str | None) -> None:
+    with pytest.raises(UnknownName) as caught:
+        catalogue.find_model(written)
+    if command is None:
+        assert "kvplan estimate" not in str(caught.value)
+        return
+    assert str(caught.value).endswith(command)
+    _, _, model, flag, weights = command.split()
+    assert flag == "--weight-dtype"
+    assert kvplan.estimate(model, context=1024, weight_dtype=weights).model.weight_bytes > 0  # the command does answer
+
+
+def test_an_ambiguous_tail_lists_what_it_could_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "\na/next-7b\ta/next-7b\t\t\ta\nb/Next-7B-AWQ\ta/next-7b\tawq\t\tn\nb/next-7b\tb/next-7b\t\t\ta\n"
+    monkeypatch.setattr("kvplan.names.index.text", lambda: text)
+    for module in ("index", "look_up"):
+        monkeypatch.setattr(sys.modules[f"kvplan.names.{module}"], "lowered", text.lower)
+    with pytest.raises(AmbiguousName, match="ends several names that differ in memory: a/next-7b, b/next-7b") as caught:
+        names.look_up("Next-7B")
+    assert caught.value.candidates == ["a/next-7b", "b/next-7b"]
+    assert names.look_up("next-7b-awq").weights == "awq"  # type: ignore[union-attr]
+
+
+def test_every_part_of_a_catalogue_id_that_people_write_resolves() -> None:
+    """The last part of each id, in any case, means that id or, where a hub id ends the same, what that means."""
+    for id_ in catalogue.model_ids():
+        assert catalogue.find_model(id_.rpartition("/")[2].upper()).blocks
+
+
+@pytest.mark.parametrize(
+    ("written", "first"),
+    [
+        ("Qwen/Qwen3-8B-Instructt", "qwen/qwen3-8b"),
+        ("llama 3.1 8b", "meta-llama/llama-3.1-8b"),
+        ("google/gemma3-27b", "google/gemma-3-27b"),
+    ],
+)
+def test_family_and_size_weigh_more_than_spelling(written: str, first: str) -> None:
+    assert nearest(written)[0] == first
+
+
+def test_nothing_is_suggested_for_what_is_like_nothing() -> None:
+    assert nearest("zzzz/xxxx") == []
+
+
+@pytest.mark.parametrize("written", ["", " ", "/", "a\tb", "a\nb", "../../etc/passwd", "x" * 10_000, "é" * 100, "[", "(?:"])
+def test_hostile_names(written: str) -> None:
+    with pytest.raises(kvplan.KvplanError):
+        catalogue.find_model(written)
+
+
+def test_suffixes() -> None:
+    assert taken_apart("meta-llama/llama-3.1-8b") is None
+    assert taken_apart("acme/x-8b-mlx-4bit") == ("acme/x-8b", "mlx-4bit")
+    assert taken_apart("acme/x-8b-unsloth-bnb-4bit") == ("acme/x-8b", "unsloth-bnb-4bit")
+    assert taken_apart("acme/x-8b-gguf") == ("acme/x-8b", "gguf")
