@@ -29,8 +29,9 @@ class Target(NamedTuple):
 
 def targets(start: LoggedStart, plan: Plan) -> list[Target]:
     """The lines that this log measures, of those that the plan predicts."""
-    entries = plan.ledgers[0].entries if plan.ledgers else ()
-    return [t for t in _READERS[start.engine](start, plan) if t.n_bytes >= 0 and t.predicted(entries)]
+    if not plan.ledgers:
+        return []
+    return [t for t in _READERS[start.engine](start, plan) if t.n_bytes >= 0 and t.predicted(plan.ledgers[0].entries)]
 
 
 def own_targets(start: LoggedStart, plan: Plan) -> list[Target]:
