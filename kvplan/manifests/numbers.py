@@ -79,11 +79,6 @@ def truth(text: str) -> bool:
     return word in ("true", "1", "yes", "on")
 
 
-def go_size(text: str) -> int:
-    """A whole number of bytes in quotes or not, as Ollama reads OLLAMA_GPU_OVERHEAD (envconfig.Uint64)."""
-    return whole(text.strip("\"' "))
-
-
 READERS: dict[str, Callable[[str], Any]] = {
     "text": str,
     "int": whole,
