@@ -3,7 +3,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do $$p -c '
 BIN := .venv/bin
 ARGS ?= meta-llama/llama-3.1-8b --device h100-80gb --engine ideal --context 32768 --batch 16
 
-.PHONY: estimate test test-fast explore lint bench accuracy validate clean
+.PHONY: estimate test test-fast explore fuzz lint bench accuracy validate clean
 
 estimate: .venv/installed
 	$(BIN)/kvplan estimate $(ARGS)
@@ -18,6 +18,11 @@ test-fast: .venv/dev
 EXAMPLES ?= 10
 explore: .venv/dev
 	HYPOTHESIS_PROFILE=explore EXAMPLES=$(EXAMPLES) $(BIN)/pytest -m hypothesis
+
+# Changed seeds into every parser of files from elsewhere; says inputs, slowest, peak memory, and keeps what crashes in fuzz/crashes.
+SECONDS ?= 60
+fuzz: .venv/dev
+	$(BIN)/python fuzz/run.py --seconds $(SECONDS)
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -54,11 +54,6 @@ class StoredWeights:
         return None if None in counted else sum(n for n in counted if n is not None)
 
     @property
-    def has_head(self) -> bool:
-        """Whether an output head is stored of its own; where there is none, it is tied to the embedding."""
-        return any(t.role == "head" and t.stack == "model" for t in self.tensors)
-
-    @property
     def quantized(self) -> bool:
         """Whether any matrix is packed or has scales."""
         return any(t.companion or t.elems is None for t in self.tensors)
@@ -103,10 +98,6 @@ class StoredWeights:
             if t.stack == "model" and t.layer is None:
                 roles[t.role] = roles.get(t.role, 0) + t.n_bytes
         return roles
-
-    def by_dtype(self) -> dict[str, int]:
-        """Bytes by stored dtype."""
-        return self.bytes_by(lambda t: t.dtype)
 
     def by_stack(self) -> dict[Stack, int]:
         """Bytes by stack."""

@@ -236,6 +236,8 @@ def at_least_one(name: str, value: int) -> int:
 def _options(value: Any) -> tuple[tuple[str, str], ...]:
     if isinstance(value, Mapping):
         return tuple((str(k), str(v).lower() if isinstance(v, bool) else str(v)) for k, v in value.items())
+    if not isinstance(value, str | list | tuple):
+        raise SpecError("engine_option", [("", f"{str(value)[:60]!r}: write KEY=VALUE, a list of them, or a mapping")])
     pairs = []
     for item in [value] if isinstance(value, str) else value:
         key, equals, text = str(item).partition("=")

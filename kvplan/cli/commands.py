@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any
 
 import click
 
-from kvplan import __version__, api
+from kvplan import __version__, api, files
 from kvplan.cli.grid import questions
 from kvplan.cli.options import FORMAT, MODEL, OFFLINE, Named, chosen, put, question_options
+from kvplan.errors import SpecError
 from kvplan.report import render
 
 #: Commands that live in files of their own, read when they are asked for.
@@ -126,8 +128,9 @@ def models_import(source: str, revision: str | None, out: str | None) -> int:
     if out is None:
         put(text)
         return 0
-    with click.open_file(out, "x") as file:
-        file.write(text)
+    if os.path.lexists(out):
+        raise SpecError(out, [("", "exists; name another file")])
+    files.write_text(out, text)
     return 0
 
 

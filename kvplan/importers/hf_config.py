@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.files import read_bytes
 from kvplan.importers.hf.architectures import ARCHITECTURES, VARIANTS, family_row
 from kvplan.importers.hf.fields import Fields
-from kvplan.importers.hf.rows import Row
+from kvplan.importers.hf.rows import lowering
 from kvplan.importers.hf.stack import name_blocks, patterns
 from kvplan.importers.strict_json import parse
 from kvplan.spec import ModelSpec, parse_spec
@@ -95,13 +93,6 @@ def _both_ways(f: Fields, stack: dict[str, Any], architecture: str | None) -> di
 
     layers = [{**layer, "mixers": [reader(mixer) for mixer in layer.get("mixers", ())]} for layer in stack["layers"]]
     return {**stack, "layers": layers, "notes": [*stack.get("notes", []), "attends in both directions: it keeps no cache"]}
-
-
-def lowering(row: Row) -> Callable[[Fields, Any], dict[str, Any]]:
-    """The function a row names; its module is read only now."""
-    module, name = row.lower.split(":")
-    found: Callable[[Fields, Any], dict[str, Any]] = getattr(import_module(f"kvplan.importers.hf.{module}"), name)
-    return found
 
 
 def identify(config: dict[str, Any], source: str) -> tuple[str | None, str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from kvplan.simulate.fork import Fork
 from kvplan.simulate.workload import Content, Request
-
-if TYPE_CHECKING:
-    from kvplan.simulate.forks import Fork
 
 
 class Sequence:

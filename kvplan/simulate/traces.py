@@ -133,6 +133,9 @@ def _mooncake(lines: Iterable[str], source: str) -> Iterator[tuple[int, Request]
         ids = row.get("hash_ids", [])
         if not isinstance(ids, list) or any(isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < 1 << 62 for one in ids):
             raise SpecError(source, [(f"line {line}", "hash_ids is no list of numbers")])
+        if len(ids) > prompt // MOONCAKE_BLOCK + 1:
+            message = f"{len(ids):,} hash_ids are more than one for each {MOONCAKE_BLOCK} of {prompt:,} tokens"
+            raise SpecError(source, [(f"line {line}", message)])
         content = tuple((one + _FIRST_HASH, min((n + 1) * MOONCAKE_BLOCK, prompt)) for n, one in enumerate(ids))
         output = _tokens(row.get("output_length"), "output_length", source, line)
         yield line, Request(_number(row.get("timestamp"), "timestamp", source, line) / 1000, prompt, output, content)

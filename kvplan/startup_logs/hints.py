@@ -48,7 +48,7 @@ def _others(start: LoggedStart, plan: Plan) -> str | None:
     if not free or total is None:
         return None
     least = min(f.value * (MIB if f.unit == "MiB" else GIB) for f in free)
-    own = sum(e.bytes for e in plan.ledgers[0].entries if e.name in ("CUDA context", "distributed init"))
+    own = sum(e.bytes for ledger in plan.ledgers[:1] for e in ledger.entries if e.name in ("CUDA context", "distributed init"))
     taken = int(total - least - max(own, _OWN)) - int(plan.question["reserve"][0] or 0)
     if taken < GIB // 2:
         return None

@@ -9,7 +9,7 @@ import torch
 
 from kvplan.validate.blocks import Blocks, Table, blocks_needed
 from kvplan.validate.description import CacheShape
-from kvplan.validate.storage import Rows, parts
+from kvplan.validate.storage import Rows
 
 
 class Buffer:
@@ -215,8 +215,3 @@ def build(shape: CacheShape, device: str = "cpu") -> AnyCache:
     if shape.layout == "growing" and shape.keep in ("all", "source"):
         return Growing(shape, device)
     return _BUFFERS[shape.keep](shape, device)
-
-
-def row_parts(shape: CacheShape) -> list[tuple[str, str, int]]:
-    """The tensors of one row, for people: name, element type, elements."""
-    return [(name, str(dtype).removeprefix("torch."), size) for name, dtype, size in parts(shape.element, shape.width)]

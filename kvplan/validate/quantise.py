@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 import torch
 
-from kvplan.validate.storage import PLAIN
-
+#: Elements that are stored as they are.
+PLAIN: dict[str, torch.dtype] = {
+    "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "fp8_e4m3": torch.float8_e4m3fn,
+    "fp8_e5m2": torch.float8_e5m2, "int8": torch.int8,
+}  # fmt: skip
 Parts = dict[str, torch.Tensor]
 _E4M3_MAX, _E2M1_MAX = 448.0, 6.0
 _E2M1 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])

@@ -19,7 +19,6 @@ from kvplan.validate.receipt_fields import ReceiptFields
 
 SCHEMA = "kvplan.receipt/1"
 Subject = Literal["caches", "kinds", "model", "speed"]
-SUBJECTS = ("caches", "kinds", "model", "speed")
 Status = Literal["equal", "different", "refused", "out of memory", "killed", "measured"]
 
 

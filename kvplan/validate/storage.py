@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from kvplan.validate.quantise import PLAIN, decode, encode
+
 
 class Part(NamedTuple):
     """One tensor of a format: `count` entries of `size` elements for each group of `group` elements of a row (0: once per row)."""
@@ -20,11 +22,7 @@ class Part(NamedTuple):
 
 
 _U8, _I8, _F16, _F32, _BF16 = torch.uint8, torch.int8, torch.float16, torch.float32, torch.bfloat16
-_E4M3, _E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
-
-PLAIN: dict[str, torch.dtype] = {
-    "f64": torch.float64, "f32": _F32, "f16": _F16, "bf16": _BF16, "fp8_e4m3": _E4M3, "fp8_e5m2": _E5M2, "int8": _I8,
-}  # fmt: skip
+_E4M3 = torch.float8_e4m3fn
 
 #: Payload and scales. 4-bit payloads are two to a byte; GGML's 5-bit formats keep the fifth bits of 32 elements in 4 bytes.
 PARTS: dict[str, tuple[Part, ...]] = {
@@ -90,13 +88,9 @@ class Rows:
 
     def put(self, index: tuple[Any, ...], values: torch.Tensor) -> None:
         """Stores rows [..., width] at an index of the leading dimensions, quantised where the format is."""
-        from kvplan.validate.quantise import encode
-
         for name, data in encode(self.element, values).items():
             self.tensors[name][index] = data
 
     def get(self, index: tuple[Any, ...], dtype: torch.dtype = torch.float64) -> torch.Tensor:
         """The rows at an index, as numbers again."""
-        from kvplan.validate.quantise import decode
-
         return decode(self.element, {name: tensor[index] for name, tensor in self.tensors.items()}, self.width).to(dtype)

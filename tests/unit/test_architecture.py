@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -35,7 +37,8 @@ def test_no_file_is_longer_than_400_lines():
 
 
 def test_nothing_tells_people_to_install_the_other_package_of_this_name():
-    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    git = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    names = git.stdout.split() if git.returncode == 0 else [p for p in ROOT.rglob("*") if ".venv" not in p.parts]  # an unpacked sdist
     wrong = " ".join(("pip", "install", "kvplan"))
     texts = [path for path in map(ROOT.joinpath, names) if path.suffix in {".py", ".md", ".toml", ".yaml"} and path.exists()]
     assert not [path for path in texts if wrong in path.read_text().replace("kvplan-llm", "")]
@@ -83,3 +86,25 @@ def test_public_names_are_functions_even_where_a_module_has_the_same_name():
         "import kvplan, kvplan.devices, kvplan.roofline\nprint(callable(kvplan.devices), callable(kvplan.roofline), kvplan.devices()[0].id)"
     )
     assert python(code).startswith("True True ")
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_what_runs_and_the_sdist_what_its_tests_need(tmp_path):
+    build = [sys.executable, "-m", "build", "--no-isolation", "-o", str(tmp_path), str(ROOT)]
+    subprocess.run(build, capture_output=True, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    inside = zipfile.ZipFile(wheel).namelist()
+    assert not [name for name in inside if "residuals" in name or "validation_page" in name or name.startswith(("tests/", "tools/"))]
+    (packed,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(packed) as archive:
+        kept = {name.partition("/")[2] for name in archive.getnames()}
+    for name in (
+        "conftest.py",
+        "tools/fit_budget.py",
+        "validation/cpu-llama.json",
+        "action.yml",
+        "SECURITY.md",
+        "tests/conftest.py",
+        "docs/budget.md",
+    ):
+        assert name in kept

@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 import kvplan
 from kvplan import api
 from kvplan.cli import run
+from kvplan.errors import KvplanError
 
 MODEL = "meta-llama/llama-3.1-8b"
 QUESTION = ["--engine", "ideal", "--context", "8k", "--batch", "4"]
@@ -194,3 +195,9 @@ def test_a_narrow_terminal_cuts_text_columns_only(monkeypatch):
     text = table.rows_text([{"name": "x" * 80, "bytes": 1234567}], "table")
     assert max(map(len, text.splitlines())) <= 60
     assert "1,234,567" in text
+
+
+@pytest.mark.parametrize("value", [5, 1.5, True, b"a=b", object(), [5], [None], {1: 2}, {"a": None}, ["a"], "a", {"a": ["b"]}])
+def test_engine_options_of_any_other_type_are_refused(value):
+    with pytest.raises(KvplanError, match="engine_option"):
+        kvplan.estimate("meta-llama/llama-3.1-8b", engine_option=value)

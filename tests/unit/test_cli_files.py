@@ -252,3 +252,17 @@ def test_doctor_answers_without_a_gpu(capsys):
     code, out, _ = ask(capsys, "doctor")
     assert code == 0
     assert "model specs" in out
+
+
+def test_an_imported_spec_never_takes_the_place_of_a_file(tmp_path, capsys):
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
+              "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100, "torch_dtype": "bfloat16"}  # fmt: skip
+    path, there = tmp_path / "config.json", tmp_path / "there.yaml"
+    path.write_text(json.dumps(config))
+    there.write_text("mine")
+    for out, told in ((there, "exists"), ("/dev/full", "exists"), (there / "x.yaml", "can not be written")):
+        assert run(["models", "import", str(path), "--out", str(out)]) == 2
+        assert told in capsys.readouterr().err
+    assert there.read_text() == "mine"
+    assert run(["models", "import", str(path), "--out", str(tmp_path / "new.yaml")]) == 0
+    assert run(["estimate", str(tmp_path / "new.yaml")]) == 0

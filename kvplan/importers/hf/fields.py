@@ -136,6 +136,8 @@ class Fields:
             raise self.fault(self.name_of(key), f"must be a list (is {value!r:.60})")
         if n is not None and len(value) != n:
             raise self.fault(self.name_of(key), f"has {len(value)} entries for {n} layers; correct one of them")
+        if n is not None and any(isinstance(item, list | dict) for item in value):
+            raise self.fault(self.name_of(key), "must hold one word or number for each layer, no lists or mappings")
         return value
 
     def dims(self, key: str, n: int) -> list[int]:

@@ -15,7 +15,7 @@ OMNI = {"2.6": "qwen2", "4.5": "qwen3"}
 def lowered(f: Fields, t: Any) -> Stack:
     """The text model of that version, its settings on top of the config; `t` is one of the tables above."""
     from kvplan.importers.hf.architectures import FAMILIES
-    from kvplan.importers.hf_config import lowering
+    from kvplan.importers.hf.rows import lowering
 
     stated = f.opt("version")
     if stated is None and t is VISION:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
 Bias = bool | str
@@ -64,3 +65,10 @@ class Row(NamedTuple):
     names: Mapping[str, tuple[str, ...]] = {}
     defaults: Mapping[str, Any] = {}
     model_type: str = ""
+
+
+def lowering(row: Row) -> Callable[[Any, Any], dict[str, Any]]:
+    """The function a row names; its module is read only now."""
+    module, name = row.lower.split(":")
+    found: Callable[[Any, Any], dict[str, Any]] = getattr(import_module(f"kvplan.importers.hf.{module}"), name)
+    return found

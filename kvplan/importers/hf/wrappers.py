@@ -97,7 +97,7 @@ def text_part(f: Fields, t: Wrapper) -> Fields:
 def text_stack(f: Fields, text: Fields, t: Wrapper) -> Stack:
     """The text model lowered by its own family; tying is the wrapper's to say, then the text model's."""
     from kvplan.importers.hf.architectures import ARCHITECTURES, FAMILIES
-    from kvplan.importers.hf_config import lowering
+    from kvplan.importers.hf.rows import lowering
 
     family = t.family
     if text.path != f.path:

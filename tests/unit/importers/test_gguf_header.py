@@ -245,7 +245,7 @@ def test_stored_weights_and_traits(tmp_path: Path) -> None:
     }  # fmt: skip
     assert found.stored.outside() == {"embedding": 272_000, "norm": 1024}
     assert found.stored.parameters == 256_000 + 256 + 2 * (3 * 256 + 2 * 65536 + 2 * 32768 + 2 * 131072)
-    assert found.stored.by_dtype()["q4_K"] == 2 * (640 * 144 + 512 * 144 + 256 * 288)
+    assert found.stored.bytes_by(lambda t: t.dtype)["q4_K"] == 2 * (640 * 144 + 512 * 144 + 256 * 288)
     spec = found.spec
     block = spec.blocks[spec.layer_names[0]]
     assert block.mixers[0].q_bias

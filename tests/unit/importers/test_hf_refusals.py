@@ -151,9 +151,9 @@ def test_files_that_are_no_config(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(SpecError):
             read_config(path)
-    with pytest.raises(SpecError, match="can not be read"):
+    with pytest.raises(SpecError, match="no such file"):
         read_config(tmp_path / "absent.json")
-    with pytest.raises(SpecError, match="can not be read"):
+    with pytest.raises(SpecError, match="a directory"):
         read_config(tmp_path)
 
 
@@ -177,3 +177,41 @@ def test_a_spec_from_a_file_keeps_its_path_as_source(tmp_path: Path) -> None:
     spec = read_config(path)
     assert spec.source == str(path)
     assert spec.id == "local/some-model"
+
+
+ODD = ([["a"], {}], {}, [], "x", 5, None, True, [None], [[[]]], -1, 1.5, 10**400)
+
+
+@pytest.mark.parametrize("config", [LLAMA, MIXTRAL, GEMMA3, DEEPSEEK], ids=["llama", "mixtral", "gemma3", "deepseek"])
+def test_any_value_of_another_type_is_read_or_refused(config: dict[str, Any]) -> None:
+    """Whatever a stranger's file holds under a known key: an answer or a KvplanError, never another exception."""
+    more = (
+        "layer_types",
+        "sliding_window",
+        "rope_scaling",
+        "quantization_config",
+        "torch_dtype",
+        "vision_config",
+        "head_dim",
+        "architectures",
+    )
+    for key in (*config, *more):
+        for value in ODD:
+            for made in (value, [value] * config.get("num_hidden_layers", 12)):
+                read_or_refused({**config, key: made}, f"{key}: {made!r:.80}")
+
+
+@pytest.mark.parametrize("model_type", ["gemma3_text", "qwen3_next", "gpt_oss", "cohere2", "falcon_h1", "jamba", "olmo3", "lfm2"])
+def test_layer_types_that_are_no_words(model_type: str) -> None:
+    for value in ODD:
+        for made in (value, [value] * 32):
+            read_or_refused({**without(LLAMA, "architectures"), "model_type": model_type, "layer_types": made}, f"{made!r:.80}")
+
+
+def read_or_refused(config: dict[str, Any], what: str) -> None:
+    try:
+        parse_spec(import_config(config, "x"), "x")
+    except KvplanError:
+        return
+    except Exception as error:
+        pytest.fail(f"{what}: {type(error).__name__}: {error}")

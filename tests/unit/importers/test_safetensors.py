@@ -179,8 +179,8 @@ def test_file_index_and_folder_agree(tmp_path: Path) -> None:
     assert stored.by_role() == {"embedding": 1600, "attention": 256, "mlp": 512, "norm": 64 + 16}
     assert stored.by_layer() == {i: {"attention": 128, "mlp": 256, "norm": 32} for i in (0, 1)}
     assert stored.outside() == {"embedding": 1600, "norm": 16}
-    assert stored.by_dtype() == {"BF16": 1600 + 256 + 512 + 16, "F32": 64}
-    assert not stored.has_head
+    assert stored.bytes_by(lambda t: t.dtype) == {"BF16": 1600 + 256 + 512 + 16, "F32": 64}
+    assert "head" not in {t.role for t in stored.tensors}
     assert not stored.quantized
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kvplan.errors import UnsupportedError
 from kvplan.simulate import Geometry, PageGroup, Request, StepTime, simulate, slots
-from kvplan.simulate.forks import Fork
+from kvplan.simulate.fork import Fork
 
 SECOND = StepTime(overhead=1.0)
 

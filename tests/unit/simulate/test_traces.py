@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import time
+import tracemalloc
 
 import pytest
 
+import kvplan
 from kvplan.errors import SpecError, UnknownName
 from kvplan.simulate import Arrivals, Request, read
 from kvplan.simulate.traces import detect, timed
@@ -90,6 +94,49 @@ def test_broken_traces_say_where(name, text, said):
     with pytest.raises(SpecError) as error:
         list(read(lines(text), name, "t"))
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize("ids", [[0] * 4, list(range(1000))])
+def test_more_blocks_than_the_prompt_has_are_refused(ids):
+    line = json.dumps({"timestamp": 0, "input_length": 1024, "output_length": 1, "hash_ids": ids})
+    with pytest.raises(SpecError, match="hash_ids are more than one for each 512 of 1,024 tokens"):
+        list(read([line], "mooncake", "x"))
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "9" * 5000, "1e999", "-1", "NaN"])
+def test_numbers_that_are_none(number):
+    with pytest.raises(SpecError, match="line 1"):
+        list(read([f'{{"timestamp": 0, "input_length": {number}, "output_length": 1}}'], "mooncake", "x"))
+    with pytest.raises(SpecError, match="line 1"):
+        list(read([f'[{{"conversations": [{{"from": "human", "value": {number}}}]}}]'], "sharegpt", "x"))
+
+
+def test_many_small_items_behind_a_large_one_take_linear_time():
+    large = json.dumps({"conversations": [{"from": "human", "value": "x" * 4_000_000}]})
+    small = ",".join('{"conversations": []}' for _ in range(100_000))
+    text = f"[{large},{small}]"
+    started = time.process_time()
+    assert list(read((text[i : i + 65536] for i in range(0, len(text), 65536)), "sharegpt", "x")) == []
+    assert time.process_time() - started < 10
+
+
+def test_a_packed_line_without_end_is_refused_within_little_memory(tmp_path):
+    """20 KB that unpack to 20 MB once took 1.4 GiB."""
+    path = tmp_path / "t.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"timestamp": 0, "input_length": 9, "output_length": 1, "hash_ids": [' + b"0," * 10_000_000))
+    tracemalloc.start()
+    with pytest.raises(SpecError, match="line 1: longer than 1,048,576 characters"):
+        kvplan.simulate("meta-llama/llama-3.1-8b", device="h100", trace=str(path), trace_format="mooncake")
+    assert tracemalloc.get_traced_memory()[1] < 60 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("cut", [30, 5])
+def test_a_packed_trace_that_is_cut_off_is_said(tmp_path, cut):
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(b"arrival,prompt,output\n" + b"".join(b"%d,7,2\n" % n for n in range(300)))[:-cut])
+    with pytest.raises(SpecError, match="gzip file that is broken or cut off"):
+        kvplan.simulate("meta-llama/llama-3.1-8b", device="h100", trace=str(path))
 
 
 def test_unknown_format():

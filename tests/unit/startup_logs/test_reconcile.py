@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -229,6 +231,38 @@ def test_a_broken_file_is_never_overwritten(tmp_path: Path) -> None:
     with pytest.raises(SpecError):
         keep(record_of(*both(LOG), "serve.log"), path)
     assert path.read_text() == "records: [{engine: 3}]\n"
+
+
+def test_a_plan_without_a_ledger_is_compared_with_nothing() -> None:
+    """An engine that refuses before it counts memory, or another's log."""
+    for log, given in ((LOG, {}), (SGLANG, {"device": "gb10"}), (ENGINE, {"model": "meta-llama/llama-2-7b", "device": "h100-80gb"})):
+        start, plan = both(log, **given)
+        bare = plan._replace(outcome=plan.outcome._replace(ledgers=(), capacity=None))
+        assert compare(start, bare).lines == ()
+        with pytest.raises(SpecError, match="no measured line"):
+            record_of(start, bare, "serve.log")
+
+
+RECORD = """
+import sys
+import subprocess
+import sys
+from pathlib import Path
+from kvplan.constants import Record
+from kvplan.startup_logs import keep
+for n in range(int(sys.argv[3])):
+    keep(Record("vllm", "0.19.0", f"a/{sys.argv[2]}-{n}", "h100-80gb", 1, 1, 8, 8, (("weights", n),), "x.log", ""), Path(sys.argv[1]))
+"""
+
+
+def test_what_several_processes_record_at_once_is_all_kept(tmp_path: Path) -> None:
+    """Two processes once kept 42 of 80."""
+    path = tmp_path / "calibration.yaml"
+    writers = [subprocess.Popen([sys.executable, "-c", RECORD, str(path), name, "20"]) for name in "abcd"]
+    assert [writer.wait(120) for writer in writers] == [0, 0, 0, 0]
+    models = sorted(record.model for record in catalogue.read_user_file(path).records)
+    assert models == sorted(f"a/{name}-{n}" for name in "abcd" for n in range(20))
+    assert [p.name for p in tmp_path.iterdir()] == ["calibration.yaml"]
 
 
 def test_unknown_calibrations_are_errors() -> None:
