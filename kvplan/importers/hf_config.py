@@ -78,7 +78,7 @@ def import_config(config: dict[str, Any], source: str) -> dict[str, Any]:
     row = family_row(model_type, architecture, source)
     f = Fields(config, source, model_type=row.model_type or model_type).named(row.names, row.defaults)
     stack = _both_ways(f, lowering(row)(f, row.traits), architecture)
-    if architecture in ARCHITECTURES or architecture is None:
+    if architecture in ARCHITECTURES or architecture is None or encoder_family(architecture):
         return assemble(f, stack, architecture, source)
     headless = {"lm_head": False, "tied_embeddings": False, "weights": [w for w in stack.get("weights", []) if w.get("role") != "head"]}
     note = "a model without a language-model head; what it has in its place is not counted"
@@ -120,6 +120,9 @@ def identify(config: dict[str, Any], source: str) -> tuple[str | None, str]:
         raise SpecError(source, [("architectures", "must be a list of class names")])
     if names:
         if names[0] not in ARCHITECTURES:
+            family = encoder_family(names[0])
+            if family:
+                return names[0], family
             base = _HEADLESS.sub("ForCausalLM", names[0].replace("Bidirectional", ""))
             if base == names[0] or base not in ARCHITECTURES:
                 raise unknown(names[0], source)
@@ -131,6 +134,13 @@ def identify(config: dict[str, Any], source: str) -> tuple[str | None, str]:
             source, [("architectures", "missing, and so is model_type: this JSON does not say which model class it configures")]
         )
     return None, model_type
+
+
+def encoder_family(name: str) -> str | None:
+    """The family of an encoder's class; their table is read only for names that no other has."""
+    from kvplan.importers.hf.families_encoders import family_of
+
+    return family_of(name)
 
 
 def unknown(name: str, source: str) -> UnsupportedError:

@@ -1,4 +1,4 @@
-"""Encoder-decoder models (T5, BART and its like, Whisper) and encoders (BERT and its like, which keep no cache)."""
+"""Encoder-decoder models: T5, BART and its like, Whisper."""
 
 from __future__ import annotations
 
@@ -104,60 +104,6 @@ def whisper(f: Fields, t: Decoder) -> Stack:
              weight("encoder_positions", source, hidden), *_norms("encoder_norm", hidden)]  # fmt: skip
     made = model(f, decoder, norm="layer", weights=[weight("decoder_positions", f.dim("max_target_positions"), hidden)])
     return {**made, "max_context": f.dim("max_target_positions"), "encoder": {"layers": encoder, "tokens": source, "weights": front}}
-
-
-class Encoder(NamedTuple):
-    """head: `mlm`, `pooler`, `classes` (a dense layer and a classifier) or `none`, as the class of the checkpoint has it."""
-
-    head: str = "mlm"
-
-
-def _encoder_head(f: Fields, head: str, hidden: int) -> list[dict[str, Any]]:
-    """What an encoder's class puts on top."""
-    dense = [weight("head_dense", hidden, hidden), weight("head_dense_bias", hidden)]
-    if head == "pooler":
-        return dense
-    if head == "mlm":
-        return [*dense, *_norms("mlm_norm", hidden), weight("mlm_bias", f.dim("vocab_size"))]
-    named = f.data.get("id2label")
-    labels = len(named) if isinstance(named, dict) and named else f.dim_or("num_labels", 2)
-    return [*dense, weight("classifier", labels, hidden), weight("classifier_bias", labels)]
-
-
-def bert(f: Fields, t: Encoder) -> Stack:
-    """BERT, RoBERTa and their like: bidirectional, so nothing is kept."""
-    hidden, n = f.dim("hidden_size"), f.dim("num_hidden_layers")
-    if f.flag("is_decoder"):
-        raise f.fault("is_decoder", "an encoder class used as a decoder is not modelled; declare the model as a spec file")
-    attention = {"kind": "encoder", "heads": f.dim("num_attention_heads"), "kv_heads": f.dim("num_attention_heads"),
-                 "head_dim": f.divided("hidden_size", "num_attention_heads"), "q_bias": True, "kv_bias": True,
-                 "o_bias": True}  # fmt: skip
-    front = [weight("position_embeddings", f.dim("max_position_embeddings"), hidden), *_norms("embedding_norm", hidden)]
-    if f.count("type_vocab_size"):
-        front.append(weight("token_type_embeddings", f.dim("type_vocab_size"), hidden))
-    head = _encoder_head(f, t.head, hidden)
-    layer = block([attention], [dense_of(f.dim("intermediate_size"), gated=False, bias=True)])
-    made = model(f, [layer] * n, norm="layer", weights=front + head)
-    bare = {} if t.head == "mlm" else {"lm_head": False, "tied_embeddings": False}
-    return {**made, **bare, "final_norm": False, "notes": ["an encoder: it keeps no cache"]}
-
-
-def modernbert(f: Fields, t: Encoder) -> Stack:
-    """ModernBERT: gated networks, biases by flag, no attention norm in the first layer."""
-    hidden, n = f.dim("hidden_size"), f.dim("num_hidden_layers")
-    if t.head not in ("none", "mlm") or f.flag("norm_bias"):
-        raise f.fault("norm_bias", "only ModernBERT without biases on norms, bare or with the masked-language head, is modelled")
-    on = dict.fromkeys(("q_bias", "kv_bias", "o_bias"), True) if f.flag("attention_bias") else {}
-    heads = f.dim("num_attention_heads")
-    attention = {"kind": "encoder", "heads": heads, "kv_heads": heads, "head_dim": f.divided("hidden_size", "num_attention_heads"), **on}
-    mlp = dense_of(f.dim("intermediate_size"), bias=f.flag("mlp_bias"))
-    layers = [block([attention], [mlp], 1 if i == 0 else 2) for i in range(n)]
-    weights = [weight("embedding_norm", hidden, role="norm")]
-    if t.head == "mlm":
-        weights += [weight("head_dense", hidden, hidden), weight("head_norm", hidden, role="norm")]
-        weights += [weight("decoder_bias", f.dim("vocab_size"))] if f.flag("decoder_bias") else []
-    bare = {} if t.head == "mlm" else {"lm_head": False, "tied_embeddings": False}
-    return {**model(f, layers, weights=weights), **bare, "notes": ["an encoder: it keeps no cache"]}
 
 
 def t5gemma(f: Fields, t: Decoder) -> Stack:
