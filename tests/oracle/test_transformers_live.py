@@ -59,7 +59,7 @@ CLASSES = [
     "Qwen2_5OmniThinkerForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration", "Qwen3ASRForConditionalGeneration",
     "Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Qwen3NextForCausalLM", "Qwen3VLForConditionalGeneration",
     "Qwen3VLMoeForConditionalGeneration", "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM",
-    "Qwen3_5MoeForConditionalGeneration", "RecurrentGemmaForCausalLM", 
+    "Qwen3_5MoeForConditionalGeneration", "RecurrentGemmaForCausalLM",
     "RwkvForCausalLM", "SeedOssForCausalLM", "SmolLM3ForCausalLM", "SmolVLMForConditionalGeneration",
     "SolarOpenForCausalLM", "StableLmForCausalLM", "Starcoder2ForCausalLM", "Step3p7ForConditionalGeneration",
     "T5ForConditionalGeneration", "T5GemmaForConditionalGeneration", "UMT5ForConditionalGeneration", "VaultGemmaForCausalLM",

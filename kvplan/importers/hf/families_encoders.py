@@ -53,7 +53,7 @@ ENCODERS: dict[str, Row] = {
                      names={"type_vocab_size": ("",)}),
     "eurobert": _e(heads="eurobert", norm="rms", final_norm=True, embedding_norm=False, gated=True, attention_bias="attention_bias",
                    mlp_bias="mlp_bias", positions=False, names={"decoder_bias": ("mlp_bias",), "type_vocab_size": ("",)}),
-    "nomic_bert": _e("encoders_more:nomic", heads="plain", two_biases=False,
+    "nomic_bert": _e("encoders_more:nomic", heads="plain",
                      attention_bias=False, mlp_bias=False, positions=False, names=_NOMIC)._replace(
         defaults={"tie_word_embeddings": True}),
     "gte": _e(**_GTE),  # type: ignore[arg-type]
