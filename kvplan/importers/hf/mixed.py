@@ -1,4 +1,4 @@
-"""Decoders whose layers differ: JetMoe, Zamba, LFM3, Beam, ModernBERT's decoder. Shapes from transformers 5.23.0 (models/*/modeling_*.py)."""
+"""Decoders whose layers differ: JetMoe, Zamba, LFM3, Beam, ModernBERT's decoder. Shapes: transformers 5.23.0 (models/*/modeling_*.py)."""
 
 from __future__ import annotations
 
