@@ -19,7 +19,8 @@ from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Row
 from kvplan.importers.hf.stack import name_blocks, patterns
 from kvplan.importers.strict_json import parse
-from kvplan.spec import ModelSpec, parse_spec
+from kvplan.spec import ModelSpec, lower, parse_spec
+from kvplan.tensors import CacheFormats, Lowered
 
 MAX_CONFIG_BYTES = 16 << 20
 _HEADLESS = re.compile(r"(TextModel|Model|ForSequenceClassification|ForTokenClassification|ForQuestionAnswering|ForRewardModel)$")
@@ -169,7 +170,6 @@ def assemble(f: Fields, stack: dict[str, Any], architecture: str | None, source:
         mtp = {**mtp, "block": name_blocks([mtp["block"]], blocks)[0]}
     if f.assumed:
         notes.insert(0, _assumptions(f.assumed))
-    formats, more = quantization(f)
     notes += _left_out(f, stack, notes, mtp)
     compute = dtype(f)
     if compute is None:
@@ -178,10 +178,9 @@ def assemble(f: Fields, stack: dict[str, Any], architecture: str | None, source:
         "id": spec_id(source),
         "name": _name(f, source),
         "source": source[-2000:],
-        "notes": notes + more,
+        "notes": notes,
         "architecture": architecture,
         "dtype": compute or "bf16",
-        **formats,
         "max_context": stack.pop("max_context", None),
         "vocab_size": stack.pop("vocab_size"),
         "hidden_size": stack.pop("hidden_size"),
@@ -194,6 +193,9 @@ def assemble(f: Fields, stack: dict[str, Any], architecture: str | None, source:
     }
     empty: tuple[Any, ...] = (None, [], {})
     usual = {"tied_embeddings": False, "norm": "rms"}
+    formats, more = quantization(f, made)
+    notes += more
+    made |= formats
     return {key: v for key, v in made.items() if (key == "vocab_size" or v not in empty) and not (key in usual and usual[key] == v)}
 
 
@@ -212,14 +214,18 @@ def _left_out(f: Fields, stack: dict[str, Any], notes: list[str], mtp: Any) -> l
     return found + [f"{key}: draft modules that the config declares are not counted" for key in drafts]
 
 
-def quantization(f: Fields) -> tuple[dict[str, Any], list[str]]:
-    """The spec's weight formats and notes; their reader is loaded only where the config has such a block."""
+def quantization(f: Fields, made: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The weight formats of a spec and notes; their reader is loaded only where the config has such a block."""
     blocks = {"quantization_config", "compression_config", "quantization"}
     if not any(blocks & part.keys() for part in (f.data, *(v for v in f.data.values() if isinstance(v, dict)))):
         return {}, []
     from kvplan.importers.hf.quantization import read_quantization
 
-    return read_quantization(f)
+    def lowered() -> Lowered:
+        declared = {key: value for key, value in made.items() if value is not None}
+        return lower(parse_spec(declared, f.source), CacheFormats("bf16", "bf16", "bf16", "bf16"))
+
+    return read_quantization(f, lowered)
 
 
 def _assumptions(assumed: dict[str, Any]) -> str:
