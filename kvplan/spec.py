@@ -85,6 +85,8 @@ class Quantization(Record):
 class Deviation(Record):
     """Tensors that a quantised checkpoint stores otherwise than the rest of their role: by layer (`0-2,5`) and the name a kind gives them.
 
+    Draft modules are numbered on after the layers.
+
     format: none where they are left in the spec's dtype.
     """
 
@@ -135,9 +137,11 @@ class ModelSpec(Record):
         for i, deviation in enumerate(self.deviations):
             if deviation.format:
                 canonical_weight(deviation.format)
-            beyond = [n for n in deviation.numbers if n >= self.n_layers]
+            beyond = [n for n in deviation.numbers if n >= self.n_layers + (self.mtp.modules if self.mtp else 0)]
             if beyond:
-                raise ValueError(f"deviations.{i}.layers: {beyond[0]} is beyond the {self.n_layers} layers, which count from 0")
+                raise ValueError(
+                    f"deviations.{i}.layers: {beyond[0]} is beyond the {self.n_layers} layers and draft modules, which count from 0"
+                )
         used = {self.mtp.block} if self.mtp else set()
         used |= set(self._expand(self.layers, self.n_layers, "layers"))
         if self.encoder:
@@ -261,12 +265,13 @@ def lower(spec: ModelSpec, formats: CacheFormats) -> Lowered:
     if spec.mtp:
         block = lowered[spec.mtp.block]
         draft = (Layer(caches=block.caches, weights=(*block.weights, *(w.tensor() for w in spec.mtp.weights))),) * spec.mtp.modules
+    n, layers = spec.n_layers, _deviating(spec, [*(lowered[name] for name in spec.layer_names), *draft])
     return Lowered(
-        layers=_deviating(spec, [lowered[name] for name in spec.layer_names]),
+        layers=layers[:n],
         first=tuple(first),
         embedding=embedding,
         last=tuple(last),
-        draft=draft,
+        draft=layers[n:],
         tied=spec.tied_embeddings,
     )
 

@@ -90,15 +90,16 @@ def assign(model: Lowered, made: Rules, whole: Mapping[str, str]) -> Formats:
     """
     found: Formats = {}
     places: dict[int, list[tuple[int, WeightTensor, tuple[str, ...]]]] = {}
-    for i, layer in enumerate(model.layers):
+    for i, layer in enumerate((*model.layers, *model.draft)):
         if id(layer) not in places:
             kinds = [cache.kind for cache in layer.caches]
             places[id(layer)] = [
                 (at, w, modules(w.name, w.role, kinds)) for at, w in enumerate(layer.weights) if w.role in MATRICES and len(w.shape) > 1
             ]
         for at, w, names in places[id(layer)]:
-            out, _ = made.left.find(i, names)
-            inside, own = made.groups.find(i, names)
+            draft = i >= len(model.layers)
+            out, _ = made.left.find(i, names, draft=draft)
+            inside, own = made.groups.find(i, names, draft=draft)
             found[i, at] = None if out else (str(own) if own else None) if inside else whole.get(w.role, made.rest)
     return found
 
@@ -107,6 +108,8 @@ def by_role(model: Lowered, found: Formats) -> dict[Role, str | None]:
     """Role -> the format of most of its elements; of two halves the quantised one."""
     counted: dict[Role, Counter[str | None]] = {}
     for (i, at), name in found.items():
+        if i >= len(model.layers):
+            continue
         w = model.layers[i].weights[at]
         counted.setdefault(w.role, Counter())[name] += w.elems
     return {role: max(names, key=lambda name: (names[name], name is not None)) for role, names in counted.items()}
@@ -115,9 +118,10 @@ def by_role(model: Lowered, found: Formats) -> dict[Role, str | None]:
 def deviations(model: Lowered, found: Formats, usual: Mapping[Role, str | None]) -> list[dict[str, Any]]:
     """The spec's `deviations`: tensors in another format than most of their role, equal ones of several layers together."""
     each: dict[int, dict[str | None, list[str]]] = {}
+    layers = (*model.layers, *model.draft)
     for (i, at), name in found.items():
-        w = model.layers[i].weights[at]
-        if name != usual[w.role]:
+        w = layers[i].weights[at]
+        if name != usual.get(w.role):
             each.setdefault(i, {}).setdefault(name, []).append(w.name)
     rows: dict[tuple[str | None, tuple[str, ...]], list[int]] = {}
     for i, formats in each.items():

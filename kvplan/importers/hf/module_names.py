@@ -34,7 +34,10 @@ _NETWORKS = ("mlp", "feed_forward", "ffn", "block_sparse_moe", "mixer")
 _INSIDE = {"mlp": ("",), "experts": ("experts.", "experts.0."), "shared_experts": ("shared_experts.", "shared_expert.", "shared_mlp.")}
 _FRONTS = ("", "model.", "model.language_model.", "language_model.model.", "backbone.", "transformer.")
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)(?=[.*]|$)")
-_ELSEWHERE = re.compile(r"vision|visual|audio|multi_modal|mm_proj|patch_embed|projector|\bmtp\b|nextn|encoder\.layers")
+_ELSEWHERE = re.compile(r"vision|visual|audio|multi_modal|mm_proj|patch_embed|projector|encoder\.layers")
+#: Draft modules that are not numbered on after the layers: `mtp.*`, `mtp.layers.0.self_attn.q_proj`.
+_DRAFT = re.compile(r"(?:^|\.|\*)mtp(?:\.layers\.(\d+))?(?=[.*]|$)")
+DRAFT = -1
 
 Match = Callable[[int, tuple[str, ...]], bool]
 
@@ -59,6 +62,12 @@ def matcher(pattern: str) -> tuple[int | None, Match] | None:
         return _expression(pattern[3:] if pattern.startswith("re:") else pattern[2:])
     if _ELSEWHERE.search(pattern):
         return None
+    draft = _DRAFT.search(pattern)
+    if draft is not None:
+        tail = pattern[draft.end() :]
+        if tail in ("", "*", ".*"):
+            return DRAFT, lambda i, names: True
+        return DRAFT, lambda i, names: any(fnmatchcase(f".{name}", tail) for name in names)
     found = _LAYER.search(pattern)
     if found is None:
         if "*" in pattern or "?" in pattern:
@@ -116,8 +125,9 @@ class Patterns:
         """What the patterns stand for."""
         return [value for _, value in self.rows]
 
-    def find(self, i: int, names: tuple[str, ...]) -> tuple[bool, object]:
-        """Whether some pattern means the tensor, and what the first of them stands for."""
-        met = [(pattern, value) for pattern, match, value in (*self.layers.get(i, ()), *self.every) if match(i, names)]
+    def find(self, i: int, names: tuple[str, ...], *, draft: bool = False) -> tuple[bool, object]:
+        """Whether some pattern means the tensor, and what the first of them stands for. Draft modules are numbered on after the layers."""
+        asked = (*self.layers.get(i, ()), *(self.layers.get(DRAFT, ()) if draft else ()), *self.every)
+        met = [(pattern, value) for pattern, match, value in asked if match(i, names)]
         self.silent.difference_update(pattern for pattern, _ in met)
         return bool(met), met[0][1] if met else None
