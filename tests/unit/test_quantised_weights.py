@@ -12,7 +12,9 @@ import kvplan
 from kvplan.importers.hf_config import import_config, read_config
 from kvplan.ledger import Entry
 from kvplan.planner.plan import Plan
-from kvplan.spec import ModelSpec, parse_spec
+from kvplan.spec import ModelSpec, lower, parse_spec
+from kvplan.tensors import CacheFormats
+from kvplan.weights import model_tensors, role_formats
 from tests.conftest import shared
 
 #: One layer of Llama-3.1-8B's shapes, and an embedding of 1,024 tokens.
@@ -312,3 +314,16 @@ def test_a_pattern_that_meets_nothing_is_said() -> None:
     assert any("meet no tensor here" in note for note in spec.notes)  # layer 0 has a delta net
     spec = imported(TWO_KINDS, **{**scheme(8, "float", "channel"), "ignore": ["re:.*(["]})
     assert any("can not be read" in note for note in spec.notes)
+
+
+def test_glm_5_3_is_its_hub_total_plain_and_in_fp4() -> None:
+    """Hub totals: 753,329,940,480; nvidia's NVFP4 390,942,074,880, two FP4 to an element and scales left out.
+
+    The draft module, layer 78, has an indexer though layer 77 has none, and stays in 16 bits. Router biases are stored too.
+    """
+    for name, total in (("zai-org--GLM-5.3", 753_329_940_480), ("nvidia--GLM-5.3-NVFP4", 390_942_074_880)):
+        spec = read_config(shared(f"data/hf_configs_more/{name}.json"))
+        model = lower(spec, CacheFormats("bf16", "bf16", "bf16", "bf16"))
+        formats = role_formats("bf16", {role: q.format for q in spec.quantization for role in q.roles})
+        tensors = [*model_tensors(model), *(w for layer in model.draft for w in layer.weights)]
+        assert sum(w.elems // 2 if formats.of(w) == "nvfp4" else w.elems for w in tensors) == total

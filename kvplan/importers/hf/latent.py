@@ -69,7 +69,8 @@ def deepseek(f: Fields, t: Latent) -> Stack:
         block([usual if plain else mla(f, sparse=own)], [moe(f, t.experts) if has and t.experts else dense_of(f.dim("intermediate_size"))])
         for has, own in zip(where(f, t.experts, n), indexers(f, t, n), strict=True)
     ]
-    return model(f, layers) | mtp.declared(f, t.mtp, layers[-1])
+    draft = {**layers[-1], "mixers": [mla(f, sparse=True)]} if t.sparse and not plain else layers[-1]  # with an indexer of its own
+    return model(f, layers) | mtp.declared(f, t.mtp, draft)
 
 
 def longcat(f: Fields, t: Latent) -> Stack:
