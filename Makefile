@@ -3,7 +3,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do $$p -c '
 BIN := .venv/bin
 ARGS ?= meta-llama/llama-3.1-8b --device h100-80gb --engine ideal --context 32768 --batch 16
 
-.PHONY: estimate test test-fast lint bench accuracy validate clean
+.PHONY: estimate test test-fast explore lint bench accuracy validate clean
 
 estimate: .venv/installed
 	$(BIN)/kvplan estimate $(ARGS)
@@ -13,6 +13,11 @@ test: lint
 
 test-fast: .venv/dev
 	$(BIN)/pytest -m "not slow"
+
+# The properties on random draws, EXAMPLES times as many as in `make test`, which draws the same everywhere.
+EXAMPLES ?= 10
+explore: .venv/dev
+	HYPOTHESIS_PROFILE=explore EXAMPLES=$(EXAMPLES) $(BIN)/pytest -m hypothesis
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -7,17 +7,16 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kvplan.devices import Device, parse_device
 from kvplan.errors import SpecError, UnknownName
+from kvplan.files import parse_yaml, read_text
 from kvplan.spec import ModelSpec, parse_spec
 
 if TYPE_CHECKING:
     from kvplan.constants import Constants, UserFile
 
-MAX_FILE_BYTES = 4 << 20
-MAX_NODES, MAX_DEPTH = 100_000, 32
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,100}(/[a-z0-9][a-z0-9._-]{0,100})?")
 
 _PACKAGE = Path(__file__).parent
@@ -29,81 +28,6 @@ def model_folder() -> Path:
     """Where the model specs are: inside an installed package, beside it in a checkout."""
     inside = _PACKAGE / "model_specs"
     return inside if inside.is_dir() else _PACKAGE.parent / "model_specs"
-
-
-def read_text(path: str | Path) -> str:
-    """A small UTF-8 text file. Raises SpecError for anything else, and never reads more than MAX_FILE_BYTES."""
-    name = str(path)
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except IsADirectoryError:
-        raise SpecError(name, [("", "a directory; name a spec file inside it")]) from None
-    except FileNotFoundError:
-        raise SpecError(name, [("", "no such file")]) from None
-    except (OSError, ValueError) as error:
-        raise SpecError(name, [("", f"can not be read: {getattr(error, 'strerror', None) or error}")]) from None
-    if len(data) > MAX_FILE_BYTES:
-        raise SpecError(name, [("", f"larger than {MAX_FILE_BYTES >> 20} MiB; a spec is a few kilobytes of YAML")])
-    if b"\0" in data:
-        raise SpecError(name, [("", f"a binary file (zero byte at offset {data.index(0)}); a spec is YAML text")])
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise SpecError(name, [("", f"not UTF-8 at byte {error.start}; save the spec as UTF-8")]) from None
-
-
-def parse_yaml(text: str, source: str) -> Any:
-    """Plain data of one YAML document: no aliases, no duplicate keys, bounded in size and depth. Raises SpecError with the line."""
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    depth = nodes = 0
-    try:
-        for event in yaml.parse(text, Loader=loader):
-            if isinstance(event, yaml.AliasEvent):
-                raise SpecError(
-                    source, [(_line(event), f"alias *{event.anchor}: aliases are not read; write the value out, or name a block")]
-                )
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-            nodes += 1
-            if depth > MAX_DEPTH or nodes > MAX_NODES:
-                raise SpecError(source, [(_line(event), "nested too deep or too large for a spec")])
-        return _construct(yaml.compose(text, Loader=loader), loader(""), source)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise SpecError(source, [(where, f"not YAML: {getattr(error, 'problem', None) or error}")]) from None
-
-
-def _line(part: Any) -> str:
-    return f"line {part.start_mark.line + 1}"
-
-
-def _construct(node: Any, loader: Any, source: str) -> Any:
-    import yaml
-
-    if isinstance(node, yaml.MappingNode):
-        result: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            key = _construct(key_node, loader, source)
-            if not isinstance(key, str):
-                raise SpecError(source, [(_line(key_node), f"{str(key)[:60]!r}: keys are text")])
-            if key in result:
-                raise SpecError(source, [(_line(key_node), f"{key!r} is there twice; keep one")])
-            result[key] = _construct(value_node, loader, source)
-        return result
-    if isinstance(node, yaml.SequenceNode):
-        return [_construct(item, loader, source) for item in node.value]
-    if node is None:
-        return None
-    try:
-        return loader.construct_object(node)
-    except (ValueError, OverflowError) as error:
-        raise SpecError(source, [(_line(node), str(error).split(";")[0])]) from None
 
 
 def read_spec(path: str | Path) -> ModelSpec:
@@ -213,7 +137,7 @@ def constants(engine: str, which: str = "packaged", device: str | None = None) -
     if which == "packaged":
         return packaged
     file = user_calibration()
-    user = read_user_file(file) if file.is_file() else UserFile()
+    user = read_user_file(file) if file.exists() else UserFile()
     return with_user(packaged, user, device, str(file))
 
 

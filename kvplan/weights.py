@@ -198,9 +198,9 @@ def weight_line(role: Role, n_bytes: int, formats: WeightFormats, *, stored: boo
     """The ledger line of one role's bytes: exact from headers and for plain types; modelled where anything of the model is quantised."""
     name = f"weights: {role}"
     if stored:
-        return exact(name, n_bytes, "the checkpoint's headers")
+        return exact(name, n_bytes, "the checkpoint's headers", "weights")
     if not formats.quantized:
-        return exact(name, n_bytes, "declared tensor shapes")
+        return exact(name, n_bytes, "declared tensor shapes", "weights")
     own = formats[role]
     low, high = WEIGHT_FORMATS[own].ends
     source = f"declared tensor shapes in {own} ({WEIGHT_FORMATS[own].source}); {formats.said}"
@@ -210,4 +210,4 @@ def weight_line(role: Role, n_bytes: int, formats: WeightFormats, *, stored: boo
         ratio = WEIGHT_FORMATS[other].bits_per_weight / WEIGHT_FORMATS[own].bits_per_weight
         low, high = min(low, ratio), max(high, ratio)
         source += f"; some checkpoints store it in {other}"
-    return Entry(name, n_bytes, int(n_bytes * low), -int(-n_bytes * high // 1), "modelled", source)
+    return Entry(name, n_bytes, int(n_bytes * low), -int(-n_bytes * high // 1), "modelled", source, "weights")

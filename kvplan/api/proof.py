@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -80,10 +81,7 @@ def keep_receipt(receipt: Receipt, path: str | Path) -> None:
     """
     from kvplan.validate.receipts import write
 
-    try:
-        write(receipt, path)
-    except OSError as error:
-        raise SpecError(str(path), [("", f"the receipt can not be written: {error.strerror or error}")]) from None
+    write(receipt, path)
 
 
 def check_receipt(path: str | Path) -> list[str]:
@@ -115,10 +113,7 @@ def keep_overheads(receipt: Receipt) -> Path | None:
     except UnknownName:
         return None
     found = overheads(receipt, device.id)
-    try:
-        return startup_logs.keep_all([], found) if found else None
-    except OSError as error:
-        raise SpecError(str(catalogue.user_calibration()), [("", f"can not be written: {error.strerror or error}")]) from None
+    return startup_logs.keep_all([], found) if found else None
 
 
 def reconcile(log: str | Path, *, model: str | None = None, record: bool = False, **question: Any) -> Reconciliation:
@@ -139,10 +134,7 @@ def reconcile(log: str | Path, *, model: str | None = None, record: bool = False
     """
     from kvplan import startup_logs
 
-    try:
-        start = startup_logs.read_log(Path(log))
-    except OSError as error:
-        raise SpecError(str(log), [("", f"can not be read: {error.strerror or error}")]) from None
+    start = startup_logs.read_log(Path(log))
     name, asked = startup_logs.question_of(start, {"model": model, **question})
     plan = estimate(_named(name, str(log)), **asked)
     if record:
@@ -182,7 +174,7 @@ def calibrate(
     for path in startup_logs.log_files(places):
         try:
             starts += _starts(path, model, question)
-        except (KvplanError, OSError) as error:
+        except KvplanError as error:
             skipped.append((str(path), str(error).splitlines()[-1].strip().removeprefix(f"{path}: ")[:300]))
     if not starts:
         faults = skipped[:MOST_FAULTS] or [("", "no log there")]
@@ -233,7 +225,7 @@ def _named(name: str | None, log: str) -> str:
     """The model to ask about. Raises SpecError where the log names none, or a file of another machine."""
     if name is None:
         raise SpecError(log, [("model", "the log does not say which model; name it with --model")])
-    if name.startswith(("/", "~", "./", "../")) and not Path(name).expanduser().exists():
+    if name.startswith(("/", "~", "./", "../")) and not os.path.exists(os.path.expanduser(name)):
         raise SpecError(log, [("model", f"the log names {name}, which is not on this machine; name the model with --model")])
     return name
 

@@ -111,8 +111,8 @@ def _memory(verdict: Verdict | None) -> dict[str, int]:
     if plan is None or not plan.ledgers:
         return {}
     ledger = max(plan.ledgers, key=lambda one: one.total_bytes)
-    weights = sum(e.bytes for e in ledger.entries if e.name.startswith("weights"))
-    cache = sum(e.bytes for e in ledger.entries if "cache" in e.name.lower())
+    weights = ledger.bytes_of("weights")
+    cache = ledger.bytes_of("cache")
     return {"weights": weights, "cache": cache, "other": ledger.total_bytes - weights - cache, "total": ledger.total_bytes}
 
 

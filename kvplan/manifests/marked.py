@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from kvplan.errors import SpecError
+from kvplan.files import scalar
 from kvplan.manifests.values import START, Place
 from kvplan.manifests.words import Breaks
 
@@ -122,8 +123,8 @@ class _Budget:
         if isinstance(node, yaml.SequenceNode):
             return Item([self.build(child, loader, depth + 1) for child in node.value], "", place, end)
         try:
-            value = loader.construct_object(node)
-        except (yaml.YAMLError, ValueError, OverflowError, IndexError, AttributeError):  # PyYAML on a tag its text does not bear out
+            value = scalar(node, loader)
+        except ValueError:
             value = node.value
         return Item(value, node.value, place, end, node.style or "", self._breaks(node))
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from kvplan import files
 from kvplan.deployment import NAMES
 from kvplan.errors import SpecError
 from kvplan.manifests import compose, dockerfile, helm, kserve, kubernetes, ray, swap, units
@@ -21,6 +20,7 @@ from kvplan.manifests.values import Finding, Found, Place
 from kvplan.manifests.words import Word
 
 MAX_FILE_BYTES = 1 << 20
+WHAT = "no manifest or serve script is that large"
 _YAML_NAME = re.compile(r"\.(ya?ml|json)$", re.IGNORECASE)
 _YAML_START = re.compile(r"---(\s|$)|[A-Za-z_][\w./-]*\s*:(\s|$)|- |\{\s*\"")
 _TEMPLATE = re.compile(r"^[ \t]*(-[ \t]*)?\{\{-?|:[ \t]*\{\{-?[ \t]|\{\{-?[ \t]*(if|range|include|end|with|define)\b", re.MULTILINE)
@@ -28,30 +28,12 @@ _TEMPLATE = re.compile(r"^[ \t]*(-[ \t]*)?\{\{-?|:[ \t]*\{\{-?[ \t]|\{\{-?[ \t]*
 
 def read_text(path: str) -> str:
     """A file's text. Raises SpecError for what is no text, or larger than a manifest is."""
-    try:
-        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
-    except (OSError, ValueError) as error:
-        raise SpecError(path, [("", f"can not be read: {getattr(error, 'strerror', None) or error}")]) from None
-    if data is None:
-        raise SpecError(path, [("", "no regular file; standard input is -")])
-    return decoded(data, path)
+    return files.read_text(path, MAX_FILE_BYTES, WHAT)
 
 
 def decoded(data: bytes, path: str) -> str:
     """Bytes as the text of a manifest. Raises SpecError as read_text does."""
-    if len(data) > MAX_FILE_BYTES:
-        raise SpecError(path, [("", f"larger than {MAX_FILE_BYTES >> 20} MiB; no manifest or serve script is that large")])
-    if b"\0" in data:
-        raise SpecError(path, [(_line(data, data.index(0)), f"a binary file (zero byte at offset {data.index(0)})")])
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise SpecError(path, [(_line(data, error.start), f"not UTF-8 at byte {error.start}")]) from None
-
-
-def _line(data: bytes, offset: int) -> str:
-    return f"line {data.count(10, 0, offset) + 1}"
+    return files.decoded(files.bounded(data, path, MAX_FILE_BYTES, WHAT), path)
 
 
 def read_file(path: str, env: Mapping[str, str] | None = None) -> list[Found]:

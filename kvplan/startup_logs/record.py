@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kvplan import catalogue
+from kvplan import catalogue, files
 from kvplan.constants import MAX_RECORDS, Fitted, Record, UserFile
-from kvplan.engines.llama_cpp import versions as llama_cpp
-from kvplan.engines.measured import record_key
-from kvplan.engines.vllm import versions as vllm
+from kvplan.engines.common.measured import record_key
+from kvplan.engines.llama_cpp import rules as llama_cpp
+from kvplan.engines.vllm import rules as vllm
 from kvplan.errors import SpecError
 from kvplan.planner.plan import Plan
 from kvplan.startup_logs.measured import record_lines
@@ -57,26 +55,22 @@ def keep(record: Record, path: Path | None = None) -> Path:
 def keep_all(records: Iterable[Record], fitted: Iterable[Fitted], path: Path | None = None) -> Path:
     """Adds records and fitted constants to the user's file, in place of older ones of the same question or name; the file's path.
 
-    The file is written whole and moved into place; it never holds more than MAX_RECORDS. Raises SpecError (a broken file), OSError.
+    Several processes may record at once. The file never holds more than MAX_RECORDS. Raises SpecError: it is broken, or can not be written.
     """
-    path = path or catalogue.user_calibration()
-    known = catalogue.read_user_file(path) if path.is_file() else UserFile()
+    file = path or catalogue.user_calibration()
+    files.update(file, lambda: dump(_added(file, records, fitted)))
+    return file
+
+
+def _added(path: Path, records: Iterable[Record], fitted: Iterable[Fitted]) -> UserFile:
+    """What the file holds, with these in place of older ones."""
+    known = catalogue.read_user_file(path) if path.exists() else UserFile()
     kept = {r.key: r for r in known.records}
     for record in records:
         kept.pop(record.key, None)
         kept[record.key] = record
     constants = {(f.engine, f.device, f.constant.name, f.constant.since): f for f in (*known.fitted, *fitted)}
-    text = dump(UserFile(tuple(kept.values())[-MAX_RECORDS:], tuple(constants.values())[-MAX_RECORDS:]))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".calibration-", suffix=".yaml")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    return path
+    return UserFile(tuple(kept.values())[-MAX_RECORDS:], tuple(constants.values())[-MAX_RECORDS:])
 
 
 def dump(file: UserFile) -> str:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import tempfile
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from kvplan.catalogue import read_text
 from kvplan.errors import KvplanError, SpecError
+from kvplan.files import read_text, write_text
 from kvplan.validate.description import CacheShape, shape_of
 
 SCHEMA = "kvplan.receipt/1"
@@ -120,26 +118,13 @@ def _plain(value: Any) -> Any:
 
 def write(found: Receipt, path: str | Path) -> None:
     """The receipt as JSON, put in place in one step: a process killed at any moment leaves the old file or the new one."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    number, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".partial")
-    try:
-        with os.fdopen(number, "w") as file:
-            json.dump(found.as_dict(), file, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_text(path, json.dumps(found.as_dict(), indent=1) + "\n")
 
 
 def read(path: str | Path) -> Receipt:
     """A receipt from its file. Raises SpecError for a file that is none, or whose figures are not those it was written with."""
     name = str(path)
-    text = read_text(path)
+    text = read_text(path, what="a receipt is smaller")
     try:
         data = json.loads(text)
         if data["schema"] != SCHEMA:

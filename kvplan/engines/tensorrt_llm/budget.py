@@ -15,10 +15,10 @@ from typing import NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical, row_bytes
-from kvplan.engines.measured import find_record, is_module, scaled, spread_of, surely_held, widened, with_record
-from kvplan.engines.shared import Refusal, Span
-from kvplan.engines.tensorrt_llm.versions import VERSIONS
-from kvplan.ledger import Entry, exact
+from kvplan.engines.common.lines import Refusal, Span
+from kvplan.engines.common.measured import find_record, is_module, scaled, spread_of, surely_held, widened, with_record
+from kvplan.engines.tensorrt_llm.rules import VERSIONS
+from kvplan.ledger import Entry, Kind, exact
 from kvplan.units import show_bytes
 
 NAME = "tensorrt-llm"
@@ -55,25 +55,25 @@ def lines(d: Deployment, device: Device, release: str, ranks: int, *, profiled: 
     """What a rank holds beside weights and cache."""
     x = sizes(d)
     exact_lines = [] if profiled else [
-        exact("logits", x.slot_logits * x.logit_bytes, "execution context memory: a row of logits per slot"),
-        exact("sequence tables", x.slot_positions * _INDEX_BYTES, "runtime buffers: an index per slot and position"),
+        exact("logits", x.slot_logits * x.logit_bytes, "execution context memory: a row of logits per slot", "activations"),
+        exact("sequence tables", x.slot_positions * _INDEX_BYTES, "runtime buffers: an index per slot and position", "tables"),
     ]  # fmt: skip
     if d.constants is None or d.constants.engine != NAME:
         return exact_lines
 
-    def line(name: str, constant: str, factor: int = 1) -> Entry:
-        return scaled(name, d.constants.at(constant, VERSIONS, release), factor)  # type: ignore[union-attr]
+    def line(name: str, constant: str, kind: Kind, factor: int = 1) -> Entry:
+        return scaled(name, d.constants.at(constant, VERSIONS, release), kind, factor)  # type: ignore[union-attr]
 
     if profiled:
-        found = [line("outside torch", "outside_torch_unified" if device.unified else "outside_torch")]
-        found.append(line("activations", "activation_bytes", x.hidden_states))
+        found = [line("outside torch", "outside_torch_unified" if device.unified else "outside_torch", "process")]
+        found.append(line("activations", "activation_bytes", "activations", x.hidden_states))
     else:
-        found = [line("CUDA context", "context_unified" if device.unified else "context")]
-        found.append(line("execution context", "execution_bytes", x.hidden_states))
-        found.append(line("runtime buffers and decoder", "slot_bytes", x.slot_logits))
+        found = [line("CUDA context", "context_unified" if device.unified else "context", "process")]
+        found.append(line("execution context", "execution_bytes", "activations", x.hidden_states))
+        found.append(line("runtime buffers and decoder", "slot_bytes", "tables", x.slot_logits))
     if ranks > 1:
-        found.append(line("communication buffers", "link_switch" if is_module(device) else "link"))
-    return [*exact_lines, *found, line("weight loading overhead", "loading")]
+        found.append(line("communication buffers", "link_switch" if is_module(device) else "link", "process"))
+    return [*exact_lines, *found, line("weight loading overhead", "loading", "process")]
 
 
 def kind_of(device: Device, *, profiled: bool) -> str:
@@ -107,5 +107,5 @@ def measured(d: Deployment, device: Device, peak: int, temporary: int, weights: 
     available = int((total - peak + temporary) * (d.memory_fraction or 0.0))
     if available <= 0:
         raise Refusal(f"no memory is left for the KV cache: peak memory {show_bytes(peak)} of {show_bytes(total)}")
-    rest = exact("rest of the measured peak", max(peak - temporary - sum(e.bytes for e in weights), 0), "the question")
+    rest = exact("rest of the measured peak", max(peak - temporary - sum(e.bytes for e in weights), 0), "the question", "process")
     return Budget(Span(available, available, available), (*weights, rest))

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvplan import catalogue
 from kvplan.deployment import Deployment
-from kvplan.engines.vllm import ENGINE
-from kvplan.engines.vllm.versions import VERSIONS, find_rules
+from kvplan.engines.vllm.plan import ENGINE
+from kvplan.engines.vllm.rules import VERSIONS, find_rules
 from kvplan.errors import SpecError
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec, parse_spec
 from kvplan.units import GIB
+from tests.conftest import examples
 
 
 def one(name: str, mixers: list[dict[str, Any]], n_layers: int = 4, **more: Any) -> ModelSpec:
@@ -211,7 +212,7 @@ MODELS = st.sampled_from([FULL, WINDOWS, STATES, MIXED])
 RELEASES = st.sampled_from([v for v in VERSIONS if VERSIONS.index(v) >= VERSIONS.index("0.26")])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(model=MODELS, version=RELEASES, mib=st.integers(64, 2048), tp=st.sampled_from([1, 2, 4]))
 def test_the_longest_context_starts_and_one_more_token_does_not(model: ModelSpec, version: str, mib: int, tp: int) -> None:
     question: dict[str, Any] = {"kv_memory": mib << 20, "engine_version": version, "tp": tp, "max_num_batched_tokens": 2048}
@@ -225,7 +226,7 @@ def test_the_longest_context_starts_and_one_more_token_does_not(model: ModelSpec
     assert not ask(model, max_model_len=longest + 1, **question).starts
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(model=MODELS, version=st.sampled_from(VERSIONS), mib=st.integers(64, 4096), context=st.integers(1, 8192))
 def test_the_largest_batch_fits_and_one_more_sequence_does_not(model: ModelSpec, version: str, mib: int, context: int) -> None:
     question: dict[str, Any] = {"kv_memory": mib << 20, "engine_version": version, "context": context, "max_num_batched_tokens": 2048}
@@ -237,7 +238,7 @@ def test_the_largest_batch_fits_and_one_more_sequence_does_not(model: ModelSpec,
     assert not ask(model, batch=batch + 1, **question).fits
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(model=MODELS, version=RELEASES, mib=st.integers(64, 2048), more=st.integers(0, 512))
 def test_more_memory_never_holds_less(model: ModelSpec, version: str, mib: int, more: int) -> None:
     low = ask(model, kv_memory=mib << 20, engine_version=version).capacity

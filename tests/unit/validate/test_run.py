@@ -209,7 +209,7 @@ def test_a_receipt_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     def fail(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(receipts.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(KeyboardInterrupt):
         write(receipt("kinds", {}), path)
     assert read(path) == first

@@ -8,8 +8,8 @@ from typing import Any
 from kvplan.constants import Constant, Constants, Record
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.engines.shared import Span, modelled
-from kvplan.ledger import Entry
+from kvplan.engines.common.lines import Span, modelled
+from kvplan.ledger import Entry, Kind
 
 #: Share of a device that what no shape tells may take, where no constants say how much.
 UNCALIBRATED = 0.1
@@ -52,12 +52,12 @@ def with_record(entries: Sequence[Entry], record: Record | None) -> list[Entry]:
     lines = dict(record.lines)
     result: list[Entry] = []
     if "weights" in lines:
-        result.append(Entry("weights", lines["weights"], lines["weights"], lines["weights"], "measured", record.source))
+        result.append(Entry("weights", lines["weights"], lines["weights"], lines["weights"], "measured", record.source, "weights"))
     for entry in entries:
-        if entry.name.startswith("weights: ") and "weights" in lines:
+        if entry.kind == "weights" and entry.name.startswith("weights: ") and "weights" in lines:
             continue
         n = lines.get(entry.name)
-        result.append(entry if n is None else Entry(entry.name, n, n, n, "measured", record.source))
+        result.append(entry if n is None else entry._replace(bytes=n, low=n, high=n, basis="measured", source=record.source))
     return result
 
 
@@ -68,10 +68,10 @@ def stage_entries(weights: Sequence[Entry], budgeted: Sequence[Entry]) -> list[E
     return [*weights, *(entry for entry in budgeted if not entry.name.startswith("weights: "))]
 
 
-def scaled(name: str, constant: Constant, factor: float = 1) -> Entry:
+def scaled(name: str, constant: Constant, kind: Kind, factor: float = 1) -> Entry:
     """A modelled line: a constant times what it is per."""
     point, low, high = (int(end * factor) for end in constant.ends)
-    return modelled(name, Span(point, low, high), constant.said)
+    return modelled(name, Span(point, low, high), constant.said, kind)
 
 
 def spread_of(constants: Constants | None, engine: str, kind: str, total: int, *, measured: bool) -> tuple[int, int]:
@@ -84,13 +84,13 @@ def spread_of(constants: Constants | None, engine: str, kind: str, total: int, *
 
 def widened(less: int, more: int, entries: Sequence[Entry]) -> tuple[int, int]:
     """An interval of what is left for the cache, at least as wide as that of the weights beside it."""
-    weights = [entry for entry in entries if entry.name.startswith("weights")]
+    weights = [entry for entry in entries if entry.kind == "weights"]
     return max(less, sum(e.high - e.bytes for e in weights)), max(more, sum(e.bytes - e.low for e in weights))
 
 
 def surely_held(entries: Sequence[Entry]) -> int:
     """What is held in every case: exact and measured lines, and the low end of modelled weights."""
-    return sum(entry.low for entry in entries if entry.basis != "modelled" or entry.name.startswith("weights"))
+    return sum(entry.low for entry in entries if entry.basis != "modelled" or entry.kind == "weights")
 
 
 def is_module(device: Device) -> bool:

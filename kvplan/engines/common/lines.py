@@ -1,0 +1,101 @@
+"""Lines of a ledger that engines share: the weights of a stage, modelled lines, how sure an answer is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+from kvplan.errors import UnsupportedError
+from kvplan.ledger import Entry, Kind
+from kvplan.tensors import Lowered, Role, WeightTensor
+from kvplan.units import GIB, LARGEST
+from kvplan.weights import WeightFormats, rank_bytes, weight_line
+
+
+class Refusal(Exception):
+    """The engine would not start; the message is its own condition, with the numbers. `sure`: at both ends of the interval."""
+
+    def __init__(self, reason: str, *, sure: bool = True) -> None:
+        super().__init__(reason)
+        self.sure = sure
+
+
+class Span(NamedTuple):
+    """Bytes: the estimate and the ends of its interval, which bound 90 % of cases."""
+
+    point: int
+    low: int
+    high: int
+
+
+def span(point: float, low: float, high: float) -> Span:
+    """A span given in GiB."""
+    return Span(int(point * GIB), int(low * GIB), int(high * GIB))
+
+
+def query_heads(model: Lowered) -> int:
+    """The most query heads of any layer; 1 where none has attention."""
+    return max((w.units for layer in model.layers for w in layer.weights if w.name in ("o", "q_b")), default=1)
+
+
+def refuse_indexed_gqa(model: Lowered, engine: str) -> None:
+    """For engines in whose sources no cache of it was read. Raises UnsupportedError for indexer keys beside K and V (MiniMax-M3)."""
+    for layer in model.layers:
+        for cache in layer.caches:
+            if {"k", "index_k"} <= {t.name for t in cache.tensors}:
+                raise UnsupportedError(f"{engine}: the cache of {cache.kind} layers is not modelled")
+
+
+def stage_weights(model: Lowered, stage: range) -> list[WeightTensor]:
+    """What the ranks of one pipeline stage own between them; a tied embedding is also at the last stage, for the head."""
+    is_first, is_last = stage.start == 0, stage.stop == len(model.layers)
+    weights = [w for i in stage for w in model.layers[i].weights]
+    weights += model.first if is_first else ()
+    weights += model.last if is_last else ()
+    if model.embedding and (is_first or (is_last and model.tied)):
+        weights.append(model.embedding)
+    return weights
+
+
+def weight_entries(
+    weights: list[WeightTensor], formats: WeightFormats, *, tp: int, ep: int, role_tp: Mapping[str, int] | None = None
+) -> list[Entry]:
+    """A ledger line per role: bytes of the fullest rank's share.
+
+    role_tp  roles split over fewer ranks than tp (attention under attention data parallelism)
+    ep       experts are dealt out whole over ep ranks, and each split over the tp / ep ranks that share it
+    """
+    by_role: dict[Role, int] = {}
+    for w in weights:
+        n_bytes = rank_bytes(w, formats, tp=(role_tp or {}).get(w.role, tp), ep=ep)
+        if w.experts and 1 < ep < tp:
+            n_bytes = -(-n_bytes // (tp // ep))
+        by_role[w.role] = by_role.get(w.role, 0) + n_bytes
+    stored = any(w.stored is not None for w in weights)
+    return [weight_line(role, n, formats, stored=stored) for role, n in by_role.items() if n]
+
+
+def modelled(name: str, size: Span, source: str, kind: Kind) -> Entry:
+    """A line from measured constants."""
+    return Entry(name, size.point, size.low, size.high, "modelled", source, kind)
+
+
+def longest(holds: Callable[[int], bool], most: int = LARGEST) -> int:
+    """The largest n up to `most` for which `holds` is true, 0 where it holds for none; `holds` turns false once and stays so."""
+    if holds(most):
+        return most
+    low, high = 0, 1
+    while high < most and holds(high):
+        low, high = high, high * 2
+    high = min(high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def certainty(low: bool, point: bool, high: bool, margin: int, spread: int) -> Literal["certain", "likely", "too close to call"]:
+    """How sure an answer is: both ends of the interval agree with it; or the margin is at least a quarter of the interval; or not."""
+    if low == point == high:
+        return "certain"
+    return "likely" if abs(margin) * 4 >= spread else "too close to call"
