@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from kvplan.errors import SpecError, UnsupportedError
-from kvplan.importers.hf.architectures import ARCHITECTURES, VARIANTS, family_row
+from kvplan.importers.hf.architectures import ARCHITECTURES, FAMILIES, VARIANTS, family_row
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Row
 from kvplan.importers.hf.stack import name_blocks, patterns
@@ -77,9 +77,14 @@ def import_config(config: dict[str, Any], source: str) -> dict[str, Any]:
     architecture, model_type = identify(config, source)
     row = family_row(model_type, architecture, source)
     f = Fields(config, source, model_type=row.model_type or model_type).named(row.names, row.defaults)
-    stack = _both_ways(f, lowering(row)(f, row.traits), architecture)
-    if architecture in ARCHITECTURES or architecture is None:
+    inner = f
+    if isinstance(config.get("text_config"), dict) and not f.shaped and row.lower != "wrappers:wrapper":
+        inner = f.part("text_config", f.model_type).named(row.names, row.defaults)  # a wrapper's file read for its text model alone
+    stack = _both_ways(inner, lowering(row)(inner, row.traits), architecture)
+    if architecture in ARCHITECTURES:
         return assemble(f, stack, architecture, source)
+    if architecture is None:
+        return assemble(f, stack, next((name for name, known in ARCHITECTURES.items() if known == model_type), None), source)
     headless = {"lm_head": False, "tied_embeddings": False, "weights": [w for w in stack.get("weights", []) if w.get("role") != "head"]}
     note = "a model without a language-model head; what it has in its place is not counted"
     return assemble(f, {**stack, **headless, "notes": [*stack.get("notes", []), note]}, architecture, source)
@@ -123,7 +128,8 @@ def identify(config: dict[str, Any], source: str) -> tuple[str | None, str]:
             base = _HEADLESS.sub("ForCausalLM", names[0].replace("Bidirectional", ""))
             if base == names[0] or base not in ARCHITECTURES:
                 raise unknown(names[0], source)
-            return names[0], ARCHITECTURES[base]
+            stated = config.get("model_type")  # XModel of a family that also has a decoder alone: the whole
+            return names[0], stated if isinstance(stated, str) and stated in FAMILIES else ARCHITECTURES[base]
         return names[0], VARIANTS.get((names[0], str(config.get("model_type"))), ARCHITECTURES[names[0]])
     model_type = config.get("model_type")
     if not isinstance(model_type, str):
