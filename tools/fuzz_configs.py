@@ -2,6 +2,7 @@
 
     python tools/fuzz_configs.py --mutants 20000 --seed 1 [--seconds N] [--only REGEX] [--jobs 2] [--keep rows.jsonl]
 
+`--keep` writes each mutant with what transformers made of it; `--again rows.jsonl...` asks kvplan alone about those once more.
 Exit code 1 where one is wrong. tests/oracle/test_config_mutants.py runs a few hundred of the same.
 """
 
@@ -55,15 +56,35 @@ def row(name: str, start: Any, i: int, a: argparse.Namespace, folder: Path) -> d
 
     try:
         m = judge.mutant(name, start, a.seed, i)
+        found = judge.facts(m.config, folder)
+    except judge.Refused as error:
+        return {"base": name, "i": i, "word": "skipped", "why": str(error), "class": name}
     except Exception as error:
-        return {"base": name, "i": i, "word": "skipped", "why": f"base: {error!r:.200}", "class": name, "edits": []}
-    verdict = judge.judge(m.config, folder)
-    found = m.edits
-    if verdict.word in ("wrong", "crash"):
-        found, verdict = judge.needed(m, verdict, folder)
-    more = {"config": judge.edits.apply(m.base, found), "notes": verdict.notes} if verdict.word in ("wrong", "crash") else {}
-    return {"base": name, "i": i, "word": verdict.word, "why": verdict.why, "class": verdict.built or name,
-            "edits": [f"{e.kind} {e.what}" for e in found], **more}  # fmt: skip
+        return {"base": name, "i": i, "word": "skipped", "why": f"base: {error!r:.200}", "class": name}
+    edits = [f"{e.kind} {e.what}" for e in m.edits]
+    return told({"base": name, "i": i, "edits": edits, "config": m.config, "truth": found}, found, folder)
+
+
+def told(kept: dict[str, Any], found: list[Any], folder: Path) -> dict[str, Any]:
+    from tests.oracle.mutants import judge
+
+    verdict = judge.compare(kept["config"], found, folder)
+    return {**kept, "word": verdict.word, "why": verdict.why, "class": verdict.built, "notes": verdict.notes}
+
+
+def again(paths: list[str]) -> list[dict[str, Any]]:
+    """Kept mutants, judged by kvplan as it is now."""
+    from tests.oracle.mutants.truth import Truth
+
+    rows = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for line in (line for path in paths for line in Path(path).read_text(encoding="utf-8").splitlines()):
+            kept = json.loads(line)
+            if kept["word"] != "skipped":
+                found = [Truth(name, n, b, h, {int(k): v for k, v in cache.items()}, by) for name, n, b, h, cache, by in kept["truth"]]
+                kept = told(kept, found, Path(scratch))
+            rows.append(kept)
+    return rows
 
 
 def table(rows: list[dict[str, Any]], show: int) -> int:
@@ -81,7 +102,7 @@ def table(rows: list[dict[str, Any]], show: int) -> int:
     taken = total["right"] + total["wrong"] + total["crash"] + total["refused"]
     print(f"{len(rows)} mutants, {taken} that transformers takes: {100 * total['refused'] / max(taken, 1):.1f} % refused, {total['wrong']} wrong")
     for r in [r for r in rows if r["word"] in ("wrong", "crash")][:show]:
-        print(f"{r['word']} {r['base']} {r['i']} {r['edits']}: {r['why']}")
+        print(f"{r['word']} {r['base']} {r['i']} {r['edits']}: {r['why'][:300]}")
     return total["wrong"] + total["crash"]
 
 
@@ -95,7 +116,10 @@ def main() -> int:
     p.add_argument("--jobs", type=int, default=1)
     p.add_argument("--keep", help="rows as they come, one file a worker")
     p.add_argument("--show", type=int, default=40)
+    p.add_argument("--again", nargs="+", metavar="ROWS", help="judge kept mutants once more")
     a = p.parse_args()
+    if a.again:
+        return 1 if table(again(a.again), a.show) else 0
     if not a.seconds and not a.mutants:
         p.error("say how long: --seconds N or --mutants N")
     with multiprocessing.get_context("spawn").Pool(a.jobs) as pool:

@@ -220,7 +220,7 @@ def _all_sparse(c: _Read) -> Made:
 
 
 def _heads_of_rope(c: _Read) -> Made:
-    return {"linear_head_dim": c("head_dim"), **c.every(c("layer_group_size"), LINEAR), **c.first_dense(c("first_k_dense_replace"))}
+    return {"linear_head_dim": c("linear_head_dim", c("head_dim")), **c.every(c("layer_group_size"), LINEAR), **c.first_dense(c("first_k_dense_replace"))}
 
 
 def _tied(c: _Read) -> Made:

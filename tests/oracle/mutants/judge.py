@@ -33,20 +33,22 @@ def asked(config: dict[str, Any], folder: Path, tokens: int) -> tuple[int, int, 
     return plan["model"]["parameters"], cache, plan["model"]["notes"]
 
 
-def judge(config: dict[str, Any], folder: Path) -> Verdict:
-    """The verdict on one config. `folder` is scratch."""
-    try:
-        found: list[Truth] = []
-        why = ""
-        for cls, made in read(config, folder):
-            try:
-                found.append(truth(cls, made))
-            except Refused as error:
-                why = str(error)
-        if not found:
-            return Verdict("skipped", why)
-    except Refused as error:
-        return Verdict("skipped", str(error))
+def facts(config: dict[str, Any], folder: Path) -> list[Truth]:
+    """What transformers makes of a config, one for each class that it may be. Raises Refused."""
+    found: list[Truth] = []
+    why = ""
+    for cls, made in read(config, folder):
+        try:
+            found.append(truth(cls, made))
+        except Refused as error:
+            why = str(error)
+    if not found:
+        raise Refused(why)
+    return found
+
+
+def compare(config: dict[str, Any], found: list[Truth], folder: Path) -> Verdict:
+    """kvplan's answer beside those facts: right where one of them agrees."""
     built = found[0].name
     try:
         parameters, _, notes = asked(config, folder, 5)
@@ -55,16 +57,25 @@ def judge(config: dict[str, Any], folder: Path) -> Verdict:
         return Verdict("refused", str(error).replace(str(folder), "")[:400], built)
     except Exception as error:
         return Verdict("crash", f"{error!r:.300}", built)
-    faults: dict[str, list[str]] = {t.name: [] for t in found}
+    faults: list[list[str]] = []
     for t in found:
+        fault = []
         if parameters not in t.counts(config):
-            faults[t.name].append(f"parameters {parameters:,}, {t.parameters:,} built ({parameters - t.parameters:+,})")
-    for cache, t, n in said:
-        if cache != t.cache[n]:
-            faults[t.name].append(f"cache at {n} {cache:,}, {t.cache[n]:,} kept by {t.kept}")
-    if not all(faults.values()):
+            fault.append(f"parameters {parameters:,}, {t.parameters:,} built ({parameters - t.parameters:+,})")
+        fault += [f"cache at {n} {cache:,}, {t.cache[n]:,} kept by {t.kept}" for cache, of, n in said if of is t and cache != t.cache[n]]
+        faults.append(fault)
+    if not all(faults):
         return Verdict("right", "", built)
-    return Verdict("wrong", "; ".join(faults[built]), built, tuple(notes))
+    return Verdict("wrong", "; ".join(faults[0]), built, tuple(notes))
+
+
+def judge(config: dict[str, Any], folder: Path) -> Verdict:
+    """The verdict on one config. `folder` is scratch."""
+    try:
+        found = facts(config, folder)
+    except Refused as error:
+        return Verdict("skipped", str(error))
+    return compare(config, found, folder)
 
 
 class Mutant(NamedTuple):

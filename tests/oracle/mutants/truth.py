@@ -158,7 +158,8 @@ def _build(cls: Any, made: Any) -> Truth:
     import torch
 
     model = _made(cls, copy.deepcopy(made), "meta")
-    parameters = sum(p.numel() for p in model.parameters())
+    counted = getattr(model, "thinker", model)  # Qwen omni: its talker and vocoder are no part of what is served and kept
+    parameters = sum(p.numel() for p in counted.parameters()) - _of_zero_experts(model)
     buffers = sum(b.numel() for m in model.modules() for n, b in m._buffers.items() if b is not None and n not in m._non_persistent_buffers_set)
     into, out = (getattr(e, "weight", None) for e in (_or_none(model.get_input_embeddings), _or_none(model.get_output_embeddings)))
     head = out.numel() if out is not None and out is into else 0
@@ -174,6 +175,16 @@ def _build(cls: Any, made: Any) -> Truth:
                 cache = {n: held(run(n)) for n in lengths(made)}
                 return Truth(cls.__name__, parameters, buffers, head, {n: size for n, (size, _) in cache.items()}, cache[max(cache)][1])
     return Truth(cls.__name__, parameters, buffers, head, {}, "no forward: " + " | ".join(dict.fromkeys(errors)))
+
+
+def _of_zero_experts(model: Any) -> int:
+    """LongCat: gates and ups of experts that only hand on their input. No checkpoint has them (and vLLM builds none); the class does."""
+    found = 0
+    for module in model.modules():
+        up, down = (getattr(module, name, None) for name in ("gate_up_proj", "down_proj"))
+        if getattr(up, "ndim", 0) == 3 and getattr(down, "ndim", 0) == 3 and len(up) > len(down):
+            found += (len(up) - len(down)) * up[0].numel()
+    return found
 
 
 def _made(cls: Any, made: Any, device: str) -> Any:
