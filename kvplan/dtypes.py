@@ -228,3 +228,27 @@ def matrix_bytes(name: str, out_features: int, in_features: int) -> int:
         return payload
     groups = cdiv(in_features, f.group or in_features) * cdiv(out_features, f.rows or out_features)
     return payload + cdiv(groups * f.extra_bits, 8) + in_features * f.column_bits // 8
+
+
+#: Families of checkpoint formats: what a loader either knows or does not.
+_SCHEMES = (
+    ("fp8", "fp8"),
+    ("mxfp", "mxfp"),
+    ("nvfp4", "nvfp4"),
+    ("awq", "awq"),
+    ("gptq", "gptq"),
+    ("affine", "affine"),
+    ("nf4", "bitsandbytes"),
+)
+
+
+def weight_scheme(name: str) -> str:
+    """The family of a canonical checkpoint format: plain, fp8, mxfp, nvfp4, int, awq, gptq, affine, bitsandbytes, gguf or unknown."""
+    if name in GGUF_BITS:
+        return "gguf"
+    if name in ("f64", "f32", "f16", "bf16"):
+        return "plain"
+    if name == "int8":
+        return "bitsandbytes"
+    found = next((scheme for start, scheme in _SCHEMES if name.startswith(start)), None)
+    return found or ("int" if name.startswith("int") else "unknown")

@@ -10,6 +10,7 @@ from pydantic_core import ValidationError
 from kvplan.dtypes import canonical, canonical_weight
 from kvplan.errors import KvplanError, SpecError
 from kvplan.fields import Between, Matching, Record
+from kvplan.forms import misfit
 from kvplan.layers import MIXERS, MLPS, find
 from kvplan.layers.base import Dim, LayerKind, Tokens
 from kvplan.tensors import Cache, CacheFormats, Layer, Lowered, Role, WeightTensor
@@ -251,8 +252,10 @@ def _lower_block(spec: ModelSpec, block: Block, formats: CacheFormats) -> Layer:
     caches: list[Cache] = []
     weights: list[WeightTensor] = []
     for mixer in block.mixers:
-        tensors = mixer.cache(hidden, formats)
-        caches.append(Cache(kind=mixer.kind, tensors=tensors, source=mixer.source, work=mixer.work(hidden)))
+        tensors, form = mixer.cache(hidden, formats), mixer.cache_form()
+        if reason := misfit(form, tensors):
+            raise TypeError(f"layer kind {mixer.kind}: {reason}; give it a form of its own in kvplan/forms.py")
+        caches.append(Cache(kind=mixer.kind, form=form, tensors=tensors, source=mixer.source, work=mixer.work(hidden)))
         weights += () if mixer.tied else mixer.weights(hidden)
     for mlp in block.mlps:
         weights += () if mlp.tied else mlp.weights(hidden)

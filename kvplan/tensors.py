@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from kvplan.dtypes import row_bytes
+from kvplan.forms import Form
 from kvplan.units import cdiv
 
 
@@ -85,9 +86,13 @@ class TokenWork(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
-    """What one mixer of one layer keeps, and its work; `kind` (the mixer) and `source` (of its shapes) are labels for people."""
+    """What one mixer of one layer keeps, and its work; `kind` (the mixer) and `source` (of its shapes) are labels for people.
+
+    form  what it is to an engine: nothing below the spec looks at the kind
+    """
 
     kind: str
+    form: Form
     tensors: tuple[CacheTensor, ...]
     source: str
     work: tuple[TokenWork, ...] = ()

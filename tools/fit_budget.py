@@ -24,13 +24,13 @@ import yaml
 from log_cases import Case, read_cases
 
 from kvplan.constants import Constant, Constants, Spread
-from kvplan.engines.base import weight_formats
-from kvplan.engines.vllm import ENGINE
+from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm import budget as model_budget
 from kvplan.engines.vllm.layers import stages
+from kvplan.engines.vllm.plan import ENGINE
 from kvplan.engines.vllm.profile import Profile, capture_sizes, profile
-from kvplan.engines.vllm.settings import Settings, read_settings
-from kvplan.engines.vllm.versions import VERSIONS
+from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 from kvplan.startup_logs.fitting import COVERAGE, conformal
@@ -69,7 +69,7 @@ class Sizes(NamedTuple):
     """A case as the budget sees it, with what its log says of each line (GiB; None where it does not)."""
 
     case: Case
-    settings: Settings
+    settings: VllmSettings
     profile: Profile  # of the stage whose activation the log has: the first under one stage, else the last
     layers: int
     activation: float | None
@@ -83,7 +83,7 @@ def sizes_of(case: Case) -> Sizes | None:
         return None
     try:
         settled = ENGINE.settle(case.deployment)
-        s, model = read_settings(settled)
+        s, model = settled.settings, settled.settings.served
     except KvplanError:
         return None
     d, found = settled.question, stages(model, s)
@@ -265,7 +265,8 @@ def predict(case: Case, constants: Constants) -> Prediction | None:
         return None
     kind = "plain"
     if case.row["engine"] == "vllm":
-        s, model = read_settings(ENGINE.settle(case.deployment))
+        s = ENGINE.settle(case.deployment).settings
+        model = s.served
         kind = model_budget.kind_of(case.deployment, model, s)
     capacity = plan.capacity
     limit = min((ledger.limit_bytes - _others(ledger) for ledger in plan.ledgers if ledger.limit_bytes is not None), default=0)

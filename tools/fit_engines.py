@@ -31,9 +31,9 @@ from log_cases import Case as Row
 
 from kvplan.constants import Constant, Constants, Spread
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Capacity
-from kvplan.engines.sglang import versions as sglang
-from kvplan.engines.tensorrt_llm import versions as tensorrt_llm
+from kvplan.engines.common.protocol import Capacity
+from kvplan.engines.sglang import rules as sglang
+from kvplan.engines.tensorrt_llm import rules as tensorrt_llm
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from kvplan import api, catalogue
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.engines.vllm.versions import VERSIONS
+from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.errors import KvplanError, UnknownName
 from kvplan.spec import ModelSpec, parse_spec
 from kvplan.units import GIB

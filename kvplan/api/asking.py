@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kvplan import catalogue
+from kvplan import catalogue, engines
 from kvplan.deployment import NAMES, Deployment
 from kvplan.devices import Device, sized
 from kvplan.errors import KvplanError, SpecError, UnknownName
-from kvplan.planner.evaluate import default_engine
 from kvplan.spec import ModelSpec
 from kvplan.units import parse_bytes, parse_tokens
 
@@ -61,7 +60,7 @@ def _drafter(speculative: str | None) -> ModelSpec | None:
 
 def calibrated(d: Deployment, engine: str | None = None) -> Deployment:
     """The question with the measured constants it names, of the engine it would be put to. Raises SpecError."""
-    name = engine or d.engine or default_engine(d)
+    name = engine or d.engine or engines.default(d)
     device = d.device.id if d.device else None
     return replace(d, constants=catalogue.constants(name.strip().lower(), d.calibration or "packaged", device))
 

@@ -54,13 +54,10 @@ def explain(model: str | ModelSpec, **question: Any) -> tuple[Line, ...]:
     ('cache gqa k', 536870912, '32 layers x 8 heads x 256 B (128')
     """
     from kvplan import engines
-    from kvplan.engines.base import stored_as
-    from kvplan.planner.evaluate import default_engine
     from kvplan.planner.explain import explain as lines
 
     d = deployment(model, **question)
-    settled = engines.find(d.engine or default_engine(d)).settle(d)
-    return lines(settled.question, stored_as(settled), evaluate(d))
+    return lines(engines.settle(d)[1], evaluate(d))
 
 
 def models() -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+from kvplan.forms import Form
 from kvplan.layers.base import Count, Dim, LayerKind, divides
 from kvplan.tensors import ALL, CacheFormats, CacheTensor, Keep, TokenWork, WeightTensor
 
@@ -102,6 +103,7 @@ class Mha(Attention):
     """Multi-head attention: 2 x heads x head dim x bytes per token and layer."""
 
     source: ClassVar[str] = "Vaswani et al. 2017, arXiv 1706.03762"
+    form: ClassVar[Form] = "kv"
     kind: Literal["mha"]
 
 
@@ -109,6 +111,7 @@ class Mqa(Attention):
     """Multi-query attention: one K and V head for all query heads."""
 
     source: ClassVar[str] = "Shazeer 2019, arXiv 1911.02150"
+    form: ClassVar[Form] = "kv"
     kind: Literal["mqa"]
 
     @property
@@ -133,6 +136,7 @@ class Gqa(Grouped):
     """Grouped-query attention: 2 x KV heads x head dim x bytes per token and layer."""
 
     source: ClassVar[str] = "Ainslie et al. 2023, arXiv 2305.13245"
+    form: ClassVar[Form] = "kv"
     kind: Literal["gqa"]
 
 
@@ -140,6 +144,7 @@ class GqaIndexed(Grouped):
     """Grouped-query attention whose queries read only `index_topk` tokens (whole blocks), chosen by an indexer with one key per token."""
 
     source: ClassVar[str] = "MiniMax-M3: vLLM 0.32 models/minimax_m3/common/indexer.py; transformers 5.23 modeling_minimax_m3_vl.py"
+    form: ClassVar[Form] = "kv+index"
     kind: Literal["gqa_indexed"]
     index_heads: Count
     index_head_dim: Dim
@@ -167,6 +172,7 @@ class BlockSparse(Grouped):
     """Attends to selected blocks but keeps every K and V, and one mean key per `stride` tokens to select by."""
 
     source: ClassVar[str] = "Native Sparse Attention, arXiv 2502.11089; InfLLM-V2 (MiniCPM4), arXiv 2506.07900"
+    form: ClassVar[Form] = "kv+blocks"
     kind: Literal["block_sparse"]
     stride: Count
 
@@ -183,6 +189,7 @@ class Shared(Grouped):
     """Reads the cache of an earlier layer and keeps none of its own. `own_kv_weights`: the checkpoint still has its K and V."""
 
     source: ClassVar[str] = "You Only Cache Once, arXiv 2405.05254; Gemma 3n"
+    form: ClassVar[Form] = "shared"
     kind: Literal["shared"]
     own_kv_weights: bool = False
 

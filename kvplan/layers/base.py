@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 from kvplan.fields import Between, Record
+from kvplan.forms import Form
 from kvplan.tensors import CacheFormats, CacheTensor, TokenWork, WeightTensor
 
 Count = Annotated[int, Between(1, 1 << 20)]  # heads, experts, groups
@@ -18,12 +19,18 @@ TokensOrNone = Annotated[int, Between(0, 1 << 40)]
 class LayerKind(Record):
     """Base of all kinds. `source` says where the shapes come from: a paper, or a file of a reference implementation.
 
+    form  what its cache is to engines (kvplan/forms.py)
     tied  the weights are those of an earlier layer, which counts them (Zamba); the cache is this layer's own
     """
 
     source: ClassVar[str] = ""
+    form: ClassVar[Form] = "none"
     kind: str
     tied: bool = False
+
+    def cache_form(self) -> Form:
+        """What the cache is to engines; kinds of which a field decides override it."""
+        return self.form
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         """What the layer keeps for one sequence, whole and unreplicated; empty where it keeps nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+from kvplan.forms import Form
 from kvplan.layers.base import Count, CountOrNone, Dim, DimOrNone, LayerKind, Tokens
 from kvplan.tensors import CacheFormats, CacheTensor, Keep, TokenWork, WeightTensor
 
@@ -16,6 +17,7 @@ class Compressed(LayerKind):
     """
 
     source: ClassVar[str] = "DeepSeek-V4 release: config compress_ratios; transformers modeling_deepseek_v4.py"
+    form: ClassVar[Form] = "compressed"
     kind: Literal["compressed"]
     heads: Count
     head_dim: Dim

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from kvplan.forms import Form
 from kvplan.layers.attention import Grouped
 from kvplan.layers.base import Tokens
 from kvplan.tensors import CacheFormats, CacheTensor, Keep, TokenWork
@@ -13,6 +14,7 @@ class Cross(Grouped):
     """`encoder_tokens`: how many encoder tokens each sequence has, where the model fixes it; else the question says."""
 
     source: ClassVar[str] = "Vaswani et al. 2017, arXiv 1706.03762, encoder-decoder attention"
+    form: ClassVar[Form] = "encoder-kv"
     kind: Literal["cross"]
     encoder_tokens: Tokens | None = None
 

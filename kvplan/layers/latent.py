@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from kvplan.forms import Form
 from kvplan.layers.base import Count, Dim, DimOrNone, LayerKind
 from kvplan.tensors import CacheFormats, CacheTensor, Keep, TokenWork, WeightTensor
 
@@ -24,6 +25,9 @@ class Mla(LayerKind):
     output_gate: Literal["none", "element", "head"] = "none"
     sinks: bool = False
     own_latent: bool = True  # false: reads the cache of an earlier layer and projects none itself
+
+    def cache_form(self) -> Form:
+        return "latent" if self.own_latent else "shared"
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         if not self.own_latent:
@@ -77,6 +81,9 @@ class MlaSparse(Mla):
     index_topk: Count
     index_dtype: str = "fp8_scale128"
     index_pool: Count = 1  # tokens per key of the indexer
+
+    def cache_form(self) -> Form:
+        return "latent+index" if self.index_pool == 1 else "latent+pooled-index"
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         key = CacheTensor(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from kvplan.dtypes import canonical
+from kvplan.forms import Form
 from kvplan.layers.base import Count, CountOrNone, Dim, DimOrNone, LayerKind, divides
 from kvplan.layers.recurrent import Recurrent, conv_state, state
 from kvplan.tensors import CacheFormats, CacheTensor, WeightTensor
@@ -17,6 +18,7 @@ class GatedDeltaNet(Recurrent):
     """
 
     source: ClassVar[str] = "Gated Delta Networks, arXiv 2412.06464; transformers modeling_qwen3_next.py"
+    form: ClassVar[Form] = "gated-delta-net"
     kind: Literal["gated_delta_net"]
     key_heads: Count
     value_heads: Count
@@ -51,6 +53,7 @@ class Kda(Recurrent):
     """Kimi delta attention: per-channel gates, a head_dim x head_dim state per head, one convolution each for q, k and v."""
 
     source: ClassVar[str] = "Kimi Linear, arXiv 2510.26692; transformers modeling_kimi_linear.py"
+    form: ClassVar[Form] = "kda"
     kind: Literal["kda"]
     heads: Count
     head_dim: Dim
@@ -84,6 +87,7 @@ class Lightning(LayerKind):
     """Lightning attention: a head_dim x head_dim state per head, no convolution."""
 
     source: ClassVar[str] = "MiniMax-01, arXiv 2501.08313"
+    form: ClassVar[Form] = "linear-attention"
     kind: Literal["lightning"]
     heads: Count
     head_dim: Dim
@@ -114,6 +118,7 @@ class Rwkv(LayerKind):
     """
 
     source: ClassVar[str] = "RWKV-4, arXiv 2305.13048; Eagle and Finch, arXiv 2404.05892; llama.cpp llama-hparams.cpp n_embd_r, n_embd_s"
+    form: ClassVar[Form] = "rwkv"
     kind: Literal["rwkv"]
     heads: CountOrNone = 0
     head_dim: DimOrNone = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from kvplan.dtypes import canonical
+from kvplan.forms import Form
 from kvplan.layers.base import Count, Dim, LayerKind, divides
 from kvplan.tensors import CacheFormats, CacheTensor, WeightTensor
 
@@ -41,6 +42,7 @@ class Mamba1(Recurrent):
     """Selective state space: state d_inner x d_state, convolution over d_inner channels."""
 
     source: ClassVar[str] = "Mamba, arXiv 2312.00752; state-spaces/mamba mamba_simple.py"
+    form: ClassVar[Form] = "mamba1"
     kind: Literal["mamba1"]
     d_inner: Dim
     d_state: Dim
@@ -84,6 +86,7 @@ class Mamba2(Recurrent):
     """State space duality: state heads x head dim x d_state; the convolution also covers B and C of every group."""
 
     source: ClassVar[str] = "Mamba-2, arXiv 2405.21060; state-spaces/mamba mamba2.py"
+    form: ClassVar[Form] = "mamba2"
     kind: Literal["mamba2"]
     heads: Count
     head_dim: Dim
@@ -127,6 +130,7 @@ class ShortConv(Recurrent):
     """A gated short convolution and nothing else: `d_conv` - 1 columns of the hidden state."""
 
     source: ClassVar[str] = "LFM2: transformers modeling_lfm2.py, Lfm2ShortConv"
+    form: ClassVar[Form] = "short-conv"
     kind: Literal["short_conv"]
     bias: bool = False
 
@@ -152,6 +156,7 @@ class RgLru(Recurrent):
     """The real-gated linear recurrent unit: a state of `width` elements and a convolution over as many channels."""
 
     source: ClassVar[str] = "Griffin, arXiv 2402.19427; transformers modeling_recurrent_gemma.py"
+    form: ClassVar[Form] = "rg-lru"
     kind: Literal["rg_lru"]
     width: Dim
     heads: Count

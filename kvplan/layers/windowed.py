@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from kvplan.forms import Form
 from kvplan.layers.attention import Grouped
 from kvplan.layers.base import Tokens, TokensOrNone
 from kvplan.tensors import CacheFormats, CacheTensor, Keep, TokenWork
@@ -17,6 +18,9 @@ class Sliding(Grouped):
     window: Tokens
     sink_tokens: TokensOrNone = 0
 
+    def cache_form(self) -> Form:
+        return "kv+sinks" if self.sink_tokens else "kv"
+
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         return self.kv_tensors(formats, Keep("window", self.window, self.sink_tokens))
 
@@ -28,6 +32,7 @@ class Chunked(Grouped):
     """Attends inside the current chunk only; the fullest moment is a whole chunk."""
 
     source: ClassVar[str] = "Llama 4: transformers modeling_llama4.py, attention_chunk_size"
+    form: ClassVar[Form] = "kv"
     kind: Literal["chunked"]
     chunk: Tokens
 

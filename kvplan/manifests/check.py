@@ -143,7 +143,7 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
 
 
 def _known_options(engine: str) -> tuple[str, ...] | None:
-    return engines.find(engine).options if engine in engines.ENGINES else None
+    return tuple(engines.facts(engine).options) if engine in engines.ENGINES else None
 
 
 def _dropped(key: str, found: Found) -> Finding:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from kvplan import engines
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.engines.shared import release
+from kvplan.engines.common.protocol import Facts
+from kvplan.engines.common.releases import release
 from kvplan.errors import KvplanError
 from kvplan.planner import remedies
 from kvplan.planner.evaluate import evaluate
@@ -93,6 +95,11 @@ def asked(plan: Plan, name: str) -> Any:
     return plan.question[name][0]
 
 
+def facts_of(plan: Plan) -> Facts:
+    """What the plan's engine is."""
+    return engines.facts(asked(plan, "engine"))
+
+
 def replica_batch(plan: Plan) -> int:
     """Sequences of the fullest data-parallel replica."""
     return cdiv(asked(plan, "batch") or 1, asked(plan, "dp") or 1)
@@ -114,7 +121,7 @@ def _fraction(d: Deployment, plan: Plan) -> Iterator[Change]:
     if fraction is None or d.device is None or d.kv_memory is not None:
         return
     default = _engines_own(d, "memory_fraction")
-    ceiling = int(max(remedies.FRACTION_CEILING.get(asked(plan, "engine"), 0.0), default or 0.0) * 100 + 1e-9)
+    ceiling = int(max(facts_of(plan).fraction_ceiling or 0.0, default or 0.0) * 100 + 1e-9)
 
     def tried(n: int) -> Plan | None:
         return attempt(d, memory_fraction=n / 100)
@@ -149,11 +156,10 @@ def _sequences_setting(d: Deployment, plan: Plan) -> Iterator[Change]:
 
 
 def _batch_tokens(d: Deployment, plan: Plan) -> Iterator[Change]:
-    """Smaller steps need smaller activations. Old vLLM reads a prompt in one step."""
+    """Smaller steps need smaller activations."""
     now = asked(plan, "max_num_batched_tokens")
     least = max(remedies.LEAST_STEP_TOKENS, asked(plan, "max_num_seqs") or 0)
-    old = asked(plan, "engine") == "vllm" and release(asked(plan, "engine_version") or "1") < remedies.CHUNKED_VLLM
-    if now is None or now <= least or old:
+    if now is None or now <= least or release(asked(plan, "engine_version") or "999") < facts_of(plan).whole_prompts:
         return
     found = edge(now, least, lambda n: attempt(d, max_num_batched_tokens=n))
     if found:
@@ -195,7 +201,7 @@ def _settings(d: Deployment, plan: Plan) -> Iterator[Change]:
     if not d.enforce_eager and asked(plan, "enforce_eager") is False and (found := attempt(d, enforce_eager=True)):
         yield Change("no CUDA graphs", "enforce_eager", True, found)
     given = dict(d.engine_option)
-    for key, values, text in remedies.SETTINGS.get(asked(plan, "engine"), ()):
+    for key, values, text in facts_of(plan).settings:
         for value in values:
             if given.get(key) != value and (found := attempt(d, engine_option=with_option(d, key, value))):
                 yield Change(text, "engine_option", f"{key}={value}", found)
@@ -215,11 +221,11 @@ def _host_layers(d: Deployment, plan: Plan) -> Iterator[Change]:
 
 
 def _cache_format(d: Deployment, plan: Plan) -> Iterator[Change]:
-    engine, now = asked(plan, "engine"), plan.cache.bytes_per_sequence
+    now = plan.cache.bytes_per_sequence
     if d.kv_dtype not in (None, "auto") and plan.margin_bytes is None and (found := attempt(d, kv_dtype="auto")):
         yield Change("store the cache in the engine's own format", "kv_dtype", "auto", found)
         return
-    for name, bits in remedies.KV_FORMATS.get(engine, remedies.KV_FORMATS["vllm"]):
+    for name, bits in facts_of(plan).kv_advice:
         found = attempt(d, kv_dtype=name)
         if found and found.cache.bytes_per_sequence < now:
             yield Change(f"store the cache in {bits} bits", "kv_dtype", name, found)
@@ -228,8 +234,8 @@ def _cache_format(d: Deployment, plan: Plan) -> Iterator[Change]:
 
 def _weight_format(d: Deployment, plan: Plan) -> Iterator[Change]:
     """The mildest format that is smaller than the checkpoint's and fits."""
-    engine, now = asked(plan, "engine"), plan.model.weight_bytes
-    for name, bits in remedies.WEIGHT_FORMATS.get(engine, remedies.WEIGHT_FORMATS["vllm"]):
+    now = plan.model.weight_bytes
+    for name, bits in facts_of(plan).weight_advice:
         found = attempt(d, weight_dtype=name)
         if found and found.model.weight_bytes < now:
             yield Change(f"use a checkpoint with {bits}-bit weights", "weight_dtype", name, found)
@@ -287,7 +293,8 @@ def _larger_device(d: Deployment, plan: Plan, devices: Sequence[Device]) -> Iter
     mine = d.device
     if mine is None or d.kv_memory is not None:
         return
-    same = [x for x in devices if x.unified == mine.unified and mine.vendor in (x.vendor, "other")]
+    vendors = facts_of(plan).vendors or {x.vendor for x in devices}
+    same = [x for x in devices if x.unified == mine.unified and mine.vendor in (x.vendor, "other") and x.vendor in vendors]
     larger = [x for x in same if x.memory_bytes > mine.memory_bytes]
     larger.sort(key=lambda x: (x.memory_bytes, x.id))
     if larger and attempt(d, device=larger[-1]) is None:

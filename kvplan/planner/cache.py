@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kvplan.deployment import Deployment
 from kvplan.planner.plan import CacheLayers, CacheReport
-from kvplan.tensors import Cache, Curve, Lowered, tensor_curve, total
+from kvplan.tensors import Cache, Curve, Layer, tensor_curve, total
 
 MAX_PAGE = 1 << 16
 
 
-def report(d: Deployment, model: Lowered) -> CacheReport:
+def report(d: Deployment, layers: Sequence[Layer]) -> CacheReport:
     """Bytes of the settled question's sequences, before any engine, layout or replication."""
-    caches = [cache for layer in model.layers for cache in layer.caches if cache.tensors]
+    caches = [cache for layer in layers for cache in layer.caches if cache.tensors]
     counts: dict[Cache, int] = {}
     for cache in caches:
         counts[cache] = counts.get(cache, 0) + 1

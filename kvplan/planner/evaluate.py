@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from kvplan import engines
 from kvplan.deployment import NAMES, Deployment
-from kvplan.engines.base import ChosenBy, Outcome, Settled, cache_formats, lowered, stored_as, weight_formats
-from kvplan.errors import SpecError
+from kvplan.engines.common.checks import refusal
+from kvplan.engines.common.protocol import ChosenBy, Outcome, Settled
+from kvplan.engines.common.settling import weight_formats
 from kvplan.planner.cache import report
-from kvplan.planner.plan import CacheReport, ModelFacts, Plan
-from kvplan.tensors import Lowered
+from kvplan.planner.plan import ModelFacts, Plan
 from kvplan.units import show_bytes
 from kvplan.weights import count, model_tensors, total_bytes
 
 
 def evaluate(d: Deployment) -> Plan:
     """The plan for a question. Raises KvplanError for what can not be read or is not modelled; not fitting is an answer."""
-    engine = engines.find(d.engine or default_engine(d))
-    settled = engine.settle(d)
+    engine, settled = engines.settle(d)
     question = settled.question
-    model = lowered(question, stored_as(settled))
-    outcome = engine.plan(settled)
-    cache, note = _report(question, model, outcome)
+    reason = refusal(question, engine.facts) if settled.misfit is None else None
+    outcome = _refused(reason) if reason else engine.plan(settled)
+    if settled.misfit is not None and outcome.starts is not False:
+        raise settled.misfit
+    cache = report(question, settled.layers)
     return Plan(
-        model=_facts(settled, model, note),
+        model=_facts(settled),
         question=_question(d, settled),
         cache=cache,
         outcome=outcome,
@@ -34,24 +34,13 @@ def evaluate(d: Deployment) -> Plan:
     )
 
 
-def default_engine(d: Deployment) -> str:
-    """vllm where there is a device to fill, else ideal."""
-    return "ideal" if d.device is None else "vllm"
+def _refused(reason: str) -> Outcome:
+    return Outcome(ledgers=(), capacity=None, starts=False, fits=False, margin_bytes=None, limiting_rank=None, reason=reason)
 
 
-def _report(d: Deployment, model: Lowered, outcome: Outcome) -> tuple[CacheReport, tuple[str, ...]]:
-    """The cache as asked for; where the engine refused a format that can not hold this model's rows, in the compute type, and a note."""
-    try:
-        return report(d, model), ()
-    except SpecError as error:
-        if outcome.starts is not False:
-            raise
-        plain = replace(d, kv_dtype=d.dtype)
-        return report(plain, lowered(plain, cache_formats(plain))), (f"the cache is shown in {d.dtype}: {error}",)
-
-
-def _facts(settled: Settled, model: Lowered, note: tuple[str, ...]) -> ModelFacts:
-    spec, parameters = settled.question.model, count(model)
+def _facts(settled: Settled) -> ModelFacts:
+    spec, parameters = settled.question.model, count(settled.model)
+    shown = (f"the cache is shown in {settled.question.dtype}: {settled.misfit}",) if settled.misfit else ()
     return ModelFacts(
         id=spec.id,
         name=spec.name,
@@ -59,8 +48,8 @@ def _facts(settled: Settled, model: Lowered, note: tuple[str, ...]) -> ModelFact
         active_parameters=parameters.active,
         embedding_parameters=parameters.embedding,
         mtp_parameters=parameters.draft,
-        weight_bytes=total_bytes(model_tensors(model), weight_formats(settled.question)),
-        notes=(*spec.notes, *settled.notes, *note, *_calibration(settled.question)),
+        weight_bytes=total_bytes(model_tensors(settled.model), weight_formats(settled.question)),
+        notes=(*spec.notes, *settled.notes, *shown, *_calibration(settled.question)),
     )
 
 

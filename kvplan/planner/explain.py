@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import FORMATS, row_bytes
-from kvplan.engines.base import lowered, weight_formats
+from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.settling import weight_formats
 from kvplan.planner.plan import Plan
-from kvplan.tensors import Cache, CacheFormats, CacheTensor, Curve, Lowered, Role, tensor_curve
+from kvplan.tensors import Cache, CacheTensor, Curve, Layer, Lowered, Role, tensor_curve
 from kvplan.weights import model_tensors, stored_bytes, weight_line
 
 
@@ -23,15 +24,15 @@ class Line(NamedTuple):
     source: str
 
 
-def explain(d: Deployment, formats: CacheFormats, plan: Plan) -> tuple[Line, ...]:
-    """Every figure of a plan, from tensor shapes up; `d` is the settled question, `formats` its cache formats."""
-    model = lowered(d, formats)
-    return (*_cache(d, model, plan), *_weights(d, model), *_ledger(plan))
+def explain(settled: Settled, plan: Plan) -> tuple[Line, ...]:
+    """Every figure of a plan, from tensor shapes up."""
+    d = settled.question
+    return (*_cache(d, settled.layers, plan), *_weights(d, settled.model), *_ledger(plan))
 
 
-def _cache(d: Deployment, model: Lowered, plan: Plan) -> Iterator[Line]:
+def _cache(d: Deployment, layers: Sequence[Layer], plan: Plan) -> Iterator[Line]:
     counts: dict[Cache, int] = {}
-    for layer in model.layers:
+    for layer in layers:
         for cache in layer.caches:
             counts[cache] = counts.get(cache, 0) + 1
     parts = []

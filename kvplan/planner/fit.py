@@ -7,21 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from kvplan import engines
 from kvplan.constants import Constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical
-from kvplan.engines.base import cache_formats, lowered, weight_formats
-from kvplan.engines.shared import Options
+from kvplan.engines.common.options import Options
+from kvplan.engines.common.settling import cache_formats, lowered, weight_formats
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from kvplan.planner.speed import Pace, pace, worth
 from kvplan.units import cdiv, show_bytes
 from kvplan.weights import model_tensors, total_bytes
-
-#: Engines that can leave layers in host memory: there the smallest device may do.
-OFFLOADING = ("llama.cpp", "ollama")
 
 
 class Carrier(NamedTuple):
@@ -170,7 +168,8 @@ def _least_bytes(d: Deployment) -> int:
     Of the weights what every engine puts on devices; of the cache a share: a format asked for is stored as asked, else packed 8-bit
     rows and narrow states take at least half of 16 bits, a quarter of 32; an encoder's length is the engine's own.
     """
-    if d.engine in OFFLOADING and (d.host_memory is not None or d.n_gpu_layers is not None or d.engine_option):
+    offloads = engines.facts(d.engine or engines.default(d)).offloads
+    if offloads and (d.host_memory is not None or d.n_gpu_layers is not None or d.engine_option):
         return 0
     alone = replace(d, tp=1, pp=1, dp=1, ep=None, dcp=None, n_devices=None, kv_memory=None, device=None, constants=None)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from kvplan.engines.base import Capacity, ChosenBy, Outcome
+from kvplan.engines.common.protocol import Capacity, ChosenBy, Outcome
 from kvplan.ledger import Ledger
 
 SCHEMA = "kvplan.plan/1"

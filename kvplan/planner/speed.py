@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from kvplan import engines
 from kvplan.deployment import Deployment
-from kvplan.engines.base import lowered, stored_as, weight_formats
+from kvplan.dtypes import canonical
+from kvplan.engines.common.settling import weight_formats
 from kvplan.errors import KvplanError, SpecError
 from kvplan.parallel import Layout
-from kvplan.planner.evaluate import default_engine
 from kvplan.roofline import Roofline, roofline
 
 #: What carriers and compared plans can be ranked by.
@@ -62,14 +62,14 @@ def speed(d: Deployment) -> Roofline:
     """Bounds on decode and prefill of a question. Raises SpecError without a device, UnsupportedError where it declares no rates."""
     if d.device is None:
         raise SpecError("device", [("", "how fast depends on the device; name one")])
-    settled = engines.find(d.engine or default_engine(d)).settle(d)
-    q, formats = settled.question, stored_as(settled)
+    _, settled = engines.settle(d)
+    q = settled.question
     device = q.device or d.device
-    rate = _RATES.get(formats.compute, "bf16")
+    rate = _RATES.get(canonical(q.dtype or q.model.dtype), "bf16")
     if rate not in device.dense_tflops and {"fp16", "bf16"} & device.dense_tflops.keys():
         rate = "fp16" if rate == "bf16" else "bf16"
     return roofline(
-        lowered(q, formats),
+        settled.model,
         device,
         weight_formats(q),
         Layout(q.tp or 1, q.pp or 1, q.dp or 1, q.ep or 1, q.dcp or 1),

@@ -20,9 +20,10 @@ import numpy as np
 from kvplan import engines
 from kvplan.constants import Constants
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Pooled, Surface
+from kvplan.engines.common.checks import refusal
+from kvplan.engines.common.protocol import Pooled, Surface
 from kvplan.errors import KvplanError
-from kvplan.planner.evaluate import default_engine, evaluate
+from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 
 VECTOR = ("context", "batch")
@@ -58,7 +59,7 @@ def grid(axes: Mapping[str, Sequence[Any]], constants: Mapping[ConstantsOf, Cons
 def constants_of(d: Deployment) -> ConstantsOf:
     """What the measured constants of a question are looked up by: engine, calibration, and the device where they are the user's."""
     which = d.calibration or "packaged"
-    return d.engine or default_engine(d), which, d.device.id if d.device and which == "user" else None
+    return d.engine or engines.default(d), which, d.device.id if d.device and which == "user" else None
 
 
 def columns(d: Deployment, over: Grid, start: int, stop: int) -> Columns:
@@ -90,12 +91,12 @@ def _block(d: Deployment, over: Grid, start: int, stop: int, block: int) -> Colu
 def _figures(asked: Deployment, inner: Columns, n: int) -> Columns:
     """FIGURES and the error of the points of one combination, from as few answers of the engine as there are."""
     try:
-        engine = engines.find(asked.engine or default_engine(asked))
-        if not hasattr(engine, "surface"):
+        engine, settled = engines.settle(replace(asked, context=asked.context or 1))
+        if engine.surface is None or refusal(settled.question, engine.facts):
             return _one_by_one(asked, inner, n)
         context = inner.get("context")
         if context is None:
-            context = np.full(n, asked.context or engine.settle(asked).question.context, dtype=np.int64)
+            context = np.full(n, asked.context or engines.settle(asked)[1].question.context, dtype=np.int64)
         batch = inner.get("batch")
         batch = np.full(n, asked.batch or 1, dtype=np.int64) if batch is None else batch
         surface = engine.surface(replace(asked, context=None, batch=None))

@@ -9,13 +9,11 @@ from typing import Any
 from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError
 from kvplan.planner import remedies
-from kvplan.planner.advice import asked, attempt, edge, replica_batch, sequences
+from kvplan.planner.advice import asked, attempt, edge, facts_of, replica_batch, sequences
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan, Waste
 from kvplan.units import cdiv
 
-#: Engines that set their memory aside at start: what sequences do not take lies idle there.
-POOLS = ("vllm", "sglang", "tensorrt-llm")
 #: Padding below this share of the exact tensors is not worth looking for other page sizes.
 SMALL = 0.01
 
@@ -74,7 +72,7 @@ def _gain(found: Plan | None, plan: Plan) -> int:
 def _fraction(d: Deployment, plan: Plan) -> Iterator[Waste]:
     """The smallest share of the device, in hundredths, that carries the question."""
     fraction, margin = asked(plan, "memory_fraction"), plan.margin_bytes or 0
-    if d.device is None or d.kv_memory is not None or fraction is None or asked(plan, "engine") not in POOLS:
+    if d.device is None or d.kv_memory is not None or fraction is None or facts_of(plan).pool != "set aside":
         return
     memory, now = d.device.memory_bytes, int(fraction * 100 + 1e-9)
     found = edge(0, now, lambda n: attempt(d, memory_fraction=n / 100), cdiv(int(fraction * memory) - margin, memory // 100))
@@ -91,7 +89,7 @@ def _sequences(d: Deployment, plan: Plan) -> Iterator[Waste]:
         return
     batch, most = asked(plan, "batch"), (capacity.max_batch or 0) * dp
     found = edge(4 * most, batch, lambda n: attempt(d, batch=n), most) if most > batch else None
-    what = "cache memory beyond batch x context" if asked(plan, "engine") in POOLS or d.kv_memory is not None else "memory left"
+    what = "cache memory beyond batch x context" if facts_of(plan).pool == "set aside" or d.kv_memory is not None else "memory left"
     if found and found[0] > batch:
         yield Waste(what, margin, f"hold {sequences(found[0])}", "batch", found[0], found[1].margin_bytes)
     else:
@@ -104,7 +102,7 @@ def _padding(d: Deployment, plan: Plan) -> Iterator[Waste]:
     if not exact or plan.capacity is None:
         return
     held = max(ledger.cache_bytes for ledger in plan.ledgers)
-    if asked(plan, "engine") in POOLS:
+    if facts_of(plan).pool == "set aside":
         held = plan.capacity.kv_bytes - (plan.margin_bytes or 0)
     padding = held - exact
     if padding <= 0:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import lcm
 from typing import Any, Literal, NamedTuple, Protocol
 
-from kvplan.engines.base import Capacity, ChosenBy, Group
+from kvplan.engines.common.protocol import Capacity, ChosenBy, Group
 from kvplan.errors import UnsupportedError
 from kvplan.units import cdiv
 

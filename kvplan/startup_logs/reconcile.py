@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from kvplan import catalogue
-from kvplan.engines.base import Capacity
+from kvplan.engines.common.protocol import Capacity
 from kvplan.ledger import Ledger
 from kvplan.planner.plan import Plan
 from kvplan.startup_logs.hints import hints

@@ -10,9 +10,9 @@ from typing import Any
 
 from kvplan import catalogue
 from kvplan.constants import MAX_RECORDS, Fitted, Record, UserFile
-from kvplan.engines.llama_cpp import versions as llama_cpp
-from kvplan.engines.measured import record_key
-from kvplan.engines.vllm import versions as vllm
+from kvplan.engines.common.measured import record_key
+from kvplan.engines.llama_cpp import rules as llama_cpp
+from kvplan.engines.vllm import rules as vllm
 from kvplan.errors import SpecError
 from kvplan.planner.plan import Plan
 from kvplan.startup_logs.measured import record_lines

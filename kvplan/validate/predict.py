@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kvplan import engines
 from kvplan.deployment import Deployment
-from kvplan.engines.base import cache_formats
+from kvplan.engines.common.settling import cache_formats
 from kvplan.errors import UnsupportedError
 from kvplan.ledger import Ledger
 from kvplan.parallel import heads_per_rank, split_layers
@@ -60,7 +60,7 @@ def propose(d: Deployment, layout: Layout = "contiguous") -> Proposal:
             "start-up log by `kvplan reconcile`"
         )
     plan = evaluate(d)
-    settled = engines.find("ideal").settle(d).question
+    settled = engines.settle(d)[1].question
     if (settled.dcp or 1) > 1:
         raise UnsupportedError("validate does not share the tokens of one sequence between ranks: leave dcp out")
     ledger = max(plan.ledgers, key=lambda ledger: ledger.cache_bytes)

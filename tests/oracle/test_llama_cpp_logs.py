@@ -13,7 +13,7 @@ import pytest
 
 from kvplan.deployment import Deployment
 from kvplan.engines import find
-from kvplan.engines.base import Group, Outcome
+from kvplan.engines.common.protocol import Group, Outcome
 from kvplan.spec import ModelSpec, parse_spec
 from tests.conftest import shared
 

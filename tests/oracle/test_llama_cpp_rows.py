@@ -17,7 +17,7 @@ from kvplan.catalogue import constants as packaged
 from kvplan.constants import Constants
 from kvplan.deployment import Deployment
 from kvplan.engines import find
-from kvplan.engines.base import Outcome
+from kvplan.engines.common.protocol import Outcome
 from kvplan.importers.gguf import read_gguf
 from kvplan.spec import ModelSpec
 from tests.conftest import shared

@@ -13,11 +13,11 @@ import pytest
 
 from kvplan.deployment import Deployment
 from kvplan.devices import sized
-from kvplan.engines.base import Outcome
-from kvplan.engines.sglang import ENGINE
+from kvplan.engines.common.lines import Refusal
+from kvplan.engines.common.protocol import Outcome
 from kvplan.engines.sglang.budget import budget
-from kvplan.engines.sglang.versions import RULES
-from kvplan.engines.shared import Refusal
+from kvplan.engines.sglang.plan import ENGINE
+from kvplan.engines.sglang.rules import RULES
 from kvplan.importers.hf_config import read_config
 from kvplan.ledger import exact
 from kvplan.spec import ModelSpec

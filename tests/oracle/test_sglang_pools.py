@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from kvplan.deployment import Deployment
-from kvplan.engines.sglang import ENGINE
-from kvplan.engines.sglang.pools import Knobs, running_requests, states
-from kvplan.engines.sglang.versions import RULES
+from kvplan.engines.sglang.plan import ENGINE
+from kvplan.engines.sglang.pools import SglangPoolSettings, running_requests, states
+from kvplan.engines.sglang.rules import RULES
 from kvplan.spec import ModelSpec, parse_spec
 from kvplan.units import GIB
 
@@ -269,7 +269,7 @@ STATES = [
 @pytest.mark.parametrize("row", STATES)
 def test_state_slots_and_running_requests(row: tuple[Any, ...]) -> None:
     gib, state, ratio, draft, radix, running, told, per_request, slots, tokens, requests = row
-    k = Knobs(
+    k = SglangPoolSettings(
         page=1, context_len=131072, chunk=8192, max_running=running, attention_dp=1, draft_tokens=draft, draft_steps=3, radix=radix,
         overlap=True, swa_ratio=0.8, mamba_ratio=ratio, max_states=told, slots_per_request=per_request, max_total_tokens=None, fraction=0.8,
     )  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 
 from kvplan.deployment import Deployment
 from kvplan.devices import sized
-from kvplan.engines.tensorrt_llm import ENGINE
+from kvplan.engines.tensorrt_llm.plan import ENGINE
 from kvplan.spec import ModelSpec
 from kvplan.units import GIB, cdiv
 from tests.conftest import one_block, shared

@@ -14,8 +14,8 @@ import pytest
 from kvplan.catalogue import constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device, sized
-from kvplan.engines.base import Outcome
-from kvplan.engines.tensorrt_llm import ENGINE
+from kvplan.engines.common.protocol import Outcome
+from kvplan.engines.tensorrt_llm.plan import ENGINE
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.spec import ModelSpec
 from kvplan.units import GIB

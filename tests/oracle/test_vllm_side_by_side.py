@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from kvplan.deployment import Deployment
 from kvplan.engines.vllm import capacity as ours
 from kvplan.engines.vllm.groups import Member
-from kvplan.engines.vllm.refusal import Refused
-from kvplan.engines.vllm.settings import Settings, read_settings, settle_question
+from kvplan.engines.vllm.rules import find_rules
+from kvplan.engines.vllm.settle import VllmSettings, settle
 from kvplan.engines.vllm.specs import Spec
-from kvplan.engines.vllm.versions import find_rules
+from kvplan.engines.vllm.wordings import Refused
 from kvplan.spec import parse_spec
 
 pytestmark = pytest.mark.vllm_oracle
@@ -104,7 +104,7 @@ class Planner:
             else {}
         )
 
-    def plan(self, members: list[Member], available: list[int], s: Settings) -> dict[str, Any]:
+    def plan(self, members: list[Member], available: list[int], s: VllmSettings) -> dict[str, Any]:
         config, lines = self._config(s), []
         config.cache_config.block_size = next((m.spec.block for m in members if m.spec.kind != "mamba"), 16)
         workers: list[dict[str, Any]] = [{} for _ in available]
@@ -149,7 +149,7 @@ class Planner:
             groups = self.planning.get_global_kv_cache_groups(config, workers)
             return list(self.planning.get_kv_cache_configs(config, workers, available, groups))
 
-    def _config(self, s: Settings) -> Any:
+    def _config(self, s: VllmSettings) -> Any:
         layout = SimpleNamespace(
             is_block_outermost=False, is_block_compact=True, is_layer_compact=True, name="LBNHC", stride_order=(0, 1, 2, 3, 4)
         )
@@ -264,7 +264,7 @@ def test_the_planners_agree(
         max_num_batched_tokens=batch_tokens,
         engine_option=tuple(options.items()),
     )
-    s, _ = read_settings(settle_question(d))
+    s = settle(d).settings
     s = s._replace(pp=stages, state_mode="align" if caching and s.rules.states_per_request == "mode" else "none")
     theirs = planner.plan(members, available, s)
     try:

@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 from kvplan.dtypes import row_bytes
 from kvplan.engines.llama_cpp.context import Context, cells
-from kvplan.engines.llama_cpp.versions import Rules
+from kvplan.engines.llama_cpp.rules import LlamaRules
+from kvplan.forms import Form
 from kvplan.tensors import Layer
 from kvplan.units import round_up
 
 DSV4_PAD = 256
 #: Recurrent layers whose GGUF says 0 KV heads; others repeat the model's one number.
-NO_HEADS = frozenset({"mamba1", "mamba2", "short_conv", "kda"})
+NO_HEADS: frozenset[Form] = frozenset({"mamba1", "mamba2", "short-conv", "kda"})
 F32 = 4
 
 
@@ -61,17 +62,17 @@ class Rows(NamedTuple):
     no_heads: bool = False  # a GGUF says 0 KV heads for this layer
 
 
-def rows(layer: Layer, rules: Rules, *, windows: bool) -> Rows:
+def rows(layer: Layer, rules: LlamaRules, *, windows: bool) -> Rows:
     """One layer's tensors as rows. A window counts only where the build and the architecture use it."""
     found: dict[str, int | str | bool] = {}
     for cache in layer.caches:
-        if cache.kind in NO_HEADS and len(layer.caches) == 1:
+        if cache.form in NO_HEADS and len(layer.caches) == 1:
             found["no_heads"] = True
         for t in cache.tensors:
             width = t.heads * t.elems_per_state
             if t.tokens_per_state is None:
                 found["s" if t.name == "state" else "r"] = int(found.get("s" if t.name == "state" else "r", 0)) + width
-            elif t.keep.kind == "source":
+            elif cache.form == "encoder-kv":
                 continue  # the encoder's K and V are computed again in every graph
             elif t.name in ("k", "v"):
                 found |= {t.name: width, f"{t.name}_dim": t.elems_per_state, "kind": cache.kind}

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from kvplan.constants import Constant, Constants
 from kvplan.devices import Device
+from kvplan.engines.common.measured import scaled
 from kvplan.engines.llama_cpp.caches import Store
 from kvplan.engines.llama_cpp.context import Context
-from kvplan.engines.llama_cpp.versions import VERSIONS
-from kvplan.engines.measured import scaled
+from kvplan.engines.llama_cpp.rules import VERSIONS
 from kvplan.ledger import Entry
 from kvplan.tensors import Lowered, WeightTensor
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import FORMATS, canonical
-from kvplan.engines.llama_cpp.options import Options
-from kvplan.engines.llama_cpp.versions import ROLLBACK, Rules
+from kvplan.engines.llama_cpp.options import LlamaOptions
+from kvplan.engines.llama_cpp.rules import ROLLBACK, LlamaRules
 from kvplan.units import cdiv, round_up
 
 N_UBATCH, N_BATCH, MAX_SEQ = 512, 2048, 256
@@ -40,7 +40,7 @@ class Context(NamedTuple):
     pad: int
 
 
-def is_unified(options: Options, rules: Rules, asked_seqs: int | None) -> bool:
+def is_unified(options: LlamaOptions, rules: LlamaRules, asked_seqs: int | None) -> bool:
     """One pool for all sequences: where asked for, before streams existed, or in a server that chose its own slots."""
     if not rules.streams:
         return True
@@ -56,7 +56,7 @@ def cache_types(d: Deployment) -> tuple[str, str]:
     return canonical(parts[0], "KV cache format"), canonical(parts[-1], "KV cache format")
 
 
-def resolve(d: Deployment, options: Options, rules: Rules, *, n_ctx: int, n_seq_max: int, unified: bool) -> Context:
+def resolve(d: Deployment, options: LlamaOptions, rules: LlamaRules, *, n_ctx: int, n_seq_max: int, unified: bool) -> Context:
     """The context that llama.cpp would make. `n_ctx` is what -c asks for, before padding."""
     flash = options.flash_attn or ("auto" if rules.flash_auto else "off")
     type_k, type_v = cache_types(d)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvplan.engines.llama_cpp.situation import Facts, Placed, Situation, place
+from kvplan.engines.llama_cpp.situation import Loaded, Placed, Situation, place
 from kvplan.units import cdiv
 
 ALIGN = 256
@@ -17,7 +17,7 @@ Try = Callable[[int, Placed], Situation]
 """n_ctx and placed layers -> what the devices would hold."""
 
 
-def fit_context(f: Facts, attempt: Try, *, n_streams: int, n_gpu_layers: int) -> int:
+def fit_context(f: Loaded, attempt: Try, *, n_streams: int, n_gpu_layers: int) -> int:
     """The -c that --fit settles on where none was given, in tokens over all streams."""
     d = f.question
     most = (d.model.max_context or 0) * n_streams
@@ -41,7 +41,7 @@ def fit_context(f: Facts, attempt: Try, *, n_streams: int, n_gpu_layers: int) ->
     return max(n_ctx - n_ctx % (ALIGN * n_streams), least)
 
 
-def fit_layers(f: Facts, attempt: Try, *, n_ctx: int) -> tuple[int, int]:
+def fit_layers(f: Loaded, attempt: Try, *, n_ctx: int) -> tuple[int, int]:
     """-ngl and --n-cpu-moe that --fit settles on where neither was given and the whole model leaves no margin."""
     n_layers = len(f.rows) + len(f.model.draft) + 1
 
@@ -65,11 +65,11 @@ def _least(low: int, high: int, holds: Callable[[int], bool]) -> int:
     return low
 
 
-def _used(f: Facts, tried: Situation) -> int:
+def _used(f: Loaded, tried: Situation) -> int:
     reserve = f.question.reserve or 0
     return sum(tried.used(device) - reserve for device in range(f.question.n_devices or 1))
 
 
-def _keeps_margin(f: Facts, tried: Situation, device: int) -> bool:
+def _keeps_margin(f: Loaded, tried: Situation, device: int) -> bool:
     memory = f.question.device.memory_bytes if f.question.device else 0
     return memory - tried.used(device) >= f.options.fit_target

@@ -9,13 +9,8 @@ from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError, SpecError
 from kvplan.units import MIB, parse_bytes
 
-NAMES: tuple[str, ...] = (
-    "n_ubatch", "kv_unified", "kv_unified_per_slot", "flash_attn", "swa_full", "n_rs_seq", "n_outputs_max", "offload_kqv",
-    "no_kv_offload", "tensor_split", "n_cpu_moe", "server", "fit", "fit_target", "fit_ctx",
-)  # fmt: skip
 
-
-class Options(NamedTuple):
+class LlamaOptions(NamedTuple):
     """None: not given, the build's default applies. `tensor_split` are shares, `fit_target` bytes left free on each device."""
 
     n_ubatch: int | None
@@ -34,7 +29,7 @@ class Options(NamedTuple):
     fit_ctx: int
 
 
-def read(d: Deployment) -> Options:
+def read(d: Deployment) -> LlamaOptions:
     """The options of a question. Raises SpecError with every value that is not one."""
     given, faults = dict(d.engine_option), []
 
@@ -60,7 +55,7 @@ def read(d: Deployment) -> Options:
     stays = values.pop("no_kv_offload")
     defaults = {"swa_full": False, "server": False, "tensor_split": (), "n_cpu_moe": 0, "fit_target": 1024 * MIB, "fit_ctx": 4096}
     filled = {key: defaults.get(key) if value is None else value for key, value in values.items()}
-    return Options(offload_kqv=offload is not False and stays is not True, **filled)  # type: ignore[arg-type]
+    return LlamaOptions(offload_kqv=offload is not False and stays is not True, **filled)  # type: ignore[arg-type]
 
 
 def _count(text: str) -> int:

@@ -6,28 +6,28 @@ from typing import NamedTuple
 
 from kvplan.constants import Constants, Record
 from kvplan.deployment import Deployment
-from kvplan.engines.base import lowered, weight_formats
-from kvplan.engines.llama_cpp import caches, compute, context, options, placement, versions
+from kvplan.engines.common.measured import find_record, with_record
+from kvplan.engines.common.settling import weight_formats
+from kvplan.engines.llama_cpp import caches, compute, context, options, placement
+from kvplan.engines.llama_cpp import rules as releases
 from kvplan.engines.llama_cpp.caches import Rows, Store
 from kvplan.engines.llama_cpp.context import Context
-from kvplan.engines.llama_cpp.options import Options
+from kvplan.engines.llama_cpp.options import LlamaOptions
 from kvplan.engines.llama_cpp.placement import HOST, Placement
-from kvplan.engines.llama_cpp.versions import Rules
-from kvplan.engines.measured import find_record, with_record
-from kvplan.engines.shared import refuse_indexed_gqa
+from kvplan.engines.llama_cpp.rules import LlamaRules
 from kvplan.ledger import Entry, exact
-from kvplan.tensors import CacheFormats, Lowered
+from kvplan.tensors import Lowered
 from kvplan.weights import WeightFormats, weight_line
 
 CACHE = "llama.cpp {build}: llama_kv_cache, llama_memory_recurrent"
 
 
-class Facts(NamedTuple):
+class Loaded(NamedTuple):
     """What does not change with the length: the model as rows and weights, the rules, the options."""
 
     question: Deployment
-    options: Options
-    rules: Rules
+    options: LlamaOptions
+    rules: LlamaRules
     model: Lowered
     formats: WeightFormats
     rows: tuple[Rows, ...]
@@ -42,12 +42,10 @@ class Facts(NamedTuple):
         return any(row.latent or row.raw for row in self.rows)
 
 
-def facts(d: Deployment, rules: Rules) -> Facts:
-    """Lower the model and read the options. The tensors' own formats are not used: llama.cpp chooses K, V and f32 states."""
-    model = lowered(d, CacheFormats(compute="f16", k="f16", v="f16", conv="f32", state="f32"))
-    refuse_indexed_gqa(model, "llama.cpp")
+def load(d: Deployment, rules: LlamaRules, model: Lowered) -> Loaded:
+    """Read the model's rows and the options. The tensors' own formats are not used: rows are counted in elements."""
     known: dict[int, Rows] = {}
-    ignored = d.model.architecture in versions.WINDOWS_IGNORED
+    ignored = d.model.architecture in releases.WINDOWS_IGNORED
 
     def read(layers: object) -> tuple[Rows, ...]:
         for layer in layers:  # type: ignore[attr-defined]
@@ -56,7 +54,7 @@ def facts(d: Deployment, rules: Rules) -> Facts:
         return tuple(known[id(layer)] for layer in layers)  # type: ignore[attr-defined]
 
     has_windows = any(t.keep.kind in ("window", "chunk") for layer in model.layers for c in layer.caches for t in c.tensors)
-    return Facts(
+    return Loaded(
         question=d,
         options=options.read(d),
         rules=rules,
@@ -84,7 +82,7 @@ class Situation(NamedTuple):
         return sum(entry.bytes for entry in self.entries[device])
 
 
-def refusal(f: Facts, ctx: Context) -> str | None:
+def refusal(f: Loaded, ctx: Context) -> str | None:
     """Why this context would not be created, in the engine's words."""
     attention = [row for row in f.rows if row.k or row.raw]
     return context.refusal(
@@ -103,7 +101,7 @@ class Placed(NamedTuple):
     weights: dict[int, tuple[Entry, ...]]
 
 
-def place(f: Facts, n_gpu_layers: int, n_cpu_moe: int) -> Placed:
+def place(f: Loaded, n_gpu_layers: int, n_cpu_moe: int) -> Placed:
     """Deal out the layers; without a device all stay in host memory."""
     n_devices = (f.question.n_devices or 1) if f.question.device else 0
     where = placement.place(len(f.rows), len(f.model.draft), n_devices, n_gpu_layers, f.options.tensor_split)
@@ -113,7 +111,7 @@ def place(f: Facts, n_gpu_layers: int, n_cpu_moe: int) -> Placed:
     return Placed(where, lines)
 
 
-def situation(f: Facts, placed: Placed, *, n_ctx: int, n_seq_max: int, unified: bool) -> Situation:
+def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified: bool) -> Situation:
     """Every line of every device for one choice of -c and -np."""
     d, where, n_devices = f.question, placed.where, placed.where.n_devices
     source = CACHE.format(build=f"b{f.rules.build}")

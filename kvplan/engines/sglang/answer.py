@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Capacity, Group
-from kvplan.engines.sglang.pools import Knobs, window_tokens_per_request
+from kvplan.engines.common.lines import longest
+from kvplan.engines.common.protocol import Capacity, Group
+from kvplan.engines.sglang.pools import SglangPoolSettings, window_tokens_per_request
 from kvplan.engines.sglang.rank import Pools
-from kvplan.engines.sglang.settings import Shape
-from kvplan.engines.shared import longest
+from kvplan.engines.sglang.settle import SglangLayout
 from kvplan.units import GIB, round_up
 
 MAX_PREFILL_TOKENS = 16384
@@ -25,7 +25,7 @@ class Load(NamedTuple):
     encoder: int = 0
 
 
-def need(load: Load, p: Pools, k: Knobs) -> tuple[int, int]:
+def need(load: Load, p: Pools, k: SglangPoolSettings) -> tuple[int, int]:
     """Tokens of the full and of the window pool, all decode-context ranks together, that these sequences keep."""
     tokens = round_up(load.context + (load.encoder if p.stage.cross else 0), k.page)
     if p.tokens.swa is None:
@@ -35,7 +35,7 @@ def need(load: Load, p: Pools, k: Knobs) -> tuple[int, int]:
     return (load.batch * tokens if p.tokens.full else 0), load.batch * kept
 
 
-def margin(load: Load, made: Sequence[Pools], k: Knobs, shape: Shape) -> tuple[int, int, str | None]:
+def margin(load: Load, made: Sequence[Pools], k: SglangPoolSettings, shape: SglangLayout) -> tuple[int, int, str | None]:
     """Spare bytes of the tightest pool (negative: missing), the stage it is on, and the condition that fails."""
     found: list[tuple[int, int, str | None]] = []
     for n, p in enumerate(made):
@@ -61,21 +61,23 @@ def margin(load: Load, made: Sequence[Pools], k: Knobs, shape: Shape) -> tuple[i
     return min(found, key=lambda item: item[0])
 
 
-def request_bytes(load: Load, p: Pools, k: Knobs, shape: Shape) -> int:
+def request_bytes(load: Load, p: Pools, k: SglangPoolSettings, shape: SglangLayout) -> int:
     """Bytes that one sequence takes of one rank's pools, its state slots included."""
     full, swa = need(load._replace(batch=1), p, k)
     states = p.states.slot_bytes * k.slots_per_request if p.states else 0
     return int(full * p.full_token_bytes) // shape.dcp + int(swa * p.swa_token_bytes) + states
 
 
-def capacity(d: Deployment, made: Sequence[Pools], bounds: tuple[int, int], load: Load, k: Knobs, shape: Shape) -> Capacity:
+def capacity(
+    d: Deployment, made: Sequence[Pools], bounds: tuple[int, int], load: Load, k: SglangPoolSettings, shape: SglangLayout
+) -> Capacity:
     """Capacity in SGLang's terms: bytes of the fullest rank, tokens of one worker (max_total_num_tokens)."""
     fullest = max(made, key=lambda p: p.total_bytes)
     total = made[0].tokens.total * shape.dcp
 
     free = k._replace(context_len=_MOST)
 
-    def holds(batch: int, context: int, under: Knobs = free) -> bool:
+    def holds(batch: int, context: int, under: SglangPoolSettings = free) -> bool:
         return margin(load._replace(batch=batch, context=context), made, under, shape)[0] >= 0
 
     unbounded = longest(lambda n: holds(1, n), _MOST)
@@ -105,7 +107,7 @@ def capacity(d: Deployment, made: Sequence[Pools], bounds: tuple[int, int], load
     )
 
 
-def groups(p: Pools, k: Knobs) -> tuple[Group, ...]:
+def groups(p: Pools, k: SglangPoolSettings) -> tuple[Group, ...]:
     """The pools of one rank: full, window, states."""
     cells, found = p.stage.cells, []
     n_full = p.stage.compressed.layers if p.stage.compressed else cells.n_full
@@ -126,7 +128,7 @@ def groups(p: Pools, k: Knobs) -> tuple[Group, ...]:
     return tuple(found)
 
 
-def log_lines(d: Deployment, p: Pools, k: Knobs, total: int) -> tuple[str, ...]:
+def log_lines(d: Deployment, p: Pools, k: SglangPoolSettings, total: int) -> tuple[str, ...]:
     """The capacity lines that the engine prints at start, in its wording; its GB are GiB."""
     lines, cells, t = [], p.stage.cells, p.tokens
     dtype = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "fp8_e4m3": "float8_e4m3fn", "nvfp4": "float4_e2m1fn_x2"}
@@ -156,7 +158,7 @@ def log_lines(d: Deployment, p: Pools, k: Knobs, total: int) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _warnings(d: Deployment, total: int, k: Knobs) -> tuple[str, ...]:
+def _warnings(d: Deployment, total: int, k: SglangPoolSettings) -> tuple[str, ...]:
     found = []
     if total < k.context_len:
         found.append(f"KV pool holds {total} tokens, fewer than --context-length {k.context_len}")

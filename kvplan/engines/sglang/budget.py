@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.engines.measured import find_record, is_module, scaled, spread_of, surely_held, widened, with_record
-from kvplan.engines.sglang.versions import VERSIONS, Rules
-from kvplan.engines.shared import Refusal, Span, modelled
+from kvplan.engines.common.lines import Refusal, Span, modelled
+from kvplan.engines.common.measured import find_record, is_module, scaled, spread_of, surely_held, widened, with_record
+from kvplan.engines.sglang.rules import VERSIONS, SglangRules
 from kvplan.ledger import Entry
 from kvplan.units import MIB
 
@@ -35,7 +35,7 @@ class Budget(NamedTuple):
     entries: tuple[Entry, ...]
 
 
-def lines(d: Deployment, device: Device, rules: Rules, release: str, ranks: int) -> list[Entry]:
+def lines(d: Deployment, device: Device, rules: SglangRules, release: str, ranks: int) -> list[Entry]:
     """What a rank holds beside weights and pools."""
     multimodal = rules.mm_reserve_mib * MIB if d.model.towers and d.multimodal != "off" else 0
     reserve = [modelled("multimodal caches", Span(multimodal, 0, multimodal), "SGLANG_VLM_CACHE_SIZE_MB, default 100")]
@@ -50,7 +50,7 @@ def lines(d: Deployment, device: Device, rules: Rules, release: str, ranks: int)
 
 
 def budget(
-    d: Deployment, device: Device, rules: Rules, release: str, ranks: int, weights: Sequence[Entry], fraction: float
+    d: Deployment, device: Device, rules: SglangRules, release: str, ranks: int, weights: Sequence[Entry], fraction: float
 ) -> Budget:  # fmt: skip
     """The budget of a rank with these weights under this mem_fraction_static. Raises Refusal where nothing is left."""
     record = find_record(d, release)

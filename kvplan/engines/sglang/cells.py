@@ -69,8 +69,7 @@ def layer_bytes(layer: Layer, split: Split) -> LayerBytes:
     """One lowered layer on one rank. Heads are divided by floor and never fewer than one; a latent is on every rank."""
     k = v = index = window = conv = state = 0
     latent = cross = False
-    names = {t.name for cache in layer.caches for t in cache.tensors}
-    for t in (t for cache in layer.caches for t in cache.tensors):
+    for form, t in ((cache.form, t) for cache in layer.caches for t in cache.tensors):
         if t.tokens_per_state is None:
             n_bytes = heads_per_rank(t.heads, split.attn_tp) * row_bytes(t.dtype, t.elems_per_state)
             conv, state = (conv + n_bytes, state) if t.columns else (conv, state + n_bytes)
@@ -78,7 +77,7 @@ def layer_bytes(layer: Layer, split: Split) -> LayerBytes:
         if t.name == "index_k":
             index += cdiv(t.bytes_per_state, t.tokens_per_state) * split.dcp
         elif t.name == "latent":
-            k, latent = k + _latent_bytes(t, "index_k" in names, split), True
+            k, latent = k + _latent_bytes(t, form != "latent", split), True
         elif t.name == "v":
             v += _head_bytes(t, split)
         elif t.name == "k":

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.dtypes import row_bytes
-from kvplan.engines.sglang.pools import Knobs, Tokens, request_cap
-from kvplan.engines.shared import Refusal
+from kvplan.engines.common.lines import Refusal
+from kvplan.engines.sglang.pools import SglangPoolSettings, Tokens, request_cap
 from kvplan.tensors import CacheTensor, Layer
 from kvplan.units import GIB, cdiv, round_up
 
@@ -43,9 +43,8 @@ class Sizes(NamedTuple):
 
 
 def is_compressed(layers: Sequence[Layer]) -> bool:
-    """Whether these are DeepSeek-V4's layers: a window of rows in every one, and compressed rows in some."""
-    names = [t.name for layer in layers for cache in layer.caches for t in cache.tensors]
-    return "compressed" in names and "window" in names
+    """Whether these are DeepSeek-V4's layers, with compressed rows in some."""
+    return any(cache.form == "compressed" for layer in layers for cache in layer.caches)
 
 
 def read(layers: Sequence[Layer]) -> Model:
@@ -65,7 +64,7 @@ def read(layers: Sequence[Layer]) -> Model:
     )
 
 
-def size(rest: int, m: Model, k: Knobs, ratio: float | None) -> Sizes:
+def size(rest: int, m: Model, k: SglangPoolSettings, ratio: float | None) -> Sizes:
     """The pools that `rest` bytes hold. `ratio`: the operator's --swa-full-tokens-ratio. Raises Refusal.
 
     Without one, and with max_running_requests given, the window pool is sized from the requests and four cached prefixes each;
@@ -101,31 +100,31 @@ def _row(m: Model, page: int) -> float:
     return round_up(page * row_bytes("fp8_ds_v4", m.dim), _PAGE_ALIGN) / page
 
 
-def _per_window_token(m: Model, k: Knobs) -> float:
+def _per_window_token(m: Model, k: SglangPoolSettings) -> float:
     ring = 16 if k.draft_tokens else 8
     state = 2 * 2 * (m.dim + m.index_dim) * _STATE_BYTES
     return _row(m, k.page) * m.layers + ring / k.page * state * m.small
 
 
-def _per_token(m: Model, k: Knobs) -> float:
+def _per_token(m: Model, k: SglangPoolSettings) -> float:
     index = m.index_dim + m.index_dim // 128 * 4
     small = 1 / _SMALL * _row(m, k.page // _SMALL) + 1 / _SMALL * index
     return small * m.small + 1 / _LARGE * _row(m, k.page // _LARGE) * m.large
 
 
-def _cap(m: Model, k: Knobs) -> int:
+def _cap(m: Model, k: SglangPoolSettings) -> int:
     prefixes = 4 * (k.running_per_worker or 0) if k.radix else 0
     return round_up(request_cap(m.window, k) + prefixes * (m.window + k.page), k.page)
 
 
-def _requests(rest: int, per_full: float, k: Knobs) -> int:
+def _requests(rest: int, per_full: float, k: SglangPoolSettings) -> int:
     if k.running_per_worker is not None:
         return k.running_per_worker
     full = int(rest / per_full)
     return min(max(min(int(full / k.context_len * 512), 4096), 2048), full // 2)
 
 
-def _large_states(m: Model, requests: int, k: Knobs) -> int:
+def _large_states(m: Model, requests: int, k: SglangPoolSettings) -> int:
     if not m.large:
         return 0
     ring = 256 if k.draft_tokens else 128

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvplan.engines.sglang.versions import Rules, Tier
+from kvplan.engines.sglang.rules import SglangRules, Tier
 
 UNKNOWN_CHUNK, UNKNOWN_GRAPH_BS = 4096, 160
 _VIT_L = 24 * 1024**2  # layers x hidden size squared of ViT-L/14, the vision tower that costs nothing extra
 
 
-class Shape(NamedTuple):
+class FractionInputs(NamedTuple):
     """What the fraction depends on. `gpu_mib`: nvidia-smi's memory.total; `vit`: layers x hidden size squared of a vision tower."""
 
     gpu_mib: int | None
@@ -31,12 +31,12 @@ class Shape(NamedTuple):
     vit: float | None
 
 
-def chunk_size(rules: Rules, gpu_mib: int | None) -> int:
+def chunk_size(rules: SglangRules, gpu_mib: int | None) -> int:
     """The default --chunked-prefill-size in tokens."""
     return UNKNOWN_CHUNK if gpu_mib is None else _tier(rules, gpu_mib).chunk
 
 
-def decode_graph_bs(rules: Rules, gpu_mib: int | None, tp: int, max_running: int | None) -> int:
+def decode_graph_bs(rules: SglangRules, gpu_mib: int | None, tp: int, max_running: int | None) -> int:
     """The largest batch that decode graphs are captured for."""
     if gpu_mib is None:
         bs = UNKNOWN_GRAPH_BS
@@ -46,7 +46,7 @@ def decode_graph_bs(rules: Rules, gpu_mib: int | None, tp: int, max_running: int
     return min(bs, max_running) if rules.graph_capped and max_running else bs
 
 
-def _tier(rules: Rules, gpu_mib: int) -> Tier:
+def _tier(rules: SglangRules, gpu_mib: int) -> Tier:
     return next(tier for tier in rules.tiers if tier.below_mib is None or gpu_mib < tier.below_mib)
 
 
@@ -66,7 +66,7 @@ def decode_graph_sizes(largest: int, *, speculative: bool = False) -> list[int]:
     return sizes if largest in sizes else [*sizes, largest]
 
 
-def fraction(rules: Rules, s: Shape) -> float:
+def fraction(rules: SglangRules, s: FractionInputs) -> float:
     """The default --mem-fraction-static: of the memory free before the weights, what weights and pools may take."""
     gpu = s.gpu_mib
     if gpu is None:
@@ -91,7 +91,7 @@ def _by_tp(tp: int) -> float:
     return 0.88
 
 
-def _by_tp_180(s: Shape, gpu: int) -> float:
+def _by_tp_180(s: FractionInputs, gpu: int) -> float:
     """0.4.7 server_args.py."""
     by_tp = _by_tp(s.tp * s.pp)
     if gpu > 180_000:
@@ -102,7 +102,7 @@ def _by_tp_180(s: Shape, gpu: int) -> float:
     return by_tp * 0.95 if s.draft else by_tp
 
 
-def _class_reserve(rules: Rules, s: Shape, gpu: int) -> float:
+def _class_reserve(rules: SglangRules, s: FractionInputs, gpu: int) -> float:
     """MiB kept free, by memory class (0.4.8 to 0.5.2 server_args.py)."""
     ranks = s.tp * s.pp
     if gpu < 35 * 1024:
@@ -116,7 +116,7 @@ def _class_reserve(rules: Rules, s: Shape, gpu: int) -> float:
     return reserve + _draft_reserve(rules, s) + (4 * 1024 if s.attention_dp > 1 else 0)
 
 
-def _reserve(rules: Rules, s: Shape, gpu: int) -> float:
+def _reserve(rules: SglangRules, s: FractionInputs, gpu: int) -> float:
     """MiB kept free for activations and graphs (0.5.3 and later)."""
     reserve = 512 + max(s.chunk, 2048) * 1.5 + s.tp * s.pp / 8 * 1024
     if s.decode_graphs:
@@ -131,13 +131,13 @@ def _reserve(rules: Rules, s: Shape, gpu: int) -> float:
     return reserve + _draft_reserve(rules, s) + (2 * 1024 if s.deepep and s.decode_graphs else 0)
 
 
-def _draft_reserve(rules: Rules, s: Shape) -> int:
+def _draft_reserve(rules: SglangRules, s: FractionInputs) -> int:
     if s.draft in (None, "ngram"):
         return 0
     return rules.spec_reserve[1 if s.draft == "standalone" else 0]
 
 
-def _vision_factor(rules: Rules, vit: float) -> float:
+def _vision_factor(rules: SglangRules, vit: float) -> float:
     if rules.vision == "x0.9":
         return 0.9
     return 0.95 * max(0.8, min(1.05, 1.0 - 0.1 * (vit / _VIT_L - 1.0)))

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvplan.deployment import Deployment
-from kvplan.engines.base import Outcome, lowered, weight_formats
-from kvplan.engines.measured import stage_entries
+from kvplan.engines.common.lines import Refusal, Span, certainty, query_heads, stage_weights, weight_entries
+from kvplan.engines.common.measured import stage_entries
+from kvplan.engines.common.protocol import Engine, Outcome, Settled
+from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.sglang.answer import Load, capacity, margin
 from kvplan.engines.sglang.budget import Budget, budget
+from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.rank import Pools, Stage, build, read_stage
-from kvplan.engines.sglang.settings import (
-    draft_layers,
-    formats,
-    knobs,
-    per_worker,
-    read_shape,
-    splits_windows,
-)
-from kvplan.engines.sglang.versions import RULES, VERSIONS
-from kvplan.engines.shared import Options, Refusal, Span, certainty, query_heads, read_speculative, stage_weights, weight_entries
+from kvplan.engines.sglang.settle import SglangSettings, per_worker, settle
 from kvplan.ledger import Entry, Ledger, exact
 from kvplan.parallel import split_layers
-from kvplan.tensors import Lowered
 
 KV_DTYPES = ("bf16", "fp8_e4m3", "fp8_e5m2", "nvfp4", "mxfp8")
 _POOLS = "sglang model_executor/pool_configurator.py"
@@ -33,15 +25,13 @@ _Tried = tuple[list[Pools], list[Pools] | None, list[Pools] | None]
 class Plan:
     """One settled question on its way to an outcome: stages, weights per stage, then budget and pools."""
 
-    def __init__(self, d: Deployment) -> None:
-        self.d, self.rules = d, RULES[d.engine_version or VERSIONS[-1]]
-        self.shape = read_shape(d, Options(d))
-        self.k = knobs(d, self.rules, self.shape)
-        self.model: Lowered = lowered(d, formats(d), cast=True)
+    def __init__(self, settled: Settled) -> None:
+        self.s: SglangSettings = settled.settings
+        d, s = settled.question, self.s
+        self.d, self.rules, self.shape, self.k, self.model = d, s.rules, s.layout, s.pools, settled.model
         self.layers = split_layers(len(self.model.layers), self.shape.pp, "last")
         self.weights = [self._weights(stage) for stage in self.layers]
-        encoder = d.encoder_tokens or 0
-        self.load = Load(per_worker(d.batch or 1, self.shape), d.context or 1, encoder)
+        self.load = Load(per_worker(d.batch or 1, self.shape), d.context or 1, d.encoder_tokens or 0)
 
     def check_length(self) -> None:
         """configs/model_config.py, _derive_context_length; the environment variable is the option allow_overwrite_longer_context_len.
@@ -49,7 +39,7 @@ class Plan:
         Raises Refusal.
         """
         most, asked = self.d.model.max_context, self.k.context_len
-        if most and asked > most and not Options(self.d).flag("allow_overwrite_longer_context_len"):
+        if most and asked > most and not self.s.allow_long:
             raise Refusal(
                 f"User-specified context_length ({asked}) is greater than the derived context_length ({most}). This may lead to incorrect "
                 "model outputs or CUDA errors. To allow overriding this maximum, set SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1"
@@ -63,7 +53,7 @@ class Plan:
 
     def check_formats(self) -> None:
         """Raises Refusal for a cache format that --kv-cache-dtype does not take."""
-        asked = formats(self.d)
+        asked = self.s.formats
         if asked.k != asked.v or asked.k not in (*KV_DTYPES, asked.compute):
             raise Refusal(f"argument --kv-cache-dtype: invalid choice: {(self.d.kv_dtype or '')[:40]!r} (takes {', '.join(KV_DTYPES)})")
 
@@ -108,7 +98,7 @@ class Plan:
     def _weights(self, stage: range) -> list[Entry]:
         d, attn = self.d, self.shape.attn_tp
         tensors = stage_weights(self.model, stage)
-        if read_speculative(d.speculative) and self.rules.draft_in_cell and stage.stop == len(self.model.layers):
+        if self.s.speculation and self.rules.draft_in_cell and stage.stop == len(self.model.layers):
             tensors += [w for layer in self.model.draft for w in layer.weights]
         role_tp = {"attention": attn, "state": attn, "embedding": attn}
         return weight_entries(tensors, weight_formats(d), tp=self.shape.tp, ep=self.shape.ep, role_tp=role_tp)
@@ -117,16 +107,15 @@ class Plan:
         if self.d.device is None or self.d.kv_memory is not None:
             return None
         heaviest = max(self.weights, key=lambda entries: sum(entry.bytes for entry in entries))
-        release, ranks = self.d.engine_version or VERSIONS[-1], self.shape.tp * self.shape.pp
-        return budget(self.d, self.d.device, self.rules, release, ranks, heaviest, self.k.fraction)
+        ranks = self.shape.tp * self.shape.pp
+        return budget(self.d, self.d.device, self.rules, self.s.release, ranks, heaviest, self.k.fraction)
 
     def _stages(self) -> list[Stage]:
-        windows = splits_windows(self.d, self.rules)
-        draft = draft_layers(self.d, read_speculative(self.d.speculative), self.model) if self.rules.draft_in_cell else 0
-        return [read_stage(self.d, self.model, layers, self.shape, windows, draft) for layers in self.layers]
+        draft = self.s.draft_layers if self.rules.draft_in_cell else 0
+        return [read_stage(self.model, layers, self.s.split, windows=self.s.windows, draft=draft) for layers in self.layers]
 
     def _pools(self, rest: int) -> list[Pools]:
-        return build(self._stages(), rest, self.k, self.rules, Options(self.d).number("swa_full_tokens_ratio"))
+        return build(self._stages(), rest, self.k, self.rules, self.s.swa_ratio)
 
     def _try(self, rest: int) -> list[Pools] | None:
         try:
@@ -186,3 +175,18 @@ def _pool_entries(tried: _Tried, n: int) -> list[Entry]:
 def _request_table(running: int, context_len: int, draft_tokens: int) -> int:
     """Bytes of req_to_token: an int32 row per request and one more, with headroom beyond the context."""
     return (running + 1) * (context_len + 4 + draft_tokens) * 4
+
+
+def plan(settled: Settled) -> Outcome:
+    """What SGLang does with a settled question; a refusal to start is an outcome with the engine's own condition."""
+    made = Plan(settled)
+    try:
+        made.check_heads()
+        made.check_length()
+        made.check_formats()
+        return made.outcome()
+    except Refusal as refusal:
+        return made.refused(refusal)
+
+
+ENGINE = Engine(FACTS, settle, plan)

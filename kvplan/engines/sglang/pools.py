@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kvplan.engines.common.lines import Refusal
 from kvplan.engines.sglang.cells import Cells
-from kvplan.engines.sglang.versions import Rules
-from kvplan.engines.shared import Refusal
+from kvplan.engines.sglang.rules import SglangRules
 from kvplan.units import GIB, MIB, round_up
 
 EVICTION_INTERVAL = 128
 
 
-class Knobs(NamedTuple):
+class SglangPoolSettings(NamedTuple):
     """The settings that pools depend on, resolved. `draft_tokens`: tokens verified per step, 0 without speculation."""
 
     page: int
@@ -66,7 +66,7 @@ class Tokens(NamedTuple):
     swa: int | None
 
 
-def states(rest: float, slot: int, k: Knobs, rules: Rules) -> States | None:
+def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) -> States | None:
     """The state pool out of `rest` bytes; None for a model without recurrent states. Raises Refusal."""
     if not slot:
         return None
@@ -91,7 +91,7 @@ def states(rest: float, slot: int, k: Knobs, rules: Rules) -> States | None:
     return States(slots, slots + padding, (requests + padding) * draft, slot)
 
 
-def request_cap(window: int, k: Knobs) -> int:
+def request_cap(window: int, k: SglangPoolSettings) -> int:
     """Window slots that max_running_requests can hold live at worst, in tokens."""
     draft = max(k.draft_tokens, 1)
     per_request = window_tokens_per_request(window, k)
@@ -105,12 +105,12 @@ def request_cap(window: int, k: Knobs) -> int:
     return (per_request + decode) * (k.running_per_worker or 1) + chunks * k.chunk + k.page
 
 
-def window_tokens_per_request(window: int, k: Knobs) -> int:
+def window_tokens_per_request(window: int, k: SglangPoolSettings) -> int:
     """Window slots that one decoding request keeps: window, what is not evicted yet, and the page its start lies in."""
     return window + EVICTION_INTERVAL * max(k.draft_tokens, 1) + k.page
 
 
-def tokens(rest: int, cells: Cells, k: Knobs, rules: Rules) -> Tokens:
+def tokens(rest: int, cells: Cells, k: SglangPoolSettings, rules: SglangRules) -> Tokens:
     """Tokens that `rest` bytes hold, page-aligned, after --max-total-tokens. Raises Refusal."""
     if not cells.n_swa:
         total = (rest // cells.full if cells.full else k.max_total_tokens or k.context_len) // k.page * k.page
@@ -125,7 +125,7 @@ def tokens(rest: int, cells: Cells, k: Knobs, rules: Rules) -> Tokens:
     return at_most(found, cells, k, rules, k.max_total_tokens)
 
 
-def at_most(found: Tokens, cells: Cells, k: Knobs, rules: Rules, limit: int | None) -> Tokens:
+def at_most(found: Tokens, cells: Cells, k: SglangPoolSettings, rules: SglangRules, limit: int | None) -> Tokens:
     """The pools under a token limit (--max-total-tokens, or the smallest pipeline stage), which can only lower them. Raises Refusal."""
     if limit is not None and limit < found.total:
         total = limit // k.page * k.page
@@ -147,12 +147,12 @@ def at_most(found: Tokens, cells: Cells, k: Knobs, rules: Rules, limit: int | No
     return found
 
 
-def _by_ratio(limit: int, k: Knobs) -> Tokens:
+def _by_ratio(limit: int, k: SglangPoolSettings) -> Tokens:
     full = limit // k.page * k.page
     return Tokens(full, full, int(full * k.swa_ratio) // k.page * k.page)
 
 
-def _capped(rest: int, cells: Cells, k: Knobs) -> Tokens:
+def _capped(rest: int, cells: Cells, k: SglangPoolSettings) -> Tokens:
     swa = round_up(request_cap(cells.window, k), k.page)
     full = (rest - swa * cells.swa) // cells.full // k.page * k.page
     if full <= 0:
@@ -163,7 +163,7 @@ def _capped(rest: int, cells: Cells, k: Knobs) -> Tokens:
     return Tokens(full, full, swa)
 
 
-def running_requests(total: int, k: Knobs, rules: Rules, state_slots: int | None) -> int:
+def running_requests(total: int, k: SglangPoolSettings, rules: SglangRules, state_slots: int | None) -> int:
     """max_running_requests of one worker. Raises Refusal where the state pool serves no request."""
     estimated = max(min(int(total / k.context_len * 512), 4096), 2048)
     asked = k.running_per_worker

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kvplan.deployment import Deployment
+from kvplan.engines.common.lines import Refusal
 from kvplan.engines.sglang import deepseek_v4, pools
-from kvplan.engines.sglang.cells import Cells, add_up, layer_bytes, with_draft
-from kvplan.engines.sglang.pools import Knobs, States, Tokens
-from kvplan.engines.sglang.settings import Shape, head_split
-from kvplan.engines.sglang.versions import Rules
-from kvplan.engines.shared import Refusal
+from kvplan.engines.sglang.cells import Cells, Split, add_up, layer_bytes, with_draft
+from kvplan.engines.sglang.pools import SglangPoolSettings, States, Tokens
+from kvplan.engines.sglang.rules import SglangRules
 from kvplan.tensors import Lowered
 from kvplan.units import LARGEST
 
@@ -49,19 +47,18 @@ class Pools:
         return self.full_bytes + self.swa_bytes + self.fixed_bytes + self.state_bytes
 
 
-def read_stage(d: Deployment, model: Lowered, layers: range, shape: Shape, windows: bool, draft: int) -> Stage:
+def read_stage(model: Lowered, layers: range, split: Split, *, windows: bool, draft: int) -> Stage:
     """The stage's cells; the draft of speculation is on every stage that has layers, as the engine counts it."""
-    split = head_split(d, shape)
     lowered = [model.layers[i] for i in layers]
     if deepseek_v4.is_compressed(model.layers):
         empty = add_up((), windows=False)
         return Stage(layers=layers, cells=empty, compressed=deepseek_v4.read(lowered), cross=False)
     held = [layer_bytes(layer, split) for layer in lowered]
-    cells = with_draft(add_up(held, windows=windows), draft, shape.dcp)
+    cells = with_draft(add_up(held, windows=windows), draft, split.dcp)
     return Stage(layers=layers, cells=cells, compressed=None, cross=any(x.cross for x in held))
 
 
-def build(stages: Sequence[Stage], rest: int, k: Knobs, rules: Rules, ratio: float | None) -> list[Pools]:
+def build(stages: Sequence[Stage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None) -> list[Pools]:
     """The pools of every stage from the bytes each rank may give them; all stages agree on the fewest tokens. Raises Refusal."""
     if stages[0].compressed is not None:
         return _agree_compressed(stages, rest, k, rules, ratio)
@@ -81,14 +78,14 @@ def _keeps_kv(stage: Stage) -> bool:
     return bool(stage.cells.n_full or stage.cells.n_swa)
 
 
-def _tokens(left: int, cells: Cells, k: Knobs, rules: Rules, *, alone: bool) -> Tokens:
+def _tokens(left: int, cells: Cells, k: SglangPoolSettings, rules: SglangRules, *, alone: bool) -> Tokens:
     """A stage without any KV does not limit the others."""
     if not alone and not cells.n_full and not cells.n_swa:
         return Tokens(LARGEST, LARGEST, None)
     return pools.tokens(left, cells, k, rules)
 
 
-def _pools(stage: Stage, t: Tokens, states: States | None, running: int, k: Knobs) -> Pools:
+def _pools(stage: Stage, t: Tokens, states: States | None, running: int, k: SglangPoolSettings) -> Pools:
     cells = stage.cells
     own = states and states.at(cells.slot)
     return Pools(
@@ -104,7 +101,7 @@ def _pools(stage: Stage, t: Tokens, states: States | None, running: int, k: Knob
     )
 
 
-def _agree_compressed(stages: Sequence[Stage], rest: int, k: Knobs, rules: Rules, ratio: float | None) -> list[Pools]:
+def _agree_compressed(stages: Sequence[Stage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None) -> list[Pools]:
     models = [stage.compressed for stage in stages if stage.compressed is not None]
     sizes = [deepseek_v4.size(rest, m, k, ratio) for m in models]
     fewest = min(s.tokens.total for s in sizes)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Capacity, Group
-from kvplan.engines.shared import longest
-from kvplan.engines.tensorrt_llm.pools import Knobs, Pool, Pools
+from kvplan.engines.common.lines import longest
+from kvplan.engines.common.protocol import Capacity, Group
+from kvplan.engines.tensorrt_llm.pools import Pool, Pools, TrtPoolSettings
 from kvplan.units import GIB, LARGEST, cdiv
 
 _MOST = 1 << 40
@@ -21,18 +21,18 @@ class Load(NamedTuple):
     context: int
 
 
-def blocks_of(pool: Pool, context: int, k: Knobs) -> int:
+def blocks_of(pool: Pool, context: int, k: TrtPoolSettings) -> int:
     """Blocks of one pool that one sequence keeps: all of it, or its window and the block in which that starts."""
     whole = cdiv(context, k.block)
     return min(whole, cdiv(pool.window, k.block) + 1) if pool.window else whole
 
 
-def request_bytes(p: Pools, context: int, k: Knobs) -> int:
+def request_bytes(p: Pools, context: int, k: TrtPoolSettings) -> int:
     """Bytes of one sequence on one rank."""
     return sum(blocks_of(pool, context, k) * k.block * pool.token_bytes for pool in p.pools) + p.state_bytes
 
 
-def margin(load: Load, made: Sequence[Pools], k: Knobs) -> tuple[int, int, str | None]:
+def margin(load: Load, made: Sequence[Pools], k: TrtPoolSettings) -> tuple[int, int, str | None]:
     """Spare bytes of the tightest pool (negative: missing), the stage it is on, and the condition that fails."""
     found: list[tuple[int, int, str | None]] = []
     for n, p in enumerate(made):
@@ -52,14 +52,14 @@ def margin(load: Load, made: Sequence[Pools], k: Knobs) -> tuple[int, int, str |
     return min(found, key=lambda item: item[0]) if found else (0, 0, None)
 
 
-def allocated(p: Pools, k: Knobs) -> int:
+def allocated(p: Pools, k: TrtPoolSettings) -> int:
     """Bytes of the pools of one rank. V2 lays its whole quota out as pools."""
     if p.v2 and (p.window_reserve or p.state_bytes):
         return p.quota
     return sum(pool.n_bytes(k.block) for pool in p.pools) + p.state_slots * p.state_bytes
 
 
-def capacity(d: Deployment, made: Sequence[Pools], bounds: tuple[int, int], load: Load, k: Knobs, host_bytes: int) -> Capacity:
+def capacity(d: Deployment, made: Sequence[Pools], bounds: tuple[int, int], load: Load, k: TrtPoolSettings, host_bytes: int) -> Capacity:
     """Capacity in TensorRT-LLM's terms: tokens are those of the pool that keeps all tokens."""
     fullest = max(made, key=lambda p: allocated(p, k))
     main = fullest.pools[0]
@@ -91,7 +91,7 @@ def capacity(d: Deployment, made: Sequence[Pools], bounds: tuple[int, int], load
     )
 
 
-def _groups(p: Pools, k: Knobs, host_bytes: int) -> tuple[Group, ...]:
+def _groups(p: Pools, k: TrtPoolSettings, host_bytes: int) -> tuple[Group, ...]:
     found = []
     for pool in p.pools:
         role = "window" if pool.window else "full"
@@ -112,7 +112,7 @@ def _groups(p: Pools, k: Knobs, host_bytes: int) -> tuple[Group, ...]:
     return tuple(found)
 
 
-def _log_lines(p: Pools, k: Knobs) -> tuple[str, ...]:
+def _log_lines(p: Pools, k: TrtPoolSettings) -> tuple[str, ...]:
     main, n_bytes = p.pools[0], allocated(p, k)
     lines = [f"Estimated max memory in KV cache : {p.quota / GIB:.2f} GiB"]
     lines += [f"Window size = {pool.window}, primary_blocks: {pool.blocks}" for pool in p.pools if len(p.pools) > 1 and not p.v2]
@@ -121,7 +121,7 @@ def _log_lines(p: Pools, k: Knobs) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _warnings(p: Pools, k: Knobs) -> tuple[str, ...]:
+def _warnings(p: Pools, k: TrtPoolSettings) -> tuple[str, ...]:
     bound = p.pools[0].blocks * k.block
     if p.v2 or bound >= k.max_seq_len:
         return ()

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical, row_bytes
-from kvplan.engines.measured import find_record, is_module, scaled, spread_of, surely_held, widened, with_record
-from kvplan.engines.shared import Refusal, Span
-from kvplan.engines.tensorrt_llm.versions import VERSIONS
+from kvplan.engines.common.lines import Refusal, Span
+from kvplan.engines.common.measured import find_record, is_module, scaled, spread_of, surely_held, widened, with_record
+from kvplan.engines.tensorrt_llm.rules import VERSIONS
 from kvplan.ledger import Entry, exact
 from kvplan.units import show_bytes
 

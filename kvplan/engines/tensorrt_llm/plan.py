@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvplan.deployment import Deployment
-from kvplan.engines.base import Outcome, lowered, weight_formats
-from kvplan.engines.measured import stage_entries
-from kvplan.engines.shared import Options, Refusal, Span, certainty, read_speculative, stage_weights, weight_entries
+from kvplan.engines.common.lines import Refusal, Span, certainty, stage_weights, weight_entries
+from kvplan.engines.common.measured import stage_entries
+from kvplan.engines.common.protocol import Engine, Outcome, Settled
+from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.tensorrt_llm.answer import Load, allocated, capacity, margin
 from kvplan.engines.tensorrt_llm.budget import Budget, budget, measured
 from kvplan.engines.tensorrt_llm.cells import LayerCache, layer_cache, windows_of
-from kvplan.engines.tensorrt_llm.pools import RESUME, Knobs, Pools, nothing_kept, v1, v2
-from kvplan.engines.tensorrt_llm.settings import formats, is_profiled, knobs, read_shape, uses_v2
-from kvplan.engines.tensorrt_llm.versions import RULES, VERSIONS
+from kvplan.engines.tensorrt_llm.facts import FACTS
+from kvplan.engines.tensorrt_llm.pools import RESUME, Pools, TrtPoolSettings, nothing_kept, v1, v2
+from kvplan.engines.tensorrt_llm.settle import TrtSettings, settle
 from kvplan.ledger import Entry, Ledger, exact
 from kvplan.parallel import split_layers
-from kvplan.tensors import Layer, Lowered
-from kvplan.units import cdiv, parse_bytes
+from kvplan.tensors import Layer
+from kvplan.units import cdiv
 
 KV_DTYPES = ("f16", "bf16", "f32", "fp8_e4m3", "int8", "nvfp4")
 _POOLS = "tensorrt_llm/_torch/pyexecutor/resource_manager.py and kv_cache/kv_cache_manager_v2.py"
@@ -27,19 +27,17 @@ _Tried = tuple[list[Pools], list[Pools] | None, list[Pools] | None]
 class Plan:
     """A settled question, its lowered model and its stages."""
 
-    def __init__(self, d: Deployment) -> None:
-        options = Options(d)
-        self.d, self.rules, self.shape = d, RULES[d.engine_version or VERSIONS[-1]], read_shape(d, options)
-        self.spec = read_speculative(d.speculative)
-        self.k: Knobs = knobs(d, self.rules, self.shape, self.spec)
-        self.model: Lowered = lowered(d, formats(d), cast=True)
+    def __init__(self, settled: Settled) -> None:
+        self.s: TrtSettings = settled.settings
+        d, s = settled.question, self.s
+        self.d, self.rules, self.shape, self.k, self.model, self.drafts = d, s.rules, s.layout, s.pools, settled.model, settled.drafts
         self.stages = split_layers(len(self.model.layers), self.shape.pp, "first")
         self.weights = [self._weights(stage) for stage in self.stages]
         self.load = Load(cdiv(d.batch or 1, self.shape.workers), d.context or 1)
 
     def check_formats(self) -> None:
         """Raises Refusal for a cache format that KvCacheConfig.dtype does not take."""
-        asked = formats(self.d)
+        asked = self.s.formats
         if asked.k != asked.v or asked.k not in KV_DTYPES:
             raise Refusal(f"kv_cache_config.dtype: {(self.d.kv_dtype or '')[:40]!r} is not one of {', '.join(KV_DTYPES)}")
 
@@ -81,30 +79,25 @@ class Plan:
 
     def _weights(self, stage: range) -> list[Entry]:
         tensors = stage_weights(self.model, stage)
-        if self.spec and self.spec.method in ("mtp", "nextn") and stage.stop == len(self.model.layers):
-            tensors += [w for layer in self.model.draft for w in layer.weights]
+        if stage.stop == len(self.model.layers):
+            tensors += [w for layer in self.drafts for w in layer.weights]
         attn = self.shape.attn_tp
         role_tp = {"attention": attn, "state": attn}
         return weight_entries(tensors, weight_formats(self.d), tp=self.shape.tp, ep=self.shape.ep, role_tp=role_tp)
 
     def _budget(self) -> Budget | None:
-        d, options = self.d, Options(self.d)
-        if d.kv_memory is not None:
-            return None
-        if d.device is None:
+        d, s = self.d, self.s
+        if d.kv_memory is not None or d.device is None:
             return None
         heaviest = max(self.weights, key=lambda entries: sum(entry.bytes for entry in entries))
-        peak = options.text("peak_memory")
-        if peak is not None:
-            temporary = parse_bytes(options.text("temporary_kv_memory") or 0, "temporary_kv_memory")
-            return measured(d, d.device, parse_bytes(peak, "peak_memory"), temporary, heaviest)
-        release, ranks = d.engine_version or VERSIONS[-1], self.shape.tp * self.shape.pp
-        return budget(d, d.device, release, ranks, heaviest, profiled=is_profiled(options, self.rules))
+        if s.peak is not None:
+            return measured(d, d.device, s.peak, s.temporary, heaviest)
+        return budget(d, d.device, s.release, self.shape.tp * self.shape.pp, heaviest, profiled=s.profiled)
 
     def _layers(self, stage: range) -> list[LayerCache]:
         layers: list[Layer] = [self.model.layers[i] for i in stage]
-        if self.spec and self.spec.method in ("mtp", "nextn") and stage.stop == len(self.model.layers):
-            layers += self.model.draft
+        if stage.stop == len(self.model.layers):
+            layers += self.drafts
         return [layer_cache(layer, self.shape.attn_tp) for layer in layers]
 
     def _pools(self, n_bytes: int) -> list[Pools]:
@@ -117,14 +110,14 @@ class Plan:
         limited = [self.k._replace(max_tokens=limit) for limit in limits]
         return [self._stage_pools(stage, n_bytes, k) for stage, k in zip(self.stages, limited, strict=True)]
 
-    def _stage_pools(self, stage: range, n_bytes: int, k: Knobs) -> Pools:
+    def _stage_pools(self, stage: range, n_bytes: int, k: TrtPoolSettings) -> Pools:
         layers = self._layers(stage)
         if not any(layer.token or layer.state for layer in layers):
             return nothing_kept(k)
         cross = sum(layer.cross for layer in layers)
         if cross:
-            n_bytes -= int(n_bytes * (Options(self.d).number("cross_kv_cache_fraction", 1.0) or 0.5))
-        if uses_v2(self.d, self.rules, self.model):
+            n_bytes -= int(n_bytes * (self.s.cross_fraction or 0.5))
+        if self.s.v2:
             own = [layer.window for layer in layers]
             return v2(n_bytes, layers, windows_of(layers, k.windows, k.max_seq_len, stage.start) if k.windows else own, k)
         return v1(n_bytes, layers, windows_of(layers, k.windows, k.max_seq_len, stage.start), k, self.rules)
@@ -137,10 +130,9 @@ class Plan:
 
     def _host_bytes(self, quota: int) -> int:
         """The host tier: as asked; V2 makes one of its own where host memory is known (kv_cache_manager_v2.py: half of it at most)."""
-        asked = Options(self.d).text("host_cache_size")
-        if asked is not None:
-            return parse_bytes(asked, "host_cache_size")
-        if self.d.host_memory and uses_v2(self.d, self.rules, self.model):
+        if self.s.host_bytes is not None:
+            return self.s.host_bytes
+        if self.d.host_memory and self.s.v2:
             return min(quota, self.d.host_memory // 2)
         return 0
 
@@ -165,3 +157,16 @@ class Plan:
     def _ends(self, tried: _Tried, n: int) -> tuple[int, int]:
         sizes: Sequence[int] = [allocated(made[n], self.k) if made else 0 for made in tried]
         return min(sizes), max(sizes)
+
+
+def plan(settled: Settled) -> Outcome:
+    """What TensorRT-LLM does with a settled question; a refusal to start is an outcome with the engine's own condition."""
+    made = Plan(settled)
+    try:
+        made.check_formats()
+        return made.outcome()
+    except Refusal as refusal:
+        return made.refused(refusal)
+
+
+ENGINE = Engine(FACTS, settle, plan)

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvplan.engines.shared import Refusal, longest
+from kvplan.engines.common.lines import Refusal, longest
 from kvplan.engines.tensorrt_llm.cells import LayerCache
-from kvplan.engines.tensorrt_llm.versions import Rules
+from kvplan.engines.tensorrt_llm.rules import TrtRules
 from kvplan.units import LARGEST, cdiv, round_up
 
 RESUME = 0.95  # max_util_for_resume: V2 keeps this share for requests that come back
 
 
-class Knobs(NamedTuple):
+class TrtPoolSettings(NamedTuple):
     """The settings that pools depend on, resolved. `shares`: of memory per window, smallest window first; None: equal."""
 
     block: int
@@ -63,12 +63,12 @@ class Pools(NamedTuple):
         return self.pools[0].tokens if self.pools else 0
 
 
-def nothing_kept(k: Knobs) -> Pools:
+def nothing_kept(k: TrtPoolSettings) -> Pools:
     """The pools of ranks whose layers keep no tokens and no states: they limit nothing."""
     return Pools(False, (Pool(0, 0, 0, LARGEST, LARGEST // k.block),), 0, 0, 0, 0)
 
 
-def v1(n_bytes: int, layers: Sequence[LayerCache], windows: Sequence[int], k: Knobs, rules: Rules) -> Pools:
+def v1(n_bytes: int, layers: Sequence[LayerCache], windows: Sequence[int], k: TrtPoolSettings, rules: TrtRules) -> Pools:
     """KV cache manager V1: one pool, or a share of memory for each distinct window. Raises Refusal."""
     state = sum(x.state for x in layers)
     if state:
@@ -88,7 +88,7 @@ def v1(n_bytes: int, layers: Sequence[LayerCache], windows: Sequence[int], k: Kn
     return Pools(False, tuple(reversed(pools)), 0, 0, 0, n_bytes)
 
 
-def _v1_states(n_bytes: int, layers: Sequence[LayerCache], state: int, k: Knobs, rules: Rules) -> Pools:
+def _v1_states(n_bytes: int, layers: Sequence[LayerCache], state: int, k: TrtPoolSettings, rules: TrtRules) -> Pools:
     """Recurrent states live in the same pool: one per running request, and one per `snapshot` tokens where prefixes are reused."""
     token = sum(x.token for x in layers)
     interval = k.snapshot if k.reuse else 0
@@ -120,7 +120,7 @@ class _Sizes(NamedTuple):
     state: int
 
 
-def _sizes(layers: Sequence[LayerCache], windows: Sequence[int], k: Knobs) -> _Sizes:
+def _sizes(layers: Sequence[LayerCache], windows: Sequence[int], k: TrtPoolSettings) -> _Sizes:
     full = context = request = 0
     shapes = set()
     for x, window in zip(layers, windows, strict=True):
@@ -133,7 +133,7 @@ def _sizes(layers: Sequence[LayerCache], windows: Sequence[int], k: Knobs) -> _S
     return _Sizes(full, context, request, sum(x.state for x in layers))
 
 
-def v2(n_bytes: int, layers: Sequence[LayerCache], windows: Sequence[int], k: Knobs) -> Pools:
+def v2(n_bytes: int, layers: Sequence[LayerCache], windows: Sequence[int], k: TrtPoolSettings) -> Pools:
     """KV cache manager V2: one quota. Every request's windows are set aside first; a prompt counts window layers too. Raises Refusal."""
     s = _sizes(layers, windows, k)
     tokens = _v2_states(n_bytes, s, k) if s.state else _v2_tokens(n_bytes, s, k)
@@ -156,7 +156,7 @@ def v2(n_bytes: int, layers: Sequence[LayerCache], windows: Sequence[int], k: Kn
     return Pools(True, tuple(pools), slots, s.state, k.max_batch * s.request, n_bytes)
 
 
-def _v2_tokens(quota: int, s: _Sizes, k: Knobs) -> int:
+def _v2_tokens(quota: int, s: _Sizes, k: TrtPoolSettings) -> int:
     reserve = k.max_batch * s.request
     if quota < reserve:
         return 0
@@ -167,12 +167,12 @@ def _v2_tokens(quota: int, s: _Sizes, k: Knobs) -> int:
     return int(k.max_num_tokens + (quota - limit) / s.full)
 
 
-def _slots(tokens: int, k: Knobs) -> int:
+def _slots(tokens: int, k: TrtPoolSettings) -> int:
     snapshots = tokens // k.snapshot if k.snapshot and k.reuse else 0
     return k.max_batch * k.pp + 1 + snapshots
 
 
-def _v2_states(quota: int, s: _Sizes, k: Knobs) -> int:
+def _v2_states(quota: int, s: _Sizes, k: TrtPoolSettings) -> int:
     """The most tokens whose attention pages, states and snapshots fit the quota."""
 
     def holds(tokens: int) -> bool:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import row_bytes
-from kvplan.engines.base import Capacity, Group, Outcome
-from kvplan.engines.measured import widened
-from kvplan.engines.shared import certainty, weight_entries
-from kvplan.engines.whole import most, refused
+from kvplan.engines.common.lines import certainty, weight_entries
+from kvplan.engines.common.measured import widened
+from kvplan.engines.common.protocol import Capacity, Group, Outcome
+from kvplan.engines.common.whole import most, refused
 from kvplan.ledger import Entry, Ledger, exact
 from kvplan.tensors import Lowered
 from kvplan.units import cdiv, show_bytes
@@ -37,7 +37,7 @@ class Allocator(NamedTuple):
         return cdiv(min(tokens, self.window) if self.window else tokens, page)
 
 
-class Options(NamedTuple):
+class PagedOptions(NamedTuple):
     """What the memory handler reads from the configuration. `use_async` None: with CUDA graphs, where no mask is needed (flash)."""
 
     flash: bool
@@ -60,7 +60,7 @@ class Sizing(NamedTuple):
     allocators: tuple[Allocator, ...]
 
 
-def plan(d: Deployment, model: Lowered, formats: WeightFormats, options: Options) -> Outcome:
+def plan(d: Deployment, model: Lowered, formats: WeightFormats, options: PagedOptions) -> Outcome:
     """The paged cache of one device; without a device or kv_memory only the page geometry is known."""
     found = _allocators(model, options.page, d.dtype or "bf16")
     if isinstance(found, str):
@@ -131,7 +131,7 @@ def _allocators(model: Lowered, page: int, compute: str) -> tuple[Allocator, ...
     return tuple(Allocator(name, n, window, n * per_page) for (name, window), (n, per_page) in counts.items())
 
 
-def _size(d: Deployment, model: Lowered, found: tuple[Allocator, ...], o: Options, available: int) -> Sizing:
+def _size(d: Deployment, model: Lowered, found: tuple[Allocator, ...], o: PagedOptions, available: int) -> Sizing:
     a = row_bytes(d.dtype or "bf16", 1)
     per_sector = lcm(*(one.bytes_per_block for one in found), ALIGN)
     tokens = max(per_sector // one.bytes_per_block * o.page for one in found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvplan.engines.whole import Held
+from kvplan.engines.common.whole import KeptTensor
 from kvplan.ledger import Entry
 from kvplan.units import cdiv
 
@@ -47,10 +47,10 @@ class Quantized(NamedTuple):
         return min(tokens - 1, self.residual - 1)
 
 
-def quantize(held: tuple[Held, ...], q: Quantized) -> tuple[Held, ...]:
+def quantize(held: tuple[KeptTensor, ...], q: Quantized) -> tuple[KeptTensor, ...]:
     """The same tensors, quantised."""
 
-    def one(h: Held) -> Held:
+    def one(h: KeptTensor) -> KeptTensor:
         return h._replace(at=lambda n: q.at(h.at(n), n))
 
     return tuple(one(h) for h in held)

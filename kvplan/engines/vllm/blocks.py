@@ -11,14 +11,18 @@ from math import lcm
 from typing import NamedTuple
 
 from kvplan.dtypes import row_bytes
-from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.specs import Blocks, latent_row, state_bytes, states_of, token_bytes, unquantised
+from kvplan.engines.vllm.layers import Mixer
+from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.specs import Blocks, latent_row, state_bytes, token_bytes, unquantised
 from kvplan.errors import UnknownName
+from kvplan.forms import ATTENTION, Form
 from kvplan.parallel import heads_per_rank
 from kvplan.tensors import CacheTensor
 from kvplan.units import cdiv, round_up
 
 DEFAULT_BLOCK = 16
+#: Forms whose rows set the block of a hybrid.
+_ALIGNED: frozenset[Form] = ATTENTION - {"encoder-kv", "compressed"}
 
 
 class Backend(NamedTuple):
@@ -63,22 +67,21 @@ class Choice(NamedTuple):
     lines: tuple[str, ...] = ()
 
 
-def backend_of(mixers: Sequence[Sequence[CacheTensor]], s: Settings) -> str:
+def backend_of(mixers: Sequence[Mixer], s: VllmSettings) -> str:
     """The attention backend that decides the block size. Raises UnknownName."""
     if s.backend:
         if s.backend not in BACKENDS:
             raise UnknownName("attention backend", s.backend, list(BACKENDS))
         return s.backend
-    names = {t.name for tensors in mixers for t in tensors}
-    cpu = s.platform == "cpu"
-    if "compressed" in names or "window" in names:
+    forms, cpu = {mixer.form for mixer in mixers}, s.platform == "cpu"
+    if "compressed" in forms:
         return "DEEPSEEK_V4"
-    if "latent" in names:
-        return "CPU_MLA" if cpu else "SPARSE_MLA" if "index_k" in names else "FLASHMLA"
+    if forms & {"latent", "latent+index"}:
+        return "CPU_MLA" if cpu else "SPARSE_MLA" if "latent+index" in forms else "FLASHMLA"
     return "CPU_ATTN" if cpu else "FLASH_ATTN"
 
 
-def choose_blocks(mixers: Sequence[Sequence[CacheTensor]], s: Settings) -> Choice:
+def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
     """The block sizes for the mixers of a model (one entry per layer and mixer, in layer order)."""
     backend = backend_of(mixers, s)
     kernel = BACKENDS[backend]
@@ -87,35 +90,29 @@ def choose_blocks(mixers: Sequence[Sequence[CacheTensor]], s: Settings) -> Choic
         block = kernel.base  # whatever is asked for
     lines: list[str] = []
     state_page = 0
-    attention = next((tensors for tensors in mixers if _is_attention(tensors)), None)
-    states = [states_of(tensors) for tensors in mixers if states_of(tensors)]
+    attention = next((m for m in mixers if m.form in _ALIGNED), None)
+    states = [m for m in mixers if m.is_state]
     if attention and states:
         block, state_page, lines = _align_hybrid(attention, states, block, kernel, s)
     elif s.skip_ends and s.aligns_mixed_formats:
-        packed = next((tensors for tensors in mixers if any(t.dtype == s.formats.k for t in tensors)), None)
-        block = _align_formats(packed, block, s) if packed else block
+        packed = next((m for m in mixers if any(t.dtype == s.formats.k for t in m.tensors)), None)
+        block = _align_formats(packed.tensors, block, s) if packed else block
     keeps_one = s.state_mode == "none"
     state_block = s.max_model_len if keeps_one else block
     window = block if s.rules.window_block == "primary" else min(block, kernel.base)
     return Choice(Blocks(block, window, state_block, state_page), tuple(lines))
 
 
-def _is_attention(tensors: Sequence[CacheTensor]) -> bool:
-    return any(t.name in ("k", "latent") and t.keep.kind != "source" for t in tensors)
-
-
-def _align_hybrid(
-    attention: Sequence[CacheTensor], states: Sequence[Sequence[CacheTensor]], block: int, kernel: Backend, s: Settings
-) -> tuple[int, int, list[str]]:
+def _align_hybrid(attention: Mixer, states: Sequence[Mixer], block: int, kernel: Backend, s: VllmSettings) -> tuple[int, int, list[str]]:
     """The smallest aligned block whose attention page holds a state; the state's page is padded to that page."""
-    rows = {t.name: t for t in attention}
+    rows = {t.name: t for t in attention.tensors}
     latent = rows.get("latent")
     if latent is not None:
         per_token = latent_row(latent, False)
     else:
         # the model's one head size, for K and V alike
         per_token = token_bytes([rows["k"], rows["k"] if rows["v"].dtype == rows["k"].dtype else rows["v"]], s.tp)
-    needed = max(state_bytes(one, s.tp, s.draft_tokens) for one in states)
+    needed = max(state_bytes(m.form, m.tensors, s.tp, s.draft_tokens) for m in states)
     if not needed:
         return block, 0, []
     align = kernel.base
@@ -139,7 +136,7 @@ def _align_hybrid(
     return block, page, lines
 
 
-def _align_formats(attention: Sequence[CacheTensor], block: int, s: Settings) -> int:
+def _align_formats(attention: Sequence[CacheTensor], block: int, s: VllmSettings) -> int:
     """Layers left out of a cache format share the pool: a primary page must cover one of theirs at the smallest kernel block."""
     quantised = token_bytes(attention, s.tp)
     rows = {t.name: t for t in unquantised(attention, s.formats.compute)}

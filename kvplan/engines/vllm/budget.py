@@ -13,15 +13,15 @@ from kvplan.constants import Constant, Constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import WEIGHT_FORMATS
-from kvplan.engines.base import weight_formats
-from kvplan.engines.measured import UNCALIBRATED, find_record, spread_of, surely_held, widened, with_record
-from kvplan.engines.shared import Span, modelled, weight_entries
+from kvplan.engines.common.lines import Span, modelled, weight_entries
+from kvplan.engines.common.measured import UNCALIBRATED, find_record, spread_of, surely_held, widened, with_record
+from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.loaded import loaded_weights, lora_bytes, rotary_bytes
 from kvplan.engines.vllm.profile import Profile, capture_sizes, profile
-from kvplan.engines.vllm.refusal import Refused
-from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.versions import VERSIONS
+from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.wordings import Refused
 from kvplan.ledger import Entry, exact
 from kvplan.tensors import Lowered
 from kvplan.units import GIB, MIB
@@ -43,7 +43,7 @@ class Budget(NamedTuple):
     limit: int | None
 
 
-def stage_budget(d: Deployment, model: Lowered, stage: range, s: Settings) -> Budget:
+def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -> Budget:
     """The budget of one pipeline stage's ranks. With kv_memory the cache gets exactly that. Refused where too little memory is free."""
     formats = weight_formats(d)
     entries = weight_entries(loaded_weights(d, model, stage, s, formats), formats, tp=s.tp, ep=d.ep or 1)
@@ -79,7 +79,7 @@ def caveats(d: Deployment) -> list[str]:
     return notes
 
 
-def _check_free(d: Deployment, s: Settings, total: int, requested: int) -> None:
+def _check_free(d: Deployment, s: VllmSettings, total: int, requested: int) -> None:
     free = total - (d.reserve or 0) - CONTEXT_BYTES
     if s.rules.v1 and free < requested:
         raise Refused(
@@ -89,17 +89,17 @@ def _check_free(d: Deployment, s: Settings, total: int, requested: int) -> None:
         )
 
 
-def _rotary(d: Deployment, model: Lowered, s: Settings) -> Entry:
+def _rotary(d: Deployment, model: Lowered, s: VllmSettings) -> Entry:
     return exact(
         "weights: rotary tables", rotary_bytes(d, model, s), "positions x rotary width, counted as weights when the model is built"
     )
 
 
-def _lora(d: Deployment, model: Lowered, stage: range, s: Settings) -> Entry:
+def _lora(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -> Entry:
     return exact("LoRA slots", lora_bytes(d, model, stage, s), "slots x rank x (inputs + outputs) of every adapted matrix")
 
 
-def _modelled(d: Deployment, model: Lowered, stage: range, s: Settings, constants: Constants) -> list[Entry]:
+def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, constants: Constants) -> list[Entry]:
     """The lines that need measured constants."""
 
     def at(name: str) -> Constant:
@@ -153,7 +153,7 @@ def _largest(p: Profile, sampler_bytes: float, hidden_copies: float) -> str:
     return "the layers (batch tokens x widths) are the larger"
 
 
-def outside_torch(s: Settings, device: Device | None) -> str:
+def outside_torch(s: VllmSettings, device: Device | None) -> str:
     """Which constant covers memory outside torch: libraries' workspaces, and communication buffers by kind of link.
 
     Where switches reduce in the network, NCCL registers buffers with them. Elsewhere only releases up to 0.10 charged NCCL's start:
@@ -174,7 +174,7 @@ def switched(device: Device | None) -> bool:
     return major in ("9", "10") and not any(word in device.name.lower() for word in ("pcie", " nvl", "gh200"))
 
 
-def kind_of(d: Deployment, model: Lowered, s: Settings) -> str:
+def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     """How well such a deployment is understood: what the intervals are taken by.
 
     unified   memory shared with the host

@@ -1,7 +1,7 @@
 """Blocks, tokens, concurrency and admission: from groups and available bytes to what vLLM would print.
 
 vLLM 0.33 `vllm/v1/core/kv_cache_planning.py` get_kv_cache_configs, `kv_cache_utils.py` get_kv_cache_capacity; the rules of
-other releases as versions.py says.
+other releases as rules.py says.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kvplan.engines.shared import longest
+from kvplan.engines.common.lines import longest
 from kvplan.engines.vllm.blocks import DEFAULT_BLOCK
 from kvplan.engines.vllm.groups import KVGroup, Member, block_bytes, form_groups
-from kvplan.engines.vllm.refusal import Refused, gib, no_memory, too_long
-from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.engines.vllm.specs import Load, pages
-from kvplan.engines.vllm.versions import VERSIONS
+from kvplan.engines.vllm.wordings import Refused, gib, no_memory, too_long
 from kvplan.tensors import Curve, total
 from kvplan.units import cdiv
 
@@ -42,7 +42,7 @@ class Admission(NamedTuple):
     refusal: str | None
 
 
-def load_of(s: Settings) -> Load:
+def load_of(s: VllmSettings) -> Load:
     """What a request's blocks depend on beside its length."""
     drafts = s.draft_tokens
     states: int | None = 1
@@ -54,7 +54,7 @@ def load_of(s: Settings) -> Load:
     return Load(s.in_flight_tokens, s.encoder_tokens, s.dcp, states, drafts)
 
 
-def make_pool(members: Sequence[Member], available: Sequence[int], s: Settings) -> Pool:
+def make_pool(members: Sequence[Member], available: Sequence[int], s: VllmSettings) -> Pool:
     """The pool of a replica. Refused where the layers can not be grouped. `available` has one entry per pipeline stage."""
     groups = form_groups(members, s.rules, s.hybrid)
     if s.dcp > 1 and any(m.spec.kind in ("sliding_window", "sliding_window_mla") for g in groups for m in g.members):
@@ -92,7 +92,7 @@ def request_at(curves: tuple[tuple[Curve, ...], ...], tokens: int) -> int:
     return sum(max(curve.at(tokens) for curve in group) for group in curves)
 
 
-def admission_bytes(pool: Pool, s: Settings, stage: int) -> Callable[[int], int]:
+def admission_bytes(pool: Pool, s: VllmSettings, stage: int) -> Callable[[int], int]:
     """What the release compares with the memory available on a stage before it starts, over the tokens of a request."""
     rules, groups = s.rules, pool.groups
     scope = stage if rules.admission_scope == "stage" else None
@@ -123,21 +123,21 @@ def _most_of_one_page(group: KVGroup) -> int:
     return max(counts.values())
 
 
-def check_bytes(pool: Pool, s: Settings, stage: int) -> int:
+def check_bytes(pool: Pool, s: VllmSettings, stage: int) -> int:
     """The memory that admission compares with: from 0.29 on without the null block; up to 0.16 the smallest rank's for all."""
     if s.rules.admission_scope == "model":
         return min(pool.available)
     return pool.available[stage] - (pool.block_bytes[stage] if s.rules.admission == "pool" else 0)
 
 
-def longest_admitted(pool: Pool, s: Settings, most: int) -> int:
+def longest_admitted(pool: Pool, s: VllmSettings, most: int) -> int:
     """The longest request admitted on every stage, up to `most` tokens; 0 where not even one token is."""
     if not pool.groups:
         return most
     return min(_longest_on(pool, s, stage, most) for stage in _owners(pool))
 
 
-def _longest_on(pool: Pool, s: Settings, stage: int, most: int) -> int:
+def _longest_on(pool: Pool, s: VllmSettings, stage: int, most: int) -> int:
     have, needed = check_bytes(pool, s, stage), admission_bytes(pool, s, stage)
     return longest(lambda tokens: needed(tokens) <= have, most)
 
@@ -146,7 +146,7 @@ def _owners(pool: Pool) -> list[int]:
     return [stage for stage, cost in enumerate(pool.block_bytes) if cost] or [0]
 
 
-def admit(pool: Pool, s: Settings, max_model_len: int) -> Admission:
+def admit(pool: Pool, s: VllmSettings, max_model_len: int) -> Admission:
     """The verdict on one request of max_model_len tokens: the first stage that refuses, else the tightest."""
     if not pool.groups:
         return Admission(0, 0, min(pool.available), None)
@@ -166,7 +166,7 @@ def admit(pool: Pool, s: Settings, max_model_len: int) -> Admission:
     return refused[0] if refused else min(results, key=lambda result: result.available - result.needed)
 
 
-def concurrency(pool: Pool, s: Settings, blocks: int, max_model_len: int) -> float:
+def concurrency(pool: Pool, s: VllmSettings, blocks: int, max_model_len: int) -> float:
     """Requests of max_model_len that the blocks hold, as printed."""
     if s.rules.tokens == "blocks":
         return blocks * pool.groups[0].members[0].spec.block / max_model_len
@@ -177,7 +177,7 @@ def concurrency(pool: Pool, s: Settings, blocks: int, max_model_len: int) -> flo
     return blocks / request_blocks(pool, max_model_len)
 
 
-def reported_tokens(pool: Pool, s: Settings, blocks: int, max_model_len: int) -> int:
+def reported_tokens(pool: Pool, s: VllmSettings, blocks: int, max_model_len: int) -> int:
     """N of "KV cache size: N tokens"."""
     rules = s.rules
     if rules.tokens == "requests":
@@ -189,7 +189,7 @@ def reported_tokens(pool: Pool, s: Settings, blocks: int, max_model_len: int) ->
     return tokens * s.dcp if rules.dcp_tokens == "factor" else tokens
 
 
-def capacity_lines(pool: Pool, s: Settings, blocks: int, max_model_len: int) -> list[str]:
+def capacity_lines(pool: Pool, s: VllmSettings, blocks: int, max_model_len: int) -> list[str]:
     """The capacity lines of the release."""
     times = concurrency(pool, s, blocks, max_model_len)
     per_request = f"Maximum concurrency for {max_model_len:,} tokens per request: {times:.2f}x"
@@ -208,7 +208,7 @@ def capacity_lines(pool: Pool, s: Settings, blocks: int, max_model_len: int) -> 
     return lines
 
 
-def auto_fit(pool: Pool, s: Settings, longest_possible: int) -> tuple[int, str]:
+def auto_fit(pool: Pool, s: VllmSettings, longest_possible: int) -> tuple[int, str]:
     """--max-model-len -1: the length taken, and the line logged. Refused where not even one token fits."""
     if not s.rules.auto_fit:
         raise Refused(f"vLLM {s.release} has no --max-model-len -1")

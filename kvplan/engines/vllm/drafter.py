@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import weight_formats
+from kvplan.engines.common.settling import weight_formats
 from kvplan.errors import SpecError
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats, Layer, Lowered

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.versions import VERSIONS
+from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.settle import VllmSettings
 
 
 class Tower(NamedTuple):
@@ -82,7 +82,7 @@ def tower_of(d: Deployment) -> Tower | None:
     return TOWERS.get(d.model.architecture or "", UNKNOWN)
 
 
-def encoded(d: Deployment, s: Settings, value_bytes: int) -> Encoded:
+def encoded(d: Deployment, s: VllmSettings, value_bytes: int) -> Encoded:
     """The encoders' part of the profile run on the first stage's ranks."""
     tower = tower_of(d)
     if tower is None:
@@ -96,7 +96,7 @@ def encoded(d: Deployment, s: Settings, value_bytes: int) -> Encoded:
     return Encoded(n, int(patches * value_bytes * (max(attention, dense) + tower.pixels)), held)
 
 
-def _items(tower: Tower, s: Settings) -> int:
+def _items(tower: Tower, s: VllmSettings) -> int:
     """Items encoded at once: those of the encoder budget, as far as sequences could bring them."""
     if not s.rules.v1:
         return s.max_num_seqs if tower.every else max(1, min(s.max_num_seqs, s.max_num_batched_tokens // tower.item_tokens))

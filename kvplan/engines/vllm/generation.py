@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, parse_kv_dtype
-from kvplan.engines.vllm.versions import VERSIONS, Rules, find_rules
+from kvplan.engines.vllm.rules import VERSIONS, VllmRules, find_rules
 
 LAST_V0 = "0.7"
 #: Classes with cross-attention but no encoder of their own (SupportsV0Only).
 V0_ONLY: tuple[str, ...] = ("MllamaForConditionalGeneration",)
 
 
-def rules_of(d: Deployment) -> tuple[str, Rules, tuple[str, ...]]:
+def rules_of(d: Deployment) -> tuple[str, VllmRules, tuple[str, ...]]:
     """The release, the rules of the engine that it runs this question with, and notes."""
     release, rules, notes = find_rules(d.engine_version)
     reason = falls_back(d, release)

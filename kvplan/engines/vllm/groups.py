@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvplan.engines.vllm.refusal import Refused
+from kvplan.engines.vllm.rules import VllmRules
 from kvplan.engines.vllm.specs import FULL, LATENT, Load, Spec, pages
-from kvplan.engines.vllm.versions import Rules
+from kvplan.engines.vllm.wordings import Refused
 from kvplan.tensors import Curve
 from kvplan.units import cdiv
 
@@ -48,7 +48,7 @@ class KVGroup(NamedTuple):
         return max(curve.at(tokens) for curve in self.curves(load))
 
 
-def form_groups(members: Sequence[Member], rules: Rules, hybrid: bool) -> list[KVGroup]:
+def form_groups(members: Sequence[Member], rules: VllmRules, hybrid: bool) -> list[KVGroup]:
     """The groups of a model. Refused where the release can not bring the layers' pages together."""
     if not members:
         return []
@@ -84,7 +84,7 @@ def _one_spec(specs: Sequence[Spec]) -> bool:
     return len({spec._replace(local="") for spec in specs}) == 1
 
 
-def _one_type(specs: Sequence[Spec], rules: Rules) -> bool:
+def _one_type(specs: Sequence[Spec], rules: VllmRules) -> bool:
     """Whether all layers need the same number of blocks whatever the length: UniformTypeKVCacheSpecs.is_uniform_type."""
     if not rules.mixed_sizes or len({spec.block for spec in specs}) > 1:
         return False
@@ -97,7 +97,7 @@ def _one_type(specs: Sequence[Spec], rules: Rules) -> bool:
     return same
 
 
-def _promote(members: Sequence[Member], rules: Rules) -> list[Member]:
+def _promote(members: Sequence[Member], rules: VllmRules) -> list[Member]:
     """Without the hybrid manager, window and chunked layers beside full attention are allocated for every token."""
     specs = list(dict.fromkeys(m.spec for m in members))
     if _one_spec(specs) or _one_type(specs, rules):
@@ -123,7 +123,7 @@ def _promoted(spec: Spec, block: int | None) -> Spec:
     return spec._replace(kind="full_attention", span=0, block=block or spec.block, local=f"{LOCAL[spec.kind]} {spec.span}")
 
 
-def _full_allocation(members: Sequence[Member], rules: Rules) -> list[KVGroup] | None:
+def _full_allocation(members: Sequence[Member], rules: VllmRules) -> list[KVGroup] | None:
     """A window drafter beside latent attention whose page fits no multiple: allocated for every token, one group."""
     kinds = {m.spec.kind for m in members}
     if kinds & {"sliding_window_mla", "chunked_local_attention"} or "sliding_window" not in kinds or not kinds & set(FULL[1:]):
@@ -134,13 +134,13 @@ def _full_allocation(members: Sequence[Member], rules: Rules) -> list[KVGroup] |
         return None
 
 
-def _unify(members: Sequence[Member], rules: Rules) -> list[Member]:
+def _unify(members: Sequence[Member], rules: VllmRules) -> list[Member]:
     """Pages made equal: a page that divides the largest gets a larger block; others are padded where the release can."""
     largest = max(m.spec.page for m in members)
     return [Member(m.stage, _grown(m.spec, largest, rules)) for m in members]
 
 
-def _grown(spec: Spec, page: int, rules: Rules) -> Spec:
+def _grown(spec: Spec, page: int, rules: VllmRules) -> Spec:
     if spec.page == page:
         return spec
     if spec.kind == "mamba":
@@ -157,7 +157,7 @@ def _grown(spec: Spec, page: int, rules: Rules) -> Spec:
     )
 
 
-def _equal_pages(members: Sequence[Member], rules: Rules) -> list[KVGroup]:
+def _equal_pages(members: Sequence[Member], rules: VllmRules) -> list[KVGroup]:
     """Buckets of equal layers, each split (from 0.11 on with a stride) into groups of one size: a block id costs the same in all."""
     buckets: dict[Spec, list[Member]] = {}
     for m in members:
@@ -172,7 +172,7 @@ def _equal_pages(members: Sequence[Member], rules: Rules) -> list[KVGroup]:
     return groups
 
 
-def _packed(members: Sequence[Member], rules: Rules) -> list[KVGroup]:
+def _packed(members: Sequence[Member], rules: VllmRules) -> list[KVGroup]:
     """Pages of several sizes side by side in a block: buckets of one type, those that repeat a pattern split to equal repeats."""
     buckets: list[list[Member]] = []
     for m in members:
@@ -218,7 +218,7 @@ def _least_padding(counts: Sequence[int], floor: int) -> int:
     return max(range(max(1, floor), max(counts) + 1), key=lambda d: (-sum(-n % d for n in counts), d))
 
 
-def block_bytes(groups: Sequence[KVGroup], rules: Rules, stage: int | None = None) -> int:
+def block_bytes(groups: Sequence[KVGroup], rules: VllmRules, stage: int | None = None) -> int:
     """Bytes that one block id costs on one rank of a stage: what the widest group needs for it."""
     if rules.packed == "tuples" and len(groups) > 1 and all(group.mixed for group in groups):
         pages_of_full = {m.spec.page for m in groups[0].members}

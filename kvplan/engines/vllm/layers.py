@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from kvplan.engines.vllm.drafter import DRAFTERS
-from kvplan.engines.vllm.refusal import Refused
-from kvplan.engines.vllm.settings import Settings
-from kvplan.engines.vllm.specs import KDA, recurrence, states_of, unquantised
+from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.specs import unquantised
+from kvplan.engines.vllm.wordings import Refused
+from kvplan.forms import STATES, Form
 from kvplan.parallel import split_layers
 from kvplan.tensors import CacheTensor, Layer, Lowered
 
@@ -17,54 +16,54 @@ from kvplan.tensors import CacheTensor, Layer, Lowered
 HEADS: tuple[str, ...] = ("eagle", "eagle3")
 
 
+_Typed = tuple[Form, tuple[CacheTensor, ...]]
+
+
 class Mixer(NamedTuple):
     """One mixer of one layer: its pipeline stage and its cache."""
 
     stage: int
+    form: Form
     tensors: tuple[CacheTensor, ...]
 
+    @property
+    def is_state(self) -> bool:
+        return self.form in STATES
 
-def stages(model: Lowered, s: Settings) -> list[range]:
+
+def stages(model: Lowered, s: VllmSettings) -> list[range]:
     """The layers of each pipeline stage (vllm/distributed/utils.py get_pp_indices)."""
     return split_layers(len(model.layers), s.pp, "before_last")
 
 
-def mixers(model: Lowered, s: Settings) -> tuple[list[Mixer], tuple[str, ...]]:
+def mixers(model: Lowered, s: VllmSettings) -> tuple[list[Mixer], tuple[str, ...]]:
     """Every mixer that keeps a cache, in the order vLLM registers them, and notes on what had to be assumed."""
     found = []
     for stage, layers in enumerate(stages(model, s)):
         for i in layers:
-            found += [Mixer(stage, tensors) for tensors in _typed(model.layers[i], s)]
+            found += [Mixer(stage, *typed) for typed in _typed(model.layers[i], s)]
     if s.skip_ends:  # TurboQuant leaves the first and last two attention layers of a dense model in the compute type
         for i in {0, 1, len(found) - 2, len(found) - 1} & set(range(len(found))):
-            found[i] = Mixer(found[i].stage, tuple(unquantised(found[i].tensors, s.formats.compute)))
+            found[i] = found[i]._replace(tensors=tuple(unquantised(found[i].tensors, s.formats.compute)))
     drafts, notes = _drafts(model, s)
-    return found + [Mixer(s.pp - 1, tensors) for tensors in drafts], notes
+    return found + [Mixer(s.pp - 1, *typed) for typed in drafts], notes
 
 
-def _drafts(model: Lowered, s: Settings) -> tuple[list[tuple[CacheTensor, ...]], tuple[str, ...]]:
+def _drafts(model: Lowered, s: VllmSettings) -> tuple[list[_Typed], tuple[str, ...]]:
     if s.method == "mtp" and not model.draft:
         raise Refused("speculative method mtp: this model ships no MTP module")
     if s.method == "mtp" or s.method in DRAFTERS:
-        return [tensors for layer in model.draft for tensors in _typed(layer, s)], ()
+        return [typed for layer in model.draft for typed in _typed(layer, s)], ()
     if s.method in HEADS:
         for layer in reversed(model.layers):
-            for tensors in _typed(layer, s):
-                if any(t.name == "k" and t.keep.kind == "all" for t in tensors):
-                    return [tensors], (f"the {s.method} drafter is taken as one full-attention layer of the model's own KV heads",)
+            for form, tensors in _typed(layer, s):
+                if form not in STATES and any(t.name == "k" and t.keep.kind == "all" for t in tensors):
+                    return [(form, tensors)], (f"the {s.method} drafter is taken as one full-attention layer of the model's own KV heads",)
     return [], ()
 
 
-def _typed(layer: Layer, s: Settings) -> list[tuple[CacheTensor, ...]]:
-    caches = [cache.tensors for cache in layer.caches if cache.tensors]
+def _typed(layer: Layer, s: VllmSettings) -> list[_Typed]:
+    caches = [cache for cache in layer.caches if cache.tensors]
     if not s.rules.v1:  # one cache a layer: a decoder's own and its encoder's attention share it
-        caches = sorted(caches, key=lambda tensors: tensors[0].keep.kind == "source")[:1]
-    return [_kda(tensors, s) for tensors in caches]
-
-
-def _kda(tensors: Sequence[CacheTensor], s: Settings) -> tuple[CacheTensor, ...]:
-    """Kimi delta attention keeps its state in f32 unless told otherwise (mamba_utils.py kda_state_dtype)."""
-    states = states_of(tensors)
-    if states and s.formats.forced_state is None and recurrence(states) is KDA:
-        return tuple(replace(t, dtype="f32") if t.name == "state" else t for t in tensors)
-    return tuple(tensors)
+        caches = sorted(caches, key=lambda cache: cache.form == "encoder-kv")[:1]
+    return [(cache.form, cache.tensors) for cache in caches]

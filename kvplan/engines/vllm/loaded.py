@@ -9,9 +9,9 @@ import re
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import WEIGHT_FORMATS
-from kvplan.engines.shared import stage_weights
+from kvplan.engines.common.lines import stage_weights
 from kvplan.engines.vllm.drafter import DRAFTERS
-from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.errors import SpecError
 from kvplan.tensors import Layer, Lowered, WeightTensor
 from kvplan.units import cdiv, round_up
@@ -34,7 +34,7 @@ _LORA = re.compile(r"(\d{1,4})[x\u00d7](\d{1,4})")
 _ADAPTED = ("attention", "mlp")
 
 
-def loaded_weights(d: Deployment, model: Lowered, stage: range, s: Settings, formats: WeightFormats) -> list[WeightTensor]:
+def loaded_weights(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> list[WeightTensor]:
     """What the ranks of one stage hold between them: no tower without images, vocabularies padded, packed experts padded."""
     weights = stage_weights(model, stage)
     if stage.stop == len(model.layers) and (s.method == "mtp" or s.method in DRAFTERS):
@@ -69,7 +69,7 @@ def _grown(w: WeightTensor, shape: tuple[int, ...]) -> WeightTensor:
     return grown if w.stored is None else grown._replace(stored=cdiv(w.stored * grown.elems, w.elems))
 
 
-def rotary_bytes(d: Deployment, model: Lowered, s: Settings) -> int:
+def rotary_bytes(d: Deployment, model: Lowered, s: VllmSettings) -> int:
     """Cosines and sines of every position, in the compute type, once for each width that rotates, and for windows beside full attention."""
     positions = d.model.max_context or s.max_model_len
     tensors = [t for layer in model.layers for cache in layer.caches for t in cache.tensors]
@@ -81,7 +81,7 @@ def rotary_bytes(d: Deployment, model: Lowered, s: Settings) -> int:
     return positions * (sum(full) * stretched + sum(windowed)) * (4 if s.formats.compute == "f32" else 2)
 
 
-def lora_bytes(d: Deployment, model: Lowered, stage: range, s: Settings) -> int:
+def lora_bytes(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -> int:
     """Slots for adapters: both factors of every adapted matrix, at the largest rank. Raises SpecError for anything but RANKxADAPTERS."""
     if d.lora in (None, "off", ""):
         return 0

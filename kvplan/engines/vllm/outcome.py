@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Capacity, Group, Outcome, Pooled, whole_curve
-from kvplan.engines.shared import certainty, longest
+from kvplan.engines.common.lines import certainty, longest
+from kvplan.engines.common.protocol import Capacity, Group, Outcome, Pooled, Settled
+from kvplan.engines.common.settling import whole_curve
 from kvplan.engines.vllm import capacity as engine
 from kvplan.engines.vllm.budget import Budget
 from kvplan.engines.vllm.capacity import Pool
 from kvplan.engines.vllm.groups import KVGroup, Member
-from kvplan.engines.vllm.refusal import Refused
-from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.engines.vllm.specs import FULL
+from kvplan.engines.vllm.wordings import Refused
 from kvplan.ledger import Basis, Entry, Ledger
 from kvplan.units import cdiv
 
@@ -46,7 +47,7 @@ class Answer(NamedTuple):
         return self.admission.refusal is None
 
 
-def answer(members: Sequence[Member], available: Sequence[int], s: Settings, asked: Asked) -> Answer:
+def answer(members: Sequence[Member], available: Sequence[int], s: VllmSettings, asked: Asked) -> Answer:
     """The engine's verdict for these bytes per stage. Refused where it stops before the admission check."""
     pool = engine.make_pool(members, available, s)
     blocks, max_model_len = engine.num_blocks(pool), s.max_model_len
@@ -76,18 +77,19 @@ def tightest(pool: Pool, blocks: int) -> int:
     return min(range(len(pool.available)), key=lambda i: pool.available[i] // pool.block_bytes[i] if pool.block_bytes[i] else blocks)
 
 
-def usable_blocks(s: Settings, blocks: int) -> int:
+def usable_blocks(s: VllmSettings, blocks: int) -> int:
     """Blocks that sequences may take: one is the null block, which holds nothing."""
     return blocks - 1 if s.rules.v1 else blocks
 
 
-def surface(d: Deployment, s: Settings, members: Sequence[Member], budgets: Sequence[Budget]) -> Pooled | None:
+def pooled(settled: Settled, members: Sequence[Member], budgets: Sequence[Budget]) -> Pooled | None:
     """The answer over every batch, and every context up to max_model_len; None where there is no pool. Refused as `answer` is."""
+    d, s = settled.question, settled.settings
     a = answer(members, [b.available for b in budgets], s, Asked(1, s.max_model_len))
     if not a.pool.groups:
         return None
     return Pooled(
-        whole=whole_curve(d, s.formats),
+        whole=whole_curve(settled),
         replicas=d.dp or 1,
         rank_total_bytes=max(ledger.total_bytes for ledger in ledgers(d, s, budgets, a.pool, a.blocks)),
         kv_bytes=a.blocks * a.pool.block_bytes[a.stage],
@@ -104,7 +106,7 @@ def surface(d: Deployment, s: Settings, members: Sequence[Member], budgets: Sequ
 
 def outcome(
     d: Deployment,
-    s: Settings,
+    s: VllmSettings,
     members: Sequence[Member],
     budgets: Sequence[Budget],
     asked: Asked,
@@ -128,14 +130,14 @@ def outcome(
     )
 
 
-def _fits(members: Sequence[Member], available: Sequence[int], s: Settings, asked: Asked) -> bool:
+def _fits(members: Sequence[Member], available: Sequence[int], s: VllmSettings, asked: Asked) -> bool:
     try:
         return answer(members, available, s, asked).fits
     except Refused:
         return False
 
 
-def ledgers(d: Deployment, s: Settings, budgets: Sequence[Budget], pool: Pool | None, blocks: int) -> tuple[Ledger, ...]:
+def ledgers(d: Deployment, s: VllmSettings, budgets: Sequence[Budget], pool: Pool | None, blocks: int) -> tuple[Ledger, ...]:
     """One ledger per pipeline stage, the cache as the engine allocates it."""
     made = []
     for stage, budget in enumerate(budgets):
@@ -161,14 +163,14 @@ def ledgers(d: Deployment, s: Settings, budgets: Sequence[Budget], pool: Pool | 
     return tuple(made)
 
 
-def _slope(pool: Pool, stage: int, s: Settings) -> int | float:
+def _slope(pool: Pool, stage: int, s: VllmSettings) -> int | float:
     """Bytes of pool that one more token of a long request costs a rank: a block id costs the same whichever group takes it."""
     per_token = sum(pool.block_bytes[stage] / (g.members[0].spec.block * s.dcp) for g in pool.groups if g.members[0].spec.kind in FULL)
     return int(per_token) if per_token == int(per_token) else per_token
 
 
 def _capacity(
-    d: Deployment, s: Settings, a: Answer, budgets: Sequence[Budget], asked: Asked, notes: Sequence[str], lines: Sequence[str]
+    d: Deployment, s: VllmSettings, a: Answer, budgets: Sequence[Budget], asked: Asked, notes: Sequence[str], lines: Sequence[str]
 ) -> Capacity:
     pool, per_request = a.pool, engine.request_blocks(a.pool, a.context)
     usable = max(usable_blocks(s, a.blocks), 0)

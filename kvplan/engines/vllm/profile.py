@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.engines.vllm.encoders import encoded
-from kvplan.engines.vllm.settings import Settings
+from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.tensors import Layer, Lowered, WeightTensor
 from kvplan.units import cdiv
 from kvplan.weights import WeightFormats
@@ -50,7 +50,7 @@ class Profile(NamedTuple):
     reduced_bytes: int
 
 
-def profile(d: Deployment, model: Lowered, stage: range, s: Settings, formats: WeightFormats) -> Profile:
+def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> Profile:
     """The sizes for the ranks of one stage."""
     value_bytes = VALUE_BYTES.get(s.formats.compute, 2)
     tokens = s.max_num_batched_tokens
@@ -76,7 +76,7 @@ def profile(d: Deployment, model: Lowered, stage: range, s: Settings, formats: W
     )
 
 
-def _latent_context(model: Lowered, stage: range, s: Settings) -> int:
+def _latent_context(model: Lowered, stage: range, s: VllmSettings) -> int:
     """Values that latent attention takes to up-project a context of up to 64k tokens (mla/common.py chunked_prefill_workspace_size)."""
     if not s.rules.v1:
         return 0

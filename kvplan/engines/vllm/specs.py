@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from kvplan.dtypes import row_bytes
-from kvplan.engines.vllm.refusal import Refused
-from kvplan.errors import UnsupportedError
+from kvplan.engines.vllm.wordings import Refused
+from kvplan.forms import STATES, Form
 from kvplan.parallel import heads_per_rank
 from kvplan.tensors import CacheTensor, Curve, Term
 from kvplan.units import cdiv, round_up
@@ -75,41 +75,29 @@ class Recurrence(NamedTuple):
     all_mode: bool = False
 
 
-MAMBA1 = Recurrence("mamba1", drafts_widen=False, all_mode=True)
-MAMBA2 = Recurrence("mamba2", checkpoints=True, all_mode=True)
-GDN, KDA = Recurrence("gated delta net"), Recurrence("kda")
-SHORT_CONV, LINEAR = Recurrence("short conv"), Recurrence("linear attention")
+RECURRENCES: dict[Form, Recurrence] = {
+    "mamba1": Recurrence("mamba1", drafts_widen=False, all_mode=True),
+    "mamba2": Recurrence("mamba2", checkpoints=True, all_mode=True),
+    "gated-delta-net": Recurrence("gated delta net"),
+    "kda": Recurrence("kda"),
+    "short-conv": Recurrence("short conv"),
+    "linear-attention": Recurrence("linear attention"),
+}
 
 
-def states_of(tensors: Sequence[CacheTensor]) -> list[CacheTensor]:
-    """The tensors that hold one state per sequence whatever its length."""
-    return [t for t in tensors if t.tokens_per_state is None]
-
-
-def recurrence(states: Sequence[CacheTensor]) -> Recurrence:
-    """Which of vLLM's recurrent layers these states belong to. Refused where vLLM has none."""
-    names = {t.name: t for t in states}
-    if "shift" in names:
+def recurrence(form: Form) -> Recurrence:
+    """Which of vLLM's recurrent layers keeps this form. Refused where vLLM has none."""
+    if form not in RECURRENCES:
         raise Refused("vLLM's V1 engine has no RWKV layers")
-    if "conv_bc" in names:
-        return MAMBA2
-    if "conv_qk" in names:
-        return GDN
-    conv, state = names.get("conv"), names.get("state")
-    if conv is None:
-        return LINEAR
-    if state is None:
-        return SHORT_CONV
-    channels = conv.elems_per_state // max(conv.columns, 1)
-    return KDA if channels**2 == 9 * state.elems_per_state else MAMBA1
+    return RECURRENCES[form]
 
 
-def state_bytes(states: Sequence[CacheTensor], tp: int, draft_tokens: int = 0) -> int:
+def state_bytes(form: Form, states: Sequence[CacheTensor], tp: int, draft_tokens: int = 0) -> int:
     """Bytes of one sequence's states of one layer on one rank.
 
     Groups of B and C that tp does not divide are extended to one per rank; drafts add their tokens as columns to convolutions.
     """
-    made = recurrence(states)
+    made = recurrence(form)
     drafts = draft_tokens if made.drafts_widen else 0
     channels = sum(_heads(t, tp) * t.elems_per_state // t.columns for t in states if t.columns)
     if channels % tp or any(t.heads % tp for t in states if not t.columns):
@@ -144,24 +132,28 @@ def latent_row(latent: CacheTensor, sparse: bool) -> int:
 
 
 def cache_specs(
-    tensors: Sequence[CacheTensor], blocks: Blocks, *, tp: int, draft_tokens: int = 0, checkpoints: bool = False, chunked: bool = True
+    form: Form,
+    tensors: Sequence[CacheTensor],
+    blocks: Blocks,
+    *,
+    tp: int,
+    draft_tokens: int = 0,
+    checkpoints: bool = False,
+    chunked: bool = True,
 ) -> list[Spec]:
     """The specs of one mixer, in the order in which vLLM registers them; empty where it keeps nothing."""
-    states = states_of(tensors)
-    if states:
-        made = recurrence(states)
-        n_bytes = state_bytes(states, tp, draft_tokens)
-        shape = tuple(t.elems_per_state * t.heads for t in states)
+    if form in STATES:
+        made = recurrence(form)
+        n_bytes = state_bytes(form, tensors, tp, draft_tokens)
+        shape = tuple(t.elems_per_state * t.heads for t in tensors)
         held = int(checkpoints and made.checkpoints)
         return [Spec("mamba", blocks.state, n_bytes, (made.name, *shape), padded=blocks.state_page, checkpoints=held)]
     rows = {t.name: t for t in tensors}
-    if "latent" in rows:
+    if form in ("latent", "latent+index"):
         return _latent(rows, blocks)
-    if "window" in rows:
+    if form == "compressed":
         return _compressed(rows, blocks)
-    if "k" in rows and "v" in rows:
-        return [*_index_keys(rows, blocks), _attention(rows["k"], rows["v"], blocks, tp, chunked)]
-    return []
+    return [*_index_keys(rows, blocks), _attention(rows["k"], rows["v"], blocks, tp, chunked)]
 
 
 def _attention(k: CacheTensor, v: CacheTensor, blocks: Blocks, tp: int, chunked: bool) -> Spec:
@@ -182,8 +174,6 @@ def _index_keys(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:
     key = rows.get("index_k")
     if key is None:
         return []
-    if key.tokens_per_state != 1:
-        raise UnsupportedError("an indexer that keeps one key for several tokens (GLM-5-Next) is not modelled for vLLM")
     n_bytes = row_bytes(key.dtype, key.elems_per_state)
     return [Spec("mla_indexer", blocks.primary, n_bytes, (1, n_bytes, "index"))]
 

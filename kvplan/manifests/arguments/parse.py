@@ -302,6 +302,6 @@ def _release(engine: Engine, argument: Argument, name: str, place: Place, versio
 
 
 def _key(version: str) -> tuple[int, ...]:
-    from kvplan.engines.shared import release
+    from kvplan.engines.common.releases import release
 
     return (*release(version), 0, 0, 0)[:3]

@@ -11,9 +11,9 @@ from kvplan.constants import Constant, Constants, Spread
 from kvplan.deployment import Deployment
 from kvplan.devices import sized
 from kvplan.engines import find
-from kvplan.engines.base import Outcome
-from kvplan.engines.measured import is_module
-from kvplan.engines.tensorrt_llm.settings import MAX_BATCH
+from kvplan.engines.common.measured import is_module
+from kvplan.engines.common.protocol import Outcome
+from kvplan.engines.tensorrt_llm.settle import MAX_BATCH
 from kvplan.spec import ModelSpec
 from kvplan.units import GIB
 from tests.conftest import one_block

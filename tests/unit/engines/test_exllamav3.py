@@ -9,8 +9,8 @@ import pytest
 from kvplan.deployment import Deployment
 from kvplan.devices import sized
 from kvplan.engines import find
-from kvplan.engines.base import Outcome
-from kvplan.engines.exllamav3 import quantized_row
+from kvplan.engines.common.protocol import Outcome
+from kvplan.engines.exllamav3.plan import quantized_row
 from tests.conftest import one_block
 
 LLAMA = {"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}

@@ -10,9 +10,9 @@ import pytest
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device, sized
-from kvplan.engines import find
-from kvplan.engines.base import Group, Outcome
-from kvplan.engines.llama_cpp import versions
+from kvplan.engines import find, settle
+from kvplan.engines.common.protocol import Group, Outcome
+from kvplan.engines.llama_cpp import rules as versions
 from kvplan.engines.llama_cpp.placement import HOST, place
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.importers.gguf import read_gguf
@@ -44,9 +44,9 @@ def gemma_3_27b() -> ModelSpec:
 def ask(model: ModelSpec, n_ctx: int | None = None, n_seq_max: int | None = None, engine: str = "llama.cpp", **more: Any) -> Outcome:
     fields = {name: more.pop(name) for name in list(more) if name in Deployment.__dataclass_fields__}
     options = tuple((key, str(value).lower()) for key, value in more.items())
-    found = find(engine)
     question = Deployment(model=model, engine=engine, max_model_len=n_ctx, max_num_seqs=n_seq_max, engine_option=options, **fields)
-    return found.plan(found.settle(question))
+    found, settled = settle(question)
+    return found.plan(settled)
 
 
 def groups(outcome: Outcome) -> dict[str, Group]:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kvplan.deployment import Deployment
-from kvplan.engines import find
-from kvplan.engines.base import Outcome
-from kvplan.engines.mlx_lm import buffer_tokens, grown, quantized_row
+from kvplan.engines import settle
+from kvplan.engines.common.protocol import Outcome
+from kvplan.engines.mlx_lm.plan import buffer_tokens, grown, quantized_row
 from kvplan.errors import SpecError, UnsupportedError
 from tests.conftest import one_block
 
@@ -17,10 +17,10 @@ LLAMA = {"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}
 
 
 def ask(mixer: dict[str, Any], tokens: int, architecture: str | None = None, **options: object) -> Outcome:
-    engine = find("mlx-lm")
     model = one_block(mixer, architecture=architecture)
     given = tuple((key, str(value)) for key, value in options.items())
-    return engine.plan(engine.settle(Deployment(model=model, engine="mlx-lm", context=tokens, engine_option=given)))
+    engine, settled = settle(Deployment(model=model, engine="mlx-lm", context=tokens, engine_option=given))
+    return engine.plan(settled)
 
 
 def held(mixer: dict[str, Any], tokens: int, architecture: str | None = None, **options: object) -> int:
@@ -84,9 +84,9 @@ def test_options_are_checked() -> None:
     with pytest.raises(SpecError, match="kv_bits"):
         ask(LLAMA, 256, kv_bits=5)
     with pytest.raises(UnsupportedError, match="tp"):
-        find("mlx-lm").settle(Deployment(model=one_block(LLAMA), engine="mlx-lm", tp=2))
+        settle(Deployment(model=one_block(LLAMA), engine="mlx-lm", tp=2))
 
 
 def test_what_is_not_counted_is_said() -> None:
-    settled = find("mlx-lm").settle(Deployment(model=one_block(LLAMA), engine="mlx-lm", lora="16x2", speculative="off"))
+    _, settled = settle(Deployment(model=one_block(LLAMA), engine="mlx-lm", lora="16x2", speculative="off"))
     assert any("no use for lora" in note for note in settled.notes)

@@ -10,8 +10,8 @@ import pytest
 from kvplan.catalogue import constants, find_device
 from kvplan.deployment import Deployment
 from kvplan.devices import sized
-from kvplan.engines.base import Outcome
-from kvplan.engines.sglang import ENGINE
+from kvplan.engines.common.protocol import Outcome
+from kvplan.engines.sglang.plan import ENGINE
 from kvplan.planner.evaluate import evaluate
 from kvplan.spec import ModelSpec
 from kvplan.units import GIB

@@ -8,9 +8,10 @@ import pytest
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.engines.sglang import ENGINE
+from kvplan.engines import settle
 from kvplan.engines.sglang.memory import decode_graph_sizes, prefill_graph_sizes
 from kvplan.engines.sglang.pages import page_size
+from kvplan.engines.sglang.plan import ENGINE
 from kvplan.errors import SpecError
 from kvplan.spec import ModelSpec
 from tests.conftest import one_block
@@ -145,7 +146,7 @@ def test_versions() -> None:
 )
 def test_wrong_questions(question: dict[str, Any], path: str) -> None:
     with pytest.raises(SpecError, match=path):
-        ENGINE.settle(Deployment(model=one_block(GQA), **question))
+        settle(Deployment(model=one_block(GQA), engine="sglang", **question))
 
 
 def test_a_draft_of_unknown_depth() -> None:

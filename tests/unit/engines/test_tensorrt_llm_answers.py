@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kvplan.deployment import Deployment
-from kvplan.engines.tensorrt_llm import ENGINE
+from kvplan.engines.tensorrt_llm.plan import ENGINE
 from kvplan.planner.evaluate import evaluate
 from kvplan.spec import ModelSpec
 from kvplan.units import GIB

@@ -14,9 +14,9 @@ import pytest
 from kvplan.deployment import Deployment
 from kvplan.engines.vllm.capacity import make_pool, num_blocks, reported_tokens
 from kvplan.engines.vllm.groups import Member, form_groups
-from kvplan.engines.vllm.settings import read_settings, settle_question
+from kvplan.engines.vllm.rules import find_rules
+from kvplan.engines.vllm.settle import settle
 from kvplan.engines.vllm.specs import Spec
-from kvplan.engines.vllm.versions import find_rules
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec, parse_spec
@@ -217,8 +217,8 @@ def test_f2_block_size_of_bf16_states() -> None:
 
 
 def test_i1_the_smallest_stage_decides() -> None:
-    settled = settle_question(Deployment(model=LLAMA_8B, engine="vllm", pp=3, kv_memory=GIB))
-    s, _ = read_settings(settled)
+    settled = settle(Deployment(model=LLAMA_8B, engine="vllm", pp=3, kv_memory=GIB))
+    s = settled.settings
     layer = Spec("full_attention", 16, 4096, (8, 128, 128, "bf16", "bf16"))
     members = [Member(stage, layer) for stage, n in enumerate((11, 11, 10)) for _ in range(n)]
     pool = make_pool(members, [60 * GIB, 60 * GIB, 58 * GIB], s)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kvplan import catalogue
 from kvplan.deployment import Deployment
-from kvplan.engines.vllm import ENGINE
-from kvplan.engines.vllm.versions import VERSIONS, find_rules
+from kvplan.engines.vllm.plan import ENGINE
+from kvplan.engines.vllm.rules import VERSIONS, find_rules
 from kvplan.errors import SpecError
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan

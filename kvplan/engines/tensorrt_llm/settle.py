@@ -11,27 +11,25 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
-from kvplan.engines.base import Settled, cache_formats, settle
-from kvplan.engines.measured import uncalibrated
-from kvplan.engines.shared import Options, Speculation, nearest_version, read_speculative, refuse_indexed_gqa
-from kvplan.engines.tensorrt_llm.pools import Knobs
-from kvplan.engines.tensorrt_llm.versions import RULES, VERSIONS, Rules
+from kvplan.engines.common.measured import uncalibrated
+from kvplan.engines.common.options import Options, Speculation, read_speculative
+from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.releases import nearest_version
+from kvplan.engines.common.settling import cache_formats, lowered_or_plain, resolve
+from kvplan.engines.tensorrt_llm.pools import TrtPoolSettings
+from kvplan.engines.tensorrt_llm.rules import RULES, VERSIONS, TrtRules
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats, Lowered
+from kvplan.units import parse_bytes
 
-OPTIONS = (
-    "backend", "cross_kv_cache_fraction", "enable_attention_dp", "enable_block_reuse", "enable_swa_scratch_reuse", "host_cache_size",
-    "mamba_ssm_cache_dtype", "mamba_state_cache_interval", "max_attention_window", "max_tokens", "peak_memory", "temporary_kv_memory",
-    "use_kv_cache_manager_v2", "window_size_shares",
-)  # fmt: skip
 SSM_DTYPES = ("auto", "float16", "bfloat16", "float32")
 MAX_BATCH, MAX_NUM_TOKENS, FRACTION = 2048, 8192, 0.9
 SPARSE_BLOCK = 64
 BACKENDS = ("pytorch", "tensorrt")
 
 
-class Shape(NamedTuple):
+class TrtLayout(NamedTuple):
     """How the ranks are arranged; attention data parallelism keeps all heads on every rank and deals requests out over tp."""
 
     tp: int
@@ -54,30 +52,46 @@ class Shape(NamedTuple):
         return self.tp * self.pp * self.dp
 
 
-def read_shape(d: Deployment, options: Options) -> Shape:
+def read_shape(d: Deployment, options: Options) -> TrtLayout:
     """Parallel sizes. Raises SpecError where they do not divide, UnsupportedError for context parallelism."""
     tp, pp, dp, ep = (n or 1 for n in (d.tp, d.pp, d.dp, d.ep))
     if (d.dcp or 1) > 1:
         raise UnsupportedError("tensorrt-llm does not estimate its cache memory under context parallelism")
     if tp % ep:
         raise SpecError("ep", [("", f"expert parallel size {ep} must divide tp = {tp}")])
-    return Shape(tp, pp, dp, ep, options.flag("enable_attention_dp"))
+    return TrtLayout(tp, pp, dp, ep, options.flag("enable_attention_dp"))
 
 
-def fill_in(d: Deployment) -> Settled:
-    """The settled question. Raises SpecError for choices that contradict, UnsupportedError for caches with managers of their own."""
+class TrtSettings(NamedTuple):
+    """A settled question as TensorRT-LLM sees it. `peak`: the peak that it logged, `temporary` of it its own cache, in bytes."""
+
+    release: str
+    rules: TrtRules
+    layout: TrtLayout
+    pools: TrtPoolSettings
+    formats: CacheFormats
+    speculation: Speculation | None
+    profiled: bool
+    v2: bool
+    peak: int | None
+    temporary: int
+    host_bytes: int | None
+    cross_fraction: float | None
+
+    @property
+    def drafts(self) -> bool:
+        return self.speculation is not None and self.speculation.method in ("mtp", "nextn")
+
+
+def settle(d: Deployment) -> Settled:
+    """The question with TensorRT-LLM's defaults, read and lowered. Raises SpecError for choices that contradict."""
     options, shape = Options(d), read_shape(d, Options(d))
     version, notes = nearest_version(d.engine_version, VERSIONS, "tensorrt-llm")
     rules = RULES[version]
     if d.n_devices not in (None, shape.n_devices):
         raise SpecError("n_devices", [("", f"these parallel sizes need {shape.n_devices} devices, not {d.n_devices}")])
     model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))
-    refuse_indexed_gqa(model, "tensorrt-llm")
-    names = {t.name for layer in dict.fromkeys(model.layers) for cache in layer.caches for t in cache.tensors}
-    if "compressed" in names:
-        raise UnsupportedError(
-            "tensorrt-llm's cache manager for compressed attention (DeepSeek-V4) is not modelled; it sizes pools by type"
-        )
+    forms = {cache.form for layer in dict.fromkeys(model.layers) for cache in layer.caches}
     longest, by = d.context or d.model.max_context, "you" if d.context else "model"
     defaults: dict[str, Any] = {
         "engine": ("tensorrt-llm", "kvplan"),
@@ -85,23 +99,39 @@ def fill_in(d: Deployment) -> Settled:
         "max_model_len": (longest, by),
         "max_num_seqs": (MAX_BATCH, "engine default"),
         "max_num_batched_tokens": (MAX_NUM_TOKENS, "engine default"),
-        "block_size": (SPARSE_BLOCK if "index_k" in names else rules.block, "engine default"),
+        "block_size": (SPARSE_BLOCK if forms & {"latent+index", "latent+pooled-index"} else rules.block, "engine default"),
         "memory_fraction": (FRACTION, "engine default"),
     }
     auto = d.kv_dtype in (None, "auto")
     asked = replace(d, engine_version=version, kv_dtype=cache_formats(d).k if auto else d.kv_dtype)
-    settled = settle(asked, defaults, (*notes, *_notes(d, rules, model, options), *uncalibrated(d, "tensorrt-llm")))
+    settled = resolve(asked, defaults, (*notes, *_notes(d, rules, model, options), *uncalibrated(d, "tensorrt-llm")))
     chosen = dict(settled.chosen_by)
     if d.engine_version != version:
         chosen["engine_version"] = "engine default"
     if auto:
         chosen["kv_dtype"] = "model"
-    is_profiled(options, rules)
-    knobs(settled.question, rules, shape, read_speculative(d.speculative))
-    return settled._replace(chosen_by=chosen, formats=formats(settled.question))
+    question, spec, stored = settled.question, read_speculative(d.speculative), formats(settled.question)
+    model, misfit = lowered_or_plain(question, stored, cast=True)
+    peak, host = options.text("peak_memory"), options.text("host_cache_size")
+    settings = TrtSettings(
+        release=version,
+        rules=rules,
+        layout=shape,
+        pools=pool_settings(question, rules, shape, spec),
+        formats=stored,
+        speculation=spec,
+        profiled=is_profiled(options, rules),
+        v2=uses_v2(question, rules, model),
+        peak=None if peak is None else parse_bytes(peak, "peak_memory"),
+        temporary=parse_bytes(options.text("temporary_kv_memory") or 0, "temporary_kv_memory"),
+        host_bytes=None if host is None else parse_bytes(host, "host_cache_size"),
+        cross_fraction=options.number("cross_kv_cache_fraction", 1),
+    )
+    drafts = model.draft if settings.drafts else ()
+    return Settled(question, chosen, settled.notes, settings, model, drafts, misfit)
 
 
-def is_profiled(options: Options, rules: Rules) -> bool:
+def is_profiled(options: Options, rules: TrtRules) -> bool:
     """Whether the budget is measured by a dry run: the PyTorch backend does, engines that trtllm-build made do not."""
     asked = options.text("backend", BACKENDS)
     return asked == "pytorch" if asked else rules.profiled
@@ -114,14 +144,14 @@ def formats(d: Deployment) -> CacheFormats:
     return found._replace(state=found.compute, forced_state=canonical(ssm) if ssm and ssm != "auto" else None)
 
 
-def knobs(d: Deployment, rules: Rules, shape: Shape, spec: Speculation | None) -> Knobs:
+def pool_settings(d: Deployment, rules: TrtRules, shape: TrtLayout, spec: Speculation | None) -> TrtPoolSettings:
     """The settings that pools depend on, from a settled question. Raises SpecError."""
     options = Options(d)
     shares = _numbers(options, "window_size_shares")
     if shares and abs(sum(shares) - 1) > 1e-9:
         raise SpecError("engine_option", [("window_size_shares", "shares of memory add up to 1")])
     windows = tuple(int(w) for w in _numbers(options, "max_attention_window") or ())
-    return Knobs(
+    return TrtPoolSettings(
         block=d.block_size or rules.block,
         max_seq_len=d.max_model_len or d.context or 1,
         max_batch=d.max_num_seqs or MAX_BATCH,
@@ -150,7 +180,7 @@ def _numbers(options: Options, key: str) -> tuple[float, ...] | None:
     return found
 
 
-def uses_v2(d: Deployment, rules: Rules, model: Lowered) -> bool:
+def uses_v2(d: Deployment, rules: TrtRules, model: Lowered) -> bool:
     """Which KV cache manager: as asked, else by what the model class prefers, where the release has a preference.
 
     A model of unknown class gets V2 where windows or recurrent states are what V2 was made for.
@@ -166,9 +196,11 @@ def uses_v2(d: Deployment, rules: Rules, model: Lowered) -> bool:
     return any(t.keep.kind == "window" or t.tokens_per_state is None for t in tensors)
 
 
-def _notes(d: Deployment, rules: Rules, model: Lowered, options: Options) -> tuple[str, ...]:
+def _notes(d: Deployment, rules: TrtRules, model: Lowered, options: Options) -> tuple[str, ...]:
     notes = []
     windows = any(t.keep.kind == "window" for layer in dict.fromkeys(model.layers) for c in layer.caches for t in c.tensors)
     if windows and not uses_v2(d, rules, model) and options.text("max_attention_window") is None:
         notes.append("the V1 cache manager keeps all tokens of window layers unless max_attention_window is given")
+    if d.host_memory and not uses_v2(d, rules, model):
+        notes.append("the V1 cache manager takes no host memory of its own: say host_cache_size")
     return tuple(notes)

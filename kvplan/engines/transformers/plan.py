@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
-from kvplan.engines import whole
-from kvplan.engines.base import ChosenBy, Outcome, Settled, lowered, only_known_options, settle, weight_formats
-from kvplan.engines.transformers import layers, paged, quantized, versions
-from kvplan.engines.whole import Held
+from kvplan.engines.common import whole
+from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled
+from kvplan.engines.common.settling import lowered, remade, resolve, states_in, weight_formats
+from kvplan.engines.common.whole import KeptTensor
+from kvplan.engines.transformers import layers, paged, quantized
+from kvplan.engines.transformers import rules as releases
+from kvplan.engines.transformers.facts import FACTS
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, Layer, Lowered
@@ -26,99 +29,106 @@ IMPLEMENTATIONS: dict[str, str] = {
 REPEATS_KV: dict[str, int] = {"RecurrentGemmaForCausalLM": 1, "FalconForCausalLM": 2}
 #: Architectures that mask a window but whose configuration names none, so that their caches keep every token.
 WINDOW_IN_MASK_ONLY = frozenset({"GPTNeoForCausalLM"})
-UNUSED = ("max_num_seqs", "n_gpu_layers", "host_memory", "lora", "speculative", "enforce_eager")
 MULTIPLE_DEVICES = ("dp", "ep", "dcp")
 
 
-class Transformers:
-    """Hugging Face transformers, 4.57 and 5.0 to 5.23."""
+def settle(d: Deployment) -> Settled:
+    """The question for `generate` or continuous batching, read and lowered."""
+    release, notes = releases.find(d.engine_version)
+    for size in MULTIPLE_DEVICES:
+        if (getattr(d, size) or 1) > 1:
+            raise UnsupportedError(f"{size}: transformers splits a model over tp (tp_plan) and pp (device_map) only")
+    needed = (d.tp or 1) * (d.pp or 1)
+    pp = d.pp
+    if d.n_devices is not None and d.n_devices != needed:
+        if d.tp or d.pp:
+            raise SpecError("n_devices", [("", f"tp {d.tp or 1} x pp {d.pp or 1} needs {needed} devices, not {d.n_devices}")])
+        pp = needed = d.n_devices  # device_map="auto" deals out layers
+    kind = implementation(d)
+    compute = canonical(d.dtype or d.model.dtype, "dtype")
+    backend = _backend(d, kind)
+    asked = None if d.kv_dtype in (None, "auto") else canonical(d.kv_dtype.split("/")[0], "KV cache format")
+    if asked not in (None, compute, "fp8_e4m3" if backend == "fp8" else compute):
+        raise SpecError("kv_dtype", [("", f"transformers keeps its cache in {compute}; smaller: cache_implementation=quantized")])
+    longest = d.context or d.model.max_context
+    defaults: dict[str, tuple[Any, ChosenBy]] = {
+        "engine": (FACTS.name, "kvplan"),
+        "engine_version": (releases.NEWEST, "kvplan"),
+        "n_devices": (needed, "kvplan"),
+        "pp": (pp or 1, "kvplan"),
+        "max_model_len": (longest, "you" if d.context else "model"),
+        "kv_dtype": ("fp8_e4m3" if backend == "fp8" else compute, "engine default"),
+        "memory_fraction": (0.8 if _flag(d, "logits_processors") else 0.9 if kind == "paged" else 1.0, "engine default"),
+    }
+    if kind == "paged":
+        defaults["block_size"] = (release.page, "engine default")
+        defaults["max_num_batched_tokens"] = (paged.MAX_BATCH_TOKENS, "engine default")
+    notes = (*notes, "activations are not counted beside what the caches hold for a moment") if kind != "paged" else notes
+    question, chosen_by, notes = resolve(replace(d, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
+    model = lowered(question, CacheFormats(compute=compute, k=compute, v=compute, conv=compute, forced_state="f32"))
+    if not release.f32_states:
+        model = remade(model, lambda cache: states_in(cache, compute) if cache.form in layers.MAMBA else cache)
+    paged_options = _paged(question) if kind == "paged" else None
+    return Settled(question, chosen_by, notes, _read(question, kind, backend, release, compute, paged_options), model)
 
-    name = "transformers"
-    versions: tuple[str, ...] = versions.VERSIONS
-    options: tuple[str, ...] = (
-        "cache_implementation", "backend", "nbits", "q_group_size", "residual_length", "num_beams", "attn_implementation",
-        "num_blocks", "max_blocks_per_request", "use_async_batching", "return_logprobs", "logits_processors", "logits_to_keep",
-    )  # fmt: skip
 
-    def settle(self, d: Deployment) -> Settled:
-        only_known_options(d, self)
-        _, notes = versions.find(d.engine_version)
-        for size in MULTIPLE_DEVICES:
-            if (getattr(d, size) or 1) > 1:
-                raise UnsupportedError(f"{size}: transformers splits a model over tp (tp_plan) and pp (device_map) only")
-        needed = (d.tp or 1) * (d.pp or 1)
-        pp = d.pp
-        if d.n_devices is not None and d.n_devices != needed:
-            if d.tp or d.pp:
-                raise SpecError("n_devices", [("", f"tp {d.tp or 1} x pp {d.pp or 1} needs {needed} devices, not {d.n_devices}")])
-            pp = needed = d.n_devices  # device_map="auto" deals out layers
-        kind = implementation(d)
-        compute = canonical(d.dtype or d.model.dtype, "dtype")
-        backend = _backend(d, kind)
-        asked = None if d.kv_dtype in (None, "auto") else canonical(d.kv_dtype.split("/")[0], "KV cache format")
-        if asked not in (None, compute, "fp8_e4m3" if backend == "fp8" else compute):
-            raise SpecError("kv_dtype", [("", f"transformers keeps its cache in {compute}; smaller: cache_implementation=quantized")])
-        longest = d.context or d.model.max_context
-        defaults: dict[str, tuple[Any, ChosenBy]] = {
-            "engine": (self.name, "kvplan"),
-            "engine_version": (versions.NEWEST, "kvplan"),
-            "n_devices": (needed, "kvplan"),
-            "pp": (pp or 1, "kvplan"),
-            "max_model_len": (longest, "you" if d.context else "model"),
-            "kv_dtype": ("fp8_e4m3" if backend == "fp8" else compute, "engine default"),
-            "memory_fraction": (0.8 if _flag(d, "logits_processors") else 0.9 if kind == "paged" else 1.0, "engine default"),
-        }
-        if kind == "paged":
-            release, _ = versions.find(d.engine_version)
-            defaults["block_size"] = (release.page, "engine default")
-            defaults["max_num_batched_tokens"] = (paged.MAX_BATCH_TOKENS, "engine default")
-        notes = (*notes, *whole.no_use(d, self.name, UNUSED))
-        notes = (*notes, "activations are not counted beside what the caches hold for a moment") if kind != "paged" else notes
-        return settle(replace(d, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
+class _Settings(NamedTuple):
+    """How `generate` keeps its cache; `paged`: continuous batching instead."""
 
-    def plan(self, settled: Settled) -> Outcome:
-        d = settled.question
-        release, _ = versions.find(d.engine_version)
-        compute = canonical(d.dtype or d.model.dtype, "dtype")
-        model = lowered(d, CacheFormats(compute=compute, k=compute, v=compute, conv=compute))
-        formats = weight_formats(d)
-        kind, backend = implementation(d), _backend(d, implementation(d))
-        if kind == "paged":
-            return paged.plan(d, model, formats, _paged(d))
-        settings = layers.Settings(
-            release=release,
-            compute=compute,
-            static_tokens=(d.max_model_len or d.context or 1) if kind == "static" else 0,
-            encoder_tokens=d.encoder_tokens,
-            images=d.encoder_tokens is not None or d.model.encoder is not None,
-            repeats_from=REPEATS_KV.get(d.model.architecture or "", 0),
-            windows=d.model.architecture not in WINDOW_IN_MASK_ONLY,
-        )
-        q = _quantized(d, backend, row_bytes(compute, 1)) if backend else None
-        reason = _refusal(model, release, backend, q)
-        if reason:
-            return whole.refused(reason)
-        beams = _number(d, "num_beams", 1)
-        prompt = d.max_num_batched_tokens
+    kind: str
+    backend: str | None
+    release: releases.Release
+    keeping: layers.KeepSettings
+    quantized: quantized.Quantized | None
+    beams: int
+    paged: paged.PagedOptions | None
 
-        def held(layer: Layer, caches: tuple[Cache, ...]) -> tuple[Held, ...]:
-            found = layers.held(layer, caches, settings)
-            found = quantized.quantize(found, q) if q else found
-            return tuple(h._replace(at=_times(h, beams)) for h in found) if beams > 1 else found
 
-        def transients(context: int, batch: int, all_held: Sequence[tuple[Held, int]]) -> list[Entry]:
-            if q:
-                full = max((q.compute * _elements(h, q, context) for h, _ in all_held), default=0)
-                return [quantized.transient(batch * full, q)] if full else []
-            return _transients(kind, context, batch, prompt, all_held, settings)
+def _read(
+    d: Deployment, kind: str, backend: str | None, release: releases.Release, compute: str, paged_options: paged.PagedOptions | None
+) -> _Settings:
+    keeping = layers.KeepSettings(
+        release=release,
+        compute=compute,
+        static_tokens=(d.max_model_len or d.context or 1) if kind == "static" else 0,
+        encoder_tokens=d.encoder_tokens,
+        images=d.encoder_tokens is not None or d.model.encoder is not None,
+        repeats_from=REPEATS_KV.get(d.model.architecture or "", 0),
+        windows=d.model.architecture not in WINDOW_IN_MASK_ONLY,
+    )
+    q = _quantized(d, backend, row_bytes(compute, 1)) if backend else None
+    return _Settings(kind, backend, release, keeping, q, _number(d, "num_beams", 1), paged_options)
 
-        rules = whole.Rules(
-            held=held,
-            transients=transients,
-            source=SOURCE.format(".".join(str(part) for part in release.version)),
-            fraction=d.memory_fraction or 1.0,
-        )
-        return whole.plan(d, model, formats, rules)
+
+def plan(settled: Settled) -> Outcome:
+    """Weights, caches and the moments with two copies; or the pages of continuous batching."""
+    d, s, model = settled.question, settled.settings, settled.model
+    formats, keeping, q = weight_formats(d), s.keeping, s.quantized
+    if s.paged is not None:
+        return paged.plan(d, model, formats, s.paged)
+    reason = _refusal(model, s.release, s.backend, q)
+    if reason:
+        return whole.refused(reason)
+    prompt = d.max_num_batched_tokens
+
+    def held(layer: Layer, caches: tuple[Cache, ...]) -> tuple[KeptTensor, ...]:
+        found = layers.held(layer, caches, keeping)
+        found = quantized.quantize(found, q) if q else found
+        return tuple(h._replace(at=_times(h, s.beams)) for h in found) if s.beams > 1 else found
+
+    def transients(context: int, batch: int, all_held: Sequence[tuple[KeptTensor, int]]) -> list[Entry]:
+        if q:
+            full = max((q.compute * _elements(h, q, context) for h, _ in all_held), default=0)
+            return [quantized.transient(batch * full, q)] if full else []
+        return _transients(s.kind, context, batch, prompt, all_held, keeping)
+
+    rules = whole.Allocation(
+        held=held,
+        transients=transients,
+        source=SOURCE.format(".".join(str(part) for part in s.release.version)),
+        fraction=d.memory_fraction or 1.0,
+    )
+    return whole.plan(d, model, formats, rules)
 
 
 def implementation(d: Deployment) -> str:
@@ -155,7 +165,7 @@ def _quantized(d: Deployment, backend: str, compute: int) -> quantized.Quantized
     )
 
 
-def _refusal(model: Lowered, release: versions.Release, backend: str | None, q: quantized.Quantized | None) -> str | None:
+def _refusal(model: Lowered, release: releases.Release, backend: str | None, q: quantized.Quantized | None) -> str | None:
     if backend is None or q is None:
         return None
     if backend == "fp8" and not release.fp8:
@@ -179,7 +189,7 @@ def _refusal(model: Lowered, release: versions.Release, backend: str | None, q: 
 
 
 def _transients(
-    kind: str, context: int, batch: int, prompt: int | None, all_held: Sequence[tuple[Held, int]], s: layers.Settings
+    kind: str, context: int, batch: int, prompt: int | None, all_held: Sequence[tuple[KeptTensor, int]], s: layers.KeepSettings
 ) -> list[Entry]:
     """Moments with two copies: a tensor and its longer successor, a prompt behind the views of its last window, a window rolled."""
     grown = [h for h, _ in all_held if not h.tensor.endswith("states")]
@@ -201,7 +211,7 @@ def _moment(name: str, n: int, source: str) -> Entry:
     return Entry(name=name, bytes=n, low=0, high=n, basis="modelled", source=f"transformers 5.23.0 cache_utils.py {source}")
 
 
-def _elements(h: Held, q: quantized.Quantized, context: int) -> int:
+def _elements(h: KeptTensor, q: quantized.Quantized, context: int) -> int:
     """Elements of a quantised tensor at a length."""
     if q.backend == "fp8":
         return max(0, h.at(context) - quantized.F32)
@@ -209,13 +219,13 @@ def _elements(h: Held, q: quantized.Quantized, context: int) -> int:
     return context * (one // q.compute if q.loose(1) else one * 8 // q.bits)
 
 
-def _times(h: Held, n: int) -> Any:
+def _times(h: KeptTensor, n: int) -> Any:
     return lambda tokens: n * h.at(tokens)
 
 
-def _paged(d: Deployment) -> paged.Options:
+def _paged(d: Deployment) -> paged.PagedOptions:
     attention = dict(d.engine_option).get("attn_implementation", "flash_attention_2")
-    return paged.Options(
+    return paged.PagedOptions(
         flash="flash" in attention,
         use_async=_flag(d, "use_async_batching") if "use_async_batching" in dict(d.engine_option) else None,
         logprobs=_flag(d, "return_logprobs"),
@@ -246,4 +256,4 @@ def _flag(d: Deployment, key: str, default: bool = False) -> bool:
     return text.lower() in ("true", "on", "1")
 
 
-ENGINE = Transformers()
+ENGINE = Engine(FACTS, settle, plan)

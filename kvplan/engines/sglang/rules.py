@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from kvplan.engines.shared import release
+from kvplan.engines.common.releases import release
 
 
 class Tier(NamedTuple):
@@ -59,7 +59,7 @@ EXTRA_BUFFER = frozenset({
 })  # fmt: skip
 
 
-class Rules(NamedTuple):
+class SglangRules(NamedTuple):
     """What one release does.
 
     fraction         how mem_fraction_static is chosen when unset
@@ -96,8 +96,8 @@ class Rules(NamedTuple):
     extra_buffer: frozenset[str] = frozenset()
 
 
-_R043 = Rules("by_tp", 0.88, _EARLY, vision="x0.9")
-_R050 = Rules("classes", 0.88, _CLASSES, spec_reserve=(2048, 2048), split=None)
+_R043 = SglangRules("by_tp", 0.88, _EARLY, vision="x0.9")
+_R050 = SglangRules("classes", 0.88, _CLASSES, spec_reserve=(2048, 2048), split=None)
 _R053 = _R050._replace(fraction="formula", tiers=_tiers(2048, 16, 80), spec_reserve=(2048, 6144))
 _R055 = _R053._replace(tiers=_tiers(2048, 24, 80))
 _R059 = _R055._replace(split=_SPLIT_059)
@@ -107,7 +107,7 @@ _R0515 = _R0513._replace(split=_SPLIT_0515, spec_reserve=(0, 0), draft_in_cell=T
 _R0518 = _R0515._replace(split=_SPLIT_0518, padded_states=True, mm_reserve_mib=100, request_caps=True)
 _R0520 = _R0518._replace(tiers=_tiers(4096, 48, 160), unknown_fraction=0.95, graph_capped=True, window_checked=True)
 
-RULES: dict[str, Rules] = {
+RULES: dict[str, SglangRules] = {
     "0.4.3": _R043,
     "0.4.6": _R043._replace(fraction="by_tp_13gib"),
     "0.4.7": _R043._replace(fraction="by_tp_180"),

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvplan.engines.base import Capacity, Group, Outcome, Settled
-from kvplan.engines.llama_cpp import context, logs, situation, versions
+from kvplan.engines.common.lines import certainty
+from kvplan.engines.common.protocol import Capacity, Engine, Group, Outcome, Settled
+from kvplan.engines.common.whole import most, refused
+from kvplan.engines.llama_cpp import context, situation, wordings
 from kvplan.engines.llama_cpp.caches import is_variable_v
+from kvplan.engines.llama_cpp.facts import FACTS
 from kvplan.engines.llama_cpp.placement import HOST
-from kvplan.engines.llama_cpp.situation import Facts, Situation
-from kvplan.engines.shared import certainty
-from kvplan.engines.whole import most, refused
+from kvplan.engines.llama_cpp.settle import settle
+from kvplan.engines.llama_cpp.situation import Loaded, Situation
 from kvplan.ledger import Ledger
 from kvplan.units import show_bytes
 
 MOST_CELLS = 1 << 32
 
 
-def plan(settled: Settled, rules: versions.Rules) -> Outcome:
-    """The outcome under those rules: a refusal, or what every device holds."""
-    d = settled.question
-    f = situation.facts(d, rules)
-    asked_seqs = None if settled.chosen_by.get("max_num_seqs") == "engine default" else d.max_num_seqs
-    unified = context.is_unified(f.options, rules, asked_seqs)
+def plan(settled: Settled) -> Outcome:
+    """A refusal, or what every device holds, prints and could hold at most."""
+    d, (f, rules, unified) = settled.question, settled.settings
     n_ctx, seqs, ngl = d.max_model_len or 1, d.max_num_seqs or 1, d.n_gpu_layers or 0
     ngl = len(f.rows) + len(f.model.draft) + 1 if ngl < 0 else ngl
     ctx = context.resolve(d, f.options, rules, n_ctx=n_ctx, n_seq_max=seqs, unified=unified)
@@ -38,7 +37,7 @@ def plan(settled: Settled, rules: versions.Rules) -> Outcome:
     return _outcome(f, attempt(n_ctx, seqs), attempt, unified)
 
 
-def _outcome(f: Facts, now: Situation, attempt: Callable[[int, int], Situation], unified: bool) -> Outcome:
+def _outcome(f: Loaded, now: Situation, attempt: Callable[[int, int], Situation], unified: bool) -> Outcome:
     d = f.question
     ledgers = tuple(_ledger(f, now, device) for device in now.entries if now.entries[device])
     margins = [(margin, low, high, device) for device in now.entries for margin, low, high in _margins(f, now, device)]
@@ -73,7 +72,7 @@ def _outcome(f: Facts, now: Situation, attempt: Callable[[int, int], Situation],
     )
 
 
-def _margins(f: Facts, now: Situation, device: int) -> list[tuple[int, int, int]]:
+def _margins(f: Loaded, now: Situation, device: int) -> list[tuple[int, int, int]]:
     """(point, low, high) of what is left on a device; empty where nothing limits it."""
     d = f.question
     if d.kv_memory is not None:
@@ -90,14 +89,14 @@ def _margins(f: Facts, now: Situation, device: int) -> list[tuple[int, int, int]
     return [(limit - sum(e.bytes for e in entries), limit - sum(e.high for e in entries), limit - sum(e.low for e in entries))]
 
 
-def _limit(f: Facts, device: int) -> int | None:
+def _limit(f: Loaded, device: int) -> int | None:
     d = f.question
     if device == HOST:
         return d.host_memory
     return d.device.memory_bytes if d.device else None
 
 
-def _ledger(f: Facts, now: Situation, device: int) -> Ledger:
+def _ledger(f: Loaded, now: Situation, device: int) -> Ledger:
     d = f.question
     ctx = now.ctx
     per_token = sum(
@@ -124,7 +123,7 @@ def _holder(now: Situation, layer: int, offload: bool) -> int:
     return now.where.layers[layer] if layer < len(now.where.layers) else now.where.output
 
 
-def _capacity(f: Facts, now: Situation, attempt: Callable[[int, int], Situation], unified: bool) -> Capacity:
+def _capacity(f: Loaded, now: Situation, attempt: Callable[[int, int], Situation], unified: bool) -> Capacity:
     d, ctx = f.question, now.ctx
     context_tokens, batch = d.context or 1, d.batch or 1
     kv_bytes = max(now.caches.values())
@@ -155,7 +154,7 @@ def _capacity(f: Facts, now: Situation, attempt: Callable[[int, int], Situation]
     widest_v = is_variable_v(f.rows)
     has_window = any(s.role.endswith("kv_swa") for s in now.stores)
     one = attempt(context_tokens, 1)
-    n_all = len(f.rows) + len(f.model.draft) + 1
+    offloaded = now.where.offloaded, len(f.rows) + len(f.model.draft) + 1
     return Capacity(
         kv_bytes=kv_bytes,
         kv_bytes_low=kv_bytes,
@@ -167,7 +166,10 @@ def _capacity(f: Facts, now: Situation, attempt: Callable[[int, int], Situation]
         max_context_unbounded=alone,
         max_context_at_batch=batched,
         max_batch=sequences,
-        log_lines=logs.lines(ctx, now.stores, vocab=f.widths.vocab, layers=(now.where.offloaded, n_all) if now.where.n_devices else None),
-        warnings=logs.warnings(ctx, d.max_model_len or 1, trained=d.model.max_context, widest_v=widest_v, has_window=has_window),
+        log_lines=wordings.lines(ctx, now.stores, vocab=f.widths.vocab, layers=offloaded if now.where.n_devices else None),
+        warnings=wordings.warnings(ctx, d.max_model_len or 1, trained=d.model.max_context, widest_v=widest_v, has_window=has_window),
         groups=groups,
     )
+
+
+ENGINE = Engine(FACTS, settle, plan)

@@ -10,11 +10,15 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
-from kvplan.engines import whole
-from kvplan.engines.base import ChosenBy, Outcome, Settled, lowered, only_known_options, settle, weight_formats
-from kvplan.engines.shared import Options, nearest_version, refuse_indexed_gqa
-from kvplan.engines.whole import Held
+from kvplan.engines.common import whole
+from kvplan.engines.common.options import Options
+from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled
+from kvplan.engines.common.releases import nearest_version
+from kvplan.engines.common.settling import lowered, remade, resolve, states_in, weight_formats
+from kvplan.engines.common.whole import KeptTensor
+from kvplan.engines.mlx_lm.facts import FACTS
 from kvplan.errors import SpecError, UnsupportedError
+from kvplan.forms import Form
 from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer, Lowered
 from kvplan.units import cdiv, round_up
@@ -22,15 +26,13 @@ from kvplan.units import cdiv, round_up
 STEP, PREFILL, QUANTIZED_START, GROUP, KEEP = 256, 2048, 5000, 64, 4
 BITS = ("2", "3", "4", "6", "8")
 SOURCE = "mlx-lm 0.32.2 mlx_lm/models/cache.py"
-F32 = 4
 MOST_CHUNKS = 1 << 16
-UNUSED = ("max_num_seqs", "block_size", "n_gpu_layers", "host_memory", "lora", "speculative", "enforce_eager")
 #: Models whose own make_cache takes no notice of --max-kv-size.
 OWN_CACHE = frozenset({"LlamaForCausalLM", "MistralForCausalLM"})
 #: Models that cache every head's K and V, not the latent.
 EXPANDED = frozenset({"DeepseekV2ForCausalLM", "MiniCPM3ForCausalLM"})
 #: Recurrent layers whose state starts as f32; the others' is in the compute type.
-F32_STATES = frozenset({"gated_delta_net", "kda"})
+F32_STATES: frozenset[Form] = frozenset({"gated-delta-net", "kda"})
 
 
 class _Settings(NamedTuple):
@@ -70,52 +72,46 @@ def quantized_row(elems: int, bits: int, group: int, scale_bytes: int) -> int:
     return elems // (32 // bits) * 4 + 2 * (elems // group) * scale_bytes
 
 
-class MlxLm:
-    """mlx_lm.generate and mlx_lm.server on one machine."""
+def settle(d: Deployment) -> Settled:
+    """The question for mlx_lm.generate or mlx_lm.server on one machine, read and lowered."""
+    for size in ("tp", "pp", "dp", "ep", "dcp", "n_devices"):
+        if (getattr(d, size) or 1) > 1:
+            raise UnsupportedError(f"{size}: mlx-lm is planned on one machine")
+    version, notes = nearest_version(d.engine_version, FACTS.versions, FACTS.name)
+    compute = canonical(d.dtype or d.model.dtype, "dtype")
+    if d.kv_dtype not in (None, "auto") and canonical(str(d.kv_dtype), "KV cache format") != compute:
+        raise SpecError("kv_dtype", [("", f"mlx-lm keeps its cache in {compute}; smaller: engine_option kv_bits")])
+    defaults: dict[str, tuple[Any, ChosenBy]] = {
+        "engine": (FACTS.name, "kvplan"),
+        "engine_version": (version, "kvplan"),
+        "n_devices": (1, "kvplan"),
+        "max_model_len": (d.context or d.model.max_context, "you" if d.context else "model"),
+        "max_num_batched_tokens": (PREFILL, "engine default"),
+        "kv_dtype": (compute, "engine default"),
+        "memory_fraction": (1.0, "kvplan"),
+    }
+    notes += ("macOS lets the GPU wire only part of unified memory; memory_fraction says how much",) if d.device else ()
+    question, chosen_by, notes = resolve(d, defaults, notes)
+    model = lowered(question, CacheFormats(compute=compute, k=compute, v=compute, conv=compute, state=compute, forced_state=compute))
+    model = remade(model, lambda cache: states_in(cache, "f32") if cache.form in F32_STATES else cache)
+    return Settled(question, chosen_by, notes, _settings(question), model)
 
-    name = "mlx-lm"
-    versions: tuple[str, ...] = ("0.32.2",)
-    options: tuple[str, ...] = ("kv_bits", "kv_group_size", "quantized_kv_start", "max_kv_size")
 
-    def settle(self, d: Deployment) -> Settled:
-        only_known_options(d, self)
-        for size in ("tp", "pp", "dp", "ep", "dcp", "n_devices"):
-            if (getattr(d, size) or 1) > 1:
-                raise UnsupportedError(f"{size}: mlx-lm is planned on one machine")
-        version, notes = nearest_version(d.engine_version, self.versions, self.name)
-        compute = canonical(d.dtype or d.model.dtype, "dtype")
-        if d.kv_dtype not in (None, "auto") and canonical(str(d.kv_dtype), "KV cache format") != compute:
-            raise SpecError("kv_dtype", [("", f"mlx-lm keeps its cache in {compute}; smaller: engine_option kv_bits")])
-        defaults: dict[str, tuple[Any, ChosenBy]] = {
-            "engine": (self.name, "kvplan"),
-            "engine_version": (version, "kvplan"),
-            "n_devices": (1, "kvplan"),
-            "max_model_len": (d.context or d.model.max_context, "you" if d.context else "model"),
-            "max_num_batched_tokens": (PREFILL, "engine default"),
-            "kv_dtype": (compute, "engine default"),
-            "memory_fraction": (1.0, "kvplan"),
-        }
-        notes += whole.no_use(d, self.name, UNUSED)
-        notes += ("macOS lets the GPU wire only part of unified memory; memory_fraction says how much",) if d.device else ()
-        return settle(d, defaults, notes)
+def plan(settled: Settled) -> Outcome:
+    """Weights and every sequence's buffers; a refusal to quantise is an outcome."""
+    d, s, model = settled.question, settled.settings, settled.model
+    reason = _refusal(model, s, d.context or 1)
+    if reason:
+        return whole.refused(reason)
 
-    def plan(self, settled: Settled) -> Outcome:
-        d = settled.question
-        s = _settings(d)
-        model = lowered(d, CacheFormats(compute=s.compute, k=s.compute, v=s.compute, conv=s.compute))
-        refuse_indexed_gqa(model, self.name)
-        reason = _refusal(model, s, d.context or 1)
-        if reason:
-            return whole.refused(reason)
+    def held(layer: Layer, caches: tuple[Cache, ...]) -> tuple[KeptTensor, ...]:
+        return tuple(one for cache in caches for t in cache.tensors for one in _held(layer, cache, t, s, d.encoder_tokens))
 
-        def held(layer: Layer, caches: tuple[Cache, ...]) -> tuple[Held, ...]:
-            return tuple(one for cache in caches for t in cache.tensors for one in _held(layer, cache, t, s, d.encoder_tokens))
+    def transients(context: int, batch: int, all_held: Sequence[tuple[KeptTensor, int]]) -> list[Entry]:
+        return _transients(context, batch, all_held, s)
 
-        def transients(context: int, batch: int, all_held: Sequence[tuple[Held, int]]) -> list[Entry]:
-            return _transients(context, batch, all_held, s)
-
-        rules = whole.Rules(held=held, transients=transients, source=SOURCE, fraction=d.memory_fraction or 1.0)
-        return whole.plan(d, model, weight_formats(d), rules)
+    rules = whole.Allocation(held=held, transients=transients, source=SOURCE, fraction=d.memory_fraction or 1.0)
+    return whole.plan(d, model, weight_formats(d), rules)
 
 
 def _settings(d: Deployment) -> _Settings:
@@ -143,36 +139,36 @@ def _refusal(model: Lowered, s: _Settings, context: int) -> str | None:
     return f"[quantize] The last dimension ({odd}) is not divisible by the quantization group size {s.group}" if odd else None
 
 
-def _held(layer: Layer, cache: Cache, t: CacheTensor, s: _Settings, encoder_tokens: int | None) -> list[Held]:
+def _held(layer: Layer, cache: Cache, t: CacheTensor, s: _Settings, encoder_tokens: int | None) -> list[KeptTensor]:
     size = row_bytes(s.compute, 1)
     elems = t.heads * t.elems_per_state
     if t.tokens_per_state is None:
-        n_bytes = elems * (F32 if t.name == "state" and cache.kind in F32_STATES else size)
-        return [Held("ArraysCache", cache.kind, t.name, lambda n: n_bytes, "v" if t.name == "state" else "k")]
-    if t.name == "k_blocks" or t.tokens_per_state != 1 or t.name == "window":
-        raise UnsupportedError(f"mlx-lm: the cache of {cache.kind} layers is not modelled")
+        n_bytes = t.bytes_per_state
+        return [KeptTensor("ArraysCache", cache.kind, t.name, lambda n: n_bytes, "v" if t.name == "state" else "k")]
     part = "v" if t.name in ("v", "index_k") else "k"
     if t.keep.kind == "source":
         tokens = t.keep.tokens or encoder_tokens
-        return [Held("cross", cache.kind, t.name, (lambda n: elems * size * tokens) if tokens else (lambda n: elems * size * n), part)]
+        return [
+            KeptTensor("cross", cache.kind, t.name, (lambda n: elems * size * tokens) if tokens else (lambda n: elems * size * n), part)
+        ]
     if t.name == "latent" and s.expanded:
         elems = _expanded(layer, t)
     copies = 2 if t.name == "index_k" else 1  # the indexer's KVCache is given its key as K and as V
     full = copies * elems * size
     if t.keep.kind == "window" or s.rotate:
         most = t.keep.tokens if t.keep.kind == "window" else s.rotate
-        return [Held("RotatingKVCache", cache.kind, t.name, _rotating(full, most), part, full, most)]
+        return [KeptTensor("RotatingKVCache", cache.kind, t.name, _rotating(full, most), part, full, most)]
     if t.keep.kind == "chunk":
-        return [Held("ChunkedKVCache", cache.kind, t.name, _chunked(full, t.keep.tokens), part)]
+        return [KeptTensor("ChunkedKVCache", cache.kind, t.name, _chunked(full, t.keep.tokens), part)]
     if s.bits is None:
-        return [Held("KVCache", cache.kind, t.name, lambda n: full * buffer_tokens(n, s.prefill), part)]
+        return [KeptTensor("KVCache", cache.kind, t.name, lambda n: full * buffer_tokens(n, s.prefill), part)]
     packed = copies * t.heads * quantized_row(elems // t.heads, s.bits, s.group, size)
     start = s.quantized_start
 
     def at(n: int) -> int:
         return (packed if n >= start else full) * buffer_tokens(n, s.prefill)
 
-    return [Held("QuantizedKVCache", cache.kind, t.name, at, part)]
+    return [KeptTensor("QuantizedKVCache", cache.kind, t.name, at, part)]
 
 
 def _expanded(layer: Layer, t: CacheTensor) -> int:
@@ -190,7 +186,7 @@ def _chunked(full: int, chunk: int) -> Callable[[int], int]:
     return lambda n: full * (round_up(n, STEP) if n <= chunk else chunk + STEP)
 
 
-def _transients(context: int, batch: int, all_held: Sequence[tuple[Held, int]], s: _Settings) -> list[Entry]:
+def _transients(context: int, batch: int, all_held: Sequence[tuple[KeptTensor, int]], s: _Settings) -> list[Entry]:
     """A buffer beside its longer successor; what rotating caches hold of a prompt step beyond their size."""
     found = []
     growing = [h for h, _ in all_held if h.group in ("KVCache", "QuantizedKVCache", "ChunkedKVCache")]
@@ -207,4 +203,4 @@ def _moment(name: str, n: int) -> Entry:
     return Entry(name=name, bytes=n, low=0, high=n, basis="modelled", source=SOURCE)
 
 
-ENGINE = MlxLm()
+ENGINE = Engine(FACTS, settle, plan)

@@ -1,12 +1,11 @@
-"""What engines with releases and a device budget share: finding a release, reading options, the weights of a pipeline stage."""
+"""Lines of a ledger that engines share: the weights of a stage, modelled lines, how sure an answer is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
-from kvplan.deployment import Deployment
-from kvplan.errors import SpecError, UnsupportedError
+from kvplan.errors import UnsupportedError
 from kvplan.ledger import Entry
 from kvplan.tensors import Lowered, Role, WeightTensor
 from kvplan.units import GIB, LARGEST
@@ -32,98 +31,6 @@ class Span(NamedTuple):
 def span(point: float, low: float, high: float) -> Span:
     """A span given in GiB."""
     return Span(int(point * GIB), int(low * GIB), int(high * GIB))
-
-
-def release(version: str) -> tuple[int, ...]:
-    """`0.5.10.post1` -> (0, 5, 10): the numbers before the first part that is none, so that a post-release counts as its release."""
-    numbers = []
-    for part in version.strip().lower().removeprefix("v").split("+")[0].split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits or len(digits) > 9:
-            break
-        numbers.append(int(digits))
-        if digits != part:
-            break
-    return tuple(numbers)
-
-
-def nearest_version(asked: str | None, versions: tuple[str, ...], engine: str) -> tuple[str, tuple[str, ...]]:
-    """The known release whose rules apply, and a note where it is not the one asked for. `versions` are oldest first.
-
-    The newest one not newer than what was asked; the oldest for older ones; the newest without a question or for a name
-    that is no number.
-    """
-    if asked is None:
-        return versions[-1], ()
-    wanted = release(asked)
-    older = [v for v in versions if release(v) <= wanted]
-    found = versions[-1] if not wanted else older[-1] if older else versions[0]
-    if wanted and release(found) == wanted[: len(release(found))] and len(wanted) <= max(len(release(found)), 3):
-        return found, ()
-    return found, (f"{engine} {asked[:40]} is not a release we know: the rules of {found}, the nearest known, are used",)
-
-
-class Options:
-    """The engine options of a question, read with their types. Raises SpecError where a value is not what the option takes."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self, d: Deployment) -> None:
-        self._values = dict(d.engine_option)
-
-    def text(self, key: str, choices: tuple[str, ...] = ()) -> str | None:
-        value = self._values.get(key)
-        if value is not None and choices and value not in choices:
-            raise SpecError("engine_option", [(key, f"{value[:60]!r} is not one of {', '.join(choices)}")])
-        return value
-
-    def flag(self, key: str, default: bool = False) -> bool:
-        value = self._values.get(key)
-        if value is None:
-            return default
-        word = value.lower()
-        if word not in ("true", "1", "yes", "on", "false", "0", "no", "off"):
-            raise SpecError("engine_option", [(key, f"{value[:60]!r} is not true or false")])
-        return word in ("true", "1", "yes", "on")
-
-    def count(self, key: str, least: int = 1) -> int | None:
-        value = self._values.get(key)
-        if value is None:
-            return None
-        if not value.isascii() or not value.isdecimal() or len(value) > 18 or int(value) < least:
-            raise SpecError("engine_option", [(key, f"{value[:60]!r} is not a whole number of at least {least}")])
-        return int(value)
-
-    def number(self, key: str, most: float = 1e9) -> float | None:
-        value = self._values.get(key)
-        if value is None:
-            return None
-        try:
-            number = float(value)
-        except ValueError:
-            number = -1.0
-        if not 0 < number <= most:
-            raise SpecError("engine_option", [(key, f"{value[:60]!r} is not a number above 0 and at most {most:g}")])
-        return number
-
-
-class Speculation(NamedTuple):
-    """`METHOD:TOKENS[:MODEL]`, read."""
-
-    method: str
-    tokens: int
-    model: str | None
-
-
-def read_speculative(text: str | None) -> Speculation | None:
-    """None for `off`. Raises SpecError for anything but METHOD:TOKENS[:MODEL]."""
-    if text in (None, "off", ""):
-        return None
-    method, _, rest = str(text).partition(":")
-    tokens, _, model = rest.partition(":")
-    if not tokens.isascii() or not tokens.isdecimal() or not 1 <= int(tokens[:9]) <= 1024:
-        raise SpecError("speculative", [("", f"{str(text)[:60]!r}: write METHOD:TOKENS[:MODEL] such as eagle3:3, or off")])
-    return Speculation(method.lower(), int(tokens), model or None)
 
 
 def query_heads(model: Lowered) -> int:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from kvplan.engines.shared import nearest_version
+from kvplan.engines.common.releases import nearest_version
 
 
-class Rules(NamedTuple):
+class VllmRules(NamedTuple):
     """The rules of one release.
 
     tokens              what "KV cache size: N tokens" means: blocks x block size; blocks / groups x smallest block; concurrency x length
@@ -132,10 +132,10 @@ KV_FORMATS: dict[str, str] = {
 }  # fmt: skip
 
 
-def find_rules(version: str | None) -> tuple[str, Rules, tuple[str, ...]]:
+def find_rules(version: str | None) -> tuple[str, VllmRules, tuple[str, ...]]:
     """The release whose rules apply to `version` (None: the newest), its rules, and a note where it is not the one asked for."""
     found, notes = nearest_version(version, VERSIONS, "vLLM")
-    rules = Rules()
+    rules = VllmRules()
     for release, changed in CHANGES:
         rules = rules._replace(**changed)
         if release == found:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from kvplan.engines.shared import release
+from kvplan.engines.common.releases import release
 
 
-class Rules(NamedTuple):
+class TrtRules(NamedTuple):
     """What one release does.
 
     block          tokens_per_block by default
@@ -36,13 +36,13 @@ PREFER_V2 = frozenset({
     "Llama4ForConditionalGeneration", "Llama4ForCausalLM",
 })  # fmt: skip
 
-RULES: dict[str, Rules] = {
-    "0.5.0": Rules(16, "up", False),
-    "0.12.0": Rules(64, "up", False),
-    "0.13.0": Rules(64, "up", False),
-    "0.19.0": Rules(32, "up", False, snapshot=256),
-    "1.0.0": Rules(32, "up", True, snapshot=256),
-    "1.2.0": Rules(32, "up", True, snapshot=256),
-    "1.3.0": Rules(32, "down", True, PREFER_V2),
+RULES: dict[str, TrtRules] = {
+    "0.5.0": TrtRules(16, "up", False),
+    "0.12.0": TrtRules(64, "up", False),
+    "0.13.0": TrtRules(64, "up", False),
+    "0.19.0": TrtRules(32, "up", False, snapshot=256),
+    "1.0.0": TrtRules(32, "up", True, snapshot=256),
+    "1.2.0": TrtRules(32, "up", True, snapshot=256),
+    "1.3.0": TrtRules(32, "down", True, PREFER_V2),
 }
 VERSIONS = tuple(sorted(RULES, key=release))

@@ -8,7 +8,7 @@ from typing import Any
 from kvplan.constants import Constant, Constants, Record
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.engines.shared import Span, modelled
+from kvplan.engines.common.lines import Span, modelled
 from kvplan.ledger import Entry
 
 #: Share of a device that what no shape tells may take, where no constants say how much.

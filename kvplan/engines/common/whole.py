@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from kvplan.constants import PROCESS, PROCESS_LINES
 from kvplan.deployment import Deployment
-from kvplan.engines.base import Capacity, Group, Outcome
-from kvplan.engines.shared import certainty, longest, stage_weights, weight_entries
+from kvplan.engines.common.lines import certainty, longest, stage_weights, weight_entries
+from kvplan.engines.common.protocol import Capacity, Group, Outcome
 from kvplan.ledger import Entry, Ledger, exact
 from kvplan.parallel import heads_per_rank, split_layers
 from kvplan.tensors import Cache, Layer, Lowered
@@ -19,13 +19,7 @@ from kvplan.weights import WeightFormats
 MOST_TOKENS = 1 << 40
 
 
-def no_use(d: Deployment, engine: str, names: Sequence[str]) -> tuple[str, ...]:
-    """A note of what was chosen that the engine does not count; `off` is no choice."""
-    unused = [name for name in names if getattr(d, name) not in (None, "off")]
-    return (f"engine {engine} has no use for {', '.join(unused)}: what that would take is not counted",) if unused else ()
-
-
-class Held(NamedTuple):
+class KeptTensor(NamedTuple):
     """One tensor that an engine keeps in one layer for one sequence: `at(n)` is its bytes at a length of n tokens.
 
     `group` is the engine's name for such layers; `part` puts the tensor under the K or the V of that group; `row` is the bytes
@@ -41,7 +35,7 @@ class Held(NamedTuple):
     most: int = 0
 
 
-class Rules(NamedTuple):
+class Allocation(NamedTuple):
     """What an engine says of a lowered layer, and of the moments when it holds more than its cache.
 
     held        the tensors of one layer, its heads already split
@@ -50,8 +44,8 @@ class Rules(NamedTuple):
     fraction    of the device that may be used
     """
 
-    held: Callable[[Layer, tuple[Cache, ...]], tuple[Held, ...]]
-    transients: Callable[[int, int, Sequence[tuple[Held, int]]], list[Entry]]
+    held: Callable[[Layer, tuple[Cache, ...]], tuple[KeptTensor, ...]]
+    transients: Callable[[int, int, Sequence[tuple[KeptTensor, int]]], list[Entry]]
     source: str
     fraction: float = 1.0
     log_lines: tuple[str, ...] = ()
@@ -63,10 +57,10 @@ class Rank(NamedTuple):
 
     numbers: tuple[int, ...]
     weights: tuple[Entry, ...]
-    held: tuple[tuple[Held, int], ...]
+    held: tuple[tuple[KeptTensor, int], ...]
 
 
-def ranks(d: Deployment, model: Lowered, formats: WeightFormats, rules: Rules) -> list[Rank]:
+def ranks(d: Deployment, model: Lowered, formats: WeightFormats, rules: Allocation) -> list[Rank]:
     """The distinct ranks: layers left over by pp go to the first stages, heads are split by ceiling."""
     tp, pp = d.tp or 1, d.pp or 1
     found = []
@@ -110,7 +104,7 @@ def cache_bytes(rank: Rank, context: int, batch: int) -> int:
     return batch * sum(count * one.at(context) for one, count in rank.held)
 
 
-def plan(d: Deployment, model: Lowered, formats: WeightFormats, rules: Rules) -> Outcome:
+def plan(d: Deployment, model: Lowered, formats: WeightFormats, rules: Allocation) -> Outcome:
     """Weights, caches and transients of every rank against its device, or the caches alone against kv_memory."""
     all_ranks = ranks(d, model, formats, rules)
     context, batch = d.context or 1, d.batch or 1
@@ -176,7 +170,7 @@ def _ledger(d: Deployment, rank: Rank, lines: list[Entry], limit: int | None, co
     )
 
 
-def _capacity(d: Deployment, all_ranks: list[Rank], rules: Rules, fits: Callable[[int, int], bool] | None) -> Capacity:
+def _capacity(d: Deployment, all_ranks: list[Rank], rules: Allocation, fits: Callable[[int, int], bool] | None) -> Capacity:
     context, batch = d.context or 1, d.batch or 1
     fullest = max(all_ranks, key=lambda rank: cache_bytes(rank, context, batch))
     kv_bytes = cache_bytes(fullest, context, batch)

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import ChosenBy, Outcome, Settled, cache_formats, only_known_options, settle
-from kvplan.engines.llama_cpp import context, fit, options, outcome, situation, versions
-from kvplan.engines.llama_cpp.situation import Placed, Situation
-from kvplan.engines.whole import no_use
+from kvplan.dtypes import canonical
+from kvplan.engines.common.protocol import ChosenBy, Settled
+from kvplan.engines.common.settling import lowered_or_plain, resolve
+from kvplan.engines.llama_cpp import context, fit, options, situation
+from kvplan.engines.llama_cpp.rules import LlamaRules, find
+from kvplan.engines.llama_cpp.situation import Loaded, Placed, Situation
 from kvplan.errors import SpecError, UnsupportedError
+from kvplan.tensors import CacheFormats
 
 
-class LlamaCpp:
-    """The engine, and what Ollama starts."""
+class LlamaSettings(NamedTuple):
+    """A settled question as llama.cpp sees it: the model read, one pool for all sequences or streams of their own."""
 
-    name = "llama.cpp"
-    versions: tuple[str, ...] = versions.VERSIONS
-    options: tuple[str, ...] = options.NAMES
-
-    def settle(self, d: Deployment) -> Settled:
-        only_known_options(d, self)
-        rules, notes = versions.find(d.engine_version)
-        return settle_with(d, rules, notes, name=self.name, version=f"b{rules.build}")
-
-    def plan(self, settled: Settled) -> Outcome:
-        rules, _ = versions.find(settled.question.engine_version)
-        return outcome.plan(settled, rules)
+    loaded: Loaded
+    rules: LlamaRules
+    unified: bool
 
 
-def settle_with(d: Deployment, rules: versions.Rules, notes: tuple[str, ...], *, name: str, version: str) -> Settled:
+def settle(d: Deployment) -> Settled:
+    """The question with llama.cpp's defaults, read and lowered. Raises SpecError and UnsupportedError for what it can not do."""
+    rules, notes = find(d.engine_version)
+    return settle_with(d, rules, notes, name="llama.cpp", version=f"b{rules.build}")
+
+
+def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, name: str, version: str) -> Settled:
     """Slots, -c, -ngl and the rest as this build fills them in."""
     for size in ("tp", "dp", "ep", "dcp"):
         if (getattr(d, size) or 1) > 1:
@@ -41,7 +41,10 @@ def settle_with(d: Deployment, rules: versions.Rules, notes: tuple[str, ...], *,
     n_devices = d.n_devices or d.pp or 1
     seqs, seqs_by = slots(d, chosen, rules)
     unified = context.is_unified(chosen, rules, d.max_num_seqs)
-    f = situation.facts(replace(d, n_devices=n_devices, engine_version=version), rules)
+    k, v = context.cache_types(d)
+    formats = CacheFormats(canonical(d.dtype or d.model.dtype, "dtype"), k, v, conv="f32", state="f32", forced_state="f32")
+    model, misfit = lowered_or_plain(d, formats)
+    f = situation.load(replace(d, n_devices=n_devices, engine_version=version), rules, model)
     n_layers = len(f.rows) + len(f.model.draft) + 1
     ngl = n_layers if d.n_gpu_layers is None or d.n_gpu_layers < 0 else d.n_gpu_layers
 
@@ -67,13 +70,11 @@ def settle_with(d: Deployment, rules: versions.Rules, notes: tuple[str, ...], *,
         if n_cpu_moe:
             engine_option = (*engine_option, ("n_cpu_moe", str(n_cpu_moe)))
             notes = (*notes, f"--fit keeps the experts of the first {n_cpu_moe} layers in host memory")
-    notes = (*notes, *no_use(d, name, ("block_size", "memory_fraction", "lora", "enforce_eager")))
     if f.ignores_windows:
         notes = (*notes, f"llama.cpp does not use the windows of {d.model.architecture}: every layer keeps all tokens")
     if context.draft_method(d) not in ("off", "mtp"):
         notes = (*notes, f"speculative {d.speculative}: the draft model and its cache are not counted")
     ctx = context.resolve(f.question, chosen, rules, n_ctx=n_ctx, n_seq_max=seqs, unified=unified)
-    k, v = context.cache_types(d)
     defaults: dict[str, tuple[Any, ChosenBy]] = {
         "engine": (name, "kvplan"),
         "engine_version": (version, "kvplan"),
@@ -85,11 +86,13 @@ def settle_with(d: Deployment, rules: versions.Rules, notes: tuple[str, ...], *,
         "kv_dtype": (k if k == v else f"{k}/{v}", "engine default"),
         "n_gpu_layers": (ngl, "engine default"),
     }
-    settled = settle(replace(d, engine_option=engine_option, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
-    return settled._replace(formats=cache_formats(settled.question)._replace(conv="f32", forced_state="f32"))
+    asked = replace(d, engine_option=engine_option, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype)
+    question, chosen_by, notes = resolve(asked, defaults, notes)
+    settings = LlamaSettings(situation.load(question, rules, model), rules, unified)
+    return Settled(question, chosen_by, notes, settings, model, model.draft if f.draft_rows else (), misfit)
 
 
-def slots(d: Deployment, chosen: options.Options, rules: versions.Rules) -> tuple[int, ChosenBy]:
+def slots(d: Deployment, chosen: options.LlamaOptions, rules: LlamaRules) -> tuple[int, ChosenBy]:
     """-np: as asked; a server's own number; else one for every sequence of the question."""
     if d.max_num_seqs is not None:
         return d.max_num_seqs, "you"
@@ -98,7 +101,7 @@ def slots(d: Deployment, chosen: options.Options, rules: versions.Rules) -> tupl
     return d.batch or 1, "kvplan" if d.batch else "engine default"
 
 
-def asked_context(d: Deployment, chosen: options.Options, seqs: int, unified: bool, pad: int) -> tuple[int | None, ChosenBy]:
+def asked_context(d: Deployment, chosen: options.LlamaOptions, seqs: int, unified: bool, pad: int) -> tuple[int | None, ChosenBy]:
     """-c: as asked, by --kv-unified-per-slot, or what keeps the question's sequences resident; None: not set."""
     if d.max_model_len is not None:
         return d.max_model_len, "you"
@@ -107,6 +110,3 @@ def asked_context(d: Deployment, chosen: options.Options, seqs: int, unified: bo
     if d.context is not None:
         return context.pool_for(d.context, d.batch or 1, unified=unified, n_seq_max=seqs, pad=pad), "kvplan"
     return None, "engine default"
-
-
-ENGINE = LlamaCpp()

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.engines.base import ChosenBy, Settled, cache_formats, lowered, settle, stored_as
-from kvplan.engines.shared import Options, read_speculative
+from kvplan.engines.common.options import Options, read_speculative
+from kvplan.engines.common.protocol import ChosenBy, Settled
+from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, states_in
 from kvplan.engines.vllm.drafter import DRAFTERS, with_drafter
 from kvplan.engines.vllm.generation import rules_of
-from kvplan.engines.vllm.specs import recurrence, states_of
-from kvplan.engines.vllm.versions import VERSIONS, Rules
+from kvplan.engines.vllm.rules import VERSIONS, VllmRules
+from kvplan.engines.vllm.specs import RECURRENCES
 from kvplan.errors import SpecError
+from kvplan.forms import STATES, Form
 from kvplan.tensors import CacheFormats, Lowered
 from kvplan.units import GIB
-
-#: engine_option keys, by vLLM's own names where it has one.
-OPTIONS: tuple[str, ...] = (
-    "platform", "usage", "allow_long_max_model_len", "async_scheduling", "auto_fit", "attention_backend",
-    "disable_hybrid_kv_cache_manager", "enable_prefix_caching", "mamba_cache_mode", "mamba_ssm_cache_dtype", "mamba_chunk_size",
-    "max_num_encoder_input_tokens", "num_gpu_blocks_override", "performance_mode", "swap_space",
-)  # fmt: skip
 
 #: models/config.py: classes whose recurrent state has a type of its own where nothing sets one.
 STATE_DTYPES: dict[str, str] = {"NemotronHForCausalLM": "f32", "NemotronHPuzzleForCausalLM": "f32", "NemotronH_Nano_VL_V2": "f32"}
@@ -31,11 +27,11 @@ FORMAT_NOT_APPLIED: tuple[str, ...] = ("FalconForCausalLM",)
 ASYNC_METHODS: tuple[str, ...] = ("eagle", "eagle3", "mtp", "draft_model", "dflash", "dspark", "ngram_gpu")
 
 
-class Settings(NamedTuple):
+class VllmSettings(NamedTuple):
     """A settled question as vLLM sees it."""
 
     release: str
-    rules: Rules
+    rules: VllmRules
     platform: Literal["cuda", "cpu"]
     tp: int
     pp: int
@@ -59,6 +55,9 @@ class Settings(NamedTuple):
     backend: str | None
     blocks_override: int | None
     swap_bytes: int
+    served: Lowered  # the model, a drafter of its own in place of draft modules
+    context_chosen: bool
+    allow_long: bool
 
     @property
     def aligns_mixed_formats(self) -> bool:
@@ -72,8 +71,8 @@ class Settings(NamedTuple):
         return "GPU"
 
 
-def settle_question(d: Deployment) -> Settled:
-    """The question with vLLM's defaults. Raises SpecError where choices contradict."""
+def settle(d: Deployment) -> Settled:
+    """The question with vLLM's defaults, read and lowered. Raises SpecError where choices contradict."""
     release, rules, notes = rules_of(d)
     options = Options(d)
     longest = d.max_model_len or d.context or d.model.max_context
@@ -100,11 +99,17 @@ def settle_question(d: Deployment) -> Settled:
         "memory_fraction": (rules.memory_fraction, "engine default"),
         "context": (longest, by),
     }
-    settled = settle(d, defaults, notes)
-    return settled._replace(formats=_formats(settled.question, options))
+    resolved = resolve(d, defaults, notes)
+    question, formats = resolved.question, _formats(resolved.question, options)
+    model, misfit = lowered_or_plain(question, formats, cast=True)
+    if formats.forced_state is None:  # Kimi delta attention keeps f32 unless told otherwise (mamba_utils.py kda_state_dtype)
+        model = remade(model, lambda cache: states_in(cache, "f32") if cache.form == "kda" else cache)
+    settings = _read(question, rules, options, formats, model, resolved.chosen_by)
+    drafts = settings.served.draft if settings.method == "mtp" or settings.method in DRAFTERS else ()
+    return Settled(*resolved, settings, model, drafts, misfit)
 
 
-def _batch_defaults(d: Deployment, rules: Rules, options: Options, max_model_len: int) -> tuple[int, int]:
+def _batch_defaults(d: Deployment, rules: VllmRules, options: Options, max_model_len: int) -> tuple[int, int]:
     """max_num_batched_tokens and max_num_seqs where not chosen: engine/arg_utils.py get_batch_defaults and what follows it."""
     offline = options.text("usage", ("server", "offline")) == "offline"
     world = (d.tp or 1) * (d.pp or 1)
@@ -134,7 +139,7 @@ def _v0_batch_tokens(d: Deployment, max_model_len: int) -> int:
     return max(max_model_len, floor)
 
 
-def _device_tier(device: Device | None, rules: Rules) -> tuple[int, int]:
+def _device_tier(device: Device | None, rules: VllmRules) -> tuple[int, int]:
     """Batch tokens of a server and sequences, by the device's memory and name."""
     if not rules.v1:
         return 2048, 256
@@ -146,21 +151,16 @@ def _device_tier(device: Device | None, rules: Rules) -> tuple[int, int]:
     return (8192, 1024) if memory >= 70 * GIB and not spared else (2048, 256)
 
 
-def read_settings(settled: Settled) -> tuple[Settings, Lowered]:
-    """What vLLM runs with, and the model lowered in the formats it stores."""
-    d = settled.question
-    release, rules, _ = rules_of(d)
-    options = Options(d)
+def _read(
+    d: Deployment, rules: VllmRules, options: Options, formats: CacheFormats, model: Lowered, chosen_by: Mapping[str, ChosenBy]
+) -> VllmSettings:
+    """What vLLM runs with."""
     platform: Literal["cuda", "cpu"] = "cpu" if options.text("platform", ("cuda", "cpu")) == "cpu" else "cuda"
-    formats = stored_as(settled)
-    model = lowered(d, formats, cast=True)
-    caches = [cache.tensors for layer in model.layers for cache in layer.caches]
-    states = [states_of(tensors) for tensors in caches if states_of(tensors)]
-    attention = any(len(states_of(tensors)) < len(tensors) for tensors in caches)
+    caches = [cache for layer in model.layers for cache in layer.caches if cache.tensors]
+    states = [cache.form for cache in caches if cache.form in STATES]
+    attention = len(states) < len(caches)
     speculation = read_speculative(d.speculative)
     method = speculation.method if speculation else "off"
-    if method in DRAFTERS:
-        model = with_drafter(model, d, formats, method)
     pp = d.pp or 1
     asynchronous = options.flag(
         "async_scheduling", rules.async_scheduling and platform == "cuda" and (method == "off" or method in ASYNC_METHODS)
@@ -171,12 +171,12 @@ def read_settings(settled: Settled) -> tuple[Settings, Lowered]:
     batch_tokens = d.max_num_batched_tokens or 2048
     caching = options.flag("enable_prefix_caching", not states or (attention and rules.hybrid_caching))
     mode = _state_mode(options, rules, caching, states)
-    chunked = any(t.keep.kind == "chunk" for tensors in caches for t in tensors)
+    chunked = any(t.keep.kind == "chunk" for cache in caches for t in cache.tensors)
     disabled = options.flag("disable_hybrid_kv_cache_manager", chunked and not rules.chunked_hybrid)
     encoder = options.count("max_num_encoder_input_tokens")
     model_encoder = d.encoder_tokens or d.model.encoder_tokens or batch_tokens
-    settings = Settings(
-        release=release,
+    return VllmSettings(
+        release=rules_of(d)[0],
         rules=rules,
         platform=platform,
         tp=d.tp or 1,
@@ -201,8 +201,10 @@ def read_settings(settled: Settled) -> tuple[Settings, Lowered]:
         backend=options.text("attention_backend"),
         blocks_override=options.count("num_gpu_blocks_override"),
         swap_bytes=int((options.number("swap_space") or 4) * GIB),
+        served=with_drafter(model, d, formats, method) if method in DRAFTERS else model,
+        context_chosen="context" not in chosen_by,
+        allow_long=options.flag("allow_long_max_model_len"),
     )
-    return settings, model
 
 
 def _formats(d: Deployment, options: Options) -> CacheFormats:
@@ -218,10 +220,10 @@ def _formats(d: Deployment, options: Options) -> CacheFormats:
     return formats._replace(state=STATE_DTYPES.get(architecture, formats.compute), forced_state=forced)
 
 
-def _state_mode(options: Options, rules: Rules, caching: bool, states: list[Any]) -> Literal["none", "align", "all"]:
+def _state_mode(options: Options, rules: VllmRules, caching: bool, states: Sequence[Form]) -> Literal["none", "align", "all"]:
     if not caching or not states:
         return "none"
-    supported = all(recurrence(one).all_mode for one in states)
+    supported = all(form in RECURRENCES and RECURRENCES[form].all_mode for form in states)
     asked = options.text("mamba_cache_mode", ("none", "align", "all"))
     if rules.states_per_request != "mode":
         return "all" if supported else "none"
@@ -232,6 +234,6 @@ def _state_mode(options: Options, rules: Rules, caching: bool, states: list[Any]
     return "align"
 
 
-def _chunk(states: list[Any]) -> int:
+def _chunk(states: Sequence[Form]) -> int:
     """The scan's chunk, where it is not given: 2048 for Mamba-1, which has none; 256 for Mamba-2."""
-    return 256 if any(recurrence(one).name == "mamba2" for one in states) else 2048
+    return 256 if "mamba2" in states else 2048

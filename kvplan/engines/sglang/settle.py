@@ -7,25 +7,21 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
-from kvplan.engines.base import Settled, cache_formats, settle
-from kvplan.engines.measured import uncalibrated
-from kvplan.engines.sglang import deepseek_v4, memory, pages
+from kvplan.engines.common.measured import uncalibrated
+from kvplan.engines.common.options import Options, Speculation, read_speculative
+from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.releases import nearest_version
+from kvplan.engines.common.settling import cache_formats, lowered_or_plain, resolve
+from kvplan.engines.sglang import memory, pages
 from kvplan.engines.sglang.cells import Split
-from kvplan.engines.sglang.pools import Knobs
-from kvplan.engines.sglang.versions import RULES, VERSIONS, WHOLE_050, Rules
-from kvplan.engines.shared import Options, Speculation, nearest_version, read_speculative, refuse_indexed_gqa
+from kvplan.engines.sglang.pools import SglangPoolSettings
+from kvplan.engines.sglang.rules import RULES, VERSIONS, WHOLE_050, SglangRules
 from kvplan.errors import SpecError
+from kvplan.forms import STATES
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats, Lowered
 from kvplan.units import MIB, cdiv
 
-OPTIONS = (
-    "allow_overwrite_longer_context_len",
-    "attention_backend", "cuda_graph_max_bs", "disable_hybrid_swa_memory", "disable_overlap_schedule", "disable_prefill_cuda_graph",
-    "disable_radix_cache", "dsa_backend", "enable_dp_attention", "is_hybrid_swa", "mamba_full_memory_ratio",
-    "mamba_radix_cache_strategy", "mamba_ssm_dtype", "max_mamba_cache_size", "max_total_tokens", "moe_a2a_backend",
-    "speculative_draft_layers", "speculative_num_draft_tokens", "swa_full_tokens_ratio",
-)  # fmt: skip
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
 DRAFTS = ("eagle", "eagle3", "mtp", "nextn", "standalone", "ngram")
@@ -33,7 +29,7 @@ AITER_SHARE, AITER_CONTEXT = 0.85, 8192
 _VIT_PARAMETERS = 12  # of a transformer layer: about 12 hidden size squared
 
 
-class Shape(NamedTuple):
+class SglangLayout(NamedTuple):
     """How the ranks are arranged. `attention_dp`: attention data parallel groups inside tp; `replicas`: independent servers' worth."""
 
     tp: int
@@ -63,8 +59,24 @@ class Traits(NamedTuple):
     shared: bool
 
 
-def fill_in(d: Deployment) -> Settled:
-    """The settled question. Raises SpecError for choices that contradict."""
+class SglangSettings(NamedTuple):
+    """A settled question as SGLang sees it. `windows`: window layers have a pool of their own; `swa_ratio`: as asked for, or None."""
+
+    release: str
+    rules: SglangRules
+    layout: SglangLayout
+    pools: SglangPoolSettings
+    formats: CacheFormats
+    windows: bool
+    split: Split
+    speculation: Speculation | None
+    draft_layers: int
+    swa_ratio: float | None
+    allow_long: bool
+
+
+def settle(d: Deployment) -> Settled:
+    """The question with SGLang's defaults, read and lowered. Raises SpecError for choices that contradict."""
     options, spec = Options(d), read_speculative(d.speculative)
     version, notes = nearest_version(d.engine_version, VERSIONS, "sglang")
     rules, shape = RULES[version], read_shape(d, options)
@@ -73,7 +85,6 @@ def fill_in(d: Deployment) -> Settled:
     if spec and spec.method not in DRAFTS:
         raise SpecError("speculative", [("", f"sglang has no method {spec.method[:40]!r}; it has {', '.join(DRAFTS)}")])
     model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))
-    refuse_indexed_gqa(model, "sglang")
     traits = read_traits(model)
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
     graph_bs = options.count("cuda_graph_max_bs") or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
@@ -91,9 +102,7 @@ def fill_in(d: Deployment) -> Settled:
     auto = d.kv_dtype in (None, "auto")
     kv_dtype = _auto_kv_dtype(d, traits)
     asked = replace(d, engine_version=version, block_size=page, kv_dtype=kv_dtype if auto else d.kv_dtype)
-    settled = settle(asked, defaults, (*notes, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang")))
-    draft_layers(d, spec, model)
-    _read_every_option(settled.question, rules, shape)
+    settled = resolve(asked, defaults, (*notes, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang")))
     if uses_aiter(settled.question):
         share = f"the AITER attention backend scales mem_fraction_static by {AITER_SHARE} for contexts above {AITER_CONTEXT}"
         settled = settled._replace(notes=(*settled.notes, share))
@@ -101,18 +110,26 @@ def fill_in(d: Deployment) -> Settled:
     for name, value in (("engine_version", d.engine_version), ("block_size", d.block_size), ("kv_dtype", None if auto else d.kv_dtype)):
         if value is None or value != getattr(settled.question, name):
             chosen[name] = "model" if name == "kv_dtype" and d.model.kv_dtype else "engine default"
-    return settled._replace(chosen_by=chosen, formats=formats(settled.question))
+    question = settled.question
+    stored = formats(question)
+    model, misfit = lowered_or_plain(question, stored, cast=True)
+    settings = SglangSettings(
+        release=version,
+        rules=rules,
+        layout=shape,
+        pools=pool_settings(question, rules, shape),
+        formats=stored,
+        windows=splits_windows(question, rules),
+        split=head_split(question, shape),
+        speculation=spec,
+        draft_layers=draft_layers(question, spec, model),
+        swa_ratio=options.number("swa_full_tokens_ratio"),
+        allow_long=options.flag("allow_overwrite_longer_context_len"),
+    )
+    return Settled(question, chosen, settled.notes, settings, model, misfit=misfit)
 
 
-def _read_every_option(d: Deployment, rules: Rules, shape: Shape) -> None:
-    """Raises SpecError for a wrong value now, not when the plan is made."""
-    knobs(d, rules, shape)
-    head_split(d, shape)
-    formats(d)
-    splits_windows(d, rules)
-
-
-def read_shape(d: Deployment, options: Options) -> Shape:
+def read_shape(d: Deployment, options: Options) -> SglangLayout:
     """Parallel sizes. Raises SpecError where they do not divide."""
     tp, pp, dp, ep, dcp = (n or 1 for n in (d.tp, d.pp, d.dp, d.ep, d.dcp))
     attention_dp = dp if options.flag("enable_dp_attention") else 1
@@ -122,21 +139,28 @@ def read_shape(d: Deployment, options: Options) -> Shape:
         raise SpecError("dcp", [("", f"decode context parallel size {dcp} must divide the attention ranks, {tp // attention_dp}")])
     if tp % ep:
         raise SpecError("ep", [("", f"expert parallel size {ep} must divide tp = {tp}")])
-    return Shape(tp, pp, dp, ep, dcp, attention_dp)
+    return SglangLayout(tp, pp, dp, ep, dcp, attention_dp)
 
 
 def read_traits(model: Lowered) -> Traits:
     """What the lowered layers say about the model."""
-    tensors = [t for layer in dict.fromkeys(model.layers) for cache in layer.caches for t in cache.tensors]
-    compressed = deepseek_v4.is_compressed(model.layers)
-    pooled = [t.tokens_per_state or 1 for t in tensors if t.name == "index_k"]
+    caches = [cache for layer in dict.fromkeys(model.layers) for cache in layer.caches]
+    tensors = [t for cache in caches for t in cache.tensors]
+    forms = {cache.form for cache in caches}
+    pooled = [
+        t.tokens_per_state or 1
+        for c in caches
+        if c.form in ("latent+index", "latent+pooled-index")
+        for t in c.tensors
+        if t.name == "index_k"
+    ]
     return Traits(
-        latent=any(t.name == "latent" for t in tensors) or compressed,
-        pooled_index=max(pooled) if pooled and not compressed else None,
-        compressed=compressed,
+        latent=any(form.startswith("latent") or form == "compressed" for form in forms),
+        pooled_index=max(pooled, default=None),
+        compressed="compressed" in forms,
         windows=any(t.keep.kind in ("window", "chunk") for t in tensors),
-        states=any(t.tokens_per_state is None for t in tensors),
-        shared=any(cache.kind == "shared" for layer in model.layers for cache in layer.caches),
+        states=bool(forms & STATES),
+        shared="shared" in forms,
     )
 
 
@@ -146,7 +170,7 @@ def formats(d: Deployment) -> CacheFormats:
     return cache_formats(d)._replace(conv="bf16", forced_state=canonical(ssm) if ssm else None)
 
 
-def splits_windows(d: Deployment, rules: Rules) -> bool:
+def splits_windows(d: Deployment, rules: SglangRules) -> bool:
     """Whether window layers get a pool of their own: by architecture and release, or as the user says."""
     options, architecture = Options(d), d.model.architecture
     if options.flag("disable_hybrid_swa_memory"):
@@ -158,7 +182,7 @@ def splits_windows(d: Deployment, rules: Rules) -> bool:
     return architecture in rules.split if architecture else bool(rules.split)
 
 
-def head_split(d: Deployment, shape: Shape) -> Split:
+def head_split(d: Deployment, shape: SglangLayout) -> Split:
     """How heads are divided; Blackwell's sparse kernels read fp8 rows raw."""
     backend = Options(d).text("dsa_backend", ("flashmla_kv", "flashmla_sparse", "fa3", "trtllm", "tilelang"))
     if backend is None and d.device is not None and _capability(d) >= 10:
@@ -178,12 +202,12 @@ def draft_layers(d: Deployment, spec: Speculation | None, model: Lowered) -> int
     return max(len(model.draft), 1) if spec.method in ("mtp", "nextn") else 1
 
 
-def knobs(d: Deployment, rules: Rules, shape: Shape) -> Knobs:
+def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout) -> SglangPoolSettings:
     """The settings that pools depend on, from a settled question."""
     options, spec = Options(d), read_speculative(d.speculative)
     radix, overlap = not options.flag("disable_radix_cache"), not options.flag("disable_overlap_schedule")
     told = options.count("speculative_num_draft_tokens")
-    return Knobs(
+    return SglangPoolSettings(
         page=d.block_size or 1,
         context_len=d.max_model_len or d.context or 1,
         chunk=d.max_num_batched_tokens or 0,
@@ -209,7 +233,7 @@ def uses_aiter(d: Deployment) -> bool:
     return (backend == "aiter" or (amd and backend is None)) and (d.max_model_len or d.context or 0) > AITER_CONTEXT
 
 
-def _slots_per_request(d: Deployment, rules: Rules, radix: bool, overlap: bool) -> int:
+def _slots_per_request(d: Deployment, rules: SglangRules, radix: bool, overlap: bool) -> int:
     """State slots that one running request needs: itself, what the prefix cache locks, and the buffers of overlap scheduling."""
     if not radix:
         return 1
@@ -220,7 +244,7 @@ def _slots_per_request(d: Deployment, rules: Rules, radix: bool, overlap: bool) 
 
 
 def _fraction(
-    d: Deployment, rules: Rules, shape: Shape, traits: Traits, options: Options, spec: Speculation | None,
+    d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits, options: Options, spec: Speculation | None,
     gpu_mib: int | None, chunk: int, graph_bs: int,
 ) -> float:  # fmt: skip
     sizes = None
@@ -230,7 +254,7 @@ def _fraction(
     vit = None
     if d.model.towers and d.multimodal != "off":
         vit = sum(tower.parameters for tower in d.model.towers) / _VIT_PARAMETERS
-    shown = memory.Shape(
+    shown = memory.FractionInputs(
         gpu_mib, shape.tp, shape.pp, shape.attention_dp, chunk, graph_bs, not d.enforce_eager, sizes, traits.latent,
         spec.method if spec else None, options.text("moe_a2a_backend") == "deepep", vit,
     )  # fmt: skip
@@ -251,7 +275,7 @@ def _capability(d: Deployment) -> float:
     return float(text) if text.replace(".", "", 1).isdecimal() else 0.0  # AMD's are names
 
 
-def _notes(d: Deployment, rules: Rules, traits: Traits, options: Options, page: int) -> tuple[str, ...]:
+def _notes(d: Deployment, rules: SglangRules, traits: Traits, options: Options, page: int) -> tuple[str, ...]:
     notes = []
     if d.block_size not in (None, page):
         notes.append(f"sglang changes page size {d.block_size} to {page} for this model and attention backend")
@@ -267,6 +291,6 @@ def _notes(d: Deployment, rules: Rules, traits: Traits, options: Options, page: 
     return tuple(notes)
 
 
-def per_worker(batch: int, shape: Shape) -> int:
+def per_worker(batch: int, shape: SglangLayout) -> int:
     """Sequences on the busiest data-parallel worker."""
     return cdiv(batch, shape.dp)

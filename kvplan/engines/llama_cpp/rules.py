@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 
-class Rules(NamedTuple):
+class LlamaRules(NamedTuple):
     """The rules from `build` (the b-number of a release) on, until the next row.
 
     pad           n_ctx and cells are rounded up to this many (flash attention on, off)
@@ -30,23 +30,23 @@ class Rules(NamedTuple):
 
 
 #: b11312 was read and run; older rows are the pull requests named, placed at the builds that followed their merge.
-RULES: tuple[Rules, ...] = (
-    Rules(5130, "before #13194", (256, 32), swa=False, streams=False, flash_auto=False, server_slots=1, fit=False, mla="k+v"),
-    Rules(5427, "#13194 window caches", (256, 32), streams=False, flash_auto=False, server_slots=1, fit=False, mla="k+v"),
-    Rules(5912, "#14363 streams", (256, 32), flash_auto=False, server_slots=1, fit=False, mla="k+v"),
-    Rules(6324, "#15434 flash attention auto", (256, 32), server_slots=1, fit=False, mla="k+v"),
-    Rules(6869, "#16812 no padding", (1, 1), server_slots=1, fit=False, mla="k+v"),
-    Rules(6924, "#16736 four unified slots", (1, 1), fit=False, mla="k+v"),
-    Rules(6990, "#17046 n_ctx padded to 256", fit=False, mla="k+v"),
-    Rules(7406, "#16653 --fit", mla="k+v"),
-    Rules(7850, "#19067 latent without V"),
-    Rules(11312, "0c1e570, as in llama-cpp-python 0.3.36"),
+RULES: tuple[LlamaRules, ...] = (
+    LlamaRules(5130, "before #13194", (256, 32), swa=False, streams=False, flash_auto=False, server_slots=1, fit=False, mla="k+v"),
+    LlamaRules(5427, "#13194 window caches", (256, 32), streams=False, flash_auto=False, server_slots=1, fit=False, mla="k+v"),
+    LlamaRules(5912, "#14363 streams", (256, 32), flash_auto=False, server_slots=1, fit=False, mla="k+v"),
+    LlamaRules(6324, "#15434 flash attention auto", (256, 32), server_slots=1, fit=False, mla="k+v"),
+    LlamaRules(6869, "#16812 no padding", (1, 1), server_slots=1, fit=False, mla="k+v"),
+    LlamaRules(6924, "#16736 four unified slots", (1, 1), fit=False, mla="k+v"),
+    LlamaRules(6990, "#17046 n_ctx padded to 256", fit=False, mla="k+v"),
+    LlamaRules(7406, "#16653 --fit", mla="k+v"),
+    LlamaRules(7850, "#19067 latent without V"),
+    LlamaRules(11312, "0c1e570, as in llama-cpp-python 0.3.36"),
 )
 NEWEST = f"b{RULES[-1].build}"
 VERSIONS = tuple(f"b{rules.build}" for rules in RULES)
 
 
-def find(version: str | None) -> tuple[Rules, tuple[str, ...]]:
+def find(version: str | None) -> tuple[LlamaRules, tuple[str, ...]]:
     """The rules of a build (`b11312`, `11312 (0c1e570)`), and a note where the build itself is not known."""
     if version is None or version == NEWEST:
         return RULES[-1], ()

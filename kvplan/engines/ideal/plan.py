@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from kvplan.deployment import Deployment
-from kvplan.engines.base import (
-    Capacity,
-    Outcome,
-    RankSurface,
-    Settled,
-    Surface,
-    cache_formats,
-    lowered,
-    only_known_options,
-    settle,
-    weight_formats,
-    whole_curve,
-)
-from kvplan.engines.shared import certainty, read_speculative, stage_weights, weight_entries
+from kvplan.engines.common.lines import certainty, stage_weights, weight_entries
+from kvplan.engines.common.options import read_speculative
+from kvplan.engines.common.protocol import Capacity, ChosenBy, Engine, Outcome, RankSurface, Settled, Surface
+from kvplan.engines.common.settling import cache_formats, lowered, resolve, weight_formats, whole_curve
+from kvplan.engines.ideal.facts import FACTS
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.ledger import Ledger, exact
 from kvplan.parallel import Layout, heads_per_rank, split_layers
@@ -26,71 +18,61 @@ from kvplan.tensors import Cache, CacheTensor, Curve, Layer, Lowered, tensor_cur
 from kvplan.units import cdiv, show_bytes
 from kvplan.weights import WeightFormats
 
-#: Names that mean nothing without an engine: the report says so where one is given.
-_NO_USE = (
-    "engine_version", "max_num_seqs", "max_num_batched_tokens", "n_gpu_layers", "host_memory", "lora", "enforce_eager",
-)  # fmt: skip
 
-
-class Ideal:
+def settle(d: Deployment) -> Settled:
     """Exact tensors; weights and cache and nothing else. Layers left over by pp go to the first stages, heads by ceiling."""
-
-    name = "ideal"
-    versions: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-
-    def settle(self, d: Deployment) -> Settled:
-        only_known_options(d, self)
-        tp, pp, dp, ep, dcp = (n or 1 for n in (d.tp, d.pp, d.dp, d.ep, d.dcp))
-        if tp * dp % ep:
-            raise SpecError("ep", [("", f"expert parallel size {ep} must divide tp x dp = {tp * dp}")])
-        if tp % dcp:
-            raise SpecError("dcp", [("", f"decode context parallel size {dcp} must divide tp = {tp}")])
-        needed = tp * pp * dp
-        if d.n_devices not in (None, needed):
-            raise SpecError("n_devices", [("", f"tp {tp} x pp {pp} x dp {dp} needs {needed} devices, not {d.n_devices}")])
-        longest = d.context or d.model.max_context
-        defaults = {
-            "engine": ("ideal", "kvplan"),
-            "n_devices": (needed, "kvplan"),
-            "max_model_len": (longest, "you" if d.context else "model"),
-            "memory_fraction": (1.0, "kvplan"),
-        }
-        unused = [name for name in _NO_USE if getattr(d, name) is not None]
-        notes = (f"engine ideal has no use for {', '.join(unused)}",) if unused else ()
-        return settle(d, defaults, notes)  # type: ignore[arg-type]
-
-    def plan(self, settled: Settled) -> Outcome:
-        d = settled.question
-        return _outcome(d, _ranks(d), cdiv(d.batch or 1, d.dp or 1))
-
-    def surface(self, d: Deployment) -> Surface:
-        """The answer over every context and batch at once; d's own are not looked at."""
-        question = self.settle(replace(d, context=d.context or 1)).question
-        ranks = [RankSurface(rank.curve, rank.ledger.total_bytes - rank.held, rank.kv_bytes) for rank in _ranks(question)]
-        return Surface(whole_curve(question, cache_formats(question)), tuple(ranks), question.dp or 1)
+    tp, pp, dp, ep, dcp = (n or 1 for n in (d.tp, d.pp, d.dp, d.ep, d.dcp))
+    if tp * dp % ep:
+        raise SpecError("ep", [("", f"expert parallel size {ep} must divide tp x dp = {tp * dp}")])
+    if tp % dcp:
+        raise SpecError("dcp", [("", f"decode context parallel size {dcp} must divide tp = {tp}")])
+    needed = tp * pp * dp
+    if d.n_devices not in (None, needed):
+        raise SpecError("n_devices", [("", f"tp {tp} x pp {pp} x dp {dp} needs {needed} devices, not {d.n_devices}")])
+    longest = d.context or d.model.max_context
+    defaults: dict[str, tuple[Any, ChosenBy]] = {
+        "engine": (FACTS.name, "kvplan"),
+        "n_devices": (needed, "kvplan"),
+        "max_model_len": (longest, "you" if d.context else "model"),
+        "memory_fraction": (1.0, "kvplan"),
+    }
+    question, chosen_by, notes = resolve(d, defaults)
+    model = lowered(question, cache_formats(question))
+    return Settled(question, chosen_by, notes, None, model, _drafts(question, model))
 
 
-def _asked_for(d: Deployment, model: Lowered) -> Lowered:
-    """The model with the draft modules that speculation runs, as layers after the last, and without towers that nobody feeds."""
+def plan(settled: Settled) -> Outcome:
+    """The tensors against the device, or the caches against kv_memory."""
+    d = settled.question
+    return _outcome(d, _ranks(settled), cdiv(d.batch or 1, d.dp or 1))
+
+
+def surface(d: Deployment) -> Surface:
+    """The answer over every context and batch at once; d's own are not looked at."""
+    settled = settle(replace(d, context=d.context or 1))
+    ranks = [RankSurface(rank.curve, rank.ledger.total_bytes - rank.held, rank.kv_bytes) for rank in _ranks(settled)]
+    return Surface(whole_curve(settled), tuple(ranks), settled.question.dp or 1)
+
+
+def _drafts(d: Deployment, model: Lowered) -> tuple[Layer, ...]:
+    """The draft modules that speculation runs, as layers after the last."""
     draft = read_speculative(d.speculative)
     if draft and draft.method not in ("mtp", "nextn", "deepseek_mtp"):
         raise UnsupportedError(f"speculative: engine ideal knows the draft modules a model ships (mtp:1), not {draft.method!r}")
     if draft and not model.draft:
         raise UnsupportedError(f"speculative: {d.model.id} declares no draft modules (mtp)")
-    if draft:
-        model = replace(model, layers=model.layers + model.draft)
-    if d.multimodal == "off":
+    return model.draft if draft else ()
+
+
+def _ranks(settled: Settled) -> list[_Rank]:
+    d = settled.question
+    model = replace(settled.model, layers=settled.layers)
+    if d.multimodal == "off":  # nobody feeds the towers
         model = replace(model, first=tuple(w for w in model.first if w.role != "tower"))
-    return model
-
-
-def _ranks(d: Deployment) -> list[_Rank]:
-    formats, model = weight_formats(d), _asked_for(d, lowered(d, cache_formats(d)))
     layout = Layout(d.tp or 1, d.pp or 1, d.dp or 1, d.ep or 1, d.dcp or 1)
     batch = cdiv(d.batch or 1, layout.dp)
     stages = split_layers(len(model.layers), layout.pp, "first")
-    return [_rank(d, model, stage, n, formats, layout, batch) for n, stage in enumerate(stages)]
+    return [_rank(d, model, stage, n, weight_formats(d), layout, batch) for n, stage in enumerate(stages)]
 
 
 class _Rank:
@@ -230,4 +212,4 @@ def _capacity(d: Deployment, limited: list[tuple[_Rank, int]], batch: int) -> Ca
     )
 
 
-ENGINE = Ideal()
+ENGINE = Engine(FACTS, settle, plan, surface)

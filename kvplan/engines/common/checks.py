@@ -1,0 +1,64 @@
+"""What is checked of a question for every engine by its facts: nothing that an engine does not know slips through."""
+
+from __future__ import annotations
+
+from kvplan.deployment import Deployment
+from kvplan.dtypes import canonical_weight, weight_scheme
+from kvplan.engines.common.options import read_lora, read_speculative
+from kvplan.engines.common.protocol import Facts, Settled
+from kvplan.engines.common.settling import checkpoint_format
+from kvplan.errors import SpecError, UnsupportedError
+
+
+def check_question(d: Deployment, facts: Facts) -> None:
+    """Raises SpecError for values that no engine takes, and for an engine_option that this one does not have."""
+    if d.multimodal not in (None, "on", "off"):
+        raise SpecError("multimodal", [("", f"{d.multimodal[:40]!r} is not on or off")])
+    read_lora(d.lora)
+    read_speculative(d.speculative)
+    for key, _ in d.engine_option:
+        if key not in facts.options:
+            known = f"it takes: {', '.join(facts.options)}" if facts.options else "it takes none"
+            raise SpecError("engine_option", [(key, f"engine {facts.name} has no such option; {known}")])
+
+
+def unused(d: Deployment, facts: Facts) -> tuple[str, ...]:
+    """Notes of the names that were chosen and that the engine has no use for; `off` is no choice."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in facts.unused.items():
+        if getattr(d, name) not in (None, "off", False):
+            by_reason.setdefault(reason, []).append(name)
+    return tuple(f"engine {facts.name} has no use for {', '.join(names)}: {reason}" for reason, names in by_reason.items())
+
+
+def check_forms(settled: Settled, facts: Facts) -> None:
+    """Raises UnsupportedError for a form of cache that the engine does not model."""
+    for cache in dict.fromkeys(cache for layer in settled.layers for cache in layer.caches):
+        if cache.form not in facts.forms:
+            raise UnsupportedError(f"{facts.name}: the cache of {cache.kind} layers ({cache.form}) is not modelled")
+
+
+def refusal(d: Deployment, facts: Facts) -> str | None:
+    """Why the engine can not run this question at all: another make of device, a checkpoint format that it does not load."""
+    device = d.device
+    if device is not None and facts.vendors and device.vendor not in (*facts.vendors, "other"):
+        return f"{facts.title} does not run on {device.name} ({device.vendor}); it runs on {', '.join(sorted(facts.vendors))}"
+    if d.weight_dtype is None or not facts.weight_schemes or d.weight_dtype == checkpoint_format(d):
+        return None
+    scheme = weight_scheme(canonical_weight(d.weight_dtype))
+    if scheme in facts.weight_schemes:
+        return None
+    return f"{facts.title} loads no {d.weight_dtype} weights ({scheme}); it loads {', '.join(sorted(facts.weight_schemes))}"
+
+
+def foreign_checkpoint(d: Deployment, facts: Facts) -> tuple[str, ...]:
+    """A note where the model's own checkpoint is of a kind that the engine does not load, and no other was asked for."""
+    own = sorted({q.format for q in d.model.quantization})
+    if d.weight_dtype is not None or not facts.weight_schemes:
+        return ()
+    foreign = [name for name in own if weight_scheme(canonical_weight(name)) not in facts.weight_schemes]
+    if not foreign:
+        return ()
+    return (
+        f"{facts.title} loads no {'+'.join(foreign)} weights; they are counted as stored: name the format of your files with weight_dtype",
+    )

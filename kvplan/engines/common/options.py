@@ -1,0 +1,89 @@
+"""Options of engines and speculation, read with their types."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.errors import SpecError
+
+
+class Options:
+    """The engine options of a question, read with their types. Raises SpecError where a value is not what the option takes."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, d: Deployment) -> None:
+        self._values = dict(d.engine_option)
+
+    def text(self, key: str, choices: tuple[str, ...] = ()) -> str | None:
+        value = self._values.get(key)
+        if value is not None and choices and value not in choices:
+            raise SpecError("engine_option", [(key, f"{value[:60]!r} is not one of {', '.join(choices)}")])
+        return value
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        value = self._values.get(key)
+        if value is None:
+            return default
+        word = value.lower()
+        if word not in ("true", "1", "yes", "on", "false", "0", "no", "off"):
+            raise SpecError("engine_option", [(key, f"{value[:60]!r} is not true or false")])
+        return word in ("true", "1", "yes", "on")
+
+    def count(self, key: str, least: int = 1) -> int | None:
+        value = self._values.get(key)
+        if value is None:
+            return None
+        if not value.isascii() or not value.isdecimal() or len(value) > 18 or int(value) < least:
+            raise SpecError("engine_option", [(key, f"{value[:60]!r} is not a whole number of at least {least}")])
+        return int(value)
+
+    def number(self, key: str, most: float = 1e9) -> float | None:
+        value = self._values.get(key)
+        if value is None:
+            return None
+        try:
+            number = float(value)
+        except ValueError:
+            number = -1.0
+        if not 0 < number <= most:
+            raise SpecError("engine_option", [(key, f"{value[:60]!r} is not a number above 0 and at most {most:g}")])
+        return number
+
+
+class Speculation(NamedTuple):
+    """`METHOD:TOKENS[:MODEL]`, read."""
+
+    method: str
+    tokens: int
+    model: str | None
+
+
+def read_speculative(text: str | None) -> Speculation | None:
+    """None for `off`. Raises SpecError for anything but METHOD:TOKENS[:MODEL]."""
+    if text in (None, "off", ""):
+        return None
+    method, _, rest = str(text).partition(":")
+    tokens, _, model = rest.partition(":")
+    if not tokens.isascii() or not tokens.isdecimal() or not 1 <= int(tokens[:9]) <= 1024:
+        raise SpecError("speculative", [("", f"{str(text)[:60]!r}: write METHOD:TOKENS[:MODEL] such as eagle3:3, or off")])
+    return Speculation(method.lower(), int(tokens), model or None)
+
+
+class Lora(NamedTuple):
+    """`RANKxADAPTERS`, read."""
+
+    rank: int
+    adapters: int
+
+
+def read_lora(text: str | None) -> Lora | None:
+    """None for `off`. Raises SpecError for anything but RANKxADAPTERS."""
+    if text in (None, "off", ""):
+        return None
+    rank, _, adapters = str(text).lower().partition("x")
+    sizes = [int(part) if part.isascii() and part.isdecimal() and len(part) < 6 else 0 for part in (rank, adapters)]
+    if min(sizes) < 1:
+        raise SpecError("lora", [("", f"{str(text)[:60]!r}: write RANKxADAPTERS such as 32x4, or off")])
+    return Lora(*sizes)

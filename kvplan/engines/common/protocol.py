@@ -1,0 +1,205 @@
+"""What an engine is to the planner: the values that go in and come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.errors import SpecError
+from kvplan.forms import Form
+from kvplan.ledger import Ledger
+from kvplan.tensors import Curve, Layer, Lowered
+
+ChosenBy = Literal["you", "engine default", "model", "kvplan"]
+
+
+Defaults = Mapping[str, tuple[Any, ChosenBy]]
+
+
+class Resolved(NamedTuple):
+    """A question with every name resolved, and who chose each. `notes` are assumptions the report shows."""
+
+    question: Deployment
+    chosen_by: Mapping[str, ChosenBy]
+    notes: tuple[str, ...] = ()
+
+
+class Settled(NamedTuple):
+    """A question as an engine understands it: read and lowered once, for everything that comes after.
+
+    settings  the engine's own, typed; nobody else looks inside
+    model     the model as tensors, in the formats that the engine stores
+    drafts    draft layers whose caches it keeps beside the model's
+    misfit    why those formats can not hold this model's rows, where the engine is to refuse that in its own words (`model` is then
+              in the compute type)
+    """
+
+    question: Deployment
+    chosen_by: Mapping[str, ChosenBy]
+    notes: tuple[str, ...]
+    settings: Any
+    model: Lowered
+    drafts: tuple[Layer, ...] = ()
+    misfit: SpecError | None = None
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """All layers whose caches it keeps."""
+        return self.model.layers + self.drafts
+
+
+class Group(NamedTuple):
+    """Layers whose pages an engine manages together; None where the engine has no such thing. `span`: their window or chunk in tokens."""
+
+    role: str
+    kind: str
+    layers: int
+    n_groups: int = 1
+    block_tokens: int | None = None
+    page_bytes: int | None = None
+    cells: int | None = None
+    streams: int | None = None
+    k_bytes: int | None = None
+    v_bytes: int | None = None
+    span: int | None = None
+
+
+class Capacity(NamedTuple):
+    """What the cache memory holds: bytes and blocks per rank, tokens and sequences per replica.
+
+    max_context            longest single request admitted under max_model_len; max_context_unbounded: without that limit
+    max_context_at_batch   longest context at which all sequences of the question fit; max_batch: most of them at its context
+    """
+
+    kv_bytes: int
+    kv_bytes_low: int
+    kv_bytes_high: int
+    request_bytes: int
+    tokens: int | None
+    max_concurrency: float | None
+    max_context: int | None
+    max_context_unbounded: int | None
+    max_context_at_batch: int | None
+    max_batch: int | None
+    mean_concurrency: float | None = None
+    blocks: int | None = None
+    block_tokens: int | None = None
+    bytes_per_block: int | None = None
+    log_lines: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    groups: tuple[Group, ...] = ()
+
+
+class Outcome(NamedTuple):
+    """An engine's answer. `fits` is None where nothing limits memory; `reason` is the condition that fails, with its numbers."""
+
+    ledgers: tuple[Ledger, ...]
+    capacity: Capacity | None
+    starts: bool | None
+    fits: bool | None
+    margin_bytes: int | None
+    limiting_rank: int | None
+    certainty: Literal["certain", "likely", "too close to call"] = "certain"
+    reason: str | None = None
+
+
+class RankSurface(NamedTuple):
+    """One distinct rank: the cache of one sequence as a curve, what else it holds, and what it has for caches (None: no limit)."""
+
+    curve: Curve
+    fixed_bytes: int
+    kv_bytes: int | None
+
+
+class Surface(NamedTuple):
+    """An engine's whole answer over context and batch, where it is a curve: for sweeps on arrays. `replicas` share the batch."""
+
+    whole: Curve
+    ranks: tuple[RankSurface, ...]
+    replicas: int
+
+
+class Pooled(NamedTuple):
+    """An engine's whole answer over context and batch where its pool depends on neither: for sweeps on arrays.
+
+    request     units (blocks) of one sequence over its tokens: of each group the most, all groups together
+    free_units  units that sequences may take, of `unit_bytes` on the rank that runs out first
+    lack_bytes  where the engine would not start: what is left (below zero) of the memory it checks; else None
+    longest     tokens of the longest request it admits; `most`: sequences that a replica runs at once
+    """
+
+    whole: Curve
+    replicas: int
+    rank_total_bytes: int
+    kv_bytes: int
+    tokens: int
+    max_concurrency: float
+    free_units: int
+    unit_bytes: int
+    request: tuple[tuple[Curve, ...], ...]
+    lack_bytes: int | None
+    longest: int
+    most: int
+
+
+class Setting(NamedTuple):
+    """A switch that advice may offer: the engine option, its values in the order in which they are tried, what to call the change."""
+
+    option: str
+    values: tuple[str, ...]
+    change: str
+
+
+class Facts(NamedTuple):
+    """What an engine is, for everyone who asks about it without running it.
+
+    title            as its makers write it
+    versions         releases whose rules are known, oldest first
+    options          engine_option keys, each with what it means
+    forms            forms of cache that it models; others are refused by name
+    unused           names of a question that it has no use for -> what follows from that, for a note
+    pool             `set aside`: cache memory is taken at start, whatever sequences come; `per context`: for the context it is given;
+                     `grows`: with the sequences
+    pages            whose page manager runs its sequences in `simulate`; None: none is modelled
+    vendors          makes of devices it runs on; empty: any
+    offloads         layers may stay in memory beside the device
+    weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
+    kv_advice        cache formats that advice may offer, with their bits; weight_advice likewise
+    settings         switches that advice may offer
+    fraction_ceiling advice raises the memory fraction up to here; None: not above its own default
+    whole_prompts    releases before this one read a prompt in one step, so that smaller steps are no advice
+    constants        the name of its measured constants; None: it has none
+    """
+
+    name: str
+    title: str
+    versions: tuple[str, ...]
+    options: Mapping[str, str]
+    forms: frozenset[Form]
+    unused: Mapping[str, str] = {}
+    pool: Literal["set aside", "per context", "grows"] = "grows"
+    pages: Literal["vllm", "sglang", "tensorrt-llm", "cells"] | None = None
+    vendors: frozenset[str] = frozenset()
+    offloads: bool = False
+    weight_schemes: frozenset[str] = frozenset()
+    kv_advice: tuple[tuple[str, int], ...] = ()
+    weight_advice: tuple[tuple[str, int], ...] = ()
+    settings: tuple[Setting, ...] = ()
+    fraction_ceiling: float | None = None
+    whole_prompts: tuple[int, ...] = ()
+    constants: str | None = None
+
+
+class Engine(NamedTuple):
+    """One engine.
+
+    settle   the question with its defaults filled in, read and lowered. Raises SpecError where two choices contradict
+    plan     what it does with it; a refusal to start is an outcome
+    surface  the whole answer over context and batch, where it is one; None where it is not, for that question
+    """
+
+    facts: Facts
+    settle: Callable[[Deployment], Settled]
+    plan: Callable[[Settled], Outcome]
+    surface: Callable[[Deployment], Surface | Pooled | None] | None = None

@@ -1,0 +1,115 @@
+"""What every engine resolves the same way: names left open, formats, the model as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from kvplan.deployment import Deployment
+from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype
+from kvplan.engines.common.protocol import ChosenBy, Defaults, Resolved, Settled
+from kvplan.errors import SpecError
+from kvplan.spec import lower
+from kvplan.tensors import Cache, CacheFormats, Curve, Layer, Lowered, Role, tensor_curve, total
+from kvplan.weights import WeightFormats, asked_formats, is_quantized, role_formats, with_stored
+
+
+def resolve(d: Deployment, defaults: Defaults, notes: tuple[str, ...] = ()) -> Resolved:
+    """`d` with `defaults` for what was not chosen, then what every engine resolves the same way: model facts and sizes of one."""
+    common: dict[str, tuple[Any, ChosenBy]] = dict.fromkeys(("tp", "pp", "dp", "ep", "dcp", "batch"), (1, "kvplan"))
+    common |= {
+        "dtype": (d.model.dtype, "model"),
+        "weight_dtype": (checkpoint_format(d), "model"),
+        "kv_dtype": ("auto", "kvplan"),
+        "context": (d.max_model_len or d.model.max_context, "you" if d.max_model_len else "model"),
+        "encoder_tokens": (d.model.encoder_tokens, "model"),
+        "reserve": (0, "kvplan"),
+        "multimodal": ("on" if d.model.towers else "off", "model"),
+        "speculative": ("off", "kvplan"),
+        "lora": ("off", "kvplan"),
+        "enforce_eager": (False, "kvplan"),
+        "calibration": ("packaged", "kvplan"),
+        **defaults,
+    }
+    chosen: dict[str, ChosenBy] = {}
+    filled: dict[str, Any] = {}
+    for name, (value, by) in common.items():
+        if getattr(d, name) is None:
+            filled[name], chosen[name] = value, by
+    if (filled.get("context") or d.context) is None:
+        raise SpecError("context", [("", f"{d.model.id} declares no maximum length; say how many tokens with --context")])
+    question = replace(d, **filled)
+    for name in ("context", "batch"):
+        if getattr(question, name) < 1:
+            raise SpecError(name, [("", "at least 1")])
+    return Resolved(question, chosen, notes)
+
+
+def checkpoint_format(d: Deployment) -> str:
+    """The format of the model's own checkpoint; several joined by +."""
+    formats = sorted({q.format for q in d.model.quantization})
+    return "+".join(formats) if formats else d.model.dtype
+
+
+def cache_formats(d: Deployment, *, state: str = "f32") -> CacheFormats:
+    """The cache formats of a settled question: `auto` is what the checkpoint declares, else the compute type."""
+    compute = canonical(d.dtype or d.model.dtype, "dtype")
+    asked = d.kv_dtype or "auto"
+    if asked == "auto":
+        asked = d.model.kv_dtype or compute
+    k, v = parse_kv_dtype(asked)
+    return CacheFormats(compute=compute, k=k, v=v, conv=compute, state=state)
+
+
+def lowered(d: Deployment, formats: CacheFormats, *, cast: bool = False) -> Lowered:
+    """The question's model as tensors, with the bytes its checkpoint stores where they are known and no other format is asked for.
+
+    cast  the engine makes its parameters in the compute type, whatever plain type a file has
+    """
+    model = lower(d.model, formats)
+    if d.stored is None or d.weight_dtype not in (None, checkpoint_format(d)):
+        return model
+    return with_stored(model, d.stored.cast(2 if formats.compute in ("f16", "bf16") else 4) if cast else d.stored)
+
+
+def lowered_or_plain(d: Deployment, formats: CacheFormats, *, cast: bool = False) -> tuple[Lowered, SpecError | None]:
+    """`lowered`; where a format can not hold this model's rows, the model in the compute type, and the reason."""
+    try:
+        return lowered(d, formats, cast=cast), None
+    except SpecError as misfit:
+        return lowered(d, formats._replace(k=formats.compute, v=formats.compute), cast=cast), misfit
+
+
+def remade(model: Lowered, change: Callable[[Cache], Cache]) -> Lowered:
+    """The model with its caches as an engine keeps them, where formats alone do not say how; equal layers still share one object."""
+    made: dict[int, Layer] = {}
+    for layer in (*model.layers, *model.draft):
+        if id(layer) not in made:
+            caches = tuple(change(cache) for cache in layer.caches)
+            made[id(layer)] = layer if caches == layer.caches else replace(layer, caches=caches)
+    return replace(model, layers=tuple(made[id(x)] for x in model.layers), draft=tuple(made[id(x)] for x in model.draft))
+
+
+def states_in(cache: Cache, dtype: str) -> Cache:
+    """The cache with its recurrent state in that format."""
+    return replace(cache, tensors=tuple(replace(t, dtype=dtype) if t.name == "state" else t for t in cache.tensors))
+
+
+def whole_curve(settled: Settled) -> Curve:
+    """The cache of one sequence of a settled question over its length, whole and unreplicated."""
+    tensors = (t for layer in settled.layers for cache in layer.caches for t in cache.tensors)
+    return total(tensor_curve(t, encoder_tokens=settled.question.encoder_tokens) for t in tensors)
+
+
+def weight_formats(d: Deployment) -> WeightFormats:
+    """Role -> format of the weights: the checkpoint's own, or the one asked for (a quantised one applies to the layers' matrices)."""
+    base = canonical_weight(d.model.dtype)
+    own: dict[Role, str] = {role: canonical_weight(q.format) for q in d.model.quantization for role in q.roles}
+    if d.weight_dtype in (None, checkpoint_format(d)):
+        return role_formats(base, own)
+    asked = canonical_weight(d.weight_dtype or "")
+    if not is_quantized(asked):
+        return role_formats(asked, {})
+    routed = any(getattr(mlp, "experts", 0) for block in d.model.blocks.values() for mlp in block.mlps)
+    return asked_formats(base, asked, routed=routed)

@@ -1,0 +1,33 @@
+"""What exllamav3 is: forms, devices and formats it takes, options that change memory."""
+
+from __future__ import annotations
+
+from kvplan.engines.common.protocol import Facts, Setting
+from kvplan.forms import FORMS, STATES
+
+_NOT_COUNTED = "what that would take is not counted"
+FACTS = Facts(
+    name="exllamav3",
+    title="exllamav3",
+    versions=("1.6.5",),
+    options={
+        "k_bits": "bits of K, 2 to 8",
+        "v_bits": "bits of V, 2 to 8",
+        "cache_tokens": "max_num_tokens: tokens of the cache",
+        "max_history": "past states kept of one sequence",
+        "fused": "attention reads the quantised cache itself",
+    },
+    forms=frozenset(FORMS) & (STATES | {"none", "shared", "kv", "latent"}),
+    unused={
+        "max_num_batched_tokens": _NOT_COUNTED,
+        "n_gpu_layers": "it leaves no layers in host memory",
+        "host_memory": _NOT_COUNTED,
+        "lora": _NOT_COUNTED,
+        "speculative": _NOT_COUNTED,
+        "enforce_eager": "it captures no graphs",
+    },
+    pool="per context",
+    vendors=frozenset({"nvidia"}),
+    settings=(Setting("k_bits", ("8", "6", "4"), "store the cache in fewer bits"),),
+    weight_advice=(("int4_g128", 4),),
+)

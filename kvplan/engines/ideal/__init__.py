@@ -1,0 +1,1 @@
+"""No engine: exactly the tensors."""

@@ -1,0 +1,53 @@
+"""What llama.cpp is: forms, devices and formats it takes, options that change memory."""
+
+from __future__ import annotations
+
+from kvplan.engines.common.protocol import Facts, Setting
+from kvplan.engines.llama_cpp.rules import VERSIONS
+from kvplan.forms import FORMS
+
+#: engine_option keys, by its own names.
+OPTIONS: dict[str, str] = {
+    "n_ubatch": "-ub: tokens of one physical batch",
+    "kv_unified": "one pool of cells for all slots",
+    "kv_unified_per_slot": "tokens of a slot, from which the pool follows",
+    "flash_attn": "on, off or auto",
+    "swa_full": "window layers keep every token",
+    "n_rs_seq": "past states kept to roll drafts back",
+    "n_outputs_max": "rows of logits reserved for",
+    "offload_kqv": "the cache lies with its layers",
+    "no_kv_offload": "the cache stays in host memory",
+    "tensor_split": "shares of the model by device",
+    "n_cpu_moe": "layers whose experts stay in host memory",
+    "server": "llama-server: its own number of slots",
+    "fit": "--fit: what is not set shrinks until it fits",
+    "fit_target": "MiB left free on each device by --fit",
+    "fit_ctx": "the shortest context that --fit takes",
+}
+
+FACTS = Facts(
+    name="llama.cpp",
+    title="llama.cpp",
+    versions=VERSIONS,
+    options=OPTIONS,
+    forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "kv+blocks"},
+    unused={
+        "block_size": "its cells are single tokens",
+        "memory_fraction": "it takes what its context needs",
+        "lora": "what that would take is not counted",
+        "enforce_eager": "its graphs are small",
+    },
+    pool="per context",
+    pages="cells",
+    offloads=True,
+    weight_schemes=frozenset({"plain", "gguf", "mxfp", "unknown"}),
+    kv_advice=(("q8_0", 8), ("q4_0", 4)),
+    weight_advice=(("q4_k_m", 4),),
+    settings=(
+        Setting("flash_attn", ("on",), "flash attention"),
+        Setting("kv_unified", ("true",), "one pool of cells for all slots"),
+        Setting("swa_full", ("false",), "let window layers keep their window alone"),
+        Setting("n_ubatch", ("256", "128", "64"), "smaller physical batches"),
+    ),
+    constants="llama.cpp",
+)

@@ -1,0 +1,1 @@
+"""Ollama: llama.cpp with other defaults."""

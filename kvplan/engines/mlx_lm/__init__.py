@@ -1,0 +1,1 @@
+"""MLX-LM on Apple machines."""

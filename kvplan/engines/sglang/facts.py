@@ -1,0 +1,60 @@
+"""What SGLang is: forms, devices and formats it takes, options that change memory."""
+
+from __future__ import annotations
+
+from kvplan.engines.common.protocol import Facts, Setting
+from kvplan.engines.sglang.rules import VERSIONS
+from kvplan.forms import FORMS
+
+#: engine_option keys, by the names of its server arguments.
+OPTIONS: dict[str, str] = {
+    "allow_overwrite_longer_context_len": "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN: lengths beyond the model's own",
+    "attention_backend": "the attention backend, which may set the page size",
+    "cuda_graph_max_bs": "the largest batch that decode graphs are captured for",
+    "disable_hybrid_swa_memory": "window layers share the full pool",
+    "disable_overlap_schedule": "no overlap scheduling",
+    "disable_prefill_cuda_graph": "no prefill graphs",
+    "disable_radix_cache": "no prefix cache",
+    "dsa_backend": "the sparse attention's decode backend",
+    "enable_dp_attention": "dp is attention data parallelism inside tp",
+    "is_hybrid_swa": "window layers get a pool of their own, whatever the architecture",
+    "mamba_full_memory_ratio": "memory of states beside that of the cache",
+    "mamba_radix_cache_strategy": "auto, no_buffer, extra_buffer or extra_buffer_lazy",
+    "mamba_ssm_dtype": "format of recurrent states",
+    "max_mamba_cache_size": "state slots",
+    "max_total_tokens": "tokens of the pool, at most",
+    "moe_a2a_backend": "the experts' all-to-all backend",
+    "speculative_draft_layers": "layers of a standalone draft model",
+    "speculative_num_draft_tokens": "tokens verified in one step",
+    "swa_full_tokens_ratio": "window tokens for each full token",
+}
+
+_NOT_COUNTED = "what that would take is not counted"
+FACTS = Facts(
+    name="sglang",
+    title="SGLang",
+    versions=VERSIONS,
+    options=OPTIONS,
+    forms=frozenset(FORMS) - {"kv+sinks", "kv+index"},
+    unused={"n_gpu_layers": "it leaves no layers in host memory", "host_memory": _NOT_COUNTED, "lora": _NOT_COUNTED},
+    pool="set aside",
+    pages="sglang",
+    vendors=frozenset({"nvidia", "amd", "intel"}),
+    weight_schemes=frozenset({"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "affine", "bitsandbytes", "gguf", "unknown"}),
+    kv_advice=(("fp8", 8),),
+    weight_advice=(("fp8", 8), ("int4_g128", 4)),
+    settings=(
+        Setting(
+            "allow_overwrite_longer_context_len",
+            ("true",),
+            "allow more than the model's own maximum (SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1)",
+        ),
+        Setting("swa_full_tokens_ratio", ("0.7", "0.6", "0.5", "0.4", "0.3", "0.2", "0.1", "0.9", "1"), "share the pools differently"),
+        Setting(
+            "mamba_full_memory_ratio", ("0.7", "0.5", "0.3", "0.2", "0.1", "1.5", "2", "4"), "share memory with the states differently"
+        ),
+        Setting("disable_radix_cache", ("true",), "no prefix cache"),
+        Setting("disable_overlap_schedule", ("true",), "no overlap scheduling"),
+    ),
+    constants="sglang",
+)

@@ -1,0 +1,44 @@
+"""What TensorRT-LLM is: forms, devices and formats it takes, options that change memory."""
+
+from __future__ import annotations
+
+from kvplan.engines.common.protocol import Facts, Setting
+from kvplan.engines.tensorrt_llm.rules import VERSIONS
+from kvplan.forms import FORMS
+
+#: engine_option keys, by the names of its arguments.
+OPTIONS: dict[str, str] = {
+    "backend": "pytorch or tensorrt: an engine that trtllm-build made",
+    "cross_kv_cache_fraction": "share of the cache for cross-attention",
+    "enable_attention_dp": "attention data parallelism over the tp ranks",
+    "enable_block_reuse": "prefix reuse, which keeps snapshots of states",
+    "enable_swa_scratch_reuse": "window layers of one shape share scratch pages",
+    "host_cache_size": "bytes of pinned host memory for evicted blocks",
+    "mamba_ssm_cache_dtype": "format of recurrent states",
+    "mamba_state_cache_interval": "tokens between snapshots of states",
+    "max_attention_window": "window of each layer in tokens, repeated over the layers",
+    "max_tokens": "tokens of the pool, at most",
+    "peak_memory": "bytes in use at the peak, as it logged them",
+    "temporary_kv_memory": "bytes of the dry run's own cache, as it logged them",
+    "use_kv_cache_manager_v2": "auto, true or false",
+    "window_size_shares": "shares of memory by window size",
+}
+
+_NOT_COUNTED = "what that would take is not counted"
+FACTS = Facts(
+    name="tensorrt-llm",
+    title="TensorRT-LLM",
+    versions=VERSIONS,
+    options=OPTIONS,
+    forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "compressed"},
+    unused={"n_gpu_layers": "it leaves no layers in host memory", "lora": _NOT_COUNTED},
+    pool="set aside",
+    pages="tensorrt-llm",
+    vendors=frozenset({"nvidia"}),
+    weight_schemes=frozenset({"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "unknown"}),
+    kv_advice=(("fp8", 8),),
+    weight_advice=(("fp8", 8), ("int4_g128", 4)),
+    settings=(Setting("enable_block_reuse", ("false",), "no block reuse"),),
+    fraction_ceiling=0.95,
+    constants="tensorrt-llm",
+)

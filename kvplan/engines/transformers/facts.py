@@ -1,0 +1,44 @@
+"""What transformers is: forms and devices it takes, options that change memory."""
+
+from __future__ import annotations
+
+from kvplan.engines.common.protocol import Facts, Setting
+from kvplan.engines.transformers.rules import VERSIONS
+from kvplan.forms import FORMS
+
+_NOT_COUNTED = "what that would take is not counted"
+FACTS = Facts(
+    name="transformers",
+    title="transformers",
+    versions=VERSIONS,
+    options={
+        "cache_implementation": "dynamic, static, quantized or paged",
+        "backend": "of a quantized cache: quanto, hqq or fp8",
+        "nbits": "of a quantized cache: bits",
+        "q_group_size": "of a quantized cache: elements that share a scale",
+        "residual_length": "of a quantized cache: tokens kept unquantised",
+        "num_beams": "beams of one sequence",
+        "attn_implementation": "of a paged cache: the attention kernel",
+        "num_blocks": "of a paged cache: blocks",
+        "max_blocks_per_request": "of a paged cache: blocks of one request",
+        "use_async_batching": "of a paged cache: two sets of inputs",
+        "return_logprobs": "of a paged cache: log-probabilities are kept",
+        "logits_processors": "of a paged cache: logits are processed",
+        "logits_to_keep": "of a paged cache: logits of the last token only",
+    },
+    forms=frozenset(FORMS) - {"kv+sinks"},
+    unused={
+        "max_num_seqs": "sequences are those of the question",
+        "n_gpu_layers": "it leaves no layers in host memory",
+        "host_memory": _NOT_COUNTED,
+        "lora": _NOT_COUNTED,
+        "speculative": _NOT_COUNTED,
+        "enforce_eager": "it captures no graphs",
+    },
+    kv_advice=(("fp8", 8),),
+    weight_advice=(("fp8", 8), ("int4_g128", 4)),
+    settings=(
+        Setting("cache_implementation", ("dynamic",), "a cache that grows"),
+        Setting("cache_implementation", ("quantized",), "a quantized cache"),
+    ),
+)

@@ -1,0 +1,54 @@
+"""What vLLM is: forms, devices and formats it takes, options that change memory."""
+
+from __future__ import annotations
+
+from kvplan.engines.common.protocol import Facts, Setting
+from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.forms import FORMS
+
+#: engine_option keys, by vLLM's own names where it has one.
+OPTIONS: dict[str, str] = {
+    "platform": "cuda or cpu: the build",
+    "usage": "server or offline: whose batch defaults apply",
+    "allow_long_max_model_len": "VLLM_ALLOW_LONG_MAX_MODEL_LEN: lengths beyond the model's own",
+    "async_scheduling": "one batch more in flight",
+    "auto_fit": "--max-model-len -1: the longest that fits",
+    "attention_backend": "the attention backend, which sets the block sizes it takes",
+    "disable_hybrid_kv_cache_manager": "window layers keep every token",
+    "enable_prefix_caching": "prefix caching, which changes how states are kept",
+    "mamba_cache_mode": "none, align or all: states kept of one sequence",
+    "mamba_ssm_cache_dtype": "format of recurrent states",
+    "mamba_chunk_size": "tokens of one chunk of the scan",
+    "max_num_encoder_input_tokens": "encoder tokens of one step",
+    "num_gpu_blocks_override": "blocks, whatever memory says",
+    "performance_mode": "balanced, interactivity or throughput: batch defaults",
+    "swap_space": "GiB of host memory for swapped blocks (V0)",
+}
+
+FACTS = Facts(
+    name="vllm",
+    title="vLLM",
+    versions=VERSIONS,
+    options=OPTIONS,
+    # rwkv is refused in the engine's own words; rows by blocks (InfLLM-V2) are kept without their mean keys
+    forms=frozenset(FORMS) - {"kv+sinks", "latent+pooled-index", "rg-lru"},
+    unused={
+        "n_gpu_layers": "it leaves no layers in host memory",
+        "host_memory": "what it takes beside the device is not counted",
+    },
+    pool="set aside",
+    pages="vllm",
+    vendors=frozenset({"nvidia", "amd", "intel"}),
+    weight_schemes=frozenset({"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "affine", "bitsandbytes", "gguf", "unknown"}),
+    kv_advice=(("fp8", 8),),
+    weight_advice=(("fp8", 8), ("int4_g128", 4)),
+    settings=(
+        Setting("allow_long_max_model_len", ("true",), "allow more than the model's own maximum (VLLM_ALLOW_LONG_MAX_MODEL_LEN=1)"),
+        Setting("disable_hybrid_kv_cache_manager", ("false",), "let window layers keep their window alone"),
+        Setting("enable_prefix_caching", ("false",), "no prefix caching"),
+        Setting("async_scheduling", ("false",), "no asynchronous scheduling"),
+    ),
+    fraction_ceiling=0.95,
+    whole_prompts=(0, 8),
+    constants="vllm",
+)

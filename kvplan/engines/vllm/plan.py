@@ -1,0 +1,129 @@
+"""vLLM: from the layers' tensors to block size, groups, blocks, tokens and admission, by release (0.6 to 0.33).
+
+rules.py  rules by release, as data        settle.py  defaults and options
+layers.py    whose caches count               specs.py     the cache of one layer
+blocks.py    the block size                   groups.py    shared block tables and the cost of a block
+capacity.py  blocks, tokens, admission        budget.py    bytes left for the cache on a device
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.dtypes import FORMATS
+from kvplan.engines.common.lines import query_heads
+from kvplan.engines.common.protocol import Engine, Outcome, Pooled, Settled
+from kvplan.engines.vllm.blocks import Choice, choose_blocks
+from kvplan.engines.vllm.budget import Budget, caveats, stage_budget
+from kvplan.engines.vllm.facts import FACTS
+from kvplan.engines.vllm.groups import Member
+from kvplan.engines.vllm.layers import Mixer, mixers, stages
+from kvplan.engines.vllm.outcome import Asked, ledgers, outcome, pooled, replica_batch
+from kvplan.engines.vllm.rules import KV_FORMATS, VERSIONS
+from kvplan.engines.vllm.settle import VllmSettings, settle
+from kvplan.engines.vllm.specs import Blocks, cache_specs
+from kvplan.engines.vllm.wordings import Refused
+from kvplan.tensors import Lowered
+from kvplan.units import show_bytes
+
+
+def plan(settled: Settled) -> Outcome:
+    """vLLM's planner of the KV cache, and a modelled budget before it where a device is given."""
+    d, s = settled.question, settled.settings
+    try:
+        members, choice, budgets, notes = _ready(d, s)
+        return _outcome(d, s, members, choice, budgets, notes)
+    except Refused as refused:
+        return Outcome(ledgers=(), capacity=None, starts=False, fits=False, margin_bytes=None, limiting_rank=None, reason=str(refused))
+
+
+def surface(d: Deployment) -> Pooled | None:
+    """The answer over every context and batch where max_model_len is chosen, over every batch at d's context where not; else None."""
+    if (d.max_model_len or d.context) is None or (d.device is None and d.kv_memory is None):
+        return None
+    settled = settle(d)
+    s = settled.settings
+    if settled.misfit is not None or s.auto_fit:
+        return None
+    try:
+        ready = _ready(settled.question, s)
+        return pooled(settled, ready.members, ready.budgets)
+    except Refused:
+        return None
+
+
+class _Ready(NamedTuple):
+    """What a release makes of a question before it looks at its sequences."""
+
+    members: list[Member]
+    choice: Choice
+    budgets: list[Budget]
+    notes: Sequence[str]
+
+
+def _ready(d: Deployment, s: VllmSettings) -> _Ready:
+    model = s.served
+    _check_length(d, s)
+    _check_formats(s)
+    _check_heads(model, s)
+    owners, notes = mixers(model, s)
+    choice = choose_blocks(owners, s)
+    members = _members(owners, choice.blocks, s)
+    return _Ready(members, choice, [stage_budget(d, model, stage, s) for stage in stages(model, s)], notes)
+
+
+def _outcome(d: Deployment, s: VllmSettings, members: list[Member], choice: Choice, budgets: list[Budget], notes: Sequence[str]) -> Outcome:
+    if d.kv_memory is None and d.device is None:
+        return Outcome(
+            ledgers=ledgers(d, s, budgets, None, 0), capacity=None, starts=None, fits=None, margin_bytes=None, limiting_rank=None
+        )
+    asked = Asked(replica_batch(d), None if s.auto_fit and not s.context_chosen else d.context)
+    lines = list(choice.lines)
+    if d.kv_memory is None and s.rules.v1:
+        lines.append(f"Available KV cache memory: {min(b.available for b in budgets) / (1 << 30):.2f} GiB")
+    found = outcome(d, s, members, budgets, asked, [*notes, *caveats(d)], lines)
+    if found.capacity is not None:
+        found = found._replace(capacity=found.capacity._replace(block_tokens=choice.blocks.primary))
+    if found.margin_bytes is not None and found.reason and min(b.available for b in budgets) <= 0 and d.kv_memory is None:
+        short = -min(b.available for b in budgets)
+        found = found._replace(reason=f"{found.reason} ({show_bytes(short)} are missing before any cache)")
+    return found
+
+
+def _members(owners: list[Mixer], blocks: Blocks, s: VllmSettings) -> list[Member]:
+    held = s.rules.checkpoints and s.state_mode == "align"
+    made = []
+    for stage, form, tensors in owners:
+        specs = cache_specs(form, tensors, blocks, tp=s.tp, draft_tokens=s.draft_tokens, checkpoints=held, chunked=s.rules.chunked_spec)
+        made += [Member(stage, spec) for spec in specs]
+    return made
+
+
+def _check_length(d: Deployment, s: VllmSettings) -> None:
+    """config/model.py _get_and_verify_max_len; the environment variable is the engine option allow_long_max_model_len."""
+    most = d.model.max_context
+    if most and s.max_model_len > most and not s.allow_long:
+        raise Refused(
+            f"User-specified max_model_len ({s.max_model_len}) is greater than the derived max_model_len (max_position_embeddings={most} "
+            "or model_max_length=None in model's config.json). To allow overriding this maximum, set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+        )
+
+
+def _check_formats(s: VllmSettings) -> None:
+    for name in (s.formats.k, s.formats.v):
+        since = KV_FORMATS.get(name)
+        if name not in FORMATS or since is None or VERSIONS.index(since) > VERSIONS.index(s.release):
+            raise Refused(f"vLLM {s.release} has no KV cache format {name}")
+    if s.formats.k != s.formats.v and not s.formats.k.startswith("turboquant"):
+        raise Refused(f"vLLM stores K and V in one format, not {s.formats.k} and {s.formats.v}")
+
+
+def _check_heads(model: Lowered, s: VllmSettings) -> None:
+    heads = query_heads(model)
+    if heads > 1 and heads % s.tp:
+        raise Refused(f"Total number of attention heads ({heads}) must be divisible by tensor parallel size ({s.tp}).")
+
+
+ENGINE = Engine(FACTS, settle, plan, surface)
