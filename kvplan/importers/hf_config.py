@@ -85,9 +85,18 @@ def import_config(config: dict[str, Any], source: str) -> dict[str, Any]:
         return assemble(f, stack, architecture, source)
     if architecture is None:
         return assemble(f, stack, next((name for name, known in ARCHITECTURES.items() if known == model_type), None), source)
-    headless = {"lm_head": False, "tied_embeddings": False, "weights": [w for w in stack.get("weights", []) if w.get("role") != "head"]}
+    headless: dict[str, Any] = {"lm_head": False, "tied_embeddings": False, "weights": [w for w in stack.get("weights", []) if w.get("role") != "head"]}
     note = "a model without a language-model head; what it has in its place is not counted"
+    if str(architecture).endswith("ForSequenceClassification"):
+        headless["weights"] = [*headless["weights"], {"name": "score", "shape": [_labels(f), stack["hidden_size"]]}]
+        note = "a classifier: a score for each label in place of a language-model head"
     return assemble(f, {**stack, **headless, "notes": [*stack.get("notes", []), note]}, architecture, source)
+
+
+def _labels(f: Fields) -> int:
+    """How many labels a classifier has: those it names, else num_labels, else two."""
+    named = f.data.get("id2label")
+    return len(named) if isinstance(named, dict) and named else f.dim_or("num_labels", 2)
 
 
 #: Classes that are decoders by shape and read both ways: embedding models.

@@ -77,10 +77,10 @@ def molmo2(f: Fields) -> int:
 
 
 def minicpmv4_6(f: Fields) -> int:
-    """SigLIP with a merger of 2 x 2 windows inside, four times four times as wide."""
+    """SigLIP with a merger of windows inside, its network as many times wider as a window has patches."""
     h, (rows, columns) = f.dim("hidden_size"), f.dims("window_kernel_size", 2)
-    wide = h * rows * columns
-    merger = 4 * linear(h, h) + 2 * h + 2 * wide + linear(4 * wide, wide) + linear(h, 4 * wide)
+    wide, inner = h * rows * columns, f.dim("intermediate_size") * rows * columns
+    merger = 4 * linear(h, h) + 2 * h + 2 * wide + linear(inner, wide) + linear(h, inner)
     return paddleocr(f) + merger
 
 
