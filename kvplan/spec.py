@@ -103,7 +103,10 @@ class Deviation(Record):
 
 
 class ModelSpec(Record):
-    """Everything about a model that memory depends on."""
+    """Everything about a model that memory depends on.
+
+    cache_window: a window that the config states and the class never masks by; a cache made from the config slides every layer all the same.
+    """
 
     id: Id
     name: Text
@@ -116,6 +119,7 @@ class ModelSpec(Record):
     deviations: tuple[Deviation, ...] = ()
     kv_dtype: Text | None = None
     max_context: Tokens | None = None
+    cache_window: Tokens | None = None
     vocab_size: Dim | None
     hidden_size: Dim
     embedding_size: Dim | None = None

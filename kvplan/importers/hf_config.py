@@ -15,7 +15,8 @@ from typing import Any
 
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.files import read_bytes
-from kvplan.importers.hf.architectures import ARCHITECTURES, VARIANTS, family_row
+from kvplan.importers.hf.architectures import ARCHITECTURES, FAMILIES, VARIANTS, family_row
+from kvplan.importers.hf.encoder_heads import instead
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Row
 from kvplan.importers.hf.stack import name_blocks, patterns
@@ -24,7 +25,11 @@ from kvplan.spec import ModelSpec, lower, parse_spec
 from kvplan.tensors import CacheFormats, Lowered
 
 MAX_CONFIG_BYTES = 16 << 20
-_HEADLESS = re.compile(r"(TextModel|Model|ForSequenceClassification|ForTokenClassification|ForQuestionAnswering|ForRewardModel)$")
+_HEADLESS = re.compile(
+    r"(TextModel|Model|For(SequenceClassification|TokenClassification|QuestionAnswering|RewardModel|ProcessRewardModel))$"
+)
+#: What a class with a language-model head is called where another of its family has none.
+_WHOLE = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "MTModel")
 _DTYPES = {"bfloat16": "bf16", "float16": "f16", "half": "f16", "float32": "f32", "float": "f32", "float64": "f64",
            "float8_e4m3fn": "bf16"}  # fmt: skip
 
@@ -71,11 +76,17 @@ def import_config(config: dict[str, Any], source: str) -> dict[str, Any]:
     architecture, model_type = identify(config, source)
     row = family_row(model_type, architecture, source)
     f = Fields(config, source, model_type=row.model_type or model_type).named(row.names, row.defaults)
-    stack = _both_ways(f, lowering(row)(f, row.traits), architecture)
-    if architecture in ARCHITECTURES or architecture is None or encoder_family(architecture):
+    inner = f
+    if isinstance(config.get("text_config"), dict) and not f.shaped and row.lower != "wrappers:wrapper":
+        inner = f.part("text_config", f.model_type).named(row.names, row.defaults)  # a wrapper's file read for its text model alone
+    stack = _both_ways(inner, lowering(row)(inner, row.traits), architecture)
+    if architecture in ARCHITECTURES or (architecture and encoder_family(architecture)):
         return assemble(f, stack, architecture, source)
-    headless = {"lm_head": False, "tied_embeddings": False, "weights": [w for w in stack.get("weights", []) if w.get("role") != "head"]}
-    note = "a model without a language-model head; what it has in its place is not counted"
+    if architecture is None:
+        return assemble(f, stack, next((name for name, known in ARCHITECTURES.items() if known == model_type), None), source)
+    weights = [w for w in stack.get("weights", []) if w.get("role") != "head"] + instead(f, str(architecture), stack["hidden_size"])
+    headless = {"lm_head": False, "tied_embeddings": False, "weights": weights}
+    note = "a model without a language-model head"
     return assemble(f, {**stack, **headless, "notes": [*stack.get("notes", []), note]}, architecture, source)
 
 
@@ -117,10 +128,12 @@ def identify(config: dict[str, Any], source: str) -> tuple[str | None, str]:
             family = encoder_family(names[0])
             if family:
                 return names[0], family
-            base = _HEADLESS.sub("ForCausalLM", names[0].replace("Bidirectional", ""))
-            if base == names[0] or base not in ARCHITECTURES:
+            front = _HEADLESS.sub("", names[0].replace("Bidirectional", ""))
+            base = next((known for end in _WHOLE if (known := front + end) in ARCHITECTURES), None)
+            if base is None or front == names[0]:
                 raise unknown(names[0], source)
-            return names[0], ARCHITECTURES[base]
+            stated = config.get("model_type")  # XModel of a family that also has a decoder alone: the whole
+            return names[0], stated if isinstance(stated, str) and stated in FAMILIES else ARCHITECTURES[base]
         return names[0], VARIANTS.get((names[0], str(config.get("model_type"))), ARCHITECTURES[names[0]])
     model_type = config.get("model_type")
     if not isinstance(model_type, str):

@@ -32,6 +32,7 @@ class KeepSettings(NamedTuple):
     images          whether layers that only look at images keep anything
     repeats_from    K and V are stored repeated, once for each query head, from so many KV heads on; 0: never
     windows         whether a window makes a cache of its own
+    every_window    DynamicCache.__init__: a window that the config states slides every layer, whatever the class masks; 0: none
     """
 
     release: Release
@@ -41,6 +42,7 @@ class KeepSettings(NamedTuple):
     images: bool = True
     repeats_from: int = 0
     windows: bool = True
+    every_window: int = 0
 
 
 def held(layer: Layer, caches: tuple[Cache, ...], s: KeepSettings) -> tuple[KeptTensor, ...]:
@@ -82,7 +84,8 @@ def _tensor(layer: Layer, cache: Cache, t: CacheTensor, s: KeepSettings, has_sel
     if t.name == "latent":
         return _latent(layer, cache, t, s, size, group)
     if t.name == "index_k":
-        width = t.elems_per_state * size
+        pooled = (t.tokens_per_state or 1) > 1  # GLM-5-Next: each token's key, its gate and one score, pooled when they are read
+        width = (2 * t.elems_per_state + 1 if pooled else t.elems_per_state) * size
         return [KeptTensor(group, cache.kind, "indexer_keys", _grows(width, keep), "v")]
     width = t.heads * t.elems_per_state * size
     tensor, part = ("keys", "k") if t.name == "k" else ("values", "v")
@@ -98,6 +101,9 @@ def _tensor(layer: Layer, cache: Cache, t: CacheTensor, s: KeepSettings, has_sel
         if s.static_tokens:
             return [KeptTensor("sliding_attention", cache.kind, tensor, lambda n: width * most, part)]
         return [KeptTensor("sliding_attention", cache.kind, tensor, lambda n: width * min(n, most), part)]
+    if s.every_window and cache.form == "kv" and not s.static_tokens:
+        rows = s.every_window - 1
+        return [KeptTensor("sliding_attention", cache.kind, tensor, lambda n: width * min(n, rows), part)]
     return [KeptTensor(group, cache.kind, tensor, _grows(width, keep), part)]
 
 
@@ -108,7 +114,7 @@ def _grows(width: int, static: int | None) -> Callable[[int], int]:
 def _state(cache: Cache, t: CacheTensor, s: KeepSettings, size: int) -> KeptTensor:
     elems = t.heads * t.elems_per_state
     if t.name == "state":
-        n_bytes = t.bytes_per_state
+        n_bytes = elems * size if cache.form == "linear-attention" else t.bytes_per_state  # MiniMax: of the values' type
         return KeptTensor("linear_attention", cache.kind, "recurrent_states", lambda n: n_bytes, "v")
     if t.columns and cache.form not in NARROW_CONV:
         elems = elems // t.columns * (t.columns + 1)

@@ -95,6 +95,7 @@ def _read(
         images=d.encoder_tokens is not None or d.model.encoder is not None,
         repeats_from=REPEATS_KV.get(d.model.architecture or "", 0),
         windows=d.model.architecture not in WINDOW_IN_MASK_ONLY,
+        every_window=d.model.cache_window or 0,
     )
     q = _quantized(d, backend, row_bytes(compute, 1)) if backend else None
     return _Settings(kind, backend, release, keeping, q, _number(d, "num_beams", 1), paged_options)

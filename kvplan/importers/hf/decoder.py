@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvplan.importers.hf import mtp
+from kvplan.importers.hf.as_read import class_defaults
 from kvplan.importers.hf.attention import bias, mixer, windows
 from kvplan.importers.hf.experts import dense, moe, where
 from kvplan.importers.hf.fields import Fields
@@ -29,8 +30,22 @@ def model(f: Fields, layers: list[Block], *, norm: str = "rms", weights: list[di
         "norm": norm,
         "layers": layers,
         "weights": weights or [],
+        **_cache_window(f, layers),
         **more,
     }
+
+
+def _cache_window(f: Fields, layers: list[Block]) -> dict[str, Any]:
+    """The window of a config whose class has no layer_types and masks by none (transformers 5.23.0 cache_utils.py get_layer_types_and_kwargs)."""
+    if f.model_type not in class_defaults() or f.data.get("layer_types") is not None:
+        return {}
+    if any(mixer["kind"] in ("sliding", "chunked") for layer in layers for mixer in layer.get("mixers", ())):
+        return {}
+    stated = next((v for key in ("sliding_window", "attention_chunk_size") if (v := f.data.get(key)) is not None), None)
+    if isinstance(stated, bool) or not isinstance(stated, int) or stated < 1:
+        return {}
+    note = f"sliding_window {stated}: this class masks by no window, yet transformers' cache keeps no more than that in every layer"
+    return {"cache_window": stated, "notes": [note]}
 
 
 def max_context(f: Fields) -> int | None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from kvplan.importers.hf.attention import kv_heads, softmax
 from kvplan.importers.hf.decoder import Stack, model
+from kvplan.importers.hf.encoder_heads import instead
 from kvplan.importers.hf.experts import dense_of
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder
@@ -31,7 +32,7 @@ def t5(f: Fields, t: Decoder) -> Stack:
     """
     heads, head, hidden, n = f.dim("num_heads"), f.dim("d_kv"), f.dim("d_model"), f.dim("num_layers")
     projection = f.text("feed_forward_proj") or "relu"
-    mlp = dense_of(f.dim("d_ff"), gated=projection.startswith("gated"))
+    mlp = dense_of(f.dim("d_ff"), gated=f.flag("is_gated_act") if f.given("is_gated_act") else projection.startswith("gated"))
     buckets = weight("relative_attention_bias", f.dim("relative_attention_num_buckets"), heads, role="attention")
     every = bool(t.layer_weights)
     sizes: dict[str, Any] = {"heads": heads, "head_dim": head}
@@ -43,6 +44,16 @@ def t5(f: Fields, t: Decoder) -> Stack:
     extra = [weight("encoder_norm", hidden, role="norm"), *([] if every else [buckets])]
     made = model(f, decoder, weights=[] if every else [buckets])
     return {**made, "encoder": {"layers": encoder, "weights": extra}}
+
+
+def t5_encoder(f: Fields, t: Decoder) -> Stack:
+    """The encoder alone, bare (T5EncoderModel: sentence-t5, gtr) or with a classifier of tokens. It keeps no cache."""
+    made = t5(f, t)
+    encoder = made.pop("encoder")
+    name = str((f.items("architectures") or [""])[0])
+    weights = encoder["weights"] + instead(f, name, f.dim("d_model"))
+    bare = {"lm_head": False, "tied_embeddings": False, "final_norm": False, "layers": encoder["layers"], "weights": weights}
+    return {**made, **bare, "notes": ["an encoder: it keeps no cache"]}
 
 
 def bart(f: Fields, t: Seq2Seq) -> Stack:

@@ -78,3 +78,29 @@ def head(f: Fields, parts: tuple[str, ...], hidden: int, width: int) -> list[Wei
         else:
             made += _classifier({"one": 1, "two": 2, "labels": labels(f)}[part], hidden)
     return made
+
+
+#: Encoder-decoders, which put a dense layer before their classifier.
+_SEQ2SEQ = ("Bart", "MBart", "Mvp", "PLBart", "T5For", "MT5For", "UMT5For")
+
+
+def instead(f: Fields, architecture: str, hidden: int) -> list[Weight]:
+    """What a decoder's class has in place of a language-model head; nothing for `XModel`.
+
+    transformers 5.23.0 modeling_layers.py (Generic*); reward models: vLLM 0.33 models/qwen2_rm.py, internlm2.py.
+    """
+    suffix = split(architecture)[1]
+    if suffix == "ForSequenceClassification" and architecture.startswith(_SEQ2SEQ):
+        return [weight("head_dense", hidden, hidden), weight("head_dense_bias", hidden), *_classifier(labels(f), hidden)]
+    if suffix == "ForSequenceClassification":
+        return [weight("score", labels(f), hidden)]
+    if suffix == "ForTokenClassification":
+        return _classifier(labels(f), hidden)
+    if suffix == "ForQuestionAnswering":
+        return _classifier(2, hidden)
+    if suffix in ("ForRewardModel", "ForProcessRewardModel"):
+        if architecture.startswith("InternLM2"):
+            return [weight("v_head", 1, hidden)]
+        return [weight("head_dense", hidden, hidden), weight("head_dense_bias", hidden),
+                *_classifier(1 if suffix == "ForRewardModel" else 2, hidden)]  # fmt: skip
+    return []

@@ -46,11 +46,12 @@ FAMILIES: dict[str, Row] = {
     "vaultgemma": _d(_QKVO, windows="alternate"),
     "phi": _d(_ALL_BIAS, _LAYER, norms=1, qk_norm="head", qk_norm_if="qk_layernorm", qk_norm_bias=True, head_bias=True),
     "phi3": _d(windows="every"),
+    "phi4_multimodal_text": _d(windows="every")._replace(model_type="phi4_multimodal"),
     "phimoe": _d(_QKVO, norm="layer", windows="every", head_bias="lm_head_bias",
                  experts=Experts(n="num_local_experts", width="intermediate_size")),
     "gpt2": _d(_ALL_BIAS, _LAYER, mlp_width="as_or_4x", positions=("max_position_embeddings", 0))._replace(names=_GPT),
     "gpt_bigcode": _d(_ALL_BIAS, _LAYER, mlp_width="as_or_4x", positions=("max_position_embeddings", 0))._replace(
-        names=_GPT, lower="decoder_more:multi_query"),
+        names=_GPT),
     "gpt_neo": _d(_LAYER, o_bias=True, mlp_bias=True, mlp_width="as_or_4x", windows="gpt_neo", positions=("max_position_embeddings", 0))
     ._replace(names={"num_attention_heads": ("num_heads",), "num_hidden_layers": ("num_layers",), "sliding_window": ("window_size",)}),
     "gptj": _d(_LAYER, norms=1, mlp_bias=True, mlp_width="as_or_4x", head_bias=True)._replace(names=_GPT),
@@ -150,7 +151,8 @@ FAMILIES: dict[str, Row] = {
                                                                 shared_count="moe_num_shared_experts")),
     "molmo2_text": _d(q_bias="qkv_bias", kv_bias="qkv_bias", qk_norm="head", model_weights=(
         ("embedding_of_image_tokens", ("additional_vocab_size", "hidden_size")),)),
-    "openai-gpt": _d(_ALL_BIAS, _LAYER, final_norm=False, mlp_width="4x", positions=("max_position_embeddings", 0))._replace(names=_GPT),
+    "openai-gpt": _d(_ALL_BIAS, _LAYER, final_norm=False, mlp_width="4x", positions=("max_position_embeddings", 0))._replace(
+        names=_GPT, lower="decoder_more:no_cache"),
     "ctrl": _d(_ALL_BIAS, _LAYER, head_bias=True)._replace(names=_GPT | {"intermediate_size": ("dff",)}),
     "doge": _d(_QKVO, mlp_bias="mlp_bias", qk_norm="head", windows="every")._replace(lower="decoder_more:doge"),
     # released with their own code: defaults from configuration_*.py of the repository

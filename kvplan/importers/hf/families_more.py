@@ -126,6 +126,8 @@ MORE: dict[str, Row] = {
     "t5": Row("encoder_decoder:t5", Decoder(), _T5_NAMES, {"tie_word_embeddings": True} | _NO_LIMIT),
     "mt5": Row("encoder_decoder:t5", Decoder(), _T5_NAMES, _NO_LIMIT),
     "umt5": Row("encoder_decoder:t5", Decoder(layer_weights=(("relative_attention_bias", (1,)),)), _T5_NAMES, _NO_LIMIT),
+    **{f"{name}_encoder": Row("encoder_decoder:t5_encoder", Decoder(layer_weights=extra), _T5_NAMES, _NO_LIMIT, name)
+       for name, extra in (("t5", ()), ("mt5", ()), ("umt5", (("relative_attention_bias", (1,)),)))},
     "t5gemma": Row("encoder_decoder:t5gemma", Decoder()),
     "bart": Row("encoder_decoder:bart", Seq2Seq(), _BART_NAMES),
     "mbart": Row("encoder_decoder:bart", Seq2Seq(final_norm=True), _BART_NAMES),

@@ -24,6 +24,6 @@ def lowered(f: Fields, t: Any) -> Stack:
     if family is None:
         raise UnsupportedError(f"{f.source}: {f.dotted('version')}: {str(stated)[:40]!r} is none of {', '.join(t)}; declare a spec file")
     row = FAMILIES[family]
-    text = Fields(f.data, f.source, model_type=row.model_type or family, path=f.path, assumed=f.assumed).named(row.names, row.defaults)
+    text = f.of_class(row.model_type or family).named(row.names, row.defaults)
     note = f"version {stated}: a {family} text model; the towers, the resampler and speech parts are not counted: no formula"
     return {**lowering(row)(text, row.traits), "notes": [note]}

@@ -107,6 +107,9 @@ def modernbert_decoder(f: Fields, t: Decoder) -> Stack:
     def norm(name: str) -> list[Block]:
         return [weight(name, hidden, role="norm")] * (2 if biased else 1)
 
-    head = [weight("head_dense", hidden, hidden), *([weight("head_dense_bias", hidden)] if f.flag("classifier_bias") else [])]
-    head += [weight("decoder_bias", f.dim("vocab_size"))] if f.flag("decoder_bias") else []
-    return model(f, layers, norm="layer" if biased else "layer_no_bias", weights=[*norm("embedding_norm"), *head, *norm("head_norm")])
+    named = (f.items("architectures") or [""])[0]
+    role = "other" if str(named).endswith("ForSequenceClassification") else "head"  # a classifier keeps the dense layer
+    head = [weight("head_dense", hidden, hidden, role=role), *[{**w, "role": role} for w in norm("head_norm")]]
+    head += [weight("head_dense_bias", hidden, role=role)] if f.flag("classifier_bias") else []
+    head += [weight("decoder_bias", f.dim("vocab_size"), role="head")] if f.flag("decoder_bias") else []
+    return model(f, layers, norm="layer" if biased else "layer_no_bias", weights=[*norm("embedding_norm"), *head])
