@@ -122,7 +122,7 @@ ARCHITECTURES: dict[str, str] = {
     "PaliGemmaForConditionalGeneration": "paligemma", "PanguEmbeddedForCausalLM": "pangu_embedded",
     "PanguUltraMoEForCausalLM": "pangu_ultra_moe", "Param2MoEForCausalLM": "param2moe",
     "PegasusForConditionalGeneration": "pegasus", "PegasusForCausalLM": "pegasus_decoder", "PersimmonForCausalLM": "persimmon",
-    "PhiForCausalLM": "phi", "Phi3ForCausalLM": "phi3", "Phi3VForCausalLM": "phi3_v",
+    "PhiForCausalLM": "phi", "Phi3ForCausalLM": "phi3", "Phi3VForCausalLM": "phi3_v", "Phi3SmallForCausalLM": "phi3small",
     "Phi4MultimodalForCausalLM": "phi4_multimodal", "Phi4MMForCausalLM": "phi4mm", "PhiMoEForCausalLM": "phimoe",
     "PhimoeForCausalLM": "phimoe", "Plamo3ForCausalLM": "plamo3", "PLBartForConditionalGeneration": "plbart",
     "PLBartForCausalLM": "plbart_decoder", "QianfanOCRForConditionalGeneration": "qianfan_ocr", "QWenLMHeadModel": "qwen",

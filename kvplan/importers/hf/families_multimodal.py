@@ -114,7 +114,6 @@ WRAPPERS: dict[str, Row] = {
     "opencua": _w("qwen2", _v("qwen2_5_vl_vision")),
     "eagle2_5_vl": _w("qwen2", _v("siglip_vision_model", "unknown")),
     "deepseek_vl_v2": _w("deepseek_v2", _v("vision", "unknown"), text="language_config"),
-    "phi3_v": _w("phi3", flat=True, text="", unstated=_NAMED),
     "phi4mm": _w("phi3", flat=True, text="", unstated="image and audio towers and their adapters are not counted"),
     "ultravox": _w("llama", Tower("audio_config", "whisper", name="audio_tower", projector="unknown")),
 }  # fmt: skip

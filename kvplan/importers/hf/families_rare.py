@@ -13,4 +13,7 @@ RARE: dict[str, Row] = {
     "lfm3": Row("mixed:lfm3", Decoder(**_QKVO, qk_norm="head")),  # type: ignore[arg-type]
     "beam": Row("mixed:beam", Decoder(**_QKVO, qk_norm="head", output_gate="element")),  # type: ignore[arg-type]
     "modernbert-decoder": Row("mixed:modernbert_decoder", Decoder(**_QKVO)),  # type: ignore[arg-type]
+    "phi3_v": Row("phi:vision", Decoder(windows="every"), model_type="phi3"),
+    "phi3small": Row("phi:small", Decoder(norm="layer", q_bias=True, kv_bias=True, o_bias=True, mlp_bias=True), {
+        "intermediate_size": ("ff_intermediate_size",)}, {"tie_word_embeddings": True}),
 }  # fmt: skip
