@@ -28,6 +28,10 @@ HEADS: dict[str, Heads] = {
     "roberta": _ROBERTA,
     "albert": _ROBERTA | {"ForPreTraining": ("dense", "mlm", "labels")},
     "plain": _PLAIN,
+    "big_bird": {  # the pooler is there in every class
+        **{name: ("dense", *(part for part in parts if part != "dense")) for name, parts in _BERT.items() if "Question" not in name},
+        "ForSequenceClassification": ("dense", "dense", "labels")},
+    "generation": {"": (), "Decoder": (), "Encoder": ()},
     "electra": _PLAIN | {"ForPreTraining": ("dense", "one")},
     "roformer": _PLAIN | {"ForMultipleChoice": ("one",)},
     "modernbert": {
@@ -36,7 +40,7 @@ HEADS: dict[str, Heads] = {
         "ForMultipleChoice": ("norm_head", "one")},
     "eurobert": _PLAIN | {"ForMaskedLM": ("mlm_bias",)},
 }  # fmt: skip
-_SUFFIX = re.compile(r"(Model|LMHeadModel|For[A-Z][A-Za-z]*)$")
+_SUFFIX = re.compile(r"(Model|LMHeadModel|For[A-Z][A-Za-z]*|(?<=BertGeneration)(?:En|De)coder)$")
 
 
 def split(name: str) -> tuple[str, str]:

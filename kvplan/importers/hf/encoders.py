@@ -22,6 +22,7 @@ class Encoder(NamedTuple):
     """heads      table of HEADS: what each class puts on top
     embedding     key of the embedding's width, where it is not the hidden size
     project       the embedding is projected to the hidden size: always, or only where the widths differ
+    o_bias        where the output has one though `attention_bias` says that queries, keys and values have none
     first_norm    the first layer has a norm before its attention (ModernBERT has none)
     two_biases    the masked-language head has a bias beside its decoder's, one tensor only where it is tied
     decodes       `is_decoder` makes the class keep K and V (transformers); elsewhere the flag does nothing
@@ -36,6 +37,7 @@ class Encoder(NamedTuple):
     embedding_norm: bool = True
     gated: bool = False
     attention_bias: Bias = True
+    o_bias: Bias = False
     mlp_bias: Bias = True
     positions: bool = True
     embedding: str = ""
@@ -77,7 +79,8 @@ def layer_of(f: Fields, t: Encoder, writes: bool = False) -> Block:
     if f.flag("add_cross_attention") and writes:
         raise f.fault("add_cross_attention", "cross-attention in an encoder's class is not modelled; declare the model as a spec file")
     heads, kv, dim = f.dim("num_attention_heads"), kv_heads(f), head_dim(f)
-    on = dict.fromkeys(("q_bias", "kv_bias", "o_bias"), True) if bias(f, t.attention_bias) else {}
+    on = {"q_bias": bias(f, t.attention_bias), "kv_bias": bias(f, t.attention_bias), "o_bias": bias(f, t.o_bias or t.attention_bias)}
+    on = {key: True for key, has in on.items() if has}
     attention: dict[str, Any] = {"kind": "encoder", "heads": heads, "kv_heads": kv, "head_dim": dim, **on}
     if writes:
         attention = softmax(heads, kv, dim, **on)

@@ -163,3 +163,38 @@ def roformer(f: Fields, t: Encoder) -> Stack:
     rows = weight("sinusoids", f.dim("max_position_embeddings"), f.divided("hidden_size", "num_attention_heads"))
     made = encoder(f, t)
     return {**made, "weights": [*made["weights"], rows]}
+
+
+def xmod(f: Fields, t: Encoder) -> Stack:
+    """X-MOD: an adapter of two linears for each language in every layer."""
+    hidden, narrow = f.dim("hidden_size"), f.dim("hidden_size") // f.dim("adapter_reduction_factor")
+    made = encoder(f, t._replace(final_norm=f.flag("pre_norm")))
+    extra = norm("adapter_norm", hidden) if f.flag("adapter_layer_norm") else []
+    for language in f.items("languages") or ["en_XX"]:
+        name = f"adapter_{str(language)[:60]}"
+        extra += [weight(name + "_down", narrow, hidden), weight(name + "_up", hidden, narrow)]
+        extra += [weight(name + "_down_bias", narrow), weight(name + "_up_bias", hidden)]
+    layers = [{**layer, "weights": [*layer.get("weights", []), *extra]} for layer in made["layers"]]
+    return {**made, "layers": layers}
+
+
+def roc_bert(f: Fields, t: Encoder) -> Stack:
+    """RoCBert: embeddings of pronunciation and shape, joined with the word's by one linear where `concat_input`."""
+    hidden, made = f.dim("hidden_size"), encoder(f, t)
+    width, extra = hidden, []
+    for part in ("pronunciation", "shape"):
+        size = f.dim(f"{part}_embed_dim")
+        extra.append(weight(f"{part}_embeddings", f.dim(f"{part}_vocab_size"), size))
+        width += size if f.opt(f"enable_{part}") is not False else 0
+    if f.opt("concat_input") is not False:
+        extra += [weight("input_map", hidden, width), weight("input_map_bias", hidden)]
+    return {**made, "weights": [*made["weights"], *extra]}
+
+
+def bert_generation(f: Fields, t: Encoder) -> Stack:
+    """BERT for generation: a bias on the head, nothing else."""
+    made = encoder(f, t)
+    if "BertGenerationDecoder" in (f.items("architectures") or ["BertGenerationDecoder"]):
+        biases = [weight("head_bias", f.dim("vocab_size"))] * (1 if f.flag("tie_word_embeddings") else 2)
+        made |= {"weights": [*made["weights"], *biases], "lm_head": True, "tied_embeddings": f.flag("tie_word_embeddings")}
+    return made

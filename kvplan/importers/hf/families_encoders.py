@@ -48,6 +48,11 @@ ENCODERS: dict[str, Row] = {
     "deberta": _e("encoders_more:deberta", heads="plain"),
     "deberta-v2": _e("encoders_more:deberta_v2", heads="plain"),
     "ernie": _e("encoders_more:ernie", decodes=True),
+    "xmod": _e("encoders_more:xmod", heads="roberta", decodes=True, padded=True),
+    "roc_bert": _e("encoders_more:roc_bert", decodes=True),
+    "big_bird": _e(heads="big_bird", decodes=True, attention_bias="use_bias", o_bias=True),
+    "bert-generation": _e("encoders_more:bert_generation", heads="generation", decodes=True, default="Decoder",
+                          names={"type_vocab_size": ("",)}),
     "modernbert": _e("encoders_more:modernbert", heads="modernbert", norm="layer_no_bias", final_norm=True, gated=True,
                      attention_bias="attention_bias", mlp_bias="mlp_bias", positions=False, first_norm=False,
                      names={"type_vocab_size": ("",)}),
@@ -68,7 +73,7 @@ PREFIXES: dict[str, str] = {
     "EuroBert": "eurobert", "Gte": "gte", "GteNew": "new", "JinaEmbeddingsV3": "jina_embeddings_v3", "MPNet": "mpnet",
     "MegatronBert": "megatron-bert", "ModernBert": "modernbert", "New": "new", "NomicBert": "nomic_bert", "RemBert": "rembert",
     "RoFormer": "roformer", "Roberta": "roberta", "RobertaPreLayerNorm": "roberta-prelayernorm", "XLMRoberta": "xlm-roberta",
-    "XLMRobertaXL": "xlm-roberta-xl",
+    "XLMRobertaXL": "xlm-roberta-xl", "Xmod": "xmod", "RoCBert": "roc_bert", "BigBird": "big_bird", "BertGeneration": "bert-generation",
 }  # fmt: skip
 
 
