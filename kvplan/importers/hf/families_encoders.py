@@ -49,7 +49,7 @@ ENCODERS: dict[str, Row] = {
     "deberta-v2": _e("encoders_more:deberta_v2", heads="plain"),
     "ernie": _e("encoders_more:ernie", decodes=True),
     "xmod": _e("encoders_more:xmod", heads="roberta", decodes=True, padded=True),
-    "roc_bert": _e("encoders_more:roc_bert", decodes=True),
+    "roc_bert": _e("encoders_more:roc_bert", heads="roc_bert", decodes=True),
     "big_bird": _e(heads="big_bird", decodes=True, attention_bias="use_bias", o_bias=True),
     "bert-generation": _e("encoders_more:bert_generation", heads="generation", decodes=True, default="Decoder",
                           names={"type_vocab_size": ("",)}),

@@ -116,4 +116,13 @@ WRAPPERS: dict[str, Row] = {
     "deepseek_vl_v2": _w("deepseek_v2", _v("vision", "unknown"), text="language_config"),
     "phi4mm": _w("phi3", flat=True, text="", unstated="image and audio towers and their adapters are not counted"),
     "ultravox": _w("llama", Tower("audio_config", "whisper", name="audio_tower", projector="unknown")),
+    "lfm3_vl": _w("lfm3", _v("lfm3_vl_vision", "lfm3_vl")),
+    "video_llama_3": _w("qwen2", _v("video_llama_3_vision", "aligner")),
+    "video_llava": _w("llama", _v("clip_vision_model")._replace(name="video_tower"), _v("clip_vision_model", "aligner")),
+    "got_ocr2": _w("qwen2", _v("got_ocr2_vision", "got_ocr2")),
+    "blip-2": _w("opt", _v("blip_2_vision_model", "q_former")),
+    "instructblip": _w("opt", _v("instructblip_vision_model", "q_former")),
+    "instructblipvideo": _w("opt", _v("instructblipvideo_vision_model", "q_former")),
+    "cosmos3_omni": _w("qwen3_vl_text", _v("qwen3_vl_vision")),
+    "interns1_pro": _w("interns1_pro_text", _v("interns1_pro_vision"), unstated="the time-series encoder is not counted: vLLM builds none"),
 }  # fmt: skip
