@@ -85,7 +85,11 @@ def import_config(config: dict[str, Any], source: str) -> dict[str, Any]:
         return assemble(f, stack, architecture, source)
     if architecture is None:
         return assemble(f, stack, next((name for name, known in ARCHITECTURES.items() if known == model_type), None), source)
-    headless: dict[str, Any] = {"lm_head": False, "tied_embeddings": False, "weights": [w for w in stack.get("weights", []) if w.get("role") != "head"]}
+    headless: dict[str, Any] = {
+        "lm_head": False,
+        "tied_embeddings": False,
+        "weights": [w for w in stack.get("weights", []) if w.get("role") != "head"],
+    }
     note = "a model without a language-model head; what it has in its place is not counted"
     if str(architecture).endswith("ForSequenceClassification"):
         headless["weights"] = [*headless["weights"], {"name": "score", "shape": [_labels(f), stack["hidden_size"]]}]

@@ -38,7 +38,7 @@ class _Read:
     """Keys of the file, else class defaults."""
 
     def __init__(self, data: Mapping[str, Any], model_type: str) -> None:
-        self.data, self.defaults = data, class_defaults().get(model_type, {})
+        self.data, self.model_type, self.defaults = data, model_type, class_defaults().get(model_type, {})
 
     def __call__(self, key: str, otherwise: Any = None) -> Any:
         """The value, or the class default; `otherwise` where the class has no such key and the file neither."""
@@ -140,7 +140,7 @@ def _kimi_linear(c: _Read) -> Made:
         types = c.layers(lambda i, n: FULL if i + 1 in full else LINEAR)
     else:
         types = c.layers(lambda i, n: FULL if i and i % 4 == 0 else LINEAR)
-    return types | c.first_dense(c("first_k_dense_replace", 1))
+    return types | c.first_dense(c("first_k_dense_replace", 1)) | {"tie_word_embeddings": False}  # the class ties nothing
 
 
 def _glm5_next(c: _Read) -> Made:
@@ -163,7 +163,12 @@ def _olmo_hybrid(c: _Read) -> Made:
         width = int(0.75 * hidden / keys)
     wide = c("linear_value_head_dim")
     wide = 2 * width if wide is None and isinstance(width, int) else wide
-    return types | {"linear_num_key_heads": keys, "linear_num_value_heads": values, "linear_key_head_dim": width, "linear_value_head_dim": wide}
+    return types | {
+        "linear_num_key_heads": keys,
+        "linear_num_value_heads": values,
+        "linear_key_head_dim": width,
+        "linear_value_head_dim": wide,
+    }
 
 
 def _lfm2(c: _Read) -> Made:
@@ -220,7 +225,8 @@ def _all_sparse(c: _Read) -> Made:
 
 
 def _heads_of_rope(c: _Read) -> Made:
-    return {"linear_head_dim": c("linear_head_dim", c("head_dim")), **c.every(c("layer_group_size"), LINEAR), **c.first_dense(c("first_k_dense_replace"))}
+    return {"linear_head_dim": c("linear_head_dim", c("head_dim")), **c.every(c("layer_group_size"), LINEAR), **c.first_dense(c("first_k_dense_replace")),
+            "tie_word_embeddings": False}  # fmt: skip
 
 
 def _tied(c: _Read) -> Made:
@@ -233,6 +239,12 @@ def _either_tied(c: _Read) -> Made:
     text = c("text_config")
     stated = isinstance(text, dict) and text.get("tie_word_embeddings") is True
     return {"tie_word_embeddings": True} if stated else {}
+
+
+def _over_default(c: _Read) -> Made:
+    """A text config laid over the wrapper's own."""
+    text, whole = c("text_config"), class_part(c.model_type, "text_config")
+    return {"text_config": {**whole[3], **text}} if isinstance(text, dict) and whole else {}
 
 
 def _alternate(c: _Read) -> Made:
@@ -291,22 +303,24 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "qwen2": _qwen, "qwen2_5_omni_text": _qwen, "qwen2_5_vl_text": _qwen, "qwen2_vl_text": _qwen, "qwen3": _qwen,
     "qwen2_moe": _qwen2_moe,
     "qwen3_moe": _flagged_window,
-    "qwen3_vl_moe_text": lambda c: {"sliding_window": None},
     "qwen3_5_text": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
     "qwen3_5_moe_text": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
     "qwen3_next": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
     "recurrent_gemma": lambda c: c.split(),
     "smollm3": _smollm3,
     "mt5": _tied, "t5": _tied, "umt5": _tied,
+    "glmasr": _over_default, "voxtral": _over_default, "voxtral_realtime": _over_default,
     "zamba2": _zamba2,
 }  # fmt: skip
 
 
 def as_read(data: Mapping[str, Any], model_type: str) -> dict[str, Any]:
     """`data` as the class of `model_type` has it once read. A model type that transformers does not have is left as it is."""
-    made = dict(data)
+    made, declared = dict(data), class_defaults().get(model_type, {})
     for other, own in _table("class_names.json").get(model_type, {}).items():
+        if other in declared and own not in declared:  # the map leads away from the declared field
+            other, own = own, other
         if other in made:
-            made[own] = made.pop(other)
+            made[own] = made[other]
     rule = RULES.get(model_type)
     return made | rule(_Read(made, model_type)) if rule else made

@@ -35,11 +35,15 @@ def model(f: Fields, layers: list[Block], *, norm: str = "rms", weights: list[di
     }
 
 
+#: Mixers that keep every token where no window is stated.
+_WHOLE = frozenset({"mha", "gqa", "mqa", "mla"})
+
+
 def _cache_window(f: Fields, layers: list[Block]) -> dict[str, Any]:
     """The window of a config whose class has no layer_types and masks by none (transformers 5.23.0 cache_utils.py get_layer_types_and_kwargs)."""
     if f.model_type not in class_defaults() or f.data.get("layer_types") is not None:
         return {}
-    if any(mixer["kind"] in ("sliding", "chunked") for layer in layers for mixer in layer.get("mixers", ())):
+    if any(mixer["kind"] not in _WHOLE for layer in layers for mixer in layer.get("mixers", ())):
         return {}
     stated = next((v for key in ("sliding_window", "attention_chunk_size") if (v := f.data.get(key)) is not None), None)
     if isinstance(stated, bool) or not isinstance(stated, int) or stated < 1:

@@ -61,17 +61,25 @@ def bart(f: Fields, t: Seq2Seq) -> Stack:
         own = [] if t.offset is None else [weight(f"{side}_positions", f.dim("max_position_embeddings") + t.offset, hidden)]
         own += _norms(f"{side}_embedding_norm", hidden) if t.embedding_norm else []
         own += _norms(f"{side}_norm", hidden) if t.final_norm and side == "encoder" else []
+        own += [weight(f"{side}_embedding", vocab, hidden, role="embedding") for vocab in _apart(f, side)]
         sides.append(own)
     made = model(f, decoder, norm="layer", weights=[*sides[1], weight("final_logits_bias", f.dim("vocab_size"), role="buffer")])
     made["final_norm"] = t.final_norm
     return {**made, "encoder": {"layers": encoder, "weights": sides[0]}}
 
 
+def _apart(f: Fields, side: str) -> list[int]:
+    """Rows of an embedding that one side has for itself: none where all are tied."""
+    if f.opt("share_encoder_decoder_embeddings") is False:  # Marian: the head is the decoder's own, so only the encoder's is beside it
+        return [f.dim("vocab_size")] if side == "encoder" else []
+    return [] if f.flag("tie_word_embeddings") else [f.dim("vocab_size")]
+
+
 def bart_decoder(f: Fields, t: Seq2Seq) -> Stack:
     """The decoder alone (BartForCausalLM): its cross-attention is stored but reads nothing, so it keeps no cache."""
     made = bart(f, t)
     made.pop("encoder")
-    made["weights"] = [w for w in made["weights"] if w.get("role") != "buffer"]
+    made["weights"] = [w for w in made["weights"] if w.get("role") not in ("buffer", "embedding")]
     for layer in made["layers"][:1]:
         layer["mixers"][1] = {**layer["mixers"][1], "kind": "encoder"}
     return {**made, "notes": ["decoder alone: cross-attention without an encoder keeps no cache"]}

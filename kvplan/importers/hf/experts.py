@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kvplan.importers.hf.as_read import class_defaults
 from kvplan.importers.hf.attention import bias
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder, Experts
@@ -24,7 +25,8 @@ def _sparse_step(f: Fields, n: int) -> list[bool]:
 
 def _first_dense(f: Fields, n: int) -> list[bool]:
     """After the first first_k_dense_replace layers, every moe_layer_freq-th (or a list of 0 and 1)."""
-    first, freq = f.count("first_k_dense_replace"), f.opt("moe_layer_freq")
+    first = f.count("first_k_dense_replace")
+    freq = None if f.model_type in class_defaults() else f.opt("moe_layer_freq")  # of remote code: transformers reads past it
     if isinstance(freq, list):
         if len(freq) != n:
             raise f.fault("moe_layer_freq", f"has {len(freq)} entries for {n} layers")

@@ -196,7 +196,11 @@ def granite(f: Fields, t: Hybrid) -> Stack:
 def falcon_h1(f: Fields, t: Hybrid) -> Stack:
     """Falcon-H1: attention and Mamba-2 side by side in every layer."""
     o = Decoder(q_bias="attention_bias", kv_bias="attention_bias", o_bias="attention_bias")
-    layer = block([attention(f, o), mamba2(f, t)], [dense_of(f.dim("intermediate_size"), bias=f.flag("mlp_bias"))])
+    mixer = mamba2(f, t)
+    inner, groups = mixer["heads"] * mixer["head_dim"], 2 * mixer["groups"] * mixer["d_state"]
+    biases = [weight("in_proj_bias", 2 * inner + groups + mixer["heads"], role="norm")] if mixer.pop("proj_bias", False) else []
+    biases += [weight("out_proj_bias", f.dim("hidden_size"), role="norm")] if f.flag("projectors_bias") else []
+    layer = block([attention(f, o), mixer], [dense_of(f.dim("intermediate_size"), bias=f.flag("mlp_bias"))], 2, biases)
     return model(f, [layer] * f.dim("num_hidden_layers"))
 
 

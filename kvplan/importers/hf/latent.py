@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kvplan.importers.hf import mtp
-from kvplan.importers.hf.attention import kv_heads, softmax
+from kvplan.importers.hf.attention import bias, kv_heads, softmax
 from kvplan.importers.hf.decoder import Stack, model
 from kvplan.importers.hf.experts import dense_of, moe, where
 from kvplan.importers.hf.fields import Fields
@@ -65,8 +65,9 @@ def deepseek(f: Fields, t: Latent) -> Stack:
     plain = f.opt("use_mla") is False or (f.opt("qk_nope_head_dim") == 0 and f.opt("qk_rope_head_dim") == 0)
     if plain:  # DeepSeek-OCR, DeepSeek-VL2 tiny: usual attention in the same stack
         usual = softmax(f.dim("num_attention_heads"), kv_heads(f), f.divided("hidden_size", "num_attention_heads"))
+    dense = dense_of(f.dim("intermediate_size"), bias=bias(f, "mlp_bias"))
     layers = [
-        block([usual if plain else mla(f, sparse=own)], [moe(f, t.experts) if has and t.experts else dense_of(f.dim("intermediate_size"))])
+        block([usual if plain else mla(f, sparse=own)], [moe(f, t.experts) if has and t.experts else dense])
         for has, own in zip(where(f, t.experts, n), indexers(f, t, n), strict=True)
     ]
     return model(f, layers) | mtp.declared(f, t.mtp, layers[-1])
@@ -138,7 +139,7 @@ def deepseek_v4(f: Fields, t: Latent) -> Stack:
     found = ratios(f, n)
     least = min((ratio for ratio in found if ratio and ratio < 128), default=0)
     mixing = [*streams(f, "attn_hc"), *streams(f, "ffn_hc")]
-    experts = Experts(n="n_routed_experts", shared_count="n_shared_experts", bias="buffer")
+    experts = Experts(n="n_routed_experts", shared="moe_intermediate_size", bias="buffer")
     by_id = {**moe(f, experts._replace(bias="none"))}
     table = weight("expert_of_token_id", f.dim("vocab_size"), f.dim("num_experts_per_tok"), role="buffer")
     types = f.items("mlp_layer_types", n)

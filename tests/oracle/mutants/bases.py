@@ -6,12 +6,15 @@ import copy
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data"
 LAYERS = re.compile(r"^(num_hidden_layers|n_layers?|num_layers|(en|de)coder_layers|num_(en|de)coder_layers|depth|num_blocks)$")
-TOWER = re.compile(r"vision|visual|audio|speech|image|vq|vit|perceiver|qformer|encoder_config|projector|resampler|sam|aligner|talker|token2wav")
+TOWER = re.compile(
+    r"vision|visual|audio|speech|image|vq|vit|perceiver|qformer|encoder_config|projector|resampler|sam|aligner|talker|token2wav"
+)
 _MROPE = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [8, 12, 12], "partial_rotary_factor": 0.5}
 _T5GEMMA = dict(hidden_size=64, intermediate_size=128, num_attention_heads=4, num_key_value_heads=2, head_dim=16, query_pre_attn_scalar=16,
                 sliding_window=24, vocab_size=512)  # fmt: skip
@@ -28,6 +31,7 @@ LACKS: dict[str, dict[str, Any]] = {
     "glmga": {"text_config.rope_parameters": _MROPE}, "glm4v_moe": {"text_config.head_dim": 128, "text_config.rope_parameters": _MROPE},
     "qwen3_omni_moe_thinker": {"text_config.head_dim": 128, "text_config.num_attention_heads": 32,
                                "text_config.rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [24, 20, 20]}},
+    "ovis2": {"text_config.hidden_size": 1536, "text_config.num_attention_heads": 12, "text_config.num_key_value_heads": 2, "vocab_size": 151936},
     "step3p7": {"text_config.sliding_window": 512}, "deepseek_v2": {"num_experts_per_tok": 6},
     "vipllava": {"vision_feature_layers": [-2, -5, -8, -11, 6]}, "aya_vision": {"vision_config.num_attention_heads": 16},
     "dbrx": {"attn_config": {"clip_qkv": 8, "kv_n_heads": 8, "rope_theta": 500000.0}, "n_heads": 32, "d_model": 2048,
@@ -72,6 +76,12 @@ def classes() -> list[tuple[str, str]]:
 
 
 def default(model_type: str, name: str, *, saved: bool) -> dict[str, Any]:
+    """A copy of a class's default config."""
+    return copy.deepcopy(_default(model_type, name, saved))
+
+
+@cache
+def _default(model_type: str, name: str, saved: bool) -> dict[str, Any]:
     """A class default as `to_dict` writes it, or as `save_pretrained` does (nested parts without their own defaults)."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -124,7 +134,9 @@ def shrunk(config: dict[str, Any], layers: int) -> dict[str, Any]:
                 made[name] = _every_kind(value, new) + value[old:]
             elif isinstance(value, str) and len(value) == old and name.endswith("pattern"):
                 made[name] = "".join(_every_kind(list(value), new))
-            elif isinstance(value, list) and re.search(r"layer|indices|idxs", name) and value and all(map(_whole, value)) and max(value) > 1:
+            elif (
+                isinstance(value, list) and re.search(r"layer|indices|idxs", name) and value and all(map(_whole, value)) and max(value) > 1
+            ):
                 made[name] = [i for i in value if i < new] or [0]
             elif _whole(value) and re.search(r"dense_replace|dense_layers|_end_index|kv_shared", name) and value >= new:
                 made[name] = new - 1 if "end" in name else max(new - 5, 0) if "shared" in name else max(new // 2, 1)
