@@ -181,17 +181,12 @@ def _zamba2(c: _Read) -> Made:
     hidden, heads, expand, inner = c("hidden_size"), c("num_attention_heads"), c("mamba_expand"), c("n_mamba_heads")
     if not all(isinstance(v, int) and v > 0 for v in (hidden, heads, expand, inner)):
         return {}
-    made: Made = {"attention_head_dim": 2 * hidden // heads, "mamba_headdim": expand * hidden // inner}
+    made: Made = {"attention_head_dim": c("attention_head_dim") or 2 * hidden // heads}
+    made["mamba_headdim"] = c.data.get("mamba_headdim") or expand * hidden // inner
     if c("layers_block_type") is None:
         linear = [LINEAR]
         made["layers_block_type"] = linear + (linear * 5 + ["hybrid"]) * 7 + linear * 4 + ["hybrid"] + linear * 3 + ["hybrid"] + linear * 2
     return made
-
-
-def _expanded(c: _Read) -> Made:
-    """Mamba: the inner size is `expand` times the hidden size, whatever else the file says."""
-    expand, hidden = c("expand"), c("hidden_size")
-    return {"intermediate_size": int(expand * hidden)} if isinstance(expand, int) and isinstance(hidden, int) else {}
 
 
 def _minicpm3(c: _Read) -> Made:
@@ -225,13 +220,18 @@ def _all_sparse(c: _Read) -> Made:
 
 
 def _heads_of_rope(c: _Read) -> Made:
-    return {"linear_head_dim": c("linear_head_dim", c("head_dim")), **c.every(c("layer_group_size"), LINEAR), **c.first_dense(c("first_k_dense_replace")),
-            "tie_word_embeddings": False}  # fmt: skip
+    made = {"linear_head_dim": c("linear_head_dim", c("head_dim")), "tie_word_embeddings": False}
+    return made | c.every(c("layer_group_size"), LINEAR) | c.first_dense(c("first_k_dense_replace"))
 
 
 def _tied(c: _Read) -> Made:
     """T5 ties always; a file that says otherwise has a head of its own in its checkpoint (flan-t5)."""
     return {"tie_word_embeddings": c("tie_word_embeddings") is not False}
+
+
+def _untied(c: _Read) -> Made:
+    """A class that ties nothing."""
+    return {"tie_word_embeddings": False}
 
 
 def _either_tied(c: _Read) -> Made:
@@ -257,6 +257,14 @@ def _dots1(c: _Read) -> Made:
     return c.layers(lambda i, n: SLIDING if slides and i >= first else FULL)
 
 
+def _deepseek_v4(c: _Read) -> Made:
+    """Where neither compress_ratios nor layer_types say: two heavily compressed layers, then heavy and light in turn."""
+    heavy, light = "heavily_compressed_attention", "compressed_sparse_attention"
+    types = {} if c("compress_ratios") is not None else c.layers(lambda i, n: light if i >= 2 and i % 2 else heavy)
+    hashed = c("num_hash_layers", 3)
+    return types | (c.layers(lambda i, n: "hash_moe" if i < hashed else "moe", "mlp_layer_types") if isinstance(hashed, int) else {})
+
+
 RULES: dict[str, Callable[[_Read], Made]] = {
     "afmoe": lambda c: c.every(c("global_attn_every_n_layers")),
     "axk1": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
@@ -265,13 +273,13 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "cohere2": lambda c: c.split() | c.every(c("sliding_window_pattern", 4)),
     "cohere2_moe": _cohere2_moe,
     "cwm": lambda c: c.layers(lambda i, n: SLIDING if i % 4 else FULL) | {"sliding_window": c("sliding_window") or None},
+    "deepseek_v4": _deepseek_v4,
     "deepseek_v32": _indexed, "glm_moe_dsa": _indexed, "mistral_large4_text": _indexed,
     "dots1": _dots1,
     "ernie4_5_vl_moe_text": lambda c: c.first_dense(1),
     "exaone4": lambda c: c.every(c("sliding_window_pattern")) if c("sliding_window") is not None else {},
     "exaone_moe": lambda c: c.first_dense(c("first_k_dense_replace")) | (
         c.every(c("sliding_window_pattern")) if c("sliding_window") is not None else {}),
-    "falcon_mamba": _expanded, "mamba": _expanded,
     "flint": lambda c: c.layers(lambda i, n: FULL if i < 2 or i % 4 == 1 or i == n - 1 else SLIDING),
     "gemma2": _alternate, "t5_gemma_module": _alternate, "vaultgemma": _alternate, "gpt_oss": _alternate,
     "gemma3_text": _gemma3,
@@ -309,7 +317,8 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "recurrent_gemma": lambda c: c.split(),
     "smollm3": _smollm3,
     "mt5": _tied, "t5": _tied, "umt5": _tied,
-    "glmasr": _over_default, "voxtral": _over_default, "voxtral_realtime": _over_default,
+    "glmasr": _over_default, "voxtral": lambda c: _over_default(c) | _untied(c), "voxtral_realtime": _over_default,
+    "audioflamingo3": _untied, "musicflamingo": _untied, "qwen2_audio": _untied,
     "zamba2": _zamba2,
 }  # fmt: skip
 

@@ -40,7 +40,7 @@ _WHOLE = frozenset({"mha", "gqa", "mqa", "mla"})
 
 
 def _cache_window(f: Fields, layers: list[Block]) -> dict[str, Any]:
-    """The window of a config whose class has no layer_types and masks by none (transformers 5.23.0 cache_utils.py get_layer_types_and_kwargs)."""
+    """The window of a config whose class has no layer_types and masks by none (cache_utils.py get_layer_types_and_kwargs)."""
     if f.model_type not in class_defaults() or f.data.get("layer_types") is not None:
         return {}
     if any(mixer["kind"] not in _WHOLE for layer in layers for mixer in layer.get("mixers", ())):

@@ -11,6 +11,12 @@ from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder
 from kvplan.importers.hf.stack import block, weight
 
+#: Keys of the two sides: heads, width of the networks, layers.
+SIDES = {
+    "encoder": ("encoder_attention_heads", "encoder_ffn_dim", "encoder_layers"),
+    "decoder": ("decoder_attention_heads", "decoder_ffn_dim", "decoder_layers"),
+}
+
 
 class Seq2Seq(NamedTuple):
     """offset: rows that a learned position table has beyond its length; None: sinusoids, no table."""
@@ -30,8 +36,9 @@ def t5(f: Fields, t: Decoder) -> Stack:
     transformers ties the output to the embedding only where tie_word_embeddings says so in the checkpoint's own code (flan-t5: apart).
     """
     heads, head, hidden, n = f.dim("num_heads"), f.dim("d_kv"), f.dim("d_model"), f.dim("num_layers")
-    projection = f.text("feed_forward_proj") or "relu"
-    mlp = dense_of(f.dim("d_ff"), gated=projection.startswith("gated"))
+    gated = f.opt("is_gated_act")
+    gated = gated if isinstance(gated, bool) else (f.text("feed_forward_proj") or "relu").startswith("gated")
+    mlp = dense_of(f.dim("d_ff"), gated=gated)
     buckets = weight("relative_attention_bias", f.dim("relative_attention_num_buckets"), heads, role="attention")
     every = bool(t.layer_weights)
     sizes: dict[str, Any] = {"heads": heads, "head_dim": head}

@@ -85,7 +85,8 @@ WRAPPERS: dict[str, Row] = {
     "llava_qwen": _w("qwen2", flat=True, text="", unstated=_NAMED),
     "gemma4_unified": _w(
         "gemma4_unified_text", unstated="released without encoders; small projections of images and sound are not counted"),
-    "nemotron_h_omni": _w("nemotron_h", _v("radio", "nemotron_omni"), Tower("audio_config", "parakeet_encoder", name="audio_tower")),
+    "nemotron_h_omni": _w("nemotron_h", _v("radio", "nemotron_omni"), Tower("audio_config", "parakeet_encoder", name="audio_tower"),
+                          inner_head=True),
     "kimi_k25": _KIMI,
     "kimi_k3": _w("kimi_linear", Tower("vision_config", "kimi_k3_vision", "kimi_k3", names=_MOONVIT)),
     "kimi_vl": _KIMI,

@@ -266,7 +266,7 @@ def zamba2(f: Fields, t: Hybrid) -> Stack:
     if found is None:
         raise f.fault("layers_block_type", "missing; a Zamba2 config states the kind of each layer")
     heads, kv = f.dim("num_attention_heads"), kv_heads(f)
-    head = 2 * hidden // heads
+    head = f.dim_or("attention_head_dim", 2 * hidden // heads)
     width, rank, blocks = f.dim_or("intermediate_size", 4 * hidden), f.dim("adapter_rank"), f.dim("num_mem_blocks")
     shared = softmax(heads, kv, head, input_size=2 * hidden)
     inner = dense_of(width, bias=f.flag("add_bias_linear"))
@@ -274,10 +274,12 @@ def zamba2(f: Fields, t: Hybrid) -> Stack:
     if f.flag("use_shared_attention_adapter"):
         size = heads * head
         adapters += [weight(f"{x}_adapter_{y}", *shape) for x in "qkv" for y, shape in (("a", (rank, 2 * hidden)), ("b", (size, rank)))]
+    mamba = mamba2(f, t)
+    if mamba["heads"] * mamba["head_dim"] != f.dim(t.expand) * hidden:
+        raise f.fault(t.head_dim, f"{mamba['heads']} heads of {mamba['head_dim']} are not {t.expand} times hidden_size")
     layers: list[Block] = []
     seen = 0
     for kind in found:
-        mamba = mamba2(f, t)
         if kind == "mamba":
             layers.append(block([mamba], [], 1))
             continue

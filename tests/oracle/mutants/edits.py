@@ -23,12 +23,14 @@ PERIODS = (
 )  # fmt: skip
 #: Keys of no consequence, or of none that a released file differs in.
 NOISE = re.compile(
-    r"^(.*_token(_id|_index|_ids)?|.*_ids?|initializer_.*|.*dropout.*|.*_p?drop|use_cache|is_decoder|is_encoder_decoder|architectures|model_type|"
-    r"dtype|torch_dtype|.*_eps(ilon)?(_.*)?|.*_act|.*activation.*|.*_fn|.*_coef|.*_std|summary_.*|.*layerdrop|.*scaling_factor|.*_multiplier|"
+    r"^(.*_token(_id|_index|_ids)?|.*_ids?|initializer_.*|.*dropout.*|.*_p?drop|use_cache|is_decoder|is_encoder_decoder|architectures|"
+    r"model_type|dtype|torch_dtype|.*_eps(ilon)?(_.*)?|.*_act|.*activation.*|.*_fn|.*_coef|.*_std|summary_.*|"
+    r".*layerdrop|.*scaling_factor|.*_multiplier|"
     r"num_beams|max_length|scale_.*|normalize.*|norm_topk.*|problem_type|.*_labels?|pretraining_tp|embd_pdrop|.*_loss.*)$"
 )
 NOT_FLIPPED = re.compile(
-    r"is_decoder|is_encoder_decoder|use_cache|return_dict|gradient|training|output_hidden|output_att|output_router|^scale_|normali|norm_topk|add_cross"
+    r"is_decoder|is_encoder_decoder|use_cache|return_dict|gradient|training|output_hidden|output_att|output_router|"
+    r"^scale_|normali|norm_topk|add_cross"
 )
 FOREIGN = (
     ("num_experts", "num_local_experts"), ("num_local_experts", "num_experts"), ("n_routed_experts", "num_experts"),
@@ -122,7 +124,8 @@ def alias(config: Config, rng: random.Random) -> Edit | None:
         ("torch_dtype", "torch_dtype", "dtype"),
     ]
     found = [Edit(f"alias:{kind}", f"{part.what}.{old}->{new}", (("del", (*part.path, old)), ("set", (*part.path, new), part.data[old])))
-             for kind, old, new in pairs if old in part.data and new not in part.data and (kind == "torch_dtype" or not NOISE.match(old))]  # fmt: skip
+             for kind, old, new in pairs
+             if old in part.data and new not in part.data and (kind == "torch_dtype" or not NOISE.match(old))]  # fmt: skip
     rope = part.data.get("rope_parameters")
     if isinstance(rope, dict) and "rope_theta" in rope:
         rest = {k: v for k, v in rope.items() if k != "rope_theta"}

@@ -25,7 +25,11 @@ class Refused(Exception):
 
 
 class Truth(NamedTuple):
-    """One class. buffers: those that a checkpoint has; head: elements of an output embedding that is the input's; cache: length -> bytes, empty where no forward runs."""
+    """One class.
+
+    buffers: those that a checkpoint has; head: elements of an output embedding that is the input's; cache: length -> bytes, empty where no
+    forward runs.
+    """
 
     name: str
     parameters: int
@@ -54,6 +58,8 @@ def quiet() -> None:
 
     def nothing(module: Any, query: Any, key: Any, value: Any, *rest: Any, **more: Any) -> tuple[Any, None]:
         batch, heads, length, _ = query.shape
+        if heads % key.shape[1]:
+            raise ValueError(f"heads must match: {heads} of queries, {key.shape[1]} of keys")
         return query.new_empty((batch, length, heads, value.shape[-1])), None
 
     ALL_ATTENTION_FUNCTIONS._global_mapping["sdpa"] = nothing
@@ -75,10 +81,7 @@ def read(config: dict[str, Any], folder: Path) -> list[tuple[Any, Any]]:
     own = getattr(named, "config_class", None)
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     try:
-        if "model_type" not in config and own is not None:
-            made = own.from_pretrained(folder)
-        else:
-            made = AutoConfig.from_pretrained(folder)
+        made = (own if "model_type" not in config and own is not None else AutoConfig).from_pretrained(folder)
     except Exception as error:
         raise Refused(f"config: {error!r:.200}") from None
     found = _fitting(made, [named] if named else []) or _fitting(made, _mapped(made))
