@@ -66,9 +66,16 @@ class _Read:
         return self.layers(lambda i, n: "sparse" if i >= dense and i % step == 0 else "dense", "mlp_layer_types")
 
     def split(self, key: str = "head_dim") -> Made:
-        """hidden size / heads, whatever the file says."""
+        """hidden size / heads: whatever the file says of a declared field, else where it says nothing."""
+        if key not in self.defaults and self.data.get(key) is not None:
+            return {}
         hidden, heads = self("hidden_size"), self("num_attention_heads")
         return {key: hidden // heads} if isinstance(hidden, int) and isinstance(heads, int) and heads > 0 else {}
+
+
+def _untied(c: _Read) -> Made:
+    """A class that ties nothing."""
+    return {"tie_word_embeddings": False}
 
 
 def _qwen(c: _Read) -> Made:
@@ -189,6 +196,15 @@ def _zamba2(c: _Read) -> Made:
     return made
 
 
+def _mllama(c: _Read) -> Made:
+    return _untied(c) | ({} if c("cross_attention_layers") is not None else {"cross_attention_layers": list(range(3, 40, 5))})
+
+
+def _mllama_vision(c: _Read) -> Made:
+    tiles = [[1, 1], [1, 2], [1, 3], [1, 4], [2, 1], [2, 2], [3, 1], [4, 1]]
+    return {} if c("supported_aspect_ratios") is not None else {"supported_aspect_ratios": tiles}
+
+
 def _minicpm3(c: _Read) -> Made:
     return {} if c("v_head_dim") is not None else c.split("v_head_dim")
 
@@ -227,11 +243,6 @@ def _heads_of_rope(c: _Read) -> Made:
 def _tied(c: _Read) -> Made:
     """T5 ties always; a file that says otherwise has a head of its own in its checkpoint (flan-t5)."""
     return {"tie_word_embeddings": c("tie_word_embeddings") is not False}
-
-
-def _untied(c: _Read) -> Made:
-    """A class that ties nothing."""
-    return {"tie_word_embeddings": False}
 
 
 def _either_tied(c: _Read) -> Made:
@@ -304,7 +315,7 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "minimax": lambda c: c.layers(lambda i, n: FULL if (i + 1) % 2 else LINEAR),
     "minimax_m3_vl_text": _minimax_m3,
     "ministral": lambda c: c.layers(lambda i, n: FULL if c("sliding_window") is None else SLIDING),
-    "mllama_text_model": lambda c: {} if c("cross_attention_layers") is not None else {"cross_attention_layers": list(range(3, 40, 5))},
+    "mllama": _untied, "mllama_text_model": _mllama, "mllama_vision_model": _mllama_vision,
     "muse_glimmer_text": lambda c: c.layers(lambda i, n: SLIDING if (n - 1 - i) % 4 else FULL),
     "olmo3": lambda c: c.every(4),
     "olmo_hybrid": _olmo_hybrid,

@@ -7,7 +7,7 @@ from typing import Any
 from kvplan.importers.hf import mtp
 from kvplan.importers.hf.as_read import class_defaults
 from kvplan.importers.hf.attention import bias, mixer, windows
-from kvplan.importers.hf.experts import dense, moe, where
+from kvplan.importers.hf.experts import dense, moe, shared_biases, where
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder
 from kvplan.importers.hf.stack import Block, block, weight
@@ -82,9 +82,11 @@ def decoder(f: Fields, t: Decoder) -> Stack:
     n = f.dim("num_hidden_layers")
     norms = 1 if t.parallel_if and f.flag(t.parallel_if) else t.norms
     extra = shapes(f, t.layer_weights)
+    kinds, sparse_layers = windows(f, t, n), where(f, t.experts, n)
+    routed = extra + shared_biases(f, t.experts) if any(sparse_layers) else extra
     layers = [
-        block([mixer(f, t, kind)], [moe(f, t.experts) if sparse and t.experts else dense(f, t)], norms, extra)
-        for kind, sparse in zip(windows(f, t, n), where(f, t.experts, n), strict=True)
+        block([mixer(f, t, kind)], [moe(f, t.experts) if sparse and t.experts else dense(f, t)], norms, routed if sparse else extra)
+        for kind, sparse in zip(kinds, sparse_layers, strict=True)
     ]
     weights = shapes(f, t.model_weights)
     if t.positions:

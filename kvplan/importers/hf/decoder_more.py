@@ -12,16 +12,6 @@ from kvplan.importers.hf.rows import Decoder
 from kvplan.importers.hf.stack import block, weight
 
 
-def aria(f: Fields, t: Decoder) -> Stack:
-    """Aria's text model: `mlp_bias` gives the shared experts biases, the routed ones never have any."""
-    made, hidden = decoder(f, t), f.dim("hidden_size")
-    if not f.flag("mlp_bias"):
-        return made
-    width = f.count("moe_num_shared_experts") * f.dim("intermediate_size")
-    biases = [weight("shared_up_bias", 2 * width, role="norm"), weight("shared_down_bias", hidden, role="norm")]
-    return {**made, "layers": [{**layer, "weights": [*layer.get("weights", []), *biases]} for layer in made["layers"]]}
-
-
 def no_cache(f: Fields, t: Decoder) -> Stack:
     """OpenAI GPT: its class keeps nothing, each step reads the whole sequence anew."""
     made = decoder(f, t)

@@ -9,6 +9,7 @@ from kvplan.importers.hf.as_read import class_defaults
 from kvplan.importers.hf.attention import bias
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder, Experts
+from kvplan.importers.hf.stack import weight
 
 Mlp = dict[str, Any]
 
@@ -116,6 +117,14 @@ def moe(f: Fields, e: Experts) -> Mlp:
     if "gated" in made:
         made["gated"] = False
     return made
+
+
+def shared_biases(f: Fields, e: Experts | None) -> list[dict[str, Any]]:
+    """Biases of a shared network beside experts that have none."""
+    width = moe(f, e).get("shared_intermediate_size", 0) if e and bias(f, e.shared_bias) else 0
+    return (
+        [weight("shared_up_bias", 2 * width, role="norm"), weight("shared_down_bias", f.dim("hidden_size"), role="norm")] if width else []
+    )
 
 
 def dense(f: Fields, t: Decoder) -> Mlp:

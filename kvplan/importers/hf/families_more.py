@@ -42,7 +42,7 @@ _NO_LIMIT = {"max_position_embeddings": None}
 
 MORE: dict[str, Row] = {
     # multi-head latent attention
-    "deepseek_v2": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS, mlp_bias=True)),
+    "deepseek_v2": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS._replace(shared_bias="mlp_bias"), mlp_bias=True)),
     "deepseek_v3": _DEEPSEEK_V3,
     "kimi_k2": _DEEPSEEK_V3._replace(model_type="deepseek_v3"),
     "deepseek_v32": _DSA,

@@ -56,7 +56,7 @@ WRAPPERS: dict[str, Row] = {
     "gemma3": _w("gemma3_text", _v("siglip_vision_model", "gemma3")),
     "gemma3n": _w("gemma3n_text", _v("gemma3n_vision"), Tower("audio_config", "gemma3n_audio", name="audio_tower")),
     "gemma4": _w("gemma4_text", _v("gemma4_vision", "gemma4"), Tower("audio_config", "gemma4_audio", "gemma4_audio", "audio_tower")),
-    "llama4": _w("llama4_text", _v("llama4_vision_model", "llama4")),
+    "llama4": _w("llama4_text", _v("llama4_vision_model", "llama4"), inner_head=True),
     "mllama": _w("mllama_text_model", _v("mllama_vision_model", "mllama")),
     "glm4v": _w("glm4v_text", _v("glm4v_vision"), flat=True),
     "glm46v": _w("glm4v_text", _v("glm4v_vision"), flat=True),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from kvplan.importers.hf import mtp
 from kvplan.importers.hf.attention import kv_heads, softmax
 from kvplan.importers.hf.decoder import Stack, model
-from kvplan.importers.hf.experts import dense_of, moe, where
+from kvplan.importers.hf.experts import dense_of, moe, shared_biases, where
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Experts
 from kvplan.importers.hf.stack import Block, block, weight
@@ -16,7 +16,7 @@ DEEPSEEK_EXPERTS = Experts(n="n_routed_experts", where="first_dense", shared_cou
 
 
 class Latent(NamedTuple):
-    """sparse: an indexer on every layer. mlp_bias: a flag of that name gives dense and shared networks biases."""
+    """sparse: an indexer on every layer. mlp_bias: a flag of that name gives dense networks biases."""
 
     experts: Experts | None = DEEPSEEK_EXPERTS._replace(bias="buffer")
     sparse: bool = False
@@ -66,12 +66,8 @@ def deepseek(f: Fields, t: Latent) -> Stack:
     plain = f.opt("use_mla") is False or (f.opt("qk_nope_head_dim") == 0 and f.opt("qk_rope_head_dim") == 0)
     if plain:  # DeepSeek-OCR, DeepSeek-VL2 tiny: usual attention in the same stack
         usual = softmax(f.dim("num_attention_heads"), kv_heads(f), f.divided("hidden_size", "num_attention_heads"))
-    biased = t.mlp_bias and f.flag("mlp_bias")
-    dense = dense_of(f.dim("intermediate_size"), bias=biased)
-    shared = f.count("n_shared_experts") * f.dim("moe_intermediate_size") if biased and t.experts else 0
-    extra = (
-        [weight("shared_up_bias", 2 * shared, role="norm"), weight("shared_down_bias", f.dim("hidden_size"), role="norm")] if shared else []
-    )
+    dense = dense_of(f.dim("intermediate_size"), bias=t.mlp_bias and f.flag("mlp_bias"))
+    extra = shared_biases(f, t.experts) if t.experts and f.count(t.experts.n) else []
     layers = [
         block([usual if plain else mla(f, sparse=own)], [moe(f, t.experts) if has and t.experts else dense], 2, extra if has else [])
         for has, own in zip(where(f, t.experts, n), indexers(f, t, n), strict=True)
