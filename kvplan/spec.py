@@ -105,7 +105,7 @@ class Deviation(Record):
 class ModelSpec(Record):
     """Everything about a model that memory depends on.
 
-    cache_window: a window that the config states and the class never masks by; a cache made from the config slides every layer all the same.
+    cache_window: a window that the config states and the class never masks by; a cache made from the config slides every layer.
     """
 
     id: Id

@@ -2,8 +2,8 @@
 
     kvplan/importers/hf/class_defaults.json   model type -> class defaults
     kvplan/importers/hf/class_names.json      model type -> other name -> the name under which the class keeps it (attribute_map)
-    kvplan/importers/hf/class_parts.json      model type -> nested key -> [model type, whether the file may choose another, whether it may be
-                                              absent, what an absent part is made of]
+    kvplan/importers/hf/class_parts.json      model type -> nested key -> [model type, whether the file may choose another, whether it
+                                              may be absent, what an absent part is made of]
 
 Run in an environment that has transformers: python tools/class_defaults.py
 """
@@ -52,10 +52,11 @@ def main() -> None:
     keys = literals()
     types = [name for name in sorted(CONFIG_MAPPING_NAMES) if name in keys]  # a model type is read only where a row or a part names it
     classes = {name: CONFIG_MAPPING[name] for name in types}
-    defaults = {name: {field.name: field.default for field in dataclasses.fields(made)} for name, made in classes.items()}
-    write("class_defaults.json", {
-        name: {key: v for key, v in sorted(declared.items()) if key in keys and isinstance(v, _PLAIN)} for name, declared in defaults.items()
-    })  # fmt: skip
+    declared = {name: {field.name: field.default for field in dataclasses.fields(made)} for name, made in classes.items()}
+    plain = {
+        name: {key: v for key, v in sorted(fields.items()) if key in keys and isinstance(v, _PLAIN)} for name, fields in declared.items()
+    }
+    write("class_defaults.json", plain)
     write("class_names.json", {
         name: {key: real for key, real in sorted(made.attribute_map.items()) if real in keys} for name, made in classes.items()
     })  # fmt: skip

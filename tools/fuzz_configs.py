@@ -100,7 +100,10 @@ def table(rows: list[dict[str, Any]], show: int) -> int:
     total = Counter(r["word"] for r in rows)
     print(f"{'all':56}" + "".join(f"{total[w]:>9}" for w in words))
     taken = total["right"] + total["wrong"] + total["crash"] + total["refused"]
-    print(f"{len(rows)} mutants, {taken} that transformers takes: {100 * total['refused'] / max(taken, 1):.1f} % refused, {total['wrong']} wrong")
+    print(
+        f"{len(rows)} mutants, {taken} that transformers takes: {100 * total['refused'] / max(taken, 1):.1f} % refused,"
+        f" {total['wrong']} wrong"
+    )
     for r in [r for r in rows if r["word"] in ("wrong", "crash")][:show]:
         print(f"{r['word']} {r['base']} {r['i']} {r['edits']}: {r['why'][:300]}")
     return total["wrong"] + total["crash"]

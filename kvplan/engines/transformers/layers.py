@@ -132,6 +132,13 @@ def _latent(layer: Layer, cache: Cache, t: CacheTensor, s: KeepSettings, size: i
         k = q_rows
         v = shapes["kv_b"][0] - (q_rows - heads * rope)
     keep = s.static_tokens or None
+    if s.every_window and not keep and group == "full_attention":
+        rows = s.every_window - 1
+        group = "sliding_attention"
+        return [
+            KeptTensor(group, cache.kind, "keys", lambda n: k * size * min(n, rows), "k"),
+            KeptTensor(group, cache.kind, "values", lambda n: v * size * min(n, rows), "v"),
+        ]
     return [
         KeptTensor(group, cache.kind, "keys", _grows(k * size, keep), "k"),
         KeptTensor(group, cache.kind, "values", _grows(v * size, keep), "v"),

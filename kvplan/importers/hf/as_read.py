@@ -38,7 +38,7 @@ class _Read:
     """Keys of the file, else class defaults."""
 
     def __init__(self, data: Mapping[str, Any], model_type: str) -> None:
-        self.data, self.defaults = data, class_defaults().get(model_type, {})
+        self.data, self.model_type, self.defaults = data, model_type, class_defaults().get(model_type, {})
 
     def __call__(self, key: str, otherwise: Any = None) -> Any:
         """The value, or the class default; `otherwise` where the class has no such key and the file neither."""
@@ -66,9 +66,16 @@ class _Read:
         return self.layers(lambda i, n: "sparse" if i >= dense and i % step == 0 else "dense", "mlp_layer_types")
 
     def split(self, key: str = "head_dim") -> Made:
-        """hidden size / heads, whatever the file says."""
+        """hidden size / heads: whatever the file says of a declared field, else where it says nothing."""
+        if key not in self.defaults and self.data.get(key) is not None:
+            return {}
         hidden, heads = self("hidden_size"), self("num_attention_heads")
         return {key: hidden // heads} if isinstance(hidden, int) and isinstance(heads, int) and heads > 0 else {}
+
+
+def _untied(c: _Read) -> Made:
+    """A class that ties nothing."""
+    return {"tie_word_embeddings": False}
 
 
 def _qwen(c: _Read) -> Made:
@@ -140,7 +147,7 @@ def _kimi_linear(c: _Read) -> Made:
         types = c.layers(lambda i, n: FULL if i + 1 in full else LINEAR)
     else:
         types = c.layers(lambda i, n: FULL if i and i % 4 == 0 else LINEAR)
-    return types | c.first_dense(c("first_k_dense_replace", 1))
+    return types | c.first_dense(c("first_k_dense_replace", 1)) | {"tie_word_embeddings": False}  # the class ties nothing
 
 
 def _glm5_next(c: _Read) -> Made:
@@ -181,17 +188,21 @@ def _zamba2(c: _Read) -> Made:
     hidden, heads, expand, inner = c("hidden_size"), c("num_attention_heads"), c("mamba_expand"), c("n_mamba_heads")
     if not all(isinstance(v, int) and v > 0 for v in (hidden, heads, expand, inner)):
         return {}
-    made: Made = {"attention_head_dim": 2 * hidden // heads, "mamba_headdim": expand * hidden // inner}
+    made: Made = {"attention_head_dim": c("attention_head_dim") or 2 * hidden // heads}
+    made["mamba_headdim"] = c.data.get("mamba_headdim") or expand * hidden // inner
     if c("layers_block_type") is None:
         linear = [LINEAR]
         made["layers_block_type"] = linear + (linear * 5 + ["hybrid"]) * 7 + linear * 4 + ["hybrid"] + linear * 3 + ["hybrid"] + linear * 2
     return made
 
 
-def _expanded(c: _Read) -> Made:
-    """Mamba: the inner size is `expand` times the hidden size, whatever else the file says."""
-    expand, hidden = c("expand"), c("hidden_size")
-    return {"intermediate_size": int(expand * hidden)} if isinstance(expand, int) and isinstance(hidden, int) else {}
+def _mllama(c: _Read) -> Made:
+    return _untied(c) | ({} if c("cross_attention_layers") is not None else {"cross_attention_layers": list(range(3, 40, 5))})
+
+
+def _mllama_vision(c: _Read) -> Made:
+    tiles = [[1, 1], [1, 2], [1, 3], [1, 4], [2, 1], [2, 2], [3, 1], [4, 1]]
+    return {} if c("supported_aspect_ratios") is not None else {"supported_aspect_ratios": tiles}
 
 
 def _minicpm3(c: _Read) -> Made:
@@ -225,11 +236,8 @@ def _all_sparse(c: _Read) -> Made:
 
 
 def _heads_of_rope(c: _Read) -> Made:
-    return {
-        "linear_head_dim": c("linear_head_dim", c("head_dim")),
-        **c.every(c("layer_group_size"), LINEAR),
-        **c.first_dense(c("first_k_dense_replace")),
-    }
+    made = {"linear_head_dim": c("linear_head_dim", c("head_dim")), "tie_word_embeddings": False}
+    return made | c.every(c("layer_group_size"), LINEAR) | c.first_dense(c("first_k_dense_replace"))
 
 
 def _tied(c: _Read) -> Made:
@@ -244,6 +252,12 @@ def _either_tied(c: _Read) -> Made:
     return {"tie_word_embeddings": True} if stated else {}
 
 
+def _over_default(c: _Read) -> Made:
+    """A text config laid over the wrapper's own."""
+    text, whole = c("text_config"), class_part(c.model_type, "text_config")
+    return {"text_config": {**whole[3], **text}} if isinstance(text, dict) and whole else {}
+
+
 def _alternate(c: _Read) -> Made:
     return c.every(2)
 
@@ -254,6 +268,14 @@ def _dots1(c: _Read) -> Made:
     return c.layers(lambda i, n: SLIDING if slides and i >= first else FULL)
 
 
+def _deepseek_v4(c: _Read) -> Made:
+    """Where neither compress_ratios nor layer_types say: two heavily compressed layers, then heavy and light in turn."""
+    heavy, light = "heavily_compressed_attention", "compressed_sparse_attention"
+    types = {} if c("compress_ratios") is not None else c.layers(lambda i, n: light if i >= 2 and i % 2 else heavy)
+    hashed = c("num_hash_layers", 3)
+    return types | (c.layers(lambda i, n: "hash_moe" if i < hashed else "moe", "mlp_layer_types") if isinstance(hashed, int) else {})
+
+
 RULES: dict[str, Callable[[_Read], Made]] = {
     "afmoe": lambda c: c.every(c("global_attn_every_n_layers")),
     "axk1": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
@@ -262,13 +284,13 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "cohere2": lambda c: c.split() | c.every(c("sliding_window_pattern", 4)),
     "cohere2_moe": _cohere2_moe,
     "cwm": lambda c: c.layers(lambda i, n: SLIDING if i % 4 else FULL) | {"sliding_window": c("sliding_window") or None},
+    "deepseek_v4": _deepseek_v4,
     "deepseek_v32": _indexed, "glm_moe_dsa": _indexed, "mistral_large4_text": _indexed,
     "dots1": _dots1,
     "ernie4_5_vl_moe_text": lambda c: c.first_dense(1),
     "exaone4": lambda c: c.every(c("sliding_window_pattern")) if c("sliding_window") is not None else {},
     "exaone_moe": lambda c: c.first_dense(c("first_k_dense_replace")) | (
         c.every(c("sliding_window_pattern")) if c("sliding_window") is not None else {}),
-    "falcon_mamba": _expanded, "mamba": _expanded,
     "flint": lambda c: c.layers(lambda i, n: FULL if i < 2 or i % 4 == 1 or i == n - 1 else SLIDING),
     "gemma2": _alternate, "t5_gemma_module": _alternate, "vaultgemma": _alternate, "gpt_oss": _alternate,
     "gemma3_text": _gemma3,
@@ -293,29 +315,32 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "minimax": lambda c: c.layers(lambda i, n: FULL if (i + 1) % 2 else LINEAR),
     "minimax_m3_vl_text": _minimax_m3,
     "ministral": lambda c: c.layers(lambda i, n: FULL if c("sliding_window") is None else SLIDING),
-    "mllama_text_model": lambda c: {} if c("cross_attention_layers") is not None else {"cross_attention_layers": list(range(3, 40, 5))},
+    "mllama": _untied, "mllama_text_model": _mllama, "mllama_vision_model": _mllama_vision,
     "muse_glimmer_text": lambda c: c.layers(lambda i, n: SLIDING if (n - 1 - i) % 4 else FULL),
     "olmo3": lambda c: c.every(4),
     "olmo_hybrid": _olmo_hybrid,
     "qwen2": _qwen, "qwen2_5_omni_text": _qwen, "qwen2_5_vl_text": _qwen, "qwen2_vl_text": _qwen, "qwen3": _qwen,
     "qwen2_moe": _qwen2_moe,
     "qwen3_moe": _flagged_window,
-    "qwen3_vl_moe_text": lambda c: {"sliding_window": None},
     "qwen3_5_text": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
     "qwen3_5_moe_text": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
     "qwen3_next": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
     "recurrent_gemma": lambda c: c.split(),
     "smollm3": _smollm3,
     "mt5": _tied, "t5": _tied, "umt5": _tied,
+    "glmasr": _over_default, "voxtral": lambda c: _over_default(c) | _untied(c), "voxtral_realtime": _over_default,
+    "audioflamingo3": _untied, "musicflamingo": _untied, "qwen2_audio": _untied,
     "zamba2": _zamba2,
 }  # fmt: skip
 
 
 def as_read(data: Mapping[str, Any], model_type: str) -> dict[str, Any]:
     """`data` as the class of `model_type` has it once read. A model type that transformers does not have is left as it is."""
-    made = dict(data)
+    made, declared = dict(data), class_defaults().get(model_type, {})
     for other, own in _table("class_names.json").get(model_type, {}).items():
+        if other in declared and own not in declared:  # the map leads away from the declared field
+            other, own = own, other
         if other in made:
-            made[own] = made.pop(other)
+            made[own] = made[other]
     rule = RULES.get(model_type)
     return made | rule(_Read(made, model_type)) if rule else made

@@ -12,6 +12,12 @@ from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder
 from kvplan.importers.hf.stack import block, weight
 
+#: Keys of the two sides: heads, width of the networks, layers.
+SIDES = {
+    "encoder": ("encoder_attention_heads", "encoder_ffn_dim", "encoder_layers"),
+    "decoder": ("decoder_attention_heads", "decoder_ffn_dim", "decoder_layers"),
+}
+
 
 class Seq2Seq(NamedTuple):
     """offset: rows that a learned position table has beyond its length; None: sinusoids, no table."""
@@ -31,8 +37,9 @@ def t5(f: Fields, t: Decoder) -> Stack:
     transformers ties the output to the embedding only where tie_word_embeddings says so in the checkpoint's own code (flan-t5: apart).
     """
     heads, head, hidden, n = f.dim("num_heads"), f.dim("d_kv"), f.dim("d_model"), f.dim("num_layers")
-    projection = f.text("feed_forward_proj") or "relu"
-    mlp = dense_of(f.dim("d_ff"), gated=f.flag("is_gated_act") if f.given("is_gated_act") else projection.startswith("gated"))
+    gated = f.opt("is_gated_act")
+    gated = gated if isinstance(gated, bool) else (f.text("feed_forward_proj") or "relu").startswith("gated")
+    mlp = dense_of(f.dim("d_ff"), gated=gated)
     buckets = weight("relative_attention_bias", f.dim("relative_attention_num_buckets"), heads, role="attention")
     every = bool(t.layer_weights)
     sizes: dict[str, Any] = {"heads": heads, "head_dim": head}
@@ -72,17 +79,25 @@ def bart(f: Fields, t: Seq2Seq) -> Stack:
         own = [] if t.offset is None else [weight(f"{side}_positions", f.dim("max_position_embeddings") + t.offset, hidden)]
         own += _norms(f"{side}_embedding_norm", hidden) if t.embedding_norm else []
         own += _norms(f"{side}_norm", hidden) if t.final_norm and side == "encoder" else []
+        own += [weight(f"{side}_embedding", vocab, hidden, role="embedding") for vocab in _apart(f, side)]
         sides.append(own)
     made = model(f, decoder, norm="layer", weights=[*sides[1], weight("final_logits_bias", f.dim("vocab_size"), role="buffer")])
     made["final_norm"] = t.final_norm
     return {**made, "encoder": {"layers": encoder, "weights": sides[0]}}
 
 
+def _apart(f: Fields, side: str) -> list[int]:
+    """Rows of an embedding that one side has for itself: none where all are tied."""
+    if f.opt("share_encoder_decoder_embeddings") is False:  # Marian: the head is the decoder's own, so only the encoder's is beside it
+        return [f.dim("vocab_size")] if side == "encoder" else []
+    return [] if f.flag("tie_word_embeddings") else [f.dim("vocab_size")]
+
+
 def bart_decoder(f: Fields, t: Seq2Seq) -> Stack:
     """The decoder alone (BartForCausalLM): its cross-attention is stored but reads nothing, so it keeps no cache."""
     made = bart(f, t)
     made.pop("encoder")
-    made["weights"] = [w for w in made["weights"] if w.get("role") != "buffer"]
+    made["weights"] = [w for w in made["weights"] if w.get("role") not in ("buffer", "embedding")]
     for layer in made["layers"][:1]:
         layer["mixers"][1] = {**layer["mixers"][1], "kind": "encoder"}
     return {**made, "notes": ["decoder alone: cross-attention without an encoder keeps no cache"]}

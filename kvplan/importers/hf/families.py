@@ -116,7 +116,8 @@ FAMILIES: dict[str, Row] = {
     "afmoe": _d(_QKVO, norms=4, qk_norm="head", output_gate="element", windows="pattern",
                 experts=Experts(where="dense_count", shared_count="num_shared_experts", bias="linear"))
     ._replace(names={"sliding_window_pattern": ("global_attn_every_n_layers",)}),
-    "hy_v3": _d(_QKVO, qk_norm="head", experts=Experts(where="first_dense", shared_count="num_shared_experts", bias="buffer"))._replace(
+    "hy_v3": _d(_QKVO, qk_norm="head", mlp_bias="mlp_bias", experts=Experts(
+        where="first_dense", shared_count="num_shared_experts", bias="buffer", shared_bias="mlp_bias"))._replace(
         defaults={"first_k_dense_replace": 1, "moe_layer_freq": 1}),
     "grok-1": _d(norms=4, experts=Experts(width="intermediate_size"))._replace(
         lower="decoder_more:grok", defaults={"tie_word_embeddings": True}),
@@ -148,7 +149,7 @@ FAMILIES: dict[str, Row] = {
                                experts=Experts(n="moe_num_experts", where="range"))._replace(lower="decoder_more:ernie_vl"),
     "paddleocr_vl_text": _d(q_bias="use_bias", kv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias"),
     "aria_text": _d(_QKVO, mlp_bias="mlp_bias", experts=Experts(n="moe_num_experts", top_k="moe_topk", width="intermediate_size",
-                                                                shared_count="moe_num_shared_experts")),
+                                                                shared_count="moe_num_shared_experts", shared_bias="mlp_bias")),
     "molmo2_text": _d(q_bias="qkv_bias", kv_bias="qkv_bias", qk_norm="head", model_weights=(
         ("embedding_of_image_tokens", ("additional_vocab_size", "hidden_size")),)),
     "openai-gpt": _d(_ALL_BIAS, _LAYER, final_norm=False, mlp_width="4x", positions=("max_position_embeddings", 0))._replace(

@@ -42,13 +42,13 @@ _NO_LIMIT = {"max_position_embeddings": None}
 
 MORE: dict[str, Row] = {
     # multi-head latent attention
-    "deepseek_v2": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS)),
+    "deepseek_v2": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS._replace(shared_bias="mlp_bias"), mlp_bias=True)),
     "deepseek_v3": _DEEPSEEK_V3,
     "kimi_k2": _DEEPSEEK_V3._replace(model_type="deepseek_v3"),
     "deepseek_v32": _DSA,
     "glm_moe_dsa": _DSA,
     "glm4_moe_lite": _DEEPSEEK_V3,
-    "minicpm3": Row("latent:deepseek", Latent(experts=None, mtp=None)),
+    "minicpm3": Row("latent:deepseek", Latent(experts=None, mtp=None, mlp_bias=True)),
     "youtu": Row("latent:deepseek", Latent(experts=None, mtp=None)),
     "mistral4": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS)),
     "longcat_flash": Row("latent:longcat", Latent(), _LONGCAT),

@@ -56,7 +56,7 @@ WRAPPERS: dict[str, Row] = {
     "gemma3": _w("gemma3_text", _v("siglip_vision_model", "gemma3")),
     "gemma3n": _w("gemma3n_text", _v("gemma3n_vision"), Tower("audio_config", "gemma3n_audio", name="audio_tower")),
     "gemma4": _w("gemma4_text", _v("gemma4_vision", "gemma4"), Tower("audio_config", "gemma4_audio", "gemma4_audio", "audio_tower")),
-    "llama4": _w("llama4_text", _v("llama4_vision_model", "llama4")),
+    "llama4": _w("llama4_text", _v("llama4_vision_model", "llama4"), inner_head=True),
     "mllama": _w("mllama_text_model", _v("mllama_vision_model", "mllama")),
     "glm4v": _w("glm4v_text", _v("glm4v_vision"), flat=True),
     "glm46v": _w("glm4v_text", _v("glm4v_vision"), flat=True),
@@ -85,7 +85,8 @@ WRAPPERS: dict[str, Row] = {
     "llava_qwen": _w("qwen2", flat=True, text="", unstated=_NAMED),
     "gemma4_unified": _w(
         "gemma4_unified_text", unstated="released without encoders; small projections of images and sound are not counted"),
-    "nemotron_h_omni": _w("nemotron_h", _v("radio", "nemotron_omni"), Tower("audio_config", "parakeet_encoder", name="audio_tower")),
+    "nemotron_h_omni": _w("nemotron_h", _v("radio", "nemotron_omni"), Tower("audio_config", "parakeet_encoder", name="audio_tower"),
+                          inner_head=True),
     "kimi_k25": _KIMI,
     "kimi_k3": _w("kimi_linear", Tower("vision_config", "kimi_k3_vision", "kimi_k3", names=_MOONVIT)),
     "kimi_vl": _KIMI,

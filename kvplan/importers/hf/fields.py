@@ -81,9 +81,16 @@ class Fields:
         """Whether the file says anything of the model's size, under any name."""
         return any(name in self.data for key in SHAPE for name in (key, *self.names.get(key, ())))
 
+    def _spellings(self, key: str) -> tuple[str, ...]:
+        """The names under which `key` may stand: the class's own where the file is of that class, since it reads past all others."""
+        names = self.names.get(key, (key,))
+        if self.file.get("model_type", self.model_type) != self.model_type:
+            return names
+        return tuple(name for name in names if name in self.defaults) or names
+
     def name_of(self, key: str) -> str:
         """The name under which the config has `key`, or the first it could have."""
-        names = self.names.get(key, (key,))
+        names = self._spellings(key)
         return next((name for name in names if name in self.data), names[0])
 
     def given(self, key: str) -> bool:
@@ -92,7 +99,7 @@ class Fields:
 
     def raw(self, key: str) -> Any:
         """The value, null included. Raises SpecError when it is neither in the config nor a class default."""
-        names = self.names.get(key, (key,))
+        names = self._spellings(key)
         for name in names:
             if name in self.data:
                 return self.data[name]
@@ -108,7 +115,7 @@ class Fields:
 
     def opt(self, key: str) -> Any:
         """The value, or None where neither the config nor the class has one."""
-        names = self.names.get(key, (key,))
+        names = self._spellings(key)
         stated = any(name in self.data for name in names)
         if stated or any(self.defaults.get(name) is not None for name in (key, *names)):
             return self.raw(key)

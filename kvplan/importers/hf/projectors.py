@@ -118,7 +118,9 @@ def vipllava(s: Sides) -> int:
 def aria(s: Sides) -> int:
     """As many queries as the largest number of patches asks for, cross-attention to the tower, a network to the text's width."""
     h, table = s.hidden, s.whole.opt("projector_patch_to_query_dict")
-    queries = max(table.values()) if isinstance(table, dict) and table else 128
+    queries = s.whole.opt("max_value_projector_patch_to_query_dict")
+    if queries is None:
+        queries = max(table.values()) if isinstance(table, dict) and table else 128
     attention = 3 * h * h + linear(3 * h, h) + 2 * linear(h, h) + 4 * h
     return s.whole.whole(queries, "projector_patch_to_query_dict", 1) * h + attention + 2 * h + s.text * h + s.text * s.text
 

@@ -143,7 +143,7 @@ def text_stack(f: Fields, text: Fields, t: Wrapper) -> Stack:
     stack = lowering(row)(text.of_class(row.model_type or family).named(row.names, row.defaults), row.traits)
     if t.inner_head:
         return stack
-    if "tie_word_embeddings" in f.data or (class_part(f.model_type, t.text) and "tie_word_embeddings" in f.defaults):
+    if "tie_word_embeddings" in f.data or class_part(f.model_type, t.text):
         return {**stack, "tied_embeddings": f.flag("tie_word_embeddings")}
     if text.path != f.path and "tie_word_embeddings" not in text.data:
         return {**stack, "tied_embeddings": bool(f.defaults.get("tie_word_embeddings", stack["tied_embeddings"]))}

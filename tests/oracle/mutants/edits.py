@@ -23,11 +23,15 @@ PERIODS = (
 )  # fmt: skip
 #: Keys of no consequence, or of none that a released file differs in.
 NOISE = re.compile(
-    r"^(.*_token(_id|_index|_ids)?|.*_ids?|initializer_.*|.*dropout.*|.*_p?drop|use_cache|is_decoder|is_encoder_decoder|architectures|model_type|"
-    r"dtype|torch_dtype|.*_eps(ilon)?(_.*)?|.*_act|.*activation.*|.*_fn|.*_coef|.*_std|summary_.*|.*layerdrop|.*scaling_factor|.*_multiplier|"
+    r"^(.*_token(_id|_index|_ids)?|.*_ids?|initializer_.*|.*dropout.*|.*_p?drop|use_cache|is_decoder|is_encoder_decoder|architectures|"
+    r"model_type|dtype|torch_dtype|.*_eps(ilon)?(_.*)?|.*_act|.*activation.*|.*_fn|.*_coef|.*_std|summary_.*|"
+    r".*layerdrop|.*scaling_factor|.*_multiplier|"
     r"num_beams|max_length|scale_.*|normalize.*|norm_topk.*|problem_type|.*_labels?|pretraining_tp|embd_pdrop|.*_loss.*)$"
 )
-NOT_FLIPPED = re.compile(r"is_decoder|is_encoder_decoder|use_cache|return_dict|gradient|training|output_hidden|output_att|output_router|^scale_|normali|norm_topk|add_cross")
+NOT_FLIPPED = re.compile(
+    r"is_decoder|is_encoder_decoder|use_cache|return_dict|gradient|training|output_hidden|output_att|output_router|"
+    r"^scale_|normali|norm_topk|add_cross"
+)
 FOREIGN = (
     ("num_experts", "num_local_experts"), ("num_local_experts", "num_experts"), ("n_routed_experts", "num_experts"),
     ("num_experts", "n_routed_experts"), ("num_hidden_layers", "n_layer"), ("num_attention_heads", "n_head"), ("hidden_size", "n_embd"),
@@ -77,7 +81,9 @@ def parts(config: Config) -> list[Part]:
             kind = "text" if key == text or key in ("encoder", "decoder") else "tower" if TOWER.search(key) else "inner"
             found.append(Part((key,), value, kind))
             if key == "thinker_config":
-                found += [Part((key, k), v, "text" if k in TEXT else "tower") for k, v in value.items() if isinstance(v, dict) and k in TEXT]
+                found += [
+                    Part((key, k), v, "text" if k in TEXT else "tower") for k, v in value.items() if isinstance(v, dict) and k in TEXT
+                ]
     return found
 
 
@@ -113,9 +119,13 @@ def alias(config: Config, rng: random.Random) -> Edit | None:
     model_type = part.data.get("model_type")
     known = CONFIG_MAPPING[model_type].attribute_map if isinstance(model_type, str) and model_type in CONFIG_MAPPING_NAMES else {}
     pairs = [("attribute_map", new, old) for old, new in known.items()] + [("attribute_map", old, new) for old, new in known.items()]
-    pairs += [("foreign", old, new) for old, new in FOREIGN] + [("torch_dtype", "dtype", "torch_dtype"), ("torch_dtype", "torch_dtype", "dtype")]
+    pairs += [("foreign", old, new) for old, new in FOREIGN] + [
+        ("torch_dtype", "dtype", "torch_dtype"),
+        ("torch_dtype", "torch_dtype", "dtype"),
+    ]
     found = [Edit(f"alias:{kind}", f"{part.what}.{old}->{new}", (("del", (*part.path, old)), ("set", (*part.path, new), part.data[old])))
-             for kind, old, new in pairs if old in part.data and new not in part.data and (kind == "torch_dtype" or not NOISE.match(old))]  # fmt: skip
+             for kind, old, new in pairs
+             if old in part.data and new not in part.data and (kind == "torch_dtype" or not NOISE.match(old))]  # fmt: skip
     rope = part.data.get("rope_parameters")
     if isinstance(rope, dict) and "rope_theta" in rope:
         rest = {k: v for k, v in rope.items() if k != "rope_theta"}
@@ -128,7 +138,11 @@ def alias(config: Config, rng: random.Random) -> Edit | None:
 
 def pattern(config: Config, rng: random.Random) -> Edit | None:
     """layer_types against what stands for it in other files: a period, a window, nothing."""
-    fits = [p for p in parts(config) if p.what in ("text", "top") and {"layer_types", "sliding_window", "max_window_layers", *PERIODS} & p.data.keys()]
+    fits = [
+        p
+        for p in parts(config)
+        if p.what in ("text", "top") and {"layer_types", "sliding_window", "max_window_layers", *PERIODS} & p.data.keys()
+    ]
     if not fits:
         return None
     part = rng.choice(fits)
@@ -146,11 +160,17 @@ def pattern(config: Config, rng: random.Random) -> Edit | None:
         return Edit("pattern", "layer_types redrawn", (("set", (*path, "layer_types"), [rng.choice(kinds) for _ in types]),))
     if named and roll in (3, 4):
         key = rng.choice(named)
-        return Edit("pattern", f"{key} changed", (("set", (*path, key), rng.randint(1, 6)), *(gone if types and rng.random() < 0.7 else ())))
+        return Edit(
+            "pattern", f"{key} changed", (("set", (*path, key), rng.randint(1, 6)), *(gone if types and rng.random() < 0.7 else ()))
+        )
     ops: list[tuple[Any, ...]] = [("set", (*path, "sliding_window"), rng.choice([None, 16, 64, 100]))]
     if "use_sliding_window" in data or rng.random() < 0.2:
         ops.append(("set", (*path, "use_sliding_window"), rng.random() < 0.6))
-    return Edit("pattern", "sliding_window" + "+".join(["", *(str(o[1][-1]) for o in ops[1:])]), (*ops, *(gone if types and rng.random() < 0.6 else ())))
+    return Edit(
+        "pattern",
+        "sliding_window" + "+".join(["", *(str(o[1][-1]) for o in ops[1:])]),
+        (*ops, *(gone if types and rng.random() < 0.6 else ())),
+    )
 
 
 def _number(key: str, old: int, data: Config, rng: random.Random) -> int:
@@ -181,7 +201,11 @@ def _number(key: str, old: int, data: Config, rng: random.Random) -> int:
 def number(config: Config, rng: random.Random) -> Edit | None:
     part = _part(config, rng)
     keys = [k for k in _keys(part, int) if not isinstance(part.data[k], bool) and part.data[k] >= 0]
-    likely = [k for k in keys if LAYERS.match(k) or re.search(r"key_value|head_dim|window|pattern|period|interval|first_k|freq|step|experts|shared|dense|lora", k)]
+    likely = [
+        k
+        for k in keys
+        if LAYERS.match(k) or re.search(r"key_value|head_dim|window|pattern|period|interval|first_k|freq|step|experts|shared|dense|lora", k)
+    ]
     if not keys:
         return None
     key = rng.choice(likely if likely and rng.random() < 0.65 else keys)

@@ -13,6 +13,10 @@ TEXT = ("text_config", "llm_config", "language_config")
 _SHAPE = ("num_hidden_layers", "hidden_size", "vocab_size")
 #: Elements of a model that may be built for real where its forward does not run on meta.
 SMALL = 40_000_000
+#: A forward that fails so has layers that do not fit together.
+_MISFIT = re.compile(
+    r"reduction dim|shapes cannot be|must match|[Ss]ize mismatch|is invalid for input|broadcast|not divisible|same number of"
+)
 _WINDOWS = ("sliding_window", "attention_chunk_size", "attention_window_size", "window_size")
 
 
@@ -21,7 +25,11 @@ class Refused(Exception):
 
 
 class Truth(NamedTuple):
-    """One class. buffers: those that a checkpoint has; head: elements of an output embedding that is the input's; cache: length -> bytes, empty where no forward runs."""
+    """One class.
+
+    buffers: those that a checkpoint has; head: elements of an output embedding that is the input's; cache: length -> bytes, empty where no
+    forward runs.
+    """
 
     name: str
     parameters: int
@@ -33,7 +41,9 @@ class Truth(NamedTuple):
     def counts(self, config: dict[str, Any]) -> set[int]:
         """Parameter counts that are right: buffers in or out; a head of its own where the file says so and the class ties all the same."""
         found = {self.parameters, self.parameters + self.buffers}
-        untied = any(part.get("tie_word_embeddings") is False for part in (config, *(config.get(k) or {} for k in TEXT)) if isinstance(part, dict))
+        untied = any(
+            part.get("tie_word_embeddings") is False for part in (config, *(config.get(k) or {} for k in TEXT)) if isinstance(part, dict)
+        )
         return found | ({n + self.head for n in found} if untied else set())
 
 
@@ -48,6 +58,8 @@ def quiet() -> None:
 
     def nothing(module: Any, query: Any, key: Any, value: Any, *rest: Any, **more: Any) -> tuple[Any, None]:
         batch, heads, length, _ = query.shape
+        if heads % key.shape[1]:
+            raise ValueError(f"heads must match: {heads} of queries, {key.shape[1]} of keys")
         return query.new_empty((batch, length, heads, value.shape[-1])), None
 
     ALL_ATTENTION_FUNCTIONS._global_mapping["sdpa"] = nothing
@@ -69,10 +81,7 @@ def read(config: dict[str, Any], folder: Path) -> list[tuple[Any, Any]]:
     own = getattr(named, "config_class", None)
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     try:
-        if "model_type" not in config and own is not None:
-            made = own.from_pretrained(folder)
-        else:
-            made = AutoConfig.from_pretrained(folder)
+        made = (own if "model_type" not in config and own is not None else AutoConfig).from_pretrained(folder)
     except Exception as error:
         raise Refused(f"config: {error!r:.200}") from None
     found = _fitting(made, [named] if named else []) or _fitting(made, _mapped(made))
@@ -126,14 +135,18 @@ def dtype_of(made: Any) -> Any:
 
 
 def lengths(made: Any) -> list[int]:
-    """Short, longer than any small window or compression, and just beyond each large window."""
+    """Longer than any small window or compression, and just beyond each large window."""
     text = made.get_text_config(decoder=True)
-    found = {5, 150}
+    found = {150}
     for key in _WINDOWS:
         value = getattr(text, key, None)
         if isinstance(value, int) and not isinstance(value, bool) and 140 < value <= 1 << 16:
             found.add(value + 3)
-    most = [v for key in ("max_position_embeddings", "max_target_positions", "n_positions") if isinstance(v := getattr(text, key, None), int) and v > 0]
+    most = [
+        v
+        for key in ("max_position_embeddings", "max_target_positions", "n_positions")
+        if isinstance(v := getattr(text, key, None), int) and v > 0
+    ]
     return sorted({min(n, *most) if most else n for n in found})
 
 
@@ -160,20 +173,31 @@ def _build(cls: Any, made: Any) -> Truth:
     model = _made(cls, copy.deepcopy(made), "meta")
     counted = getattr(model, "thinker", model)  # Qwen omni: its talker and vocoder are no part of what is served and kept
     parameters = sum(p.numel() for p in counted.parameters()) - _of_zero_experts(model)
-    buffers = sum(b.numel() for m in model.modules() for n, b in m._buffers.items() if b is not None and n not in m._non_persistent_buffers_set)
+    buffers = sum(
+        b.numel() for m in model.modules() for n, b in m._buffers.items() if b is not None and n not in m._non_persistent_buffers_set
+    )
     into, out = (getattr(e, "weight", None) for e in (_or_none(model.get_input_embeddings), _or_none(model.get_output_embeddings)))
     head = out.numel() if out is not None and out is into else 0
     errors: list[str] = []
-    for device in ("meta", "cpu"):
+    for device, prepare in (("meta", _quick), ("meta", _still), ("meta", _whole_blocks), ("cpu", _still)):
         if device == "cpu":
             if parameters > SMALL:
                 break
             model = _made(cls, copy.deepcopy(made), "cpu")
+        undo = prepare(model)
         with torch.no_grad(), torch.device(device):
-            run = _runner(model, made, errors)
-            if run:
-                cache = {n: held(run(n)) for n in lengths(made)}
-                return Truth(cls.__name__, parameters, buffers, head, {n: size for n, (size, _) in cache.items()}, cache[max(cache)][1])
+            for run in _runs(model, made):
+                try:
+                    cache = {n: held(run(n)) for n in lengths(made)}
+                    return Truth(cls.__name__, parameters, buffers, head, {n: size for n, (size, _) in cache.items()}, cache[max(cache)][1])
+                except Exception as error:
+                    errors.append(f"{error!r:.250}")
+                    if run.__name__ == "whole" and _MISFIT.search(errors[-1]):
+                        break  # its parts do not fit together: its decoder alone is not that model
+        for module in undo:
+            del module.forward
+    if any(_MISFIT.search(error) for error in errors):
+        raise Refused("forward: " + " | ".join(dict.fromkeys(errors)))
     return Truth(cls.__name__, parameters, buffers, head, {}, "no forward: " + " | ".join(dict.fromkeys(errors)))
 
 
@@ -209,7 +233,23 @@ def _or_none(get: Any) -> Any:
         return None
 
 
-def _still(model: Any) -> None:
+def _quick(model: Any) -> list[Any]:
+    """Norms and feed-forward networks hand on what they get: neither touches a cache, both are slow on meta. Returns what was changed."""
+    changed = []
+    for module in model.modules():
+        name = type(module).__name__
+        if (
+            re.search(r"(MLP|RMSNorm|LayerNorm)$", name)
+            and not re.search(r"Vision|Audio|Gated|Moe", name)
+            and not hasattr(module, "experts")
+        ):
+            module.forward = lambda hidden_states, *a, **k: hidden_states
+            changed.append(module)
+    _still(model)
+    return changed
+
+
+def _still(model: Any) -> list[Any]:
     """Experts hand back their input's shape, rotary embeddings do not rescale: neither touches a cache, neither runs on meta."""
     import torch
 
@@ -221,9 +261,10 @@ def _still(model: Any) -> None:
             module.rope_type = "default"
         elif isinstance(kind, dict):
             module.rope_type = {k: "default" if v in ("dynamic", "longrope") else v for k, v in kind.items()}
+    return []
 
 
-def _whole_blocks(model: Any) -> None:
+def _whole_blocks(model: Any) -> list[Any]:
     """Whole mixture-of-experts blocks, where their routing can not run on meta."""
     import inspect
 
@@ -238,10 +279,11 @@ def _whole_blocks(model: Any) -> None:
                 return (zeros, None) if _two else zeros
 
             module.forward = forward
+    return []
 
 
-def _runner(model: Any, made: Any, errors: list[str]) -> Any:
-    """tokens -> what a forward left: the model as it is, with still experts, then its decoder alone; None where none of them runs."""
+def _runs(model: Any, made: Any) -> list[Any]:
+    """tokens -> what a forward left: the model as it is, then its decoder alone."""
     import torch
 
     def ids(n: int) -> Any:
@@ -258,7 +300,12 @@ def _runner(model: Any, made: Any, errors: list[str]) -> Any:
 
             own = DynamicCache(config=made)
             model(input_ids=ids(n), past_key_values=own, use_cache=True)
-            states = {f"{i}{a}": getattr(m, a) for i, m in enumerate(model.modules()) for a in ("conv1d_state", "recurrent_states") if hasattr(m, a)}
+            states = {
+                f"{i}{a}": getattr(m, a)
+                for i, m in enumerate(model.modules())
+                for a in ("conv1d_state", "recurrent_states")
+                if hasattr(m, a)
+            }
             return {"past_key_values": {**states, "own": own}}
         return model(input_ids=ids(n), use_cache=True)
 
@@ -269,15 +316,7 @@ def _runner(model: Any, made: Any, errors: list[str]) -> Any:
     def placed(n: int) -> Any:
         return decoder(n, position_ids=torch.zeros((1, n), dtype=torch.long))
 
-    for prepare in (_still, _whole_blocks):
-        prepare(model)
-        for run in (whole,) if made.is_encoder_decoder else (whole, decoder, placed):
-            try:
-                run(3)
-                return run
-            except Exception as error:
-                errors.append(f"{error!r:.150}")
-    return None
+    return [whole] if made.is_encoder_decoder else [whole, decoder, placed]
 
 
 def held(out: Any) -> tuple[int, str]:
@@ -302,7 +341,9 @@ def _walk(value: Any, seen: dict[Any, int], visited: set[int]) -> None:
 
     if isinstance(value, torch.Tensor):
         if value.numel() and value.is_floating_point():
-            seen[(value.untyped_storage()._cdata, value.storage_offset(), tuple(value.shape), tuple(value.stride()))] = value.numel() * value.element_size()
+            seen[(value.untyped_storage()._cdata, value.storage_offset(), tuple(value.shape), tuple(value.stride()))] = (
+                value.numel() * value.element_size()
+            )
         return
     if value is None or isinstance(value, (str, int, float, torch.dtype, torch.device, type)) or id(value) in visited:
         return
