@@ -109,7 +109,7 @@ def nomic(f: Fields, t: Encoder) -> Stack:
 
     Experts as vLLM 0.33 model_executor/models/bert_with_rope.py (NomicMoE): two matrices an expert, a router without bias.
     """
-    released = f.given("n_embd")
+    released = "n_embd" in f.file
     gated = not released or f.opt("activation_function") in ("swiglu", "geglu", "glu")
     on = {"attention_bias": "qkv_proj_bias", "mlp_bias": "mlp_fc1_bias"} if released else {}
     t = t._replace(gated=gated, **on)  # type: ignore[arg-type]

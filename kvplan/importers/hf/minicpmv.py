@@ -27,7 +27,8 @@ def lowered(f: Fields, t: Any) -> Stack:
     row = FAMILIES[family]
     text = f.of_class(row.model_type or family).named(row.names, row.defaults)
     stack = lowering(row)(text, row.traits)
-    if t is VISION and str(stated) in _SIGLIP and f.data.get("vision_config"):
+    described = f.data.get("vision_config")
+    if t is VISION and str(stated) in _SIGLIP and isinstance(described, dict) and "hidden_size" in described:
         return {**stack, "towers": _towers(f, stack["hidden_size"]), "notes": [f"version {stated}: a {family} text model"]}
     note = f"version {stated}: a {family} text model; the towers, the resampler and speech parts are not counted: no formula"
     return {**stack, "notes": [note]}
