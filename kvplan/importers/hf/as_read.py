@@ -245,6 +245,12 @@ def _tied(c: _Read) -> Made:
     return {"tie_word_embeddings": c("tie_word_embeddings") is not False}
 
 
+def _tied_inside(c: _Read) -> Made:
+    """BLIP-2: the text model is a whole model of its own, tied as its config or its class says (OPT and T5: tied)."""
+    text = c("text_config")
+    return {"tie_word_embeddings": not (isinstance(text, dict) and text.get("tie_word_embeddings") is False)}
+
+
 def _either_tied(c: _Read) -> Made:
     """Tied where the wrapper or its text model says so."""
     text = c("text_config")
@@ -327,6 +333,7 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "qwen3_next": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
     "recurrent_gemma": lambda c: c.split(),
     "smollm3": _smollm3,
+    "blip-2": _tied_inside, "instructblip": _tied_inside, "instructblipvideo": _tied_inside,
     "mt5": _tied, "t5": _tied, "umt5": _tied,
     "glmasr": _over_default, "voxtral": lambda c: _over_default(c) | _untied(c), "voxtral_realtime": _over_default,
     "audioflamingo3": _untied, "musicflamingo": _untied, "qwen2_audio": _untied,

@@ -111,8 +111,8 @@ def nomic(f: Fields, t: Encoder) -> Stack:
     """
     released = "n_embd" in f.file
     gated = not released or f.opt("activation_function") in ("swiglu", "geglu", "glu")
-    on = {"attention_bias": "qkv_proj_bias", "mlp_bias": "mlp_fc1_bias"} if released else {}
-    t = t._replace(gated=gated, **on)  # type: ignore[arg-type]
+    on: dict[str, Any] = {"attention_bias": f.flag("qkv_proj_bias"), "mlp_bias": f.flag("mlp_fc1_bias")} if released else {}
+    t = t._replace(gated=gated, **on)
     if released and f.flag("mlp_fc1_bias") != f.flag("mlp_fc2_bias"):
         raise f.fault("mlp_fc2_bias", "a bias on one half of the network alone is not modelled; declare the model as a spec file")
     plain, n, every = layer_of(f, t), f.dim("num_hidden_layers"), f.count("moe_every_n_layers")
