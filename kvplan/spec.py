@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic_core import ValidationError
@@ -13,7 +14,7 @@ from kvplan.fields import Between, Matching, Record
 from kvplan.forms import misfit
 from kvplan.layers import MIXERS, MLPS, find
 from kvplan.layers.base import Dim, LayerKind, Tokens
-from kvplan.tensors import Cache, CacheFormats, Layer, Lowered, Role, WeightTensor
+from kvplan.tensors import PLAIN, Cache, CacheFormats, Layer, Lowered, Role, WeightTensor
 
 MAX_LAYERS = 4096
 _ITEM = re.compile(r"(?:([1-9][0-9]{0,3})\*)?([A-Za-z0-9_.-]{1,64})")
@@ -82,11 +83,32 @@ class Quantization(Record):
     roles: tuple[Role, ...]
 
 
+class Deviation(Record):
+    """Tensors that a quantised checkpoint stores otherwise than the rest of their role: by layer (`0-2,5`) and the name a kind gives them.
+
+    Draft modules are numbered on after the layers.
+
+    format: none where they are left in the spec's dtype.
+    """
+
+    layers: Annotated[str, Matching(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?){0,4095}")]
+    tensors: tuple[Text, ...]
+    format: Text | None = None
+
+    @property
+    def numbers(self) -> list[int]:
+        """The layers, one by one."""
+        ends = [part.split("-") for part in self.layers.split(",")]
+        return [n for pair in ends for n in range(int(pair[0]), int(pair[-1]) + 1)]
+
+
 class ModelSpec(Record):
     """Everything about a model that memory depends on.
 
-    hub_id      the name it is served under, in its own case, where that is not the id's
-    checkpoint  the checkpoint's format, where only that is known and not how its roles are stored (`quantization`)
+    hub_id        the name it is served under, in its own case, where that is not the id's
+    checkpoint    the checkpoint's format, where only that is known and not how its roles are stored (`quantization`)
+    deviations    tensors that the checkpoint stores otherwise than their role
+    cache_window  a window that the config states and the class never masks by; a cache made from the config slides every layer
     """
 
     id: Id
@@ -99,8 +121,10 @@ class ModelSpec(Record):
     dtype: Text = "bf16"
     quantization: tuple[Quantization, ...] = ()
     checkpoint: Text | None = None
+    deviations: tuple[Deviation, ...] = ()
     kv_dtype: Text | None = None
     max_context: Tokens | None = None
+    cache_window: Tokens | None = None
     vocab_size: Dim | None
     hidden_size: Dim
     embedding_size: Dim | None = None
@@ -122,6 +146,14 @@ class ModelSpec(Record):
             canonical_weight(quantization.format)
         if self.checkpoint:
             canonical_weight(self.checkpoint)
+        for i, deviation in enumerate(self.deviations):
+            if deviation.format:
+                canonical_weight(deviation.format)
+            beyond = [n for n in deviation.numbers if n >= self.n_layers + (self.mtp.modules if self.mtp else 0)]
+            if beyond:
+                raise ValueError(
+                    f"deviations.{i}.layers: {beyond[0]} is beyond the {self.n_layers} layers and draft modules, which count from 0"
+                )
         used = {self.mtp.block} if self.mtp else set()
         used |= set(self._expand(self.layers, self.n_layers, "layers"))
         if self.encoder:
@@ -245,14 +277,34 @@ def lower(spec: ModelSpec, formats: CacheFormats) -> Lowered:
     if spec.mtp:
         block = lowered[spec.mtp.block]
         draft = (Layer(caches=block.caches, weights=(*block.weights, *(w.tensor() for w in spec.mtp.weights))),) * spec.mtp.modules
+    n, layers = spec.n_layers, _deviating(spec, [*(lowered[name] for name in spec.layer_names), *draft])
     return Lowered(
-        layers=tuple(lowered[name] for name in spec.layer_names),
+        layers=layers[:n],
         first=tuple(first),
         embedding=embedding,
         last=tuple(last),
-        draft=draft,
+        draft=layers[n:],
         tied=spec.tied_embeddings,
     )
+
+
+def _deviating(spec: ModelSpec, layers: list[Layer]) -> tuple[Layer, ...]:
+    """The layers with the formats of single tensors; equal ones stay one object. Raises SpecError for a tensor that a layer has not."""
+    own: dict[int, dict[str, str]] = {}
+    for deviation in spec.deviations:
+        for n in deviation.numbers:
+            own.setdefault(n, {}).update(dict.fromkeys(deviation.tensors, deviation.format or PLAIN))
+    made: dict[tuple[int, tuple[tuple[str, str], ...]], Layer] = {}
+    for n, formats in own.items():
+        key = (id(layers[n]), tuple(sorted(formats.items())))
+        if key not in made:
+            missing = formats.keys() - {w.name for w in layers[n].weights}
+            if missing:
+                raise SpecError(spec.source, [("deviations", f"layer {n} has no tensor {min(missing)[:60]!r}")])
+            weights = tuple(w._replace(own=formats.get(w.name, "")) for w in layers[n].weights)
+            made[key] = replace(layers[n], weights=weights)
+        layers[n] = made[key]
+    return tuple(layers)
 
 
 def _lower_block(spec: ModelSpec, block: Block, formats: CacheFormats) -> Layer:

@@ -103,6 +103,10 @@ Role = Literal[
 ]  # fmt: skip
 
 
+#: `WeightTensor.own` of what a quantised checkpoint leaves in its compute type.
+PLAIN = "plain"
+
+
 class WeightTensor(NamedTuple):
     """One checkpoint tensor.
 
@@ -111,6 +115,7 @@ class WeightTensor(NamedTuple):
     units    how many equal pieces tensor parallelism may split it into; 1 = a copy on every rank
     experts  > 0: shape[0] experts, which expert parallelism deals out whole; `active` of them serve a token
     stored   its bytes in the checkpoint at hand, where the headers say so; None: by shape and format
+    own      the checkpoint's format of this tensor where it is not its role's; PLAIN: not quantised
     """
 
     name: str
@@ -120,6 +125,7 @@ class WeightTensor(NamedTuple):
     experts: int = 0
     active: int = 0
     stored: int | None = None
+    own: str = ""
 
     @property
     def elems(self) -> int:

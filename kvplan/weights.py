@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.dtypes import GGUF_BITS, GGUF_DYNAMIC, WEIGHT_FORMATS, matrix_bytes
 from kvplan.ledger import Entry, exact
-from kvplan.tensors import Layer, Lowered, Role, WeightTensor
+from kvplan.tensors import PLAIN, Layer, Lowered, Role, WeightTensor
 from kvplan.units import cdiv
 
 if TYPE_CHECKING:
@@ -22,13 +22,22 @@ class WeightFormats(dict[Role, str]):
     said    who says which roles are quantised, for the ledger: the checkpoint's config, or nobody and it is assumed
     unsure  role -> the format that such checkpoints store it in as well
     ruled   bytes that tensors have of their own are a tool's rule for this format, not a checkpoint's headers
+    own     single tensors are in formats of their own, as the checkpoint's config says (WeightTensor.own)
     """
 
-    __slots__ = ("ruled", "said", "unsure")
+    __slots__ = ("own", "ruled", "said", "unsure")
 
-    def __init__(self, formats: Mapping[Role, str], said: str, unsure: Mapping[Role, str], *, ruled: bool = False) -> None:
+    def __init__(
+        self, formats: Mapping[Role, str], said: str, unsure: Mapping[Role, str], *, ruled: bool = False, own: bool = False
+    ) -> None:
         super().__init__(formats)
-        self.said, self.unsure, self.ruled = said, unsure, ruled
+        self.said, self.unsure, self.ruled, self.own = said, unsure, ruled, own
+
+    def of(self, w: WeightTensor) -> str:
+        """The format of one tensor. Norms are in the type of all that is not quantised."""
+        if not w.own or not self.own:
+            return self[w.role]
+        return self["norm"] if w.own == PLAIN else w.own
 
     @property
     def quantized(self) -> bool:
@@ -81,7 +90,7 @@ def count(model: Lowered) -> Parameters:
 
 def stored_bytes(w: WeightTensor, formats: WeightFormats) -> int:
     """Bytes of one whole tensor: as the checkpoint's headers say, else by shape in its format, with a matrix's scales."""
-    return _bytes(w.shape, formats[w.role]) if w.stored is None else w.stored
+    return _bytes(w.shape, formats.of(w)) if w.stored is None else w.stored
 
 
 def rank_bytes(w: WeightTensor, formats: WeightFormats, *, tp: int, ep: int) -> int:
@@ -92,7 +101,7 @@ def rank_bytes(w: WeightTensor, formats: WeightFormats, *, tp: int, ep: int) -> 
     """
     if w.experts and ep > 1:
         held = cdiv(w.experts, ep)
-        return _bytes((held, *w.shape[1:]), formats[w.role]) if w.stored is None else cdiv(w.stored * held, w.experts)
+        return _bytes((held, *w.shape[1:]), formats.of(w)) if w.stored is None else cdiv(w.stored * held, w.experts)
     if w.units == 1 or tp == 1:
         return stored_bytes(w, formats)
     return cdiv(stored_bytes(w, formats) * max(1, cdiv(w.units, tp)), w.units)
@@ -161,11 +170,12 @@ def _dealt(tensors: Sequence[WeightTensor], roles: Mapping[Role, int]) -> tuple[
 def role_formats(
     base: str,
     quantized: Mapping[Role, str],
-    said: str = "quantised as the checkpoint's config says",
+    said: str = "",
     unsure: Mapping[Role, str] | None = None,
 ) -> WeightFormats:
-    """Role -> format: `base`, but for the roles that are quantised."""
-    return WeightFormats({role: quantized.get(role, base) for role in ROLES}, said, unsure or {})
+    """Role -> format: `base`, but for the roles that are quantised. Without `said`, as the checkpoint's config says."""
+    formats = {role: quantized.get(role, base) for role in ROLES}
+    return WeightFormats(formats, said or "quantised as the checkpoint's config says", unsure or {}, own=bool(quantized) and not said)
 
 
 def asked_formats(base: str, asked: str, *, routed: bool) -> WeightFormats:

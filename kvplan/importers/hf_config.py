@@ -13,15 +13,21 @@ from typing import Any
 
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.files import read_bytes
-from kvplan.importers.hf.architectures import ARCHITECTURES, VARIANTS, family_row
+from kvplan.importers.hf.architectures import ARCHITECTURES, FAMILIES, VARIANTS, family_row
+from kvplan.importers.hf.encoder_heads import instead
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import lowering
 from kvplan.importers.hf.stack import name_blocks, patterns
 from kvplan.importers.strict_json import parse
-from kvplan.spec import ModelSpec, parse_spec
+from kvplan.spec import ModelSpec, lower, parse_spec
+from kvplan.tensors import CacheFormats, Lowered
 
 MAX_CONFIG_BYTES = 16 << 20
-_HEADLESS = re.compile(r"(TextModel|Model|ForSequenceClassification|ForTokenClassification|ForQuestionAnswering|ForRewardModel)$")
+_HEADLESS = re.compile(
+    r"(TextModel|Model|For(SequenceClassification|TokenClassification|QuestionAnswering|RewardModel|ProcessRewardModel))$"
+)
+#: What a class with a language-model head is called where another of its family has none.
+_WHOLE = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "MTModel")
 _DTYPES = {"bfloat16": "bf16", "float16": "f16", "half": "f16", "float32": "f32", "float": "f32", "float64": "f64",
            "float8_e4m3fn": "bf16"}  # fmt: skip
 
@@ -68,11 +74,17 @@ def import_config(config: dict[str, Any], source: str) -> dict[str, Any]:
     architecture, model_type = identify(config, source)
     row = family_row(model_type, architecture, source)
     f = Fields(config, source, model_type=row.model_type or model_type).named(row.names, row.defaults)
-    stack = _both_ways(f, lowering(row)(f, row.traits), architecture)
-    if architecture in ARCHITECTURES or architecture is None:
+    inner = f
+    if isinstance(config.get("text_config"), dict) and not f.shaped and row.lower != "wrappers:wrapper":
+        inner = f.part("text_config", f.model_type).named(row.names, row.defaults)  # a wrapper's file read for its text model alone
+    stack = _both_ways(inner, lowering(row)(inner, row.traits), architecture)
+    if architecture in ARCHITECTURES or (architecture and encoder_family(architecture)):
         return assemble(f, stack, architecture, source)
-    headless = {"lm_head": False, "tied_embeddings": False, "weights": [w for w in stack.get("weights", []) if w.get("role") != "head"]}
-    note = "a model without a language-model head; what it has in its place is not counted"
+    if architecture is None:
+        return assemble(f, stack, next((name for name, known in ARCHITECTURES.items() if known == model_type), None), source)
+    weights = [w for w in stack.get("weights", []) if w.get("role") != "head"] + instead(f, str(architecture), stack["hidden_size"])
+    headless = {"lm_head": False, "tied_embeddings": False, "weights": weights}
+    note = "a model without a language-model head"
     return assemble(f, {**stack, **headless, "notes": [*stack.get("notes", []), note]}, architecture, source)
 
 
@@ -104,10 +116,15 @@ def identify(config: dict[str, Any], source: str) -> tuple[str | None, str]:
         raise SpecError(source, [("architectures", "must be a list of class names")])
     if names:
         if names[0] not in ARCHITECTURES:
-            base = _HEADLESS.sub("ForCausalLM", names[0].replace("Bidirectional", ""))
-            if base == names[0] or base not in ARCHITECTURES:
+            family = encoder_family(names[0])
+            if family:
+                return names[0], family
+            front = _HEADLESS.sub("", names[0].replace("Bidirectional", ""))
+            base = next((known for end in _WHOLE if (known := front + end) in ARCHITECTURES), None)
+            if base is None or front == names[0]:
                 raise unknown(names[0], source)
-            return names[0], ARCHITECTURES[base]
+            stated = config.get("model_type")  # XModel of a family that also has a decoder alone: the whole
+            return names[0], stated if isinstance(stated, str) and stated in FAMILIES else ARCHITECTURES[base]
         return names[0], VARIANTS.get((names[0], str(config.get("model_type"))), ARCHITECTURES[names[0]])
     model_type = config.get("model_type")
     if not isinstance(model_type, str):
@@ -115,6 +132,13 @@ def identify(config: dict[str, Any], source: str) -> tuple[str | None, str]:
             source, [("architectures", "missing, and so is model_type: this JSON does not say which model class it configures")]
         )
     return None, model_type
+
+
+def encoder_family(name: str) -> str | None:
+    """The family of an encoder's class; their table is read only for names that no other has."""
+    from kvplan.importers.hf.families_encoders import family_of
+
+    return family_of(name)
 
 
 def unknown(name: str, source: str) -> UnsupportedError:
@@ -143,7 +167,6 @@ def assemble(f: Fields, stack: dict[str, Any], architecture: str | None, source:
         mtp = {**mtp, "block": name_blocks([mtp["block"]], blocks)[0]}
     if f.assumed:
         notes.insert(0, _assumptions(f.assumed))
-    formats, more = quantization(f)
     notes += _left_out(f, stack, notes, mtp)
     compute = dtype(f)
     if compute is None:
@@ -152,10 +175,9 @@ def assemble(f: Fields, stack: dict[str, Any], architecture: str | None, source:
         "id": spec_id(source),
         "name": _name(f, source),
         "source": source[-2000:],
-        "notes": notes + more,
+        "notes": notes,
         "architecture": architecture,
         "dtype": compute or "bf16",
-        **formats,
         "max_context": stack.pop("max_context", None),
         "vocab_size": stack.pop("vocab_size"),
         "hidden_size": stack.pop("hidden_size"),
@@ -168,6 +190,9 @@ def assemble(f: Fields, stack: dict[str, Any], architecture: str | None, source:
     }
     empty: tuple[Any, ...] = (None, [], {})
     usual = {"tied_embeddings": False, "norm": "rms"}
+    formats, more = quantization(f, made)
+    notes += more
+    made |= formats
     return {key: v for key, v in made.items() if (key == "vocab_size" or v not in empty) and not (key in usual and usual[key] == v)}
 
 
@@ -186,14 +211,18 @@ def _left_out(f: Fields, stack: dict[str, Any], notes: list[str], mtp: Any) -> l
     return found + [f"{key}: draft modules that the config declares are not counted" for key in drafts]
 
 
-def quantization(f: Fields) -> tuple[dict[str, Any], list[str]]:
-    """The spec's weight formats and notes; their reader is loaded only where the config has such a block."""
+def quantization(f: Fields, made: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The weight formats of a spec and notes; their reader is loaded only where the config has such a block."""
     blocks = {"quantization_config", "compression_config", "quantization"}
     if not any(blocks & part.keys() for part in (f.data, *(v for v in f.data.values() if isinstance(v, dict)))):
         return {}, []
     from kvplan.importers.hf.quantization import read_quantization
 
-    return read_quantization(f)
+    def lowered() -> Lowered:
+        declared = {key: value for key, value in made.items() if value is not None}
+        return lower(parse_spec(declared, f.source), CacheFormats("bf16", "bf16", "bf16", "bf16"))
+
+    return read_quantization(f, lowered)
 
 
 def _assumptions(assumed: dict[str, Any]) -> str:

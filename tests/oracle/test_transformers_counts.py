@@ -20,9 +20,6 @@ from kvplan.weights import count
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 SOURCES = {"transformers_oracle.jsonl": "hf_configs", "transformers_defaults_oracle.jsonl": "hf_default_configs"}
 DTYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
-#: The file has no vision_config: transformers built the class default tower beside it, which is no part of that file. Text part compared.
-NO_TOWER_IN_FILE = {"meta-llama--Llama-4-Scout-17B-16E-Instruct.json"}
-
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="needs the shared oracle rows beside the checkout")
 
 
@@ -46,8 +43,6 @@ def formats(row: dict[str, Any]) -> CacheFormats:
 
 def expected_total(spec: ModelSpec, row: dict[str, Any]) -> int:
     modules = row["params_by_module"]
-    if row["file"] in NO_TOWER_IN_FILE:
-        return modules["language_model"]
     if any(
         name.startswith("talker") for name in modules
     ):  # Qwen omni: kvplan plans the thinker, which is what engines serve; the speech side is noted as not counted

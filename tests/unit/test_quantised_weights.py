@@ -12,7 +12,9 @@ import kvplan
 from kvplan.importers.hf_config import import_config, read_config
 from kvplan.ledger import Entry
 from kvplan.planner.plan import Plan
-from kvplan.spec import ModelSpec, parse_spec
+from kvplan.spec import ModelSpec, lower, parse_spec
+from kvplan.tensors import CacheFormats
+from kvplan.weights import model_tensors, role_formats
 from tests.conftest import shared
 
 #: One layer of Llama-3.1-8B's shapes, and an embedding of 1,024 tokens.
@@ -243,3 +245,86 @@ def test_gguf_mixes_in_a_log() -> None:
     held = [e for e in lines if e.name != "weights: embedding"]
     assert sum(e.low for e in held) < 4403 * 2**20 < sum(e.high for e in held)
     assert sum(e.bytes for e in held) == pytest.approx(4403 * 2**20, rel=0.01)
+
+
+#: Four layers of Qwen3-Next's kind: a gated delta net and three of attention, experts in all.
+TWO_KINDS: dict[str, Any] = {
+    "architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next", "hidden_size": 256, "intermediate_size": 512, "head_dim": 64,
+    "num_hidden_layers": 4, "layer_types": ["linear_attention", *["full_attention"] * 3], "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 64, "linear_value_head_dim": 64,
+    "linear_conv_kernel_dim": 4, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 128,
+    "shared_expert_intermediate_size": 128, "decoder_sparse_step": 1, "mlp_only_layers": [], "vocab_size": 1024, "dtype": "bfloat16",
+    "max_position_embeddings": 4096, "tie_word_embeddings": False,
+}  # fmt: skip
+LEFT_OUT: list[tuple[dict[str, Any], list[tuple[str, tuple[str, ...]]]]] = [
+    ({"quant_method": "fp8", "modules_to_not_convert": ["lm_head", "model.layers.1.self_attn.o_proj"]}, [("1", ("o",))]),
+    ({"quant_method": "fp8", "modules_to_not_convert": ["in_proj_a", "in_proj_b", "gate"]}, [("0", ("in_proj_ba",))]),
+    ({"quant_method": "modelopt", "quant_algo": "FP8", "exclude_modules": ["lm_head", "*linear_attn*"]},
+     [("0", ("in_proj_qkvz", "in_proj_ba", "out_proj"))]),
+    ({"quant_method": "modelopt", "quant_algo": "FP8", "ignore": ["model.layers.0*"]}, [("0", (
+        "in_proj_qkvz", "in_proj_ba", "out_proj", "expert_up", "expert_gate", "expert_down", "shared_up", "shared_gate", "shared_down"))]),
+    (scheme(8, "float", "channel") | {"ignore": [r"re:.*layers\.1\.mlp\.shared_expert\..*"]}, [
+        ("1", ("shared_up", "shared_gate", "shared_down"))]),
+    ({"quant_method": "gptq", "bits": 4, "group_size": 128,
+      "dynamic": {r"-:.*\.3\.self_attn\.(q|k)_proj": {}}}, [("3", ("q", "gate", "k"))]),
+    ({"quant_method": "auto-round", "bits": 4, "group_size": 128, "extra_config": {"model.layers.1.self_attn.v_proj": {"bits": 16}}},
+     [("1", ("v",))]),
+    ({"quant_method": "bitsandbytes", "load_in_8bit": True, "llm_int8_skip_modules": ["model.layers.0.mlp.experts"]},
+     [("0", ("expert_up", "expert_gate", "expert_down"))]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "left"), LEFT_OUT)
+def test_modules_left_out_are_named_by_layer_and_tensor(config: dict[str, Any], left: list[tuple[str, tuple[str, ...]]]) -> None:
+    """Names as transformers calls these modules (models/qwen3_next/modeling_qwen3_next.py); the query's gate is inside q_proj."""
+    spec = imported(TWO_KINDS, **config)
+    assert [(d.layers, d.tensors) for d in spec.deviations if d.format is None] == left
+    assert not [note for note in spec.notes if "quantis" in note]
+
+
+def test_what_is_left_out_takes_sixteen_bits() -> None:
+    """Llama-3.1-405B-FP8's list on five layers: all of layer 0, the network of layer 4."""
+    names = [f"model.layers.0.self_attn.{x}_proj" for x in "kqvo"]
+    names += [f"model.layers.{i}.mlp.{x}_proj" for i in (0, 4) for x in ("down", "gate", "up")]
+    config = {**ONE_LAYER, "num_hidden_layers": 5}
+    _, every = weights(imported(config, quant_method="fbgemm_fp8"))
+    _, some = weights(imported(config, quant_method="fbgemm_fp8", modules_to_not_convert=names))
+    scales = 4 * (4096 + 1024 + 1024 + 4096) + 2 * 4 * (14336 + 14336 + 4096)  # an f32 scale per output channel (fbgemm)
+    left = LAYER_ELEMENTS + 3 * 4096 * 14336
+    assert sum(e.bytes for e in some) - sum(e.bytes for e in every) == left - scales
+    _, asked = weights(imported(config, quant_method="fbgemm_fp8", modules_to_not_convert=names), weight_dtype="bf16")
+    assert sum(e.bytes for e in asked) == 5 * 2 * LAYER_ELEMENTS + REST + 4 * 2 * 2 * 4096
+
+
+def test_modules_in_another_format() -> None:
+    """GPTQModel's `dynamic` and compressed-tensors' groups give single modules more bits."""
+    spec = imported(TWO_KINDS, quant_method="gptq", bits=4, group_size=128, dynamic={r"+:.*\.3\.self_attn\..*": {"bits": 8}})
+    assert [(d.layers, d.format) for d in spec.deviations] == [("3", "gptq8_g128")]
+    groups = {
+        "a": scheme(4, "int", "group", 128)["config_groups"]["group_0"],
+        "b": scheme(8, "float", "channel")["config_groups"]["group_0"],
+    }
+    groups["b"]["targets"] = ["re:.*3.self_attn.*"]
+    spec = imported(TWO_KINDS, quant_method="compressed-tensors", format="mixed-precision", config_groups=groups)
+    assert [(d.layers, d.tensors, d.format) for d in spec.deviations] == [("3", ("q", "o", "gate", "k", "v"), "fp8_channel")]
+
+
+def test_a_pattern_that_meets_nothing_is_said() -> None:
+    spec = imported(TWO_KINDS, quant_method="fp8", modules_to_not_convert=["model.layers.0.self_attn.q_proj"])
+    assert any("meet no tensor here" in note for note in spec.notes)  # layer 0 has a delta net
+    spec = imported(TWO_KINDS, **{**scheme(8, "float", "channel"), "ignore": ["re:.*(["]})
+    assert any("can not be read" in note for note in spec.notes)
+
+
+def test_glm_5_3_is_its_hub_total_plain_and_in_fp4() -> None:
+    """Hub totals: 753,329,940,480; nvidia's NVFP4 390,942,074,880, two FP4 to an element and scales left out.
+
+    The draft module, layer 78, has an indexer though layer 77 has none, and stays in 16 bits. Router biases are stored too.
+    """
+    for name, total in (("zai-org--GLM-5.3", 753_329_940_480), ("nvidia--GLM-5.3-NVFP4", 390_942_074_880)):
+        spec = read_config(shared(f"data/hf_configs_more/{name}.json"))
+        model = lower(spec, CacheFormats("bf16", "bf16", "bf16", "bf16"))
+        formats = role_formats("bf16", {role: q.format for q in spec.quantization for role in q.roles})
+        tensors = [*model_tensors(model), *(w for layer in model.draft for w in layer.weights)]
+        assert sum(w.elems // 2 if formats.of(w) == "nvfp4" else w.elems for w in tensors) == total

@@ -15,7 +15,7 @@ from kvplan.engines.common.settling import states_in, without
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.transformers.rules import Release
 from kvplan.forms import Form
-from kvplan.tensors import ALL, Cache, CacheTensor, Layer
+from kvplan.tensors import ALL, Cache, CacheTensor, Keep, Layer
 
 #: The mixers whose convolution keeps kernel - 1 columns here too; all others keep kernel columns.
 NARROW_CONV: frozenset[Form] = frozenset({"rg-lru"})
@@ -35,6 +35,7 @@ class KeepSettings(NamedTuple):
     images          whether layers that only look at images keep anything
     repeats_from    K and V are stored repeated, once for each query head, from so many KV heads on; 0: never
     windows         whether a window makes a cache of its own
+    every_window    DynamicCache.__init__: a window that the config states slides every layer, whatever the class masks; 0: none
     """
 
     release: Release
@@ -44,6 +45,7 @@ class KeepSettings(NamedTuple):
     images: bool = True
     repeats_from: int = 0
     windows: bool = True
+    every_window: int = 0
 
 
 def as_kept(layer: Layer, cache: Cache, s: KeepSettings) -> Cache:
@@ -58,7 +60,14 @@ def as_kept(layer: Layer, cache: Cache, s: KeepSettings) -> Cache:
         return cache
     old_state = (cache.form in MAMBA and not s.release.f32_states) or cache.form in OF_VALUES
     kept = states_in(cache, s.compute) if old_state else cache
-    return replace(kept, tensors=tuple(one for t in kept.tensors for one in _as_kept(layer, t, cache.form, s)))
+    made = replace(kept, tensors=tuple(one for t in kept.tensors for one in _as_kept(layer, t, cache.form, s)))
+    return _slid(made, s.every_window) if s.every_window and not s.static_tokens and cache.form in ("kv", "latent") else made
+
+
+def _slid(cache: Cache, window: int) -> Cache:
+    """A DynamicCache made from a config that states a window slides every layer, whether the class masks by it or not."""
+    keep = Keep("window", window)
+    return replace(cache, tensors=tuple(replace(t, keep=keep) if t.keep == ALL else t for t in cache.tensors))
 
 
 def _as_kept(layer: Layer, t: CacheTensor, form: Form, s: KeepSettings) -> list[CacheTensor]:
@@ -154,6 +163,12 @@ def _latent(layer: Layer, cache: Cache, t: CacheTensor, s: KeepSettings, size: i
     rank = next((w.shape[0] for w in layer.weights if w.name == "kv_a_norm"), t.elems_per_state)
     rope = t.elems_per_state - rank
     keep = s.static_tokens or None
+    if t.keep.kind == "window":
+        most = t.keep.tokens - 1
+        return [
+            KeptTensor("sliding_attention", cache.kind, "keys", lambda n: rank * size * min(n, most), "k"),
+            KeptTensor("sliding_attention", cache.kind, "values", lambda n: rope * size * min(n, most), "v"),
+        ]
     return [
         KeptTensor(group, cache.kind, "keys", _grows(rank * size, keep), "k"),
         KeptTensor(group, cache.kind, "values", _grows(rope * size, keep), "v"),

@@ -91,6 +91,7 @@ def _read(d: Deployment, o: TransformersOptions, backend: str | None, release: r
         images=d.encoder_tokens is not None or d.model.encoder is not None,
         repeats_from=REPEATS_KV.get(d.model.architecture or "", 0),
         windows=d.model.architecture not in WINDOW_IN_MASK_ONLY,
+        every_window=d.model.cache_window or 0,
     )
     q = None
     if backend:

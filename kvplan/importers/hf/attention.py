@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kvplan.importers.hf.as_read import class_defaults
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Bias, Decoder
 
@@ -16,7 +17,10 @@ KINDS = {"full_attention": "full", "global": "full", "global_attention": "full",
 
 
 def bias(f: Fields, value: Bias) -> bool:
-    return f.flag(value) if isinstance(value, str) else value
+    """Whether there is one; a class that has no such flag reads past it."""
+    if not isinstance(value, str):
+        return value
+    return f.flag(value) if f.model_type not in class_defaults() or value in f.defaults else False
 
 
 def head_dim(f: Fields) -> int:

@@ -79,8 +79,36 @@ def qwen3_asr(f: Fields) -> int:
     return front + transformer(f.dim("encoder_layers"), h, f.dim("encoder_ffn_dim")) + 2 * h
 
 
+def granite_speech(f: Fields) -> int:
+    """Granite Speech: a conformer with relative positions, character logits fed back in the middle."""
+    h, n, out, kernel = f.dim("hidden_dim"), f.dim("num_layers"), f.dim("output_dim"), f.dim("conv_kernel_size")
+    head = f.dim_or("dim_head", h // f.dim("num_heads"))
+    inner, wide, grown = f.dim("num_heads") * head, h * f.dim("feedforward_mult"), h * f.dim("conv_expansion_factor")
+    network = 2 * h + linear(wide, h) + linear(h, wide)
+    attention = 2 * h + 3 * inner * h + linear(h, inner) + (2 * f.dim("max_pos_emb") + 1) * head
+    convolution = 2 * h + linear(2 * grown, h) + grown * kernel + 2 * grown + linear(h, grown)
+    return linear(h, f.dim("input_dim")) + n * (2 * network + attention + convolution + 2 * h) + linear(out, h) + linear(h, out)
+
+
+def phi4(f: Fields) -> int:
+    """Phi-4 multimodal: strided convolutions, a conformer with gated networks, relative position biases."""
+    h, w, c, kernel = f.dim("hidden_size"), f.dim("intermediate_size"), f.dim("nemo_conv_channels"), f.dim("kernel_size")
+    steps, bins = f.dim("time_reduction").bit_length() - 1, f.dim("input_size")
+    for _ in range(steps):
+        bins = (bins + 1) // 2
+    front = linear(c, 9) + (steps - 1) * (linear(c, 9) + linear(c, c)) + linear(h, c * bins)
+    distance = f.dim("bias_max_distance") * (1 if f.flag("bias_symmetric") else 2)
+    out, deep = f.dim("ext_pw_out_channel"), f.dim("depthwise_separable_out_channel")
+    spread = h * f.dim("depthwise_multiplier")
+    network = 2 * h + linear(2 * w, h) + linear(h, w)
+    convolution = 2 * h + 2 * out + linear(2 * out, h) + linear(spread, kernel) + linear(deep, spread) + linear(out, h)
+    layer = 2 * network + 4 * linear(h, h) + convolution + 4 * h
+    return front + distance * f.dim("num_attention_heads") + f.dim("num_blocks") * layer
+
+
 AUDIO: dict[str, Callable[[Fields], int]] = {
     "whisper": whisper, "qwen2_audio_encoder": whisper, "voxtral_encoder": voxtral, "qwen2_5_omni_audio_encoder": qwen2_5_omni,
     "qwen3_omni_moe_audio_encoder": qwen3_omni, "gemma4_audio": gemma4, "glmasr_encoder": glmasr,
     "voxtral_realtime_encoder": voxtral_realtime, "audioflamingo3_encoder": voxtral, "qwen3_asr_encoder": qwen3_asr,
+    "granite_speech_encoder": granite_speech, "phi4_multimodal_audio": phi4,
 }  # fmt: skip

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kvplan.importers.hf import mtp
+from kvplan.importers.hf.as_read import class_defaults
 from kvplan.importers.hf.attention import bias, mixer, windows
-from kvplan.importers.hf.experts import dense, moe, where
+from kvplan.importers.hf.experts import dense, moe, shared_biases, where
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder
 from kvplan.importers.hf.stack import Block, block, weight
@@ -29,8 +30,26 @@ def model(f: Fields, layers: list[Block], *, norm: str = "rms", weights: list[di
         "norm": norm,
         "layers": layers,
         "weights": weights or [],
+        **_cache_window(f, layers),
         **more,
     }
+
+
+#: Mixers that keep every token where no window is stated.
+_WHOLE = frozenset({"mha", "gqa", "mqa", "mla"})
+
+
+def _cache_window(f: Fields, layers: list[Block]) -> dict[str, Any]:
+    """The window of a config whose class has no layer_types and masks by none (cache_utils.py get_layer_types_and_kwargs)."""
+    if f.model_type not in class_defaults() or f.data.get("layer_types") is not None:
+        return {}
+    if any(mixer["kind"] not in _WHOLE for layer in layers for mixer in layer.get("mixers", ())):
+        return {}
+    stated = next((v for key in ("sliding_window", "attention_chunk_size") if (v := f.data.get(key)) is not None), None)
+    if isinstance(stated, bool) or not isinstance(stated, int) or stated < 1:
+        return {}
+    note = f"sliding_window {stated}: this class masks by no window, yet transformers' cache keeps no more than that in every layer"
+    return {"cache_window": stated, "notes": [note]}
 
 
 def max_context(f: Fields) -> int | None:
@@ -63,9 +82,11 @@ def decoder(f: Fields, t: Decoder) -> Stack:
     n = f.dim("num_hidden_layers")
     norms = 1 if t.parallel_if and f.flag(t.parallel_if) else t.norms
     extra = shapes(f, t.layer_weights)
+    kinds, sparse_layers = windows(f, t, n), where(f, t.experts, n)
+    routed = extra + shared_biases(f, t.experts) if any(sparse_layers) else extra
     layers = [
-        block([mixer(f, t, kind)], [moe(f, t.experts) if sparse and t.experts else dense(f, t)], norms, extra)
-        for kind, sparse in zip(windows(f, t, n), where(f, t.experts, n), strict=True)
+        block([mixer(f, t, kind)], [moe(f, t.experts) if sparse and t.experts else dense(f, t)], norms, routed if sparse else extra)
+        for kind, sparse in zip(kinds, sparse_layers, strict=True)
     ]
     weights = shapes(f, t.model_weights)
     if t.positions:

@@ -12,9 +12,12 @@ from kvplan.importers.hf.rows import Decoder
 from kvplan.importers.hf.stack import block, weight
 
 
-def multi_query(f: Fields, t: Decoder) -> Stack:
-    """GPTBigCode: one KV head where `multi_query`, else as many as heads."""
-    return decoder(f.named({}, {"num_key_value_heads": 1 if f.flag("multi_query") else None}), t)
+def no_cache(f: Fields, t: Decoder) -> Stack:
+    """OpenAI GPT: its class keeps nothing, each step reads the whole sequence anew."""
+    made = decoder(f, t)
+    reads = {"kind": "encoder", "kv_heads": f.dim("num_attention_heads")}
+    layers = [{**layer, "mixers": [{**mixer, **reads} for mixer in layer["mixers"]]} for layer in made["layers"]]
+    return {**made, "layers": layers, "notes": ["its class keeps no cache: each step reads the whole sequence anew"]}
 
 
 def post_normed(f: Fields, t: Decoder) -> Stack:
@@ -102,7 +105,8 @@ def hunyuan(f: Fields, t: Decoder) -> Stack:
         mlp: dict[str, Any] = {"kind": "moe", "experts": experts, "experts_per_token": top_k[i], "intermediate_size": widths[i]}
         if shared[i]:
             mlp["shared_intermediate_size"] = shared[i] * f.dim("intermediate_size")
-        layers.append(block([attention if i % share == 0 else reader], [mlp if experts > 1 else dense(f, t)]))
+        alone = experts == 1 and f.file.get("model_type") != "hunyuan_v1_moe"  # Hunyuan-Large's own code; transformers routes to one
+        layers.append(block([attention if i % share == 0 else reader], [dense(f, t) if alone else mlp]))
     return model(f, layers)
 
 

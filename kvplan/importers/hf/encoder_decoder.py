@@ -1,4 +1,4 @@
-"""Encoder-decoder models (T5, BART and its like, Whisper) and encoders (BERT and its like, which keep no cache)."""
+"""Encoder-decoder models: T5, BART and its like, Whisper."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ from typing import Any, NamedTuple
 
 from kvplan.importers.hf.attention import kv_heads, softmax
 from kvplan.importers.hf.decoder import Stack, model
+from kvplan.importers.hf.encoder_heads import instead
 from kvplan.importers.hf.experts import dense_of
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder
 from kvplan.importers.hf.stack import block, weight
+
+#: Keys of the two sides: heads, width of the networks, layers.
+SIDES = {
+    "encoder": ("encoder_attention_heads", "encoder_ffn_dim", "encoder_layers"),
+    "decoder": ("decoder_attention_heads", "decoder_ffn_dim", "decoder_layers"),
+}
 
 
 class Seq2Seq(NamedTuple):
@@ -30,8 +37,9 @@ def t5(f: Fields, t: Decoder) -> Stack:
     transformers ties the output to the embedding only where tie_word_embeddings says so in the checkpoint's own code (flan-t5: apart).
     """
     heads, head, hidden, n = f.dim("num_heads"), f.dim("d_kv"), f.dim("d_model"), f.dim("num_layers")
-    projection = f.text("feed_forward_proj") or "relu"
-    mlp = dense_of(f.dim("d_ff"), gated=projection.startswith("gated"))
+    gated = f.opt("is_gated_act")
+    gated = gated if isinstance(gated, bool) else (f.text("feed_forward_proj") or "relu").startswith("gated")
+    mlp = dense_of(f.dim("d_ff"), gated=gated)
     buckets = weight("relative_attention_bias", f.dim("relative_attention_num_buckets"), heads, role="attention")
     every = bool(t.layer_weights)
     sizes: dict[str, Any] = {"heads": heads, "head_dim": head}
@@ -43,6 +51,16 @@ def t5(f: Fields, t: Decoder) -> Stack:
     extra = [weight("encoder_norm", hidden, role="norm"), *([] if every else [buckets])]
     made = model(f, decoder, weights=[] if every else [buckets])
     return {**made, "encoder": {"layers": encoder, "weights": extra}}
+
+
+def t5_encoder(f: Fields, t: Decoder) -> Stack:
+    """The encoder alone, bare (T5EncoderModel: sentence-t5, gtr) or with a classifier of tokens. It keeps no cache."""
+    made = t5(f, t)
+    encoder = made.pop("encoder")
+    name = str((f.items("architectures") or [""])[0])
+    weights = encoder["weights"] + instead(f, name, f.dim("d_model"))
+    bare = {"lm_head": False, "tied_embeddings": False, "final_norm": False, "layers": encoder["layers"], "weights": weights}
+    return {**made, **bare, "notes": ["an encoder: it keeps no cache"]}
 
 
 def bart(f: Fields, t: Seq2Seq) -> Stack:
@@ -61,17 +79,25 @@ def bart(f: Fields, t: Seq2Seq) -> Stack:
         own = [] if t.offset is None else [weight(f"{side}_positions", f.dim("max_position_embeddings") + t.offset, hidden)]
         own += _norms(f"{side}_embedding_norm", hidden) if t.embedding_norm else []
         own += _norms(f"{side}_norm", hidden) if t.final_norm and side == "encoder" else []
+        own += [weight(f"{side}_embedding", vocab, hidden, role="embedding") for vocab in _apart(f, side)]
         sides.append(own)
     made = model(f, decoder, norm="layer", weights=[*sides[1], weight("final_logits_bias", f.dim("vocab_size"), role="buffer")])
     made["final_norm"] = t.final_norm
     return {**made, "encoder": {"layers": encoder, "weights": sides[0]}}
 
 
+def _apart(f: Fields, side: str) -> list[int]:
+    """Rows of an embedding that one side has for itself: none where all are tied."""
+    if f.opt("share_encoder_decoder_embeddings") is False:  # Marian: the head is the decoder's own, so only the encoder's is beside it
+        return [f.dim("vocab_size")] if side == "encoder" else []
+    return [] if f.flag("tie_word_embeddings") else [f.dim("vocab_size")]
+
+
 def bart_decoder(f: Fields, t: Seq2Seq) -> Stack:
     """The decoder alone (BartForCausalLM): its cross-attention is stored but reads nothing, so it keeps no cache."""
     made = bart(f, t)
     made.pop("encoder")
-    made["weights"] = [w for w in made["weights"] if w.get("role") != "buffer"]
+    made["weights"] = [w for w in made["weights"] if w.get("role") not in ("buffer", "embedding")]
     for layer in made["layers"][:1]:
         layer["mixers"][1] = {**layer["mixers"][1], "kind": "encoder"}
     return {**made, "notes": ["decoder alone: cross-attention without an encoder keeps no cache"]}
@@ -104,60 +130,6 @@ def whisper(f: Fields, t: Decoder) -> Stack:
              weight("encoder_positions", source, hidden), *_norms("encoder_norm", hidden)]  # fmt: skip
     made = model(f, decoder, norm="layer", weights=[weight("decoder_positions", f.dim("max_target_positions"), hidden)])
     return {**made, "max_context": f.dim("max_target_positions"), "encoder": {"layers": encoder, "tokens": source, "weights": front}}
-
-
-class Encoder(NamedTuple):
-    """head: `mlm`, `pooler`, `classes` (a dense layer and a classifier) or `none`, as the class of the checkpoint has it."""
-
-    head: str = "mlm"
-
-
-def _encoder_head(f: Fields, head: str, hidden: int) -> list[dict[str, Any]]:
-    """What an encoder's class puts on top."""
-    dense = [weight("head_dense", hidden, hidden), weight("head_dense_bias", hidden)]
-    if head == "pooler":
-        return dense
-    if head == "mlm":
-        return [*dense, *_norms("mlm_norm", hidden), weight("mlm_bias", f.dim("vocab_size"))]
-    named = f.data.get("id2label")
-    labels = len(named) if isinstance(named, dict) and named else f.dim_or("num_labels", 2)
-    return [*dense, weight("classifier", labels, hidden), weight("classifier_bias", labels)]
-
-
-def bert(f: Fields, t: Encoder) -> Stack:
-    """BERT, RoBERTa and their like: bidirectional, so nothing is kept."""
-    hidden, n = f.dim("hidden_size"), f.dim("num_hidden_layers")
-    if f.flag("is_decoder"):
-        raise f.fault("is_decoder", "an encoder class used as a decoder is not modelled; declare the model as a spec file")
-    attention = {"kind": "encoder", "heads": f.dim("num_attention_heads"), "kv_heads": f.dim("num_attention_heads"),
-                 "head_dim": f.divided("hidden_size", "num_attention_heads"), "q_bias": True, "kv_bias": True,
-                 "o_bias": True}  # fmt: skip
-    front = [weight("position_embeddings", f.dim("max_position_embeddings"), hidden), *_norms("embedding_norm", hidden)]
-    if f.count("type_vocab_size"):
-        front.append(weight("token_type_embeddings", f.dim("type_vocab_size"), hidden))
-    head = _encoder_head(f, t.head, hidden)
-    layer = block([attention], [dense_of(f.dim("intermediate_size"), gated=False, bias=True)])
-    made = model(f, [layer] * n, norm="layer", weights=front + head)
-    bare = {} if t.head == "mlm" else {"lm_head": False, "tied_embeddings": False}
-    return {**made, **bare, "final_norm": False, "notes": ["an encoder: it keeps no cache"]}
-
-
-def modernbert(f: Fields, t: Encoder) -> Stack:
-    """ModernBERT: gated networks, biases by flag, no attention norm in the first layer."""
-    hidden, n = f.dim("hidden_size"), f.dim("num_hidden_layers")
-    if t.head not in ("none", "mlm") or f.flag("norm_bias"):
-        raise f.fault("norm_bias", "only ModernBERT without biases on norms, bare or with the masked-language head, is modelled")
-    on = dict.fromkeys(("q_bias", "kv_bias", "o_bias"), True) if f.flag("attention_bias") else {}
-    heads = f.dim("num_attention_heads")
-    attention = {"kind": "encoder", "heads": heads, "kv_heads": heads, "head_dim": f.divided("hidden_size", "num_attention_heads"), **on}
-    mlp = dense_of(f.dim("intermediate_size"), bias=f.flag("mlp_bias"))
-    layers = [block([attention], [mlp], 1 if i == 0 else 2) for i in range(n)]
-    weights = [weight("embedding_norm", hidden, role="norm")]
-    if t.head == "mlm":
-        weights += [weight("head_dense", hidden, hidden), weight("head_norm", hidden, role="norm")]
-        weights += [weight("decoder_bias", f.dim("vocab_size"))] if f.flag("decoder_bias") else []
-    bare = {} if t.head == "mlm" else {"lm_head": False, "tied_embeddings": False}
-    return {**model(f, layers, weights=weights), **bare, "notes": ["an encoder: it keeps no cache"]}
 
 
 def t5gemma(f: Fields, t: Decoder) -> Stack:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kvplan.importers.hf.as_read import class_defaults
 from kvplan.importers.hf.attention import bias
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder, Experts
+from kvplan.importers.hf.stack import weight
 
 Mlp = dict[str, Any]
 
@@ -24,7 +26,8 @@ def _sparse_step(f: Fields, n: int) -> list[bool]:
 
 def _first_dense(f: Fields, n: int) -> list[bool]:
     """After the first first_k_dense_replace layers, every moe_layer_freq-th (or a list of 0 and 1)."""
-    first, freq = f.count("first_k_dense_replace"), f.opt("moe_layer_freq")
+    first = f.count("first_k_dense_replace")
+    freq = None if f.model_type in class_defaults() else f.opt("moe_layer_freq")  # of remote code: transformers reads past it
     if isinstance(freq, list):
         if len(freq) != n:
             raise f.fault("moe_layer_freq", f"has {len(freq)} entries for {n} layers")
@@ -114,6 +117,14 @@ def moe(f: Fields, e: Experts) -> Mlp:
     if "gated" in made:
         made["gated"] = False
     return made
+
+
+def shared_biases(f: Fields, e: Experts | None) -> list[dict[str, Any]]:
+    """Biases of a shared network beside experts that have none."""
+    width = moe(f, e).get("shared_intermediate_size", 0) if e and bias(f, e.shared_bias) else 0
+    return (
+        [weight("shared_up_bias", 2 * width, role="norm"), weight("shared_down_bias", f.dim("hidden_size"), role="norm")] if width else []
+    )
 
 
 def dense(f: Fields, t: Decoder) -> Mlp:

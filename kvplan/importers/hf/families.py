@@ -46,11 +46,12 @@ FAMILIES: dict[str, Row] = {
     "vaultgemma": _d(_QKVO, windows="alternate"),
     "phi": _d(_ALL_BIAS, _LAYER, norms=1, qk_norm="head", qk_norm_if="qk_layernorm", qk_norm_bias=True, head_bias=True),
     "phi3": _d(windows="every"),
+    "phi4_multimodal_text": _d(windows="every")._replace(model_type="phi4_multimodal"),
     "phimoe": _d(_QKVO, norm="layer", windows="every", head_bias="lm_head_bias",
                  experts=Experts(n="num_local_experts", width="intermediate_size")),
     "gpt2": _d(_ALL_BIAS, _LAYER, mlp_width="as_or_4x", positions=("max_position_embeddings", 0))._replace(names=_GPT),
     "gpt_bigcode": _d(_ALL_BIAS, _LAYER, mlp_width="as_or_4x", positions=("max_position_embeddings", 0))._replace(
-        names=_GPT, lower="decoder_more:multi_query"),
+        names=_GPT),
     "gpt_neo": _d(_LAYER, o_bias=True, mlp_bias=True, mlp_width="as_or_4x", windows="gpt_neo", positions=("max_position_embeddings", 0))
     ._replace(names={"num_attention_heads": ("num_heads",), "num_hidden_layers": ("num_layers",), "sliding_window": ("window_size",)}),
     "gptj": _d(_LAYER, norms=1, mlp_bias=True, mlp_width="as_or_4x", head_bias=True)._replace(names=_GPT),
@@ -115,7 +116,8 @@ FAMILIES: dict[str, Row] = {
     "afmoe": _d(_QKVO, norms=4, qk_norm="head", output_gate="element", windows="pattern",
                 experts=Experts(where="dense_count", shared_count="num_shared_experts", bias="linear"))
     ._replace(names={"sliding_window_pattern": ("global_attn_every_n_layers",)}),
-    "hy_v3": _d(_QKVO, qk_norm="head", experts=Experts(where="first_dense", shared_count="num_shared_experts", bias="buffer"))._replace(
+    "hy_v3": _d(_QKVO, qk_norm="head", mlp_bias="mlp_bias", experts=Experts(
+        where="first_dense", shared_count="num_shared_experts", bias="buffer", shared_bias="mlp_bias"))._replace(
         defaults={"first_k_dense_replace": 1, "moe_layer_freq": 1}),
     "grok-1": _d(norms=4, experts=Experts(width="intermediate_size"))._replace(
         lower="decoder_more:grok", defaults={"tie_word_embeddings": True}),
@@ -147,10 +149,11 @@ FAMILIES: dict[str, Row] = {
                                experts=Experts(n="moe_num_experts", where="range"))._replace(lower="decoder_more:ernie_vl"),
     "paddleocr_vl_text": _d(q_bias="use_bias", kv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias"),
     "aria_text": _d(_QKVO, mlp_bias="mlp_bias", experts=Experts(n="moe_num_experts", top_k="moe_topk", width="intermediate_size",
-                                                                shared_count="moe_num_shared_experts")),
+                                                                shared_count="moe_num_shared_experts", shared_bias="mlp_bias")),
     "molmo2_text": _d(q_bias="qkv_bias", kv_bias="qkv_bias", qk_norm="head", model_weights=(
         ("embedding_of_image_tokens", ("additional_vocab_size", "hidden_size")),)),
-    "openai-gpt": _d(_ALL_BIAS, _LAYER, final_norm=False, mlp_width="4x", positions=("max_position_embeddings", 0))._replace(names=_GPT),
+    "openai-gpt": _d(_ALL_BIAS, _LAYER, final_norm=False, mlp_width="4x", positions=("max_position_embeddings", 0))._replace(
+        names=_GPT, lower="decoder_more:no_cache"),
     "ctrl": _d(_ALL_BIAS, _LAYER, head_bias=True)._replace(names=_GPT | {"intermediate_size": ("dff",)}),
     "doge": _d(_QKVO, mlp_bias="mlp_bias", qk_norm="head", windows="every")._replace(lower="decoder_more:doge"),
     # released with their own code: defaults from configuration_*.py of the repository

@@ -1,8 +1,8 @@
-"""Families whose layers are not the usual decoder's: latent and linear attention, Mamba, encoders. One row each, by model type."""
+"""Families whose layers are not the usual decoder's: latent and linear attention, Mamba, encoder-decoders. One row each, by model type."""
 
 from __future__ import annotations
 
-from kvplan.importers.hf.encoder_decoder import Encoder, Seq2Seq
+from kvplan.importers.hf.encoder_decoder import Seq2Seq
 from kvplan.importers.hf.hybrid import Hybrid
 from kvplan.importers.hf.latent import DEEPSEEK_EXPERTS, Latent
 from kvplan.importers.hf.minicpmv import OMNI, VISION
@@ -42,13 +42,13 @@ _NO_LIMIT = {"max_position_embeddings": None}
 
 MORE: dict[str, Row] = {
     # multi-head latent attention
-    "deepseek_v2": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS)),
+    "deepseek_v2": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS._replace(shared_bias="mlp_bias"), mlp_bias=True)),
     "deepseek_v3": _DEEPSEEK_V3,
     "kimi_k2": _DEEPSEEK_V3._replace(model_type="deepseek_v3"),
     "deepseek_v32": _DSA,
     "glm_moe_dsa": _DSA,
     "glm4_moe_lite": _DEEPSEEK_V3,
-    "minicpm3": Row("latent:deepseek", Latent(experts=None, mtp=None)),
+    "minicpm3": Row("latent:deepseek", Latent(experts=None, mtp=None, mlp_bias=True)),
     "youtu": Row("latent:deepseek", Latent(experts=None, mtp=None)),
     "mistral4": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS)),
     "longcat_flash": Row("latent:longcat", Latent(), _LONGCAT),
@@ -122,10 +122,12 @@ MORE: dict[str, Row] = {
     "laguna": Row("other:laguna", Decoder(**_QKVO, qk_norm="head"), {}, {"first_k_dense_replace": 1, "moe_layer_freq": 1}),  # type: ignore[arg-type]
     "minicpmv": Row("minicpmv:lowered", VISION),
     "minicpmo": Row("minicpmv:lowered", OMNI),
-    # encoder-decoder models and encoders
+    # encoder-decoder models
     "t5": Row("encoder_decoder:t5", Decoder(), _T5_NAMES, {"tie_word_embeddings": True} | _NO_LIMIT),
     "mt5": Row("encoder_decoder:t5", Decoder(), _T5_NAMES, _NO_LIMIT),
     "umt5": Row("encoder_decoder:t5", Decoder(layer_weights=(("relative_attention_bias", (1,)),)), _T5_NAMES, _NO_LIMIT),
+    **{f"{name}_encoder": Row("encoder_decoder:t5_encoder", Decoder(layer_weights=extra), _T5_NAMES, _NO_LIMIT, name)
+       for name, extra in (("t5", ()), ("mt5", ()), ("umt5", (("relative_attention_bias", (1,)),)))},
     "t5gemma": Row("encoder_decoder:t5gemma", Decoder()),
     "bart": Row("encoder_decoder:bart", Seq2Seq(), _BART_NAMES),
     "mbart": Row("encoder_decoder:bart", Seq2Seq(final_norm=True), _BART_NAMES),
@@ -138,18 +140,6 @@ MORE: dict[str, Row] = {
     "bart_decoder": Row("encoder_decoder:bart_decoder", Seq2Seq(), _BART_NAMES, model_type="bart"),
     "mbart_decoder": Row("encoder_decoder:bart_decoder", Seq2Seq(final_norm=True), _BART_NAMES, model_type="mbart"),
     "whisper": Row("encoder_decoder:whisper", Decoder(), _BART_NAMES),
-    "bert": Row("encoder_decoder:bert", Encoder()),
-    "roberta": Row("encoder_decoder:bert", Encoder()),
-    "camembert": Row("encoder_decoder:bert", Encoder()),
-    "xlm-roberta": Row("encoder_decoder:bert", Encoder()),
-    "bert_pooler": Row("encoder_decoder:bert", Encoder("pooler"), model_type="bert"),
-    "roberta_pooler": Row("encoder_decoder:bert", Encoder("pooler"), model_type="roberta"),
-    "xlm-roberta_pooler": Row("encoder_decoder:bert", Encoder("pooler"), model_type="xlm-roberta"),
-    "bert_classes": Row("encoder_decoder:bert", Encoder("classes"), model_type="bert"),
-    "roberta_classes": Row("encoder_decoder:bert", Encoder("classes"), model_type="roberta"),
-    "xlm-roberta_classes": Row("encoder_decoder:bert", Encoder("classes"), model_type="xlm-roberta"),
-    "modernbert": Row("encoder_decoder:modernbert", Encoder()),
-    "modernbert_bare": Row("encoder_decoder:modernbert", Encoder("none"), model_type="modernbert"),
     "blenderbot_decoder": Row("encoder_decoder:bart_decoder", Seq2Seq(offset=0, embedding_norm=False, final_norm=True), _BART_NAMES,
                               model_type="blenderbot"),
     "blenderbot-small_decoder": Row("encoder_decoder:bart_decoder", Seq2Seq(offset=0), _BART_NAMES, model_type="blenderbot-small"),

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import copy
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kvplan.errors import SpecError
+from kvplan.importers.hf.as_read import as_read, class_defaults, class_part
 from kvplan.spec import MAX_LAYERS
 
 MOST = 1 << 24
-#: Without these a flat config says nothing about its model: transformers always writes them, so their absence is a broken file.
+#: Without any of these a flat config says nothing about its model: it is not the file of a checkpoint.
 SHAPE = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 #: Keys that transformers itself takes for one another in many classes (attribute_map).
 SAME = {
@@ -23,17 +22,10 @@ SAME = {
 }
 
 
-@cache
-def class_defaults() -> dict[str, dict[str, Any]]:
-    """Model type -> the defaults of its configuration class (transformers 5.23.0; written by tools/class_defaults.py)."""
-    text = Path(__file__).with_name("class_defaults.json").read_text(encoding="utf-8")
-    loaded: dict[str, dict[str, Any]] = json.loads(text)
-    return loaded
-
-
 class Fields:
     """One mapping of a config with its dotted path.
 
+    file      what the file has; data: the same as the configuration class of `model_type` has it once read
     names     canonical key -> the names this family uses, first one first
     defaults  class defaults; what is taken from them goes into `assumed`, which all parts of one config share
     """
@@ -41,25 +33,42 @@ class Fields:
     def __init__(
         self, data: Mapping[str, Any], source: str, *, model_type: str = "", path: str = "", assumed: dict[str, Any] | None = None
     ) -> None:
-        self.data, self.source, self.model_type, self.path = data, source, model_type, path
+        self.file, self.source, self.model_type, self.path = data, source, model_type, path
+        self.data: Mapping[str, Any] = as_read(data, model_type)
         self.assumed: dict[str, Any] = {} if assumed is None else assumed
         self.names: Mapping[str, tuple[str, ...]] = SAME
         self.defaults: Mapping[str, Any] = class_defaults().get(model_type, {})
 
     def named(self, names: Mapping[str, tuple[str, ...]], defaults: Mapping[str, Any]) -> Fields:
         """The same mapping under a family's names, with the family's own defaults before the class's."""
-        view = Fields(self.data, self.source, model_type=self.model_type, path=self.path, assumed=self.assumed)
+        view = copy.copy(self)
         view.names, view.defaults = {**self.names, **names}, {**self.defaults, **defaults}
         return view
 
+    def of_class(self, model_type: str) -> Fields:
+        """The same mapping of the file as another class reads it."""
+        return Fields(self.file, self.source, model_type=model_type, path=self.path, assumed=self.assumed)
+
     def part(self, key: str, model_type: str = "") -> Fields:
-        """A nested config. Its own `model_type` chooses the defaults, else `model_type`. Raises SpecError where it is no mapping."""
+        """A nested config. Its class: what this class fixes, else what its own `model_type` says, else `model_type`.
+
+        Absent, it is what this class makes of it. Raises SpecError where it is no mapping and the class makes none.
+        """
         data = self.data.get(key)
+        declared = class_part(self.model_type, key)
+        if data is None and declared:
+            model_type, data = declared[0], declared[3]
+            self.assumed[self.dotted(key)] = f"the class's own ({model_type})"
         if not isinstance(data, dict):
             raise self.fault(key, "missing; this architecture keeps its settings there" if data is None else "must be a mapping")
         own = data.get("model_type")
-        known = own if isinstance(own, str) and own in class_defaults() else model_type
-        return Fields(data, self.source, model_type=known, path=self.dotted(key), assumed=self.assumed)
+        if declared and not declared[1]:
+            model_type = declared[0]
+        elif isinstance(own, str) and own in class_defaults():
+            model_type = own
+        elif declared and declared[0] in class_defaults():
+            model_type = declared[0]
+        return Fields(data, self.source, model_type=model_type, path=self.dotted(key), assumed=self.assumed)
 
     def dotted(self, key: str) -> str:
         return f"{self.path}.{key}" if self.path else key
@@ -67,9 +76,21 @@ class Fields:
     def fault(self, key: str, message: str) -> SpecError:
         return SpecError(self.source, [(self.dotted(key), message)])
 
+    @property
+    def shaped(self) -> bool:
+        """Whether the file says anything of the model's size, under any name."""
+        return any(name in self.data for key in SHAPE for name in (key, *self.names.get(key, ())))
+
+    def _spellings(self, key: str) -> tuple[str, ...]:
+        """The names under which `key` may stand: the class's own where the file is of that class, since it reads past all others."""
+        names = self.names.get(key, (key,))
+        if self.file.get("model_type", self.model_type) != self.model_type:
+            return names
+        return tuple(name for name in names if name in self.defaults) or names
+
     def name_of(self, key: str) -> str:
         """The name under which the config has `key`, or the first it could have."""
-        names = self.names.get(key, (key,))
+        names = self._spellings(key)
         return next((name for name in names if name in self.data), names[0])
 
     def given(self, key: str) -> bool:
@@ -78,12 +99,12 @@ class Fields:
 
     def raw(self, key: str) -> Any:
         """The value, null included. Raises SpecError when it is neither in the config nor a class default."""
-        names = self.names.get(key, (key,))
+        names = self._spellings(key)
         for name in names:
             if name in self.data:
                 return self.data[name]
         for name in (key, *names):
-            if name in self.defaults and (self.path or key not in SHAPE):
+            if name in self.defaults and (self.path or key not in SHAPE or self.shaped):
                 value = self.defaults[name]
                 if value is not None:
                     self.assumed[self.dotted(names[0])] = value
@@ -94,7 +115,7 @@ class Fields:
 
     def opt(self, key: str) -> Any:
         """The value, or None where neither the config nor the class has one."""
-        names = self.names.get(key, (key,))
+        names = self._spellings(key)
         stated = any(name in self.data for name in names)
         if stated or any(self.defaults.get(name) is not None for name in (key, *names)):
             return self.raw(key)

@@ -196,7 +196,11 @@ def granite(f: Fields, t: Hybrid) -> Stack:
 def falcon_h1(f: Fields, t: Hybrid) -> Stack:
     """Falcon-H1: attention and Mamba-2 side by side in every layer."""
     o = Decoder(q_bias="attention_bias", kv_bias="attention_bias", o_bias="attention_bias")
-    layer = block([attention(f, o), mamba2(f, t)], [dense_of(f.dim("intermediate_size"), bias=f.flag("mlp_bias"))])
+    mixer = mamba2(f, t)
+    inner, groups = mixer["heads"] * mixer["head_dim"], 2 * mixer["groups"] * mixer["d_state"]
+    biases = [weight("in_proj_bias", 2 * inner + groups + mixer["heads"], role="norm")] if mixer.pop("proj_bias", False) else []
+    biases += [weight("out_proj_bias", f.dim("hidden_size"), role="norm")] if f.flag("projectors_bias") else []
+    layer = block([attention(f, o), mixer], [dense_of(f.dim("intermediate_size"), bias=f.flag("mlp_bias"))], 2, biases)
     return model(f, [layer] * f.dim("num_hidden_layers"))
 
 
@@ -262,7 +266,7 @@ def zamba2(f: Fields, t: Hybrid) -> Stack:
     if found is None:
         raise f.fault("layers_block_type", "missing; a Zamba2 config states the kind of each layer")
     heads, kv = f.dim("num_attention_heads"), kv_heads(f)
-    head = 2 * hidden // heads
+    head = f.dim_or("attention_head_dim", 2 * hidden // heads)
     width, rank, blocks = f.dim_or("intermediate_size", 4 * hidden), f.dim("adapter_rank"), f.dim("num_mem_blocks")
     shared = softmax(heads, kv, head, input_size=2 * hidden)
     inner = dense_of(width, bias=f.flag("add_bias_linear"))
@@ -270,10 +274,12 @@ def zamba2(f: Fields, t: Hybrid) -> Stack:
     if f.flag("use_shared_attention_adapter"):
         size = heads * head
         adapters += [weight(f"{x}_adapter_{y}", *shape) for x in "qkv" for y, shape in (("a", (rank, 2 * hidden)), ("b", (size, rank)))]
+    mamba = mamba2(f, t)
+    if mamba["heads"] * mamba["head_dim"] != f.dim(t.expand) * hidden:
+        raise f.fault(t.head_dim, f"{mamba['heads']} heads of {mamba['head_dim']} are not {t.expand} times hidden_size")
     layers: list[Block] = []
     seen = 0
     for kind in found:
-        mamba = mamba2(f, t)
         if kind == "mamba":
             layers.append(block([mamba], [], 1))
             continue

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from kvplan.importers.hf import mtp
 from kvplan.importers.hf.attention import kv_heads, softmax
 from kvplan.importers.hf.decoder import Stack, model
-from kvplan.importers.hf.experts import dense_of, moe, where
+from kvplan.importers.hf.experts import dense_of, moe, shared_biases, where
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Experts
 from kvplan.importers.hf.stack import Block, block, weight
@@ -16,11 +16,12 @@ DEEPSEEK_EXPERTS = Experts(n="n_routed_experts", where="first_dense", shared_cou
 
 
 class Latent(NamedTuple):
-    """sparse: an indexer on every layer."""
+    """sparse: an indexer on every layer. mlp_bias: a flag of that name gives dense networks biases."""
 
     experts: Experts | None = DEEPSEEK_EXPERTS._replace(bias="buffer")
     sparse: bool = False
     mtp: str | None = "deepseek"
+    mlp_bias: bool = False
 
 
 def mla(f: Fields, *, sparse: bool = False) -> dict[str, Any]:
@@ -65,11 +66,14 @@ def deepseek(f: Fields, t: Latent) -> Stack:
     plain = f.opt("use_mla") is False or (f.opt("qk_nope_head_dim") == 0 and f.opt("qk_rope_head_dim") == 0)
     if plain:  # DeepSeek-OCR, DeepSeek-VL2 tiny: usual attention in the same stack
         usual = softmax(f.dim("num_attention_heads"), kv_heads(f), f.divided("hidden_size", "num_attention_heads"))
+    dense = dense_of(f.dim("intermediate_size"), bias=t.mlp_bias and f.flag("mlp_bias"))
+    extra = shared_biases(f, t.experts) if t.experts and f.count(t.experts.n) else []
     layers = [
-        block([usual if plain else mla(f, sparse=own)], [moe(f, t.experts) if has and t.experts else dense_of(f.dim("intermediate_size"))])
+        block([usual if plain else mla(f, sparse=own)], [moe(f, t.experts) if has and t.experts else dense], 2, extra if has else [])
         for has, own in zip(where(f, t.experts, n), indexers(f, t, n), strict=True)
     ]
-    return model(f, layers) | mtp.declared(f, t.mtp, layers[-1])
+    draft = {**layers[-1], "mixers": [mla(f, sparse=True)]} if t.sparse and not plain else layers[-1]  # with an indexer of its own
+    return model(f, layers) | mtp.declared(f, t.mtp, draft)
 
 
 def longcat(f: Fields, t: Latent) -> Stack:
@@ -138,7 +142,7 @@ def deepseek_v4(f: Fields, t: Latent) -> Stack:
     found = ratios(f, n)
     least = min((ratio for ratio in found if ratio and ratio < 128), default=0)
     mixing = [*streams(f, "attn_hc"), *streams(f, "ffn_hc")]
-    experts = Experts(n="n_routed_experts", shared_count="n_shared_experts", bias="buffer")
+    experts = Experts(n="n_routed_experts", shared="moe_intermediate_size", bias="buffer")
     by_id = {**moe(f, experts._replace(bias="none"))}
     table = weight("expert_of_token_id", f.dim("vocab_size"), f.dim("num_experts_per_tok"), role="buffer")
     types = f.items("mlp_layer_types", n)

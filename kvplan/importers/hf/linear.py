@@ -50,8 +50,10 @@ def qwen_next(f: Fields, t: Decoder) -> Stack:
         kinds = [LINEAR if (i + 1) % every else FULL for i in range(n)]
     attention = softmax(f.dim("num_attention_heads"), kv_heads(f), head_dim(f), **flags(f, t))
     mixers = {FULL: attention, LINEAR: delta_net(f)}
+    width = f.dim("num_attention_heads") * head_dim(f)
+    gate = {FULL: [weight("gate_bias", width, role="norm")] if f.flag("attention_bias") else [], LINEAR: []}
     layers = [
-        block([mixers[kind]], [moe(f, t.experts) if has and t.experts else dense_of(f.dim("intermediate_size"))])
+        block([mixers[kind]], [moe(f, t.experts) if has and t.experts else dense_of(f.dim("intermediate_size"))], 2, gate[kind])
         for kind, has in zip(kinds, where(f, t.experts, n), strict=True)
     ]
     drafted = block([attention], layers[-1]["mlps"])

@@ -7,6 +7,7 @@ from typing import Any
 from kvplan.errors import UnsupportedError
 from kvplan.importers.hf.decoder import Stack
 from kvplan.importers.hf.fields import Fields
+from kvplan.importers.hf.towers import linear, siglip_plain
 
 VISION = {"2.0": "minicpm", "2.5": "llama", "2.6": "qwen2", "4.0": "llama", "4.5": "qwen3"}
 OMNI = {"2.6": "qwen2", "4.5": "qwen3"}
@@ -24,6 +25,29 @@ def lowered(f: Fields, t: Any) -> Stack:
     if family is None:
         raise UnsupportedError(f"{f.source}: {f.dotted('version')}: {str(stated)[:40]!r} is none of {', '.join(t)}; declare a spec file")
     row = FAMILIES[family]
-    text = Fields(f.data, f.source, model_type=row.model_type or family, path=f.path, assumed=f.assumed).named(row.names, row.defaults)
+    text = f.of_class(row.model_type or family).named(row.names, row.defaults)
+    stack = lowering(row)(text, row.traits)
+    described = f.data.get("vision_config")
+    if t is VISION and str(stated) in _SIGLIP and isinstance(described, dict) and "hidden_size" in described:
+        return {**stack, "towers": _towers(f, stack["hidden_size"]), "notes": [f"version {stated}: a {family} text model"]}
     note = f"version {stated}: a {family} text model; the towers, the resampler and speech parts are not counted: no formula"
-    return {**lowering(row)(text, row.traits), "notes": [note]}
+    return {**stack, "notes": [note]}
+
+
+#: Versions whose tower is SigLIP (2.0's and 2.5's are others), joined by one perceiver layer.
+_SIGLIP = ("2.6", "4.0", "4.5")
+
+
+def _towers(f: Fields, hidden: int) -> list[dict[str, Any]]:
+    """SigLIP as the file describes it, its last layer left out where the file says so, and a resampler of `query_num` queries.
+
+    vLLM 0.33 models/minicpmv.py (Resampler2_5, Resampler4_5: BaseResampler): attention and norms in the text's width.
+    """
+    part = f.part("vision_config", "siglip_vision_model")
+    if f.flag("drop_vision_last_layer"):
+        part = Fields({**part.data, "num_hidden_layers": part.dim("num_hidden_layers") - 1}, f.source, model_type="siglip_vision_model",
+                      path=part.path, assumed=f.assumed)  # fmt: skip
+    width = part.dim("hidden_size")
+    attention = linear(3 * hidden, hidden) + linear(hidden, hidden)
+    joined = f.dim("query_num") * hidden + hidden * width + attention + 3 * 2 * hidden + hidden * hidden
+    return [{"name": "vision_tower", "parameters": siglip_plain(part)}, {"name": "vision_projector", "parameters": joined}]

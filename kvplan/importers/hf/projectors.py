@@ -110,10 +110,55 @@ def lfm2_vl(s: Sides) -> int:
 
 def vipllava(s: Sides) -> int:
     """Five feature layers side by side, normed."""
-    layers = s.whole.items("vision_feature_layers")
-    if not layers:
-        raise s.whole.fault("vision_feature_layers", "missing; which layers of the tower are read is not stated")
+    found = s.whole.opt("vision_feature_layer")
+    layers = found if isinstance(found, list) else [found]
     return 2 * len(layers) * s.hidden + linear(s.text, len(layers) * s.hidden) + linear(s.text, s.text)
+
+
+def aria(s: Sides) -> int:
+    """As many queries as the largest number of patches asks for, cross-attention to the tower, a network to the text's width."""
+    h, table = s.hidden, s.whole.opt("projector_patch_to_query_dict")
+    queries = s.whole.opt("max_value_projector_patch_to_query_dict")
+    if queries is None:
+        queries = max(table.values()) if isinstance(table, dict) and table else 128
+    attention = 3 * h * h + linear(3 * h, h) + 2 * linear(h, h) + 4 * h
+    return s.whole.whole(queries, "projector_patch_to_query_dict", 1) * h + attention + 2 * h + s.text * h + s.text * s.text
+
+
+def aya(s: Sides) -> int:
+    """Merged patches normed, a gated network to the text's width."""
+    wide, middle = s.hidden * s.whole.dim("downsample_factor") ** 2, s.whole.dim_or("alignment_intermediate_size", s.text)
+    return 2 * wide + linear(middle, wide) + linear(s.text, middle // 2)
+
+
+def granite_speech(s: Sides) -> int:
+    """A query transformer over windows of frames, and a linear to the text's width."""
+    q = s.whole.part("projector_config", "blip_2_qformer")
+    h, w, n = q.dim("hidden_size"), q.dim("intermediate_size"), q.dim("num_hidden_layers")
+    reads = 2 * linear(h, q.dim("encoder_hidden_size")) + 2 * linear(h, h) + 2 * h
+    each = 4 * linear(h, h) + 2 * h + linear(w, h) + linear(h, w) + 2 * h
+    crossing = len(range(0, n, q.dim("cross_attention_frequency")))
+    queries = s.whole.dim("window_size") // s.whole.dim("downsample_rate")
+    return queries * h + 2 * h + n * each + crossing * reads + linear(s.text, h)
+
+
+def nemotron_omni(s: Sides) -> int:
+    """Merged patches normed, two linears without bias."""
+    ratio = s.whole.raw("downsample_ratio")
+    if not isinstance(ratio, int | float) or isinstance(ratio, bool) or not 0 < ratio <= 1:
+        raise s.whole.fault("downsample_ratio", f"must be a share of 1 (is {ratio!r:.40})")
+    wide, middle = s.whole.dim("vision_hidden_size") * int(1 / ratio) ** 2, s.whole.dim("projector_hidden_size")
+    return wide + middle * wide + s.text * middle
+
+
+def phi4_image(s: Sides) -> int:
+    """Two separators of images, then two linears."""
+    return 2 * s.hidden + linear(s.text, s.hidden) + linear(s.text, s.text)
+
+
+def phi4_audio(s: Sides) -> int:
+    """Two linears for speech alone, two for speech beside images."""
+    return 2 * (linear(s.text, s.hidden * s.vision.dim("downsample_rate")) + linear(s.text, s.text))
 
 
 def minimax_m3(s: Sides) -> int:
@@ -218,5 +263,6 @@ PROJECTORS: dict[str, Callable[[Sides], int]] = {
     "kimi_k3": kimi_k3, "audio_pair": audio_pair, "glmasr": glmasr, "qwen3_asr": qwen3_asr, "aligner": aligner,
     "muse_glimmer": muse_glimmer, "ovis2": ovis2, "paddleocr": paddleocr, "one_linear": one_linear, "molmo2": molmo2,
     "minicpmv4_6": minicpmv4_6, "ernie": ernie, "idefics2": idefics2,
-    "minimax_m3": minimax_m3, "step3p7": step3p7, "voxtral": voxtral, "gemma4_audio": gemma4_audio, "none": none,
+    "aria": aria, "aya": aya, "granite_speech": granite_speech, "nemotron_omni": nemotron_omni, "phi4_image": phi4_image,
+    "phi4_audio": phi4_audio, "minimax_m3": minimax_m3, "step3p7": step3p7, "voxtral": voxtral, "gemma4_audio": gemma4_audio, "none": none,
 }  # fmt: skip

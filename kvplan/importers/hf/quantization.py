@@ -1,20 +1,19 @@
-"""quantization_config -> the spec's weight formats by role, and the cache format that a checkpoint pins.
+"""quantization_config -> the spec's weight formats by role, what single tensors have instead, and the cache format a checkpoint pins.
 
-A role (attention, mlp, experts, shared_experts, head) counts as quantised when most of its modules are; what deviates is said in notes.
+A role (attention, mlp, experts, shared_experts) is in the format of most of its elements; the rest is listed tensor by tensor.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any
 
+from kvplan.importers.hf.deviations import MATRICES, Rules, assign, by_role, deviations, rules
 from kvplan.importers.hf.fields import Fields
-from kvplan.importers.hf.weight_schemes import group_format, is_mlx, module_format, packs_weights, whole_format
+from kvplan.importers.hf.weight_schemes import is_mlx, packs_weights, whole_format
+from kvplan.tensors import Lowered
 
-MATRICES = ("attention", "mlp", "experts", "shared_experts")
-_EXCLUSIONS = ("ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers", "exclude", "llm_int8_skip_modules", "skip_modules")
 _CACHES = {"FP8": "fp8_e4m3", "NVFP4": "nvfp4", "INT8": "int8"}
 #: Where a module name belongs; the first that matches. None: nothing that a role counts.
 _PLACES: tuple[tuple[str, str | None], ...] = (
@@ -27,23 +26,24 @@ _PLACES: tuple[tuple[str, str | None], ...] = (
 )  # fmt: skip
 
 
-def read_quantization(f: Fields) -> tuple[dict[str, Any], list[str]]:
-    """`quantization` and `kv_dtype` of the spec, and notes. Raises SpecError where the block is no mapping."""
+def read_quantization(f: Fields, lowered: Callable[[], Lowered]) -> tuple[dict[str, Any], list[str]]:
+    """`quantization`, `deviations` and `kv_dtype` of the spec, and notes. Raises SpecError where the block is no mapping.
+
+    lowered  the model's tensors, asked for only where the config speaks of single modules
+    """
     config = _block(f)
     if config is None:
         return {}, []
     part = Fields(config, f.source, path=f.dotted("quantization_config"))
     notes: list[str] = []
-    formats = _mixed(part) or _uniform(part, f, notes)
-    dropped = _excluded(part, notes)
-    if formats and not _mixed(part):
-        formats = {role: name for role, name in formats.items() if role not in dropped}
     made: dict[str, Any] = {}
-    by_format: dict[str, list[str]] = {}
-    for role, name in formats.items():
-        by_format.setdefault(name, []).append(role)
-    if by_format:
-        made["quantization"] = [{"format": name, "roles": roles} for name, roles in by_format.items()]
+    if packs_weights(config):
+        formats, made = _formats(part, f, lowered, notes)
+        by_format: dict[str, list[str]] = {}
+        for role, name in formats.items():
+            by_format.setdefault(name, []).append(role)
+        if by_format:
+            made["quantization"] = [{"format": name, "roles": roles} for name, roles in by_format.items()]
     cache = _cache(part, notes)
     if cache:
         made["kv_dtype"] = cache
@@ -63,108 +63,56 @@ def _block(f: Fields) -> dict[str, Any] | None:
     return None
 
 
-def _uniform(q: Fields, f: Fields, notes: list[str]) -> dict[str, str]:
-    """One format for all matrices; DeepSeek-V4's experts may be in another."""
-    if not packs_weights(q.data):
-        return {}
-    name = _format(q, notes)
-    if name == "mxfp4" and q.data.get("quant_method") == "mxfp4":
-        return {"experts": name}
+def _formats(q: Fields, f: Fields, lowered: Callable[[], Lowered], notes: list[str]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Role -> format, and the deviations from it."""
+    method = q.data.get("quant_method")
+    name = whole_format(q.data)
+    whole: dict[str, str] = {}
+    if str(f.data.get("expert_dtype") or q.data.get("expert_dtype")) == "fp4" and not q.data.get("quantized_layers"):
+        whole = {"experts": "mxfp4"}
+    if name == "mxfp4" and method == "mxfp4":  # only the experts, whatever is named
+        return {"experts": name}, {}
+    made = rules(q.data, name)
+    if not _any_format(made, whole):
+        named = str(method or q.data.get("quant_algo") or "unnamed")
+        notes.append(f"checkpoint quantisation {named[:60]!r} is not modelled: its weights are counted as 16 bits, and take less")
+        made = made._replace(rest="unknown")
+    extra = _outside(q, made, name)
+    if unread := made.left.unread + made.groups.unread:
+        notes.append(f"{len(unread)} patterns of the quantisation can not be read: {unread[0][:60]!r}")
+    if not made.left.named and not made.groups.named:
+        return {role: whole.get(role, str(made.rest)) for role in MATRICES} | extra, {}
+    model = lowered()
+    found = assign(model, made, whole)
+    usual = by_role(model, found)
+    silent = [p for p in sorted(made.left.silent | made.groups.silent) if place(p) in MATRICES]
+    if silent:
+        notes.append(f"{len(silent)} patterns of the quantisation meet no tensor here, {silent[0][:60]!r} among them")
+    rows = deviations(model, found, usual)
+    absent = {role: made.rest for role in MATRICES if role not in usual and made.rest}
+    formats = {role: name for role, name in (absent | usual).items() if name}
+    return {role: formats[role] for role in MATRICES if role in formats} | extra, {"deviations": rows} if rows else {}
+
+
+def _any_format(made: Rules, whole: dict[str, str]) -> bool:
+    return bool(made.rest or whole or any(made.groups.values))
+
+
+def _outside(q: Fields, made: Rules, name: str | None) -> dict[str, str]:
+    """Formats of what is outside the layers: MLX packs embedding, head and routers too; a head is packed where it is named."""
     if is_mlx(q.data):
-        return dict.fromkeys((*MATRICES, "router", "embedding", "head"), name)
-    formats = dict.fromkeys(MATRICES, name)
-    only = q.data.get("modules_in_block_to_quantize")
-    if isinstance(only, list) and only:
-        listed = {place(str(module)) for group in only for module in (group if isinstance(group, list) else [group])}
-        formats = {role: name for role in MATRICES if role in listed}
-    if q.data.get("dynamic"):
-        notes.append("some modules are quantised in another way (`dynamic`); they are counted like the rest")
-    if str(f.data.get("expert_dtype") or q.data.get("expert_dtype")) == "fp4":
-        formats["experts"] = "mxfp4"
-    if q.data.get("lm_head") is True:
-        formats["head"] = name
-    return formats
-
-
-def _format(q: Fields, notes: list[str]) -> str:
-    """The format of the whole checkpoint; one that nothing here has counts as 16 bits, which the ledger shows as an upper end."""
-    found = whole_format(q.data)
-    if found is None:
-        method = str(q.data.get("quant_method") or q.data.get("quant_algo") or "unnamed")
-        notes.append(f"checkpoint quantisation {method[:60]!r} is not modelled: its weights are counted as 16 bits, and take less")
-    return found or "unknown"
-
-
-def _mixed(q: Fields) -> dict[str, str]:
-    """Formats by role where the checkpoint lists them by module: `quantized_layers`, or config_groups with module targets."""
-    listed: list[tuple[str, str | None]] = []
-    layers = q.data.get("quantized_layers")
-    groups = q.data.get("config_groups")
-    if isinstance(layers, dict) and layers:
-        listed = [(name, module_format(v.get("quant_algo"))) for name, v in layers.items() if isinstance(v, dict)]
-    elif isinstance(groups, dict) and len(groups) > 1:
-        for group in groups.values():
-            targets = group.get("targets") if isinstance(group, dict) else None
-            listed += [(str(t), group_format(group.get("weights"), q.data.get("format"))) for t in targets or []]
-    counted: dict[str, Counter[str]] = {}
-    rest: str | None = None
-    for module, name in listed:
-        role = place(module)
-        if re.fullmatch(r"[A-Z]\w*", module):  # a class: all modules that no other group names
-            rest = name
-        elif role in (*MATRICES, "head") and name:
-            counted.setdefault(str(role), Counter())[name] += 1
-    formats = {role: names.most_common(1)[0][0] for role, names in counted.items()}
-    if formats and q.data.get("quant_method") == "fp8" and "attention" not in formats:
-        rest = whole_format({**q.data, "quant_algo": None, "config_groups": None})
-    return formats | {role: rest for role in MATRICES if formats and rest and role not in formats}
+        left = [pattern for pattern in made.left.named if place(pattern) in ("embedding", "head")]
+        return {role: str(name) for role in ("router", "embedding", "head") if role not in {place(p) for p in left}}
+    if q.data.get("lm_head") is True and name:
+        return {"head": name}
+    heads = [str(own) for pattern, own in made.groups.rows if own and place(pattern) == "head"]
+    return {"head": heads[0]} if heads else {}
 
 
 def place(module: str) -> str | None:
     """The role that a module name or pattern speaks of."""
     name = re.sub(r"^re:", "", module).replace("\\.", ".").strip("^$*.")
     return next((role for pattern, role in _PLACES if re.search(pattern, name)), "other" if name else None)
-
-
-def _excluded(q: Fields, notes: list[str]) -> set[str]:
-    """The roles that are left as they are, with a note for what is only partly so."""
-    names: Iterable[Any] = next((q.data[key] for key in _EXCLUSIONS if q.data.get(key)), ())
-    if isinstance(extra := q.data.get("extra_config"), dict):  # AutoRound: bits of single modules
-        names = [*names, *(name for name, own in extra.items() if isinstance(own, dict) and own.get("bits") == 16)]
-    if not isinstance(names, list):
-        return set()
-    by_role: dict[str, set[str]] = {}
-    layers: dict[str, set[str]] = {}
-    whole: set[str] = set()
-    for name in (str(n) for n in names):
-        number = re.search(r"\.(\d+)(?=[.*]|$)", name)
-        role = place(re.sub(r"\.\d+(?=[.*]|$)", ".N", name))
-        if re.search(r"\bmtp\b|nextn", name):
-            continue
-        if number is not None and re.fullmatch(r".*\.\d+\.?\*?", name):
-            whole.add(number[1])
-            continue
-        if role not in MATRICES:
-            continue
-        by_role.setdefault(str(role), set()).add(re.sub(r".*\.\d+\.", "", name))
-        layers.setdefault(str(role), set()).add(number[1] if number else "*")
-    dropped = {role for role in by_role if "*" in layers[role] or len(layers[role]) > 4}
-    for role in sorted(by_role.keys() - dropped):
-        notes.append(f"{role} of {len(layers[role])} layers is not quantised; it is counted as if it were")
-    if whole:
-        notes.append(f"{len(whole)} whole layers are not quantised; they are counted as if they were")
-    partial = [role for role in dropped if role == "attention" and not _covers(by_role[role])]
-    for role in partial:
-        notes.append(f"only part of {role} is not quantised ({', '.join(sorted(by_role[role]))[:200]}); it is counted as quantised")
-    return dropped - set(partial)
-
-
-def _covers(names: set[str]) -> bool:
-    """Whether these exclusions leave out an attention layer as a whole: all of it, or its output and its input projections."""
-    text = " ".join(names)
-    if any(re.search(r"(attn|attention|mixer|mamba)\W*$", name) for name in names):
-        return True
-    return bool(re.search(r"(o_proj|out_proj|o_b_proj)", text) and re.search(r"(q_proj|qkv|q_a_proj|q_b_proj|in_proj)", text))
 
 
 def _cache(q: Fields, notes: list[str]) -> str | None:

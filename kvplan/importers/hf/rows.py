@@ -16,6 +16,7 @@ class Experts(NamedTuple):
     where   which layers have experts, a rule of experts.WHERE
     shared  `count`: that many shared experts of the experts' width; else the key of the shared width
     bias    the router's score-correction buffer
+    shared_bias  biases of the shared network alone
     """
 
     n: str = "num_experts"
@@ -28,6 +29,7 @@ class Experts(NamedTuple):
     bias: Literal["none", "linear", "buffer"] = "none"
     weight_bias: Bias = False
     gated: bool = True
+    shared_bias: Bias = False
 
 
 class Decoder(NamedTuple):

@@ -49,7 +49,9 @@ def step3p5(f: Fields, t: Decoder) -> Stack:
     if any(kind not in KINDS for kind in types):
         raise f.fault("layer_types", "an attention this architecture does not have")
     gate = {"output_gate": "head"} if f.opt("use_head_wise_attn_gate") is not False else {}
-    on: dict[str, Any] = {"qk_norm": "head", **gate} | ({"q_bias": True, "kv_bias": True} if f.flag("attention_bias") else {})
+    on: dict[str, Any] = {"qk_norm": "head", **gate} | (
+        {"q_bias": True, "kv_bias": True, "o_bias": True} if f.flag("attention_bias") else {}
+    )
     heads, kv, head = f.dim("num_attention_heads"), kv_heads(f), head_dim(f)
     full = softmax(heads, kv, head, **on)
     slides = full

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvplan.importers.hf.fields import Fields
-from kvplan.importers.hf.towers import linear, patch, patches, transformer
+from kvplan.importers.hf.towers import linear, patch, patches, side, siglip, transformer
 
 
 def step3p5(f: Fields) -> int:
@@ -77,10 +77,10 @@ def molmo2(f: Fields) -> int:
 
 
 def minicpmv4_6(f: Fields) -> int:
-    """SigLIP with a merger of 2 x 2 windows inside, four times four times as wide."""
+    """SigLIP with a merger of windows inside, its network as many times wider as a window has patches."""
     h, (rows, columns) = f.dim("hidden_size"), f.dims("window_kernel_size", 2)
-    wide = h * rows * columns
-    merger = 4 * linear(h, h) + 2 * h + 2 * wide + linear(4 * wide, wide) + linear(h, 4 * wide)
+    wide, inner = h * rows * columns, f.dim("intermediate_size") * rows * columns
+    merger = 4 * linear(h, h) + 2 * h + 2 * wide + linear(inner, wide) + linear(h, inner)
     return paddleocr(f) + merger
 
 
@@ -100,9 +100,27 @@ def kimi_k3(f: Fields) -> int:
     return linear(h, 3 * f.dim("patch_size") ** 2, f.flag("patch_embed_proj_bias")) + positions + n * layer + h
 
 
+def radio(f: Fields) -> int:
+    """C-RADIO: positions for the largest image, class and register tokens, images and video projected apart."""
+    h, size = f.dim("hidden_size"), side(f, "patch_size")
+    ratio = f.raw("mlp_ratio")
+    if not isinstance(ratio, int | float) or isinstance(ratio, bool) or f.flag("use_swiglu_ffn"):
+        raise f.fault("mlp_ratio", "only C-RADIO with plain networks is modelled")
+    frames = 1 + f.count("video_temporal_patch_size")
+    front = (f.dim("max_img_size") // size) ** 2 * h + (f.count("num_cls_tokens") + f.count("num_registers")) * h
+    layers = transformer(f.dim("num_hidden_layers"), h, int(h * ratio), biases=4 if f.flag("qkv_bias") else 1, extra=2 * h)
+    return front + frames * h * f.dim("num_channels") * size**2 + layers
+
+
+def phi4(f: Fields) -> int:
+    """Phi-4 multimodal: SigLIP with its pooling head."""
+    return siglip(f.named({}, {"vision_use_head": True}))
+
+
 MORE: dict[str, Callable[[Fields], int]] = {
     "kimi_k3_vision": kimi_k3, "step3p5_vision": step3p5,
     "minimax_m3_vl_vision": minimax_m3, "glm_ocr_vision": glm_ocr, "glm5_next_vision": glm5_next,
     "muse_glimmer_vision": muse_glimmer, "ovis2_vision": ovis2, "paddleocr_vl_vision": paddleocr, "molmo2_vision": molmo2,
     "minicpmv4_6_vision": minicpmv4_6, "minicpmv4_7_vision": minicpmv4_6, "ernie4_5_vl_moe_vision": ernie,
+    "radio": radio, "phi4_multimodal_vision": phi4,
 }  # fmt: skip

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvplan.errors import UnsupportedError
+from kvplan.importers.hf.as_read import class_part
 from kvplan.importers.hf.audio_towers import AUDIO
 from kvplan.importers.hf.decoder import Stack
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.projectors import PROJECTORS, Sides
 from kvplan.importers.hf.towers import TOWERS
 from kvplan.importers.hf.towers_more import MORE
+from kvplan.importers.hf.towers_rare import JOINTS, RARE
 
 #: Where configs keep the settings of a nested model.
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -41,6 +43,7 @@ class Wrapper(NamedTuple):
     flat: bool = False
     inside: str | None = None  # all of it nested once more under this key (Qwen omni: thinker_config)
     unstated: str | None = None  # what else the checkpoint has that is not counted
+    inner_head: bool = False  # the head is the text model's, and so is tying it
 
 
 def wrapper(f: Fields, t: Wrapper) -> Stack:
@@ -51,21 +54,22 @@ def wrapper(f: Fields, t: Wrapper) -> Stack:
     stack, notes, towers = text_stack(f, text, t), [], []
     for tower in t.towers:
         key = tower.older if tower.older and tower.key not in f.data else tower.key
-        if f.data.get(key) is None:
-            notes.append(f"{tower.name} not counted: the config has no {tower.key}")
+        declared = class_part(f.model_type, key)
+        if f.data.get(key) is None and (declared is None or declared[2]):
+            notes += [] if declared and declared[2] else [f"{tower.name} not counted: the config has no {tower.key}"]
             continue
         part = f.part(key, tower.model_type)
-        own = tower_class(f, part, tower)
-        count = TOWERS.get(own) or MORE.get(own) or AUDIO.get(own)
+        own = declared[0] if declared and not declared[1] else tower_class(f, part, tower)
+        count = TOWERS.get(own) or MORE.get(own) or AUDIO.get(own) or RARE.get(own)
         if count is None:
             notes.append(f"{tower.name} not counted: no formula for {own[:60]!r}")
             continue
-        part = Fields(part.data, part.source, model_type=own, path=part.path, assumed=part.assumed).named(tower.names, {})
+        part = part.of_class(own).named(tower.names, {})
         towers.append({"name": tower.name, "parameters": count(part)})
         if tower.projector == "unknown":
             notes.append(f"what joins {tower.name} to the text model is not counted: no formula")
             continue
-        joined = PROJECTORS[tower.projector](Sides(f, part, stack["hidden_size"]))
+        joined = (PROJECTORS.get(tower.projector) or JOINTS[tower.projector])(Sides(f, part, stack["hidden_size"]))
         if joined:
             towers.append({"name": tower.name.replace("_tower", "_projector"), "parameters": joined})
     if t.unstated:
@@ -75,17 +79,19 @@ def wrapper(f: Fields, t: Wrapper) -> Stack:
 
 def tower_class(f: Fields, part: Fields, tower: Tower) -> str:
     """The class of a tower: what its config states, unless it states nothing or repeats the wrapper's own model type."""
-    stated = part.data.get("model_type")
-    if tower.own or not isinstance(stated, str) or stated in ("", f.data.get("model_type")):
-        return tower.model_type
+    stated = part.file.get("model_type")
+    if tower.own or not isinstance(stated, str) or stated in ("", f.file.get("model_type")):
+        declared = class_part(f.model_type, tower.key)
+        return declared[0] if declared else tower.model_type
     return stated
 
 
 def text_part(f: Fields, t: Wrapper) -> Fields:
     """The text model's settings. A text config inside a text config is refused."""
-    if t.text not in f.data:
+    declared = class_part(f.model_type, t.text)
+    if f.data.get(t.text) is None:
         if t.flat:
-            return Fields(f.data, f.source, model_type=t.family, path=f.path, assumed=f.assumed)
+            return f.of_class(declared[0] if declared else t.family)
         raise f.fault(t.text, "missing; this architecture keeps its text model there")
     part = f.part(t.text, t.family)
     for key in NESTED:
@@ -94,35 +100,51 @@ def text_part(f: Fields, t: Wrapper) -> Fields:
     return part
 
 
-def text_stack(f: Fields, text: Fields, t: Wrapper) -> Stack:
-    """The text model lowered by its own family; tying is the wrapper's to say, then the text model's."""
-    from kvplan.importers.hf.architectures import ARCHITECTURES, FAMILIES
-    from kvplan.importers.hf.rows import lowering
+def text_family(f: Fields, text: Fields, t: Wrapper) -> str:
+    """The family that lowers the text model: the wrapper's own choice where its class fixes it, else what the text config states.
 
-    family = t.family
-    if text.path != f.path:
-        names = text.data.get("architectures")
-        stated = text.data.get("model_type")
+    Raises UnsupportedError for a text model that is not known.
+    """
+    from kvplan.importers.hf.architectures import ARCHITECTURES, FAMILIES
+
+    declared = class_part(f.model_type, t.text)
+    stated = text.file.get("model_type")
+    fixed = declared and (not declared[1] or not isinstance(stated, str))
+    known = [name for name in (stated, f"{stated}_text", _RENAMED.get(str(stated))) if isinstance(name, str) and name in FAMILIES]
+    if declared and fixed and (known or stated in (None, declared[0], f.file.get("model_type"))):
+        known = [declared[0]]
+    elif text.path != f.path:
+        names = text.file.get("architectures")
         named = ARCHITECTURES.get(names[0]) if isinstance(names, list) and names and isinstance(names[0], str) else None
         if named and not isinstance(FAMILIES[named].traits, Wrapper):  # some text parts repeat the wrapper's own class
-            family = named
-        elif isinstance(stated, str) and stated in FAMILIES:
-            family = stated
-        elif isinstance(stated, str) and stated + "_text" in FAMILIES:
-            family = stated + "_text"
-        elif isinstance(stated, str) and stated not in (t.family, f.data.get("model_type")):
-            raise UnsupportedError(
-                f"{f.source}: {text.dotted('model_type')}: {stated[:60]!r} is not a text model that kvplan knows; declare a spec file"
-            )
+            return named
+    if text.path == f.path and not declared:
+        return t.family
+    for family in known:
+        if family in FAMILIES and not isinstance(FAMILIES[family].traits, Wrapper):
+            return family
+    if isinstance(stated, str) and stated not in (t.family, f.file.get("model_type")):
+        raise UnsupportedError(
+            f"{f.source}: {text.dotted('model_type')}: {stated[:60]!r} is not a text model that kvplan knows; declare a spec file"
+        )
+    return t.family
+
+
+_RENAMED = {"exaone4_5_text": "exaone4"}
+
+
+def text_stack(f: Fields, text: Fields, t: Wrapper) -> Stack:
+    """The text model lowered by its own family; tying is the wrapper's to say (absent: its class default), then the text model's."""
+    from kvplan.importers.hf.architectures import FAMILIES
+    from kvplan.importers.hf.rows import lowering
+
+    family = text_family(f, text, t)
     row = FAMILIES[family]
-    fields = Fields(text.data, text.source, model_type=row.model_type or family, path=text.path, assumed=text.assumed).named(
-        row.names, row.defaults
-    )
-    stack = lowering(row)(fields, row.traits)
-    if text.path != f.path:
-        tied = f.data.get("tie_word_embeddings")
-        if tied is None and "tie_word_embeddings" not in text.data:
-            tied = f.defaults.get("tie_word_embeddings", stack["tied_embeddings"])
-        if tied is not None:
-            stack["tied_embeddings"] = f.flag("tie_word_embeddings") if "tie_word_embeddings" in f.data else bool(tied)
+    stack = lowering(row)(text.of_class(row.model_type or family).named(row.names, row.defaults), row.traits)
+    if t.inner_head:
+        return stack
+    if "tie_word_embeddings" in f.data or class_part(f.model_type, t.text):
+        return {**stack, "tied_embeddings": f.flag("tie_word_embeddings")}
+    if text.path != f.path and "tie_word_embeddings" not in text.data:
+        return {**stack, "tied_embeddings": bool(f.defaults.get("tie_word_embeddings", stack["tied_embeddings"]))}
     return stack

@@ -1,0 +1,353 @@
+"""A config as its transformers class reads it: other names under their own, and what __post_init__ makes of keys that are absent.
+
+transformers 5.23.0, models/*/configuration_*.py: attribute_map and __post_init__ of each class. One rule a model type; a rule returns the
+keys that it makes. Absent and null are the same to most of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
+Made = dict[str, Any]
+
+
+@cache
+def _table(name: str) -> dict[str, Any]:
+    """One of the tables that tools/class_defaults.py writes."""
+    loaded: dict[str, Any] = json.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    return loaded
+
+
+def class_defaults() -> dict[str, dict[str, Any]]:
+    """Model type -> the defaults of its configuration class."""
+    return _table("class_defaults.json")
+
+
+def class_part(model_type: str, key: str) -> tuple[str, bool, bool, dict[str, Any]] | None:
+    """A nested config: its model type, whether the file may choose another, whether it may be absent, what it is where absent."""
+    found = _table("class_parts.json").get(model_type, {}).get(key)
+    return tuple(found) if found else None
+
+
+class _Read:
+    """Keys of the file, else class defaults."""
+
+    def __init__(self, data: Mapping[str, Any], model_type: str) -> None:
+        self.data, self.model_type, self.defaults = data, model_type, class_defaults().get(model_type, {})
+
+    def __call__(self, key: str, otherwise: Any = None) -> Any:
+        """The value, or the class default; `otherwise` where the class has no such key and the file neither."""
+        if key in self.data:
+            return self.data[key]
+        return self.defaults.get(key, otherwise)
+
+    def layers(self, kind: Callable[[int, int], str], key: str = "layer_types") -> Made:
+        """`key` by a rule of layer number and number of layers, where the file has none."""
+        n = self("num_hidden_layers")
+        if self(key) is not None or not isinstance(n, int) or isinstance(n, bool) or not 0 < n < 4096:
+            return {}
+        return {key: [kind(i, n) for i in range(n)]}
+
+    def every(self, period: Any, other: str = SLIDING) -> Made:
+        """Every `period`-th layer full."""
+        if not isinstance(period, int) or isinstance(period, bool) or period < 1:
+            return {}
+        return self.layers(lambda i, n: other if (i + 1) % period else FULL)
+
+    def first_dense(self, dense: Any, step: Any = 1) -> Made:
+        """mlp_layer_types: dense first, then experts (every `step`-th layer)."""
+        if not isinstance(dense, int) or not isinstance(step, int) or step < 1:
+            return {}
+        return self.layers(lambda i, n: "sparse" if i >= dense and i % step == 0 else "dense", "mlp_layer_types")
+
+    def split(self, key: str = "head_dim") -> Made:
+        """hidden size / heads: whatever the file says of a declared field, else where it says nothing."""
+        if key not in self.defaults and self.data.get(key) is not None:
+            return {}
+        hidden, heads = self("hidden_size"), self("num_attention_heads")
+        return {key: hidden // heads} if isinstance(hidden, int) and isinstance(heads, int) and heads > 0 else {}
+
+
+def _untied(c: _Read) -> Made:
+    """A class that ties nothing."""
+    return {"tie_word_embeddings": False}
+
+
+def _qwen(c: _Read) -> Made:
+    window = c("sliding_window") if c("use_sliding_window") else None
+    first = c("max_window_layers")
+    slides = window is not None and isinstance(first, int)
+    return {"sliding_window": window} | c.layers(lambda i, n: SLIDING if slides and i >= first else FULL)
+
+
+def _qwen2_moe(c: _Read) -> Made:
+    first = c("max_window_layers")
+    slides = bool(c("use_sliding_window")) and isinstance(first, int)
+    return c.layers(lambda i, n: SLIDING if slides and (i + 1) % 2 and i < first else FULL)
+
+
+def _flagged_window(c: _Read) -> Made:
+    return {"sliding_window": c("sliding_window") if c("use_sliding_window") else None}
+
+
+def _halved(c: _Read, on: bool) -> Made:
+    """Attending both ways, a window reaches half as far to each side."""
+    window = c("sliding_window")
+    return {"sliding_window": window // 2 + 1} if on and isinstance(window, int) else {}
+
+
+def _gemma3(c: _Read) -> Made:
+    return _halved(c, bool(c("use_bidirectional_attention"))) | c.every(c("sliding_window_pattern", 6))
+
+
+def _gemma4(c: _Read) -> Made:
+    types = c.every(6).get("layer_types") or c("layer_types")
+    last = {"layer_types": [*types[:-1], FULL]} if isinstance(types, list) and types else {}
+    return _halved(c, c("use_bidirectional_attention") == "all") | last
+
+
+def _cohere2_moe(c: _Read) -> Made:
+    dense, prefix, rest = c("first_k_dense_replace", 0), c("prefix_dense_sliding_window_pattern"), c("sliding_window_pattern")
+    if not all(isinstance(v, int) and v >= least for v, least in ((dense, 0), (prefix, 1), (rest, 1))):
+        return {}
+    types = c.layers(lambda i, n: FULL if (i + 1 if i < dense else i - dense + 1) % (prefix if i < dense else rest) == 0 else SLIDING)
+    return types | c.first_dense(dense)
+
+
+def _smollm3(c: _Read) -> Made:
+    rope, step = c("no_rope_layers"), c("no_rope_layer_interval")
+    slides = bool(c("use_sliding_window")) and c("sliding_window") is not None
+
+    def has_rope(i: int) -> bool:
+        return bool(rope[i]) if isinstance(rope, list) and i < len(rope) else not isinstance(step, int) or step < 1 or (i + 1) % step != 0
+
+    return c.layers(lambda i, n: SLIDING if slides and not has_rope(i) else FULL)
+
+
+def _llama4(c: _Read) -> Made:
+    rope, step, every = c("no_rope_layers"), c("no_rope_layer_interval"), c("interleave_moe_layer_step")
+    n = c("num_hidden_layers")
+    made = {}
+    if c("moe_layers") is None and isinstance(every, int) and every > 0 and isinstance(n, int):
+        made["moe_layers"] = list(range(every - 1, n, every))
+    if not isinstance(rope, list) or not rope:
+        rope = [int((i + 1) % step != 0) for i in range(n)] if isinstance(step, int) and step > 0 and isinstance(n, int) else []
+    return made | (c.layers(lambda i, n: "chunked_attention" if rope[i] else FULL) if rope and len(rope) == n else {})
+
+
+def _kimi_linear(c: _Read) -> Made:
+    inner = c("linear_attn_config") if isinstance(c("linear_attn_config"), dict) else {}
+    full, linear = inner.get("full_attn_layers"), inner.get("kda_layers")
+    if isinstance(full, list) and isinstance(linear, list):
+        types = c.layers(lambda i, n: FULL if i + 1 in full else LINEAR)
+    else:
+        types = c.layers(lambda i, n: FULL if i and i % 4 == 0 else LINEAR)
+    return types | c.first_dense(c("first_k_dense_replace", 1)) | {"tie_word_embeddings": False}  # the class ties nothing
+
+
+def _glm5_next(c: _Read) -> Made:
+    return c.layers(lambda i, n: "indexed_attention" if i % 4 == 3 else LINEAR) | c.first_dense(3)
+
+
+def _mimo_v2(c: _Read) -> Made:
+    size = c("sliding_window_size")
+    window = {"sliding_window": size + 1} if isinstance(size, int) else {}
+    return window | c.layers(lambda i, n: FULL if i == 0 or not (i + 1) % 6 else SLIDING) | c.first_dense(1)
+
+
+def _olmo_hybrid(c: _Read) -> Made:
+    types = c.layers(lambda i, n: FULL if i % 4 == 3 or (n < 4 and i == n - 1) else LINEAR)
+    heads, hidden = c("num_attention_heads"), c("hidden_size")
+    keys = c("linear_num_key_heads") or heads
+    values = c("linear_num_value_heads") or heads
+    width = c("linear_key_head_dim")
+    if width is None and isinstance(keys, int) and isinstance(hidden, int):
+        width = int(0.75 * hidden / keys)
+    wide = c("linear_value_head_dim")
+    wide = 2 * width if wide is None and isinstance(width, int) else wide
+    return types | {
+        "linear_num_key_heads": keys,
+        "linear_num_value_heads": values,
+        "linear_key_head_dim": width,
+        "linear_value_head_dim": wide,
+    }
+
+
+def _lfm2(c: _Read) -> Made:
+    indices = c("full_attn_idxs")
+    made = {} if c("block_ff_dim") is None else {"intermediate_size": c("block_ff_dim")}
+    return made | c.layers(lambda i, n: FULL if indices is None or i in indices else "conv")
+
+
+def _zamba2(c: _Read) -> Made:
+    hidden, heads, expand, inner = c("hidden_size"), c("num_attention_heads"), c("mamba_expand"), c("n_mamba_heads")
+    if not all(isinstance(v, int) and v > 0 for v in (hidden, heads, expand, inner)):
+        return {}
+    made: Made = {"attention_head_dim": c("attention_head_dim") or 2 * hidden // heads}
+    made["mamba_headdim"] = c.data.get("mamba_headdim") or expand * hidden // inner
+    if c("layers_block_type") is None:
+        linear = [LINEAR]
+        made["layers_block_type"] = linear + (linear * 5 + ["hybrid"]) * 7 + linear * 4 + ["hybrid"] + linear * 3 + ["hybrid"] + linear * 2
+    return made
+
+
+def _mllama(c: _Read) -> Made:
+    return _untied(c) | ({} if c("cross_attention_layers") is not None else {"cross_attention_layers": list(range(3, 40, 5))})
+
+
+def _mllama_vision(c: _Read) -> Made:
+    tiles = [[1, 1], [1, 2], [1, 3], [1, 4], [2, 1], [2, 2], [3, 1], [4, 1]]
+    return {} if c("supported_aspect_ratios") is not None else {"supported_aspect_ratios": tiles}
+
+
+def _minicpm3(c: _Read) -> Made:
+    return {} if c("v_head_dim") is not None else c.split("v_head_dim")
+
+
+def _minimax_m3(c: _Read) -> Made:
+    inner = c("sparse_attention_config") if isinstance(c("sparse_attention_config"), dict) else {}
+    flags, freq = inner.get("sparse_attention_freq"), c("moe_layer_freq")
+    made = c.layers(lambda i, n: "minimax_m3_sparse" if isinstance(flags, list) and i < len(flags) and flags[i] else FULL)
+    if isinstance(freq, list):
+        return made | c.layers(lambda i, n: "sparse" if i < len(freq) and freq[i] else "dense", "mlp_layer_types")
+    return made | c.layers(lambda i, n: "sparse", "mlp_layer_types")
+
+
+def _gpt_bigcode(c: _Read) -> Made:
+    return {"num_key_value_heads": 1 if c("multi_query") else c("n_head")}
+
+
+def _indexed(c: _Read) -> Made:
+    made = c.first_dense(c("first_k_dense_replace"))
+    return made | ({"n_routed_experts": c("num_experts")} if c("num_experts") is not None else {})
+
+
+def _granite_swa(c: _Read) -> Made:
+    return c.layers(lambda i, n: SLIDING if i % 4 else FULL)
+
+
+def _all_sparse(c: _Read) -> Made:
+    return c.layers(lambda i, n: FULL) | c.layers(lambda i, n: "sparse", "mlp_layer_types")
+
+
+def _heads_of_rope(c: _Read) -> Made:
+    made = {"linear_head_dim": c("linear_head_dim", c("head_dim")), "tie_word_embeddings": False}
+    return made | c.every(c("layer_group_size"), LINEAR) | c.first_dense(c("first_k_dense_replace"))
+
+
+def _tied(c: _Read) -> Made:
+    """T5 ties always; a file that says otherwise has a head of its own in its checkpoint (flan-t5)."""
+    return {"tie_word_embeddings": c("tie_word_embeddings") is not False}
+
+
+def _tied_inside(c: _Read) -> Made:
+    """BLIP-2: the text model is a whole model of its own, tied as its config or its class says (OPT and T5: tied)."""
+    text = c("text_config")
+    return {"tie_word_embeddings": not (isinstance(text, dict) and text.get("tie_word_embeddings") is False)}
+
+
+def _either_tied(c: _Read) -> Made:
+    """Tied where the wrapper or its text model says so."""
+    text = c("text_config")
+    stated = isinstance(text, dict) and text.get("tie_word_embeddings") is True
+    return {"tie_word_embeddings": True} if stated else {}
+
+
+def _over_default(c: _Read) -> Made:
+    """A text config laid over the wrapper's own."""
+    text, whole = c("text_config"), class_part(c.model_type, "text_config")
+    return {"text_config": {**whole[3], **text}} if isinstance(text, dict) and whole else {}
+
+
+def _alternate(c: _Read) -> Made:
+    return c.every(2)
+
+
+def _dots1(c: _Read) -> Made:
+    first = c("max_window_layers")
+    slides = c("sliding_window") is not None and isinstance(first, int)
+    return c.layers(lambda i, n: SLIDING if slides and i >= first else FULL)
+
+
+def _deepseek_v4(c: _Read) -> Made:
+    """Where neither compress_ratios nor layer_types say: two heavily compressed layers, then heavy and light in turn."""
+    heavy, light = "heavily_compressed_attention", "compressed_sparse_attention"
+    types = {} if c("compress_ratios") is not None else c.layers(lambda i, n: light if i >= 2 and i % 2 else heavy)
+    hashed = c("num_hash_layers", 3)
+    return types | (c.layers(lambda i, n: "hash_moe" if i < hashed else "moe", "mlp_layer_types") if isinstance(hashed, int) else {})
+
+
+RULES: dict[str, Callable[[_Read], Made]] = {
+    "afmoe": lambda c: c.every(c("global_attn_every_n_layers")),
+    "axk1": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
+    "axk2": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
+    "bailing_hybrid": _heads_of_rope,
+    "cohere2": lambda c: c.split() | c.every(c("sliding_window_pattern", 4)),
+    "cohere2_moe": _cohere2_moe,
+    "cwm": lambda c: c.layers(lambda i, n: SLIDING if i % 4 else FULL) | {"sliding_window": c("sliding_window") or None},
+    "deepseek_v4": _deepseek_v4,
+    "deepseek_v32": _indexed, "glm_moe_dsa": _indexed, "mistral_large4_text": _indexed,
+    "dots1": _dots1,
+    "ernie4_5_vl_moe_text": lambda c: c.first_dense(1),
+    "exaone4": lambda c: c.every(c("sliding_window_pattern")) if c("sliding_window") is not None else {},
+    "exaone_moe": lambda c: c.first_dense(c("first_k_dense_replace")) | (
+        c.every(c("sliding_window_pattern")) if c("sliding_window") is not None else {}),
+    "flint": lambda c: c.layers(lambda i, n: FULL if i < 2 or i % 4 == 1 or i == n - 1 else SLIDING),
+    "gemma2": _alternate, "t5_gemma_module": _alternate, "vaultgemma": _alternate, "gpt_oss": _alternate,
+    "gemma3_text": _gemma3,
+    "gemma3n_text": lambda c: c.every(5),
+    "gemma4_text": _gemma4, "gemma4_unified_text": _gemma4,
+    "glm4_moe_lite": lambda c: c.first_dense(1),
+    "glm5_next_text": _glm5_next,
+    "glm4v": _either_tied, "glm4v_moe": _either_tied, "glm_ocr": _either_tied, "llava": _either_tied, "llava_next_video": _either_tied,
+    "llava_onevision": _either_tied, "minimax_m3_vl": _either_tied, "paddleocr_vl": _either_tied, "qwen2_vl": _either_tied,
+    "qwen2_5_vl": _either_tied,
+    "gpt_bigcode": _gpt_bigcode,
+    "granite_swa": _granite_swa, "granitemoe_swa": _granite_swa,
+    "hy_v3": lambda c: c.first_dense(1), "hy_v4": lambda c: c.first_dense(1),
+    "kimi_linear": _kimi_linear,
+    "kolibri1": lambda c: c.every(5),
+    "laguna": lambda c: c.layers(lambda i, n: FULL) | c.first_dense(1),
+    "lfm2": _lfm2,
+    "llama4_text": _llama4,
+    "mellum": _all_sparse,
+    "mimo_v2_flash": _mimo_v2,
+    "minicpm3": _minicpm3,
+    "minimax": lambda c: c.layers(lambda i, n: FULL if (i + 1) % 2 else LINEAR),
+    "minimax_m3_vl_text": _minimax_m3,
+    "ministral": lambda c: c.layers(lambda i, n: FULL if c("sliding_window") is None else SLIDING),
+    "mllama": _untied, "mllama_text_model": _mllama, "mllama_vision_model": _mllama_vision,
+    "muse_glimmer_text": lambda c: c.layers(lambda i, n: SLIDING if (n - 1 - i) % 4 else FULL),
+    "olmo3": lambda c: c.every(4),
+    "olmo_hybrid": _olmo_hybrid,
+    "qwen2": _qwen, "qwen2_5_omni_text": _qwen, "qwen2_5_vl_text": _qwen, "qwen2_vl_text": _qwen, "qwen3": _qwen,
+    "qwen2_moe": _qwen2_moe,
+    "qwen3_moe": _flagged_window,
+    "qwen3_5_text": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
+    "qwen3_5_moe_text": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
+    "qwen3_next": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
+    "recurrent_gemma": lambda c: c.split(),
+    "smollm3": _smollm3,
+    "blip-2": _tied_inside, "instructblip": _tied_inside, "instructblipvideo": _tied_inside,
+    "mt5": _tied, "t5": _tied, "umt5": _tied,
+    "glmasr": _over_default, "voxtral": lambda c: _over_default(c) | _untied(c), "voxtral_realtime": _over_default,
+    "audioflamingo3": _untied, "musicflamingo": _untied, "qwen2_audio": _untied,
+    "zamba2": _zamba2,
+}  # fmt: skip
+
+
+def as_read(data: Mapping[str, Any], model_type: str) -> dict[str, Any]:
+    """`data` as the class of `model_type` has it once read. A model type that transformers does not have is left as it is."""
+    made, declared = dict(data), class_defaults().get(model_type, {})
+    for other, own in _table("class_names.json").get(model_type, {}).items():
+        if other in declared and own not in declared:  # the map leads away from the declared field
+            other, own = own, other
+        if other in made:
+            made[own] = made[other]
+    rule = RULES.get(model_type)
+    return made | rule(_Read(made, model_type)) if rule else made

@@ -1,0 +1,84 @@
+"""Encoders, one row each by model type, and the class names that lead to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kvplan.importers.hf.encoder_heads import HEADS, split
+from kvplan.importers.hf.encoders import Encoder
+from kvplan.importers.hf.rows import Row
+
+
+def _e(lower: str = "encoders:encoder", names: Mapping[str, tuple[str, ...]] | None = None, **traits: object) -> Row:
+    return Row(lower, Encoder(**traits), names or {})  # type: ignore[arg-type]
+
+
+_ROBERTA = _e(heads="roberta", decodes=True, padded=True)
+_DISTIL = {
+    "hidden_size": ("dim", "hidden_size"), "num_hidden_layers": ("n_layers", "num_hidden_layers"),
+    "num_attention_heads": ("n_heads", "num_attention_heads"), "intermediate_size": ("hidden_dim", "intermediate_size"),
+    "type_vocab_size": ("",),
+}  # fmt: skip
+_NOMIC = {
+    "hidden_size": ("n_embd", "hidden_size"), "num_hidden_layers": ("n_layer", "num_hidden_layers"),
+    "num_attention_heads": ("n_head", "num_attention_heads"), "intermediate_size": ("n_inner", "intermediate_size"),
+    "max_position_embeddings": ("n_positions", "max_position_embeddings"),
+}  # fmt: skip
+_GTE = {
+    "heads": "plain", "gated": True, "mlp_bias": False, "positions": False, "two_biases": False,
+    "layer_weights": (("mlp_down_bias", ("hidden_size",)),),
+}  # fmt: skip
+
+ENCODERS: dict[str, Row] = {
+    "bert": _e(decodes=True),
+    "roberta": _ROBERTA,
+    "camembert": _ROBERTA,
+    "xlm-roberta": _e("encoders_more:xlm_roberta", heads="roberta", decodes=True, padded=True),
+    "data2vec-text": _ROBERTA,
+    "roberta-prelayernorm": _e(heads="roberta", decodes=True, padded=True, final_norm=True),
+    "xlm-roberta-xl": _e(heads="roberta", decodes=True, padded=True, final_norm=True, embedding_norm=False),
+    "megatron-bert": _e(final_norm=True, embedding_norm=False, decodes=True),
+    "distilbert": _e(names=_DISTIL, heads="plain", two_biases=False),
+    "electra": _e(decodes=True, heads="electra", two_biases=False, embedding="embedding_size"),
+    "albert": _e("encoders_more:albert", heads="albert", embedding="embedding_size", project=True),
+    "rembert": _e("encoders_more:rembert", decodes=True, heads="roberta", two_biases=False, embedding="input_embedding_size", project=True),
+    "roformer": _e("encoders_more:roformer", decodes=True, heads="roformer", positions=False, embedding="embedding_size"),
+    "mpnet": _e(heads="roberta", padded=True, names={"type_vocab_size": ("",)}, model_weights=(
+        ("relative_attention_bias", ("relative_attention_num_buckets", "num_attention_heads")),)),
+    "deberta": _e("encoders_more:deberta", heads="plain"),
+    "deberta-v2": _e("encoders_more:deberta_v2", heads="plain"),
+    "ernie": _e("encoders_more:ernie", decodes=True),
+    "xmod": _e("encoders_more:xmod", heads="roberta", decodes=True, padded=True),
+    "roc_bert": _e("encoders_more:roc_bert", heads="roc_bert", decodes=True),
+    "big_bird": _e(heads="big_bird", decodes=True, attention_bias="use_bias", o_bias=True),
+    "bert-generation": _e("encoders_more:bert_generation", heads="generation", decodes=True, default="Decoder",
+                          names={"type_vocab_size": ("",)}),
+    "modernbert": _e("encoders_more:modernbert", heads="modernbert", norm="layer_no_bias", final_norm=True, gated=True,
+                     attention_bias="attention_bias", mlp_bias="mlp_bias", positions=False, first_norm=False,
+                     names={"type_vocab_size": ("",)}),
+    "eurobert": _e(heads="eurobert", norm="rms", final_norm=True, embedding_norm=False, gated=True, attention_bias="attention_bias",
+                   mlp_bias="mlp_bias", positions=False, names={"decoder_bias": ("mlp_bias",), "type_vocab_size": ("",)}),
+    "nomic_bert": _e("encoders_more:nomic", heads="plain",
+                     attention_bias=False, mlp_bias=False, positions=False, names=_NOMIC)._replace(
+        defaults={"tie_word_embeddings": True}),
+    "gte": _e(**_GTE),  # type: ignore[arg-type]
+    "new": _e("encoders_more:gte_released", **_GTE)._replace(model_type="gte"),  # type: ignore[arg-type]
+    "jina_embeddings_v3": _e(heads="roberta", positions=False),
+}  # fmt: skip
+
+#: The front of a class name -> family; what follows is a row of the family's table of heads.
+PREFIXES: dict[str, str] = {
+    "Albert": "albert", "Bert": "bert", "BgeM3Embedding": "xlm-roberta", "Camembert": "camembert", "Data2VecText": "data2vec-text",
+    "Deberta": "deberta", "DebertaV2": "deberta-v2", "DistilBert": "distilbert", "Electra": "electra", "Ernie": "ernie",
+    "EuroBert": "eurobert", "Gte": "gte", "GteNew": "new", "JinaEmbeddingsV3": "jina_embeddings_v3", "MPNet": "mpnet",
+    "MegatronBert": "megatron-bert", "ModernBert": "modernbert", "New": "new", "NomicBert": "nomic_bert", "RemBert": "rembert",
+    "RoFormer": "roformer", "Roberta": "roberta", "RobertaPreLayerNorm": "roberta-prelayernorm", "XLMRoberta": "xlm-roberta",
+    "XLMRobertaXL": "xlm-roberta-xl", "Xmod": "xmod", "RoCBert": "roc_bert", "BigBird": "big_bird", "BertGeneration": "bert-generation",
+}  # fmt: skip
+
+
+def family_of(name: str) -> str | None:
+    """The family of an encoder's class; None for what is no class of one."""
+    prefix, suffix = split(name)
+    family = PREFIXES.get(prefix)
+    return family if family and suffix in HEADS[ENCODERS[family].traits.heads] else None

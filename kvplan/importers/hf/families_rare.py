@@ -1,0 +1,36 @@
+"""Families that few serve and the newest ones, one row each by model type."""
+
+from __future__ import annotations
+
+from kvplan.importers.hf.encoder_decoder import Seq2Seq
+from kvplan.importers.hf.families import FAMILIES
+from kvplan.importers.hf.hybrid import Hybrid
+from kvplan.importers.hf.rows import Decoder, Row
+
+_QKVO = {"q_bias": "attention_bias", "kv_bias": "attention_bias", "o_bias": "attention_bias"}
+
+_BART = {
+    "hidden_size": ("d_model",), "num_hidden_layers": ("decoder_layers",), "num_attention_heads": ("decoder_attention_heads",),
+    "intermediate_size": ("decoder_ffn_dim",),
+}  # fmt: skip
+_T5 = {
+    "hidden_size": ("d_model",), "num_hidden_layers": ("num_layers",), "num_attention_heads": ("num_heads",),
+    "intermediate_size": ("d_ff",),
+}  # fmt: skip
+
+RARE: dict[str, Row] = {
+    "jetmoe": Row("mixed:jetmoe", Decoder()),
+    "zamba": Row("mixed:zamba", Hybrid()),
+    "lfm3": Row("mixed:lfm3", Decoder(**_QKVO, qk_norm="head")),  # type: ignore[arg-type]
+    "beam": Row("mixed:beam", Decoder(**_QKVO, qk_norm="head", output_gate="element")),  # type: ignore[arg-type]
+    "modernbert-decoder": Row("mixed:modernbert_decoder", Decoder(**_QKVO)),  # type: ignore[arg-type]
+    "interns1_pro_text": FAMILIES["qwen3_moe"]._replace(model_type="qwen3_moe"),
+    "led": Row("long_seq2seq:led", Seq2Seq(offset=None), _BART),
+    "bigbird_pegasus": Row("long_seq2seq:bigbird_pegasus", Seq2Seq(offset=0), _BART),
+    "pegasus_x": Row("long_seq2seq:pegasus_x", Seq2Seq(offset=None, embedding_norm=False, final_norm=True), _BART),
+    "longt5": Row("long_seq2seq:longt5", Decoder(), _T5),
+    "switch_transformers": Row("long_seq2seq:switch", Decoder(), _T5),
+    "phi3_v": Row("phi:vision", Decoder(windows="every"), model_type="phi3"),
+    "phi3small": Row("phi:small", Decoder(norm="layer", q_bias=True, kv_bias=True, o_bias=True, mlp_bias=True), {
+        "intermediate_size": ("ff_intermediate_size",)}, {"tie_word_embeddings": True}),
+}  # fmt: skip
