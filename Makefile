@@ -3,7 +3,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do $$p -c '
 BIN := .venv/bin
 ARGS ?= meta-llama/llama-3.1-8b --device h100-80gb --engine ideal --context 32768 --batch 16
 
-.PHONY: estimate test test-fast lint bench accuracy validate clean
+.PHONY: estimate test test-fast explore lint bench accuracy validate clean
 
 estimate: .venv/installed
 	$(BIN)/kvplan estimate $(ARGS)
@@ -13,6 +13,11 @@ test: lint
 
 test-fast: .venv/dev
 	$(BIN)/pytest -m "not slow"
+
+# The properties on random draws, EXAMPLES times as many as in `make test`, which draws the same everywhere.
+EXAMPLES ?= 10
+explore: .venv/dev
+	HYPOTHESIS_PROFILE=explore EXAMPLES=$(EXAMPLES) $(BIN)/pytest -m hypothesis
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -36,7 +41,7 @@ validate: .venv/dev
 	$(BIN)/kvplan validate --all-kinds --on $(ON) --record validation/$(ON)-kinds.json
 	$(BIN)/kvplan validate meta-llama/llama-3.1-8b --context 8k --on $(ON) --record validation/$(ON)-llama.json
 	$(BIN)/kvplan validate --speed --on $(ON) --record validation/$(ON)-speed.json
-	$(BIN)/python -m kvplan.validate.document validation docs
+	$(BIN)/python tools/validation_page.py validation docs
 
 clean:
 	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
@@ -46,7 +51,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/installed: .venv/bin/python pyproject.toml
-	$(BIN)/pip install -q --disable-pip-version-check -e .
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[hub]'
 	@touch $@
 
 .venv/dev: .venv/bin/python pyproject.toml

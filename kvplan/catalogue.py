@@ -9,17 +9,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kvplan import engines
 from kvplan.devices import Device, parse_device
+from kvplan.dtypes import canonical_weight
 from kvplan.errors import SpecError, UnknownName
+from kvplan.files import parse_yaml, read_text
 from kvplan.spec import ModelSpec, parse_spec
 
 if TYPE_CHECKING:
     from kvplan.constants import Constants, UserFile
+    from kvplan.names import Named
 
-MAX_FILE_BYTES = 4 << 20
-MAX_NODES, MAX_DEPTH = 100_000, 32
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,100}(/[a-z0-9][a-z0-9._-]{0,100})?")
 
+PLAIN = ("f64", "f32", "f16", "bf16")
 _PACKAGE = Path(__file__).parent
 _DEVICES = _PACKAGE / "device_specs"
 _CALIBRATION = _PACKAGE / "calibration"
@@ -29,81 +32,6 @@ def model_folder() -> Path:
     """Where the model specs are: inside an installed package, beside it in a checkout."""
     inside = _PACKAGE / "model_specs"
     return inside if inside.is_dir() else _PACKAGE.parent / "model_specs"
-
-
-def read_text(path: str | Path) -> str:
-    """A small UTF-8 text file. Raises SpecError for anything else, and never reads more than MAX_FILE_BYTES."""
-    name = str(path)
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except IsADirectoryError:
-        raise SpecError(name, [("", "a directory; name a spec file inside it")]) from None
-    except FileNotFoundError:
-        raise SpecError(name, [("", "no such file")]) from None
-    except (OSError, ValueError) as error:
-        raise SpecError(name, [("", f"can not be read: {getattr(error, 'strerror', None) or error}")]) from None
-    if len(data) > MAX_FILE_BYTES:
-        raise SpecError(name, [("", f"larger than {MAX_FILE_BYTES >> 20} MiB; a spec is a few kilobytes of YAML")])
-    if b"\0" in data:
-        raise SpecError(name, [("", f"a binary file (zero byte at offset {data.index(0)}); a spec is YAML text")])
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise SpecError(name, [("", f"not UTF-8 at byte {error.start}; save the spec as UTF-8")]) from None
-
-
-def parse_yaml(text: str, source: str) -> Any:
-    """Plain data of one YAML document: no aliases, no duplicate keys, bounded in size and depth. Raises SpecError with the line."""
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    depth = nodes = 0
-    try:
-        for event in yaml.parse(text, Loader=loader):
-            if isinstance(event, yaml.AliasEvent):
-                raise SpecError(
-                    source, [(_line(event), f"alias *{event.anchor}: aliases are not read; write the value out, or name a block")]
-                )
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-            nodes += 1
-            if depth > MAX_DEPTH or nodes > MAX_NODES:
-                raise SpecError(source, [(_line(event), "nested too deep or too large for a spec")])
-        return _construct(yaml.compose(text, Loader=loader), loader(""), source)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise SpecError(source, [(where, f"not YAML: {getattr(error, 'problem', None) or error}")]) from None
-
-
-def _line(part: Any) -> str:
-    return f"line {part.start_mark.line + 1}"
-
-
-def _construct(node: Any, loader: Any, source: str) -> Any:
-    import yaml
-
-    if isinstance(node, yaml.MappingNode):
-        result: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            key = _construct(key_node, loader, source)
-            if not isinstance(key, str):
-                raise SpecError(source, [(_line(key_node), f"{str(key)[:60]!r}: keys are text")])
-            if key in result:
-                raise SpecError(source, [(_line(key_node), f"{key!r} is there twice; keep one")])
-            result[key] = _construct(value_node, loader, source)
-        return result
-    if isinstance(node, yaml.SequenceNode):
-        return [_construct(item, loader, source) for item in node.value]
-    if node is None:
-        return None
-    try:
-        return loader.construct_object(node)
-    except (ValueError, OverflowError) as error:
-        raise SpecError(source, [(_line(node), str(error).split(";")[0])]) from None
 
 
 def read_spec(path: str | Path) -> ModelSpec:
@@ -126,17 +54,41 @@ def _model_files(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.DirEntry[s
 
 
 def find_model(name: str) -> ModelSpec:
-    """A packaged model by id or alias, in any case. Raises UnknownName with the nearest ids."""
+    """A packaged model by id, or one that the index of names has, in any case: `kvplan.names.look_up` says which names mean what.
+
+    A release in another format or of another length is a spec of its own, under its own name. Raises UnknownName, AmbiguousName.
+    """
     key = name.strip().lower()
-    folder = model_folder()
-    org, _, model = key.partition("/")
-    path = folder / org / f"{model}.yaml"
+    path = _model_file(key)
     if _ID.fullmatch(key) and path.is_file():
         return read_spec(path)
-    found = _by_alias(key, (file.path for _, file in _model_files(folder)))
-    if found is None:
-        raise UnknownName("model", name, model_ids())
-    return read_spec(found)
+    from kvplan import names
+
+    line = names.look_up(name)
+    if line is None:
+        raise names.unknown(name)
+    return _as_named(read_spec(_model_file(line.base)), line)
+
+
+def _model_file(id_: str) -> Path:
+    org, _, model = id_.partition("/")
+    return model_folder() / org / f"{model}.yaml"
+
+
+def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
+    """The spec of a name: the base's shapes with the name's own format and length, and what that rests on."""
+    notes = (*base.notes, line.note) if line.note else base.notes
+    changes: dict[str, Any] = {"hub_id": line.name} if "/" in line.name and line.name != line.base else {}
+    if line.alias:
+        return base.changed(notes=notes, **changes)
+    changes |= {"id": line.name.lower(), "name": line.name.rpartition("/")[2], "aliases": ()}
+    if line.length is not None:
+        changes["max_context"] = line.length or None
+    if line.weights in PLAIN:
+        changes |= {"dtype": line.weights, "quantization": (), "checkpoint": None}
+    elif line.weights:
+        changes |= {"quantization": (), "checkpoint": canonical_weight(line.weights)}
+    return base.changed(notes=notes, **changes)
 
 
 def _by_alias(key: str, paths: Iterator[str]) -> str | None:
@@ -187,25 +139,21 @@ def devices() -> list[Device]:
     return [read_device(_DEVICES / f"{id_}.yaml") for id_ in device_ids()]
 
 
-#: Engines that are another engine inside, and take its constants; or that are torch and nothing else beside their tensors.
-_SAME_CONSTANTS = {"ollama": "llama.cpp", "transformers": "torch", "exllamav3": "torch"}
-
-
 def constants(engine: str, which: str = "packaged", device: str | None = None) -> Constants | None:
-    """The measured constants of an engine: None for `none` and for an engine that has no file.
+    """The measured constants of an engine (its facts name them): None for `none` and for an engine that has none.
 
     `user` adds what this machine's user file holds: recorded starts, and constants fitted on `device`. Raises SpecError for any other
     name or a broken file.
     """
-    name = _SAME_CONSTANTS.get(engine, engine)
+    name = engines.facts(engine).constants if engine in engines.ENGINES else None
     path = _CALIBRATION / f"{name}.yaml"
-    if which == "packaged" and (_ID.fullmatch(name) is None or not path.is_file()):
+    if which == "packaged" and (name is None or not path.is_file()):
         return None
     from kvplan.constants import CALIBRATIONS, PROCESS, Constants, UserFile, parse_constants, with_user
 
     if which not in CALIBRATIONS:
         raise SpecError("calibration", [("", f"{which[:60]!r} is not one of {', '.join(CALIBRATIONS)}")])
-    if which == "none" or _ID.fullmatch(name) is None or not (path.is_file() or name == PROCESS):
+    if which == "none" or name is None or not (path.is_file() or name == PROCESS):
         return None
     packaged = Constants("packaged", PROCESS, "", ())  # nothing is shipped: every machine's is its own
     if name != PROCESS:
@@ -213,7 +161,7 @@ def constants(engine: str, which: str = "packaged", device: str | None = None) -
     if which == "packaged":
         return packaged
     file = user_calibration()
-    user = read_user_file(file) if file.is_file() else UserFile()
+    user = read_user_file(file) if file.exists() else UserFile()
     return with_user(packaged, user, device, str(file))
 
 

@@ -23,7 +23,11 @@ class Fact(Record):
 
 
 class Device(Record):
-    """One GPU as sold. `nvml_total_mib` is what nvidia-smi shows, `cuda_total_mib` what the CUDA runtime hands to torch."""
+    """One GPU as sold. `nvml_total_mib` is what nvidia-smi shows, `cuda_total_mib` what the CUDA runtime hands to torch.
+
+    link  how several are joined in a machine: NVSwitch that reduces in the network (nvls) or does not, links between modules
+          (mesh), pairs of cards (bridge), the bus alone; none: one in a machine
+    """
 
     id: Text
     name: Text
@@ -35,6 +39,7 @@ class Device(Record):
     nvml_total_mib: Mib | None = None
     cuda_total_mib: Mib | None = None
     unified: bool = False
+    link: Literal["nvls", "nvswitch", "mesh", "bridge", "pcie", "none"] | None = None
     bandwidth_gb_per_s: Rate | None = None
     dense_tflops: dict[Literal["fp16", "bf16", "fp8", "int8", "fp4"], Rate] = {}  # noqa: RUF012 - a Record is frozen
     compute_capability: Text | None = None
@@ -43,12 +48,30 @@ class Device(Record):
     size_bytes: int | None = None  # of a device that is only an amount of memory
 
     @property
+    def is_module(self) -> bool:
+        """Sold on boards that join them by links of their own, not as cards."""
+        return self.link in ("nvls", "nvswitch", "mesh")
+
+    @property
     def memory_bytes(self) -> int:
         """What one process can hope to use: CUDA's total, else NVML's, else the nominal size in GiB as sold."""
         if self.size_bytes:
             return self.size_bytes
         mib = self.cuda_total_mib or self.nvml_total_mib
         return mib * MIB if mib else (self.memory_gb or 0) * GIB
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, as `devices list --format json` prints it (planner/records.py, DeviceRecord)."""
+        rates = self.dense_tflops
+        return {
+            "id": self.id,
+            "name": self.name,
+            "memory_gb": self.memory_gb,
+            "nvml_total_mib": self.nvml_total_mib,
+            "cuda_total_mib": self.cuda_total_mib,
+            "bandwidth_gb_per_s": self.bandwidth_gb_per_s,
+            "bf16_tflops": rates.get("bf16", rates.get("fp16")),
+        }
 
 
 def sized(n_bytes: int) -> Device:

@@ -6,6 +6,7 @@ Bytes of a row of n elements = ceil(n / block) * block_bytes + row_bytes, or the
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from kvplan.errors import SpecError, UnknownName
@@ -156,65 +157,123 @@ def _affine(bits: int) -> dict[str, WeightFormat]:
     return {f"affine{bits}_g{n}": WeightFormat(bits, n, 1, 32, f"{source} {n}", ends=_ENDS) for n in (32, 64, 128, 256)}
 
 
-#: llama-quantize's types -> bits per weight of a whole file, on Llama 3.1 8B (llama.cpp tools/quantize/README.md; q3_k_m: 3.74 GiB in
-#: quantize.cpp). Embedding and output are quantised too, in other types than the rest, so that small models take more.
+#: GGML's tensor types: elements and bytes of a block (ggml.h enum ggml_type, ggml-common.h structs, b11312).
+GGML_BLOCKS: dict[str, tuple[int, int]] = {
+    "f32": (1, 4), "f16": (1, 2), "bf16": (1, 2), "q1_0": (128, 18), "q2_0": (64, 18), "q4_0": (32, 18), "q4_1": (32, 20), "q5_0": (32, 22),
+    "q5_1": (32, 24), "q8_0": (32, 34), "q2_k": (256, 84), "q3_k": (256, 110), "q4_k": (256, 144), "q5_k": (256, 176), "q6_k": (256, 210),
+    "iq1_s": (256, 50), "iq1_m": (256, 56), "iq2_xxs": (256, 66), "iq2_xs": (256, 74), "iq2_s": (256, 82), "iq3_xxs": (256, 98),
+    "iq3_s": (256, 110), "iq4_nl": (32, 18), "iq4_xs": (256, 136), "tq1_0": (256, 54), "tq2_0": (256, 66), "mxfp4": (32, 17),
+}  # fmt: skip
+#: llama-quantize's file types -> bits per weight of a whole file, on Llama 3.1 8B (llama.cpp tools/quantize/README.md and quantize.cpp);
+#: of those without a published figure what the type of most tensors takes. `kvplan.llama_quantize` gives each tensor its own.
 GGUF_BITS: dict[str, float] = {
     "iq1_s": 2.0042, "iq1_m": 2.1460, "iq2_xxs": 2.3824, "iq2_xs": 2.5882, "iq2_s": 2.7403, "iq2_m": 2.9294, "iq3_xxs": 3.2548,
     "iq3_xs": 3.4977, "iq3_s": 3.6606, "iq3_m": 3.7628, "iq4_xs": 4.4597, "iq4_nl": 4.6818, "q2_k_s": 2.9697, "q2_k": 3.1593,
     "q3_k_s": 3.6429, "q3_k_m": 4.0006, "q3_k_l": 4.2979, "q4_k_s": 4.6672, "q4_k_m": 4.8944, "q5_k_s": 5.5704, "q5_k_m": 5.7036,
-    "q6_k": 6.5633, "q8_0": 8.5008,
+    "q6_k": 6.5633, "q8_0": 8.5008, "q1_0": 1.125, "q2_0": 2.25, "tq1_0": 1.6875, "tq2_0": 2.0625, "mxfp4_moe": 4.25,
+    "q4_0": 4.64, "q4_1": 5.11, "q5_0": 5.57, "q5_1": 6.04,
+    "q2_k_l": 3.3, "q3_k_xl": 4.5, "q4_k_l": 5.2, "q5_k_l": 6.0, "q6_k_l": 6.8,  # with embedding and output in 8 bits
 }  # fmt: skip
-_GGUF = "llama-quantize, bits per weight of the whole file on Llama 3.1 8B"
+#: unsloth's dynamic types: types chosen layer by layer for each model, near what the name says.
+GGUF_DYNAMIC: dict[str, float] = {
+    **{f"ud_{name}": bits for name, bits in GGUF_BITS.items() if not name.endswith(("_l", "_xl", "_0", "_1", "moe", "q2_k_s"))},
+    "ud_q2_k_xl": 3.2, "ud_q3_k_xl": 4.1, "ud_q4_k_xl": 4.9, "ud_q5_k_xl": 5.7, "ud_q6_k_xl": 7.0, "ud_q8_k_xl": 9.5, "ud_q8_0": 8.5,
+    "ud_tq1_0": 2.0,
+}  # fmt: skip
+_GGUF = "llama-quantize's own type for each tensor (llama.cpp src/llama-quant.cpp)"
+_UD = "unsloth dynamic: types chosen layer by layer for each model, counted as llama-quantize's of that name"
 
 
-def _gguf(bits: float) -> WeightFormat:
+def _gguf(name: str, bits: float) -> WeightFormat:
+    """What one line of a file may differ by: the importance matrix, overrides of a publisher, a rule of another release."""
+    if name.startswith("ud_"):
+        return WeightFormat(0, 256, 1, round(bits * 256), _UD, ends=(0.75, 1.40))
     return WeightFormat(0, 256, 1, round(bits * 256), _GGUF, ends=(0.95, 1.10))
 
 
-WEIGHT_FORMATS: dict[str, WeightFormat] = {
-    "f64": WeightFormat(64),
-    "f32": WeightFormat(32),
-    "f16": WeightFormat(16),
-    "bf16": WeightFormat(16),
-    "fp8": WeightFormat(8, 0, 0, 32, "one f32 scale per tensor", ends=_ENDS),
-    "fp8_channel": WeightFormat(8, 0, 1, 32, _CT + ": one f32 scale per output channel", ends=_ENDS),
-    "fp8_block128": WeightFormat(8, 128, 128, 32, "DeepSeek-V3 weight_scale_inv: one f32 per 128 x 128 block", ends=_ENDS),
-    "mxfp8": WeightFormat(8, 32, 1, 8, "OCP MX v1.0", ends=_ENDS),
-    "mxfp4": WeightFormat(4, 32, 1, 8, "OCP MX v1.0; gpt-oss experts", ends=_ENDS),
-    "nvfp4": WeightFormat(4, 16, 1, 8, "NVIDIA ModelOpt NVFP4: one e4m3 scale per 16", ends=_ENDS),
-    **_grouped("int", 4, False, _CT + ", symmetric W4A16"),
-    **_grouped("int", 8, False, _CT + ", symmetric W8A16"),
-    "int8_channel": WeightFormat(8, 0, 1, 32, _CT + ": W8A8, one f32 scale per output channel", ends=_ENDS),
-    **_grouped("awq", 4, True, "AutoAWQ"),
-    **_grouped("awq", 8, True, "compressed-tensors, asymmetric W8A16"),
-    **_affine(2),
-    **_affine(3),
-    **_affine(4),
-    **_affine(5),
-    **_affine(6),
-    **_affine(8),
-    **_grouped("gptq", 2, True, "GPTQ 2 bit", 32),
-    **_grouped("gptq", 3, True, "GPTQ 3 bit", 32),
-    **_grouped("gptq", 4, True, "GPTQ", 32),
-    **_grouped("gptq", 8, True, "GPTQ 8 bit", 32),
-    "nf4": WeightFormat(4, 64, 1, 32, "bitsandbytes NF4: f32 absmax per 64, no double quantisation", ends=(0.91, 1.04)),
-    "nf4_double": WeightFormat(
-        4, 512, 1, 8 * 8 + 1, "bitsandbytes NF4, double quantisation: 8-bit absmax per 64, f32 per 256 of those", ends=(0.97, 1.06)
-    ),
-    "int8": WeightFormat(8, 0, 1, 32, "bitsandbytes LLM.int8: one f32 scale per row", ends=_ENDS),
-    **{name: _gguf(bits) for name, bits in GGUF_BITS.items()},
-    "unknown": WeightFormat(
-        16, source="a quantisation that is not modelled: counted as 16 bits, may be little more than 1", ends=(0.07, 1.0)
-    ),
-}
-WEIGHT_ALIASES = {**ALIASES, "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_block": "fp8_block128", "awq": "awq_g128", "gptq": "gptq_g128",
-                  "q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m"}  # fmt: skip
+_BY_NAME = "by the release's name: "
+_MLX_ENDS = (0.94, 1.25)  # groups of 32 or 128, and mixed conversions that keep some matrices in more bits
+
+_EXL = re.compile(r"exl([23])[:_ ]?(\d(?:\.\d{1,2})?)(?:_?bpw)?")
+
+
+class _Formats(dict[str, WeightFormat]):
+    """The formats by name, and EXL2's and EXL3's of any bits per weight: `exl3_4.25bpw`."""
+
+    def __missing__(self, name: str) -> WeightFormat:
+        match = _EXL.fullmatch(name)
+        if match is None:
+            raise KeyError(name)
+        source = f"EXL{match[1]}: {match[2]} bits per weight over the layers' matrices (exllamav{match[1]} convert.py, --bits)"
+        return WeightFormat(0, 256, 1, round(float(match[2]) * 256), source, ends=(0.96, 1.06))
+
+
+WEIGHT_FORMATS: dict[str, WeightFormat] = _Formats(
+    {
+        "f64": WeightFormat(64),
+        "f32": WeightFormat(32),
+        "f16": WeightFormat(16),
+        "bf16": WeightFormat(16),
+        "fp8": WeightFormat(8, 0, 0, 32, "one f32 scale per tensor", ends=_ENDS),
+        "fp8_channel": WeightFormat(8, 0, 1, 32, _CT + ": one f32 scale per output channel", ends=_ENDS),
+        "fp8_block128": WeightFormat(8, 128, 128, 32, "DeepSeek-V3 weight_scale_inv: one f32 per 128 x 128 block", ends=_ENDS),
+        "mxfp8": WeightFormat(8, 32, 1, 8, "OCP MX v1.0", ends=_ENDS),
+        "mxfp4": WeightFormat(4, 32, 1, 8, "OCP MX v1.0; gpt-oss experts", ends=_ENDS),
+        "nvfp4": WeightFormat(4, 16, 1, 8, "NVIDIA ModelOpt NVFP4: one e4m3 scale per 16", ends=_ENDS),
+        **_grouped("int", 4, False, _CT + ", symmetric W4A16"),
+        **_grouped("int", 8, False, _CT + ", symmetric W8A16"),
+        "int8_channel": WeightFormat(8, 0, 1, 32, _CT + ": W8A8, one f32 scale per output channel", ends=_ENDS),
+        **_grouped("awq", 4, True, "AutoAWQ"),
+        **_grouped("awq", 8, True, "compressed-tensors, asymmetric W8A16"),
+        **_affine(2),
+        **_affine(3),
+        **_affine(4),
+        **_affine(5),
+        **_affine(6),
+        **_affine(8),
+        **_grouped("gptq", 2, True, "GPTQ 2 bit", 32),
+        **_grouped("gptq", 3, True, "GPTQ 3 bit", 32),
+        **_grouped("gptq", 4, True, "GPTQ", 32),
+        **_grouped("gptq", 8, True, "GPTQ 8 bit", 32),
+        "nf4": WeightFormat(4, 64, 1, 32, "bitsandbytes NF4: f32 absmax per 64, no double quantisation", ends=(0.91, 1.04)),
+        "nf4_double": WeightFormat(
+            4, 512, 1, 8 * 8 + 1, "bitsandbytes NF4, double quantisation: 8-bit absmax per 64, f32 per 256 of those", ends=(0.97, 1.06)
+        ),
+        "int8": WeightFormat(8, 0, 1, 32, "bitsandbytes LLM.int8: one f32 scale per row", ends=_ENDS),
+        **{name: _gguf(name, bits) for name, bits in {**GGUF_BITS, **GGUF_DYNAMIC}.items()},
+        # formats of which only a name is known: the group, or what is left in 16 bits, differs from release to release
+        "awq_any": WeightFormat(4, 128, 1, 20, _BY_NAME + "AWQ, groups of 128 counted; some have groups of 32 or 64", ends=(0.97, 1.18)),
+        "gptq_any": WeightFormat(4, 128, 1, 20, _BY_NAME + "GPTQ, groups of 128 counted; some have groups of 32 or 64", 32, (0.97, 1.18)),
+        "int4_any": WeightFormat(4, 128, 1, 20, _BY_NAME + "4 bits, groups of 128 counted; 4 to 4.75 bits exist", ends=(0.95, 1.18)),
+        "bnb_4bit": WeightFormat(4, 512, 1, 8 * 8 + 1, _BY_NAME + "bitsandbytes NF4, double quantisation counted", ends=(0.97, 1.12)),
+        "bnb_4bit_dynamic": WeightFormat(
+            4, 512, 1, 8 * 8 + 1, _BY_NAME + "bitsandbytes NF4 counted; unsloth leaves chosen layers in 16 bits", ends=(0.97, 1.7)
+        ),
+        **{
+            f"mlx_{n}bit": WeightFormat(n, 64, 1, 32, f"{_BY_NAME}MLX, {n} bits in groups of 64 counted", ends=_MLX_ENDS)
+            for n in (2, 3, 4, 5, 6, 8)
+        },
+        "unknown": WeightFormat(
+            16, source="a quantisation that is not modelled: counted as 16 bits, may be little more than 1", ends=(0.07, 1.0)
+        ),
+    }
+)
+WEIGHT_ALIASES = {
+    **ALIASES, "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_block": "fp8_block128", "fp8_dynamic": "fp8_channel", "awq": "awq_any",
+    "awq_int4": "awq_any", "awq_int8": "awq8_g128", "awq_4bit": "awq_any", "gptq": "gptq_any", "gptq_int4": "gptq_any",
+    "gptq_int8": "gptq8_g128", "autoround": "gptq_any", "w4a16": "int4_g128", "w8a16": "int8_g128", "w8a8": "int8_channel",
+    "int4": "int4_any", "4bit": "int4_any", "8bit": "int8", "fp4": "nvfp4", "bitsandbytes": "bnb_4bit", "bnb": "bnb_4bit",
+    "bitsandbytes_4bit": "bnb_4bit", "bitsandbytes_8bit": "int8", "bnb_8bit": "int8", "unsloth_bnb_4bit": "bnb_4bit_dynamic",
+    "q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m",
+}  # fmt: skip
 
 
 def canonical_weight(name: str) -> str:
     """The one name a checkpoint format goes by here. Raises UnknownName."""
-    key = name.strip().lower()
+    key = name.strip().lower().replace("-", "_")
     key = WEIGHT_ALIASES.get(key, key)
+    if (match := _EXL.fullmatch(key)) and 1 <= float(match[2]) <= 8:
+        return f"exl{match[1]}_{match[2]}bpw"
     if key not in WEIGHT_FORMATS:
         raise UnknownName("weight format", name, [*WEIGHT_FORMATS, *WEIGHT_ALIASES])
     return key
@@ -232,19 +291,14 @@ def matrix_bytes(name: str, out_features: int, in_features: int) -> int:
 
 #: Families of checkpoint formats: what a loader either knows or does not.
 _SCHEMES = (
-    ("fp8", "fp8"),
-    ("mxfp", "mxfp"),
-    ("nvfp4", "nvfp4"),
-    ("awq", "awq"),
-    ("gptq", "gptq"),
-    ("affine", "affine"),
-    ("nf4", "bitsandbytes"),
-)
+    ("fp8", "fp8"), ("mxfp", "mxfp"), ("nvfp4", "nvfp4"), ("awq", "awq"), ("gptq", "gptq"), ("affine", "affine"), ("mlx", "affine"),
+    ("nf4", "bitsandbytes"), ("bnb", "bitsandbytes"), ("exl2", "exl2"), ("exl3", "exl3"),
+)  # fmt: skip
 
 
 def weight_scheme(name: str) -> str:
-    """The family of a canonical checkpoint format: plain, fp8, mxfp, nvfp4, int, awq, gptq, affine, bitsandbytes, gguf or unknown."""
-    if name in GGUF_BITS:
+    """The family of a canonical checkpoint format: plain, fp8, mxfp, nvfp4, int, awq, gptq, affine and so on."""
+    if name in GGUF_BITS or name in GGUF_DYNAMIC:
         return "gguf"
     if name in ("f64", "f32", "f16", "bf16"):
         return "plain"

@@ -24,15 +24,27 @@ FEW = 12
 class UnknownName(KvplanError):
     """A name that nothing here has; carries the nearest names that exist, and says all of them where they are few."""
 
-    def __init__(self, kind: str, name: str, known: list[str]) -> None:
+    def __init__(self, kind: str, name: str, known: list[str], *, nearest: list[str] | None = None, hint: str = "") -> None:
         import difflib
 
         self.kind, self.name = kind, name
-        self.nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-        shown = name if len(name) <= 80 else name[:77] + "..."
-        hint = f"; it is one of {', '.join(known)}" if 0 < len(known) <= FEW else ""
-        hint = f"; did you mean {' or '.join(self.nearest)}?" if self.nearest else hint
-        super().__init__(f"unknown {kind} {shown!r}{hint}")
+        self.nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.4) if nearest is None else nearest
+        said = f"; it is one of {', '.join(known)}" if 0 < len(known) <= FEW else ""
+        said = f"; did you mean {' or '.join(self.nearest)}?" if self.nearest else said
+        super().__init__(f"unknown {kind} {_shown(name)!r}{f'; {hint}' if hint else said}")
+
+
+class AmbiguousName(KvplanError):
+    """A name that several things here could mean; carries them."""
+
+    def __init__(self, name: str, candidates: list[str], why: str) -> None:
+        self.name, self.candidates = name, candidates
+        more = f" and {len(candidates) - FEW} more" if len(candidates) > FEW else ""
+        super().__init__(f"{_shown(name)!r} {why}: {', '.join(candidates[:FEW])}{more}")
+
+
+def _shown(name: str) -> str:
+    return name if len(name) <= 80 else name[:77] + "..."
 
 
 class FormatError(KvplanError):

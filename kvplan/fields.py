@@ -67,6 +67,10 @@ class Record:
 
         return GenerateJsonSchema().generate(_record(cls))
 
+    def changed(self, **changes: Any) -> Self:
+        """A copy with other values, checked like the first."""
+        return type(self).check({**self.__dict__, **changes})
+
     def plain(self) -> dict[str, Any]:
         """What was declared, as plain data: defaults left out, tuples as lists."""
         cls = type(self)

@@ -8,7 +8,7 @@ a prompt's chunks keep all of them busy. Real engines are slower; the shape (wha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kvplan.devices import Device
 from kvplan.errors import UnsupportedError
@@ -54,6 +54,19 @@ class Roofline(NamedTuple):
     without_cache: float
     first_token_seconds: float
     compute_bound_batch: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, as `--format json` prints it (planner/records.py, RooflineRecord)."""
+        return {
+            "tokens_per_second": round(self.tokens_per_second, 1),
+            "without_cache": round(self.without_cache, 1),
+            "step_ms": round(self.decode.seconds * 1000, 3),
+            "bound_by": self.decode.bound_by,
+            "weight_bytes": self.decode.weight_bytes,
+            "cache_bytes": self.decode.cache_bytes,
+            "first_token_ms": round(self.first_token_seconds * 1000, 1),
+            "compute_bound_batch": self.compute_bound_batch,
+        }
 
 
 def roofline(

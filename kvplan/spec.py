@@ -19,7 +19,7 @@ MAX_LAYERS = 4096
 _ITEM = re.compile(r"(?:([1-9][0-9]{0,3})\*)?([A-Za-z0-9_.-]{1,64})")
 
 Text = Annotated[str, Between(1, 2000)]
-Id = Annotated[str, Matching(r"[a-z0-9._-]{1,100}/[a-z0-9._-]{1,100}")]
+Id = Annotated[str, Matching(r"(?:[a-z0-9._-]{1,100}/){0,2}[a-z0-9._-]{1,100}(?::[a-z0-9._-]{1,100})?")]
 Layers = Annotated[int, Between(1, MAX_LAYERS)]
 
 
@@ -85,17 +85,21 @@ class Quantization(Record):
 class ModelSpec(Record):
     """Everything about a model that memory depends on.
 
-    cache_window: a window that the config states and the class never masks by; a cache made from the config slides every layer.
+    hub_id        the name it is served under, in its own case, where that is not the id's
+    checkpoint    the checkpoint's format, where only that is known and not how its roles are stored (`quantization`)
+    cache_window  a window that the config states and the class never masks by; a cache made from the config slides every layer
     """
 
     id: Id
     name: Text
     source: Text
+    hub_id: Text | None = None
     aliases: tuple[Text, ...] = ()
     notes: tuple[Text, ...] = ()
     architecture: Text | None = None
     dtype: Text = "bf16"
     quantization: tuple[Quantization, ...] = ()
+    checkpoint: Text | None = None
     kv_dtype: Text | None = None
     max_context: Tokens | None = None
     cache_window: Tokens | None = None
@@ -118,6 +122,8 @@ class ModelSpec(Record):
         canonical(self.dtype, "dtype")
         for quantization in self.quantization:
             canonical_weight(quantization.format)
+        if self.checkpoint:
+            canonical_weight(self.checkpoint)
         used = {self.mtp.block} if self.mtp else set()
         used |= set(self._expand(self.layers, self.n_layers, "layers"))
         if self.encoder:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvplan.dtypes import GGUF_BITS, WEIGHT_FORMATS, matrix_bytes
+from kvplan.dtypes import GGUF_BITS, GGUF_DYNAMIC, WEIGHT_FORMATS, matrix_bytes
 from kvplan.ledger import Entry, exact
 from kvplan.tensors import Layer, Lowered, Role, WeightTensor
 from kvplan.units import cdiv
@@ -21,13 +21,14 @@ class WeightFormats(dict[Role, str]):
 
     said    who says which roles are quantised, for the ledger: the checkpoint's config, or nobody and it is assumed
     unsure  role -> the format that such checkpoints store it in as well
+    ruled   bytes that tensors have of their own are a tool's rule for this format, not a checkpoint's headers
     """
 
-    __slots__ = ("said", "unsure")
+    __slots__ = ("ruled", "said", "unsure")
 
-    def __init__(self, formats: Mapping[Role, str], said: str, unsure: Mapping[Role, str]) -> None:
+    def __init__(self, formats: Mapping[Role, str], said: str, unsure: Mapping[Role, str], *, ruled: bool = False) -> None:
         super().__init__(formats)
-        self.said, self.unsure = said, unsure
+        self.said, self.unsure, self.ruled = said, unsure, ruled
 
     @property
     def quantized(self) -> bool:
@@ -173,9 +174,17 @@ def asked_formats(base: str, asked: str, *, routed: bool) -> WeightFormats:
     All matrices of the layers are quantised; in 4-bit checkpoints of routed models the attention is not, and the shared experts in some.
     FP4 checkpoints of dense models keep the attention in some.
     """
-    if asked in GGUF_BITS:
-        said = "every matrix, embedding and output included"
-        return role_formats(base, dict.fromkeys((*MATRICES, "embedding", "head"), asked), said)
+    if asked in GGUF_BITS or asked in GGUF_DYNAMIC:
+        said = "every matrix, embedding and output included; norms and routers in f32"
+        formats: dict[Role, str] = dict.fromkeys((*MATRICES, "embedding", "head"), asked)
+        formats |= dict.fromkeys(("norm", "router", "state"), "f32")
+        return WeightFormats({role: formats.get(role, base) for role in ROLES}, said, {}, ruled=True)
+    if asked.startswith("exl"):
+        head = f"{asked.partition('_')[0]}_6bpw"
+        own: dict[Role, str] = {**dict.fromkeys(MATRICES, asked), "head": head}
+        return role_formats(base, own, "the layers' matrices, the head in 6 bits as by default")
+    if asked.startswith("mlx_"):
+        return role_formats(base, dict.fromkeys((*MATRICES, "router", "embedding", "head"), asked), "every matrix, as MLX converts")
     few_bits = WEIGHT_FORMATS[asked].bits < 8
     kept = ("attention",) if routed and few_bits else ()
     unsure: dict[Role, str] = {}
@@ -189,10 +198,10 @@ def asked_formats(base: str, asked: str, *, routed: bool) -> WeightFormats:
 def weight_line(role: Role, n_bytes: int, formats: WeightFormats, *, stored: bool) -> Entry:
     """The ledger line of one role's bytes: exact from headers and for plain types; modelled where anything of the model is quantised."""
     name = f"weights: {role}"
-    if stored:
-        return exact(name, n_bytes, "the checkpoint's headers")
+    if stored and not formats.ruled:
+        return exact(name, n_bytes, "the checkpoint's headers", "weights")
     if not formats.quantized:
-        return exact(name, n_bytes, "declared tensor shapes")
+        return exact(name, n_bytes, "declared tensor shapes", "weights")
     own = formats[role]
     low, high = WEIGHT_FORMATS[own].ends
     source = f"declared tensor shapes in {own} ({WEIGHT_FORMATS[own].source}); {formats.said}"
@@ -202,4 +211,4 @@ def weight_line(role: Role, n_bytes: int, formats: WeightFormats, *, stored: boo
         ratio = WEIGHT_FORMATS[other].bits_per_weight / WEIGHT_FORMATS[own].bits_per_weight
         low, high = min(low, ratio), max(high, ratio)
         source += f"; some checkpoints store it in {other}"
-    return Entry(name, n_bytes, int(n_bytes * low), -int(-n_bytes * high // 1), "modelled", source)
+    return Entry(name, n_bytes, int(n_bytes * low), -int(-n_bytes * high // 1), "modelled", source, "weights")

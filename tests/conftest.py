@@ -1,15 +1,29 @@
-"""What all tests share: specs of one block, and where the optional shared data is."""
+"""What all tests share: specs of one block, where the optional shared data is, and how Hypothesis draws."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from kvplan.spec import ModelSpec, parse_spec
 
 SHARED = Path(__file__).parents[2] / "shared"
+
+# `make test` draws the same examples everywhere; `make explore` draws at random, EXAMPLES times as many, and prints how to repeat a find,
+# which is then kept as an @example.
+EXPLORE = os.environ.get("HYPOTHESIS_PROFILE") == "explore"
+settings.register_profile("test", derandomize=True, deadline=None, database=None)
+settings.register_profile("explore", deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
+settings.load_profile("explore" if EXPLORE else "test")
+
+
+def examples(n: int, **more: Any) -> settings:
+    """How many examples a property is tried on."""
+    return settings(max_examples=n * int(os.environ.get("EXAMPLES", "10")) if EXPLORE else n, **more)
 
 
 def shared(path: str) -> Path:

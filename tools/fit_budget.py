@@ -283,7 +283,7 @@ def predict(case: Case, constants: Constants) -> Prediction | None:
 
 
 def _others(ledger: Any) -> int:
-    return sum(entry.bytes for entry in ledger.entries if entry.name != "KV cache")
+    return sum(entry.bytes for entry in ledger.entries if entry.kind != "cache")
 
 
 def leave_one_group_out(cases: Sequence[Case]) -> list[Prediction]:

@@ -40,6 +40,10 @@ HOMES: dict[str, str] = {
 }
 
 
+#: What has a JSON Schema: what `estimate` and the others return as plain data, and the files that people write (model, device).
+SCHEMAS = ("plan", "simulation", "fit", "compare", "roofline", "devices", "models", "model", "device")
+
+
 def __getattr__(name: str) -> Any:
     """A public function by its name."""
     if name not in HOMES:

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kvplan import catalogue, engines
+from kvplan import catalogue, engines, files
 from kvplan.deployment import NAMES, Deployment
 from kvplan.devices import Device, sized
+from kvplan.engines.common.releases import is_version
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.spec import ModelSpec
 from kvplan.units import parse_bytes, parse_tokens
 
 if TYPE_CHECKING:
     from kvplan.stored import StoredWeights
+
+
+#: Whether a model that is not known here is asked of the Hub.
+_ASKS_HUB: ContextVar[bool] = ContextVar("asks_hub", default=True)
+
+
+@contextmanager
+def hub_asked(asked: bool) -> Iterator[None]:
+    """Inside, names that are not known here are asked of the Hub, or not: a file that somebody else wrote is not to choose what is."""
+    token = _ASKS_HUB.set(asked)
+    try:
+        yield
+    finally:
+        _ASKS_HUB.reset(token)
 
 
 def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
@@ -69,7 +86,7 @@ def question(model: str) -> dict[str, Any]:
     """A question from a deployment file (YAML with `model` and the contract's names), or just the model that `model` names."""
     if not model.endswith((".yaml", ".yml")):
         return {"model": model}
-    data = catalogue.parse_yaml(catalogue.read_text(model), model)
+    data = files.parse_yaml(files.read_text(model), model)
     if not isinstance(data, dict) or "model" not in data or "n_layers" in data:
         return {"model": model}
     unknown = [name for name in data if name != "model" and name not in NAMES]
@@ -118,6 +135,8 @@ def _find(model: str | ModelSpec) -> tuple[ModelSpec, StoredWeights | None]:
     except UnknownName as unknown:
         if _HUB_ID.fullmatch(model) is None:
             raise
+        if not _ASKS_HUB.get():
+            raise KvplanError(f"{unknown}; --hub asks the Hub for it") from None
         from kvplan import importers
 
         try:
@@ -203,6 +222,8 @@ def read(name: str, value: Any) -> Any:
         return _options(value)
     if not isinstance(value, str):
         raise SpecError(name, [("", f"{str(value)[:60]!r} is not text")])
+    if name == "engine_version" and not is_version(value):
+        raise SpecError(name, [("", f"{value[:60]!r} is no version; write a release such as 0.19.0, or b10488")])
     return value
 
 

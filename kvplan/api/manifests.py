@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kvplan import names
+from kvplan.api.asking import hub_asked
 from kvplan.api.plans import estimate
 from kvplan.spec import ModelSpec
 
@@ -15,13 +17,20 @@ if TYPE_CHECKING:
 
 
 def check(
-    files: Sequence[str | Source], *, models: Sequence[str] = (), env: Mapping[str, str] | None = None, strict: bool = False, **given: Any
+    files: Sequence[str | Source],
+    *,
+    models: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    strict: bool = False,
+    hub: bool = False,
+    **given: Any,
 ) -> tuple[Verdict, ...]:
     r"""A verdict on every engine that files start: serve commands, scripts, compose, Kubernetes, Helm values. Nothing is executed.
 
     files   paths, or texts as `Source(name, text)`
     models  `ID` for every engine, or `TEXT=ID` where a file says TEXT
     env     variables that may be expanded besides those the files set themselves
+    hub     whether a model that is not known here is asked of the Hub
     given   names of the contract that come before what the files say (`device="h100"`)
 
     A file that can not be read is a verdict too (`status` broken). `kvplan.manifests.exit_code` makes one code of all.
@@ -41,7 +50,8 @@ def check(
     """
     from kvplan.manifests.check import check as verdicts
 
-    return verdicts(files, estimate, models=models, env=env, strict=strict, **given)
+    with hub_asked(hub):
+        return verdicts(files, estimate, models=models, env=env, strict=strict, **given)
 
 
 def diff(old: Sequence[str | Source], new: Sequence[str | Source], **given: Any) -> tuple[Change, ...]:
@@ -79,6 +89,18 @@ def emit(model: str | ModelSpec, target: str, *, serve: str | None = None, **que
       --tensor-parallel-size 2 \
       --context-length 32768
     """
+    from kvplan import engines
     from kvplan.manifests.emit import emit as text
 
-    return text(estimate(model, **question), target, model=serve)
+    plan = estimate(model, **question)
+    engine = str(plan.question["engine"][0])
+    typed = None if engine in engines.served() and engines.arguments(engine).placeholder else _typed(model)
+    return text(plan, target, model=serve or typed)
+
+
+def _typed(model: str | ModelSpec) -> str | None:
+    """The hub id that was typed, in its own case, where it is one that shares another's entry: that is what is to be served."""
+    if not isinstance(model, str) or ":" in model or "/" not in model:
+        return None
+    line = names.exact(model.strip().lower())
+    return line.name if line is not None and line.name != line.base else None

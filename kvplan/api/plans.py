@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kvplan import catalogue
+from kvplan.api import SCHEMAS
 from kvplan.api.asking import deployment
 from kvplan.devices import Device
 from kvplan.errors import UnknownName
@@ -34,6 +35,10 @@ def estimate(model: str | ModelSpec, *, advise: bool = True, **question: Any) ->
     """
     d = deployment(model, **question)
     plan = evaluate(d)
+    if plan.fits is not None:
+        from kvplan.planner.limits import with_limits
+
+        plan = with_limits(d, plan)
     if plan.fits is None or not advise:
         return plan
     if plan.fits:
@@ -79,21 +84,30 @@ def devices() -> list[Device]:
 
 
 def schema(what: str) -> dict[str, Any]:
-    """The JSON Schema of a `plan` (what estimate returns), a `simulation`, or a `model` (what a spec file holds).
+    """The JSON Schema of one of SCHEMAS.
 
     >>> schema("plan")["title"]
     'kvplan.plan/1'
     """
+    if what not in SCHEMAS:
+        raise UnknownName("schema", what, list(SCHEMAS))
     if what == "plan":
         from kvplan.planner.schema import PLAN
 
         return PLAN
-    if what == "model":
-        from kvplan.spec import json_schema
-
-        return json_schema()
     if what == "simulation":
         from kvplan.planner.simulation_schema import SIMULATION
 
         return SIMULATION
-    raise UnknownName("schema", what, ["plan", "model", "simulation"])
+    if what == "model":
+        from kvplan.spec import json_schema
+
+        return json_schema()
+    if what == "device":
+        return Device.json_schema()
+    from pydantic import TypeAdapter
+
+    from kvplan.planner.records import RECORDS
+
+    made: dict[str, Any] = TypeAdapter(RECORDS[what]).json_schema()
+    return made

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvplan import catalogue
-from kvplan.api.asking import deployment
+from kvplan.api.asking import deployment, hub_asked
 from kvplan.api.plans import estimate, models
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.planner.evaluate import evaluate
@@ -80,10 +81,7 @@ def keep_receipt(receipt: Receipt, path: str | Path) -> None:
     """
     from kvplan.validate.receipts import write
 
-    try:
-        write(receipt, path)
-    except OSError as error:
-        raise SpecError(str(path), [("", f"the receipt can not be written: {error.strerror or error}")]) from None
+    write(receipt, path)
 
 
 def check_receipt(path: str | Path) -> list[str]:
@@ -115,17 +113,17 @@ def keep_overheads(receipt: Receipt) -> Path | None:
     except UnknownName:
         return None
     found = overheads(receipt, device.id)
-    try:
-        return startup_logs.keep_all([], found) if found else None
-    except OSError as error:
-        raise SpecError(str(catalogue.user_calibration()), [("", f"can not be written: {error.strerror or error}")]) from None
+    return startup_logs.keep_all([], found) if found else None
 
 
-def reconcile(log: str | Path, *, model: str | None = None, record: bool = False, **question: Any) -> Reconciliation:
+def reconcile(
+    log: str | Path, *, model: str | None = None, record: bool = False, hub: bool = False, **question: Any
+) -> Reconciliation:  # fmt: skip
     """An engine's start-up log against the plan for the question it implies, line by line.
 
     model, question   come before what the log says
     record            keeps the log's measured lines in the user's calibration file (`calibration="user"` uses them)
+    hub               whether a model that is not known here is asked of the Hub
 
     Raises SpecError where the log names no start, or no model or device that is known and none is given.
 
@@ -139,19 +137,17 @@ def reconcile(log: str | Path, *, model: str | None = None, record: bool = False
     """
     from kvplan import startup_logs
 
-    try:
-        start = startup_logs.read_log(Path(log))
-    except OSError as error:
-        raise SpecError(str(log), [("", f"can not be read: {error.strerror or error}")]) from None
+    start = startup_logs.read_log(Path(log))
     name, asked = startup_logs.question_of(start, {"model": model, **question})
-    plan = estimate(_named(name, str(log)), **asked)
+    with hub_asked(hub):
+        plan = estimate(_named(name, str(log)), **asked)
     if record:
         startup_logs.keep(startup_logs.record_of(start, plan, str(log)))
     return startup_logs.compare(start, plan)
 
 
 def calibrate(
-    logs: str | Path | Sequence[str | Path], *, model: str | None = None, record: bool = False, **question: Any
+    logs: str | Path | Sequence[str | Path], *, model: str | None = None, record: bool = False, hub: bool = False, **question: Any
 ) -> Calibration:  # fmt: skip
     """Measured constants from start-up logs of one's own machines: files, or folders of them.
 
@@ -159,6 +155,7 @@ def calibrate(
 
     model, question   fill in what a log does not say
     record            writes starts and constants into the user's calibration file; else nothing is written
+    hub               whether a model that is not known here is asked of the Hub
 
     Raises SpecError where no log can be used, with the reason for each.
 
@@ -181,8 +178,9 @@ def calibrate(
     skipped: list[tuple[str, str]] = []
     for path in startup_logs.log_files(places):
         try:
-            starts += _starts(path, model, question)
-        except (KvplanError, OSError) as error:
+            with hub_asked(hub):
+                starts += _starts(path, model, question)
+        except KvplanError as error:
             skipped.append((str(path), str(error).splitlines()[-1].strip().removeprefix(f"{path}: ")[:300]))
     if not starts:
         faults = skipped[:MOST_FAULTS] or [("", "no log there")]
@@ -233,7 +231,7 @@ def _named(name: str | None, log: str) -> str:
     """The model to ask about. Raises SpecError where the log names none, or a file of another machine."""
     if name is None:
         raise SpecError(log, [("model", "the log does not say which model; name it with --model")])
-    if name.startswith(("/", "~", "./", "../")) and not Path(name).expanduser().exists():
+    if name.startswith(("/", "~", "./", "../")) and not os.path.exists(os.path.expanduser(name)):
         raise SpecError(log, [("model", f"the log names {name}, which is not on this machine; name the model with --model")])
     return name
 

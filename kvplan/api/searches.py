@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kvplan import catalogue
+from kvplan import catalogue, engines
 from kvplan.api.asking import at_least_one, calibrated, deployment, device, read
 from kvplan.deployment import NAMES, Deployment
 from kvplan.devices import Device
@@ -18,7 +18,7 @@ from kvplan.spec import ModelSpec
 
 if TYPE_CHECKING:
     from kvplan.planner.compare import Row
-    from kvplan.planner.fit import Carrier
+    from kvplan.planner.fit import FitRow
     from kvplan.planner.sweep import Columns, Grid
     from kvplan.roofline import Roofline
 
@@ -31,7 +31,7 @@ def fit(
     most: int = 16,
     rank_by: str | None = None,
     **question: Any,
-) -> tuple[Carrier, ...]:
+) -> tuple[FitRow, ...]:
     """Which hardware carries the question: for each device the fewest that fit and their layout, ranked, losers with their reason.
 
     devices  ids, names or sizes; None: every packaged device
@@ -59,10 +59,10 @@ def fit(
     named = {device(name).id: _price(name, price) for name, price in (prices or {}).items()}
     asked = deployment(model, **question)
     if asked.engine is None:
-        asked = calibrated(asked, "vllm")  # what a question with a device is put to
+        asked = calibrated(asked, engines.DEFAULT)  # what a question with a device is put to
     mine = {}
     if asked.calibration == "user":
-        mine = {x.id: calibrated(replace(asked, device=x), asked.engine or "vllm").constants for x in among}
+        mine = {x.id: calibrated(replace(asked, device=x), asked.engine or engines.DEFAULT).constants for x in among}
     ranked = _ranking(rank_by, named)
     return search(asked, among, most=at_least_one("most", most), prices=named, rank_by=ranked, constants=mine)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
+from kvplan import files
 from kvplan.api.asking import at_least_one, deployment
 from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError, SpecError, UnknownName
@@ -179,36 +179,26 @@ def _drawn(
 
 def _traced(path: str, format_name: str | None, arrivals: Any, requests: int | None, seed: int) -> Made:
     """The requests of a file, read anew each time and never kept."""
-    from kvplan.simulate.traces import detect, pieces, read, timed
+    from kvplan.simulate.traces import IN_PIECES, detect, read, timed
 
     if format_name is None:
-        with _open(path) as file:
-            format_name = detect(file.read(4096), path)
+        format_name = detect(next(files.text(path), "")[:4096], path)
     if format_name == "sharegpt" and arrivals.rate is None:
         raise SpecError(path, [("", "conversations have no times; say how many requests come a second with rate")])
     most = None if requests is None else _whole("requests", requests, 1)
 
-    def every() -> Iterator[Request]:
-        with _open(path) as file:
-            found = read(pieces(file, format_name), format_name, path)
-            found = found if arrivals.rate is None else timed(found, arrivals, seed)
-            yield from islice(found, most)
+    def told() -> Iterator[Request]:
+        pieces = files.text(path)
+        return read(pieces if format_name in IN_PIECES else files.lines(pieces, path), format_name, path)
 
-    with _open(path) as file:
-        next(read(pieces(file, format_name), format_name, path), None)  # says now what is wrong with its beginning
+    def every() -> Iterator[Request]:
+        return islice(told() if arrivals.rate is None else timed(told(), arrivals, seed), most)
+
+    next(told(), None)  # says now what is wrong with its beginning
     notes = ["ShareGPT texts are counted as a token for every 4 characters, each turn as a request"] if format_name == "sharegpt" else []
     if arrivals.rate is not None and format_name != "sharegpt":
         notes.append("the trace's own times are replaced by the rate asked for")
     return every, {"name": format_name, "trace": Path(path).name, "requests": most}, notes
-
-
-def _open(path: str) -> TextIO:
-    try:
-        if path.endswith(".gz"):
-            return gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="")
-        return open(path, encoding="utf-8-sig", errors="replace", newline="")
-    except OSError as error:
-        raise SpecError(path, [("", f"can not be read: {error.strerror or error}")]) from None
 
 
 def _measured(table: str | Mapping[int, float]) -> StepTime:
@@ -216,8 +206,7 @@ def _measured(table: str | Mapping[int, float]) -> StepTime:
 
     if not isinstance(table, str):
         return fitted(list(table.items()))
-    with _open(table) as file:
-        return fitted(read_table(file, table))
+    return fitted(read_table(files.read_text(table, what="a table of steps has a few rows").splitlines(), table))
 
 
 def _policies(policy: str | Sequence[str]) -> list[str]:

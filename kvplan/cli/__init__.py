@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import suppress
+from io import StringIO
 
 from kvplan.errors import KvplanError
 
@@ -24,25 +26,42 @@ def run(args: list[str] | None = None) -> int:
     import click
 
     from kvplan.cli.commands import cli
+    from kvplan.cli.options import NoReader, tell
 
     gc.freeze()
     gc.set_threshold(100_000)  # what a command reads and imports lives as long as it does
     gc.enable()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # what a terminal's encoding lacks
     try:
         return int(cli.main(args=args, prog_name="kvplan", standalone_mode=False) or 0)
     except KvplanError as error:
-        click.echo(f"error: {error}", err=True)
+        tell(f"error: {error}")
+        _unwritten()
         return EXIT_INPUT
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.Abort:
         return 130
     except click.ClickException as error:
-        error.show()
+        shown = StringIO()
+        error.show(shown)
+        tell(shown.getvalue())
         return EXIT_INPUT
-    except BrokenPipeError:
-        sys.stderr.close()
+    except NoReader:
+        _unwritten()
         return EXIT_DONE
     except Exception as error:
-        click.echo(f"internal error: {type(error).__name__}: {error}; please report it with the command line", err=True)
+        tell(f"internal error: {type(error).__name__}: {error}; please report it with the command line")
+        _unwritten()
         return EXIT_INTERNAL
+
+
+def _unwritten() -> None:
+    """Drops what standard output would not take, so that it is not tried again, and complained about, at the end of the process."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):
+        with suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

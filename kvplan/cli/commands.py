@@ -9,7 +9,7 @@ import click
 
 from kvplan import __version__, api
 from kvplan.cli.grid import questions
-from kvplan.cli.options import FORMAT, MODEL, Named, chosen, put, question_options
+from kvplan.cli.options import FORMAT, MODEL, OFFLINE, Named, chosen, put, question_options
 from kvplan.report import render
 
 #: Commands that live in files of their own, read when they are asked for.
@@ -105,24 +105,26 @@ def models_list(text: str, fmt: str) -> int:
 
 @models.command("show")
 @MODEL
+@OFFLINE
 @click.option("--format", "fmt", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="How to print it.")
 def models_show(model: str, fmt: str) -> int:
     """The spec of a MODEL, as declared."""
     from kvplan.report.structured import dump
 
-    click.echo(dump(api.model(model).plain(), fmt))
+    put(dump(api.model(model).plain(), fmt))
     return 0
 
 
 @models.command("import")
 @click.argument("source")
+@OFFLINE
 @click.option("--revision", help="Branch, tag or commit of a Hub model.")
 @click.option("--out", type=click.Path(dir_okay=False, writable=True), help="Write the spec there; by default to standard output.")
 def models_import(source: str, revision: str | None, out: str | None) -> int:
     """A reviewable spec of SOURCE: a config.json, a checkpoint's folder, a GGUF file, or a Hub id."""
     text = api.import_model(source, revision)
     if out is None:
-        click.echo(text, nl=False)
+        put(text)
         return 0
     with click.open_file(out, "x") as file:
         file.write(text)
@@ -134,7 +136,7 @@ def models_schema() -> int:
     """The JSON Schema of a model spec, for editors."""
     from kvplan.report.structured import dump
 
-    click.echo(dump(api.schema("model"), "json"))
+    put(dump(api.schema("model"), "json"))
     return 0
 
 
@@ -150,19 +152,7 @@ def devices_list(text: str, fmt: str) -> int:
     """Devices with their memory and rates, those whose id or name contains TEXT."""
     from kvplan.report import render_data
 
-    rows = [
-        {
-            "id": d.id,
-            "name": d.name,
-            "memory_gb": d.memory_gb,
-            "nvml_total_mib": d.nvml_total_mib,
-            "cuda_total_mib": d.cuda_total_mib,
-            "bandwidth_gb_per_s": d.bandwidth_gb_per_s,
-            "bf16_tflops": d.dense_tflops.get("bf16", d.dense_tflops.get("fp16")),
-        }
-        for d in api.devices()
-        if text.lower() in d.id or text.lower() in d.name.lower()
-    ]
+    rows = [d.as_dict() for d in api.devices() if text.lower() in d.id or text.lower() in d.name.lower()]
     put(render_data(rows, fmt))
     return 0
 
@@ -174,15 +164,15 @@ def devices_show(device: str, fmt: str) -> int:
     """Every fact of one DEVICE and its source."""
     from kvplan.report.structured import dump
 
-    click.echo(dump(api.device(device).plain(), fmt))
+    put(dump(api.device(device).plain(), fmt))
     return 0
 
 
 @cli.command()
-@click.argument("what", type=click.Choice(["plan", "model", "simulation"]))
+@click.argument("what", type=click.Choice(api.SCHEMAS))
 def schema(what: str) -> int:
-    """The JSON Schema of what kvplan prints (plan, simulation) or reads (model)."""
+    """The JSON Schema of what kvplan prints (a plan, a simulation, rows of fit, compare, ...) or reads (model, device)."""
     from kvplan.report.structured import dump
 
-    click.echo(dump(api.schema(what), "json"))
+    put(dump(api.schema(what), "json"))
     return 0

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from kvplan import __version__, api
-from kvplan.cli.options import MODEL, chosen, question_options
+from kvplan.cli.options import HUB, MODEL, chosen, put, question_options
 from kvplan.errors import SpecError
 from kvplan.manifests import Source, exit_code
 from kvplan.manifests.read import MAX_FILE_BYTES, decoded
@@ -32,6 +32,7 @@ CHECK_FORMATS = ["table", "json", "github", "junit", "sarif"]
 @click.option("--env", "use_env", is_flag=True, help="Expand variables from this environment too; else only those that the files set.")
 @click.option("--strict", is_flag=True, help="Count a verdict that is too close to call as: does not fit.")
 @click.option("--allow-empty", is_flag=True, help="Files that start no engine count as fine.")
+@HUB
 @question_options
 @click.option("--format", "fmt", type=click.Choice(CHECK_FORMATS), default="table", show_default=True, help="How to print it.")
 def check(
@@ -41,6 +42,7 @@ def check(
     use_env: bool,
     strict: bool,
     allow_empty: bool,
+    hub: bool,
     fmt: str,
     **options: Any,
 ) -> int:
@@ -50,7 +52,13 @@ def check(
     Options given here (--device, --context, ...) come before what the files say. Exit code 0 all fit, 1 one does not, 2 something is
     not known or not readable; with --diff, of NEW.
     """
-    given: dict[str, Any] = {"models": models, "strict": strict, "env": dict(os.environ) if use_env else None, **chosen(options)}
+    given: dict[str, Any] = {
+        "models": models,
+        "strict": strict,
+        "env": dict(os.environ) if use_env else None,
+        "hub": hub,
+        **chosen(options),
+    }
     if "engine_option" in given:
         given["engine_option"] = dict(pair.partition("=")[::2] for pair in given["engine_option"])
     sources = [_standard_input() if file == "-" else file for file in files]
@@ -59,17 +67,19 @@ def check(
             raise SpecError("diff", [("", "takes two files, OLD and NEW, and the formats table and json")])
         changes = api.diff(sources[:1], sources[1:], **given)
         plain = [change.as_dict() for change in changes]
-        click.echo(import_module("kvplan.report.findings").change_text(plain) if fmt == "table" else dump(plain, fmt))
+        put(import_module("kvplan.report.findings").change_text(plain) if fmt == "table" else dump(plain, fmt))
         return max((change.exit_code for change in changes), default=0 if allow_empty else 2)
     verdicts = api.check(sources, **given)
     plain = [verdict.as_dict() for verdict in verdicts]
     home = {"table": "findings"}.get(fmt, fmt)
     more = [__version__] if fmt == "sarif" else []
-    click.echo(dump(plain, fmt) if fmt == "json" else import_module(f"kvplan.report.{home}").text(plain, *more))
+    put(dump(plain, fmt) if fmt == "json" else import_module(f"kvplan.report.{home}").text(plain, *more), commands=fmt == "github")
     return exit_code(verdicts, allow_empty=allow_empty)
 
 
 def _standard_input() -> Source:
+    if sys.stdin is None:
+        raise SpecError("-", [("", "standard input is closed")])
     return Source("-", decoded(sys.stdin.buffer.read(MAX_FILE_BYTES + 1), "-"))
 
 
@@ -80,5 +90,5 @@ def _standard_input() -> Source:
 @question_options
 def emit(target: str, model: str, serve: str | None, **options: Any) -> int:
     """The command line or manifest that starts the plan of MODEL: vllm, sglang, tensorrt-llm, llama.cpp, ollama, compose, k8s."""
-    click.echo(api.emit(model, target, serve=serve, **chosen(options)).rstrip("\n"))
+    put(api.emit(model, target, serve=serve, **chosen(options)).rstrip("\n"))
     return 0

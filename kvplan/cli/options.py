@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from kvplan.deployment import NAMES
-from kvplan.errors import SpecError
+from kvplan.errors import KvplanError, SpecError
 from kvplan.report import FORMATS
+from kvplan.report.printable import printable
 
 Command = Callable[..., Any]
 
@@ -33,15 +36,49 @@ MODEL = click.argument("model", type=Named("model"))
 FORMAT = click.option("--format", "fmt", type=click.Choice(list(FORMATS)), default="table", show_default=True, help="How to print it.")
 
 
-def put(out: str | bytes) -> None:
-    """Data to standard output, a line's end after text that has none. Raises SpecError for bytes that would go to a terminal."""
+class NoReader(Exception):  # no OSError, which click would turn into an exit code of its own
+    """Whoever read standard output has gone, as `head` does; nothing is wrong."""
+
+
+def put(out: str | bytes, *, commands: bool = False) -> None:
+    """Data to standard output, a line's end after text that has none: all that any command prints goes through here, made printable.
+
+    commands  its lines are commands to a CI log, and their texts are printable already
+
+    Raises SpecError for bytes that would go to a terminal, KvplanError where it can not be written.
+    """
+    if sys.stdout is None:
+        raise KvplanError("standard output is closed")
     if isinstance(out, bytes) and sys.stdout.isatty():
         raise SpecError("format", [("", "parquet is no text; redirect it to a file")])
-    click.echo(out, nl=isinstance(out, str) and not out.endswith("\n"))
+    try:
+        click.echo(printable(out) if isinstance(out, str) and not commands else out, nl=isinstance(out, str) and not out.endswith("\n"))
+    except BrokenPipeError:
+        raise NoReader from None
+    except OSError as error:
+        raise KvplanError(f"standard output can not be written: {error.strerror or error}") from None
+
+
+def tell(text: str) -> None:
+    """A line for people, on standard error; nothing where that can not be written."""
+    with suppress(OSError, ValueError):
+        click.echo(printable(text.rstrip("\n")), err=True)
+
+
+def _go_offline(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+OFFLINE = click.option(
+    "--offline", is_flag=True, expose_value=False, callback=_go_offline, help="Never ask the network for a model (as HF_HUB_OFFLINE=1)."
+)
+HUB = click.option("--hub", is_flag=True, help="Ask the Hub for models that are not known here; else a file's own names are not asked for.")
 
 
 def question_options(command: Command) -> Command:
-    """One option for every name of the contract."""
+    """One option for every name of the contract, and --offline."""
+    command = OFFLINE(command)
     for name, (kind, text) in reversed(NAMES.items()):
         flag = f"--{name.replace('_', '-')}"
         if kind == "flag":

@@ -9,15 +9,15 @@ from typing import Any
 import click
 
 from kvplan import api
-from kvplan.cli.options import Named, chosen, question_options
+from kvplan.cli.options import FORMAT, HUB, Named, chosen, put, question_options, tell
 from kvplan.errors import SpecError
 from kvplan.planner.plan import plain
-from kvplan.report import render_rows
+from kvplan.report import STRUCTURED, render_data
+from kvplan.report.printable import one_line
 from kvplan.report.structured import dump
 from kvplan.units import MIB, parse_bytes, show_bytes
 
 MOST_SKIPPED = 20  # logs not used that are listed
-FORMAT = click.option("--format", "fmt", type=click.Choice(["table", "json", "csv", "markdown"]), default="table", show_default=True)
 
 
 @click.command()
@@ -74,8 +74,8 @@ def validate(
         api.keep_receipt(found, record)
         kept = api.keep_overheads(found)
         if kept:
-            click.echo(f"context and libraries of {found.machine['name']} kept in {kept}; --calibration user adds them", err=True)
-    click.echo(_receipt(found, fmt))
+            tell(f"context and libraries of {found.machine['name']} kept in {kept}; --calibration user adds them")
+    put(_receipt(found, fmt))
     return int(any(case.status not in ("equal", "measured") for case in found.cases))
 
 
@@ -87,36 +87,37 @@ def _check(files: tuple[str, ...], fmt: str) -> int:
     for file in files:
         faults = api.check_receipt(file)
         rows += [{"receipt": file, "holds": not faults, "fault": text} for text in faults or ("",)]
-    click.echo(render_rows(rows, fmt))
+    put(render_data(rows, fmt))
     return int(not all(row["holds"] for row in rows))
 
 
-def _receipt(found: Any, fmt: str) -> str:
+def _receipt(found: Any, fmt: str) -> str | bytes:
     from kvplan.validate.run import table
 
-    if fmt == "json":
+    if fmt in STRUCTURED:
         return dump(plain(found), fmt)
     if found.speed:
-        lines = [render_rows(found.speed["points"], fmt)]
+        lines = [str(render_data(found.speed["points"], fmt))]
         lines += [f"{name}: {value}" for name, value in found.speed.items() if name != "points"]
         return "\n".join(lines)
-    return render_rows(table(found), fmt)
+    return render_data(table(found), fmt)
 
 
 @click.command()
 @click.argument("log", type=click.Path(path_type=Path))
 @click.option("--model", "model", type=Named("model"), help="The model, where the log does not name one of the catalogue.")
 @click.option("--record", is_flag=True, help="Keep the measured lines in the user's calibration file, for --calibration user.")
+@HUB
 @question_options
 @FORMAT
-def reconcile(log: Path, model: str | None, record: bool, fmt: str, **options: Any) -> int:
+def reconcile(log: Path, model: str | None, record: bool, hub: bool, fmt: str, **options: Any) -> int:
     """Predicted beside logged: reads an engine's start-up LOG, works out the question, and compares line by line.
 
     Options given here come before what the log says. Exit code 1 where a line is outside its interval.
     """
-    found = api.reconcile(log, model=model, record=record, **chosen(options))
-    if fmt == "json":
-        click.echo(dump(plain(found.as_dict()), fmt))
+    found = api.reconcile(log, model=model, record=record, hub=hub, **chosen(options))
+    if fmt in STRUCTURED:
+        put(dump(plain(found.as_dict()), fmt))
         return int(not found.agrees)
     rows = [
         {
@@ -133,13 +134,13 @@ def reconcile(log: Path, model: str | None, record: bool, fmt: str, **options: A
         for line in found.lines
     ]
     if rows:
-        click.echo(render_rows(rows, fmt))
+        put(render_data(rows, fmt))
     if fmt == "table":
-        click.echo(f"\n{found.model}, {found.engine} {found.question['engine_version'] or ''}: {found.summary}")
+        put(f"\n{one_line(found.model)}, {found.engine} {found.question['engine_version'] or ''}: {one_line(found.summary)}")
         for line in (line for line in found.lines if line.cause):
-            click.echo(f"{line.name}: usual cause: {line.cause}")
+            put(f"{line.name}: usual cause: {line.cause}")
         for note in found.notes:
-            click.echo(f"note: {note}")
+            put(f"note: {one_line(note)}")
     return int(not found.agrees)
 
 
@@ -153,17 +154,18 @@ def _figure(value: float, unit: str, fmt: str) -> str:
 @click.argument("logs", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--model", "model", type=Named("model"), help="The model of all these logs, where they do not name one of the catalogue.")
 @click.option("--record", is_flag=True, help="Write starts and constants into the user's calibration file, for --calibration user.")
+@HUB
 @question_options
 @FORMAT
-def calibrate(logs: tuple[Path, ...], model: str | None, record: bool, fmt: str, **options: Any) -> int:
+def calibrate(logs: tuple[Path, ...], model: str | None, record: bool, hub: bool, fmt: str, **options: Any) -> int:
     """Measured constants from your own start-up LOGS: files, or folders of them.
 
     Works out the question of every start, solves each logged line for the constant that moves it most, and shows what your machines say
     beside what is published. Nothing is written without --record. Options given here fill in what a log does not say.
     """
-    found = api.calibrate(logs, model=model, record=record, **chosen(options))
-    if fmt == "json":
-        click.echo(dump(plain(found.as_dict()), fmt))
+    found = api.calibrate(logs, model=model, record=record, hub=hub, **chosen(options))
+    if fmt in STRUCTURED:
+        put(dump(plain(found.as_dict()), fmt))
         return 0
     rows = [
         {
@@ -192,14 +194,15 @@ def calibrate(logs: tuple[Path, ...], model: str | None, record: bool, fmt: str,
     ]
     for table in (rows, lines) if fmt in ("table", "markdown") else (rows,):
         if table:
-            click.echo(render_rows(table, fmt) + "\n")
+            put(render_data(table, fmt))
+            put("\n")
     for log, why in found.skipped[:MOST_SKIPPED]:
-        click.echo(f"not used: {log}: {why}", err=True)
+        tell(f"not used: {log}: {why}")
     if len(found.skipped) > MOST_SKIPPED:
-        click.echo(f"not used: {len(found.skipped) - MOST_SKIPPED} more (--format json lists them)", err=True)
+        tell(f"not used: {len(found.skipped) - MOST_SKIPPED} more (--format json lists them)")
     what = f"{len(found.records)} starts, {len(found.constants)} constants"
     if fmt == "table":
-        click.echo(f"written to {found.path}: {what}" if record else f"{what}; nothing written (--record writes {found.path})")
+        put(f"written to {found.path}: {what}" if record else f"{what}; nothing written (--record writes {found.path})")
     return 0
 
 
@@ -212,5 +215,5 @@ def _constant(value: float, fmt: str) -> str:
 @FORMAT
 def doctor(fmt: str) -> int:
     """What kvplan finds here: its version, extras, catalogue, the user's calibration file, and GPUs."""
-    click.echo(render_rows(api.doctor(), fmt))
+    put(render_data(api.doctor(), fmt))
     return 0

@@ -11,7 +11,7 @@ from kvplan.cli.grid import expand, questions
 from kvplan.cli.options import FORMAT, MODEL, Named, chosen, put, question_options
 from kvplan.errors import SpecError
 from kvplan.planner.compare import PLACE
-from kvplan.planner.fit import Carrier
+from kvplan.planner.fit import FitRow
 from kvplan.planner.speed import ASSUMPTIONS, RANKINGS
 from kvplan.report import render_data
 from kvplan.units import show_bytes
@@ -44,9 +44,9 @@ def fit(
     if several:
         raise SpecError("question", [(name, "one value at a time; fit answers one question") for name in several])
     names = [name.strip() for name in devices.split(",")] if devices is not None else None
-    carriers = api.fit(model, devices=names, prices=_prices(prices), most=most, rank_by=rank_by, **question)
-    shown = [c for c in carriers if c.plan is not None or everything or names]
-    rows = [_for_people(c) for c in shown] if fmt in FOR_PEOPLE else [_record(c) for c in shown]
+    found = api.fit(model, devices=names, prices=_prices(prices), most=most, rank_by=rank_by, **question)
+    shown = [c for c in found if c.plan is not None or everything or names]
+    rows = [_for_people(c) for c in shown] if fmt in FOR_PEOPLE else [dict(c.as_dict()) for c in shown]
     if rows and fmt in FOR_PEOPLE:
         kept = [key for key in rows[0] if any(row[key] is not None for row in rows)]
         kept = [key for key in kept if key != "ep" or any(row[key] not in (None, 1) for row in rows)]
@@ -55,37 +55,19 @@ def fit(
     put(render_data(rows, fmt))
     if rank_by and fmt == "table":
         put(f"\n{ASSUMPTIONS}")
-    return int(not any(c.plan for c in carriers))
+    return int(not any(c.plan for c in found))
 
 
-def _which(c: Carrier) -> dict[str, Any]:
-    layout = {name: c.plan.question[name][0] if c.plan else None for name in ("tp", "pp", "dp", "ep")}
-    return {"device": c.device.id, "devices": c.n_devices, **layout, "price": c.price}
-
-
-def _for_people(c: Carrier) -> dict[str, Any]:
-    bounds = c.pace
+def _for_people(c: FitRow) -> dict[str, Any]:
+    row, bounds = c.as_dict(), c.pace
     return {
-        **_which(c),
+        **{name: row[name] for name in ("device", "devices", "tp", "pp", "dp", "ep", "price")},
         "left a rank": show_bytes(c.plan.margin_bytes or 0) if c.plan else None,
-        "certainty": c.plan.certainty if c.plan else None,
+        "certainty": row["certainty"],
         BOUNDS[0]: f"{bounds.tokens_per_second:,.0f}" if bounds else None,
         BOUNDS[1]: f"{bounds.first_token_seconds:.3g} s" if bounds else None,
         BOUNDS[2]: f"{bounds.cost_per_million:.3g}" if bounds and bounds.cost_per_million is not None else None,
         "why not": c.reason,
-    }
-
-
-def _record(c: Carrier) -> dict[str, Any]:
-    bounds = c.pace
-    return {
-        **_which(c),
-        "margin_bytes": c.plan.margin_bytes if c.plan else None,
-        "certainty": c.plan.certainty if c.plan else None,
-        "tokens_per_second": bounds.tokens_per_second if bounds else None,
-        "first_token_seconds": bounds.first_token_seconds if bounds else None,
-        "cost_per_million_tokens": bounds.cost_per_million if bounds else None,
-        "why_not": c.reason,
     }
 
 
@@ -152,17 +134,7 @@ def roofline(model: str, fmt: str, **options: Any) -> int:
     rows = []
     for question in questions(chosen(options)):
         found = api.roofline(model, **question)
-        rows.append({
-            **question,
-            "tokens_per_second": round(found.tokens_per_second, 1),
-            "without_cache": round(found.without_cache, 1),
-            "step_ms": round(found.decode.seconds * 1000, 3),
-            "bound_by": found.decode.bound_by,
-            "weight_bytes": found.decode.weight_bytes,
-            "cache_bytes": found.decode.cache_bytes,
-            "first_token_ms": round(found.first_token_seconds * 1000, 1),
-            "compute_bound_batch": found.compute_bound_batch,
-        })  # fmt: skip
+        rows.append(question | found.as_dict())
     put(render_data(rows, fmt))
     if fmt == "table":
         put(f"\n{ASSUMPTIONS}")

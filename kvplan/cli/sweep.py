@@ -69,13 +69,14 @@ def sweep(
         if fmt == "parquet" or resume:
             raise SpecError("out", [("", "parquet and --resume need a file; name one with --out")])
         for i, (_, columns) in enumerate(api.sweep_ranges(job, rows, scheduler=scheduler, workers=workers)):
-            click.echo(sweep_files.text(columns, fmt, header=i == 0), nl=False)
+            put(sweep_files.text(columns, fmt, header=i == 0))
         return 0
-    start = sweep_files.done(out, fmt, question)
-    if start and not resume:
+    found = sweep_files.done(out, fmt, question, job.over.size)
+    start = found or 0
+    if found is not None and not resume:
         raise SpecError(str(out), [("", f"holds {start:,} points of this sweep; add --resume to go on, or name another file")])
     try:
-        written = sweep_files.append(out, fmt, question, start, api.sweep_ranges(job, rows, start, scheduler, workers))
+        written = sweep_files.append(out, fmt, question, job.over.size, start, api.sweep_ranges(job, rows, start, scheduler, workers))
         for _ in _progress(written, job.over.size, start):
             pass
     except OSError as error:

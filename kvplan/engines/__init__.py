@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
-from typing import cast
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, cast
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common import checks
 from kvplan.engines.common.protocol import Engine, Facts, Settled
 from kvplan.errors import UnknownName
+
+if TYPE_CHECKING:
+    from kvplan.engines.common.arguments import Arguments
+    from kvplan.engines.common.logs import Log
 
 ENGINES: dict[str, str] = {
     "ideal": "ideal",
@@ -23,6 +29,10 @@ ENGINES: dict[str, str] = {
 }
 
 
+#: What a question with a device is put to.
+DEFAULT = "vllm"
+
+
 def find(name: str) -> Engine:
     """The engine of that name. Raises UnknownName."""
     return cast(Engine, import_module(f"kvplan.engines.{_package(name)}.plan").ENGINE)
@@ -33,6 +43,32 @@ def facts(name: str) -> Facts:
     return cast(Facts, import_module(f"kvplan.engines.{_package(name)}.facts").FACTS)
 
 
+def arguments(name: str) -> Arguments:
+    """What its command takes; of an engine of `served()`. Raises UnknownName."""
+    return cast("Arguments", import_module(f"kvplan.engines.{_package(name)}.arguments").ARGUMENTS)
+
+
+def log(name: str) -> Log:
+    """What it prints when it starts; of an engine of `logged()`. Raises UnknownName."""
+    return cast("Log", import_module(f"kvplan.engines.{_package(name)}.wordings").LOG)
+
+
+@cache
+def served() -> tuple[str, ...]:
+    """Engines whose commands are known."""
+    return _with("arguments")
+
+
+@cache
+def logged() -> tuple[str, ...]:
+    """Engines whose start-up logs are known."""
+    return _with("wordings")
+
+
+def _with(module: str) -> tuple[str, ...]:
+    return tuple(name for name, package in ENGINES.items() if find_spec(f"kvplan.engines.{package}.{module}"))
+
+
 def _package(name: str) -> str:
     key = name.strip().lower()
     if key not in ENGINES:
@@ -41,8 +77,8 @@ def _package(name: str) -> str:
 
 
 def default(d: Deployment) -> str:
-    """vllm where there is a device to fill, else ideal."""
-    return "ideal" if d.device is None else "vllm"
+    """A serving engine where there is a device to fill, else ideal."""
+    return "ideal" if d.device is None else DEFAULT
 
 
 def settle(d: Deployment) -> tuple[Engine, Settled]:
@@ -54,5 +90,5 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     checks.check_question(d, engine.facts)
     settled = engine.settle(d)
     checks.check_forms(settled, engine.facts)
-    notes = (*settled.notes, *checks.unused(d, engine.facts), *checks.foreign_checkpoint(d, engine.facts))
+    notes = (*settled.notes, *checks.unused(d, settled, engine.facts), *checks.foreign_checkpoint(d, engine.facts))
     return engine, settled._replace(notes=notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ def read(path: str) -> Imported:
 
     Raises SpecError, FormatError, UnsupportedError.
     """
-    name = Path(path).expanduser()
+    name = Path(os.path.expanduser(path))
     if name.is_dir():
         return _folder(name)
     if path.endswith(".gguf"):

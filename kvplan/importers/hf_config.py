@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from kvplan.errors import SpecError, UnsupportedError
+from kvplan.files import read_bytes
 from kvplan.importers.hf.architectures import ARCHITECTURES, FAMILIES, VARIANTS, family_row
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Row
@@ -45,15 +46,7 @@ def load_config(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def load_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     """One strict JSON object from a small UTF-8 file: no duplicate keys, no NaN, bounded in size and depth. Raises SpecError."""
-    source = str(path)
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_CONFIG_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise SpecError(source, [("", f"can not be read: {getattr(error, 'strerror', None) or error}")]) from None
-    if len(data) > MAX_CONFIG_BYTES:
-        raise SpecError(source, [("", f"larger than {MAX_CONFIG_BYTES >> 20} MiB; a config is a few kilobytes of JSON")])
-    return parse_json(data, source)
+    return parse_json(read_bytes(path, MAX_CONFIG_BYTES, "a config is a few kilobytes of JSON"), str(path))
 
 
 def parse_json(data: bytes, source: str) -> dict[str, Any]:

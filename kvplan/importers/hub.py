@@ -1,6 +1,7 @@
 """A model on the Hugging Face Hub: its config, its index and the headers of its weights; never the weights.
 
-Uses `huggingface_hub` (the extra `hub`), imported only inside these functions: its cache, its login, its offline switch.
+Uses `huggingface_hub` (the extra `hub`), imported only inside these functions: its cache, its login, its offline switch. It does not
+fetch: it would read whatever a server sends.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,20 +20,32 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kvplan.errors import KvplanError, SpecError
-from kvplan.importers.ranges import FileRanges, read_json
+from kvplan.importers.ranges import MAX_JSON_BYTES, FileRanges, read_json
 from kvplan.importers.safetensors import INDEX, MAX_HEADER_BYTES, Header, read_header, shard_names, stored_weights
 from kvplan.stored import StoredWeights
 
 FIRST_BYTES = 1 << 17  # one request per shard is enough for most headers
 PACKED = ("U8", "F8_E4M3")  # what ModelOpt stores
+MAX_SMALL_BYTES = 16 << 20  # the largest config.json is under one
+LARGEST = {INDEX: MAX_JSON_BYTES}
 CONNECT_S = 8.0  # the first request, a small one: a Hub that is there answers it in a fraction
 TIMEOUT_S = 30.0
+DEADLINE_S = 60.0  # of one file, however steadily it trickles
+WAITS_S = (1, 2, 4)
 _ID = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}")
 _REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,199}")
 
 
 class HubError(KvplanError):
     """The Hub would not give what was asked for; the message says what to do."""
+
+
+class Answer(NamedTuple):
+    """What came back; `headers` by names in lower case, `data` empty where it was refused."""
+
+    status: int
+    headers: dict[str, str]
+    data: bytes
 
 
 class LocalFiles(NamedTuple):
@@ -64,7 +78,7 @@ def fetch(
     weights     False: config.json only
     endpoint    another Hub than HF_ENDPOINT; cache_dir, assets_dir: other folders than the caches of huggingface_hub
 
-    Raises HubError (gated, private, missing, unreachable, the extra `hub` not installed), SpecError, FormatError.
+    Raises HubError (gated, private, missing, unreachable, too long, huggingface_hub not installed), SpecError, FormatError.
     """
     hub = _library()
     if not _ID.fullmatch(model_id) or any(two in model_id for two in ("..", "--")) or model_id.endswith((".", "-")):
@@ -72,7 +86,7 @@ def fetch(
     if revision is not None and (not _REVISION.fullmatch(revision) or ".." in revision):
         raise SpecError("revision", [("", f"{revision[:80]!r} is not a branch, tag or commit")])
     repo = _Repo(hub, model_id, revision, offline or _offline(hub), endpoint, cache_dir, assets_dir)
-    with _quiet(hub), _said_when_slow(f"{model_id}: asking {repo.page}"):
+    with _said_when_slow(f"{model_id}: asking {repo.page}"):
         config = repo.file("config.json")
         if config is None:
             raise HubError(f"{model_id} has no config.json: not a transformers model; name one of its files, such as a .gguf")
@@ -92,7 +106,7 @@ def fetch(
 
 def _library() -> Any:
     try:
-        for part in ("constants", "errors", "utils"):
+        for part in ("constants", "utils"):
             import_module(f"huggingface_hub.{part}")
         return import_module("huggingface_hub")
     except ImportError:
@@ -104,19 +118,6 @@ def _library() -> Any:
 def _offline(hub: Any) -> bool:
     names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
     return bool(hub.constants.HF_HUB_OFFLINE) or any(os.environ.get(n, "").upper() in ("1", "ON", "YES", "TRUE") for n in names)
-
-
-@contextmanager
-def _quiet(hub: Any) -> Iterator[None]:
-    """Without the library's own progress bars."""
-    was_off = hub.utils.are_progress_bars_disabled()
-    if not was_off:
-        hub.utils.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if not was_off:
-            hub.utils.enable_progress_bars()
 
 
 @contextmanager
@@ -144,9 +145,7 @@ class _Repo:
 
     def file(self, name: str) -> Path | None:
         """A small file, from the cache or the Hub; None where the repository has none of that name."""
-        errors = self.hub.errors
-        ask = {"revision": self.revision, "cache_dir": self.cache}
-        cached = self.hub.try_to_load_from_cache(self.id, name, **ask)
+        cached = self.hub.try_to_load_from_cache(self.id, name, revision=self.revision, cache_dir=self.cache)
         if isinstance(cached, str):
             return Path(cached)
         if cached is not None:
@@ -155,32 +154,32 @@ class _Repo:
             if name == "config.json":
                 raise self.not_cached()
             return None
+        answer = self.get(name, 0, LARGEST.get(name, MAX_SMALL_BYTES), whole=True)
+        commit = answer.headers.get("x-repo-commit", "")
+        if not re.fullmatch(r"[0-9a-f]{40}", commit):
+            raise HubError(f"{self.id}: {self.page} does not answer as a Hub does: it names no commit; check HF_ENDPOINT")
+        folder = Path(self.cache or self.hub.constants.HF_HUB_CACHE) / f"models--{self.id.replace('/', '--')}"
+        return self.kept_small(folder, commit, name, None if answer.status == 404 else answer.data)
+
+    def kept_small(self, folder: Path, commit: str, name: str, data: bytes | None) -> Path | None:
+        """Keeps a file, or that there is none, as huggingface_hub's cache does; where that can not be written, for this process only."""
+        path = folder / ("snapshots" if data is not None else ".no_exist") / commit / name
         try:
-            self.knock(name)
-            return Path(self.hub.hf_hub_download(self.id, name, endpoint=self.endpoint, etag_timeout=TIMEOUT_S, **ask))
-        except errors.LocalEntryNotFoundError as error:  # the request failed, and the cache has nothing instead
-            cause = error.__cause__
-            raise self.explained(cause if isinstance(cause, Exception) else error) from None
-        except errors.EntryNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.keep(path, data or b"")
+            if not re.fullmatch(r"[0-9a-f]{40}", self.revision or "main"):
+                ref = folder / "refs" / (self.revision or "main")
+                ref.parent.mkdir(parents=True, exist_ok=True)
+                self.keep(ref, commit.encode())
+        except OSError:
+            pass
+        if data is None:
             return None
-        except Exception as error:
-            raise self.explained(error) from None
-
-    def knock(self, name: str) -> None:
-        """One request without retries before the first download, which would try an unreachable Hub for 23 seconds.
-
-        A busy Hub (429, 5xx) is left to the download, which waits and asks again.
-        """
-        if self.knocked:
-            return
-        url = self.hub.hf_hub_url(self.id, name, revision=self.revision, endpoint=self.endpoint)
-        try:
-            self.hub.get_hf_file_metadata(url, timeout=CONNECT_S)
-        except self.hub.errors.HfHubHTTPError as error:
-            status = getattr(error.response, "status_code", 0)
-            if status < 429:
-                raise
-        self.knocked = True
+        if not path.is_file():
+            path = Path(tempfile.mkdtemp(prefix="kvplan-")) / commit / name
+            path.parent.mkdir()
+            path.write_bytes(data)
+        return path
 
     def headers(self, names: list[str]) -> Iterator[Header]:
         """The header of each file that exists, in order; a line on stderr where it takes longer than a second."""
@@ -232,45 +231,77 @@ class _Repo:
         except OSError:
             part.unlink(missing_ok=True)
 
-    def get(self, name: str, start: int, length: int) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and at most `length` bytes of a ranged request; a server that ignores the range is not read on."""
-        url = self.hub.hf_hub_url(self.id, name, revision=self.revision, endpoint=self.endpoint)
-        headers = {**self.hub.utils.build_hf_headers(), "Range": f"bytes={start}-{start + length - 1}", "Accept-Encoding": "identity"}
-        try:
-            with _stream(self.hub.utils.get_session(), url, headers) as (response, chunks):
-                if response.status_code not in (200, 206):
-                    self.hub.utils.hf_raise_for_status(response)
-                if response.status_code == 200 and start:
-                    raise HubError(f"{self.id}: the server does not send parts of files; name a local folder")
-                data = bytearray()
-                for chunk in chunks():
-                    data += chunk
-                    if len(data) >= length:
-                        break
-                return response.status_code, {key.lower(): v for key, v in response.headers.items()}, bytes(data[:length])
-        except self.hub.errors.EntryNotFoundError:
-            return 404, {}, b""
-        except KvplanError:
-            raise
-        except Exception as error:
-            raise self.explained(error) from None
+    def get(self, name: str, start: int, length: int, *, whole: bool = False) -> Answer:
+        """At most `length` bytes of a file, cut while they arrive; a busy Hub (429, 5xx) is asked again.
 
-    def explained(self, error: Exception) -> HubError:
-        """What a failure means for the person who asked."""
-        errors = self.hub.errors
-        login = "log in with `hf auth login` or set HF_TOKEN"
-        if isinstance(error, errors.GatedRepoError):
-            return HubError(f"{self.id} is gated: accept its licence at {self.page}, then {login}")
-        if isinstance(error, errors.RevisionNotFoundError):
-            return HubError(f"{self.id} has no revision {str(self.revision)[:80]!r}; see {self.page}/tree/main")
-        if isinstance(error, errors.RepositoryNotFoundError):
-            return HubError(f"{self.id}: no such model on the Hub, or it is private: check the name at {self.page}; if private, {login}")
-        status = getattr(getattr(error, "response", None), "status_code", None)
-        if status in (401, 403):
-            return HubError(f"{self.id}: the Hub refused access ({status}): see {self.page}, then {login}")
-        if status is not None:
-            return HubError(f"{self.id}: the Hub answered {status}; try again later, or name a local config.json or folder")
+        whole  the file is to be no longer than `length`; else a part is asked for, and a server that sends more is not read on
+        """
+        url = self.hub.hf_hub_url(self.id, name, revision=self.revision, endpoint=self.endpoint)
+        headers = {**self.hub.utils.build_hf_headers(), "Accept-Encoding": "identity"}
+        if not whole:
+            headers["Range"] = f"bytes={start}-{start + length - 1}"
+        for wait in (*WAITS_S, None):
+            try:
+                with _stream(self.hub.utils.get_session(), url, headers, TIMEOUT_S if self.knocked else CONNECT_S) as (response, chunks):
+                    answer = self.read(name, response, chunks, start, length, whole)
+            except KvplanError:
+                raise
+            except Exception as error:
+                raise self.failed(error) from None
+            self.knocked = True
+            if wait is None or not (answer.status == 429 or answer.status >= 500):
+                break
+            time.sleep(wait)
+        refused = self.refused(answer)
+        if refused is not None:
+            raise refused from None  # no request, and no token, is ever shown
+        return answer
+
+    def read(self, name: str, response: Any, chunks: Callable[[], Iterator[bytes]], start: int, length: int, whole: bool) -> Answer:
+        """The answer, its body read only where it is one, and no further than asked."""
+        headers = {key.lower(): value for key, value in response.headers.items()}
+        if response.status_code not in (200, 206):
+            return Answer(response.status_code, headers, b"")
+        if response.status_code == 200 and start:
+            raise HubError(f"{self.id}: the server does not send parts of files; name a local folder")
+        claimed = headers.get("content-length", "")
+        if whole and claimed.isdecimal() and int(claimed) > length:
+            raise self.too_long(name, length)
+        data, started = bytearray(), time.monotonic()
+        for chunk in chunks():
+            data += chunk
+            if whole and len(data) > length:
+                raise self.too_long(name, length)
+            if len(data) >= length and not whole:
+                break
+            if time.monotonic() - started > DEADLINE_S:
+                raise HubError(f"{self.id}: {name} arrives too slowly: {len(data)} bytes in {DEADLINE_S:.0f} s; try again later")
+        return Answer(response.status_code, headers, bytes(data[:length]))
+
+    def too_long(self, name: str, length: int) -> HubError:
+        return HubError(f"{self.id}: {name} is longer than {length >> 20} MiB, which no {name} is: not read on")
+
+    def failed(self, error: Exception) -> HubError:
+        """What a request that got no answer means for the person who asked."""
+        if "Redirect" in type(error).__name__:
+            return HubError(f"{self.id}: {self.page} redirects without end; check HF_ENDPOINT, or name a local config.json or folder")
         return self.unreachable()
+
+    def refused(self, answer: Answer) -> HubError | None:
+        """What a refusal means; None for an answer, and for a file that a repository does not have."""
+        code, status = answer.headers.get("x-error-code", ""), answer.status
+        login = "log in with `hf auth login` or set HF_TOKEN"
+        if status in (200, 206) or (status == 404 and code in ("EntryNotFound", "")):
+            return None
+        if code == "GatedRepo":
+            return HubError(f"{self.id} is gated: accept its licence at {self.page}, then {login}")
+        if code == "RevisionNotFound":
+            return HubError(f"{self.id} has no revision {str(self.revision)[:80]!r}; see {self.page}/tree/main")
+        if code == "RepoNotFound" or status == 401:
+            return HubError(f"{self.id}: no such model on the Hub, or it is private: check the name at {self.page}; if private, {login}")
+        if status == 403:
+            return HubError(f"{self.id}: the Hub refused access ({status}): see {self.page}, then {login}")
+        return HubError(f"{self.id}: the Hub answered {status}; try again later, or name a local config.json or folder")
 
     def unreachable(self) -> HubError:
         return HubError(f"{self.id}: the Hub can not be reached at {self.page}; name a local config.json or folder, or try again")
@@ -298,16 +329,15 @@ class HubRanges:
             return self._start[start : start + length]
         if length > MAX_HEADER_BYTES + 8:
             raise HubError(f"{self.name}: {length} bytes asked for; only headers are read")
-        _, _, data = self._repo.get(self._file, start, length)
-        return data
+        return self._repo.get(self._file, start, length).data
 
 
 @contextmanager
-def _stream(session: Any, url: str, headers: dict[str, str]) -> Iterator[tuple[Any, Callable[[], Iterator[bytes]]]]:
+def _stream(session: Any, url: str, headers: dict[str, str], seconds: float) -> Iterator[tuple[Any, Callable[[], Iterator[bytes]]]]:
     """A response whose body is read only on demand, of httpx (huggingface_hub 1.0 on) or requests."""
     if callable(getattr(session, "stream", None)):
-        with session.stream("GET", url, headers=headers, timeout=TIMEOUT_S, follow_redirects=True) as response:
+        with session.stream("GET", url, headers=headers, timeout=seconds, follow_redirects=True) as response:
             yield response, response.iter_bytes
     else:
-        with session.get(url, headers=headers, timeout=TIMEOUT_S, stream=True) as response:
+        with session.get(url, headers=headers, timeout=seconds, stream=True) as response:
             yield response, lambda: response.iter_content(1 << 16)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol, Self, runtime_checkable
 
 from kvplan.errors import SpecError
+from kvplan.files import opened
 from kvplan.importers.strict_json import fail_in, parse
 
 MAX_JSON_BYTES = 64 << 20  # the largest published index is a few MB
@@ -29,14 +29,8 @@ class FileRanges:
 
     def __init__(self, path: str | Path) -> None:
         self.name = str(path)
-        try:
-            if not stat.S_ISREG(os.stat(path).st_mode):
-                raise SpecError(self.name, [("", "not a regular file")])
-            self._fd = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            raise SpecError(self.name, [("", "no such file")]) from None
-        except (OSError, ValueError) as error:
-            raise SpecError(self.name, [("", f"can not be read: {getattr(error, 'strerror', None) or error}")]) from None
+        with opened(path) as file:
+            self._fd = os.dup(file.fileno())
         self.size: int | None = os.fstat(self._fd).st_size
 
     def read_range(self, start: int, length: int) -> bytes:

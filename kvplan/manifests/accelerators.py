@@ -9,10 +9,9 @@ import re
 from typing import NamedTuple
 
 from kvplan import catalogue
+from kvplan.engines.common.words import Given, Place
 from kvplan.errors import KvplanError
-from kvplan.manifests.arguments.table import Given
 from kvplan.manifests.marked import Item
-from kvplan.manifests.values import Place
 
 #: Node labels whose value is a GPU product: NVIDIA's and AMD's feature discovery, GKE, and what others put beside them.
 LABELS = (

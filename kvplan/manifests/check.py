@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kvplan import catalogue, engines
+from kvplan.engines.common.words import Finding, Place, Unresolved
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
+from kvplan.manifests.private import Private, private
 from kvplan.manifests.read import read, read_file, read_text, why_empty
-from kvplan.manifests.values import Finding, Found, Place, Status, Unresolved, Verdict
+from kvplan.manifests.values import Found, Status, Verdict
 from kvplan.planner.plan import Plan
 
 #: `ask(model, **question)`: kvplan.estimate, or anything that answers like it.
 Ask = Callable[..., Plan]
-#: Engines that take the devices as they are, instead of a number that follows from parallel sizes.
-TAKES_DEVICES = frozenset({"llama.cpp", "ollama", "transformers"})
 MAX_DROPPED = 8
+MAX_FINDINGS = 100
 
 
 class Source(NamedTuple):
@@ -45,19 +47,59 @@ def check(
     given   names of the question (device, context, batch, engine_version, ...): they win over what the files say
     """
     verdicts: list[Verdict] = []
+    ask = _remembered(ask)
     for file in files:
         name = file.name if isinstance(file, Source) else file
         try:
             found = read(file.text, file.name, env) if isinstance(file, Source) else read_file(file, env)
         except KvplanError as error:
-            verdicts.append(_broken(name, error))
+            verdicts.append(_broken(name, error)._replace(private=_private(file, env, ())))
             continue
+        hidden = _private(file, env, found)
         if not found:
             message, line = why_empty(file.text if isinstance(file, Source) else read_text(file))
             finding = Finding("no-engine", "note", message, Place(line), name)
             verdicts.append(Verdict(name, name, "empty", finding.message, findings=(finding,)))
-        verdicts += [judge(one, ask, models=models, strict=strict, given=given) for one in found]
+        verdicts += [judge(one, ask, models=models, strict=strict, given=given)._replace(private=hidden) for one in found]
     return tuple(verdicts)
+
+
+def _private(file: str | Source, env: Mapping[str, str] | None, found: Sequence[Found]) -> Private:
+    """What of the environment a verdict on a file keeps to itself."""
+    if not env:
+        return Private()
+    try:
+        text = file.text if isinstance(file, Source) else read_text(file)
+    except SpecError:
+        return Private()
+    return private(env, text, {name for one in found for row in engines.arguments(one.engine).rows for name in row.variables}, _is_public)
+
+
+def _is_public(value: str) -> bool:
+    """Whether the catalogue has a model or a device of this name."""
+    for find in (catalogue.find_model, catalogue.find_device):
+        with suppress(KvplanError):
+            return bool(find(value))
+    return False
+
+
+def _remembered(ask: Ask) -> Ask:
+    """Asks each question once: engines of one file are often alike."""
+    known: dict[str, Plan | KvplanError] = {}
+
+    def again(model: str, **question: Any) -> Plan:
+        key = repr((model, sorted(question.items())))
+        if key not in known:
+            try:
+                known[key] = ask(model, **question)
+            except KvplanError as error:
+                known[key] = error
+        found = known[key]
+        if isinstance(found, KvplanError):
+            raise found
+        return found
+
+    return again
 
 
 def exit_code(verdicts: Sequence[Verdict], *, allow_empty: bool = False) -> int:
@@ -89,7 +131,9 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
         findings += _too_long(found, plan, question)
         findings += _notes(found, plan)
     status, message = _status(found, plan, findings, unresolved, strict)
-    located = tuple(f._replace(file=found.file) for f in findings)
+    located = tuple(f._replace(file=found.file) for f in findings[:MAX_FINDINGS])
+    if len(findings) > MAX_FINDINGS:
+        located += (Finding("note", "note", f"and {len(findings) - MAX_FINDINGS:,} findings more", found.place, found.file),)
     return Verdict(found.file, found.name, status, message, found, plan, located, tuple(unresolved))
 
 
@@ -106,7 +150,7 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
     """The plan; options that the engine's model does not know are named and left out."""
     findings: list[Finding] = []
     question = dict(question)
-    if found.engine not in TAKES_DEVICES:
+    if not engines.arguments(found.engine).takes_devices:
         question.pop("n_devices", None)
     options = dict(question.get("engine_option", {}))
     known = _known_options(found.engine)
@@ -159,7 +203,7 @@ def _fault(message: str, found: Found, name: str) -> Finding:
 def _devices(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Finding]:
     """Fewer devices than the parallel sizes need, or more."""
     there, needed = question.get("n_devices"), plan.question["n_devices"][0]
-    if there is None or needed is None or found.engine in TAKES_DEVICES:
+    if there is None or needed is None or engines.arguments(found.engine).takes_devices:
         return []
     there = int(there)
     dp = plan.question["dp"][0] or 1
@@ -174,15 +218,16 @@ def _devices(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Find
     return []
 
 
-#: Engines that refuse a length beyond the model's own, unless a variable allows it.
-BOUNDED = ("vllm", "sglang")
-
-
 def _too_long(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Finding]:
     """vLLM config/model.py _get_and_verify_max_len, SGLang configs/model_config.py: a length beyond the one in config.json is an error."""
     asked = question.get("max_model_len")
     rules = {f.rule for f in found.findings}
-    if found.engine not in BOUNDED or not isinstance(asked, int) or "longer-allowed" in rules or "not-modelled-rope" in rules:
+    if (
+        not engines.arguments(found.engine).length_bound
+        or not isinstance(asked, int)
+        or "longer-allowed" in rules
+        or "not-modelled-rope" in rules
+    ):
         return []
     try:
         most = catalogue.find_model(plan.model.id).max_context

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kvplan import engines
+from kvplan.engines.common.words import Finding, Given, Place, Word, words
 from kvplan.errors import SpecError
 from kvplan.manifests import images
-from kvplan.manifests.arguments.table import Given
-from kvplan.manifests.script import Script, read_script
-from kvplan.manifests.values import Finding, Place
-from kvplan.manifests.words import Command, Word, words
+from kvplan.manifests.budget import spend
+from kvplan.manifests.script import MAX_WORDS, Script, read_script
+from kvplan.manifests.words import Command
 
 
 class Start(NamedTuple):
@@ -46,19 +47,8 @@ WRAPPERS = frozenset({
 LAUNCHERS = frozenset({"ssh", "tmux", "screen", "su", "watch", "docker", "podman", "nerdctl", *WRAPPERS})
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash"})
 CONTAINERS = ("docker", "podman", "nerdctl")
-MODULES = {
-    "vllm.entrypoints.openai.api_server": "vllm",
-    "vllm.entrypoints.api_server": "vllm",
-    "vllm.entrypoints.cli.main": "vllm serve",
-    "vllm": "vllm serve",
-    "sglang.launch_server": "sglang",
-    "sglang_router.launch_server": "sglang router",
-    "tensorrt_llm.commands.serve": "tensorrt-llm",
-}
 #: Options of Python itself that take a word of their own.
 PYTHON_TAKES = frozenset({"-X", "-W", "--check-hash-based-pycs"})
-#: Commands of trtllm-serve that start something else than one engine.
-TRTLLM_OTHERS = frozenset({"disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "visual_gen"})
 DOCKER_FLAGS = frozenset({
     "-d", "--detach", "-i", "--interactive", "-t", "--tty", "--rm", "--privileged", "--init", "--read-only", "-P", "--publish-all",
     "--no-healthcheck", "--oom-kill-disable", "--sig-proxy", "--disable-content-trust", "-q", "--quiet", "--replace", "--use-api-socket",
@@ -68,15 +58,18 @@ Files = Mapping[str, "tuple[str, Place]"]
 
 
 class _Program(NamedTuple):
-    """What a command runs behind its wrappers: where it stands, its name, the words after it."""
+    """What a command runs behind its wrappers: where it stands, its name, the words after it, the engine that it is."""
 
     at: int
     name: str
     own: Sequence[Word]
+    engine: str = ""
+    opaque: str = ""
 
 
 def starts(command: Command, source: str, files: Files, depth: int = 0) -> Iterator[Start]:
     """The engines that a command starts; none for any other command."""
+    spend(1 + len(command.words), command.place.line)
     program = _program(command.words, files)
     if program is None:
         yield from _launched(command, source, files, depth)
@@ -99,34 +92,22 @@ def starts(command: Command, source: str, files: Files, depth: int = 0) -> Itera
         yield from _docker(own[1:], command._replace(words=command.words[program.at :]), source, files, depth)
     elif name == "kserve-huggingfaceserver":
         yield start("vllm", _kserve(own))
-    elif name in ("vllm serve", "sglang serve", "ollama run"):
-        yield start(name.split()[0], own[1:] if own[:1] and own[0].text == name.split()[1] else own)
-    elif name == "trtllm-serve":
-        other = own[0].text if own and own[0].text in TRTLLM_OTHERS else ""
-        yield start("tensorrt-llm", () if other else own, f"trtllm-serve {other} starts no single engine" if other else "")
-    elif name == "sglang router":
-        yield start("sglang", _without(own, "--router-"))
     elif name == "llama-tools":
         if own and own[0].text in ("-s", "--server"):
             yield start("llama.cpp", own[1:])
     else:
-        engine = {"ollama": "ollama", "llama-server": "llama.cpp", **{e: e for e in MODULES.values()}}[name]
-        yield start(engine, () if engine == "ollama" else own)
+        yield start(program.engine, own, program.opaque)
 
 
-def _program(found: Sequence[Word], files: Files) -> _Program | None:
-    """The engine's command, at the start or behind wrappers."""
-    for n, word in enumerate(found):
+def _program(found: Sequence[Word], files: Files, within: int = MAX_WORDS) -> _Program | None:
+    """The engine's command, at the start or behind wrappers: among the first `within` words."""
+    for n, word in enumerate(found[:within]):
         name, rest = _base(word.text), found[n + 1 :]
         follows = rest[0].text if rest else ""
-        if name in ("vllm", "sglang") and follows == "serve":
-            return _Program(n, f"{name} serve", rest)
-        if name == "ollama" and follows in ("serve", "run", "start"):
-            return _Program(n, "ollama run" if follows == "run" else "ollama", rest)
-        if name in ("trtllm-serve", "kserve-huggingfaceserver", "llama-tools"):
+        if engine := _engine(n, name, rest):
+            return engine
+        if name in ("kserve-huggingfaceserver", "llama-tools"):
             return _Program(n, name, rest)
-        if re.fullmatch(r"llama-server(-[a-z0-9]+)?", name):
-            return _Program(n, "llama-server", rest)
         if name in CONTAINERS and (follows == "run" or (follows == "container" and len(rest) > 1 and rest[1].text == "run")):
             return _Program(n, name, rest if follows == "run" else rest[1:])
         if name in SHELLS and (_script_option(rest) is not None or _named(_first_plain(rest), files)):
@@ -136,20 +117,43 @@ def _program(found: Sequence[Word], files: Files) -> _Program | None:
         if path := _named(word, files):
             return _Program(n, path, rest)
         is_python = re.fullmatch(r"(python|pypy)[0-9.]*", name)
-        if is_python and (module := _module(rest)):
-            return _Program(n, *module)
+        if is_python and (module := _module(n, rest)):
+            return module
         if n == 0 and name not in WRAPPERS and "=" not in name and not word.missing and not is_python:
             return None
     return None
 
 
-def _module(rest: Sequence[Word]) -> tuple[str, Sequence[Word]] | None:
-    """`-u -m MODULE`: what it starts, and its words."""
+def _engine(n: int, name: str, rest: Sequence[Word]) -> _Program | None:
+    """An engine's own command: its words, or why they can not be followed."""
+    for engine in engines.served():
+        table = engines.arguments(engine)
+        for command in (*table.commands, *table.waiting):
+            program, *more = command.split()
+            if not re.fullmatch(program, name) or [w.text for w in rest[: len(more)]] != more:
+                continue
+            own = () if command in table.waiting else rest[len(more) :]
+            if own and own[0].text in table.others:
+                return _Program(n, name, (), engine, f"{command} {own[0].text} starts no single engine")
+            return _Program(n, name, own, engine)
+    return None
+
+
+def _module(at: int, rest: Sequence[Word]) -> _Program | None:
+    """`-u -m MODULE`: the engine that it starts, and its words."""
     n = 0
     while n < len(rest) and rest[n].text.startswith("-"):
         if rest[n].text == "-m" and n + 1 < len(rest):
-            name = MODULES.get(rest[n + 1].text)
-            return (name, rest[n + 2 :]) if name else None
+            module, own = rest[n + 1].text, rest[n + 2 :]
+            found = next(((e, more[module]) for e in engines.served() if module in (more := engines.arguments(e).modules)), None)
+            if found is None:
+                return None
+            engine, before = found
+            if before.startswith("-"):
+                own = _without(own, before)
+            elif before and own and own[0].text == before:
+                own = own[1:]
+            return _Program(at, module, own, engine)
         n += 2 if rest[n].text in PYTHON_TAKES else 1
     return None
 
@@ -185,7 +189,7 @@ def _launched(command: Command, source: str, files: Files, depth: int) -> Iterat
         if " " in word.text.strip():
             env = {**command.env, **_env_prefix(command.words[:n])}
             yield from _text(word, env, source, files, depth)
-        elif (after := _program(command.words[n:], files)) and after.at == 0:
+        elif _program(command.words[n:], files, within=1):
             yield from starts(command._replace(words=command.words[n:]), source, files, depth + 1)
             return
 
@@ -234,10 +238,10 @@ def container(
 def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
     """The engines that a script starts."""
     found = [start for command in script.commands for start in starts(command, source, script.files, depth)]
-    runs = [start for start in found if start.engine == "ollama" and start.words]
-    serves = [start for start in found if start.engine == "ollama" and not start.words]
-    if runs and serves:  # the server of the same script: it loads what `ollama run` names, with its own variables
-        found = [one._replace(env=serves[0].env) if one in runs else one for one in found if one not in serves]
+    waiting = [start for start in found if not start.words and engines.arguments(start.engine).waiting]
+    runs = [start for start in found if start.words and start.engine in {one.engine for one in waiting}]
+    if runs:  # the server of the same script: it loads what is named, with its own variables
+        found = [one._replace(env=waiting[0].env) if one in runs else one for one in found if one not in waiting]
     return found
 
 

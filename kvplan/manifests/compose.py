@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from kvplan.manifests.arguments.table import Given
+from kvplan.engines.common.words import Finding, Given, Word
 from kvplan.manifests.command import Start, container, gpu_count
 from kvplan.manifests.found import NO_DEVICE, ReadBeside, Site
 from kvplan.manifests.lexer import tokens
 from kvplan.manifests.marked import Item
-from kvplan.manifests.values import Finding
-from kvplan.manifests.words import Word, replaced
+from kvplan.manifests.words import replaced
 
 _VARIABLE = re.compile(r"\$(?:\$|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])([^{}]*))?\})")
-
+_COMMENT = re.compile(r"(?<=\s)#.*")
 _LINE = re.compile(r"""\s*(?:export\s+)?([A-Za-z_][\w.]*)\s*=\s*(?:'([^']*)'|"([^"]*)"|(.*))""")
 
 
@@ -71,7 +70,7 @@ def dotenv(text: str) -> dict[str, Word]:
     for line in text.splitlines():
         match = _LINE.match(line)
         if match:
-            value = match[2] if match[2] is not None else match[3] if match[3] is not None else re.sub(r"\s+#.*", "", match[4]).strip()
+            value = match[2] if match[2] is not None else match[3] if match[3] is not None else _COMMENT.sub("", match[4]).strip()
             env[match[1]] = _filled(Word(value), env) if match[2] is None else Word(value)
     return env
 

@@ -1,16 +1,15 @@
-"""Configuration files of engines: vLLM's and SGLang's --config (long options as keys), TensorRT-LLM's LLM API options."""
+"""Configuration files of engines: long options as keys (a --config), or keys that the engine's table names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kvplan.manifests.arguments.table import Given
-from kvplan.manifests.arguments.tensorrt_llm import CONFIG, CONFIG_EITHER, CONFIG_QUIET
+from kvplan.engines import facts
+from kvplan.engines.common.arguments import Argument, Arguments
+from kvplan.engines.common.kinds import KINDS
+from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.manifests.marked import Item, documents
-from kvplan.manifests.numbers import READERS
-from kvplan.manifests.values import Finding, Place
-from kvplan.manifests.words import Word
 
 
 def config_words(text: str, source: str, base: Place | None) -> list[Word]:
@@ -36,52 +35,47 @@ def config_words(text: str, source: str, base: Place | None) -> list[Word]:
     return out
 
 
-def trtllm_options(text: str, source: str, base: Place | None) -> tuple[dict[str, Given], list[Finding]]:
-    """What the YAML of --config sets, by the same names as the command line."""
+def key_options(table: Arguments, text: str, source: str, base: Place | None) -> tuple[dict[str, Given], list[Finding]]:
+    """What a file whose keys are rows of the table sets, by the same names as the command line."""
+    rows = {one.key: one for one in table.rows if one.key}
+    title = facts(table.name).title
     given: dict[str, Given] = {}
     findings: list[Finding] = []
     for document in documents(text, source, base or Place()):
-        for path, item in _leaves(document):
+        for path, item in _leaves(document, rows):
             place = item.place if base else Place()
-            to = CONFIG.get(path)
-            top = path.split(".")[0]
-            if to:
+            row = rows.get(path)
+            if row is None:
+                findings.append(Finding("unknown-option", "warning", f"{path} is no option of {title} that we know", place))
+            elif row.effect:
+                findings.append(Finding("not-modelled-either", "warning", f"{path} may change memory in a way that is not modelled", place))
+            elif row.to:
                 try:
-                    value = _value(to, item)
+                    value = _value(row, item)
                 except ValueError as error:
                     findings.append(Finding("bad-value", "error", f"{path}: {error}; the engine would stop with an error", place))
                     continue
-                if value is not None or to == "@graphs":
-                    given[to] = Given(value, path, place)
-            elif top in CONFIG_EITHER and path == top:
-                findings.append(Finding("not-modelled-either", "warning", f"{path} may change memory in a way that is not modelled", place))
-            elif top not in CONFIG_QUIET and top not in CONFIG_EITHER and path not in _QUIET_PATHS:
-                findings.append(Finding("unknown-option", "warning", f"{path} is no option of TensorRT-LLM that we know", place))
+                if value is not None or row.kind == "json":
+                    given[row.to] = Given(value, path, place)
     return given, findings
 
 
-def _value(to: str, item: Item) -> Any:
-    """A value of the kind that the name takes. Raises ValueError for another."""
-    kind = "float" if to == "memory_fraction" else "int" if to in _COUNTS else "text"
-    if to in ("@graphs", "@speculative", "@attention_dp"):
+def _value(row: Argument, item: Item) -> Any:
+    """A value of the row's kind. Raises ValueError for another."""
+    if row.kind == "json":
         return item.plain()
-    if isinstance(item.value, list) and to == "option:max_attention_window":
-        return ",".join(str(READERS["int"](part.text)) for part in item)
+    if isinstance(item.value, list) and row.kind == "counts":
+        return KINDS["counts"].read(",".join(part.text for part in item))
     if isinstance(item.value, (list, dict)):
         raise ValueError("a list or mapping where a value is meant")
-    return None if item.value is None else READERS[kind](item.text)
+    return None if item.value is None else KINDS["truth" if row.takes == "flag" else row.kind].read(item.text)
 
 
-_COUNTS = frozenset({"max_num_seqs", "max_num_batched_tokens", "max_model_len", "tp", "pp", "ep", "block_size", "kv_memory", "@beams"})
-_QUIET_PATHS = frozenset({
-    "kv_cache_config.enable_partial_reuse", "kv_cache_config.copy_on_partial_reuse", "kv_cache_config.event_buffer_max_size",
-    "kv_cache_config.host_cache_size", "kv_cache_config.secondary_offload_min_priority", "kv_cache_config", "speculative_config",
-})  # fmt: skip
-
-
-def _leaves(document: Item) -> Iterator[tuple[str, Item]]:
+def _leaves(document: Item, rows: Mapping[str, Argument]) -> Iterator[tuple[str, Item]]:
+    """Keys, those of a mapping by their path where rows have such."""
+    groups = {key.partition(".")[0] for key in rows if "." in key}
     for key, item in document.items():
-        if key == "kv_cache_config" and isinstance(item.value, dict):
+        if key in groups and isinstance(item.value, dict):
             for inner, leaf in item.items():
                 yield f"{key}.{inner}", leaf
         else:

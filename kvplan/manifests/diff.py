@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kvplan.manifests.values import Place, Verdict
+from kvplan.engines.common.words import Place
+from kvplan.manifests.values import Verdict
 from kvplan.planner.plan import Plan
 
 
@@ -40,12 +41,17 @@ class Change(NamedTuple):
         def pairs(table: dict[str, tuple[Any, Any]]) -> dict[str, dict[str, Any]]:
             return {key: {"old": old, "new": new} for key, (old, new) in table.items()}
 
+        def public(data: Any) -> Any:
+            for verdict in (self.old, self.new):
+                data = verdict.private.out_of(data) if verdict else data
+            return data
+
         return {
-            "name": self.name,
-            "was": self.old.name if self.old else None,
+            "name": public(self.name),
+            "was": public(self.old.name) if self.old else None,
             "status": {"old": self.old.status if self.old else None, "new": self.new.status if self.new else None},
-            "message": self.new.message if self.new else None,
-            "settings": pairs(self.settings),
+            "message": public(self.new.message) if self.new else None,
+            "settings": public(pairs(self.settings)),
             "memory": pairs(self.memory),
             "capacity": pairs(self.capacity),
         }
@@ -111,8 +117,8 @@ def _memory(verdict: Verdict | None) -> dict[str, int]:
     if plan is None or not plan.ledgers:
         return {}
     ledger = max(plan.ledgers, key=lambda one: one.total_bytes)
-    weights = sum(e.bytes for e in ledger.entries if e.name.startswith("weights"))
-    cache = sum(e.bytes for e in ledger.entries if "cache" in e.name.lower())
+    weights = ledger.bytes_of("weights")
+    cache = ledger.bytes_of("cache")
     return {"weights": weights, "cache": cache, "other": ledger.total_bytes - weights - cache, "total": ledger.total_bytes}
 
 

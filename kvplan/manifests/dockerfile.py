@@ -9,11 +9,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from kvplan.engines.common.words import Place, Word, words
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.compose import split
 from kvplan.manifests.found import Site
-from kvplan.manifests.values import Place
-from kvplan.manifests.words import Word, replaced, words
+from kvplan.manifests.words import replaced
 
 _NAME = re.compile(r"(^|/)(Dockerfile|Containerfile)(\.[^/]*)?$|\.dockerfile$", re.IGNORECASE)
 _INSTRUCTION = re.compile(r"\s*([A-Za-z]+)\s+(.*)", re.DOTALL)
@@ -22,7 +22,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}|\$([A-Za-z_]\w*)")
 
 def is_dockerfile(text: str, source: str) -> bool:
     """By its name, or a FROM together with an instruction that no other format has."""
-    starts = re.search(r"^\s*FROM\s+\S", text, re.MULTILINE | re.IGNORECASE)
+    starts = re.search(r"^[^\S\n]*FROM[^\S\n]+\S", text, re.MULTILINE | re.IGNORECASE)
     return bool(starts and (_NAME.search(source) or re.search(r"^(CMD|ENTRYPOINT|RUN)\s+\S", text, re.MULTILINE)))
 
 

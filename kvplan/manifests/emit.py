@@ -6,39 +6,33 @@ that was asked for) stands in a `# kvplan:` comment, which `check` reads.
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kvplan import catalogue
-from kvplan.errors import KvplanError, UnknownName, UnsupportedError
-from kvplan.manifests.arguments import ENGINES, find
-from kvplan.manifests.arguments.parse import parse
-from kvplan.manifests.emit_engines import WRITERS, Command
-from kvplan.manifests.words import words
+from kvplan import catalogue, engines
+from kvplan.engines.common.arguments import Arguments
+from kvplan.engines.common.command_line import parse
+from kvplan.engines.common.words import words
+from kvplan.engines.common.written import Written, write
+from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
 from kvplan.planner.plan import Plan
 
-TARGETS: tuple[str, ...] = (*ENGINES, "compose", "k8s")
+TARGETS: tuple[str, ...] = (*engines.served(), "compose", "k8s")
 #: Names that no option of any engine says: they go into the comment.
-ASIDE = ("device", "context", "batch", "encoder_tokens", "reserve", "host_memory", "calibration", "kv_memory", "n_devices")
-IMAGES = {
-    "vllm": ("vllm/vllm-openai", "v{}", "latest"),
-    "sglang": ("lmsysorg/sglang", "v{}", "latest"),
-    "tensorrt-llm": ("nvcr.io/nvidia/tensorrt-llm/release", "{}", "latest"),
-    "llama.cpp": ("ghcr.io/ggml-org/llama.cpp", "server-cuda-{}", "server-cuda"),
-    "ollama": ("ollama/ollama", "{}", "latest"),
-}
-PLACEHOLDERS = {"llama.cpp": "./model.gguf", "ollama": "MODEL"}  # they load what no catalogue names
-FROM_ENTRYPOINT = {"vllm": 2, "llama.cpp": 1}  # words that the image's entrypoint already is
+ASIDE = ("device", "context", "batch", "encoder_tokens", "reserve", "host_memory", "calibration", "kv_memory", "n_devices", "weight_dtype")
 
 
 class Job(NamedTuple):
-    """What is to be written: the engine, its command, the comment, the devices."""
+    """What is to be written: the engine's words and variables, its file as (name, text), the comment, the devices."""
 
-    engine: str
+    table: Arguments
     version: str | None
-    command: Command
-    comment: str
+    words: tuple[str, ...]
+    env: Mapping[str, str]
+    file: tuple[str, str] | None
+    aside: Mapping[str, Any]
     n_devices: int
     device: str | None
 
@@ -63,9 +57,9 @@ def emit(plan: Plan, target: str, *, model: str | None = None) -> str:
     if target not in TARGETS:
         raise UnknownName("target", target, list(TARGETS))
     engine = str(plan.question["engine"][0])
-    if engine not in ENGINES:
-        raise UnsupportedError(f"a plan of engine {engine} starts nothing; ask it of one of {', '.join(ENGINES)}")
-    if target in ENGINES and target != engine:
+    if engine not in engines.served():
+        raise UnsupportedError(f"a plan of engine {engine} starts nothing; ask it of one of {', '.join(engines.served())}")
+    if target in engines.served() and target != engine:
         raise UnsupportedError(f"this plan is for {engine}; ask it with engine {target} to get a command for {target}")
     job = _job(plan, engine, model)
     if target == "compose":
@@ -76,53 +70,82 @@ def emit(plan: Plan, target: str, *, model: str | None = None) -> str:
 
 
 def _job(plan: Plan, engine: str, model: str | None) -> Job:
+    table, question = engines.arguments(engine), {name: value for name, (value, _) in plan.question.items()}
     asked = {name: value for name, (value, by) in plan.question.items() if by == "you" and value is not None}
-    asked["engine_option"] = dict(asked.get("engine_option") or {})
-    if engine == "llama.cpp":
-        for name in ("max_model_len", "max_num_seqs"):
-            asked.setdefault(name, plan.question[name][0])
-    if engine == "ollama" and "max_model_len" in asked:  # a plan says it over all slots, as Ollama hands it on; num_ctx is one slot's
-        asked["max_model_len"] //= plan.question["max_num_seqs"][0] or 1
-    version = asked.get("engine_version")
-    served = model or _served(str(plan.question["model"][0]), engine)
-    command = WRITERS[engine](served, asked, find(engine))
-    aside: dict[str, Any] = {name: asked[name] for name in ASIDE if name in asked and name not in command.said}
-    if asked.get("context") == asked.get("max_model_len") and "max_model_len" in command.said and engine not in PLACEHOLDERS:
+    for name in table.explicit:
+        asked.setdefault(name, question[name])
+    if table.per_slot and "max_model_len" in asked:
+        asked["max_model_len"] //= question["max_num_seqs"] or 1
+    options = {f"option:{key}": str(text) for key, text in dict(asked.pop("engine_option", None) or {}).items()}
+    version = str(asked["engine_version"]) if "engine_version" in asked else None
+    id_ = str(question["model"])
+    served = model or _served(id_, table)
+    own = {name: value for name, value in asked.items() if name not in ("model", "engine", "engine_version")}
+    found = write(table, {**own, **options}, version)
+    aside = {name: asked[name] for name in ASIDE if name in asked and name not in found.said}
+    if asked.get("context") == asked.get("max_model_len") and "max_model_len" in found.said and not table.placeholder:
         aside.pop("context", None)
-    if engine not in ("llama.cpp", "ollama"):
+    if not table.takes_devices:
         aside.pop("n_devices", None)  # it follows from the parallel sizes
-    if version and engine != "ollama":
+    if version and table.image[1] and not table.per_slot:
         aside["engine_version"] = version
-    if not _means(served, str(plan.question["model"][0])):
-        aside["model"] = plan.question["model"][0]
-    aside |= {f"engine_option.{key}": value for key, value in command.aside.items()}
-    aside |= {name: asked[name] for name in ("weight_dtype",) if name in asked and name not in command.said}
-    left = set(asked) - set(ASIDE) - command.said - set(aside) - {"model", "engine", "engine_version", "engine_option"}
+    if not _means(served, id_):
+        aside["model"] = id_
+    left = set(own) - found.said - set(aside) - {"n_devices", "context"}
     if left:
         raise UnsupportedError(f"{engine} has no option for {', '.join(sorted(left))}; leave it out of the plan")
-    _accepted(engine, command, str(version) if version else None)
-    comment = " ".join(f"{name}={value}" for name, value in aside.items())
-    n_devices = int(plan.question["n_devices"][0] or 1)
-    return Job(engine, str(version) if version else None, command, comment, n_devices, asked.get("device"))
+    aside |= {f"engine_option.{key}": text for key, text in found.aside.items()}
+    if served.startswith("-"):
+        raise SpecError("model", [("", f"{served[:60]!r} would be an option; write the path with ./ before it")])
+    run, file = _words(table, served, found)
+    _accepted(table, found, version)
+    for name, text in (("model", served), *aside.items(), *(("", word) for word in (*run, *found.env.values())), *_texts(found.config)):
+        if not str(text).isprintable():
+            raise SpecError("question", [(name, f"{str(text)[:60]!r} holds a character that no command or manifest can carry")])
+    return Job(table, version, run, found.env, file, aside, int(question["n_devices"] or 1), asked.get("device"))
 
 
-def _accepted(engine: str, command: Command, version: str | None) -> None:
+def _words(table: Arguments, model: str, found: Written) -> tuple[tuple[str, ...], tuple[str, str] | None]:
+    """The words of the command, and the configuration file that they name."""
+    run = (*table.program, *table.model_option(model), model, *found.words)
+    if not found.config:
+        return run, None
+    import yaml
+
+    option = next(row.names[0] for row in table.rows if row.to == "@config")
+    name = f"{table.program[0].partition('-')[0]}.yaml"
+    return (*run, option, name), (name, yaml.safe_dump(dict(found.config), sort_keys=False).rstrip("\n"))
+
+
+def _texts(tree: Any) -> Iterator[tuple[str, str]]:
+    """Every text in a tree."""
+    if isinstance(tree, Mapping):
+        for key, value in tree.items():
+            yield from ((str(key), text) for _, text in _texts(value))
+    elif isinstance(tree, str):
+        yield "", tree
+
+
+def _accepted(table: Arguments, found: Written, version: str | None) -> None:
     """Raises UnsupportedError where the release does not take the words: an option too new for it, or gone."""
-    program = list(command.words)
-    first = next((n for n, word in enumerate(program) if word.startswith("--")), len(program))
-    faults = [f for f in parse(find(engine), words(*program[first:]), version).findings if f.severity == "error"]
+    faults = [f for f in parse(table, words(*found.words), version).findings if f.severity == "error"]
     if faults:
         raise UnsupportedError(f"{faults[0].message}; leave it out of the plan, or ask another release")
 
 
-def _served(id_: str, engine: str) -> str:
-    """The Hub name in the catalogue's source, where it means the same model; a placeholder for engines that load a file."""
-    if engine in PLACEHOLDERS:
-        return PLACEHOLDERS[engine]
+def _served(id_: str, table: Arguments) -> str:
+    """The name that the index or the catalogue's source has, where it means the same model; a placeholder for engines that load a file."""
     try:
-        source = catalogue.find_model(id_).source or ""
+        found = catalogue.find_model(id_)
     except KvplanError:
-        return id_
+        return table.placeholder or id_
+    if table.tagged and ":" in id_:
+        return found.hub_id or id_
+    if table.placeholder:
+        return table.placeholder
+    if found.hub_id and ":" not in found.hub_id:
+        return found.hub_id
+    source = found.source
     parts = source.removeprefix("https://huggingface.co/").split("/")
     name = "/".join(parts[:2]) if source.startswith("https://huggingface.co/") and len(parts) > 1 else id_
     return name if _means(name, id_) else id_
@@ -136,12 +159,26 @@ def _means(name: str, id_: str) -> bool:
 
 
 def _script(job: Job) -> str:
-    lines = ["#!/bin/sh", *([f"# kvplan: {job.comment}"] if job.comment else [])]
-    lines += [f"export {name}={shlex.quote(value)}" for name, value in job.command.env.items()]
-    for name, text in job.command.files.items():
-        lines += [f"cat > {name} <<'EOF'", text.rstrip("\n"), "EOF"]
-    lines += [f"{before} &" for before in job.command.before]
-    return "\n".join([*lines, "exec " + _joined(job.command.words)])
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in job.env.items()]
+    return "\n".join(["#!/bin/sh", *_comment(job.aside), *exports, *_body(job)])
+
+
+def _body(job: Job) -> list[str]:
+    """The lines that write the engine's file, start what runs beside it, and become it."""
+    lines = []
+    if job.file:
+        name, text = job.file
+        end = "EOF"
+        while end in text.splitlines():
+            end += "F"
+        lines += [f"cat > {shlex.quote(name)} <<'{end}'", text, end]
+    return [*lines, *(f"{beside} &" for beside in job.table.beside), "exec " + _joined(job.words)]
+
+
+def _comment(aside: Mapping[str, Any]) -> list[str]:
+    """The line that `check` reads: values quoted as a shell would, none with a line's end in it (`_job` refuses those)."""
+    pairs = " ".join(shlex.quote(f"{name}={value}") for name, value in aside.items())
+    return [f"# kvplan: {pairs}"] if pairs else []
 
 
 def _joined(words: tuple[str, ...]) -> str:
@@ -157,27 +194,23 @@ def _joined(words: tuple[str, ...]) -> str:
 
 
 def _image(job: Job) -> str:
-    repository, pattern, newest = IMAGES[job.engine]
-    number = job.version if job.version and job.version[:1] in "0123456789b" else None
-    if number and job.engine in ("vllm", "sglang", "tensorrt-llm") and number.count(".") == 1:
-        number += ".0"
-    return f"{repository}:{pattern.format(number) if number else newest}"
+    repository, pattern, newest = job.table.image
+    number = job.version if re.fullmatch(r"(b|v?\d)[\w.+-]*", job.version or "", re.ASCII) else None
+    if number is None or job.table.per_slot:
+        return f"{repository}:{newest}"
+    number = number.removeprefix("v")
+    return f"{repository}:{pattern.format(f'{number}.0' if number.count('.') == 1 else number)}"
 
 
-def _container(job: Job) -> dict[str, Any]:
+def _container(job: Job) -> dict[str, list[str]]:
     """command and args of a container. A script in it writes the files that the engine reads, or starts what runs beside it."""
-    command = job.command
-    if command.files or command.before:
-        script = [*(f"cat > {name} <<'EOF'\n{text.rstrip()}\nEOF" for name, text in command.files.items())]
-        script += [f"{before} &" for before in command.before]
-        return {"command": ["/bin/sh", "-c", "\n".join([*script, "exec " + _joined(command.words)]) + "\n"]}
-    n = FROM_ENTRYPOINT.get(job.engine, 0)
-    if n:
-        return {"args": list(command.words[n:])}
-    return {"command": list(command.words)}
+    if job.file or job.table.beside:
+        return {"command": ["/bin/sh", "-c", "\n".join(_body(job)) + "\n"]}
+    n = job.table.entrypoint
+    return {"args": list(job.words[n:])} if n else {"command": list(job.words)}
 
 
-def _dump(comment: str, data: Mapping[str, Any]) -> str:
+def _dump(aside: Mapping[str, Any], data: Mapping[str, Any]) -> str:
     import yaml
 
     class Dumper(yaml.SafeDumper):
@@ -189,40 +222,42 @@ def _dump(comment: str, data: Mapping[str, Any]) -> str:
 
     Dumper.add_representer(str, text)
     body: str = yaml.dump(data, Dumper=Dumper, sort_keys=False, width=4096, allow_unicode=True)
-    return (f"# kvplan: {comment}\n" if comment else "") + body.rstrip("\n")
+    return "\n".join([*_comment(aside), body.rstrip("\n")])
 
 
 def _compose(job: Job) -> str:
-    parts = _container(job)
+    """Compose expands $NAME in every text; $$ is a plain one."""
+    parts = {name: [word.replace("$", "$$") for word in entry] for name, entry in _container(job).items()}
     service: dict[str, Any] = {"image": _image(job)}
     if "command" in parts:
-        entry = parts["command"]
-        service |= {"entrypoint": entry[:1], "command": [word.replace("$", "$$") for word in entry[1:]]}
+        service |= {"entrypoint": parts["command"][:1], "command": parts["command"][1:]}
     else:
-        service["command"] = [word.replace("$", "$$") for word in parts["args"]]
-    if job.command.env:
-        service["environment"] = dict(job.command.env)
+        service["command"] = parts["args"]
+    if job.env:
+        service["environment"] = {name: value.replace("$", "$$") for name, value in job.env.items()}
     devices = [{"driver": "nvidia", "count": job.n_devices, "capabilities": ["gpu"]}]
     service |= {"ipc": "host", "deploy": {"resources": {"reservations": {"devices": devices}}}}
-    return _dump(job.comment, {"services": {"llm": service}})
+    return _dump(job.aside, {"services": {"llm": service}})
 
 
 def _kubernetes(job: Job) -> str:
+    """The kubelet expands $(NAME) in commands and variables; $$(NAME) is a plain one."""
     device = _device(job.device)
     label = next((one for one in device.kubernetes_labels if one[:1].isupper()), None) if device else None
-    selector, resource, comment = {}, "nvidia.com/gpu", job.comment
+    selector, resource, aside = {}, "nvidia.com/gpu", job.aside
     if device and label and device.vendor in ("nvidia", "amd"):
         resource = f"{device.vendor}.com/gpu"
         selector = {"nvidia.com/gpu.product" if device.vendor == "nvidia" else "amd.com/gpu.product-name": label}
-        comment = " ".join(pair for pair in comment.split() if not pair.startswith(("device=", "n_devices=")))
-    container: dict[str, Any] = {"name": "llm", "image": _image(job), **_container(job)}
-    if job.command.env:
-        container["env"] = [{"name": name, "value": value} for name, value in job.command.env.items()]
+        aside = {name: value for name, value in aside.items() if name not in ("device", "n_devices")}
+    container: dict[str, Any] = {"name": "llm", "image": _image(job)}
+    container |= {name: [word.replace("$(", "$$(") for word in entry] for name, entry in _container(job).items()}
+    if job.env:
+        container["env"] = [{"name": name, "value": value.replace("$(", "$$(")} for name, value in job.env.items()]
     container["resources"] = {"limits": {resource: str(job.n_devices)}}
     pod: dict[str, Any] = {"nodeSelector": selector} if selector else {}
     pod["containers"] = [container]
     labels = {"app": "llm"}
-    return _dump(comment, {
+    return _dump(aside, {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": "llm"},

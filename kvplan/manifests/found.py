@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kvplan import engines
+from kvplan.engines.common.arguments import Arguments
+from kvplan.engines.common.command_line import open_variable, read
+from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
 from kvplan.errors import KvplanError
-from kvplan.manifests.arguments import find as find_engine
-from kvplan.manifests.arguments.parse import open_variable, read
-from kvplan.manifests.arguments.table import Answer, Engine, Given
+from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start
-from kvplan.manifests.config import config_words, trtllm_options
-from kvplan.manifests.values import Finding, Found, Place, Unresolved
-from kvplan.manifests.words import Word
+from kvplan.manifests.config import config_words, key_options
+from kvplan.manifests.values import Found
 
 ReadBeside = Callable[[str], "str | None"]
 
@@ -35,16 +36,18 @@ class Site(NamedTuple):
 
 MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
 NO_DEVICE = "the file does not say which GPU it runs on"
+UNKNOWN = 250  # work of an option that the engine does not have
 PRAGMA = re.compile(r"#\s*kvplan:\s*(.+)")
 
 
 def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | None:
     """The Found of one start; None for one that only joins another (a worker of a multi-node engine)."""
-    engine = find_engine(start.engine)
-    words, extra, notes, missing = _with_config(engine, start, source, beside)
-    answer, parsed = read(engine, words, start.env, start.version)
-    if extra:
-        answer = _again(engine, {**parsed.given, **extra}, start.env, parsed.positional, answer)
+    table = engines.arguments(start.engine)
+    if (unknown := _unknown(table, start.words)) > 3:
+        spend(UNKNOWN * unknown, start.place.line, f"the search for options that {table.name} does not have")
+    spend(len(start.env), start.place.line)
+    words, more, notes, missing = _with_config(table, start, source, beside)
+    answer = read(table, words, start.env, start.version, more)
     if answer.is_worker:
         return None
     question = dict(answer.question)
@@ -84,6 +87,13 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
     )
 
 
+def _unknown(table: Arguments, words: Sequence[Word]) -> int:
+    """About how many options the engine does not have: each takes a search for the nearest that it has."""
+    names = {name.lstrip("-") for row in table.rows for name in row.names}
+    asked = (w.text.partition("=")[0].lstrip("-").replace("_", "-") for w in words if w.text[:1] == "-")
+    return sum(name.partition(".")[0].removeprefix("no-") not in names for name in asked)
+
+
 def _plain(question: Mapping[str, Given]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     options: dict[str, Any] = {}
@@ -96,11 +106,11 @@ def _plain(question: Mapping[str, Given]) -> dict[str, Any]:
 
 
 def _with_config(
-    engine: Engine, start: Start, source: str, beside: ReadBeside
+    table: Arguments, start: Start, source: str, beside: ReadBeside
 ) -> tuple[Sequence[Word], dict[str, Given], list[Finding], list[Unresolved]]:
-    """The words with those of a --config file, or what a TensorRT-LLM YAML sets."""
-    option = next((a for a in engine.arguments if a.to == "@config"), None)
-    if option is None or not engine.config:
+    """The words with those of a configuration file of options, or what one of keys sets."""
+    option = next((a for a in table.rows if a.to == "@config"), None)
+    if option is None or table.config not in ("options", "keys"):
         return start.words, {}, [], []
     for n, word in enumerate(start.words):
         name, equals, path = word.text.partition("=")
@@ -116,8 +126,8 @@ def _with_config(
             why = f"{name} {value.text}: the file is not at hand"
             return start.words, {}, [], [Unresolved("config", why, "put it beside the checked file", word.place)]
         try:
-            if engine.config == "trtllm":
-                given, findings = trtllm_options(text, source, place)
+            if table.config == "keys":
+                given, findings = key_options(table, text, source, place)
                 return start.words, given, [*notes, *findings], []
             return [*config_words(text, source, place), *start.words], {}, notes, []
         except KvplanError as error:
@@ -140,14 +150,6 @@ def _file(path: str, start: Start, beside: ReadBeside, place: Place) -> tuple[st
     return text, None, note
 
 
-def _again(engine: Engine, given: Mapping[str, Given], env: Mapping[str, Word], positional: Sequence[Word], before: Answer) -> Answer:
-    """The same answer with more options, those of a configuration file."""
-    here = {f"{n}": Given(w.text, w.text, w.place) for n, w in enumerate(positional) if not w.missing}
-    answer = engine.finish(given, {}, here)
-    findings = tuple(dict.fromkeys((*before.findings, *answer.findings)))
-    return answer._replace(findings=findings, unresolved=(*before.unresolved, *answer.unresolved))
-
-
 def _fewest(there: Given | None, visible: Given | None) -> Given | None:
     """Of the devices there, those the process is let see."""
     if there is None or visible is None:
@@ -168,7 +170,8 @@ def _model(given: Given | None, start: Start, already: bool) -> tuple[str | None
     if given is None:
         if already or start.opaque:
             return None, []
-        why = "ollama serve loads the model that is asked for" if start.engine == "ollama" else "the command names no model"
+        beside = engines.arguments(start.engine).beside
+        why = f"{beside[0]} loads the model that is asked for" if beside else "the command names no model"
         return None, [Unresolved("model", why, "--model ID", start.place)]
     text = str(given.value)
     name = text.removeprefix("hf://").removeprefix("https://huggingface.co/")

@@ -9,14 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kvplan.engines.common.words import Given, Place, Word
 from kvplan.manifests.accelerators import Hardware, of_pod
-from kvplan.manifests.arguments.table import Given
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.found import Site
 from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.pods import environment, expand
-from kvplan.manifests.values import Place
-from kvplan.manifests.words import Word
 
 #: vllmConfig keys of the production stack -> options.
 STACK = {

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kvplan.engines.common.words import Given, Word, words
 from kvplan.manifests import pods
 from kvplan.manifests.accelerators import of_pod
-from kvplan.manifests.arguments.table import Given
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.compose import split
 from kvplan.manifests.found import MOUNTED, Site
 from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.pods import Pod
-from kvplan.manifests.words import Word, words
 
 RUNTIMES = ("ServingRuntime", "ClusterServingRuntime")
 KINDS = ("InferenceService", "LLMInferenceService", *RUNTIMES)

@@ -12,9 +12,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
+from kvplan.engines.common.words import START, Breaks, Place
 from kvplan.errors import SpecError
-from kvplan.manifests.values import START, Place
-from kvplan.manifests.words import Breaks
+from kvplan.manifests.budget import spend
 
 MAX_TOKENS, MAX_NESTED = 50_000, 8
 _OPERATOR = re.compile(r"&&|\|\||;;|;|\||&(?![>\d])|\n|\(|\)")
@@ -87,6 +87,7 @@ def tokens(text: str, source: str, base: Place = START, breaks: Breaks = ()) -> 
         if count > MAX_TOKENS:
             raise fail(at, f"more than {MAX_TOKENS:,} words; no serve script is that long")
         place = lines.at(at)
+        spend(1, place.line)
         if redirect := _REDIRECT.match(text, at):
             at = redirect.end()
             if text[at : at + 1] == "(":  # process substitution

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
+from kvplan.engines.common.words import START, Breaks, Place
 from kvplan.errors import SpecError
-from kvplan.manifests.values import START, Place
-from kvplan.manifests.words import Breaks
+from kvplan.files import scalar
 
 MAX_NODES, MAX_DEPTH, MAX_DOCUMENTS = 100_000, 64, 500
 
@@ -105,6 +105,7 @@ class _Budget:
 
     def __init__(self, source: str, base: Place, lines: list[str]) -> None:
         self._source, self._base, self._lines, self._left = source, base, lines, MAX_NODES
+        self._known_breaks: dict[int, Breaks] = {}  # of nodes that aliases name again and again
 
     def fault(self, node: Any, message: str) -> SpecError:
         return SpecError(self._source, [(f"line {self._base.line + node.start_mark.line}", message)])
@@ -122,10 +123,12 @@ class _Budget:
         if isinstance(node, yaml.SequenceNode):
             return Item([self.build(child, loader, depth + 1) for child in node.value], "", place, end)
         try:
-            value = loader.construct_object(node)
-        except (yaml.YAMLError, ValueError, OverflowError, IndexError, AttributeError):  # PyYAML on a tag its text does not bear out
+            value = scalar(node, loader)
+        except ValueError:
             value = node.value
-        return Item(value, node.value, place, end, node.style or "", self._breaks(node))
+        if id(node) not in self._known_breaks:
+            self._known_breaks[id(node)] = self._breaks(node)
+        return Item(value, node.value, place, end, node.style or "", self._known_breaks[id(node)])
 
     def _breaks(self, node: Any) -> Breaks:
         """Where a folded scalar began new lines; none where its text is not those lines with blanks between."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kvplan.manifests.arguments.ollama import PARAMETERS, QUIET_PARAMETERS
+from kvplan import engines
+from kvplan.engines.common.words import Finding, Place, Word
 from kvplan.manifests.command import Start
 from kvplan.manifests.found import NO_DEVICE, Site
-from kvplan.manifests.values import Finding, Place
-from kvplan.manifests.words import Word
 
-_INSTRUCTION = re.compile(r"^\s*(FROM|PARAMETER|TEMPLATE|SYSTEM|ADAPTER|LICENSE|MESSAGE|REQUIRES)\s+(.*?)\s*$", re.IGNORECASE)
-_PARAMETER = re.compile(r"^\s*PARAMETER\s+\S", re.IGNORECASE | re.MULTILINE)
+_INSTRUCTION = re.compile(r"^\s*(FROM|PARAMETER|TEMPLATE|SYSTEM|ADAPTER|LICENSE|MESSAGE|REQUIRES)\s+(.*)", re.IGNORECASE)
+_PARAMETER = re.compile(r"^[^\S\n]*PARAMETER\s+\S", re.IGNORECASE | re.MULTILINE)
 
 
 def is_modelfile(text: str, source: str) -> bool:
@@ -25,6 +24,8 @@ def is_modelfile(text: str, source: str) -> bool:
 
 def read_modelfile(text: str) -> Iterator[tuple[Start, Site]]:
     """The model it makes, as Ollama would load it."""
+    table = engines.arguments("ollama")
+    parameters = {one.key for one in table.rows if one.key}
     env: dict[str, Word] = {}
     model: Word | None = None
     findings: list[Finding] = []
@@ -39,16 +40,16 @@ def read_modelfile(text: str) -> Iterator[tuple[Start, Site]]:
         in_text = quotes % 2 == 1
         if match is None:
             continue
-        word, rest, place = match[1].upper(), match[2], Place(number, 1)
+        word, rest, place = match[1].upper(), match[2].rstrip(), Place(number, 1)
         if word == "FROM":
             model = Word(rest.strip("\"'"), place)
         elif word == "ADAPTER":
             findings.append(Finding("not-modelled-more", "warning", "ADAPTER takes more memory in a way that is not modelled", place))
         elif word == "PARAMETER":
             name, _, value = rest.partition(" ")
-            if name.lower() in PARAMETERS:
+            if name.lower() in parameters:
                 env[name.lower()] = Word(value.strip(" \"'"), place)
-            elif name.lower() not in QUIET_PARAMETERS:
+            elif name.lower() not in table.quiet_keys:
                 findings.append(Finding("unknown-option", "warning", f"PARAMETER {name[:40]} is none that we know", place))
     own = (model,) if model else ()
     start = Start("ollama", own, env, own[0].place if own else Place(), len(lines))

@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.manifests.accelerators import Hardware, of_pod
-from kvplan.manifests.arguments.table import Given
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.found import Site
 from kvplan.manifests.marked import NOTHING, Item
-from kvplan.manifests.values import Finding, Place
-from kvplan.manifests.words import Word, replaced
+from kvplan.manifests.words import replaced
 
 _REFERENCE = re.compile(r"\$(\$?)\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from kvplan.engines.common.words import Given, Word
 from kvplan.manifests import accelerators
-from kvplan.manifests.arguments.table import Given
 from kvplan.manifests.command import Start
 from kvplan.manifests.found import Site
 from kvplan.manifests.marked import NOTHING, Item, documents
-from kvplan.manifests.words import Word
 
 
 def is_ray(document: Item) -> bool:

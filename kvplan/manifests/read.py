@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
+from kvplan import files
 from kvplan.deployment import NAMES
+from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests import compose, dockerfile, helm, kserve, kubernetes, ray, swap, units
-from kvplan.manifests.arguments.table import Given
+from kvplan.manifests.budget import bounded
 from kvplan.manifests.command import Start, scripts
 from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
 from kvplan.manifests.marked import Item, documents
 from kvplan.manifests.modelfile import is_modelfile, read_modelfile
 from kvplan.manifests.script import Text, read_script
-from kvplan.manifests.values import Finding, Found, Place
-from kvplan.manifests.words import Word
+from kvplan.manifests.values import Found
 
 MAX_FILE_BYTES = 1 << 20
+MAX_ENGINES = 300
+MAX_COMMENTS = 200
+WHAT = "no manifest or serve script is that large"
 _YAML_NAME = re.compile(r"\.(ya?ml|json)$", re.IGNORECASE)
 _YAML_START = re.compile(r"---(\s|$)|[A-Za-z_][\w./-]*\s*:(\s|$)|- |\{\s*\"")
 _TEMPLATE = re.compile(r"^[ \t]*(-[ \t]*)?\{\{-?|:[ \t]*\{\{-?[ \t]|\{\{-?[ \t]*(if|range|include|end|with|define)\b", re.MULTILINE)
@@ -28,30 +32,12 @@ _TEMPLATE = re.compile(r"^[ \t]*(-[ \t]*)?\{\{-?|:[ \t]*\{\{-?[ \t]|\{\{-?[ \t]*
 
 def read_text(path: str) -> str:
     """A file's text. Raises SpecError for what is no text, or larger than a manifest is."""
-    try:
-        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
-    except (OSError, ValueError) as error:
-        raise SpecError(path, [("", f"can not be read: {getattr(error, 'strerror', None) or error}")]) from None
-    if data is None:
-        raise SpecError(path, [("", "no regular file; standard input is -")])
-    return decoded(data, path)
+    return files.read_text(path, MAX_FILE_BYTES, WHAT)
 
 
 def decoded(data: bytes, path: str) -> str:
     """Bytes as the text of a manifest. Raises SpecError as read_text does."""
-    if len(data) > MAX_FILE_BYTES:
-        raise SpecError(path, [("", f"larger than {MAX_FILE_BYTES >> 20} MiB; no manifest or serve script is that large")])
-    if b"\0" in data:
-        raise SpecError(path, [(_line(data, data.index(0)), f"a binary file (zero byte at offset {data.index(0)})")])
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise SpecError(path, [(_line(data, error.start), f"not UTF-8 at byte {error.start}")]) from None
-
-
-def _line(data: bytes, offset: int) -> str:
-    return f"line {data.count(10, 0, offset) + 1}"
+    return files.decoded(files.bounded(data, path, MAX_FILE_BYTES, WHAT), path)
 
 
 def read_file(path: str, env: Mapping[str, str] | None = None) -> list[Found]:
@@ -76,13 +62,13 @@ def read(text: str, source: str, env: Mapping[str, str] | None = None, beside: R
     """
     given = {name: Word(value) for name, value in (env or {}).items()}
     try:
-        pairs = list(_starts(text, source, given, beside))
-        found = []
-        for start, site in pairs:
-            one = make(start, site, source, beside)
-            if one is not None:
-                found.append(one)
-        return _pragmas(_without_repeats(found), text)
+        with bounded(source):
+            pairs = list(islice(_starts(text, source, given, beside), MAX_ENGINES + 1))
+            if len(pairs) > MAX_ENGINES:
+                message = f"starts more than {MAX_ENGINES} engines; check it in parts"
+                raise SpecError(source, [(f"line {pairs[-1][0].place.line}", message)])
+            found = [one for start, site in pairs if (one := make(start, site, source, beside)) is not None]
+            return _pragmas(_without_repeats(found), text, source)
     except RecursionError:
         raise SpecError(source, [("", "nested too deep")]) from None
 
@@ -180,9 +166,12 @@ def _line_of(pattern: re.Pattern[str], text: str) -> int:
     return text.count("\n", 0, match.start()) + 1 if match else 1
 
 
-def _pragmas(found: list[Found], text: str) -> list[Found]:
+def _pragmas(found: list[Found], text: str, source: str) -> list[Found]:
     """`# kvplan: device=h100 batch=16` comments: inside an engine's lines they are its own; before all engines of their YAML document
     (or before a command of a script) they hold for those that follow."""
+    many = list(islice(PRAGMA.finditer(text), MAX_COMMENTS + 1))
+    if len(many) > MAX_COMMENTS:
+        raise SpecError(source, [(f"line {text.count(chr(10), 0, many[-1].start()) + 1}", f"more than {MAX_COMMENTS} kvplan comments")])
     lines = text.splitlines()
     parts = [0]
     for line in lines:
@@ -190,27 +179,35 @@ def _pragmas(found: list[Found], text: str) -> list[Found]:
     is_script = not _YAML_NAME.search(found[0].file) and parts[-1] == 0 if found else False
     for number, line in enumerate(lines, 1):
         match = PRAGMA.search(line)
-        if match is None:
-            continue
+        if match is None or any(line[: match.start()].count(quote) % 2 for quote in "'\""):
+            continue  # none, or inside a quoted word
         inside = [n for n, f in enumerate(found) if f.span[0] <= number <= f.span[1]]
         after = [n for n, f in enumerate(found) if f.span[0] > number and parts[f.span[0]] == parts[number]]
+        place = Place(number, match.start() + 1)
+        given, faults = _comment(match[1], place)
         for n in inside or (after[:1] if is_script else after):
-            found[n] = _told(found[n], match[1], Place(number, match.start() + 1))
+            found[n] = _told(found[n], given, [fault._replace(file=found[n].file) for fault in faults])
+            faults = []  # said once
     return found
 
 
-def _told(found: Found, text: str, place: Place) -> Found:
-    """With what one comment says."""
+def _comment(text: str, place: Place) -> tuple[dict[str, Given], list[Finding]]:
+    """What one comment sets, and what of it says nothing readable."""
     given: dict[str, Given] = {}
     faults: list[Finding] = []
-    for pair in text.split():
+    for pair in _pairs(text):
         name, equals, value = pair.partition("=")
         option = name.startswith("engine_option.")
         if not equals or not (name in NAMES or name == "model" or option) or name == "engine_option":
             message = f"{pair[:60]!r} in a kvplan comment is not NAME=VALUE with a name of the question"
-            faults.append(Finding("bad-comment", "error", message, place, found.file))
+            faults.append(Finding("bad-comment", "error", message, place))
             continue
         given[name] = Given(_flag(name, value), "kvplan comment", place)
+    return given, faults
+
+
+def _told(found: Found, given: Mapping[str, Given], faults: Sequence[Finding]) -> Found:
+    """With what one comment says."""
     question = dict(found.question)
     options = dict(question.pop("engine_option", {}))
     for name, one in given.items():
@@ -228,6 +225,14 @@ def _told(found: Found, text: str, place: Place) -> Found:
         unresolved=tuple(u for u in found.unresolved if u.what not in given),
         findings=(*found.findings, *faults),
     )
+
+
+def _pairs(text: str) -> list[str]:
+    """Words apart by blanks, quoted as in a shell where they hold blanks."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
 
 
 def _flag(name: str, value: str) -> str | bool:

@@ -9,11 +9,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kvplan.engines.common.words import START, Breaks, Place, Word
+from kvplan.errors import SpecError
+from kvplan.manifests.budget import CHARACTERS, bounded, spend
 from kvplan.manifests.lexer import Token, pieces_of, tokens
-from kvplan.manifests.values import START, Place
 from kvplan.manifests.variables import Value, Variables
-from kvplan.manifests.words import Breaks, Command, Word
+from kvplan.manifests.words import Command
 
+MAX_WORDS = 1000  # of one command
 _ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _DECLARES = frozenset({"export", "local", "declare", "typeset", "readonly"})
 _OPENS = frozenset({"if", "for", "while", "until", "case", "{", "function", "select"})
@@ -52,7 +55,8 @@ def read_script(
     env        variables known from outside it
     arguments  what it is called with, its own name first; None: not known
     """
-    return _Reader(source, env or {}, arguments).read(text, base, breaks)
+    with bounded(source):
+        return _Reader(source, env or {}, arguments).read(text, base, breaks)
 
 
 class _Reader:
@@ -85,7 +89,7 @@ class _Reader:
             current = []
             if token.text in ("&&", "||"):
                 if not self._variables.in_chain():
-                    self._variables.open(is_chain=True)
+                    self._variables.open(token.place, is_chain=True)
                     if empty and token.text == "&&":
                         self._variables.empty(empty)
             elif token.text != "|" and self._variables.in_chain():
@@ -101,7 +105,7 @@ class _Reader:
         while words and (words[0].text in _SKIPPED | _OPENS | _TURNS | _CLOSES):
             first = words.pop(0).text
             if first in _OPENS:
-                self._variables.open()
+                self._variables.open(end)
                 if first in ("for", "select") and words:
                     self._variables.forget(words[0].text)
                     words = []
@@ -150,9 +154,15 @@ class _Reader:
         redirects = [t for t in parts if t.kind == "redirect"]
         for token in redirects:
             self._here_document(token, run, redirects)
+        if len(run) > MAX_WORDS:
+            raise SpecError(self._source, [(f"line {words[n].place.line}", f"a command of more than {MAX_WORDS:,} words")])
         if run:
             last = max((t.place.line for t in parts), default=end.line)
-            self._commands.append(Command(tuple(run), {**self._variables.exported(), **local}, words[n].place, last))
+            self._commands.append(Command(tuple(run), self._environment(words[0].place, local), words[n].place, last))
+
+    def _environment(self, place: Place, local: Mapping[str, Word]) -> Mapping[str, Word]:
+        exported = self._variables.exported(place)
+        return {**exported, **local} if local else exported
 
     def _here_document(self, token: Token, run: list[Word], redirects: list[Token]) -> None:
         if token.text not in ("<<", "<<-") or not run:
@@ -161,6 +171,7 @@ class _Reader:
         if not token.pieces[0].quoted:
             joined = self._variables.join(pieces_of(token.body, self._source), token.place)
             body, missing = joined.text, joined.missing
+        spend(len(body) // CHARACTERS, token.place.line)
         target = next((r for r in redirects if r.text in (">", ">|", ">>")), None)
         name: Word | None = None
         if run[0].text == "cat" and target:
@@ -174,6 +185,7 @@ class _Reader:
             before = self._files.get(path)
             adds = before is not None and target is not None and target.text == ">>"
             self._files[path] = (before[0] + body, before[1]) if before and adds else (body, token.body_place)
+            spend(len(self._files[path][0]) // CHARACTERS, token.place.line)
             self._texts.append(Text(body, token.body_place, missing))
 
     def _assign(self, token: Token, *, exported: bool) -> None:

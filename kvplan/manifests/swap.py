@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kvplan.engines.common.words import Word
 from kvplan.manifests.command import Start, scripts
 from kvplan.manifests.found import NO_DEVICE, Site
 from kvplan.manifests.marked import Item
 from kvplan.manifests.script import read_script
-from kvplan.manifests.words import Word, replaced
+from kvplan.manifests.words import replaced
 
 _MACRO = re.compile(r"\$\{([A-Za-z_][\w.-]*)\}")
 #: What llama-swap itself fills in.
@@ -31,7 +32,7 @@ def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
         for _ in range(4):  # macros of macros
             word = replaced(_MACRO, lambda m, own=own: own.get(m[1], m[0]), word)  # type: ignore[misc]
         env = {pair[0]: Word(pair[2], entry.place) for entry in item.get("env") if (pair := entry.text.partition("="))[1]}
-        text = re.sub(r"(?<!\\)\n(?=\s*\S)", " \\\n", word.text.rstrip())  # one command, whatever its lines
+        text = re.sub(r"(?<!\\)\n", " \\\n", word.text.rstrip())  # one command, whatever its lines
         for start in scripts(read_script(text, source, base=word.place, breaks=word.breaks, env=env), source):
             span = (item.place.line, item.end_line)
             yield start, Site(f"models/{name}", n, why=NO_DEVICE, place=item.place, span=span)

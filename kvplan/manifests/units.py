@@ -9,13 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kvplan.manifests.arguments.table import Given
+from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.manifests.command import Start, container, scripts
 from kvplan.manifests.compose import split
 from kvplan.manifests.found import Site
 from kvplan.manifests.script import read_script
-from kvplan.manifests.values import Finding, Place
-from kvplan.manifests.words import Command, Word
+from kvplan.manifests.words import Command
 
 _NAME = re.compile(r"\.(service|container)$|(^|/)[^/]*\.service\.d/[^/]*\.conf$")
 _SECTION = re.compile(r"^\[(Unit|Service|Container)\]\s*$", re.MULTILINE)

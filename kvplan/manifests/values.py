@@ -5,39 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from kvplan.engines.common.words import Finding, Place, Unresolved
+from kvplan.manifests.private import Private
 from kvplan.planner.plan import Plan, plain
 
-Severity = Literal["error", "warning", "note"]
 Status = Literal["fits", "starts", "refuses", "unknown", "broken", "empty"]
-
-
-class Place(NamedTuple):
-    """A position in a file; lines and columns count from 1."""
-
-    line: int = 1
-    column: int = 1
-
-
-START = Place()
-
-
-class Finding(NamedTuple):
-    """One thing to say about one place. `rule` is a short name that stays the same over releases."""
-
-    rule: str
-    severity: Severity
-    message: str
-    place: Place
-    file: str = ""
-
-
-class Unresolved(NamedTuple):
-    """A fact that the file does not hold: which name of the question, why it is open, and the option that gives it."""
-
-    what: str
-    why: str
-    give: str
-    place: Place
 
 
 class Found(NamedTuple):
@@ -74,6 +46,7 @@ class Verdict(NamedTuple):
     status   fits: starts, and holds what was asked; starts: starts, but does not hold it; refuses: would not start;
              unknown: something needed is not known; broken: the file can not be read; empty: no engine in it
     plan     the answer of the planner, None where it was not asked
+    private  values of the environment that plain data does not hold
     """
 
     file: str
@@ -84,6 +57,7 @@ class Verdict(NamedTuple):
     plan: Plan | None = None
     findings: tuple[Finding, ...] = ()
     unresolved: tuple[Unresolved, ...] = ()
+    private: Private = Private()
 
     @property
     def exit_code(self) -> int:
@@ -96,22 +70,26 @@ class Verdict(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as `--format json` prints it."""
-        found = self.found
+        found, public = self.found, self.private.out_of
+        findings = [(f.rule, f.severity, public(f.message), f.place) for f in self.findings]
         return {
             "file": self.file,
             "line": self.place.line,
-            "name": self.name,
+            "name": public(self.name),
             "status": self.status,
             "exit_code": self.exit_code,
-            "message": self.message,
+            "message": public(self.message),
             "engine": found.engine if found else None,
-            "engine_version": found.engine_version if found else None,
-            "model": found.model if found else None,
-            "question": dict(found.question) if found else {},
-            "unresolved": [{"what": u.what, "why": u.why, "give": u.give, "line": u.place.line} for u in self.unresolved],
-            "findings": [
-                {"rule": f.rule, "severity": f.severity, "message": f.message, "line": f.place.line, "column": f.place.column}
-                for f in self.findings
-            ],
-            "plan": plain(self.plan.as_dict()) if self.plan else None,
+            "engine_version": public(found.engine_version) if found else None,
+            "model": public(found.model) if found else None,
+            "question": public(dict(found.question)) if found else {},
+            "unresolved": [{"what": u.what, "why": public(u.why), "give": public(u.give), "line": u.place.line} for u in self.unresolved],
+            "findings": [{"rule": r, "severity": s, "message": m, "line": p.line, "column": p.column} for r, s, m, p in findings],
+            "plan": self._plan() if self.plan else None,
         }
+
+    def _plan(self) -> dict[str, Any]:
+        """The plan; where it repeats words of the question, without what is private."""
+        assert self.plan is not None
+        data: dict[str, Any] = plain(self.plan.as_dict())
+        return data | {name: self.private.out_of(data[name]) for name in ("question", "verdict", "advice", "capacity")}

@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from kvplan.engines.common.words import Place, Word
 from kvplan.errors import SpecError
+from kvplan.manifests import budget
 from kvplan.manifests.lexer import Piece
-from kvplan.manifests.values import Place
-from kvplan.manifests.words import Word
 
 MAX_VALUE = 65_536
 _LISTS = ("[@]", "[*]")
@@ -47,10 +47,17 @@ class Variables:
         self._values = {name: Value((word,)) for name, word in env.items()}
         self._exported = set(env)
         self._scopes: list[_Scope] = []
+        self._environment: dict[str, Word] | None = None
 
-    def exported(self) -> dict[str, Word]:
-        """What a command started now finds in its environment."""
-        return {name: self._values[name].words[0] for name in self._values if name in self._exported and self._values[name].words}
+    def exported(self, place: Place) -> Mapping[str, Word]:
+        """What a command started now finds in its environment; the same mapping until a variable changes."""
+        if self._environment is None:
+            self._spend(len(self._values), place)
+            self._environment = {name: value.words[0] for name, value in self._values.items() if name in self._exported and value.words}
+        return self._environment
+
+    def _spend(self, n: int, place: Place) -> None:
+        budget.spend(n, place.line)
 
     def knows(self, name: str) -> bool:
         return name in self._values
@@ -66,21 +73,27 @@ class Variables:
             else:
                 first, more = old.words[0], value.words[0]
                 value = Value((Word(first.text + more.text, more.place, (*first.missing, *more.missing)),), old.is_array)
+        self._spend(len(value.words) + len(self._scopes), value.words[0].place if value.words else Place())
         for scope in self._scopes:
             scope.changed[name] = adds and scope.changed.get(name, True)
         self._values[name] = value
+        self._environment = None
 
     def export(self, name: str) -> None:
         self._exported.add(name)
+        self._environment = None
 
     def forget(self, name: str) -> None:
         self._values.pop(name, None)
+        self._environment = None
+        self._spend(len(self._scopes), Place())
         for scope in self._scopes:
             scope.changed[name] = False
 
     # branches
 
-    def open(self, *, is_chain: bool = False) -> None:
+    def open(self, place: Place, *, is_chain: bool = False) -> None:
+        self._spend(1 + len(self._values), place)
         self._scopes.append(_Scope(is_chain, dict(self._values), {}, set()))
 
     def in_chain(self) -> bool:
@@ -94,12 +107,15 @@ class Variables:
     def turn(self) -> None:
         """The next branch of the same choice."""
         if self._scopes:
+            self._spend(1 + len(self._scopes[-1].before), Place())
             self._values = dict(self._scopes[-1].before)
+            self._environment = None
             self._scopes[-1].defaults.clear()
 
     def close(self) -> None:
         if not self._scopes:
             return
+        self._environment = None
         scope, inside = self._scopes.pop(), self._values
         self._values = dict(scope.before)
         for name, only_adds in scope.changed.items():
@@ -131,10 +147,12 @@ class Variables:
                     done.append(Word(text, place, tuple(missing)))
                     text, missing = "", []
                 text, is_open = text + part.text, True
-                missing = [*missing, *part.missing]
+                missing += part.missing
         if is_open:
             done.append(Word(text, place, tuple(missing)))
-        if sum(len(w.text) for w in done) > MAX_VALUE:
+        size = sum(len(w.text) for w in done)
+        self._spend(len(done) + size // budget.CHARACTERS, place)
+        if size > MAX_VALUE:
             raise SpecError(self._source, [(f"line {place.line}", "a word grows beyond 64 KiB; no serve command is that long")])
         yield from done
 
@@ -162,6 +180,7 @@ class Variables:
             missing += [m for w in value.words for m in w.missing]
             if len(text) > MAX_VALUE:
                 raise SpecError(self._source, [(f"line {place.line}", "a value grows beyond 64 KiB; no serve command is that long")])
+        self._spend(len(text) // budget.CHARACTERS, place)
         return Word(text, place, tuple(missing))
 
     def _lookup(self, piece: Piece, place: Place) -> Value:

@@ -1,24 +1,14 @@
-"""A word of a command: its text, where it stands, and the variables in it that nothing sets."""
+"""A command as a file says it."""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kvplan.manifests.values import START, Place
-
-#: Where a text that a format folded into one line began new lines: (offset in the text, line of the file).
-Breaks = tuple[tuple[int, int], ...]
-
-
-class Word(NamedTuple):
-    """`missing` names the variables that stay open; they stand in `text` as `$NAME`."""
-
-    text: str
-    place: Place = Place()
-    missing: tuple[str, ...] = ()
-    breaks: Breaks = ()
+from kvplan.engines.common.words import Place, Word
+from kvplan.manifests.budget import grown
 
 
 class Command(NamedTuple):
@@ -28,11 +18,6 @@ class Command(NamedTuple):
     env: Mapping[str, Word]
     place: Place
     end_line: int
-
-
-def words(*texts: str, place: Place = START) -> list[Word]:
-    """Plain words that stand at one place."""
-    return [Word(text, place) for text in texts]
 
 
 def replaced(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], word: Word) -> Word:
@@ -46,5 +31,7 @@ def replaced(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], 
         at = match.end()
         moves.append((at, length - at))
     text = "".join([*parts, word.text[at:]])
-    breaks = tuple((offset + next((by for end, by in reversed(moves) if end <= offset), 0), line) for offset, line in word.breaks)
+    grown(len(word.text), len(text), word.place.line)
+    ends = [end for end, _ in moves]
+    breaks = tuple((offset + (moves[n - 1][1] if (n := bisect_right(ends, offset)) else 0), line) for offset, line in word.breaks)
     return word._replace(text=text, breaks=breaks)

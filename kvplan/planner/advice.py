@@ -263,8 +263,7 @@ def _context(d: Deployment, plan: Plan) -> Iterator[Change]:
 
 
 def _batch(d: Deployment, plan: Plan) -> Iterator[Change]:
-    now, dp = asked(plan, "batch"), asked(plan, "dp") or 1
-    guess = plan.capacity.max_batch * dp if plan.capacity and plan.capacity.max_batch else None
+    now, guess = asked(plan, "batch"), plan.capacity.max_batch if plan.capacity else None
     if now > 1 and (found := edge(now, 1, lambda n: attempt(d, batch=n), guess)):
         yield Change(f"hold {sequences(found[0])} at once", "batch", found[0], found[1])
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import NAMES, Deployment
 from kvplan.planner.plan import Plan
+from kvplan.planner.records import CompareRecord
 from kvplan.planner.speed import Pace, pace, worth
 
 PLACE = "asked as number"  # the row of ranked plans that says which question each was
@@ -20,6 +21,16 @@ class Row(NamedTuple):
     values: tuple[Any, ...]
     ratios: tuple[float | None, ...]
     differs: bool
+
+    def as_dict(self) -> CompareRecord:
+        """Plain data, as `--format json` prints it."""
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "values": list(self.values),
+            "ratios": list(self.ratios),
+            "differs": self.differs,
+        }
 
     @property
     def says_something(self) -> bool:

@@ -24,6 +24,9 @@ def evaluate(d: Deployment) -> Plan:
     outcome = _refused(reason) if reason else engine.plan(settled)
     if settled.misfit is not None and outcome.starts is not False:
         raise settled.misfit
+    if outcome.capacity is not None and outcome.capacity.max_batch is not None:  # of one replica: the question's is shared by all
+        whole = outcome.capacity._replace(max_batch=outcome.capacity.max_batch * (question.dp or 1))
+        outcome = outcome._replace(capacity=whole)
     cache = report(question, settled.layers)
     return Plan(
         model=_facts(settled),

@@ -12,17 +12,19 @@ from kvplan.constants import Constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical
+from kvplan.engines.common.checks import refusal
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.settling import cache_formats, lowered, weight_formats
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
+from kvplan.planner.records import FitRecord
 from kvplan.planner.speed import Pace, pace, worth
 from kvplan.units import cdiv, show_bytes
 from kvplan.weights import model_tensors, total_bytes
 
 
-class Carrier(NamedTuple):
+class FitRow(NamedTuple):
     """One device as an answer. `plan` is the best layout of the fewest devices that fit, None where none of up to `most` does.
 
     price   per hour or as the user counts, all devices together; None where the user gave none
@@ -37,6 +39,20 @@ class Carrier(NamedTuple):
     reason: str | None
     pace: Pace | None = None
     fault: KvplanError | None = None
+
+    def as_dict(self) -> FitRecord:
+        """Plain data, as `--format json` prints it."""
+        plan, pace = self.plan, self.pace
+        tp, pp, dp, ep = (plan.question[name][0] if plan else None for name in ("tp", "pp", "dp", "ep"))
+        return {
+            "device": self.device.id, "devices": self.n_devices, "tp": tp, "pp": pp, "dp": dp, "ep": ep, "price": self.price,
+            "margin_bytes": plan.margin_bytes if plan else None,
+            "certainty": plan.certainty if plan else None,
+            "tokens_per_second": pace.tokens_per_second if pace else None,
+            "first_token_seconds": pace.first_token_seconds if pace else None,
+            "cost_per_million_tokens": pace.cost_per_million if pace else None,
+            "why_not": self.reason,
+        }  # fmt: skip
 
 
 class LayoutSizes(NamedTuple):
@@ -78,7 +94,7 @@ def fit(
     prices: Mapping[str, float] | None = None,
     rank_by: str | None = None,
     constants: Mapping[str, Constants | None] | None = None,
-) -> tuple[Carrier, ...]:
+) -> tuple[FitRow, ...]:
     """For each device the fewest that carry `d`, ranked; losers come last, with their reason.
 
     most       how many of one device are tried
@@ -91,24 +107,26 @@ def fit(
     taken, or the best by `rank_by` where that is a matter of speed.
     """
     terms = Terms(rank_by or "price", prices or {}, most, _least_bytes(d))
-    carriers = [_carrier(replace(d, constants=(constants or {}).get(x.id, d.constants)), x, terms) for x in devices]
-    faults = [c.fault for c in carriers if c.fault is not None]
-    if faults and len(faults) == len(carriers):
+    rows = [_row(replace(d, constants=(constants or {}).get(x.id, d.constants)), x, terms) for x in devices]
+    faults = [c.fault for c in rows if c.fault is not None]
+    if faults and len(faults) == len(rows):
         raise faults[0]
-    return tuple(sorted(carriers, key=lambda c: _rank(c, terms.rank_by)))
+    return tuple(sorted(rows, key=lambda c: _rank(c, terms.rank_by)))
 
 
-def _rank(c: Carrier, by: str) -> tuple[bool, bool, float, float, int, int, str]:
+def _rank(c: FitRow, by: str) -> tuple[bool, bool, float, float, int, int, str]:
     n, price = c.n_devices or 0, c.price if by == "price" else None
     merit = worth(c.pace, by)
     no_figure = merit is None if by not in ("price", "memory") else by == "price" and price is None
     return (c.plan is None, no_figure, merit or 0.0, price or 0.0, n * c.device.memory_bytes, n, c.device.id)
 
 
-def _carrier(d: Deployment, device: Device, terms: Terms) -> Carrier:
+def _row(d: Deployment, device: Device, terms: Terms) -> FitRow:
     last: Plan | None = None
     fault: KvplanError | None = None
     price = terms.prices.get(device.id)
+    if reason := refusal(replace(d, device=device), engines.facts(d.engine or engines.DEFAULT)):
+        return FitRow(device, None, None, None, reason)
     fewest = max(1, cdiv(terms.least_bytes, max(device.memory_bytes, 1)))
     sizes = range(fewest, terms.most + 1) if d.n_devices is None else [d.n_devices]
     for n in sizes:
@@ -125,12 +143,12 @@ def _carrier(d: Deployment, device: Device, terms: Terms) -> Carrier:
         if fitting:
             cost = None if price is None else price * n
             best, pace_ = _best(fitting, terms.rank_by, cost)
-            return Carrier(device, n, best, cost, None, pace_)
+            return FitRow(device, n, best, cost, None, pace_)
         last = max((plan for _, plan in tried), key=_margin, default=last)
     reason = _why(device, terms.most, last, fewest, d.n_devices)
     if last is None and fault is not None:
-        return Carrier(device, None, None, None, f"{reason}: {fault}", fault=fault)
-    return Carrier(device, None, None, None, reason)
+        return FitRow(device, None, None, None, f"{reason}: {fault}", fault=fault)
+    return FitRow(device, None, None, None, reason)
 
 
 def _margin(plan: Plan) -> float:

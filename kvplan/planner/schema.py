@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from kvplan.deployment import NAMES
+from kvplan.ledger import Basis, Kind
 from kvplan.planner.plan import SCHEMA
 
 _INT: dict[str, Any] = {"type": "integer"}
@@ -27,7 +28,7 @@ def _array(items: dict[str, Any]) -> dict[str, Any]:
 
 _ENTRY = _object({
     "name": _TEXT, "bytes": _INT, "low": _INT, "high": _INT,
-    "basis": {"enum": ["exact", "modelled", "measured"]}, "source": _TEXT,
+    "basis": {"enum": list(get_args(Basis))}, "source": _TEXT, "kind": {"enum": list(get_args(Kind))},
 })  # fmt: skip
 
 _GROUP = _object({

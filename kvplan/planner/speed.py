@@ -12,7 +12,7 @@ from kvplan.errors import KvplanError, SpecError
 from kvplan.parallel import Layout
 from kvplan.roofline import Roofline, roofline
 
-#: What carriers and compared plans can be ranked by.
+#: What rows and compared plans can be ranked by.
 RANKINGS = ("price", "memory", "tokens_per_second", "first_token", "cost_per_token")
 #: What the bounds leave out, for everyone who reads them.
 ASSUMPTIONS = (

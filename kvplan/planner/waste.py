@@ -84,10 +84,10 @@ def _fraction(d: Deployment, plan: Plan) -> Iterator[Waste]:
 
 def _sequences(d: Deployment, plan: Plan) -> Iterator[Waste]:
     """Cache memory that more sequences of this length could take."""
-    margin, capacity, dp = plan.margin_bytes or 0, plan.capacity, asked(plan, "dp") or 1
+    margin, capacity = plan.margin_bytes or 0, plan.capacity
     if margin <= 0 or capacity is None:
         return
-    batch, most = asked(plan, "batch"), (capacity.max_batch or 0) * dp
+    batch, most = asked(plan, "batch"), capacity.max_batch or 0
     found = edge(4 * most, batch, lambda n: attempt(d, batch=n), most) if most > batch else None
     what = "cache memory beyond batch x context" if facts_of(plan).pool == "set aside" or d.kv_memory is not None else "memory left"
     if found and found[0] > batch:

@@ -20,6 +20,10 @@ FORMATS: dict[str, str] = {
 }
 
 
+#: Formats that hold more than rows: an object is printed whole.
+STRUCTURED = tuple(fmt for fmt, file in FORMATS.items() if file == "structured")
+
+
 def render(plans: Sequence[Plan], fmt: str) -> str | bytes:
     """The plans in a format: structured ones print an object for one plan and an array for several. Parquet is bytes."""
     text: str | bytes = import_module(f"kvplan.report.{FORMATS[fmt]}").plans_text(plans, fmt)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kvplan.report.printable import one_line
+
 MARKS = {"fits": "ok", "starts": "NO", "refuses": "NO", "unknown": "??", "broken": "!!", "empty": "--"}
 
 
@@ -12,10 +14,11 @@ def text(verdicts: Sequence[dict[str, Any]]) -> str:
     """A line a verdict, its findings below with their places, a count at the end."""
     lines = []
     for v in verdicts:
-        lines.append(f"{MARKS[v['status']]} {v['file']}:{v['line']} {v['name']}: {v['message']}")
+        lines.append(f"{MARKS[v['status']]} {one_line(v['file'])}:{v['line']} {one_line(v['name'])}: {one_line(v['message'])}")
         for f in v["findings"]:
             if f["severity"] != "note" and f["message"] != v["message"]:
-                lines.append(f"     {v['file']}:{f['line']}:{f['column']} {f['severity']}: {f['message']} [{f['rule']}]")
+                place = f"{one_line(v['file'])}:{f['line']}:{f['column']}"
+                lines.append(f"     {place} {f['severity']}: {one_line(f['message'])} [{f['rule']}]")
     counts = [f"{n} {status}" for status in MARKS if (n := sum(v["status"] == status for v in verdicts))]
     return "\n".join([*lines, "", ", ".join(counts)]) if lines else "nothing to check"
 
@@ -27,10 +30,10 @@ def change_text(changes: Sequence[dict[str, Any]]) -> str:
     lines = []
     for change in changes:
         status = change["status"]
-        was = f"{change['was']} -> " if change["was"] not in (None, change["name"]) else ""
-        lines.append(f"{was}{change['name']}: {status['old'] or 'not there'} -> {status['new'] or 'not there'}")
+        was = f"{one_line(change['was'])} -> " if change["was"] not in (None, change["name"]) else ""
+        lines.append(f"{was}{one_line(change['name'])}: {status['old'] or 'not there'} -> {status['new'] or 'not there'}")
         if status["new"] not in (None, "fits"):
-            lines.append(f"  {change['message']}")
+            lines.append(f"  {one_line(change['message'])}")
         for title in ("settings", "memory", "capacity"):
             for key, pair in change[title].items():
                 old, new = pair["old"], pair["new"]
@@ -40,7 +43,7 @@ def change_text(changes: Sequence[dict[str, Any]]) -> str:
                 more = ""
                 if title == "memory" and old is not None and new is not None:
                     more = f" ({'+' if new > old else '-'}{show_bytes(abs(new - old))})"
-                lines.append(f"  {key}: {shown[0]} -> {shown[1]}{more}")
+                lines.append(f"  {one_line(key)}: {one_line(shown[0])} -> {one_line(shown[1])}{more}")
     return "\n".join(lines) if lines else "no engine in either"
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kvplan.report.printable import printable
+
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
@@ -29,7 +31,7 @@ def _command(level: str, file: str, line: int, column: int, title: str, message:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

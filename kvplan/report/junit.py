@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
+from kvplan.report.printable import printable
+
 _OUTCOMES = {"starts": "failure", "refuses": "failure", "unknown": "error", "broken": "error", "empty": "skipped"}
 
 
@@ -37,5 +39,5 @@ def text(verdicts: Sequence[dict[str, Any]]) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without the characters that XML 1.0 can not hold."""
-    return "".join(c if c in "\t\n\r" or " " <= c < "\ud800" or "\ue000" <= c <= "\ufffd" or c >= "\U00010000" else "?" for c in text)
+    """Without the characters that XML 1.0 can not hold: all of them are control characters, surrogates, U+FFFE or U+FFFF."""
+    return printable(text)

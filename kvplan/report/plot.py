@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvplan.errors import KvplanError, SpecError
+from kvplan.report.printable import one_line
 
 if TYPE_CHECKING:
     from kvplan.planner.simulation import Simulation
@@ -33,7 +34,8 @@ def draw(simulation: Simulation, path: str) -> None:
     figure = Figure(figsize=(12, 8), layout="constrained")
     panels = figure.subplots(2, 2)
     what = simulation.workload
-    figure.suptitle(f"{simulation.plan.model.name}: {what['trace'] or what['name']}, {what['rate'] or 'no'} requests a second")
+    title = f"{one_line(simulation.plan.model.name)}: {one_line(what['trace'] or what['name'])}, {what['rate'] or 'no'} requests a second"
+    figure.suptitle(title, parse_math=False)
     _occupancy(panels[0][0], simulation)
     _waste(panels[0][1], simulation)
     _concurrency(panels[1][0], simulation)

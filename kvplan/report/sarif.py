@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
+
+from kvplan.report.printable import printable
 
 RULES = {
     "bad-comment": "A kvplan comment that says nothing readable",
@@ -57,10 +60,10 @@ def text(verdicts: Sequence[dict[str, Any]], version: str = "") -> str:
 
 def _result(v: dict[str, Any], f: dict[str, Any]) -> dict[str, Any]:
     region = {"startLine": max(f["line"], 1), "startColumn": max(f["column"], 1)}
-    place = {"artifactLocation": {"uri": quote(v["file"].removeprefix("./"))}, "region": region}
+    place = {"artifactLocation": {"uri": quote(os.fsencode(v["file"].removeprefix("./")))}, "region": region}
     return {
         "ruleId": f["rule"],
         "level": f["severity"],
-        "message": {"text": f"{v['name']}: {f['message']}"},
+        "message": {"text": printable(f"{v['name']}: {f['message']}")},
         "locations": [{"physicalLocation": place}],
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 from kvplan.planner.simulation import Simulation, Size
 from kvplan.report import render_data, render_rows
+from kvplan.report.printable import one_line, prose
 from kvplan.report.structured import dump
 from kvplan.simulate.result import Moments, SimulationResult
 from kvplan.units import show_bytes
@@ -23,14 +24,14 @@ def render(simulations: Sequence[Simulation], fmt: str) -> str | bytes:
 
 
 def _one(simulation: Simulation, fmt: str) -> str:
-    parts = [_head(simulation)]
+    parts = [prose(_head(simulation), fmt)]
     if simulation.policies:
         rows = [{"": name} | {one.policy: show(one, simulation) for one in simulation.policies} for name, show in ROWS]
         parts.append(render_rows([row for row in rows if any(value != "" for value in list(row.values())[1:])], fmt))
     if simulation.size is not None:
-        parts.append(_size(simulation, simulation.size))
+        parts.append(prose(_size(simulation, simulation.size), fmt))
     if simulation.notes:
-        parts.append("\n".join(f"note: {note}" for note in simulation.notes))
+        parts.append(prose("\n".join(f"note: {one_line(note)}" for note in simulation.notes), fmt))
     return "\n\n".join(parts)
 
 
@@ -54,7 +55,8 @@ def _head(simulation: Simulation) -> str:
     pool = f": {own.pages:,} pages of {simulation.page_tokens:,} tokens, {show_bytes(simulation.page_bytes)} a page and rank" if own else ""
     rate = f"{what['rate']:g} a second" if what["rate"] else "at the trace's times" if what["trace"] else "all at once"
     many = f"{what['requests']:,} requests" if what["requests"] else "all requests"
-    return f"{plan.model.name} ({plan.model.id}), {asked['engine']} {where}{pool}\n{many} of {what['trace'] or what['name']}, {rate}"
+    model = f"{one_line(plan.model.name)} ({one_line(plan.model.id)})"
+    return f"{model}, {asked['engine']} {where}{pool}\n{many} of {one_line(what['trace'] or what['name'])}, {rate}"
 
 
 def _percent(share: float) -> str:

@@ -10,12 +10,16 @@ import csv
 import json
 import os
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from kvplan.errors import SpecError
+from kvplan.files import locked
+from kvplan.report import progress
 from kvplan.report.parquet import import_pyarrow
+from kvplan.report.progress import Progress
 
 Columns = dict[str, Any]
 
@@ -33,44 +37,58 @@ def text(columns: Columns, fmt: str, *, header: bool) -> str:
     return out.getvalue()
 
 
-def done(path: Path, fmt: str, question: str) -> int:
-    """Points already written to `path` by the same question; 0 where nothing is there. Raises SpecError for another question's file."""
-    state = _read_state(path)
-    if state is None:
-        if path.exists():
+def done(path: Path, fmt: str, question: str, size: int) -> int | None:
+    """Points of `size` already written to `path` by the same question; None where nothing is there. Raises SpecError for another's file."""
+    found = progress.read(path)
+    if found is None:
+        if os.path.lexists(path):
             raise SpecError(str(path), [("", "exists, and no sweep wrote it; name another file")])
-        return 0
-    if state["question"] != question or state["format"] != fmt:
+        return None
+    if found.question != question or found.format != fmt:
         raise SpecError(str(path), [("", "holds another sweep; name another file, or ask the same again")])
-    return int(state["points"])
+    if found.points > size:
+        raise SpecError(str(path), [("", f"holds {found.points:,} of {size:,} points, by its progress; {progress.ANEW}")])
+    return found.points
 
 
-def append(path: Path, fmt: str, question: str, start: int, ranges: Iterable[tuple[int, Columns]]) -> Iterator[int]:
+def append(path: Path, fmt: str, question: str, size: int, start: int, ranges: Iterable[tuple[int, Columns]]) -> Iterator[int]:
     """Writes ranges of points behind the first `start`; yields how many points the file holds after each.
 
-    Whatever a broken run left behind the recorded point is cut off first.
+    Whatever a broken run left behind the recorded point is cut off first. Raises SpecError where another process writes it, OSError.
     """
-    if fmt == "parquet":
-        yield from _append_parts(path, question, start, ranges)
-        return
-    state = _read_state(path) or {"bytes": 0}
+    target = Path(os.path.realpath(path))
+    with locked(target, seconds=0):
+        if (done(target, fmt, question, size) or 0) != start:
+            raise SpecError(str(path), [("", "was written to by another sweep just now; ask again")])
+        write = _append_parts if fmt == "parquet" else _append_text
+        yield from write(target, Progress(question, fmt, start, 0, ""), ranges)
+
+
+def _append_text(path: Path, so_far: Progress, ranges: Iterable[tuple[int, Columns]]) -> Iterator[int]:
+    points = so_far.points
+    known = progress.read(path)
+    if known is None:  # before the file is there, so that a run killed now is known as ours
+        progress.write(path, so_far._replace(tail=sha256().hexdigest()))
     with open(path, "r+b" if path.exists() else "x+b") as file:
-        file.truncate(state["bytes"])
+        file.truncate(known.bytes if known else 0)
         file.seek(0, os.SEEK_END)
-        points = start
         for n, columns in ranges:
-            file.write(text(columns, fmt, header=points == 0).encode())
+            file.write(text(columns, so_far.format, header=points == 0).encode())
             file.flush()
             os.fsync(file.fileno())
-            points += n
-            _write_state(path, {"question": question, "format": fmt, "points": points, "bytes": file.tell()})
+            points, end = points + n, file.tell()
+            progress.write(path, so_far._replace(points=points, bytes=end, tail=progress.tail_of(file, end)))
             yield points
 
 
-def _append_parts(folder: Path, question: str, start: int, ranges: Iterable[tuple[int, Columns]]) -> Iterator[int]:
+def _append_parts(folder: Path, so_far: Progress, ranges: Iterable[tuple[int, Columns]]) -> Iterator[int]:
     pyarrow, parquet = import_pyarrow()
+    points = so_far.points
+    if not points:
+        progress.write(folder, so_far)
     folder.mkdir(exist_ok=True)
-    points = start
+    for left in folder.glob("*.unfinished"):  # of runs that were killed: we hold the lock
+        left.unlink()
     for n, columns in ranges:
         table = pyarrow.table({name: pyarrow.array(values.tolist()) for name, values in columns.items()})
         part = folder / f"part-{points:012d}.parquet"
@@ -78,29 +96,5 @@ def _append_parts(folder: Path, question: str, start: int, ranges: Iterable[tupl
         parquet.write_table(table, unfinished)
         unfinished.replace(part)
         points += n
-        _write_state(folder, {"question": question, "format": "parquet", "points": points, "bytes": 0})
+        progress.write(folder, so_far._replace(points=points))
         yield points
-
-
-def _state_path(path: Path) -> Path:
-    return path.with_name(path.name + ".progress")
-
-
-def _read_state(path: Path) -> dict[str, Any] | None:
-    try:
-        state = json.loads(_state_path(path).read_text())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise SpecError(
-            str(_state_path(path)), [("", f"can not be read: {error}; remove it and the file beside it to begin anew")]
-        ) from None
-    if not isinstance(state, dict) or not {"question", "format", "points", "bytes"} <= state.keys():
-        raise SpecError(str(_state_path(path)), [("", "is no progress of a sweep; remove it to begin anew")])
-    return state
-
-
-def _write_state(path: Path, state: dict[str, Any]) -> None:
-    unfinished = _state_path(path).with_name(_state_path(path).name + ".unfinished")
-    unfinished.write_text(json.dumps(state))
-    unfinished.replace(_state_path(path))

@@ -11,6 +11,7 @@ from tabulate import tabulate
 
 from kvplan.ledger import Ledger
 from kvplan.planner.plan import Advice, Plan, Waste
+from kvplan.report.printable import cell, one_line, prose
 from kvplan.units import show_bytes
 
 _STYLE = {"table": "simple", "markdown": "github", "html": "html"}
@@ -39,7 +40,8 @@ def _cell(value: Any) -> str:
 
 
 def _table(rows: list[dict[str, str]], fmt: str) -> str:
-    if fmt == "table" and sys.stdout.isatty():
+    rows = [{cell(key, fmt): cell(value, fmt) for key, value in row.items()} for row in rows]
+    if fmt == "table" and sys.stdout is not None and sys.stdout.isatty():
         rows = _narrow(rows, shutil.get_terminal_size((120, 24)).columns)
     align = ["right" if _numeric(rows, key) else "left" for key in rows[0]] if rows else ()
     return tabulate(rows, headers="keys", tablefmt=_STYLE[fmt], disable_numparse=True, colalign=align or None)
@@ -87,16 +89,17 @@ def _one(plan: Plan, fmt: str) -> str:
     parameters = f"{plan.model.parameters:,} parameters"
     if plan.model.active_parameters != plan.model.parameters:
         parameters += f" ({plan.model.active_parameters:,} active)"
+    weights = f"{show_bytes(plan.model.weight_bytes)} of weights ({asked['weight_dtype']})"
     head = [
-        f"{plan.model.name} ({plan.model.id}): {parameters}, {show_bytes(plan.model.weight_bytes)} of weights ({asked['weight_dtype']})",
+        f"{one_line(plan.model.name)} ({one_line(plan.model.id)}): {parameters}, {weights}",
         f"{asked['batch']:,} x {asked['context']:,} tokens, engine {asked['engine']}",
     ]
-    parts = ["\n".join(head), _table(_cache_rows(plan, asked), fmt)]
+    parts = [prose("\n".join(head), fmt), _table(_cache_rows(plan, asked), fmt)]
     parts += [_table(_ledger_rows(ledger), fmt) for ledger in plan.ledgers]
-    parts += [line for line in (_limits(plan, asked),) if line]
-    notes = [f"note: {note}" for note in (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))]
-    parts += ["\n".join(notes)] if notes else []
-    parts.append(("" if plan.fits is None else "FITS: " if plan.fits else "DOES NOT FIT: ") + plan.verdict)
+    parts += [prose(line, fmt) for line in (_limits(plan, asked),) if line]
+    notes = [f"note: {one_line(note)}" for note in (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))]
+    parts += [prose("\n".join(notes), fmt)] if notes else []
+    parts.append(prose(("" if plan.fits is None else "FITS: " if plan.fits else "DOES NOT FIT: ") + plan.verdict, fmt))
     if plan.advice:
         parts.append(_table([_advice_row(one) for one in plan.advice], fmt))
     if plan.waste:

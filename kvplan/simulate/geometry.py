@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import lcm
 from typing import Any, Literal, NamedTuple, Protocol
 
+from kvplan import engines
 from kvplan.engines.common.protocol import Capacity, ChosenBy, Group
 from kvplan.errors import UnsupportedError
 from kvplan.units import cdiv
@@ -19,11 +20,6 @@ KINDS: dict[str, GroupKind] = {
     "sliding_window": "window", "sliding_window_mla": "window", "window": "window", "chunked_local_attention": "chunk",
     "mamba": "state", "recurrent": "state",
 }  # fmt: skip
-
-#: Engines whose pages are not kept in a block pool.
-SORTS: dict[str, Sort] = {"sglang": "radix", "llama.cpp": "cells", "ollama": "cells"}
-#: Engines whose full and window pages are pools apart, each with its own number of pages.
-APART = ("sglang", "tensorrt-llm")
 
 
 class PageGroup(NamedTuple):
@@ -107,20 +103,21 @@ def from_plan(plan: Planned) -> Geometry:
     capacity = plan.capacity
     question: dict[str, tuple[Any, ChosenBy]] = plan.question
     engine = question["engine"][0]
+    facts = engines.facts(engine)
     if capacity is None:
         raise UnsupportedError("simulate: the plan has no pool; name a device or kv_memory")
     base = Geometry((), 0, question["max_model_len"][0] or question["context"][0], promised=capacity.max_concurrency)
     keeps = [layer.keep for layer in plan.cache.layers]
     states = [g for g in capacity.groups if g.role in ("state", "rs") and g.cells]
-    if states and (engine in APART or engine in SORTS):
+    if states and facts.pages in ("pools", "radix", "cells"):
         base = base._replace(seats=min(g.streams or g.cells or 1 for g in states))
     paged = [g for g in capacity.groups if g not in states and g.role != "host"]
-    if SORTS.get(engine) == "cells":
+    if facts.pages == "cells":
         found = _cells(paged, base, engine)
-    elif engine in APART:
-        found = _apart(paged, base, engine)
+    elif facts.pages in ("pools", "radix"):
+        found = _apart(paged, base, engine)._replace(sort="radix" if facts.pages == "radix" else "blocks")
     elif any(g.block_tokens for g in paged):
-        pages = (capacity.blocks or 0) - (engine == "vllm")  # the null block
+        pages = (capacity.blocks or 0) - facts.null_blocks
         found = base._replace(groups=tuple(_groups(paged, engine)), pages=pages, bytes_per_page=capacity.bytes_per_block or 0)
     elif any(keep != "all" for keep in keeps) or (paged and not capacity.block_tokens):
         raise UnsupportedError(f"simulate: engine {engine} has no pool of pages for this model; choose a serving engine")
@@ -155,7 +152,7 @@ def _apart(groups: Sequence[Group], base: Geometry, engine: str) -> Geometry:
     if not pools:
         raise UnsupportedError(f"simulate: {engine} keeps nothing that grows with this model's sequences")
     pools.sort(key=lambda pool: pool.groups[0].kind != "full")
-    return pools[0]._replace(sort=SORTS.get(engine, "blocks"), beside=tuple(pools[1:]))
+    return pools[0]._replace(beside=tuple(pools[1:]))
 
 
 def _groups(groups: Iterable[Group], engine: str) -> Iterator[PageGroup]:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from kvplan.errors import SpecError
 from kvplan.roofline import Roofline
 
+MOST_SEQUENCES = 1 << 40
+
 
 class StepTime(NamedTuple):
     """Seconds of a step: what is read (weights, kept tokens) or computed, whichever takes longer, and a fixed overhead.
@@ -56,7 +58,7 @@ def read_table(lines: Iterable[str], source: str) -> list[tuple[int, float]]:
 
 def fitted(points: list[tuple[int, float]]) -> StepTime:
     """A line through measured (sequences, seconds of a decode step). Raises SpecError for fewer than one point or a falling line."""
-    if not points or any(n < 1 or not 0 < t < 1e6 for n, t in points):
+    if not points or any(not 1 <= n <= MOST_SEQUENCES or not 0 < t < 1e6 for n, t in points):
         raise SpecError("step_time", [("", "write pairs of sequences and seconds, such as 1: 0.02, 64: 0.03")])
     n = len(points)
     mean_x, mean_y = sum(x for x, _ in points) / n, sum(y for _, y in points) / n

@@ -12,9 +12,10 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any, TextIO
+from typing import Any
 
 from kvplan.errors import SpecError, UnknownName
 from kvplan.simulate.workload import Arrivals, Request
@@ -23,12 +24,8 @@ MOONCAKE_BLOCK = 512
 _FIRST_HASH = 1 << 42
 
 
-PIECE = 1 << 16  # characters read at once of a file that is one array
-
-
-def pieces(file: TextIO, format_name: str) -> Iterable[str]:
-    """What to hand to `read` of an open file: its lines, or pieces of it where a line may be the whole file."""
-    return iter(lambda: file.read(PIECE), "") if format_name == "sharegpt" else file
+#: Formats whose whole file may be one line: `read` takes any pieces of it, and of all others its lines.
+IN_PIECES = ("sharegpt",)
 
 
 def read(lines: Iterable[str], format_name: str, source: str, *, count_tokens: Callable[[str], int] | None = None) -> Iterator[Request]:
@@ -69,7 +66,7 @@ def _from_zero(requests: Iterator[tuple[int, Request]], source: str) -> Iterator
 def _number(value: Any, name: str, source: str, line: int) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if isinstance(value, bool) or not 0 <= number < 1e15:
         raise SpecError(source, [(f"line {line}", f"{name} is {str(value)[:40]!r}, not a number of at least 0")])
@@ -154,56 +151,60 @@ def _lengths(lines: Iterable[str], source: str) -> Iterator[tuple[int, Request]]
         yield line, Request(_number(row.get("arrival", 0), "arrival", source, line), prompt, output)
 
 
-LARGEST_ITEM = 1 << 26  # characters of one conversation
+LARGEST_ITEM = 1 << 23  # characters of one conversation
+_NOT_BLANK = re.compile(r"[^ \t\r\n\ufeff]")
 
 
 def _array(pieces: Iterable[str], source: str) -> Iterator[tuple[int, Any]]:
     """The items of a JSON array and the line each begins in; of a text in pieces, of which little more than one item is ever held."""
-    coming, text, line, state = iter(pieces), "", 1, "start"
+    coming, text, at, line, state = iter(pieces), "", 0, 1, "start"
     while True:
-        rest = text.lstrip(" \t\r\n\ufeff")
-        line += text.count("\n", 0, len(text) - len(rest))
-        text = rest or next(coming, "")
-        if not text:
-            raise SpecError(source, [(f"line {line}", "the file ends before its JSON array does")])
-        if not rest:
+        first = _NOT_BLANK.search(text, at)
+        if first is None:
+            line += text.count("\n", at)
+            text, at = next(coming, ""), 0
+            if not text:
+                raise SpecError(source, [(f"line {line}", "the file ends before its JSON array does")])
             continue
+        line += text.count("\n", at, first.start())
+        at = first.start()
         if state == "start":
-            if text[0] != "[":
+            if first[0] != "[":
                 raise SpecError(source, [(f"line {line}", "is no JSON array of conversations")])
-            text, state = text[1:], "item"
-        elif text[0] == "]":
+            at, state = at + 1, "item"
+        elif first[0] == "]":
             return
         elif state == "comma":
-            if text[0] != ",":
+            if first[0] != ",":
                 raise SpecError(source, [(f"line {line}", "is no JSON: a comma or ] is missing")])
-            text, state = text[1:], "item"
+            at, state = at + 1, "item"
         else:
-            item, end, text = _item(text, coming, source, line)
+            item, text, at, end = _item(text, at, coming, source, line)
             yield line, item
-            line += text.count("\n", 0, end)
-            text, state = text[end:], "comma"
+            line += text.count("\n", at, end)
+            at, state = end, "comma"
 
 
-def _item(text: str, coming: Iterator[str], source: str, line: int) -> tuple[Any, int, str]:
-    """The value that text begins with, where it ends, and the text, to which pieces were added as needed."""
+def _item(text: str, at: int, coming: Iterator[str], source: str, line: int) -> tuple[Any, str, int, int]:
+    """The value that begins at `at`; the text, to which pieces were added as needed, and where in it the value begins and ends."""
     decode = json.JSONDecoder().raw_decode
     while True:
-        at, cut = 0, False
+        broken, cut = at, False
         try:
-            item, end = decode(text)
-            return item, end, text
+            item, end = decode(text, at)
+            return item, text, at, end
         except json.JSONDecodeError as error:
-            at, cut = error.pos, error.msg.startswith("Unterminated") or error.pos > len(text) - 16
-        except RecursionError:
+            broken, cut = error.pos, error.msg.startswith("Unterminated") or error.pos > len(text) - 16
+        except (RecursionError, ValueError):  # nested too deep, a number of more digits than are read
             pass
-        pieces, size = [text], len(text)
-        while cut and size < 2 * len(text) and (piece := next(coming, "")):  # twice as much each time: never more than linear work
+        pieces, size = [text[at:]], len(text) - at
+        least = 2 * size
+        while cut and size < least and (piece := next(coming, "")):  # twice as much each time: never more than linear work
             pieces.append(piece)
             size += len(piece)
         if len(pieces) == 1 or size > LARGEST_ITEM:
-            raise SpecError(source, [(f"line {line + text.count(chr(10), 0, at)}", "is no JSON, or a conversation is cut off")])
-        text = "".join(pieces)
+            raise SpecError(source, [(f"line {line + text.count(chr(10), at, broken)}", "is no JSON, or a conversation is cut off")])
+        text, at = "".join(pieces), 0
 
 
 def _sharegpt(pieces: Iterable[str], source: str, count_tokens: Callable[[str], int]) -> Iterator[Request]:

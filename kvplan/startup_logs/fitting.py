@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from kvplan.constants import Constant, Constants
 from kvplan.deployment import Deployment
+from kvplan.engines.common.logs import Target
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
-from kvplan.startup_logs.measured import Target
 
 COVERAGE = 0.9
 FEW = 5  # groups below which the interval is the whole range, widened on both sides by half of it and by a quarter of the value at least

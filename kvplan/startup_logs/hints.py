@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan import engines
 from kvplan.planner.plan import Plan
 from kvplan.startup_logs.measured import own_targets, targets
 from kvplan.startup_logs.read import LoggedStart
@@ -42,8 +43,8 @@ def _others(start: LoggedStart, plan: Plan) -> str | None:
     printed = start.value("total_memory")
     if printed is not None:
         total = int(printed * GIB)
-    if start.engine == "tensorrt-llm":
-        return _beside(start, plan)  # it prints what is free once its engine is loaded
+    if engines.log(start.engine).free_late:
+        return _beside(start, plan)
     if not free or total is None:
         return None
     least = min(f.value * (MIB if f.unit == "MiB" else GIB) for f in free)
@@ -73,7 +74,7 @@ def _ranks(start: LoggedStart, plan: Plan) -> str | None:
     seen = {f.rank for f in start.figures if f.rank and f.name in ("kv_cache", "weights")}
     sizes = {name: int(plan.question[name][0] or 1) for name in ("tp", "pp", "dp")}
     expected = sizes["tp"] * sizes["pp"] * sizes["dp"]
-    if start.engine == "llama.cpp" or len(seen) <= expected:
+    if engines.log(start.engine).buffers or len(seen) <= expected:
         return None
     return f"{len(seen)} ranks print in this log, {expected} are in the question: name --tp, --pp or --dp"
 
@@ -101,7 +102,7 @@ def _unread(start: LoggedStart) -> str | None:
 
 
 def _parallel(start: LoggedStart, plan: Plan) -> str | None:
-    if start.engine != "llama.cpp" or int(plan.question["n_devices"][0] or 1) > 1:
+    if not engines.log(start.engine).buffers or int(plan.question["n_devices"][0] or 1) > 1:
         return None
     devices = {f.rank for f in start.figures if f.name == "model_buffer" and f.rank and not f.rank.startswith("CPU") and "_" not in f.rank}
     return f"{len(devices)} devices hold the model: name --n-devices {len(devices)}" if len(devices) > 1 else None

@@ -8,20 +8,19 @@ undone: CRI marks the pieces (`P`), docker's JSON ends them without a newline.
 from __future__ import annotations
 
 import codecs
-import gzip
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
+
+from kvplan import files
 
 CHUNK = 1 << 16
 MAX_LINE = 1 << 18
 DOCKER_PIECE = 16_000  # docker cuts at 16,384 bytes, which may be fewer characters
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-_GZIP = b"\x1f\x8b"
 _CRI_PIECE = re.compile(r"\d{4}-\d\d-\d\dT[\d:.,]{8,24}(?:Z|[+-]\d\d:?\d\d) (?:stdout|stderr) ([PF]) ")
 _BLANK = " \t\n\r\v\f\ufeff"
 _ANSI = re.compile(r"\x1b(?:\[[0-9;:?]{0,40}[A-Za-z]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\))")
@@ -64,21 +63,14 @@ class Line(NamedTuple):
         return rank_of(self.text) or (rank_of(self.wrapped) if self.wrapped != self.text else None)
 
 
-def read_lines(source: str | Path) -> Iterator[Line]:
-    """The lines of a file (a Path) or of a text, cleaned, in order; blank ones left out. Raises OSError."""
-    for batch in read_batches(source):
-        yield from batch
-
-
 def read_batches(source: str | Path) -> Iterator[list[Line]]:
-    """The same, some at a time."""
+    """The lines of a file (a Path) or of a text, cleaned, in order, some at a time; blank ones left out. Raises SpecError."""
     chunks = _chunks(source) if isinstance(source, Path) else (source[i : i + CHUNK] for i in range(0, len(source), CHUNK))
     batch: list[Line] = []
     size = 0
     for number, raw in enumerate(_joined(_cut(chunks)), 1):
         raw = raw.replace("\0", "") if "\0" in raw else raw
-        text = clean(raw)
-        if text:
+        for text in _inside(raw):
             batch.append(Line(number, text, raw[:200]))
             size += len(text)
         if size > CHUNK:
@@ -86,6 +78,16 @@ def read_batches(source: str | Path) -> Iterator[list[Line]]:
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def _inside(raw: str, depth: int = 4) -> Iterator[str]:
+    """The cleaned lines in one: a record's message may hold several, and progress bars that a carriage return overwrites."""
+    text = clean(raw)
+    if depth and ("\r" in text or "\n" in text):
+        for part in text.splitlines():
+            yield from _inside(part, depth - 1)
+    elif text:
+        yield text
 
 
 def _joined(lines: Iterator[str]) -> Iterator[str]:
@@ -164,27 +166,17 @@ def _json_message(text: str) -> str:
     for key in _KEYS if isinstance(record, dict) else ():
         if isinstance(record.get(key), str):
             message: str = record[key]
-            return _ANSI.sub("", message)
+            return _ANSI.sub("", message).replace("\0", "")
     return text
 
 
 def _chunks(path: Path) -> Iterator[str]:
-    with open(path, "rb") as start:
-        zipped = start.read(2) == _GZIP
-    with gzip.open(path, "rb") if zipped else open(path, "rb") as file:
-        try:
-            yield from _decoded(file)
-        except (gzip.BadGzipFile, EOFError, zlib.error):
-            return  # a cut-off archive gives what is whole
-
-
-def _decoded(file: gzip.GzipFile | IO[bytes]) -> Iterator[str]:
-    first = file.read(CHUNK)
-    encoding = next((name for bom, name in _BOMS if first.startswith(bom)), None) or _guessed(first)
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    while first:
-        yield decoder.decode(first)
-        first = file.read(CHUNK)
+    decoder: codecs.IncrementalDecoder | None = None
+    for piece in files.chunks(path, whole=False):
+        if decoder is None:
+            encoding = next((name for bom, name in _BOMS if piece.startswith(bom)), None) or _guessed(piece)
+            decoder = codecs.getincrementaldecoder(encoding)("replace")
+        yield decoder.decode(piece)
 
 
 def _guessed(first: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Arguments as engines print them, read without evaluating anything: `{'a': 1}`, `Namespace(a=1, b=C(x=2))`, `a=1, b='x'`, `--a 1`.
+"""Arguments as engines print them, read without evaluating anything: `{'a': 1}`, `Namespace(a=1, b=C(x=2))`, `a=1, b='x'`.
 
 One pass over the text cuts it at top-level commas; a value is read by `ast.literal_eval` where it is a literal, else kept as text
 (`torch.bfloat16`, `<enum ...>`, `CompilationConfig(...)`).
@@ -10,6 +10,8 @@ import ast
 import json
 import shlex
 from typing import Any
+
+from kvplan.engines.common.words import Word
 
 MAX_TEXT, MAX_VALUE, MAX_PAIRS = 1 << 17, 1 << 12, 2000
 _OPEN, _CLOSE = "([{", ")]}"
@@ -31,6 +33,12 @@ def read_arguments(text: str, start: int) -> dict[str, Any]:
     return pairs
 
 
+def read_object(text: str) -> dict[str, Any]:
+    """`KvCacheConfig(dtype='fp8')` -> its arguments."""
+    at = text.find("(")
+    return read_arguments(text, at) if at >= 0 and text[:at].replace(".", "").isidentifier() else {}
+
+
 def read_value(text: str) -> Any:
     """A literal's value; text that is none stays text, cut at MAX_VALUE."""
     if len(text) <= MAX_VALUE:
@@ -45,42 +53,18 @@ def read_value(text: str) -> Any:
     return text[:MAX_VALUE].strip("'\"")
 
 
-def read_flags(text: str) -> dict[str, Any]:
-    """The flags of a command line: `--max-model-len 8192`, `--a=1`, `--no-b` (False), `-tp 2`; a first bare word is `model`."""
+def read_words(text: str) -> list[Word]:
+    """The words of a command line that a log quotes. A number loses the punctuation of the sentence it is quoted in."""
     try:
         words = shlex.split(text[:MAX_TEXT], comments=False)
     except ValueError:
         words = text[:MAX_TEXT].split()
-    pairs: dict[str, Any] = {}
-    i = 0
-    while i < len(words) and len(pairs) < MAX_PAIRS:
-        word, i = words[i], i + 1
-        if not word.startswith("-") or _is_number(word):
-            if not pairs and "/" in word:
-                pairs["model"] = word
-            continue
-        name, equals, value = word.lstrip("-").partition("=")
-        name = name.replace("-", "_")
-        if equals:
-            pairs[name] = read_value(value)
-        elif i < len(words) and (not words[i].startswith("-") or _is_number(words[i])):
-            pairs[name] = read_value(_trimmed(words[i]))
-            i += 1
-        elif name.startswith("no_"):
-            pairs[name[3:]] = False
-        else:
-            pairs[name] = True
-    return pairs
+    return [Word(_trimmed(word)) for word in words[:MAX_PAIRS]]
 
 
 def _trimmed(word: str) -> str:
-    """A number without the punctuation of the sentence it is quoted in."""
     stem = word.rstrip(":;,.")
-    return stem if _is_number(stem) else word
-
-
-def _is_number(word: str) -> bool:
-    return word.lstrip("-").replace(".", "", 1).isdigit()
+    return stem if stem.lstrip("-").replace(".", "", 1).isdigit() else word
 
 
 def _pieces(body: str) -> list[str]:

@@ -8,13 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kvplan import engines
+from kvplan.deployment import NAMES
+from kvplan.engines.common.command_line import answered, parse
+from kvplan.engines.common.kinds import written
+from kvplan.engines.common.logs import Dump, Figure, Log, Wording, value_of
+from kvplan.engines.common.printed import read_printed
+from kvplan.engines.common.words import Given, Word
 from kvplan.errors import FormatError, UnknownName
-from kvplan.startup_logs import llama_cpp, sglang, tensorrt_llm, vllm
 from kvplan.startup_logs.lines import Line, read_batches
-from kvplan.startup_logs.literals import read_arguments, read_flags
-from kvplan.startup_logs.patterns import Arguments, Figure, Table, Wording, apply, number
+from kvplan.startup_logs.literals import read_arguments, read_object, read_words
+from kvplan.startup_logs.patterns import apply, number
 
-TABLES: tuple[Table, ...] = (vllm.TABLE, sglang.TABLE, tensorrt_llm.TABLE, llama_cpp.TABLE)
 MAX_FIGURES = 20_000
 #: Figures that only a server that has sized its cache prints: a start marker after one of them begins the next start.
 _SIZED = ("tokens", "blocks", "kv_cache", "kv_size")
@@ -43,86 +48,101 @@ class LoggedStart:
         return tuple(f.value for f in self.figures if f.name == name)
 
     def value(self, name: str) -> float | None:
-        """One value of that name: the smallest rank's of the cache, since that one counts; the first of the weights, which later
-        lines round; else the last."""
-        values = self.values(name)
-        if not values:
-            return None
-        return min(values) if name in ("kv_cache", "blocks") else values[0] if name == "weights" else values[-1]
+        """One value of that name, as `value_of` chooses it."""
+        return value_of(self.figures, name)
 
 
 class _Reader:
-    """One engine's table at work on a stream of lines."""
+    """One engine's wordings at work on a stream of lines."""
 
-    def __init__(self, table: Table) -> None:
-        self.table = table
-        self.wordings: tuple[tuple[Wording, re.Pattern[str]], ...] = tuple((w, w.compiled()) for w in table.wordings)
+    def __init__(self, log: Log) -> None:
+        self.log, self.table = log, engines.arguments(log.engine)
+        self.wordings: tuple[tuple[Wording, re.Pattern[str]], ...] = tuple((w, w.compiled()) for w in log.wordings)
         self.done: list[LoggedStart] = []
         self._clear()
 
     def _clear(self) -> None:
         self.figures: list[Figure] = []
         self.facts: dict[str, Any] = {}
-        self.arguments: dict[str, tuple[int, Any]] = {}
+        self.given: dict[str, tuple[int, Given]] = {}
+        self.printed: dict[str, Any] = {}
+        self.positional: list[Word] = []
+        self.served = False
 
     def take(self, batch: list[Line], text: str) -> None:
         """Some lines, and the same as one text: what is not in that is in none of them."""
         wordings = tuple(pair for pair in self.wordings if pair[0].needle in text)
-        arguments = tuple(a for a in self.table.arguments if a.needle in text)
-        starts = tuple(start for start in self.table.starts if start in text)
-        if wordings or arguments or starts:
+        dumps = tuple(dump for dump in self.log.dumps if dump.needle in text)
+        starts = tuple(start for start in self.log.starts if start in text)
+        if wordings or dumps or starts:
             for line in batch:
-                self._take(line, wordings, arguments, starts)
+                self._take(line, wordings, dumps, starts)
 
     def _take(
-        self, line: Line, wordings: tuple[tuple[Wording, re.Pattern[str]], ...], arguments: tuple[Arguments, ...], starts: tuple[str, ...]
+        self, line: Line, wordings: tuple[tuple[Wording, re.Pattern[str]], ...], dumps: tuple[Dump, ...], starts: tuple[str, ...]
     ) -> None:
         text = line.text
         if any(start in text for start in starts) and any(f.name in _SIZED for f in self.figures[-200:]):
             self.close()
-        for needle, form, rank in arguments:
-            at = text.find(needle)
+        for dump in dumps:
+            at = text.find(dump.needle)
             if at >= 0:
-                begin = at + len(needle) - (1 if needle.endswith("(") else 0)
-                found = read_flags(text[begin:]) if form == "command" else read_arguments(text, begin)
-                for name, value in found.items():
-                    if value is not None and rank >= self.arguments.get(name, (0, None))[0]:
-                        self.arguments[name] = (rank, value)
+                self._read(dump, text, at + len(dump.needle), line.number)
         found_here = apply(wordings, line)
         self.figures += found_here.figures[: MAX_FIGURES - len(self.figures)]
         for key, value in found_here.facts.items():
             self.facts.setdefault(key, value)
 
+    def _read(self, dump: Dump, text: str, begin: int, number: int) -> None:
+        """The arguments behind a needle, by what they set."""
+        if dump.form == "command":
+            words = read_words(text[begin:])
+            parsed = parse(self.table, words, None)
+            given, printed = parsed.given, parsed.seen
+            if not self.given and words[:1] and words[0] in parsed.positional and "/" in words[0].text:
+                self.positional = words[:1]
+            self.served = self.served or dump.needle.split()[0] == self.table.program[0]
+        else:
+            printed = read_arguments(text, begin - (1 if dump.needle.endswith("(") else 0))
+            given = read_printed(self.table, printed, read_object, number)
+        for to, one in given.items():
+            if dump.rank >= self.given.get(to, (0, one))[0]:
+                self.given[to] = (dump.rank, one)
+        self.printed |= {name: value for name, value in printed.items() if value is not None}
+
     def close(self) -> None:
         """Ends the start that is being read."""
-        if self.figures or self.arguments:
+        if self.figures or self.given or self.printed:
             self.done.append(self._start())
         self._clear()
 
     def _start(self) -> LoggedStart:
-        arguments = {name: value for name, (_, value) in self.arguments.items()}
-        printed = {key[3:]: _plain(value) for key, value in self.facts.items() if key.startswith("q__")}
-        if self.table.engine == "llama.cpp":
-            arguments |= printed
-            printed = {k: v for k, v in printed.items() if k in ("max_num_seqs", "max_num_batched_tokens", "n_gpu_layers")}
-        known = self.table.printed_options
-        question = {name: value for name, value in printed.items() if name not in known}
-        question |= self.table.settle(arguments)
-        options = {name: known[name][str(value).lower()] for name, value in printed.items() if name in known}
+        facts = {key[3:]: _plain(value) for key, value in self.facts.items() if key.startswith("q__")}
+        resolved = read_printed(self.table, {name: value for name, value in facts.items() if name not in NAMES}, read_object)
+        answer = answered(
+            self.table, {**{to: one for to, (_, one) in self.given.items()}, **resolved}, self.positional, is_command=self.served
+        )  # fmt: skip
+        question = {name: value for name, value in facts.items() if name in NAMES}
+        options = {name: words[str(facts[name]).lower()] for name, words in self.log.printed_options.items() if name in facts}
+        for name, one in answer.question.items():
+            if name.startswith("engine_option."):
+                options[name.removeprefix("engine_option.")] = written(one.value)
+            else:
+                question[name] = one.value
         if options:
-            question["engine_option"] = {**options, **question.get("engine_option", {})}
-        model = question.pop("model", None) or self.facts.get("model") or self.facts.get("model_file")
-        figures = self.table.finish(self.figures)
+            question["engine_option"] = options
+        model = (answer.model.value if answer.model else None) or self.facts.get("model") or self.facts.get("model_file")
+        figures = self.log.finish(self.figures)
         device = _device(self.facts.get("device"), figures)
         if device:
             question["device"] = device
         return LoggedStart(
-            engine=self.table.engine,
+            engine=self.log.engine,
             version=self.facts.get("version"),
             model=str(model).strip() if model else None,
             question=question,
             figures=tuple(figures),
-            unread={name: arguments[name] for name in self.table.unread if arguments.get(name) not in _UNSET},
+            unread={name: self.printed[name] for name in self.log.unread if self.printed.get(name) not in _UNSET},
         )
 
 
@@ -131,13 +151,14 @@ def read_starts(source: str | Path, engine: str | None = None) -> tuple[LoggedSt
 
     Raises UnknownName for an engine without a table, FormatError where no line is an engine's, OSError.
     """
-    tables = TABLES
+    logs = [engines.log(name) for name in engines.logged()]
     if engine is not None:
-        key = "llama.cpp" if engine.lower() == "ollama" else engine.lower()
-        tables = tuple(t for t in TABLES if t.engine == key)
-        if not tables:
-            raise UnknownName("engine", engine, [t.engine for t in TABLES])
-    readers = [_Reader(table) for table in tables]
+        key = engine.lower()
+        chosen = [log for log in logs if key in (log.engine, *log.known_as)]
+        if not chosen:
+            raise UnknownName("engine", engine, list(engines.logged()))
+        logs = chosen
+    readers = [_Reader(log) for log in logs]
     n = 0
     for batch in read_batches(source):
         n = batch[-1].number
@@ -149,7 +170,7 @@ def read_starts(source: str | Path, engine: str | None = None) -> tuple[LoggedSt
     best = max(readers, key=lambda r: sum(len(s.figures) + 3 * len(s.question) for s in r.done))
     if not any(s.figures for s in best.done):
         name = str(source) if isinstance(source, Path) else "log"
-        known = ", ".join(t.engine for t in tables)
+        known = ", ".join(log.engine for log in logs)
         raise FormatError(name, "start-up log", 0, f"none of its {n} lines is one that {known} prints about memory")
     return tuple(s for s in best.done if s.figures)
 

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from kvplan import catalogue
-from kvplan.engines.common.protocol import Capacity
-from kvplan.ledger import Ledger
+from kvplan import catalogue, engines
+from kvplan.engines.common.logs import BYTES, Range, Rule, Target
+from kvplan.engines.common.releases import is_version
 from kvplan.planner.plan import Plan
 from kvplan.startup_logs.hints import hints
-from kvplan.startup_logs.measured import BYTES, Target, targets
+from kvplan.startup_logs.measured import targets
 from kvplan.startup_logs.read import LoggedStart
-
-
-class Range(NamedTuple):
-    """What is predicted: the estimate and the ends of its 90 % interval, equal where it is exact."""
-
-    value: float
-    low: float
-    high: float
 
 
 class Line(NamedTuple):
@@ -64,76 +56,6 @@ class Reconciliation(NamedTuple):
         }
 
 
-class Rule(NamedTuple):
-    """A figure of a log, where a plan has it, and why they differ when they do."""
-
-    name: str
-    figure: str
-    unit: str
-    predicted: Callable[[Plan], Range | None]
-    cause: str
-
-
-def _entries(*starts: str) -> Callable[[Plan], Range | None]:
-    """The lines of the first rank whose names begin so, together."""
-
-    def find(plan: Plan) -> Range | None:
-        lines = [e for e in plan.ledgers[0].entries if e.name.startswith(starts)] if plan.ledgers else []
-        if not lines:
-            return None
-        return Range(sum(e.bytes for e in lines), sum(e.low for e in lines), sum(e.high for e in lines))
-
-    return find
-
-
-def _left(ledger: Ledger) -> int:
-    cache = next((e.bytes for e in ledger.entries if e.name == "KV cache"), 0)
-    return cache if ledger.limit_bytes is None else ledger.limit_bytes - ledger.total_bytes + cache
-
-
-def _available(plan: Plan) -> Range | None:
-    """What vLLM has left for its cache, blocks or not: the number that it prints."""
-    if plan.capacity is None or not plan.ledgers:
-        return None
-    left, kv = min(_left(ledger) for ledger in plan.ledgers), plan.capacity.kv_bytes
-    return Range(left, left - (kv - plan.capacity.kv_bytes_low), left + (plan.capacity.kv_bytes_high - kv))
-
-
-def _pools(*begins: str) -> Callable[[Plan], Range | None]:
-    """The pools of the first rank, as the ledger has them, padding included."""
-    return _entries(*begins)
-
-
-def _counted(name: str) -> Callable[[Plan], Range | None]:
-    """A count of the capacity; its interval follows the cache's."""
-
-    def find(plan: Plan) -> Range | None:
-        c: Capacity | None = plan.capacity
-        value = getattr(c, name) if c is not None else None
-        if c is None or value is None or not c.kv_bytes:
-            return None
-        return Range(value, value * c.kv_bytes_low / c.kv_bytes, value * c.kv_bytes_high / c.kv_bytes)
-
-    return find
-
-
-def _group(role: str, *fields: str) -> Callable[[Plan], Range | None]:
-    """Figures of one of llama.cpp's caches, over all devices."""
-
-    def find(plan: Plan) -> Range | None:
-        for group in plan.capacity.groups if plan.capacity else ():
-            if group.role == role or (role == "kv" and group.role == "kv_base"):
-                value = sum(getattr(group, field) or 0 for field in fields)
-                return Range(value, value, value)
-        return None
-
-    return find
-
-
-_CACHE = "the sum of the lines above; or other processes' memory, or another max_num_seqs, length or release than the log says"
-_COUNT = "cache bytes above; where those agree, the cache format, block size or layer grouping"
-_CELLS = "context, sequences, unified cells or cache types differ"
-
 #: Weights are exact shapes; what a log says of them holds the allocator's rounding and small buffers too.
 WEIGHTS_SLACK = 0.01
 #: Measured line (measured.py) -> what usually is the cause where it is off.
@@ -148,32 +70,6 @@ CAUSES: dict[str, str] = {
     "runtime buffers and decoder": "max_batch_size, max_seq_len or the release that the engine was built with",
     "compute buffer": "n_ubatch, flash attention or the backend differ",
 }
-RULES: dict[str, tuple[Rule, ...]] = {
-    "vllm": (
-        Rule("CUDA graphs", "cuda_graph", "bytes", _entries("CUDA graphs"), CAUSES["CUDA graphs"]),
-        Rule("cache", "kv_cache", "bytes", _available, _CACHE),
-        Rule("blocks", "blocks", "blocks", _counted("blocks"), _COUNT),
-        Rule("tokens", "tokens", "tokens", _counted("tokens"), _COUNT),
-        Rule("concurrency", "concurrency", "x", _counted("max_concurrency"), _COUNT),
-    ),
-    "sglang": (
-        Rule("cache", "kv_cache", "bytes", _pools("cache: full", "cache: window"), "the lines above, or another mem_fraction_static"),
-        Rule("states", "states", "bytes", _pools("cache: state", "cache: fixed"), "mamba_full_memory_ratio, or state formats"),
-        Rule("tokens", "tokens", "tokens", _counted("tokens"), _COUNT),
-    ),
-    "tensorrt-llm": (
-        Rule("cache", "kv_cache", "bytes", _pools("cache: pools"), "the lines above, or another fraction"),
-        Rule("blocks", "blocks", "blocks", _counted("blocks"), _COUNT),
-        Rule("tokens", "tokens", "tokens", _counted("tokens"), _COUNT),
-    ),
-    "llama.cpp": (
-        Rule("cache", "kv_size", "bytes", _group("kv", "k_bytes", "v_bytes"), _CELLS),
-        Rule("cells", "cells", "cells", _group("kv", "cells"), _CELLS),
-        Rule("window cache", "swa_kv_size", "bytes", _group("kv_swa", "k_bytes", "v_bytes"), _CELLS),
-        Rule("window cells", "swa_cells", "cells", _group("kv_swa", "cells"), _CELLS),
-        Rule("states", "state_size", "bytes", _group("rs", "k_bytes", "v_bytes"), "sequences, or states kept to roll drafts back"),
-    ),
-}  # fmt: skip
 
 
 def question_of(
@@ -185,7 +81,8 @@ def question_of(
     A log that names no device but prints its total means the packaged device of that total, where one alone has it.
     """
     mine = {name: value for name, value in (overrides or {}).items() if value is not None}
-    question = {**start.question, "engine": start.engine, **({"engine_version": start.version} if start.version else {})}
+    named = start.version if start.version and is_version(start.version) else None
+    question = {**start.question, "engine": start.engine, **({"engine_version": named} if named else {})}
     totals = [f.value for f in start.figures if f.name == "total_memory" and f.unit == "GiB"]
     printed_total = bool(totals) and question.get("device") == f"{totals[-1]:g}GiB"
     if fill:
@@ -204,8 +101,8 @@ def compare(start: LoggedStart, plan: Plan) -> Reconciliation:
     """Every figure that both the log and the plan have."""
     total = _device_bytes(plan)
     lines = [_target(target, plan, total) for target in targets(start, plan)]
-    for rule in RULES[start.engine]:
-        found, logged = rule.predicted(plan), _logged(start, rule)
+    for rule in engines.log(start.engine).rules:
+        found, logged = rule.predicted(plan.outcome), _logged(start, rule)
         if found is not None and logged is not None:
             lines.append(_line(rule.name, rule.unit, rule.cause, found, logged, total))
     off = [line.name for line in lines if line.verdict == "off"]
@@ -222,7 +119,7 @@ def compare(start: LoggedStart, plan: Plan) -> Reconciliation:
 
 def _device_bytes(plan: Plan) -> int | None:
     limits = [ledger.limit_bytes for ledger in plan.ledgers if ledger.limit_bytes]
-    fraction = plan.question["memory_fraction"][0] if plan.question["engine"][0] == "vllm" else None
+    fraction = plan.question["memory_fraction"][0] if engines.log(str(plan.question["engine"][0])).capped else None
     return int(limits[0] / (fraction or 1)) if limits else None
 
 

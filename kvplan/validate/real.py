@@ -95,17 +95,17 @@ def _case(plan: Plan, events: list[dict[str, Any]], note: str) -> Case:
     rows = []
     if "weights" in by_name:
         found = by_name["weights"]
-        weights = sum(e.bytes for e in entries if e.name.startswith("weights"))
+        weights = sum(e.bytes for e in entries if e.kind == "weights")
         rows.append(Row("weights", weights, found["bytes"]["parameters"] + found["bytes"]["buffers"], found["measured"]))
     allocated = None
     if "cache" in by_name:
         tensors = by_name["cache"]["tensors"]
-        rows += _cache_rows([(e.name, e.bytes) for e in entries if e.name.startswith("cache: ")], tensors)
+        rows += _cache_rows([(e.name, e.bytes) for e in entries if e.kind == "cache"], tensors)
         allocated = sum(t["bytes"] for t in tensors)
         rows.append(Row("storage behind the cache after decoding", None, sum(t["storage"] for t in tensors), by_name["cache"]["measured"]))
     if "peaks" in by_name:
         peaks = by_name["peaks"]
-        moments = sum(e.bytes for e in entries if e.name.startswith(("cache", "transient")))
+        moments = sum(e.bytes for e in entries if e.kind in ("cache", "transient"))
         rows.append(Row("storage behind the cache after prefill", None, peaks["storage_after_prefill"], peaks["after_prefill"]))
         rows += [
             Row(f"peak of {step} (planned: caches and copies, no activations)", moments, None, {"peak": peaks[step]})

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import tempfile
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from kvplan.catalogue import read_text
-from kvplan.errors import KvplanError, SpecError
+from pydantic_core import ValidationError
+
+from kvplan.errors import FEW, KvplanError, SpecError
+from kvplan.files import read_text, write_text
 from kvplan.validate.description import CacheShape, shape_of
+from kvplan.validate.receipt_fields import ReceiptFields
 
 SCHEMA = "kvplan.receipt/1"
 Subject = Literal["caches", "kinds", "model", "speed"]
@@ -120,57 +121,33 @@ def _plain(value: Any) -> Any:
 
 def write(found: Receipt, path: str | Path) -> None:
     """The receipt as JSON, put in place in one step: a process killed at any moment leaves the old file or the new one."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    number, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".partial")
-    try:
-        with os.fdopen(number, "w") as file:
-            json.dump(found.as_dict(), file, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_text(path, json.dumps(found.as_dict(), indent=1) + "\n")
 
 
 def read(path: str | Path) -> Receipt:
-    """A receipt from its file. Raises SpecError for a file that is none, or whose figures are not those it was written with."""
+    """A receipt from its file, every field of the type and in the bounds it has. Raises SpecError for a file that is none."""
     name = str(path)
-    text = read_text(path)
     try:
-        data = json.loads(text)
-        if data["schema"] != SCHEMA:
-            raise SpecError(name, [("schema", f"{data['schema']!r}; this kvplan reads {SCHEMA}")])
-        cases = tuple(_case(case) for case in data["cases"])
-        found = Receipt(data["subject"], data["date"], data["kvplan"], data["machine"], cases, data["speed"])
-        if not isinstance(found.machine, dict) or found.subject not in SUBJECTS or not isinstance(found.speed, dict | None):
-            raise ValueError("machine, subject or speed")
-        kept = data.get("digest")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise SpecError(name, [("", f"not a receipt: {type(error).__name__}: {error}")]) from None
-    return found._replace(changed=kept != digest(data) or kept != found.as_dict()["digest"])
-
-
-def _case(data: dict[str, Any]) -> Case:
-    rows = tuple(_row(row) for row in data["rows"])
-    case = Case(**data | {"rows": rows})
-    _bytes(case.predicted_bytes, case.allocated_bytes, *case.measured.values(), *(case.segments or {}).values())
-    return case
+        data = json.loads(read_text(path, what="a receipt is smaller"))
+    except (ValueError, RecursionError) as error:
+        raise SpecError(name, [("", f"not a receipt: not JSON: {str(error)[:100]}")]) from None
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema != SCHEMA:
+        raise SpecError(name, [("schema", f"{str(schema)[:60]!r}; this kvplan reads {SCHEMA}")])
+    try:
+        ReceiptFields.check(data)
+    except ValidationError as error:
+        wrong = [(".".join(map(str, e["loc"])), f"not a receipt: {e['msg']}") for e in error.errors(include_url=False, include_input=False)]
+        raise SpecError(name, wrong[:FEW]) from None
+    cases = tuple(Case(**case | {"rows": tuple(map(_row, case["rows"]))}) for case in data["cases"])
+    found = Receipt(data["subject"], data["date"], data["kvplan"], data["machine"], cases, data["speed"])
+    kept = data.get("digest")
+    return found._replace(changed=kept != digest(data) or kept != digest(found.as_dict()))
 
 
 def _row(data: dict[str, Any]) -> Row:
     fields = {name: value for name, value in data.items() if name != "equal"}
-    row = Row(**fields | {"shape": data["shape"] and shape_of(data["shape"])})
-    _bytes(row.predicted_bytes, row.allocated_bytes, row.peak_bytes, row.bookkeeping_bytes, *row.measured.values())
-    return row
-
-
-def _bytes(*values: Any) -> None:
-    if any(not isinstance(value, int | None) or isinstance(value, bool) for value in values):
-        raise TypeError("bytes are whole numbers")
+    return Row(**fields | {"shape": data["shape"] and shape_of(data["shape"])})
 
 
 def faults(found: Receipt) -> list[str]:
@@ -196,9 +173,10 @@ def _predicted_again(row: Row) -> str:
     assert row.shape is not None
     try:
         again = predict(row.shape)
-    except (KvplanError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+    except (KvplanError, ArithmeticError, LookupError, ValueError) as error:
         return f"no cache has this shape: {error}"
-    return "" if again == row.predicted_bytes else f"the receipt predicts {row.predicted_bytes:,} B, today's formula {again:,} B"
+    said = "nothing" if row.predicted_bytes is None else f"{row.predicted_bytes:,} B"
+    return "" if again == row.predicted_bytes else f"the receipt predicts {said}, today's formula {again:,} B"
 
 
 def _added_again(case: Case) -> list[str]:
@@ -216,13 +194,13 @@ def _fitted_again(speed: dict[str, Any]) -> list[str]:
     try:
         points = speed["points"]
         lengths = [p["length"] for p in points]
-        again = {name: exponent(lengths, [p[name] for p in points]) for name in speed["exponents"]}
+        again = {name: exponent(lengths, [p[name] for p in points]) for name in speed.get("exponents") or ()}
         return [
             f"{name} grows with exponent {again[name]:.3f}, the receipt says {said:.3f}"
-            for name, said in speed["exponents"].items()
+            for name, said in (speed.get("exponents") or {}).items()
             if not abs(again[name] - said) < 1e-6
         ]
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+    except (LookupError, ArithmeticError, AttributeError, TypeError, ValueError):
         return ["the points do not make exponents"]
 
 

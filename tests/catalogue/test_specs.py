@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kvplan.catalogue import find_model, model_folder, parse_yaml, read_spec, read_text
+from kvplan.catalogue import find_model, model_folder, read_spec
+from kvplan.files import parse_yaml, read_text
 from kvplan.spec import ModelSpec, lower
 from kvplan.tensors import CacheFormats
 from kvplan.weights import count

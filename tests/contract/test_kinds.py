@@ -138,7 +138,8 @@ def test_the_schema_for_editors_has_every_kind():
 def test_the_schema_accepts_what_we_accept_and_refuses_what_we_refuse():
     from jsonschema import Draft202012Validator
 
-    from kvplan.catalogue import model_folder, parse_yaml
+    from kvplan.catalogue import model_folder
+    from kvplan.files import parse_yaml
 
     validator = Draft202012Validator(json_schema())
     data = parse_yaml((model_folder() / "meta-llama" / "llama-3.1-8b.yaml").read_text(), "x")

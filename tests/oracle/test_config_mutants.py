@@ -1,7 +1,7 @@
 """Configs as real files differ, against what transformers itself builds and keeps (tests/oracle/mutants; long runs: tools/fuzz_configs.py).
 
 config_cases.jsonl holds mutants that were once read wrong, made small, with what transformers 5.23.0 (torch 2.13.0) built of them on the
-meta device and what a forward left in its cache: `parameters` are counts that are right (with the buffers of a checkpoint or without; with a
+meta device and what a forward left in its cache: `parameters` are right counts (with the buffers of a checkpoint or without; with a
 head of its own where the file says untied and the class ties), `cache` is bytes by length.
 """
 

@@ -17,7 +17,7 @@ from kvplan.engines.common.lines import Refusal
 from kvplan.engines.common.protocol import Outcome
 from kvplan.engines.sglang.budget import budget
 from kvplan.engines.sglang.plan import ENGINE
-from kvplan.engines.sglang.rules import RULES
+from kvplan.engines.sglang.rules import RELEASES
 from kvplan.importers.hf_config import read_config
 from kvplan.ledger import exact
 from kvplan.spec import ModelSpec
@@ -114,6 +114,6 @@ def test_tokens_of_the_logged_memory() -> None:
 
 def test_the_refusal_that_a_log_shows() -> None:
     """SemiAnalysisAI/InferenceX#2128: 125.65 GB of weights on an H200 with 12.25 GB left under fraction 0.88; it needs at least 0.9113."""
-    loaded = [exact("weights: mlp", int((137.9 - 12.25) * GIB), "the log")]
+    loaded = [exact("weights: mlp", int((137.9 - 12.25) * GIB), "the log", "weights")]
     with pytest.raises(Refusal, match=r"Raise --mem-fraction-static above 0\.912 \(minimum viable = 1 - available/pre = 0\.911"):
-        budget(Deployment(model=one_block(None)), sized(int(137.9 * GIB)), RULES["0.5.23"], "0.5.23", 8, loaded, 0.88)
+        budget(Deployment(model=one_block(None)), RELEASES.rules["0.5.23"], "0.5.23", 8, 0.88, sized(int(137.9 * GIB)), loaded)

@@ -14,6 +14,7 @@ import pytest
 from kvplan.catalogue import constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device, sized
+from kvplan.engines import settle
 from kvplan.engines.common.protocol import Outcome
 from kvplan.engines.tensorrt_llm.plan import ENGINE
 from kvplan.errors import SpecError, UnsupportedError
@@ -226,7 +227,7 @@ def test_what_it_does_not_do() -> None:
     with pytest.raises(UnsupportedError, match="context parallelism"):
         ENGINE.settle(Deployment(model=llama(), tp=2, dcp=2))
     with pytest.raises(SpecError, match="swa_full_tokens_ratio"):
-        ENGINE.settle(Deployment(model=llama(), engine_option=(("swa_full_tokens_ratio", "0.8"),)))
+        settle(Deployment(model=llama(), engine="tensorrt-llm", engine_option=(("swa_full_tokens_ratio", "0.8"),)))
     with pytest.raises(SpecError, match="add up to 1"):
         ENGINE.settle(Deployment(model=llama(), engine_option=(("window_size_shares", "0.5,0.6"),)))
     with pytest.raises(SpecError, match="max_attention_window"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kvplan
@@ -13,7 +13,7 @@ from kvplan.errors import KvplanError
 from kvplan.planner.advice import edge
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
-from tests.conftest import one_block
+from tests.conftest import examples, one_block
 
 MIXERS = st.sampled_from([
     {"kind": "gqa", "heads": 8, "kv_heads": 4, "head_dim": 64},
@@ -69,14 +69,14 @@ def _one_step_less(plan: Plan, one: Any) -> Any:
     return round(one.value + (step if asked > one.value else -step), 2)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(ENGINES, MIXERS, st.integers(1, 8), st.integers(1, 60_000), st.integers(1, 40), st.integers(1 << 24, 1 << 31))
 def test_each_change_alone_makes_it_fit_and_one_step_less_does_not(engine, mixer, n_layers, context, batch, memory):
     question = {"engine": engine, "context": context, "batch": batch, "device": f"{memory}B"}
     check(one_block(mixer, n_layers), question)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(ENGINES, MIXERS, st.integers(1, 8), st.integers(1, 60_000), st.integers(1, 40), st.integers(1, 1 << 28))
 def test_given_cache_memory_and_a_chosen_length(engine, mixer, n_layers, context, batch, memory):
     check(one_block(mixer, n_layers), {"engine": engine, "context": context, "batch": batch, "kv_memory": memory})

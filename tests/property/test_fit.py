@@ -6,13 +6,13 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kvplan
 from kvplan.devices import sized
 from kvplan.errors import KvplanError
-from tests.conftest import one_block
+from tests.conftest import examples, one_block
 
 MOST = 5
 MIXERS = st.sampled_from([
@@ -59,13 +59,13 @@ def check(spec: Any, device: Any, question: dict[str, Any]) -> None:
         assert found.plan.margin_bytes == best
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(MIXERS, MLPS, DTYPES, st.integers(1, 12), st.integers(1, 40_000), st.integers(1, 30), st.integers(1 << 18, 1 << 26))
 def test_fit_is_brute_force(mixer, mlp, dtype, n_layers, context, batch, memory):
     check(model(mixer, n_layers, mlp, dtype), sized(memory), {"context": context, "batch": batch, "engine": "ideal"})
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.sampled_from(["vllm", "sglang", "tensorrt-llm", "llama.cpp", "transformers"]), MIXERS, MLPS, DTYPES, st.integers(1, 12),
     st.integers(1, 40_000), st.integers(1, 30), st.integers(1 << 24, 1 << 32),

@@ -8,13 +8,14 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kvplan.errors import FormatError, KvplanError
 from kvplan.importers import safetensors as st_files
 from kvplan.importers.gguf import header as gguf_header
 from kvplan.importers.gguf import read_gguf
+from tests.conftest import examples
 from tests.header_files import F32, Q8_0, gguf, layout, model, safetensors
 
 METADATA = model(
@@ -51,7 +52,7 @@ def soon() -> object:
 
 
 @given(FLIPS)
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_flipped_gguf(tmp_path_factory: pytest.TempPathFactory, flips: list[tuple[int, int]]) -> None:
     path = tmp_path_factory.getbasetemp() / "flipped.gguf"
     path.write_bytes(flipped(GGUF, flips, GGUF_HEADER))
@@ -60,7 +61,7 @@ def test_flipped_gguf(tmp_path_factory: pytest.TempPathFactory, flips: list[tupl
 
 
 @given(FLIPS)
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_flipped_safetensors(flips: list[tuple[int, int]]) -> None:
     with soon(), contextlib.suppress(KvplanError):
         header = st_files.read_header(io.BytesIO(flipped(SAFE, flips, len(SAFE) - 73)))
@@ -79,7 +80,7 @@ def test_every_truncation_is_refused() -> None:
 @given(st.binary(max_size=400))
 @example(b"GGUF" + b"\xff" * 60)
 @example(b"\x02\0\0\0\0\0\0\0{}")
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_any_bytes(data: bytes) -> None:
     for read in (st_files.read_header, gguf_header.read_header):
         for raw in (data, b"GGUF\3\0\0\0" + data, len(data).to_bytes(8, "little") + data):
@@ -91,7 +92,7 @@ names = st.text(min_size=1, max_size=30).filter(lambda s: s != "__metadata__")
 
 
 @given(st.dictionaries(names, st.tuples(st.sampled_from(["U8", "BF16", "F32"]), st.lists(st.integers(0, 9), max_size=4)), max_size=8))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_what_is_written_is_read(tensors: dict[str, tuple[str, list[int]]]) -> None:
     size = {"U8": 1, "BF16": 2, "F32": 4}
     sized = []
@@ -108,7 +109,7 @@ def test_what_is_written_is_read(tensors: dict[str, tuple[str, list[int]]]) -> N
 
 
 @given(st.dictionaries(names, st.one_of(st.booleans(), st.integers(-(1 << 62), 1 << 62), st.text(max_size=50)), max_size=8))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_metadata_that_is_written_is_read(metadata: dict[str, object]) -> None:
     metadata.pop("general.alignment", None)
     assert gguf_header.read_header(io.BytesIO(gguf(metadata))).metadata == metadata

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kvplan
 from kvplan.parallel import heads_per_rank, split_layers
 from kvplan.tensors import CacheTensor, Curve, Keep, tensor_curve, total
-from tests.conftest import one_block
+from tests.conftest import examples, one_block
 
 POWERS = st.sampled_from([1, 2, 4, 8, 16])
 
@@ -94,7 +94,7 @@ MIXERS = st.sampled_from(
 QUESTION = st.fixed_dictionaries({"context": st.integers(1, 20_000), "batch": st.integers(1, 50)})
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(MIXERS, st.integers(1, 12), QUESTION, st.integers(1, 4), BLOCKS)
 def test_more_layers_tokens_or_sequences_never_take_less(mixer, n_layers, question, more, block):
     def held(layers: int, **changed: int) -> int:
@@ -106,7 +106,7 @@ def test_more_layers_tokens_or_sequences_never_take_less(mixer, n_layers, questi
     assert held(n_layers, batch=question["batch"] + more) >= base
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(MIXERS, st.integers(1, 12), QUESTION, POWERS, st.integers(1, 4))
 def test_ranks_together_hold_at_least_the_whole(mixer, n_layers, question, tp, pp):
     if pp > n_layers:
@@ -117,7 +117,7 @@ def test_ranks_together_hold_at_least_the_whole(mixer, n_layers, question, tp, p
     assert weights >= plan.model.weight_bytes
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(MIXERS, st.integers(1, 8), QUESTION, st.integers(1, 1 << 26), BLOCKS)
 def test_the_largest_context_and_batch_fit_and_one_more_does_not(mixer, n_layers, question, kv_memory, block):
     spec = one_block(mixer, n_layers)

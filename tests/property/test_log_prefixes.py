@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kvplan.errors import FormatError
 from kvplan.startup_logs import LoggedStart, read_log
-from kvplan.startup_logs.lines import MAX_LINE, read_lines
+from kvplan.startup_logs.lines import MAX_LINE, read_batches
+from tests.conftest import examples
 from tests.log_samples import LLAMA, SGLANG, TRT, VLLM_V0, VLLM_V1
 
 LOGS = {"vllm": VLLM_V1, "v0": VLLM_V0, "sglang": SGLANG, "trt": TRT, "llama": LLAMA}
@@ -70,7 +71,8 @@ def reading(start: LoggedStart) -> tuple[object, ...]:
 
 
 @given(st.sampled_from(list(LOGS)), st.lists(st.sampled_from(list(COLLECTORS)), min_size=1, max_size=3))
-@settings(max_examples=150, deadline=None)
+@example("sglang", ["progress", "docker json"])
+@examples(150)
 def test_any_wrapping_leaves_the_reading(name: str, chain: list[str]) -> None:
     lines = LOGS[name].splitlines()
     for wrap in chain:
@@ -79,7 +81,7 @@ def test_any_wrapping_leaves_the_reading(name: str, chain: list[str]) -> None:
 
 
 @given(st.sampled_from(list(LOGS)), st.lists(st.tuples(st.integers(0, 30), st.sampled_from(NOISE)), max_size=12))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_noise_between_lines_leaves_the_reading(name: str, noise: list[tuple[int, str]]) -> None:
     lines = LOGS[name].splitlines()
     for at, text in noise:
@@ -88,7 +90,7 @@ def test_noise_between_lines_leaves_the_reading(name: str, noise: list[tuple[int
 
 
 @given(st.sampled_from(list(LOGS)), st.integers(0, 4000), st.sampled_from(list(COLLECTORS)))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_a_log_cut_anywhere_says_less_and_nothing_else(name: str, cut: int, wrap: str) -> None:
     """A whole line less or a line in part: no figure appears that the whole log does not have, but for one cut in its last digits."""
     text = "\n".join(COLLECTORS[wrap](line) for line in LOGS[name].splitlines())[:cut]
@@ -143,7 +145,7 @@ def test_lines_that_collectors_cut_are_joined() -> None:
 
 def test_pieces_that_never_end_stay_bounded() -> None:
     endless = "\n".join(f"{STAMP} stderr P {'x' * 16_384}" for _ in range(200))
-    assert max(len(line.text) for line in read_lines(endless)) <= MAX_LINE
+    assert max(len(line.text) for batch in read_batches(endless) for line in batch) <= MAX_LINE
 
 
 def test_ranks_under_collectors() -> None:

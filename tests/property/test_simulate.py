@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvplan.simulate import Geometry, PageGroup, Request, StepTime, simulate
 from kvplan.simulate.buddy import Buddy, power_of_two
+from tests.conftest import examples
 
 STEP = StepTime(per_step=0.01, per_token=1e-5)
 
@@ -36,7 +37,7 @@ def requests(draw: st.DrawFn, shared: bool = False) -> list[Request]:
     return made
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(GROUPS, st.integers(40, 200), requests(), st.sampled_from([8, 16, 64]), st.sampled_from([None, 1e-4]))
 def test_pages_are_conserved_and_everyone_ends(groups, pages, made, budget, swap):
     geometry = Geometry(groups, pages, 80)
@@ -48,7 +49,7 @@ def test_pages_are_conserved_and_everyone_ends(groups, pages, made, budget, swap
     assert min(result.stored, result.reserved, result.internal, result.external) > -1e-9
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.sampled_from(["blocks", "radix", "cells"]), st.sampled_from([1, 4, 16]), st.integers(80, 200), requests(shared=True))
 def test_shared_pages_are_conserved(sort, block, slots, made):
     geometry = Geometry((PageGroup("full", 1 if sort == "cells" else block),), slots // block + 5, 70, sort=sort)
@@ -59,7 +60,7 @@ def test_shared_pages_are_conserved(sort, block, slots, made):
     assert min(result.stored, result.reserved, result.internal, result.external) > -1e-9
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.integers(60, 200), requests(shared=True))
 def test_windows_share_too_and_are_conserved(pages, made):
     geometry = Geometry((PageGroup("full", 4), PageGroup("window", 4, 10, 2)), pages, 70)
@@ -67,7 +68,7 @@ def test_windows_share_too_and_are_conserved(pages, made):
     assert result.requests + result.rejected == len(made)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.sampled_from(["blocks", "radix"]), st.sampled_from([1, 4]), requests(shared=True))
 def test_sharing_never_raises_the_peak(sort, block, made):
     """With room for all at once, so that both run the same schedule."""
@@ -80,7 +81,7 @@ def test_sharing_never_raises_the_peak(sort, block, made):
     assert apart.hit_tokens == 0
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(GROUPS, st.integers(1, 12), st.integers(1, 40), st.integers(2, 20))
 def test_paged_never_needs_more_than_the_worst_case(groups, n, prompt, output):
     """n requests in n times the pages that admission counts for one: nothing is ever preempted, all run at once."""
@@ -93,7 +94,7 @@ def test_paged_never_needs_more_than_the_worst_case(groups, n, prompt, output):
     assert result.running.most == n
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.integers(1, 6), st.sampled_from([1, 4, 16]), st.integers(1, 60), st.integers(0, 15))
 def test_identical_requests_reach_exactly_the_promise(promised, block, prompt, spare):
     """Full-length requests: as many at once as pages // pages of one, never one more."""
@@ -105,7 +106,7 @@ def test_identical_requests_reach_exactly_the_promise(promised, block, prompt, s
     assert result.preemptions == 0
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(requests(), st.integers(24, 60))
 def test_first_come_first_served_never_starves(made, pages):
     """The first admission of an earlier request is never after that of a later one, and all end."""
@@ -130,7 +131,7 @@ def test_first_come_first_served_never_starves(made, pages):
     assert result.requests + result.rejected == len(made)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.integers(1, 400), st.lists(st.integers(1, 120), max_size=60), st.randoms(use_true_random=False))
 def test_buddy_chunks_tile_the_arena(size, wanted, random):
     buddy, held = Buddy(size), []
@@ -152,7 +153,7 @@ def test_buddy_chunks_tile_the_arena(size, wanted, random):
     assert len(buddy.free_chunks()) == bin(size).count("1")
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(requests(), st.sampled_from(["contiguous-max", "contiguous-pow2", "contiguous-oracle"]), st.integers(128, 600))
 def test_contiguous_chunks_are_conserved(made, policy, slots):
     result = simulate(Geometry((PageGroup("full", 1),), slots, 80), made, policy=policy, step_time=STEP, check=True)
@@ -161,7 +162,7 @@ def test_contiguous_chunks_are_conserved(made, policy, slots):
     assert abs(result.stored + result.reserved + result.internal + result.external - 1) < 1e-9
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(requests(), st.integers(2, 5), st.booleans(), st.integers(60, 200), st.sampled_from([1, 4, 16]))
 def test_forked_pages_are_conserved(made, width, beam, slots, block):
     """Samples and beams; a request that no pool of this size can be sure to hold is rejected, all others end."""
@@ -174,7 +175,7 @@ def test_forked_pages_are_conserved(made, width, beam, slots, block):
     assert min(result.stored, result.reserved, result.internal, result.external) > -1e-9
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(requests(), st.integers(60, 200), st.integers(20, 60))
 def test_pools_beside_one_another_are_conserved(made, pages, window_pages):
     window = Geometry((PageGroup("window", 1, 8),), window_pages, 80)

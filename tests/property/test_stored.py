@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvplan.spec import lower
 from kvplan.stored import StoredTensor, StoredWeights
 from kvplan.tensors import CacheFormats
 from kvplan.weights import ROLES, model_tensors, rank_bytes, role_formats, with_stored
-from tests.conftest import one_block
+from tests.conftest import examples, one_block
 
 BF16 = role_formats("bf16", {})
 MIXER = {"kind": "gqa", "heads": 8, "kv_heads": 4, "head_dim": 16}
@@ -33,14 +33,14 @@ def stored(draw):
     return StoredWeights(source="a test", tensors=tuple(tensors))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(stored())
 def test_the_sum_is_the_checkpoints(checkpoint):
     model = with_stored(lower(SPEC, CacheFormats("bf16", "bf16", "bf16", "bf16")), checkpoint)
     assert sum(w.stored for w in model_tensors(model)) == checkpoint.total_bytes
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(stored(), st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4, 8]))
 def test_ranks_together_hold_at_least_what_is_stored(checkpoint, tp, ep):
     model = with_stored(lower(SPEC, CacheFormats("bf16", "bf16", "bf16", "bf16")), checkpoint)

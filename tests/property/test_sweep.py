@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvplan import api
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
-from tests.conftest import one_block
+from tests.conftest import examples, one_block
 from tests.property.test_laws import MIXERS, POWERS
 
 sweep = pytest.importorskip("kvplan.planner.sweep", reason="sweeps need numpy")
@@ -46,7 +46,7 @@ def points_are_scalar_answers(d: Any, axes: dict[str, Any], rows: int) -> None:
     assert seen == over.size
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(MIXERS, st.integers(1, 9), CONTEXTS, BATCHES, TPS, MEMORY, st.sampled_from([None, 16]), st.integers(1, 7))
 def test_every_point_is_the_scalar_answer(mixer, n_layers, contexts, batches, tps, memory, block, rows):
     d = api.deployment(one_block(mixer, n_layers), engine="ideal", kv_memory=memory, block_size=block)
@@ -58,7 +58,7 @@ VLLM_BATCHES = st.lists(st.integers(1, 3000), min_size=1, max_size=4)
 RELEASES = st.sampled_from([None, "0.6", "0.9", "0.11", "0.19", "0.25"])
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(
     MIXERS, st.integers(1, 9), VLLM_CONTEXTS, VLLM_BATCHES, st.sampled_from([[1], [1, 2], [2, 3]]), st.integers(1, 2),
     st.none() | st.integers(1, 1 << 36), RELEASES, st.none() | st.integers(1, 1 << 17), st.integers(1, 9),

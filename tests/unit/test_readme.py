@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import kvplan
-from kvplan.catalogue import parse_yaml
 from kvplan.cli import run
 from kvplan.deployment import NAMES
 from kvplan.dtypes import FORMATS
+from kvplan.files import parse_yaml
 from kvplan.layers import MIXERS, MLPS
 from kvplan.spec import parse_spec
 
@@ -81,5 +81,7 @@ def test_docs_name_only_options_that_exist():
         "diff",
         "model",
         "record",
+        "hub",
+        "offline",
     }
     assert flags <= {name.replace("_", "-") for name in NAMES}

@@ -8,6 +8,7 @@ import json
 import sys
 from importlib import import_module
 
+import jsonschema
 import pytest
 import yaml
 
@@ -212,3 +213,24 @@ def test_a_refused_layout_has_a_row_in_every_format(capsys):
         assert run(["estimate", MODEL, "--device", "h100", "--tp", "3,2", "--context", "8k", "--format", fmt]) == 1
         assert run(["compare", MODEL, "--device", "h100", "--tp", "3,2", "--context", "8k", "--format", fmt]) == 0
     assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["fit", "compare", "roofline", "devices", "models", "device"])
+def test_every_result_has_a_schema(what: str) -> None:
+    """What `as_dict` gives is what the schema says, key by key; jsonschema is the judge."""
+    asked = {"device": "h100", "engine": "ideal", "context": 8192}
+    rows = {
+        "fit": lambda: [
+            row.as_dict() for row in kvplan.fit("meta-llama/llama-3.1-8b", devices=["h100", "a10"], engine="ideal", context=8192)
+        ],
+        "compare": lambda: [row.as_dict() for row in kvplan.compare({"model": MODEL, **asked})],
+        "roofline": lambda: [kvplan.roofline(MODEL, **asked).as_dict()],
+        "devices": lambda: [device.as_dict() for device in kvplan.devices()],
+        "models": lambda: [{"id": id_} for id_ in kvplan.models()],
+        "device": lambda: kvplan.api.device("h100").plain(),
+    }[what]()
+    schema = kvplan.schema(what)
+    jsonschema.validate(json.loads(json.dumps(rows)), schema)
+    if what != "device":
+        keys = schema["items"].get("properties") or next(iter(schema["$defs"].values()))["properties"]
+        assert set(rows[0]) == set(keys)

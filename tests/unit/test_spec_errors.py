@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from kvplan.catalogue import parse_yaml, read_spec
+from kvplan.catalogue import read_spec
 from kvplan.errors import SpecError
+from kvplan.files import parse_yaml
 from kvplan.spec import parse_spec
 
 GOOD: dict[str, Any] = {
@@ -110,12 +111,39 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(f"{chr(98 + i)}: &{chr(98 + i)} [
         ("a: 1\na: 2\n", "'a' is there twice"),
         ("{1: 2}", "keys are text"),
         ("a: [1, 2", "not YAML"),
-        ("a: " + "9" * 5000, "limit"),
-        ("a: !!python/object:os.system x", "not YAML"),
+        ("a: " + "9" * 5000, "at most 400"),
+        ("a: 0x" + "f" * 5000, "at most 400"),
+        ("a: 1" + ":1" * 300_000, "at most 400"),
+        ("a: !!bool maybe", "line 1: 'maybe' can not be read as the YAML tag !!bool"),
+        ("a: !!int ''", "line 1: '' can not be read as the YAML tag !!int"),
+        ("a: !!float ''", "line 1: '' can not be read as the YAML tag !!float"),
+        ("a: !!timestamp foo", "line 1: 'foo' can not be read as the YAML tag !!timestamp"),
+        ("a: 2024-99-99", "month must be in"),
+        ("a: !mine x", "can not be read as the YAML tag"),
+        ("a: !!python/object:os.system x", "can not be read as the YAML tag"),
         ("--- 1\n--- 2\n", "not YAML"),
         ("? [a]\n: 1", "keys are text"),
     ],
-    ids=["bomb", "deep", "large", "twice", "intkey", "open", "digits", "tag", "documents", "listkey"],
+    ids=[
+        "bomb",
+        "deep",
+        "large",
+        "twice",
+        "intkey",
+        "open",
+        "digits",
+        "hex",
+        "sexagesimal",
+        "bool",
+        "int",
+        "float",
+        "timestamp",
+        "date",
+        "mine",
+        "tag",
+        "documents",
+        "listkey",
+    ],
 )
 def test_hostile_yaml_is_refused_quickly(text, told):
     started = time.process_time()

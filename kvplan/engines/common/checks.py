@@ -22,13 +22,50 @@ def check_question(d: Deployment, facts: Facts) -> None:
             raise SpecError("engine_option", [(key, f"engine {facts.name} has no such option; {known}")])
 
 
-def unused(d: Deployment, facts: Facts) -> tuple[str, ...]:
-    """Notes of the names that were chosen and that the engine has no use for; `off` is no choice."""
+def unused(d: Deployment, settled: Settled, facts: Facts) -> tuple[str, ...]:
+    """Notes of the names that were chosen and that move nothing: here, or in this engine at all. `off` is no choice."""
     by_reason: dict[str, list[str]] = {}
-    for name, reason in facts.unused.items():
-        if getattr(d, name) not in (None, "off", False):
+    for name, reason in {**_without_budget(d, facts), **_without_part(settled), **facts.unused}.items():
+        if getattr(d, name) not in (None, "off", False, ()) or (name == "multimodal" and d.multimodal):
             by_reason.setdefault(reason, []).append(name)
     return tuple(f"engine {facts.name} has no use for {', '.join(names)}: {reason}" for reason, names in by_reason.items())
+
+
+#: Names that move what a device has left for a pool; then those that move the pool.
+_BUDGET = ("memory_fraction", "reserve", "enforce_eager", "calibration", "lora")
+_POOL = ("engine_version", "dcp", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "host_memory", "speculative", "engine_option")
+#: What places an offloading engine's layers.
+_PLACES = ("n_devices", "pp", "n_gpu_layers", "reserve")
+
+
+def _without_budget(d: Deployment, facts: Facts) -> dict[str, str]:
+    """Name -> why it moves nothing where no device is given, or the cache's size is."""
+    found: dict[str, str] = {}
+    aside = facts.pool == "set aside"
+    if d.kv_memory is not None:
+        found |= dict.fromkeys(_BUDGET if aside else (), "kv_memory is what the cache gets, whatever else a device holds")
+    elif d.device is None:
+        found |= dict.fromkeys((*_BUDGET, *_POOL) if aside else (), "without a device or kv_memory nothing is set aside")
+    if d.device is None:
+        found |= dict.fromkeys(_PLACES if facts.offloads else (), "without a device all layers stay in host memory")
+        found |= dict.fromkeys(("memory_fraction", "calibration"), "no device is given")
+    if facts.constants is None and d.calibration != "user":
+        found["calibration"] = "no constants of it are packaged"
+    return found
+
+
+def _without_part(settled: Settled) -> dict[str, str]:
+    """Name -> why it moves nothing of a model that has no such part."""
+    model = settled.question.model
+    found: dict[str, str] = {}
+    sources = {t.keep.tokens for layer in settled.layers for cache in layer.caches for t in cache.tensors if t.keep.kind == "source"}
+    if not sources:
+        found["encoder_tokens"] = f"no layer of {model.id} keeps anything of an encoder"
+    elif 0 not in sources:
+        found["encoder_tokens"] = f"{model.id} fixes it at {max(sources)}"
+    if not model.towers:
+        found["multimodal"] = f"{model.id} has no towers"
+    return found
 
 
 def check_forms(settled: Settled, facts: Facts) -> None:
@@ -53,7 +90,7 @@ def refusal(d: Deployment, facts: Facts) -> str | None:
 
 def foreign_checkpoint(d: Deployment, facts: Facts) -> tuple[str, ...]:
     """A note where the model's own checkpoint is of a kind that the engine does not load, and no other was asked for."""
-    own = sorted({q.format for q in d.model.quantization})
+    own = sorted({q.format for q in d.model.quantization} | ({d.model.checkpoint} if d.model.checkpoint else set()))
     if d.weight_dtype is not None or not facts.weight_schemes:
         return ()
     foreign = [name for name in own if weight_scheme(canonical_weight(name)) not in facts.weight_schemes]

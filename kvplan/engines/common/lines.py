@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
-from kvplan.errors import UnsupportedError
-from kvplan.ledger import Entry
+from kvplan.ledger import Entry, Kind
 from kvplan.tensors import Lowered, Role, WeightTensor
 from kvplan.units import GIB, LARGEST
 from kvplan.weights import WeightFormats, rank_bytes, weight_line
@@ -38,14 +37,6 @@ def query_heads(model: Lowered) -> int:
     return max((w.units for layer in model.layers for w in layer.weights if w.name in ("o", "q_b")), default=1)
 
 
-def refuse_indexed_gqa(model: Lowered, engine: str) -> None:
-    """For engines in whose sources no cache of it was read. Raises UnsupportedError for indexer keys beside K and V (MiniMax-M3)."""
-    for layer in model.layers:
-        for cache in layer.caches:
-            if {"k", "index_k"} <= {t.name for t in cache.tensors}:
-                raise UnsupportedError(f"{engine}: the cache of {cache.kind} layers is not modelled")
-
-
 def stage_weights(model: Lowered, stage: range) -> list[WeightTensor]:
     """What the ranks of one pipeline stage own between them; a tied embedding is also at the last stage, for the head."""
     is_first, is_last = stage.start == 0, stage.stop == len(model.layers)
@@ -75,9 +66,9 @@ def weight_entries(
     return [weight_line(role, n, formats, stored=stored) for role, n in by_role.items() if n]
 
 
-def modelled(name: str, size: Span, source: str) -> Entry:
+def modelled(name: str, size: Span, source: str, kind: Kind) -> Entry:
     """A line from measured constants."""
-    return Entry(name=name, bytes=size.point, low=size.low, high=size.high, basis="modelled", source=source)
+    return Entry(name, size.point, size.low, size.high, "modelled", source, kind)
 
 
 def longest(holds: Callable[[int], bool], most: int = LARGEST) -> int:

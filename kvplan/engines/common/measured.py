@@ -7,41 +7,38 @@ from typing import Any
 
 from kvplan.constants import Constant, Constants, Record
 from kvplan.deployment import Deployment
-from kvplan.devices import Device
 from kvplan.engines.common.lines import Span, modelled
-from kvplan.ledger import Entry
+from kvplan.engines.common.protocol import Facts
+from kvplan.ledger import Entry, Kind
 
 #: Share of a device that what no shape tells may take, where no constants say how much.
 UNCALIBRATED = 0.1
-#: What of a question changes the lines that logs measure, beside the fields of a record; then what does for some engines only.
+#: What of a question changes the lines that logs measure, beside the fields of a record and what an engine's facts name.
 _CHANGES = ("weight_dtype", "kv_dtype", "speculative", "lora", "multimodal", "enforce_eager")
-_WITH_LENGTH = ("llama.cpp", "ollama", "tensorrt-llm")
-_WITHOUT_PROFILE = ("sglang",)
 _OPTIONS = {"n_ubatch": ("512",), "flash_attn": ("auto", "on")}
 
 
-def settings_of(question: Mapping[str, Any]) -> str:
+def settings_of(question: Mapping[str, Any], facts: Facts) -> str:
     """The choices that a recorded start must share with a question, as text; `question` holds every name, resolved."""
-    names = _CHANGES + (("max_model_len", "n_gpu_layers") if question["engine"] in _WITH_LENGTH else ())
+    names = _CHANGES + facts.measured_names
     options = dict(question.get("engine_option") or ())
     chosen = [f"{name}={question[name]}" for name in names if question[name] not in (None, "off", False)]
     return " ".join([*chosen, *(f"{key}={options[key]}" for key, usual in _OPTIONS.items() if options.get(key, usual[0]) not in usual)])
 
 
-def record_key(question: Mapping[str, Any], release: str) -> tuple[str | int, ...]:
+def record_key(question: Mapping[str, Any], facts: Facts, release: str) -> tuple[str | int, ...]:
     """What a record of this resolved question is found by. `model` and `device` are ids."""
     names = ("tp", "pp", "max_num_seqs", "max_num_batched_tokens")
-    free = names[2:] if question["engine"] in _WITHOUT_PROFILE else ()  # no line that is measured depends on them
-    sizes = (1 if name in free else int(question[name] or 1) for name in names)
-    return (question["engine"], release, question["model"], str(question["device"]), *sizes, settings_of(question))
+    sizes = (int(question[name] or 1) if name in facts.measured_sizes else 1 for name in names)
+    return (question["engine"], release, question["model"], str(question["device"]), *sizes, settings_of(question, facts))
 
 
-def find_record(d: Deployment, release: str) -> Record | None:
+def find_record(d: Deployment, facts: Facts, release: str) -> Record | None:
     """The newest measured start of this very question, settled; of one without settings, the sizes alone must agree."""
     if d.constants is None or d.device is None or not d.constants.records:
         return None
     question = {name: getattr(d, name) for name in d.__dataclass_fields__} | {"model": d.model.id, "device": d.device.id}
-    key = record_key(question, release)
+    key = record_key(question, facts, release)
     return next((r for r in reversed(d.constants.records) if r.key == key or (not r.settings and r.key[:-1] == key[:-1])), None)
 
 
@@ -52,12 +49,12 @@ def with_record(entries: Sequence[Entry], record: Record | None) -> list[Entry]:
     lines = dict(record.lines)
     result: list[Entry] = []
     if "weights" in lines:
-        result.append(Entry("weights", lines["weights"], lines["weights"], lines["weights"], "measured", record.source))
+        result.append(Entry("weights", lines["weights"], lines["weights"], lines["weights"], "measured", record.source, "weights"))
     for entry in entries:
-        if entry.name.startswith("weights: ") and "weights" in lines:
+        if entry.kind == "weights" and entry.name.startswith("weights: ") and "weights" in lines:
             continue
         n = lines.get(entry.name)
-        result.append(entry if n is None else Entry(entry.name, n, n, n, "measured", record.source))
+        result.append(entry if n is None else entry._replace(bytes=n, low=n, high=n, basis="measured", source=record.source))
     return result
 
 
@@ -68,10 +65,10 @@ def stage_entries(weights: Sequence[Entry], budgeted: Sequence[Entry]) -> list[E
     return [*weights, *(entry for entry in budgeted if not entry.name.startswith("weights: "))]
 
 
-def scaled(name: str, constant: Constant, factor: float = 1) -> Entry:
+def scaled(name: str, constant: Constant, kind: Kind, factor: float = 1) -> Entry:
     """A modelled line: a constant times what it is per."""
     point, low, high = (int(end * factor) for end in constant.ends)
-    return modelled(name, Span(point, low, high), constant.said)
+    return modelled(name, Span(point, low, high), constant.said, kind)
 
 
 def spread_of(constants: Constants | None, engine: str, kind: str, total: int, *, measured: bool) -> tuple[int, int]:
@@ -84,20 +81,13 @@ def spread_of(constants: Constants | None, engine: str, kind: str, total: int, *
 
 def widened(less: int, more: int, entries: Sequence[Entry]) -> tuple[int, int]:
     """An interval of what is left for the cache, at least as wide as that of the weights beside it."""
-    weights = [entry for entry in entries if entry.name.startswith("weights")]
+    weights = [entry for entry in entries if entry.kind == "weights"]
     return max(less, sum(e.high - e.bytes for e in weights)), max(more, sum(e.bytes - e.low for e in weights))
 
 
 def surely_held(entries: Sequence[Entry]) -> int:
     """What is held in every case: exact and measured lines, and the low end of modelled weights."""
-    return sum(entry.low for entry in entries if entry.basis != "modelled" or entry.name.startswith("weights"))
-
-
-def is_module(device: Device) -> bool:
-    """A GPU sold on boards that join them by NVLink switches: memory faster than any card's, and no card's name."""
-    if device.unified or any(word in device.name.lower() for word in ("pcie", " nvl", "rtx")):
-        return False
-    return (device.bandwidth_gb_per_s or 0) >= 1500
+    return sum(entry.low for entry in entries if entry.basis != "modelled" or entry.kind == "weights")
 
 
 def uncalibrated(d: Deployment, engine: str) -> tuple[str, ...]:

@@ -69,7 +69,8 @@ class Capacity(NamedTuple):
     """What the cache memory holds: bytes and blocks per rank, tokens and sequences per replica.
 
     max_context            longest single request admitted under max_model_len; max_context_unbounded: without that limit
-    max_context_at_batch   longest context at which all sequences of the question fit; max_batch: most of them at its context
+    max_context_at_batch   longest context at which all sequences of the question fit, every other setting unchanged
+    max_batch              most sequences at its context; an engine says it of a replica, a plan of the question, for all replicas
     """
 
     kv_bytes: int
@@ -161,7 +162,9 @@ class Facts(NamedTuple):
     unused           names of a question that it has no use for -> what follows from that, for a note
     pool             `set aside`: cache memory is taken at start, whatever sequences come; `per context`: for the context it is given;
                      `grows`: with the sequences
-    pages            whose page manager runs its sequences in `simulate`; None: none is modelled
+    pages            how its sequences take pages: block ids of one pool; a pool of blocks for each group; the same with a radix tree;
+                     cells; None: no page manager of it is modelled
+    null_blocks      block ids that no sequence gets
     vendors          makes of devices it runs on; empty: any
     offloads         layers may stay in memory beside the device
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
@@ -170,6 +173,7 @@ class Facts(NamedTuple):
     fraction_ceiling advice raises the memory fraction up to here; None: not above its own default
     whole_prompts    releases before this one read a prompt in one step, so that smaller steps are no advice
     constants        the name of its measured constants; None: it has none
+    measured_sizes   sizes that lines measured in its logs depend on; measured_names: other names, beside those of every engine
     """
 
     name: str
@@ -179,7 +183,8 @@ class Facts(NamedTuple):
     forms: frozenset[Form]
     unused: Mapping[str, str] = {}
     pool: Literal["set aside", "per context", "grows"] = "grows"
-    pages: Literal["vllm", "sglang", "tensorrt-llm", "cells"] | None = None
+    pages: Literal["blocks", "pools", "radix", "cells"] | None = None
+    null_blocks: int = 0
     vendors: frozenset[str] = frozenset()
     offloads: bool = False
     weight_schemes: frozenset[str] = frozenset()
@@ -189,6 +194,8 @@ class Facts(NamedTuple):
     fraction_ceiling: float | None = None
     whole_prompts: tuple[int, ...] = ()
     constants: str | None = None
+    measured_sizes: tuple[str, ...] = ("tp", "pp", "max_num_seqs", "max_num_batched_tokens")
+    measured_names: tuple[str, ...] = ()
 
 
 class Engine(NamedTuple):

@@ -1,6 +1,44 @@
-"""Finding the release of an engine whose rules apply."""
+"""Tables of an engine's releases, and the one whose rules apply."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+_VERSION = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
+
+R = TypeVar("R")
+"""An engine's rules of one release."""
+
+
+class Releases(NamedTuple, Generic[R]):
+    """The releases of `engine` that are known, oldest first, each with its rules."""
+
+    engine: str
+    rules: Mapping[str, R]
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        return tuple(self.rules)
+
+    def find(self, asked: str | None) -> tuple[str, R, tuple[str, ...]]:
+        """The release whose rules apply (without a question the newest), its rules, and a note where it is not the one asked for."""
+        found, notes = nearest_version(asked, self.versions, self.engine)
+        return found, self.rules[found], notes
+
+
+def cumulative(rules: R, changes: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, R]:
+    """The rules of every release, from what each changed in those before it; `rules`, a named tuple, are those before the first."""
+    found = {}
+    for version, changed in changes:
+        rules = found[version] = rules._replace(**changed)  # type: ignore[attr-defined]
+    return found
+
+
+def is_version(text: str) -> bool:
+    """Whether a text is the name of a release or build: `0.19.0`, `v1.1.0rc3`, `b10488`, `main-2026-08`."""
+    return _VERSION.fullmatch(text) is not None
 
 
 def release(version: str) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype
 from kvplan.engines.common.protocol import ChosenBy, Defaults, Resolved, Settled
 from kvplan.errors import SpecError
+from kvplan.llama_quantize import FILE_TYPES, with_types
 from kvplan.spec import lower
 from kvplan.tensors import Cache, CacheFormats, Curve, Layer, Lowered, Role, tensor_curve, total
 from kvplan.weights import WeightFormats, asked_formats, is_quantized, role_formats, with_stored
@@ -46,8 +47,18 @@ def resolve(d: Deployment, defaults: Defaults, notes: tuple[str, ...] = ()) -> R
     return Resolved(question, chosen, notes)
 
 
+def served_in(d: Deployment, dtype: str, title: str) -> tuple[Deployment, tuple[str, ...]]:
+    """The question where an engine's `auto` serves a plain checkpoint in another compute type than its own, and the note that says so."""
+    if d.dtype is not None or canonical(d.model.dtype, "dtype") == dtype:
+        return d, ()
+    note = f"{title} serves a checkpoint in {d.model.dtype} in {dtype} (dtype auto): its plain weights are counted in that"
+    return replace(d, model=d.model.changed(dtype=dtype)), (note,)
+
+
 def checkpoint_format(d: Deployment) -> str:
     """The format of the model's own checkpoint; several joined by +."""
+    if d.model.checkpoint:
+        return canonical_weight(d.model.checkpoint)
     formats = sorted({q.format for q in d.model.quantization})
     return "+".join(formats) if formats else d.model.dtype
 
@@ -68,8 +79,11 @@ def lowered(d: Deployment, formats: CacheFormats, *, cast: bool = False) -> Lowe
     cast  the engine makes its parameters in the compute type, whatever plain type a file has
     """
     model = lower(d.model, formats)
-    if d.stored is None or d.weight_dtype not in (None, checkpoint_format(d)):
-        return model
+    own = d.weight_dtype in (None, checkpoint_format(d))
+    if d.stored is None or not own:
+        name = d.model.checkpoint if own else d.weight_dtype
+        file_type = canonical_weight(name) if name else ""
+        return with_types(model, file_type, d.model.architecture) if file_type in FILE_TYPES else model
     return with_stored(model, d.stored.cast(2 if formats.compute in ("f16", "bf16") else 4) if cast else d.stored)
 
 
@@ -81,12 +95,12 @@ def lowered_or_plain(d: Deployment, formats: CacheFormats, *, cast: bool = False
         return lowered(d, formats._replace(k=formats.compute, v=formats.compute), cast=cast), misfit
 
 
-def remade(model: Lowered, change: Callable[[Cache], Cache]) -> Lowered:
+def remade(model: Lowered, change: Callable[[Layer, Cache], Cache]) -> Lowered:
     """The model with its caches as an engine keeps them, where formats alone do not say how; equal layers still share one object."""
     made: dict[int, Layer] = {}
     for layer in (*model.layers, *model.draft):
         if id(layer) not in made:
-            caches = tuple(change(cache) for cache in layer.caches)
+            caches = tuple(change(layer, cache) for cache in layer.caches)
             made[id(layer)] = layer if caches == layer.caches else replace(layer, caches=caches)
     return replace(model, layers=tuple(made[id(x)] for x in model.layers), draft=tuple(made[id(x)] for x in model.draft))
 
@@ -94,6 +108,11 @@ def remade(model: Lowered, change: Callable[[Cache], Cache]) -> Lowered:
 def states_in(cache: Cache, dtype: str) -> Cache:
     """The cache with its recurrent state in that format."""
     return replace(cache, tensors=tuple(replace(t, dtype=dtype) if t.name == "state" else t for t in cache.tensors))
+
+
+def without(cache: Cache, *names: str) -> Cache:
+    """The cache without tensors that an engine computes anew instead of keeping them; without names, without any."""
+    return replace(cache, tensors=tuple(t for t in cache.tensors if names and t.name not in names))
 
 
 def whole_curve(settled: Settled) -> Curve:
@@ -106,9 +125,9 @@ def weight_formats(d: Deployment) -> WeightFormats:
     """Role -> format of the weights: the checkpoint's own, or the one asked for (a quantised one applies to the layers' matrices)."""
     base = canonical_weight(d.model.dtype)
     own: dict[Role, str] = {role: canonical_weight(q.format) for q in d.model.quantization for role in q.roles}
-    if d.weight_dtype in (None, checkpoint_format(d)):
+    if d.model.checkpoint is None and d.weight_dtype in (None, checkpoint_format(d)):
         return role_formats(base, own)
-    asked = canonical_weight(d.weight_dtype or "")
+    asked = canonical_weight(d.weight_dtype or d.model.checkpoint or "")
     if not is_quantized(asked):
         return role_formats(asked, {})
     routed = any(getattr(mlp, "experts", 0) for block in d.model.blocks.values() for mlp in block.mlps)

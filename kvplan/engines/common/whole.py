@@ -10,7 +10,7 @@ from kvplan.constants import PROCESS, PROCESS_LINES
 from kvplan.deployment import Deployment
 from kvplan.engines.common.lines import certainty, longest, stage_weights, weight_entries
 from kvplan.engines.common.protocol import Capacity, Group, Outcome
-from kvplan.ledger import Entry, Ledger, exact
+from kvplan.ledger import Entry, Ledger, exact, held_by_others
 from kvplan.parallel import heads_per_rank, split_layers
 from kvplan.tensors import Cache, Layer, Lowered
 from kvplan.units import show_bytes
@@ -87,7 +87,7 @@ def process_lines(d: Deployment) -> list[Entry]:
         return []
     known = {c.name: c for c in d.constants.values}
     found = [(label, known[name]) for name, label in PROCESS_LINES.items() if name in known]
-    return [Entry(label, int(c.value), int(c.low), int(c.high), "measured", c.source) for label, c in found]
+    return [Entry(label, int(c.value), int(c.low), int(c.high), "measured", c.source, "process") for label, c in found]
 
 
 def cache_lines(rank: Rank, context: int, batch: int, source: str) -> list[Entry]:
@@ -96,7 +96,7 @@ def cache_lines(rank: Rank, context: int, batch: int, source: str) -> list[Entry
     for one, count in rank.held:
         key = f"cache: {one.group}: {one.tensor}"
         sizes[key] = sizes.get(key, 0) + batch * count * one.at(context)
-    return [exact(name, n, source) for name, n in sizes.items()]
+    return [exact(name, n, source, "cache") for name, n in sizes.items()]
 
 
 def cache_bytes(rank: Rank, context: int, batch: int) -> int:
@@ -114,7 +114,7 @@ def plan(d: Deployment, model: Lowered, formats: WeightFormats, rules: Allocatio
         lines = [*rank.weights, *cache_lines(rank, tokens, sequences, rules.source)]
         lines += rules.transients(tokens, sequences, rank.held)
         lines += process_lines(d)
-        return [*lines, exact("held by others", d.reserve, "the question")] if d.reserve else lines
+        return [*lines, held_by_others(d.reserve)] if d.reserve else lines
 
     def margins(rank: Rank, tokens: int, sequences: int) -> tuple[int, int, int] | None:
         if d.kv_memory is not None:

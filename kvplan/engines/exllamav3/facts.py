@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kvplan.engines.common.protocol import Facts, Setting
-from kvplan.forms import FORMS, STATES
 
 _NOT_COUNTED = "what that would take is not counted"
 FACTS = Facts(
@@ -17,8 +16,10 @@ FACTS = Facts(
         "max_history": "past states kept of one sequence",
         "fused": "attention reads the quantised cache itself",
     },
-    forms=frozenset(FORMS) & (STATES | {"none", "shared", "kv", "latent"}),
+    # those of exllamav3/modules: attn, sliding_attn, mla_attn, gated_delta_net, mamba2, short_conv
+    forms=frozenset({"none", "shared", "kv", "latent", "gated-delta-net", "mamba2", "short-conv"}),
     unused={
+        "dtype": "it computes in f16",
         "max_num_batched_tokens": _NOT_COUNTED,
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": _NOT_COUNTED,
@@ -27,7 +28,9 @@ FACTS = Facts(
         "enforce_eager": "it captures no graphs",
     },
     pool="per context",
+    constants="torch",
     vendors=frozenset({"nvidia"}),
     settings=(Setting("k_bits", ("8", "6", "4"), "store the cache in fewer bits"),),
-    weight_advice=(("int4_g128", 4),),
+    weight_schemes=frozenset({"plain", "exl3", "unknown"}),
+    weight_advice=(("exl3_4bpw", 4),),
 )

@@ -14,7 +14,7 @@ from kvplan.engines.common import whole
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled
 from kvplan.engines.common.releases import nearest_version
-from kvplan.engines.common.settling import lowered, resolve, weight_formats
+from kvplan.engines.common.settling import lowered, remade, resolve, weight_formats
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.exllamav3.facts import FACTS
 from kvplan.errors import SpecError, UnsupportedError
@@ -22,8 +22,7 @@ from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer
 from kvplan.units import round_up
 
-PAGE, SLOTS, WINDOW_SLACK, GROUP = 256, 16, 512, 32
-F16, F32 = 2, 4
+PAGE, SLOTS, WINDOW_SLACK, GROUP, F16 = 256, 16, 512, 32, 2
 SOURCE = "exllamav3 1.6.5 exllamav3/cache"
 
 
@@ -74,8 +73,20 @@ def settle(d: Deployment) -> Settled:
     k_bits, v_bits = options.count("k_bits"), options.count("v_bits")
     slots, history = question.max_num_seqs or SLOTS, options.count("max_history", 0) or 0
     settings = _Settings(slots, history, k_bits or v_bits, v_bits or k_bits, options.flag("fused", True))
-    model = lowered(question, CacheFormats(compute="f16", k="f16", v="f16", conv="bf16"))
-    return Settled(question, chosen_by, notes, settings, model)
+    if settings.k_bits:
+        notes = (*notes, f"the cache is shown in f16; the ledger counts rows of {settings.k_bits} bits (K) and {settings.v_bits} (V)")
+    model = lowered(question, CacheFormats(compute="f16", k="f16", v="f16", conv="f16", forced_state="f32"))
+    return Settled(question, chosen_by, notes, settings, remade(model, lambda _, cache: _as_kept(cache)))
+
+
+def _as_kept(cache: Cache) -> Cache:
+    """The cache with convolutions as wide as their kernels."""
+
+    def kept(t: CacheTensor) -> CacheTensor:
+        n = t.columns
+        return replace(t, elems_per_state=t.elems_per_state // n * (n + 1), columns=n + 1) if n else t
+
+    return replace(cache, tensors=tuple(kept(t) for t in cache.tensors))
 
 
 def plan(settled: Settled) -> Outcome:
@@ -94,20 +105,25 @@ def plan(settled: Settled) -> Outcome:
         if s.k_bits is None or s.fused:
             return []
         full = max((h.row * tokens for h, _ in all_held), default=0)
-        return [Entry(name="transient: a layer dequantised", bytes=2 * full, low=0, high=2 * full, basis="modelled", source=SOURCE)]
+        return [Entry("transient: a layer dequantised", 2 * full, 0, 2 * full, "modelled", SOURCE, "transient")]
 
     # one cache of `pool` tokens, whatever sequences share it
     rules = whole.Allocation(held=held, transients=transients, source=SOURCE, fraction=d.memory_fraction or 1.0)
-    found = whole.plan(replace(d, context=pool, batch=1, max_model_len=None), settled.model, weight_formats(d), rules)
-    return _shared(found, pool, context, batch, s.slots)
+    formats, shared = weight_formats(d), replace(d, context=pool, batch=1, max_model_len=None)
+    found = whole.plan(shared, settled.model, formats, rules)
+    one = max(_one_sequence(rank, context, s.slots) for rank in whole.ranks(shared, settled.model, formats, rules))
+    return _shared(found, pool, context, batch, s.slots, one)
+
+
+def _one_sequence(rank: whole.Rank, context: int, slots: int) -> int:
+    """Bytes that one sequence takes of a rank: its pages, and a slot of whatever has slots."""
+    return sum(n * (h.at(context) if h.group == "paged" else h.at(context) // slots) for h, n in rank.held)
 
 
 def _held(layer: Layer, cache: Cache, t: CacheTensor, s: _Settings) -> list[KeptTensor]:
     elems = t.heads * t.elems_per_state
-    if t.tokens_per_state is None:
-        # the kernel's whole width in 16 bits, the state in f32, once for each slot and past step kept
-        width = elems // t.columns * (t.columns + 1) * F16 if t.columns else elems * F32
-        n_bytes = s.slots * (1 + s.history) * width
+    if t.tokens_per_state is None:  # once for each slot and past step kept
+        n_bytes = s.slots * (1 + s.history) * t.bytes_per_state
         return [KeptTensor("recurrent", cache.kind, t.name, lambda n: n_bytes, "v" if t.name == "state" else "k")]
     if t.keep.kind == "window":
         n_bytes = s.slots * round_up(t.keep.tokens + WINDOW_SLACK, PAGE) * elems * F16
@@ -122,13 +138,14 @@ def _held(layer: Layer, cache: Cache, t: CacheTensor, s: _Settings) -> list[Kept
     return [KeptTensor("paged", cache.kind, t.name, lambda n: row * round_up(n, PAGE), "v" if t.name == "v" else "k", elems * F16)]
 
 
-def _shared(found: Outcome, pool: int, context: int, batch: int, slots: int) -> Outcome:
+def _shared(found: Outcome, pool: int, context: int, batch: int, slots: int, one: int) -> Outcome:
     """The same outcome, with the pool dealt out to sequences in whole pages."""
     pages = round_up(context, PAGE)
     capacity = found.capacity
     if capacity:
         most = capacity.max_context_unbounded
         capacity = capacity._replace(
+            request_bytes=one,
             tokens=pool,
             block_tokens=PAGE,
             blocks=pool // PAGE,

@@ -12,7 +12,7 @@ from kvplan.engines.common.protocol import Capacity, ChosenBy, Engine, Outcome, 
 from kvplan.engines.common.settling import cache_formats, lowered, resolve, weight_formats, whole_curve
 from kvplan.engines.ideal.facts import FACTS
 from kvplan.errors import SpecError, UnsupportedError
-from kvplan.ledger import Ledger, exact
+from kvplan.ledger import Ledger, exact, held_by_others
 from kvplan.parallel import Layout, heads_per_rank, split_layers
 from kvplan.tensors import Cache, CacheTensor, Curve, Layer, Lowered, tensor_curve, total
 from kvplan.units import cdiv, show_bytes
@@ -36,7 +36,9 @@ def settle(d: Deployment) -> Settled:
         "max_model_len": (longest, "you" if d.context else "model"),
         "memory_fraction": (1.0, "kvplan"),
     }
-    question, chosen_by, notes = resolve(d, defaults)
+    nothing = "nothing limits the context without a device or kv_memory: max_model_len moves nothing"
+    asked_in_vain = d.max_model_len is not None and d.context is not None and d.device is None and d.kv_memory is None
+    question, chosen_by, notes = resolve(d, defaults, (nothing,) if asked_in_vain else ())
     model = lowered(question, cache_formats(question))
     return Settled(question, chosen_by, notes, None, model, _drafts(question, model))
 
@@ -90,10 +92,10 @@ def _rank(d: Deployment, model: Lowered, stage: range, n: int, formats: WeightFo
     curves = _cache_curves(d, layers, layout)
     context = d.context or 1
     for label, (curve, source) in curves.items():
-        entries.append(exact(f"cache: {label}", batch * curve.at(context), source))
-    fixed = sum(entry.bytes for entry in entries if not entry.name.startswith("cache"))
+        entries.append(exact(f"cache: {label}", batch * curve.at(context), source, "cache"))
+    fixed = sum(entry.bytes for entry in entries if entry.kind != "cache")
     if d.reserve:
-        entries.append(exact("held by others", d.reserve, "the question"))
+        entries.append(held_by_others(d.reserve))
         fixed += d.reserve
     limit = int(d.device.memory_bytes * (d.memory_fraction or 1)) if d.device else None
     curve = total(c for c, _ in curves.values())

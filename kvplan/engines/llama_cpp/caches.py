@@ -7,13 +7,15 @@ llama-memory-recurrent.cpp (b11312).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from kvplan.dtypes import row_bytes
+from kvplan.engines.common.settling import without
 from kvplan.engines.llama_cpp.context import Context, cells
 from kvplan.engines.llama_cpp.rules import LlamaRules
 from kvplan.forms import Form
-from kvplan.tensors import Layer
+from kvplan.tensors import ALL, Cache, CacheTensor, Layer
 from kvplan.units import round_up
 
 DSV4_PAD = 256
@@ -62,8 +64,30 @@ class Rows(NamedTuple):
     no_heads: bool = False  # a GGUF says 0 KV heads for this layer
 
 
-def rows(layer: Layer, rules: LlamaRules, *, windows: bool) -> Rows:
-    """One layer's tensors as rows. A window counts only where the build and the architecture use it."""
+def as_kept(layer: Layer, cache: Cache, rules: LlamaRules, type_k: str, *, windows: bool) -> Cache:
+    """The cache in the tensors that llama.cpp keeps.
+
+    A window counts only where the build and the architecture use it. An encoder's K and V are computed again in every graph, an indexer's
+    keys kept for every token, and older builds kept the first part of a latent again as V.
+    """
+    if cache.form == "encoder-kv":
+        return without(cache)
+    return replace(cache, tensors=tuple(one for t in cache.tensors for one in _as_kept(layer, t, cache, rules, type_k, windows)))
+
+
+def _as_kept(layer: Layer, t: CacheTensor, cache: Cache, rules: LlamaRules, type_k: str, windows: bool) -> list[CacheTensor]:
+    if t.name in ("k", "v") and not (windows and rules.swa):
+        return [replace(t, keep=ALL)]
+    if t.name == "index_k":
+        return [replace(t, dtype=type_k, tokens_per_state=t.tokens_per_state if cache.form == "compressed" else 1)]
+    if t.name == "latent" and rules.mla == "k+v":
+        rank = next((w.shape[0] for w in layer.weights if w.name == "kv_a_norm"), t.elems_per_state)
+        return [t, replace(t, name="v", elems_per_state=rank)]
+    return [t]
+
+
+def rows(layer: Layer) -> Rows:
+    """One layer's tensors as rows."""
     found: dict[str, int | str | bool] = {}
     for cache in layer.caches:
         if cache.form in NO_HEADS and len(layer.caches) == 1:
@@ -72,14 +96,11 @@ def rows(layer: Layer, rules: LlamaRules, *, windows: bool) -> Rows:
             width = t.heads * t.elems_per_state
             if t.tokens_per_state is None:
                 found["s" if t.name == "state" else "r"] = int(found.get("s" if t.name == "state" else "r", 0)) + width
-            elif cache.form == "encoder-kv":
-                continue  # the encoder's K and V are computed again in every graph
             elif t.name in ("k", "v"):
                 found |= {t.name: width, f"{t.name}_dim": t.elems_per_state, "kind": cache.kind}
-                found["window"] = t.keep.tokens if windows and rules.swa and t.keep.kind in ("window", "chunk") else 0
+                found["window"] = t.keep.tokens if t.keep.kind in ("window", "chunk") else 0
             elif t.name == "latent":
                 found |= {"k": width, "k_dim": width, "latent": True, "kind": cache.kind}
-                found["v"] = _rank(layer, width) if rules.mla == "k+v" else 0
             elif t.name == "window":
                 found |= {"raw": width, "window": t.keep.tokens, "kind": cache.kind}
             elif t.name == "compressed":
@@ -87,10 +108,6 @@ def rows(layer: Layer, rules: LlamaRules, *, windows: bool) -> Rows:
             elif t.name == "index_k":
                 found |= {"indexer": width, "indexer_ratio": t.tokens_per_state}
     return Rows(**found)  # type: ignore[arg-type]
-
-
-def _rank(layer: Layer, width: int) -> int:
-    return next((w.shape[0] for w in layer.weights if w.name == "kv_a_norm"), width)
 
 
 def stores(layers: Iterable[Rows], ctx: Context, *, prefix: str = "") -> tuple[Store, ...]:

@@ -87,7 +87,7 @@ def context_entry(device: Device, constants: Constants | None) -> list[Entry]:
     """What a process holds on a device of its own before it allocates: the driver's context. Nothing where memory is shared."""
     if constants is None or device.unified:
         return []
-    return [scaled("CUDA context", constants.at("context", VERSIONS, VERSIONS[-1]))]
+    return [scaled("CUDA context", constants.at("context", VERSIONS, VERSIONS[-1]), "process")]
 
 
 def compute_entry(name: str, w: Widths, stores: Sequence[Store], ctx: Context, constants: Constants | None) -> Entry:
@@ -105,7 +105,7 @@ def compute_entry(name: str, w: Widths, stores: Sequence[Store], ctx: Context, c
     logits = ctx.n_outputs * (w.vocab + 2 * w.hidden) * F32
     n_bytes = max(masks + max(attention, feed_forward, recurrent), logits)
     factor = constants.at("compute", VERSIONS, VERSIONS[-1]) if constants else UNCALIBRATED
-    return scaled(name, factor, n_bytes)._replace(source=f"{SOURCE}; {factor.said}" if constants else SOURCE)
+    return scaled(name, factor, "activations", n_bytes)._replace(source=f"{SOURCE}; {factor.said}" if constants else SOURCE)
 
 
 def output_bytes(ctx: Context, vocab: int) -> int:

@@ -32,6 +32,7 @@ FACTS = Facts(
     options=OPTIONS,
     forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "kv+blocks"},
     unused={
+        "dtype": "its caches are of kv_dtype, its weights of weight_dtype",
         "block_size": "its cells are single tokens",
         "memory_fraction": "it takes what its context needs",
         "lora": "what that would take is not counted",
@@ -50,4 +51,5 @@ FACTS = Facts(
         Setting("n_ubatch", ("256", "128", "64"), "smaller physical batches"),
     ),
     constants="llama.cpp",
+    measured_names=("max_model_len", "n_gpu_layers"),
 )

@@ -31,7 +31,7 @@ def fit_context(f: Loaded, attempt: Try, *, n_streams: int, n_gpu_layers: int) -
     if all(_keeps_margin(f, full, device) for device in range(n_devices)) or used_most <= target or most <= least:
         return most
     if n_devices > 1:
-        model = sum(e.bytes for i in range(n_devices) for e in full.entries[i] if e.name.startswith("weights"))
+        model = sum(e.bytes for i in range(n_devices) for e in full.entries[i] if e.kind == "weights")
         per_layer = model // max(1, min(n_gpu_layers, len(f.rows)))
         target -= (n_devices + 1) * per_layer // (6 if any(w.experts for w in f.model.layers[-1].weights) else 2)
     used_least = _used(f, attempt(least, placed))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvplan.engines.common.lines import certainty
+from kvplan.engines.common.lines import certainty, longest
 from kvplan.engines.common.protocol import Capacity, Engine, Group, Outcome, Settled
 from kvplan.engines.common.whole import most, refused
 from kvplan.engines.llama_cpp import context, situation, wordings
 from kvplan.engines.llama_cpp.caches import is_variable_v
 from kvplan.engines.llama_cpp.facts import FACTS
 from kvplan.engines.llama_cpp.placement import HOST
-from kvplan.engines.llama_cpp.settle import settle
+from kvplan.engines.llama_cpp.settle import LlamaSettings, settle
 from kvplan.engines.llama_cpp.situation import Loaded, Situation
 from kvplan.ledger import Ledger
 from kvplan.units import show_bytes
@@ -21,7 +21,8 @@ MOST_CELLS = 1 << 32
 
 def plan(settled: Settled) -> Outcome:
     """A refusal, or what every device holds, prints and could hold at most."""
-    d, (f, rules, unified) = settled.question, settled.settings
+    d, s = settled.question, settled.settings
+    f, rules, unified = s.loaded, s.rules, s.unified
     n_ctx, seqs, ngl = d.max_model_len or 1, d.max_num_seqs or 1, d.n_gpu_layers or 0
     ngl = len(f.rows) + len(f.model.draft) + 1 if ngl < 0 else ngl
     ctx = context.resolve(d, f.options, rules, n_ctx=n_ctx, n_seq_max=seqs, unified=unified)
@@ -34,14 +35,14 @@ def plan(settled: Settled) -> Outcome:
     def attempt(tokens: int, sequences: int) -> Situation:
         return situation.situation(f, placed, n_ctx=tokens, n_seq_max=sequences, unified=unified)
 
-    return _outcome(f, attempt(n_ctx, seqs), attempt, unified)
+    return _outcome(s, attempt(n_ctx, seqs), attempt)
 
 
-def _outcome(f: Loaded, now: Situation, attempt: Callable[[int, int], Situation], unified: bool) -> Outcome:
-    d = f.question
+def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Situation]) -> Outcome:
+    f, d = s.loaded, s.loaded.question
     ledgers = tuple(_ledger(f, now, device) for device in now.entries if now.entries[device])
     margins = [(margin, low, high, device) for device in now.entries for margin, low, high in _margins(f, now, device)]
-    capacity = _capacity(f, now, attempt, unified)
+    capacity = _capacity(s, now, attempt)
     held = context.resident(now.ctx, d.context or 1)
     enough = held >= (d.batch or 1)
     reason = None
@@ -123,36 +124,41 @@ def _holder(now: Situation, layer: int, offload: bool) -> int:
     return now.where.layers[layer] if layer < len(now.where.layers) else now.where.output
 
 
-def _capacity(f: Loaded, now: Situation, attempt: Callable[[int, int], Situation], unified: bool) -> Capacity:
-    d, ctx = f.question, now.ctx
+def _capacity(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Situation]) -> Capacity:
+    f, d, ctx = s.loaded, s.loaded.question, now.ctx
     context_tokens, batch = d.context or 1, d.batch or 1
     kv_bytes = max(now.caches.values())
     held = context.resident(ctx, context_tokens)
 
-    def fits(tokens: int, sequences: int) -> bool:
-        tried = attempt(tokens, sequences)
+    def fits(tried: Situation) -> bool:
         return all(margin >= 0 for device in tried.entries for margin, _, _ in _margins(f, tried, device))
+
+    def holds(tokens: int, sequences: int) -> bool:
+        slots = ctx.n_seq_max if s.own_slots else sequences
+        pool = context.pool_for(tokens, sequences, unified=s.unified, n_seq_max=slots, pad=ctx.pad)
+        tried = attempt(ctx.n_ctx if s.own_cells else pool, slots)
+        return context.resident(tried.ctx, tokens) >= sequences and fits(tried)
 
     limited = any(_margins(f, now, device) for device in now.entries)
     alone = batched = sequences = None
     if limited:
-        alone = most(lambda n: fits(n, 1), MOST_CELLS)
-        batched = most(lambda n: fits(context.pool_for(n, batch, unified=unified, n_seq_max=batch, pad=ctx.pad), batch), MOST_CELLS)
-        sequences = most(lambda n: fits(context.pool_for(context_tokens, n, unified=unified, n_seq_max=n, pad=ctx.pad), n), context.MAX_SEQ)
+        alone = most(lambda n: fits(attempt(n, 1)), MOST_CELLS)
+        batched = most(lambda n: holds(n, batch), MOST_CELLS)
+        sequences = longest(lambda n: holds(context_tokens, n), context.MAX_SEQ)
     groups = tuple(
         Group(
-            role=s.role,
-            kind=s.kind,
-            layers=s.printed_layers,
-            cells=s.cells,
-            streams=s.streams,
-            k_bytes=s.k_bytes,
-            v_bytes=s.v_bytes,
+            role=store.role,
+            kind=store.kind,
+            layers=store.printed_layers,
+            cells=store.cells,
+            streams=store.streams,
+            k_bytes=store.k_bytes,
+            v_bytes=store.v_bytes,
         )
-        for s in now.stores
+        for store in now.stores
     )
     widest_v = is_variable_v(f.rows)
-    has_window = any(s.role.endswith("kv_swa") for s in now.stores)
+    has_window = any(store.role.endswith("kv_swa") for store in now.stores)
     one = attempt(context_tokens, 1)
     offloaded = now.where.offloaded, len(f.rows) + len(f.model.draft) + 1
     return Capacity(

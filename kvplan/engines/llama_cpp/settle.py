@@ -8,20 +8,25 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common.protocol import ChosenBy, Settled
-from kvplan.engines.common.settling import lowered_or_plain, resolve
-from kvplan.engines.llama_cpp import context, fit, options, situation
-from kvplan.engines.llama_cpp.rules import LlamaRules, find
+from kvplan.engines.common.settling import lowered_or_plain, remade, resolve
+from kvplan.engines.llama_cpp import caches, context, fit, options, situation
+from kvplan.engines.llama_cpp.rules import WINDOWS_IGNORED, LlamaRules, find
 from kvplan.engines.llama_cpp.situation import Loaded, Placed, Situation
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.tensors import CacheFormats
 
 
 class LlamaSettings(NamedTuple):
-    """A settled question as llama.cpp sees it: the model read, one pool for all sequences or streams of their own."""
+    """A settled question as llama.cpp sees it: the model read, one pool for all sequences or streams of their own.
+
+    own_slots, own_cells: -np and -c stay as they are, whatever sequences are asked for
+    """
 
     loaded: Loaded
     rules: LlamaRules
     unified: bool
+    own_slots: bool
+    own_cells: bool
 
 
 def settle(d: Deployment) -> Settled:
@@ -43,8 +48,15 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     unified = context.is_unified(chosen, rules, d.max_num_seqs)
     k, v = context.cache_types(d)
     formats = CacheFormats(canonical(d.dtype or d.model.dtype, "dtype"), k, v, conv="f32", state="f32", forced_state="f32")
-    model, misfit = lowered_or_plain(d, formats)
+    lowered, misfit = lowered_or_plain(d, formats)
+    ignored = d.model.architecture in WINDOWS_IGNORED
+    if ignored and any(t.keep.kind in ("window", "chunk") for layer in lowered.layers for c in layer.caches for t in c.tensors):
+        notes = (*notes, f"llama.cpp does not use the windows of {d.model.architecture}: every layer keeps all tokens")
+    row = formats.compute if misfit else k
+    model = remade(lowered, lambda layer, cache: caches.as_kept(layer, cache, rules, row, windows=not ignored))
     f = situation.load(replace(d, n_devices=n_devices, engine_version=version), rules, model)
+    if context.draft_method(d) == "mtp" and not model.draft:
+        raise UnsupportedError(f"speculative: {d.model.id} declares no draft modules (mtp)")
     n_layers = len(f.rows) + len(f.model.draft) + 1
     ngl = n_layers if d.n_gpu_layers is None or d.n_gpu_layers < 0 else d.n_gpu_layers
 
@@ -70,8 +82,6 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
         if n_cpu_moe:
             engine_option = (*engine_option, ("n_cpu_moe", str(n_cpu_moe)))
             notes = (*notes, f"--fit keeps the experts of the first {n_cpu_moe} layers in host memory")
-    if f.ignores_windows:
-        notes = (*notes, f"llama.cpp does not use the windows of {d.model.architecture}: every layer keeps all tokens")
     if context.draft_method(d) not in ("off", "mtp"):
         notes = (*notes, f"speculative {d.speculative}: the draft model and its cache are not counted")
     ctx = context.resolve(f.question, chosen, rules, n_ctx=n_ctx, n_seq_max=seqs, unified=unified)
@@ -88,7 +98,9 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     }
     asked = replace(d, engine_option=engine_option, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype)
     question, chosen_by, notes = resolve(asked, defaults, notes)
-    settings = LlamaSettings(situation.load(question, rules, model), rules, unified)
+    own_cells = d.max_model_len is not None or chosen.kv_unified_per_slot is not None
+    own_slots = d.max_num_seqs is not None or chosen.server
+    settings = LlamaSettings(situation.load(question, rules, model), rules, unified, own_slots, own_cells)
     return Settled(question, chosen_by, notes, settings, model, model.draft if f.draft_rows else (), misfit)
 
 

@@ -9,13 +9,13 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.measured import find_record, with_record
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.llama_cpp import caches, compute, context, options, placement
-from kvplan.engines.llama_cpp import rules as releases
 from kvplan.engines.llama_cpp.caches import Rows, Store
 from kvplan.engines.llama_cpp.context import Context
+from kvplan.engines.llama_cpp.facts import FACTS
 from kvplan.engines.llama_cpp.options import LlamaOptions
 from kvplan.engines.llama_cpp.placement import HOST, Placement
 from kvplan.engines.llama_cpp.rules import LlamaRules
-from kvplan.ledger import Entry, exact
+from kvplan.ledger import Entry, exact, held_by_others
 from kvplan.tensors import Lowered
 from kvplan.weights import WeightFormats, weight_line
 
@@ -33,7 +33,6 @@ class Loaded(NamedTuple):
     rows: tuple[Rows, ...]
     draft_rows: tuple[Rows, ...]
     widths: compute.Widths
-    ignores_windows: bool
     constants: Constants | None
     record: Record | None
 
@@ -43,17 +42,15 @@ class Loaded(NamedTuple):
 
 
 def load(d: Deployment, rules: LlamaRules, model: Lowered) -> Loaded:
-    """Read the model's rows and the options. The tensors' own formats are not used: rows are counted in elements."""
+    """Read the rows of a model as llama.cpp keeps it, and the options. The tensors' formats are not used: rows are counted in elements."""
     known: dict[int, Rows] = {}
-    ignored = d.model.architecture in releases.WINDOWS_IGNORED
 
     def read(layers: object) -> tuple[Rows, ...]:
         for layer in layers:  # type: ignore[attr-defined]
             if id(layer) not in known:
-                known[id(layer)] = caches.rows(layer, rules, windows=not ignored)
+                known[id(layer)] = caches.rows(layer)
         return tuple(known[id(layer)] for layer in layers)  # type: ignore[attr-defined]
 
-    has_windows = any(t.keep.kind in ("window", "chunk") for layer in model.layers for c in layer.caches for t in c.tensors)
     return Loaded(
         question=d,
         options=options.read(d),
@@ -63,9 +60,8 @@ def load(d: Deployment, rules: LlamaRules, model: Lowered) -> Loaded:
         rows=read(model.layers),
         draft_rows=read(model.draft) if context.draft_method(d) == "mtp" else (),
         widths=compute.widths(model, d.model.hidden_size, d.model.vocab_size or 0),
-        ignores_windows=ignored and has_windows,
         constants=d.constants if d.constants is not None and d.constants.engine == "llama.cpp" else None,
-        record=find_record(d, f"b{rules.build}") if d.max_num_seqs else None,
+        record=find_record(d, FACTS, f"b{rules.build}") if d.max_num_seqs else None,
     )
 
 
@@ -124,15 +120,15 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
     cached = placement.cache_bytes(stores, where, offload=ctx.offload_kqv)
     entries = {}
     for device in (*range(n_devices), HOST):
-        lines = [*placed.weights[device], *(exact(f"cache: {role}", n, source) for role, n in cached[device].items() if n)]
+        lines = [*placed.weights[device], *(exact(f"cache: {role}", n, source, "cache") for role, n in cached[device].items() if n)]
         if device == HOST:
-            lines.append(exact("output buffer", compute.output_bytes(ctx, f.widths.vocab), "llama.cpp output_reserve: f32 logits"))
+            lines.append(exact("output buffer", compute.output_bytes(ctx, f.widths.vocab), "output_reserve: f32 logits", "activations"))
         works = device in where.layers or device == where.output
         if works and (device != HOST or not n_devices):
             lines.append(compute.compute_entry("compute buffer", f.widths, stores, ctx, f.constants))
         if device != HOST and d.device:
             lines += compute.context_entry(d.device, f.constants)
         if device != HOST and d.reserve:
-            lines.append(exact("held by others", d.reserve, "the question"))
+            lines.append(held_by_others(d.reserve))
         entries[device] = tuple(with_record(lines, f.record) if device == 0 else lines)
     return Situation(ctx, stores, where, entries, {device: sum(roles.values()) for device, roles in cached.items()})

@@ -6,6 +6,7 @@ ml-explore/mlx-lm 0.32.2 mlx_lm/models/cache.py, generate.py and the models' mak
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
@@ -42,7 +43,6 @@ class _Settings(NamedTuple):
     quantized_start: int
     prefill: int
     rotate: int  # every layer rotates at so many tokens; 0: none
-    expanded: bool
 
 
 def buffer_tokens(length: int, step: int) -> int:
@@ -93,8 +93,19 @@ def settle(d: Deployment) -> Settled:
     notes += ("macOS lets the GPU wire only part of unified memory; memory_fraction says how much",) if d.device else ()
     question, chosen_by, notes = resolve(d, defaults, notes)
     model = lowered(question, CacheFormats(compute=compute, k=compute, v=compute, conv=compute, state=compute, forced_state=compute))
-    model = remade(model, lambda cache: states_in(cache, "f32") if cache.form in F32_STATES else cache)
+    expanded = d.model.architecture in EXPANDED
+    model = remade(model, lambda layer, cache: _as_kept(layer, cache, compute, expanded=expanded))
     return Settled(question, chosen_by, notes, _settings(question), model)
+
+
+def _as_kept(layer: Layer, cache: Cache, compute: str, *, expanded: bool) -> Cache:
+    """The cache as mlx-lm's classes hold it: the indexer's KVCache is given its key as K and as V."""
+    if expanded and cache.form == "latent":
+        return replace(cache, tensors=tuple(_expanded(layer, t) for t in cache.tensors))
+    if cache.form in F32_STATES:
+        return states_in(cache, "f32")
+    tensors = tuple(replace(t, dtype=compute, heads=2) if t.name == "index_k" else t for t in cache.tensors)
+    return replace(cache, tensors=tensors)
 
 
 def plan(settled: Settled) -> Outcome:
@@ -105,7 +116,7 @@ def plan(settled: Settled) -> Outcome:
         return whole.refused(reason)
 
     def held(layer: Layer, caches: tuple[Cache, ...]) -> tuple[KeptTensor, ...]:
-        return tuple(one for cache in caches for t in cache.tensors for one in _held(layer, cache, t, s, d.encoder_tokens))
+        return tuple(one for cache in caches for t in cache.tensors for one in _held(cache, t, s, d.encoder_tokens))
 
     def transients(context: int, batch: int, all_held: Sequence[tuple[KeptTensor, int]]) -> list[Entry]:
         return _transients(context, batch, all_held, s)
@@ -125,7 +136,6 @@ def _settings(d: Deployment) -> _Settings:
         quantized_start=QUANTIZED_START if options.count("quantized_kv_start", 0) is None else options.count("quantized_kv_start", 0) or 0,
         prefill=d.max_num_batched_tokens or PREFILL,
         rotate=0 if d.model.architecture in OWN_CACHE else limit,
-        expanded=d.model.architecture in EXPANDED,
     )
 
 
@@ -139,7 +149,7 @@ def _refusal(model: Lowered, s: _Settings, context: int) -> str | None:
     return f"[quantize] The last dimension ({odd}) is not divisible by the quantization group size {s.group}" if odd else None
 
 
-def _held(layer: Layer, cache: Cache, t: CacheTensor, s: _Settings, encoder_tokens: int | None) -> list[KeptTensor]:
+def _held(cache: Cache, t: CacheTensor, s: _Settings, encoder_tokens: int | None) -> list[KeptTensor]:
     size = row_bytes(s.compute, 1)
     elems = t.heads * t.elems_per_state
     if t.tokens_per_state is None:
@@ -151,10 +161,7 @@ def _held(layer: Layer, cache: Cache, t: CacheTensor, s: _Settings, encoder_toke
         return [
             KeptTensor("cross", cache.kind, t.name, (lambda n: elems * size * tokens) if tokens else (lambda n: elems * size * n), part)
         ]
-    if t.name == "latent" and s.expanded:
-        elems = _expanded(layer, t)
-    copies = 2 if t.name == "index_k" else 1  # the indexer's KVCache is given its key as K and as V
-    full = copies * elems * size
+    full = elems * size
     if t.keep.kind == "window" or s.rotate:
         most = t.keep.tokens if t.keep.kind == "window" else s.rotate
         return [KeptTensor("RotatingKVCache", cache.kind, t.name, _rotating(full, most), part, full, most)]
@@ -162,7 +169,7 @@ def _held(layer: Layer, cache: Cache, t: CacheTensor, s: _Settings, encoder_toke
         return [KeptTensor("ChunkedKVCache", cache.kind, t.name, _chunked(full, t.keep.tokens), part)]
     if s.bits is None:
         return [KeptTensor("KVCache", cache.kind, t.name, lambda n: full * buffer_tokens(n, s.prefill), part)]
-    packed = copies * t.heads * quantized_row(elems // t.heads, s.bits, s.group, size)
+    packed = t.heads * quantized_row(elems // t.heads, s.bits, s.group, size)
     start = s.quantized_start
 
     def at(n: int) -> int:
@@ -171,11 +178,12 @@ def _held(layer: Layer, cache: Cache, t: CacheTensor, s: _Settings, encoder_toke
     return [KeptTensor("QuantizedKVCache", cache.kind, t.name, at, part)]
 
 
-def _expanded(layer: Layer, t: CacheTensor) -> int:
+def _expanded(layer: Layer, t: CacheTensor) -> CacheTensor:
+    """The K and V that every head makes of a latent, as one row."""
     shapes = {w.name: (w.shape[0], w.units) for w in layer.weights}
     q_rows, heads = shapes.get("q_b") or shapes["q"]
     rope = t.elems_per_state - shapes["kv_a_norm"][0]
-    return q_rows + shapes["kv_b"][0] - (q_rows - heads * rope)
+    return replace(t, elems_per_state=q_rows + shapes["kv_b"][0] - (q_rows - heads * rope))
 
 
 def _rotating(full: int, most: int) -> Callable[[int], int]:
@@ -200,7 +208,7 @@ def _transients(context: int, batch: int, all_held: Sequence[tuple[KeptTensor, i
 
 
 def _moment(name: str, n: int) -> Entry:
-    return Entry(name=name, bytes=n, low=0, high=n, basis="modelled", source=SOURCE)
+    return Entry(name, n, 0, n, "modelled", SOURCE, "transient")
 
 
 ENGINE = Engine(FACTS, settle, plan)

@@ -1,113 +1,81 @@
-"""From pools to an answer: does the question's batch stay resident, what would the engine log, what does every rank hold."""
+"""From pools to an answer: what limits the requests of one worker, what the engine logs, what every rank holds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from kvplan.deployment import Deployment
-from kvplan.engines.common.lines import longest
-from kvplan.engines.common.protocol import Capacity, Group
+from kvplan.engines.common.pooled import Figures, Requests, Room
+from kvplan.engines.common.protocol import Group
 from kvplan.engines.sglang.pools import SglangPoolSettings, window_tokens_per_request
-from kvplan.engines.sglang.rank import Pools
+from kvplan.engines.sglang.rank import SglangPools
 from kvplan.engines.sglang.settle import SglangLayout
 from kvplan.units import GIB, round_up
 
 MAX_PREFILL_TOKENS = 16384
-_MOST = 1 << 40
 
 
-class Load(NamedTuple):
-    """Sequences on one data-parallel worker, tokens of each, and encoder tokens where the model has cross-attention."""
-
-    batch: int
-    context: int
-    encoder: int = 0
-
-
-def need(load: Load, p: Pools, k: SglangPoolSettings) -> tuple[int, int]:
-    """Tokens of the full and of the window pool, all decode-context ranks together, that these sequences keep."""
-    tokens = round_up(load.context + (load.encoder if p.stage.cross else 0), k.page)
+def need(requests: Requests, p: SglangPools, k: SglangPoolSettings) -> tuple[int, int]:
+    """Tokens of the full and of the window pool, all decode-context ranks together, that these requests keep."""
+    tokens = round_up(requests.context + (requests.encoder if p.stage.cross else 0), k.page)
     if p.tokens.swa is None:
-        return load.batch * tokens, 0
+        return requests.batch * tokens, 0
     window = p.stage.compressed.window if p.stage.compressed else p.stage.cells.window
     kept = min(tokens, round_up(window_tokens_per_request(window, k), k.page))
-    return (load.batch * tokens if p.tokens.full else 0), load.batch * kept
+    return (requests.batch * tokens if p.tokens.full else 0), requests.batch * kept
 
 
-def margin(load: Load, made: Sequence[Pools], k: SglangPoolSettings, shape: SglangLayout) -> tuple[int, int, str | None]:
-    """Spare bytes of the tightest pool (negative: missing), the stage it is on, and the condition that fails."""
-    found: list[tuple[int, int, str | None]] = []
-    for n, p in enumerate(made):
-        full, swa = need(load, p, k)
-        have = p.tokens.full * shape.dcp
-        if p.full_token_bytes and p.tokens.full:
-            spare = int((have - full) * p.full_token_bytes) // shape.dcp
-            found.append((spare, n, f"{full:,} tokens do not fit the KV pool of {have:,}" if spare < 0 else None))
-        if p.tokens.swa is not None:
-            spare = int((p.tokens.swa - swa) * p.swa_token_bytes)
-            found.append((spare, n, f"{swa:,} tokens do not fit the window pool of {p.tokens.swa:,}" if spare < 0 else None))
-        over = load.batch - p.running
-        if over > 0:
-            missing = -over * max(request_bytes(load._replace(batch=1), p, k, shape), 1)
-            found.append((missing, n, f"max_running_requests is {p.running}, not {load.batch}"))
-        longest_request = min(k.context_len, have - 1 if p.full_token_bytes and p.tokens.full else p.tokens.total - 1)
-        beyond = load.context - longest_request
-        if beyond > 0 and (p.full_token_bytes or p.swa_token_bytes):
-            missing = -max(int(beyond * (p.full_token_bytes or p.swa_token_bytes)), 1)
-            found.append((missing, n, f"the longest request it admits has {longest_request:,} tokens, not {load.context:,}"))
-    if not found:
-        return 0, 0, None
-    return min(found, key=lambda item: item[0])
+def rooms(requests: Requests, p: SglangPools, limit: int, k: SglangPoolSettings, dcp: int) -> Iterator[Room]:
+    """What the pools, the running requests and the longest request leave; `limit`: --context-length."""
+    full, swa = need(requests, p, k)
+    have = p.tokens.full * dcp
+    if p.full_token_bytes and p.tokens.full:
+        spare = int((have - full) * p.full_token_bytes) // dcp
+        yield Room(spare, f"{full:,} tokens do not fit the KV pool of {have:,}" if spare < 0 else None)
+    if p.tokens.swa is not None:
+        spare = int((p.tokens.swa - swa) * p.swa_token_bytes)
+        yield Room(spare, f"{swa:,} tokens do not fit the window pool of {p.tokens.swa:,}" if spare < 0 else None)
+    over = requests.batch - p.running
+    if over > 0:
+        missing = -over * max(request_bytes(requests, p, k, dcp), 1)
+        yield Room(missing, f"max_running_requests is {p.running}, not {requests.batch}")
+    longest = min(limit, have - 1 if p.full_token_bytes and p.tokens.full else p.tokens.total - 1)
+    beyond = requests.context - longest
+    if beyond > 0 and (p.full_token_bytes or p.swa_token_bytes):
+        missing = -max(int(beyond * (p.full_token_bytes or p.swa_token_bytes)), 1)
+        yield Room(missing, f"the longest request it admits has {longest:,} tokens, not {requests.context:,}")
 
 
-def request_bytes(load: Load, p: Pools, k: SglangPoolSettings, shape: SglangLayout) -> int:
-    """Bytes that one sequence takes of one rank's pools, its state slots included."""
-    full, swa = need(load._replace(batch=1), p, k)
+def request_bytes(requests: Requests, p: SglangPools, k: SglangPoolSettings, dcp: int) -> int:
+    """Bytes that one request takes of one rank's pools, its state slots included."""
+    full, swa = need(requests._replace(batch=1), p, k)
     states = p.states.slot_bytes * k.slots_per_request if p.states else 0
-    return int(full * p.full_token_bytes) // shape.dcp + int(swa * p.swa_token_bytes) + states
+    return int(full * p.full_token_bytes) // dcp + int(swa * p.swa_token_bytes) + states
 
 
-def capacity(
-    d: Deployment, made: Sequence[Pools], bounds: tuple[int, int], load: Load, k: SglangPoolSettings, shape: SglangLayout
-) -> Capacity:
-    """Capacity in SGLang's terms: bytes of the fullest rank, tokens of one worker (max_total_num_tokens)."""
-    fullest = max(made, key=lambda p: p.total_bytes)
+def figures(
+    d: Deployment, fullest: SglangPools, made: Sequence[SglangPools], requests: Requests, k: SglangPoolSettings, shape: SglangLayout
+) -> Figures:
+    """SGLang's terms: tokens of one worker (max_total_num_tokens)."""
     total = made[0].tokens.total * shape.dcp
-
-    free = k._replace(context_len=_MOST)
-
-    def holds(batch: int, context: int, under: SglangPoolSettings = free) -> bool:
-        return margin(load._replace(batch=batch, context=context), made, under, shape)[0] >= 0
-
-    unbounded = longest(lambda n: holds(1, n), _MOST)
-    at_batch = longest(lambda n: holds(load.batch, n), _MOST)
-    running = min(p.running for p in made)
-    full, swa = need(load._replace(batch=1), fullest, k)
-    rooms = [float(running)]
-    rooms += [fullest.tokens.full * shape.dcp / full] if full and fullest.full_token_bytes else []
-    rooms += [fullest.tokens.swa / swa] if swa and fullest.tokens.swa is not None else []
-    return Capacity(
-        kv_bytes=fullest.total_bytes,
-        kv_bytes_low=bounds[0],
-        kv_bytes_high=bounds[1],
+    full, swa = need(requests._replace(batch=1), fullest, k)
+    per_worker = [float(min(p.running for p in made))]
+    per_worker += [fullest.tokens.full * shape.dcp / full] if full and fullest.full_token_bytes else []
+    per_worker += [fullest.tokens.swa / swa] if swa and fullest.tokens.swa is not None else []
+    return Figures(
+        request_bytes=request_bytes(requests, fullest, k, shape.dcp),
+        tokens=total,
+        max_concurrency=min(per_worker),
         blocks=fullest.tokens.total // k.page,
         block_tokens=k.page,
         bytes_per_block=int(k.page * (fullest.full_token_bytes or fullest.swa_token_bytes)),
-        request_bytes=request_bytes(load, fullest, k, shape),
-        tokens=total,
-        max_concurrency=min(rooms),
-        max_context=min(unbounded, k.context_len),
-        max_context_unbounded=None if unbounded >= _MOST else unbounded,
-        max_context_at_batch=None if at_batch >= _MOST else at_batch,
-        max_batch=longest(lambda n: holds(n, load.context, k), running),
         log_lines=log_lines(d, fullest, k, total),
-        warnings=_warnings(d, total, k),
+        warnings=_warnings(d, fullest, total, k),
         groups=groups(fullest, k),
     )
 
 
-def groups(p: Pools, k: SglangPoolSettings) -> tuple[Group, ...]:
+def groups(p: SglangPools, k: SglangPoolSettings) -> tuple[Group, ...]:
     """The pools of one rank: full, window, states."""
     cells, found = p.stage.cells, []
     n_full = p.stage.compressed.layers if p.stage.compressed else cells.n_full
@@ -128,7 +96,7 @@ def groups(p: Pools, k: SglangPoolSettings) -> tuple[Group, ...]:
     return tuple(found)
 
 
-def log_lines(d: Deployment, p: Pools, k: SglangPoolSettings, total: int) -> tuple[str, ...]:
+def log_lines(d: Deployment, p: SglangPools, k: SglangPoolSettings, total: int) -> tuple[str, ...]:
     """The capacity lines that the engine prints at start, in its wording; its GB are GiB."""
     lines, cells, t = [], p.stage.cells, p.tokens
     dtype = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "fp8_e4m3": "float8_e4m3fn", "nvfp4": "float4_e2m1fn_x2"}
@@ -158,8 +126,13 @@ def log_lines(d: Deployment, p: Pools, k: SglangPoolSettings, total: int) -> tup
     return tuple(lines)
 
 
-def _warnings(d: Deployment, total: int, k: SglangPoolSettings) -> tuple[str, ...]:
-    found = []
+def _warnings(d: Deployment, p: SglangPools, total: int, k: SglangPoolSettings) -> tuple[str, ...]:
+    found, cells = [], p.stage.cells
+    if cells.full_held + cells.swa_held > cells.full + cells.swa:
+        found.append(
+            f"this release charges {cells.full + cells.swa} bytes for a token and stores {cells.full_held + cells.swa_held}: "
+            "its pools exceed their budget, and it may run out of memory when it starts"
+        )
     if total < k.context_len:
         found.append(f"KV pool holds {total} tokens, fewer than --context-length {k.context_len}")
     if d.model.max_context and k.context_len > d.model.max_context:

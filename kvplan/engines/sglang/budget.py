@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines.common.lines import Refusal, Span, modelled
-from kvplan.engines.common.measured import find_record, is_module, scaled, spread_of, surely_held, widened, with_record
+from kvplan.engines.common.measured import find_record, scaled, spread_of, surely_held, widened, with_record
+from kvplan.engines.common.pooled import Budget
+from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.rules import VERSIONS, SglangRules
 from kvplan.ledger import Entry
 from kvplan.units import MIB
@@ -23,37 +24,25 @@ NAME = "sglang"
 BEFORE = ("CUDA context", "distributed init")  # the lines that are taken before the fraction is
 
 
-class Budget(NamedTuple):
-    """`rest`: bytes for all pools of a rank; `free`: bytes free before the weights, of which `slack` stays for activations and graphs.
-
-    entries   the rank's lines without its pools: weights (or their measured sum) and what else is held
-    """
-
-    rest: Span
-    free: int
-    slack: int
-    entries: tuple[Entry, ...]
-
-
 def lines(d: Deployment, device: Device, rules: SglangRules, release: str, ranks: int) -> list[Entry]:
     """What a rank holds beside weights and pools."""
     multimodal = rules.mm_reserve_mib * MIB if d.model.towers and d.multimodal != "off" else 0
-    reserve = [modelled("multimodal caches", Span(multimodal, 0, multimodal), "SGLANG_VLM_CACHE_SIZE_MB, default 100")]
+    reserve = [modelled("multimodal caches", Span(multimodal, 0, multimodal), "SGLANG_VLM_CACHE_SIZE_MB, default 100", "tables")]
     if d.constants is None or d.constants.engine != NAME:
         return reserve if multimodal else []
-    found = [scaled(BEFORE[0], d.constants.at("context_unified" if device.unified else "context", VERSIONS, release))]
+    found = [scaled(BEFORE[0], d.constants.at("context_unified" if device.unified else "context", VERSIONS, release), "process")]
     if ranks > 1:
-        link = "link_switch" if is_module(device) else "link"
-        found.append(scaled(BEFORE[1], d.constants.at(link, VERSIONS, release)))
-    found.append(scaled("weight loading overhead", d.constants.at("loading", VERSIONS, release)))
+        link = "link_switch" if device.is_module else "link"
+        found.append(scaled(BEFORE[1], d.constants.at(link, VERSIONS, release), "process"))
+    found.append(scaled("weight loading overhead", d.constants.at("loading", VERSIONS, release), "process"))
     return found + (reserve if multimodal else [])
 
 
 def budget(
-    d: Deployment, device: Device, rules: SglangRules, release: str, ranks: int, weights: Sequence[Entry], fraction: float
+    d: Deployment, rules: SglangRules, release: str, ranks: int, fraction: float, device: Device, weights: Sequence[Entry]
 ) -> Budget:  # fmt: skip
     """The budget of a rank with these weights under this mem_fraction_static. Raises Refusal where nothing is left."""
-    record = find_record(d, release)
+    record = find_record(d, FACTS, release)
     entries = with_record([*weights, *lines(d, device, rules, release, ranks)], record)
     before = sum(e.bytes for e in entries if e.name in BEFORE)
     free = device.memory_bytes - (d.reserve or 0) - before
@@ -67,7 +56,7 @@ def budget(
     found = Span(rest, rest - less, max(min(rest + more, most), rest))
     if rest <= 0:
         raise Refusal(_refusal(fraction, after, free), sure=found.high <= 0)
-    return Budget(found, free, slack, tuple(entries))
+    return Budget(found, tuple(entries), slack)
 
 
 def _refusal(fraction: float, after: int, free: int) -> str:

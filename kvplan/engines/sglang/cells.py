@@ -6,27 +6,40 @@ mem_cache/kv_cache_configurator.py, calculate_mla_kv_cache_dim; configs/mamba_ut
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kvplan.dtypes import row_bytes
+from kvplan.engines.sglang.rules import SglangRules
 from kvplan.parallel import heads_per_rank
 from kvplan.tensors import CacheTensor, Layer
 from kvplan.units import cdiv
 
 
 class Split(NamedTuple):
-    """How the heads of one rank are found: attention tensor parallel size, decode context parallel size; raw_mla: no packed DSA rows."""
+    """How the layers of a model are stored on one rank.
+
+    attn_tp, dcp  attention tensor parallel size, decode context parallel size
+    sparse        the model has an indexer: fp8 rows of every layer carry scales and a 16-bit rotary part; raw_mla: kernels read them raw
+    exclusive     the model's class does not count the token itself to its window
+    windows       window layers have a pool of their own
+    states        the model has recurrent states
+    """
 
     attn_tp: int = 1
     dcp: int = 1
+    sparse: bool = False
     raw_mla: bool = False
+    exclusive: bool = False
+    windows: bool = False
+    states: bool = False
 
 
 class LayerBytes(NamedTuple):
     """What one layer adds on one rank: bytes per token and per state. `window` 0: it keeps all tokens (or no KV at all).
 
     k_token and v_token are the parts that the engine logs as K and V; a latent is all in k_token. index_token: indexer keys.
+    charged: the bytes by which it divides its budget, where they are not those that it then stores.
     """
 
     k_token: int = 0
@@ -37,6 +50,7 @@ class LayerBytes(NamedTuple):
     conv_state: int = 0
     state: int = 0
     cross: bool = False
+    charged: int = 0
 
     @property
     def kv_token(self) -> int:
@@ -44,10 +58,16 @@ class LayerBytes(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """The layers of one stage, summed: bytes per token of full and window layers (indexer keys are in `full`), bytes per state slot."""
+    """The layers of one stage, summed: bytes per token of full and window layers (indexer keys are in `full`), bytes per state slot.
+
+    full, swa            what the budget is divided by
+    full_held, swa_held  what the pools then take
+    """
 
     full: int
     swa: int
+    full_held: int
+    swa_held: int
     indexer: int
     n_full: int
     n_index: int
@@ -65,11 +85,11 @@ class Cells(NamedTuple):
         return self.conv_state + self.state
 
 
-def layer_bytes(layer: Layer, split: Split) -> LayerBytes:
+def layer_bytes(layer: Layer, split: Split, rules: SglangRules) -> LayerBytes:
     """One lowered layer on one rank. Heads are divided by floor and never fewer than one; a latent is on every rank."""
-    k = v = index = window = conv = state = 0
+    k = v = index = window = conv = state = charged = 0
     latent = cross = False
-    for form, t in ((cache.form, t) for cache in layer.caches for t in cache.tensors):
+    for t in (t for cache in layer.caches for t in cache.tensors):
         if t.tokens_per_state is None:
             n_bytes = heads_per_rank(t.heads, split.attn_tp) * row_bytes(t.dtype, t.elems_per_state)
             conv, state = (conv + n_bytes, state) if t.columns else (conv, state + n_bytes)
@@ -77,25 +97,28 @@ def layer_bytes(layer: Layer, split: Split) -> LayerBytes:
         if t.name == "index_k":
             index += cdiv(t.bytes_per_state, t.tokens_per_state) * split.dcp
         elif t.name == "latent":
-            k, latent = k + _latent_bytes(t, form != "latent", split), True
-        elif t.name == "v":
-            v += _head_bytes(t, split)
-        elif t.name == "k":
-            k += _head_bytes(t, split)
-        window = max(window, t.keep.tokens) if t.keep.kind in ("window", "chunk") else window
+            plain = t.dtype == "fp8_ds_mla" and rules.dsa_charge != "stored"
+            charged += t.elems_per_state if plain else t.bytes_per_state
+            k, latent = k + t.bytes_per_state, True
+        elif t.name in ("k", "v"):
+            stored, asked = _head_bytes(t, split, rules)
+            charged += asked
+            k, v = (k + stored, v) if t.name == "k" else (k, v + stored)
+        window = max(window, t.keep.tokens - split.exclusive) if t.keep.kind in ("window", "chunk") else window
         cross = cross or t.keep.kind == "source"
-    return LayerBytes(k, v, index, window, latent, conv, state, cross)
+    charged += 0 if rules.dsa_charge == "latent" else index
+    return LayerBytes(k, v, index, window, latent, conv, state, cross, charged)
 
 
-def _head_bytes(t: CacheTensor, split: Split) -> int:
-    return heads_per_rank(t.heads, split.attn_tp // split.dcp, "floor") * row_bytes(t.dtype, t.elems_per_state)
-
-
-def _latent_bytes(t: CacheTensor, sparse: bool, split: Split) -> int:
-    """A row of the latent: under sparse attention an fp8 row carries scales and a 16-bit rotary part, unless the kernels read it raw."""
-    if sparse and t.dtype == "fp8_e4m3" and not split.raw_mla and t.elems_per_state == 576:
-        return row_bytes("fp8_ds_mla", t.elems_per_state)
-    return t.bytes_per_state
+def _head_bytes(t: CacheTensor, split: Split, rules: SglangRules) -> tuple[int, int]:
+    """Bytes stored for a token of K or V, and bytes charged. fp4 pools of split windows, and early ones beside states, store bytes."""
+    heads = heads_per_rank(t.heads, split.attn_tp // split.dcp, "floor")
+    packed = heads * row_bytes(t.dtype, t.elems_per_state)
+    if t.dtype != "nvfp4":
+        return packed, packed
+    if split.windows:
+        return heads * t.elems_per_state, heads * t.elems_per_state if rules.fp4_windows else packed
+    return heads * t.elems_per_state if split.states and not rules.fp4_states else packed, packed
 
 
 def add_up(layers: Iterable[LayerBytes], *, windows: bool) -> Cells:
@@ -105,8 +128,10 @@ def add_up(layers: Iterable[LayerBytes], *, windows: bool) -> Cells:
     swa = [x for x in kv if x.window and windows]
     full = [x for x in kv if not (x.window and windows)]
     return Cells(
-        full=sum(x.kv_token + x.index_token for x in full),
-        swa=sum(x.kv_token for x in swa),
+        full=sum(x.charged for x in full),
+        swa=sum(x.charged for x in swa),
+        full_held=sum(x.kv_token + x.index_token for x in full),
+        swa_held=sum(x.kv_token for x in swa),
         indexer=sum(x.index_token for x in full),
         n_full=len(full),
         n_index=sum(1 for x in full if x.index_token),
@@ -120,6 +145,14 @@ def add_up(layers: Iterable[LayerBytes], *, windows: bool) -> Cells:
     )
 
 
+def with_workspace(cells: Cells, layers: Sequence[LayerBytes], rules: SglangRules, dtype: str) -> Cells:
+    """fp4: one layer's rows in fp8 are charged, for a workspace that all layers share (0.5.18 pool_configurator.py)."""
+    if not rules.fp4_workspace or dtype != "nvfp4" or cells.latent or cells.n_swa:
+        return cells
+    widest = max((x.kv_token for x in layers), default=0)
+    return cells._replace(full=cells.full + widest * 16 // 9)
+
+
 def with_draft(cells: Cells, draft_layers: int, dcp: int) -> Cells:
     """The full pool's bytes per token with a draft model of as many layers as one target layer each: EAGLE, MTP, standalone.
 
@@ -128,7 +161,9 @@ def with_draft(cells: Cells, draft_layers: int, dcp: int) -> Cells:
     if not draft_layers or not (cells.n_full or cells.n_swa):
         return cells
     if not cells.n_full:
-        return cells._replace(full=cells.swa * draft_layers // cells.n_swa)
+        extra = cells.swa * draft_layers // cells.n_swa
+        return cells._replace(full=extra, full_held=extra)
     kv = (cells.full - cells.indexer) * draft_layers // cells.n_full
     index = cells.indexer * draft_layers // max(cells.n_index, 1)
-    return cells._replace(full=cells.full + kv * (dcp if cells.indexer else 1) + index)
+    extra = kv * (dcp if cells.indexer else 1) + index
+    return cells._replace(full=cells.full + extra, full_held=cells.full_held + extra)

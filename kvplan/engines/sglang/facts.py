@@ -38,7 +38,7 @@ FACTS = Facts(
     forms=frozenset(FORMS) - {"kv+sinks", "kv+index"},
     unused={"n_gpu_layers": "it leaves no layers in host memory", "host_memory": _NOT_COUNTED, "lora": _NOT_COUNTED},
     pool="set aside",
-    pages="sglang",
+    pages="radix",
     vendors=frozenset({"nvidia", "amd", "intel"}),
     weight_schemes=frozenset({"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "affine", "bitsandbytes", "gguf", "unknown"}),
     kv_advice=(("fp8", 8),),
@@ -57,4 +57,5 @@ FACTS = Facts(
         Setting("disable_overlap_schedule", ("true",), "no overlap scheduling"),
     ),
     constants="sglang",
+    measured_sizes=("tp", "pp"),
 )

@@ -56,16 +56,6 @@ def prefill_graph_sizes(largest: int) -> list[int]:
     return [n for first, last, step in steps for n in range(first, last + 1, step) if n <= largest]
 
 
-def decode_graph_sizes(largest: int, *, speculative: bool = False) -> list[int]:
-    """The batch sizes that decode graphs are captured for."""
-    if speculative:
-        steps: tuple[tuple[int, int, int], ...] = ((1, 8, 1), (10, 32, 2), (40, 64, 4), (72, 256, 8), (272, largest, 16))
-    else:
-        steps = ((1, 1, 1), (2, 2, 1), (4, 4, 1), (8, 12, 4), (16, 256, 8), (272, 511, 16), (512, largest, 32))
-    sizes = [n for first, last, step in steps for n in range(first, last + 1, step) if n <= largest]
-    return sizes if largest in sizes else [*sizes, largest]
-
-
 def fraction(rules: SglangRules, s: FractionInputs) -> float:
     """The default --mem-fraction-static: of the memory free before the weights, what weights and pools may take."""
     gpu = s.gpu_mib

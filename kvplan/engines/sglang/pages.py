@@ -37,6 +37,7 @@ BACKENDS: dict[str, Constraint | None] = {
     "ascend": None,
 }
 DSA_PAGE, DSV4_PAGE = 64, 256
+DSV4_RUNNING = 256  # max_running_requests of DeepSeek-V4 (arg_groups/deepseek_v4_hook.py)
 
 
 def page_size(asked: int | None, backend: str | None, *, latent: bool, pooled_index: int | None, compressed: bool) -> int:

@@ -15,6 +15,7 @@ from kvplan.engines.sglang.rules import SglangRules
 from kvplan.units import GIB, MIB, round_up
 
 EVICTION_INTERVAL = 128
+NO_RADIX_STATES = 512  # state slots of 0.5.3 to 0.5.6 without a prefix cache (model_runner.py)
 
 
 class SglangPoolSettings(NamedTuple):
@@ -42,16 +43,21 @@ class SglangPoolSettings(NamedTuple):
 
 
 class States(NamedTuple):
-    """The state pool: `slots` that requests can get, slots allocated (with padding) and copies kept for speculation, bytes of one."""
+    """The state pool: `slots` that requests can get, slots allocated (one is padding), slots charged, copies kept for speculation."""
 
     slots: int
     allocated: int
+    charged: int
     draft: int
     slot_bytes: int
 
     @property
     def n_bytes(self) -> int:
         return (self.allocated + self.draft) * self.slot_bytes
+
+    @property
+    def charged_bytes(self) -> int:
+        return (self.charged + self.draft) * self.slot_bytes
 
     def at(self, slot_bytes: int) -> States:
         """The same slots on a stage with fewer recurrent layers: the budget is charged for the largest stage."""
@@ -71,8 +77,11 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
     if not slot:
         return None
     padding, draft, workers = int(rules.padded_states), k.draft_tokens, k.running_per_worker or 0
-    if k.max_states is not None:
-        slots = k.max_states // k.attention_dp
+    given = k.max_states if rules.radix_states != "ratio" or not k.radix else None
+    if given is None and not k.radix and rules.radix_states != "asked":
+        given = k.max_running or NO_RADIX_STATES
+    if given is not None:
+        slots = given // k.attention_dp
         requests = min(workers, slots // k.slots_per_request)
     elif not k.radix and k.max_running is not None:
         slots = requests = k.running_per_worker or 1
@@ -88,7 +97,7 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
             f"Not enough GPU memory for hybrid (mamba/linear-attention) state cache. Computed max_mamba_cache_size={slots} "
             f"(total_rest_memory={rest / GIB:.2f} GB, mamba_cache_per_req={slot / MIB:.2f} MB)"
         )
-    return States(slots, slots + padding, (requests + padding) * draft, slot)
+    return States(slots, slots + 1, slots + padding, (requests + padding) * draft, slot)
 
 
 def request_cap(window: int, k: SglangPoolSettings) -> int:
@@ -120,6 +129,8 @@ def tokens(rest: int, cells: Cells, k: SglangPoolSettings, rules: SglangRules) -
         found = Tokens(total, 0, total)
     elif rules.request_caps and not k.radix and k.max_running is not None and k.chunk > 0:
         found = _capped(rest, cells, k)
+    elif rules.split_from != "bytes":
+        return _from_tokens(rest, cells, k, rules)
     else:
         found = _by_ratio(int(rest // (cells.full + k.swa_ratio * cells.swa)), k)
     return at_most(found, cells, k, rules, k.max_total_tokens)
@@ -152,6 +163,21 @@ def _by_ratio(limit: int, k: SglangPoolSettings) -> Tokens:
     return Tokens(full, full, int(full * k.swa_ratio) // k.page * k.page)
 
 
+def _from_tokens(rest: int, cells: Cells, k: SglangPoolSettings, rules: SglangRules) -> Tokens:
+    """The split of tokens that all layers would hold alike; a token limit comes first, so that the split pool may exceed it.
+
+    Sources: 0.4.10 model_runner.py set_num_token_hybrid; 0.5.9 model_runner_kv_cache_mixin.py set_num_tokens_hybrid_swa.
+    """
+    alike = min(rest // (cells.full + cells.swa), k.max_total_tokens or rest) // k.page * k.page
+    by_bytes = rules.split_from == "tokens"
+    full, swa = (cells.full_held, cells.swa_held) if by_bytes else (cells.n_full, cells.n_swa)
+    total = int(alike * (full + swa) / (full + k.swa_ratio * swa))
+    page = 1 if rules.split_from == "layers" else k.page
+    if total <= 0:
+        raise Refusal(f"Not enough memory. Please try to increase --mem-fraction-static. Current value: mem_fraction_static={k.fraction:g}")
+    return Tokens(total // page * page, total // page * page, int(total * k.swa_ratio) // page * page)
+
+
 def _capped(rest: int, cells: Cells, k: SglangPoolSettings) -> Tokens:
     swa = round_up(request_cap(cells.window, k), k.page)
     full = (rest - swa * cells.swa) // cells.full // k.page * k.page
@@ -163,14 +189,14 @@ def _capped(rest: int, cells: Cells, k: SglangPoolSettings) -> Tokens:
     return Tokens(full, full, swa)
 
 
-def running_requests(total: int, k: SglangPoolSettings, rules: SglangRules, state_slots: int | None) -> int:
-    """max_running_requests of one worker. Raises Refusal where the state pool serves no request."""
-    estimated = max(min(int(total / k.context_len * 512), 4096), 2048)
+def running_requests(profiled: int, total: int, k: SglangPoolSettings, rules: SglangRules, state_slots: int | None) -> int:
+    """max_running_requests of one worker; `profiled`: tokens before --max-total-tokens. Raises Refusal where states serve no request."""
     asked = k.running_per_worker
-    if rules.half_cap:
-        limit = min(estimated if asked is None else asked, total // 2)
+    estimated = max(min(int((profiled if rules.running == "asked" else total) / k.context_len * 512), 4096), 2048)
+    if asked is None:
+        limit = min(estimated + rules.spare_request, total // 2)
     else:
-        limit = estimated if asked is None else min(asked, estimated)
+        limit = min(asked, {"asked": asked, "estimated": estimated, "half": total // 2}[rules.running])
     if state_slots is not None:
         limit = min(limit, state_slots // k.slots_per_request)
         if limit <= 0:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kvplan.engines.common.lines import Refusal
 from kvplan.engines.sglang import deepseek_v4, pools
-from kvplan.engines.sglang.cells import Cells, Split, add_up, layer_bytes, with_draft
+from kvplan.engines.sglang.cells import Cells, Split, add_up, layer_bytes, with_draft, with_workspace
 from kvplan.engines.sglang.pools import SglangPoolSettings, States, Tokens
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.tensors import Lowered
@@ -15,20 +15,20 @@ from kvplan.units import LARGEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class SglangStage:
     """One stage: its layers and cells. `compressed`: DeepSeek-V4's layers, sized by rules of their own; `cross`: it has cross-attention."""
 
     layers: range
     cells: Cells
-    compressed: deepseek_v4.Model | None
+    compressed: deepseek_v4.V4Model | None
     cross: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pools:
+class SglangPools:
     """What every rank of one stage allocates: tokens, states, running requests, and the bytes of each pool, padding included."""
 
-    stage: Stage
+    stage: SglangStage
     tokens: Tokens
     states: States | None
     running: int
@@ -43,38 +43,51 @@ class Pools:
         return self.states.n_bytes if self.states else 0
 
     @property
-    def total_bytes(self) -> int:
-        return self.full_bytes + self.swa_bytes + self.fixed_bytes + self.state_bytes
+    def lines(self) -> dict[str, int]:
+        """The bytes of each pool that there is, by the name of its line."""
+        sizes = {
+            "full pool": self.full_bytes,
+            "window pool": self.swa_bytes,
+            "state pool": self.state_bytes,
+            "fixed states": self.fixed_bytes,
+        }
+        return {f"cache: {name}": n_bytes for name, n_bytes in sizes.items() if n_bytes}
 
 
-def read_stage(model: Lowered, layers: range, split: Split, *, windows: bool, draft: int) -> Stage:
+def read_stage(model: Lowered, layers: range, split: Split, rules: SglangRules, *, draft: int, dtype: str) -> SglangStage:
     """The stage's cells; the draft of speculation is on every stage that has layers, as the engine counts it."""
     lowered = [model.layers[i] for i in layers]
     if deepseek_v4.is_compressed(model.layers):
         empty = add_up((), windows=False)
-        return Stage(layers=layers, cells=empty, compressed=deepseek_v4.read(lowered), cross=False)
-    held = [layer_bytes(layer, split) for layer in lowered]
-    cells = with_draft(add_up(held, windows=windows), draft, split.dcp)
-    return Stage(layers=layers, cells=cells, compressed=None, cross=any(x.cross for x in held))
+        return SglangStage(layers=layers, cells=empty, compressed=deepseek_v4.read(lowered, len(model.draft)), cross=False)
+    held = [layer_bytes(layer, split, rules) for layer in lowered]
+    if not rules.dsa_elides and (keys := max(x.index_token for x in held)):
+        held = [x if x.index_token or not x.latent else x._replace(index_token=keys, charged=x.charged + keys) for x in held]
+    cells = with_workspace(add_up(held, windows=split.windows), held, rules, dtype)
+    return SglangStage(layers=layers, cells=with_draft(cells, draft, split.dcp), compressed=None, cross=any(x.cross for x in held))
 
 
-def build(stages: Sequence[Stage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None) -> list[Pools]:
+def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None) -> list[SglangPools]:
     """The pools of every stage from the bytes each rank may give them; all stages agree on the fewest tokens. Raises Refusal."""
     if stages[0].compressed is not None:
         return _agree_compressed(stages, rest, k, rules, ratio)
     slot = max(stage.cells.slot for stage in stages)
     states = pools.states(rest, slot, k, rules)
-    left = rest - (states.n_bytes if states else 0)
+    left = rest - (states.charged_bytes if states else 0)
     if left <= 0:
         raise Refusal(f"Not enough memory. Please try to increase --mem-fraction-static. Current value: {k.fraction:g}")
-    found = [_tokens(left, stage.cells, k, rules, alone=not any(_keeps_kv(s) for s in stages)) for stage in stages]
+    alone = not any(_keeps_kv(s) for s in stages)
+    found = [_tokens(left, stage.cells, k, rules, alone=alone) for stage in stages]
     fewest = min(t.total for t in found)
-    agreed = [pools.at_most(t, s.cells, k, rules, fewest) for t, s in zip(found, stages, strict=True)]
-    running = pools.running_requests(fewest, k, rules, states.slots if states else None)
-    return [_pools(stage, t, states, running, k) for stage, t in zip(stages, agreed, strict=True)]
+    agreed = [t if t.total == fewest else pools.at_most(t, s.cells, k, rules, fewest) for t, s in zip(found, stages, strict=True)]
+    profiled = fewest
+    if k.max_total_tokens is not None and rules.running == "asked":
+        profiled = min(left // (s.cells.full + s.cells.swa) if _keeps_kv(s) else LARGEST for s in stages)
+    running = pools.running_requests(profiled, fewest, k, rules, states.slots if states else None)
+    return [_pools(stage, t, states, running, k, rules) for stage, t in zip(stages, agreed, strict=True)]
 
 
-def _keeps_kv(stage: Stage) -> bool:
+def _keeps_kv(stage: SglangStage) -> bool:
     return bool(stage.cells.n_full or stage.cells.n_swa)
 
 
@@ -85,43 +98,48 @@ def _tokens(left: int, cells: Cells, k: SglangPoolSettings, rules: SglangRules, 
     return pools.tokens(left, cells, k, rules)
 
 
-def _pools(stage: Stage, t: Tokens, states: States | None, running: int, k: SglangPoolSettings) -> Pools:
-    cells = stage.cells
+def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k: SglangPoolSettings, rules: SglangRules) -> SglangPools:
+    cells, page = stage.cells, k.page
+    if t.swa is not None and rules.split_from == "layers":
+        page = 1  # SWAKVPool of 0.4.10 gives its two pools no page size
     own = states and states.at(cells.slot)
-    return Pools(
+    if own and rules.radix_states == "none":
+        own = own._replace(allocated=running + 1)  # 0.5.3 model_runner.py: as many as requests, however many are charged
+    return SglangPools(
         stage=stage,
         tokens=t,
         states=own,
         running=running,
-        full_token_bytes=cells.full,
-        swa_token_bytes=cells.swa,
-        full_bytes=(t.total + k.page) * cells.full,
-        swa_bytes=0 if t.swa is None else (t.swa + k.page) * cells.swa,
+        full_token_bytes=cells.full_held,
+        swa_token_bytes=cells.swa_held,
+        full_bytes=(t.total + page) * cells.full_held,
+        swa_bytes=0 if t.swa is None else (t.swa + page) * cells.swa_held,
         fixed_bytes=0,
     )
 
 
-def _agree_compressed(stages: Sequence[Stage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None) -> list[Pools]:
+def _agree_compressed(
+    stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None
+) -> list[SglangPools]:
     models = [stage.compressed for stage in stages if stage.compressed is not None]
-    sizes = [deepseek_v4.size(rest, m, k, ratio) for m in models]
+    sizes = [deepseek_v4.size(rest, m, k, rules, ratio) for m in models]
     fewest = min(s.tokens.total for s in sizes)
     if len(sizes) > 1:
         capped = k._replace(max_total_tokens=min(fewest, k.max_total_tokens or fewest))
-        sizes = [deepseek_v4.size(rest, m, capped, ratio) for m in models]
-    running = pools.running_requests(fewest, k, rules, None)
+        sizes = [deepseek_v4.size(rest, m, capped, rules, ratio) for m in models]
+    running = pools.running_requests(fewest, fewest, k, rules, None)
     made = []
     for stage, s in zip(stages, sizes, strict=True):
-        swa = s.tokens.swa or 0
         made.append(
-            Pools(
+            SglangPools(
                 stage=stage,
                 tokens=s.tokens,
                 states=None,
                 running=running,
                 full_token_bytes=s.per_full_token,
                 swa_token_bytes=s.per_swa_token,
-                full_bytes=int((s.tokens.full + k.page) * s.per_full_token),
-                swa_bytes=int((swa + k.page) * s.per_swa_token),
+                full_bytes=s.full_bytes,
+                swa_bytes=s.swa_bytes,
                 fixed_bytes=s.fixed,
             )
         )

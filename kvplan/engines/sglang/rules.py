@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
-from kvplan.engines.common.releases import release
+from kvplan.engines.common.releases import Releases, cumulative
 
 
 class Tier(NamedTuple):
@@ -31,12 +32,17 @@ def _tiers(chunk_35: int, bs_35: int, bs_35_tp4: int) -> tuple[Tier, ...]:
     )
 
 
-#: Window models whose KV is split into a full and a window pool (configs/model_config.py is_hybrid_swa_model).
-_SPLIT_059 = frozenset({"Llama4ForConditionalGeneration", "GptOssForCausalLM", "MiMoV2FlashForCausalLM", "Step3p5ForCausalLM"})
-_SPLIT_0513 = _SPLIT_059 | {
-    "DeepseekV4ForCausalLM", "MiMoV2ForCausalLM", "Step3p7ForConditionalGeneration", "Gemma4ForCausalLM",
-    "Gemma4ForConditionalGeneration", "Gemma4UnifiedForConditionalGeneration", "LagunaForCausalLM",
-}  # fmt: skip
+#: Window models whose KV is split into a full and a window pool (configs/model_config.py is_hybrid_swa_model). 0.4.10 splits the models
+#: whose class names a window (model_runner.py), less those that server_args.py excludes; 0.5.3 and 0.5.6 exclude all of them.
+_SPLIT_0410 = frozenset({
+    "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "Gemma3nForCausalLM", "Gemma3nForConditionalGeneration",
+})  # fmt: skip
+_SPLIT_058 = frozenset({"Llama4ForConditionalGeneration", "GptOssForCausalLM", "MiMoV2FlashForCausalLM"})
+_SPLIT_059 = _SPLIT_058 | {"Step3p5ForCausalLM"}
+_GEMMA4 = frozenset({"Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", "Gemma4UnifiedForConditionalGeneration"})
+_SPLIT_0511 = _SPLIT_059 | _GEMMA4
+_SPLIT_0512 = _SPLIT_0511 | {"DeepseekV4ForCausalLM", "LagunaForCausalLM"}
+_SPLIT_0513 = _SPLIT_0512 | {"MiMoV2ForCausalLM", "Step3p7ForConditionalGeneration"}
 _SPLIT_0515 = _SPLIT_0513 | {"UnlimitedOCRForCausalLM"}
 _SPLIT_0518 = _SPLIT_0515 | {
     "MellumForCausalLM", "MuseGlimmerForCausalLM", "MuseGlimmerForConditionalGeneration", "InklingForConditionalGeneration",
@@ -45,11 +51,14 @@ _SPLIT_0523 = _SPLIT_0518 | {
     "BeamForCausalLM", "GraniteSWAForCausalLM", "GraniteMoeSWAForCausalLM", "IQuestQ1ForCausalLM", "EmbeddingGemma2Model",
     "DiffusionGemmaForBlockDiffusion",
 }  # fmt: skip
-#: Window models that 0.5.0 to 0.5.5 keep in one pool (server_args.py, disable_hybrid_swa_memory); all others were split then.
-WHOLE_050 = frozenset({
-    "Gemma2ForCausalLM", "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "Gemma3nForCausalLM",
-    "Gemma3nForConditionalGeneration", "GptOssForCausalLM", "Llama4ForConditionalGeneration", "Olmo2ForCausalLM",
-})  # fmt: skip
+#: Model classes whose window does not count the token itself: get_attention_sliding_window_size returns sliding_window - 1 (models/*.py).
+EXCLUSIVE = _GEMMA4 | _SPLIT_0410 | {
+    "AfmoeForCausalLM", "Exaone4ForCausalLM", "Gemma2ForCausalLM", "GptOssForCausalLM", "MellumForCausalLM", "MuseGlimmerForCausalLM",
+    "MuseGlimmerForConditionalGeneration", "Olmo2ForCausalLM", "Olmo3ForCausalLM",
+}  # fmt: skip
+#: Models whose maximum these releases multiply by the factor of their rope_scaling (hf_transformers_utils.py get_context_length).
+_STRETCHED = {"Gemma3ForConditionalGeneration": 8}
+KIMI_LINEAR = frozenset({"KimiLinearForCausalLM"})
 #: Hybrid models whose states get two more slots per request under overlap scheduling (arg_groups/overrides.py, _MAMBA_EXTRA_BUFFER_ARCHS).
 EXTRA_BUFFER = frozenset({
     "KimiLinearForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM",
@@ -70,58 +79,113 @@ class SglangRules(NamedTuple):
     spec_reserve     MiB reserved for a draft model (a STANDALONE one), its graphs included
     vision           how a multimodal model lowers the fraction
     mm_reserve_mib   kept back from the budget for a multimodal model's caches
-    split            architectures with a full and a window pool; None: all window models but WHOLE_050; empty: none
+    split            architectures with a full and a window pool
+    split_from       what the window split starts from: the bytes; tokens of all layers alike, limited by max_total_tokens (and page-
+                     aligned before or after)
     window_checked   a window pool that can not hold one request is refused
     request_caps     the window pool may be sized from max_running_requests
     draft_in_cell    the draft's KV is part of the bytes per token
-    padded_states    one more state slot is allocated and charged
-    half_cap         running requests are at most half the tokens
+    padded_states    the state slot that is allocated beside those of requests is charged
+    radix_states     recurrent models: no prefix cache at all; the ratio even against an explicit number; an explicit number first
+    no_radix         recurrent models without a prefix cache
+    paged_states     a prefix cache with states keeps the page size; else it is forced to 1
+    running          an explicit max_running_requests: taken as it is; at most the estimate; at most half the tokens
+    spare_request    the request pool is one larger than asked
+    long_context     a context beyond the model's is only warned of
+    stretched        architecture -> factor of its maximum context
+    dsa_charge       what a token of sparse fp8 rows is charged: the plain row without indexer keys; with them; the row as stored
+    dsa_dp           sparse models get attention data parallelism over all of tp
+    dsa_fraction     mem_fraction_static of sparse models, whatever was asked
+    dsa_elides       layers that share another's indexer keep no keys of it
+    fp4_windows      fp4 rows of split windows (always stored as bytes) are charged as such
+    fp4_states       fp4 rows beside states are stored packed; else as bytes
+    fp4_workspace    fp4: a layer's fp8 rows are charged as a workspace
+    v4_states        DeepSeek-V4's compressor states: both ratios' for each window of tokens; the large ratio's for each request; the small
+                     ratio's for each page
     extra_buffer     architectures that get extra state slots by default
     """
 
-    fraction: Literal["by_tp", "by_tp_13gib", "by_tp_180", "classes", "formula"]
-    unknown_fraction: float
-    tiers: tuple[Tier, ...]
+    fraction: Literal["by_tp", "by_tp_13gib", "by_tp_180", "classes", "formula"] = "by_tp"
+    unknown_fraction: float = 0.88
+    tiers: tuple[Tier, ...] = _EARLY
     graph_capped: bool = False
     prefill_graphs: bool = False
     spec_reserve: tuple[int, int] = (0, 0)
-    vision: Literal["x0.9", "by_vit"] = "by_vit"
+    vision: Literal["x0.9", "by_vit"] = "x0.9"
     mm_reserve_mib: int = 0
-    split: frozenset[str] | None = frozenset()
+    split: frozenset[str] = frozenset()
+    split_from: Literal["layers", "tokens", "bytes"] = "layers"
     window_checked: bool = False
     request_caps: bool = False
     draft_in_cell: bool = False
     padded_states: bool = False
-    half_cap: bool = False
+    radix_states: Literal["none", "ratio", "asked"] = "none"
+    no_radix: frozenset[str] = frozenset()
+    paged_states: bool = True
+    running: Literal["asked", "estimated", "half"] = "asked"
+    spare_request: bool = False
+    long_context: bool = True
+    stretched: Mapping[str, int] = _STRETCHED
+    dsa_charge: Literal["latent", "plain", "stored"] = "latent"
+    dsa_dp: bool = False
+    dsa_fraction: float | None = None
+    dsa_elides: bool = False
+    fp4_windows: bool = False
+    fp4_states: bool = False
+    fp4_workspace: bool = False
+    v4_states: Literal["windows", "requests", "pages"] = "windows"
     extra_buffer: frozenset[str] = frozenset()
 
 
-_R043 = SglangRules("by_tp", 0.88, _EARLY, vision="x0.9")
-_R050 = SglangRules("classes", 0.88, _CLASSES, spec_reserve=(2048, 2048), split=None)
-_R053 = _R050._replace(fraction="formula", tiers=_tiers(2048, 16, 80), spec_reserve=(2048, 6144))
-_R055 = _R053._replace(tiers=_tiers(2048, 24, 80))
-_R059 = _R055._replace(split=_SPLIT_059)
-_R0510 = _R059._replace(prefill_graphs=True, spec_reserve=(4096, 6144), half_cap=True)
-_R0513 = _R0510._replace(split=_SPLIT_0513)
-_R0515 = _R0513._replace(split=_SPLIT_0515, spec_reserve=(0, 0), draft_in_cell=True, extra_buffer=EXTRA_BUFFER)
-_R0518 = _R0515._replace(split=_SPLIT_0518, padded_states=True, mm_reserve_mib=100, request_caps=True)
-_R0520 = _R0518._replace(tiers=_tiers(4096, 48, 160), unknown_fraction=0.95, graph_capped=True, window_checked=True)
+#: Release -> what it changed. Cumulative, oldest first.
+CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("0.4.3", {"spare_request": True}),
+    ("0.4.6", {"fraction": "by_tp_13gib"}),
+    ("0.4.7", {"fraction": "by_tp_180", "spare_request": False}),
+    ("0.4.8", {"fraction": "classes", "tiers": _CLASSES, "spec_reserve": (2048, 2048)}),
+    ("0.4.10", {"split": _SPLIT_0410}),
+    ("0.5.0", {"split": frozenset(), "vision": "by_vit", "long_context": False}),
+    ("0.5.2", {"spec_reserve": (2048, 6144)}),
+    ("0.5.3", {"fraction": "formula", "tiers": _tiers(2048, 16, 80), "dsa_dp": True, "dsa_fraction": 0.8}),
+    ("0.5.4", {"dsa_fraction": None, "dsa_charge": "plain", "radix_states": "ratio", "no_radix": KIMI_LINEAR}),
+    ("0.5.5", {"tiers": _tiers(2048, 24, 80)}),
+    ("0.5.6", {"dsa_dp": False}),
+    ("0.5.7", {"radix_states": "asked"}),
+    ("0.5.8", {"split": _SPLIT_058}),
+    ("0.5.9", {"split": _SPLIT_059, "split_from": "tokens"}),
+    ("0.5.10", {"prefill_graphs": True, "spec_reserve": (4096, 6144), "running": "estimated"}),
+    ("0.5.11", {"split_from": "bytes", "paged_states": False, "fp4_windows": True, "split": _SPLIT_0511}),
+    ("0.5.12", {"split": _SPLIT_0512, "stretched": {}}),
+    ("0.5.13", {"split": _SPLIT_0513}),
+    ("0.5.14", {"running": "half"}),
+    (
+        "0.5.15",
+        {
+            "split": _SPLIT_0515,
+            "spec_reserve": (0, 0),
+            "draft_in_cell": True,
+            "extra_buffer": EXTRA_BUFFER,
+            "paged_states": True,
+            "no_radix": frozenset(),
+            "v4_states": "requests",
+        },
+    ),
+    (
+        "0.5.18",
+        {
+            "split": _SPLIT_0518,
+            "padded_states": True,
+            "mm_reserve_mib": 100,
+            "request_caps": True,
+            "dsa_charge": "stored",
+            "dsa_elides": True,
+            "fp4_states": True,
+            "fp4_workspace": True,
+        },
+    ),
+    ("0.5.20", {"tiers": _tiers(4096, 48, 160), "unknown_fraction": 0.95, "graph_capped": True, "window_checked": True}),
+    ("0.5.23", {"split": _SPLIT_0523, "fp4_workspace": False, "v4_states": "pages"}),
+)
 
-RULES: dict[str, SglangRules] = {
-    "0.4.3": _R043,
-    "0.4.6": _R043._replace(fraction="by_tp_13gib"),
-    "0.4.7": _R043._replace(fraction="by_tp_180"),
-    "0.4.8": _R043._replace(fraction="classes", tiers=_CLASSES, spec_reserve=(2048, 2048)),
-    "0.5.0": _R050,
-    "0.5.2": _R050._replace(spec_reserve=(2048, 6144)),
-    "0.5.3": _R053,
-    "0.5.5": _R055,
-    "0.5.9": _R059,
-    "0.5.10": _R0510,
-    "0.5.13": _R0513,
-    "0.5.15": _R0515,
-    "0.5.18": _R0518,
-    "0.5.20": _R0520,
-    "0.5.23": _R0520._replace(split=_SPLIT_0523),
-}
-VERSIONS = tuple(sorted(RULES, key=release))
+RELEASES = Releases("sglang", cumulative(SglangRules(), CHANGES))
+VERSIONS = RELEASES.versions

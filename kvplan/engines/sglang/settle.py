@@ -9,22 +9,27 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
+from kvplan.engines.common.pooled import draft_note
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.releases import nearest_version
-from kvplan.engines.common.settling import cache_formats, lowered_or_plain, resolve
+from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve
 from kvplan.engines.sglang import memory, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.pools import SglangPoolSettings
-from kvplan.engines.sglang.rules import RULES, VERSIONS, WHOLE_050, SglangRules
+from kvplan.engines.sglang.rules import EXCLUSIVE, RELEASES, SglangRules
 from kvplan.errors import SpecError
 from kvplan.forms import STATES
 from kvplan.spec import lower
-from kvplan.tensors import CacheFormats, Lowered
+from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer, Lowered
 from kvplan.units import MIB, cdiv
 
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
-DRAFTS = ("eagle", "eagle3", "mtp", "nextn", "standalone", "ngram")
+OWN_DRAFTS = ("mtp", "nextn", "eagle")
+DRAFTS = (*OWN_DRAFTS, "eagle3", "standalone", "ngram")
+A2A = (
+    "none", "deepep", "deepep_v2", "mooncake", "nixl", "mori", "ascend_fuseep", "ascend_tp", "flashinfer", "flashinfer_megamoe", "megamoe",
+    "pplx",
+)  # fmt: skip
 AITER_SHARE, AITER_CONTEXT = 0.85, 8192
 _VIT_PARAMETERS = 12  # of a transformer layer: about 12 hidden size squared
 
@@ -60,43 +65,59 @@ class Traits(NamedTuple):
 
 
 class SglangSettings(NamedTuple):
-    """A settled question as SGLang sees it. `windows`: window layers have a pool of their own; `swa_ratio`: as asked for, or None."""
+    """A settled question as SGLang sees it. `swa_ratio`: as asked for, or None; `most_context`: what a context may be at most."""
 
     release: str
     rules: SglangRules
     layout: SglangLayout
     pools: SglangPoolSettings
     formats: CacheFormats
-    windows: bool
     split: Split
     speculation: Speculation | None
+    most_context: int | None
     draft_layers: int
     swa_ratio: float | None
     allow_long: bool
+
+    def own_drafts(self, model: Lowered) -> tuple[Layer, ...]:
+        """The checkpoint's own draft layers, where they are loaded before the pools are sized: EAGLE without a model means them too."""
+        own = self.speculation is not None and self.speculation.method in OWN_DRAFTS and self.speculation.model is None
+        return model.draft if own and self.rules.draft_in_cell else ()
 
 
 def settle(d: Deployment) -> Settled:
     """The question with SGLang's defaults, read and lowered. Raises SpecError for choices that contradict."""
     options, spec = Options(d), read_speculative(d.speculative)
-    version, notes = nearest_version(d.engine_version, VERSIONS, "sglang")
-    rules, shape = RULES[version], read_shape(d, options)
+    version, rules, notes = RELEASES.find(d.engine_version)
+    model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))
+    traits = read_traits(model)
+    forced = rules.dsa_dp and traits.pooled_index is not None
+    if forced:
+        notes = (*notes, f"sglang {version} serves this model with attention data parallelism over all of tp, as asked or not")
+    if forced and rules.dsa_fraction:
+        d = replace(d, memory_fraction=rules.dsa_fraction)
+        notes = (*notes, f"sglang {version} sets mem_fraction_static to {rules.dsa_fraction} for this model, whatever is asked")
+    shape = read_shape(d, options, forced=forced)
     if d.n_devices not in (None, shape.n_devices):
         raise SpecError("n_devices", [("", f"these parallel sizes need {shape.n_devices} devices, not {d.n_devices}")])
     if spec and spec.method not in DRAFTS:
         raise SpecError("speculative", [("", f"sglang has no method {spec.method[:40]!r}; it has {', '.join(DRAFTS)}")])
-    model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))
-    traits = read_traits(model)
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
     graph_bs = options.count("cuda_graph_max_bs") or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
     chunk = d.max_num_batched_tokens or memory.chunk_size(rules, gpu_mib)
+    options.text("moe_a2a_backend", A2A)
+    options.count("speculative_draft_layers")
     backend = options.text("attention_backend", tuple(pages.BACKENDS))
     page = pages.page_size(d.block_size, backend, latent=traits.latent, pooled_index=traits.pooled_index, compressed=traits.compressed)
-    longest, by = d.context or d.model.max_context, "you" if d.context else "model"
+    if not rules.paged_states and traits.states and keeps_prefixes(d, rules, traits) and with_buffers(d, rules, traits, 1) == "no_buffer":
+        page = 1
+    longest, by = d.context or most_context(d, rules), "you" if d.context else "model"
     defaults: dict[str, Any] = {
         "engine": ("sglang", "kvplan"),
         "n_devices": (shape.n_devices, "kvplan"),
         "max_model_len": (longest, by),
         "max_num_batched_tokens": (chunk, "engine default"),
+        **({"max_num_seqs": (pages.DSV4_RUNNING, "engine default")} if traits.compressed else {}),
         "memory_fraction": (_fraction(d, rules, shape, traits, options, spec, gpu_mib, chunk, graph_bs), "engine default"),
     }
     auto = d.kv_dtype in (None, "auto")
@@ -113,26 +134,50 @@ def settle(d: Deployment) -> Settled:
     question = settled.question
     stored = formats(question)
     model, misfit = lowered_or_plain(question, stored, cast=True)
+    split = head_split(question, rules, shape, traits)
+    model = remade(model, lambda _, cache: as_kept(cache, split))
     settings = SglangSettings(
         release=version,
         rules=rules,
         layout=shape,
-        pools=pool_settings(question, rules, shape),
+        pools=pool_settings(question, rules, shape, traits),
         formats=stored,
-        windows=splits_windows(question, rules),
-        split=head_split(question, shape),
+        split=split,
         speculation=spec,
+        most_context=None if rules.long_context else most_context(question, rules),
         draft_layers=draft_layers(question, spec, model),
         swa_ratio=options.number("swa_full_tokens_ratio"),
         allow_long=options.flag("allow_overwrite_longer_context_len"),
     )
-    return Settled(question, chosen, settled.notes, settings, model, misfit=misfit)
+    notes = (*settled.notes, *draft_note(spec, "sglang", counted=bool(settings.own_drafts(model))))
+    return Settled(question, chosen, notes, settings, model, misfit=misfit)
 
 
-def read_shape(d: Deployment, options: Options) -> SglangLayout:
-    """Parallel sizes. Raises SpecError where they do not divide."""
+def as_kept(cache: Cache, split: Split) -> Cache:
+    """Mean keys of blocks are not kept; fp8 rows beside an indexer are packed, unless the kernels read them raw; DeepSeek-V4's always."""
+    formats = {"window": "fp8_ds_v4", "compressed": "fp8_ds_v4", "index_k": "fp8_scale128"} if cache.form == "compressed" else {}
+    if split.sparse and not split.raw_mla:
+        formats["latent"] = "fp8_ds_mla"
+    rows = [replace(t, dtype=formats[t.name]) if t.name in formats and _packs(t) else t for t in cache.tensors if t.name != "k_blocks"]
+    return replace(cache, tensors=tuple(rows))
+
+
+def _packs(t: CacheTensor) -> bool:
+    """Whether this row is of a width that has a packed layout."""
+    return t.elems_per_state == 576 and t.dtype == "fp8_e4m3" if t.name == "latent" else t.elems_per_state in (128, 512)
+
+
+def most_context(d: Deployment, rules: SglangRules) -> int | None:
+    """The longest context that this release derives from the model's configuration."""
+    most = d.model.max_context
+    return most * rules.stretched.get(d.model.architecture or "", 1) if most else most
+
+
+def read_shape(d: Deployment, options: Options, *, forced: bool) -> SglangLayout:
+    """Parallel sizes. `forced`: attention data parallelism over all of tp, as asked or not. Raises SpecError where they do not divide."""
     tp, pp, dp, ep, dcp = (n or 1 for n in (d.tp, d.pp, d.dp, d.ep, d.dcp))
-    attention_dp = dp if options.flag("enable_dp_attention") else 1
+    dp = tp if forced else dp
+    attention_dp = dp if forced or options.flag("enable_dp_attention") else 1
     if tp % attention_dp:
         raise SpecError("dp", [("", f"attention data parallel size {attention_dp} must divide tp = {tp}")])
     if (tp // attention_dp) % dcp:
@@ -177,17 +222,17 @@ def splits_windows(d: Deployment, rules: SglangRules) -> bool:
         return False
     if options.flag("is_hybrid_swa"):
         return True
-    if rules.split is None:
-        return architecture not in WHOLE_050
     return architecture in rules.split if architecture else bool(rules.split)
 
 
-def head_split(d: Deployment, shape: SglangLayout) -> Split:
-    """How heads are divided; Blackwell's sparse kernels read fp8 rows raw."""
+def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> Split:
+    """How layers are stored; Blackwell's sparse kernels read fp8 rows raw."""
     backend = Options(d).text("dsa_backend", ("flashmla_kv", "flashmla_sparse", "fa3", "trtllm", "tilelang"))
     if backend is None and d.device is not None and _capability(d) >= 10:
         backend = "trtllm"
-    return Split(shape.attn_tp, shape.dcp, backend in ("trtllm", "tilelang"))
+    raw, windows = backend in ("trtllm", "tilelang"), traits.windows and splits_windows(d, rules)
+    exclusive = d.model.architecture in EXCLUSIVE
+    return Split(shape.attn_tp, shape.dcp, traits.pooled_index is not None, raw, exclusive, windows, traits.states)
 
 
 def draft_layers(d: Deployment, spec: Speculation | None, model: Lowered) -> int:
@@ -202,15 +247,15 @@ def draft_layers(d: Deployment, spec: Speculation | None, model: Lowered) -> int
     return max(len(model.draft), 1) if spec.method in ("mtp", "nextn") else 1
 
 
-def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout) -> SglangPoolSettings:
+def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> SglangPoolSettings:
     """The settings that pools depend on, from a settled question."""
     options, spec = Options(d), read_speculative(d.speculative)
-    radix, overlap = not options.flag("disable_radix_cache"), not options.flag("disable_overlap_schedule")
+    radix, overlap = keeps_prefixes(d, rules, traits), not options.flag("disable_overlap_schedule")
     told = options.count("speculative_num_draft_tokens")
     return SglangPoolSettings(
         page=d.block_size or 1,
         context_len=d.max_model_len or d.context or 1,
-        chunk=d.max_num_batched_tokens or 0,
+        chunk=(d.max_num_batched_tokens or 0) // shape.attention_dp,
         max_running=d.max_num_seqs,
         attention_dp=shape.attention_dp,
         draft_tokens=0 if spec is None else told or spec.tokens + 1,
@@ -220,10 +265,25 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout) -> Sgl
         swa_ratio=options.number("swa_full_tokens_ratio") or 0.8,
         mamba_ratio=options.number("mamba_full_memory_ratio") or 0.9,
         max_states=options.count("max_mamba_cache_size"),
-        slots_per_request=_slots_per_request(d, rules, radix, overlap),
+        slots_per_request=_slots_per_request(with_buffers(d, rules, traits, d.block_size or 1), radix, overlap),
         max_total_tokens=options.count("max_total_tokens"),
         fraction=(d.memory_fraction or 0.0) * (AITER_SHARE if uses_aiter(d) else 1),
     )
+
+
+def keeps_prefixes(d: Deployment, rules: SglangRules, traits: Traits) -> bool:
+    """Whether there is a prefix cache: early releases have none for recurrent models, or for some."""
+    without = traits.states and (rules.radix_states == "none" or d.model.architecture in rules.no_radix)
+    return not without and not Options(d).flag("disable_radix_cache")
+
+
+def with_buffers(d: Deployment, rules: SglangRules, traits: Traits, page: int) -> str:
+    """The strategy by which states and a prefix cache live together (arg_groups/overrides.py)."""
+    told = Options(d).text("mamba_radix_cache_strategy", STRATEGIES) or "auto"
+    overlap = not Options(d).flag("disable_overlap_schedule")
+    if told != "auto":
+        return told
+    return "extra_buffer" if (overlap or page > 1) and traits.states and d.model.architecture in rules.extra_buffer else "no_buffer"
 
 
 def uses_aiter(d: Deployment) -> bool:
@@ -233,14 +293,9 @@ def uses_aiter(d: Deployment) -> bool:
     return (backend == "aiter" or (amd and backend is None)) and (d.max_model_len or d.context or 0) > AITER_CONTEXT
 
 
-def _slots_per_request(d: Deployment, rules: SglangRules, radix: bool, overlap: bool) -> int:
+def _slots_per_request(strategy: str, radix: bool, overlap: bool) -> int:
     """State slots that one running request needs: itself, what the prefix cache locks, and the buffers of overlap scheduling."""
-    if not radix:
-        return 1
-    strategy = Options(d).text("mamba_radix_cache_strategy", STRATEGIES) or "auto"
-    if strategy == "auto":
-        strategy = "extra_buffer" if overlap and d.model.architecture in rules.extra_buffer else "no_buffer"
-    return 3 + {"no_buffer": 0, "extra_buffer_lazy": 1, "extra_buffer": 2 if overlap else 1}[strategy]
+    return 3 + {"no_buffer": 0, "extra_buffer_lazy": 1, "extra_buffer": 2 if overlap else 1}[strategy] if radix else 1
 
 
 def _fraction(

@@ -16,20 +16,15 @@ from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines.common.lines import Refusal, Span
-from kvplan.engines.common.measured import find_record, is_module, scaled, spread_of, surely_held, widened, with_record
+from kvplan.engines.common.measured import find_record, scaled, spread_of, surely_held, widened, with_record
+from kvplan.engines.common.pooled import Budget
+from kvplan.engines.tensorrt_llm.facts import FACTS
 from kvplan.engines.tensorrt_llm.rules import VERSIONS
-from kvplan.ledger import Entry, exact
+from kvplan.ledger import Entry, Kind, exact
 from kvplan.units import show_bytes
 
 NAME = "tensorrt-llm"
 _INDEX_BYTES = 4  # cache_indirection and output ids: int32 per slot and position
-
-
-class Budget(NamedTuple):
-    """`available` bytes for the cache of one rank, and the rank's other lines: weights (or their measured sum) and the rest."""
-
-    available: Span
-    entries: tuple[Entry, ...]
 
 
 class Sizes(NamedTuple):
@@ -51,46 +46,46 @@ def sizes(d: Deployment) -> Sizes:
     )
 
 
-def lines(d: Deployment, device: Device, release: str, ranks: int, *, profiled: bool) -> list[Entry]:
+def lines(d: Deployment, device: Device, release: str, ranks: int, profiled: bool) -> list[Entry]:
     """What a rank holds beside weights and cache."""
     x = sizes(d)
     exact_lines = [] if profiled else [
-        exact("logits", x.slot_logits * x.logit_bytes, "execution context memory: a row of logits per slot"),
-        exact("sequence tables", x.slot_positions * _INDEX_BYTES, "runtime buffers: an index per slot and position"),
+        exact("logits", x.slot_logits * x.logit_bytes, "execution context memory: a row of logits per slot", "activations"),
+        exact("sequence tables", x.slot_positions * _INDEX_BYTES, "runtime buffers: an index per slot and position", "tables"),
     ]  # fmt: skip
     if d.constants is None or d.constants.engine != NAME:
         return exact_lines
 
-    def line(name: str, constant: str, factor: int = 1) -> Entry:
-        return scaled(name, d.constants.at(constant, VERSIONS, release), factor)  # type: ignore[union-attr]
+    def line(name: str, constant: str, kind: Kind, factor: int = 1) -> Entry:
+        return scaled(name, d.constants.at(constant, VERSIONS, release), kind, factor)  # type: ignore[union-attr]
 
     if profiled:
-        found = [line("outside torch", "outside_torch_unified" if device.unified else "outside_torch")]
-        found.append(line("activations", "activation_bytes", x.hidden_states))
+        found = [line("outside torch", "outside_torch_unified" if device.unified else "outside_torch", "process")]
+        found.append(line("activations", "activation_bytes", "activations", x.hidden_states))
     else:
-        found = [line("CUDA context", "context_unified" if device.unified else "context")]
-        found.append(line("execution context", "execution_bytes", x.hidden_states))
-        found.append(line("runtime buffers and decoder", "slot_bytes", x.slot_logits))
+        found = [line("CUDA context", "context_unified" if device.unified else "context", "process")]
+        found.append(line("execution context", "execution_bytes", "activations", x.hidden_states))
+        found.append(line("runtime buffers and decoder", "slot_bytes", "tables", x.slot_logits))
     if ranks > 1:
-        found.append(line("communication buffers", "link_switch" if is_module(device) else "link"))
-    return [*exact_lines, *found, line("weight loading overhead", "loading")]
+        found.append(line("communication buffers", "link_switch" if device.is_module else "link", "process"))
+    return [*exact_lines, *found, line("weight loading overhead", "loading", "process")]
 
 
-def kind_of(device: Device, *, profiled: bool) -> str:
+def kind_of(device: Device, profiled: bool) -> str:
     """What the intervals are taken by."""
     return "unified" if device.unified else "profiled" if profiled else "engine"
 
 
 def budget(
-    d: Deployment, device: Device, release: str, ranks: int, weights: Sequence[Entry], *, profiled: bool
+    d: Deployment, release: str, ranks: int, profiled: bool, device: Device, weights: Sequence[Entry]
 ) -> Budget:  # fmt: skip
     """The budget of a rank with these weights. Raises Refusal where nothing is left."""
     fraction = d.memory_fraction or 0.0
-    record = find_record(d, release)
-    entries = with_record([*weights, *lines(d, device, release, ranks, profiled=profiled)], record)
+    record = find_record(d, FACTS, release)
+    entries = with_record([*weights, *lines(d, device, release, ranks, profiled)], record)
     held = sum(e.bytes for e in entries)
     free = device.memory_bytes - (d.reserve or 0) - held
-    less, more = spread_of(d.constants, NAME, kind_of(device, profiled=profiled), device.memory_bytes, measured=record is not None)
+    less, more = spread_of(d.constants, NAME, kind_of(device, profiled), device.memory_bytes, measured=record is not None)
     less, more = widened(less, more, entries)
     most = device.memory_bytes - (d.reserve or 0) - surely_held(entries)
     point = int(free * fraction)
@@ -101,11 +96,11 @@ def budget(
     return Budget(found, tuple(entries))
 
 
-def measured(d: Deployment, device: Device, peak: int, temporary: int, weights: Sequence[Entry]) -> Budget:
+def measured(d: Deployment, peak: int, temporary: int, device: Device, weights: Sequence[Entry]) -> Budget:
     """The engine's own arithmetic from the peak that it logged: exact."""
     total = device.memory_bytes
     available = int((total - peak + temporary) * (d.memory_fraction or 0.0))
     if available <= 0:
         raise Refusal(f"no memory is left for the KV cache: peak memory {show_bytes(peak)} of {show_bytes(total)}")
-    rest = exact("rest of the measured peak", max(peak - temporary - sum(e.bytes for e in weights), 0), "the question")
+    rest = exact("rest of the measured peak", max(peak - temporary - sum(e.bytes for e in weights), 0), "the question", "process")
     return Budget(Span(available, available, available), (*weights, rest))

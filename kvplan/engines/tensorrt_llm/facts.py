@@ -24,6 +24,7 @@ OPTIONS: dict[str, str] = {
     "window_size_shares": "shares of memory by window size",
 }
 
+_GRAPHS = "what its CUDA graphs hold is part of its measured constants, whatever is captured"
 _NOT_COUNTED = "what that would take is not counted"
 FACTS = Facts(
     name="tensorrt-llm",
@@ -31,9 +32,9 @@ FACTS = Facts(
     versions=VERSIONS,
     options=OPTIONS,
     forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "compressed"},
-    unused={"n_gpu_layers": "it leaves no layers in host memory", "lora": _NOT_COUNTED},
+    unused={"n_gpu_layers": "it leaves no layers in host memory", "lora": _NOT_COUNTED, "enforce_eager": _GRAPHS},
     pool="set aside",
-    pages="tensorrt-llm",
+    pages="pools",
     vendors=frozenset({"nvidia"}),
     weight_schemes=frozenset({"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "unknown"}),
     kv_advice=(("fp8", 8),),
@@ -41,4 +42,5 @@ FACTS = Facts(
     settings=(Setting("enable_block_reuse", ("false",), "no block reuse"),),
     fraction_ceiling=0.95,
     constants="tensorrt-llm",
+    measured_names=("max_model_len", "n_gpu_layers"),
 )

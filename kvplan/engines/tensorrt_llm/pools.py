@@ -35,7 +35,7 @@ class TrtPoolSettings(NamedTuple):
     snapshot: int
 
 
-class Pool(NamedTuple):
+class TrtPool(NamedTuple):
     """Blocks that layers of one window share. `window` 0: all tokens."""
 
     window: int
@@ -48,27 +48,32 @@ class Pool(NamedTuple):
         return self.blocks * block * self.token_bytes
 
 
-class Pools(NamedTuple):
-    """One rank's pools, largest window first; state slots and the bytes of one; what V2 keeps per request for windows."""
+class TrtPools(NamedTuple):
+    """One rank's pools, largest window first; state slots and the bytes of one; what V2 keeps per request for windows.
+
+    cross_token, cross_blocks  bytes of an encoder token, and blocks of the pool of its own that cross-attention has
+    """
 
     v2: bool
-    pools: tuple[Pool, ...]
+    pools: tuple[TrtPool, ...]
     state_slots: int
     state_bytes: int
     window_reserve: int
     quota: int
+    cross_token: int = 0
+    cross_blocks: int = 0
 
     @property
     def tokens(self) -> int:
         return self.pools[0].tokens if self.pools else 0
 
 
-def nothing_kept(k: TrtPoolSettings) -> Pools:
+def nothing_kept(k: TrtPoolSettings) -> TrtPools:
     """The pools of ranks whose layers keep no tokens and no states: they limit nothing."""
-    return Pools(False, (Pool(0, 0, 0, LARGEST, LARGEST // k.block),), 0, 0, 0, 0)
+    return TrtPools(False, (TrtPool(0, 0, 0, LARGEST, LARGEST // k.block),), 0, 0, 0, 0)
 
 
-def v1(n_bytes: int, layers: Sequence[LayerCache], windows: Sequence[int], k: TrtPoolSettings, rules: TrtRules) -> Pools:
+def v1(n_bytes: int, layers: Sequence[LayerCache], windows: Sequence[int], k: TrtPoolSettings, rules: TrtRules) -> TrtPools:
     """KV cache manager V1: one pool, or a share of memory for each distinct window. Raises Refusal."""
     state = sum(x.state for x in layers)
     if state:
@@ -83,12 +88,14 @@ def v1(n_bytes: int, layers: Sequence[LayerCache], windows: Sequence[int], k: Tr
         if len(sizes) == 1 and k.max_tokens is not None:
             tokens = min(tokens, k.max_tokens)
         blocks = cdiv(int(tokens), k.block) if rules.rounding == "up" and len(sizes) == 1 else int(tokens // k.block)
-        pools.append(Pool(window if window < k.max_seq_len else 0, sum(1 for _, w in kept if w == window), token, blocks * k.block, blocks))
+        pools.append(
+            TrtPool(window if window < k.max_seq_len else 0, sum(1 for _, w in kept if w == window), token, blocks * k.block, blocks)
+        )
     _check(pools)
-    return Pools(False, tuple(reversed(pools)), 0, 0, 0, n_bytes)
+    return TrtPools(False, tuple(reversed(pools)), 0, 0, 0, n_bytes)
 
 
-def _v1_states(n_bytes: int, layers: Sequence[LayerCache], state: int, k: TrtPoolSettings, rules: TrtRules) -> Pools:
+def _v1_states(n_bytes: int, layers: Sequence[LayerCache], state: int, k: TrtPoolSettings, rules: TrtRules) -> TrtPools:
     """Recurrent states live in the same pool: one per running request, and one per `snapshot` tokens where prefixes are reused."""
     token = sum(x.token for x in layers)
     interval = k.snapshot if k.reuse else 0
@@ -97,16 +104,16 @@ def _v1_states(n_bytes: int, layers: Sequence[LayerCache], state: int, k: TrtPoo
     tokens = tokens if k.max_tokens is None else min(tokens, k.max_tokens)
     slots = k.max_batch * k.pp + 1 + k.draft_tokens + (tokens // interval if interval else 0)
     blocks = tokens // k.block
-    pool = Pool(0, sum(1 for x in layers if x.token), token, blocks * k.block, blocks)
+    pool = TrtPool(0, sum(1 for x in layers if x.token), token, blocks * k.block, blocks)
     if blocks <= 0 and (token or n_bytes < k.max_batch * k.pp * state):
         raise Refusal(
             f"Impossible to fit in any sequence in kvCache: {n_bytes} bytes hold no block beside the states of {k.max_batch * k.pp} "
             f"requests, {k.max_batch * k.pp * state} bytes"
         )
-    return Pools(False, (pool,), slots, state, 0, n_bytes)
+    return TrtPools(False, (pool,), slots, state, 0, n_bytes)
 
 
-def _check(pools: Sequence[Pool]) -> None:
+def _check(pools: Sequence[TrtPool]) -> None:
     if any(pool.blocks <= 0 for pool in pools) or not pools:
         raise Refusal("Impossible to fit in any sequence in kvCache")
 
@@ -133,7 +140,7 @@ def _sizes(layers: Sequence[LayerCache], windows: Sequence[int], k: TrtPoolSetti
     return _Sizes(full, context, request, sum(x.state for x in layers))
 
 
-def v2(n_bytes: int, layers: Sequence[LayerCache], windows: Sequence[int], k: TrtPoolSettings) -> Pools:
+def v2(n_bytes: int, layers: Sequence[LayerCache], windows: Sequence[int], k: TrtPoolSettings) -> TrtPools:
     """KV cache manager V2: one quota. Every request's windows are set aside first; a prompt counts window layers too. Raises Refusal."""
     s = _sizes(layers, windows, k)
     tokens = _v2_states(n_bytes, s, k) if s.state else _v2_tokens(n_bytes, s, k)
@@ -147,13 +154,13 @@ def v2(n_bytes: int, layers: Sequence[LayerCache], windows: Sequence[int], k: Tr
             f"{k.max_batch * k.pp if s.state else k.max_batch} requests' windows and states"
         )
     n_full = sum(1 for x, w in zip(layers, windows, strict=True) if x.token and not 0 < w < k.max_seq_len)
-    pools = [Pool(0, n_full, s.full, blocks * k.block if plain else tokens, blocks)]
+    pools = [TrtPool(0, n_full, s.full, blocks * k.block if plain else tokens, blocks)]
     for window in sorted({w for w in windows if 0 < w < k.max_seq_len}, reverse=True):
         held = [x for x, w in zip(layers, windows, strict=True) if w == window and x.token]
         kept = round_up(window, k.block) * k.max_batch
-        pools.append(Pool(window, len(held), sum(x.token for x in held), kept, kept // k.block))
+        pools.append(TrtPool(window, len(held), sum(x.token for x in held), kept, kept // k.block))
     slots = _slots(tokens, k) if s.state else 0
-    return Pools(True, tuple(pools), slots, s.state, k.max_batch * s.request, n_bytes)
+    return TrtPools(True, tuple(pools), slots, s.state, k.max_batch * s.request, n_bytes)
 
 
 def _v2_tokens(quota: int, s: _Sizes, k: TrtPoolSettings) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from kvplan.engines.common.releases import release
+from kvplan.engines.common.releases import Releases
 
 
 class TrtRules(NamedTuple):
@@ -36,7 +36,7 @@ PREFER_V2 = frozenset({
     "Llama4ForConditionalGeneration", "Llama4ForCausalLM",
 })  # fmt: skip
 
-RULES: dict[str, TrtRules] = {
+RELEASES = Releases("tensorrt-llm", {
     "0.5.0": TrtRules(16, "up", False),
     "0.12.0": TrtRules(64, "up", False),
     "0.13.0": TrtRules(64, "up", False),
@@ -44,5 +44,5 @@ RULES: dict[str, TrtRules] = {
     "1.0.0": TrtRules(32, "up", True, snapshot=256),
     "1.2.0": TrtRules(32, "up", True, snapshot=256),
     "1.3.0": TrtRules(32, "down", True, PREFER_V2),
-}
-VERSIONS = tuple(sorted(RULES, key=release))
+})  # fmt: skip
+VERSIONS = RELEASES.versions

@@ -13,11 +13,11 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
+from kvplan.engines.common.pooled import draft_note
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.releases import nearest_version
-from kvplan.engines.common.settling import cache_formats, lowered_or_plain, resolve
+from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, without
 from kvplan.engines.tensorrt_llm.pools import TrtPoolSettings
-from kvplan.engines.tensorrt_llm.rules import RULES, VERSIONS, TrtRules
+from kvplan.engines.tensorrt_llm.rules import RELEASES, TrtRules
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats, Lowered
@@ -86,8 +86,7 @@ class TrtSettings(NamedTuple):
 def settle(d: Deployment) -> Settled:
     """The question with TensorRT-LLM's defaults, read and lowered. Raises SpecError for choices that contradict."""
     options, shape = Options(d), read_shape(d, Options(d))
-    version, notes = nearest_version(d.engine_version, VERSIONS, "tensorrt-llm")
-    rules = RULES[version]
+    version, rules, notes = RELEASES.find(d.engine_version)
     if d.n_devices not in (None, shape.n_devices):
         raise SpecError("n_devices", [("", f"these parallel sizes need {shape.n_devices} devices, not {d.n_devices}")])
     model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))
@@ -112,6 +111,7 @@ def settle(d: Deployment) -> Settled:
         chosen["kv_dtype"] = "model"
     question, spec, stored = settled.question, read_speculative(d.speculative), formats(settled.question)
     model, misfit = lowered_or_plain(question, stored, cast=True)
+    model = remade(model, lambda _, cache: without(cache, "k_blocks") if cache.form == "kv+blocks" else cache)
     peak, host = options.text("peak_memory"), options.text("host_cache_size")
     settings = TrtSettings(
         release=version,
@@ -128,7 +128,9 @@ def settle(d: Deployment) -> Settled:
         cross_fraction=options.number("cross_kv_cache_fraction", 1),
     )
     drafts = model.draft if settings.drafts else ()
-    return Settled(question, chosen, settled.notes, settings, model, drafts, misfit)
+    return Settled(
+        question, chosen, (*settled.notes, *draft_note(spec, "tensorrt-llm", counted=bool(drafts))), settings, model, drafts, misfit
+    )
 
 
 def is_profiled(options: Options, rules: TrtRules) -> bool:
@@ -203,4 +205,10 @@ def _notes(d: Deployment, rules: TrtRules, model: Lowered, options: Options) -> 
         notes.append("the V1 cache manager keeps all tokens of window layers unless max_attention_window is given")
     if d.host_memory and not uses_v2(d, rules, model):
         notes.append("the V1 cache manager takes no host memory of its own: say host_cache_size")
+    if d.host_memory and uses_v2(d, rules, model):
+        notes.append("the V2 cache manager makes a host tier of its own, as large as the pools and at most half of host_memory")
+    if d.kv_memory and d.max_num_batched_tokens and not uses_v2(d, rules, model):
+        notes.append("max_num_batched_tokens moves the measured peak only, and kv_memory is given: it changes nothing here")
+    if d.max_model_len:
+        notes.append(f"a request has at most max_model_len = {d.max_model_len} tokens; the V1 pool's size does not follow it")
     return tuple(notes)

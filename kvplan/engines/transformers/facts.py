@@ -35,6 +35,7 @@ FACTS = Facts(
         "speculative": _NOT_COUNTED,
         "enforce_eager": "it captures no graphs",
     },
+    constants="torch",
     kv_advice=(("fp8", 8),),
     weight_advice=(("fp8", 8), ("int4_g128", 4)),
     settings=(

@@ -11,15 +11,18 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kvplan.dtypes import row_bytes
+from kvplan.engines.common.settling import states_in, without
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.transformers.rules import Release
 from kvplan.forms import Form
-from kvplan.tensors import Cache, CacheTensor, Layer
+from kvplan.tensors import ALL, Cache, CacheTensor, Keep, Layer
 
 #: The mixers whose convolution keeps kernel - 1 columns here too; all others keep kernel columns.
 NARROW_CONV: frozenset[Form] = frozenset({"rg-lru"})
 #: Mixers whose state was in the compute type before LinearAttentionLayer.
 MAMBA: frozenset[Form] = frozenset({"mamba1", "mamba2"})
+#: Mixers whose state is of the values' type (MiniMax).
+OF_VALUES: frozenset[Form] = frozenset({"linear-attention"})
 #: Forms with an indexer beside the cache.
 INDEXED: frozenset[Form] = frozenset({"kv+index", "latent+index", "latent+pooled-index"})
 
@@ -32,7 +35,7 @@ class KeepSettings(NamedTuple):
     images          whether layers that only look at images keep anything
     repeats_from    K and V are stored repeated, once for each query head, from so many KV heads on; 0: never
     windows         whether a window makes a cache of its own
-    every_window    DynamicCache.__init__: a window that the config states slides every layer, whatever the class masks; 0: none
+    every_window    a window that the config states and the class does not mask by; 0: none
     """
 
     release: Release
@@ -45,16 +48,72 @@ class KeepSettings(NamedTuple):
     every_window: int = 0
 
 
+def as_kept(layer: Layer, cache: Cache, s: KeepSettings) -> Cache:
+    """The cache in the tensors that its object holds: what a reader is shown, and what is counted.
+
+    An indexer's keys and a convolution's whole kernel are in the compute type, and so were Mamba states before LinearAttentionLayer;
+    block means are computed again in every step. Before 5.15 every head's K and V were kept in place of a latent.
+    """
+    if cache.form == "encoder-kv" and not s.images and not _has_self(layer):
+        return without(cache)
+    if cache.form == "compressed":
+        return cache
+    old_state = (cache.form in MAMBA and not s.release.f32_states) or cache.form in OF_VALUES
+    kept = states_in(cache, s.compute) if old_state else cache
+    return replace(kept, tensors=tuple(one for t in kept.tensors for one in _as_kept(layer, t, cache.form, s)))
+
+
+def _as_kept(layer: Layer, t: CacheTensor, form: Form, s: KeepSettings) -> list[CacheTensor]:
+    if t.name == "k_blocks":
+        return []
+    if t.name == "latent" and not s.release.latent:
+        return _expanded(layer, t)
+    if t.name in ("k", "v"):
+        heads = next((w.units for w in layer.weights if w.name == "q"), t.heads) if 0 < s.repeats_from <= t.heads else t.heads
+        return [replace(t, heads=heads, keep=_keep(t, s))]
+    if t.name == "latent":
+        return [replace(t, keep=_keep(t, s))]
+    if t.name == "index_k":
+        pooled = t.tokens_per_state != 1  # GLM-5-Next: each token's key, its gate and one score, pooled when they are read
+        elems = 2 * t.elems_per_state + 1 if pooled else t.elems_per_state
+        return [replace(t, dtype=s.compute, elems_per_state=elems, tokens_per_state=1)]
+    if t.columns and form not in NARROW_CONV:
+        return [replace(t, elems_per_state=t.elems_per_state // t.columns * (t.columns + 1), columns=t.columns + 1)]
+    return [t]
+
+
+def _keep(t: CacheTensor, s: KeepSettings) -> Keep:
+    """DynamicCache.__init__: a window that the config states slides every layer of a class that has no layer types."""
+    if t.keep.kind == "all" and s.every_window and not s.static_tokens:
+        return Keep("window", s.every_window)
+    return t.keep if s.windows or t.keep.kind in ("all", "source") else ALL
+
+
+def _expanded(layer: Layer, t: CacheTensor) -> list[CacheTensor]:
+    """The K and V that every head makes of a latent."""
+    shapes = {w.name: (w.shape[0], w.units) for w in layer.weights}
+    if "kv_b" not in shapes:
+        return [t]
+    q_rows, heads = shapes.get("q_b") or shapes["q"]
+    nope = q_rows // heads - (t.elems_per_state - shapes["kv_a_norm"][0])
+    v = shapes["kv_b"][0] // heads - nope
+    return [replace(t, name=name, heads=heads, elems_per_state=n) for name, n in (("k", q_rows // heads), ("v", v))]
+
+
+def _has_self(layer: Layer) -> bool:
+    return any(t.keep.kind != "source" for cache in layer.caches for t in cache.tensors)
+
+
 def held(layer: Layer, caches: tuple[Cache, ...], s: KeepSettings) -> tuple[KeptTensor, ...]:
     """Everything that one layer keeps for one sequence."""
     found: list[KeptTensor] = []
-    has_self = any(t.keep.kind != "source" for cache in caches for t in cache.tensors)
+    has_self = _has_self(layer)
     for cache in caches:
         if cache.form == "compressed":
             found += _compressed(layer, cache, s)
             continue
         for t in cache.tensors:
-            found += _tensor(layer, cache, _wide(layer, t, s), s, has_self)
+            found += _tensor(layer, cache, t, s, has_self)
     return tuple(_hybrid(found))
 
 
@@ -67,43 +126,28 @@ def _hybrid(found: list[KeptTensor]) -> list[KeptTensor]:
     return [h._replace(group=name) for h in found]
 
 
-def _wide(layer: Layer, t: CacheTensor, s: KeepSettings) -> CacheTensor:
-    if not 0 < s.repeats_from <= t.heads or t.name not in ("k", "v"):
-        return t
-    return replace(t, heads=next((w.units for w in layer.weights if w.name == "q"), t.heads))
-
-
 def _tensor(layer: Layer, cache: Cache, t: CacheTensor, s: KeepSettings, has_self: bool) -> list[KeptTensor]:
     size = row_bytes(s.compute, 1)
     if t.tokens_per_state is None:
-        return [_state(cache, t, s, size)]
-    if t.name == "k_blocks":
-        return []  # the block means are computed again in every step
+        return [_state(cache, t)]
     group = "indexed_attention" if cache.form in INDEXED else "full_attention"
     keep = s.static_tokens or None
     if t.name == "latent":
         return _latent(layer, cache, t, s, size, group)
     if t.name == "index_k":
-        pooled = (t.tokens_per_state or 1) > 1  # GLM-5-Next: each token's key, its gate and one score, pooled when they are read
-        width = (2 * t.elems_per_state + 1 if pooled else t.elems_per_state) * size
-        return [KeptTensor(group, cache.kind, "indexer_keys", _grows(width, keep), "v")]
+        return [KeptTensor(group, cache.kind, "indexer_keys", _grows(t.bytes_per_state, keep), "v")]
     width = t.heads * t.elems_per_state * size
     tensor, part = ("keys", "k") if t.name == "k" else ("values", "v")
     if t.keep.kind == "source":
-        if not has_self and not s.images:
-            return [KeptTensor("full_attention", cache.kind, tensor, lambda n: 0, part)]
         tokens = t.keep.tokens or s.encoder_tokens
         group = "cross:full_attention" if has_self else "full_attention"
         prefix = "cross:" if has_self else ""
         return [KeptTensor(group, cache.kind, prefix + tensor, (lambda n: width * tokens) if tokens else (lambda n: width * n), part)]
-    if s.windows and t.keep.kind in ("window", "chunk"):
+    if t.keep.kind in ("window", "chunk"):
         most = min(s.static_tokens, t.keep.tokens) if s.static_tokens else t.keep.tokens - 1
         if s.static_tokens:
             return [KeptTensor("sliding_attention", cache.kind, tensor, lambda n: width * most, part)]
         return [KeptTensor("sliding_attention", cache.kind, tensor, lambda n: width * min(n, most), part)]
-    if s.every_window and cache.form == "kv" and not s.static_tokens:
-        rows = s.every_window - 1
-        return [KeptTensor("sliding_attention", cache.kind, tensor, lambda n: width * min(n, rows), part)]
     return [KeptTensor(group, cache.kind, tensor, _grows(width, keep), part)]
 
 
@@ -111,37 +155,25 @@ def _grows(width: int, static: int | None) -> Callable[[int], int]:
     return (lambda n: width * static) if static else (lambda n: width * n)
 
 
-def _state(cache: Cache, t: CacheTensor, s: KeepSettings, size: int) -> KeptTensor:
-    elems = t.heads * t.elems_per_state
-    if t.name == "state":
-        n_bytes = elems * size if cache.form == "linear-attention" else t.bytes_per_state  # MiniMax: of the values' type
-        return KeptTensor("linear_attention", cache.kind, "recurrent_states", lambda n: n_bytes, "v")
-    if t.columns and cache.form not in NARROW_CONV:
-        elems = elems // t.columns * (t.columns + 1)
-    return KeptTensor("linear_attention", cache.kind, "conv_states", lambda n: elems * size, "k")
+def _state(cache: Cache, t: CacheTensor) -> KeptTensor:
+    n_bytes, name, part = t.bytes_per_state, *(("recurrent_states", "v") if t.name == "state" else ("conv_states", "k"))
+    return KeptTensor("linear_attention", cache.kind, name, lambda n: n_bytes, part)
 
 
 def _latent(layer: Layer, cache: Cache, t: CacheTensor, s: KeepSettings, size: int, group: str) -> list[KeptTensor]:
-    """The latent as keys and the rotary part as values; before 5.15 the K and V that every head makes of them."""
-    shapes = {w.name: (w.shape[0], w.units) for w in layer.weights}
-    rank = shapes.get("kv_a_norm", (t.elems_per_state, 1))[0]
+    """The latent as keys and the rotary part as values."""
+    rank = next((w.shape[0] for w in layer.weights if w.name == "kv_a_norm"), t.elems_per_state)
     rope = t.elems_per_state - rank
-    k, v = rank, rope
-    if not s.release.latent and "kv_b" in shapes:
-        q_rows, heads = shapes.get("q_b") or shapes["q"]
-        k = q_rows
-        v = shapes["kv_b"][0] - (q_rows - heads * rope)
     keep = s.static_tokens or None
-    if s.every_window and not keep and group == "full_attention":
-        rows = s.every_window - 1
-        group = "sliding_attention"
+    if t.keep.kind == "window":
+        rows = t.keep.tokens - 1
         return [
-            KeptTensor(group, cache.kind, "keys", lambda n: k * size * min(n, rows), "k"),
-            KeptTensor(group, cache.kind, "values", lambda n: v * size * min(n, rows), "v"),
+            KeptTensor("sliding_attention", cache.kind, "keys", lambda n: rank * size * min(n, rows), "k"),
+            KeptTensor("sliding_attention", cache.kind, "values", lambda n: rope * size * min(n, rows), "v"),
         ]
     return [
-        KeptTensor(group, cache.kind, "keys", _grows(k * size, keep), "k"),
-        KeptTensor(group, cache.kind, "values", _grows(v * size, keep), "v"),
+        KeptTensor(group, cache.kind, "keys", _grows(rank * size, keep), "k"),
+        KeptTensor(group, cache.kind, "values", _grows(rope * size, keep), "v"),
     ]
 
 

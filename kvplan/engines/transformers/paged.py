@@ -14,7 +14,7 @@ from kvplan.engines.common.lines import certainty, weight_entries
 from kvplan.engines.common.measured import widened
 from kvplan.engines.common.protocol import Capacity, Group, Outcome
 from kvplan.engines.common.whole import most, refused
-from kvplan.ledger import Entry, Ledger, exact
+from kvplan.ledger import Entry, Ledger, exact, held_by_others
 from kvplan.tensors import Lowered
 from kvplan.units import cdiv, show_bytes
 from kvplan.weights import WeightFormats, model_tensors
@@ -84,14 +84,12 @@ def plan(d: Deployment, model: Lowered, formats: WeightFormats, options: PagedOp
     margin = (sizing.sectors - held) * sizing.bytes_per_sector
     lines = [
         *weights,
-        exact("cache: pages", pool + 2 * sizing.bytes_per_sector, "transformers 5.23.0 PagedAttentionCache, two trash sectors"),
+        exact("cache: pages", pool + 2 * sizing.bytes_per_sector, "transformers 5.23.0 PagedAttentionCache, two trash sectors", "cache"),
     ]
     if sizing.overhead:
-        lines.append(
-            Entry(name="inputs, activations, masks", bytes=sizing.overhead, low=0, high=sizing.overhead, basis="modelled", source=SOURCE)
-        )
+        lines.append(Entry("inputs, activations, masks", sizing.overhead, 0, sizing.overhead, "modelled", SOURCE, "activations"))
     if d.reserve:
-        lines.append(exact("held by others", d.reserve, "the question"))
+        lines.append(held_by_others(d.reserve))
     ledger = Ledger(
         ranks=(0,),
         device=d.device.id if d.device else None,

@@ -10,21 +10,17 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines.common import whole
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled
-from kvplan.engines.common.settling import lowered, remade, resolve, states_in, weight_formats
+from kvplan.engines.common.settling import lowered, remade, resolve, weight_formats
 from kvplan.engines.common.whole import KeptTensor
-from kvplan.engines.transformers import layers, paged, quantized
+from kvplan.engines.transformers import layers, options, paged, quantized
 from kvplan.engines.transformers import rules as releases
 from kvplan.engines.transformers.facts import FACTS
+from kvplan.engines.transformers.options import TransformersOptions
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, Layer, Lowered
 
 SOURCE = "transformers {} cache_utils.py"
-#: Names that `generate` takes -> what they are.
-IMPLEMENTATIONS: dict[str, str] = {
-    "dynamic": "dynamic", "static": "static", "quantized": "quantized", "paged": "paged",
-    "hybrid": "static", "hybrid_chunked": "static", "sliding_window": "static",
-}  # fmt: skip
 #: Architectures that store K and V once for each query head -> from how many KV heads on.
 REPEATS_KV: dict[str, int] = {"RecurrentGemmaForCausalLM": 1, "FalconForCausalLM": 2}
 #: Architectures that mask a window but whose configuration names none, so that their caches keep every token.
@@ -44,9 +40,9 @@ def settle(d: Deployment) -> Settled:
         if d.tp or d.pp:
             raise SpecError("n_devices", [("", f"tp {d.tp or 1} x pp {d.pp or 1} needs {needed} devices, not {d.n_devices}")])
         pp = needed = d.n_devices  # device_map="auto" deals out layers
-    kind = implementation(d)
-    compute = canonical(d.dtype or d.model.dtype, "dtype")
-    backend = _backend(d, kind)
+    asked_of = options.read(d)
+    kind, compute = asked_of.kind, canonical(d.dtype or d.model.dtype, "dtype")
+    backend = asked_of.backend if kind == "quantized" else None
     asked = None if d.kv_dtype in (None, "auto") else canonical(d.kv_dtype.split("/")[0], "KV cache format")
     if asked not in (None, compute, "fp8_e4m3" if backend == "fp8" else compute):
         raise SpecError("kv_dtype", [("", f"transformers keeps its cache in {compute}; smaller: cache_implementation=quantized")])
@@ -58,18 +54,20 @@ def settle(d: Deployment) -> Settled:
         "pp": (pp or 1, "kvplan"),
         "max_model_len": (longest, "you" if d.context else "model"),
         "kv_dtype": ("fp8_e4m3" if backend == "fp8" else compute, "engine default"),
-        "memory_fraction": (0.8 if _flag(d, "logits_processors") else 0.9 if kind == "paged" else 1.0, "engine default"),
+        "memory_fraction": (1.0 if kind != "paged" else 0.8 if asked_of.logits_processors else 0.9, "engine default"),
     }
     if kind == "paged":
         defaults["block_size"] = (release.page, "engine default")
         defaults["max_num_batched_tokens"] = (paged.MAX_BATCH_TOKENS, "engine default")
+    notes += asked_of.notes
     notes = (*notes, "activations are not counted beside what the caches hold for a moment") if kind != "paged" else notes
     question, chosen_by, notes = resolve(replace(d, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
     model = lowered(question, CacheFormats(compute=compute, k=compute, v=compute, conv=compute, forced_state="f32"))
-    if not release.f32_states:
-        model = remade(model, lambda cache: states_in(cache, compute) if cache.form in layers.MAMBA else cache)
-    paged_options = _paged(question) if kind == "paged" else None
-    return Settled(question, chosen_by, notes, _read(question, kind, backend, release, compute, paged_options), model)
+    settings = _read(question, asked_of, backend, release, compute)
+    kept = remade(model, lambda layer, cache: layers.as_kept(layer, cache, settings.keeping))
+    if any(a.form == "encoder-kv" and not a.tensors for layer in kept.layers for a in layer.caches):
+        notes = (*notes, "without images, layers that look at them keep nothing: say how many tokens they are with encoder_tokens")
+    return Settled(question, chosen_by, notes, settings, kept)
 
 
 class _Settings(NamedTuple):
@@ -84,21 +82,28 @@ class _Settings(NamedTuple):
     paged: paged.PagedOptions | None
 
 
-def _read(
-    d: Deployment, kind: str, backend: str | None, release: releases.Release, compute: str, paged_options: paged.PagedOptions | None
-) -> _Settings:
+def _read(d: Deployment, o: TransformersOptions, backend: str | None, release: releases.Release, compute: str) -> _Settings:
     keeping = layers.KeepSettings(
         release=release,
         compute=compute,
-        static_tokens=(d.max_model_len or d.context or 1) if kind == "static" else 0,
+        static_tokens=(d.max_model_len or d.context or 1) if o.kind == "static" else 0,
         encoder_tokens=d.encoder_tokens,
         images=d.encoder_tokens is not None or d.model.encoder is not None,
         repeats_from=REPEATS_KV.get(d.model.architecture or "", 0),
         windows=d.model.architecture not in WINDOW_IN_MASK_ONLY,
         every_window=d.model.cache_window or 0,
     )
-    q = _quantized(d, backend, row_bytes(compute, 1)) if backend else None
-    return _Settings(kind, backend, release, keeping, q, _number(d, "num_beams", 1), paged_options)
+    q = None
+    if backend:
+        q = quantized.Quantized(
+            backend=backend,
+            bits=o.nbits or (8 if backend == "fp8" else 4),
+            group=o.group or 64,
+            residual=o.residual or 128,
+            compute=row_bytes(compute, 1),
+            prompt=d.max_num_batched_tokens or 0,
+        )
+    return _Settings(o.kind, backend, release, keeping, q, o.num_beams, _paged(d, o) if o.kind == "paged" else None)
 
 
 def plan(settled: Settled) -> Outcome:
@@ -130,40 +135,6 @@ def plan(settled: Settled) -> Outcome:
         fraction=d.memory_fraction or 1.0,
     )
     return whole.plan(d, model, formats, rules)
-
-
-def implementation(d: Deployment) -> str:
-    """dynamic, static, quantized or paged. Raises SpecError for a name that `generate` does not take."""
-    name = dict(d.engine_option).get("cache_implementation", "dynamic").strip().lower()
-    if name.startswith("offloaded"):
-        raise UnsupportedError(f"cache_implementation={name}: caches that move to host memory and back are not modelled")
-    if name not in IMPLEMENTATIONS:
-        known = ", ".join(IMPLEMENTATIONS)
-        raise SpecError("engine_option", [("cache_implementation", f"{name[:60]!r} is not one of: {known}")])
-    kind = IMPLEMENTATIONS[name]
-    asked = d.kv_dtype and d.kv_dtype != "auto" and canonical(d.kv_dtype.split("/")[0], "KV cache format") == "fp8_e4m3"
-    return "quantized" if asked and kind == "dynamic" else kind
-
-
-def _backend(d: Deployment, kind: str) -> str | None:
-    if kind != "quantized":
-        return None
-    fp8 = bool(d.kv_dtype) and d.kv_dtype != "auto" and canonical(str(d.kv_dtype).split("/")[0], "KV cache format") == "fp8_e4m3"
-    name = dict(d.engine_option).get("backend", "fp8" if fp8 else "quanto").strip().lower()
-    if name not in quantized.BACKENDS:
-        raise SpecError("engine_option", [("backend", f"{name[:60]!r} is not one of: {', '.join(quantized.BACKENDS)}")])
-    return name
-
-
-def _quantized(d: Deployment, backend: str, compute: int) -> quantized.Quantized:
-    return quantized.Quantized(
-        backend=backend,
-        bits=_number(d, "nbits", 8 if backend == "fp8" else 4),
-        group=_number(d, "q_group_size", 64),
-        residual=_number(d, "residual_length", 128),
-        compute=compute,
-        prompt=d.max_num_batched_tokens or 0,
-    )
 
 
 def _refusal(model: Lowered, release: releases.Release, backend: str | None, q: quantized.Quantized | None) -> str | None:
@@ -209,7 +180,7 @@ def _transients(
 
 
 def _moment(name: str, n: int, source: str) -> Entry:
-    return Entry(name=name, bytes=n, low=0, high=n, basis="modelled", source=f"transformers 5.23.0 cache_utils.py {source}")
+    return Entry(name, n, 0, n, "modelled", f"transformers 5.23.0 cache_utils.py {source}", "transient")
 
 
 def _elements(h: KeptTensor, q: quantized.Quantized, context: int) -> int:
@@ -224,37 +195,18 @@ def _times(h: KeptTensor, n: int) -> Any:
     return lambda tokens: n * h.at(tokens)
 
 
-def _paged(d: Deployment) -> paged.PagedOptions:
-    attention = dict(d.engine_option).get("attn_implementation", "flash_attention_2")
+def _paged(d: Deployment, o: TransformersOptions) -> paged.PagedOptions:
     return paged.PagedOptions(
-        flash="flash" in attention,
-        use_async=_flag(d, "use_async_batching") if "use_async_batching" in dict(d.engine_option) else None,
-        logprobs=_flag(d, "return_logprobs"),
-        logits_to_keep=_flag(d, "logits_to_keep", default=True),
-        num_blocks=_number(d, "num_blocks", 0) or None,
-        max_blocks_per_request=_number(d, "max_blocks_per_request", paged.MAX_BLOCKS_PER_REQUEST),
+        flash=o.flash,
+        use_async=o.use_async,
+        logprobs=o.logprobs,
+        logits_to_keep=o.logits_to_keep,
+        num_blocks=o.num_blocks,
+        max_blocks_per_request=paged.MAX_BLOCKS_PER_REQUEST if o.max_blocks_per_request is None else o.max_blocks_per_request,
         page=d.block_size or 256,
         max_batch_tokens=d.max_num_batched_tokens or paged.MAX_BATCH_TOKENS,
         fraction=d.memory_fraction or 0.9,
     )
-
-
-def _number(d: Deployment, key: str, default: int) -> int:
-    text = dict(d.engine_option).get(key)
-    if text is None:
-        return default
-    if not text.isdecimal() or int(text) > 1 << 31:
-        raise SpecError("engine_option", [(key, f"{text[:60]!r} is not a whole number")])
-    return int(text)
-
-
-def _flag(d: Deployment, key: str, default: bool = False) -> bool:
-    text = dict(d.engine_option).get(key)
-    if text is None:
-        return default
-    if text.lower() not in ("true", "false", "on", "off", "1", "0"):
-        raise SpecError("engine_option", [(key, f"{text[:60]!r} is not true or false")])
-    return text.lower() in ("true", "on", "1")
 
 
 ENGINE = Engine(FACTS, settle, plan)

@@ -66,4 +66,5 @@ def transient(largest_full: int, q: Quantized) -> Entry:
         high=n + largest_full,
         basis="modelled",
         source=f"transformers 5.23.0 {'Fp8QuantizedLayer' if q.backend == 'fp8' else 'QuantizedLayer'}.update",
+        kind="transient",
     )

@@ -17,6 +17,7 @@ from kvplan.engines.common.lines import Span, modelled, weight_entries
 from kvplan.engines.common.measured import UNCALIBRATED, find_record, spread_of, surely_held, widened, with_record
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm.encoders import tower_of
+from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.loaded import loaded_weights, lora_bytes, rotary_bytes
 from kvplan.engines.vllm.profile import Profile, capture_sizes, profile
 from kvplan.engines.vllm.rules import VERSIONS
@@ -59,7 +60,7 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -
         left = requested - sum(entry.bytes for entry in entries)
         return Budget(tuple(entries), left, left - int(UNCALIBRATED * total), left, requested)
     entries += _modelled(d, model, stage, s, d.constants)
-    record = find_record(d, s.release)
+    record = find_record(d, FACTS, s.release)
     entries = with_record(entries, record)
     left = requested - sum(entry.bytes for entry in entries)
     less, more = spread_of(d.constants, "vllm", kind_of(d, model, s), total, measured=record is not None)
@@ -91,12 +92,15 @@ def _check_free(d: Deployment, s: VllmSettings, total: int, requested: int) -> N
 
 def _rotary(d: Deployment, model: Lowered, s: VllmSettings) -> Entry:
     return exact(
-        "weights: rotary tables", rotary_bytes(d, model, s), "positions x rotary width, counted as weights when the model is built"
+        "weights: rotary tables",
+        rotary_bytes(d, model, s),
+        "positions x rotary width, counted as weights when the model is built",
+        "weights",
     )
 
 
 def _lora(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -> Entry:
-    return exact("LoRA slots", lora_bytes(d, model, stage, s), "slots x rank x (inputs + outputs) of every adapted matrix")
+    return exact("LoRA slots", lora_bytes(d, model, stage, s), "slots x rank x (inputs + outputs) of every adapted matrix", "weights")
 
 
 def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, constants: Constants) -> list[Entry]:
@@ -110,22 +114,23 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     point, low, high = (peak(sizes, *pair) for pair in zip(sampler.ends, copies.ends, strict=True))
     outside = at(outside_torch(s, d.device))
     lines = [
-        modelled("activations", Span(point, low, high), f"profile run: {_largest(sizes, sampler.value, copies.value)}"),
+        modelled("activations", Span(point, low, high), f"profile run: {_largest(sizes, sampler.value, copies.value)}", "activations"),
         modelled(
             "outside torch",
             Span(int(outside.value), int(outside.low), int(outside.high)),
             f"{outside.name}, {outside.cases} published logs",
+            "process",
         ),
     ]
     if s.rules.v1 and s.rules.profile == "peak":
         others = d.reserve or 0
         held = Span(others + CONTEXT_BYTES, others + CONTEXT_LOW, others + CONTEXT_HIGH)
-        lines.append(modelled("context", held, "the CUDA context, and what others hold, counted in up to 0.9.1"))
+        lines.append(modelled("context", held, "the CUDA context, and what others hold, counted in up to 0.9.1", "process"))
     if s.rules.graphs_charged and not d.enforce_eager and s.platform == "cuda":
         n = capture_sizes(s.max_num_seqs, s.max_num_batched_tokens, s.draft_tokens, 512)
         each, layer = at("graph_bytes"), at("graph_layer_bytes")
         graphs = [int(n * (size + more * len(stage))) for size, more in zip(each.ends, layer.ends, strict=True)]
-        lines.append(modelled("CUDA graphs", Span(*graphs), f"{n} batch sizes captured; their estimate is charged from 0.20 on"))
+        lines.append(modelled("CUDA graphs", Span(*graphs), f"{n} batch sizes captured; their estimate is charged from 0.20 on", "graphs"))
     return lines
 
 
@@ -161,17 +166,9 @@ def outside_torch(s: VllmSettings, device: Device | None) -> str:
     """
     if s.tp == 1:
         return "outside_torch_pp" if s.pp > 1 else "outside_torch"
-    if switched(device):
+    if device is not None and device.link == "nvls":
         return "outside_torch_switch"
     return "outside_torch_nccl" if VERSIONS.index(s.release) < VERSIONS.index("0.11") else "outside_torch"
-
-
-def switched(device: Device | None) -> bool:
-    """Whether such devices come joined by NVSwitch with in-network reduction, whose buffers NCCL registers: Hopper and later modules."""
-    if device is None or device.unified:
-        return False
-    major = (device.compute_capability or "").split(".")[0]
-    return major in ("9", "10") and not any(word in device.name.lower() for word in ("pcie", " nvl", "gh200"))
 
 
 def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
@@ -190,4 +187,6 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
         return "states"
     if tower_of(d) is not None or any(WEIGHT_FORMATS[name].bits < 8 for name in formats if name in WEIGHT_FORMATS):
         return "hard"
-    return "module" if switched(d.device) and VERSIONS.index(s.release) >= VERSIONS.index("0.15") else "plain"
+    return (
+        "module" if (d.device is not None and d.device.link == "nvls") and VERSIONS.index(s.release) >= VERSIONS.index("0.15") else "plain"
+    )

@@ -147,7 +147,7 @@ def ledgers(d: Deployment, s: VllmSettings, budgets: Sequence[Budget], pool: Poo
         if cache:
             low, high = (max(end, 0) // cost * cost for end in (budget.low, budget.high))
             basis: Basis = "exact" if budget.limit is None else "modelled"
-            entries.append(Entry("KV cache", cache, min(low, cache), max(high, cache), basis, f"{blocks} blocks of {cost} bytes"))
+            entries.append(Entry("KV cache", cache, min(low, cache), max(high, cache), basis, f"{blocks} blocks of {cost} bytes", "cache"))
         replica = s.tp * s.pp
         ranks = tuple(r * replica + stage * s.tp + t for r in range(s.dp) for t in range(s.tp))
         made.append(
@@ -178,7 +178,10 @@ def _capacity(
     kept = bool(pool.groups)
     unbounded = engine.longest_admitted(pool, s, engine.FOREVER)
     curves = engine.request_curves(pool)
-    at_batch = longest(lambda n: asked.batch * engine.request_at(curves, n) <= usable, a.max_model_len) if kept else a.max_model_len
+    most = a.max_model_len  # which follows the context where it was not chosen, up to the model's own
+    if not s.length_chosen:
+        most = d.model.max_context if d.model.max_context and not s.allow_long else engine.FOREVER
+    at_batch = longest(lambda n: asked.batch * engine.request_at(curves, n) <= usable, most) if kept else most
     ends = [
         min(max(getattr(b, end), 0) // c for b, c in zip(budgets, pool.block_bytes, strict=True) if c) if kept else 0
         for end in ("low", "high")
@@ -204,7 +207,7 @@ def _capacity(
         max_concurrency=engine.concurrency(pool, s, a.blocks, a.max_model_len) if kept else None,
         max_context=engine.longest_admitted(pool, s, a.max_model_len),
         max_context_unbounded=None if unbounded >= engine.FOREVER else unbounded,
-        max_context_at_batch=at_batch,
+        max_context_at_batch=None if at_batch >= engine.FOREVER else at_batch,
         max_batch=min(usable // per_request, s.max_num_seqs) if per_request else s.max_num_seqs,
         log_lines=tuple(logged),
         warnings=tuple(warnings),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from kvplan.engines.common.releases import nearest_version
+from kvplan.engines.common.releases import Releases, cumulative
 
 
 class VllmRules(NamedTuple):
@@ -121,7 +121,8 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.33", {}),
 )  # fmt: skip
 
-VERSIONS: tuple[str, ...] = tuple(release for release, _ in CHANGES)
+RELEASES = Releases("vLLM", cumulative(VllmRules(), CHANGES))
+VERSIONS, find_rules = RELEASES.versions, RELEASES.find
 
 #: KV cache formats (config/cache.py CacheDType): our name -> the first release that takes it.
 KV_FORMATS: dict[str, str] = {
@@ -130,14 +131,3 @@ KV_FORMATS: dict[str, str] = {
     "int8_per_token_head": "0.20", "fp8_per_token_head": "0.20", "nvfp4": "0.20", "int4_per_token_head": "0.25",
     "nvfp4_ds_mla": "0.30",
 }  # fmt: skip
-
-
-def find_rules(version: str | None) -> tuple[str, VllmRules, tuple[str, ...]]:
-    """The release whose rules apply to `version` (None: the newest), its rules, and a note where it is not the one asked for."""
-    found, notes = nearest_version(version, VERSIONS, "vLLM")
-    rules = VllmRules()
-    for release, changed in CHANGES:
-        rules = rules._replace(**changed)
-        if release == found:
-            break
-    return found, rules, notes

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
+from kvplan.dtypes import canonical
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Settled
-from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, states_in
+from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in, states_in, without
 from kvplan.engines.vllm.drafter import DRAFTERS, with_drafter
+from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules
-from kvplan.engines.vllm.specs import RECURRENCES
+from kvplan.engines.vllm.specs import INDEX_ROWS, PACKED_ROWS, RECURRENCES
 from kvplan.errors import SpecError
 from kvplan.forms import STATES, Form
-from kvplan.tensors import CacheFormats, Lowered
+from kvplan.tensors import Cache, CacheFormats, Lowered
 from kvplan.units import GIB
 
 #: models/config.py: classes whose recurrent state has a type of its own where nothing sets one.
 STATE_DTYPES: dict[str, str] = {"NemotronHForCausalLM": "f32", "NemotronHPuzzleForCausalLM": "f32", "NemotronH_Nano_VL_V2": "f32"}
 #: Classes that hand no cache config to their attention: an asked-for cache format does not reach it (models/falcon.py, models/pixtral.py).
 FORMAT_NOT_APPLIED: tuple[str, ...] = ("FalconForCausalLM",)
+#: Classes that vLLM does not run in f16 (config/model.py _FLOAT16_NOT_SUPPORTED_MODELS).
+WITHOUT_F16: tuple[str, ...] = ("Gemma2ForCausalLM", "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "Glm4ForCausalLM")
 #: Speculative methods under which async scheduling stays on (config/vllm.py).
 ASYNC_METHODS: tuple[str, ...] = ("eagle", "eagle3", "mtp", "draft_model", "dflash", "dspark", "ngram_gpu")
 
@@ -57,6 +62,7 @@ class VllmSettings(NamedTuple):
     swap_bytes: int
     served: Lowered  # the model, a drafter of its own in place of draft modules
     context_chosen: bool
+    length_chosen: bool
     allow_long: bool
 
     @property
@@ -73,8 +79,10 @@ class VllmSettings(NamedTuple):
 
 def settle(d: Deployment) -> Settled:
     """The question with vLLM's defaults, read and lowered. Raises SpecError where choices contradict."""
-    release, rules, notes = rules_of(d)
     options = Options(d)
+    d, served = served_in(d, auto_dtype(d), FACTS.title)
+    release, rules, notes = rules_of(d)
+    notes = (*notes, *served)
     longest = d.max_model_len or d.context or d.model.max_context
     if not longest:
         raise SpecError("context", [("", f"{d.model.id} declares no maximum length; say how many tokens with --context")])
@@ -87,6 +95,8 @@ def settle(d: Deployment) -> Settled:
     tokens, seqs = _batch_defaults(d, rules, options, longest)
     if d.max_num_batched_tokens is None and (d.device is None and options.text("platform") != "cpu"):
         notes = (*notes, f"no device given: batches of {tokens} tokens, as on one below 70 GiB")
+    if d.reserve and d.device is not None and d.kv_memory is None and not (rules.v1 and rules.profile == "peak"):
+        notes = (*notes, "vLLM takes its share of the whole device: reserve enters the check of what is free at start-up alone")
     if d.ep not in (None, 1, tp * dp):
         raise SpecError("ep", [("", f"vLLM deals experts out over tp x dp = {tp * dp} ranks, not over {d.ep}")])
     defaults: dict[str, tuple[Any, ChosenBy]] = {
@@ -102,11 +112,38 @@ def settle(d: Deployment) -> Settled:
     resolved = resolve(d, defaults, notes)
     question, formats = resolved.question, _formats(resolved.question, options)
     model, misfit = lowered_or_plain(question, formats, cast=True)
-    if formats.forced_state is None:  # Kimi delta attention keeps f32 unless told otherwise (mamba_utils.py kda_state_dtype)
-        model = remade(model, lambda cache: states_in(cache, "f32") if cache.form == "kda" else cache)
+    model = remade(model, lambda _, cache: _as_kept(cache, formats))
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)
     drafts = settings.served.draft if settings.method == "mtp" or settings.method in DRAFTERS else ()
     return Settled(*resolved, settings, model, drafts, misfit)
+
+
+def _as_kept(cache: Cache, formats: CacheFormats) -> Cache:
+    """The cache in the formats that vLLM stores, whatever is asked for.
+
+    Kimi delta attention keeps f32 unless told otherwise (mamba_utils.py kda_state_dtype), DeepSeek-V4 packed rows; mean keys of blocks
+    are not kept.
+    """
+    if cache.form == "kda" and formats.forced_state is None:
+        return states_in(cache, "f32")
+    if cache.form == "compressed":
+        return replace(cache, tensors=tuple(replace(t, dtype=INDEX_ROWS if t.name == "index_k" else PACKED_ROWS) for t in cache.tensors))
+    return without(cache, "k_blocks") if cache.form == "kv+blocks" else cache
+
+
+def auto_dtype(d: Deployment) -> str:
+    """The compute type of `--dtype auto`: f32 files in 16 bits, and no bf16 on GPUs below compute capability 8.0.
+
+    vLLM 0.32 config/model.py _resolve_auto_dtype, platforms/cuda.py supported_dtypes. Poolers prefer f16.
+    """
+    own = canonical(d.model.dtype, "dtype")
+    capability = (d.device.compute_capability if d.device else None) or ""
+    old = capability.split(".")[0].isdecimal() and int(capability.split(".")[0]) < 8
+    supported = ["f16", "f32"] if old else ["bf16", "f16", "f32"]
+    supported = [name for name in supported if name != "f16" or d.model.architecture not in WITHOUT_F16]
+    preferred = "f16" if not d.model.lm_head and "f16" in supported else supported[0]
+    wanted = preferred if own == "f32" else own
+    return wanted if wanted in supported else preferred
 
 
 def _batch_defaults(d: Deployment, rules: VllmRules, options: Options, max_model_len: int) -> tuple[int, int]:
@@ -203,6 +240,7 @@ def _read(
         swap_bytes=int((options.number("swap_space") or 4) * GIB),
         served=with_drafter(model, d, formats, method) if method in DRAFTERS else model,
         context_chosen="context" not in chosen_by,
+        length_chosen="max_model_len" not in chosen_by,
         allow_long=options.flag("allow_long_max_model_len"),
     )
 
@@ -221,10 +259,10 @@ def _formats(d: Deployment, options: Options) -> CacheFormats:
 
 
 def _state_mode(options: Options, rules: VllmRules, caching: bool, states: Sequence[Form]) -> Literal["none", "align", "all"]:
+    asked = options.text("mamba_cache_mode", ("none", "align", "all"))
     if not caching or not states:
         return "none"
     supported = all(form in RECURRENCES and RECURRENCES[form].all_mode for form in states)
-    asked = options.text("mamba_cache_mode", ("none", "align", "all"))
     if rules.states_per_request != "mode":
         return "all" if supported else "none"
     if asked == "all" and supported and rules.all_mode != "gone":

@@ -23,6 +23,8 @@ Kind = Literal[
 ]  # fmt: skip
 #: Kinds whose request keeps every token: one block table can serve them all.
 FULL: tuple[Kind, ...] = ("full_attention", "mla_attention", "mla_indexer")
+#: DeepSeek-V4's rows, and its indexer's.
+PACKED_ROWS, INDEX_ROWS = "fp8_ds_v4", "fp8_scale128"
 LATENT: tuple[Kind, ...] = ("mla_attention", "mla_indexer", "sliding_window_mla")
 
 
@@ -186,11 +188,11 @@ def _latent(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:
 
 def _compressed(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:
     """DeepSeek-V4: packed rows whatever format is asked for; a compressor keeps the raw f32 entries (value, score) it looks back on."""
-    packed, align = "fp8_ds_v4", 576
+    align = 576
     window, main, key = rows["window"], rows.get("compressed"), rows.get("index_k")
-    row = row_bytes(packed, window.elems_per_state)
+    row = row_bytes(PACKED_ROWS, window.elems_per_state)
     specs = [Spec("sliding_window_mla", 64, row, (1, window.elems_per_state), span=window.keep.tokens, align=align)]
-    for t, n_bytes in ((key, key and row_bytes("fp8_scale128", key.elems_per_state)), (main, row)):
+    for t, n_bytes in ((key, key and row_bytes(INDEX_ROWS, key.elems_per_state)), (main, row)):
         if t is None or not n_bytes:
             continue
         ratio = t.tokens_per_state or 1

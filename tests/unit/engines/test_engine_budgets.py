@@ -11,7 +11,6 @@ from kvplan.constants import Constant, Constants, Spread
 from kvplan.deployment import Deployment
 from kvplan.devices import sized
 from kvplan.engines import find
-from kvplan.engines.common.measured import is_module
 from kvplan.engines.common.protocol import Outcome
 from kvplan.engines.tensorrt_llm.settle import MAX_BATCH
 from kvplan.spec import ModelSpec
@@ -67,7 +66,7 @@ def test_sglang_links(device: str, gone: int) -> None:
     """Cards and modules: a 5090's memory is as fast as a module's, it has no link."""
     card = find_device(device)
     assert lines(plan("sglang", device=card, tp=2, context=4096, constants=SGLANG))["distributed init"] == gone
-    assert is_module(card) == (gone == 2 * GIB)
+    assert card.is_module == (gone == 2 * GIB)
     assert "distributed init" not in lines(plan("sglang", device=card, context=4096, constants=SGLANG))
 
 

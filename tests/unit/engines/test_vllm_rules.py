@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+import kvplan
 from kvplan import catalogue
 from kvplan.deployment import Deployment
 from kvplan.engines.vllm.plan import ENGINE
@@ -17,6 +18,7 @@ from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec, parse_spec
 from kvplan.units import GIB
+from tests.conftest import examples, one_block
 
 
 def one(name: str, mixers: list[dict[str, Any]], n_layers: int = 4, **more: Any) -> ModelSpec:
@@ -211,7 +213,7 @@ MODELS = st.sampled_from([FULL, WINDOWS, STATES, MIXED])
 RELEASES = st.sampled_from([v for v in VERSIONS if VERSIONS.index(v) >= VERSIONS.index("0.26")])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(model=MODELS, version=RELEASES, mib=st.integers(64, 2048), tp=st.sampled_from([1, 2, 4]))
 def test_the_longest_context_starts_and_one_more_token_does_not(model: ModelSpec, version: str, mib: int, tp: int) -> None:
     question: dict[str, Any] = {"kv_memory": mib << 20, "engine_version": version, "tp": tp, "max_num_batched_tokens": 2048}
@@ -225,7 +227,7 @@ def test_the_longest_context_starts_and_one_more_token_does_not(model: ModelSpec
     assert not ask(model, max_model_len=longest + 1, **question).starts
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(model=MODELS, version=st.sampled_from(VERSIONS), mib=st.integers(64, 4096), context=st.integers(1, 8192))
 def test_the_largest_batch_fits_and_one_more_sequence_does_not(model: ModelSpec, version: str, mib: int, context: int) -> None:
     question: dict[str, Any] = {"kv_memory": mib << 20, "engine_version": version, "context": context, "max_num_batched_tokens": 2048}
@@ -237,7 +239,7 @@ def test_the_largest_batch_fits_and_one_more_sequence_does_not(model: ModelSpec,
     assert not ask(model, batch=batch + 1, **question).fits
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(model=MODELS, version=RELEASES, mib=st.integers(64, 2048), more=st.integers(0, 512))
 def test_more_memory_never_holds_less(model: ModelSpec, version: str, mib: int, more: int) -> None:
     low = ask(model, kv_memory=mib << 20, engine_version=version).capacity
@@ -246,3 +248,26 @@ def test_more_memory_never_holds_less(model: ModelSpec, version: str, mib: int, 
     assert high is not None
     assert (low.blocks or 0) <= (high.blocks or 0)
     assert (low.tokens or 0) <= (high.tokens or 0)
+
+
+@pytest.mark.parametrize(
+    ("own", "device", "architecture", "served"),
+    [
+        ("f32", "h100", None, "bf16"),
+        ("f32", "t4", None, "f16"),
+        ("bf16", "t4", None, "f16"),
+        ("bf16", "t4", "Gemma2ForCausalLM", "f32"),  # it does not run in f16 at all
+        ("f32", "h100", "Gemma2ForCausalLM", "bf16"),
+        ("f16", "h100", None, "f16"),
+    ],
+)
+def test_dtype_auto(own: str, device: str, architecture: str | None, served: str) -> None:
+    """vLLM 0.32 config/model.py _resolve_auto_dtype: f32 files in 16 bits; no bf16 below compute capability 8.0."""
+    model = one_block({"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}, dtype=own, architecture=architecture)
+    plan = kvplan.estimate(model, device=device, engine="vllm", context=1024, advise=False)
+    size = {"f32": 4, "f16": 2, "bf16": 2}
+    assert plan.question["dtype"] == (served, "model")
+    assert plan.cache.bytes_per_token == 2 * 8 * 128 * size[served]
+    assert any("dtype auto" in note for note in plan.model.notes) == (own != served)
+    plain = kvplan.estimate(model, engine="ideal", context=1024).model.weight_bytes
+    assert plan.model.weight_bytes * size[own] == plain * size[served]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvplan.catalogue import parse_yaml
+from kvplan.files import parse_yaml
 from kvplan.importers.hf.architectures import ARCHITECTURES, FAMILIES
 from kvplan.importers.hf.stack import patterns
 from kvplan.importers.hf_config import import_config, lowering, read_config

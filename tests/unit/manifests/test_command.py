@@ -99,7 +99,7 @@ def test_what_starts_nothing(words: str) -> None:
     ("words", "expected"),
     [
         ("vllm serve m/x --enforce-eager", {"enforce_eager": True}),
-        ("vllm serve m/x --no-enforce-eager", {}),
+        ("vllm serve m/x --no-enforce-eager", {"enforce_eager": False}),
         ("vllm serve m/x -O0", {"enforce_eager": True}),
         ("vllm serve m/x -O3", {}),
         ("vllm serve m/x -O 0", {"enforce_eager": True}),

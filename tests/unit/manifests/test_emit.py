@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, reject, settings
+from hypothesis import HealthCheck, assume, given, reject
 from hypothesis import strategies as st
 
 import kvplan
@@ -16,6 +16,7 @@ from kvplan.dtypes import ALIASES
 from kvplan.errors import UnknownName, UnsupportedError
 from kvplan.manifests import Source, check, emit
 from kvplan.planner.plan import Plan
+from tests.conftest import examples
 
 MODEL = "meta-llama/llama-3.1-8b"
 DEVICES = st.sampled_from(["h100-80gb", "a100-40gb", "l4", "h200", "mi300x"])
@@ -128,7 +129,7 @@ def settled(plan: Plan) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("engine", QUESTIONS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_round_trip(engine: str, data: st.DataObject) -> None:
     question = data.draw(QUESTIONS[engine])
@@ -153,7 +154,7 @@ ROOMY = st.sampled_from(["h200", "b200", "mi300x"])
 
 
 @pytest.mark.parametrize("engine", QUESTIONS)
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@examples(10, suppress_health_check=[HealthCheck.filter_too_much])
 @given(data=st.data())
 def test_what_fits_is_accepted(engine: str, data: st.DataObject) -> None:
     """Whatever the model: a plan that fits is a command or manifest that check accepts, in plain numbers, on the release it names."""
@@ -241,3 +242,18 @@ def test_the_examples_of_the_docs_are_true() -> None:
     results = doctest.testfile(str(docs), module_relative=False)
     assert results.attempted
     assert not results.failed
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "words"),
+    [
+        ("Qwen/Qwen2.5-72B-Instruct-AWQ", "vllm", "vllm serve Qwen/Qwen2.5-72B-Instruct-AWQ"),
+        ("qwen/qwen2.5-coder-14b-instruct", "vllm", "vllm serve Qwen/Qwen2.5-Coder-14B-Instruct"),
+        ("01-ai/yi-1.5-34b-32k", "sglang", "--model-path 01-ai/Yi-1.5-34B-32K"),
+        ("llama3.1:8b", "ollama", "ollama run llama3.1:8b"),
+        ("qwen/qwen2.5-coder-14b-instruct", "ollama", "ollama run MODEL"),
+    ],
+)
+def test_the_name_that_was_typed_is_written_back(model: str, engine: str, words: str) -> None:
+    text = kvplan.emit(model, engine, engine=engine, device="h100", context=4096)
+    assert words in text

@@ -23,7 +23,7 @@ class Expected(NamedTuple):
 
 E = Expected
 TABLE: dict[str, tuple[int, tuple[Expected, ...]]] = {
-    "Modelfile": (2, (E("unknown", "Modelfile", {"open-device": 1, "open-model": 1}),)),
+    "Modelfile": (2, (E("unknown", "Modelfile", {"open-device": 1}),)),
     "broken-indent.yaml": (2, (E("broken", "broken-indent.yaml", {"unreadable": 4}),)),
     "compose-ollama.yaml": (0, (E("fits", "services/ollama"),)),
     "compose-two-engines.yaml": (1, (E("fits", "services/chat"), E("refuses", "services/draft", {"does-not-start": 20}))),

@@ -296,7 +296,7 @@ def test_hostile_files(tmp_path: Any) -> None:
     (tmp_path / "wide.yaml").write_bytes("a: 1\n".encode("utf-16"))
     os.mkfifo(tmp_path / "pipe.yaml")
     for name, message in (
-        ("zero", "line 1: a binary"), ("latin", "line 2: not UTF-8"), ("huge", "larger than"), ("missing", "No such file"),
+        ("zero", "line 1: a binary"), ("latin", "line 2: not UTF-8"), ("huge", "larger than"), ("missing", "no such file"),
         ("wide", "binary"), ("pipe", "no regular file"),
     ):  # fmt: skip
         with pytest.raises(SpecError, match=message):

@@ -60,7 +60,7 @@ def test_as_many_as_promised_grow_to_their_longest_undisturbed(engine, model):
 
 
 def test_several_windows_of_one_model_keep_their_own_width():
-    from kvplan.catalogue import parse_yaml
+    from kvplan.files import parse_yaml
     from kvplan.spec import parse_spec
 
     text = """

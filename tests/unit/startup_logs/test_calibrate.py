@@ -153,7 +153,7 @@ def test_intervals_of_few_and_of_many() -> None:
 
 def test_places_that_are_no_log_are_errors(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "gone.log"):
-        with pytest.raises(SpecError, match="can not be read"):
+        with pytest.raises(SpecError, match=r"a directory|no such file"):
             api.reconcile(path)
     (tmp_path / "logs").mkdir()
     with pytest.raises(SpecError, match="no log there"):

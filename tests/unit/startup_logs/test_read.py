@@ -10,7 +10,7 @@ import pytest
 
 from kvplan.errors import FormatError, UnknownName
 from kvplan.startup_logs import LoggedStart, read_log, read_starts
-from kvplan.startup_logs.lines import MAX_LINE, clean, rank_of, read_lines
+from kvplan.startup_logs.lines import MAX_LINE, clean, rank_of, read_batches
 from tests.log_samples import LLAMA, SGLANG, TRT, VLLM_NEW, VLLM_REFUSAL, VLLM_V0, VLLM_V1
 
 
@@ -173,7 +173,7 @@ def test_noise_is_read_in_linear_time_and_bounded_memory(tmp_path: Path) -> None
     start = read_log(path)
     assert time.perf_counter() - begun < 20
     assert start.value("kv_cache") == 17.24
-    assert max(len(line.text) for line in read_lines(path)) <= MAX_LINE
+    assert max(len(line.text) for batch in read_batches(path) for line in batch) <= MAX_LINE
 
 
 def test_nothing_in_a_log_is_evaluated() -> None:

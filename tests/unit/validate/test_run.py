@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import tomllib
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,16 @@ from kvplan.deployment import Deployment
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.layers import MIXERS
 from kvplan.units import MIB
-from kvplan.validate import document, kinds, receipts, run
+from kvplan.validate import kinds, receipts, run
 from kvplan.validate.child import Worker
 from kvplan.validate.predict import fewer_layers, predict, propose
 from kvplan.validate.receipts import Case, Row, faults, read, receipt, verdict, write
 from tests.conftest import one_block
 
 ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT / "tools"))
+import validation_page  # noqa: E402
+
 GQA = {"kind": "gqa", "heads": 8, "kv_heads": 4, "head_dim": 64}
 PER_TOKEN = 2 * 4 * 64 * 2  # K and V, 4 heads of 64 elements of 2 bytes
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -209,7 +213,7 @@ def test_a_receipt_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     def fail(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(receipts.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(KeyboardInterrupt):
         write(receipt("kinds", {}), path)
     assert read(path) == first
@@ -229,6 +233,56 @@ def test_a_receipt_can_be_checked_again(tmp_path):
     assert len(faults(forged)) == 3  # the row, the sum, the verdict
     lying = again._replace(cases=(case._replace(rows=(row._replace(allocated_bytes=1), *case.rows[1:])),))
     assert len(faults(lying)) == 2
+
+
+def changed(data, path, value):
+    """The data with the value at a path replaced."""
+    if not path:
+        return value
+    key, *rest = path
+    if isinstance(data, list):
+        return [changed(item, rest, value) if i == key else item for i, item in enumerate(data)]
+    return {**data, key: changed(data.get(key), rest, value)}
+
+
+WRONG = ([1], {"a": 1}, "x", -1, 1.5, None, True, 10**30, "9" * 5000, [[]])
+
+
+@pytest.mark.parametrize("kept", ["cpu-llama", "cpu-speed"])
+def test_a_receipt_with_any_field_of_another_type_is_refused_before_anything_is_multiplied(kept, tmp_path):
+    """A shape with `"sequences": [1]` once took 4.1 GiB: a list times a length."""
+    data = json.loads((ROOT / "validation" / f"{kept}.json").read_text())
+    paths = [["subject"], ["date"], ["machine"], ["cases"], ["speed"], ["status"], ["digest"], ["kvplan"], ["more"]]
+    if kept == "cpu-llama":
+        paths += [["cases", 0, field] for field in data["cases"][0]] + [["cases", 0]]
+        paths += [["cases", 0, "rows", 0, field] for field in data["cases"][0]["rows"][0]]
+        paths += [["cases", 0, "rows", 0, "shape", field] for field in (*data["cases"][0]["rows"][0]["shape"], "more")]
+    else:
+        paths += [["speed", field] for field in data["speed"]] + [["speed", "points", 0, field] for field in data["speed"]["points"][0]]
+        paths += [["speed", "exponents", field] for field in data["speed"]["exponents"]]
+    path = tmp_path / "r.json"
+    tracemalloc.start()
+    for where in paths:
+        for value in WRONG:
+            made = changed(data, where, value)
+            path.write_text(json.dumps(made))
+            if made == data:
+                continue
+            try:
+                found = read(path)
+            except SpecError:
+                continue
+            assert found.changed, (where, value)  # of the right type: then the digest tells
+            assert faults(found), (where, value)
+    assert tracemalloc.get_traced_memory()[1] < 50 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "null", "9" * 5000, '{"schema": "kvplan.receipt/1", "cases": {}}', "\0", "\ud800"])
+def test_a_file_that_is_no_receipt_at_all(tmp_path, text):
+    (tmp_path / "r.json").write_text(text, errors="surrogatepass")
+    with pytest.raises(SpecError):
+        read(tmp_path / "r.json")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "other/9"}', '{"schema": "kvplan.receipt/1"}'])
@@ -264,7 +318,7 @@ def test_without_torch_it_says_what_to_install(tmp_path, monkeypatch):
 
 
 def test_predicting_and_reporting_load_no_torch():
-    code = "import sys, kvplan.validate.run, kvplan.validate.real, kvplan.validate.document; print('torch' in sys.modules)"
+    code = "import sys, kvplan.validate.run, kvplan.validate.real, kvplan.validate.receipts; print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
@@ -288,7 +342,7 @@ def test_speed_says_how_steps_grow_and_its_receipt_is_checked():
     assert faults(found) == []
     lying = found._replace(speed=found.speed | {"exponents": found.speed["exponents"] | {"with_cache_s": 0.0}})
     assert faults(lying)[0].startswith("with_cache_s grows with exponent")
-    assert "<svg" in document.plot(found.speed)
+    assert "<svg" in validation_page.plot(found.speed)
 
 
 @pytest.mark.parametrize(("seconds", "p"), [([1, 1, 1], 0), ([1, 2, 4], 1), ([3, 12, 48], 2)])
@@ -301,7 +355,7 @@ def test_the_page_of_a_gpu():
     machine |= {"overheads": {"context": 500 * MIB, "libraries": None, "workspace": 32 * MIB}}
     measured = {"nvml_used": None, "cuda_used": 20 * MIB, "torch_reserved": 20 * MIB}
     case = Case("gqa", "equal", (), 5 * MIB, 5 * MIB, measured, {}, "", {"allocated": 5 * MIB, "reserved": 20 * MIB})
-    page = document.page({"cuda-kinds": receipt("kinds", machine, cases=(case,))})
+    page = validation_page.page({"cuda-kinds": receipt("kinds", machine, cases=(case,))})
     assert "GPUs measured: NVIDIA H200." in page
     assert "Beside tensors: CUDA's context 500.000 MiB, the first product's workspace 32.000 MiB." in page
     assert "| gqa | 5,242,880 | 5,242,880 | yes | 20,971,520 | 20,971,520 | 20,971,520 |" in page
@@ -310,7 +364,7 @@ def test_the_page_of_a_gpu():
 # ---- the receipts that are kept, and the page made from them
 
 
-KEPT = document.receipts(ROOT / "validation")
+KEPT = validation_page.receipts(ROOT / "validation")
 
 
 @pytest.mark.parametrize("name", KEPT)
@@ -355,11 +409,11 @@ def test_the_contract_notices_a_measuring_file_that_predicts(line, tmp_path):
 
 
 def test_the_page_is_made_from_the_receipts():
-    """`python -m kvplan.validate.document validation docs` writes it anew."""
-    assert (ROOT / "docs" / "validation.md").read_text() == document.page(KEPT)
+    """`python tools/validation_page.py validation docs` writes it anew."""
+    assert (ROOT / "docs" / "validation.md").read_text() == validation_page.page(KEPT)
     for name, found in KEPT.items():
         if found.speed:
-            assert (ROOT / "docs" / f"{name}.svg").read_text() == document.plot(found.speed)
+            assert (ROOT / "docs" / f"{name}.svg").read_text() == validation_page.plot(found.speed)
 
 
 def test_prediction_of_a_shape_by_hand():

@@ -51,7 +51,8 @@ def settle(d: Deployment) -> Settled:
             chosen[name] = "engine default"
     chosen["engine_version"] = "kvplan"
     question = replace(settled.question, engine_version=d.engine_version or VERSION)
-    return settled._replace(question=question, chosen_by=chosen)
+    own_cells = d.max_model_len is not None or "num_ctx" in given
+    return settled._replace(question=question, chosen_by=chosen, settings=settled.settings._replace(own_cells=own_cells))
 
 
 def default_context(d: Deployment) -> int:

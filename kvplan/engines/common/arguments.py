@@ -1,0 +1,227 @@
+"""What an engine is told and how: one table per engine, `ARGUMENTS` in engines/<name>/arguments.py, read in every direction.
+
+`check` reads the words of a command, variables and configuration files with it (command_line.py), `reconcile` the arguments that a
+start-up log prints (printed.py), `emit` writes them (written.py). A row per option; a page is enough for an engine:
+
+    ROWS = (
+        row("--tp", "tp", "int"),
+        row("--session-len", "max_model_len", "int", printed="session_len max_len"),
+        row("--cache-max-entry-count", "memory_fraction", "float", since="0.2"),
+        row("--no-prefix-caching", "option:enable_prefix_caching", takes="flag", value=False),
+        row("--adapters", "!adapters", takes="many", effect="more"),
+        *block({("", ""): "server-port log-level allow-terminate! api-keys*"}),
+    )
+    ARGUMENTS = Arguments("some", ROWS, program=("some", "serve"), abbreviations=True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+from kvplan.engines.common.words import Finding, Given, Unresolved
+
+#: one: a value; flag: none; switch: none, with a --no- form; many: values up to the next option; maybe: a value if one of `words` follows
+Takes = Literal["one", "flag", "switch", "many", "maybe"]
+#: How an option that is not modelled moves the memory that is needed.
+Effect = Literal["", "more", "less", "either"]
+
+
+class Argument(NamedTuple):
+    """An option.
+
+    names          spellings on the command line; the first long one is written
+    to             a name of the question, `option:KEY` (an engine_option), `@key` (the engine's `finish` and `say` make something of it
+                   with others), `!key` (memory that is not modelled, see `effect`) or empty (no memory in it)
+    kind           how its value is read and written: a key of KINDS (kinds.py)
+    since, until   first and last release it was seen in, among the engine's `releases`; empty: before the first, after the last
+    value          what a flag stands for (False for `disable_x` spellings of `enable_x`)
+    words          with `takes` maybe: the words that are its value
+    variables      environment variables that set it
+    key            its path in the engine's own configuration file: `kv_cache_config.dtype`
+    printed        names in the arguments that a log prints, besides the spellings (`--max-model-len` is printed as max_model_len)
+    says           our name of a value -> the engine's, where it is written differently
+    """
+
+    names: tuple[str, ...]
+    to: str = ""
+    kind: str = "text"
+    takes: Takes = "one"
+    since: str = ""
+    until: str = ""
+    effect: Effect = ""
+    value: Any = True
+    words: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    key: str = ""
+    printed: tuple[str, ...] = ()
+    says: Mapping[str, str] = {}
+
+
+class Answer(NamedTuple):
+    """What an engine makes of its options: names of the question (engine options as `engine_option.KEY`), the model, what is to be said."""
+
+    question: Mapping[str, Given]
+    model: Given | None = None
+    findings: tuple[Finding, ...] = ()
+    unresolved: tuple[Unresolved, ...] = ()
+    local_dp: int | None = None
+    nodes: int = 1
+    is_worker: bool = False
+
+
+#: Options by what they set (`to`), and the words that no option took -> the answer; plain names and options need nothing of it.
+Finish = Callable[[Mapping[str, Given], tuple[Given, ...]], Answer]
+#: The other way: names of a question (engine options as `option:KEY`) -> values by `to`, and the names that need no more word.
+Say = Callable[[Mapping[str, Any]], tuple[dict[str, Any], set[str]]]
+
+
+def names(given: Mapping[str, Given]) -> dict[str, Given]:
+    """The options that are names of the question, engine options as `engine_option.KEY`."""
+    question = {}
+    for to, one in given.items():
+        if to.startswith("option:"):
+            question[f"engine_option.{to[7:]}"] = one
+        elif to[:1] not in ("@", "!"):
+            question[to] = one
+    return question
+
+
+def plain_finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
+    """Every option by itself; the model is `@model`, or the first word that no option takes."""
+    return Answer(names(given), given.get("@model") or (positional[0] if positional else None))
+
+
+def plain_say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """Every name by itself; `off` needs no word."""
+    return {}, {name for name in ("speculative", "lora", "multimodal") if asked.get(name) == "off"}
+
+
+class Repository(NamedTuple):
+    """Container images: an expression for the end of the repository, the words they start with, what runs where nothing is said.
+
+    tag   an expression whose first group is the release; empty: its tags number something else
+    only  a word of it must be in the tag; empty: any image of it serves
+    """
+
+    pattern: str
+    entrypoint: tuple[str, ...] = ()
+    default: tuple[str, ...] = ()
+    tag: str = r"v?(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)(?:[.-]?(?:post|rc)\d+)?(?=$|[-+_.])"
+    only: tuple[str, ...] = ()
+
+
+class Arguments(NamedTuple):
+    """One engine's command line.
+
+    program        the command that serves: its words before the model; `model_option` comes before the model's name
+    commands       what starts it: words before its own, the first an expression (`llama-server(-[a-z0-9]+)?`, `vllm serve`)
+    modules        what `python -m` starts it with -> a word after it that is no argument, or, with dashes, options that are another's
+    waiting        commands that load no model by themselves; `others`: words after `commands` that start something else
+    releases       whose option tables were read, oldest first; empty: one build only
+    abbreviations  a unique beginning of a long option is taken for it (argparse)
+    underscores    `_` and `-` are the same in a long option; dotted: --a.b 1 is --a '{"b": 1}', and -O3 is -O 3
+    config         its configuration file: empty, `options` (YAML, long options as keys), `keys` (YAML with the rows' keys, named by
+                   the option of @config) or `modelfile` (PARAMETER lines with the rows' keys)
+    positional     how many words it takes besides its options; -1: any number
+    prefix         its variables begin so; `quiet_variables` have no memory in them, `loud_variables` have, and are not modelled; others
+                   are not known, where there is a list of the quiet ones
+    always         what every command means (names as in Answer)
+    image          repository, tag of a release, tag of the newest: what `emit` writes; `repositories`: what `check` knows
+    entrypoint     words of `program` that the image's entrypoint already is
+    beside         what runs beside it; `placeholder`: what it loads where no catalogue can name it;
+                   `tagged`: a name with a colon is one of its own
+    length_bound   it refuses a length beyond the model's own
+    takes_devices  it takes the devices as they are, instead of a number that follows from parallel sizes
+    per_slot       max_model_len is one slot's, where a plan says it over all
+    explicit       names that its command always says
+    """
+
+    name: str
+    rows: tuple[Argument, ...]
+    finish: Finish = plain_finish
+    say: Say = plain_say
+    program: tuple[str, ...] = ()
+    model_option: Callable[[str], tuple[str, ...]] = lambda model: ()
+    commands: tuple[str, ...] = ()
+    modules: Mapping[str, str] = {}
+    waiting: tuple[str, ...] = ()
+    others: frozenset[str] = frozenset()
+    releases: tuple[str, ...] = ()
+    abbreviations: bool = False
+    underscores: bool = False
+    dotted: bool = False
+    config: Literal["", "options", "keys", "modelfile"] = ""
+    positional: int = -1
+    prefix: str = ""
+    quiet_variables: tuple[str, ...] = ()
+    loud_variables: tuple[str, ...] = ()
+    quiet_keys: frozenset[str] = frozenset()
+    always: Mapping[str, Any] = {}
+    image: tuple[str, str, str] = ("", "", "latest")
+    repositories: tuple[Repository, ...] = ()
+    entrypoint: int = 0
+    beside: tuple[str, ...] = ()
+    placeholder: str = ""
+    tagged: bool = False
+    length_bound: bool = False
+    takes_devices: bool = False
+    per_slot: bool = False
+    explicit: tuple[str, ...] = ()
+
+
+def row(
+    names: str, to: str = "", kind: str = "text", takes: Takes = "one", *, since: str = "", until: str = "", effect: Effect = "",
+    value: Any = True, words: str = "", variables: str = "", key: str = "", printed: str = "", says: Mapping[str, str] | None = None,
+) -> Argument:  # fmt: skip
+    """A row; names, words, variables and printed are apart by blanks."""
+    split = (tuple(text.split()) for text in (words, variables, printed))
+    apart, by_variable, in_logs = split
+    return Argument(
+        tuple(names.split()), to, kind, takes, since, until, effect, value, apart, by_variable, key, in_logs, says or {}
+    )  # fmt: skip
+
+
+def block(blocks: Mapping[tuple[str, str], str], effect: Effect = "", whole: str = "int") -> tuple[Argument, ...]:
+    """Rows of options that set nothing in the question: (since, until) -> names, `a=b` for spellings of one option.
+
+    effect empty: there is no memory in them. A trailing ! is a flag, ? a switch with a --no- form, * takes several values, # a whole
+    number (of the kind `whole`), ~ a number.
+    """
+    marks: dict[str, Takes] = {"!": "flag", "?": "switch", "*": "many"}
+    kinds = {"#": whole, "~": "float"}
+    rows = []
+    for (since, until), text in blocks.items():
+        for word in text.split():
+            names = word.rstrip("!?*#~").split("=")
+            spelled = tuple(name if name.startswith("-") else f"--{name}" for name in names)
+            to = f"!{spelled[0]}" if effect else ""
+            rows.append(Argument(spelled, to, kinds.get(word[-1], "text"), marks.get(word[-1], "one"), since, until, effect))
+    return tuple(rows)
+
+
+def key_rows(text: str, effect: Effect = "") -> tuple[Argument, ...]:
+    """Rows of a configuration file's keys that set nothing in the question."""
+    return tuple(Argument((), f"!{key}" if effect else "", effect=effect, key=key) for key in text.split())
+
+
+def by_variable(table: Arguments) -> dict[str, Argument]:
+    """Environment variables (of Ollama also the parameters of a Modelfile) -> rows."""
+    found = {name: one for one in table.rows for name in one.variables}
+    return found | ({one.key: one for one in table.rows if one.key} if table.config == "modelfile" else {})
+
+
+def number(given: Mapping[str, Given], key: str, default: int = 1) -> int:
+    """A whole number among the options."""
+    one = given.get(key)
+    return int(one.value) if one is not None and isinstance(one.value, (int, float)) else default
+
+
+def moved(one: Given, value: Any) -> Given:
+    """The same place, another value."""
+    return one._replace(value=value)
+
+
+def allowed(one: Given) -> Finding:
+    """A variable that lets the engine go beyond the model's own length."""
+    return Finding("longer-allowed", "note", f"{one.spelled} allows lengths beyond the model's own", one.place)

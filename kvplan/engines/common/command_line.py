@@ -1,0 +1,319 @@
+"""Words of a command line, and variables, against an engine's table."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kvplan.engines.common.arguments import Answer, Argument, Arguments, by_variable
+from kvplan.engines.common.kinds import KINDS, human
+from kvplan.engines.common.releases import release
+from kvplan.engines.common.words import Finding, Given, Place, Severity, Unresolved, Word, refuse
+
+#: Options that differ between the members of a group; left open, the leader is meant.
+OWN_TO_A_MEMBER = frozenset({"@rank"})
+
+
+class Parsed(NamedTuple):
+    """Options by what they set (`to`), all of them by their long spelling, positional words, and what is to be said."""
+
+    given: Mapping[str, Given]
+    seen: Mapping[str, Any]
+    positional: tuple[Word, ...]
+    findings: tuple[Finding, ...]
+    unresolved: tuple[Unresolved, ...]
+
+
+def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Parsed:
+    """The options among `words`. What the engine does not know, or would refuse, is a finding; nothing is dropped in silence."""
+    table = _spellings(engine)
+    given: dict[str, Given] = {}
+    seen: dict[str, Any] = {}
+    positional: list[Word] = []
+    findings: list[Finding] = []
+    unresolved: list[Unresolved] = []
+    queue = list(_normal(engine, words))
+    n = 0
+    while n < len(queue):
+        word = queue[n]
+        n += 1
+        if not word.text.startswith("-") or word.text == "-" or _is_negative(word.text):
+            if word.missing and positional:
+                findings.append(_may_hold_more(word))
+            positional.append(word)
+            continue
+        if word.text == "--":
+            positional += queue[n:]
+            break
+        name, equals, attached = word.text.partition("=")
+        argument, spelled = _find(engine, table, name)
+        if argument is None and not equals and (short := _attached(table, word.text)):
+            argument, spelled, equals, attached = short[0], short[1], "=", short[2]
+        if argument is None:
+            findings.append(_unknown(engine, table, name, word.place, version))
+            if not equals and n < len(queue) and not queue[n].text.startswith("-"):
+                n += 1
+            continue
+        findings += _release(engine, argument, name, word.place, version)
+        text: str | list[str] | None = attached if equals else None
+        missing = word.missing
+        if argument.takes in ("flag", "switch"):
+            value: Any = argument.value if spelled != "no" else not argument.value
+            if equals and argument.takes == "flag":
+                findings.append(_refused(name, f"takes no value, and has {attached[:40]!r}", word.place))
+        elif argument.takes == "many":
+            many = [attached] if equals else []
+            while not equals and n < len(queue) and not _is_option(queue[n].text):
+                many.append(queue[n].text)
+                missing += queue[n].missing
+                n += 1
+            value = text = many
+        elif argument.takes == "maybe" and not equals and not (n < len(queue) and queue[n].text in argument.words):
+            value = argument.value
+        else:
+            if text is None:
+                if n >= len(queue) or (_is_option(queue[n].text) and not queue[n].missing):
+                    findings.append(_refused(name, "needs a value", word.place))
+                    continue
+                text, missing = queue[n].text, missing + queue[n].missing
+                word = word._replace(place=word.place)
+                n += 1
+            if missing:
+                value = None
+            else:
+                try:
+                    value = KINDS[argument.kind].read(str(text))
+                except ValueError as error:
+                    findings.append(_refused(name, str(error), word.place))
+                    continue
+        shown = value if argument.takes in ("many", "maybe") or text is None else text
+        seen[argument.names[0].lstrip("-").replace("-", "_")] = spelled != "no" if argument.takes in ("flag", "switch") else shown
+        if not argument.to:
+            continue
+        if missing and argument.to in OWN_TO_A_MEMBER:
+            continue
+        if missing:
+            unresolved.append(open_variable(argument.to, name, missing, word.place))
+            continue
+        if argument.kind == "c_int" and str(text).strip() != str(value):
+            message = f"{name}: {engine.name} reads {str(text)[:40]!r} as {value:,}; write the number out"
+            findings.append(Finding("number-cut", "warning", message, word.place))
+        given[argument.to] = Given(value, name, word.place)
+        if argument.effect:
+            findings.append(_unmodelled(argument, name, word.place))
+    return Parsed(given, seen, tuple(positional), tuple(findings), tuple(unresolved))
+
+
+def read(
+    engine: Arguments, words: Sequence[Word], env: Mapping[str, Word], version: str | None, more: Mapping[str, Given] | None = None
+) -> Answer:
+    """What the engine would run with: its options over its environment variables; `more`: those of a configuration file, over both."""
+    parsed = parse(engine, words, version)
+    variables, findings, unresolved = _environment(engine, env, parsed.given)
+    if parsed.positional and parsed.positional[0].missing:
+        first = parsed.positional[0]
+        if "@model" in parsed.given:
+            findings.append(_may_hold_more(first))
+        else:
+            unresolved.append(open_variable("model", "the model", first.missing, first.place))
+    if len(parsed.positional) > engine.positional >= 0 and not any(w.missing for w in parsed.positional):
+        extra = parsed.positional[engine.positional]
+        findings.append(_refused(extra.text[:60], "a word that no option takes", extra.place))
+    answer = answered(engine, {**variables, **parsed.given, **(more or {})}, parsed.positional)
+    everything = (*parsed.findings, *findings, *answer.findings)
+    return answer._replace(findings=everything, unresolved=(*parsed.unresolved, *unresolved, *answer.unresolved))
+
+
+def answered(engine: Arguments, given: Mapping[str, Given], positional: Sequence[Word] = (), *, is_command: bool = True) -> Answer:
+    """What options mean together, and what a command of this engine always means."""
+    first = () if positional and positional[0].missing else tuple(Given(w.text, w.text, w.place) for w in positional if not w.missing)
+    answer = engine.finish(given, first)
+    always = {name: Given(value, engine.program[0]) for name, value in engine.always.items()} if is_command else {}
+    return answer._replace(question={**answer.question, **always})
+
+
+def open_variable(to: str, name: str, missing: Sequence[str], place: Place) -> Unresolved:
+    """An option whose value hangs on a variable."""
+    what = to.removeprefix("@").partition(":")[2] or to.removeprefix("@")
+    shown = ", ".join(dict.fromkeys(missing))
+    contract = to.isidentifier()
+    give = f"--{to.replace('_', '-')} VALUE" if contract else f"set {shown} where it is used, or ask with --env"
+    return Unresolved(what, f"{name} is {shown}, which the file does not set", give, place)
+
+
+def _spellings(engine: Arguments) -> dict[str, tuple[Argument, str]]:
+    table: dict[str, tuple[Argument, str]] = {}
+    for argument in engine.rows:
+        for name in argument.names:
+            table[name] = (argument, "")
+            if argument.takes == "switch" and name.startswith("--"):
+                table[f"--no-{name[2:]}"] = (argument, "no")
+    return table
+
+
+def _find(engine: Arguments, table: Mapping[str, tuple[Argument, str]], name: str) -> tuple[Argument | None, str]:
+    if engine.underscores and name.startswith("--"):
+        name = "--" + name[2:].replace("_", "-")
+    if name in table:
+        return table[name]
+    if engine.abbreviations and name.startswith("--") and len(name) > 3:
+        longer = [key for key in table if key.startswith(name)]
+        if len({id(table[key][0]) for key in longer}) == 1:
+            return table[longer[0]]
+    return None, ""
+
+
+def _attached(table: Mapping[str, tuple[Argument, str]], text: str) -> tuple[Argument, str, str] | None:
+    """`-tp4`: a short option with its value."""
+    for length in range(min(5, len(text) - 1), 1, -1):
+        found = table.get(text[:length])
+        if found and found[0].takes == "one" and text[length].isdigit() and not text.startswith("--"):
+            return (*found, text[length:])
+    return None
+
+
+def _normal(engine: Arguments, words: Sequence[Word]) -> Iterator[Word]:
+    """vLLM's dotted options gathered into one JSON value each, and -O3 spelled out (FlexibleArgumentParser.parse_args)."""
+    if not engine.dotted:
+        yield from words
+        return
+    nested: dict[str, tuple[dict[str, Any], Word]] = {}
+    queue = iter(words)
+    for word in queue:
+        name, equals, value = word.text.partition("=")
+        if word.text.startswith("-O") and len(word.text) > 2:
+            level = word.text[3:] if word.text[2] == "=" else word.text[2:]
+            yield from (word._replace(text="-O"), word._replace(text=level))
+        elif name.startswith("-") and "." in name and not _is_negative(name):
+            if not equals:
+                follows = next(queue, None)
+                value, word = (follows.text, word._replace(missing=follows.missing)) if follows else ("", word)
+            key, *path = name.removesuffix("+").split(".")
+            tree, first = nested.setdefault(key, ({}, word))
+            _plant(tree, path, value.split(",") if name.endswith("+") else _literal(value))
+            nested[key] = (tree, first._replace(missing=(*first.missing, *word.missing)))
+        else:
+            yield word
+    for key, (tree, word) in nested.items():
+        yield from (word._replace(text=key, missing=()), word._replace(text=json.dumps(tree)))
+
+
+def _literal(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return human(text)
+    except ValueError:
+        return text
+
+
+def _plant(tree: dict[str, Any], path: list[str], value: Any) -> None:
+    for key in path[:-1]:
+        inner = tree.setdefault(key, {})
+        if not isinstance(inner, dict):
+            return
+        tree = inner
+    if path:
+        tree[path[-1]] = value
+
+
+def _environment(
+    engine: Arguments, env: Mapping[str, Word], given: Mapping[str, Given]
+) -> tuple[dict[str, Given], list[Finding], list[Unresolved]]:
+    values: dict[str, Given] = {}
+    findings: list[Finding] = []
+    unresolved: list[Unresolved] = []
+    table = by_variable(engine)
+    for name, word in env.items():
+        argument = table.get(name)
+        if argument is None:
+            findings += _variable(engine, name, word.place)
+            continue
+        if not argument.to or argument.to in given:
+            continue
+        if word.missing:
+            unresolved.append(open_variable(argument.to, name, word.missing, word.place))
+            continue
+        kind = "truth" if argument.takes in ("flag", "switch") and argument.kind == "text" else argument.kind
+        try:
+            value = KINDS[kind].read(word.text)
+        except ValueError as error:
+            findings.append(_refused(name, str(error), word.place))
+            continue
+        if value is False and kind == "one_or_true":
+            continue
+        values[argument.to] = Given(value, name, word.place)
+        if argument.effect:
+            findings.append(_unmodelled(argument, name, word.place))
+    return values, findings, unresolved
+
+
+def _variable(engine: Arguments, name: str, place: Place) -> Iterator[Finding]:
+    """A variable that sets no option."""
+    if name in engine.loud_variables:
+        yield Finding("not-modelled-either", "warning", f"{name} changes memory in a way that is not modelled", place)
+    elif engine.prefix and name.startswith(engine.prefix) and name not in engine.quiet_variables:
+        message = f"{name} is not a variable of {engine.name} that we know; it may change memory"
+        yield Finding("unknown-variable", "warning" if engine.quiet_variables else "note", message, place)
+
+
+def _is_negative(text: str) -> bool:
+    return len(text) > 1 and text[0] == "-" and (text[1].isdigit() or text[1] == ".")
+
+
+def _is_option(text: str) -> bool:
+    return text.startswith("-") and len(text) > 1 and not _is_negative(text)
+
+
+def _may_hold_more(word: Word) -> Finding:
+    shown = ", ".join(f"${name}" if name[:1] != "$" else name for name in word.missing)
+    return Finding("open-words", "warning", f"{shown} is not set in the file and may hold more options", word.place)
+
+
+def _refused(name: str, message: str, place: Place) -> Finding:
+    return refuse(f"{name}: {message}; the engine would stop with a usage error", place)
+
+
+def _unmodelled(argument: Argument, name: str, place: Place) -> Finding:
+    means = {"more": "takes more memory", "less": "takes less memory on the device", "either": "changes memory"}[argument.effect]
+    return Finding(f"not-modelled-{argument.effect}", "warning", f"{name} {means} in a way that is not modelled", place)
+
+
+def _unknown(engine: Arguments, table: Mapping[str, Any], name: str, place: Place, version: str | None) -> Finding:
+    twin = next((key for key in table if key.replace("-", "_") == name.replace("-", "_")), None)
+    if twin is not None:
+        return Finding("unknown-option", "error", f"{engine.name} has no option {name[:60]}; it is spelled {twin}", place)
+    near = difflib.get_close_matches(name.replace("_", "-") if engine.underscores else name, table, n=1, cutoff=0.75)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    if re.search(r"\s", name):
+        message = f"{name[:60]!r} is one word, and {engine.name} takes it for one option; give each word its own"
+        return Finding("not-split", "error", message, place)
+    known = engine.releases and version and _key(engine.releases[0]) <= _key(version) <= _key(engine.releases[-1])
+    severity: Severity = "error" if known else "warning"
+    release = f"{engine.name} {version}" if known else engine.name
+    return Finding("unknown-option", severity, f"{release} has no option {name[:60]} that we know{hint}", place)
+
+
+def _release(engine: Arguments, argument: Argument, name: str, place: Place, version: str | None) -> Iterator[Finding]:
+    if not version or not engine.releases:
+        return
+    asked = _key(version)
+    if argument.since and asked < _key(argument.since):
+        older = [r for r in engine.releases if _key(r) < _key(argument.since)]
+        sure = bool(older) and asked <= _key(older[-1])
+        message = f"{engine.name} {version} does not have {name} yet; it is there from {argument.since} on"
+        yield Finding("too-new-option", "error" if sure else "warning", message, place)
+    if argument.until and asked > _key(argument.until):
+        newer = [r for r in engine.releases if _key(r) > _key(argument.until)]
+        sure = bool(newer) and asked >= _key(newer[0])
+        message = f"{engine.name} {version} does not have {name} any more; it was there up to {argument.until}"
+        yield Finding("removed-option", "error" if sure else "warning", message, place)
+
+
+def _key(version: str) -> tuple[int, ...]:
+    return (*release(version), 0, 0, 0)[:3]

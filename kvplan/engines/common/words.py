@@ -1,0 +1,68 @@
+"""Words of a command, where they stand, and what is to be said about them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+Severity = Literal["error", "warning", "note"]
+#: Where a text that a format folded into one line began new lines: (offset in the text, line of the file).
+Breaks = tuple[tuple[int, int], ...]
+
+
+class Place(NamedTuple):
+    """A position in a file; lines and columns count from 1."""
+
+    line: int = 1
+    column: int = 1
+
+
+START = Place()
+
+
+class Word(NamedTuple):
+    """`missing` names the variables that stay open; they stand in `text` as `$NAME`."""
+
+    text: str
+    place: Place = START
+    missing: tuple[str, ...] = ()
+    breaks: Breaks = ()
+
+
+class Given(NamedTuple):
+    """An option that was given: its value, its spelling and its place."""
+
+    value: Any
+    spelled: str
+    place: Place = START
+
+
+class Finding(NamedTuple):
+    """One thing to say about one place. `rule` is a short name that stays the same over releases."""
+
+    rule: str
+    severity: Severity
+    message: str
+    place: Place
+    file: str = ""
+
+
+class Unresolved(NamedTuple):
+    """A fact that the file does not hold: which name of the question, why it is open, and the option that gives it."""
+
+    what: str
+    why: str
+    give: str
+    place: Place
+
+
+def words(*texts: str, place: Place = START) -> list[Word]:
+    """Plain words that stand at one place."""
+    return [Word(text, place) for text in texts]
+
+
+def warn(rule: str, message: str, place: Place) -> Finding:
+    return Finding(rule, "warning", message, place)
+
+
+def refuse(message: str, place: Place, rule: str = "bad-value") -> Finding:
+    return Finding(rule, "error", message, place)

@@ -1,0 +1,166 @@
+"""What `llama-server` takes: common/arg.cpp of llama.cpp (build 11312).
+
+Numbers are read with std::stoi; an option on the command line beats LLAMA_ARG_*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.engines.common.arguments import Answer, Arguments, Repository, block, moved, names, row
+from kvplan.engines.common.options import read_speculative
+from kvplan.engines.common.words import Finding, Given, refuse, warn
+from kvplan.engines.llama_cpp.unmodelled import EITHER, IRRELEVANT, LESS, MORE
+from kvplan.errors import UnsupportedError
+
+ROWS = (
+    row("-m --model", "@path", variables="LLAMA_ARG_MODEL"),
+    row("-hf -hfr --hf-repo", "@hub", variables="LLAMA_ARG_HF_REPO"),
+    row("-hff --hf-file", "@hub_file", variables="LLAMA_ARG_HF_FILE"),
+    row("-mu --model-url -dr --docker-repo", "@elsewhere", variables="LLAMA_ARG_MODEL_URL LLAMA_ARG_DOCKER_REPO"),
+    row("-c --ctx-size", "max_model_len", "c_int", printed="n_ctx", variables="LLAMA_ARG_CTX_SIZE"),
+    row("-np --parallel", "max_num_seqs", "c_int", variables="LLAMA_ARG_N_PARALLEL"),
+    row("-b --batch-size", "max_num_batched_tokens", "c_int", variables="LLAMA_ARG_BATCH"),
+    row("-ub --ubatch-size", "option:n_ubatch", "c_int", printed="n_ubatch", variables="LLAMA_ARG_UBATCH"),
+    row("-ngl --gpu-layers --n-gpu-layers", "@ngl", variables="LLAMA_ARG_N_GPU_LAYERS"),
+    row("-ctk --cache-type-k", "@k", printed="k_type", variables="LLAMA_ARG_CACHE_TYPE_K"),
+    row("-ctv --cache-type-v", "@v", printed="v_type", variables="LLAMA_ARG_CACHE_TYPE_V"),
+    row("-fa --flash-attn", "option:flash_attn", "on_off_auto", "maybe", value="on",
+        words="on off auto true false 0 1 -1 enabled disabled", variables="LLAMA_ARG_FLASH_ATTN"),
+    row("-kvu --kv-unified", "option:kv_unified", takes="switch", variables="LLAMA_ARG_KV_UNIFIED"),
+    row("-no-kvu", "option:kv_unified", takes="flag", value=False),
+    row("--swa-full", "option:swa_full", takes="flag", variables="LLAMA_ARG_SWA_FULL"),
+    row("-nkvo", "option:no_kv_offload", takes="flag"),
+    row("-kvo --kv-offload", "@kv_offload", takes="switch", variables="LLAMA_ARG_KV_OFFLOAD"),
+    row("-ts --tensor-split", "option:tensor_split", variables="LLAMA_ARG_TENSOR_SPLIT"),
+    row("-ncmoe --n-cpu-moe", "option:n_cpu_moe", "c_int", variables="LLAMA_ARG_N_CPU_MOE"),
+    row("-cmoe --cpu-moe", "@cpu_moe", takes="flag", variables="LLAMA_ARG_CPU_MOE"),
+    row("-fit --fit", "option:fit", variables="LLAMA_ARG_FIT"),
+    row("-fitt --fit-target", "option:fit_target", variables="LLAMA_ARG_FIT_TARGET"),
+    row("-fitc --fit-ctx", "option:fit_ctx", "c_int", variables="LLAMA_ARG_FIT_CTX"),
+    row("-sm --split-mode", "@split", variables="LLAMA_ARG_SPLIT_MODE"),
+    row("-dev --device", "@device", variables="LLAMA_ARG_DEVICE"),
+    row("-ot --override-tensor", "!override_tensor", effect="less", variables="LLAMA_ARG_OVERRIDE_TENSOR"),
+    row("-mm --mmproj -mmu --mmproj-url", "!mmproj", effect="more", variables="LLAMA_ARG_MMPROJ"),
+    row("--mmproj-auto", "@mmproj", takes="switch", variables="LLAMA_ARG_MMPROJ_AUTO"),
+    row("--no-mmproj", "@no_mmproj", takes="flag"),
+    row("--spec-type", "@spec_type", variables="LLAMA_ARG_SPEC_TYPE"),
+    row("--spec-draft-n-max --draft --draft-n --draft-max", "@draft", "c_int", variables="LLAMA_ARG_SPEC_DRAFT_N_MAX"),
+    row("-md --spec-draft-model --model-draft -hfd --spec-draft-hf -hfrd --hf-repo-draft", "@draft_model",
+        variables="LLAMA_ARG_SPEC_DRAFT_MODEL"),
+    row("--rpc", "!rpc", effect="either", variables="LLAMA_ARG_RPC"),
+    row("--models-dir --models-preset", "@router", variables="LLAMA_ARG_MODELS_DIR LLAMA_ARG_MODELS_PRESET"),
+    *block(IRRELEVANT, whole="c_int"),
+    *block(EITHER, "either", "c_int"),
+    *block(MORE, "more", "c_int"),
+    *block(LESS, "less", "c_int"),
+)  # fmt: skip
+
+EVERY_LAYER = 10_000  # more layers than any model has
+
+
+def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
+    """The question: what several options say together."""
+    question, findings = names(given), list[Finding]()
+    model = given.get("@path") or given.get("@hub") or given.get("@elsewhere")
+    if (one := question.get("max_model_len")) and one.value == 0:
+        del question["max_model_len"]  # the model's own length
+    if (one := question.get("max_num_seqs")) and one.value < 1:
+        del question["max_num_seqs"]
+    if one := given.get("@ngl"):
+        findings += _layers(one, question)
+    k, v = given.get("@k"), given.get("@v")
+    if k or v:
+        first = k or v
+        assert first is not None
+        pair = (k.value if k else "f16", v.value if v else "f16")
+        question["kv_dtype"] = moved(first, pair[0] if pair[0] == pair[1] else "/".join(pair))
+    if (one := given.get("@kv_offload")) and not one.value:
+        question["engine_option.no_kv_offload"] = moved(one, True)
+    if one := given.get("@cpu_moe"):
+        question["engine_option.n_cpu_moe"] = moved(one, EVERY_LAYER)
+    split = given.get("@split")
+    if split and split.value in ("row", "tensor"):
+        findings.append(warn("not-modelled-either", f"{split.spelled} {split.value} is not modelled; layers are split", split.place))
+    if split and split.value == "none":
+        question["n_devices"] = moved(split, 1)
+    if one := given.get("@device"):
+        if one.value == "none":
+            question["n_gpu_layers"] = moved(one, 0)
+        else:
+            question["n_devices"] = moved(one, len(str(one.value).split(",")))
+    images = given.get("@mmproj")
+    if one := given.get("@no_mmproj") or (images if images and not images.value else None):
+        question["multimodal"] = moved(one, "off")
+    findings += _speculative(given, question)
+    if model is None and (one := given.get("@router")):
+        findings.append(warn("router", f"{one.spelled}: the server loads models when they are asked for; name one with --model", one.place))
+    return Answer(question, model, tuple(findings))
+
+
+def _layers(one: Given, question: dict[str, Given]) -> list[Finding]:
+    text = str(one.value).strip()
+    if text == "auto" or text == "-1":
+        return []
+    if text == "all" or text == "-2":
+        question["n_gpu_layers"] = moved(one, EVERY_LAYER)
+    elif text.isdecimal():
+        question["n_gpu_layers"] = moved(one, int(text[:9]))
+    else:
+        return [refuse(f"{one.spelled}: {text[:40]!r} is not a number, auto or all", one.place)]
+    return []
+
+
+def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
+    kind, n, model = given.get("@spec_type"), given.get("@draft"), given.get("@draft_model")
+    if model:
+        return [warn("not-modelled-more", f"{model.spelled}: a draft model of its own is not modelled", model.place)]
+    if kind and "mtp" in str(kind.value):
+        question["speculative"] = moved(kind, f"mtp:{n.value if n else 3}")
+    return []
+
+
+def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """The other way of `finish`."""
+    says: dict[str, Any] = {}
+    said = {"kv_dtype", "n_gpu_layers", "speculative", "option:server"}
+    said |= {name for name in ("lora", "multimodal") if asked.get(name) == ("off" if name == "lora" else "on")}
+    if (formats := str(asked.get("kv_dtype", "auto")).strip().lower()) != "auto":
+        k, _, v = formats.partition("/")
+        says |= {"@k": k, "@v": v or k}
+    if "n_gpu_layers" in asked:
+        says["@ngl"] = asked["n_gpu_layers"]
+    if draft := read_speculative(asked.get("speculative")):
+        if draft.method != "mtp":
+            raise UnsupportedError(f"speculative {draft.method} is not modelled for llama.cpp")
+        says |= {"@spec_type": "draft-mtp", "@draft": draft.tokens}
+    if asked.get("multimodal") == "off":
+        says["@no_mmproj"] = True
+        said.add("multimodal")
+    return says, said
+
+
+def _loaded(model: str) -> tuple[str, ...]:
+    """-hf for a repository of the Hub, -m for a file."""
+    return ("-hf",) if "/" in model and not model.startswith((".", "/", "~")) and not model.endswith(".gguf") else ("-m",)
+
+
+_IMAGE = Repository(r"(^|/)(ggml-org|ggerganov)/llama\.cpp$", ("llama-server",), tag=r"(?:^|.*-)(b\d{3,6})(?:$|-)", only=("server",))
+ARGUMENTS = Arguments(
+    "llama.cpp",
+    ROWS,
+    finish,
+    say,
+    ("llama-server",),
+    _loaded,
+    commands=("llama-server(-[a-z0-9]+)?",),
+    underscores=True,
+    always={"engine_option.server": True},
+    image=("ghcr.io/ggml-org/llama.cpp", "server-cuda-{}", "server-cuda"),
+    repositories=(_IMAGE, _IMAGE._replace(entrypoint=("llama-tools",), only=("full",))),
+    entrypoint=1,
+    placeholder="./model.gguf",
+    takes_devices=True,
+    explicit=("max_model_len", "max_num_seqs"),
+)

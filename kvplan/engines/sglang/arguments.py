@@ -1,0 +1,202 @@
+"""What `python -m sglang.launch_server` and `sglang serve` take: sglang/srt/server_args.py of the releases below. Plain argparse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.engines.common.arguments import Answer, Arguments, Repository, allowed, block, moved, names, number, row
+from kvplan.engines.common.options import read_lora, read_speculative
+from kvplan.engines.common.words import Finding, Given, refuse, warn
+from kvplan.engines.sglang.unmodelled import EITHER, IRRELEVANT, LESS, MORE
+
+RELEASES = (
+    "0.4.3", "0.4.6", "0.4.7", "0.4.8", "0.4.9", "0.5.0", "0.5.2", "0.5.3", "0.5.4", "0.5.5", "0.5.7", "0.5.9", "0.5.10", "0.5.13",
+    "0.5.15", "0.5.18", "0.5.20", "0.5.22", "0.5.23",
+)  # fmt: skip
+
+LONGER = "option:allow_overwrite_longer_context_len"
+#: Formats of a cache that it calls otherwise.
+KV_FORMATS = {"bf16": "bfloat16", "fp8": "fp8_e4m3", "nvfp4": "fp4_e2m1"}
+
+ROWS = (
+    row("--model-path --model", "@model"),
+    row("--config", "@config", since="0.5.3"),
+    row("--context-length", "max_model_len", "int"),
+    row("--max-running-requests", "max_num_seqs", "int"),
+    row("--chunked-prefill-size", "max_num_batched_tokens", "int"),
+    row("--page-size", "block_size", "int", since="0.4.6"),
+    row("--mem-fraction-static", "memory_fraction", "float"),
+    row("--tensor-parallel-size --tp-size --tp", "tp", "int"),
+    row("--pipeline-parallel-size --pp-size --pp", "pp", "int", since="0.4.7"),
+    row("--data-parallel-size --dp-size --dp", "dp", "int"),
+    row("--expert-parallel-size --ep-size --ep", "ep", "int"),
+    row("--dcp-size --decode-context-parallel-size", "dcp", "int", since="0.5.15"),
+    row("--enable-dp-attention", "option:enable_dp_attention", takes="flag"),
+    row("--attn-dp-size --attention-data-parallel-size", "@attention_dp", "int", since="0.5.22"),
+    row("--nnodes", "@nodes", "int"),
+    row("--node-rank", "@rank", "int"),
+    row("--dtype", "dtype", "compute"),
+    row("--kv-cache-dtype", "kv_dtype", "format", says=KV_FORMATS),
+    row("--quantization", "@quantization"),
+    row("--max-total-tokens", "option:max_total_tokens", "int"),
+    row("--disable-cuda-graph", "enforce_eager", takes="flag"),
+    row("--cuda-graph-max-bs", "option:cuda_graph_max_bs", "int", until="0.5.18"),
+    row("--cuda-graph-max-bs-decode", "option:cuda_graph_max_bs", "int", since="0.5.15"),
+    row("--cuda-graph-backend-decode", "@decode_graphs", since="0.5.15"),
+    row("--cuda-graph-backend-prefill", "@prefill_graphs", since="0.5.15"),
+    row("--disable-prefill-cuda-graph", "option:disable_prefill_cuda_graph", takes="flag", since="0.5.15"),
+    row("--disable-piecewise-cuda-graph", "option:disable_prefill_cuda_graph", takes="flag", since="0.5.10", until="0.5.18"),
+    row("--attention-backend", "option:attention_backend"),
+    row("--disable-radix-cache", "option:disable_radix_cache", takes="flag"),
+    row("--disable-overlap-schedule", "option:disable_overlap_schedule", takes="flag"),
+    row("--disable-hybrid-swa-memory", "option:disable_hybrid_swa_memory", takes="flag", since="0.5.0"),
+    row("--swa-full-tokens-ratio", "option:swa_full_tokens_ratio", "float", since="0.5.0"),
+    row("--mamba-full-memory-ratio", "option:mamba_full_memory_ratio", "float", since="0.5.4"),
+    row("--max-mamba-cache-size", "option:max_mamba_cache_size", "int", since="0.5.2"),
+    row("--mamba-ssm-dtype", "option:mamba_ssm_dtype", since="0.5.2"),
+    row("--mamba-radix-cache-strategy", "option:mamba_radix_cache_strategy", since="0.5.15"),
+    row("--mamba-scheduler-strategy", "option:mamba_radix_cache_strategy", since="0.5.7", until="0.5.18"),
+    row("--moe-a2a-backend", "option:moe_a2a_backend", since="0.5.0"),
+    row("--enable-deepep-moe", "@deepep", takes="flag", since="0.4.6", until="0.5.4"),
+    row("--enable-ep-moe", "@ep_moe", takes="flag", until="0.5.4"),
+    row("--dsa-decode-backend", "option:dsa_backend", since="0.5.13"),
+    row("--nsa-decode-backend", "option:dsa_backend", since="0.5.4", until="0.5.18"),
+    row("--speculative-algorithm", "@spec_method"),
+    row("--speculative-draft-model-path --speculative-draft-model", "@spec_model"),
+    row("--speculative-num-steps", "@spec_steps", "int"),
+    row("--speculative-eagle-topk", "@spec_topk", "int"),
+    row("--speculative-num-draft-tokens", "@spec_tokens", "int"),
+    row("--enable-lora", "@lora", takes="flag", since="0.5.0"),
+    row("--lora-paths", "@lora", takes="many"),
+    row("--max-lora-rank", "@lora_rank", "int", since="0.5.0"),
+    row("--max-loras-per-batch", "@loras", "int"),
+    row("--json-model-override-args", "@overrides"),
+    row("", LONGER, "one_or_true", "flag", variables="SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"),
+    row("--language-only --language-model-only", "@text_only", takes="flag", since="0.5.7"),
+    row("--device", "@device"),
+    *block(IRRELEVANT),
+    *block(EITHER, "either"),
+    *block(MORE, "more"),
+    *block(LESS, "less"),
+)  # fmt: skip
+
+ON_LOAD = {"fp8": "fp8", "w8a8_fp8": "fp8_channel", "bitsandbytes": "nf4", "mxfp8": "mxfp8"}
+
+
+def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
+    """The question: what several options say together."""
+    question, findings = names(given), list[Finding]()
+    for name in ("dtype", "kv_dtype"):
+        if name in question and question[name].value == "auto":
+            del question[name]
+    if (one := question.get("max_num_batched_tokens")) and one.value < 1:
+        findings.append(
+            warn("not-modelled-either", f"{one.spelled} {one.value}: prompts are not cut; how much a step holds is open", one.place)
+        )
+        del question["max_num_batched_tokens"]
+    if one := given.get("@attention_dp"):
+        question["dp"], question["engine_option.enable_dp_attention"] = one, moved(one, one.value > 1)
+    if "@deepep" in given:
+        question["engine_option.moe_a2a_backend"] = moved(given["@deepep"], "deepep")
+    if "@ep_moe" in given and "tp" in question:
+        question["ep"] = moved(given["@ep_moe"], question["tp"].value)
+    a2a = question.get("engine_option.moe_a2a_backend")
+    if a2a and a2a.value not in ("none", "flashinfer") and "ep" not in question and "tp" in question:
+        question["ep"] = moved(a2a, question["tp"].value)  # server_args.py: these backends set ep_size to tp_size
+    if (one := given.get("@quantization")) and one.value in ON_LOAD:
+        question["weight_dtype"] = moved(one, ON_LOAD[one.value])
+    decode, prefill = given.get("@decode_graphs"), given.get("@prefill_graphs")
+    if decode and prefill and decode.value == prefill.value == "disabled":
+        question["enforce_eager"] = moved(decode, True)
+    elif prefill and prefill.value == "disabled":
+        question["engine_option.disable_prefill_cuda_graph"] = moved(prefill, True)
+    elif decode and decode.value == "disabled":
+        findings.append(warn("not-modelled-less", f"{decode.spelled}: graphs for prefill alone are not modelled", decode.place))
+    findings += _speculative(given, question)
+    if "@lora" in given:
+        _lora(given, question, findings)
+    if "@text_only" in given:
+        question["multimodal"] = moved(given["@text_only"], "off")
+    if (one := given.get("@device")) and one.value == "cpu":
+        findings.append(warn("not-modelled-less", "--device cpu: SGLang on a processor is not modelled", one.place))
+    if (one := question.get("memory_fraction")) and not 0 < one.value < 1:
+        findings.append(refuse(f"{one.spelled} {one.value:g} is not between 0 and 1", one.place))
+        del question["memory_fraction"]
+    if (one := given.get("@overrides")) and one.value not in ("{}", ""):
+        findings.append(
+            warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
+        )
+        question["engine_option.allow_overwrite_longer_context_len"] = moved(one, True)
+    if one := given.get(LONGER):
+        findings.append(allowed(one))
+    rank = given.get("@rank")
+    model = given.get("@model") or (positional[0] if positional else None)
+    return Answer(question, model, tuple(findings), nodes=number(given, "@nodes"), is_worker=bool(rank and rank.value))
+
+
+def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
+    """--speculative-*: steps, or as many as the release picks by itself (which is not known here)."""
+    one = given.get("@spec_method")
+    if one is None:
+        return []
+    steps, tokens = given.get("@spec_steps"), given.get("@spec_tokens")
+    method = str(one.value).lower()
+    if steps is None and not (method == "ngram" and tokens):
+        message = f"{one.spelled} without --speculative-num-steps: SGLang picks the steps by model, which is not modelled"
+        return [warn("not-modelled-more", message, one.place)]
+    n = steps.value if steps else tokens.value if tokens else 1
+    model = given.get("@spec_model")
+    question["speculative"] = moved(one, f"{method}:{n}" + (f":{model.value}" if model else ""))
+    if tokens and tokens.value != n + 1:
+        question["engine_option.speculative_num_draft_tokens"] = tokens
+    return []
+
+
+def _lora(given: Mapping[str, Given], question: dict[str, Given], findings: list[Finding]) -> None:
+    rank = given.get("@lora_rank")
+    if rank is None:
+        message = "the rank of the adapters comes from their files; give --max-lora-rank"
+        findings.append(warn("not-modelled-more", message, given["@lora"].place))
+        return
+    question["lora"] = moved(given["@lora"], f"{rank.value}x{number(given, '@loras', 8)}")
+
+
+def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """The other way of `finish`."""
+    says: dict[str, Any] = {}
+    said = {name for name in ("speculative", "lora") if name in asked}
+    if quantization := {ours: theirs for theirs, ours in ON_LOAD.items()}.get(asked.get("weight_dtype", "")):
+        says["@quantization"] = quantization
+        said.add("weight_dtype")
+    if draft := read_speculative(asked.get("speculative")):
+        says |= {"@spec_method": draft.method.upper(), "@spec_steps": draft.tokens} | ({"@spec_model": draft.model} if draft.model else {})
+        if tokens := asked.get("option:speculative_num_draft_tokens"):
+            says["@spec_tokens"] = tokens
+            said.add("option:speculative_num_draft_tokens")
+    if lora := read_lora(asked.get("lora")):
+        says |= {"@lora": True, "@lora_rank": lora.rank, "@loras": lora.adapters}
+    if asked.get("multimodal") in ("on", "off"):
+        says |= {"@text_only": True} if asked["multimodal"] == "off" else {}
+        said.add("multimodal")
+    return says, said
+
+
+ARGUMENTS = Arguments(
+    "sglang",
+    ROWS,
+    finish,
+    say,
+    ("python3", "-m", "sglang.launch_server"),
+    lambda model: ("--model-path",),
+    commands=("sglang serve",),
+    modules={"sglang.launch_server": "", "sglang_router.launch_server": "--router-"},
+    releases=RELEASES,
+    abbreviations=True,
+    config="options",
+    prefix="SGLANG_",
+    loud_variables=("NVSHMEM_SYMMETRIC_SIZE",),
+    image=("lmsysorg/sglang", "v{}", "latest"),
+    length_bound=True,
+    repositories=(Repository(r"(^|/)(lmsysorg/sglang|sglang)$"),),
+)

@@ -1,0 +1,243 @@
+"""SGLang options without memory in them, and those whose effect is not modelled: (first release, last release) -> names.
+
+From server_args.py and arg_groups/fields of the releases named in arguments.py. Marks: see `block`.
+"""
+
+IRRELEVANT: dict[tuple[str, str], str] = {
+    ("", ""): """
+        allow-auto-truncate! api-key chat-template constrained-json-whitespace-pattern decode-log-interval
+        delete-ckpt-after-loading! disable-cuda-graph-padding! disable-custom-all-reduce! disable-outlines-disk-cache!
+        dist-init-addr=nccl-init-addr download-dir enable-cache-report! enable-custom-logit-processor! enable-metrics!
+        enable-nccl-nvls! enable-p2p-check! grammar-backend host load-balance-method load-format log-level log-level-http
+        log-requests! lora-backend port quantization-param-path random-seed revision sampling-backend schedule-conservativeness
+        schedule-policy served-model-name show-time-cost! skip-tokenizer-init! stream-interval tokenizer-mode tokenizer-path
+        tool-call-parser torch-compile-max-bs triton-attention-num-kv-splits triton-attention-reduce-in-fp32! trust-remote-code!
+        watchdog-timeout enable-memory-saver! enable-hierarchical-cache! enable-hicache! max-prefill-tokens# enable-mixed-chunk!
+        enable-torch-compile! is-embedding! num-continuous-decode-steps# base-gpu-id#
+    """,
+    ("", "0.4.3"): "disable-jump-forward! disable-mla! file-storage-pth prefill-only-one-req return-hidden-states!",
+    ("", "0.4.7"): "enable-flashinfer-mla!",
+    ("", "0.5.10"): """
+        ds-channel-config-path ds-heavy-channel-num ds-heavy-channel-type ds-heavy-token-num ds-sparse-decode-threshold
+        enable-nan-detection!
+    """,
+    ("", "0.5.18"): "stream-output!",
+    ("0.4.6", "0.4.6"): "n-share-experts-fusion",
+    ("0.4.6", "0.4.7"): "enable-flashmla!",
+    ("0.4.6", "0.5.13"): "debug-tensor-dump-inject",
+    ("0.4.6", ""): """
+        completion-template debug-tensor-dump-input-file debug-tensor-dump-output-folder deepep-mode disable-fast-image-processor!
+        disaggregation-bootstrap-port disaggregation-ib-device disaggregation-transfer-backend dist-timeout
+        enable-tokenizer-batch-encode! file-storage-path flashinfer-mla-disable-ragged! hicache-ratio hicache-size
+        hicache-write-policy log-requests-level reasoning-parser speculative-accept-threshold-acc
+        speculative-accept-threshold-single speculative-token-map warmups enable-multimodal! disable-chunked-prefix-cache!
+        gpu-id-step#
+    """,
+    ("0.4.7", "0.4.9"): "impl",
+    ("0.4.7", "0.5.0"): "pdlb-url",
+    ("0.4.7", "0.5.3"): "max-micro-batch-size#",
+    ("0.4.7", "0.5.18"): "collect-tokens-histogram enable-expert-distribution-metrics!",
+    ("0.4.7", ""): """
+        bucket-e2e-request-latency* bucket-inter-token-latency* bucket-time-to-first-token* deepep-config
+        disable-shared-experts-fusion! enable-mscclpp! enable-request-time-stats-logging! ep-dispatch-algorithm eplb-algorithm
+        eplb-rebalance-layers-per-chunk eplb-rebalance-num-iterations expert-distribution-recorder-buffer-size
+        expert-distribution-recorder-mode init-expert-location kv-events-config mm-attention-backend preferred-sampling-params
+    """,
+    ("0.4.8", "0.4.9"): "disable-overlap-cg-plan! enable-flashinfer-moe!",
+    ("0.4.8", "0.5.3"): "debug-tensor-dump-prefill-only!",
+    ("0.4.8", "0.5.9"): "disaggregation-decode-dp disaggregation-decode-tp disaggregation-prefill-pp",
+    ("0.4.8", ""): """
+        custom-weight-loader* enable-profile-cuda-graph! enable-return-hidden-states! num-reserved-decode-tokens sleep-on-idle!
+        weight-loader-disable-mmap!
+    """,
+    ("0.4.9", ""): "crash-dump-folder enable-flashinfer-allreduce-fusion! model-loader-extra-config nccl-port skip-server-warmup!",
+    ("0.5.0", "0.5.4"): """
+        enable-flashinfer-cutlass-moe! enable-flashinfer-trtllm-moe! enable-triton-kernel-moe! enable-flashinfer-mxfp4-moe!
+    """,
+    ("0.5.0", ""): """
+        decode-attention-backend enable-cudagraph-gc! enable-metrics-for-all-schedulers! hicache-io-backend hicache-mem-layout
+        hicache-storage-backend hicache-storage-prefetch-policy lora-target-modules* max-loaded-loras max-queued-requests
+        model-impl prefill-attention-backend scheduler-recv-interval sm-group-num tbo-token-distribution-threshold tool-server
+        weight-version
+    """,
+    ("0.5.2", "0.5.18"): "prefill-round-robin-balance!",
+    ("0.5.2", ""): """
+        disable-flashinfer-cutlass-moe-fp4-allgather! enable-lmcache! eplb-min-rebalancing-utilization-threshold
+        flashinfer-mxfp4-moe-precision gc-warning-threshold-secs generation-tokens-buckets* hicache-storage-backend-extra-config
+        moe-runner-backend numa-node* prompt-tokens-buckets* speculative-attention-mode speculative-draft-model-revision
+        tokenizer-worker-num
+    """,
+    ("0.5.3", "0.5.3"): "nsa-prefill nsa-decode",
+    ("0.5.3", "0.5.4"): "enable-flashinfer-cutedsl-moe! oltp-traces-endpoint",
+    ("0.5.3", "0.5.5"): "load-watch-interval",
+    ("0.5.3", "0.5.9"): """
+        speculative-ngram-branch-length speculative-ngram-max-match-window-size speculative-ngram-min-match-window-size
+    """,
+    ("0.5.3", "0.5.20"): "keep-mm-feature-on-device!",
+    ("0.5.3", ""): """
+        disaggregation-decode-enable-offload-kvcache! disaggregation-decode-polling-interval dynamic-batch-tokenizer-batch-size
+        dynamic-batch-tokenizer-batch-timeout enable-deterministic-inference! enable-dynamic-batch-tokenizer! enable-fp32-lm-head!
+        enable-priority-scheduling! enable-single-batch-overlap! enable-trace! max-lora-chunk-size
+        priority-scheduling-preemption-threshold radix-eviction-policy remote-instance-weight-loader-seed-instance-ip
+        remote-instance-weight-loader-seed-instance-service-port remote-instance-weight-loader-send-weights-group-ports*
+        schedule-low-priority-values-first! speculative-ngram-capacity speculative-ngram-match-type
+        speculative-ngram-max-bfs-breadth speculative-ngram-min-bfs-breadth tokenizer-metrics-allowed-custom-labels*
+        tokenizer-metrics-custom-labels-header triton-attention-split-tile-size enable-weights-cpu-backup!
+    """,
+    ("0.5.4", "0.5.4"): "enable-beta-spec! kt-amx-method kt-amx-weight-path",
+    ("0.5.4", "0.5.10"): "multi-item-scoring-delimiter",
+    ("0.5.4", "0.5.13"): "enable-piecewise-cuda-graph!",
+    ("0.5.4", "0.5.18"): "piecewise-cuda-graph-compiler nsa-prefill-backend",
+    ("0.5.4", ""): """
+        abort-on-priority-when-disabled! checkpoint-engine-wait-weights-before-ready! constrained-json-disable-any-whitespace!
+        disable-tokenizer-batch-decode! elastic-ep-backend grpc-mode! kt-threadpool-count lora-eviction-policy
+        modelopt-checkpoint-restore-path modelopt-checkpoint-save-path modelopt-export-path mooncake-ib-device pdmux-config-path
+        sampling-defaults speculative-draft-load-format speculative-draft-model-quantization
+    """,
+    ("0.5.5", "0.5.9"): "mm-max-concurrent-calls mm-per-request-timeout",
+    ("0.5.5", ""): """
+        debug-tensor-dump-layers* decrypted-config-file decrypted-draft-config-file enable-broadcast-mm-inputs-process!
+        enable-draft-weights-cpu-backup! enable-layerwise-nvtx-marker! export-metrics-to-file! export-metrics-to-file-dir
+        kt-max-deferred-experts-per-token otlp-traces-endpoint rl-on-policy-target speculative-moe-runner-backend
+    """,
+    ("0.5.7", "0.5.7"): "disaggregation-decode-enable-fake-auto!",
+    ("0.5.7", "0.5.18"): "custom-sigquit-handler",
+    ("0.5.7", ""): """
+        disable-flashinfer-autotune! dllm-algorithm-config enable-dynamic-chunking! enable-fused-qk-norm-rope?
+        enable-precise-embedding-interpolation! enable-prefix-mm-cache! enable-return-routed-experts!
+        enable-torch-compile-debug-mode! encoder-only! encoder-transfer-backend encoder-urls* fastapi-root-path forward-hooks*
+        fp8-gemm-backend limit-mm-data-per-request log-requests-format mamba-track-interval mm-enable-dp-encoder?
+        mm-process-config pp-async-batch-depth prefill-max-requests remote-instance-weight-loader-backend
+        remote-instance-weight-loader-start-seed-via-transfer-engine! rl-quant-profile soft-watchdog-timeout
+        speculative-draft-attention-backend speculative-moe-a2a-backend
+    """,
+    ("0.5.9", "0.5.9"): "disable-hicache-numa-detect!",
+    ("0.5.9", "0.5.18"): "nsa-prefill-cp-mode",
+    ("0.5.9", ""): """
+        admin-api-key enable-lora-overlap-loading! enable-prefill-delayer! extra-metric-labels fp4-gemm-backend
+        hf-chat-template-name hisparse-config=hierarchical-sparse-attention-extra-config log-requests-target* mamba-backend
+        model-checksum prefill-delayer-forward-passes-buckets* prefill-delayer-max-delay-passes
+        prefill-delayer-token-usage-low-watermark prefill-delayer-wait-seconds-buckets* uvicorn-access-log-exclude-prefixes*
+    """,
+    ("0.5.10", "0.5.18"): "prefill-cp-mode enforce-piecewise-cuda-graph!",
+    ("0.5.10", ""): """
+        default-priority-value disable-priority-preemption! enable-adaptive-dispatch-to-encoder! enable-aiter-allreduce-fusion!
+        enable-elastic-expert-backup! enable-fused-moe-sum-all-reduce! enable-mfu-metrics! enable-mm-global-cache!
+        enable-ssl-refresh! enable-streaming-session! enforce-disable-flashinfer-allreduce-fusion! engine-info-bootstrap-port
+        experts-shared-outer-loras? gc-threshold* incremental-streaming-output! linear-attn-backend linear-attn-decode-backend
+        linear-attn-prefill-backend modelexpress-config pre-warm-nccl! speculative-ngram-max-trie-depth ssl-ca-certs ssl-certfile
+        ssl-keyfile ssl-keyfile-password stream-response-default-include-usage! use-ray!
+    """,
+    ("0.5.13", "0.5.15"): "enable-deepep-waterfill! optimistic-prefill-retries",
+    ("0.5.13", "0.5.18"): "dsa-prefill-cp-mode enable-breakable-cuda-graph!",
+    ("0.5.13", "0.5.20"): "elastic-ep-rejoin!",
+    ("0.5.13", "0.5.22"): "speculative-skip-dp-mlp-sync!",
+    ("0.5.13", ""): """
+        asr-max-buffer-seconds asr-max-concurrent-sessions batch-notify-size debug-cuda-graph! deepep-dispatcher-output-dtype
+        detokenizer-worker-num disable-attn-tp-gather! disaggregation-decode-enable-radix-cache! dsa-topk-backend
+        enable-dp-attention-local-control-broadcast! enable-forward-pass-metrics! enable-http2! enable-mis!
+        enable-quant-communications! enable-return-indexer-topk! enable-strict-thinking! encoder-bootstrap-port
+        encoder-register-urls* enforce-shared-experts-fusion! forward-pass-metrics-ipc-name forward-pass-metrics-worker-id
+        kv-canary kv-canary-real-data kv-canary-sweep-interval lmcache-config-file load-snapshot-publish-interval
+        lora-drain-wait-threshold lora-strict-loading? lora-use-virtual-experts! model-config-parser msprobe-dump-config
+        prefill-delayer-max-delay-ms prefill-delayer-queue-min-ratio prefill-only-disable-kv-cache! radix-cache-backend
+        smg-http-sidecar-port=grpc-http-sidecar-port speculative-adaptive-config speculative-ngram-external-corpus-max-tokens
+        speculative-ngram-external-corpus-path speculative-ngram-external-sam-budget strip-thinking-cache! tokenizer-backend
+        trace-modules weight-loader-drop-cache-after-load! weight-loader-prefetch-checkpoints! weight-loader-prefetch-num-threads
+        dsa-prefill-backend
+    """,
+    ("0.5.15", "0.5.20"): "cuda-graph-tc-compiler",
+    ("0.5.15", ""): """
+        bf16-gemm-backend cp-strategy decoupled-spec-bind-endpoint decoupled-spec-connect-endpoints* decoupled-spec-rank
+        decoupled-spec-role dsa-paged-mqa-logits-backend enable-mamba-cache-stochastic-rounding! enable-session-radix-cache!
+        enable-tf32-matmul? flashinfer-allreduce-fusion-backend linear-replayssm-cache-len mamba-cache-philox-rounds
+        min-free-slots-delay spec-trace-dir speculative-use-rejection-sampling!
+    """,
+    ("0.5.18", "0.5.18"): "enable-gdn-replayssm-spec! stat-loggers",
+    ("0.5.18", ""): """
+        allowed-media-domains* dcp-comm-backend dcp-replicate-q-proj? default-chat-template-kwargs
+        disaggregation-decode-retraction-backup dllm-fdfo? elastic-ep-join-mode elastic-ep-join-rank-offset
+        elastic-ep-scale-timeout enable-cp-decode-attn-tp! enable-flexkv! enable-linear-replayssm-spec! enable-scattered-sconv!
+        enable-tp-lm-head-all-to-all? enable-waterfill! expert-balancedness-report-mode flashinfer-autotune-skip-ops*
+        flexkv-config-file fuseep-mode grpc-port http2-max-concurrent-streams image-processor-backend language-model-only!
+        linear-attn-verify-backend media-url-max-file-size-mb mlx-enable-sampling! mm-feature-transport mm-global-cache-backend
+        mm-io-worker-num mm-preprocess-cache-size-mb mm-processor-worker-num optimistic-prefill-attempts retraction-policy
+        return-hidden-states-mode sidecar sidecar-args* smg-grpc-mode! speculative-dspark-align-verify-tokens-to-graph-tier!
+        speculative-dspark-confidence-sts-path speculative-dspark-sps-table-path startup-weight-load-mode trust-mm-content-hashes!
+        weight-cache-mode weight-cache-socket weight-cache-timeout
+    """,
+    ("0.5.20", ""): """
+        deepep-v2-mode dsv4-attn-backend dsv4-prefill-backend enable-dense-mlp-attn-tp! enable-layernorm-sp!
+        enable-lean-attention! enable-response-store! enable-shared-experts-attn-tp! enable-unified-cache-external-linker!
+        enable-w4a4-mxfp4-megamoe! flashinfer-a2a-dispatch-type gated-launch-port hicache-host-memory-mode
+        hicache-storage-prefetch-retry-max-attempts hicache-storage-prefetch-retry-poll-interval
+        http2-initial-connection-window-size load-publish-endpoint ple-offload-backend ple-offload-dir prefill-decode-interval
+        radix-eviction-policy-config return-input-ids! return-output-ids! sampling-mask-max-tokens
+        speculative-domino-candidate-pool-size speculative-dsa-topk-backend unified-cache-external-linker-backend uno-lora-path
+    """,
+    ("0.5.22", ""): """
+        boundary-reduction constrained-json-max-whitespace-cnt disable-aiter-allreduce-fusion-in-decode!
+        disable-aiter-allreduce-fusion-in-prefill! disaggregation-decode-allocation-policy
+        disaggregation-decode-host-receive-threshold disaggregation-enable-kv-checksum! dsa-triton-union
+        enable-decoder-swa-bounded-replay? enable-dsa-fused-indexer? enable-encoder-swa-bounded-replay! enable-linker-mla-dedup!
+        enable-pd-role-switch! enable-watermark! grpc-response-timeout-secs hicache-host-memory-fraction otlp-service-name
+        speculative-draft-sink-size speculative-enable-w4a4-mxfp4-megamoe? speculative-use-block-verification! swa-prefix-tails
+        trust-request-chat-template! watermark-config
+    """,
+    ("0.5.23", ""): """
+        enable-amd-monokernel! enable-http-worker-reuseport! enable-megamoe-for-layernorm-sp! enable-nvidia-megakernel!
+        enable-return-aux-hidden-states! monokernel-backend paged-experts-num-resident prefill-decode-interval-min-bs
+        return-aux-hidden-state-layer-ids* unified-cache-external-linker-config
+    """,
+}
+
+EITHER: dict[tuple[str, str], str] = {
+    ("", "0.5.15"): "torchao-config",
+    ("", "0.5.18"): "cuda-graph-bs*",
+    ("0.4.6", ""): "disaggregation-mode",
+    ("0.4.9", "0.5.13"): "hybrid-kvcache-ratio",
+    ("0.5.0", ""): "enable-symm-mem!",
+    ("0.5.3", ""): "enable-torch-symm-mem!",
+    ("0.5.4", "0.5.18"): "piecewise-cuda-graph-max-tokens# piecewise-cuda-graph-tokens*",
+    ("0.5.4", ""): "kt-cpuinfer kt-num-gpu-experts modelopt-quant pp-max-micro-batch-size quantize-and-serve!",
+    ("0.5.5", ""): "enable-attn-tp-input-scattered! kt-method kt-weight-path",
+    ("0.5.7", "0.5.18"): "enable-nsa-prefill-context-parallel!",
+    ("0.5.7", ""): "dllm-algorithm enable-multi-layer-eagle!",
+    ("0.5.9", ""): "moe-dp-size# moe-data-parallel-size# attn-cp-size# attention-context-parallel-size#",
+    ("0.5.10", "0.5.18"): "enable-prefill-context-parallel!",
+    ("0.5.13", "0.5.18"): "enable-dsa-prefill-context-parallel!",
+    ("0.5.13", ""): """
+        enable-deepseek-v4-fp4-indexer! speculative-adaptive! speculative-dflash-block-size# speculative-dspark-block-size#
+    """,
+    ("0.5.15", ""): """
+        disaggregation-decode-extra-slots enable-linear-replayssm! enable-page-major-kv-layout! enable-unified-memory!
+        cuda-graph-bs-decode* cuda-graph-bs-prefill* cuda-graph-max-bs-prefill# cuda-graph-config enable-prefill-cp!
+        enable-int8-mamba-checkpoint! int8-mamba-ckpt-size#
+    """,
+    ("0.5.18", ""): """
+        speculative-draft-kv-cache-dtype dwdp-size# mamba-max-states-per-path# c128-page-size# elastic-ep-initial-size#
+        max-ep-size#
+    """,
+    ("0.5.22", ""): """
+        enable-kv-cache-sharding! prefill-kv-cache-dequant-dtype qsa-indexer-dtype shared-experts-tp-size#
+        cuda-graph-max-seq-len-prefill# cuda-graph-prefill-max-context#
+    """,
+    ("0.5.23", ""): "enable-paged-experts!",
+}
+
+MORE: dict[tuple[str, str], str] = {
+    ("", "0.5.10"): "enable-double-sparsity!",
+    ("0.4.6", ""): "moe-dense-tp-size#",
+    ("0.4.7", ""): "ep-num-redundant-experts# enable-eplb! enable-two-batch-overlap! enable-dp-lm-head!",
+    ("0.5.0", ""): "enable-pdmux!",
+}
+
+LESS: dict[tuple[str, str], str] = {
+    ("", ""): "cpu-offload-gb~",
+    ("0.5.2", ""): "offload-group-size# offload-num-in-group# offload-prefetch-step# offload-mode",
+    ("0.5.10", ""): "enable-hisparse!",
+    ("0.5.13", ""): "speculative-draft-window-size# speculative-dflash-draft-window-size#",
+    ("0.5.15", ""): "disable-decode-cuda-graph!",
+    ("0.5.18", ""): "enable-dsa-cache-layer-split!",
+    ("0.5.20", ""): "ple-offload-embedding?",
+}

@@ -1,0 +1,146 @@
+"""What `trtllm-serve` and the YAML of its --config take: tensorrt_llm/commands/serve.py, llmapi/llm_args.py (1.x).
+
+The YAML wins over the command line, as update_llm_args_with_extra_dict does. Click takes no shortened options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.engines.common.arguments import Answer, Arguments, Repository, block, key_rows, moved, names, row
+from kvplan.engines.common.options import read_speculative
+from kvplan.engines.common.words import Finding, Given, refuse, warn
+from kvplan.errors import UnsupportedError
+
+#: Formats of a cache that it calls otherwise.
+KV_FORMATS = {"fp8_e4m3": "fp8"}
+
+ROWS = (
+    row("--model", "@model", printed="model_path"),
+    row("--config --extra_llm_api_options", "@config"),
+    row("--max_batch_size", "max_num_seqs", "int", key="max_batch_size"),
+    row("--max_num_tokens", "max_num_batched_tokens", "int", key="max_num_tokens"),
+    row("--max_seq_len", "max_model_len", "int", key="max_seq_len"),
+    row("--tp_size --tp --tensor_parallel_size", "tp", "int", key="tensor_parallel_size"),
+    row("--pp_size --pp --pipeline_parallel_size", "pp", "int", key="pipeline_parallel_size"),
+    row("--ep_size --ep --moe_expert_parallel_size", "ep", "int", key="moe_expert_parallel_size"),
+    row("--cp_size --context_parallel_size", "!cp", "int", effect="either"),
+    row("--cluster_size --moe_cluster_parallel_size", "!cluster", "int", effect="either"),
+    row(
+        "--kv_cache_free_gpu_memory_fraction --free_gpu_memory_fraction --kv_cache_free_gpu_mem_fraction", "memory_fraction", "float",
+        key="kv_cache_config.free_gpu_memory_fraction",
+    ),
+    row("", "kv_dtype", "format", key="kv_cache_config.dtype", says=KV_FORMATS),
+    row("--kv_cache_dtype", "kv_dtype", "format", says=KV_FORMATS),
+    row("", "block_size", "int", key="kv_cache_config.tokens_per_block"),
+    row("--tokens_per_block", "block_size", "int"),
+    row("", "dtype", "compute", key="dtype"),
+    row("", "kv_memory", "int", key="kv_cache_config.max_gpu_total_bytes"),
+    row("", "option:max_tokens", "int", key="kv_cache_config.max_tokens"),
+    row("", "option:enable_block_reuse", "truth", key="kv_cache_config.enable_block_reuse"),
+    row("--disable_kv_cache_reuse", "option:enable_block_reuse", takes="flag", value=False),
+    row("", "option:max_attention_window", "counts", key="kv_cache_config.max_attention_window"),
+    row("", "option:mamba_ssm_cache_dtype", key="kv_cache_config.mamba_ssm_cache_dtype"),
+    row("", "option:use_kv_cache_manager_v2", "truth", key="kv_cache_config.use_kv_cache_manager_v2"),
+    row("", "option:enable_attention_dp", "truth", key="enable_attention_dp"),
+    row("--enable_attention_dp", "option:enable_attention_dp", takes="flag"),
+    row("--max_beam_width", "@beams", "int", key="max_beam_width"),
+    row("--backend", "@backend"),
+    row("", "@speculative", "json", key="speculative_config"),
+    row("", "@graphs", "json", key="cuda_graph_config"),
+    row("--max_input_len --gpus_per_node", "", "int"),
+    row("--server_role", "!role", effect="either"),
+    *block({("", ""): """
+        -h=help! tokenizer custom_tokenizer host port log_level num_postprocess_workers trust_remote_code! revision hf_revision
+        reasoning_parser tool_parser metadata_server_config_file fail_fast_on_attention_window_too_large! otlp_traces_endpoint
+        disagg_cluster_uri enable_chunked_prefill! media_io_kwargs chat_template custom_module_dirs skip_tokenizer_init!
+        served_model_name allow_request_chat_template! grpc! telemetry!
+    """}),
+    *key_rows("""
+        moe_config quant_config sparse_attention_config lora_config context_parallel_size moe_cluster_parallel_size torch_compile_config
+        enable_lora cache_transceiver_config peft_cache_config enable_iter_perf_stats load_format model_kwargs kv_connector_config
+        enable_layerwise_nvtx_marker nvfp4_gemm_config enable_min_latency
+    """, "either"),
+    *key_rows("""
+        print_iter_log stream_interval num_postprocess_workers enable_chunked_prefill disable_overlap_scheduler trust_remote_code
+        scheduler_config batch_wait_timeout_ms batch_wait_timeout_iters batch_wait_max_tokens_ratio attention_dp_config enable_autotuner
+        attn_backend sampler_type guided_decoding_backend reasoning_parser allreduce_strategy backend gather_generation_logits
+        return_perf_metrics perf_metrics_max_requests enable_iter_req_stats otlp_traces_endpoint use_torch_sampler enable_trtllm_sampler
+        postprocess_tokenizer_dir gpus_per_node orchestrator_type env_overrides kv_cache_config kv_cache_config.enable_partial_reuse
+        kv_cache_config.copy_on_partial_reuse kv_cache_config.event_buffer_max_size kv_cache_config.host_cache_size
+        kv_cache_config.secondary_offload_min_priority
+    """),
+)  # fmt: skip
+
+
+def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
+    """The question: what several options say together."""
+    question, findings = names(given), list[Finding]()
+    for name in ("dtype", "kv_dtype"):
+        if name in question and question[name].value == "auto":
+            del question[name]
+    if (one := given.get("@backend")) and one.value not in ("pytorch",):
+        findings.append(warn("not-modelled-either", f"{one.spelled} {one.value}: only the pytorch backend is modelled", one.place))
+    if (one := given.get("@beams")) and one.value not in (None, 1):
+        findings.append(warn("not-modelled-more", f"{one.spelled}: beam search holds {one.value} caches a request", one.place))
+    if (one := given.get("@graphs")) and one.value is None:
+        question["enforce_eager"] = moved(one, True)
+    if one := given.get("@speculative"):
+        findings += _speculative(one, question)
+    if (one := question.get("memory_fraction")) and not 0 < one.value <= 1:
+        findings.append(refuse(f"{one.spelled} {one.value:g} is not above 0 and at most 1", one.place))
+        del question["memory_fraction"]
+    drop = question.get("kv_memory")
+    if drop and not drop.value:
+        del question["kv_memory"]
+    model = given.get("@model") or next((word for word in positional if word.value != "serve"), None)
+    return Answer(question, model, tuple(findings))
+
+
+def _speculative(one: Given, question: dict[str, Given]) -> list[Finding]:
+    value: Any = one.value
+    if not isinstance(value, dict):
+        return [] if value is None else [refuse(f"{one.spelled}: not a mapping", one.place)]
+    kind = str(value.get("decoding_type", "")).lower()
+    method = {"mtp": "mtp", "eagle": "eagle3", "eagle3": "eagle3", "ngram": "ngram", "draft_target": "draft_model"}.get(kind)
+    tokens = value.get("num_nextn_predict_layers") if method == "mtp" else value.get("max_draft_len")
+    if method is None or not isinstance(tokens, int) or tokens < 1:
+        return [warn("not-modelled-more", f"{one.spelled}: decoding_type {kind or 'missing'} is not modelled", one.place)]
+    model = value.get("speculative_model_dir") or value.get("speculative_model")
+    question["speculative"] = moved(one, f"{method}:{tokens}" + (f":{model}" if model else ""))
+    return []
+
+
+DECODING = {"mtp": "MTP", "eagle3": "Eagle", "eagle": "Eagle", "ngram": "NGram", "draft_model": "Draft_Target"}
+
+
+def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """The other way of `finish`."""
+    says: dict[str, Any] = {}
+    said = {"speculative"} | {name for name in ("lora", "multimodal") if asked.get(name) == ("off" if name == "lora" else "on")}
+    if asked.get("enforce_eager"):
+        says["@graphs"] = None
+        said.add("enforce_eager")
+    if draft := read_speculative(asked.get("speculative")):
+        if draft.method not in DECODING:
+            raise UnsupportedError(f"TensorRT-LLM has no speculative method {draft.method}")
+        length = "num_nextn_predict_layers" if draft.method == "mtp" else "max_draft_len"
+        config = {"decoding_type": DECODING[draft.method], length: draft.tokens}
+        says["@speculative"] = config | ({"speculative_model_dir": draft.model} if draft.model else {})
+    return says, said
+
+
+ARGUMENTS = Arguments(
+    "tensorrt-llm",
+    ROWS,
+    finish,
+    say,
+    ("trtllm-serve",),
+    commands=("trtllm-serve",),
+    modules={"tensorrt_llm.commands.serve": ""},
+    others=frozenset({"disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "visual_gen"}),
+    config="keys",
+    image=("nvcr.io/nvidia/tensorrt-llm/release", "{}", "latest"),
+    repositories=(Repository(r"(^|/)tensorrt-llm/(release|devel)$"),),
+)

@@ -1,0 +1,258 @@
+"""What `vllm serve` takes: vllm/engine/arg_utils.py of the releases below, and the server's own options.
+
+Sizes are read as human_readable_int does (32k = 32,000); `_` and `-` are one; dotted options make JSON; a beginning stands for the option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.engines.common.arguments import Answer, Arguments, Repository, allowed, block, moved, names, number, row
+from kvplan.engines.common.options import read_lora, read_speculative
+from kvplan.engines.common.words import Finding, Given, refuse, warn
+from kvplan.engines.vllm.unmodelled import EITHER, IRRELEVANT, LESS, MORE
+from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
+from kvplan.engines.vllm.variables import QUIET
+from kvplan.errors import UnsupportedError
+
+RELEASES = (
+    "0.8.5", "0.9.1", "0.9.2", "0.10.0", "0.10.2", "0.11.0", "0.11.1", "0.12.0", "0.13.0", "0.14.0", "0.15.0", "0.16.0", "0.17.1",
+    "0.18.0", "0.19.0", "0.20.0", "0.21.0", "0.22.0", "0.23.0", "0.24.0", "0.25.0", "0.26.0", "0.27.0", "0.28.0", "0.29.0", "0.30.0",
+    "0.31.0", "0.32.0", "0.33.0",
+)  # fmt: skip
+
+#: Formats of a cache that it calls otherwise.
+KV_FORMATS = {"bf16": "bfloat16", "f16": "float16"}
+
+ROWS = (
+    row("--model", "@model", printed="model_tag"),
+    row("--config", "@config"),
+    row("--max-model-len", "max_model_len", "auto", printed="max_seq_len"),
+    row("--max-num-seqs", "max_num_seqs", "int"),
+    row("--max-num-batched-tokens", "max_num_batched_tokens", "human"),
+    row("--block-size", "block_size", "int"),
+    row("--gpu-memory-utilization", "memory_fraction", "float"),
+    row("--device-memory-utilization", "memory_fraction", "float", since="0.31.0"),
+    row("--kv-cache-memory-bytes", "kv_memory", "human", since="0.10.2", printed="kv_cache_memory"),
+    row("--tensor-parallel-size -tp", "tp", "int"),
+    row("--pipeline-parallel-size -pp", "pp", "int"),
+    row("--data-parallel-size -dp", "dp", "int"),
+    row("--data-parallel-size-local -dpl", "@local_dp", "int", since="0.9.1"),
+    row("--decode-context-parallel-size -dcp", "dcp", "int", since="0.10.2"),
+    row("--enable-expert-parallel", "@ep", takes="switch"),
+    row("-ep", "@ep", takes="flag", since="0.14.0"),
+    row("--nnodes -n", "@nodes", "int", since="0.11.1"),
+    row("--node-rank -r", "@rank", "int", since="0.11.1"),
+    row("--headless", "@headless", takes="flag"),
+    row("--dtype", "dtype", "compute"),
+    row("--kv-cache-dtype", "kv_dtype", "format", says=KV_FORMATS),
+    row("--quantization -q", "@quantization"),
+    row("--enforce-eager", "enforce_eager", takes="switch"),
+    row("--compilation-config -cc", "@compilation", "json"),
+    row("-O --optimization-level", "@level"),
+    row("--speculative-config -sc", "@speculative", "json"),
+    row("--spec-method", "@spec_method", since="0.22.0"),
+    row("--spec-model", "@spec_model", since="0.22.0"),
+    row("--spec-tokens", "@spec_tokens", "int", since="0.22.0"),
+    row("--enable-lora", "@lora", takes="switch"),
+    row("--max-lora-rank", "@lora_rank", "int"),
+    row("--max-loras", "@loras", "int"),
+    row("--limit-mm-per-prompt", "@limit_mm", "limits"),
+    row("--language-model-only", "@text_only", takes="switch", since="0.17.1"),
+    row("--swap-space", "option:swap_space", "float", until="0.17.1"),
+    row("--num-gpu-blocks-override", "option:num_gpu_blocks_override", "int"),
+    row("--enable-prefix-caching", "option:enable_prefix_caching", takes="switch"),
+    row("--async-scheduling", "option:async_scheduling", takes="switch", since="0.10.0"),
+    row("--mamba-cache-mode", "option:mamba_cache_mode", since="0.15.0"),
+    row("--mamba-ssm-cache-dtype", "option:mamba_ssm_cache_dtype", since="0.10.2"),
+    row("--attention-backend", "option:attention_backend", since="0.13.0"),
+    row("", "option:attention_backend", variables="VLLM_ATTENTION_BACKEND", until="0.12.0"),
+    row("", "option:allow_long_max_model_len", "one_or_true", "flag", variables="VLLM_ALLOW_LONG_MAX_MODEL_LEN"),
+    row("", "@v1", variables="VLLM_USE_V1"),
+    row("--performance-mode", "option:performance_mode", since="0.17.1"),
+    row("--disable-hybrid-kv-cache-manager", "option:disable_hybrid_kv_cache_manager", takes="switch", since="0.9.1"),
+    row("--device", "@device", until="0.9.2"),
+    row("--kv-transfer-config", "!kv_transfer", "json", effect="either"),
+    row("--hf-overrides", "@overrides"),
+    row("--rope-scaling", "@overrides", until="0.11.0"),
+    row("--enable-chunked-prefill", "@chunked", takes="switch"),
+    row("--max-num-scheduled-tokens", "!scheduled", "human", since="0.26.0", effect="either"),
+    *block(IRRELEVANT),
+    *block(EITHER, "either"),
+    *block(MORE, "more"),
+    *block(LESS, "less"),
+)  # fmt: skip
+
+#: --quantization values that change a checkpoint while it is loaded; all others name what the checkpoint already is.
+ON_LOAD = {"fp8": "fp8", "bitsandbytes": "nf4", "mxfp8": "mxfp8"}
+METHODS = {"deepseek_mtp": "mtp", "qwen3_next_mtp": "mtp", "mimo_mtp": "mtp", "glm4_moe_mtp": "mtp", "ernie_mtp": "mtp"}
+LONGER = "option:allow_long_max_model_len"
+
+
+def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
+    """The question: what several options say together."""
+    question, findings = names(given), list[Finding]()
+    length = question.get("max_model_len")
+    if length and length.value == -1:
+        del question["max_model_len"]
+        question["engine_option.auto_fit"] = moved(length, True)
+    if "dtype" in question and question["dtype"].value == "auto":
+        del question["dtype"]
+    if one := given.get("@ep"):
+        ranks = number(given, "tp") * number(given, "dp")
+        if one.value and ranks > 1:
+            question["ep"] = moved(one, ranks)
+    if (one := given.get("@quantization")) and one.value in ON_LOAD:
+        question["weight_dtype"] = moved(one, ON_LOAD[one.value])
+    _graphs(given, question)
+    findings += _speculative(given, question)
+    if (one := given.get("@lora")) and one.value:
+        question["lora"] = moved(one, f"{number(given, '@lora_rank', 16)}x{number(given, '@loras')}")
+    text_only = given.get("@text_only")
+    if (text_only and text_only.value) or _no_images(given.get("@limit_mm")):
+        question["multimodal"] = moved(text_only if text_only and text_only.value else given["@limit_mm"], "off")
+    if (one := given.get("@device")) and one.value == "cpu":
+        question["engine_option.platform"] = one
+    if (one := given.get("@chunked")) and one.value is False:
+        findings.append(warn("not-modelled-either", f"{one.spelled}: without chunked prefill a step holds a whole prompt", one.place))
+    if (one := question.get("memory_fraction")) and not 0 < one.value <= 1:
+        findings.append(refuse(f"{one.spelled} {one.value:g} is not above 0 and at most 1", one.place))
+        del question["memory_fraction"]
+    if (one := given.get("@overrides")) and one.value not in ("{}", "", {}):
+        findings.append(
+            warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
+        )
+        question["engine_option.allow_long_max_model_len"] = moved(one, True)
+    if (one := given.get("@v1")) and one.value.strip() == "0":
+        findings.append(
+            warn("not-modelled-either", "VLLM_USE_V1=0: the engine before V1 is modelled for releases that had no other", one.place)
+        )
+    findings += _scheduler(question, given.get("@chunked"))
+    if one := given.get(LONGER):
+        findings.append(allowed(one))
+    local, rank = given.get("@local_dp"), given.get("@rank")
+    return Answer(
+        question,
+        given.get("@model") or (positional[0] if positional else None),
+        tuple(findings),
+        local_dp=local.value if local else None,
+        nodes=number(given, "@nodes"),
+        is_worker=bool("@headless" in given or (rank and rank.value)),
+    )
+
+
+def _scheduler(question: Mapping[str, Given], chunked: Given | None) -> list[Finding]:
+    """What SchedulerConfig.verify_max_model_len refuses of options that were given (config/scheduler.py)."""
+    tokens, seqs, length = (question.get(name) for name in ("max_num_batched_tokens", "max_num_seqs", "max_model_len"))
+    if tokens and seqs and tokens.value < seqs.value:
+        return [refuse(f"{tokens.spelled} {tokens.value:,} is less than {seqs.spelled} {seqs.value:,}; the engine stops", tokens.place)]
+    if tokens and length and chunked and chunked.value is False and tokens.value < length.value:
+        message = (
+            f"{tokens.spelled} {tokens.value:,} is less than {length.spelled} {length.value:,} without chunked prefill; the engine stops"
+        )
+        return [refuse(message, tokens.place)]
+    return []
+
+
+def _graphs(given: Mapping[str, Given], question: dict[str, Given]) -> None:
+    """No CUDA graphs: -O0, or a compilation config that turns them off (config/compilation.py)."""
+    if (one := question.get("enforce_eager")) and one.value:
+        return
+    level, config = given.get("@level"), given.get("@compilation")
+    if level and level.value == "0":
+        question["enforce_eager"] = moved(level, True)
+    elif config:
+        value = config.value
+        mode = value.get("cudagraph_mode") if isinstance(value, dict) else None
+        off = value in (0, "0") or (isinstance(value, dict) and (value.get("level") == 0 or value.get("mode") in (0, "NONE")))
+        if (mode is not None and str(mode).upper() == "NONE") or (mode is None and off):
+            question["enforce_eager"] = moved(config, True)
+
+
+def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
+    one = given.get("@speculative")
+    if one and not isinstance(one.value, dict):
+        return [refuse(f"{one.spelled}: not a JSON object", one.place)]
+    config: dict[str, Any] = dict(one.value) if one else {}
+    for key, name in (("@spec_method", "method"), ("@spec_model", "model"), ("@spec_tokens", "num_speculative_tokens")):
+        if key in given:
+            config.setdefault(name, given[key].value)
+            one = one or given[key]
+    if one is None:
+        return []
+    model, tokens = config.get("model"), config.get("num_speculative_tokens")
+    method = str(config.get("method") or ("ngram" if model == "ngram" else "draft_model"))
+    method = METHODS.get(method, method)
+    if tokens is None and method == "mtp":
+        tokens = 1
+    if not isinstance(tokens, int) or tokens < 1:
+        return [refuse(f"{one.spelled}: num_speculative_tokens is not given", one.place)]
+    question["speculative"] = moved(one, f"{method}:{tokens}" + (f":{model}" if model and method != "ngram" else ""))
+    return []
+
+
+def _no_images(limit: Given | None) -> bool:
+    """--limit-mm-per-prompt with every kind at 0."""
+    return limit is not None and isinstance(limit.value, dict) and bool(limit.value) and all(str(n) == "0" for n in limit.value.values())
+
+
+def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """The other way of `finish`."""
+    says: dict[str, Any] = {}
+    said = {name for name in ("speculative", "lora", "multimodal") if name in asked}
+    if (ep := asked.get("ep", 1)) != 1:
+        ranks = (asked.get("tp") or 1) * (asked.get("dp") or 1)
+        if ep != ranks:
+            raise UnsupportedError(f"vLLM spreads experts over all tp x dp = {ranks} ranks or none, not {ep}")
+        says["@ep"] = True
+        said.add("ep")
+    if quantization := {ours: theirs for theirs, ours in ON_LOAD.items()}.get(asked.get("weight_dtype", "")):
+        says["@quantization"] = quantization
+        said.add("weight_dtype")
+    if draft := read_speculative(asked.get("speculative")):
+        config = {"method": draft.method, "num_speculative_tokens": draft.tokens}
+        says["@speculative"] = config | ({"model": draft.model} if draft.model else {})
+    if lora := read_lora(asked.get("lora")):
+        says |= {"@lora": True, "@lora_rank": lora.rank, "@loras": lora.adapters}
+    if asked.get("multimodal") == "off":
+        says["@limit_mm"] = {"image": 0, "video": 0, "audio": 0}
+    if "max_model_len" not in asked and asked.get("option:auto_fit", "").lower() in ("true", "1", "yes", "on"):
+        says["max_model_len"] = -1
+        said.add("option:auto_fit")
+    return says, said
+
+
+ARGUMENTS = Arguments(
+    "vllm",
+    ROWS,
+    finish,
+    say,
+    ("vllm", "serve"),
+    commands=("vllm serve",),
+    modules={
+        "vllm.entrypoints.openai.api_server": "",
+        "vllm.entrypoints.api_server": "",
+        "vllm.entrypoints.cli.main": "serve",
+        "vllm": "serve",
+    },
+    releases=RELEASES,
+    abbreviations=True,
+    underscores=True,
+    dotted=True,
+    config="options",
+    positional=1,
+    prefix="VLLM_",
+    quiet_variables=tuple(f"VLLM_{name}" for name in QUIET.split()),
+    loud_variables=("NVSHMEM_SYMMETRIC_SIZE", *(f"VLLM_{name}" for name in EITHER_VARIABLES.split())),
+    image=("vllm/vllm-openai", "v{}", "latest"),
+    entrypoint=2,
+    length_bound=True,
+    repositories=(
+        Repository(r"(^|/)(vllm/vllm-openai(-rocm)?|lmcache/vllm-openai|vllm-openai)$", ("vllm", "serve")),
+        Repository(r"(^|/)(vllm-cuda-rhel9|vllm-rocm-rhel9)$", ("vllm", "serve"), tag=""),
+        Repository(r"(^|/)(rocm/vllm|rocm/vllm-dev|nvidia/vllm|llm-d-cuda|llm-d|llm-d-dev|llm-d-xpu)[^/]*$", tag=""),
+        Repository(r"(^|/)(vllm-(cpu|tpu|xpu|ci))[^/]*$"),
+        Repository(r"(^|/)(kserve/huggingfaceserver|huggingfaceserver)$", ("kserve-huggingfaceserver",), tag=""),
+    ),
+)

@@ -1,0 +1,95 @@
+"""The index: names.tsv beside this file, one line a name, written by tools/build_names.py.
+
+name, base, weights, length, evidence, parted by tabs and sorted by name in lower case.
+
+name      as the Hub or Ollama spells it, or a short name
+base      the catalogue id whose YAML file has its shapes
+weights   the checkpoint's format, where it is not the base's; `gguf` where the repository holds several files
+length    its own maximum, where it is not the base's; `?` where no source states it
+evidence  a key of EVIDENCE
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from kvplan.names.releases import taken_apart
+
+_FILE = Path(__file__).parent / "names.tsv"
+
+#: What a line rests on -> what the plan says of it; nothing of a line that rests on the model's own config or was written by hand.
+EVIDENCE: dict[str, str] = {
+    "a": "",
+    "c": "",
+    "d": "the config.json of {name} does not say how its weights are stored: the format is by its name",
+    "f": "the sizes of {name} are from a table, not its config.json; parameters recounted to the Hub's total",
+    "t": "{name} has the shapes of {base}: a table (llmfit 1.1.17) gives both the same sizes and total; its config.json was not read",
+    "n": "{name} has the shapes of {base}: a table (llmfit 1.1.17) gives both the same sizes; the format of its weights is by its name",
+    "p": "{name} has the shapes of {base}: the Hub gives both one total and model type (llmfit 1.1.17); its sizes could not be read there",
+    "o": "{name} has the shapes of {base}, by the name and digest of the tag (ollama.com/library, June 2026)",
+    "g": "{name} has the shapes of {base}, by its name: a GGUF conversion keeps them",
+    "b": "{name} has the shapes of {base}, by its name and publisher; its config.json was not read",
+}
+
+
+class Named(NamedTuple):
+    """One line of the index. `weights` None: as the base; `length` None: as the base, 0: not known."""
+
+    name: str
+    base: str
+    weights: str | None
+    length: int | None
+    evidence: str
+
+    @property
+    def same(self) -> bool:
+        """Whether memory is the base's, whatever is asked."""
+        return self.weights is None and self.length is None
+
+    @property
+    def alias(self) -> bool:
+        """Whether it is the base by another name; a release in a format of its own is an answer of its own, whatever the base is in."""
+        return self.same and (self.name == self.base or taken_apart(self.name.lower()) is None)
+
+    @property
+    def note(self) -> str:
+        """What the plan says about where this name's facts are from; empty where there is nothing to say."""
+        return EVIDENCE[self.evidence].format(name=self.name, base=self.base)
+
+
+@cache
+def text() -> str:
+    """The index with a line's end before its first line, so that every name stands between a line's end and a tab."""
+    return "\n" + _FILE.read_text(encoding="utf-8")
+
+
+@cache
+def lowered() -> str:
+    """The index in lower case; positions are those of `text`."""
+    return text().lower()
+
+
+def at(position: int) -> Named:
+    """The line that holds a position of `text`."""
+    whole = text()
+    start = whole.rfind("\n", 0, position) + 1
+    return parsed(whole[start : whole.find("\n", start)])
+
+
+def parsed(line: str) -> Named:
+    """One line. Raises ValueError where it is not one."""
+    name, base, weights, length, evidence = line.split("\t")
+    return Named(name, base, weights or None, (0 if length == "?" else int(length)) if length else None, evidence)
+
+
+def exact(key: str) -> Named | None:
+    """The line of a name, in lower case."""
+    found = lowered().find(f"\n{key}\t")
+    return at(found + 1) if found >= 0 else None
+
+
+def everything() -> list[Named]:
+    """Every line."""
+    return [parsed(line) for line in text().splitlines() if line and not line.startswith("#")]

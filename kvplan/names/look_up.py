@@ -1,0 +1,127 @@
+"""A name as people write it -> a line of the index, or why there is none and what to write instead."""
+
+from __future__ import annotations
+
+import re
+
+from kvplan.errors import AmbiguousName, UnknownName
+from kvplan.names.index import Named, at, exact, lowered
+from kvplan.names.releases import CONVERTERS, Release, taken_apart
+
+#: What people leave out of a name and catalogue ids never have.
+_DRESSING = re.compile(r"-(?:instruct|it|hf|chat)(?=-|\t|$)")
+_PREFIX = re.compile(r"(?:https?://)?(?:www\.)?(?:hf\.co|huggingface\.co|ollama\.com/library|ollama)/", re.IGNORECASE)
+
+
+def look_up(name: str) -> Named | None:
+    """The line that a name means; None where none does. Raises AmbiguousName with the candidates where several do.
+
+    A hub id or short name in any case, with or without `hf.co/`; an Ollama tag; a GGUF repository with `:TYPE`; the last part of an id,
+    with or without -instruct and the like, where all ids that end in it mean the same.
+    """
+    typed = name.strip()
+    key = _PREFIX.sub("", typed).lower().rstrip("/")
+    if not key or "\t" in key or "\n" in key:
+        return None
+    found = exact(key)
+    if found is not None and found.weights == "gguf":
+        types = ", ".join(f"{found.name}:{kind}" for kind in ("Q4_K_M", "Q8_0"))
+        raise AmbiguousName(typed, [types], "holds several files; name one of them")
+    if found is None and key.endswith(":latest"):
+        found = exact(key.removesuffix(":latest"))
+    if found is None:
+        found = _release(typed, key)
+    if found is None and "/" not in key:
+        found = _tail(typed, key)
+    return found
+
+
+def _release(typed: str, key: str) -> Named | None:
+    """A file of a GGUF repository that is listed or of a known converter, or a 4-bit copy by unsloth, whose model is known."""
+    release = taken_apart(key)
+    if release is None or release.weights == "gguf":
+        return None
+    listed = exact(key.partition(":")[0])
+    if listed is not None and listed.weights == "gguf":
+        return listed._replace(name=typed, weights=release.weights, evidence="g")
+    publisher, _, model = release.of.rpartition("/")
+    gguf = "gguf" in key
+    if not ((gguf and publisher in CONVERTERS) or (release.weights.endswith("bnb-4bit") and publisher == "unsloth")):
+        return None
+    known = exact(model.replace("_", "/", 1)) if gguf else None
+    known = known or _unique(_ending(model))
+    if known is None or known.weights not in (None, "bf16"):
+        return None
+    return Named(typed, known.base, release.weights, known.length, "g" if gguf else "b")
+
+
+def _tail(typed: str, key: str) -> Named | None:
+    for endings in (_ending(key), _undressed(key)):
+        found = _unique(endings)
+        if found is not None:
+            return found
+        if endings:
+            raise AmbiguousName(typed, [line.name for line in _one_of_each(endings)], "ends several names that differ in memory")
+    return None
+
+
+def _ending(key: str) -> list[Named]:
+    """Every line whose name ends in `/key`."""
+    return [at(match.start() + 1) for match in re.finditer(f"/{re.escape(key)}\t", lowered()) if "\t" not in _before(match.start())]
+
+
+def _before(position: int) -> str:
+    """The line's text up to a position: a tab in it means that the match is not in the name."""
+    whole = lowered()
+    return whole[whole.rfind("\n", 0, position) : position]
+
+
+def _undressed(key: str) -> list[Named]:
+    """Every line whose name's last part is `key` but for -instruct and the like."""
+    wanted = _DRESSING.sub("", key)
+    first = wanted[:3]
+    lines = []
+    for match in re.finditer(rf"\n([^\t\n]*/)?({re.escape(first)}[^\t\n/]*)\t", lowered()):
+        if _DRESSING.sub("", match[2]) == wanted:
+            lines.append(at(match.start() + 1))
+    return lines
+
+
+def _one_of_each(lines: list[Named]) -> list[Named]:
+    """The first line of each meaning, catalogue ids before others."""
+    ordered = sorted(lines, key=lambda line: (line.name != line.base, len(line.name), line.name))
+    return list({(line.base, line.weights, line.length): line for line in reversed(ordered)}.values())[::-1]
+
+
+def _unique(lines: list[Named]) -> Named | None:
+    """The one meaning of some lines: all agree (but for copies whose length is not known), or one of them is a catalogue id."""
+    meanings = _one_of_each([line for line in lines if line.length != 0] or lines)
+    ids = [line for line in meanings if line.name == line.base]
+    if len(ids) == 1:
+        return ids[0]
+    return meanings[0] if len(meanings) == 1 else None
+
+
+def unknown(name: str) -> UnknownName:
+    """The error for a name that nothing has: the command that answers for a known model's release, else the nearest models."""
+    key = _PREFIX.sub("", name.strip()).lower()
+    release = taken_apart(key)
+    if release is not None and (known := _released(release)) is not None:
+        weights = "q4_k_m" if release.weights == "gguf" else release.weights
+        command = f"kvplan estimate {known.name if known.name != known.base else known.base} --weight-dtype {weights}"
+        text = f"it is not known whether it is {known.name} in another format, as its name says; if it is: {command}"
+        return UnknownName("model", name, [], hint=text)
+    from kvplan.names.nearest import nearest
+
+    return UnknownName("model", name, [], nearest=nearest(release.of if release else key))
+
+
+def _released(release: Release) -> Named | None:
+    """The known model that a release's name speaks of."""
+    model = release.of.rpartition("/")[2]
+    found = exact(release.of) or exact(model.replace("_", "/", 1))
+    found = found or _unique(_ending(model)) or _unique(_undressed(model))
+    if found is None or found.weights not in (None, "bf16"):
+        return None
+    base = exact(found.base)
+    return base if base is not None and found.same else found

@@ -1,0 +1,59 @@
+"""The nearest names to one that nothing has: family first, then size and version, spelling last."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import NamedTuple
+
+from kvplan.names.index import everything
+
+_SIZE = re.compile(r"(?:\d+x)?\d+(?:\.\d+)?[bmt]|[ae]\d+(?:\.\d+)?b|\d+e")
+_WORD = re.compile(r"([a-z]+)[-_]?(\d+(?:\.\d+)?)?$")
+#: Words of names that say nothing of the family.
+_PLAIN = frozenset(("instruct", "it", "chat", "hf", "base", "preview", "latest", "v", "the", "meta", "a"))
+CUTOFF = 0.6  # of spelling, where not even the family agrees
+
+
+class Parts(NamedTuple):
+    """A name's last part, taken apart."""
+
+    families: frozenset[str]
+    sizes: frozenset[str]
+    versions: frozenset[str]
+
+
+def parts(name: str) -> Parts:
+    """The family words, sizes and version numbers in a name.
+
+    >>> parts("qwen/qwen3-30b-a3b")
+    Parts(families=frozenset({'qwen'}), sizes=frozenset({'30b', 'a3b'}), versions=frozenset({'3'}))
+    """
+    tail = name.lower().rpartition("/")[2]
+    sizes, families, versions = set(), set(), set()
+    for word in re.split(r"[-_: ]+", tail):
+        if _SIZE.fullmatch(word):
+            sizes.add(word)
+        elif re.fullmatch(r"v?\d+(?:\.\d+)*", word):
+            versions.add(word.lstrip("v"))
+        elif (match := _WORD.match(word)) and len(match[1]) > 1 and match[1] not in _PLAIN:
+            families.add(match[1])
+            if match[2]:
+                versions.add(match[2])
+    return Parts(frozenset(families), frozenset(sizes), frozenset(versions))
+
+
+def nearest(name: str, n: int = 3) -> list[str]:
+    """Up to `n` catalogue ids: those of the same family first, of these the same size and version, then by spelling."""
+    asked, key = parts(name), name.lower()
+    scored = []
+    for id_ in {line.base for line in everything()}:
+        spelling = difflib.SequenceMatcher(None, key, id_).ratio()
+        own = parts(id_)
+        family = len(asked.families & own.families) / max(1, len(asked.families | own.families))
+        if not family and spelling < CUTOFF:
+            continue
+        size = 1.0 if asked.sizes and asked.sizes == own.sizes else 0.5 if asked.sizes & own.sizes else 0.0
+        version = 1.0 if asked.versions and asked.versions == own.versions else 0.0
+        scored.append((4 * family + 3 * size + 2 * version + spelling, id_))
+    return [id_ for _, id_ in sorted(scored, key=lambda pair: (-pair[0], pair[1]))[:n]]

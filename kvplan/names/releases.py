@@ -1,0 +1,74 @@
+"""What a release's name says of its weights: the suffix that publishers add, and the --weight-dtype that means it."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+#: A suffix, in lower case, as publishers write it -> the format.
+_SUFFIXES: tuple[tuple[str, str], ...] = (
+    (r"fp8[-_]dynamic", "fp8-dynamic"),
+    (r"fp8[-_]block", "fp8-block"),
+    (r"(?:quantized[.-])?w8a8(?:[-_](?:int8|fp8))?", "w8a8"),
+    (r"(?:quantized[.-])?w8a16", "w8a16"),
+    (r"(?:quantized[.-])?w4a16(?:[-_]g128|[-_]awq)?", "w4a16"),
+    (r"(?:static[-_])?(?:modelopt[-_])?fp8(?:[-_](?:kv|static|static-pertensor))?", "fp8"),
+    (r"(?:modelopt[-_])?(?:nvfp4|fp4)(?:a16)?", "nvfp4"),
+    (r"mxfp4", "mxfp4"),
+    (r"mxfp8", "mxfp8"),
+    (r"awq[-_](?:8bit|int8)", "awq-int8"),
+    (r"awq(?:[-_](?:4bit|int4|g128|w4a16))?", "awq"),
+    (r"gptq[-_](?:8bit|int8)", "gptq-int8"),
+    (r"gptq(?:[-_](?:4bit|int4|marlin))?(?:[-_](?:32g|64g|128g))?", "gptq"),
+    (r"(?:int4[-_])?autoround(?:[-_](?:int4|4bit|gptq))?", "gptq"),
+    (r"unsloth[-_]bnb[-_]4bit", "unsloth-bnb-4bit"),
+    (r"(?:bnb|bitsandbytes)[-_](?:4bit|nf4)|nf4|bnb", "bnb-4bit"),
+    (r"(?:bnb|bitsandbytes)[-_]8bit", "bnb-8bit"),
+    (r"(?:mlx[-_])?([34568])[-_]?bit(?:[-_]dwq)?", r"mlx-\1bit"),
+    (r"exl([23])[-_](\d+(?:\.\d+)?)bpw(?:[-_]h\d)?", r"exl\1:\2bpw"),
+    (r"(\d+(?:\.\d+)?)bpw(?:[-_]h\d)?[-_]exl([23])", r"exl\2:\1bpw"),
+    (r"int8", "int8"),
+    (r"int4", "int4"),
+    (r"bf16", "bf16"),
+    (r"fp16|f16", "f16"),
+)
+_PARSED = [(re.compile(rf"(.+?)[-_.](?:{pattern})"), format_) for pattern, format_ in _SUFFIXES]
+_GGUF = re.compile(r"(.+?)[-_.]gguf")
+TAG = re.compile(r"(?:ud-)?(?:i?q\d|tq\d|mxfp4|b?f16|f32)[a-z0-9_]*", re.IGNORECASE)
+
+#: Who converts other people's models to GGUF under `publisher/[organisation_]Model-GGUF`.
+CONVERTERS = (
+    "bartowski", "ggml-org", "lmstudio-community", "maziyarpanahi", "mradermacher", "quantfactory", "second-state", "thebloke", "unsloth",
+)  # fmt: skip
+
+
+class Release(NamedTuple):
+    """A name taken apart: what it is a release of, and the format that its suffix means (`gguf`: a repository of several)."""
+
+    of: str
+    weights: str
+
+
+def taken_apart(name: str) -> Release | None:
+    """A name in lower case without its quantisation suffix; None where it has none.
+
+    >>> taken_apart("qwen/qwen2.5-72b-instruct-awq")
+    Release(of='qwen/qwen2.5-72b-instruct', weights='awq')
+    >>> taken_apart("bartowski/llama-3.2-3b-instruct-gguf:q4_k_m")
+    Release(of='bartowski/llama-3.2-3b-instruct', weights='q4_k_m')
+    """
+    stem, _, tag = name.partition(":")
+    gguf = _GGUF.fullmatch(stem)
+    if gguf is not None:
+        return Release(gguf[1], tag or "gguf") if not tag or TAG.fullmatch(tag) else None
+    if tag:
+        return None
+    for pattern, format_ in _PARSED:
+        match = pattern.fullmatch(name)
+        if match is not None:
+            groups = match.groups()[1:]
+            weights = format_
+            for n, group in enumerate(groups, 1):
+                weights = weights.replace(f"\\{n}", group or "")
+            return Release(match[1], weights)
+    return None

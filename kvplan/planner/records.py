@@ -1,0 +1,76 @@
+"""What results are as plain data, for JSON and everyone who reads it: the keys of each `as_dict`, from which its schema is made."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from typing_extensions import TypedDict  # pydantic brings it, and reads no other before Python 3.12
+
+
+class FitRecord(TypedDict):
+    """One device of `fit`: `devices` of it in this layout carry the question; None and `why_not` where none of those tried does."""
+
+    device: str
+    devices: int | None
+    tp: int | None
+    pp: int | None
+    dp: int | None
+    ep: int | None
+    price: float | None
+    margin_bytes: int | None
+    certainty: Literal["certain", "likely", "too close to call"] | None
+    tokens_per_second: float | None
+    first_token_seconds: float | None
+    cost_per_million_tokens: float | None
+    why_not: str | None
+
+
+class CompareRecord(TypedDict):
+    """One figure of `compare`, a value for each plan; `ratios` over the first."""
+
+    name: str
+    unit: str
+    values: list[Any]
+    ratios: list[float | None]
+    differs: bool
+
+
+class RooflineRecord(TypedDict):
+    """The bounds of `roofline`, of one replica."""
+
+    tokens_per_second: float
+    without_cache: float
+    step_ms: float
+    bound_by: Literal["memory", "compute"]
+    weight_bytes: int
+    cache_bytes: int
+    first_token_ms: float
+    compute_bound_batch: int | None
+
+
+class DeviceRecord(TypedDict):
+    """One line of `devices list`."""
+
+    id: str
+    name: str
+    memory_gb: int | None
+    nvml_total_mib: int | None
+    cuda_total_mib: int | None
+    bandwidth_gb_per_s: float | None
+    bf16_tflops: float | None
+
+
+class ModelRecord(TypedDict):
+    """One line of `models list`."""
+
+    id: str
+
+
+#: What `kvplan schema` prints, beside the plan, the simulation and the model spec.
+RECORDS: dict[str, Any] = {
+    "fit": list[FitRecord],
+    "compare": list[CompareRecord],
+    "roofline": list[RooflineRecord],
+    "devices": list[DeviceRecord],
+    "models": list[ModelRecord],
+}

@@ -1,0 +1,76 @@
+"""Every engine over models that hold every form of cache: what it shows, counts and answers agree. The laws are in laws.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kvplan
+from kvplan import engines
+from kvplan.engines import ENGINES
+from kvplan.forms import FORMS
+from tests.contract import laws
+from tests.contract.models import DEVICES, MIXERS, forms_of, model, settled
+
+#: Releases that keep caches differently, beside the newest of every engine.
+OLDER = [("transformers", "5.0.0"), ("transformers", "4.57.6"), ("llama.cpp", "b7406"), ("vllm", "0.10")]
+#: What one engine's own refusal answers for a form that its facts name.
+REFUSED = {("vllm", "rwkv")}
+CATALOGUE = (
+    "meta-llama/llama-3.1-8b", "google/gemma-3-27b", "deepseek-ai/deepseek-v3", "deepseek-ai/deepseek-v4-flash", "state-spaces/mamba2-2.7b",
+    "openai/gpt-oss-20b", "openai/whisper-large-v3", "qwen/qwen3-next-80b-a3b", "meta-llama/llama-3.2-11b-vision", "tiiuae/falcon-7b",
+    "openbmb/minicpm3-4b",
+)  # fmt: skip
+CASES = [(engine, form) for engine in ENGINES for form in MIXERS]
+HELD = [(engine, form) for engine, form in CASES if form in engines.facts(engine).forms and (engine, form) not in REFUSED]
+
+
+def test_every_form_and_engine_is_here() -> None:
+    assert {form for name in MIXERS for form in forms_of(model(name))} == set(FORMS)
+    assert all(name in forms_of(model(name)) for name in MIXERS)
+    assert set(DEVICES) == set(ENGINES)
+
+
+@pytest.mark.parametrize(("engine", "form"), settled("forms", CASES))
+def test_every_form_is_held_or_refused(engine: str, form: Any) -> None:
+    laws.form_is_held_or_refused(engine, form, model(form))
+
+
+@pytest.mark.parametrize("form", MIXERS)
+@pytest.mark.parametrize(("engine", "version"), OLDER)
+def test_every_form_is_held_or_refused_by_older_releases(engine: str, version: str, form: Any) -> None:
+    laws.form_is_held_or_refused(engine, form, model(form), engine_version=version)
+
+
+@pytest.mark.parametrize("limit", ["device", "kv_memory"])
+@pytest.mark.parametrize(("engine", "form"), HELD)
+def test_sequences_cost_what_they_hold(engine: str, form: Any, limit: str) -> None:
+    laws.sequences_cost_what_they_hold(engine, model(form), **{limit: DEVICES[engine][0] if limit == "device" else laws.ROOM})
+
+
+@pytest.mark.parametrize(("engine", "form"), HELD)
+def test_more_memory_never_hurts(engine: str, form: Any) -> None:
+    laws.memory_never_hurts(engine, model(form))
+
+
+@pytest.mark.parametrize(("engine", "form"), settled("verdict", HELD))
+def test_lines_add_up_and_the_verdict_agrees(engine: str, form: Any) -> None:
+    for question in (*({"device": device} for device in DEVICES[engine]), {"kv_memory": "8MiB"}, {}):
+        for batch in (3, 300):
+            plan = laws.ask(model(form), engine=engine, context=3000, batch=batch, **question)
+            laws.adds_up(plan)
+            laws.verdict_agrees(plan)
+
+
+@pytest.mark.parametrize(("engine", "name"), settled("verdict", [(engine, name) for engine in ENGINES for name in CATALOGUE]))
+def test_models_of_the_catalogue(engine: str, name: str) -> None:
+    spec = kvplan.model(name)
+    if not forms_of(spec) <= engines.facts(engine).forms:
+        return
+    for device in DEVICES[engine]:
+        plan = laws.ask(spec, engine=engine, context=4000, batch=7, device=device, max_model_len=8192)
+        laws.adds_up(plan)
+        laws.verdict_agrees(plan)
+    if engines.facts(engine).pool == "grows":
+        laws.holds_what_it_shows(engine, spec)

@@ -1,0 +1,149 @@
+"""What eight releases of SGLang made of 1,256 questions (shared/data/sglang_oracle.jsonl), asked of our engine.
+
+Each row is a model's config file, parallel sizes, page, formats and limits, and what was free before and after the weights; the release's
+own server arguments, model config and pool classes computed the answer on a CPU. The config goes through our importer, so that one
+comparison covers importer, lowering and engine: tokens of both pools, state slots, running requests, the bytes of all storages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvplan.catalogue import find_device
+from kvplan.deployment import Deployment
+from kvplan.errors import KvplanError
+from kvplan.importers.hf_config import read_config
+from kvplan.planner.evaluate import evaluate
+from kvplan.planner.plan import Plan
+from kvplan.spec import ModelSpec
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+ORACLE = DATA / "sglang_oracle.jsonl"
+pytestmark = pytest.mark.skipif(not ORACLE.exists(), reason="the shared oracle rows are not beside this checkout")
+
+RELEASES = ("0.4.6.post5", "0.4.10.post2", "0.5.3", "0.5.6", "0.5.9", "0.5.12", "0.5.18", "0.5.23")
+FORMATS = {"auto": None, "fp4": "nvfp4"}  # both fp4 formats: half a byte and a scale for 16 elements
+#: Errors that are the release's verdict on the question; others are of configs that this release can not read.
+VERDICTS = (
+    "Not enough memory",
+    "leave no GPU memory",
+    "cannot hold even one",
+    "greater than the derived",
+    "only supports",
+    "not supported",
+)
+#: Storages of tables and pointers, which are no pools.
+BOOKS = re.compile(r"ptrs|strides|free_slots|mapping|^req\.req_")
+
+
+@lru_cache
+def model(file: str) -> ModelSpec:
+    return read_config(DATA / "hf_configs" / file)
+
+
+def is_fair(row: dict[str, Any]) -> bool:
+    """Whether the release answered the question as it would on a GPU."""
+    if not row["model_class"] or not row["heads_divide"]:
+        return False
+    return "out" in row or any(words in row["error"] for words in VERDICTS)
+
+
+def kv_dtype(row: dict[str, Any]) -> str | None:
+    """The cache format asked for. The rows' weights are stand-ins: a checkpoint that declares an fp8 cache resolved `auto` to bf16."""
+    if row["kv_dtype"] == "auto" and model(row["file"]).kv_dtype and "bfloat16" in (row.get("out") or {}).get("kv_cache_dtype", ""):
+        return "bf16"
+    return FORMATS.get(row["kv_dtype"], row["kv_dtype"])
+
+
+def ask(row: dict[str, Any]) -> Plan:
+    """The row as a question: what the release was told, and the bytes that it had for its pools."""
+    args = {key: str(value).lower() for key, value in row["args"].items() if key != "dp_size"}
+    out = row.get("out") or {}
+    backend = (out.get("asked") or {}).get("attention_backend")
+    if backend:
+        args["attention_backend"] = backend
+    rest = out.get("rest_bytes")
+    return evaluate(
+        Deployment(
+            model=model(row["file"]),
+            engine="sglang",
+            engine_version=row["sglang"],
+            device=find_device("h100-80gb"),
+            tp=row["tp"],
+            dp=row["args"].get("dp_size"),
+            block_size=row["page"],
+            kv_dtype=kv_dtype(row),
+            max_model_len=row["context"],
+            max_num_seqs=row["max_running"],
+            memory_fraction=row["fraction"],
+            kv_memory=int((row["free_after_gib"] - row["free_before_gib"] * (1 - row["fraction"])) * (1 << 30)) if rest is None else rest,
+            engine_option=tuple(args.items()),
+        )
+    )
+
+
+def predicted(row: dict[str, Any]) -> dict[str, Any]:
+    """Our figures, by the names of the row's."""
+    try:
+        plan = ask(row)
+    except KvplanError as error:
+        return {"error": str(error)}
+    c = plan.capacity
+    if c is None:
+        return {"error": plan.verdict}
+    cells = {group.role: group.cells for group in c.groups}
+    running = re.search(r"max_running_requests=(\d+)", c.log_lines[-1])
+    chunk = re.search(r"chunked_prefill_size=(\d+)", c.log_lines[-1])
+    assert running is not None
+    assert chunk is not None
+    return {
+        "max_total_num_tokens": c.tokens,
+        "full_max_total_num_tokens": cells.get("full", 0),
+        "swa_max_total_num_tokens": cells.get("window"),
+        "max_mamba_cache_size": cells.get("state"),
+        "running": int(running[1]),
+        "chunked_prefill_size": int(chunk[1]),
+        "page_size": c.block_tokens,
+        "bytes": c.kv_bytes,
+    }
+
+
+def logged(row: dict[str, Any]) -> dict[str, Any]:
+    """The release's figures; what it does not say is left out."""
+    if "error" in row:
+        return {"error": row["error"]}
+    out = row["out"]
+    found = {key: out[key] for key in ("max_total_num_tokens", "max_mamba_cache_size", "chunked_prefill_size", "page_size")}
+    if out["swa_max_total_num_tokens"]:
+        found |= {key: out[key] for key in ("full_max_total_num_tokens", "swa_max_total_num_tokens")}
+    else:
+        found["swa_max_total_num_tokens"] = None
+    found["running"] = out["max_running_requests_engine"] or out["request_slots"]
+    found["bytes"] = sum(n for name, n in out["bytes"].items() if not BOOKS.search(name))
+    return found
+
+
+def mismatches(row: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Name -> (the release's, ours) where they differ."""
+    theirs, ours = logged(row), predicted(row)
+    if "error" in theirs or "error" in ours:
+        return {} if "error" in theirs and "error" in ours else {"error": (theirs.get("error"), ours.get("error"))}
+    return {key: (theirs[key], ours[key]) for key in theirs if theirs[key] != ours[key]}
+
+
+def rows(release: str) -> list[dict[str, Any]]:
+    found = (json.loads(line) for line in ORACLE.read_text().splitlines())
+    return [row for row in found if row["sglang"] == release and is_fair(row)]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_rows(release: str) -> None:
+    wrong = {row["id"]: found for row in rows(release) if (found := mismatches(row))}
+    assert not wrong, Counter(tuple(found) for found in wrong.values())

@@ -1,0 +1,112 @@
+"""llama-quantize's types: whole files against published bits per weight, single tensors by hand from the rule."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import kvplan
+from kvplan.dtypes import GGUF_BITS, GGUF_DYNAMIC, canonical_weight
+from kvplan.llama_quantize import FILE_TYPES, with_types
+from kvplan.spec import ModelSpec, lower
+from kvplan.tensors import CacheFormats, Lowered
+from tests.conftest import shared
+
+FORMATS = CacheFormats("bf16", "bf16", "bf16", "bf16")
+
+#: Bits per weight of Llama 3.1 8B's files: llama.cpp tools/quantize/README.md at 311c2c9f.
+BITS_PER_WEIGHT = {
+    "IQ1_S": 2.0042, "IQ1_M": 2.1460, "IQ2_XXS": 2.3824, "IQ2_XS": 2.5882, "IQ2_S": 2.7403, "IQ2_M": 2.9294, "IQ3_XXS": 3.2548,
+    "IQ3_XS": 3.4977, "IQ3_S": 3.6606, "IQ3_M": 3.7628, "IQ4_XS": 4.4597, "IQ4_NL": 4.6818, "Q2_K_S": 2.9697, "Q2_K": 3.1593,
+    "Q3_K_S": 3.6429, "Q3_K_L": 4.2979, "Q4_K_S": 4.6672, "Q4_K_M": 4.8944, "Q5_K_S": 5.5704, "Q5_K_M": 5.7036, "Q6_K": 6.5633,
+    "Q8_0": 8.5008,
+}  # fmt: skip
+#: GiB of Llama 3 8B's files: llama.cpp tools/quantize/quantize.cpp, `QUANT_OPTIONS`.
+GIB = {"Q4_0": 4.34, "Q4_1": 4.78, "Q5_0": 5.21, "Q5_1": 5.65, "Q3_K_M": 3.74}
+
+
+def file_bytes(model: str, name: str) -> int:
+    return kvplan.estimate(model, engine="ideal", context=1, weight_dtype=name).model.weight_bytes
+
+
+@pytest.mark.parametrize(("name", "bits"), BITS_PER_WEIGHT.items())
+def test_bits_per_weight_to_four_digits(name: str, bits: float) -> None:
+    assert file_bytes("meta-llama/llama-3.1-8b", name) * 8 / 8_030_261_248 == pytest.approx(bits, abs=0.0002)
+
+
+@pytest.mark.parametrize(("name", "gib"), GIB.items())
+def test_file_sizes(name: str, gib: float) -> None:
+    assert file_bytes("meta-llama/llama-3-8b", name) / 2**30 == pytest.approx(gib, abs=0.011)
+
+
+def stored(model: Lowered, layer: int, name: str) -> int | None:
+    return next(w.stored for w in model.layers[layer].weights if w.name == name)
+
+
+def typed(model: str, name: str) -> Lowered:
+    spec: ModelSpec = kvplan.model(model)
+    return with_types(lower(spec, FORMATS), name, spec.architecture)
+
+
+def test_each_tensor_of_q4_k_m() -> None:
+    """Untied: output Q6_K, embedding Q4_K. V and down of the first and last eighth and every third between: Q6_K; the rest Q4_K."""
+    model = typed("meta-llama/llama-3.1-8b", "q4_k_m")
+    assert model.embedding is not None
+    assert model.embedding.stored == 128256 * 4096 // 256 * 144
+    assert next(w.stored for w in model.last if w.role == "head") == 128256 * 4096 // 256 * 210
+    for layer, bytes_ in ((0, 210), (4, 144), (5, 144), (6, 210), (27, 210), (28, 210), (31, 210)):  # 32 layers: eighths of 4
+        assert stored(model, layer, "v") == 1024 * 4096 // 256 * bytes_, layer
+        assert stored(model, layer, "mlp_down") == 4096 * 14336 // 256 * bytes_, layer
+        assert stored(model, layer, "q") == 4096 * 4096 // 256 * 144
+
+
+def test_a_tied_embedding_takes_the_outputs_type() -> None:
+    model = typed("meta-llama/llama-3.2-3b", "q4_k_m")
+    assert model.embedding is not None
+    assert model.embedding.stored == 128256 * 3072 // 256 * 210
+
+
+def test_rows_that_no_block_divides_fall_back() -> None:
+    """Qwen2.5-0.5B: 896 columns are 3.5 blocks of 256: Q4_K becomes Q5_0 (blocks of 32), the output's Q6_K Q8_0."""
+    model = typed("qwen/qwen2.5-0.5b", "q4_k_m")
+    assert stored(model, 4, "q") == 896 * 896 // 32 * 22
+    assert model.embedding is not None
+    assert model.embedding.stored == 151936 * 896 // 32 * 34
+
+
+def test_eight_experts_and_70b() -> None:
+    mixtral = typed("mistralai/mixtral-8x7b-v0.1", "q4_k_m")
+    assert stored(mixtral, 4, "v") == 1024 * 4096 // 32 * 34  # Q8_0
+    assert stored(mixtral, 4, "o") == 4096 * 4096 // 256 * 176  # Q5_K
+    large = typed("meta-llama/llama-3.1-70b", "q4_k_m")
+    assert stored(large, 10, "v") == 1024 * 8192 // 256 * 176  # Q5_K, where another model has Q4_K
+
+
+def test_publishers_own_names() -> None:
+    """bartowski's _L: embedding and output in Q8_0."""
+    model = typed("meta-llama/llama-3.1-8b", "q4_k_l")
+    assert model.embedding is not None
+    assert model.embedding.stored == 128256 * 4096 // 32 * 34
+    assert stored(model, 4, "q") == 4096 * 4096 // 256 * 144
+    assert canonical_weight("UD-Q4_K_XL") == "ud_q4_k_xl"
+
+
+def test_every_file_type_has_a_row_and_every_row_a_type() -> None:
+    assert {*GGUF_BITS, *GGUF_DYNAMIC} == FILE_TYPES
+
+
+def test_sizes_of_ollamas_files() -> None:
+    """ollama_library.jsonl states sizes to two digits. Left out: tied models whose file holds the head once more, and mixed ones."""
+    rows = [json.loads(line) for line in shared("data/ollama_library.jsonl").read_text().splitlines()]
+    near = checked = 0
+    for row in {row["digest"]: row for row in rows if row["default_quant"] in ("Q4_0", "Q4_K_M", "Q8_0")}.values():
+        try:
+            plan = kvplan.estimate(row["tag"], engine="ideal", context=1)
+        except kvplan.KvplanError:
+            continue
+        size = float(row["size"][:-2]) * {"MB": 1e6, "GB": 1e9}[row["size"][-2:]]
+        checked += 1
+        near += abs(plan.model.weight_bytes / size - 1) < 0.05
+    assert checked > 200
+    assert near / checked > 0.93

@@ -1,0 +1,249 @@
+"""Writes kvplan/names/names.tsv, and a model_specs file for each geometry that the catalogue does not have.
+
+    python tools/build_names.py DATA
+
+DATA is a folder of facts with their sources: model_facts.jsonl, same_geometry.jsonl, ollama_library.jsonl, hf_configs, hf_configs_more.
+What is left out, and why, is printed. Specs that this tool wrote are written anew; names and aliases of all specs go into the index.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from name_rules import LENGTHS, left_out, length_of, plain_base, shapes_by_name, source_url, spec_id, weights_of
+
+from kvplan.catalogue import read_spec
+from kvplan.errors import KvplanError
+from kvplan.importers.hf_config import import_config, load_json
+from kvplan.importers.spec_yaml import dump_spec
+from kvplan.names.releases import taken_apart
+from kvplan.spec import ModelSpec, lower, parse_spec
+from kvplan.tensors import CacheFormats
+from kvplan.weights import count
+
+ROOT = Path(__file__).parent.parent
+SPECS = ROOT / "model_specs"
+INDEX = ROOT / "kvplan" / "names" / "names.tsv"
+WRITTEN = "Written by tools/build_names.py: correct the importer or the facts, not this file."
+PLAIN = CacheFormats("bf16", "bf16", "bf16", "bf16")
+HEADER = """\
+# Written by tools/build_names.py; kvplan/names/index.py says what the columns mean.
+# Sources: hub ids and sizes: llmfit 1.1.17 (PyPI, data/hf_models.json: the Hub's API and config.json, scraped) and the config.json files
+# and tables that each spec names; Ollama tags: ollama.com/library as of 2026-06-20 (MarkWard0110/ollama-models 8a7dfc05ce4f).
+"""
+
+
+class Fact(NamedTuple):
+    """One hub id with its config."""
+
+    hub_id: str
+    config: dict[str, Any]
+    source: str
+    own: bool  # its own config.json, not a table
+    note: str
+    total: int | None
+
+
+class Line(NamedTuple):
+    name: str
+    base: str
+    weights: str
+    length: str
+    evidence: str
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def facts(data: Path) -> Iterator[Fact]:
+    """Every hub id whose keys can be trusted; config.json files first, so that a geometry is named and sourced by one."""
+    seen = set()
+    for folder in ("hf_configs_more", "hf_configs"):
+        for line in (data / folder / "INDEX.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+            file, hub_id, source, note = [*line.split("\t"), ""][:4]
+            if left_out(hub_id, f"config.json {note}") is None:
+                seen.add(hub_id.lower())
+                yield Fact(hub_id, load_json(data / folder / file), source, True, "", None)
+    found = rows(data / "model_facts.jsonl")
+    for row in sorted(found, key=lambda row: row["kind"] != "config.json"):
+        status, note = str(row["verified"].get("status")), row.get("note") or ""
+        why = left_out(row["hf_id"], f"{status} | {note}")
+        if row["hf_id"].lower() in seen:
+            continue
+        if why:
+            print(f"left out: {row['hf_id']}: {why}")
+            continue
+        total = row["verified"].get("kvplan_total") if status.startswith("exact") else None
+        yield Fact(row["hf_id"], row["config"], row["source"], row["kind"] == "config.json", note, total)
+
+
+def geometry(spec: ModelSpec, *, stored: bool = True) -> str:
+    """What two models must share to share a file."""
+    apart = {"id", "name", "source", "aliases", "notes", "max_context", "dtype", *(() if stored else ("quantization", "kv_dtype"))}
+    return json.dumps({key: value for key, value in spec.plain().items() if key not in apart}, sort_keys=True)
+
+
+def catalogue() -> dict[str, ModelSpec]:
+    """Every spec that this tool did not write; those that it wrote are removed."""
+    found = {}
+    for path in sorted(SPECS.glob("*/*.yaml")):
+        if WRITTEN in path.read_text(encoding="utf-8"):
+            path.unlink()
+            continue
+        spec = read_spec(path)
+        found[spec.id] = spec
+    return found
+
+
+def imported(fact: Fact) -> ModelSpec | None:
+    """The spec of a config; None, said, where it can not be read or counts other parameters than were recounted for it."""
+    try:
+        spec = parse_spec(import_config(fact.config, fact.hub_id), fact.hub_id)
+    except KvplanError as error:
+        print(f"left out: {fact.hub_id}: {error}")
+        return None
+    found = count(lower(spec, PLAIN)).total
+    if fact.total not in (None, found):
+        print(f"left out: {fact.hub_id}: {found} parameters, recounted {fact.total}")
+        return None
+    return spec.changed(max_context=LENGTHS.get(fact.hub_id, spec.max_context) or None)
+
+
+def write(spec: ModelSpec, fact: Fact, id_: str) -> ModelSpec:
+    """Writes the spec of a geometry and returns it."""
+    url = source_url(fact.source)
+    notes = list(spec.notes)
+    if not fact.own:
+        table = re.sub(r"@[0-9a-f]{8,}.*| \(docs corpus copy\)", "", fact.source)
+        notes.append(f"from a table, not from the config.json of {fact.hub_id}: {table}; {fact.note}"[:2000])
+    data = {"id": id_, "name": fact.hub_id.rpartition("/")[2], "source": url, "hub_id": fact.hub_id, "notes": notes}
+    data = {**data, **{key: value for key, value in spec.plain().items() if key not in data}}
+    path = SPECS / f"{id_}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(dump_spec(data, (url, WRITTEN)), encoding="utf-8")
+    return read_spec(path)
+
+
+def own_facts(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line]) -> None:
+    """A line for every hub id with a config, and a spec for each geometry that is new."""
+    groups: dict[str, list[tuple[Fact, ModelSpec]]] = {}
+    for fact in facts(data):
+        if fact.hub_id.lower() in index:
+            continue
+        spec = imported(fact)
+        if spec is not None:
+            groups.setdefault(geometry(spec), []).append((fact, spec))
+    stated = {row["hf_id"].lower(): row.get("context_in_source") for row in rows(data / "same_geometry.jsonl")}
+    known: dict[str, list[ModelSpec]] = {}
+    for spec in specs.values():
+        known.setdefault(geometry(spec), []).append(spec)
+    for key, members in groups.items():
+        candidates = known.get(key) or known.get(geometry(members[0][1].changed(architecture=None))) or []
+        if not candidates:
+            fact, spec = min(members, key=lambda member: (plain_base(member[0].hub_id), not member[0].own, len(member[0].hub_id)))
+            id_ = spec_id(fact.hub_id, specs)
+            own = {"max_context": told(fact, spec, stated) or None, "checkpoint": by_name(fact, spec) or None}
+            specs[id_] = write(spec.changed(**own), fact, id_)
+            candidates = [specs[id_]]
+        for fact, spec in members:
+            base = min(candidates, key=lambda own: (own.max_context != spec.max_context, own.dtype != spec.dtype))
+            length = told(fact, spec, stated, base)
+            says = fact.own or any(key in fact.config for key in ("torch_dtype", "dtype"))
+            weights = "" if spec.dtype == base.dtype or spec.quantization or not says else spec.dtype
+            if said := by_name(fact, spec):
+                weights = said if said != base.checkpoint else ""
+            differs = "" if length == (base.max_context or 0) else str(length or "?")
+            add(index, Line(fact.hub_id, base.id, weights, differs, ("d" if said else "c") if fact.own else "f"))
+
+
+def by_name(fact: Fact, spec: ModelSpec) -> str:
+    """The format that the name says where the config does not (ModelOpt writes it into another file); else empty."""
+    release = taken_apart(fact.hub_id.lower())
+    return release.weights if release and release.weights not in ("bf16", "f16", "gguf") and not spec.quantization else ""
+
+
+def told(fact: Fact, spec: ModelSpec, stated: dict[str, int | None], base: ModelSpec | None = None) -> int:
+    """The length of a hub id: its config's own; of a table the one scraped under the id itself, as `length_of` reads it; 0 not known."""
+    if fact.own or fact.hub_id in LENGTHS:
+        return spec.max_context or 0
+    length = stated.get(fact.hub_id.lower()) or spec.max_context
+    if base is None or base.hub_id == fact.hub_id:
+        return length_of(fact.hub_id, fact.hub_id.lower(), None, length) if "llmfit" in fact.source else length or 0
+    return length_of(fact.hub_id, base.id, base.max_context, length)
+
+
+def same_shapes(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line]) -> None:
+    """A line for every fine-tune and quantised release that shares a geometry."""
+    for row in rows(data / "same_geometry.jsonl"):
+        name = row["hf_id"]
+        if name.lower() in index:
+            continue
+        of = index.get(row["same_as"].lower())
+        if of is None:
+            print(f"left out: {name}: {row['same_as']} is not known")
+            continue
+        base = specs[of.base]
+        weights = weights_of(name, row["weights"], base)
+        why = row.get("caveat") or (f"weights {row['weights']!r} are not said" if weights is None else None)
+        if not why and not shapes_by_name(name, base):
+            why = f"the window of {base.id} is not stated for it"
+        if why:
+            print(f"left out: {name}: {why}")
+            continue
+        own = int(of.length) if of.length.isdecimal() else base.max_context if not of.length else None
+        unread = "not readable" in row["evidence"]
+        length = length_of(name, base.id, own, row.get("context_in_source"), unread=unread)
+        said = "" if length == (base.max_context or 0) else str(length or "?")
+        evidence = "p" if unread else "n" if "quantisation suffix" in row["evidence"] else "t"
+        add(index, Line(name, base.id, weights or "", said, evidence))
+
+
+def ollama(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line]) -> None:
+    """A line for every tag of Ollama's library whose model is known."""
+    for row in rows(data / "ollama_library.jsonl"):
+        of, quant = index.get(row["hf_id"].lower()), row["default_quant"]
+        if of is None or quant is None or of.weights not in ("", "bf16", "f16"):
+            print(f"left out: {row['tag']}: " + ("its format is not known" if quant is None else f"{row['hf_id']} is not known"))
+            continue
+        base = specs[of.base]
+        native = quant == "MXFP4" and any(q.format == "mxfp4" for q in base.quantization)
+        weights = "" if native else quant.lower()
+        tags = [row["tag"], *(f"{row['tag'].partition(':')[0]}:{tag}" for tag in row["same_blob_as"])]
+        if f"{row['tag'].partition(':')[0]}:latest" in tags:
+            tags.append(row["tag"].partition(":")[0])
+        for tag in tags:
+            add(index, Line(tag, of.base, weights, of.length, "o"))
+
+
+def add(index: dict[str, Line], line: Line) -> None:
+    index.setdefault(line.name.lower(), line)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    data = parser.parse_args().data
+    specs = catalogue()
+    index: dict[str, Line] = {}
+    for spec in specs.values():
+        for name in (spec.id, *spec.aliases):
+            add(index, Line(name, spec.id, "", "", "a"))
+    own_facts(data, specs, index)
+    for spec in specs.values():
+        add(index, Line(spec.id, spec.id, "", "", "a"))
+    same_shapes(data, specs, index)
+    ollama(data, specs, index)
+    lines = ["\t".join(line) for _, line in sorted(index.items())]
+    INDEX.write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")
+    print(f"{len(specs)} specs, {len(index)} names: {dict(Counter(line.evidence for line in index.values()))}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""Which facts tools/build_names.py trusts, and what names, lengths and labels of its sources mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+
+from kvplan.spec import ModelSpec
+
+#: Labels of same_geometry.jsonl -> --weight-dtype.
+FORMATS: dict[str, str] = {
+    "awq-int4": "awq-int4", "awq-int8": "awq-int8", "gptq-int4": "gptq-int4", "gptq-int8": "gptq-int8", "autoround-int4": "gptq-int4",
+    "w4a16-int4": "int4", "int4": "int4", "w8a8-int8": "w8a8", "w8a16-int8": "w8a16", "int8": "int8", "fp8": "fp8",
+    "fp8-dynamic": "fp8-dynamic", "fp8-block": "fp8-block", "nvfp4": "nvfp4", "mxfp4": "mxfp4", "bnb-4bit": "bnb-4bit", "gguf": "gguf",
+    **{f"mlx-{n}bit": f"mlx-{n}bit" for n in (2, 3, 4, 5, 6, 8)},
+}  # fmt: skip
+#: What a name says of its weights; two that disagree, or a mix, and the row is not taken.
+_SAID = re.compile(
+    r"awq|gptq|autoround|nvfp4|mxfp4|mxfp8|(?<!nv)(?<!mx)fp8|w4a16|w8a8|w8a16|int4|int8|[2-8]-?bit|nf4|bnb|gguf|mlx|qat", re.IGNORECASE
+)
+_MIXED = re.compile(r"mix|partial|int8-int4|bf16-int8|nvfp4-fp8|fp8-kv|quant-mix", re.IGNORECASE)
+_AGREE: dict[str, str] = {
+    "awq-int4": r"awq|4-?bit|int4|w4a16", "awq-int8": r"awq|8-?bit|int8", "gptq-int4": r"gptq|4-?bit|int4|autoround",
+    "gptq-int8": r"gptq|8-?bit|int8", "autoround-int4": r"int4|4-?bit|autoround|gptq", "w4a16-int4": r"w4a16|int4|4-?bit|gptq|awq",
+    "int4": r"int4|4-?bit|qat", "w8a8-int8": r"w8a8|int8", "w8a16-int8": r"w8a16|int8", "int8": r"int8|8-?bit", "fp8": r"fp8",
+    "fp8-dynamic": r"fp8", "fp8-block": r"fp8", "nvfp4": r"nvfp4", "mxfp4": r"mxfp4|mlx", "bnb-4bit": r"bnb|4-?bit|nf4", "gguf": r"gguf",
+    **{f"mlx-{n}bit": rf"mlx|{n}-?bit|qat" for n in (2, 3, 4, 5, 6, 8)}, "bf16": r"qat|mlx",
+}  # fmt: skip
+
+#: Facts that are not trusted: what the status or note says -> why.
+_DOUBTS: tuple[tuple[str, str], ...] = (
+    (r"DISPUTED", "two sources disagree"),
+    (r"source does not state sliding_window|sliding_window not stated|before sliding_window", "its window is not stated"),
+    (r"vision tower, which kvplan does not count|without its audio_config", "a tower is not counted"),
+    (r"not imported by kvplan", "not read by the importer"),
+    (r"flat stub|file name says|may be trimmed", "a stub, not the release's file"),
+    (r"thinker counted, talker", "parts are not counted"),
+)
+#: Whose sizes are right though the total beside them is not (one dtype or shard was counted).
+_RIGHT = {
+    "deepseek-ai/deepseek-coder-1.3b-base", "deepseek-ai/deepseek-llm-7b-base", "deepseek-ai/deepseek-llm-7b-chat",
+    "liuhaotian/llava-v1.5-7b", "nvidia/GLM-5.3-NVFP4", "nvidia/NVIDIA-Nemotron-Nano-12B-v2",
+}  # fmt: skip
+#: Class defaults that every release has: stated by neither source, and no doubt.
+_HARMLESS = re.compile(r"source does not state use_sliding_window \(false in every Qwen2/2.5 config seen\)")
+#: Lengths that a copy of a config has changed, or a table multiplied: hub id -> the release's own; 0 not known.
+LENGTHS = {
+    "Qwen/Qwen2.5-VL-3B-Instruct": 128_000,
+    "hugging-quants/Meta-Llama-3.1-405B-Instruct-AWQ-INT4": 131_072,
+    "hugging-quants/Meta-Llama-3.1-405B-Instruct-GPTQ-INT4": 131_072,
+    "allenai/Llama-3.1-Tulu-3-70B-SFT": 131_072,
+    "google/medgemma-27b-text-it": 0,
+    "nvidia/Llama-3.1-Nemotron-Nano-4B-v1.1": 0,
+}
+
+#: llmfit multiplies the maximum, or the original one, by rope_scaling.factor: base -> what it shows for the config's own maximum.
+_MULTIPLIED: tuple[tuple[str, tuple[int, ...]], ...] = (
+    (r"meta-llama/llama-3\.1-|meta-llama/llama-3\.2-\d+b-vision|nvidia/llama-3", (1_048_576,)),
+    (r"meta-llama/llama-3\.2-[13]b", (262_144, 4_194_304)),
+    (r"google/gemma-3-", (1_048_576, 8_192)),
+    (r"lgai-exaone/exaone-4\.0-32b", (2_097_152,)),
+    (r"swiss-ai/apertus-", (524_288,)),
+    (r"deepseek-ai/deepseek-v3", (6_553_600,)),
+    (r"google/medgemma-27b", (1_048_576,)),
+)
+_LONG = re.compile(r"(?<![a-z0-9])(\d+(?:\.\d+)?)([km])(?![a-z])", re.IGNORECASE)
+_TRULY_LONG = re.compile(r"Seed-OSS|Hermes-4\.3-36B|tiny-aya|Nemo", re.IGNORECASE)  # as their model cards say
+#: No maximum in the file: what llmfit writes then.
+_DEFAULT = 4096
+_LARGEST = 262_144  # above, a multiplied figure can not be told from a true one
+
+#: Who copies, converts and fine-tunes: their ids do not name a geometry where another's does.
+_COPIERS = (
+    "unsloth", "huihui-ai", "dphn", "mlabonne", "prithivmlmods", "goekdeniz-guelmez", "vagosolutions", "nousresearch", "abacusai",
+    "alpindale", "casperhansen", "redhatai", "lmstudio-community", "mlx-community", "optimum-intel-internal-testing", "michaelfeil",
+    "anthracite-org", "weyaxi", "sicariussicariistuff", "thedrummer", "salesforce", "elyza", "qcri", "optimum-internal-testing",
+    "fdtn-ai", "decapoda-research",
+)  # fmt: skip
+
+
+def left_out(hub_id: str, said: str) -> str | None:
+    """Why a fact is not taken; None where it is."""
+    text = _HARMLESS.sub("", said)
+    why = next((reason for pattern, reason in _DOUBTS if re.search(pattern, text)), None)
+    if why is None and "DISAGREES" in text and hub_id not in _RIGHT:
+        why = "its count disagrees with the hub's total"
+    return why
+
+
+def weights_of(name: str, label: str, base: ModelSpec) -> str | None:
+    """The index's format of a row: empty as the base, None where it is not known."""
+    said = {word.lower() for word in _SAID.findall(name.rpartition("/")[2])}
+    if _MIXED.search(name):
+        return None
+    if label.startswith("as "):
+        other = {word.lower() for word in _SAID.findall(label)}
+        if said - other:
+            return None
+        return "bf16" if (other - said and base.quantization) or "bf16" in name.lower() else ""
+    agree = _AGREE.get(label)
+    if agree is None or any(not re.fullmatch(agree, word) for word in said):
+        return None
+    if label == "bf16":
+        return "bf16" if base.quantization or base.dtype == "f32" else ""
+    if label == "bnb-4bit" and "unsloth-bnb" in name.lower():
+        return "unsloth-bnb-4bit"
+    if label == "mxfp4" and any(q.format == "mxfp4" for q in base.quantization):
+        return ""
+    return FORMATS[label]
+
+
+def length_of(name: str, base: str, own: int | None, stated: int | None, *, unread: bool = False) -> int:
+    """The maximum length of a release: `own` is that of what it shares its shapes with; 0 where the source does not tell it."""
+    if stated == own:
+        return own or 0
+    if unread or stated == _DEFAULT:
+        return 0
+    if stated is None:
+        return own or 0
+    multiplied = next((values for pattern, values in _MULTIPLIED if re.match(pattern, base)), ())
+    model = name.rpartition("/")[2]
+    said = _LONG.search(model)
+    if stated in multiplied and said is None:
+        return own or 0
+    if said is not None:
+        tokens = float(said[1]) * (1 << 10 if said[2].lower() == "k" else 1 << 20)
+        return stated if 0.9 < stated / tokens < 1.1 else 0
+    return stated if stated <= _LARGEST or _TRULY_LONG.search(model) else 0
+
+
+def shapes_by_name(name: str, base: ModelSpec) -> bool:
+    """Whether a table that states no window can vouch for these shapes: not where the class has one unless the release says none."""
+    kinds = {getattr(mixer, "window", 0) for block in base.blocks.values() for mixer in block.mixers}
+    if base.architecture not in ("MistralForCausalLM", "Phi3ForCausalLM") or not any(kinds):
+        return True
+    words = re.split(r"[-/]", base.id.rpartition("/")[2])
+    return all(word in re.split(r"[-_/]", name.lower()) for word in words)
+
+
+def plain_base(hub_id: str) -> int:
+    """How little a hub id is fit to name a geometry: 0 a maker's own plain release."""
+    org, _, model = hub_id.lower().partition("/")
+    return 2 * (org in _COPIERS) + bool(_SAID.search(model))
+
+
+#: Ids that the rule below would give to two geometries.
+_IDS = {"mistralai/Mixtral-8x22B-Instruct-v0.1": "mistralai/mixtral-8x22b-v0.1-vocab-32768"}
+
+
+def spec_id(hub_id: str, taken: Container[str]) -> str:
+    """The catalogue id of a hub id: lower case, without -instruct and the like. Raises ValueError where it is taken."""
+    org, _, model = hub_id.lower().partition("/")
+    short = f"{org}/{re.sub(r'-(instruct|it|hf|chat)(?=-|$)', '', model)}"
+    if hub_id in _IDS:
+        return _IDS[hub_id]
+    if short in taken:
+        raise ValueError(f"{hub_id}: {short} is another geometry; name one of them by hand")
+    return short
+
+
+def source_url(source: str) -> str:
+    """The public page of a source: `owner/repo:path@commit`, a Hub page, a package of PyPI."""
+    source = source.split(" (docs corpus copy)")[0].split(" key ")[0]
+    if match := re.match(r"PyPI ([\w.-]+)==([\w.]+)", source):
+        return f"https://pypi.org/project/{match[1]}/{match[2]}/"
+    if source.startswith("huggingface.co/"):
+        return f"https://{source.split()[0]}"
+    if source.startswith("https://"):
+        return source.split()[0]
+    repository, _, path = source.split()[0].partition(":")
+    path, _, commit = path.partition("@")
+    return f"https://github.com/{repository}/blob/{commit or 'HEAD'}/{path}"
