@@ -30,12 +30,11 @@ def work(job: tuple[int, argparse.Namespace]) -> list[dict[str, Any]]:
     from tests.oracle.mutants import judge, truth
 
     worker, a = job
-    truth.quiet()
     rows: list[dict[str, Any]] = []
     until = time.time() + a.seconds if a.seconds else None
     mine = judge.starts(a.only)[worker :: a.jobs]
     most = a.mutants // a.jobs if a.mutants else None
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, truth.quiet():
         folder = Path(scratch) / "x"
         folder.mkdir()
         for i in range(a.first, 1 << 30):

@@ -93,8 +93,12 @@ _BOTH_WAYS = ("LlamaBidirectionalModel", "LlamaBidirectionalForSequenceClassific
 
 
 def _both_ways(f: Fields, stack: dict[str, Any], architecture: str | None) -> dict[str, Any]:
-    """A decoder that attends in both directions reads everything at once, like an encoder: it keeps no cache."""
-    if f.data.get("use_bidirectional_attention") is not True and architecture not in _BOTH_WAYS:
+    """An embedder that attends in both directions reads everything at once, like an encoder: it keeps no cache.
+
+    Gemma3ForCausalLM with the same flag still generates, in half its window (as_read.py).
+    """
+    flagged = f.data.get("use_bidirectional_attention") is True and architecture not in ARCHITECTURES and architecture is not None
+    if not flagged and architecture not in _BOTH_WAYS:
         return stack
 
     def reader(mixer: dict[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class KeepSettings(NamedTuple):
     images          whether layers that only look at images keep anything
     repeats_from    K and V are stored repeated, once for each query head, from so many KV heads on; 0: never
     windows         whether a window makes a cache of its own
-    every_window    DynamicCache.__init__: a window that the config states slides every layer, whatever the class masks; 0: none
+    every_window    a window that the config states and the class does not mask by; 0: none
     """
 
     release: Release
@@ -77,7 +77,9 @@ def _as_kept(layer: Layer, t: CacheTensor, form: Form, s: KeepSettings) -> list[
         return _expanded(layer, t)
     if t.name in ("k", "v"):
         heads = next((w.units for w in layer.weights if w.name == "q"), t.heads) if 0 < s.repeats_from <= t.heads else t.heads
-        return [replace(t, heads=heads, keep=t.keep if s.windows or t.keep.kind == "source" else ALL)]
+        return [replace(t, heads=heads, keep=_keep(t, s))]
+    if t.name == "latent":
+        return [replace(t, keep=_keep(t, s))]
     if t.name == "index_k":
         pooled = t.tokens_per_state != 1  # GLM-5-Next: each token's key, its gate and one score, pooled when they are read
         elems = 2 * t.elems_per_state + 1 if pooled else t.elems_per_state
@@ -85,6 +87,13 @@ def _as_kept(layer: Layer, t: CacheTensor, form: Form, s: KeepSettings) -> list[
     if t.columns and form not in NARROW_CONV:
         return [replace(t, elems_per_state=t.elems_per_state // t.columns * (t.columns + 1), columns=t.columns + 1)]
     return [t]
+
+
+def _keep(t: CacheTensor, s: KeepSettings) -> Keep:
+    """DynamicCache.__init__: a window that the config states slides every layer of a class that has no layer types."""
+    if t.keep.kind == "all" and s.every_window and not s.static_tokens:
+        return Keep("window", s.every_window)
+    return t.keep if s.windows or t.keep.kind in ("all", "source") else ALL
 
 
 def _expanded(layer: Layer, t: CacheTensor) -> list[CacheTensor]:

@@ -197,7 +197,10 @@ def _zamba2(c: _Read) -> Made:
 
 
 def _mllama(c: _Read) -> Made:
-    return _untied(c) | ({} if c("cross_attention_layers") is not None else {"cross_attention_layers": list(range(3, 40, 5))})
+    n = c("num_hidden_layers")
+    if c("cross_attention_layers") is not None or not isinstance(n, int):
+        return _untied(c)
+    return _untied(c) | {"cross_attention_layers": [i for i in range(3, 40, 5) if i < n]}
 
 
 def _mllama_vision(c: _Read) -> Made:

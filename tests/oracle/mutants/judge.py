@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,12 +88,12 @@ class Mutant(NamedTuple):
         return edits.apply(self.base, self.edits)
 
 
-def starts(only: str = "") -> list[tuple[str, Any]]:
+def starts(only: str = "", *, real: bool = True) -> list[tuple[str, Any]]:
     """Every base's name and what makes it: (model type, class) or a real file's config."""
     import re
 
     found: list[tuple[str, Any]] = [(f"{mt}/{cls}", (mt, cls)) for mt, cls in bases.classes()]
-    found += [(base.name, base.config) for base in bases.real()]
+    found += [(base.name, base.config) for base in bases.real()] if real else []
     return [start for start in found if re.search(only, start[0])]
 
 
@@ -105,27 +104,3 @@ def mutant(name: str, start: Any, seed: int, i: int) -> Mutant:
     config = bases.default(*start, saved=i % 2 == 1) if isinstance(start, tuple) else start
     config = bases.shrunk(config, layers)
     return Mutant(name, i, config, edits.mutate(config, rng) if i > 1 else [])
-
-
-def mutants(seed: int, first: int = 0, only: str = "") -> Iterator[Mutant]:
-    """Endless: number `first` of every base, then the next."""
-    begun = starts(only)
-    i = first
-    while True:
-        for name, start in begun:
-            try:
-                yield mutant(name, start, seed, i)
-            except Exception as error:  # a class default that is not a config
-                yield Mutant(f"{name}: {error!r:.100}", i, {}, [])
-        i += 1
-
-
-def needed(m: Mutant, verdict: Verdict, folder: Path) -> tuple[list[edits.Edit], Verdict]:
-    """Those edits that can not be taken back without the verdict changing."""
-    kept = list(m.edits)
-    for edit in m.edits:
-        fewer = [e for e in kept if e is not edit]
-        again = judge(edits.apply(m.base, fewer), folder)
-        if again.word == verdict.word:
-            kept, verdict = fewer, again
-    return kept, verdict

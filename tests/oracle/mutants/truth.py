@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
+import logging
 import re
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +19,10 @@ _SHAPE = ("num_hidden_layers", "hidden_size", "vocab_size")
 SMALL = 40_000_000
 #: A forward that fails so has layers that do not fit together.
 _MISFIT = re.compile(
-    r"reduction dim|shapes cannot be|must match|[Ss]ize mismatch|is invalid for input|broadcast|not divisible|same number of"
+    r"reduction dim|shapes cannot be|must match|[Ss]ize mismatch|is invalid for input|broadcast|not divisible|same number of|split_sizes"
 )
+#: A forward that fails so would run elsewhere: on data, with sounds or images. Parameters alone are compared.
+_ELSEWHERE = re.compile(r"meta tensor|nonzero|[Ee]xactly one of|_forward_unimplemented|must be Tensor, not NoneType")
 _WINDOWS = ("sliding_window", "attention_chunk_size", "attention_window_size", "window_size")
 
 
@@ -47,11 +53,9 @@ class Truth(NamedTuple):
         return found | ({n + self.head for n in found} if untied else set())
 
 
-def quiet() -> None:
-    """No softmax on meta, no warnings: what is kept has gone to the cache before."""
-    import logging
-    import warnings
-
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """No softmax on meta and no warnings meanwhile: what is kept has gone to the cache before. All is as it was after."""
     import torch
     import transformers.masking_utils as masks
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -62,12 +66,23 @@ def quiet() -> None:
             raise ValueError(f"heads must match: {heads} of queries, {key.shape[1]} of keys")
         return query.new_empty((batch, length, heads, value.shape[-1])), None
 
-    ALL_ATTENTION_FUNCTIONS._global_mapping["sdpa"] = nothing
-    if hasattr(masks, "fast_all"):
+    functions, disabled, threads = ALL_ATTENTION_FUNCTIONS._global_mapping, logging.root.manager.disable, torch.get_num_threads()
+    kept, all_true = functions["sdpa"], getattr(masks, "fast_all", None)
+    functions["sdpa"] = nothing
+    if all_true is not None:
         masks.fast_all = lambda mask: True
     logging.disable(logging.CRITICAL)
-    warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        functions["sdpa"] = kept
+        if all_true is not None:
+            masks.fast_all = all_true
+        logging.disable(disabled)
+        torch.set_num_threads(threads)
 
 
 def read(config: dict[str, Any], folder: Path) -> list[tuple[Any, Any]]:
@@ -196,7 +211,7 @@ def _build(cls: Any, made: Any) -> Truth:
                         break  # its parts do not fit together: its decoder alone is not that model
         for module in undo:
             del module.forward
-    if any(_MISFIT.search(error) for error in errors):
+    if any(_MISFIT.search(error) for error in errors) or not any(_ELSEWHERE.search(error) for error in errors):
         raise Refused("forward: " + " | ".join(dict.fromkeys(errors)))
     return Truth(cls.__name__, parameters, buffers, head, {}, "no forward: " + " | ".join(dict.fromkeys(errors)))
 
