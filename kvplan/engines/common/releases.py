@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
+_VERSION = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
+
 R = TypeVar("R")
 """An engine's rules of one release."""
 
@@ -32,9 +34,6 @@ def cumulative(rules: R, changes: Iterable[tuple[str, Mapping[str, Any]]]) -> di
     for version, changed in changes:
         rules = found[version] = rules._replace(**changed)  # type: ignore[attr-defined]
     return found
-
-
-_VERSION = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
 
 
 def is_version(text: str) -> bool:
