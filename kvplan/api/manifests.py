@@ -93,8 +93,9 @@ def emit(model: str | ModelSpec, target: str, *, serve: str | None = None, **que
     from kvplan.manifests.emit import emit as text
 
     plan = estimate(model, **question)
-    engine = str(plan.question["engine"][0])
-    typed = None if engine in engines.served() and engines.arguments(engine).placeholder else _typed(model)
+    engine = plan.question["engine"][0]
+    loads_file = engine in engines.served() and engines.arguments(engine).placeholder
+    typed = None if loads_file else _typed(model)
     return text(plan, target, model=serve or typed)
 
 

@@ -129,8 +129,7 @@ class Arguments(NamedTuple):
     always         what every command means (names as in Answer)
     image          repository, tag of a release, tag of the newest: what `emit` writes; `repositories`: what `check` knows
     entrypoint     words of `program` that the image's entrypoint already is
-    beside         what runs beside it; `placeholder`: what it loads where no catalogue can name it;
-                   `tagged`: a name with a colon is one of its own
+    beside         what runs beside it; `placeholder`: what it loads where no catalogue can name it
     length_bound   it refuses a length beyond the model's own
     takes_devices  it takes the devices as they are, instead of a number that follows from parallel sizes
     per_slot       max_model_len is one slot's, where a plan says it over all
@@ -163,7 +162,6 @@ class Arguments(NamedTuple):
     entrypoint: int = 0
     beside: tuple[str, ...] = ()
     placeholder: str = ""
-    tagged: bool = False
     length_bound: bool = False
     takes_devices: bool = False
     per_slot: bool = False

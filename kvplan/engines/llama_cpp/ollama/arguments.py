@@ -75,7 +75,6 @@ ARGUMENTS = Arguments(
     repositories=(Repository(r"(^|/)ollama/ollama$|^ollama$", ("ollama",), ("serve",)),),
     beside=("ollama serve",),
     placeholder="MODEL",
-    tagged=True,
     takes_devices=True,
     per_slot=True,
 )
