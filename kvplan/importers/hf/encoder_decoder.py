@@ -66,6 +66,8 @@ def t5_encoder(f: Fields, t: Decoder) -> Stack:
 def bart(f: Fields, t: Seq2Seq) -> Stack:
     """BART, mBART, Marian, Pegasus, M2M100: post- or pre-norm layers, all with biases."""
     hidden = f.dim("d_model")
+    if f.flag("use_prompt"):
+        raise f.fault("use_prompt", "Mvp's prompts are not modelled; declare the model as a spec file")
     sizes = [
         {"heads": f.dim(f"{side}_attention_heads"), "head_dim": _split(f, f"{side}_attention_heads")} for side in ("encoder", "decoder")
     ]
@@ -144,11 +146,13 @@ def t5gemma(f: Fields, t: Decoder) -> Stack:
             "kv_heads": kv_heads(part),
             "head_dim": part.dim("head_dim"),
         }
+        made |= dict.fromkeys(("q_bias", "kv_bias", "o_bias"), True) if part.flag("attention_bias") else {}
         return made | ({"window": part.dim("sliding_window")} if kind == "sliding" else {})
 
     n = dec.dim("num_hidden_layers")
     types = dec.items("layer_types", n) or ["sliding_attention" if i % 2 == 0 else "full_attention" for i in range(n)]
-    full = softmax(dec.dim("num_attention_heads"), kv_heads(dec), dec.dim("head_dim"))
+    biases = dict.fromkeys(("q_bias", "kv_bias", "o_bias"), True) if dec.flag("attention_bias") else {}
+    full = softmax(dec.dim("num_attention_heads"), kv_heads(dec), dec.dim("head_dim"), **biases)
     cross = attention(dec, "cross")
     if hidden != dec.dim("hidden_size"):
         raise f.fault("encoder.hidden_size", "an encoder of another width than the decoder is not modelled; declare a spec file")
