@@ -1,4 +1,4 @@
-"""Families whose models are the usual decoder: one row each, by model type. Other families: families_more.py."""
+"""Families whose models are the usual decoder: one row each, by model type. Other families: families_latent_recurrent.py."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ FAMILIES: dict[str, Row] = {
     "gpt_neox": _d(_QKVO, _LAYER, mlp_bias=True),
     "gpt_neox_japanese": _d(_LAYER, mlp_width="4x", model_weights=(("last_attention_bias", ("hidden_size",)),)),
     "opt": _d(_LAYER, positions=("max_position_embeddings", 2))._replace(
-        lower="decoder_more:opt", names={"intermediate_size": ("ffn_dim",)}),
+        lower="decoders_by_rule:opt", names={"intermediate_size": ("ffn_dim",)}),
     "bloom": _d(_ALL_BIAS, _LAYER, mlp_width="4x",
                 model_weights=(("embedding_norm", ("hidden_size",)), ("embedding_norm_bias", ("hidden_size",))))
     ._replace(names={"hidden_size": ("hidden_size", "n_embed"), "num_hidden_layers": ("n_layer", "num_hidden_layers"),
                      "num_attention_heads": ("n_head", "num_attention_heads")}),
-    "falcon": _d(_LAYER)._replace(lower="decoder_more:falcon", names={**_GPT, "num_key_value_heads": ("num_kv_heads",)}),
-    "mpt": _d(norm="layer_no_bias", gated=False)._replace(lower="decoder_more:mpt", names=_GPT),
+    "falcon": _d(_LAYER)._replace(lower="decoders_by_rule:falcon", names={**_GPT, "num_key_value_heads": ("num_kv_heads",)}),
+    "mpt": _d(norm="layer_no_bias", gated=False)._replace(lower="decoders_by_rule:mpt", names=_GPT),
     "starcoder2": _d(_LAYER, q_bias="use_bias", kv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias", windows="every"),
     "stablelm": _d(q_bias="use_qkv_bias", kv_bias="use_qkv_bias", norm="layer", qk_norm="heads", qk_norm_if="qk_layernorm",
                    parallel_if="use_parallel_residual"),
@@ -105,9 +105,9 @@ FAMILIES: dict[str, Row] = {
                                        bias="linear", weight_bias="use_bias")),
     "hunyuan_v1_dense": _d(_QKVO, qk_norm="head"),
     "hunyuan_v1_moe": _d(_QKVO, qk_norm="head")._replace(
-        lower="decoder_more:hunyuan", names={"head_dim": ("head_dim", "attention_head_dim")}),
+        lower="decoders_by_rule:hunyuan", names={"head_dim": ("head_dim", "attention_head_dim")}),
     "helium": _d(q_bias="attention_bias", kv_bias="attention_bias", mlp_bias="mlp_bias"),
-    "diffllama": _d(_QKVO)._replace(lower="decoder_more:diffllama"),
+    "diffllama": _d(_QKVO)._replace(lower="decoders_by_rule:diffllama"),
     "bitnet": _d(_QKVO, layer_weights=(("attn_sub_norm", ("hidden_size",)), ("ffn_sub_norm", ("intermediate_size",)))),
     "minimax_m2": _d(qk_norm="full", experts=Experts(n="num_local_experts", width="intermediate_size", bias="buffer")),
     "dots1": _d(_QKVO, qk_norm="head", windows="qwen", experts=_DSV1._replace(bias="buffer")),
@@ -120,8 +120,8 @@ FAMILIES: dict[str, Row] = {
         where="first_dense", shared_count="num_shared_experts", bias="buffer", shared_bias="mlp_bias"))._replace(
         defaults={"first_k_dense_replace": 1, "moe_layer_freq": 1}),
     "grok-1": _d(norms=4, experts=Experts(width="intermediate_size"))._replace(
-        lower="decoder_more:grok", defaults={"tie_word_embeddings": True}),
-    "hyperclovax": _d(_QKVO, mlp_bias="mlp_bias")._replace(lower="decoder_more:post_normed"),
+        lower="decoders_by_rule:grok", defaults={"tie_word_embeddings": True}),
+    "hyperclovax": _d(_QKVO, mlp_bias="mlp_bias")._replace(lower="decoders_by_rule:post_normed"),
     "granite_swa": _d(_QKVO, mlp_bias="mlp_bias", sinks=True, windows="first_global"),
     "granitemoe_swa": _d(_QKVO, sinks=True, windows="first_global",
                          experts=Experts(n="num_local_experts", width="intermediate_size", shared="shared_intermediate_size")),
@@ -146,20 +146,20 @@ FAMILIES: dict[str, Row] = {
         defaults={"mlp_only_layers": [0, 1]}),
     "muse_glimmer_text": _d(_QKVO, norms=4, output_gate="element", windows="every"),
     "ernie4_5_vl_moe_text": _d(q_bias="use_bias", kv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias",
-                               experts=Experts(n="moe_num_experts", where="range"))._replace(lower="decoder_more:ernie_vl"),
+                               experts=Experts(n="moe_num_experts", where="range"))._replace(lower="decoders_by_rule:ernie_vl"),
     "paddleocr_vl_text": _d(q_bias="use_bias", kv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias"),
     "aria_text": _d(_QKVO, mlp_bias="mlp_bias", experts=Experts(n="moe_num_experts", top_k="moe_topk", width="intermediate_size",
                                                                 shared_count="moe_num_shared_experts", shared_bias="mlp_bias")),
     "molmo2_text": _d(q_bias="qkv_bias", kv_bias="qkv_bias", qk_norm="head", model_weights=(
         ("embedding_of_image_tokens", ("additional_vocab_size", "hidden_size")),)),
     "openai-gpt": _d(_ALL_BIAS, _LAYER, final_norm=False, mlp_width="4x", positions=("max_position_embeddings", 0))._replace(
-        names=_GPT, lower="decoder_more:no_cache"),
+        names=_GPT, lower="decoders_by_rule:no_cache"),
     "ctrl": _d(_ALL_BIAS, _LAYER, head_bias=True)._replace(names=_GPT | {"intermediate_size": ("dff",)}),
-    "doge": _d(_QKVO, mlp_bias="mlp_bias", qk_norm="head", windows="every")._replace(lower="decoder_more:doge"),
+    "doge": _d(_QKVO, mlp_bias="mlp_bias", qk_norm="head", windows="every")._replace(lower="decoders_by_rule:doge"),
     # released with their own code: defaults from configuration_*.py of the repository
     "molmo": _d(q_bias="qkv_bias", kv_bias="qkv_bias", mlp_width="half", qk_norm="full", qk_norm_if="attention_layer_norm", model_weights=(
         ("embedding_of_image_tokens", ("additional_vocab_size", "hidden_size")),))._replace(
-        lower="decoder_more:molmo",
+        lower="decoders_by_rule:molmo",
         names={"vocab_size": ("embedding_size", "vocab_size"), "tie_word_embeddings": ("weight_tying", "tie_word_embeddings")},
         defaults={"additional_vocab_size": 128, "attention_layer_norm": False, "num_key_value_heads": None}),
     "solar": _d(_QKVO, mlp_bias="mlp_bias")._replace(defaults={"attention_bias": False, "mlp_bias": False, "tie_word_embeddings": False}),
@@ -185,7 +185,7 @@ FAMILIES: dict[str, Row] = {
     "qwen": _d(q_bias=True, kv_bias=True, mlp_width="half")._replace(
         names={"head_dim": ("kv_channels",), "max_position_embeddings": ("seq_length",)}, defaults={"num_key_value_heads": None}),
     "minicpm": _d(_QKVO, experts=Experts(width="intermediate_size"))._replace(
-        lower="decoder_more:minicpm",
+        lower="decoders_by_rule:minicpm",
         defaults={"num_key_value_heads": None, "attention_bias": False, "tie_word_embeddings": True, "num_experts": 0}),
     "mimo": _d(q_bias=True, kv_bias=True, windows="qwen", mtp="mimo"),
     "xverse": _d()._replace(defaults={"num_key_value_heads": None, "tie_word_embeddings": False}),

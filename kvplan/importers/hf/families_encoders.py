@@ -33,36 +33,38 @@ ENCODERS: dict[str, Row] = {
     "bert": _e(decodes=True),
     "roberta": _ROBERTA,
     "camembert": _ROBERTA,
-    "xlm-roberta": _e("encoders_more:xlm_roberta", heads="roberta", decodes=True, padded=True),
+    "xlm-roberta": _e("encoders_by_rule:xlm_roberta", heads="roberta", decodes=True, padded=True),
     "data2vec-text": _ROBERTA,
     "roberta-prelayernorm": _e(heads="roberta", decodes=True, padded=True, final_norm=True),
     "xlm-roberta-xl": _e(heads="roberta", decodes=True, padded=True, final_norm=True, embedding_norm=False),
     "megatron-bert": _e(final_norm=True, embedding_norm=False, decodes=True),
     "distilbert": _e(names=_DISTIL, heads="plain", two_biases=False),
     "electra": _e(decodes=True, heads="electra", two_biases=False, embedding="embedding_size"),
-    "albert": _e("encoders_more:albert", heads="albert", embedding="embedding_size", project=True),
-    "rembert": _e("encoders_more:rembert", decodes=True, heads="roberta", two_biases=False, embedding="input_embedding_size", project=True),
-    "roformer": _e("encoders_more:roformer", decodes=True, heads="roformer", positions=False, embedding="embedding_size"),
+    "albert": _e("encoders_by_rule:albert", heads="albert", embedding="embedding_size", project=True),
+    "rembert": _e(
+        "encoders_by_rule:rembert", decodes=True, heads="roberta", two_biases=False, embedding="input_embedding_size", project=True
+    ),
+    "roformer": _e("encoders_by_rule:roformer", decodes=True, heads="roformer", positions=False, embedding="embedding_size"),
     "mpnet": _e(heads="roberta", padded=True, names={"type_vocab_size": ("",)}, model_weights=(
         ("relative_attention_bias", ("relative_attention_num_buckets", "num_attention_heads")),)),
-    "deberta": _e("encoders_more:deberta", heads="plain"),
-    "deberta-v2": _e("encoders_more:deberta_v2", heads="plain"),
-    "ernie": _e("encoders_more:ernie", decodes=True),
-    "xmod": _e("encoders_more:xmod", heads="roberta", decodes=True, padded=True),
-    "roc_bert": _e("encoders_more:roc_bert", heads="roc_bert", decodes=True),
+    "deberta": _e("encoders_by_rule:deberta", heads="plain"),
+    "deberta-v2": _e("encoders_by_rule:deberta_v2", heads="plain"),
+    "ernie": _e("encoders_by_rule:ernie", decodes=True),
+    "xmod": _e("encoders_by_rule:xmod", heads="roberta", decodes=True, padded=True),
+    "roc_bert": _e("encoders_by_rule:roc_bert", heads="roc_bert", decodes=True),
     "big_bird": _e(heads="big_bird", decodes=True, attention_bias="use_bias", o_bias=True),
-    "bert-generation": _e("encoders_more:bert_generation", heads="generation", decodes=True, default="Decoder",
+    "bert-generation": _e("encoders_by_rule:bert_generation", heads="generation", decodes=True, default="Decoder",
                           names={"type_vocab_size": ("",)}),
-    "modernbert": _e("encoders_more:modernbert", heads="modernbert", norm="layer_no_bias", final_norm=True, gated=True,
+    "modernbert": _e("encoders_by_rule:modernbert", heads="modernbert", norm="layer_no_bias", final_norm=True, gated=True,
                      attention_bias="attention_bias", mlp_bias="mlp_bias", positions=False, first_norm=False,
                      names={"type_vocab_size": ("",)}),
     "eurobert": _e(heads="eurobert", norm="rms", final_norm=True, embedding_norm=False, gated=True, attention_bias="attention_bias",
                    mlp_bias="mlp_bias", positions=False, names={"decoder_bias": ("mlp_bias",), "type_vocab_size": ("",)}),
-    "nomic_bert": _e("encoders_more:nomic", heads="plain",
+    "nomic_bert": _e("encoders_by_rule:nomic", heads="plain",
                      attention_bias=False, mlp_bias=False, positions=False, names=_NOMIC)._replace(
         defaults={"tie_word_embeddings": True}),
     "gte": _e(**_GTE),  # type: ignore[arg-type]
-    "new": _e("encoders_more:gte_released", **_GTE)._replace(model_type="gte"),  # type: ignore[arg-type]
+    "new": _e("encoders_by_rule:gte_released", **_GTE)._replace(model_type="gte"),  # type: ignore[arg-type]
     "jina_embeddings_v3": _e(heads="roberta", positions=False),
 }  # fmt: skip
 

@@ -12,8 +12,8 @@ from kvplan.importers.hf.decoder import Stack
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.projectors import PROJECTORS, Sides
 from kvplan.importers.hf.towers import TOWERS
-from kvplan.importers.hf.towers_more import MORE
 from kvplan.importers.hf.towers_rare import JOINTS, RARE
+from kvplan.importers.hf.towers_with_mergers import MORE
 
 #: Where configs keep the settings of a nested model.
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")

@@ -53,16 +53,16 @@ MORE: dict[str, Row] = {
     "mistral4": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS)),
     "longcat_flash": Row("latent:longcat", Latent(), _LONGCAT),
     "deepseek_v4": Row("latent:deepseek_v4", Latent()),
-    "axk1": Row("latent_more:axk1", Latent()),
-    "axk2": Row("latent_more:axk2", Latent(sparse=True)),
-    "hy_v4": Row("latent_more:hy_v4", Latent(sparse=True)),
-    "glm5_next_text": Row("latent_more:glm5_next", Latent(sparse=True)),
-    "bailing_hybrid": Row("latent_more:ling3", Latent(), _KIMI | {
+    "axk1": Row("latent_mixed:axk1", Latent()),
+    "axk2": Row("latent_mixed:axk2", Latent(sparse=True)),
+    "hy_v4": Row("latent_mixed:hy_v4", Latent(sparse=True)),
+    "glm5_next_text": Row("latent_mixed:glm5_next", Latent(sparse=True)),
+    "bailing_hybrid": Row("latent_mixed:ling3", Latent(), _KIMI | {
         "n_shared_experts": ("num_shared_experts", "n_shared_experts"), "num_experts_per_tok": ("num_experts_per_token",
             "num_experts_per_tok")}),
-    "bailing_moe_v2_5": Row("latent_more:ling2_5", Latent(), {}, {"first_k_dense_replace": 0, "tie_word_embeddings": False}),
-    "mistral_large4_text": Row("latent_more:mistral_large4", Latent(sparse=True)),
-    "pangu_ultra_moe": Row("latent_more:pangu_ultra", Latent(), {
+    "bailing_moe_v2_5": Row("latent_mixed:ling2_5", Latent(), {}, {"first_k_dense_replace": 0, "tie_word_embeddings": False}),
+    "mistral_large4_text": Row("latent_mixed:mistral_large4", Latent(sparse=True)),
+    "pangu_ultra_moe": Row("latent_mixed:pangu_ultra", Latent(), {
         "q_lora_rank": ("q_lora_rank", "attention_q_lora_dim"), "kv_lora_rank": ("kv_lora_rank", "attention_kv_lora_dim"),
         "qk_rope_head_dim": ("qk_rope_head_dim", "attention_qk_rope_dim"), "qk_nope_head_dim": ("qk_nope_head_dim", "attention_qk_dim"),
         "v_head_dim": ("v_head_dim", "attention_v_dim"), "first_k_dense_replace": ("first_k_dense_replace", "num_dense_layers"),
