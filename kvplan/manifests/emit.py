@@ -139,7 +139,7 @@ def _served(id_: str, table: Arguments) -> str:
         found = catalogue.find_model(id_)
     except KvplanError:
         return table.placeholder or id_
-    if table.tagged and ":" in id_:
+    if table.config == "modelfile" and ":" in id_:
         return found.hub_id or id_
     if table.placeholder:
         return table.placeholder

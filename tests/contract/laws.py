@@ -24,6 +24,8 @@ SLACK = 2048 + PAGE
 STATES = 3
 #: Of a token's bytes: pages of several kinds of layers are as large as the largest.
 PADDING = 1.25
+#: SGLang keeps rows of every layer for every token, a cross-attention layer's too (its note says so): half of this model's.
+ONE_POOL = {("sglang", "encoder-kv"): 2.0}
 ROOM = "100GiB"
 
 
@@ -111,7 +113,8 @@ def requests_what_it_shows(engine: str, spec: ModelSpec, **question: Any) -> Non
     for need, table, plan in zip(needs, shown, plans, strict=True):
         assert table - one_of_each_window(plan) <= need, (engine, spec.name, need, table)
     grown, growth = needs[2] - needs[1], shown[2] - shown[1]
-    assert growth * 0.999 <= grown <= growth * PADDING, (engine, spec.name, grown, growth)
+    padding = ONE_POOL.get((engine, spec.name), PADDING)
+    assert growth * 0.999 <= grown <= growth * padding, (engine, spec.name, grown, growth)
     if not growth:
         assert needs[0] <= STATES * shown[0], (engine, spec.name, needs, shown)
 

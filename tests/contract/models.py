@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kvplan import engines
 from kvplan.forms import Form
 from kvplan.spec import ModelSpec, lower, parse_spec
 from kvplan.tensors import CacheFormats
@@ -73,32 +74,10 @@ def forms_of(spec: ModelSpec) -> set[Form]:
     return {cache.form for layer in layers for cache in layer.caches} | ({"none"} if any(not layer.caches for layer in layers) else set())
 
 
-#: Engine -> devices it runs on. The makes differ where the engine's facts allow several.
+#: A device of each make; an amount of memory where an engine does not ask.
+_MAKES = {"nvidia": "h100-80gb", "amd": "mi300x", "apple": "apple-m4-24gb"}
+#: Engine -> devices it runs on, by its facts.
 DEVICES: dict[str, tuple[str, ...]] = {
-    "ideal": ("24GiB", "h100-80gb"),
-    "vllm": ("h100-80gb", "mi300x"),
-    "llama.cpp": ("rtx-4090", "apple-m4-24gb"),
-    "ollama": ("rtx-4090", "apple-m4-24gb"),
-    "transformers": ("h100-80gb", "mi300x"),
-    "mlx-lm": ("apple-m4-24gb",),
-    "exllamav3": ("rtx-4090",),
-    "sglang": ("h100-80gb", "mi300x"),
-    "tensorrt-llm": ("h100-80gb",),
+    name: tuple(device for make, device in _MAKES.items() if not engines.facts(name).vendors or make in engines.facts(name).vendors)
+    for name in engines.ENGINES
 }
-
-
-#: (law, engine, case; * all) that an engine breaks and is to keep.
-PENDING = frozenset(
-    {
-        ("forms", "sglang", "kv+blocks"), ("forms", "sglang", "encoder-kv"), ("forms", "sglang", "compressed"),
-        ("forms", "tensorrt-llm", "encoder-kv"), ("verdict", "sglang", "*"), ("names", "tensorrt-llm", "max_model_len"),
-        ("names", "tensorrt-llm", "max_num_batched_tokens"), ("names", "tensorrt-llm", "host_memory"),
-        ("names", "tensorrt-llm", "speculative"), ("names", "tensorrt-llm", "enforce_eager"), ("options", "sglang", "moe_a2a_backend"),
-        ("options", "sglang", "speculative_draft_layers"),
-    }
-)  # fmt: skip
-
-
-def settled(law: str, cases: list[Any]) -> list[Any]:
-    """The cases without what is pending."""
-    return [case for case in cases if not {(law, case[0], case[1]), (law, case[0], "*")} & PENDING]

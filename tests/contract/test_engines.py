@@ -9,9 +9,10 @@ import pytest
 import kvplan
 from kvplan import engines
 from kvplan.engines import ENGINES
+from kvplan.errors import UnsupportedError
 from kvplan.forms import FORMS
 from tests.contract import laws
-from tests.contract.models import DEVICES, MIXERS, forms_of, model, settled
+from tests.contract.models import DEVICES, MIXERS, forms_of, model
 
 #: Releases that keep caches differently, beside the newest of every engine.
 OLDER = [("transformers", "5.0.0"), ("transformers", "4.57.6"), ("llama.cpp", "b7406"), ("vllm", "0.10")]
@@ -32,7 +33,7 @@ def test_every_form_and_engine_is_here() -> None:
     assert set(DEVICES) == set(ENGINES)
 
 
-@pytest.mark.parametrize(("engine", "form"), settled("forms", CASES))
+@pytest.mark.parametrize(("engine", "form"), CASES)
 def test_every_form_is_held_or_refused(engine: str, form: Any) -> None:
     laws.form_is_held_or_refused(engine, form, model(form))
 
@@ -54,7 +55,7 @@ def test_more_memory_never_hurts(engine: str, form: Any) -> None:
     laws.memory_never_hurts(engine, model(form))
 
 
-@pytest.mark.parametrize(("engine", "form"), settled("verdict", HELD))
+@pytest.mark.parametrize(("engine", "form"), HELD)
 def test_lines_add_up_and_the_verdict_agrees(engine: str, form: Any) -> None:
     for question in (*({"device": device} for device in DEVICES[engine]), {"kv_memory": "8MiB"}, {}):
         for batch in (3, 300):
@@ -63,11 +64,15 @@ def test_lines_add_up_and_the_verdict_agrees(engine: str, form: Any) -> None:
             laws.verdict_agrees(plan)
 
 
-@pytest.mark.parametrize(("engine", "name"), settled("verdict", [(engine, name) for engine in ENGINES for name in CATALOGUE]))
+@pytest.mark.parametrize(("engine", "name"), [(engine, name) for engine in ENGINES for name in CATALOGUE])
 def test_models_of_the_catalogue(engine: str, name: str) -> None:
     spec = kvplan.model(name)
     if not forms_of(spec) <= engines.facts(engine).forms:
         return
+    try:
+        laws.ask(spec, engine=engine, context=1000)
+    except UnsupportedError:
+        return  # a class of this model that the engine keeps in its own way, refused by name
     for device in DEVICES[engine]:
         plan = laws.ask(spec, engine=engine, context=4000, batch=7, device=device, max_model_len=8192)
         laws.adds_up(plan)

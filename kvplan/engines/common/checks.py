@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.constants import PROCESS
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical_weight, weight_scheme
 from kvplan.engines.common.options import read_lora, read_speculative
@@ -49,7 +50,7 @@ def _without_budget(d: Deployment, facts: Facts) -> dict[str, str]:
     if d.device is None:
         found |= dict.fromkeys(_PLACES if facts.offloads else (), "without a device all layers stay in host memory")
         found |= dict.fromkeys(("memory_fraction", "calibration"), "no device is given")
-    if facts.constants is None and d.calibration != "user":
+    if facts.constants in (None, PROCESS) and d.calibration != "user":
         found["calibration"] = "no constants of it are packaged"
     return found
 

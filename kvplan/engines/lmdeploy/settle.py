@@ -26,6 +26,7 @@ FRACTION, BLOCK, PREFILL = 0.8, 64, 8192
 #: What quant_policy 4, 8, 16 and 17 store; 4 and 8 with a 16-bit scale and zero point per token and head.
 POLICIES = {"int4": "int4_per_token_head", "int8": "int8_per_token_head"}
 _FP8 = ("fp8_e4m3", "fp8_e5m2")
+_NO_BUDGET = ("max_num_batched_tokens moves what is left for the cache, and kv_memory is given: it changes nothing here",)
 _WIDE = 512  # PyTorch: keys of so many elements go into blocks of 32 tokens, unless flash_mla runs them
 
 
@@ -87,6 +88,7 @@ def settle(d: Deployment) -> Settled:
         *about_blocks,
         *_windows(plain),
         *_prefixes(options, rules, backend, forms),
+        *(_NO_BUDGET if d.kv_memory is not None and d.max_num_batched_tokens else ()),
         *uncalibrated(d, FACTS.name),
     )
     question, found, notes = resolve(asked, defaults, notes)
@@ -216,11 +218,12 @@ def _block(d: Deployment, options: Options, backend: Backend, model: Lowered, fo
     wide = any(
         t.elems_per_state >= _WIDE for x in dict.fromkeys(model.layers) for c in x.caches for t in c.tensors if t.name in ("k", "latent")
     )
+    capability = d.device.compute_capability if d.device else None
+    installed = options.flag("flash_mla", capability is None or float(capability) >= 9)
     if backend == "turbomind" or not wide:
         return block, ()
-    capability = d.device.compute_capability if d.device else None
     latent = bool(forms & {"latent", "latent+index"})
-    flash = latent and ("latent+index" in forms or options.flag("flash_mla", capability is None or float(capability) >= 9))
+    flash = latent and ("latent+index" in forms or installed)
     if flash:
         if block != BLOCK:
             raise SpecError("block_size", [("", "Please set block_size to 64 for flash_mla.")])

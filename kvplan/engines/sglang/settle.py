@@ -11,9 +11,10 @@ from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.pooled import draft_note
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve
+from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in
 from kvplan.engines.sglang import memory, pages
 from kvplan.engines.sglang.cells import Split
+from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.pools import SglangPoolSettings
 from kvplan.engines.sglang.rules import EXCLUSIVE, RELEASES, SglangRules
 from kvplan.errors import SpecError
@@ -62,6 +63,7 @@ class Traits(NamedTuple):
     windows: bool
     states: bool
     shared: bool
+    cross: bool
 
 
 class SglangSettings(NamedTuple):
@@ -89,6 +91,9 @@ def settle(d: Deployment) -> Settled:
     """The question with SGLang's defaults, read and lowered. Raises SpecError for choices that contradict."""
     options, spec = Options(d), read_speculative(d.speculative)
     version, rules, notes = RELEASES.find(d.engine_version)
+    if canonical(d.model.dtype, "dtype") == "f32":  # configs/model_config.py _get_and_verify_dtype
+        d, served = served_in(d, "bf16" if (d.model.architecture or "").startswith("Gemma") else "f16", FACTS.title)
+        notes = (*notes, *served)
     model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))
     traits = read_traits(model)
     forced = rules.dsa_dp and traits.pooled_index is not None
@@ -206,6 +211,7 @@ def read_traits(model: Lowered) -> Traits:
         windows=any(t.keep.kind in ("window", "chunk") for t in tensors),
         states=bool(forms & STATES),
         shared="shared" in forms,
+        cross="encoder-kv" in forms,
     )
 
 
@@ -218,9 +224,10 @@ def formats(d: Deployment) -> CacheFormats:
 def splits_windows(d: Deployment, rules: SglangRules) -> bool:
     """Whether window layers get a pool of their own: by architecture and release, or as the user says."""
     options, architecture = Options(d), d.model.architecture
-    if options.flag("disable_hybrid_swa_memory"):
+    whole, split = options.flag("disable_hybrid_swa_memory"), options.flag("is_hybrid_swa")
+    if whole:
         return False
-    if options.flag("is_hybrid_swa"):
+    if split:
         return True
     return architecture in rules.split if architecture else bool(rules.split)
 
@@ -230,7 +237,7 @@ def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: T
     backend = Options(d).text("dsa_backend", ("flashmla_kv", "flashmla_sparse", "fa3", "trtllm", "tilelang"))
     if backend is None and d.device is not None and _capability(d) >= 10:
         backend = "trtllm"
-    raw, windows = backend in ("trtllm", "tilelang"), traits.windows and splits_windows(d, rules)
+    raw, windows = backend in ("trtllm", "tilelang"), splits_windows(d, rules) and traits.windows
     exclusive = d.model.architecture in EXCLUSIVE
     return Split(shape.attn_tp, shape.dcp, traits.pooled_index is not None, raw, exclusive, windows, traits.states)
 
@@ -339,6 +346,8 @@ def _notes(d: Deployment, rules: SglangRules, traits: Traits, options: Options, 
             notes.append("no architecture is declared: assumed one whose window layers sglang keeps in a pool of their own")
         elif not splits_windows(d, rules):
             notes.append(f"this release of sglang keeps the window layers of {d.model.architecture} like full ones")
+    if traits.cross:
+        notes.append("sglang has one pool for all layers: a decoder's token takes a row in cross-attention layers too, an encoder's in all")
     if traits.shared:
         notes.append("sglang sizes its pools for all layers, those that read another layer's cache too; they are not counted here")
     if d.model.towers and d.multimodal != "off" and d.memory_fraction is None:
