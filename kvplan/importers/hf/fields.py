@@ -148,8 +148,9 @@ class Fields:
             return value
         raise self.fault(self.name_of(key), f"must be text (is {value!r:.60})")
 
-    def items(self, key: str, n: int | None = None) -> list[Any] | None:
-        """A list, of `n` entries where `n` is given, or None. Raises SpecError for another length."""
+    def items(self, key: str, n: int | None = None, *, nested: bool = False) -> list[Any] | None:
+        """A list, of `n` entries where `n` is given, or None. Raises SpecError for another length, and for entries that are no single
+        values where they are not to be `nested`."""
         value = self.opt(key)
         if value is None:
             return None
@@ -157,7 +158,7 @@ class Fields:
             raise self.fault(self.name_of(key), f"must be a list (is {value!r:.60})")
         if n is not None and len(value) != n:
             raise self.fault(self.name_of(key), f"has {len(value)} entries for {n} layers; correct one of them")
-        if n is not None and any(isinstance(item, list | dict) for item in value):
+        if n is not None and not nested and any(isinstance(item, list | dict) for item in value):
             raise self.fault(self.name_of(key), "must hold one word or number for each layer, no lists or mappings")
         return value
 

@@ -50,7 +50,7 @@ def dbrx(f: Fields, t: Decoder) -> Stack:
 def nemotron_nas(f: Fields, t: Decoder) -> Stack:
     """Nemotron NAS (DeciLM): each layer its own KV heads and width, some with no attention or no network at all."""
     n, hidden, heads = f.dim("num_hidden_layers"), f.dim("hidden_size"), f.dim("num_attention_heads")
-    configs = f.items("block_configs", n)
+    configs = f.items("block_configs", n, nested=True)
     if configs is None:
         each = f.items("num_key_value_heads_per_layer", n)
         if each is None:
