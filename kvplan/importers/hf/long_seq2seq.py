@@ -11,15 +11,8 @@ from kvplan.importers.hf.rows import Decoder
 from kvplan.importers.hf.stack import Block, weight
 
 
-def _encoder(made: Stack, layers: list[Block], weights: list[dict[str, Any]], *, apart: bool = True) -> Stack:
-    """The same model with other layers in its encoder, and more tensors beside them.
-
-    apart  untied, each side has an embedding of its own beside the shared one, which transformers builds all the same
-    """
-    if apart and not made["tied_embeddings"]:
-        sizes = (made["vocab_size"], made["hidden_size"])
-        made = {**made, "weights": [*made["weights"], weight("decoder_embedding", *sizes, role="embedding")]}
-        weights = [*weights, weight("encoder_embedding", *sizes, role="embedding")]
+def _encoder(made: Stack, layers: list[Block], weights: list[dict[str, Any]]) -> Stack:
+    """The same model with other layers in its encoder, and more tensors beside them."""
     return {**made, "encoder": {**made["encoder"], "layers": layers, "weights": [*made["encoder"]["weights"], *weights]}}
 
 
@@ -65,7 +58,7 @@ def longt5(f: Fields, t: Decoder) -> Stack:
     own = [weight("global_norm", f.dim("d_model"), role="norm")]
     layers = [{**layer, "weights": [*layer.get("weights", []), *own]} for layer in made["encoder"]["layers"]]
     table = weight("global_relative_attention_bias", f.dim("relative_attention_num_buckets"), f.dim("num_heads"), role="attention")
-    return _encoder(made, layers, [table], apart=False)
+    return _encoder(made, layers, [table])
 
 
 def switch(f: Fields, t: Decoder) -> Stack:
@@ -81,4 +74,9 @@ def switch(f: Fields, t: Decoder) -> Stack:
         return [{**layer, "mlps": [moe]} if step and (i % step == 1 or step == 1) else layer for i, layer in enumerate(layers)]
 
     made["layers"] = sparse(made["layers"], "decoder")
-    return _encoder(made, sparse(made["encoder"]["layers"], "encoder"), [])
+    own: list[dict[str, Any]] = []
+    if not made["tied_embeddings"]:  # each side has an embedding of its own beside the shared one, which transformers builds all the same
+        sizes = (made["vocab_size"], made["hidden_size"])
+        made["weights"] = [*made["weights"], weight("decoder_embedding", *sizes, role="embedding")]
+        own = [weight("encoder_embedding", *sizes, role="embedding")]
+    return _encoder(made, sparse(made["encoder"]["layers"], "encoder"), own)
