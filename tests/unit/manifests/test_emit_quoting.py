@@ -52,12 +52,15 @@ def test_versions_are_taken(version: str) -> None:
     assert api.deployment(MODEL, engine="vllm", engine_version=version).engine_version == version
 
 
+PROGRAMS = {engines.arguments(name).program[0] for name in engines.served()}
+
+
 def run(text: str, folder: Path) -> list[str]:
     """Runs a script with every program of it a stub that does nothing; what it left behind."""
     folder.mkdir(exist_ok=True)
     stubs = folder / "bin"
     stubs.mkdir(exist_ok=True)
-    for name in ("vllm", "python3", "trtllm-serve", "llama-server", "ollama"):
+    for name in PROGRAMS:
         (stubs / name).write_text("#!/bin/sh\nexit 0\n")
         (stubs / name).chmod(0o755)
     path = f"{stubs}{os.pathsep}/usr/bin{os.pathsep}/bin"
