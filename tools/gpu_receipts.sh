@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# What a machine with a GPU is asked, in the order of worth: it goes on where a step fails, and keeps every answer in one folder.
+#
+#   tools/gpu_receipts.sh [--quick|--full] [OUT]     ON=cpu tries the script where there is no GPU
+set -u
+cd "$(dirname "$0")/.." || exit 1
+mode=--quick
+case "${1:-}" in --quick | --full) mode=$1 && shift ;; esac
+out=${1:-gpu-receipts}
+on=${ON:-cuda}
+python=${PYTHON:-python3}
+export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
+mkdir -p "$out"
+size=256MiB
+[ "$mode" = --full ] && size=2GiB
+
+step() { # NAME SECONDS COMMAND...: its output in OUT/NAME.log, its exit code in OUT/steps.tsv
+    local name=$1 seconds=$2 began=$SECONDS code
+    shift 2
+    timeout "$seconds" "$@" >"$out/$name.log" 2>&1
+    code=$?
+    printf '%s\t%s\t%ss\n' "$name" "$code" "$((SECONDS - began))" | tee -a "$out/steps.tsv"
+}
+
+step nvidia-smi 30 nvidia-smi -q -x
+step doctor 60 "$python" -m kvplan doctor --format json
+[ "$on" = cpu ] || step tests 300 "$python" -m pytest -q -m gpu tests/gpu
+step kinds 240 "$python" -m kvplan validate --all-kinds --size "$size" --on "$on" --record "$out/$on-kinds.json"
+step llama 180 "$python" -m kvplan validate meta-llama/llama-3.1-8b --context 8k --batch 8 --on "$on" --record "$out/$on-llama.json"
+step paged 180 "$python" -m kvplan validate meta-llama/llama-3.1-8b --context 8k --batch 8 --block-size 16 --on "$on" --record "$out/$on-paged.json"
+step growing 180 "$python" -m kvplan validate meta-llama/llama-3.1-8b --context 2k --layout growing --on "$on" --record "$out/$on-growing.json"
+step speed 240 "$python" -m kvplan validate --speed --on "$on" --record "$out/$on-speed.json"
+if [ "$mode" = --full ]; then
+    for config in ${CONFIGS:-}; do # config.json files of models small enough to build
+        name=$(basename "${config%.json}")
+        step "model-$name" 300 "$python" -m kvplan validate "$config" --engine transformers --context 256 --on "$on" --record "$out/$on-$name.json"
+    done
+    step kinds-again 240 "$python" -m kvplan validate --all-kinds --size "$size" --on "$on" --record "$out/$on-kinds-again.json"
+fi
+step check 60 "$python" -m kvplan validate --check "$out/$on"-*.json
+! awk -F'\t' '$2 != 0' "$out/steps.tsv" | grep -q .
