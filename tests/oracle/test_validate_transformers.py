@@ -159,7 +159,10 @@ def test_real_configs_take_what_the_plan_says(name):
     ("name", "apart"),
     [
         ("hf_configs/google--gemma-4-E2B-it.json", "weights"),  # the towers' clipping bounds, two bytes each, are not in the plan
-        ("hf_configs/meta-llama--Llama-4-Scout-17B-16E-Instruct.json", None),  # a copy without its vision_config: the class's own is counted
+        (
+            "hf_configs/meta-llama--Llama-4-Scout-17B-16E-Instruct.json",
+            None,
+        ),  # a copy without its vision_config: the class's own is counted
     ],
 )
 def test_real_configs_whose_caches_alone_are_equal(name, apart):

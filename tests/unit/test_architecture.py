@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -12,6 +13,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+import kvplan
+from kvplan.engines import ENGINES
 
 ROOT = Path(__file__).parents[2]
 
@@ -108,3 +112,21 @@ def test_the_wheel_holds_what_runs_and_the_sdist_what_its_tests_need(tmp_path):
         "docs/budget.md",
     ):
         assert name in kept
+
+
+#: Readers of formats that are one engine's own: Modelfiles and Ollama's units, KServe's and Helm's servers, Ray's LLM configs.
+OF_ONE_ENGINE = {f"manifests/{name}.py" for name in ("command", "helm", "kserve", "modelfile", "ray", "units")}
+
+
+def test_no_engine_is_spelled_outside_its_home() -> None:
+    """What code must know of an engine it reads from its facts, arguments and wordings. Docstrings may name any."""
+    names = set(ENGINES) - {"ideal", "transformers"}  # words of their own, too
+    package = Path(kvplan.__file__).parent
+    found = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if path.relative_to(package).parts[0] != "engines"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in names
+    }
+    assert found == OF_ONE_ENGINE

@@ -86,7 +86,7 @@ def refusal(d: Deployment, facts: Facts) -> str | None:
     scheme = weight_scheme(canonical_weight(d.weight_dtype))
     if scheme in facts.weight_schemes:
         return None
-    return f"{facts.title} loads no {d.weight_dtype} weights ({scheme}); it loads {', '.join(sorted(facts.weight_schemes))}"
+    return f"{facts.title} loads no {d.weight_dtype} weights ({scheme}); it loads {', '.join(sorted(facts.weight_schemes - {'unknown'}))}"
 
 
 def foreign_checkpoint(d: Deployment, facts: Facts) -> tuple[str, ...]:
