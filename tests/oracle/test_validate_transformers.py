@@ -162,7 +162,7 @@ def test_real_configs_take_what_the_plan_says(name):
         (
             "hf_configs/meta-llama--Llama-4-Scout-17B-16E-Instruct.json",
             None,
-        ),  # a copy without its vision_config: the class's own is counted
+        ),  # no vision_config: the class's own is counted
     ],
 )
 def test_real_configs_whose_caches_alone_are_equal(name, apart):
