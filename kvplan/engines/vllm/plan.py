@@ -20,6 +20,7 @@ from kvplan.engines.vllm.budget import Budget, caveats, stage_budget
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.groups import Member
 from kvplan.engines.vllm.layers import Mixer, mixers, stages
+from kvplan.engines.vllm.model import longest_of
 from kvplan.engines.vllm.outcome import Asked, ledgers, outcome, pooled, replica_batch
 from kvplan.engines.vllm.rules import KV_FORMATS, VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings, settle
@@ -103,7 +104,7 @@ def _members(owners: list[Mixer], blocks: Blocks, s: VllmSettings) -> list[Membe
 
 def _check_length(d: Deployment, s: VllmSettings) -> None:
     """config/model.py _get_and_verify_max_len; the environment variable is the engine option allow_long_max_model_len."""
-    most = d.model.max_context
+    most = longest_of(d.model, s.rules)
     if most and s.max_model_len > most and not s.allow_long:
         raise Refused(
             f"User-specified max_model_len ({s.max_model_len}) is greater than the derived max_model_len (max_position_embeddings={most} "
