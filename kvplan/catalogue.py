@@ -83,7 +83,10 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
         return base.changed(notes=notes, **changes)
     changes |= {"id": line.name.lower(), "name": line.name.rpartition("/")[2], "aliases": ()}
     if line.length is not None:
-        changes["max_context"] = line.length or None
+        before = base.original_context if line.length > (base.original_context or 0) else None
+        changes |= {"max_context": line.length or None, "original_context": before, "stated_context": None}
+    if line.length == 0:
+        notes = (*notes, f"no source states the maximum length of {line.name}: the context asked for is not checked against it")
     if line.weights in PLAIN:
         changes |= {"dtype": line.weights, "quantization": (), "checkpoint": None}
     elif line.weights:

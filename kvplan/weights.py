@@ -190,7 +190,9 @@ def asked_formats(base: str, asked: str, *, routed: bool, tied: bool = False) ->
     """The formats of a checkpoint of which only the format is known: as released checkpoints in it are.
 
     A GGUF file of a tied model has an output of its own where the checkpoint that it was made from had one (Ollama's qwen3:0.6b,
-    qwen:0.5b and llama-guard3:1b: 523, 395 and 1,600 MB). All matrices of the layers are quantised; in 4-bit checkpoints of routed models the attention is not, and the shared experts in some.
+    qwen:0.5b and llama-guard3:1b: 523, 395 and 1,600 MB).
+
+    All matrices of the layers are quantised; in 4-bit checkpoints of routed models the attention is not, and the shared experts in some.
     FP4 checkpoints of dense models keep the attention in some.
     """
     if asked in GGUF_BITS or asked in GGUF_DYNAMIC:

@@ -68,7 +68,8 @@ def test_a_tied_embedding_takes_the_outputs_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "name", "megabytes"), [("qwen/qwen3-0.6b", "Q4_K_M", 523), ("qwen/qwen1.5-0.5b", "Q4_0", 395), ("llama-guard3:1b", None, 1600)]
+    ("model", "name", "megabytes"),
+    [("qwen/qwen3-0.6b", "Q4_K_M", 523), ("qwen/qwen1.5-0.5b", "Q4_0", 395), ("llama-guard3:1b", None, 1600)],
 )
 def test_the_interval_holds_files_with_an_output_of_their_own(model: str, name: str | None, megabytes: int) -> None:
     """Sizes that ollama.com/library lists for qwen3:0.6b, qwen:0.5b and llama-guard3:1b, to their digits; metadata take under 10 MB."""

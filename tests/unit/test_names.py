@@ -23,6 +23,9 @@ from kvplan.names.releases import taken_apart
         ("https://huggingface.co/Qwen/Qwen2.5-Coder-14B-Instruct", "qwen/qwen2.5-14b", None, 32_768),
         ("google/gemma-3-4b-it", "google/gemma-3-4b", None, 131_072),
         ("01-ai/Yi-1.5-34B-32K", "01-ai/yi-1.5-34b-32k", None, 32_768),
+        ("gpt-oss-safeguard:20b", "openai/gpt-oss-20b", None, 131_072),
+        ("microsoft/Phi-4-mini-reasoning", "microsoft/phi-4-mini", None, 131_072),
+        ("TheBloke/Mixtral-8x7B-Instruct-v0.1-AWQ", "thebloke/mixtral-8x7b-instruct-v0.1-awq", "awq_any", 32_768),
         ("zai-org/GLM-4.6", "zai-org/glm-4.6", None, 202_752),
         ("Qwen/Qwen3-235B-A22B-Instruct-2507", "qwen/qwen3-235b-a22b-instruct-2507", None, 262_144),
         ("llama3.1:8b", "llama3.1:8b", "q4_k_m", 131_072),
@@ -62,7 +65,26 @@ def test_a_length_that_no_source_states_is_asked_for() -> None:
     unread = next(line for line in names.everything() if line.length == 0 and line.weights is None)
     with pytest.raises(kvplan.KvplanError, match="say how many tokens with --context"):
         kvplan.estimate(unread.name)
-    assert kvplan.estimate(unread.name, context=1024).cache.total_bytes > 0
+    plan = kvplan.estimate(unread.name, context=1024)
+    assert plan.cache.total_bytes > 0
+    assert any("no source states the maximum length" in note for note in plan.model.notes)
+
+
+def test_a_window_that_a_table_leaves_out_is_that_of_the_releases_it_copies() -> None:
+    """StarCoder2's three sizes have windows of 4,096 (model_doc/starcoder2.md); Mistral Nemo's config.json has none, nor its copies."""
+    for written, window, length in (("bigcode/starcoder2-15b", 4096, 16_384), ("dphn/dolphin-2.9.3-mistral-nemo-12b", None, 1_024_000)):
+        found = catalogue.find_model(written)
+        assert {getattr(mixer, "window", None) for block in found.blocks.values() for mixer in block.mixers} == {window}
+        assert found.max_context == length
+        assert any("window" in note for note in found.notes)
+
+
+def test_a_tag_whose_format_no_page_lists() -> None:
+    """ollama.com lists granite4:micro with 2.1 GB and no format: of the library's formats only Q4_K_M makes that of 3.4 G parameters."""
+    plan = kvplan.estimate("granite4:micro", context=1024)
+    assert plan.question["weight_dtype"] == ("q4_k_m", "model")
+    assert 2.05e9 < plan.model.weight_bytes < 2.15e9
+    assert any("by the size of the file" in note for note in plan.model.notes)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from kvplan.tensors import ALL, Cache, Keep
 #: Whose classes run without a cache where the config says that every token sees all others: how their names begin -> first release.
 ENCODE: dict[str, str] = {"Qwen2": "0.8", "Qwen3": "0.8", "Llama": "0.9.2", "Gemma3": "0.10.2"}
 #: Tokens of the largest item that Gemma 4's processor makes: 32 frames of 78 (models/gemma4_mm.py).
-LARGEST_ITEM: dict[str, int] = {"Gemma4ForConditionalGeneration": 2496, "Gemma4UnifiedForConditionalGeneration": 2496}
+LARGEST_ITEM: dict[str, int] = {"Gemma4ForConditionalGeneration": 2496}
 
 
 def longest_of(model: ModelSpec, rules: VllmRules) -> int | None:

@@ -93,7 +93,10 @@ def settle(d: Deployment) -> Settled:
     if by == "model" and longest != d.model.max_context:
         notes = (*notes, f"vLLM {release} serves {longest:,} tokens of {d.model.max_context:,} unless max_model_len asks for more")
     if pools(d.model):
-        notes = (*notes, "an encoder, under vLLM's pooling runner: whole prompts in a batch, no pool of blocks; the rest of its fraction stays free")
+        notes = (
+            *notes,
+            "an encoder, under vLLM's pooling runner: whole prompts in a batch, no pool of blocks; the rest of its fraction stays free",
+        )
     if encodes(d.model, release):
         notes = (*notes, "every token sees all others, as the config says: vLLM runs the layers as an encoder's, without a cache")
     tp, pp, dp = d.tp or 1, d.pp or 1, d.dp or 1
