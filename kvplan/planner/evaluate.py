@@ -23,8 +23,7 @@ def evaluate(d: Deployment) -> Plan:
     question = settled.question
     reason = refusal(question, engine.facts) if settled.misfit is None else None
     outcome = _refused(reason) if reason else engine.plan(settled)
-    if engine.facts.pool == "set aside":
-        outcome = judged(outcome)
+    outcome = judged(outcome, engine.facts)
     if settled.misfit is not None and outcome.starts is not False:
         raise settled.misfit
     if outcome.capacity is not None and outcome.capacity.max_batch is not None:  # of one replica: the question's is shared by all
