@@ -119,7 +119,7 @@ WRAPPERS: dict[str, Row] = {
     "ultravox": _w("llama", Tower("audio_config", "whisper", name="audio_tower", projector="unknown")),
     "lfm3_vl": _w("lfm3", _v("lfm3_vl_vision", "lfm3_vl")),
     "video_llama_3": _w("qwen2", _v("video_llama_3_vision", "aligner")),
-    "video_llava": _w("llama", _v("clip_vision_model")._replace(name="video_tower"), _v("clip_vision_model", "aligner")),
+    "video_llava": _w("llama", _v("clip_vision_model")._replace(name="video_tower"), _v("clip_vision_model", "llava")),
     "got_ocr2": _w("qwen2", _v("got_ocr2_vision", "got_ocr2")),
     "blip-2": _w("opt", _v("blip_2_vision_model", "q_former")),
     "instructblip": _w("opt", _v("instructblip_vision_model", "q_former")),
