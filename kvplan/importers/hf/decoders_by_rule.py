@@ -71,7 +71,7 @@ def mpt(f: Fields, t: Decoder) -> Stack:
     qk: dict[str, Any] = {"qk_norm": "full"} if released and inner and inner.flag("qk_ln") else {}
     learned = released and inner is not None and inner.opt("alibi") is False and not inner.flag("rope")
     weights = [weight("position_embeddings", f.dim("max_seq_len"), hidden)] if learned else []
-    width = f.dim("expansion_ratio") * hidden
+    width = (f.dim("expansion_ratio") if released else 4) * hidden
     layer = block([softmax(heads, kv, f.divided("hidden_size", "num_attention_heads"), **qk)], [dense_of(width, gated=False)])
     return model(f, [layer] * f.dim("num_hidden_layers"), norm=t.norm, weights=weights)
 

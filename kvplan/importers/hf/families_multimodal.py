@@ -53,6 +53,7 @@ WRAPPERS: dict[str, Row] = {
     "qwen3_omni_moe_thinker": _w("qwen3_moe", Tower("audio_config", "qwen3_omni_moe_audio_encoder", name="audio_tower"),
                                  _v("qwen3_omni_moe_vision_encoder")),
     "voxtral": _w("llama", Tower("audio_config", "voxtral_encoder", "voxtral", "audio_tower")),
+    "fuyu": _w("persimmon")._replace(lower="wrappers_rare:fuyu"),
     "gemma3": _w("gemma3_text", _v("siglip_vision_model", "gemma3")),
     "gemma3n": _w("gemma3n_text", _v("gemma3n_vision"), Tower("audio_config", "gemma3n_audio", name="audio_tower")),
     "gemma4": _w("gemma4_text", _v("gemma4_vision", "gemma4"), Tower("audio_config", "gemma4_audio", "gemma4_audio", "audio_tower")),
