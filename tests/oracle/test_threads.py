@@ -66,9 +66,10 @@ def test_held_out_case(case: dict[str, Any]) -> None:
 def test_halves_are_split_by_rule_and_state_their_source() -> None:
     both = {half: cases(half) for half in ("dev", "held_out")}
     ids = [case["id"] for rows in both.values() for case in rows]
-    assert len(ids) == len(set(ids)) >= 75
+    assert len(ids) == len(set(ids)) >= 100
     for half, rows in both.items():
         for case in rows:
             assert (hashlib.sha256(case["id"].encode()).digest()[0] % 2 == 0) == (half == "dev"), case["id"]
-            assert case["source"] and case["note"] and case["outcome"] in STARTED, case["id"]
+            assert all(case[name] for name in ("source", "note", "gpu")), case["id"]
+            assert case["outcome"] in STARTED, case["id"]
     assert set(KNOWN_WRONG) <= {case["id"] for case in both["dev"]}
