@@ -29,6 +29,9 @@ KNOWN_WRONG: dict[str, str] = {
     "v44376-dsv4flash-2xgh200": "8 GiB of workspaces beside DeepSeek-V4's weights are not charged",
     "z11471-qwen3vl-235b-awq-4x4090-48": "SGLang's capture and warm-up are not charged against what the fraction leaves",
     "z1439-llama405b-fp8-16xa40": "attention of that FP8 release is in 16 bits; peak of repacking while loading",
+    "r831-qwen38-27b-fp8-pro6000": "no check of max_num_seqs against the state blocks; 1,124 of them planned, 939 logged",
+    "v18124-qwen25vl-3b-a100-030": "V1's profile of the image encoder took more than 16 GiB, 6.5 planned",
+    "o10615-mistral-small31-2x24g-64k": "Ollama's own estimate: the graphs of text and images are wanted on each card",
     "k601-qwen36-35b-2x5060ti-256k": "two cards: four copies of every graph input (pipeline parallelism) are not in the compute buffer",
 }
 
