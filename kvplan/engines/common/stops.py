@@ -12,7 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from kvplan.engines.common.lines import Refusal
-from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.protocol import Outcome, Settled
 from kvplan.engines.common.releases import release
 
 #: What a condition finds: the values of its text; None where the engine goes on.
@@ -41,6 +41,8 @@ class Stop(NamedTuple):
     since, before  the first release that says so, the first that does not any more; empty: as far as was read
     near           words of which one must be in the text too
     when           the condition on a settled question; None: known by its words alone
+    numbers        what a verdict adds to words that have no number in them
+    loading        it comes while the weights are loaded: with kv_memory, which is a question about the cache alone, it is only warned of
     """
 
     name: str
@@ -52,6 +54,8 @@ class Stop(NamedTuple):
     before: str = ""
     near: tuple[str, ...] = ()
     when: Callable[[Settled], Values] | None = None
+    numbers: str = ""
+    loading: bool = False
 
 
 def say(text: str, values: Mapping[str, object]) -> str:
@@ -88,17 +92,33 @@ def held(stop: Stop, version: str | None) -> bool:
 
 def stop_of(stops: Iterable[Stop], settled: Settled) -> str | None:
     """Why this release does not start with this question, in its words: the first condition that holds; None: none of these does."""
-    version = settled.question.engine_version
-    for stop in stops:
-        if stop.when is not None and held(stop, version) and (values := stop.when(settled)) is not None:
-            return say(stop.text, values)
-    return None
+    loads = settled.question.kv_memory is None
+    return _first((stop for stop in stops if loads or not stop.loading), settled)
 
 
 def refuse(stops: Iterable[Stop], settled: Settled) -> None:
     """Raises Refusal where `stop_of` finds a reason."""
     if reason := stop_of(stops, settled):
         raise Refusal(reason)
+
+
+def warned(outcome: Outcome, stops: Iterable[Stop], settled: Settled) -> Outcome:
+    """The outcome with a warning of what would keep the weights from loading, where kv_memory left that unasked."""
+    if settled.question.kv_memory is None or outcome.capacity is None:
+        return outcome
+    reason = _first((stop for stop in stops if stop.loading), settled)
+    if reason is None:
+        return outcome
+    told = (*outcome.capacity.warnings, f"only the cache was asked about (kv_memory); the weights would not load: {reason}")
+    return outcome._replace(capacity=outcome.capacity._replace(warnings=told))
+
+
+def _first(stops: Iterable[Stop], settled: Settled) -> str | None:
+    version = settled.question.engine_version
+    for stop in stops:
+        if stop.when is not None and held(stop, version) and (values := stop.when(settled)) is not None:
+            return say(f"{stop.text} ({stop.numbers})" if stop.numbers else stop.text, values)
+    return None
 
 
 def _number(version: str | None) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import FORMATS
 from kvplan.engines.common.protocol import Engine, Outcome, Pooled, Settled
-from kvplan.engines.common.stops import stop_of
+from kvplan.engines.common.stops import stop_of, warned
 from kvplan.engines.vllm.blocks import Choice, choose_blocks
 from kvplan.engines.vllm.budget import Budget, caveats, stage_budget
 from kvplan.engines.vllm.facts import FACTS
@@ -34,7 +34,7 @@ def plan(settled: Settled) -> Outcome:
     d, s = settled.question, settled.settings
     try:
         members, choice, budgets, notes = _ready(settled)
-        return _outcome(d, s, members, choice, budgets, notes)
+        return warned(_outcome(d, s, members, choice, budgets, notes), CHECKS, settled)
     except Refused as refused:
         return Outcome(ledgers=(), capacity=None, starts=False, fits=False, margin_bytes=None, limiting_rank=None, reason=str(refused))
 
