@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical
+from kvplan.engines.common import releases
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Settled
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in, states_in, without
@@ -132,16 +133,18 @@ def _as_kept(cache: Cache, formats: CacheFormats) -> Cache:
 
 
 def auto_dtype(d: Deployment) -> str:
-    """The compute type of `--dtype auto`: f32 files in 16 bits, and no bf16 on GPUs below compute capability 8.0.
+    """The compute type of `--dtype auto`: f32 files in 16 bits, and from 0.9 on no bf16 on GPUs below compute capability 8.0.
 
-    vLLM 0.32 config/model.py _resolve_auto_dtype, platforms/cuda.py supported_dtypes. Poolers prefer f16.
+    vLLM 0.32 config/model.py _resolve_auto_dtype, platforms/cuda.py supported_dtypes. Poolers prefer f16. Releases before 0.9 take f16
+    for f32, keep bf16 on such GPUs, and do not start there (0.8.5 config.py _get_and_verify_dtype).
     """
     own = canonical(d.model.dtype, "dtype")
     capability = (d.device.compute_capability if d.device else None) or ""
     old = capability.split(".")[0].isdecimal() and int(capability.split(".")[0]) < 8
-    supported = ["f16", "f32"] if old else ["bf16", "f16", "f32"]
+    early = () < releases.release(d.engine_version or "") < (0, 9)
+    supported = ["f16", "f32"] if old and not early else ["bf16", "f16", "f32"]
     supported = [name for name in supported if name != "f16" or d.model.architecture not in WITHOUT_F16]
-    preferred = "f16" if not d.model.lm_head and "f16" in supported else supported[0]
+    preferred = "f16" if (early or not d.model.lm_head) and "f16" in supported else supported[0]
     wanted = preferred if own == "f32" else own
     return wanted if wanted in supported else preferred
 
