@@ -79,7 +79,11 @@ def luke(f: Fields, t: Encoder) -> Stack:
     own += [weight("entity_dense", hidden, width)] if width != hidden else []
     if made.get("lm_head", True):
         head = [*linear("entity_transform", width, hidden), *norm("entity_transform_norm", width), weight("entity_bias", rows)]
-        own += [*linear("pooler", hidden, hidden), *head, *([] if f.flag("tie_word_embeddings") else [weight("entity_decoder", rows, width)])]
+        own += [
+            *linear("pooler", hidden, hidden),
+            *head,
+            *([] if f.flag("tie_word_embeddings") else [weight("entity_decoder", rows, width)]),
+        ]
         made["tied_embeddings"] = False
     layers = [{**layer, "weights": [*layer.get("weights", []), *extra]} for layer in made["layers"]]
     return {**made, "layers": layers, "weights": [*made["weights"], *own]}
@@ -144,7 +148,11 @@ def funnel(f: Fields, t: Encoder) -> Stack:
     width = heads * f.dim("head_dim")
     layer = layer_of(f, t)
     layer["mixers"][0] = {**layer["mixers"][0], "q_bias": False}
-    own = [weight("relative_biases", 3, width, role="norm"), weight("relative", hidden, width, role="attention"), weight("segments", 2, width)]
+    own = [
+        weight("relative_biases", 3, width, role="norm"),
+        weight("relative", hidden, width, role="attention"),
+        weight("segments", 2, width),
+    ]
     return whole(f, t, [{**layer, "weights": own}] * (sum(sizes) + f.dim("num_decoder_layers")))
 
 
