@@ -24,7 +24,6 @@ STARTED = {"starts": True, "oom-later": True, "refuses": False, "oom-at-start": 
 KNOWN_WRONG: dict[str, str] = {
     "v11251-llama31-8b-lora-2xv100-090": "memory outside torch of 0.6.4 to 0.8: 1.54 GiB without a width, 0.39 logged",
     "r551-qwen36-27b-fp8-h100-mamba": "no check of max_num_seqs against the state blocks",
-    "v6746-llama31-405b-fp8-8xh100": "attention of that FP8 release is in 16 bits: 47.8 GiB of weights planned, 57.8 logged",
     "s396-minimax27-awq-2xgb10-80": "graphs of two machines: 5.1 GiB estimated by the engine, 1.0 planned; unified memory",
     "v44376-dsv4flash-2xgh200": "8 GiB of workspaces beside DeepSeek-V4's weights are not charged",
     "z11471-qwen3vl-235b-awq-4x4090-48": "SGLang's capture and warm-up are not charged against what the fraction leaves",
