@@ -23,7 +23,6 @@ STARTED = {"starts": True, "oom-later": True, "refuses": False, "oom-at-start": 
 #: Dev cases that are wrong today and why; one that agrees is to be taken out.
 KNOWN_WRONG: dict[str, str] = {
     "r551-qwen36-27b-fp8-h100-mamba": "no check of max_num_seqs against the state blocks",
-    "v6746-llama31-405b-fp8-8xh100": "attention of that FP8 release is in 16 bits: 47.8 GiB of weights planned, 57.8 logged",
     "s396-minimax27-awq-2xgb10-80": "graphs of two machines: 5.1 GiB estimated by the engine, 1.0 planned; unified memory",
     "v44376-dsv4flash-2xgh200": "8 GiB of workspaces beside DeepSeek-V4's weights are not charged",
     "z1439-llama405b-fp8-16xa40": "attention of that FP8 release is in 16 bits; peak of repacking while loading",
