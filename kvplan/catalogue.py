@@ -91,19 +91,37 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
     return base.changed(notes=notes, **changes)
 
 
-def _by_alias(key: str, paths: Iterator[str]) -> str | None:
-    """The file one of whose names is `key`; only files that contain the text at all are parsed."""
-    needle = key.encode("utf-8", "replace")
-    for path in sorted(paths):
+#: Words that a device's name may have or not, and the marks around them.
+_MAKERS = re.compile(r"\((?:r|tm)\)|\b(?:nvidia|geforce|tesla|quadro|amd|radeon|instinct|intel|apple|graphics|generation)\b")
+_BETWEEN = r"(?:\((?:r|tm)\)|[ _()-])*"
+
+
+def spelling(name: str) -> str:
+    """What is left of a device's name when makers, marks and separators are taken out: "NVIDIA GeForce RTX 4090 D" is `rtx4090d`."""
+    return re.sub(r"[ _()-]", "", _MAKERS.sub(" ", name.lower()))
+
+
+def _called(name: str, word: str) -> str | None:
+    """The file of the device that is called `name` to the letter, else whose id or alias is spelled `word`, else whose label is."""
+    letters = re.compile(_BETWEEN.join(map(re.escape, word)).encode())
+    found = []
+    for id_ in device_ids():
+        path = str(_DEVICES / f"{id_}.yaml")
         with open(path, "rb") as file:
             text = file.read()
-        if needle and needle in text.lower():
+        if letters.search(text.lower()):  # only files that have these letters in this order are parsed
             data = parse_yaml(text.decode(), path)
-            fields = ("aliases", "product_names", "kubernetes_labels")
-            names = [data.get("id"), data.get("name"), *(n for field in fields for n in data.get(field) or ())]
-            if key in (str(n).lower() for n in names):
-                return path
-    return None
+            names, labels = (
+                [str(name).lower() for field in fields for name in _many(data.get(field))]
+                for fields in (("id", "aliases"), ("name", "product_names", "kubernetes_labels"))
+            )
+            ranks = (name in names + labels, word in map(spelling, names), word in map(spelling, labels))
+            found += [(ranks.index(True), path)] if True in ranks else []
+    return min(found, default=(0, None))[1]
+
+
+def _many(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def device_ids() -> list[str]:
@@ -117,15 +135,30 @@ def read_device(path: str | Path) -> Device:
 
 
 def find_device(name: str) -> Device:
-    """A packaged device by id, alias, NVML product name or Kubernetes label, in any case. Raises UnknownName."""
+    """A packaged device by id, alias, NVML product name or Kubernetes label, in any case, with or without its maker and its memory.
+
+    A number alone is a GeForce, RTX or Radeon card's ("3060 Ti", "RTX 3060 Ti 8GB", "rtx3060ti"). Raises UnknownName.
+    """
     key = name.strip().lower()
     path = _DEVICES / f"{key}.yaml"
     if _ID.fullmatch(key) and path.is_file():
         return read_device(path)
-    found = _by_alias(key, (str(_DEVICES / f"{id_}.yaml") for id_ in device_ids()))
+    found = _by_spelling(key)
+    sized_name = re.fullmatch(r"(.{1,80}?)[ _-]*\(?(\d{1,4}) ?gi?b\)?", key)
+    if found is None and sized_name is not None:
+        found = _by_spelling(sized_name[1])
+        if found is not None and read_device(found).memory_gb != int(sized_name[2]):
+            found = None
     if found is None:
         raise UnknownName("device", name, device_ids())
     return read_device(found)
+
+
+def _by_spelling(name: str) -> str | None:
+    """The file of a device by a name in lower case, however its words are joined."""
+    word = spelling(name)
+    words = [maker + word for maker in (("", "rtx", "gtx", "rx") if word[:1].isdigit() else ("",))]
+    return next((file for each in words if 0 < len(each) <= 100 and (file := _called(name, each))), None)
 
 
 def device_of_total(gib: float) -> Device | None:

@@ -1,16 +1,34 @@
-"""Every byte is a named line: what one rank holds, as an ordered list of entries."""
+"""Every byte is a named line: what one rank holds, as an ordered list of entries, and what of it is held at which moment of a start."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, get_args
 
 Basis = Literal["exact", "modelled", "measured"]
 Kind = Literal["weights", "cache", "activations", "graphs", "process", "tables", "transient", "others"]
 """What a line is. process: what contexts, libraries and links hold; tables: an engine's own books; others: who else is on the device."""
+Phase = Literal["load", "profile", "allocate", "capture", "warm up", "serve"]
+"""What a server does, in order: load the weights, try its largest batch, take the cache, capture graphs, warm up; then it serves."""
+PHASES: tuple[Phase, ...] = get_args(Phase)
+#: When a line of a kind is held, where it does not say otherwise.
+HELD: Mapping[Kind, tuple[Phase, ...]] = {
+    "weights": PHASES,
+    "process": PHASES,
+    "others": PHASES,
+    "cache": ("allocate", "capture", "warm up", "serve"),
+    "tables": ("allocate", "capture", "warm up", "serve"),
+    "graphs": ("capture", "warm up", "serve"),
+    "activations": ("profile", "serve"),
+    "transient": ("serve",),
+}
 
 
 class Entry(NamedTuple):
-    """One line. `low` and `high` bound 90 % of cases; on an exact line both equal `bytes`. Code joins on `kind`; `name` is for people."""
+    """One line. `low` and `high` bound 90 % of cases; on an exact line both equal `bytes`. Code joins on `kind`; `name` is for people.
+
+    phases  when it is held; None: as its kind is (`HELD`); empty: never, it is room that is kept free
+    """
 
     name: str
     bytes: int
@@ -19,6 +37,19 @@ class Entry(NamedTuple):
     basis: Basis
     source: str
     kind: Kind
+    phases: tuple[Phase, ...] | None = None
+
+    def held_in(self, phase: Phase) -> bool:
+        return phase in (HELD[self.kind] if self.phases is None else self.phases)
+
+
+class Peak(NamedTuple):
+    """What a rank holds in one phase: the estimate and the ends of its interval, in bytes."""
+
+    phase: Phase
+    bytes: int
+    low: int
+    high: int
 
 
 def exact(name: str, n_bytes: int, source: str, kind: Kind) -> Entry:
@@ -32,7 +63,11 @@ def held_by_others(n_bytes: int) -> Entry:
 
 
 class Ledger(NamedTuple):
-    """What each of `ranks` (identical ranks share one ledger) holds, in bytes, against `limit_bytes` (none: no device given)."""
+    """What each of `ranks` (identical ranks share one ledger) holds, in bytes, against `limit_bytes` (none: no device given).
+
+    outside       lines that the engine's own budget does not count, and the device must hold all the same
+    device_bytes  memory of the device; None where none is given
+    """
 
     ranks: tuple[int, ...]
     device: str | None
@@ -40,6 +75,30 @@ class Ledger(NamedTuple):
     cache_bytes_per_token: int | float
     entries: tuple[Entry, ...]
     limit_bytes: int | None
+    outside: tuple[Entry, ...] = ()
+    device_bytes: int | None = None
+
+    @property
+    def peaks(self) -> tuple[Peak, ...]:
+        """What is held in each phase.
+
+        A cache that takes what its budget leaves is as much smaller as the lines beside it are larger: then only lines outside the
+        budget, and lines inside that are not held in a phase, leave that phase uncertain.
+        """
+        filled = any(entry.kind == "cache" and entry.basis == "modelled" for entry in self.entries)
+        return tuple(self._peak(phase, filled) for phase in PHASES)
+
+    def _peak(self, phase: Phase, filled: bool) -> Peak:
+        lines = (*self.entries, *self.outside)
+        held = [entry for entry in lines if entry.held_in(phase)]
+        total = sum(entry.bytes for entry in held)
+        if not filled or not any(entry.kind == "cache" for entry in held):
+            return Peak(phase, total, sum(e.low for e in held), sum(e.high for e in held))
+        beside = [entry for entry in self.outside if entry.held_in(phase)]
+        idle = [e for e in self.entries if e.kind == "activations" and e.phases != () and not e.held_in(phase)]
+        low = total - sum(e.bytes - e.low for e in beside) - sum(e.high - e.bytes for e in idle)
+        high = total + sum(e.high - e.bytes for e in beside) + sum(e.bytes - e.low for e in idle)
+        return Peak(phase, total, low, high)
 
     @property
     def total_bytes(self) -> int:

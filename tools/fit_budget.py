@@ -28,7 +28,7 @@ from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm import budget as model_budget
 from kvplan.engines.vllm.layers import stages
 from kvplan.engines.vllm.plan import ENGINE
-from kvplan.engines.vllm.profile import Profile, capture_sizes, profile
+from kvplan.engines.vllm.profile import Profile, captured, profile
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.errors import KvplanError
@@ -43,6 +43,7 @@ FACTS = Path(__file__).parent / "vllm_facts.yaml"
 #: Kinds of deployments that get an interval of their own (engines/vllm/budget.py kind_of).
 KINDS = ("module", "plain", "hard", "states", "unified")
 
+ENOUGH_SIZES = 16
 #: Constant -> the releases at which it changed, what it is, its unit.
 TERMS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "sampler_bytes": (("0.6", "0.17"), "held by the sampler's warm-up beside the logits", "bytes per sequence and vocabulary entry"),
@@ -51,8 +52,8 @@ TERMS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "outside_torch_pp": (("0.6",), "pipeline stages without tensor parallelism", "bytes"),
     "outside_torch_nccl": (("0.6", "0.8"), "tensor parallel without such switches while NCCL's start was charged (up to 0.10)", "bytes"),
     "outside_torch_switch": (("0.6",), "tensor parallel over NVSwitch with in-network reduction", "bytes"),
-    "graph_bytes": (("0.6",), "CUDA graphs, per captured batch size", "bytes"),
-    "graph_layer_bytes": (("0.6",), "CUDA graphs, per captured batch size and layer", "bytes"),
+    "graph_bytes": (("0.6", "0.18"), "CUDA graphs, per captured batch size", "bytes"),
+    "graph_layer_bytes": (("0.6", "0.18"), "CUDA graphs, per captured batch size and layer", "bytes"),
 }
 
 
@@ -182,11 +183,21 @@ def _outside(x: Sizes, name: str) -> float | None:
 
 
 def _graphs(found: Sequence[Sizes]) -> list[Constant]:
-    """Bytes a size and bytes a size and layer: least absolute deviations over the groups' medians, by reweighting."""
+    """Bytes a size and bytes a size and layer: least absolute deviations over the groups' medians, by reweighting.
+
+    Before 0.18 too few logs say the graphs for a slope over layers: there it is bytes a size alone, from logs with enough sizes that
+    what the first of them costs does not show.
+    """
+    first, then = TERMS["graph_bytes"][0]
+    older: dict[str, list[float]] = {}
     points: list[tuple[float, float, str]] = []
     for x in found:
-        n = capture_sizes(x.settings.max_num_seqs, x.settings.max_num_batched_tokens, x.settings.draft_tokens, 512)
-        if x.graphs is not None and x.graphs > 0 and x.settings.rules.v1 and VERSIONS.index(x.settings.release) >= VERSIONS.index("0.18"):
+        n = captured(x.settings)
+        if x.graphs is None or x.graphs <= 0:
+            continue
+        if VERSIONS.index(x.settings.release) < VERSIONS.index(then) and n >= ENOUGH_SIZES:
+            older.setdefault(x.case.group, []).append(x.graphs * GIB / n)
+        elif VERSIONS.index(x.settings.release) >= VERSIONS.index(then):
             points.append((x.layers, x.graphs * GIB / n, x.case.group))
     if len({group for *_, group in points}) < 2:
         return []
@@ -201,10 +212,10 @@ def _graphs(found: Sequence[Sizes]) -> list[Constant]:
         robust = [w / max(abs(y - a - b * n), 1e4) for w, (n, y, _) in zip(weights, points, strict=True)]
     ratios = sorted(y / (a + b * n) for n, y, _ in points)
     low, high = quantile(ratios, 0.05), quantile(ratios, 0.95)
-    since = TERMS["graph_bytes"][0][0]
     return [
-        Constant("graph_bytes", since, a, a * min(low, 1), a * max(high, 1), len(points)),
-        Constant("graph_layer_bytes", since, b, b * min(low, 1), b * max(high, 1), len(points)),
+        *([_constant("graph_bytes", first, older), Constant("graph_layer_bytes", first, 0.0, 0.0, 0.0, 0)] if older else []),
+        Constant("graph_bytes", then, a, a * min(low, 1), a * max(high, 1), len(points)),
+        Constant("graph_layer_bytes", then, b, b * min(low, 1), b * max(high, 1), len(points)),
     ]
 
 

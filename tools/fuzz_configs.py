@@ -2,7 +2,8 @@
 
     python tools/fuzz_configs.py --mutants 20000 --seed 1 [--seconds N] [--only REGEX] [--jobs 2] [--keep rows.jsonl]
 
-`--keep` writes each mutant with what transformers made of it; `--again rows.jsonl...` asks kvplan alone about those once more.
+`--keep` writes each mutant with what transformers made of it, and a second run goes on where the rows end; `--again rows.jsonl...` asks
+kvplan alone about those once more.
 Exit code 1 where one is wrong. tests/oracle/test_config_mutants.py runs a few hundred of the same.
 """
 
@@ -30,7 +31,9 @@ def work(job: tuple[int, argparse.Namespace]) -> list[dict[str, Any]]:
     from tests.oracle.mutants import judge, truth
 
     worker, a = job
-    rows: list[dict[str, Any]] = []
+    kept = Path(f"{a.keep}.{worker}")
+    rows: list[dict[str, Any]] = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()] if kept.is_file() else []
+    done = {(r["base"], r["seed"], r["i"]) for r in rows}
     until = time.time() + a.seconds if a.seconds else None
     mine = judge.starts(a.only)[worker :: a.jobs]
     most = a.mutants // a.jobs if a.mutants else None
@@ -41,10 +44,12 @@ def work(job: tuple[int, argparse.Namespace]) -> list[dict[str, Any]]:
             for name, start in mine:
                 if (until and time.time() > until) or (most and len(rows) >= most):
                     return rows
-                rows.append(row(name, start, i, a, folder))
+                if (name, a.seed, i) in done:
+                    continue
+                rows.append({"seed": a.seed, **row(name, start, i, a, folder)})
                 if a.keep:
-                    with open(f"{a.keep}.{worker}", "a", encoding="utf-8") as kept:
-                        kept.write(json.dumps(rows[-1]) + "\n")
+                    with open(kept, "a", encoding="utf-8") as file:
+                        file.write(json.dumps(rows[-1]) + "\n")
             if not mine:
                 return rows
     return rows
@@ -86,12 +91,26 @@ def again(paths: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
+def _by_kind(rows: list[dict[str, Any]], words: tuple[str, ...]) -> None:
+    from tests.oracle.mutants import bases
+
+    kinds = {f"{model_type}/{name}": kind for (model_type, name), kind in bases.classes().items()}
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for r in rows:
+        counts[kinds.get(r["base"], "a real file")][r["word"]] += 1
+    print(f"{'kind':56}" + "".join(f"{w:>9}" for w in words))
+    for kind, found in counts.items():
+        print(f"{kind:56}" + "".join(f"{found[w] or '':>9}" for w in words))
+    print()
+
+
 def table(rows: list[dict[str, Any]], show: int) -> int:
     """Prints the table and the wrong ones; returns how many are wrong."""
     by_class: dict[str, Counter[str]] = defaultdict(Counter)
     for r in rows:
         by_class[r["class"]][r["word"]] += 1
     words = ("right", "refused", "wrong", "crash", "skipped")
+    _by_kind(rows, words)
     print(f"{'class':56}" + "".join(f"{w:>9}" for w in words))
     for name, counts in sorted(by_class.items()):
         if counts["right"] + counts["refused"] + counts["wrong"] + counts["crash"]:

@@ -43,7 +43,7 @@ INSTANCES: tuple[tuple[str, str], ...] = (
     (r"standard_nd96isr_h100_v5$", "h100-80gb"), (r"standard_nd96isr_h200_v5$", "h200"), (r"standard_nd96isr_mi300x_v5$", "mi300x"),
 )  # fmt: skip
 #: Values of labels that say the family and not the size.
-VAGUE = frozenset({"a100", "v100", "h20", "nvidia-tesla-a100-family", "gpu", "true", "nvidia"})
+VAGUE = frozenset({"a100", "a800", "v100", "h20", "nvidia-tesla-a100-family", "gpu", "true", "nvidia"})
 
 
 class Hardware(NamedTuple):

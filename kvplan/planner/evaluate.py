@@ -8,6 +8,7 @@ from typing import Any
 from kvplan import engines
 from kvplan.deployment import NAMES, Deployment
 from kvplan.engines.common.checks import refusal
+from kvplan.engines.common.phases import judged
 from kvplan.engines.common.protocol import ChosenBy, Outcome, Settled
 from kvplan.engines.common.settling import weight_formats
 from kvplan.planner.cache import report
@@ -22,6 +23,8 @@ def evaluate(d: Deployment) -> Plan:
     question = settled.question
     reason = refusal(question, engine.facts) if settled.misfit is None else None
     outcome = _refused(reason) if reason else engine.plan(settled)
+    if engine.facts.pool == "set aside":
+        outcome = judged(outcome)
     if settled.misfit is not None and outcome.starts is not False:
         raise settled.misfit
     if outcome.capacity is not None and outcome.capacity.max_batch is not None:  # of one replica: the question's is shared by all

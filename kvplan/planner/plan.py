@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from kvplan.engines.common.protocol import Capacity, ChosenBy, Outcome
+from kvplan.engines.common.protocol import Capacity, Certainty, ChosenBy, Outcome
 from kvplan.ledger import Ledger
 
 SCHEMA = "kvplan.plan/1"
-Certainty = Literal["certain", "likely", "too close to call"]
 
 
 class ModelFacts(NamedTuple):
@@ -122,9 +121,11 @@ class Plan(NamedTuple):
             "model": plain(self.model),
             "question": {name: {"value": value, "chosen_by": by} for name, (value, by) in self.question.items()},
             "cache": plain(self.cache),
-            "ledgers": [plain(ledger) | {"total_bytes": ledger.total_bytes} for ledger in self.ledgers],
+            "ledgers": [plain(ledger) | {"total_bytes": ledger.total_bytes, "peaks": plain(ledger.peaks)} for ledger in self.ledgers],
             "capacity": None if self.capacity is None else plain(self.capacity),
             "starts": self.starts,
+            "survives": self.outcome.survives,
+            "risk": self.outcome.risk,
             "fits": self.fits,
             "certainty": self.certainty,
             "margin_bytes": self.margin_bytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from kvplan.deployment import NAMES
-from kvplan.ledger import Basis, Kind
+from kvplan.ledger import PHASES, Basis, Kind
 from kvplan.planner.plan import SCHEMA
 
 _INT: dict[str, Any] = {"type": "integer"}
@@ -29,6 +29,7 @@ def _array(items: dict[str, Any]) -> dict[str, Any]:
 _ENTRY = _object({
     "name": _TEXT, "bytes": _INT, "low": _INT, "high": _INT,
     "basis": {"enum": list(get_args(Basis))}, "source": _TEXT, "kind": {"enum": list(get_args(Kind))},
+    "phases": {"anyOf": [_array({"enum": list(PHASES)}), {"type": "null"}]},
 })  # fmt: skip
 
 _GROUP = _object({
@@ -60,7 +61,9 @@ PLAN: dict[str, Any] = {
         }),
         "ledgers": _array(_object({
             "ranks": _array(_INT), "device": {"type": ["string", "null"]}, "cache_bytes": _INT, "cache_bytes_per_token": _NUMBER,
-            "entries": _array(_ENTRY), "total_bytes": _INT, "limit_bytes": _MAYBE_INT,
+            "entries": _array(_ENTRY), "total_bytes": _INT, "limit_bytes": _MAYBE_INT, "outside": _array(_ENTRY),
+            "device_bytes": _MAYBE_INT,
+            "peaks": _array(_object({"phase": {"enum": list(PHASES)}, "bytes": _INT, "low": _INT, "high": _INT})),
         })),
         "capacity": _object({
             "kv_bytes": _INT, "kv_bytes_low": _INT, "kv_bytes_high": _INT, "blocks": _MAYBE_INT, "block_tokens": _MAYBE_INT,

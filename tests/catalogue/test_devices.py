@@ -32,6 +32,51 @@ def test_device(device):
 def test_names_belong_to_one_device():
     names = [name for d in DEVICES for name in (d.id, *d.aliases)]
     assert len(names) == len(set(names))
+    owners = {(catalogue.spelling(name), d.id) for d in DEVICES for name in (d.id, *d.aliases)}
+    assert len(owners) == len({spelling for spelling, _ in owners})
+
+
+@pytest.mark.parametrize(
+    ("written", "id_"),
+    [
+        ("A800 80GB", "a800-80gb"),
+        ("NVIDIA A800-SXM4-80GB", "a800-80gb"),
+        ("A800 PCIe", "a800-pcie-80gb"),
+        ("H800", "h800-80gb"),
+        ("L20 48GB", "l20"),
+        ("2080Ti", "rtx-2080-ti"),
+        ("RTX 2080 Ti 11GB", "rtx-2080-ti"),
+        ("Titan RTX", "titan-rtx"),
+        ("RTX 4060 8GB", "rtx-4060"),
+        ("GeForce RTX 3060 Ti", "rtx-3060-ti"),
+        ("rtx3070ti", "rtx-3070-ti"),
+        ("3080 Ti", "rtx-3080-ti"),
+        ("4070 Ti", "rtx-4070-ti"),
+        ("NVIDIA Tesla P40", "p40"),
+        ("GTX 1060", "gtx-1060-6gb"),
+        ("RTX 8000", "quadro-rtx-8000"),
+        ("4090 D", "rtx-4090-d"),
+        ("RTX 5090D", "rtx-5090-d"),
+        ("Arc Pro B70", "arc-pro-b70"),
+        ("RTX 6000 Ada", "rtx-6000-ada"),
+        ("NVIDIA RTX 6000 Ada Generation (48GB)", "rtx-6000-ada"),
+        ("RTX 4090", "rtx-4090"),
+        ("A10G 24GB", "a10g"),
+        ("7900 XTX", "rx-7900-xtx"),
+        ("AMD Instinct MI300X", "mi300x"),
+        ("M4 Max 64GB", "apple-m4-max-64gb"),
+        ("A100", "a100-80gb"),
+        ("RTX PRO 6000 96GB", "rtx-pro-6000-blackwell"),
+    ],
+)
+def test_as_people_write_them(written, id_):
+    assert catalogue.find_device(written).id == id_
+
+
+@pytest.mark.parametrize("written", ["RTX 3080 12GB", "RTX 5090 Laptop GPU", "RTX 5090 D v2", "RTX 4090 48GB", "nvidia", "1gb" * 3000])
+def test_another_card_is_not_taken_for_it(written):
+    with pytest.raises(KvplanError, match="unknown device"):
+        catalogue.find_device(written)
 
 
 def test_the_h100_as_the_two_libraries_see_it():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from kvplan.engines.common.protocol import Certainty
 from kvplan.ledger import Entry, Kind
 from kvplan.tensors import Lowered, Role, WeightTensor
 from kvplan.units import GIB, LARGEST
@@ -85,8 +86,13 @@ def longest(holds: Callable[[int], bool], most: int = LARGEST) -> int:
     return low
 
 
-def certainty(low: bool, point: bool, high: bool, margin: int, spread: int) -> Literal["certain", "likely", "too close to call"]:
-    """How sure an answer is: both ends of the interval agree with it; or the margin is at least a quarter of the interval; or not."""
-    if low == point == high:
+#: Of an interval that bounds 90 % of cases, the share that a margin must have for one answer in a hundred, or in ten, to be wrong where
+#: errors are normal: such an interval is 2 x 1.645 standard deviations wide, and 2.326 and 1.282 of them leave 1 % and 10 % beyond.
+CERTAIN, LIKELY = 2.326 / 3.29, 1.282 / 3.29
+
+
+def certainty(low: bool, point: bool, high: bool, margin: int, spread: int) -> Certainty:
+    """How sure an answer is. `low`, `point`, `high`: the answer at the ends of the interval and at the estimate; bytes."""
+    if low == point == high and abs(margin) >= CERTAIN * spread:
         return "certain"
-    return "likely" if abs(margin) * 4 >= spread else "too close to call"
+    return "likely" if abs(margin) >= LIKELY * spread else "too close to call"

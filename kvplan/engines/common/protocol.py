@@ -12,6 +12,7 @@ from kvplan.ledger import Ledger
 from kvplan.tensors import Curve, Layer, Lowered
 
 ChosenBy = Literal["you", "engine default", "model", "kvplan"]
+Certainty = Literal["certain", "likely", "too close to call"]
 
 
 Defaults = Mapping[str, tuple[Any, ChosenBy]]
@@ -93,7 +94,11 @@ class Capacity(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """An engine's answer. `fits` is None where nothing limits memory; `reason` is the condition that fails, with its numbers."""
+    """An engine's answer. `fits` is None where nothing limits memory; `reason` is the condition that fails, with its numbers.
+
+    survives   the device holds its largest step too, after the start; None where that is not known
+    risk       the condition that fails then
+    """
 
     ledgers: tuple[Ledger, ...]
     capacity: Capacity | None
@@ -101,8 +106,10 @@ class Outcome(NamedTuple):
     fits: bool | None
     margin_bytes: int | None
     limiting_rank: int | None
-    certainty: Literal["certain", "likely", "too close to call"] = "certain"
+    certainty: Certainty = "certain"
     reason: str | None = None
+    survives: bool | None = None
+    risk: str | None = None
 
 
 class RankSurface(NamedTuple):

@@ -19,29 +19,28 @@ from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.loaded import loaded_weights, lora_bytes, rotary_bytes
-from kvplan.engines.vllm.profile import Profile, capture_sizes, profile
+from kvplan.engines.vllm.outside import CONTEXT_BYTES, context, counts_context, graphs, outside
+from kvplan.engines.vllm.profile import Profile, captured, profile
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.engines.vllm.wordings import Refused
-from kvplan.ledger import Entry, exact
+from kvplan.ledger import Entry, Phase, exact
 from kvplan.tensors import Lowered
 from kvplan.units import GIB, MIB
 
 #: cuBLAS workspace of a process, which torch holds while it runs: 32 MiB on Hopper and later (torch CUDABlas getChosenWorkspaceSize).
 WORKSPACE_BYTES = 32 * MIB
-#: CUDA context of a process and its ends, held before vLLM looks at free memory: it enters the check that enough is free, and up to
-#: 0.9.1 the budget (V1's determine_available_memory took all memory in use that torch does not own).
-CONTEXT_BYTES, CONTEXT_LOW, CONTEXT_HIGH = 500 * MIB, 300 * MIB, 700 * MIB
 
 
 class Budget(NamedTuple):
-    """One stage's ranks: the lines that are not cache, and the bytes left for it: point, worst, best."""
+    """One stage's ranks: the lines that are not cache, the bytes left for it (point, worst, best), and what the fraction does not count."""
 
     entries: tuple[Entry, ...]
     available: int
     low: int
     high: int
     limit: int | None
+    outside: tuple[Entry, ...] = ()
 
 
 def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -> Budget:
@@ -59,13 +58,16 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -
     if d.constants is None or d.constants.engine != "vllm":
         left = requested - sum(entry.bytes for entry in entries)
         return Budget(tuple(entries), left, left - int(UNCALIBRATED * total), left, requested)
-    entries += _modelled(d, model, stage, s, d.constants)
+    charged = graphs(len(stage), s, d.constants) if s.rules.graphs_charged and not d.enforce_eager and s.platform == "cuda" else None
+    entries += _modelled(d, model, stage, s, d.constants, charged)
     record = find_record(d, FACTS, s.release)
     entries = with_record(entries, record)
     left = requested - sum(entry.bytes for entry in entries)
     less, more = spread_of(d.constants, "vllm", kind_of(d, model, s), total, measured=record is not None)
     less, more = widened(less, more, entries)
-    return Budget(tuple(entries), left, left - less, min(left + more, requested - surely_held(entries)), requested)
+    most = min(left + more, requested - surely_held(entries))
+    beside = outside(d, len(stage), s, d.constants, charged)
+    return Budget(tuple(entries), left, left - less, most, requested, tuple(beside))
 
 
 def caveats(d: Deployment) -> list[str]:
@@ -103,7 +105,7 @@ def _lora(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -> Entry
     return exact("LoRA slots", lora_bytes(d, model, stage, s), "slots x rank x (inputs + outputs) of every adapted matrix", "weights")
 
 
-def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, constants: Constants) -> list[Entry]:
+def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, constants: Constants, charged: Span | None) -> list[Entry]:
     """The lines that need measured constants."""
 
     def at(name: str) -> Constant:
@@ -112,25 +114,25 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     sizes = profile(d, model, stage, s, weight_formats(d))
     sampler, copies = at("sampler_bytes"), at("hidden_copies")
     point, low, high = (peak(sizes, *pair) for pair in zip(sampler.ends, copies.ends, strict=True))
-    outside = at(outside_torch(s, d.device))
+    libraries = at(outside_torch(s, d.device))
+    warm: tuple[Phase, ...] = ("warm up",) if s.rules.v1 and sampler_peak(sizes, sampler.value) >= layers_peak(sizes, copies.value) else ()
     lines = [
-        modelled("activations", Span(point, low, high), f"profile run: {_largest(sizes, sampler.value, copies.value)}", "activations"),
+        modelled(
+            "activations", Span(point, low, high), f"profile run: {_largest(sizes, sampler.value, copies.value)}", "activations"
+        )._replace(phases=("profile", *warm, "serve")),
         modelled(
             "outside torch",
-            Span(int(outside.value), int(outside.low), int(outside.high)),
-            f"{outside.name}, {outside.cases} published logs",
+            Span(int(libraries.value), int(libraries.low), int(libraries.high)),
+            f"{libraries.name}, {libraries.cases} published logs",
             "process",
         ),
     ]
-    if s.rules.v1 and s.rules.profile == "peak":
-        others = d.reserve or 0
-        held = Span(others + CONTEXT_BYTES, others + CONTEXT_LOW, others + CONTEXT_HIGH)
-        lines.append(modelled("context", held, "the CUDA context, and what others hold, counted in up to 0.9.1", "process"))
-    if s.rules.graphs_charged and not d.enforce_eager and s.platform == "cuda":
-        n = capture_sizes(s.max_num_seqs, s.max_num_batched_tokens, s.draft_tokens, 512)
-        each, layer = at("graph_bytes"), at("graph_layer_bytes")
-        graphs = [int(n * (size + more * len(stage))) for size, more in zip(each.ends, layer.ends, strict=True)]
-        lines.append(modelled("CUDA graphs", Span(*graphs), f"{n} batch sizes captured; their estimate is charged from 0.20 on", "graphs"))
+    if counts_context(s):
+        lines.append(context(d.reserve or 0, "context"))
+    if charged is not None:
+        lines.append(
+            modelled("CUDA graphs", charged, f"{captured(s)} batch sizes captured; their estimate is charged from 0.20 on", "graphs")
+        )
     return lines
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.lines import certainty, longest
+from kvplan.engines.common.phases import tightest as tightest_phase
 from kvplan.engines.common.protocol import Capacity, Group, Outcome, Pooled, Settled
 from kvplan.engines.common.settling import whole_curve
 from kvplan.engines.vllm import capacity as engine
@@ -88,17 +89,19 @@ def pooled(settled: Settled, members: Sequence[Member], budgets: Sequence[Budget
     a = answer(members, [b.available for b in budgets], s, Asked(1, s.max_model_len))
     if not a.pool.groups:
         return None
+    found = ledgers(d, s, budgets, a.pool, a.blocks)
+    start = tightest_phase(found, serving=False)
     return Pooled(
         whole=whole_curve(settled),
         replicas=d.dp or 1,
-        rank_total_bytes=max(ledger.total_bytes for ledger in ledgers(d, s, budgets, a.pool, a.blocks)),
+        rank_total_bytes=max(ledger.total_bytes for ledger in found),
         kv_bytes=a.blocks * a.pool.block_bytes[a.stage],
         tokens=engine.reported_tokens(a.pool, s, a.blocks, a.max_model_len),
         max_concurrency=engine.concurrency(a.pool, s, a.blocks, a.max_model_len),
         free_units=usable_blocks(s, a.blocks),
         unit_bytes=a.pool.block_bytes[tightest(a.pool, a.blocks)],
         request=engine.request_curves(a.pool),
-        lack_bytes=None if a.starts else a.admission.available - a.admission.needed,
+        lack_bytes=a.admission.available - a.admission.needed if not a.starts else start.spare if start and start.spare < 0 else None,
         longest=a.max_model_len,
         most=s.max_num_seqs,
     )
@@ -158,6 +161,8 @@ def ledgers(d: Deployment, s: VllmSettings, budgets: Sequence[Budget], pool: Poo
                 cache_bytes_per_token=_slope(pool, stage, s) if pool else 0,
                 entries=tuple(entries),
                 limit_bytes=budget.limit,
+                outside=budget.outside,
+                device_bytes=d.device.memory_bytes if d.device and d.kv_memory is None else None,
             )
         )
     return tuple(made)

@@ -130,6 +130,13 @@ def _attention(weights: Sequence[WeightTensor], tp: int) -> float:
     return into + out
 
 
+def captured(s: VllmSettings) -> int:
+    """How many batch sizes are captured; V0: 1, 2, 4 and multiples of 8 up to max_num_seqs, 256 at most (V0 model_runner.py)."""
+    if s.rules.v1:
+        return capture_sizes(s.max_num_seqs, s.max_num_batched_tokens, s.draft_tokens, 512)
+    return sum(n < s.max_num_seqs for n in (1, 2, 4)) + cdiv(min(s.max_num_seqs, 256), 8)
+
+
 def capture_sizes(max_num_seqs: int, max_num_batched_tokens: int, draft_tokens: int, most: int) -> int:
     """How many batch sizes CUDA graphs are captured for: 1, 2, 4, then steps of 8 to 256 and of 16 above.
 

@@ -150,6 +150,12 @@ def _kimi_linear(c: _Read) -> Made:
     return types | c.first_dense(c("first_k_dense_replace", 1)) | {"tie_word_embeddings": False}  # the class ties nothing
 
 
+def _longcat(c: _Read) -> Made:
+    """num_hidden_layers is a property of the class, two for each layer: a file that states it sets num_layers."""
+    n = c("num_hidden_layers")
+    return {"num_layers": n // 2} if isinstance(n, int) and not isinstance(n, bool) else {}
+
+
 def _glm5_next(c: _Read) -> Made:
     return c.layers(lambda i, n: "indexed_attention" if i % 4 == 3 else LINEAR) | c.first_dense(3)
 
@@ -337,6 +343,8 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "qwen3_next": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
     "recurrent_gemma": lambda c: c.split(),
     "smollm3": _smollm3,
+    "step3p5": lambda c: c.layers(lambda i, n: FULL),
+    "longcat_flash": _longcat,
     "blip-2": _tied_inside, "instructblip": _tied_inside, "instructblipvideo": _tied_inside,
     "mt5": _tied, "t5": _tied, "umt5": _tied,
     "glmasr": _over_default, "voxtral": lambda c: _over_default(c) | _untied(c), "voxtral_realtime": _over_default,

@@ -29,6 +29,8 @@ def opt(f: Fields, t: Decoder) -> Stack:
     """OPT: embeddings of another width, norms before or after, a final norm only with the former."""
     biased = f.flag("enable_bias")
     made = decoder(f, t._replace(q_bias=biased, kv_bias=biased, o_bias=biased, mlp_bias=biased))
+    if f.opt("layer_norm_elementwise_affine") is False:
+        made["norm"] = "none"
     hidden = f.dim("hidden_size")
     width = f.dim_or("word_embed_proj_dim", hidden)
     if width != hidden:

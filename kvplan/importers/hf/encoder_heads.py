@@ -61,8 +61,8 @@ def norm(name: str, width: int, *, bias: bool = True) -> list[Weight]:
     return [weight(name, width, role="norm"), *([weight(name + "_bias", width, role="norm")] if bias else [])]
 
 
-def _classifier(n: int, hidden: int) -> list[Weight]:
-    return [weight("classifier", n, hidden), weight("classifier_bias", n)]
+def _classifier(n: int, hidden: int, *, biased: bool = True) -> list[Weight]:
+    return [weight("classifier", n, hidden), *([weight("classifier_bias", n)] if biased else [])]
 
 
 def head(f: Fields, parts: tuple[str, ...], hidden: int, width: int) -> list[Weight]:
@@ -97,10 +97,12 @@ def instead(f: Fields, architecture: str, hidden: int) -> list[Weight]:
     suffix = split(architecture)[1]
     if suffix == "ForSequenceClassification" and architecture.startswith(_SEQ2SEQ):
         return [weight("head_dense", hidden, hidden), weight("head_dense_bias", hidden), *_classifier(labels(f), hidden)]
+    if suffix == "ForSequenceClassification" and architecture.startswith("ModernBertDecoder"):
+        return _classifier(labels(f), hidden, biased=f.flag("classifier_bias"))
     if suffix == "ForSequenceClassification":
         return [weight("score", labels(f), hidden)]
     if suffix == "ForTokenClassification":
-        return _classifier(labels(f), hidden)
+        return _classifier(labels(f), hidden, biased=f.opt("token_classification_bias") is not False)
     if suffix == "ForQuestionAnswering":
         return _classifier(2, hidden)
     if suffix in ("ForRewardModel", "ForProcessRewardModel"):

@@ -101,8 +101,9 @@ FAMILIES: dict[str, Row] = {
     "nemotron": _d(_QKVO, _LAYER, mlp_bias="mlp_bias"),
     "ernie4_5": _d(q_bias="use_bias", kv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias"),
     "ernie4_5_moe": _d(q_bias="use_bias", kv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias",
-                       experts=Experts(n="moe_num_experts", top_k="moe_k", where="range", shared_count="moe_num_shared_experts",
-                                       bias="linear", weight_bias="use_bias")),
+                       head_bias="use_bias", experts=Experts(
+                           n="moe_num_experts", top_k="moe_k", where="range", shared_count="moe_num_shared_experts",
+                           bias="linear", shared_bias="use_bias")),
     "hunyuan_v1_dense": _d(_QKVO, qk_norm="head"),
     "hunyuan_v1_moe": _d(_QKVO, qk_norm="head")._replace(
         lower="decoders_by_rule:hunyuan", names={"head_dim": ("head_dim", "attention_head_dim")}),
@@ -131,7 +132,7 @@ FAMILIES: dict[str, Row] = {
     "jais2": _d(_QKVO, _LAYER, mlp_bias="mlp_bias"),
     "cwm": _d(windows="pattern", mlp_bias="mlp_bias"),
     "nanochat": _d(_QKVO, norm="none", gated=False),
-    "solar_open": _d(_QKVO, experts=_DSV1._replace(bias="buffer")),
+    "solar_open": _d(_QKV, experts=_DSV1._replace(bias="buffer")),
     "internlm3": _d(q_bias="qkv_bias", kv_bias="qkv_bias", o_bias="bias", mlp_bias="bias"),
     "biogpt": _d(_ALL_BIAS, _LAYER, positions=("max_position_embeddings", 2)),
     "xglm": _d(_ALL_BIAS, _LAYER)._replace(names={

@@ -78,6 +78,11 @@ def deepseek(f: Fields, t: Latent) -> Stack:
 
 def longcat(f: Fields, t: Latent) -> Stack:
     """LongCat-Flash: two attentions and two dense networks per layer beside the experts; zero experts cost the router alone."""
+    total, parts = f.opt("qk_head_dim"), f.dim("qk_nope_head_dim") + f.count("qk_rope_head_dim")
+    if total is not None and total != parts:
+        raise f.fault("qk_head_dim", f"is not the sum of qk_nope_head_dim and qk_rope_head_dim ({parts})")
+    if {"num_layers", "num_hidden_layers"} <= f.file.keys() and f.file["num_hidden_layers"] != 2 * f.dim("num_layers"):
+        raise f.fault("num_hidden_layers", "the class counts two for each of num_layers, and they do not agree; take one of them out")
     made = moe(f, Experts(n="n_routed_experts", top_k="moe_topk", width="expert_ffn_hidden_size", bias="buffer"))
     zero = weight("router_zero_experts", f.dim("zero_expert_num"), f.dim("hidden_size"))
     dense = dense_of(f.dim("ffn_hidden_size"))

@@ -71,7 +71,9 @@ def internvl(s: Sides) -> int:
 def kimi(s: Sides) -> int:
     rows, columns = s.vision.dims("merge_kernel_size", 2)
     wide = s.hidden * rows * columns
-    return 2 * s.hidden + linear(wide, wide) + linear(s.text, wide)
+    apart = s.whole.opt("projection_hidden_size") is not None and not s.vision.given("vt_hidden_size")
+    normed = s.whole.dim("projection_hidden_size") if apart else s.hidden
+    return 2 * normed + linear(wide, wide) + linear(s.text, wide)
 
 
 def kimi_k3(s: Sides) -> int:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from kvplan.importers.hf import mtp
-from kvplan.importers.hf.attention import KINDS, head_dim, kv_heads, softmax
+from kvplan.importers.hf.attention import KINDS, bias, head_dim, kv_heads, softmax
 from kvplan.importers.hf.decoder import Stack, model
-from kvplan.importers.hf.experts import dense_of, moe
+from kvplan.importers.hf.experts import dense_of, moe, shared_biases
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder, Experts
 from kvplan.importers.hf.stack import block
@@ -58,11 +58,16 @@ def step3p5(f: Fields, t: Decoder) -> Stack:
     if any(KINDS[kind] == "sliding" for kind in types):
         narrow = _sliding_heads(f, kv, head)
         slides = softmax(*narrow, window=f.dim("sliding_window"), **on)
-    sparse, dense = moe(f, Experts(shared="share_expert_dim", bias="buffer")), dense_of(f.dim("intermediate_size"))
+    routed = Experts(shared="share_expert_dim", bias="buffer", shared_bias="mlp_bias")
+    sparse, extra = moe(f, routed), shared_biases(f, routed)
+    dense = dense_of(f.dim("intermediate_size"), bias=bias(f, "mlp_bias"))
     has = f.items("mlp_layer_types", n)
     experts = [kind == "sparse" for kind in has] if has is not None else listed(f, "moe_layers_enum", n, 3)
     mixers = [slides if KINDS[kind] == "sliding" else full for kind in types]
-    layers = [block([mixer], [sparse if routed else dense]) for mixer, routed in zip(mixers[:n], experts, strict=True)]
+    layers = [
+        block([mixer], [sparse], 2, extra) if has_experts else block([mixer], [dense])
+        for mixer, has_experts in zip(mixers[:n], experts, strict=True)
+    ]
     drafted = block([mixers[n] if len(types) > n else full], [dense])
     return model(f, layers) | mtp.declared(f, "deepseek", drafted)
 

@@ -116,7 +116,7 @@ def glm4v(f: Fields) -> int:
     h, out, w = f.dim("hidden_size"), f.dim("out_hidden_size"), f.dim("intermediate_size")
     merge = f.dim("spatial_merge_size") ** 2
     first = patch(f, h, frames=f.dim("temporal_patch_size"), channels="in_channels") + patches(f) * h + h
-    biases = 4 if f.flag("attention_bias") else 0
+    biases = 3 if f.flag("attention_bias") else 0
     layers = transformer(f.dim("depth"), h, out, norm=1, biases=biases, gated=True, mlp_bias=False)
     return first + layers + h + linear(out, h * merge) + out * out + 2 * out + 3 * out * w
 

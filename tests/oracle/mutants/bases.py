@@ -62,21 +62,22 @@ class Base(NamedTuple):
     config: dict[str, Any]
 
 
-def classes() -> list[tuple[str, str]]:
-    """(model type, class) of the causal, image-text-to-text and seq2seq mappings."""
+def classes() -> dict[tuple[str, str], str]:
+    """(model type, class) -> causal, image-text, seq2seq or masked-LM: the first of these mappings that has it."""
     from transformers.models.auto import modeling_auto as auto
 
-    found: dict[tuple[str, str], None] = {}
-    for names in (
-        auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-        auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
-        auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+    found: dict[tuple[str, str], str] = {}
+    for kind, names in (
+        ("causal", auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
+        ("image-text", auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES),
+        ("seq2seq", auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES),
+        ("masked-LM", auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES),
     ):
         for model_type, made in names.items():
             for name in made if isinstance(made, (tuple, list)) else (made,):
-                if model_type not in ENCODERS:
-                    found[(model_type, name)] = None
-    return list(found)
+                if kind != "causal" or model_type not in ENCODERS:
+                    found.setdefault((model_type, name), kind)
+    return found
 
 
 def default(model_type: str, name: str, *, saved: bool) -> dict[str, Any]:

@@ -23,6 +23,8 @@ _MISFIT = re.compile(
 )
 #: A forward that fails so would run elsewhere: on data, with sounds or images. Parameters alone are compared.
 _ELSEWHERE = re.compile(r"meta tensor|nonzero|[Ee]xactly one of|_forward_unimplemented|must be Tensor, not NoneType")
+#: Classes that step through the tokens one by one and mask by no window.
+_STEPS = frozenset({"falcon_mamba", "jamba", "mamba", "rwkv", "xlstm", "zamba"})
 _WINDOWS = ("sliding_window", "attention_chunk_size", "attention_window_size", "window_size")
 
 
@@ -131,6 +133,7 @@ def _mapped(made: Any) -> list[Any]:
         auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,
         auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
         auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING,
+        auto.MODEL_FOR_MASKED_LM_MAPPING,
     ):
         if type(made) in mapping:
             got = mapping[type(made)]
@@ -152,7 +155,7 @@ def dtype_of(made: Any) -> Any:
 def lengths(made: Any) -> list[int]:
     """Longer than any small window or compression, and just beyond each large window."""
     text = made.get_text_config(decoder=True)
-    found = {150}
+    found = {40 if made.model_type in _STEPS else 150}
     for key in _WINDOWS:
         value = getattr(text, key, None)
         if isinstance(value, int) and not isinstance(value, bool) and 140 < value <= 1 << 16:
@@ -271,6 +274,8 @@ def _still(model: Any) -> list[Any]:
     for module in model.modules():
         if re.search(r"Experts?$", type(module).__name__):
             module.forward = lambda hidden_states, *a, **k: torch.zeros_like(hidden_states)
+        if hasattr(module, "_rnn_scan"):  # RecurrentGemma steps through the tokens one by one
+            module._rnn_scan = lambda hidden_states, *a, **k: (hidden_states, torch.zeros_like(hidden_states[:, 0], dtype=torch.float32))
         kind = getattr(module, "rope_type", None)
         if isinstance(kind, str) and kind in ("dynamic", "longrope"):
             module.rope_type = "default"

@@ -1,0 +1,76 @@
+"""Whether a device holds what a start asks of it at every moment, beside what the engine itself checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvplan.engines.common.lines import certainty
+from kvplan.engines.common.protocol import Certainty, Outcome
+from kvplan.ledger import Ledger, Peak, Phase
+from kvplan.units import show_bytes
+
+#: What goes wrong in a phase, for a sentence.
+WORDS: dict[Phase, str] = {
+    "load": "while the weights are loaded",
+    "profile": "in the profile run",
+    "allocate": "when the cache is allocated",
+    "capture": "while CUDA graphs are captured",
+    "warm up": "at warm-up",
+    "serve": "in service",
+}
+
+
+class Moment(NamedTuple):
+    """What a phase leaves of the device on a rank, in bytes: the estimate and the ends of its interval (negative: missing)."""
+
+    rank: int
+    peak: Peak
+    device_bytes: int
+    spare: int
+    low: int
+    high: int
+
+
+def tightest(ledgers: Sequence[Ledger], *, serving: bool) -> Moment | None:
+    """The phase that leaves least; None where no ledger knows its device. `serving`: of service alone, else of the start."""
+    found = [
+        Moment(ledger.ranks[0], peak, device, device - peak.bytes, device - peak.high, device - peak.low)
+        for ledger in ledgers
+        if (device := ledger.device_bytes) is not None
+        for peak in ledger.peaks
+        if (peak.phase == "serve") == serving
+    ]
+    return min(found, key=lambda moment: moment.spare, default=None)
+
+
+def judged(outcome: Outcome) -> Outcome:
+    """The outcome of an engine that sets its cache aside, with what the device itself says of its start and of service after it."""
+    start, service = tightest(outcome.ledgers, serving=False), tightest(outcome.ledgers, serving=True)
+    if not outcome.starts or start is None or service is None:
+        return outcome
+    sure = certainty(start.low >= 0, start.spare >= 0, start.high >= 0, start.spare, start.high - start.low)
+    if start.spare < 0:
+        return outcome._replace(
+            starts=False,
+            fits=False,
+            survives=False,
+            certainty=sure,
+            margin_bytes=start.spare,
+            limiting_rank=start.rank,
+            reason=_reason(start),
+        )
+    if outcome.fits:
+        outcome = outcome._replace(certainty=max(outcome.certainty, sure, key=_ORDER.index))
+    if service.spare < 0:
+        return outcome._replace(survives=False, risk=_reason(service))
+    return outcome._replace(survives=True)
+
+
+_ORDER: tuple[Certainty, ...] = ("certain", "likely", "too close to call")
+
+
+def _reason(moment: Moment) -> str:
+    """Such as: out of memory while CUDA graphs are captured: 23.90 GiB of the device's 23.53 GiB."""
+    held, has = show_bytes(moment.peak.bytes), show_bytes(moment.device_bytes)
+    return f"out of memory {WORDS[moment.peak.phase]}: rank {moment.rank} would hold {held} of the device's {has}"

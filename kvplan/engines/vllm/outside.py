@@ -1,0 +1,69 @@
+"""What a rank holds beside the memory that vLLM's fraction counts, and that the device must hold all the same.
+
+V1 counts what grows between its two looks at the device (`gpu_worker.py` determine_available_memory); a context and, from 0.11 on, NCCL's
+start lie before the first (V0 and V1 up to 0.9.1 differ: budget.py). CUDA graphs are captured after the cache is allocated and were
+not counted at all before 0.20; since then their estimate is, from a capture with a small cache. Then V1 warms its sampler up once more
+(`compile_or_warm_up_model`), so the peak of the profile run comes back with everything else in place.
+"""
+
+from __future__ import annotations
+
+from kvplan.constants import Constants
+from kvplan.deployment import Deployment
+from kvplan.engines.common.lines import Span, modelled
+from kvplan.engines.vllm.profile import captured
+from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.ledger import Entry, exact
+from kvplan.units import MIB
+
+#: CUDA context of a process and its ends, held before vLLM looks at free memory: it enters the check that enough is free, and up to
+#: 0.9.1 the budget (V1's determine_available_memory took all memory in use that torch does not own).
+CONTEXT_BYTES, CONTEXT_LOW, CONTEXT_HIGH = 500 * MIB, 300 * MIB, 700 * MIB
+#: Share of the graphs by which their capture exceeds the estimate that 0.20 and later charge, at most (vllm#57475: 0.12 of 0.46 GiB).
+BEYOND_ESTIMATE = 0.3
+#: NCCL's buffers of one captured all-reduce between more than two cards without links of their own, where V0 captured NCCL's kernels
+#: (vllm#7553: 2,464 MiB with and without graphs for 60 layers x 2 x 35 sizes on four RTX 4090; vllm#11452: 6.56 GiB against 1.43 on A30).
+COLLECTIVE_BYTES, COLLECTIVE_HIGH = 520_000, 1_600_000
+
+
+def context(others: int, name: str = "CUDA context") -> Entry:
+    """The context of a process, and `others` bytes that others hold."""
+    held = Span(others + CONTEXT_BYTES, others + CONTEXT_LOW, others + CONTEXT_HIGH)
+    return modelled(name, held, "held before the server looks at free memory", "process")
+
+
+def graphs(n_layers: int, s: VllmSettings, constants: Constants) -> Span:
+    """CUDA graphs of every captured batch size."""
+    n = captured(s)
+    each, layer = (constants.at(name, VERSIONS, s.release) for name in ("graph_bytes", "graph_layer_bytes"))
+    return Span(*(int(n * (size + more * n_layers)) for size, more in zip(each.ends, layer.ends, strict=True)))
+
+
+def outside(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants, charged: Span | None) -> list[Entry]:
+    """Lines that the fraction does not count. `charged`: the graphs where the budget has them."""
+    found = [exact("held by others", d.reserve, "the question", "others")] if d.reserve and not counts_context(s) else []
+    if not counts_context(s):
+        found.append(context(0))
+    if s.tp > 1 and VERSIONS.index(s.release) >= VERSIONS.index("0.11") and not (d.device and d.device.link == "nvls"):
+        link = constants.at("outside_torch_nccl", VERSIONS, s.release)
+        found.append(modelled("NCCL", Span(*(int(end) for end in link.ends)), link.said, "process"))
+    if d.enforce_eager or s.platform != "cuda":
+        return found
+    if charged is not None:
+        beyond = Span(0, 0, int(charged.point * BEYOND_ESTIMATE))
+        return [
+            *found,
+            modelled("CUDA graphs beyond their estimate", beyond, "estimated with a small cache, captured with all of it", "graphs"),
+        ]
+    found.append(modelled("CUDA graphs", graphs(n_layers, s, constants), "captured after the cache is allocated", "graphs"))
+    if not s.rules.v1 and s.tp > 2 and d.device is not None and d.device.link in ("pcie", "none"):
+        calls = 2 * n_layers * captured(s)
+        buffers = Span(calls * COLLECTIVE_BYTES, 0, calls * COLLECTIVE_HIGH)
+        found.append(modelled("NCCL in graphs", buffers, f"{calls:,} all-reduces captured over PCIe", "graphs"))
+    return found
+
+
+def counts_context(s: VllmSettings) -> bool:
+    """The budget itself counts the context and what others hold."""
+    return s.rules.v1 and s.rules.profile == "peak"
