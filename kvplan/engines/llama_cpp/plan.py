@@ -30,9 +30,10 @@ def plan(settled: Settled) -> Outcome:
     if reason:
         return refused(reason)
 
-    placed = situation.place(f, ngl, f.options.n_cpu_moe)
+    fixed = situation.place(f, ngl, f.options.n_cpu_moe)
 
     def attempt(tokens: int, sequences: int) -> Situation:
+        placed = s.placing(tokens, sequences) if s.placing else fixed
         return situation.situation(f, placed, n_ctx=tokens, n_seq_max=sequences, unified=unified)
 
     return _outcome(s, attempt(n_ctx, seqs), attempt)
@@ -61,16 +62,32 @@ def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Sit
     if margin < 0:
         what = "host memory" if device == HOST else f"device {device}"
         reason = f"failed to allocate: {what} lacks {show_bytes(-margin)}"
+    sure = certainty(low >= 0, margin >= 0, high >= 0, margin, high - low) if enough else "certain"
+    if s.whole and not now.placed.whole:
+        margin, reason = min(margin, -max(now.placed.lacking, 1)), s.whole.format(_placed(now))
+        sure = "certain"
+    if now.placed.near:
+        sure = "too close to call"
     return Outcome(
         ledgers=ledgers,
         capacity=capacity,
         starts=margin >= 0,
         fits=margin >= 0 and enough,
-        certainty=certainty(low >= 0, margin >= 0, high >= 0, margin, high - low) if enough else "certain",
+        certainty=sure,
         margin_bytes=margin,
         limiting_rank=now.where.n_devices if device == HOST else device,
         reason=reason,
     )
+
+
+def _placed(now: Situation) -> str:
+    """`27 of 33 layers`; of several devices, how many are on each."""
+    where = now.where
+    by_device = [sum(device == i for device in (*where.layers, where.output)) for i in range(where.n_devices)]
+    split = f" ({' + '.join(map(str, by_device))})" if where.n_devices > 1 else ""
+    if where.whole:
+        return f"{where.offloaded} layers{split} without the experts of {now.placed.beside}"
+    return f"{sum(by_device)} of {len(where.layers) + 1} layers{split}"
 
 
 def _margins(f: Loaded, now: Situation, device: int) -> list[tuple[int, int, int]]:
@@ -131,7 +148,9 @@ def _capacity(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Si
     held = context.resident(ctx, context_tokens)
 
     def fits(tried: Situation) -> bool:
-        return all(margin >= 0 for device in tried.entries for margin, _, _ in _margins(f, tried, device))
+        return (tried.placed.whole or not s.whole) and all(
+            margin >= 0 for device in tried.entries for margin, _, _ in _margins(f, tried, device)
+        )
 
     def holds(tokens: int, sequences: int) -> bool:
         slots = ctx.n_seq_max if s.own_slots else sequences

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ class LlamaSettings(NamedTuple):
     """A settled question as llama.cpp sees it: the model read, one pool for all sequences or streams of their own.
 
     own_slots, own_cells: -np and -c stay as they are, whatever sequences are asked for
+    placing   who decides what goes on the devices, from -c and -np; None: the question's -ngl does
+    whole     what is said where layers stay beside the devices and nobody asked for that; None: that is no matter
     """
 
     loaded: Loaded
@@ -27,6 +30,8 @@ class LlamaSettings(NamedTuple):
     unified: bool
     own_slots: bool
     own_cells: bool
+    placing: Callable[[int, int], Placed] | None = None
+    whole: str | None = None
 
 
 def settle(d: Deployment) -> Settled:

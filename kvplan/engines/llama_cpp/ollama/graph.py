@@ -89,9 +89,7 @@ def _gemma(m: Metadata, load: Load) -> Graph:
     t, n, e = load.tokens, load.batch, m.embedding
     q = m.k_dim * m.heads
     full = max(_vocab(m, n), F32 * n * (2 + _scores(m, t) + 2 * e + 2 * q))
-    partial = max(
-        _vocab(m, n) + _matrix(m), F32 * n * (2 * e + 1 + 2 * q + _scores(m, t)) + F32 * m.k_dim * t * 8 + e * q * 9 // 16
-    )
+    partial = max(_vocab(m, n) + _matrix(m), F32 * n * (2 * e + 1 + 2 * q + _scores(m, t)) + F32 * m.k_dim * t * 8 + e * q * 9 // 16)
     return Graph(full, partial)
 
 

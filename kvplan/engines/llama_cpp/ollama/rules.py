@@ -60,8 +60,6 @@ class OllamaRules(NamedTuple):
     subsets: bool = False
 
 
-
-
 _BOTH = ("own", "flash")
 #: From a release on: fields replaced, or (+name) architectures added to a set, (-name) taken out of it.
 _CHANGES: tuple[tuple[str, str, dict[str, Any]], ...] = (
