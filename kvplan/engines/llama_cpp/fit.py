@@ -23,7 +23,7 @@ def fit_context(f: Loaded, attempt: Try, *, n_streams: int, n_gpu_layers: int) -
     most = (d.model.max_context or 0) * n_streams
     least = min(f.options.fit_ctx * n_streams, most)
     n_devices = d.n_devices or 1
-    free = n_devices * ((d.device.memory_bytes if d.device else 0) - (d.reserve or 0))
+    free = sum(f.memory(device) - (d.reserve or 0) for device in range(n_devices))
     target = free - n_devices * f.options.fit_target
     placed = place(f, n_gpu_layers, f.options.n_cpu_moe)
     full = attempt(most, placed)
@@ -74,5 +74,4 @@ def _used(f: Loaded, tried: Situation) -> int:
 
 
 def _keeps_margin(f: Loaded, tried: Situation, device: int) -> bool:
-    memory = f.question.device.memory_bytes if f.question.device else 0
-    return memory - tried.used(device) >= f.options.fit_target
+    return f.memory(device) - tried.used(device) >= f.options.fit_target

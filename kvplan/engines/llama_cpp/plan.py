@@ -111,7 +111,7 @@ def _limit(f: Loaded, device: int) -> int | None:
     d = f.question
     if device == HOST:
         return d.host_memory
-    return d.device.memory_bytes if d.device else None
+    return f.memory(device) if d.device else None
 
 
 def _ledger(f: Loaded, now: Situation, device: int) -> Ledger:

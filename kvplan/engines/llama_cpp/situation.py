@@ -38,6 +38,12 @@ class Loaded(NamedTuple):
     constants: Constants | None
     record: Record | None
 
+    def memory(self, device: int) -> int:
+        """Bytes of a device; 0 where none is given."""
+        if self.options.device_memory:
+            return self.options.device_memory[device]
+        return self.question.device.memory_bytes if self.question.device else 0
+
     @property
     def is_mla(self) -> bool:
         return any(row.latent or row.raw for row in self.rows)
@@ -116,6 +122,12 @@ def refusal(f: Loaded, ctx: Context) -> str | None:
     )
 
 
+def _shares(f: Loaded) -> Sequence[Fraction]:
+    """--tensor-split, or what is free on each device, where they differ (llama_model::load_tensors)."""
+    reserve = f.question.reserve or 0
+    return f.options.tensor_split or [Fraction(max(0, n - reserve)) for n in f.options.device_memory]
+
+
 def place(f: Loaded, n_gpu_layers: int, n_cpu_moe: int, *, shares: Sequence[Fraction] | None = None, drafts: bool = True) -> Placed:
     """Deal out the layers; without a device all stay in host memory. `shares`: other than the question's; `drafts` count as layers."""
     n_devices = (f.question.n_devices or 1) if f.question.device else 0
@@ -124,7 +136,7 @@ def place(f: Loaded, n_gpu_layers: int, n_cpu_moe: int, *, shares: Sequence[Frac
         len(f.model.draft) if drafts else 0,
         n_devices,
         n_gpu_layers,
-        f.options.tensor_split if shares is None else shares,
+        _shares(f) if shares is None else shares,
         output_first=f.rules.output_first,
     )
     weights = placement.weight_bytes(f.model, f.formats, where, n_cpu_moe=n_cpu_moe, draft=bool(f.draft_rows))

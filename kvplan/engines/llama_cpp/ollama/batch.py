@@ -5,6 +5,8 @@ server/sched.go automaticGenerationBatch (0.30 to 0.32.15).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kvplan.deployment import Deployment
 from kvplan.engines.llama_cpp.ollama.rules import OllamaRules
 from kvplan.units import GIB, MIB
@@ -19,15 +21,15 @@ def by_context(rules: OllamaRules, tokens: int) -> int:
     return next(batch for above, batch in rules.batch if tokens > above or not above)
 
 
-def automatic(rules: OllamaRules, d: Deployment, tokens: int, predicted: int, flash: str) -> int:
-    """The batch that memory allows; without flash attention on NVIDIA the small one."""
+def automatic(rules: OllamaRules, d: Deployment, free: Sequence[int], tokens: int, predicted: int, flash: str) -> int:
+    """The batch that memory free on the cards allows; without flash attention on NVIDIA the small one."""
     batch = by_context(rules, tokens)
     if rules.placing != "server" or d.device is None:
         return batch
-    each = d.device.memory_bytes - (d.reserve or 0)
+    each = min(free)
     if flash == "off" and d.device.vendor == "nvidia":
         return 256 if tokens > 4096 and each <= _SMALL_CARD else 512
-    available = each * (d.n_devices or 1)
+    available = sum(free)
     while batch in _ROOM:
         percent, own = _ROOM[batch]
         if predicted <= available * percent // 100 and predicted + own <= available * 80 // 100:

@@ -49,8 +49,10 @@ class Estimate(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """What every way of placing starts from: bytes of each layer with its cache, of the output, of graphs and towers. at_end: the tower goes
-    with the output."""
+    """What every way of placing starts from, in bytes: layers with and without caches, the output, graphs, towers.
+
+    at_end  the tower goes with the output, not on the first card
+    """
 
     layers: tuple[int, ...]
     weights: tuple[int, ...]

@@ -46,8 +46,7 @@ class Scheduler(NamedTuple):
     def free(self, factor: Fraction = Fraction(1)) -> list[int]:
         """Bytes free on each card."""
         d = self.loaded.question
-        memory = d.device.memory_bytes if d.device else 0
-        return [int(memory * factor) - (d.reserve or 0)] * (d.n_devices or 1)
+        return [int(self.loaded.memory(i) * factor) - (d.reserve or 0) for i in range(d.n_devices or 1)]
 
     def place(self, tokens: int, slots: int) -> Placed:
         """What goes where for -c `tokens` over all slots."""
@@ -63,9 +62,13 @@ class Scheduler(NamedTuple):
         """Layers of each card, and bytes that found no place."""
         if self.way == "layout":
             return self._laid_out(tokens, slots, free)
-        cards = [self.estimate(tokens, slots, list(free)[:n]) for n in self._trials(len(free))]
-        found = next((e for e in cards if e.whole), cards[-1])
-        return found.cards + (0,) * (len(free) - len(found.cards)), found.lacking
+        order = sorted(range(len(free)), key=lambda i: -free[i])
+        for n in self._trials(len(free)):
+            found = self.estimate(tokens, slots, [free[i] for i in order[:n]])
+            if found.whole:
+                break
+        by_card = dict(zip(order, found.cards, strict=False))
+        return tuple(by_card.get(i, 0) for i in range(len(free))), found.lacking
 
     def estimate(self, tokens: int, slots: int, free: Sequence[int]) -> Estimate:
         """The scheduler's estimate, as its log line has it."""
@@ -122,8 +125,9 @@ class Scheduler(NamedTuple):
     def _served(self, tokens: int, slots: int) -> Placed:
         """llama-server: one card where the model is small enough, else all; --fit then moves what leaves no margin to host memory."""
         f, d = self.loaded, self.loaded.question
-        one = self.predicted(tokens) <= self.free()[0] * ONE_CARD and not self._spreads()
-        shares = [Fraction(1)] + [Fraction(0)] * ((d.n_devices or 1) - 1) if one else None
+        free = self.free()
+        one = self.predicted(tokens) <= max(free) * ONE_CARD and not self._spreads()
+        shares = [Fraction(i == free.index(max(free))) for i in range(len(free))] if one else None
 
         def put(n_gpu_layers: int, n_cpu_moe: int) -> Placed:
             return situation.place(f, n_gpu_layers, n_cpu_moe, shares=shares)
@@ -137,8 +141,8 @@ class Scheduler(NamedTuple):
         placed = put(*fit.fit_layers(f, attempt, n_ctx=tokens, put=put))
         whole = put(len(f.rows) + len(f.model.draft) + 1, 0)
         held = [attempt(tokens, whole).used(i) for i in range(d.n_devices or 1)]
-        left = min(n - used for n, used in zip(self.free(), held, strict=True)) + (d.reserve or 0) - f.options.fit_target
-        near = abs(left) <= self.free()[0] * NEAR
+        left = min(n - used for n, used in zip(free, held, strict=True)) + (d.reserve or 0) - f.options.fit_target
+        near = abs(left) <= max(free) * NEAR
         return placed._replace(lacking=max(0, -left), near=near)
 
     def predicted(self, tokens: int) -> int:

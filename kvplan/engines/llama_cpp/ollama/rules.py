@@ -125,7 +125,7 @@ def _changes() -> list[tuple[str, dict[str, Any]]]:
     sets: dict[str, frozenset[str]] = {name: frozenset() for name in ("own", "flash", "flash_no", "alone")}
     found = []
     for version, source, change in _CHANGES:
-        fields = {"release": release(version), "source": source}
+        fields: dict[str, Any] = {"release": release(version), "source": source}
         for name, value in change.items():
             key = name.lstrip("+-")
             if key in sets:

@@ -16,6 +16,7 @@ from kvplan.engines.llama_cpp.ollama import flash, metadata
 from kvplan.engines.llama_cpp.ollama.names import gguf_name
 from kvplan.engines.llama_cpp.ollama.placing import Scheduler, has_cards
 from kvplan.engines.llama_cpp.ollama.rules import OllamaRules, find
+from kvplan.engines.llama_cpp.options import read
 from kvplan.engines.llama_cpp.rules import LlamaRules
 from kvplan.engines.llama_cpp.settle import LlamaSettings, settle_with
 from kvplan.errors import SpecError
@@ -76,7 +77,7 @@ def _settled(
     first = made(batch or batches.by_context(rules, num_ctx * slots))
     if batch:
         return first
-    wanted = batches.automatic(rules, d, num_ctx * slots, first[1].predicted(num_ctx * slots), mode.flash)
+    wanted = batches.automatic(rules, d, first[1].free(), num_ctx * slots, first[1].predicted(num_ctx * slots), mode.flash)
     return first if wanted == first[1].batch else made(wanted)
 
 
@@ -97,7 +98,7 @@ def _answered(d: Deployment, settled: Settled, scheduler: Scheduler, version: st
     if has_cards(d):
         placed = scheduler.place(question.max_model_len or 1, question.max_num_seqs or 1)
         accepts = d.host_memory is not None or d.n_gpu_layers is not None
-        card = "the card" if (d.n_devices or 1) == 1 else "the cards"
+        card = "the card" if (question.n_devices or 1) == 1 else "the cards"
         whole = f"not wholly on {card}: Ollama places {{}} there and the rest in host memory, if that is given (host_memory)"
         settings = settings._replace(placing=scheduler.place, whole=None if accepts else whole)
         if d.n_gpu_layers is None:
@@ -137,7 +138,8 @@ def default_context(d: Deployment, rules: OllamaRules) -> int:
     """num_ctx by the memory of all devices as they report it; without a device, the smallest."""
     mib = d.device.nvml_total_mib if d.device else None
     each = (mib << 20) if mib else d.device.memory_bytes if d.device else 0
-    memory = (d.n_devices or 1) * each
+    sizes = read(d).device_memory
+    memory = sum(sizes) or (d.n_devices or 1) * each
     return next(tokens for least, tokens in rules.context if memory >= least)
 
 
