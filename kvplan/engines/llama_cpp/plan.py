@@ -191,7 +191,8 @@ def _capacity(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Si
         max_context_unbounded=alone,
         max_context_at_batch=batched,
         max_batch=sequences,
-        log_lines=wordings.lines(ctx, now.stores, vocab=f.widths.vocab, layers=offloaded if now.where.n_devices else None),
+        log_lines=(s.printed(ctx.n_ctx, ctx.n_seq_max) if s.printed else ())
+        + wordings.lines(ctx, now.stores, vocab=f.widths.vocab, layers=offloaded if now.where.n_devices else None),
         warnings=wordings.warnings(ctx, d.max_model_len or 1, trained=d.model.max_context, widest_v=widest_v, has_window=has_window),
         groups=groups,
     )

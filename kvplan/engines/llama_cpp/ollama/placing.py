@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.engines.llama_cpp import fit, situation
 from kvplan.engines.llama_cpp.ollama import estimate as go
+from kvplan.engines.llama_cpp.ollama import printed
 from kvplan.engines.llama_cpp.ollama.estimate import Estimate
 from kvplan.engines.llama_cpp.ollama.graph import Load
 from kvplan.engines.llama_cpp.ollama.layout import layout
@@ -62,13 +63,26 @@ class Scheduler(NamedTuple):
         """Layers of each card, and bytes that found no place."""
         if self.way == "layout":
             return self._laid_out(tokens, slots, free)
+        order, found = self._best(tokens, slots, free)
+        by_card = dict(zip(order, found.cards, strict=False))
+        return tuple(by_card.get(i, 0) for i in range(len(free))), found.lacking
+
+    def _best(self, tokens: int, slots: int, free: Sequence[int]) -> tuple[list[int], Estimate]:
+        """The cards with most memory first, and the first estimate that takes the whole model, or that of all cards."""
         order = sorted(range(len(free)), key=lambda i: -free[i])
         for n in self._trials(len(free)):
             found = self.estimate(tokens, slots, [free[i] for i in order[:n]])
             if found.whole:
                 break
-        by_card = dict(zip(order, found.cards, strict=False))
-        return tuple(by_card.get(i, 0) for i in range(len(free))), found.lacking
+        return order, found
+
+    def lines(self, tokens: int, slots: int) -> tuple[str, ...]:
+        """What the scheduler logs before it starts the runner."""
+        if self.way not in ("sum", "spread"):
+            return ()
+        free = self.free()
+        order, found = self._best(tokens, slots, free)
+        return (printed.offload(found, [free[i] for i in order][: len(found.cards)], self._asked()),)
 
     def estimate(self, tokens: int, slots: int, free: Sequence[int]) -> Estimate:
         """The scheduler's estimate, as its log line has it."""
