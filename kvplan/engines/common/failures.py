@@ -9,7 +9,7 @@ from kvplan.engines.common.stops import Move, Stop
 
 
 class Phase(NamedTuple):
-    """When memory ran out: what the engine was doing (with a blank before it), words of a traceback that say so (none: always), and what moves it."""
+    """When memory ran out: what the engine was doing (a blank before it), words of a traceback that say so (none: any), what moves it."""
 
     doing: str
     near: tuple[str, ...]

@@ -93,12 +93,12 @@ CHECKS: tuple[Stop, ...] = (
         (_TP, _STAGES), _MODELS, when=when.kv_copied, loading=True, numbers="{kv_heads} KV heads over {tp} attention ranks",
     ),
     Stop(
-        "FP8 blocks and tp", "Weight input_size_per_partition = {side} is not divisible by weight quantization block_k = {block}.",
-        _CUT, (_FEWER, _OTHER_FORMAT), f"{_FP8} create_weights", since="0.4.3", when=when.block_in, loading=True,
-    ),
-    Stop(
         "FP8 blocks and tp", "Weight output_partition_size = {side} is not divisible by weight quantization block_n = {block}.",
         _CUT, (_FEWER, _OTHER_FORMAT), f"{_FP8} create_weights", since="0.4.3", when=when.block_out, loading=True,
+    ),
+    Stop(
+        "FP8 blocks and tp", "Weight input_size_per_partition = {side} is not divisible by weight quantization block_k = {block}.",
+        _CUT, (_FEWER, _OTHER_FORMAT), f"{_FP8} create_weights", since="0.4.3", when=when.block_in, loading=True,
     ),
     Stop(
         "FP8 experts and tp",

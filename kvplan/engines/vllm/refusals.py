@@ -153,14 +153,14 @@ CHECKS: tuple[Stop, ...] = (
         when=when.kernel_groups, loading=True,
     ),
     Stop(
-        "FP8 blocks and tp", "Weight input_size_per_partition = {side} is not divisible by weight quantization block_k = {block}.",
-        _WHY_BLOCKS, (FEWER, _OTHER_FORMAT), f"{_FP8} create_weights; 0.30 on utils/fp8_utils.py", since="0.6.6",
-        when=when.block_in, loading=True,
-    ),
-    Stop(
         "FP8 blocks and tp", "Weight output_partition_size = {side} is not divisible by weight quantization block_n = {block}.",
         _WHY_BLOCKS, (FEWER, _OTHER_FORMAT), f"{_FP8} create_weights; 0.30 on utils/fp8_utils.py", since="0.6.6",
         when=when.block_out, loading=True,
+    ),
+    Stop(
+        "FP8 blocks and tp", "Weight input_size_per_partition = {side} is not divisible by weight quantization block_k = {block}.",
+        _WHY_BLOCKS, (FEWER, _OTHER_FORMAT), f"{_FP8} create_weights; 0.30 on utils/fp8_utils.py", since="0.6.6",
+        when=when.block_in, loading=True,
     ),
     Stop(
         "FP8 blocks and tp",
