@@ -41,6 +41,7 @@ class Stop(NamedTuple):
     since, before  the first release that says so, the first that does not any more; empty: as far as was read
     near           words of which one must be in the text too
     when           the condition on a settled question; None: known by its words alone
+    tail           what it goes on to say, for a verdict; a pasted text may be cut before it
     numbers        what a verdict adds to words that have no number in them
     loading        it comes while the weights are loaded: with kv_memory, which is a question about the cache alone, it is only warned of
     """
@@ -54,6 +55,7 @@ class Stop(NamedTuple):
     before: str = ""
     near: tuple[str, ...] = ()
     when: Callable[[Settled], Values] | None = None
+    tail: str = ""
     numbers: str = ""
     loading: bool = False
 
@@ -117,7 +119,7 @@ def _first(stops: Iterable[Stop], settled: Settled) -> str | None:
     version = settled.question.engine_version
     for stop in stops:
         if stop.when is not None and held(stop, version) and (values := stop.when(settled)) is not None:
-            return say(f"{stop.text} ({stop.numbers})" if stop.numbers else stop.text, values)
+            return say(f"{stop.text}{stop.tail}" + (f" ({stop.numbers})" if stop.numbers else ""), values)
     return None
 
 

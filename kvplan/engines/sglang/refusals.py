@@ -49,11 +49,12 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "longer than the model",
-        "User-specified context_length ({length}) is greater than the derived context_length ({most}). This may lead to incorrect "
-        "model outputs or CUDA errors. To allow overriding this maximum, set SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1",
+        "User-specified context_length ({length}) is greater than the derived context_length ({most}).",
         "the model was made for {most} tokens and {length} were asked for",
         (Move("max_model_len", "at most {most}"), Move("option:allow_overwrite_longer_context_len", "true, where its RoPE stretches")),
         "configs/model_config.py _derive_context_length", when=when.longer,
+        tail=" This may lead to incorrect model outputs or CUDA errors. To allow overriding this maximum, set "
+        "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1",
     ),
     Stop(
         "expert parallelism",
@@ -64,9 +65,10 @@ CHECKS: tuple[Stop, ...] = (
     Stop(
         "FP8 experts and tp",
         "For quantized MoE models, please make sure (moe_intermediate_size={width} / moe_tp_size={moe_tp}) % weight_block_size_n={block} "
-        "== 0 where moe_tp_size is equal to tp_size ({tp}) divided by ep_size ({ep}).",
+        "== 0",
         "{width} / {moe_tp} is no whole number of the {block}-wide blocks that FP8 scales are for", (_EP, _FEWER, _OTHER_FORMAT),
-        "model_executor/model_runner.py check_quantized_moe_compatibility", since="0.5.6", when=when.experts_blocks, loading=True,
+        "model_executor/model_runner.py check_quantized_moe_compatibility", since="0.5.6", when=when.experts_blocks,
+        loading=True, tail=" where moe_tp_size is equal to tp_size ({tp}) divided by ep_size ({ep}).",
     ),
     Stop(
         "too old a GPU", "SGLang only supports sm75 and above.", "its kernels are built for compute capability 7.5 and later",
@@ -91,12 +93,12 @@ CHECKS: tuple[Stop, ...] = (
         (_TP, _STAGES), _MODELS, when=when.kv_copied, loading=True, numbers="{kv_heads} KV heads over {tp} attention ranks",
     ),
     Stop(
-        "FP8 blocks and tp", "Weight input_size_per_partition = {side} is not divisible by weight quantization block_k = {block}.",
-        _CUT, (_FEWER, _OTHER_FORMAT), f"{_FP8} create_weights", since="0.4.3", when=when.block_in, loading=True,
-    ),
-    Stop(
         "FP8 blocks and tp", "Weight output_partition_size = {side} is not divisible by weight quantization block_n = {block}.",
         _CUT, (_FEWER, _OTHER_FORMAT), f"{_FP8} create_weights", since="0.4.3", when=when.block_out, loading=True,
+    ),
+    Stop(
+        "FP8 blocks and tp", "Weight input_size_per_partition = {side} is not divisible by weight quantization block_k = {block}.",
+        _CUT, (_FEWER, _OTHER_FORMAT), f"{_FP8} create_weights", since="0.4.3", when=when.block_in, loading=True,
     ),
     Stop(
         "FP8 experts and tp",

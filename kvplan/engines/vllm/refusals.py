@@ -29,11 +29,11 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "longer than the model",
-        "User-specified max_model_len ({length}) is greater than the derived max_model_len (max_position_embeddings={most} "
-        "or model_max_length=None in model's config.json). To allow overriding this maximum, set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1",
+        "User-specified max_model_len ({length}) is greater than the derived max_model_len (max_position_embeddings={most}",
         "the model was made for {most} tokens and {length} were asked for",
         (Move("max_model_len", "at most {most}"), Move("option:allow_long_max_model_len", "true, where the model's RoPE stretches so far")),
         f"{_CONFIG} _get_and_verify_max_len", when=when.longer,
+        tail=" or model_max_length=None in model's config.json). To allow overriding this maximum, set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1",
     ),
     Stop(
         "float16", "The model type {kind:w} does not support float16. Reason: Numerical instability.",
@@ -105,10 +105,10 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "bfloat16",
-        "Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your {gpu:t} GPU has compute capability {has}. "
-        "You can use float16 instead by explicitly setting the `dtype` flag in CLI, for example: --dtype=half.",
+        "Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your {gpu:t} GPU has compute capability {has}.",
         "GPUs before Ampere do not compute in bfloat16", (Move("dtype", "float16 (half)"), _OTHER_GPU),
         "platforms/cuda.py check_if_supports_dtype; V0 worker/worker.py _check_if_gpu_supports_dtype", when=when.bf16, loading=True,
+        tail=" You can use float16 instead by explicitly setting the `dtype` flag in CLI, for example: --dtype=half.",
     ),
     Stop(
         "FP8 cache and FlashAttention", "FlashAttention does not support fp8 kv-cache on this device.",
@@ -153,14 +153,14 @@ CHECKS: tuple[Stop, ...] = (
         when=when.kernel_groups, loading=True,
     ),
     Stop(
-        "FP8 blocks and tp", "Weight input_size_per_partition = {side} is not divisible by weight quantization block_k = {block}.",
-        _WHY_BLOCKS, (FEWER, _OTHER_FORMAT), f"{_FP8} create_weights; 0.30 on utils/fp8_utils.py", since="0.6.6",
-        when=when.block_in, loading=True,
-    ),
-    Stop(
         "FP8 blocks and tp", "Weight output_partition_size = {side} is not divisible by weight quantization block_n = {block}.",
         _WHY_BLOCKS, (FEWER, _OTHER_FORMAT), f"{_FP8} create_weights; 0.30 on utils/fp8_utils.py", since="0.6.6",
         when=when.block_out, loading=True,
+    ),
+    Stop(
+        "FP8 blocks and tp", "Weight input_size_per_partition = {side} is not divisible by weight quantization block_k = {block}.",
+        _WHY_BLOCKS, (FEWER, _OTHER_FORMAT), f"{_FP8} create_weights; 0.30 on utils/fp8_utils.py", since="0.6.6",
+        when=when.block_in, loading=True,
     ),
     Stop(
         "FP8 blocks and tp",
