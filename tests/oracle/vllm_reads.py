@@ -87,7 +87,9 @@ def _planned(config: Any, specs: dict[str, Any], available: int) -> dict[str, An
     try:
         with mock.patch.object(utils, "logger"), current.set_current_vllm_config(config):
             made = utils.get_kv_cache_configs(config, [specs], [available])[0]
-            tokens = utils.get_kv_cache_capacity(config, made)[0] if made.kv_cache_groups and hasattr(utils, "get_kv_cache_capacity") else None
+            tokens = (
+                utils.get_kv_cache_capacity(config, made)[0] if made.kv_cache_groups and hasattr(utils, "get_kv_cache_capacity") else None
+            )
     except (ValueError, NotImplementedError) as error:
         return {"refused": str(error)[:200]}
     groups: dict[tuple[Any, ...], int] = {}

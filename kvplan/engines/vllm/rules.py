@@ -44,6 +44,7 @@ class VllmRules(NamedTuple):
     log                 wording of the capacity lines
     refusal             wording of the refusal
     round_request       requested memory is rounded up / cut
+    state_each          CUDA graphs of decoding are captured only where every sequence has a block for its states
     big_device          the memory tiers of default batch sizes
     stretches_yarn      a YaRN factor multiplies the positions before it; from 0.30 on the config's own count is taken (config/model.py)
     serves_original     a longrope model is served at the length before it, unless more is asked for
@@ -88,6 +89,7 @@ class VllmRules(NamedTuple):
     whole_items: bool = False
     profile: Literal["peak", "parts", "free"] = "peak"
     graphs_charged: bool = False
+    state_each: bool = False
 
 
 #: Release -> what it changed. Cumulative, oldest first.
@@ -111,7 +113,8 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.17", {"admission_scope": "stage", "groups_of": "projected", "all_mode": "default"}),
     ("0.18", {"even_ratio": 1.5}),
     ("0.19", {"admission": "groups"}),
-    ("0.20", {"memory_fraction": 0.92, "packed": "tuples", "align_from_block": True, "graphs_charged": True}),
+    ("0.20", {"memory_fraction": 0.92, "packed": "tuples", "align_from_block": True, "graphs_charged": True,
+              "state_each": True}),  # config/compilation.py resolve_cudagraph_mode_and_sizes
     ("0.21", {"tokens": "requests", "dcp_tokens": "pages"}),
     ("0.22", {"refusal": "cpu", "whole_items": True}),
     ("0.23", {}),

@@ -66,6 +66,8 @@ class VllmSettings(NamedTuple):
     context_chosen: bool
     length_chosen: bool
     allow_long: bool
+    graphs: bool  # CUDA graphs are captured
+    seqs_known: bool  # max_num_seqs is chosen, or the default of a device that is known
 
     @property
     def aligns_mixed_formats(self) -> bool:
@@ -251,6 +253,8 @@ def _read(
         context_chosen="context" not in chosen_by,
         length_chosen="max_model_len" not in chosen_by,
         allow_long=options.flag("allow_long_max_model_len"),
+        graphs=platform == "cuda" and not d.enforce_eager and (d.device is None or d.device.vendor != "intel"),
+        seqs_known="max_num_seqs" not in chosen_by or d.device is not None,
     )
 
 
