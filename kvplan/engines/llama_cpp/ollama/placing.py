@@ -68,13 +68,13 @@ class Scheduler(NamedTuple):
         return tuple(by_card.get(i, 0) for i in range(len(free))), found.lacking
 
     def _best(self, tokens: int, slots: int, free: Sequence[int]) -> tuple[list[int], Estimate]:
-        """The cards with most memory first, and the first estimate that takes the whole model, or that of all cards."""
+        """The first estimate that takes the whole model, cards with most memory first; else that of all cards as they come."""
         order = sorted(range(len(free)), key=lambda i: -free[i])
         for n in self._trials(len(free)):
             found = self.estimate(tokens, slots, [free[i] for i in order[:n]])
             if found.whole:
-                break
-        return order, found
+                return order, found
+        return list(range(len(free))), self.estimate(tokens, slots, free)
 
     def lines(self, tokens: int, slots: int) -> tuple[str, ...]:
         """What the scheduler logs before it starts the runner."""

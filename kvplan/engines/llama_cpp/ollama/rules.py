@@ -18,6 +18,8 @@ Placing = Literal["sum", "spread", "layout", "server"]
 class OllamaRules(NamedTuple):
     """The rules from a release on, until the next row. Architectures by their GGUF names.
 
+    release   the one asked about, for formulas that changed without a row
+
     build     the llama.cpp inside, as a row of llama_cpp/rules.py
     placing   who decides how many layers of a model that llama.cpp runs go on the cards. sum: one sum over all cards; spread: the
               scheduler's estimate, dealt out card by card; layout: sizes packed into what is free; server: llama-server's own --fit
@@ -71,6 +73,7 @@ _CHANGES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("0.4.1", "6cd56687: slots for models with images", {"alone": frozenset({"mllama"})}),
     ("0.5.0", "1bdab9fd: OLLAMA_KV_CACHE_TYPE", {"kv_types": True}),
     ("0.6.0", "Ollama's own engine", {"+own": ("gemma3",)}),
+    ("0.6.1", "033cec23, a422ba39: gemma 3's images", {}),
     ("0.6.3", "f66216e3: caches layer by layer", {"windows": True}),
     ("0.6.5", "6bd0a983", {"+own": ("mistral3",)}),
     ("0.6.7", "44b466ee, fe5b9bb2", {"context": ((0, 4096),), "parallel": (2, 1), "+own": ("llama4",)}),
@@ -156,4 +159,4 @@ def find(asked: str | None) -> tuple[str, OllamaRules, tuple[str, ...]]:
         return asked, RULES[VERSIONS[0]], (note,)
     if wanted > RULES[NEWEST].release:
         return asked, RULES[NEWEST], (f"ollama {asked[:40]} is newer than what is known; the rules of {NEWEST} are used",)
-    return asked, RULES[older[-1]], ()
+    return asked, RULES[older[-1]]._replace(release=wanted), ()
