@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.llama_cpp import rules as llama
 from kvplan.engines.llama_cpp.ollama import batch as batches
@@ -42,7 +43,8 @@ def settle(d: Deployment) -> Settled:
     slots = _slots(d, rules, given, arch)
     probe = settle_with(_server(d, num_ctx, slots[0], None, None), build, (), name="ollama", version=version)
     m = metadata.read(probe.settings.loaded)
-    mode = flash.attention(rules, m, d, _asked_flash(given))
+    mode = flash.attention(rules, m, d, _asked_flash(d, given))
+    Options(d).flag("sched_spread")
     chosen_batch = d.max_num_batched_tokens or _count(given, "num_batch")
     found: tuple[Settled, Scheduler] | None = None
     for n in slots:
@@ -161,9 +163,10 @@ def _build(rules: OllamaRules, arch: str) -> LlamaRules:
     return found._replace(streams=False, own_graphs=True, window_least=_WINDOW_LEAST.get(arch, 0)) if own else found
 
 
-def _asked_flash(given: dict[str, str]) -> str | None:
-    text = given.get("flash_attn", "").strip().lower()
-    return "on" if text in ("on", "true", "1") else "off" if text in ("off", "false", "0") else None
+def _asked_flash(d: Deployment, given: dict[str, str]) -> str | None:
+    if given.get("flash_attn", "auto") == "auto":
+        return None
+    return "on" if Options(d).flag("flash_attn") else "off"
 
 
 def _count(given: dict[str, str], key: str) -> int:
