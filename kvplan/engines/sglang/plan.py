@@ -12,6 +12,7 @@ from kvplan.engines.sglang.answer import figures, rooms
 from kvplan.engines.sglang.budget import budget
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.facts import FACTS
+from kvplan.engines.sglang.outside import outside
 from kvplan.engines.sglang.rank import SglangPools, build, read_stage
 from kvplan.engines.sglang.refusals import CHECKS
 from kvplan.engines.sglang.settle import SglangSettings, per_worker, settle
@@ -56,7 +57,7 @@ def plan(settled: Settled) -> Outcome:
             limited="max_model_len" not in settled.chosen_by,
             source="sglang model_executor/pool_configurator.py",
             check=partial(check, settled),
-            budget=partial(budget, d, rules, s.release, shape.tp * shape.pp, k.fraction),
+            budget=partial(budget, d, rules, s.release, shape.tp * shape.pp, k.fraction, outside(d, model, s)),
             pools=pools,
             rooms=partial(rooms, k=k, dcp=shape.dcp),
             lines=lambda p: p.lines,
@@ -82,7 +83,7 @@ def _tables(s: SglangSettings, found: Budget, p: SglangPools | None) -> list[Ent
     kept, source = "kept free for activations and graphs", "(1 - mem_fraction_static) of free memory"
     return [
         exact("request table", table, "sglang mem_cache/memory_pool.py, ReqToTokenPool", "tables"),
-        Entry(kept, spare, spare, found.slack, "modelled", source, "activations"),
+        Entry(kept, spare, spare, found.slack, "modelled", source, "activations", phases=()),
     ]
 
 

@@ -14,6 +14,7 @@ from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
+from kvplan.engines.vllm.model import longest_of
 from kvplan.engines.vllm.settle import WITHOUT_F16, VllmSettings
 
 
@@ -74,7 +75,8 @@ def _on_gpu(settled: Settled) -> bool:
 
 
 def longer(settled: Settled) -> Values:
-    s, most = _settings(settled), settled.question.model.max_context
+    s = _settings(settled)
+    most = longest_of(settled.question.model, s.rules)
     return {"length": s.max_model_len, "most": most} if most and s.max_model_len > most and not s.allow_long else None
 
 

@@ -14,6 +14,7 @@ from kvplan.engines.vllm import capacity as engine
 from kvplan.engines.vllm.budget import Budget
 from kvplan.engines.vllm.capacity import Pool
 from kvplan.engines.vllm.groups import KVGroup, Member
+from kvplan.engines.vllm.model import longest_of
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.engines.vllm.specs import FULL
 from kvplan.engines.vllm.wordings import Refused
@@ -42,10 +43,18 @@ class Answer(NamedTuple):
     stage: int
     reason: str | None
     lines: tuple[str, ...]
+    capture: str | None
 
     @property
     def starts(self) -> bool:
-        return self.admission.refusal is None
+        return self.admission.refusal is None and self.capture is None
+
+    @property
+    def lack_bytes(self) -> int | None:
+        """What is missing where it does not start: of the longest request, or of a block for every sequence's states."""
+        if self.starts:
+            return None
+        return self.admission.available - self.admission.needed if self.admission.refusal else self.margin
 
 
 def answer(members: Sequence[Member], available: Sequence[int], s: VllmSettings, asked: Asked) -> Answer:
@@ -61,8 +70,11 @@ def answer(members: Sequence[Member], available: Sequence[int], s: VllmSettings,
     stage, usable = tightest(pool, blocks), usable_blocks(s, blocks)
     need = asked.batch * engine.request_blocks(pool, context)
     margin = (usable - need) * pool.block_bytes[stage]
-    reason = admission.refusal
-    if reason:
+    capture = engine.capture_refusal(pool, s, blocks)
+    reason = admission.refusal or capture
+    if capture and not admission.refusal:
+        margin = (blocks - s.max_num_seqs) * pool.block_bytes[stage]
+    elif reason:
         stage, margin = admission.stage, min(margin, admission.available - admission.needed)
     elif context > max_model_len:
         reason = f"a request of {context:,} tokens is longer than max_model_len {max_model_len:,}"
@@ -70,7 +82,7 @@ def answer(members: Sequence[Member], available: Sequence[int], s: VllmSettings,
         reason = f"{asked.batch} sequences a replica are more than max_num_seqs {s.max_num_seqs}"
     elif margin < 0:
         reason = f"{asked.batch} x {context:,} tokens need {need:,} blocks and {max(usable, 0):,} are free"
-    return Answer(pool, blocks, max_model_len, context, admission, need, reason is None, margin, stage, reason, lines)
+    return Answer(pool, blocks, max_model_len, context, admission, need, reason is None, margin, stage, reason, lines, capture)
 
 
 def tightest(pool: Pool, blocks: int) -> int:
@@ -101,7 +113,7 @@ def pooled(settled: Settled, members: Sequence[Member], budgets: Sequence[Budget
         free_units=usable_blocks(s, a.blocks),
         unit_bytes=a.pool.block_bytes[tightest(a.pool, a.blocks)],
         request=engine.request_curves(a.pool),
-        lack_bytes=a.admission.available - a.admission.needed if not a.starts else start.spare if start and start.spare < 0 else None,
+        lack_bytes=a.lack_bytes if not a.starts else start.spare if start and start.spare < 0 else None,
         longest=a.max_model_len,
         most=s.max_num_seqs,
     )
@@ -181,20 +193,21 @@ def _capacity(
     usable = max(usable_blocks(s, a.blocks), 0)
     cost = pool.block_bytes[a.stage]
     kept = bool(pool.groups)
-    unbounded = engine.longest_admitted(pool, s, engine.FOREVER)
+    unbounded = 0 if a.capture else engine.longest_admitted(pool, s, engine.FOREVER)  # too many sequences stop it at any length
     curves = engine.request_curves(pool)
+    own = longest_of(d.model, s.rules)
     most = a.max_model_len  # which follows the context where it was not chosen, up to the model's own
     if not s.length_chosen:
-        most = d.model.max_context if d.model.max_context and not s.allow_long else engine.FOREVER
-    at_batch = longest(lambda n: asked.batch * engine.request_at(curves, n) <= usable, most) if kept else most
+        most = own if own and not s.allow_long else engine.FOREVER
+    at_batch = 0 if a.capture else longest(lambda n: asked.batch * engine.request_at(curves, n) <= usable, most) if kept else most
     ends = [
         min(max(getattr(b, end), 0) // c for b, c in zip(budgets, pool.block_bytes, strict=True) if c) if kept else 0
         for end in ("low", "high")
     ]
     warnings = list(notes)
-    if d.model.max_context and a.max_model_len > d.model.max_context:
+    if own and a.max_model_len > own:
         warnings.append(
-            f"max_model_len {a.max_model_len} is more than the {d.model.max_context} tokens that {d.model.id} declares, "
+            f"max_model_len {a.max_model_len} is more than the {own} tokens that {d.model.id} declares, "
             "as VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 allows"
         )
     logged = [*lines, *a.lines]
@@ -210,10 +223,10 @@ def _capacity(
         request_bytes=a.admission.needed,
         tokens=engine.reported_tokens(pool, s, a.blocks, a.max_model_len) if kept else None,
         max_concurrency=engine.concurrency(pool, s, a.blocks, a.max_model_len) if kept else None,
-        max_context=engine.longest_admitted(pool, s, a.max_model_len),
+        max_context=0 if a.capture else engine.longest_admitted(pool, s, a.max_model_len),
         max_context_unbounded=None if unbounded >= engine.FOREVER else unbounded,
         max_context_at_batch=None if at_batch >= engine.FOREVER else at_batch,
-        max_batch=min(usable // per_request, s.max_num_seqs) if per_request else s.max_num_seqs,
+        max_batch=0 if a.capture else min(usable // per_request, s.max_num_seqs) if per_request else s.max_num_seqs,
         log_lines=tuple(logged),
         warnings=tuple(warnings),
         groups=show_groups(pool.groups),

@@ -16,6 +16,7 @@ from kvplan.engines.common.settling import cache_formats, lowered_or_plain, rema
 from kvplan.engines.vllm.drafter import DRAFTERS, with_drafter
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
+from kvplan.engines.vllm.model import as_run, encodes, least_batch, length_served
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules
 from kvplan.engines.vllm.specs import INDEX_ROWS, PACKED_ROWS, RECURRENCES
 from kvplan.errors import SpecError
@@ -65,6 +66,8 @@ class VllmSettings(NamedTuple):
     context_chosen: bool
     length_chosen: bool
     allow_long: bool
+    graphs: bool  # CUDA graphs are captured
+    seqs_known: bool  # max_num_seqs is chosen, or the default of a device that is known
 
     @property
     def aligns_mixed_formats(self) -> bool:
@@ -84,12 +87,16 @@ def settle(d: Deployment) -> Settled:
     d, served = served_in(d, auto_dtype(d), FACTS.title)
     release, rules, notes = rules_of(d)
     notes = (*notes, *served)
-    longest = d.max_model_len or d.context or d.model.max_context
+    longest = d.max_model_len or d.context or length_served(d.model, rules)
     if not longest:
         raise SpecError("context", [("", f"{d.model.id} declares no maximum length; say how many tokens with --context")])
     by: ChosenBy = "you" if d.max_model_len or d.context else "model"
     if options.flag("auto_fit") and not d.max_model_len and d.model.max_context:
-        longest, by = d.model.max_context, "model"
+        longest, by = length_served(d.model, rules) or longest, "model"
+    if by == "model" and longest != d.model.max_context:
+        notes = (*notes, f"vLLM {release} serves {longest:,} tokens of {d.model.max_context:,} unless max_model_len asks for more")
+    if encodes(d.model, release):
+        notes = (*notes, "every token sees all others, as the config says: vLLM runs the layers as an encoder's, without a cache")
     tp, pp, dp = d.tp or 1, d.pp or 1, d.dp or 1
     if d.n_devices not in (None, tp * pp * dp):
         raise SpecError("n_devices", [("", f"tp {tp} x pp {pp} x dp {dp} needs {tp * pp * dp} devices, not {d.n_devices}")])
@@ -113,7 +120,7 @@ def settle(d: Deployment) -> Settled:
     resolved = resolve(d, defaults, notes)
     question, formats = resolved.question, _formats(resolved.question, options)
     model, misfit = lowered_or_plain(question, formats, cast=True)
-    model = remade(model, lambda _, cache: _as_kept(cache, formats))
+    model = remade(model, lambda _, cache: as_run(_as_kept(cache, formats), d.model, release))
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)
     drafts = settings.served.draft if settings.method == "mtp" or settings.method in DRAFTERS else ()
     return Settled(*resolved, settings, model, drafts, misfit)
@@ -162,6 +169,7 @@ def _batch_defaults(d: Deployment, rules: VllmRules, options: Options, max_model
         tokens = _v0_batch_tokens(d, max_model_len)
     if options.text("performance_mode", ("balanced", "interactivity", "throughput")) == "throughput":
         tokens, seqs = tokens * 2, seqs * 2
+    tokens = max(tokens, least_batch(d, rules))
     chosen = d.max_num_batched_tokens or min(tokens, (d.max_num_seqs or seqs) * max_model_len)
     return chosen, min(seqs, chosen)
 
@@ -245,6 +253,8 @@ def _read(
         context_chosen="context" not in chosen_by,
         length_chosen="max_model_len" not in chosen_by,
         allow_long=options.flag("allow_long_max_model_len"),
+        graphs=platform == "cuda" and not d.enforce_eager and (d.device is None or d.device.vendor != "intel"),
+        seqs_known="max_num_seqs" not in chosen_by or d.device is not None,
     )
 
 
