@@ -119,10 +119,13 @@ def quantised_below(settled: Settled, methods: Mapping[str, tuple[str, int]]) ->
 
 
 def split_blocks(settled: Settled, tp: int, *, block: int, format_: str, experts_whole: bool) -> Iterator[tuple[Part, int]]:
-    """Parts of matrices quantised in square blocks whose split side is no whole number of them, with that side."""
+    """Parts of matrices quantised in square blocks whose split side is no whole number of them, with that side.
+
+    A matrix no wider than a block is left in 16 bits by its checkpoint (`modules_to_not_convert`: the gates of linear attention).
+    """
     for part in parts(settled, tp, experts_whole=experts_whole):
         side = part.inputs if part.row else part.outputs
-        if part.format == format_ and part.split and side % block:
+        if part.format == format_ and part.split and side % block and side * tp > block:
             yield part, side
 
 
