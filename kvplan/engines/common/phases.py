@@ -72,7 +72,9 @@ def judged(outcome: Outcome, facts: Facts) -> Outcome:
     if outcome.fits:
         outcome = outcome._replace(certainty=max(outcome.certainty, sure, key=_ORDER.index))
     if service.spare < 0:
-        return outcome._replace(survives=False, risk=_reason(service))
+        return outcome._replace(
+            survives=False, risk=f"{_reason(service)}; a smaller memory_fraction or max_num_batched_tokens leaves it room"
+        )
     return outcome._replace(survives=True)
 
 
