@@ -320,6 +320,7 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "granite_swa": _granite_swa, "granitemoe_swa": _granite_swa,
     "hy_v3": lambda c: c.first_dense(1), "hy_v4": lambda c: c.first_dense(1),
     "kimi_linear": _kimi_linear,
+    "t5gemma2_text": lambda c: c.every(c("sliding_window_pattern", 6)), "t5gemma2_decoder": lambda c: c.every(c("sliding_window_pattern", 6)),
     "kolibri1": lambda c: c.every(5),
     "laguna": lambda c: c.layers(lambda i, n: FULL) | c.first_dense(1),
     "lfm2": _lfm2,
