@@ -45,6 +45,8 @@ ARCHITECTURES: dict[str, str] = {
     "ProphetNetForConditionalGeneration": "prophetnet", "ProphetNetForCausalLM": "prophetnet_decoder",
     "Florence2ForConditionalGeneration": "florence2", "T5Gemma2ForConditionalGeneration": "t5gemma2",
     "BlipForConditionalGeneration": "blip", "GitForCausalLM": "git", "Kosmos2ForConditionalGeneration": "kosmos-2",
+    "JanusForConditionalGeneration": "janus", "VibeVoiceAsrForConditionalGeneration": "vibevoice_asr",
+    "Kosmos2_5ForConditionalGeneration": "kosmos-2.5", "UdopForConditionalGeneration": "udop",
     "FuyuForCausalLM": "fuyu", "Emu3ForCausalLM": "emu3_text_model",
     "AfmoeForCausalLM": "afmoe", "ApertusForCausalLM": "apertus", "ArceeForCausalLM": "arcee", "ArcticForCausalLM": "arctic",
     "AriaForConditionalGeneration": "aria", "AriaTextForCausalLM": "aria_text",

@@ -48,6 +48,10 @@ RARE: dict[str, Row] = {
         norm="layer", gated=False, q_bias=True, kv_bias=True, o_bias=True, mlp_bias=True, layer_weights=(
             ("inner_attn_norm", ("hidden_size",)), ("inner_attn_norm_bias", ("hidden_size",)),
             ("ffn_norm", ("intermediate_size",)), ("ffn_norm_bias", ("intermediate_size",))))),
+    "kosmos-2.5": Row("small_multimodal:kosmos2_5", Decoder(
+        norm="layer", gated=False, q_bias=True, kv_bias=True, o_bias=True, mlp_bias=True, layer_weights=(
+            ("ffn_norm", ("intermediate_size",)), ("ffn_norm_bias", ("intermediate_size",))))),
+    "udop": Row("long_seq2seq:udop", Decoder(), _T5),
     "pegasus_x": Row("long_seq2seq:pegasus_x", Seq2Seq(offset=None, embedding_norm=False, final_norm=True), _BART),
     "longt5": Row("long_seq2seq:longt5", Decoder(), _T5),
     "switch_transformers": Row("long_seq2seq:switch", Decoder(), _T5),

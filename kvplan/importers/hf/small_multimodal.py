@@ -43,7 +43,9 @@ def blip(f: Fields, t: Decoder) -> Stack:
     tower += transformer(v.dim("num_hidden_layers"), h, v.dim("intermediate_size"))
     layers = [_written(text, crosses=h)] * text.dim("num_hidden_layers")  # the wrapper sets encoder_hidden_size to the tower's width
     made = model(text, layers, norm="layer", weights=_front(text) + head(text, ("mlm",), hidden, hidden))
-    made |= {"final_norm": False, "tied_embeddings": text.flag("tie_word_embeddings")}
+    made |= {"final_norm": False, "tied_embeddings": f.flag("tie_word_embeddings") or text.flag("tie_word_embeddings")}
+    if not made["tied_embeddings"]:
+        made["weights"].append(weight("mlm_second_bias", text.dim("vocab_size")))
     return _joined({**made, "notes": ["cross-attention to an image is not counted in the cache"]}, ("vision_tower", tower))
 
 
@@ -65,8 +67,22 @@ def kosmos2(f: Fields, t: Decoder) -> Stack:
     hidden = text.dim("hidden_size")
     made = decoder(text, t)
     joint = f.dim("latent_query_num") * hidden + linear(hidden, v.dim("hidden_size")) + 4 * linear(hidden, hidden)
-    made["tied_embeddings"] = f.flag("tie_word_embeddings")
+    made["tied_embeddings"] = f.flag("tie_word_embeddings") or text.flag("tie_word_embeddings")
     return _joined(made, ("vision_tower", clip(v)), ("vision_projector", joint))
+
+
+def kosmos2_5(f: Fields, t: Decoder) -> Stack:
+    """Kosmos-2.5: a segment embedding, a Pix2Struct tower read by latent queries."""
+    names = {"hidden_size": ("embed_dim",), "num_hidden_layers": ("layers",), "num_attention_heads": ("attention_heads",),
+             "intermediate_size": ("ffn_dim",)}  # fmt: skip
+    text, v = f.part("text_config", "kosmos_2_5_text_model").named(names, {}), f.part("vision_config", "kosmos_2_5_vision_model")
+    hidden, h, w = text.dim("hidden_size"), v.dim("hidden_size"), v.dim("intermediate_size")
+    made, inner = decoder(text, t), v.dim("num_attention_heads") * v.dim("head_dim")
+    tower = linear(h, v.dim("patch_embed_hidden_size")) + 2 * v.dim("max_num_patches") * h + h
+    tower += v.dim("num_hidden_layers") * (4 * inner * h + 3 * h * w + 2 * h)
+    joint = f.dim("latent_query_num") * hidden + linear(hidden, h) + 4 * linear(hidden, hidden)
+    made["weights"] = [*made["weights"], weight("segment_embedding", 2, hidden)]
+    return _joined(made, ("vision_tower", tower), ("vision_projector", joint))
 
 
 def davit(f: Fields) -> int:
