@@ -294,7 +294,10 @@ def _deepseek_v4(c: _Read) -> Made:
 def _udop(c: _Read) -> Made:
     """Always tied; three biases where the file lists none."""
     kinds = c("relative_bias_args")
-    return {"tie_word_embeddings": True, "relative_bias_args": [{"type": kind} for kind in ("1d", "horizontal", "vertical")] if kinds is None else kinds}
+    return {
+        "tie_word_embeddings": True,
+        "relative_bias_args": [{"type": kind} for kind in ("1d", "horizontal", "vertical")] if kinds is None else kinds,
+    }
 
 
 RULES: dict[str, Callable[[_Read], Made]] = {

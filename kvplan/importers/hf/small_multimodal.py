@@ -163,7 +163,10 @@ def t5gemma2(f: Fields, t: Decoder) -> Stack:
     v = enc.part("vision_config", "siglip_vision_model")
     made = {**model(dec, layers), "tied_embeddings": f.flag("tie_word_embeddings")}
     if not made["tied_embeddings"]:
-        made["weights"] = [weight("decoder_embedding", dec.dim("vocab_size"), hidden, role="embedding"), weight("decoder_end_of_image", hidden)]
+        made["weights"] = [
+            weight("decoder_embedding", dec.dim("vocab_size"), hidden, role="embedding"),
+            weight("decoder_end_of_image", hidden),
+        ]
     own = [weight("encoder_norm", hidden, role="norm"), weight("end_of_image", hidden)]
     made["encoder"] = {"layers": encoder, "weights": own}
     wide = v.dim("hidden_size")
