@@ -168,7 +168,9 @@ def test_layers_in_host_memory_start_only_where_that_is_given(version: str) -> N
     assert f"{on_card} of 33 layers" in (alone.reason or "")
     assert (alone.margin_bytes or 0) < -GIB
     assert ask(version, gib=4, max_model_len=4096, host_memory=16 * GIB)[1].starts
-    assert not ask(version, gib=4, max_model_len=4096, host_memory=GIB)[1].starts
+    small = ask(version, gib=4, max_model_len=4096, host_memory=GIB)[1]
+    assert not small.starts
+    assert "than is available (1.000 GiB)" in (small.reason or "")
     assert ask(version, gib=4, max_model_len=4096, n_gpu_layers=8)[1].starts
 
 

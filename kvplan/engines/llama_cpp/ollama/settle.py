@@ -100,7 +100,8 @@ def _answered(d: Deployment, settled: Settled, scheduler: Scheduler, version: st
         accepts = d.host_memory is not None or d.n_gpu_layers is not None
         card = "the card" if (question.n_devices or 1) == 1 else "the cards"
         whole = f"not wholly on {card}: Ollama places {{}} there and the rest in host memory, if that is given (host_memory)"
-        settings = settings._replace(placing=scheduler.place, printed=scheduler.lines, whole=None if accepts else whole)
+        beside = "model requires more system memory ({}) than is available ({})"
+        settings = settings._replace(beside=beside, placing=scheduler.place, printed=scheduler.lines, whole=None if accepts else whole)
         if d.n_gpu_layers is None:
             question = replace(question, n_gpu_layers=placed.where.offloaded)
     return settled._replace(question=replace(question, engine_version=version), chosen_by=chosen, settings=settings)
