@@ -153,8 +153,9 @@ def t5gemma2(f: Fields, t: Decoder) -> Stack:
     sizes = (dec.dim("num_attention_heads"), kv_heads(dec), dec.dim("head_dim"))
     kinds = dec.items("layer_types", n) or ["full_attention"] * n
     cross: dict[str, Any] = {"kind": "cross", "heads": sizes[0], "kv_heads": sizes[1], "head_dim": sizes[2], "tied": True}
-    windows = {"full_attention": {}, "sliding_attention": {"window": dec.dim("sliding_window")}} if dec.given("sliding_window") else {
-        "full_attention": {}}  # fmt: skip
+    windows: dict[str, dict[str, Any]] = {"full_attention": {}}
+    if dec.given("sliding_window"):
+        windows["sliding_attention"] = {"window": dec.dim("sliding_window")}
     if set(kinds) - windows.keys():
         raise dec.fault("layer_types", "a layer that this architecture does not have")
     layers = [block([softmax(*sizes, **windows[k], **flags(dec, t)), cross], [dense(dec, t)], 4) for k in kinds]

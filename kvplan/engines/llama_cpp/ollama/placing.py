@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.engines.common.options import Options
 from kvplan.engines.llama_cpp import fit, situation
 from kvplan.engines.llama_cpp.ollama import estimate as go
 from kvplan.engines.llama_cpp.ollama import printed
@@ -101,7 +100,7 @@ class Scheduler(NamedTuple):
         return range(1, n + 1) if self.rules.subsets else (1, n)
 
     def _spreads(self) -> bool:
-        return Options(self.loaded.question).flag("sched_spread")
+        return dict(self.loaded.question.engine_option).get("sched_spread", "").strip().lower() in ("true", "1")
 
     def _laid_out(self, tokens: int, slots: int, free: Sequence[int]) -> tuple[tuple[int, ...], int]:
         """Sizes as the runner allocates them for Ollama's own engine, as estimated for llama.cpp's models."""
