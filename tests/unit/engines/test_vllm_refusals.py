@@ -239,3 +239,9 @@ def test_a_question_about_the_cache_alone() -> None:
     assert plan.starts
     assert plan.outcome.capacity is not None
     assert any("10 KV heads over 8 ranks" in warning for warning in plan.outcome.capacity.warnings)
+
+
+def test_small_projections_are_not_in_blocks() -> None:
+    """Qwen3.5-397B FP8 runs over tp 2 and pp 3 (local-inference-lab/rtx6kpro#7), though its decays and gates are 64 wide a rank."""
+    ask = {"weight_dtype": "fp8_block", "tp": 2, "pp": 3, "device": "rtx-pro-6000-blackwell"}
+    assert stopped("qwen/qwen3.5-397b-a17b", "0.20", **ask) is None
