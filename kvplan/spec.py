@@ -109,6 +109,9 @@ class ModelSpec(Record):
     checkpoint    the checkpoint's format, where only that is known and not how its roles are stored (`quantization`)
     deviations    tensors that the checkpoint stores otherwise than their role
     cache_window  a window that the config states and the class never masks by; a cache made from the config slides every layer
+    original_context  positions before longrope stretches them to `max_context`
+    stated_context    positions as the config states them, where a YaRN factor makes more of them (`max_context`)
+    bidirectional     tokens that see later ones too: none, those of one image, or all
     """
 
     id: Id
@@ -124,7 +127,10 @@ class ModelSpec(Record):
     deviations: tuple[Deviation, ...] = ()
     kv_dtype: Text | None = None
     max_context: Tokens | None = None
+    original_context: Tokens | None = None
+    stated_context: Tokens | None = None
     cache_window: Tokens | None = None
+    bidirectional: Literal["none", "images", "all"] = "none"
     vocab_size: Dim | None
     hidden_size: Dim
     embedding_size: Dim | None = None

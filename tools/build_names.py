@@ -16,8 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from name_rules import LENGTHS, WINDOWS, left_out, length_of, plain_base, shapes_by_name, source_url, spec_id, weights_of
+from name_rules import (
+    LENGTHS, OLLAMA_FORMATS, TUNED_FROM, left_out, length_of, plain_base, shapes_by_name, source_url, spec_id, unstated, weights_of,
+)  # fmt: skip
 
+from kvplan import estimate
 from kvplan.catalogue import read_spec
 from kvplan.errors import KvplanError
 from kvplan.importers.hf_config import import_config, load_json
@@ -48,6 +51,7 @@ class Fact(NamedTuple):
     own: bool  # its own config.json, not a table
     note: str
     total: int | None
+    window: bool = False  # its window is that of the releases it is a copy of
 
 
 class Line(NamedTuple):
@@ -74,16 +78,17 @@ def facts(data: Path) -> Iterator[Fact]:
     found = rows(data / "model_facts.jsonl")
     for row in sorted(found, key=lambda row: row["kind"] != "config.json"):
         status, note = str(row["verified"].get("status")), row.get("note") or ""
-        window = next((keys for pattern, keys in WINDOWS.items() if re.search(pattern, row["hf_id"].lower())), {})
-        row["config"] |= window
-        why = left_out(row["hf_id"], status if window else f"{status} | {note}")
+        silent = row["kind"] != "config.json" or "sliding_window: value not established" in note
+        window = unstated(row["hf_id"], row["config"]) if silent and "sliding_window" not in row["config"] else None
+        row["config"] |= window or {}
+        why = left_out(row["hf_id"], f"{status} | {note}" if window is None else status)
         if row["hf_id"].lower() in seen:
             continue
         if why:
             print(f"left out: {row['hf_id']}: {why}")
             continue
         total = row["verified"].get("kvplan_total") if status.startswith("exact") else None
-        yield Fact(row["hf_id"], row["config"], row["source"], row["kind"] == "config.json", note, total)
+        yield Fact(row["hf_id"], row["config"], row["source"], row["kind"] == "config.json", note, total, window is not None)
 
 
 def geometry(spec: ModelSpec, *, stored: bool = True) -> str:
@@ -153,7 +158,7 @@ def own_facts(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line]) -
     for key, members in groups.items():
         candidates = known.get(key) or known.get(geometry(members[0][1].changed(architecture=None))) or []
         if not candidates:
-            fact, spec = min(members, key=lambda member: (plain_base(member[0].hub_id), not member[0].own, len(member[0].hub_id)))
+            fact, spec = min(members, key=naming)
             id_ = spec_id(fact.hub_id, specs)
             own = {"max_context": told(fact, spec, stated) or None, "checkpoint": by_name(fact, spec) or None}
             specs[id_] = write(spec.changed(**own), fact, id_)
@@ -166,7 +171,14 @@ def own_facts(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line]) -
             if said := by_name(fact, spec):
                 weights = said if said != base.checkpoint else ""
             differs = "" if length == (base.max_context or 0) else str(length or "?")
-            add(index, Line(fact.hub_id, base.id, weights, differs, ("d" if said else "c") if fact.own else "f"))
+            rests_on = ("d" if said else "c") if fact.own else "w" if fact.window and "gemma" not in base.id else "f"
+            add(index, Line(fact.hub_id, base.id, weights, differs, rests_on))
+
+
+def naming(member: tuple[Fact, ModelSpec]) -> tuple[bool, int, bool, int]:
+    """How little a fact is fit to name and source a geometry."""
+    fact, _ = member
+    return fact.window, plain_base(fact.hub_id), not fact.own, len(fact.hub_id)
 
 
 def _apart(fact: Fact, spec: ModelSpec, stated: dict[str, int | None], own: ModelSpec) -> tuple[bool, bool, bool]:
@@ -206,7 +218,9 @@ def same_shapes(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line])
         base = specs[of.base]
         weights = weights_of(name, row["weights"], base)
         why = row.get("caveat") or (f"weights {row['weights']!r} are not said" if weights is None else None)
-        if not why and not shapes_by_name(name, base):
+        if why and "sliding_window is not in the source" in why and never_reached(base, row.get("context_in_source")):
+            why = None
+        elif not why and not shapes_by_name(name, base) and not never_reached(base, row.get("context_in_source")):
             why = f"the window of {base.id} is not stated for it"
         if why:
             print(f"left out: {name}: {why}")
@@ -219,11 +233,37 @@ def same_shapes(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line])
         add(index, Line(name, base.id, weights or "", said, evidence))
 
 
+def never_reached(base: ModelSpec, stated: int | None) -> bool:
+    """Whether the base's windows are no shorter than the model, and the copy is as long as the base: a window left out changes nothing."""
+    windows = [getattr(mixer, "window", 0) for block in base.blocks.values() for mixer in block.mixers]
+    return bool(stated) and stated == base.max_context and min(windows, default=0) >= (stated or 0)
+
+
+def tuned(index: dict[str, Line]) -> None:
+    """A line for every hub id that is known by its model card alone."""
+    for name, base in TUNED_FROM.items():
+        of = index[base.lower()]
+        add(index, Line(name, of.base, of.weights, of.length, "m"))
+
+
+def by_size(base: ModelSpec, row: dict[str, Any]) -> str | None:
+    """The one format of a file of that size, as the library shows sizes; None where none or several are."""
+    shown = float(row["size"].removesuffix("GB")) if row["size"].endswith("GB") else 0.0
+    digits = len(row["size"].removesuffix("GB").partition(".")[2])
+    sizes = {name: estimate(base.id, weight_dtype=name, context=1).model.weight_bytes for name in OLLAMA_FORMATS}
+    fits = [name for name, n_bytes in sizes.items() if round(n_bytes / 1e9, digits) == shown]
+    return fits[0] if len(fits) == 1 else None
+
+
 def ollama(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line]) -> None:
     """A line for every tag of Ollama's library whose model is known."""
     for row in rows(data / "ollama_library.jsonl"):
         of, quant = index.get(row["hf_id"].lower()), row["default_quant"]
-        if of is None or quant is None or of.weights not in ("", "bf16", "f16"):
+        rests_on = "o" if quant else "s"
+        if of is not None and quant is None:
+            quant = by_size(specs[of.base], row)
+        plain = of is not None and (of.weights in ("", "bf16", "f16") or not specs[of.base].quantization)
+        if of is None or quant is None or not plain:
             print(f"left out: {row['tag']}: " + ("its format is not known" if quant is None else f"{row['hf_id']} is not known"))
             continue
         base = specs[of.base]
@@ -233,7 +273,7 @@ def ollama(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line]) -> N
         if f"{row['tag'].partition(':')[0]}:latest" in tags:
             tags.append(row["tag"].partition(":")[0])
         for tag in tags:
-            add(index, Line(tag, of.base, weights, of.length, "o"))
+            add(index, Line(tag, of.base, weights, of.length, rests_on))
 
 
 def add(index: dict[str, Line], line: Line) -> None:
@@ -253,6 +293,7 @@ def main() -> None:
     for spec in specs.values():
         add(index, Line(spec.id, spec.id, "", "", "a"))
     same_shapes(data, specs, index)
+    tuned(index)
     ollama(data, specs, index)
     lines = ["\t".join(line) for _, line in sorted(index.items())]
     INDEX.write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")

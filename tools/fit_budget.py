@@ -33,7 +33,7 @@ from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
-from kvplan.startup_logs.fitting import COVERAGE, conformal
+from kvplan.startup_logs.fitting import COVERAGE, FEW, conformal, constant_of
 from kvplan.tensors import Lowered
 from kvplan.units import GIB
 
@@ -146,6 +146,8 @@ def _by_release(name: str, found: Sequence[Sizes], measure: Callable[[Sizes], fl
 
 
 def _constant(name: str, since: str, groups: dict[str, list[float]]) -> Constant:
+    if len(groups) < FEW:
+        return constant_of(name, since, groups)
     every = sorted(v for values in groups.values() for v in values)
     centre = median(median(values) for values in groups.values())
     low, high = max(quantile(every, (1 - COVERAGE) / 2), 0.0), quantile(every, (1 + COVERAGE) / 2)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping
+from typing import Any
 
+from kvplan.names.releases import taken_apart
 from kvplan.spec import ModelSpec
 
 #: Labels of same_geometry.jsonl -> --weight-dtype.
@@ -16,9 +18,10 @@ FORMATS: dict[str, str] = {
 }  # fmt: skip
 #: What a name says of its weights; two that disagree, or a mix, and the row is not taken.
 _SAID = re.compile(
-    r"awq|gptq|autoround|nvfp4|mxfp4|mxfp8|(?<!nv)(?<!mx)fp8|w4a16|w8a8|w8a16|int4|int8|[2-8]-?bit|nf4|bnb|gguf|mlx|qat", re.IGNORECASE
+    r"awq|gptq|autoround|nvfp4|mxfp4|mxfp8|(?<!nv)(?<!mx)fp8|w4a16|w8a8|w8a16|int4|int8|(?<!\d)[2-8]-?bit|nf4|bnb|gguf|mlx|qat",
+    re.IGNORECASE,
 )
-_MIXED = re.compile(r"mix|partial|int8-int4|bf16-int8|nvfp4-fp8|fp8-kv|quant-mix", re.IGNORECASE)
+_MIXED = re.compile(r"mix(?!tral|ture)|partial|int8-int4|bf16-int8|nvfp4-fp8|fp8-kv|quant-mix", re.IGNORECASE)
 _AGREE: dict[str, str] = {
     "awq-int4": r"awq|4-?bit|int4|w4a16", "awq-int8": r"awq|8-?bit|int8", "gptq-int4": r"gptq|4-?bit|int4|autoround",
     "gptq-int8": r"gptq|8-?bit|int8", "autoround-int4": r"int4|4-?bit|autoround|gptq", "w4a16-int4": r"w4a16|int4|4-?bit|gptq|awq",
@@ -43,8 +46,41 @@ _RIGHT = {
 }  # fmt: skip
 #: Class defaults that every release has: stated by neither source, and no doubt.
 _HARMLESS = re.compile(r"source does not state use_sliding_window \(false in every Qwen2/2.5 config seen\)")
-#: What a table leaves out of some families, as their own config.json has it.
-WINDOWS: dict[str, dict[str, int]] = {r"gemma-3-1b-|gemma-3-270m|functiongemma": {"sliding_window": 512, "sliding_window_pattern": 6}}
+_LONG_PHI: dict[str, Any] = {"original_max_position_embeddings": 4096, "rope_scaling": {"rope_type": "longrope"}}
+#: What a table leaves out of some families, as their own config.json has it, and copies of them with it. StarCoder2 as its three sizes
+#: are described (transformers docs/source/en/model_doc/starcoder2.md); Ministral 8B as GenZ-LLM-Analyzer carries its config
+#: (GenZ/Models/Model_sets/mistral.py); the long Phi-3 and Phi-4-mini have windows no shorter than themselves.
+WINDOWS: dict[str, dict[str, Any]] = {
+    r"gemma-3-1b-|gemma-3-270m|functiongemma|harrier-oss-v1-270m": {"sliding_window": 512, "sliding_window_pattern": 6},
+    r"mlabonne/gemma-3-12b-it-abliterated|harrier-oss-v1-27b|fanar-2-27b": {"sliding_window": 1024, "sliding_window_pattern": 6},
+    r"/starcoder2-": {"sliding_window": 4096},
+    r"/ministral-8b-instruct-2410": {"sliding_window": 32768},
+    r"/phi-3\.5-mini|/mediphi-|/phi-4-mini": {"sliding_window": 262_144, **_LONG_PHI},
+    r"/phi-3-medium-128k": {"sliding_window": 131_072, **_LONG_PHI},
+    r"[-/]mistral-7b-(instruct-)?v0\.3|dolphin-2\.9\.3-mistral-7b-32k": {"sliding_window": None},
+}
+#: Sizes (layers, hidden, feed-forward) of which no release has a window: Mistral Nemo, Small 3 and its kin, Small 2409 and Codestral,
+#: whose config.json files say null.
+_WINDOWLESS = {(40, 5120, 14336), (40, 5120, 32768), (56, 6144, 16384)}
+
+
+def unstated(hub_id: str, config: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The window that a table does not state, as the releases that a row is a copy of have it; None where they differ."""
+    found = next((keys for pattern, keys in WINDOWS.items() if re.search(pattern, hub_id.lower())), None)
+    sizes = tuple(config.get(key) for key in ("num_hidden_layers", "hidden_size", "intermediate_size"))
+    if found is None and config.get("architectures") == ["MistralForCausalLM"] and sizes in _WINDOWLESS:
+        return {"sliding_window": None}
+    return found
+
+
+#: Hub ids of which their model cards say what they were tuned from, and whose sizes no table has.
+TUNED_FROM = {
+    "openai/gpt-oss-safeguard-20b": "openai/gpt-oss-20b", "openai/gpt-oss-safeguard-120b": "openai/gpt-oss-120b",
+    "Nexusflow/Athene-V2-Chat": "Qwen/Qwen2.5-72B-Instruct", "PowerInfer/SmallThinker-3B-Preview": "Qwen/Qwen2.5-3B-Instruct",
+    "tiiuae/falcon-40b-instruct": "tiiuae/falcon-40b", "HuggingFaceH4/zephyr-7b-alpha": "mistralai/Mistral-7B-v0.1",
+}  # fmt: skip
+#: What ollama.com keeps its files in, the usual first.
+OLLAMA_FORMATS = ("Q4_K_M", "Q4_0", "Q8_0", "F16", "Q5_K_M", "Q6_K")
 #: Lengths that a copy of a config has changed, or a table multiplied: hub id -> the release's own; 0 not known.
 LENGTHS = {
     "Qwen/Qwen2.5-VL-3B-Instruct": 128_000,
@@ -94,12 +130,13 @@ def left_out(hub_id: str, said: str) -> str | None:
 def weights_of(name: str, label: str, base: ModelSpec) -> str | None:
     """The index's format of a row: empty as the base, None where it is not known."""
     said = {word.lower() for word in _SAID.findall(name.rpartition("/")[2])}
-    if _MIXED.search(name):
+    if _MIXED.search(name.rpartition("/")[2]):
         return None
     if label.startswith("as "):
         other = {word.lower() for word in _SAID.findall(label)}
         if said - other:
-            return None
+            release = taken_apart(name.lower())
+            return release.weights if release and release.weights != "gguf" and len(said) == 1 else None
         return "bf16" if (other - said and base.quantization) or "bf16" in name.lower() else ""
     agree = _AGREE.get(label)
     if agree is None or any(not re.fullmatch(agree, word) for word in said):
@@ -115,8 +152,10 @@ def weights_of(name: str, label: str, base: ModelSpec) -> str | None:
 
 def length_of(name: str, base: str, own: int | None, stated: int | None, *, unread: bool = False) -> int:
     """The maximum length of a release: `own` is that of what it shares its shapes with; 0 where the source does not tell it."""
+    if own and stated in (own, own + 2):  # RoBERTa's positions begin behind that of its padding, so a config counts two more
+        return own
     if stated == own:
-        return own or 0
+        return 0
     if unread or (stated == _DEFAULT and re.search(_NO_MAXIMUM, base)):
         return 0
     if stated is None:

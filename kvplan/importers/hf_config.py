@@ -75,7 +75,7 @@ def import_config(config: dict[str, Any], source: str) -> dict[str, Any]:
     row = family_row(model_type, architecture, source)
     f = Fields(config, source, model_type=row.model_type or model_type).named(row.names, row.defaults)
     inner = f
-    if isinstance(config.get("text_config"), dict) and not f.shaped and row.lower != "wrappers:wrapper":
+    if isinstance(config.get("text_config"), dict) and not f.shaped and not row.lower.startswith("wrappers"):
         inner = f.part("text_config", f.model_type).named(row.names, row.defaults)  # a wrapper's file read for its text model alone
     stack = _both_ways(inner, lowering(row)(inner, row.traits), architecture)
     if architecture in ARCHITECTURES or (architecture and encoder_family(architecture)):

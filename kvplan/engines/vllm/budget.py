@@ -30,6 +30,8 @@ from kvplan.units import GIB, MIB
 
 #: cuBLAS workspace of a process, which torch holds while it runs: 32 MiB on Hopper and later (torch CUDABlas getChosenWorkspaceSize).
 WORKSPACE_BYTES = 32 * MIB
+#: What encoders take at most where they are the peak, per what their shapes say (vllm#18124: more than 16 GiB where they say 6.5).
+ENCODER_HIGH = 2.5
 
 
 class Budget(NamedTuple):
@@ -58,7 +60,7 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -
     if d.constants is None or d.constants.engine != "vllm":
         left = requested - sum(entry.bytes for entry in entries)
         return Budget(tuple(entries), left, left - int(UNCALIBRATED * total), left, requested)
-    charged = graphs(len(stage), s, d.constants) if s.rules.graphs_charged and not d.enforce_eager and s.platform == "cuda" else None
+    charged = graphs(d, len(stage), s, d.constants) if s.rules.graphs_charged and not d.enforce_eager and s.platform == "cuda" else None
     entries += _modelled(d, model, stage, s, d.constants, charged)
     record = find_record(d, FACTS, s.release)
     entries = with_record(entries, record)
@@ -117,6 +119,8 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     sampler, copies = at("sampler_bytes"), at("hidden_copies")
     point, low, high = (peak(sizes, *pair) for pair in zip(sampler.ends, copies.ends, strict=True))
     low -= sizes.product_bytes[0] - sizes.product_bytes[1]
+    if sizes.tower_bytes + WORKSPACE_BYTES == point:
+        high = int(high * ENCODER_HIGH)
     warm: tuple[Phase, ...] = ("warm up",) if s.rules.v1 and sampler_peak(sizes, sampler.value) >= layers_peak(sizes, copies.value) else ()
     lines = [
         modelled(
@@ -181,7 +185,7 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     """How well such a deployment is understood: what the intervals are taken by.
 
     unified   memory shared with the host
-    states    recurrent states or drafts
+    states    recurrent states, compressed caches or drafts
     hard      packed weights or towers
     module    none of these on boards with NVSwitch from 0.15 on, which most published logs are of
     plain     all others: cards, older releases
@@ -189,7 +193,7 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     formats = {q.format for q in d.model.quantization} | ({d.weight_dtype} if d.weight_dtype in WEIGHT_FORMATS else set())
     if d.device is not None and d.device.unified:
         return "unified"
-    if s.method != "off" or any(t.tokens_per_state is None for layer in model.layers for cache in layer.caches for t in cache.tensors):
+    if s.method != "off" or any(t.tokens_per_state != 1 for layer in model.layers for cache in layer.caches for t in cache.tensors):
         return "states"
     if tower_of(d) is not None or any(WEIGHT_FORMATS[name].bits < 8 for name in formats if name in WEIGHT_FORMATS):
         return "hard"

@@ -14,6 +14,7 @@ from kvplan.engines.vllm import capacity as engine
 from kvplan.engines.vllm.budget import Budget
 from kvplan.engines.vllm.capacity import Pool
 from kvplan.engines.vllm.groups import KVGroup, Member
+from kvplan.engines.vllm.model import longest_of
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.engines.vllm.specs import FULL
 from kvplan.engines.vllm.wordings import Refused
@@ -197,18 +198,19 @@ def _capacity(
     kept = bool(pool.groups)
     unbounded = 0 if a.capture else engine.longest_admitted(pool, s, engine.FOREVER)  # too many sequences stop it at any length
     curves = engine.request_curves(pool)
+    own = longest_of(d.model, s.rules)
     most = a.max_model_len  # which follows the context where it was not chosen, up to the model's own
     if not s.length_chosen:
-        most = d.model.max_context if d.model.max_context and not s.allow_long else engine.FOREVER
+        most = own if own and not s.allow_long else engine.FOREVER
     at_batch = 0 if a.capture else longest(lambda n: asked.batch * engine.request_at(curves, n) <= usable, most) if kept else most
     ends = [
         min(max(getattr(b, end), 0) // c for b, c in zip(budgets, pool.block_bytes, strict=True) if c) if kept else 0
         for end in ("low", "high")
     ]
     warnings = list(notes)
-    if d.model.max_context and a.max_model_len > d.model.max_context:
+    if own and a.max_model_len > own:
         warnings.append(
-            f"max_model_len {a.max_model_len} is more than the {d.model.max_context} tokens that {d.model.id} declares, "
+            f"max_model_len {a.max_model_len} is more than the {own} tokens that {d.model.id} declares, "
             "as VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 allows"
         )
     logged = [*lines, *a.lines]

@@ -57,6 +57,9 @@ class VllmRules(NamedTuple):
     round_request       requested memory is rounded up / cut
     state_each          CUDA graphs of decoding are captured only where every sequence has a block for its states
     big_device          the memory tiers of default batch sizes
+    stretches_yarn      a YaRN factor multiplies the positions before it; from 0.30 on the config's own count is taken (config/model.py)
+    serves_original     a longrope model is served at the length before it, unless more is asked for
+    whole_items         a batch holds the largest image, where its tokens see one another (engine/arg_utils.py)
     """
 
     v1: bool = False
@@ -92,6 +95,9 @@ class VllmRules(NamedTuple):
     refusal: Literal["v0", "old", "plain", "cpu"] = "v0"
     round_request: Literal["up", "cut"] = "cut"
     big_device: Literal["none", "70", "70 not A100", "160"] = "none"
+    stretches_yarn: bool = True
+    serves_original: bool = False
+    whole_items: bool = False
     profile: Literal["peak", "parts", "free"] = "peak"
     graphs_charged: bool = False
     counted: Literal["torch", "device", "start", "parts"] = "torch"
@@ -139,7 +145,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.10", {"chunked_spec": True, "chunked_hybrid": True}),
     ("0.10.2", {"chunked_hybrid": False, "dcp_tokens": "factor"}),  # envs.py VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE = 0
     ("0.11", {"mixed_sizes": True, "groups_of": "model", "encoder_tokens": "batch"}),
-    ("0.11.1", {"states_per_request": "length", "mla_hybrid_align": 64}),  # models/config.py HybridAttentionMambaModelConfig
+    ("0.11.1", {"states_per_request": "length", "mla_hybrid_align": 64, "serves_original": True}),  # models/config.py HybridAttentionMambaModelConfig
     ("0.12", {"even_ratio": 1.25, "unify": "scale"}),
     ("0.13", {}),
     ("0.14", {"admission": "first_group", "admission_scope": "model", "auto_fit": True, "async_scheduling": True,
@@ -152,7 +158,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.20", {"memory_fraction": 0.92, "packed": "tuples", "align_from_block": True, "graphs_charged": True,
               "state_each": True}),  # config/compilation.py resolve_cudagraph_mode_and_sizes
     ("0.21", {"tokens": "requests", "dcp_tokens": "pages"}),
-    ("0.22", {"refusal": "cpu"}),
+    ("0.22", {"refusal": "cpu", "whole_items": True}),
     ("0.23", {}),
     ("0.24", {"unify": "pad", "packed": "widest"}),
     ("0.25", {"window_block": "smallest"}),  # layers/attention/attention.py get_kv_cache_spec
@@ -160,7 +166,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.27", {"group_concurrency": True, "refits_local": True, "mla_hybrid_align": 128, "profile": "free"}),
     ("0.28", {"log": "one", "all_mode": "exists", "big_device": "160", "hybrid_caching": True}),  # engine/arg_utils.py
     ("0.29", {"admission": "pool", "packed": "buckets", "v2_runner": True}),
-    ("0.30", {"window_block": "primary"}),
+    ("0.30", {"window_block": "primary", "stretches_yarn": False}),
     ("0.31", {}),
     ("0.32", {"all_mode": "gone", "checkpoints": True}),  # mamba_mixer2.py
     ("0.33", {}),

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical, weight_scheme
+from kvplan.engines.common import releases
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Settled
 from kvplan.engines.common.settling import (
@@ -25,6 +26,7 @@ from kvplan.engines.vllm.before_v1 import capped
 from kvplan.engines.vllm.drafter import DRAFTERS, with_drafter
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
+from kvplan.engines.vllm.model import as_run, encodes, least_batch, length_served
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
 from kvplan.engines.vllm.specs import INDEX_ROWS, PACKED_ROWS, RECURRENCES
 from kvplan.errors import SpecError
@@ -103,19 +105,28 @@ def settle(d: Deployment) -> Settled:
     release, rules, notes = rules_of(d)
     notes = (*notes, *served)
     d = capped(d, rules)
-    longest = d.max_model_len or d.context or d.model.max_context
+    longest = d.max_model_len or d.context or length_served(d.model, rules)
     if not longest:
         raise SpecError("context", [("", f"{d.model.id} declares no maximum length; say how many tokens with --context")])
     by: ChosenBy = "you" if d.max_model_len or d.context else "model"
     if options.flag("auto_fit") and not d.max_model_len and d.model.max_context:
-        longest, by = d.model.max_context, "model"
+        longest, by = length_served(d.model, rules) or longest, "model"
+    if by == "model" and longest != d.model.max_context:
+        notes = (*notes, f"vLLM {release} serves {longest:,} tokens of {d.model.max_context:,} unless max_model_len asks for more")
+    if encodes(d.model, release):
+        notes = (*notes, "every token sees all others, as the config says: vLLM runs the layers as an encoder's, without a cache")
     tp, pp, dp = d.tp or 1, d.pp or 1, d.dp or 1
     if d.n_devices not in (None, tp * pp * dp):
         raise SpecError("n_devices", [("", f"tp {tp} x pp {pp} x dp {dp} needs {tp * pp * dp} devices, not {d.n_devices}")])
     tokens, seqs = _batch_defaults(d, rules, options, longest)
     if d.max_num_batched_tokens is None and (d.device is None and options.text("platform") != "cpu"):
         notes = (*notes, f"no device given: batches of {tokens} tokens, as on one below 70 GiB")
-    if d.reserve and d.device is not None and d.kv_memory is None and not (rules.v1 and rules.profile == "peak"):
+    if (
+        d.reserve
+        and d.device is not None
+        and d.kv_memory is None
+        and not (rules.profile == "peak" if rules.v1 else rules.counted == "device")
+    ):
         notes = (*notes, "vLLM takes its share of the whole device: reserve enters the check of what is free at start-up alone")
     if d.ep not in (None, 1, tp * dp):
         raise SpecError("ep", [("", f"vLLM deals experts out over tp x dp = {tp * dp} ranks, not over {d.ep}")])
@@ -132,7 +143,7 @@ def settle(d: Deployment) -> Settled:
     resolved = resolve(d, defaults, notes)
     question, formats = resolved.question, _formats(resolved.question, options)
     model, misfit = lowered_or_plain(question, formats, cast=True)
-    model = remade(model, lambda _, cache: _as_kept(cache, formats))
+    model = remade(model, lambda _, cache: as_run(_as_kept(cache, formats), d.model, release))
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)
     drafts = settings.served.draft if settings.method == "mtp" or settings.method in DRAFTERS else ()
     return Settled(*resolved, settings, model, drafts, misfit)
@@ -152,16 +163,18 @@ def _as_kept(cache: Cache, formats: CacheFormats) -> Cache:
 
 
 def auto_dtype(d: Deployment) -> str:
-    """The compute type of `--dtype auto`: f32 files in 16 bits, and no bf16 on GPUs below compute capability 8.0.
+    """The compute type of `--dtype auto`: f32 files in 16 bits, and from 0.9 on no bf16 on GPUs below compute capability 8.0.
 
-    vLLM 0.32 config/model.py _resolve_auto_dtype, platforms/cuda.py supported_dtypes. Poolers prefer f16.
+    vLLM 0.32 config/model.py _resolve_auto_dtype, platforms/cuda.py supported_dtypes. Poolers prefer f16. Releases before 0.9 take f16
+    for f32, keep bf16 on such GPUs, and do not start there (0.8.5 config.py _get_and_verify_dtype).
     """
     own = canonical(d.model.dtype, "dtype")
     capability = (d.device.compute_capability if d.device else None) or ""
     old = capability.split(".")[0].isdecimal() and int(capability.split(".")[0]) < 8
-    supported = ["f16", "f32"] if old else ["bf16", "f16", "f32"]
+    early = () < releases.release(d.engine_version or "") < (0, 9)
+    supported = ["f16", "f32"] if old and not early else ["bf16", "f16", "f32"]
     supported = [name for name in supported if name != "f16" or d.model.architecture not in WITHOUT_F16]
-    preferred = "f16" if not d.model.lm_head and "f16" in supported else supported[0]
+    preferred = "f16" if (early or not d.model.lm_head) and "f16" in supported else supported[0]
     wanted = preferred if own == "f32" else own
     return wanted if wanted in supported else preferred
 
@@ -179,6 +192,7 @@ def _batch_defaults(d: Deployment, rules: VllmRules, options: Options, max_model
         tokens = _v0_batch_tokens(d, rules, max_model_len)
     if options.text("performance_mode", ("balanced", "interactivity", "throughput")) == "throughput":
         tokens, seqs = tokens * 2, seqs * 2
+    tokens = max(tokens, least_batch(d, rules))
     chosen = d.max_num_batched_tokens or min(tokens, (d.max_num_seqs or seqs) * max_model_len)
     return chosen, min(seqs, chosen)
 

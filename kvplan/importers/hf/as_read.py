@@ -324,6 +324,7 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "laguna": lambda c: c.layers(lambda i, n: FULL) | c.first_dense(1),
     "lfm2": _lfm2,
     "llama4_text": _llama4,
+    "marian": lambda c: {"decoder_vocab_size": c("decoder_vocab_size") or c("vocab_size")},
     "mellum": _all_sparse,
     "mimo_v2_flash": _mimo_v2,
     "minicpm3": _minicpm3,

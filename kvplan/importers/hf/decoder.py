@@ -25,14 +25,23 @@ def model(f: Fields, layers: list[Block], *, norm: str = "rms", weights: list[di
     return {
         "vocab_size": f.dim("vocab_size"),
         "hidden_size": f.dim("hidden_size"),
-        "max_context": max_context(f),
+        **lengths(f),
         "tied_embeddings": f.flag("tie_word_embeddings"),
         "norm": norm,
         "layers": layers,
         "weights": weights or [],
         **_cache_window(f, layers),
+        **_bidirectional(f),
         **more,
     }
+
+
+def _bidirectional(f: Fields) -> dict[str, Any]:
+    """Which tokens see later ones: vLLM reads is_causal, and use_bidirectional_attention of Gemma (models/config.py, gemma3.py)."""
+    stated = f.data.get("use_bidirectional_attention")
+    if f.data.get("is_causal") is False or stated in (True, "all"):
+        return {"bidirectional": "all"}
+    return {"bidirectional": "images"} if stated == "vision" else {}
 
 
 #: Mixers that keep every token where no window is stated.
@@ -52,9 +61,29 @@ def _cache_window(f: Fields, layers: list[Block]) -> dict[str, Any]:
     return {"cache_window": stated, "notes": [note]}
 
 
+def lengths(f: Fields) -> dict[str, int | None]:
+    """max_context and, where rotary scaling stretches it, what the config states of the length before."""
+    longest = max_context(f)
+    made: dict[str, int | None] = {"max_context": longest}
+    scaling = f.data.get("rope_scaling") or f.data.get("rope_parameters")
+    if longest is None or not isinstance(scaling, dict):
+        return made
+    kind = scaling.get("rope_type", scaling.get("type"))
+    key = next((name for name in POSITIONS if f.opt(name) is not None), "")
+    if kind == "yarn" and key and f.dim(key) < longest:
+        made["stated_context"] = f.dim(key)
+    if kind in ("su", "longrope") and f.opt("original_max_position_embeddings") and f.dim("original_max_position_embeddings") < longest:
+        made["original_context"] = f.dim("original_max_position_embeddings")
+    return made
+
+
+#: What configs call the number of positions.
+POSITIONS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "max_sequence_length", "model_max_length")
+
+
 def max_context(f: Fields) -> int | None:
     """max_position_embeddings under any of its names, stretched where rotary scaling does; None for models without a limit."""
-    for key in ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "max_sequence_length", "model_max_length"):
+    for key in POSITIONS:
         if f.opt(key) is not None:
             return _stretched(f, f.dim(key))
     return None

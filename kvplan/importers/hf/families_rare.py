@@ -13,6 +13,7 @@ _BART = {
     "hidden_size": ("d_model",), "num_hidden_layers": ("decoder_layers",), "num_attention_heads": ("decoder_attention_heads",),
     "intermediate_size": ("decoder_ffn_dim",),
 }  # fmt: skip
+_SEAMLESS = {**_BART, "hidden_size": ("hidden_size",)}
 _T5 = {
     "hidden_size": ("d_model",), "num_hidden_layers": ("num_layers",), "num_attention_heads": ("num_heads",),
     "intermediate_size": ("d_ff",),
@@ -27,6 +28,12 @@ RARE: dict[str, Row] = {
     "interns1_pro_text": FAMILIES["qwen3_moe"]._replace(model_type="qwen3_moe"),
     "led": Row("long_seq2seq:led", Seq2Seq(offset=None), _BART),
     "bigbird_pegasus": Row("long_seq2seq:bigbird_pegasus", Seq2Seq(offset=0), _BART),
+    "bigbird_pegasus_decoder": Row("long_seq2seq:bigbird_pegasus_decoder", Seq2Seq(offset=0), _BART, model_type="bigbird_pegasus"),
+    "trocr": Row("long_seq2seq:trocr", Seq2Seq(), _BART),
+    "nllb-moe": Row("long_seq2seq:nllb_moe", Seq2Seq(offset=None, embedding_norm=False, final_norm=True), _BART),
+    "fsmt": Row("long_seq2seq:fsmt", Seq2Seq(embedding_norm=False), _BART | {"vocab_size": ("tgt_vocab_size",)}),
+    "seamless_m4t": Row("long_seq2seq:seamless", Seq2Seq(offset=None, embedding_norm=False, final_norm=True), _SEAMLESS),
+    "seamless_m4t_v2": Row("long_seq2seq:seamless", Seq2Seq(offset=None, embedding_norm=False, final_norm=True), _SEAMLESS),
     "pegasus_x": Row("long_seq2seq:pegasus_x", Seq2Seq(offset=None, embedding_norm=False, final_norm=True), _BART),
     "longt5": Row("long_seq2seq:longt5", Decoder(), _T5),
     "switch_transformers": Row("long_seq2seq:switch", Decoder(), _T5),

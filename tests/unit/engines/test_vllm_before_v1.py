@@ -78,7 +78,7 @@ def test_awq_of_0_2_summed_eight_partial_results() -> None:
     )  # fmt: skip
     assert plan.starts
     assert plan.capacity is not None
-    assert plan.capacity.blocks == pytest.approx(6487, rel=0.15)
+    assert plan.capacity.blocks == pytest.approx(6487, abs=0.02 * 81_154)  # 2 % of the device's memory, in blocks of 1 MiB
     assert plan.capacity.bytes_per_block == MIB
     assert lines(plan)["activations"] > 2 * 8 * 32_768 * 14_336 * 2
     (activations,) = (e for e in plan.outcome.ledgers[0].entries if e.name == "activations")

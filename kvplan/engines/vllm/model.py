@@ -1,0 +1,56 @@
+"""What vLLM makes of a model's config where the config alone does not say it: the length, the window, which layers keep a cache.
+
+vLLM 0.32 `vllm/config/model.py` (_get_and_verify_max_len), `vllm/engine/arg_utils.py` (create_engine_config,
+_set_default_max_num_seqs_and_batched_tokens_args), `vllm/model_executor/layers/attention/attention.py`, `models/qwen2.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvplan.deployment import Deployment
+from kvplan.engines.common.settling import without
+from kvplan.engines.vllm.rules import VERSIONS, VllmRules
+from kvplan.spec import ModelSpec
+from kvplan.tensors import ALL, Cache, Keep
+
+#: Whose classes run without a cache where the config says that every token sees all others: how their names begin -> first release.
+ENCODE: dict[str, str] = {"Qwen2": "0.8", "Qwen3": "0.8", "Llama": "0.9.2", "Gemma3": "0.10.2"}
+#: Tokens of the largest item that Gemma 4's processor makes: 32 frames of 78 (models/gemma4_mm.py).
+LARGEST_ITEM: dict[str, int] = {"Gemma4ForConditionalGeneration": 2496, "Gemma4UnifiedForConditionalGeneration": 2496}
+
+
+def longest_of(model: ModelSpec, rules: VllmRules) -> int | None:
+    """The most tokens that a release takes for the model's own maximum; None where the config has none."""
+    return model.stated_context if model.stated_context and not rules.stretches_yarn else model.max_context
+
+
+def length_served(model: ModelSpec, rules: VllmRules) -> int | None:
+    """max_model_len where it is not chosen."""
+    return model.original_context if model.original_context and rules.serves_original else longest_of(model, rules)
+
+
+def least_batch(d: Deployment, rules: VllmRules) -> int:
+    """Tokens that a default batch holds at least: the largest image, where its tokens see one another. 0: as many as ever."""
+    whole = rules.whole_items and d.model.bidirectional == "images" and d.model.towers and d.multimodal != "off"
+    return LARGEST_ITEM.get(d.model.architecture or "", 0) if whole else 0
+
+
+def encodes(model: ModelSpec, release: str) -> bool:
+    """Whether the model's class runs its layers as an encoder's."""
+    since = next((first for start, first in ENCODE.items() if (model.architecture or "").startswith(start)), None)
+    return model.bidirectional == "all" and since is not None and VERSIONS.index(release) >= VERSIONS.index(since)
+
+
+def as_run(cache: Cache, model: ModelSpec, release: str) -> Cache:
+    """The cache of one layer as its attention declares it.
+
+    A window that the config states goes to every layer that is given none of its own (CacheConfig.sliding_window), also of a class that
+    masks by none; latent attention has no windows.
+    """
+    if cache.form == "kv" and encodes(model, release):
+        return without(cache)
+    if cache.form == "kv" and model.cache_window:
+        keep = Keep("window", model.cache_window)
+        return replace(cache, tensors=tuple(replace(t, keep=keep) if t.keep == ALL else t for t in cache.tensors))
+    return cache
