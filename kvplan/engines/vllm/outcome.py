@@ -95,8 +95,11 @@ def tightest(pool: Pool, blocks: int) -> int:
 
 
 def usable_blocks(s: VllmSettings, blocks: int) -> int:
-    """Blocks that sequences may take: one is the null block, which holds nothing."""
-    return blocks - 1 if s.rules.v1 else blocks
+    """Blocks that sequences may take: one is the null block, which holds nothing.
+
+    V0 under pipeline parallelism schedules each stage's batches on a share of its own (core/scheduler.py num_gpu_blocks).
+    """
+    return blocks - 1 if s.rules.v1 else blocks // s.pp
 
 
 def pooled(settled: Settled, members: Sequence[Member], budgets: Sequence[Budget]) -> Pooled | None:

@@ -150,15 +150,15 @@ def t5gemma2(f: Fields, t: Decoder) -> Stack:
     text, hidden, n = enc.part("text_config", "t5gemma2_text"), dec.dim("hidden_size"), dec.dim("num_hidden_layers")
     if text.dim("hidden_size") != hidden:
         raise f.fault("encoder.text_config.hidden_size", "an encoder of another width than the decoder is not modelled")
-    sizes = (dec.dim("num_attention_heads"), kv_heads(dec), dec.dim("head_dim"))
+    heads, kv, dim = dec.dim("num_attention_heads"), kv_heads(dec), dec.dim("head_dim")
     kinds = dec.items("layer_types", n) or ["full_attention"] * n
-    cross: dict[str, Any] = {"kind": "cross", "heads": sizes[0], "kv_heads": sizes[1], "head_dim": sizes[2], "tied": True}
-    windows: dict[str, dict[str, Any]] = {"full_attention": {}}
+    cross: dict[str, Any] = {"kind": "cross", "heads": heads, "kv_heads": kv, "head_dim": dim, "tied": True}
+    windows: dict[str, int | None] = {"full_attention": None}
     if dec.given("sliding_window"):
-        windows["sliding_attention"] = {"window": dec.dim("sliding_window")}
+        windows["sliding_attention"] = dec.dim("sliding_window")
     if set(kinds) - windows.keys():
         raise dec.fault("layer_types", "a layer that this architecture does not have")
-    layers = [block([softmax(*sizes, **windows[k], **flags(dec, t)), cross], [dense(dec, t)], 4) for k in kinds]
+    layers = [block([softmax(heads, kv, dim, window=windows[k], **flags(dec, t)), cross], [dense(dec, t)], 4) for k in kinds]
     reads = {"kind": "encoder", "heads": text.dim("num_attention_heads"), "kv_heads": kv_heads(text), "head_dim": text.dim("head_dim")}
     encoder = [block([{**reads, **flags(text, t)}], [dense(text, t)], 4)] * text.dim("num_hidden_layers")
     v = enc.part("vision_config", "siglip_vision_model")
