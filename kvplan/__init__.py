@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kvplan.api.asking import deployment, device, import_model, model
+    from kvplan.api.causes import why
     from kvplan.api.manifests import check, diff, emit
     from kvplan.api.plans import devices, estimate, explain, models, schema
     from kvplan.api.proof import calibrate, check_receipt, doctor, keep_receipt, reconcile, validate, validate_all_kinds, validate_speed
@@ -45,6 +46,7 @@ __all__ = [
     "validate",
     "validate_all_kinds",
     "validate_speed",
+    "why",
 ]
 
 

@@ -29,11 +29,11 @@ from kvplan.engines.vllm import budget as model_budget
 from kvplan.engines.vllm.layers import stages
 from kvplan.engines.vllm.plan import ENGINE
 from kvplan.engines.vllm.profile import Profile, captured, profile
-from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
-from kvplan.startup_logs.fitting import COVERAGE, conformal
+from kvplan.startup_logs.fitting import COVERAGE, FEW, conformal, constant_of
 from kvplan.tensors import Lowered
 from kvplan.units import GIB
 
@@ -146,6 +146,8 @@ def _by_release(name: str, found: Sequence[Sizes], measure: Callable[[Sizes], fl
 
 
 def _constant(name: str, since: str, groups: dict[str, list[float]]) -> Constant:
+    if len(groups) < FEW:
+        return constant_of(name, since, groups)
     every = sorted(v for values in groups.values() for v in values)
     centre = median(median(values) for values in groups.values())
     low, high = max(quantile(every, (1 - COVERAGE) / 2), 0.0), quantile(every, (1 + COVERAGE) / 2)
@@ -232,7 +234,7 @@ def _line(points: Sequence[tuple[float, float]], weights: Sequence[float]) -> tu
 def _complete(values: list[Constant]) -> Iterable[Constant]:
     """Every term from the first release on: where it has no case it takes a similar term's of those releases, else its nearest own."""
     similar = {"outside_torch_nccl": "outside_torch_switch", "outside_torch_pp": "outside_torch", "outside_torch_switch": "outside_torch"}
-    first = VERSIONS[0]
+    first = MEASURED_FROM
     for name in TERMS:
         mine = sorted((c for c in values if c.name == name), key=lambda c: VERSIONS.index(c.since))
         if not mine and name in similar:

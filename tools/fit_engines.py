@@ -65,6 +65,7 @@ TERMS: dict[str, dict[str, Term]] = {
         "link": Term("communication buffers of a rank, cards", "bytes", GIB / 3, (_S,)),
         "link_switch": Term("communication buffers of a rank, modules joined by switches", "bytes", GIB, (_S,)),
         "loading": Term("what loading leaves beside the weights", "bytes", GIB / 10, (_S,)),
+        "graph_bytes": Term("CUDA graphs, per captured batch size", "bytes", GIB / 20, (_S,)),
     },
     "tensorrt-llm": {
         "outside_torch": Term("context, libraries and graphs beside torch, PyTorch backend", "bytes", 2 * GIB, (_T,)),

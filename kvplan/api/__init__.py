@@ -37,11 +37,12 @@ HOMES: dict[str, str] = {
     "reconcile": "proof",
     "calibrate": "proof",
     "doctor": "proof",
+    "why": "causes",
 }
 
 
 #: What has a JSON Schema: what `estimate` and the others return as plain data, and the files that people write (model, device).
-SCHEMAS = ("plan", "simulation", "fit", "compare", "roofline", "devices", "models", "model", "device")
+SCHEMAS = ("plan", "simulation", "fit", "compare", "roofline", "devices", "models", "why", "model", "device")
 
 
 def __getattr__(name: str) -> Any:

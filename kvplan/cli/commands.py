@@ -27,6 +27,7 @@ LAZY = {
     "roofline": "search",
     "simulate": "simulate",
     "sweep": "sweep",
+    "why": "why",
 }
 
 

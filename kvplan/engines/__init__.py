@@ -13,8 +13,11 @@ from kvplan.engines.common.protocol import Engine, Facts, Settled
 from kvplan.errors import UnknownName
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from kvplan.engines.common.arguments import Arguments
     from kvplan.engines.common.logs import Log
+    from kvplan.engines.common.stops import Stop
 
 ENGINES: dict[str, str] = {
     "ideal": "ideal",
@@ -54,6 +57,20 @@ def log(name: str) -> Log:
     return cast("Log", import_module(f"kvplan.engines.{_package(name)}.wordings").LOG)
 
 
+def stops(name: str) -> tuple[Stop, ...]:
+    """How it stops, and in what words; of an engine of `explained()`. Raises UnknownName."""
+    return cast("tuple[Stop, ...]", _failures(name).STOPS)
+
+
+def marks(name: str) -> tuple[str, ...]:
+    """Words by which its texts are known; of an engine of `explained()`. Raises UnknownName."""
+    return cast("tuple[str, ...]", _failures(name).MARKS)
+
+
+def _failures(name: str) -> ModuleType:
+    return import_module(f"kvplan.engines.{_package(name)}.failures")
+
+
 @cache
 def served() -> tuple[str, ...]:
     """Engines whose commands are known."""
@@ -64,6 +81,12 @@ def served() -> tuple[str, ...]:
 def logged() -> tuple[str, ...]:
     """Engines whose start-up logs are known."""
     return _with("wordings")
+
+
+@cache
+def explained() -> tuple[str, ...]:
+    """Engines whose errors are known."""
+    return _with("failures")
 
 
 def _with(module: str) -> tuple[str, ...]:

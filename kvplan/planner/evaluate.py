@@ -8,9 +8,12 @@ from typing import Any
 from kvplan import engines
 from kvplan.deployment import NAMES, Deployment
 from kvplan.engines.common.checks import refusal
+from kvplan.engines.common.lines import stage_weights, weight_entries
 from kvplan.engines.common.phases import judged
 from kvplan.engines.common.protocol import ChosenBy, Outcome, Settled
 from kvplan.engines.common.settling import weight_formats
+from kvplan.ledger import Ledger
+from kvplan.parallel import split_layers
 from kvplan.planner.cache import report
 from kvplan.planner.plan import ModelFacts, Plan
 from kvplan.units import show_bytes
@@ -23,8 +26,7 @@ def evaluate(d: Deployment) -> Plan:
     question = settled.question
     reason = refusal(question, engine.facts) if settled.misfit is None else None
     outcome = _refused(reason) if reason else engine.plan(settled)
-    if engine.facts.pool == "set aside":
-        outcome = judged(outcome)
+    outcome = judged(outcome if outcome.ledgers else outcome._replace(ledgers=_weights_alone(settled)), engine.facts)
     if settled.misfit is not None and outcome.starts is not False:
         raise settled.misfit
     if outcome.capacity is not None and outcome.capacity.max_batch is not None:  # of one replica: the question's is shared by all
@@ -42,6 +44,17 @@ def evaluate(d: Deployment) -> Plan:
 
 def _refused(reason: str) -> Outcome:
     return Outcome(ledgers=(), capacity=None, starts=False, fits=False, margin_bytes=None, limiting_rank=None, reason=reason)
+
+
+def _weights_alone(settled: Settled) -> tuple[Ledger, ...]:
+    """The weights of every pipeline stage, where an engine refuses before it looks at memory: what is asked of a rank all the same."""
+    d, tp = settled.question, settled.question.tp or 1
+    found = []
+    for n, stage in enumerate(split_layers(len(settled.model.layers), d.pp or 1, "first")):
+        entries = weight_entries(stage_weights(settled.model, stage), weight_formats(d), tp=tp, ep=d.ep or 1)
+        ranks = tuple(range(n * tp, n * tp + tp))
+        found.append(Ledger(ranks, d.device.id if d.device else None, 0, 0, tuple(entries), d.device.memory_bytes if d.device else None))
+    return tuple(found)
 
 
 def _facts(settled: Settled) -> ModelFacts:

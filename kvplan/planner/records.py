@@ -60,6 +60,34 @@ class DeviceRecord(TypedDict):
     bf16_tflops: float | None
 
 
+class MoveRecord(TypedDict):
+    """A setting that moves what a text says: the question's name of it, the engine's spelling (empty: none), and what to do with it."""
+
+    setting: str
+    flag: str
+    how: str
+
+
+class CauseRecord(TypedDict):
+    """One thing that a text says; `engine` is empty where any may say it, `since` and `before` where all releases that were read do."""
+
+    engine: str
+    name: str
+    text: str
+    means: str
+    moves: list[MoveRecord]
+    since: str
+    before: str
+    source: str
+
+
+class WhyRecord(TypedDict):
+    """What `why` says of a text: its causes, the likeliest first; without any, known texts that are near it."""
+
+    causes: list[CauseRecord]
+    nearest: list[str]
+
+
 class ModelRecord(TypedDict):
     """One line of `models list`."""
 
@@ -73,4 +101,5 @@ RECORDS: dict[str, Any] = {
     "roofline": list[RooflineRecord],
     "devices": list[DeviceRecord],
     "models": list[ModelRecord],
+    "why": WhyRecord,
 }

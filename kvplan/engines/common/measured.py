@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import hypot
 from typing import Any
 
 from kvplan.constants import Constant, Constants, Record
@@ -80,9 +81,15 @@ def spread_of(constants: Constants | None, engine: str, kind: str, total: int, *
 
 
 def widened(less: int, more: int, entries: Sequence[Entry]) -> tuple[int, int]:
-    """An interval of what is left for the cache, at least as wide as that of the weights beside it."""
+    """An interval of what is left for the cache, at least as wide as that of the lines beside it.
+
+    Weights are off together, in one format; the other lines each on its own, so that their widths add in squares.
+    """
     weights = [entry for entry in entries if entry.kind == "weights"]
-    return max(less, sum(e.high - e.bytes for e in weights)), max(more, sum(e.bytes - e.low for e in weights))
+    others = [entry for entry in entries if entry.kind != "weights"]
+    above = hypot(sum(e.high - e.bytes for e in weights), *(e.high - e.bytes for e in others))
+    below = hypot(sum(e.bytes - e.low for e in weights), *(e.bytes - e.low for e in others))
+    return max(less, int(above)), max(more, int(below))
 
 
 def surely_held(entries: Sequence[Entry]) -> int:

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.engines.common.lines import certainty
-from kvplan.engines.common.protocol import Certainty, Outcome
+from kvplan.engines.common.protocol import Certainty, Facts, Outcome
 from kvplan.ledger import Ledger, Peak, Phase
-from kvplan.units import show_bytes
+from kvplan.units import GIB, show_bytes
+
+#: What contexts and libraries of a process may hold on a device: SGLang's is 0.36 to 0.99 GB (calibration/sglang.yaml).
+PROCESS_BYTES = GIB
 
 #: What goes wrong in a phase, for a sentence.
 WORDS: dict[Phase, str] = {
@@ -32,39 +35,66 @@ class Moment(NamedTuple):
     high: int
 
 
-def tightest(ledgers: Sequence[Ledger], *, serving: bool) -> Moment | None:
-    """The phase that leaves least; None where no ledger knows its device. `serving`: of service alone, else of the start."""
-    found = [
+def moments(ledgers: Sequence[Ledger], *, serving: bool) -> list[Moment]:
+    """The phases of every rank whose device is known. `serving`: service alone, else the start."""
+    return [
         Moment(ledger.ranks[0], peak, device, device - peak.bytes, device - peak.high, device - peak.low)
         for ledger in ledgers
         if (device := ledger.device_bytes) is not None
         for peak in ledger.peaks
         if (peak.phase == "serve") == serving
     ]
-    return min(found, key=lambda moment: moment.spare, default=None)
 
 
-def judged(outcome: Outcome) -> Outcome:
-    """The outcome of an engine that sets its cache aside, with what the device itself says of its start and of service after it."""
+def tightest(ledgers: Sequence[Ledger], *, serving: bool) -> Moment | None:
+    """The phase that leaves least; None where no ledger knows its device."""
+    return min(moments(ledgers, serving=serving), key=lambda moment: moment.spare, default=None)
+
+
+def _sure(moment: Moment) -> Certainty:
+    return certainty(moment.low >= 0, moment.spare >= 0, moment.high >= 0, moment.spare, moment.high - moment.low)
+
+
+def judged(outcome: Outcome, facts: Facts) -> Outcome:
+    """An engine's outcome with what the device itself says: of a start, and of service after it, where the cache is set aside.
+
+    Elsewhere no answer is surer than what a process holds that no line says.
+    """
+    if facts.pool != "set aside":
+        return _unsaid(outcome) if facts.versions else outcome
+    outcome = _unsaid(outcome)
     start, service = tightest(outcome.ledgers, serving=False), tightest(outcome.ledgers, serving=True)
     if not outcome.starts or start is None or service is None:
         return outcome
-    sure = certainty(start.low >= 0, start.spare >= 0, start.high >= 0, start.spare, start.high - start.low)
     if start.spare < 0:
         return outcome._replace(
             starts=False,
             fits=False,
             survives=False,
-            certainty=sure,
+            certainty=_sure(start),
             margin_bytes=start.spare,
             limiting_rank=start.rank,
             reason=_reason(start),
         )
     if outcome.fits:
-        outcome = outcome._replace(certainty=max(outcome.certainty, sure, key=_ORDER.index))
+        every = (_sure(moment) for moment in moments(outcome.ledgers, serving=False))
+        outcome = outcome._replace(certainty=max(outcome.certainty, *every, key=_ORDER.index))
     if service.spare < 0:
-        return outcome._replace(survives=False, risk=_reason(service))
+        return outcome._replace(
+            survives=False, risk=f"{_reason(service)}; a smaller memory_fraction or max_num_batched_tokens leaves it room"
+        )
     return outcome._replace(survives=True)
+
+
+def _unsaid(outcome: Outcome) -> Outcome:
+    """Less sure where contexts and libraries have no line, and the margin is of their size."""
+    on_device = any(ledger.device and ledger.limit_bytes for ledger in outcome.ledgers)
+    told = any(entry.kind == "process" for ledger in outcome.ledgers for entry in (*ledger.entries, *ledger.outside))
+    margin = outcome.margin_bytes
+    if not outcome.fits or told or not on_device or margin is None:
+        return outcome
+    sure = certainty(margin >= PROCESS_BYTES, True, True, margin, PROCESS_BYTES)
+    return outcome._replace(certainty=max(outcome.certainty, sure, key=_ORDER.index))
 
 
 _ORDER: tuple[Certainty, ...] = ("certain", "likely", "too close to call")

@@ -29,11 +29,18 @@ class Requests(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """`rest`: bytes for all pools of a rank; `entries`: its lines without them; `slack`: bytes kept free for activations and graphs."""
+    """What a rank has for its pools.
+
+    rest     bytes for all of them
+    entries  its lines without them
+    slack    bytes kept free for activations and graphs
+    outside  lines that are held after the pools are made, in what is kept free
+    """
 
     rest: Span
     entries: tuple[Entry, ...]
     slack: int = 0
+    outside: tuple[Entry, ...] = ()
 
 
 class Room(NamedTuple):
@@ -241,7 +248,8 @@ def _ledger(e: SetAside[P], n: int, found: Budget | None, tried: _Tried[P] | Non
     cache, per_token = (0, 0.0) if pools is None else (_total(e, pools), e.per_token(pools))
     whole = int(per_token) if per_token == int(per_token) else per_token
     limit = d.device.memory_bytes if d.device else None
-    return Ledger(_numbers(e.layout, n), d.device.id if d.device else None, cache, whole, tuple(entries), limit)
+    beside, known = (found.outside, limit) if found else ((), None)
+    return Ledger(_numbers(e.layout, n), d.device.id if d.device else None, cache, whole, tuple(entries), limit, beside, known)
 
 
 def _pool_entries(e: SetAside[P], tried: _Tried[P], n: int) -> list[Entry]:

@@ -122,7 +122,7 @@ def stores(layers: Iterable[Rows], ctx: Context, *, prefix: str = "") -> tuple[S
         # without flash attention V is stored transposed, every row as wide as the widest layer's
         widest = 0 if ctx.flash_attn else max(row.v for _, row in attention)
         if window:
-            short = swa_cells(ctx, window)
+            short = swa_cells(ctx, max(window, ctx.window_least))
             full = [(i, row) for i, row in attention if not row.window]
             windowed = [(i, row) for i, row in attention if row.window]
             found.append(_attention("kv_base", full, ctx, ctx.n_ctx_seq, widest))

@@ -38,6 +38,7 @@ class Context(NamedTuple):
     n_rs_seq: int
     offload_kqv: bool
     pad: int
+    window_least: int = 0
 
 
 def is_unified(options: LlamaOptions, rules: LlamaRules, asked_seqs: int | None) -> bool:
@@ -88,6 +89,7 @@ def resolve(d: Deployment, options: LlamaOptions, rules: LlamaRules, *, n_ctx: i
         n_rs_seq=(kept if options.n_rs_seq is None else options.n_rs_seq) if rollback else 0,
         offload_kqv=options.offload_kqv,
         pad=pad,
+        window_least=rules.window_least,
     )
 
 

@@ -18,6 +18,7 @@ OPTIONS: dict[str, str] = {
     "offload_kqv": "the cache lies with its layers",
     "no_kv_offload": "the cache stays in host memory",
     "tensor_split": "shares of the model by device",
+    "device_memory": "memory of each device in order, where cards differ: 24GiB/12GiB",
     "n_cpu_moe": "layers whose experts stay in host memory",
     "server": "llama-server: its own number of slots",
     "fit": "--fit: what is not set shrinks until it fits",

@@ -23,7 +23,7 @@ def fit_context(f: Loaded, attempt: Try, *, n_streams: int, n_gpu_layers: int) -
     most = (d.model.max_context or 0) * n_streams
     least = min(f.options.fit_ctx * n_streams, most)
     n_devices = d.n_devices or 1
-    free = n_devices * ((d.device.memory_bytes if d.device else 0) - (d.reserve or 0))
+    free = sum(f.memory(device) - (d.reserve or 0) for device in range(n_devices))
     target = free - n_devices * f.options.fit_target
     placed = place(f, n_gpu_layers, f.options.n_cpu_moe)
     full = attempt(most, placed)
@@ -41,12 +41,15 @@ def fit_context(f: Loaded, attempt: Try, *, n_streams: int, n_gpu_layers: int) -
     return max(n_ctx - n_ctx % (ALIGN * n_streams), least)
 
 
-def fit_layers(f: Loaded, attempt: Try, *, n_ctx: int) -> tuple[int, int]:
-    """-ngl and --n-cpu-moe that --fit settles on where neither was given and the whole model leaves no margin."""
+def fit_layers(f: Loaded, attempt: Try, *, n_ctx: int, put: Callable[[int, int], Placed] | None = None) -> tuple[int, int]:
+    """-ngl and --n-cpu-moe that --fit settles on where neither was given and the whole model leaves no margin.
+
+    put  how layers are dealt out; None: as the question says
+    """
     n_layers = len(f.rows) + len(f.model.draft) + 1
 
     def keeps(n_gpu_layers: int, n_cpu_moe: int) -> bool:
-        tried = attempt(n_ctx, place(f, n_gpu_layers, n_cpu_moe))
+        tried = attempt(n_ctx, put(n_gpu_layers, n_cpu_moe) if put else place(f, n_gpu_layers, n_cpu_moe))
         return all(_keeps_margin(f, tried, device) for device in range(f.question.n_devices or 1))
 
     if keeps(n_layers, 0):
@@ -71,5 +74,4 @@ def _used(f: Loaded, tried: Situation) -> int:
 
 
 def _keeps_margin(f: Loaded, tried: Situation, device: int) -> bool:
-    memory = f.question.device.memory_bytes if f.question.device else 0
-    return memory - tried.used(device) >= f.options.fit_target
+    return f.memory(device) - tried.used(device) >= f.options.fit_target

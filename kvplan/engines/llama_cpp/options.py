@@ -11,7 +11,8 @@ from kvplan.units import MIB, parse_bytes
 
 
 class LlamaOptions(NamedTuple):
-    """None: not given, the build's default applies. `tensor_split` are shares, `fit_target` bytes left free on each device."""
+    """None: not given, the build's default applies. `tensor_split` are shares, `device_memory` bytes of each device where they differ,
+    `fit_target` bytes left free on each device."""
 
     n_ubatch: int | None
     kv_unified: bool | None
@@ -22,6 +23,7 @@ class LlamaOptions(NamedTuple):
     n_outputs_max: int | None
     offload_kqv: bool
     tensor_split: tuple[Fraction, ...]
+    device_memory: tuple[int, ...]
     n_cpu_moe: int
     server: bool
     fit: bool | None
@@ -47,13 +49,22 @@ def read(d: Deployment) -> LlamaOptions:
         **{key: take(key, _flag) for key in ("kv_unified", "swa_full", "server", "fit", "offload_kqv", "no_kv_offload")},
         "flash_attn": take("flash_attn", _on_off_auto),
         "tensor_split": take("tensor_split", _shares),
+        "device_memory": take("device_memory", _sizes),
         "fit_target": take("fit_target", _mib_or_bytes),
     }
     if faults:
         raise SpecError("engine_option", faults)
     offload = values.pop("offload_kqv")
     stays = values.pop("no_kv_offload")
-    defaults = {"swa_full": False, "server": False, "tensor_split": (), "n_cpu_moe": 0, "fit_target": 1024 * MIB, "fit_ctx": 4096}
+    defaults = {
+        "swa_full": False,
+        "server": False,
+        "tensor_split": (),
+        "device_memory": (),
+        "n_cpu_moe": 0,
+        "fit_target": 1024 * MIB,
+        "fit_ctx": 4096,
+    }
     filled = {key: defaults.get(key) if value is None else value for key, value in values.items()}
     return LlamaOptions(offload_kqv=offload is not False and stays is not True, **filled)  # type: ignore[arg-type]
 
@@ -91,6 +102,10 @@ def _shares(text: str) -> tuple[Fraction, ...]:
     return shares
 
 
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(parse_bytes(part) for part in text.replace("/", ",").split(","))
+
+
 def _mib_or_bytes(text: str) -> int:
     return int(text) * MIB if text.isdecimal() else parse_bytes(text)
 
@@ -100,5 +115,6 @@ _MEANS = {
     _flag: "true or false",
     _on_off_auto: "on, off or auto",
     _shares: "a list of shares such as 3,1",
+    _sizes: "a list of sizes such as 24GiB/12GiB",
     _mib_or_bytes: "a size (MiB, or with its unit)",
 }

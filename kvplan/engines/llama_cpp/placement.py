@@ -1,6 +1,6 @@
 """Who holds what: the last n_gpu_layers on the devices, the output layer counted as one; input tensors always in host memory.
 
-llama.cpp src/llama-model.cpp load_tensors (b11312).
+llama.cpp src/llama-model.cpp load_tensors (b11312); the output layer came after all others before #18148.
 """
 
 from __future__ import annotations
@@ -25,17 +25,24 @@ class Placement(NamedTuple):
     n_devices: int
     offloaded: int
 
+    @property
+    def whole(self) -> bool:
+        """Every layer is on a device."""
+        return HOST not in (*self.layers, self.output)
 
-def place(n_layers: int, n_draft: int, n_devices: int, n_gpu_layers: int, shares: Sequence[Fraction]) -> Placement:
+
+def place(
+    n_layers: int, n_draft: int, n_devices: int, n_gpu_layers: int, shares: Sequence[Fraction], *, output_first: bool = True
+) -> Placement:
     """Layers dealt out by share, in order; `shares` empty: equal devices. Draft layers take part in the count."""
     total = n_layers + n_draft
-    start = max(total + 1 - n_gpu_layers, 0)
+    start = max(total + output_first - n_gpu_layers, 0)
     active = min(n_gpu_layers, total + 1)
     weights = list(shares[:n_devices]) + [Fraction(0)] * (n_devices - len(shares)) if shares else [Fraction(1)] * n_devices
     bounds = [part / sum(weights) for part in accumulate(weights)] if n_devices else []
 
     def device(layer: int) -> int:
-        if layer < start or not active or not n_devices:
+        if not start <= layer < start + active or not n_devices:
             return HOST
         return sum(bound <= Fraction(layer - start, active) for bound in bounds)
 

@@ -30,9 +30,10 @@ def plan(settled: Settled) -> Outcome:
     if reason:
         return refused(reason)
 
-    placed = situation.place(f, ngl, f.options.n_cpu_moe)
+    fixed = situation.place(f, ngl, f.options.n_cpu_moe)
 
     def attempt(tokens: int, sequences: int) -> Situation:
+        placed = s.placing(tokens, sequences) if s.placing else fixed
         return situation.situation(f, placed, n_ctx=tokens, n_seq_max=sequences, unified=unified)
 
     return _outcome(s, attempt(n_ctx, seqs), attempt)
@@ -61,16 +62,34 @@ def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Sit
     if margin < 0:
         what = "host memory" if device == HOST else f"device {device}"
         reason = f"failed to allocate: {what} lacks {show_bytes(-margin)}"
+        if device == HOST and s.beside and d.host_memory is not None:
+            reason = s.beside.format(show_bytes(d.host_memory - margin), show_bytes(d.host_memory))
+    sure = certainty(low >= 0, margin >= 0, high >= 0, margin, high - low) if enough else "certain"
+    if s.whole and not now.placed.whole:
+        margin, reason = min(margin, -max(now.placed.lacking, 1)), s.whole.format(_placed(now))
+        sure = "certain"
+    if now.placed.near:
+        sure = "too close to call"
     return Outcome(
         ledgers=ledgers,
         capacity=capacity,
         starts=margin >= 0,
         fits=margin >= 0 and enough,
-        certainty=certainty(low >= 0, margin >= 0, high >= 0, margin, high - low) if enough else "certain",
+        certainty=sure,
         margin_bytes=margin,
         limiting_rank=now.where.n_devices if device == HOST else device,
         reason=reason,
     )
+
+
+def _placed(now: Situation) -> str:
+    """`27 of 33 layers`; of several devices, how many are on each."""
+    where = now.where
+    by_device = [sum(device == i for device in (*where.layers, where.output)) for i in range(where.n_devices)]
+    split = f" ({' + '.join(map(str, by_device))})" if where.n_devices > 1 else ""
+    if where.whole:
+        return f"{where.offloaded} layers{split} without the experts of {now.placed.beside}"
+    return f"{sum(by_device)} of {len(where.layers) + 1} layers{split}"
 
 
 def _margins(f: Loaded, now: Situation, device: int) -> list[tuple[int, int, int]]:
@@ -94,7 +113,7 @@ def _limit(f: Loaded, device: int) -> int | None:
     d = f.question
     if device == HOST:
         return d.host_memory
-    return d.device.memory_bytes if d.device else None
+    return f.memory(device) if d.device else None
 
 
 def _ledger(f: Loaded, now: Situation, device: int) -> Ledger:
@@ -131,7 +150,9 @@ def _capacity(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Si
     held = context.resident(ctx, context_tokens)
 
     def fits(tried: Situation) -> bool:
-        return all(margin >= 0 for device in tried.entries for margin, _, _ in _margins(f, tried, device))
+        return (tried.placed.whole or not s.whole) and all(
+            margin >= 0 for device in tried.entries for margin, _, _ in _margins(f, tried, device)
+        )
 
     def holds(tokens: int, sequences: int) -> bool:
         slots = ctx.n_seq_max if s.own_slots else sequences
@@ -172,7 +193,8 @@ def _capacity(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Si
         max_context_unbounded=alone,
         max_context_at_batch=batched,
         max_batch=sequences,
-        log_lines=wordings.lines(ctx, now.stores, vocab=f.widths.vocab, layers=offloaded if now.where.n_devices else None),
+        log_lines=(s.printed(ctx.n_ctx, ctx.n_seq_max) if s.printed else ())
+        + wordings.lines(ctx, now.stores, vocab=f.widths.vocab, layers=offloaded if now.where.n_devices else None),
         warnings=wordings.warnings(ctx, d.max_model_len or 1, trained=d.model.max_context, widest_v=widest_v, has_window=has_window),
         groups=groups,
     )

@@ -16,6 +16,9 @@ class LlamaRules(NamedTuple):
     server_slots  slots of llama-server where -np is not given (more than one: unified)
     fit           --fit shrinks what was not set until it fits
     mla           what a latent layer stores: `k` the latent alone, `k+v` the latent and its first part again as V
+    window_least  window layers keep at least this many tokens of a sequence
+    own_graphs    graphs are another engine's: the constants measured on llama.cpp's do not hold
+    output_first  the output layer goes on the devices before the last layers; else after all of them
     """
 
     build: int
@@ -27,18 +30,35 @@ class LlamaRules(NamedTuple):
     server_slots: int = 4
     fit: bool = True
     mla: str = "k"
+    output_first: bool = True
+    window_least: int = 0
+    own_graphs: bool = False
 
 
 #: b11312 was read and run; older rows are the pull requests named, placed at the builds that followed their merge.
 RULES: tuple[LlamaRules, ...] = (
-    LlamaRules(5130, "before #13194", (256, 32), swa=False, streams=False, flash_auto=False, server_slots=1, fit=False, mla="k+v"),
-    LlamaRules(5427, "#13194 window caches", (256, 32), streams=False, flash_auto=False, server_slots=1, fit=False, mla="k+v"),
-    LlamaRules(5912, "#14363 streams", (256, 32), flash_auto=False, server_slots=1, fit=False, mla="k+v"),
-    LlamaRules(6324, "#15434 flash attention auto", (256, 32), server_slots=1, fit=False, mla="k+v"),
-    LlamaRules(6869, "#16812 no padding", (1, 1), server_slots=1, fit=False, mla="k+v"),
-    LlamaRules(6924, "#16736 four unified slots", (1, 1), fit=False, mla="k+v"),
-    LlamaRules(6990, "#17046 n_ctx padded to 256", fit=False, mla="k+v"),
-    LlamaRules(7406, "#16653 --fit", mla="k+v"),
+    LlamaRules(
+        5130,
+        "before #13194",
+        (256, 32),
+        swa=False,
+        streams=False,
+        flash_auto=False,
+        server_slots=1,
+        fit=False,
+        mla="k+v",
+        output_first=False,
+    ),
+    LlamaRules(
+        5427, "#13194 window caches", (256, 32), streams=False, flash_auto=False, server_slots=1, fit=False, mla="k+v", output_first=False
+    ),
+    LlamaRules(5912, "#14363 streams", (256, 32), flash_auto=False, server_slots=1, fit=False, mla="k+v", output_first=False),
+    LlamaRules(6324, "#15434 flash attention auto", (256, 32), server_slots=1, fit=False, mla="k+v", output_first=False),
+    LlamaRules(6869, "#16812 no padding", (1, 1), server_slots=1, fit=False, mla="k+v", output_first=False),
+    LlamaRules(6924, "#16736 four unified slots", (1, 1), fit=False, mla="k+v", output_first=False),
+    LlamaRules(6990, "#17046 n_ctx padded to 256", fit=False, mla="k+v", output_first=False),
+    LlamaRules(7406, "#16653 --fit", mla="k+v", output_first=False),
+    LlamaRules(7480, "#18148 output layer first", mla="k+v"),
     LlamaRules(7850, "#19067 latent without V"),
     LlamaRules(11312, "0c1e570, as in llama-cpp-python 0.3.36"),
 )

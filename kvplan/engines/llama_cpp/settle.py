@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,6 +21,10 @@ class LlamaSettings(NamedTuple):
     """A settled question as llama.cpp sees it: the model read, one pool for all sequences or streams of their own.
 
     own_slots, own_cells: -np and -c stay as they are, whatever sequences are asked for
+    placing   who decides what goes on the devices, from -c and -np; None: the question's -ngl does
+    beside    what is said where host memory is too small, with what is needed and what there is
+    printed   what is logged of that, beside llama.cpp's own lines
+    whole     what is said where layers stay beside the devices and nobody asked for that; None: that is no matter
     """
 
     loaded: Loaded
@@ -27,6 +32,10 @@ class LlamaSettings(NamedTuple):
     unified: bool
     own_slots: bool
     own_cells: bool
+    placing: Callable[[int, int], Placed] | None = None
+    whole: str | None = None
+    beside: str | None = None
+    printed: Callable[[int, int], tuple[str, ...]] | None = None
 
 
 def settle(d: Deployment) -> Settled:
@@ -43,7 +52,7 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     if d.pp and d.n_devices and d.pp != d.n_devices:
         raise SpecError("n_devices", [("", f"pp {d.pp} needs {d.pp} devices, not {d.n_devices}")])
     chosen = options.read(d)
-    n_devices = d.n_devices or d.pp or 1
+    n_devices = _devices(d, chosen)
     seqs, seqs_by = slots(d, chosen, rules)
     unified = context.is_unified(chosen, rules, d.max_num_seqs)
     k, v = context.cache_types(d)
@@ -102,6 +111,16 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     own_slots = d.max_num_seqs is not None or chosen.server
     settings = LlamaSettings(situation.load(question, rules, model), rules, unified, own_slots, own_cells)
     return Settled(question, chosen_by, notes, settings, model, model.draft if f.draft_rows else (), misfit)
+
+
+def _devices(d: Deployment, chosen: options.LlamaOptions) -> int:
+    """How many devices; cards that differ are as many as their sizes."""
+    sizes = len(chosen.device_memory)
+    if sizes and d.device is None:
+        raise SpecError("engine_option", [("device_memory", "name the device too: what is not memory is taken from it")])
+    if sizes and (asked := d.n_devices or d.pp) and asked != sizes:
+        raise SpecError("engine_option", [("device_memory", f"{sizes} sizes for {asked} devices")])
+    return sizes or d.n_devices or d.pp or 1
 
 
 def slots(d: Deployment, chosen: options.LlamaOptions, rules: LlamaRules) -> tuple[int, ChosenBy]:

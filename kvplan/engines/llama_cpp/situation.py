@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.constants import Constants, Record
@@ -36,6 +38,12 @@ class Loaded(NamedTuple):
     constants: Constants | None
     record: Record | None
 
+    def memory(self, device: int) -> int:
+        """Bytes of a device; 0 where none is given."""
+        if self.options.device_memory:
+            return self.options.device_memory[device]
+        return self.question.device.memory_bytes if self.question.device else 0
+
     @property
     def is_mla(self) -> bool:
         return any(row.latent or row.raw for row in self.rows)
@@ -65,14 +73,38 @@ def load(d: Deployment, rules: LlamaRules, model: Lowered) -> Loaded:
     )
 
 
+class Placed(NamedTuple):
+    """The weights for one choice of -ngl and --n-cpu-moe: who holds what, and the lines of each device.
+
+    beside  layers whose experts stay in host memory
+    lacking  bytes that found no place on the devices, where the engine's own estimate says so; near: it would say otherwise with a
+             little more or less memory
+    """
+
+    where: Placement
+    weights: dict[int, tuple[Entry, ...]]
+    beside: int = 0
+    lacking: int = 0
+    near: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Nothing but the input tensors is beside the devices."""
+        return self.where.whole and not self.beside
+
+
 class Situation(NamedTuple):
     """One context of that model, placed: entries and cache bytes by device (HOST: beside the devices)."""
 
     ctx: Context
     stores: tuple[Store, ...]
-    where: Placement
+    placed: Placed
     entries: dict[int, tuple[Entry, ...]]
     caches: dict[int, int]
+
+    @property
+    def where(self) -> Placement:
+        return self.placed.where
 
     def used(self, device: int) -> int:
         return sum(entry.bytes for entry in self.entries[device])
@@ -90,21 +122,27 @@ def refusal(f: Loaded, ctx: Context) -> str | None:
     )
 
 
-class Placed(NamedTuple):
-    """The weights for one choice of -ngl and --n-cpu-moe: who holds what, and the lines of each device."""
+def _shares(f: Loaded) -> Sequence[Fraction]:
+    """--tensor-split, or what is free on each device, where they differ (llama_model::load_tensors)."""
+    reserve = f.question.reserve or 0
+    return f.options.tensor_split or [Fraction(max(0, n - reserve)) for n in f.options.device_memory]
 
-    where: Placement
-    weights: dict[int, tuple[Entry, ...]]
 
-
-def place(f: Loaded, n_gpu_layers: int, n_cpu_moe: int) -> Placed:
-    """Deal out the layers; without a device all stay in host memory."""
+def place(f: Loaded, n_gpu_layers: int, n_cpu_moe: int, *, shares: Sequence[Fraction] | None = None, drafts: bool = True) -> Placed:
+    """Deal out the layers; without a device all stay in host memory. `shares`: other than the question's; `drafts` count as layers."""
     n_devices = (f.question.n_devices or 1) if f.question.device else 0
-    where = placement.place(len(f.rows), len(f.model.draft), n_devices, n_gpu_layers, f.options.tensor_split)
+    where = placement.place(
+        len(f.rows),
+        len(f.model.draft) if drafts else 0,
+        n_devices,
+        n_gpu_layers,
+        _shares(f) if shares is None else shares,
+        output_first=f.rules.output_first,
+    )
     weights = placement.weight_bytes(f.model, f.formats, where, n_cpu_moe=n_cpu_moe, draft=bool(f.draft_rows))
     stored = any(w.stored is not None for layer in f.model.layers for w in layer.weights)
     lines = {d: tuple(weight_line(role, n, f.formats, stored=stored) for role, n in by.items() if n) for d, by in weights.items()}
-    return Placed(where, lines)
+    return Placed(where, lines, n_cpu_moe)
 
 
 def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified: bool) -> Situation:
@@ -125,10 +163,11 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
             lines.append(exact("output buffer", compute.output_bytes(ctx, f.widths.vocab), "output_reserve: f32 logits", "activations"))
         works = device in where.layers or device == where.output
         if works and (device != HOST or not n_devices):
-            lines.append(compute.compute_entry("compute buffer", f.widths, stores, ctx, f.constants))
+            measured = None if f.rules.own_graphs else f.constants
+            lines.append(compute.compute_entry("compute buffer", f.widths, stores, ctx, measured))
         if device != HOST and d.device:
             lines += compute.context_entry(d.device, f.constants)
         if device != HOST and d.reserve:
             lines.append(held_by_others(d.reserve))
         entries[device] = tuple(with_record(lines, f.record) if device == 0 else lines)
-    return Situation(ctx, stores, where, entries, {device: sum(roles.values()) for device, roles in cached.items()})
+    return Situation(ctx, stores, placed, entries, {device: sum(roles.values()) for device, roles in cached.items()})

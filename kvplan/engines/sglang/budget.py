@@ -39,7 +39,8 @@ def lines(d: Deployment, device: Device, rules: SglangRules, release: str, ranks
 
 
 def budget(
-    d: Deployment, rules: SglangRules, release: str, ranks: int, fraction: float, device: Device, weights: Sequence[Entry]
+    d: Deployment, rules: SglangRules, release: str, ranks: int, fraction: float, outside: tuple[Entry, ...], device: Device,
+    weights: Sequence[Entry],
 ) -> Budget:  # fmt: skip
     """The budget of a rank with these weights under this mem_fraction_static. Raises Refusal where nothing is left."""
     record = find_record(d, FACTS, release)
@@ -56,7 +57,7 @@ def budget(
     found = Span(rest, rest - less, max(min(rest + more, most), rest))
     if rest <= 0:
         raise Refusal(_refusal(fraction, after, free), sure=found.high <= 0)
-    return Budget(found, tuple(entries), slack)
+    return Budget(found, tuple(entries), slack, outside)
 
 
 def _refusal(fraction: float, after: int, free: int) -> str:

@@ -50,6 +50,11 @@ def _tier(rules: SglangRules, gpu_mib: int) -> Tier:
     return next(tier for tier in rules.tiers if tier.below_mib is None or gpu_mib < tier.below_mib)
 
 
+def decode_graph_sizes(largest: int) -> int:
+    """How many batch sizes decode graphs are captured for: 1, 2, 4, 8, 12, 16, then steps of 8 to 256 and of 16 above."""
+    return sum(n <= largest for n in (1, 2, 4, 8, 12)) + min(largest, 256) // 8 - (largest >= 8) + max(largest - 256, 0) // 16
+
+
 def prefill_graph_sizes(largest: int) -> list[int]:
     """The token counts that prefill graphs are captured for."""
     steps = ((4, 32, 4), (48, 256, 16), (288, 512, 32), (576, 1024, 64), (1280, 4096, 256), (4608, largest, 512))

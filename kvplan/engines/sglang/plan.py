@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from kvplan.engines.common.lines import Refusal, query_heads
+from kvplan.engines.common.lines import Refusal
 from kvplan.engines.common.pooled import Budget, Requests, SetAside, answer, encoder_tokens, staged_weights
 from kvplan.engines.common.protocol import Engine, Outcome, Settled
+from kvplan.engines.common.stops import refuse, warned
 from kvplan.engines.sglang.answer import figures, rooms
 from kvplan.engines.sglang.budget import budget
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.facts import FACTS
+from kvplan.engines.sglang.outside import outside
 from kvplan.engines.sglang.rank import SglangPools, build, read_stage
+from kvplan.engines.sglang.refusals import CHECKS
 from kvplan.engines.sglang.settle import SglangSettings, per_worker, settle
 from kvplan.ledger import Entry, exact
 from kvplan.parallel import split_layers
@@ -20,23 +23,15 @@ KV_DTYPES = ("bf16", "fp8_e4m3", "fp8_e5m2", "nvfp4", "mxfp8")
 
 
 def check(settled: Settled) -> None:
-    """Raises Refusal for what the engine does not start with: query heads, context length, cache format."""
+    """Raises Refusal for what the engine does not start with: a cache format, and the checks of refusals.py."""
     s, d = settled.settings, settled.question
-    heads, attn = query_heads(settled.model), s.layout.attn_tp
-    if heads > 1 and heads % attn:
-        raise Refusal(f"assert self.total_num_heads % tp_size == 0 ({heads} query heads over {attn} attention ranks)")
-    most, asked = s.most_context, s.pools.context_len
-    if most and asked > most and not s.allow_long:  # configs/model_config.py, _derive_context_length
-        raise Refusal(
-            f"User-specified context_length ({asked}) is greater than the derived context_length ({most}). This may lead to incorrect "
-            "model outputs or CUDA errors. To allow overriding this maximum, set SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1"
-        )
     if s.formats.k != s.formats.v or s.formats.k not in (*KV_DTYPES, s.formats.compute):
         raise Refusal(f"argument --kv-cache-dtype: invalid choice: {(d.kv_dtype or '')[:40]!r} (takes {', '.join(KV_DTYPES)})")
     compressed = is_compressed(settled.model.layers)
     if (s.split.sparse or compressed) and s.formats.k not in ("bf16", "fp8_e4m3"):
         kind = "DeepSeek-V4" if compressed else "DeepSeek DSA"
         raise Refusal(f"{kind} only supports bf16/bfloat16 or fp8_e4m3 kv_cache_dtype, not {s.formats.k}")
+    refuse(CHECKS, settled)
 
 
 def plan(settled: Settled) -> Outcome:
@@ -52,7 +47,7 @@ def plan(settled: Settled) -> Outcome:
         read = [read_stage(model, layers, s.split, rules, draft=draft, dtype=s.formats.k) for layers in stages]
         return build(read, rest, k, rules, s.swa_ratio)
 
-    return answer(
+    found = answer(
         SetAside(
             question=d,
             layout=shape,
@@ -62,7 +57,7 @@ def plan(settled: Settled) -> Outcome:
             limited="max_model_len" not in settled.chosen_by,
             source="sglang model_executor/pool_configurator.py",
             check=partial(check, settled),
-            budget=partial(budget, d, rules, s.release, shape.tp * shape.pp, k.fraction),
+            budget=partial(budget, d, rules, s.release, shape.tp * shape.pp, k.fraction, outside(d, model, s)),
             pools=pools,
             rooms=partial(rooms, k=k, dcp=shape.dcp),
             lines=lambda p: p.lines,
@@ -72,6 +67,7 @@ def plan(settled: Settled) -> Outcome:
             figures=lambda fullest, made, _: figures(d, fullest, made, requests, k, shape),
         )
     )
+    return warned(found, CHECKS, settled)
 
 
 def _settings(settled: Settled) -> SglangSettings:
@@ -87,7 +83,7 @@ def _tables(s: SglangSettings, found: Budget, p: SglangPools | None) -> list[Ent
     kept, source = "kept free for activations and graphs", "(1 - mem_fraction_static) of free memory"
     return [
         exact("request table", table, "sglang mem_cache/memory_pool.py, ReqToTokenPool", "tables"),
-        Entry(kept, spare, spare, found.slack, "modelled", source, "activations"),
+        Entry(kept, spare, spare, found.slack, "modelled", source, "activations", phases=()),
     ]
 
 

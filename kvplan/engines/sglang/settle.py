@@ -67,7 +67,12 @@ class Traits(NamedTuple):
 
 
 class SglangSettings(NamedTuple):
-    """A settled question as SGLang sees it. `swa_ratio`: as asked for, or None; `most_context`: what a context may be at most."""
+    """A settled question as SGLang sees it.
+
+    swa_ratio     as asked for, or None
+    most_context  what a context may be at most
+    graph_bs      the largest batch that decode graphs are captured for
+    """
 
     release: str
     rules: SglangRules
@@ -80,6 +85,7 @@ class SglangSettings(NamedTuple):
     draft_layers: int
     swa_ratio: float | None
     allow_long: bool
+    graph_bs: int
 
     def own_drafts(self, model: Lowered) -> tuple[Layer, ...]:
         """The checkpoint's own draft layers, where they are loaded before the pools are sized: EAGLE without a model means them too."""
@@ -153,6 +159,7 @@ def settle(d: Deployment) -> Settled:
         draft_layers=draft_layers(question, spec, model),
         swa_ratio=options.number("swa_full_tokens_ratio"),
         allow_long=options.flag("allow_overwrite_longer_context_len"),
+        graph_bs=graph_bs,
     )
     notes = (*settled.notes, *draft_note(spec, "sglang", counted=bool(settings.own_drafts(model))))
     return Settled(question, chosen, notes, settings, model, misfit=misfit)

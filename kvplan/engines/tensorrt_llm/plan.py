@@ -7,11 +7,13 @@ from functools import partial
 from kvplan.engines.common.lines import Refusal
 from kvplan.engines.common.pooled import Requests, SetAside, answer, encoder_tokens, staged_weights
 from kvplan.engines.common.protocol import Engine, Outcome, Settled
+from kvplan.engines.common.stops import refuse, warned
 from kvplan.engines.tensorrt_llm.answer import allocated, figures, rooms
 from kvplan.engines.tensorrt_llm.budget import budget, measured
 from kvplan.engines.tensorrt_llm.cells import layer_cache, windows_of
 from kvplan.engines.tensorrt_llm.facts import FACTS
 from kvplan.engines.tensorrt_llm.pools import RESUME, TrtPools, TrtPoolSettings, nothing_kept, v1, v2
+from kvplan.engines.tensorrt_llm.refusals import CHECKS
 from kvplan.engines.tensorrt_llm.settle import TrtSettings, settle
 from kvplan.parallel import split_layers
 from kvplan.units import cdiv
@@ -20,10 +22,11 @@ KV_DTYPES = ("f16", "bf16", "f32", "fp8_e4m3", "int8", "nvfp4")
 
 
 def check(settled: Settled) -> None:
-    """Raises Refusal for a cache format that KvCacheConfig.dtype does not take."""
+    """Raises Refusal for a cache format that KvCacheConfig.dtype does not take, and for the checks of refusals.py."""
     asked = settled.settings.formats
     if asked.k != asked.v or asked.k not in KV_DTYPES:
         raise Refusal(f"kv_cache_config.dtype: {(settled.question.kv_dtype or '')[:40]!r} is not one of {', '.join(KV_DTYPES)}")
+    refuse(CHECKS, settled)
 
 
 def stage_pools(settled: Settled, stages: list[range], n_bytes: int) -> list[TrtPools]:
@@ -61,7 +64,7 @@ def plan(settled: Settled) -> Outcome:
     requests = Requests(cdiv(d.batch or 1, shape.workers), d.context or 1, encoder_tokens(settled))
     role_tp = dict.fromkeys(("attention", "state"), shape.attn_tp)
     modelled = partial(budget, d, s.release, shape.tp * shape.pp, s.profiled)
-    return answer(
+    found = answer(
         SetAside(
             question=d,
             layout=shape,
@@ -81,6 +84,7 @@ def plan(settled: Settled) -> Outcome:
             figures=lambda fullest, made, quota: figures(fullest, made, requests, k, _host_bytes(settled, quota)),
         )
     )
+    return warned(found, CHECKS, settled)
 
 
 def _settings(settled: Settled) -> TrtSettings:

@@ -22,7 +22,7 @@ from kvplan.tensors import Cache, CacheFormats, Layer, Lowered
 
 SOURCE = "transformers {} cache_utils.py"
 #: Architectures that store K and V once for each query head -> from how many KV heads on.
-REPEATS_KV: dict[str, int] = {"RecurrentGemmaForCausalLM": 1, "FalconForCausalLM": 2}
+REPEATS_KV: dict[str, int] = {"FalconForCausalLM": 2}
 #: Architectures that mask a window but whose configuration names none, so that their caches keep every token.
 WINDOW_IN_MASK_ONLY = frozenset({"GPTNeoForCausalLM"})
 MULTIPLE_DEVICES = ("dp", "ep", "dcp")

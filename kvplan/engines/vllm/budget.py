@@ -30,6 +30,8 @@ from kvplan.units import GIB, MIB
 
 #: cuBLAS workspace of a process, which torch holds while it runs: 32 MiB on Hopper and later (torch CUDABlas getChosenWorkspaceSize).
 WORKSPACE_BYTES = 32 * MIB
+#: What encoders take at most where they are the peak, per what their shapes say (vllm#18124: more than 16 GiB where they say 6.5).
+ENCODER_HIGH = 2.5
 
 
 class Budget(NamedTuple):
@@ -58,7 +60,7 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -
     if d.constants is None or d.constants.engine != "vllm":
         left = requested - sum(entry.bytes for entry in entries)
         return Budget(tuple(entries), left, left - int(UNCALIBRATED * total), left, requested)
-    charged = graphs(len(stage), s, d.constants) if s.rules.graphs_charged and not d.enforce_eager and s.platform == "cuda" else None
+    charged = graphs(d, len(stage), s, d.constants) if s.rules.graphs_charged and not d.enforce_eager and s.platform == "cuda" else None
     entries += _modelled(d, model, stage, s, d.constants, charged)
     record = find_record(d, FACTS, s.release)
     entries = with_record(entries, record)
@@ -67,6 +69,8 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -
     less, more = widened(less, more, entries)
     most = min(left + more, requested - surely_held(entries))
     beside = outside(d, len(stage), s, d.constants, charged)
+    if s.rules.counted == "torch":
+        beside.append(_libraries(d, s, d.constants))
     return Budget(tuple(entries), left, left - less, most, requested, tuple(beside))
 
 
@@ -109,24 +113,22 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     """The lines that need measured constants."""
 
     def at(name: str) -> Constant:
-        return constants.at(name, VERSIONS, s.release)
+        return constants.at(name, VERSIONS, s.measured_as)
 
     sizes = profile(d, model, stage, s, weight_formats(d))
     sampler, copies = at("sampler_bytes"), at("hidden_copies")
     point, low, high = (peak(sizes, *pair) for pair in zip(sampler.ends, copies.ends, strict=True))
-    libraries = at(outside_torch(s, d.device))
+    low -= sizes.product_bytes[0] - sizes.product_bytes[1]
+    if sizes.tower_bytes + WORKSPACE_BYTES == point:
+        high = int(high * ENCODER_HIGH)
     warm: tuple[Phase, ...] = ("warm up",) if s.rules.v1 and sampler_peak(sizes, sampler.value) >= layers_peak(sizes, copies.value) else ()
     lines = [
         modelled(
             "activations", Span(point, low, high), f"profile run: {_largest(sizes, sampler.value, copies.value)}", "activations"
         )._replace(phases=("profile", *warm, "serve")),
-        modelled(
-            "outside torch",
-            Span(int(libraries.value), int(libraries.low), int(libraries.high)),
-            f"{libraries.name}, {libraries.cases} published logs",
-            "process",
-        ),
     ]
+    if s.rules.counted != "torch":
+        lines.append(_libraries(d, s, constants))
     if counts_context(s):
         lines.append(context(d.reserve or 0, "context"))
     if charged is not None:
@@ -136,6 +138,12 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     return lines
 
 
+def _libraries(d: Deployment, s: VllmSettings, constants: Constants) -> Entry:
+    found = constants.at(outside_torch(s, d.device), VERSIONS, s.measured_as)
+    held = Span(int(found.value), int(found.low), int(found.high))
+    return modelled("outside torch", held, f"{found.name}, {found.cases} published logs", "process")
+
+
 def sampler_peak(p: Profile, sampler_bytes: float) -> int:
     """Logits in the compute type, and what the sampler's warm-up holds for each beside them."""
     return int(p.logits * (p.value_bytes + sampler_bytes)) + p.hidden_bytes + p.rows_bytes if p.logits else 0
@@ -143,7 +151,7 @@ def sampler_peak(p: Profile, sampler_bytes: float) -> int:
 
 def layers_peak(p: Profile, hidden_copies: float) -> int:
     """The widest sublayer's results beside some hidden states."""
-    return p.width_bytes + int(hidden_copies * p.hidden_bytes) + p.reduced_bytes
+    return p.width_bytes + int(hidden_copies * p.hidden_bytes) + p.reduced_bytes + p.product_bytes[0]
 
 
 def peak(p: Profile, sampler_bytes: float, hidden_copies: float) -> int:
@@ -177,7 +185,7 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     """How well such a deployment is understood: what the intervals are taken by.
 
     unified   memory shared with the host
-    states    recurrent states or drafts
+    states    recurrent states, compressed caches or drafts
     hard      packed weights or towers
     module    none of these on boards with NVSwitch from 0.15 on, which most published logs are of
     plain     all others: cards, older releases
@@ -185,7 +193,7 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     formats = {q.format for q in d.model.quantization} | ({d.weight_dtype} if d.weight_dtype in WEIGHT_FORMATS else set())
     if d.device is not None and d.device.unified:
         return "unified"
-    if s.method != "off" or any(t.tokens_per_state is None for layer in model.layers for cache in layer.caches for t in cache.tensors):
+    if s.method != "off" or any(t.tokens_per_state != 1 for layer in model.layers for cache in layer.caches for t in cache.tensors):
         return "states"
     if tower_of(d) is not None or any(WEIGHT_FORMATS[name].bits < 8 for name in formats if name in WEIGHT_FORMATS):
         return "hard"

@@ -10,6 +10,7 @@ import re
 from kvplan.deployment import Deployment
 from kvplan.dtypes import WEIGHT_FORMATS
 from kvplan.engines.common.lines import stage_weights
+from kvplan.engines.vllm.before_v1 import absorbed
 from kvplan.engines.vllm.drafter import DRAFTERS
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.errors import SpecError
@@ -39,7 +40,10 @@ def loaded_weights(d: Deployment, model: Lowered, stage: range, s: VllmSettings,
     weights = stage_weights(model, stage)
     if stage.stop == len(model.layers) and (s.method == "mtp" or s.method in DRAFTERS):
         weights += [w for layer in model.draft for w in layer.weights]
-    weights += [copy for i in stage for copy in _absorbed(model.layers[i], formats)] if s.rules.v1 else []
+    if s.rules.v1:
+        weights += [copy for i in stage for copy in _absorbed(model.layers[i], formats)]
+    elif s.rules.absorbs and (s.rules.latent == "rows" or not s.packed):
+        weights += [copy for i in stage for copy in absorbed(model.layers[i], d.model.hidden_size, formats)]
     return [_padded(w, formats, s.tp) for w in weights if not (w.role == "tower" and d.multimodal == "off")]
 
 

@@ -43,10 +43,18 @@ class Answer(NamedTuple):
     stage: int
     reason: str | None
     lines: tuple[str, ...]
+    capture: str | None
 
     @property
     def starts(self) -> bool:
-        return self.admission.refusal is None
+        return self.admission.refusal is None and self.capture is None
+
+    @property
+    def lack_bytes(self) -> int | None:
+        """What is missing where it does not start: of the longest request, or of a block for every sequence's states."""
+        if self.starts:
+            return None
+        return self.admission.available - self.admission.needed if self.admission.refusal else self.margin
 
 
 def answer(members: Sequence[Member], available: Sequence[int], s: VllmSettings, asked: Asked) -> Answer:
@@ -64,8 +72,11 @@ def answer(members: Sequence[Member], available: Sequence[int], s: VllmSettings,
     margin = (usable - need) * pool.block_bytes[stage]
     if not pool.groups:  # nothing to keep: what is loaded and computed is all there is
         stage, margin = available.index(min(available)), min(available)
-    reason = admission.refusal
-    if reason:
+    capture = engine.capture_refusal(pool, s, blocks)
+    reason = admission.refusal or capture
+    if capture and not admission.refusal:
+        margin = (blocks - s.max_num_seqs) * pool.block_bytes[stage]
+    elif reason:
         stage, margin = admission.stage, min(margin, admission.available - admission.needed)
     elif not pool.groups and margin < 0:
         reason = f"weights and what a batch takes are {show_bytes(-margin)} more than its share of the device"
@@ -75,7 +86,7 @@ def answer(members: Sequence[Member], available: Sequence[int], s: VllmSettings,
         reason = f"{asked.batch} sequences a replica are more than max_num_seqs {s.max_num_seqs}"
     elif margin < 0:
         reason = f"{asked.batch} x {context:,} tokens need {need:,} blocks and {max(usable, 0):,} are free"
-    return Answer(pool, blocks, max_model_len, context, admission, need, reason is None, margin, stage, reason, lines)
+    return Answer(pool, blocks, max_model_len, context, admission, need, reason is None, margin, stage, reason, lines, capture)
 
 
 def tightest(pool: Pool, blocks: int) -> int:
@@ -84,8 +95,11 @@ def tightest(pool: Pool, blocks: int) -> int:
 
 
 def usable_blocks(s: VllmSettings, blocks: int) -> int:
-    """Blocks that sequences may take: one is the null block, which holds nothing."""
-    return blocks - 1 if s.rules.v1 else blocks
+    """Blocks that sequences may take: one is the null block, which holds nothing.
+
+    V0 under pipeline parallelism schedules each stage's batches on a share of its own (core/scheduler.py num_gpu_blocks).
+    """
+    return blocks - 1 if s.rules.v1 else blocks // s.pp
 
 
 def pooled(settled: Settled, members: Sequence[Member], budgets: Sequence[Budget]) -> Pooled | None:
@@ -106,7 +120,7 @@ def pooled(settled: Settled, members: Sequence[Member], budgets: Sequence[Budget
         free_units=usable_blocks(s, a.blocks),
         unit_bytes=a.pool.block_bytes[tightest(a.pool, a.blocks)],
         request=engine.request_curves(a.pool),
-        lack_bytes=a.admission.available - a.admission.needed if not a.starts else start.spare if start and start.spare < 0 else None,
+        lack_bytes=a.lack_bytes if not a.starts else start.spare if start and start.spare < 0 else None,
         longest=a.max_model_len,
         most=s.max_num_seqs,
     )
@@ -186,13 +200,13 @@ def _capacity(
     usable = max(usable_blocks(s, a.blocks), 0)
     cost = pool.block_bytes[a.stage]
     kept = bool(pool.groups)
-    unbounded = engine.longest_admitted(pool, s, engine.FOREVER)
+    unbounded = 0 if a.capture else engine.longest_admitted(pool, s, engine.FOREVER)  # too many sequences stop it at any length
     curves = engine.request_curves(pool)
     own = longest_of(d.model, s.rules)
     most = a.max_model_len  # which follows the context where it was not chosen, up to the model's own
     if not s.length_chosen:
         most = own if own and not s.allow_long else engine.FOREVER
-    at_batch = longest(lambda n: asked.batch * engine.request_at(curves, n) <= usable, most) if kept else most
+    at_batch = 0 if a.capture else longest(lambda n: asked.batch * engine.request_at(curves, n) <= usable, most) if kept else most
     ends = [
         min(max(getattr(b, end), 0) // c for b, c in zip(budgets, pool.block_bytes, strict=True) if c) if kept else 0
         for end in ("low", "high")
@@ -216,10 +230,10 @@ def _capacity(
         request_bytes=a.admission.needed,
         tokens=engine.reported_tokens(pool, s, a.blocks, a.max_model_len) if kept else None,
         max_concurrency=engine.concurrency(pool, s, a.blocks, a.max_model_len) if kept else None,
-        max_context=engine.longest_admitted(pool, s, a.max_model_len),
+        max_context=0 if a.capture else engine.longest_admitted(pool, s, a.max_model_len),
         max_context_unbounded=None if unbounded >= engine.FOREVER else unbounded,
         max_context_at_batch=None if at_batch >= engine.FOREVER else at_batch,
-        max_batch=min(usable // per_request, s.max_num_seqs) if per_request else s.max_num_seqs,
+        max_batch=0 if a.capture else min(usable // per_request, s.max_num_seqs) if per_request else s.max_num_seqs,
         log_lines=tuple(logged),
         warnings=tuple(warnings),
         groups=show_groups(pool.groups),

@@ -15,7 +15,7 @@ from kvplan.engines.vllm.profile import captured
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.ledger import Entry, exact
-from kvplan.units import MIB
+from kvplan.units import GIB, MIB
 
 #: CUDA context of a process and its ends, held before vLLM looks at free memory: it enters the check that enough is free, and up to
 #: 0.9.1 the budget (V1's determine_available_memory took all memory in use that torch does not own).
@@ -27,17 +27,23 @@ BEYOND_ESTIMATE = 0.3
 COLLECTIVE_BYTES, COLLECTIVE_HIGH = 520_000, 1_600_000
 
 
+#: What graphs of ranks on machines of their own may take beside that: 5.1 GiB on two GB10 (club-3090#396, its log's own estimate).
+NETWORK_HIGH = 5 * GIB
+
+
 def context(others: int, name: str = "CUDA context") -> Entry:
     """The context of a process, and `others` bytes that others hold."""
     held = Span(others + CONTEXT_BYTES, others + CONTEXT_LOW, others + CONTEXT_HIGH)
     return modelled(name, held, "held before the server looks at free memory", "process")
 
 
-def graphs(n_layers: int, s: VllmSettings, constants: Constants) -> Span:
-    """CUDA graphs of every captured batch size."""
+def graphs(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants) -> Span:
+    """CUDA graphs of every captured batch size; more where all-reduces between machines are captured with them."""
     n = captured(s)
-    each, layer = (constants.at(name, VERSIONS, s.release) for name in ("graph_bytes", "graph_layer_bytes"))
-    return Span(*(int(n * (size + more * n_layers)) for size, more in zip(each.ends, layer.ends, strict=True)))
+    each, layer = (constants.at(name, VERSIONS, s.measured_as) for name in ("graph_bytes", "graph_layer_bytes"))
+    found = Span(*(int(n * (size + more * n_layers)) for size, more in zip(each.ends, layer.ends, strict=True)))
+    apart = s.tp > 1 and d.device is not None and d.device.link == "none"
+    return found._replace(high=found.high + NETWORK_HIGH) if apart else found
 
 
 def outside(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants, charged: Span | None) -> list[Entry]:
@@ -46,7 +52,7 @@ def outside(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants,
     if not counts_context(s):
         found.append(context(0))
     if s.tp > 1 and VERSIONS.index(s.release) >= VERSIONS.index("0.11") and not (d.device and d.device.link == "nvls"):
-        link = constants.at("outside_torch_nccl", VERSIONS, s.release)
+        link = constants.at("outside_torch_nccl", VERSIONS, s.measured_as)
         found.append(modelled("NCCL", Span(*(int(end) for end in link.ends)), link.said, "process"))
     if d.enforce_eager or s.platform != "cuda":
         return found
@@ -56,7 +62,7 @@ def outside(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants,
             *found,
             modelled("CUDA graphs beyond their estimate", beyond, "estimated with a small cache, captured with all of it", "graphs"),
         ]
-    found.append(modelled("CUDA graphs", graphs(n_layers, s, constants), "captured after the cache is allocated", "graphs"))
+    found.append(modelled("CUDA graphs", graphs(d, n_layers, s, constants), "captured after the cache is allocated", "graphs"))
     if not s.rules.v1 and s.tp > 2 and d.device is not None and d.device.link in ("pcie", "none"):
         calls = 2 * n_layers * captured(s)
         buffers = Span(calls * COLLECTIVE_BYTES, 0, calls * COLLECTIVE_HIGH)
@@ -66,4 +72,4 @@ def outside(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants,
 
 def counts_context(s: VllmSettings) -> bool:
     """The budget itself counts the context and what others hold."""
-    return s.rules.v1 and s.rules.profile == "peak"
+    return s.rules.profile == "peak" if s.rules.v1 else s.rules.counted == "device"

@@ -1,4 +1,4 @@
-"""vLLM: from the layers' tensors to block size, groups, blocks, tokens and admission, by release (0.6 to 0.33).
+"""vLLM: from the layers' tensors to block size, groups, blocks, tokens and admission, by release (0.2 to 0.33).
 
 rules.py  rules by release, as data        settle.py  defaults and options
 layers.py    whose caches count               specs.py     the cache of one layer
@@ -13,20 +13,19 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import FORMATS
-from kvplan.engines.common.lines import query_heads
 from kvplan.engines.common.protocol import Engine, Outcome, Pooled, Settled
+from kvplan.engines.common.stops import stop_of, warned
 from kvplan.engines.vllm.blocks import Choice, choose_blocks
 from kvplan.engines.vllm.budget import Budget, caveats, stage_budget
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.groups import Member
 from kvplan.engines.vllm.layers import Mixer, mixers, stages
-from kvplan.engines.vllm.model import longest_of
 from kvplan.engines.vllm.outcome import Asked, ledgers, outcome, pooled, replica_batch
+from kvplan.engines.vllm.refusals import CHECKS
 from kvplan.engines.vllm.rules import KV_FORMATS, VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings, settle
 from kvplan.engines.vllm.specs import Blocks, cache_specs
 from kvplan.engines.vllm.wordings import Refused
-from kvplan.tensors import Lowered
 from kvplan.units import show_bytes
 
 
@@ -34,8 +33,8 @@ def plan(settled: Settled) -> Outcome:
     """vLLM's planner of the KV cache, and a modelled budget before it where a device is given."""
     d, s = settled.question, settled.settings
     try:
-        members, choice, budgets, notes = _ready(d, s)
-        return _outcome(d, s, members, choice, budgets, notes)
+        members, choice, budgets, notes = _ready(settled)
+        return warned(_outcome(d, s, members, choice, budgets, notes), CHECKS, settled)
     except Refused as refused:
         return Outcome(ledgers=(), capacity=None, starts=False, fits=False, margin_bytes=None, limiting_rank=None, reason=str(refused))
 
@@ -49,7 +48,7 @@ def surface(d: Deployment) -> Pooled | None:
     if settled.misfit is not None or s.auto_fit:
         return None
     try:
-        ready = _ready(settled.question, s)
+        ready = _ready(settled)
         return pooled(settled, ready.members, ready.budgets)
     except Refused:
         return None
@@ -64,11 +63,12 @@ class _Ready(NamedTuple):
     notes: Sequence[str]
 
 
-def _ready(d: Deployment, s: VllmSettings) -> _Ready:
+def _ready(settled: Settled) -> _Ready:
+    d, s = settled.question, settled.settings
     model = s.served
-    _check_length(d, s)
     _check_formats(s)
-    _check_heads(model, s)
+    if reason := stop_of(CHECKS, settled):
+        raise Refused(reason)
     owners, notes = mixers(model, s)
     choice = choose_blocks(owners, s)
     members = _members(owners, choice.blocks, s)
@@ -102,16 +102,6 @@ def _members(owners: list[Mixer], blocks: Blocks, s: VllmSettings) -> list[Membe
     return made
 
 
-def _check_length(d: Deployment, s: VllmSettings) -> None:
-    """config/model.py _get_and_verify_max_len; the environment variable is the engine option allow_long_max_model_len."""
-    most = longest_of(d.model, s.rules)
-    if most and s.max_model_len > most and not s.allow_long:
-        raise Refused(
-            f"User-specified max_model_len ({s.max_model_len}) is greater than the derived max_model_len (max_position_embeddings={most} "
-            "or model_max_length=None in model's config.json). To allow overriding this maximum, set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
-        )
-
-
 def _check_formats(s: VllmSettings) -> None:
     for name in (s.formats.k, s.formats.v):
         since = KV_FORMATS.get(name)
@@ -119,12 +109,6 @@ def _check_formats(s: VllmSettings) -> None:
             raise Refused(f"vLLM {s.release} has no KV cache format {name}")
     if s.formats.k != s.formats.v and not s.formats.k.startswith("turboquant"):
         raise Refused(f"vLLM stores K and V in one format, not {s.formats.k} and {s.formats.v}")
-
-
-def _check_heads(model: Lowered, s: VllmSettings) -> None:
-    heads = query_heads(model)
-    if heads > 1 and heads % s.tp:
-        raise Refused(f"Total number of attention heads ({heads}) must be divisible by tensor parallel size ({s.tp}).")
 
 
 ENGINE = Engine(FACTS, settle, plan, surface)

@@ -7,21 +7,20 @@ V0: `vllm/worker/model_runner.py` profile_run). Nothing here is measured; consta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.widths import layer_width, split
+from kvplan.engines.vllm.before_v1 import awq_bytes
 from kvplan.engines.vllm.encoders import encoded
 from kvplan.engines.vllm.settle import VllmSettings
-from kvplan.tensors import Layer, Lowered, WeightTensor
+from kvplan.tensors import Layer, Lowered
 from kvplan.units import cdiv
 from kvplan.weights import WeightFormats
 
 #: Bytes of one value of the compute type.
 VALUE_BYTES = {"f32": 4, "f64": 8}
 LATENT_CONTEXT = 64 * 1024  # tokens
-#: Formats under which the input of a matrix is quantised too, so that a one-byte copy of it exists.
-QUANTISED_INPUTS = ("fp8", "fp8_channel", "fp8_block128", "int8_channel", "mxfp8", "nvfp4")
 
 
 class Profile(NamedTuple):
@@ -35,6 +34,7 @@ class Profile(NamedTuple):
     handed_bytes    hidden state and residual that pipeline stages hand on
     encoder_bytes   encoder outputs and pixels that stay while the language model is profiled
     tower_bytes     the encoders' own peak, before that
+    product_bytes   what packed matrices' products take in V0 beside their results, and the least of it
     reduced_bytes   a second copy of the hidden state that summing over ranks makes beside the widest sublayer (eager V0 alone)
     """
 
@@ -48,6 +48,7 @@ class Profile(NamedTuple):
     encoder_bytes: int
     tower_bytes: int
     reduced_bytes: int
+    product_bytes: tuple[int, int] = (0, 0)
 
 
 def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> Profile:
@@ -73,62 +74,27 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
         encoder_bytes=seen.held if seen else 0,
         tower_bytes=seen.peak if seen else 0,
         reduced_bytes=tokens * hidden * value_bytes if s.tp > 1 and not s.rules.v1 else 0,
+        product_bytes=_products(d, model, stage, s, formats) if not s.rules.v1 else (0, 0),
     )
+
+
+def _products(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> tuple[int, int]:
+    capability = (d.device.compute_capability if d.device else None) or ""
+    found = [awq_bytes(layer, s.max_num_batched_tokens, s.tp, s.rules, formats, capability) for layer in _distinct(model, stage)]
+    return max(found, default=(0, 0))
 
 
 def _latent_context(model: Lowered, stage: range, s: VllmSettings) -> int:
     """Values that latent attention takes to up-project a context of up to 64k tokens (mla/common.py chunked_prefill_workspace_size)."""
     if not s.rules.v1:
         return 0
-    rows = [_split(w, w.shape[0], s.tp) for layer in _distinct(model, stage) for w in layer.weights if w.name == "kv_b"]
+    rows = [split(w, w.shape[0], s.tp) for layer in _distinct(model, stage) for w in layer.weights if w.name == "kv_b"]
     tokens = min(max(8 * s.max_model_len, 4 * s.max_num_seqs * (s.block_size or 64)), LATENT_CONTEXT)
     return max(rows, default=0) * tokens
 
 
 def _distinct(model: Lowered, stage: range) -> list[Layer]:
     return list({id(model.layers[i]): model.layers[i] for i in stage}.values())
-
-
-def layer_width(layer: Layer, hidden: int, tp: int, ep: int, formats: WeightFormats) -> float:
-    """Values per token of a layer's widest sublayer: what its matrices put out and, beside that, what the last of them takes in."""
-    return max(_dense(layer.weights, tp, formats), _experts(layer.weights, hidden, tp, ep), _attention(layer.weights, tp))
-
-
-def _split(w: WeightTensor, size: int, tp: int) -> int:
-    return cdiv(size, min(tp, w.units)) if w.units > 1 else size
-
-
-def _dense(weights: Sequence[WeightTensor], tp: int, formats: WeightFormats) -> float:
-    """up (and gate) side by side, their product, and its one-byte copy where inputs are quantised."""
-    widest = 0.0
-    for role in ("mlp", "shared_experts"):
-        mine = [w for w in weights if w.role == role and len(w.shape) == 2]
-        ups = sum(_split(w, w.shape[0], tp) for w in mine if w.name.endswith(("up", "gate")))
-        down = max((_split(w, w.shape[1], tp) for w in mine if w.name.endswith("down")), default=0)
-        quantised = any(formats.of(w) in QUANTISED_INPUTS for w in mine if w.name.endswith("down"))
-        copy = 0.5 * down if quantised else 0.0
-        widest = max(widest, ups + down + copy)
-    return widest
-
-
-def _experts(weights: Sequence[WeightTensor], hidden: int, tp: int, ep: int) -> float:
-    """Per chosen expert: the larger of its first output and its last (they share memory), and the product between them."""
-    stacks = [w for w in weights if w.experts and len(w.shape) == 3]
-    if not stacks:
-        return 0.0
-    shards = 1 if ep > 1 else tp
-    ups = sum(_split(w, w.shape[1], shards) for w in stacks if w.name.endswith(("up", "gate")))
-    inner = max((_split(w, w.shape[2], shards) for w in stacks if w.name.endswith("down")), default=0)
-    chosen = max(w.active for w in stacks)
-    return chosen * (max(ups, hidden) + inner) + hidden
-
-
-def _attention(weights: Sequence[WeightTensor], tp: int) -> float:
-    """Projections in and the mixer's output."""
-    mine = [w for w in weights if w.role == "attention" and len(w.shape) == 2]
-    into = sum(_split(w, w.shape[0], tp) for w in mine if w.units > 1 and w.name not in ("o", "out"))
-    out = max((_split(w, w.shape[1], tp) for w in mine if w.name in ("o", "out")), default=0)
-    return into + out
 
 
 def captured(s: VllmSettings) -> int:

@@ -35,6 +35,19 @@ FAMILIES = _Families()
 
 #: `config["architectures"][0]` -> the family that lowers it. Encoders: families_encoders.PREFIXES.
 ARCHITECTURES: dict[str, str] = {
+    "BigBirdPegasusForCausalLM": "bigbird_pegasus_decoder", "TrOCRForCausalLM": "trocr",
+    "NllbMoeForConditionalGeneration": "nllb-moe", "FSMTForConditionalGeneration": "fsmt",
+    "SeamlessM4TForTextToText": "seamless_m4t", "SeamlessM4Tv2ForTextToText": "seamless_m4t_v2",
+    "Cosmos3EdgeForConditionalGeneration": "cosmos3_edge", "DeepseekVLHybridForConditionalGeneration": "deepseek_vl_hybrid",
+    "GraniteDoclingForConditionalGeneration": "granite_docling", "MiniCPMOcrForConditionalGeneration": "minicpm_ocr",
+    "MossTranscribeDiarizeForConditionalGeneration": "moss_transcribe_diarize",
+    "ModernVBertForMaskedLM": "modernvbert", "UltraVBertForMaskedLM": "ultravbert",
+    "ProphetNetForConditionalGeneration": "prophetnet", "ProphetNetForCausalLM": "prophetnet_decoder",
+    "Florence2ForConditionalGeneration": "florence2", "T5Gemma2ForConditionalGeneration": "t5gemma2",
+    "BlipForConditionalGeneration": "blip", "GitForCausalLM": "git", "Kosmos2ForConditionalGeneration": "kosmos-2",
+    "JanusForConditionalGeneration": "janus", "VibeVoiceAsrForConditionalGeneration": "vibevoice_asr",
+    "Kosmos2_5ForConditionalGeneration": "kosmos-2.5", "UdopForConditionalGeneration": "udop",
+    "FuyuForCausalLM": "fuyu", "Emu3ForCausalLM": "emu3_text_model",
     "AfmoeForCausalLM": "afmoe", "ApertusForCausalLM": "apertus", "ArceeForCausalLM": "arcee", "ArcticForCausalLM": "arctic",
     "AriaForConditionalGeneration": "aria", "AriaTextForCausalLM": "aria_text",
     "AudioFlamingo3ForConditionalGeneration": "audioflamingo3", "AXK1ForCausalLM": "axk1", "AXK2ForCausalLM": "axk2",

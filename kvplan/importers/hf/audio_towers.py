@@ -96,6 +96,7 @@ def phi4(f: Fields) -> int:
     steps, bins = f.dim("time_reduction").bit_length() - 1, f.dim("input_size")
     for _ in range(steps):
         bins = (bins + 1) // 2
+    bins = f.dim("nemo_final_size") if f.given("nemo_final_size") else bins
     front = linear(c, 9) + (steps - 1) * (linear(c, 9) + linear(c, c)) + linear(h, c * bins)
     distance = f.dim("bias_max_distance") * (1 if f.flag("bias_symmetric") else 2)
     out, deep = f.dim("ext_pw_out_channel"), f.dim("depthwise_separable_out_channel")

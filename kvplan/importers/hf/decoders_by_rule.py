@@ -67,10 +67,11 @@ def mpt(f: Fields, t: Decoder) -> Stack:
     hidden, heads = f.dim("hidden_size"), f.dim("num_attention_heads")
     inner = f.part("attn_config") if isinstance(f.data.get("attn_config"), dict) else None
     kv = inner.dim_or("kv_n_heads", heads) if inner else heads
-    qk: dict[str, Any] = {"qk_norm": "full"} if inner and inner.flag("qk_ln") else {}
-    learned = inner is not None and inner.opt("alibi") is False and not inner.flag("rope")
+    released = (f.items("architectures") or [""])[0] == "MPTForCausalLM"  # transformers' own class always takes alibi and norms nothing
+    qk: dict[str, Any] = {"qk_norm": "full"} if released and inner and inner.flag("qk_ln") else {}
+    learned = released and inner is not None and inner.opt("alibi") is False and not inner.flag("rope")
     weights = [weight("position_embeddings", f.dim("max_seq_len"), hidden)] if learned else []
-    width = f.dim("expansion_ratio") * hidden
+    width = (f.dim("expansion_ratio") if released else 4) * hidden
     layer = block([softmax(heads, kv, f.divided("hidden_size", "num_attention_heads"), **qk)], [dense_of(width, gated=False)])
     return model(f, [layer] * f.dim("num_hidden_layers"), norm=t.norm, weights=weights)
 
@@ -168,7 +169,13 @@ def ernie_vl(f: Fields, t: Decoder) -> Stack:
     plain = dense(f, t)
     types = f.items("mlp_layer_types", n)
     has = [kind == "sparse" for kind in types] if types is not None else [i >= _first(f) for i in range(n)]
-    return model(f, [block([attention], sparse if routed else [plain]) for routed in has])
+    extra: list[dict[str, Any]] = []
+    if shared and f.flag("use_bias"):
+        extra = [
+            weight("shared_up_bias", 2 * shared["shared_intermediate_size"], role="norm"),
+            weight("shared_down_bias", f.dim("hidden_size")),
+        ]
+    return model(f, [block([attention], sparse, 2, extra) if routed else block([attention], [plain]) for routed in has])
 
 
 def _first(f: Fields) -> int:

@@ -83,7 +83,10 @@ def bart(f: Fields, t: Seq2Seq) -> Stack:
         own += _norms(f"{side}_norm", hidden) if t.final_norm and side == "encoder" else []
         own += [weight(f"{side}_embedding", vocab, hidden, role="embedding") for vocab in _apart(f, side)]
         sides.append(own)
-    made = model(f, decoder, norm="layer", weights=[*sides[1], weight("final_logits_bias", f.dim("vocab_size"), role="buffer")])
+    apart = f.opt("share_encoder_decoder_embeddings") is False  # Marian: two vocabularies
+    rows = f.dim_or("decoder_vocab_size", f.dim("vocab_size")) if apart else f.dim("vocab_size")
+    made = model(f, decoder, norm="layer", weights=[*sides[1], weight("final_logits_bias", rows, role="buffer")])
+    made["vocab_size"] = rows
     made["final_norm"] = t.final_norm
     return {**made, "encoder": {"layers": encoder, "weights": sides[0]}}
 
@@ -102,6 +105,7 @@ def bart_decoder(f: Fields, t: Seq2Seq) -> Stack:
     made["weights"] = [w for w in made["weights"] if w.get("role") not in ("buffer", "embedding")]
     for layer in made["layers"][:1]:
         layer["mixers"][1] = {**layer["mixers"][1], "kind": "encoder"}
+    made["vocab_size"] = f.dim_or("decoder_vocab_size", made["vocab_size"])
     return {**made, "notes": ["decoder alone: cross-attention without an encoder keeps no cache"]}
 
 

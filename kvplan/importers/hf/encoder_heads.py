@@ -39,6 +39,12 @@ HEADS: dict[str, Heads] = {
         "Model": (), "ForMaskedLM": ("norm_head", "mlm_bias"), **dict.fromkeys(
             ("ForTokenClassification", "ForQuestionAnswering", "ForSequenceClassification"), ("norm_head", "labels")),
         "ForMultipleChoice": ("norm_head", "one")},
+    "pooled": {name: ("dense", *(part for part in parts if part != "dense")) for name, parts in _PLAIN.items()},
+    "tapas": {"Model": ("dense",), "ForMaskedLM": ("mlm",), "ForSequenceClassification": ("dense", "labels")},
+    "masked": {"Model": (), "ForMaskedLM": ("mlm",)},
+    "bare": {"Model": (), "ForMaskedLM": ()},
+    "xlm": {"Model": (), "LMHeadModel": ("vocab_bias",)},
+    "vocab_bias": {"Model": (), "ForMaskedLM": ("vocab_bias",)},
     "eurobert": _PLAIN | {"ForMaskedLM": ("mlm_bias",)},
 }  # fmt: skip
 _SUFFIX = re.compile(r"(Model|LMHeadModel|For[A-Z][A-Za-z]*|(?<=BertGeneration)(?:En|De)coder)$")
@@ -75,6 +81,8 @@ def head(f: Fields, parts: tuple[str, ...], hidden: int, width: int) -> list[Wei
         elif part == "mlm":
             made += [weight("mlm_dense", width, hidden), weight("mlm_dense_bias", width), *norm("mlm_norm", width)]
             made += [weight("mlm_bias", f.dim("vocab_size"))]
+        elif part == "vocab_bias":
+            made.append(weight("head_bias", f.dim("vocab_size")))
         elif part == "mlm_bias":
             made += [weight("mlm_bias", f.dim("vocab_size"))] if f.flag("decoder_bias") else []
         elif part == "norm_head":

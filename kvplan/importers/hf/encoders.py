@@ -15,6 +15,7 @@ from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Bias
 from kvplan.importers.hf.stack import Block, block, weight
 
+_WORDS = ("ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel")
 NO_CACHE = "an encoder: it keeps no cache"
 
 
@@ -103,7 +104,7 @@ def whole(f: Fields, t: Encoder, layers: list[Block], writes: bool = False) -> S
         made["embedding_size"] = width
     if "mlm" in parts_of(f, t, suffix) and t.two_biases and not made["tied_embeddings"]:
         made["weights"].append(weight("mlm_second_bias", f.dim("vocab_size")))
-    if suffix not in ("ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel") or "mlm" not in "".join(parts_of(f, t, suffix)):
+    if suffix not in _WORDS or (suffix == "ForPreTraining" and "mlm" not in parts_of(f, t, suffix)):
         made |= {"lm_head": False, "tied_embeddings": False}
     if t.padded and t.positions and made["max_context"]:
         made["max_context"] = max(1, made["max_context"] - f.count("pad_token_id") - 1)

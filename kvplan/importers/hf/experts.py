@@ -132,6 +132,8 @@ def dense(f: Fields, t: Decoder) -> Mlp:
     hidden = f.dim("hidden_size")
     if t.mlp_width == "4x":
         width = 4 * hidden
+    elif t.mlp_width == "multiple":
+        width = f.dim("intermediate_multiple_size") * hidden
     elif t.mlp_width == "as_or_4x":
         width = f.dim_or("intermediate_size", 4 * hidden)
     else:

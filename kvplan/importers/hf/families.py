@@ -30,6 +30,9 @@ def _d(*parts: Mapping[str, object], **traits: object) -> Row:
 FAMILIES: dict[str, Row] = {
     # Llama and what only renames it
     "llama": _d(_QKVO, mlp_bias="mlp_bias"),
+    "emu3_text_model": _d(_QKVO, mlp_bias="mlp_bias"),
+    "granite_docling_text": _d(_QKVO, mlp_bias="mlp_bias"),
+    "cosmos3_edge_text": _d(_QKVO, gated=False, mlp_bias="mlp_bias"),
     "mistral": _d(windows="every"),
     "ministral": _d(windows="every"),
     "ministral3": _d(windows="every"),
@@ -57,7 +60,7 @@ FAMILIES: dict[str, Row] = {
     "gptj": _d(_LAYER, norms=1, mlp_bias=True, mlp_width="as_or_4x", head_bias=True)._replace(names=_GPT),
     "codegen": _d(_LAYER, norms=1, mlp_bias=True, mlp_width="as_or_4x", head_bias=True)._replace(names=_GPT),
     "gpt_neox": _d(_QKVO, _LAYER, mlp_bias=True),
-    "gpt_neox_japanese": _d(_LAYER, mlp_width="4x", model_weights=(("last_attention_bias", ("hidden_size",)),)),
+    "gpt_neox_japanese": _d(_LAYER, mlp_width="multiple", model_weights=(("last_attention_bias", ("hidden_size",)),)),
     "opt": _d(_LAYER, positions=("max_position_embeddings", 2))._replace(
         lower="decoders_by_rule:opt", names={"intermediate_size": ("ffn_dim",)}),
     "bloom": _d(_ALL_BIAS, _LAYER, mlp_width="4x",

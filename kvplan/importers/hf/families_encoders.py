@@ -24,6 +24,14 @@ _NOMIC = {
     "num_attention_heads": ("n_head", "num_attention_heads"), "intermediate_size": ("n_inner", "intermediate_size"),
     "max_position_embeddings": ("n_positions", "max_position_embeddings"),
 }  # fmt: skip
+_XLM = {
+    "hidden_size": ("emb_dim", "hidden_size"), "num_hidden_layers": ("n_layers", "num_hidden_layers"),
+    "num_attention_heads": ("n_heads", "num_attention_heads"), "type_vocab_size": ("",),
+}  # fmt: skip
+_FUNNEL = {
+    "hidden_size": ("d_model",), "num_attention_heads": ("n_head",), "head_dim": ("d_head",), "intermediate_size": ("d_inner",),
+    "type_vocab_size": ("",),
+}  # fmt: skip
 _GTE = {
     "heads": "plain", "gated": True, "mlp_bias": False, "positions": False, "two_biases": False,
     "layer_weights": (("mlp_down_bias", ("hidden_size",)),),
@@ -65,6 +73,27 @@ ENCODERS: dict[str, Row] = {
         defaults={"tie_word_embeddings": True}),
     "gte": _e(**_GTE),  # type: ignore[arg-type]
     "new": _e("encoders_by_rule:gte_released", **_GTE)._replace(model_type="gte"),  # type: ignore[arg-type]
+    "layoutlm": _e(heads="pooled", model_weights=tuple(
+        (f"{x}_position_embeddings", ("max_2d_position_embeddings", "hidden_size")) for x in "xyhw")),
+    "ibert": _e(heads="roberta", padded=True),
+    "longformer": _e(heads="roberta", padded=True, layer_weights=tuple(
+        w for x in "qkv" for w in ((f"{x}_global", ("hidden_size", "hidden_size")), (f"{x}_global_bias", ("hidden_size",))))),
+    "nystromformer": _e("encoders_rare:offset_two", heads="plain"),
+    "yoso": _e("encoders_rare:offset_two", heads="plain"),
+    "mra": _e("encoders_rare:offset_two", heads="plain"),
+    "tapas": _e("encoders_rare:tapas", heads="tapas", names={"type_vocab_size": ("",)}),
+    "squeezebert": _e("encoders_rare:squeezebert", heads="pooled"),
+    "convbert": _e("encoders_rare:convbert", heads="electra", two_biases=False, embedding="embedding_size"),
+    "luke": _e("encoders_rare:luke", heads="masked"),
+    "mobilebert": _e("encoders_rare:mobilebert", heads="masked", two_biases=False),
+    "esmc": _e("encoders_rare:esmc", heads="masked", embedding_norm=False, gated=True, attention_bias="attention_bias",
+               mlp_bias="mlp_bias", positions=False, two_biases=False, names={"type_vocab_size": ("",)}),
+    "ultrabert": _e("encoders_rare:ultrabert", heads="bare", norm="rms", final_norm=True, embedding_norm=False, gated=True,
+                    attention_bias="attention_bias", mlp_bias="mlp_bias", positions=False, names={"type_vocab_size": ("",)}),
+    "xlm": _e("encoders_rare:xlm", heads="xlm", default="LMHeadModel", names=_XLM),
+    "flaubert": _e("encoders_rare:xlm", heads="xlm", default="LMHeadModel", names=_XLM),
+    "funnel": _e("encoders_rare:funnel", heads="vocab_bias", positions=False, names=_FUNNEL),
+    "reformer": _e("encoders_rare:reformer", heads="bare", positions=False, embedding_norm=False, names={"type_vocab_size": ("",)}),
     "jina_embeddings_v3": _e(heads="roberta", positions=False),
 }  # fmt: skip
 
@@ -75,6 +104,10 @@ PREFIXES: dict[str, str] = {
     "EuroBert": "eurobert", "Gte": "gte", "GteNew": "new", "JinaEmbeddingsV3": "jina_embeddings_v3", "MPNet": "mpnet",
     "MegatronBert": "megatron-bert", "ModernBert": "modernbert", "New": "new", "NomicBert": "nomic_bert", "RemBert": "rembert",
     "RoFormer": "roformer", "Roberta": "roberta", "RobertaPreLayerNorm": "roberta-prelayernorm", "XLMRoberta": "xlm-roberta",
+    "LayoutLM": "layoutlm", "IBert": "ibert", "Longformer": "longformer", "Nystromformer": "nystromformer", "Yoso": "yoso", "Mra": "mra",
+    "Tapas": "tapas", "SqueezeBert": "squeezebert", "ConvBert": "convbert", "Luke": "luke", "MobileBert": "mobilebert", "Esmc": "esmc",
+    "Ultrabert": "ultrabert", "XLM": "xlm", "XLMWith": "xlm", "Flaubert": "flaubert", "FlaubertWith": "flaubert", "Funnel": "funnel",
+    "Reformer": "reformer",
     "XLMRobertaXL": "xlm-roberta-xl", "Xmod": "xmod", "RoCBert": "roc_bert", "BigBird": "big_bird", "BertGeneration": "bert-generation",
 }  # fmt: skip
 

@@ -85,7 +85,7 @@ MORE: dict[str, Row] = {
     "falcon_h1": Row("hybrid:falcon_h1", Hybrid(gate_norm="mamba_rms_norm")),
     "nemotron_h": Row("hybrid:nemotron_h", _NEMOTRON),
     "zamba2": Row("hybrid:zamba2", Hybrid(
-        "n_mamba_heads", "mamba_headdim", "mamba_ngroups", "mamba_d_state", "mamba_d_conv", "mamba_expand", "use_conv_bias",
+        "n_mamba_heads", "mamba_headdim", "mamba_ngroups", "mamba_d_state", "mamba_d_conv", "mamba_expand", "",
         "add_bias_linear")),
     # linear attention, convolutions, RWKV
     "qwen3_next": Row("linear:qwen_next", _GATED._replace(experts=_QWEN_MOE)),

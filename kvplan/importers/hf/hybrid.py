@@ -59,7 +59,7 @@ def mamba2(f: Fields, t: Hybrid) -> dict[str, Any]:
         given = inner // heads
     made: dict[str, Any] = {"kind": "mamba2", "heads": heads, "head_dim": f.whole(given, t.head_dim, 1), "groups": f.dim(t.groups),
                             "d_state": f.dim(t.d_state), "d_conv": f.dim(t.conv)}  # fmt: skip
-    if not f.flag(t.conv_bias):
+    if t.conv_bias and not f.flag(t.conv_bias):
         made["conv_bias"] = False
     if f.flag(t.proj_bias):
         made["proj_bias"] = True
@@ -247,13 +247,16 @@ def _nemotron_layer(f: Fields, t: Hybrid, kind: str) -> Block:
     if kind == "mamba":
         return block([mamba2(f, t)], [], 1)
     if kind == "attention":
-        return block([attention(f)], [], 1)
+        return block([attention(f, Decoder())], [], 1)
     if kind == "mlp":
         return block([], [dense_of(f.dim("intermediate_size"), gated=False, bias=f.flag("mlp_bias"))], 1)
-    made = moe(f, Experts(n="n_routed_experts", gated=False, bias="buffer", shared="moe_shared_expert_intermediate_size",
-                          weight_bias="mlp_bias"))  # fmt: skip
-    latent = f.opt("moe_latent_size")
-    return block([], [made | ({"latent_size": f.whole(latent, "moe_latent_size", 1)} if latent is not None else {})], 1)
+    made = moe(f, Experts(n="n_routed_experts", gated=False, bias="buffer", shared="moe_shared_expert_intermediate_size"))
+    if f.opt("moe_latent_size") is not None:
+        made["latent_size"] = f.dim("moe_latent_size")
+    sizes = [made.get("shared_intermediate_size", 0), *([f.dim("hidden_size")] * 2 if "latent_size" in made else [f.dim("hidden_size")])]
+    sizes += [made["latent_size"]] if "latent_size" in made else []
+    biases = [weight(f"moe_bias_{i}", size, role="norm") for i, size in enumerate(sizes) if size] if f.flag("mlp_bias") else []
+    return block([], [made], 1, biases)
 
 
 def zamba2(f: Fields, t: Hybrid) -> Stack:
@@ -265,6 +268,9 @@ def zamba2(f: Fields, t: Hybrid) -> Stack:
     found = kinds(f, n, "layers_block_type", "layer_types")
     if found is None:
         raise f.fault("layers_block_type", "missing; a Zamba2 config states the kind of each layer")
+    listed = f.items("hybrid_layer_ids")
+    if listed is not None and len(listed) != found.count("hybrid"):  # adapters are built for each of these
+        raise f.fault("hybrid_layer_ids", f"names {len(listed)} of {found.count('hybrid')} hybrid layers; take it out")
     heads, kv = f.dim("num_attention_heads"), kv_heads(f)
     head = f.dim_or("attention_head_dim", 2 * hidden // heads)
     width, rank, blocks = f.dim_or("intermediate_size", 4 * hidden), f.dim("adapter_rank"), f.dim("num_mem_blocks")

@@ -150,12 +150,13 @@ def deepseek_v4(f: Fields, t: Latent) -> Stack:
     experts = Experts(n="n_routed_experts", shared="moe_intermediate_size", bias="buffer")
     by_id = {**moe(f, experts._replace(bias="none"))}
     table = weight("expert_of_token_id", f.dim("vocab_size"), f.dim("num_experts_per_tok"), role="buffer")
+    biases = shared_biases(f, experts._replace(shared_bias="mlp_bias"))
     types = f.items("mlp_layer_types", n)
     hashed = types.count("hash_moe") if types is not None else f.count("num_hash_layers")
 
     def layer(ratio: int, by_token: bool) -> Block:
         attention = compressed(f, ratio, bool(ratio) and ratio == least)
-        return block([attention], [by_id if by_token else moe(f, experts)], 2, [*mixing, table] if by_token else mixing)
+        return block([attention], [by_id if by_token else moe(f, experts)], 2, [*mixing, *biases, *([table] if by_token else [])])
 
     layers = [layer(ratio, i < hashed) for i, ratio in enumerate(found[:n])]
     head = [weight("hc_head_fn", m, m * hidden), weight("hc_head_base", m), weight("hc_head_scale", 1)]

@@ -110,7 +110,8 @@ def ling3(f: Fields, t: Latent) -> Stack:
     width = {"shared": "moe_shared_expert_intermediate_size"} if f.opt("moe_shared_expert_intermediate_size") is not None else {}
     experts = Experts(n="num_local_experts", where="first_dense", shared_count="n_shared_experts", bias="buffer", **width)  # type: ignore[arg-type]
     head = f.dim_or("linear_head_dim", f.dim("head_dim"))  # a config saved by transformers has its rotary width in head_dim
-    delta = {"kind": "kda", "heads": f.dim("num_attention_heads"), "head_dim": head, "d_conv": f.dim("short_conv_kernel_size"),
+    delta = {"kind": "kda", "heads": f.dim_or("linear_num_heads", f.dim("num_attention_heads")), "head_dim": head,
+             "d_conv": f.dim_or("linear_conv_kernel_dim", f.dim("short_conv_kernel_size")),
              "low_rank_decay": False, "low_rank_gate": False, **pinned(f)}  # fmt: skip
     mixers = {FULL: mla(f) | {"output_gate": "head"}, LINEAR: delta}
     dense = dense_of(f.dim("intermediate_size"))

@@ -138,7 +138,8 @@ def granite_speech(s: Sides) -> int:
     q = s.whole.part("projector_config", "blip_2_qformer")
     h, w, n = q.dim("hidden_size"), q.dim("intermediate_size"), q.dim("num_hidden_layers")
     reads = 2 * linear(h, q.dim("encoder_hidden_size")) + 2 * linear(h, h) + 2 * h
-    each = 4 * linear(h, h) + 2 * h + linear(w, h) + linear(h, w) + 2 * h
+    networks = 2 if q.flag("use_qformer_text_input") else 1
+    each = 4 * linear(h, h) + 2 * h + networks * (linear(w, h) + linear(h, w) + 2 * h)
     crossing = len(range(0, n, q.dim("cross_attention_frequency")))
     queries = s.whole.dim("window_size") // s.whole.dim("downsample_rate")
     return queries * h + 2 * h + n * each + crossing * reads + linear(s.text, h)

@@ -84,7 +84,7 @@ def q_former(s: Sides) -> int:
     h, w, n, every = q.dim("hidden_size"), q.dim("intermediate_size"), q.dim("num_hidden_layers"), q.dim("cross_attention_frequency")
     reads = kind != "blip_2_qformer" or q.flag("use_qformer_text_input")
     network = linear(w, h) + linear(h, w) + 2 * h
-    cross = 2 * linear(h, h) + 2 * linear(h, q.dim("encoder_hidden_size")) + 2 * h
+    cross = 2 * linear(h, h) + 2 * linear(h, s.hidden) + 2 * h
     layers = n * (4 * linear(h, h) + 2 * h + network * (2 if reads else 1)) + -(-n // every) * cross
     words = (q.dim("vocab_size") + q.dim("max_position_embeddings")) * h if kind != "blip_2_qformer" else 0
     return s.whole.dim("num_query_tokens") * h + words + 2 * h + layers + linear(s.text, h)

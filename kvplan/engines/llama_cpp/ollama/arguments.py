@@ -16,7 +16,7 @@ ROWS = (
     row("", "kv_dtype", "format", variables="OLLAMA_KV_CACHE_TYPE"),
     row("", "option:flash_attn", "truth", "flag", variables="OLLAMA_FLASH_ATTENTION"),
     row("", "reserve", "int", variables="OLLAMA_GPU_OVERHEAD"),
-    row("", "!spread", variables="OLLAMA_SCHED_SPREAD", effect="either"),
+    row("", "option:sched_spread", "truth", "flag", variables="OLLAMA_SCHED_SPREAD"),
     row("", "max_model_len", "int", key="num_ctx"),
     row("", "max_num_batched_tokens", "int", key="num_batch"),
     row("", "n_gpu_layers", "int", key="num_gpu"),

@@ -1,0 +1,87 @@
+"""Texts with which any engine may end: torch's, CUDA's and the system's, as rows of the engine's own table (stops.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kvplan.engines.common.stops import Move, Stop
+
+
+class Phase(NamedTuple):
+    """When memory ran out: what the engine was doing (a blank before it), words of a traceback that say so (none: any), what moves it."""
+
+    doing: str
+    near: tuple[str, ...]
+    moves: tuple[Move, ...]
+
+
+#: torch's texts, the newest first; each names what was wanted, and some what was there.
+_TORCH = (
+    (
+        "out of memory. Tried to allocate {wanted} {unit:w}. GPU {gpu} has a total capac...ty of {total} {of:w} of which {free} {left:w} "
+        "is free",
+        "{wanted} {unit} were asked for and {free} {left} of {total} {of} were free",
+    ),
+    (
+        "out of memory. Tried to allocate {wanted} {unit:w} (GPU {gpu}; {total} {of:w} total capacity; {held} {held_unit:w} already "
+        "allocated; {free} {left:w} free",
+        "{wanted} {unit} were asked for and {free} {left} of {total} {of} were free",
+    ),
+    ("out of memory. Tried to allocate {wanted} {unit:w}", "{wanted} {unit} were asked for and were not there"),
+    ("CUDA error: out of memory", "the device had nothing left"),
+    ("OutOfMemoryError", "the device had nothing left"),
+)  # fmt: skip
+_SOURCE = "torch c10/cuda/CUDACachingAllocator.cpp"
+
+
+def out_of_memory(*phases: Phase) -> Iterator[Stop]:
+    """The rows of torch's texts for an engine's phases, the telling ones first; the last phase has no words of its own."""
+    for text, means in _TORCH:
+        for phase in phases:
+            yield Stop("out of memory", text, f"memory ran out{phase.doing}: {means}", phase.moves, _SOURCE, near=phase.near)
+
+
+_NCCL = (
+    Move("reserve", "what others hold on the device, so that the plan leaves room for its buffers"),
+    Move("", "run with NCCL_DEBUG=WARN, which names the call that failed"),
+)
+
+EVERYWHERE: tuple[Stop, ...] = (
+    Stop(
+        "communication", "ncclUnhandledCudaError: Call to CUDA function failed. ... Cuda failure {code} 'out of memory'",
+        "NCCL found no memory for its buffers", (Move("memory_fraction", "lower"), *_NCCL), "NCCL",
+    ),
+    Stop(
+        "communication", "NCCL error", "ranks could not talk: often too little memory left for NCCL's buffers, too small a /dev/shm in a "
+        "container, or a network interface that is not there",
+        (Move("", "a container needs --ipc=host or --shm-size of some GiB"), Move("memory_fraction", "lower"), *_NCCL), "NCCL",
+    ),
+    Stop(
+        "kernels and GPU", "no kernel image is available for execution on the device",
+        "this build has no kernels for the GPU: it is older or newer than the build supports",
+        (Move("device", "another GPU"), Move("engine_version", "a release, or an image, that was built for this one")), "CUDA",
+    ),
+    Stop(
+        "FP8 and GPU", "type fp8e4nv not supported in this architecture",
+        "Triton has e4m3 floats from compute capability 8.9 on; Ampere has e5m2",
+        (Move("kv_dtype", "fp8_e5m2, or auto"), Move("", "another attention backend")), "Triton",
+    ),
+    Stop(
+        "host memory", "can't allocate memory: you tried to allocate {bytes} bytes",
+        "the host, not the GPU, ran out of memory: {bytes} bytes were asked for",
+        (Move("", "more host memory, or fewer ranks that load at once on this machine"),), "torch c10/core/impl/alloc_cpu.cpp",
+    ),
+    Stop(
+        "host memory", "OSError: [Errno 12] Cannot allocate memory", "the host, not the GPU, ran out of memory",
+        (Move("", "more host memory for the container"),), "Linux: ENOMEM",
+    ),
+    Stop(
+        "host memory", "exit code -9", "a process was killed from outside: mostly the host, or the container's limit, ran out of memory",
+        (Move("", "more host memory for the container"),), "Linux: signal 9",
+    ),
+    Stop(
+        "host memory", "OOMKilled", "the container's memory limit was reached: host memory, not the GPU's",
+        (Move("", "a higher memory limit"),), "Kubernetes",
+    ),
+)  # fmt: skip

@@ -1,0 +1,81 @@
+"""Whether flash attention is on, and the format of the cache that follows from it.
+
+llm/server.go NewLlamaServer (0.3 to 0.24), llm/llama_server.go LlamaServerFlashAttention (0.30), fs/ggml/ggml.go SupportsFlashAttention,
+ml/device.go FlashAttentionSupported.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.devices import Device
+from kvplan.engines.llama_cpp.ollama.metadata import Metadata
+from kvplan.engines.llama_cpp.ollama.rules import OllamaRules
+
+#: Architectures whose keys and values differ in length and that have flash attention all the same.
+_ANY_LENGTH = frozenset({"qwen35", "qwen35moe", "qwen3next"})
+_KV_TYPES = ("f16", "q8_0", "q4_0")
+
+
+class Attention(NamedTuple):
+    """`on`, `off` or `auto` (llama.cpp decides), the format of the cache, and what is said where something asked for is not done."""
+
+    flash: str
+    kv_type: str
+    notes: tuple[str, ...]
+
+
+def attention(rules: OllamaRules, m: Metadata, d: Deployment, asked: str | None) -> Attention:
+    """What a release makes of OLLAMA_FLASH_ATTENTION (`on`, `off`, None) and OLLAMA_KV_CACHE_TYPE for a model on a device."""
+    kv = (d.kv_dtype or "auto").split("/")[0]
+    kv = "f16" if kv == "auto" else kv
+    if rules.placing == "server":
+        return Attention(asked or ("auto" if _device_has_it(rules, d.device) else "off"), kv, ())
+    own, notes = m.arch in rules.own, []
+    flash = asked == "on" or (asked is None and m.arch in rules.flash)
+    missing = _missing(rules, m, d.device)
+    if flash and missing:
+        flash = False
+        if asked == "on":
+            notes.append(f"flash attention stays off: {missing}")
+    mode = "on" if flash else "off"
+    if rules.flash_auto and not own and asked is None:
+        mode = "off" if missing else "auto"
+    if kv != "f16" and (not rules.kv_types or mode != "on" or kv not in _KV_TYPES):
+        why = (
+            "no release before 0.5.0 quantises the cache" if not rules.kv_types
+            else f"OLLAMA_KV_CACHE_TYPE {kv} needs flash attention" if mode != "on"
+            else f"Ollama knows no cache type {kv}"
+        )  # fmt: skip
+        notes.append(f"{why}: the cache is in f16")
+        kv = "f16"
+    return Attention(mode, kv, tuple(notes))
+
+
+def _missing(rules: OllamaRules, m: Metadata, device: Device | None) -> str | None:
+    """Why a model or a device has no flash attention; None where both have."""
+    if not _device_has_it(rules, device):
+        return "the device has none"
+    if m.arch in rules.flash_no:
+        return f"Ollama has none for {m.arch}"
+    if m.arch not in _ANY_LENGTH and m.k_dim != m.v_dim:
+        return "keys and values differ in length"
+    if m.arch == "gemma4" and (capability := _capability(device)) and capability < (7, 5):
+        return "gemma4 needs compute capability 7.5"
+    return None
+
+
+def _device_has_it(rules: OllamaRules, device: Device | None) -> bool:
+    """NVIDIA from compute capability 7 (6 from 0.31.2 on), but 7.2; before 0.30 the driver alone was asked for, which all have."""
+    capability = _capability(device)
+    if capability is None:
+        return True
+    least = (0, 0) if rules.release < (0, 30, 0) else (6, 0) if rules.release >= (0, 31, 2) else (7, 0)
+    return capability >= least and (capability != (7, 2) or rules.release < (0, 12, 5))
+
+
+def _capability(device: Device | None) -> tuple[int, ...] | None:
+    if device is None or device.vendor != "nvidia" or not device.compute_capability:
+        return None
+    return tuple(int(part) for part in device.compute_capability.split("."))

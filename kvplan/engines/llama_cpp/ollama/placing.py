@@ -1,0 +1,176 @@
+"""Which layers go on which card, by the rules of a release: the one answer that the ledger, the capacity and the verdict all read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.engines.llama_cpp import fit, situation
+from kvplan.engines.llama_cpp.ollama import estimate as go
+from kvplan.engines.llama_cpp.ollama import printed
+from kvplan.engines.llama_cpp.ollama.estimate import Estimate
+from kvplan.engines.llama_cpp.ollama.graph import Load
+from kvplan.engines.llama_cpp.ollama.layout import layout
+from kvplan.engines.llama_cpp.ollama.metadata import Metadata
+from kvplan.engines.llama_cpp.ollama.rules import OllamaRules, Placing
+from kvplan.engines.llama_cpp.situation import Loaded, Placed, Situation
+from kvplan.weights import stored_bytes
+
+#: The share of a card's memory by which what is free differs between drivers and idle desktops (23.1 to 24.0 GiB of an RTX 3090 in logs).
+NEAR = Fraction(2, 100)
+#: llama-server takes one card where the file and the caches, roughly, fill no more than this share of it.
+ONE_CARD = Fraction(80, 100)
+
+
+class Scheduler(NamedTuple):
+    """A release of Ollama with a model on cards, ready to place it for any context and number of slots."""
+
+    rules: OllamaRules
+    metadata: Metadata
+    loaded: Loaded
+    unified: bool
+    flash: bool
+    kv_type: str
+    batch: int
+
+    @property
+    def own(self) -> bool:
+        return self.metadata.arch in self.rules.own
+
+    @property
+    def way(self) -> Placing:
+        return self.rules.own_placing if self.own else self.rules.placing
+
+    def free(self, factor: Fraction = Fraction(1)) -> list[int]:
+        """Bytes free on each card."""
+        d = self.loaded.question
+        return [int(self.loaded.memory(i) * factor) - (d.reserve or 0) for i in range(d.n_devices or 1)]
+
+    def place(self, tokens: int, slots: int) -> Placed:
+        """What goes where for -c `tokens` over all slots."""
+        if self.way == "server":
+            return self._served(tokens, slots)
+        now = self.counts(tokens, slots, self.free())
+        around = [self.counts(tokens, slots, self.free(1 + share))[0] for share in (-NEAR, NEAR)]
+        placed = self._dealt(now[0])
+        near = len({sum(cards) > self.metadata.blocks for cards in around}) > 1
+        return placed._replace(lacking=now[1], near=near)
+
+    def counts(self, tokens: int, slots: int, free: Sequence[int]) -> tuple[tuple[int, ...], int]:
+        """Layers of each card, and bytes that found no place."""
+        if self.way == "layout":
+            return self._laid_out(tokens, slots, free)
+        order, found = self._best(tokens, slots, free)
+        by_card = dict(zip(order, found.cards, strict=False))
+        return tuple(by_card.get(i, 0) for i in range(len(free))), found.lacking
+
+    def _best(self, tokens: int, slots: int, free: Sequence[int]) -> tuple[list[int], Estimate]:
+        """The first estimate that takes the whole model, cards with most memory first; else that of all cards as they come."""
+        order = sorted(range(len(free)), key=lambda i: -free[i])
+        for n in self._trials(len(free)):
+            found = self.estimate(tokens, slots, [free[i] for i in order[:n]])
+            if found.whole:
+                return order, found
+        return list(range(len(free))), self.estimate(tokens, slots, free)
+
+    def lines(self, tokens: int, slots: int) -> tuple[str, ...]:
+        """What the scheduler logs before it starts the runner."""
+        if self.way not in ("sum", "spread"):
+            return ()
+        free = self.free()
+        order, found = self._best(tokens, slots, free)
+        return (printed.offload(found, [free[i] for i in order][: len(found.cards)], self._asked()),)
+
+    def estimate(self, tokens: int, slots: int, free: Sequence[int]) -> Estimate:
+        """The scheduler's estimate, as its log line has it."""
+        sizes = go.sizes(self.rules, self.metadata, Load(tokens, self.batch, slots, self.flash), self.kv_type)
+        return go.estimate(self.rules, sizes, free, self._asked())
+
+    def _asked(self) -> int | None:
+        asked = self.loaded.question.n_gpu_layers
+        return asked if asked is not None and asked >= 0 else None
+
+    def _trials(self, n: int) -> Sequence[int]:
+        """Numbers of cards that are tried in turn."""
+        if self._spreads():
+            return (n,)
+        return range(1, n + 1) if self.rules.subsets else (1, n)
+
+    def _spreads(self) -> bool:
+        return dict(self.loaded.question.engine_option).get("sched_spread", "").strip().lower() in ("true", "1")
+
+    def _laid_out(self, tokens: int, slots: int, free: Sequence[int]) -> tuple[tuple[int, ...], int]:
+        """Sizes as the runner allocates them for Ollama's own engine, as estimated for llama.cpp's models."""
+        m = self.metadata
+        if self.own:
+            whole = situation.situation(self.loaded, self._all_on_one(), n_ctx=tokens, n_seq_max=slots, unified=self.unified)
+            kept = [0] * m.blocks
+            for store in whole.stores:
+                for layer, k, v in store.parts:
+                    kept[layer if layer < m.blocks else m.blocks - 1] += k + v
+            layers = [weights + cache for weights, cache in zip(m.layers, kept, strict=True)] + [m.output + m.projector]
+            graph = next((e.bytes for e in whole.entries[0] if e.kind == "activations"), 0)
+            room = list(free)
+        else:
+            sizes = go.sizes(self.rules, m, Load(tokens, self.batch, slots, self.flash), self.kv_type)
+            layers, graph = [*sizes.layers, sizes.output], max(sizes.graph)
+            room = [max(0, n - sizes.layers[0] - (m.projector if i == 0 else 0)) for i, n in enumerate(free)]
+        cards = layout(layers, room, graph, self._asked(), spread=self._spreads())
+        placed = sum(cards)
+        beside = layers[: len(layers) - placed] if placed > m.blocks else [*layers[: m.blocks - placed], layers[-1]]
+        return cards, sum(beside)
+
+    def _all_on_one(self) -> Placed:
+        return situation.place(self._single(), self.metadata.blocks + 1, 0, drafts=False)
+
+    def _single(self) -> Loaded:
+        return self.loaded._replace(question=replace(self.loaded.question, n_devices=1))
+
+    def _dealt(self, cards: Sequence[int]) -> Placed:
+        """The last layers, in order over the cards; num_gpu is taken as it is, whatever was estimated."""
+        asked = self._asked()
+        shares = [Fraction(n) for n in cards] if any(cards) else None
+        n = sum(cards) if asked is None else min(asked, self.metadata.blocks + 1)
+        return situation.place(self.loaded, n, 0, shares=shares, drafts=False)
+
+    def _served(self, tokens: int, slots: int) -> Placed:
+        """llama-server: one card where the model is small enough, else all; --fit then moves what leaves no margin to host memory."""
+        f, d = self.loaded, self.loaded.question
+        free = self.free()
+        one = self.predicted(tokens) <= max(free) * ONE_CARD and not self._spreads()
+        shares = [Fraction(i == free.index(max(free))) for i in range(len(free))] if one else None
+
+        def put(n_gpu_layers: int, n_cpu_moe: int) -> Placed:
+            return situation.place(f, n_gpu_layers, n_cpu_moe, shares=shares)
+
+        def attempt(n_ctx: int, placed: Placed) -> Situation:
+            return situation.situation(f, placed, n_ctx=n_ctx, n_seq_max=slots, unified=self.unified)
+
+        asked = self._asked()
+        if asked is not None:
+            return put(asked, f.options.n_cpu_moe)
+        placed = put(*fit.fit_layers(f, attempt, n_ctx=tokens, put=put))
+        whole = put(len(f.rows) + len(f.model.draft) + 1, 0)
+        held = [attempt(tokens, whole).used(i) for i in range(d.n_devices or 1)]
+        left = min(n - used for n, used in zip(free, held, strict=True)) + (d.reserve or 0) - f.options.fit_target
+        near = abs(left) <= max(free) * NEAR
+        return placed._replace(lacking=max(0, -left), near=near)
+
+    def predicted(self, tokens: int) -> int:
+        """The scheduler's rough size of a model: its file, and f16 caches of its least KV heads over the embedding's share of a head."""
+        m = self.metadata
+        heads = min(m.kv_heads_of) or 1
+        file = sum(m.layers) + m.output + (0 if self.loaded.model.tied else self._embedding())
+        return file + 2 * m.blocks * heads * (m.embedding // (m.heads or 1)) * tokens * 2
+
+    def _embedding(self) -> int:
+        embedding = self.loaded.model.embedding
+        return stored_bytes(embedding, self.loaded.formats) if embedding else 0
+
+
+def has_cards(d: Deployment) -> bool:
+    """Whether there is something to place layers on: with a size for the cache alone, or without a device, there is not."""
+    return d.device is not None and d.kv_memory is None

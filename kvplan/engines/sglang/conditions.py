@@ -1,0 +1,134 @@
+"""When SGLang's checks stop a settled question, as the numbers of their texts (refusals.py)."""
+
+from __future__ import annotations
+
+from kvplan.engines.common import conditions as on
+from kvplan.engines.common.options import Options
+from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.settling import checkpoint_format
+from kvplan.engines.common.stops import Values
+from kvplan.engines.sglang.settle import SglangSettings
+
+#: `get_min_capability` of the quantisation configs: format or family -> the method, and what it needs.
+CAPABILITIES: dict[str, tuple[str, int]] = {
+    "awq": ("awq", 75), "fp8": ("fp8", 80), "mxfp4": ("mxfp4", 80), "mxfp8": ("fp8", 100), "bitsandbytes": ("bitsandbytes", 70),
+}  # fmt: skip
+FP4_BEFORE, FP4_AFTER = {"nvfp4": ("modelopt_fp4", 100)}, {"nvfp4": ("modelopt_fp4", 80)}
+BLOCK = 128
+
+
+def _settings(settled: Settled) -> SglangSettings:
+    found: SglangSettings = settled.settings
+    return found
+
+
+def longer(settled: Settled) -> Values:
+    s = _settings(settled)
+    most, asked = s.most_context, s.pools.context_len
+    return {"length": asked, "most": most} if most and asked > most and not s.allow_long else None
+
+
+def heads(settled: Settled) -> Values:
+    return on.uneven_heads(settled.model, _settings(settled).layout.attn_tp)
+
+
+def _kv(settled: Settled) -> Values:
+    return on.uneven_kv_heads(settled.model, _settings(settled).layout.attn_tp)
+
+
+def kv_dealt(settled: Settled) -> Values:
+    found = _kv(settled)
+    return found if found and int(str(found["kv_heads"])) > int(str(found["tp"])) else None
+
+
+def kv_copied(settled: Settled) -> Values:
+    return _kv(settled)
+
+
+def chunk(settled: Settled) -> Values:
+    k = _settings(settled).pools
+    return {"chunk": k.chunk, "page": k.page} if k.chunk > 0 and k.chunk % k.page else None
+
+
+def staged_drafts(settled: Settled) -> Values:
+    s = _settings(settled)
+    return {"method": s.speculation.method} if s.layout.pp > 1 and s.speculation else None
+
+
+def staged_other_drafts(settled: Settled) -> Values:
+    s = _settings(settled)
+    return staged_drafts(settled) if s.speculation and s.speculation.method not in ("eagle", "mtp", "nextn") else None
+
+
+def too_old(settled: Settled) -> Values:
+    """The check reads the minor number alone, below 8.0 (model_runner.py load_model)."""
+    has = on.capability(settled.question)
+    return {"has": on.version_of(has)} if has is not None and has < 80 and has % 10 < 5 else None
+
+
+def capability(settled: Settled) -> Values:
+    return on.quantised_below(settled, CAPABILITIES)
+
+
+def fp4_before(settled: Settled) -> Values:
+    return on.quantised_below(settled, FP4_BEFORE)
+
+
+def fp4_after(settled: Settled) -> Values:
+    return on.quantised_below(settled, FP4_AFTER)
+
+
+def flash3(settled: Settled) -> Values:
+    """fa3 runs on 8.x without latent attention, and on 9.x."""
+    has = on.capability(settled.question)
+    if Options(settled.question).text("attention_backend") != "fa3" or has is None or has // 10 == 9:
+        return None
+    latent = any(cache.form.startswith("latent") for layer in settled.layers for cache in layer.caches)
+    return None if has // 10 == 8 and not latent else {"has": on.version_of(has)}
+
+
+def _experts(settled: Settled) -> tuple[int, int, int, int]:
+    """The experts' width, their tensor and expert parallel sizes, tp. Width 0: none in blocks of FP8."""
+    shape = _settings(settled).layout
+    found = (p for p in on.parts(settled, 1) if p.name == "expert_down" and p.format == "fp8_block128")
+    return next((p.inputs for p in found), 0), shape.tp // shape.ep, shape.ep, shape.tp
+
+
+def experts_width(settled: Settled) -> Values:
+    width, moe_tp, ep, tp = _experts(settled)
+    return {"width": width, "moe_tp": moe_tp, "tp": tp, "ep": ep} if width % moe_tp else None
+
+
+def experts_blocks(settled: Settled) -> Values:
+    width, moe_tp, ep, tp = _experts(settled)
+    odd = width % moe_tp == 0 and (width // moe_tp) % BLOCK
+    return {"width": width, "moe_tp": moe_tp, "block": BLOCK, "tp": tp, "ep": ep} if odd else None
+
+
+def early_experts_blocks(settled: Settled) -> Values:
+    width, moe_tp, _, _ = _experts(settled)
+    return {"side": width // moe_tp, "block": BLOCK} if (width // moe_tp) % BLOCK else None
+
+
+def _blocks(settled: Settled, row: bool) -> Values:
+    shape = _settings(settled).layout
+    for roles, tp in ((("o", "q", "k", "v"), shape.attn_tp), (("mlp_up", "mlp_gate", "mlp_down"), shape.tp)):
+        for part, side in on.split_blocks(settled, tp, block=BLOCK, format_="fp8_block128", experts_whole=True):
+            if part.name in roles and part.row is row:
+                return {"side": side, "block": BLOCK}
+    return None
+
+
+def block_in(settled: Settled) -> Values:
+    return _blocks(settled, row=True)
+
+
+def block_out(settled: Settled) -> Values:
+    return _blocks(settled, row=False)
+
+
+def groups(settled: Settled) -> Values:
+    if settled.question.weight_dtype not in (None, checkpoint_format(settled.question)):
+        return None
+    found = on.split_groups(settled, _settings(settled).layout.attn_tp, ("awq", "gptq"))
+    return next(({"inputs": part.inputs, "group": group} for part, group in found), None)

@@ -1,0 +1,41 @@
+"""What a rank of SGLang holds after its pools are made, in the memory that mem_fraction_static leaves free.
+
+There is no profiling forward: graphs are captured and prompts are read in whatever is left (model_executor/cuda_graph_runner.py capture;
+managers/schedule_batch.py prefill of chunked_prefill_size tokens). How much graphs take is a measured constant; a prompt's chunk is
+counted from shapes, its hidden states as many as vLLM's logs say.
+"""
+
+from __future__ import annotations
+
+from kvplan.deployment import Deployment
+from kvplan.engines.common.lines import Span, modelled, span
+from kvplan.engines.common.settling import weight_formats
+from kvplan.engines.common.widths import layer_width
+from kvplan.engines.sglang.memory import decode_graph_sizes
+from kvplan.engines.sglang.rules import VERSIONS
+from kvplan.engines.sglang.settle import SglangSettings
+from kvplan.ledger import Entry
+from kvplan.tensors import Lowered
+
+#: Hidden states alive beside the widest sublayer: calibration/vllm.yaml hidden_copies, the ends widened for another engine.
+COPIES, COPIES_LOW, COPIES_HIGH = 3.8, 0.0, 10.0
+#: What capturing a mixture of experts may take beside that: nothing, or as sgl-project/sglang#16143 (DeepSeek, 5 to 6 GB with the first
+#: graph) and #8538 (Llama-4-Maverick, 6.19 GB in all) say; the estimate is half way.
+EXPERTS = span(2.5, 0.0, 6.0)
+
+
+def outside(d: Deployment, model: Lowered, s: SglangSettings) -> tuple[Entry, ...]:
+    """CUDA graphs of decoding, and the largest chunk of a prompt."""
+    found = []
+    if d.constants is not None and d.constants.engine == "sglang" and not d.enforce_eager:
+        each, n = d.constants.at("graph_bytes", VERSIONS, s.release), decode_graph_sizes(s.graph_bs)
+        first = EXPERTS if any(w.experts for layer in model.layers for w in layer.weights) else Span(0, 0, 0)
+        sizes = Span(*(int(n * end) + more for end, more in zip(each.ends, first, strict=True)))
+        found.append(modelled("CUDA graphs", sizes, f"{n} batch sizes captured; {each.said}", "graphs"))
+    tokens, formats = s.pools.chunk, weight_formats(d)
+    if tokens <= 0:  # chunking is off: a prompt may be as long as the context
+        tokens = s.pools.context_len
+    width = max((layer_width(layer, d.model.hidden_size, s.layout.attn_tp, s.layout.ep, formats) for layer in set(model.layers)), default=0)
+    ends = (int(2 * tokens * (width + copies * d.model.hidden_size)) for copies in (COPIES, COPIES_LOW, COPIES_HIGH))
+    found.append(modelled("activations", Span(*ends), f"a chunk of {tokens:,} tokens", "activations")._replace(phases=("serve",)))
+    return tuple(found)

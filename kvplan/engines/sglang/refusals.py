@@ -1,0 +1,122 @@
+"""What SGLang does not start with, by release, in its own words.
+
+Read from the wheels of sglang 0.3.6 to 0.5.23: `server_args.py` and `arg_groups/*`, `configs/model_config.py`, `model_loader/loader.py`,
+`model_executor/*`, `layers/quantization/*`; `since` and `before` are releases in which the words were seen to come or go.
+"""
+
+from __future__ import annotations
+
+from kvplan.engines.common.stops import Move, Stop
+from kvplan.engines.sglang import conditions as when
+
+_STAGES = Move("pp", "more stages instead")
+_FEWER = Move("tp", "a smaller one, or more stages (pp) beside it")
+_TP = Move("tp", "a size that divides it")
+_WHOLE_PAGES = (Move("max_num_batched_tokens", "a multiple of the page size"), Move("block_size", "one that divides it"))
+_EP = Move("ep", "tp, which keeps experts whole")
+_OTHER_GPU = Move("device", "a newer GPU")
+_OTHER_FORMAT = Move("weight_dtype", "a checkpoint in another format")
+_MODELS = "models/llama.py and its like"
+_FP8 = "layers/quantization/fp8.py"
+_CUT = "a rank's part of a matrix is {side} wide, and its FP8 scales are for blocks of {block}: a block would be cut in two"
+_NEEDS = "its kernels need compute capability {least} (75 is 7.5) and this GPU has {has}"
+_METHOD = "The quantization method {method:w} is not supported for the current GPU. Minimum capability: {least}. Current capability: {has}."
+_LOADER = "model_loader/loader.py _get_quantization_config"
+
+#: Evaluated for every plan, in the order in which the engine comes to them.
+CHECKS: tuple[Stop, ...] = (
+    Stop(
+        "chunk and page", "assert self.chunked_prefill_size % self.page_size == 0",
+        "a chunk of prefill must be whole pages", _WHOLE_PAGES,
+        "server_args.py", since="0.4.6", before="0.4.10", when=when.chunk, numbers="chunks of {chunk} tokens, pages of {page}",
+    ),
+    Stop(
+        "chunk and page", "chunked_prefill_size must be divisible by page_size",
+        "a chunk of prefill must be whole pages", _WHOLE_PAGES,
+        "server_args.py check_server_args; arg_groups/validation_hook.py", since="0.4.10", when=when.chunk,
+        numbers="chunks of {chunk} tokens, pages of {page}",
+    ),
+    Stop(
+        "stages and drafts",
+        "Pipeline parallelism is not compatible with overlap schedule, speculative decoding, mixed chunked prefill.",
+        "this release drafts in one pipeline stage alone", (Move("pp", "1"), Move("speculative", "off")),
+        "server_args.py check_server_args", since="0.4.8", before="0.5.20", when=when.staged_drafts,
+    ),
+    Stop(
+        "stages and drafts", "Pipeline parallelism currently only supports EAGLE (non-multi-layer) speculative decoding",
+        "under pipeline parallelism this release drafts with EAGLE and MTP alone", (Move("pp", "1"), Move("speculative", "eagle or mtp")),
+        "arg_groups/validation_hook.py check_pipeline_parallel_compat", since="0.5.20", when=when.staged_other_drafts,
+    ),
+    Stop(
+        "longer than the model",
+        "User-specified context_length ({length}) is greater than the derived context_length ({most}).",
+        "the model was made for {most} tokens and {length} were asked for",
+        (Move("max_model_len", "at most {most}"), Move("option:allow_overwrite_longer_context_len", "true, where its RoPE stretches")),
+        "configs/model_config.py _derive_context_length", when=when.longer,
+        tail=" This may lead to incorrect model outputs or CUDA errors. To allow overriding this maximum, set "
+        "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1",
+    ),
+    Stop(
+        "expert parallelism",
+        "moe_intermediate_size {width} must be divisible by moe_tp_size ({moe_tp}) which is tp_size ({tp}) divided by",
+        "the experts' width of {width} can not be dealt out evenly to {moe_tp} ranks", (_EP, _TP),
+        "model_executor/model_runner.py check_quantized_moe_compatibility", since="0.5.6", when=when.experts_width, loading=True,
+    ),
+    Stop(
+        "FP8 experts and tp",
+        "For quantized MoE models, please make sure (moe_intermediate_size={width} / moe_tp_size={moe_tp}) % weight_block_size_n={block} "
+        "== 0",
+        "{width} / {moe_tp} is no whole number of the {block}-wide blocks that FP8 scales are for", (_EP, _FEWER, _OTHER_FORMAT),
+        "model_executor/model_runner.py check_quantized_moe_compatibility", since="0.5.6", when=when.experts_blocks,
+        loading=True, tail=" where moe_tp_size is equal to tp_size ({tp}) divided by ep_size ({ep}).",
+    ),
+    Stop(
+        "too old a GPU", "SGLang only supports sm75 and above.", "its kernels are built for compute capability 7.5 and later",
+        (_OTHER_GPU,), "model_executor/model_runner.py load_model", when=when.too_old, loading=True, numbers="this GPU has {has}",
+    ),
+    Stop("quantisation and GPU", _METHOD, _NEEDS, (_OTHER_FORMAT, _OTHER_GPU), _LOADER, since="0.4.3", when=when.capability, loading=True),
+    Stop(
+        "quantisation and GPU", _METHOD, _NEEDS, (_OTHER_FORMAT, _OTHER_GPU), _LOADER, since="0.4.6", before="0.5.15",
+        when=when.fp4_before, loading=True,
+    ),
+    Stop("quantisation and GPU", _METHOD, _NEEDS, (_OTHER_FORMAT, _OTHER_GPU), _LOADER, since="0.5.15", when=when.fp4_after, loading=True),
+    Stop(
+        "attention heads", "assert self.total_num_heads % tp_size == 0", "the model's heads can not be dealt out evenly to so many ranks",
+        (_TP, _STAGES), _MODELS, when=when.heads, numbers="{heads} query heads over {tp} attention ranks",
+    ),
+    Stop(
+        "KV heads", "assert self.total_num_kv_heads % tp_size == 0", "the model's KV heads can not be dealt out evenly to so many ranks",
+        (_TP, _STAGES), _MODELS, when=when.kv_dealt, loading=True, numbers="{kv_heads} KV heads over {tp} attention ranks",
+    ),
+    Stop(
+        "KV heads", "assert tp_size % self.total_num_kv_heads == 0", "the model's KV heads can not be copied evenly to so many ranks",
+        (_TP, _STAGES), _MODELS, when=when.kv_copied, loading=True, numbers="{kv_heads} KV heads over {tp} attention ranks",
+    ),
+    Stop(
+        "FP8 blocks and tp", "Weight output_partition_size = {side} is not divisible by weight quantization block_n = {block}.",
+        _CUT, (_FEWER, _OTHER_FORMAT), f"{_FP8} create_weights", since="0.4.3", when=when.block_out, loading=True,
+    ),
+    Stop(
+        "FP8 blocks and tp", "Weight input_size_per_partition = {side} is not divisible by weight quantization block_k = {block}.",
+        _CUT, (_FEWER, _OTHER_FORMAT), f"{_FP8} create_weights", since="0.4.3", when=when.block_in, loading=True,
+    ),
+    Stop(
+        "FP8 experts and tp",
+        "The output_size of gate's and up's weight = {side} is not divisible by weight quantization block_n = {block}.",
+        _CUT, (_EP, _FEWER, _OTHER_FORMAT), f"{_FP8} Fp8MoEMethod.create_weights", since="0.4.3", before="0.5.6",
+        when=when.early_experts_blocks, loading=True,
+    ),
+    Stop(
+        "quantised groups and tp",
+        "The input size is not aligned with the quantized weight shape. This can be caused by too large tensor parallel size.",
+        "a rank's part of a matrix is no whole number of the checkpoint's groups", (_FEWER, _OTHER_FORMAT),
+        "layers/quantization/awq.py, gptq.py create_weights", since="0.4.6", when=when.groups, loading=True,
+        numbers="{inputs} inputs a rank in groups of {group}",
+    ),
+    Stop(
+        "FlashAttention 3 and GPU", "FlashAttention v3 Backend requires SM>=80 and SM<=90.",
+        "FlashAttention 3 is for Hopper, and for 8.x without latent attention",
+        (Move("option:attention_backend", "none, flashinfer or triton"), _OTHER_GPU),
+        "layers/attention/attention_registry.py", since="0.4.6", when=when.flash3, loading=True, numbers="this GPU has {has}",
+    ),
+)  # fmt: skip

@@ -1,0 +1,53 @@
+"""What TensorRT-LLM does not start with, in its own words: PyTorch backend, and engines that trtllm-build makes.
+
+Read from the repository's copies of `tensorrt_llm/_torch/modules/attention.py` and `linear.py`, `tensorrt_llm/layers/attention.py`.
+KV heads are rounded up to whole ones a rank, so that they refuse nothing.
+"""
+
+from __future__ import annotations
+
+from kvplan.engines.common import conditions as on
+from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.tensorrt_llm.settle import TrtSettings
+
+_TP = Move("tp", "a size that divides it")
+_STAGES = Move("pp", "more stages instead")
+
+
+def _settings(settled: Settled) -> TrtSettings:
+    found: TrtSettings = settled.settings
+    return found
+
+
+def heads(settled: Settled) -> Values:
+    s = _settings(settled)
+    return on.uneven_heads(settled.model, s.layout.attn_tp) if s.profiled else None
+
+
+def built_heads(settled: Settled) -> Values:
+    s = _settings(settled)
+    return None if s.profiled else on.uneven_heads(settled.model, s.layout.attn_tp)
+
+
+def widths(settled: Settled) -> Values:
+    s = _settings(settled)
+    return on.uneven_widths(settled.model, s.layout.tp, experts_whole=True, of=("mlp_down", "shared_down")) if s.profiled else None
+
+
+#: Evaluated for every plan, in the order in which the engine comes to them.
+CHECKS: tuple[Stop, ...] = (
+    Stop(
+        "attention heads", "assert self.num_heads % tp_size == 0", "the model's heads can not be dealt out evenly to so many ranks",
+        (_TP, _STAGES), "tensorrt_llm/_torch/modules/attention.py", when=heads, loading=True, numbers="{heads} heads over {tp} ranks",
+    ),
+    Stop(
+        "attention heads", "num_attention_heads must be divisible by tp_size",
+        "the model's heads can not be dealt out evenly to so many ranks",
+        (_TP, _STAGES), "tensorrt_llm/layers/attention.py", when=built_heads, loading=True, numbers="{heads} heads over {tp} ranks",
+    ),
+    Stop(
+        "feed-forward width", "out_features {width} must be divisible by tp_size {tp}", "{width} can not be dealt out evenly to {tp} ranks",
+        (_TP,), "tensorrt_llm/_torch/modules/linear.py", when=widths, loading=True,
+    ),
+)  # fmt: skip

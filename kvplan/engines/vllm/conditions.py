@@ -1,0 +1,218 @@
+"""When vLLM's checks stop a settled question, as the numbers of their texts (refusals.py).
+
+Read from the wheels of vllm 0.5.5 to 0.33.0: `config/*`, `engine/arg_utils.py`, `platforms/cuda.py`, `model_executor/layers/*`,
+`v1/worker/*`, `v1/core/kv_cache_utils.py`; for V0 `config.py` and `worker/worker.py`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvplan.engines.common import conditions as on
+from kvplan.engines.common.options import read_lora
+from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.releases import release
+from kvplan.engines.common.settling import checkpoint_format
+from kvplan.engines.common.stops import Values
+from kvplan.engines.vllm.model import longest_of
+from kvplan.engines.vllm.settle import WITHOUT_F16, VllmSettings
+
+
+class Least(NamedTuple):
+    """The compute capability that a method needs from a release on."""
+
+    since: str
+    method: str
+    least: int
+
+
+#: `get_min_capability` of the quantisation configs and, where a config leaves it to them, of their schemes: format or family -> rows.
+CAPABILITIES: dict[str, tuple[Least, ...]] = {
+    "awq": (Least("", "awq", 75),),
+    "fp8": (Least("", "fp8", 80), Least("0.14", "fp8", 75)),
+    "fp8_channel": (Least("", "compressed-tensors", 80), Least("0.16", "compressed-tensors", 75)),
+    "nvfp4": (Least("", "modelopt_fp4", 100), Least("0.9", "modelopt_fp4", 80), Least("0.14", "modelopt_fp4", 75)),
+    "mxfp": (Least("", "mxfp4", 80),),
+    "int": (Least("", "compressed-tensors", 80), Least("0.12", "compressed-tensors", 75)),
+    "int8_channel": (Least("", "compressed-tensors", 75),),
+    "bitsandbytes": (Least("", "bitsandbytes", 70),),
+}
+#: Methods whose schemes make the check: it is theirs to say.
+BY_SCHEME = ("compressed-tensors",)
+#: `--block-size` choices from a release on; empty: any.
+BLOCK_SIZES: tuple[tuple[str, tuple[int, ...]], ...] = (
+    ("0.5", (8, 16, 32, 128, 256, 512, 1024, 2048)),
+    ("0.6", (8, 16, 32, 64, 128)),
+    ("0.8", (1, 8, 16, 32, 64, 128)),
+    ("0.12", (1, 8, 16, 32, 64, 128, 256)),
+    ("0.18", ()),
+)
+#: max_lora_rank from a release on (config/lora.py).
+LORA_RANKS: tuple[tuple[str, tuple[int, ...]], ...] = (
+    ("0.5", (8, 16, 32, 64, 128, 256)),
+    ("0.8", (8, 16, 32, 64, 128, 256, 320, 512)),
+    ("0.12", (1, 8, 16, 32, 64, 128, 256, 320, 512)),
+)
+
+
+def _settings(settled: Settled) -> VllmSettings:
+    found: VllmSettings = settled.settings
+    return found
+
+
+def _asked(settled: Settled) -> tuple[int, ...]:
+    """The release's numbers; of a name without one, beyond all."""
+    return release(settled.question.engine_version or "") or (10**6,)
+
+
+def _choices(settled: Settled, table: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[int, ...]:
+    """The row of a release; empty before the first."""
+    return next((row for since, row in reversed(table) if _asked(settled) >= release(since)), ())
+
+
+def _on_gpu(settled: Settled) -> bool:
+    return _settings(settled).platform == "cuda"
+
+
+def longer(settled: Settled) -> Values:
+    s = _settings(settled)
+    most = longest_of(settled.question.model, s.rules)
+    return {"length": s.max_model_len, "most": most} if most and s.max_model_len > most and not s.allow_long else None
+
+
+def heads(settled: Settled) -> Values:
+    return on.uneven_heads(_settings(settled).served, _settings(settled).tp)
+
+
+def kv_dealt(settled: Settled) -> Values:
+    found = on.uneven_kv_heads(settled.model, _settings(settled).tp)
+    return found if found and int(str(found["kv_heads"])) > _settings(settled).tp else None
+
+
+def kv_copied(settled: Settled) -> Values:
+    return on.uneven_kv_heads(settled.model, _settings(settled).tp)
+
+
+def widths(settled: Settled) -> Values:
+    return on.uneven_widths(settled.model, _settings(settled).tp, experts_whole=True, of=("mlp_down", "shared_down"))
+
+
+def expert_widths(settled: Settled) -> Values:
+    whole = (settled.question.ep or 1) > 1
+    return on.uneven_widths(settled.model, _settings(settled).tp, experts_whole=whole, of=("expert_down",))
+
+
+def few_tokens(settled: Settled) -> Values:
+    s = _settings(settled)
+    return {"tokens": s.max_num_batched_tokens, "seqs": s.max_num_seqs} if s.max_num_batched_tokens < s.max_num_seqs else None
+
+
+def bf16(settled: Settled) -> Values:
+    d = settled.question
+    found = on.too_old(settled, 80) if _on_gpu(settled) and on.computes_in(settled, "bf16") else None
+    return {"gpu": d.device.name if d.device else "", "has": on.version_of(int(str(found["has"])))} if found else None
+
+
+def f16(settled: Settled) -> Values:
+    named = settled.question.model.architecture
+    return {"kind": named} if named in WITHOUT_F16 and on.computes_in(settled, "f16") else None
+
+
+def _capability(settled: Settled, by_scheme: bool) -> Values:
+    name, family = on.scheme_of(settled)
+    rows = CAPABILITIES.get(name) or CAPABILITIES.get(family) or ()
+    row = next((r for r in reversed(rows) if not r.since or _asked(settled) >= release(r.since)), None)
+    if row is None or not _on_gpu(settled) or (row.method in BY_SCHEME) is not by_scheme:
+        return None
+    found = on.too_old(settled, row.least)
+    return {"method": row.method, **found} if found else None
+
+
+def capability(settled: Settled) -> Values:
+    return _capability(settled, by_scheme=False)
+
+
+def scheme_capability(settled: Settled) -> Values:
+    return _capability(settled, by_scheme=True)
+
+
+def _own(settled: Settled) -> bool:
+    """The checkpoint's own format: of one that is only asked for, the released files' widths may be padded."""
+    return settled.question.weight_dtype in (None, checkpoint_format(settled.question))
+
+
+def groups(settled: Settled) -> Values:
+    found = on.split_groups(settled, _settings(settled).tp, ("awq", "gptq"))
+    return next(({"inputs": part.inputs, "group": group} for part, group in found), None) if _own(settled) else None
+
+
+def kernel_groups(settled: Settled) -> Values:
+    found = on.split_groups(settled, _settings(settled).tp, ("int",))
+    return next(({"inputs": part.inputs, "group": group} for part, group in found), None) if _own(settled) else None
+
+
+def _blocks(settled: Settled, row: bool, of_experts: bool) -> Values:
+    whole = (settled.question.ep or 1) > 1
+    found = on.split_blocks(settled, _settings(settled).tp, block=128, format_="fp8_block128", experts_whole=whole)
+    sides = (side for part, side in found if part.row is row and part.name.startswith("expert") is of_experts)
+    side = next(sides, None)
+    return None if side is None else {"side": side, "block": 128}
+
+
+def block_in(settled: Settled) -> Values:
+    return _blocks(settled, row=True, of_experts=False)
+
+
+def block_out(settled: Settled) -> Values:
+    return _blocks(settled, row=False, of_experts=False)
+
+
+def block_experts(settled: Settled) -> Values:
+    return _blocks(settled, row=False, of_experts=True)
+
+
+def block_size(settled: Settled) -> Values:
+    asked, choices = settled.question.block_size, _choices(settled, BLOCK_SIZES)
+    return {"size": asked, "choices": ", ".join(map(str, choices))} if asked and choices and asked not in choices else None
+
+
+def lora_rank(settled: Settled) -> Values:
+    lora, choices = read_lora(settled.question.lora), _choices(settled, LORA_RANKS)
+    return {"rank": lora.rank, "ranks": str(choices)} if lora and choices and lora.rank not in choices else None
+
+
+def dcp(settled: Settled) -> Values:
+    """The KV heads of a model without latent attention must be fewer than tp, and their copies as many as dcp."""
+    s, heads = _settings(settled), on.kv_heads(settled.model)
+    if s.dcp == 1 or len(heads) != 1:
+        return None
+    n = min(heads)
+    return {"tp": s.tp, "kv_heads": n} if s.tp <= n else None
+
+
+def dcp_most(settled: Settled) -> Values:
+    s, heads = _settings(settled), on.kv_heads(settled.model)
+    n = min(heads, default=0)
+    return {"dcp": s.dcp, "most": s.tp // n, "tp": s.tp, "kv_heads": n} if s.dcp > 1 and len(heads) == 1 and s.dcp > s.tp // n else None
+
+
+def no_experts(settled: Settled) -> Values:
+    return {} if (settled.question.ep or 1) > 1 and not on.experts(settled.model) else None
+
+
+def _flash_fp8(settled: Settled) -> bool:
+    has, s = on.capability(settled.question), _settings(settled)
+    return has is not None and has < 90 and s.backend == "FLASH_ATTN" and s.formats.k.startswith("fp8")
+
+
+def flash_fp8(settled: Settled) -> Values:
+    return {} if _flash_fp8(settled) else None
+
+
+def float_cache(settled: Settled) -> Values:
+    """kv_cache_dtype bfloat16 beside float16 and the other way round."""
+    long = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
+    d, s = settled.question, _settings(settled)
+    if "kv_dtype" in settled.chosen_by or s.formats.k not in ("f16", "bf16") or s.formats.k == s.formats.compute:
+        return None
+    return {"cache": long[s.formats.k], "compute": long.get(s.formats.compute, d.dtype)} if d.kv_dtype not in (None, "auto") else None

@@ -1,0 +1,194 @@
+"""What vLLM does not start with: the checks between its arguments and its first request, by release, in its own words.
+
+Read from the wheels of vllm 0.5.5 to 0.33.0; `since` and `before` are releases in which the words were seen to come or go.
+"""
+
+from __future__ import annotations
+
+from kvplan.engines.common.stops import Move, Stop
+from kvplan.engines.vllm import conditions as when
+
+TP = "a size that divides it"
+FEWER = Move("tp", "a smaller one, or pipeline parallelism (pp) beside it")
+_CONFIG, _LINEAR, _FP8 = "config/model.py", "model_executor/layers/linear.py", "model_executor/layers/quantization/fp8.py"
+_MODELS = "model_executor/models/llama.py and its like, LlamaAttention.__init__"
+_WHY_BLOCKS = "a rank's part of a matrix is {side} wide, and its FP8 scales are for blocks of {block}: a block would be cut in two"
+_WHY_GROUPS = "a rank's part of a matrix has {inputs} inputs, no whole number of the checkpoint's groups of {group}"
+_OTHER_GPU = Move("device", "a newer GPU")
+_OTHER_FORMAT = Move("weight_dtype", "a checkpoint in another format")
+_STAGES = Move("pp", "more stages instead")
+_BACKEND = Move("option:attention_backend", "none, TRITON_ATTN or FLASHINFER")
+_EP = Move("ep", "expert parallelism, which keeps experts whole")
+
+#: Evaluated for every plan, in the order in which the engine comes to them.
+CHECKS: tuple[Stop, ...] = (
+    Stop(
+        "block size", "argument --block-size: invalid choice: {size} (choose from {choices:t})",
+        "this release takes the block sizes {choices} alone", (Move("block_size", "one of these"),),
+        "engine/arg_utils.py, config/cache.py BlockSize", before="0.18", when=when.block_size,
+    ),
+    Stop(
+        "longer than the model",
+        "User-specified max_model_len ({length}) is greater than the derived max_model_len (max_position_embeddings={most}",
+        "the model was made for {most} tokens and {length} were asked for",
+        (Move("max_model_len", "at most {most}"), Move("option:allow_long_max_model_len", "true, where the model's RoPE stretches so far")),
+        f"{_CONFIG} _get_and_verify_max_len", when=when.longer,
+        tail=" or model_max_length=None in model's config.json). To allow overriding this maximum, set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1",
+    ),
+    Stop(
+        "float16", "The model type {kind:w} does not support float16. Reason: Numerical instability.",
+        "models of this class overflow in 16-bit floats", (Move("dtype", "bfloat16 or float32"),),
+        f"{_CONFIG} _check_valid_dtype", since="0.9.1", when=when.f16,
+    ),
+    Stop(
+        "attention heads", "Total number of attention heads ({heads}) must be divisible by tensor parallel size ({tp}).",
+        "{heads} heads can not be dealt out evenly to {tp} ranks", (Move("tp", "a size that divides {heads}"), _STAGES),
+        f"{_CONFIG} verify_with_parallel_config", when=when.heads,
+    ),
+    Stop(
+        "no experts", "Number of experts in the model must be greater than 0 when expert parallelism is enabled.",
+        "expert parallelism was asked for and the model has no experts", (Move("ep", "1"),),
+        f"{_CONFIG} _verify_with_expert_parallelism", since="0.8.5", when=when.no_experts,
+    ),
+    Stop(
+        "decode context parallel", "tensor parallel size {tp} must be greater than total num kv heads {kv_heads} when enable",
+        "decode context parallelism splits the copies of KV heads: {tp} ranks and {kv_heads} heads leave none",
+        (Move("dcp", "1"), Move("tp", "more than {kv_heads}")),
+        f"{_CONFIG} verify_with_parallel_config", since="0.11.1", before="0.27", when=when.dcp,
+    ),
+    Stop(
+        "decode context parallel",
+        "Decode context parallelism for GQA/MQA requires `--tensor-parallel-size` ({tp}) to be greater than the model's total number of KV "
+        "heads ({kv_heads}).",
+        "decode context parallelism splits the copies of KV heads: {tp} ranks and {kv_heads} heads leave none",
+        (Move("dcp", "1"), Move("tp", "more than {kv_heads}")),
+        f"{_CONFIG} verify_with_parallel_config", since="0.27", when=when.dcp,
+    ),
+    Stop(
+        "decode context parallel",
+        "decode context parallel size must less than or equal to (tensor parallel size {tp} // total num kv heads {kv_heads}) = {most}, "
+        "but got {dcp}",
+        "only {most} copies of each KV head exist to be split", (Move("dcp", "at most {most}"),),
+        f"{_CONFIG} verify_with_parallel_config", since="0.11.1", before="0.27", when=when.dcp_most,
+    ),
+    Stop(
+        "decode context parallel",
+        "`--decode-context-parallel-size` ({dcp}) exceeds the maximum supported value ({most}) for `--tensor-parallel-size` ({tp})",
+        "only {most} copies of each KV head exist to be split", (Move("dcp", "at most {most}"),),
+        f"{_CONFIG} verify_with_parallel_config", since="0.27", when=when.dcp_most,
+    ),
+    Stop(
+        "LoRA rank", "max_lora_rank ({rank}) must be one of {ranks:t}.", "this release has kernels for certain ranks alone",
+        (Move("lora", "the next larger of {ranks}"),), "config/lora.py", before="0.12", when=when.lora_rank,
+    ),
+    Stop(
+        "LoRA rank", "max_lora_rank Input should be {ranks:t} [type=literal_error, input_value={rank}",
+        "this release has kernels for certain ranks alone", (Move("lora", "the next larger of {ranks}"),),
+        "config/lora.py MaxLoRARanks", since="0.12", when=when.lora_rank,
+    ),
+    Stop(
+        "fewer tokens than sequences", "max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({seqs}).",
+        "a step of {tokens} tokens can not hold one token of each of {seqs} sequences",
+        (Move("max_num_seqs", "at most {tokens}"), Move("max_num_batched_tokens", "at least {seqs}")),
+        "config/scheduler.py verify_max_model_len", when=when.few_tokens,
+    ),
+    Stop(
+        "quantisation and GPU",
+        "The quantization method {method:w} is not supported for the current GPU. Minimum capability: {least}. Current capability: {has}.",
+        "its kernels need compute capability {least} (75 is 7.5) and this GPU has {has}", (_OTHER_FORMAT, _OTHER_GPU),
+        "config/vllm.py _get_quantization_config, get_min_capability", when=when.capability, loading=True,
+    ),
+    Stop(
+        "cache and compute type", 'kv_cache_dtype="{cache:w}" is incompatible with dtype="{compute:w}". Please set `--kv-cache-dtype` to',
+        "a 16-bit cache must be in the type that the model computes in", (Move("kv_dtype", "auto"), Move("dtype", "{cache}")),
+        "config/vllm.py _reject_mismatched_float_kv_cache", since="0.33", when=when.float_cache,
+    ),
+    Stop(
+        "bfloat16",
+        "Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your {gpu:t} GPU has compute capability {has}.",
+        "GPUs before Ampere do not compute in bfloat16", (Move("dtype", "float16 (half)"), _OTHER_GPU),
+        "platforms/cuda.py check_if_supports_dtype; V0 worker/worker.py _check_if_gpu_supports_dtype", when=when.bf16, loading=True,
+        tail=" You can use float16 instead by explicitly setting the `dtype` flag in CLI, for example: --dtype=half.",
+    ),
+    Stop(
+        "FP8 cache and FlashAttention", "FlashAttention does not support fp8 kv-cache on this device.",
+        "FlashAttention reads an FP8 cache on Hopper alone", (_BACKEND, Move("kv_dtype", "auto")),
+        "v1/attention/backends/flash_attn.py", since="0.8", before="0.12", when=when.flash_fp8, loading=True,
+    ),
+    Stop(
+        "FP8 cache and FlashAttention",
+        "Selected backend AttentionBackendEnum.FLASH_ATTN is not valid for this configuration. Reason: ['kv_cache_dtype not supported']",
+        "FlashAttention reads an FP8 cache on Hopper and later alone",
+        (_BACKEND, Move("kv_dtype", "auto")),
+        "platforms/cuda.py get_attn_backend_cls", since="0.12", when=when.flash_fp8, loading=True,
+    ),
+    Stop(
+        "KV heads", "assert self.total_num_kv_heads % tp_size == 0",
+        "the model's KV heads can not be dealt out evenly to so many ranks", (Move("tp", TP), _STAGES),
+        _MODELS, when=when.kv_dealt, loading=True, numbers="{kv_heads} KV heads over {tp} ranks",
+    ),
+    Stop(
+        "KV heads", "assert tp_size % self.total_num_kv_heads == 0",
+        "the model's KV heads can not be copied evenly to so many ranks", (Move("tp", TP), _STAGES),
+        _MODELS, when=when.kv_copied, loading=True, numbers="{kv_heads} KV heads over {tp} ranks",
+    ),
+    Stop(
+        "quantisation and GPU",
+        "Quantization scheme is not supported for the current GPU. Min capability: {least}. Current capability: {has}.",
+        "its kernels need compute capability {least} (75 is 7.5) and this GPU has {has}", (_OTHER_FORMAT, _OTHER_GPU),
+        "model_executor/layers/quantization/compressed_tensors, _check_scheme_supported", when=when.scheme_capability, loading=True,
+    ),
+    Stop(
+        "quantised groups and tp",
+        "The input size is not aligned with the quantized weight shape. This can be caused by too large tensor parallel size.",
+        "a rank's part of a matrix is no whole number of the checkpoint's groups", (FEWER, _OTHER_FORMAT),
+        "model_executor/layers/quantization/awq.py, gptq.py create_weights", when=when.groups, loading=True,
+        numbers="{inputs} inputs a rank in groups of {group}",
+    ),
+    Stop(
+        "quantised groups and tp",
+        "Failed to find a kernel that can implement the WNA16 linear layer. ... in_features per partition {inputs} is not divisible by "
+        "group_size = {group}",
+        _WHY_GROUPS, (FEWER, _OTHER_FORMAT), "model_executor/kernels/linear choose_mp_linear_kernel", since="0.6.6",
+        when=when.kernel_groups, loading=True,
+    ),
+    Stop(
+        "FP8 blocks and tp", "Weight output_partition_size = {side} is not divisible by weight quantization block_n = {block}.",
+        _WHY_BLOCKS, (FEWER, _OTHER_FORMAT), f"{_FP8} create_weights; 0.30 on utils/fp8_utils.py", since="0.6.6",
+        when=when.block_out, loading=True,
+    ),
+    Stop(
+        "FP8 blocks and tp", "Weight input_size_per_partition = {side} is not divisible by weight quantization block_k = {block}.",
+        _WHY_BLOCKS, (FEWER, _OTHER_FORMAT), f"{_FP8} create_weights; 0.30 on utils/fp8_utils.py", since="0.6.6",
+        when=when.block_in, loading=True,
+    ),
+    Stop(
+        "FP8 blocks and tp",
+        "The output_size of gate's and up's weight = {side} is not divisible by weight quantization block_n = {block}.",
+        _WHY_BLOCKS, (_EP, FEWER, _OTHER_FORMAT), f"{_FP8} Fp8MoEMethod.create_weights", since="0.6.6",
+        when=when.block_experts, loading=True,
+    ),
+    Stop(
+        "feed-forward width", "assert all(output_size % tp_size == 0 for output_size in output_sizes)",
+        "the model's feed-forward width can not be dealt out evenly to so many ranks", (Move("tp", TP),),
+        f"{_LINEAR} MergedColumnParallelLinear", before="0.10",
+        when=when.widths, loading=True, numbers="a width of {width} over {tp} ranks",
+    ),
+    Stop(
+        "feed-forward width", "assert all(output_size % self.tp_size == 0 for output_size in output_sizes)",
+        "the model's feed-forward width can not be dealt out evenly to so many ranks", (Move("tp", TP),),
+        f"{_LINEAR} MergedColumnParallelLinear", since="0.10", when=when.widths, loading=True, numbers="a width of {width} over {tp} ranks",
+    ),
+    Stop(
+        "experts' width", "assert intermediate_size % self.tp_size == 0",
+        "the experts' width can not be dealt out evenly to so many ranks", (_EP, Move("tp", TP)),
+        "model_executor/layers/fused_moe/layer.py", since="0.6.6", before="0.24", when=when.expert_widths, loading=True,
+        numbers="a width of {width} over {tp} ranks",
+    ),
+    Stop(
+        "experts' width", "assert self.intermediate_size % tp_size == 0",
+        "the experts' width can not be dealt out evenly to so many ranks", (_EP, Move("tp", TP)),
+        "model_executor/layers/fused_moe/config.py", since="0.24", when=when.expert_widths, loading=True,
+        numbers="a width of {width} over {tp} ranks",
+    ),
+)  # fmt: skip

@@ -1,0 +1,130 @@
+"""SGLang's own checks, on both sides of each and in the releases around each change, as its source has them (file by each case)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kvplan
+from kvplan import engines
+from kvplan.engines.common.stops import stop_of
+from kvplan.engines.sglang.refusals import CHECKS
+from kvplan.spec import ModelSpec
+from tests.conftest import one_block
+
+GQA = {"kind": "gqa", "heads": 40, "kv_heads": 10, "head_dim": 128}
+
+
+def gqa(**more: Any) -> ModelSpec:
+    block = {"mixers": [GQA], "mlps": [{"kind": "dense", "intermediate_size": 17920}]}
+    return one_block(None, hidden=5120, blocks={"block": block}, max_context=32768, **more)
+
+
+def stopped(model: str | ModelSpec, version: str, **question: Any) -> str | None:
+    """What SGLang of that release says to it; None where no check stops it."""
+    question = {"device": "h100-80gb", **question}
+    _, settled = engines.settle(kvplan.deployment(model, engine="sglang", engine_version=version, **question))
+    return stop_of(CHECKS, settled)
+
+
+@pytest.mark.parametrize(
+    ("tp", "dp", "said"),
+    [
+        (3, None, "assert self.total_num_heads % tp_size == 0 (40 query heads over 3 attention ranks)"),
+        (8, None, "assert self.total_num_kv_heads % tp_size == 0 (10 KV heads over 8 attention ranks)"),  # models/llama.py, 0.4.3 to 0.5.23
+        (5, None, None),
+        (2, None, None),
+        (8, 4, None),  # attention data parallelism: two attention ranks each
+    ],
+)
+def test_heads(tp: int, dp: int | None, said: str | None) -> None:
+    option = {"enable_dp_attention": "true"} if dp else {}
+    for version in ("0.4.3", "0.5.6", "0.5.23"):
+        assert stopped(gqa(), version, tp=tp, dp=dp, engine_option=option) == said
+
+
+@pytest.mark.parametrize(
+    ("version", "chunk", "said"),
+    [
+        ("0.4.5", 1000, None),
+        ("0.4.6", 1000, "assert self.chunked_prefill_size % self.page_size == 0 (chunks of 1000 tokens, pages of 64)"),  # server_args.py
+        ("0.4.10", 1000, "chunked_prefill_size must be divisible by page_size (chunks of 1000 tokens, pages of 64)"),  # check_server_args
+        ("0.5.23", 1000, "chunked_prefill_size must be divisible by page_size (chunks of 1000 tokens, pages of 64)"),
+        ("0.5.23", 1024, None),
+    ],
+)
+def test_chunks_of_whole_pages(version: str, chunk: int, said: str | None) -> None:
+    assert stopped(gqa(), version, max_num_batched_tokens=chunk, block_size=64) == said
+
+
+@pytest.mark.parametrize(
+    ("version", "method", "pp", "stops"),
+    [
+        ("0.4.7", "eagle:3", 2, False), ("0.4.8", "eagle:3", 2, True), ("0.5.18", "eagle:3", 2, True), ("0.5.20", "eagle:3", 2, False),
+        ("0.5.20", "ngram:3", 2, True), ("0.5.20", "ngram:3", 1, False), ("0.5.18", "eagle:3", 1, False),
+    ],
+)  # fmt: skip
+def test_stages_and_drafts(version: str, method: str, pp: int, stops: bool) -> None:
+    """server_args.py check_server_args to 0.5.18, arg_groups/validation_hook.py from 0.5.20."""
+    model = one_block(GQA, n_layers=4, hidden=5120, max_context=32768)
+    assert ((stopped(model, version, pp=pp, speculative=method) or "").startswith("Pipeline parallelism")) is stops
+
+
+@pytest.mark.parametrize(
+    ("version", "tp", "ep", "said"),
+    [
+        # 768 / 4 = 192 is no multiple of 128; model_runner.py check_quantized_moe_compatibility from 0.5.6, fp8.py before
+        ("0.5.3", 4, None, "The output_size of gate's and up's weight = 192 is not divisible by weight quantization block_n = 128."),
+        ("0.5.6", 4, None, "For quantized MoE models, please make sure (moe_intermediate_size=768 / moe_tp_size=4) % "
+         "weight_block_size_n=128 == 0 where moe_tp_size is equal to tp_size (4) divided by ep_size (1)."),
+        ("0.5.23", 4, 4, None),
+        ("0.5.23", 2, None, None),
+        ("0.5.3", 2, None, None),
+    ],
+)  # fmt: skip
+def test_fp8_experts(version: str, tp: int, ep: int | None, said: str | None) -> None:
+    assert stopped("qwen/qwen3-30b-a3b-fp8", version, tp=tp, ep=ep) == said
+
+
+@pytest.mark.parametrize(
+    ("format_", "device", "version", "least"),
+    [
+        ("fp8", "t4", "0.5.23", 80), ("fp8", "a10g", "0.5.23", None),  # quantization/fp8.py, 0.4.3 on
+        ("awq", "t4", "0.5.23", None), ("nvfp4", "h100-80gb", "0.5.12", 100), ("nvfp4", "h100-80gb", "0.5.15", None),
+        ("nvfp4", "t4", "0.5.18", 80), ("nvfp4", "b200", "0.5.12", None),  # modelopt_quant.py ModelOptFp4Config
+    ],
+)  # fmt: skip
+def test_capability(format_: str, device: str, version: str, least: int | None) -> None:
+    said = stopped(gqa(), version, weight_dtype=format_, device=device)
+    assert said is None if least is None else said is not None and f"Minimum capability: {least}. Current capability: " in said
+
+
+def test_gpus_that_are_too_old() -> None:
+    """model_runner.py load_model reads the minor number of those below 8.0."""
+    assert (stopped(gqa(), "0.5.23", device="v100-16gb") or "").startswith("SGLang only supports sm75 and above.")
+    assert stopped(gqa(), "0.5.23", device="t4") is None
+
+
+def test_flash_attention_3() -> None:
+    """layers/attention/attention_registry.py: 8.x without latent attention, or 9.x."""
+    ask = {"engine_option": {"attention_backend": "fa3"}}
+    assert (stopped(gqa(), "0.5.23", device="b200", **ask) or "").startswith("FlashAttention v3 Backend requires SM>=80 and SM<=90.")
+    assert stopped(gqa(), "0.5.23", device="a10g", **ask) is None
+    assert stopped(gqa(), "0.5.23", **ask) is None
+    assert "FlashAttention v3" in (stopped("deepseek-ai/deepseek-v2-lite", "0.5.23", device="a10g", **ask) or "")
+
+
+def test_length() -> None:
+    """configs/model_config.py _derive_context_length: warned of before 0.5.0."""
+    assert stopped(gqa(), "0.4.10", context=32769) is None
+    assert "greater than the derived context_length (32768)" in (stopped(gqa(), "0.5.0", context=32769) or "")
+    assert "greater than the derived context_length (32768)" in (stopped(gqa(), "0.5.2", context=32769) or "")
+    assert stopped(gqa(), "0.5.0", context=32768) is None
+
+
+def test_a_question_about_the_cache_alone() -> None:
+    plan = kvplan.estimate("microsoft/phi-4", tp=8, engine="sglang", context=4096, kv_memory="8GiB", advise=False)
+    assert plan.starts
+    assert plan.outcome.capacity is not None
+    assert any("10 KV heads over 8 attention ranks" in warning for warning in plan.outcome.capacity.warnings)
