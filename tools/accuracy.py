@@ -15,6 +15,7 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).parent))
 
 import fit_engines
+import reliability
 from engine_arithmetic import Compared, compare
 from fit_budget import COVERAGE, KINDS, Prediction, conformal, leave_one_group_out, predict, quantile
 from log_cases import Case, read_cases
@@ -121,7 +122,7 @@ def table(cases: Sequence[Case], predictions: Sequence[Prediction]) -> list[str]
     wrong = [p.case.id for p in refused if p.starts], [p.case.id for p in predictions if not p.refused and p.starts is False]
     lines.append(f"refused by the engine: {len(refused)}; called a start all the same: {wrong[0] or 'none'}")
     lines.append(f"started, called a refusal: {wrong[1] or 'none'}")
-    return lines + arithmetic(compare(cases))
+    return [*lines, *arithmetic(compare(cases)), "verdicts by how sure they are", *reliability.tables()]
 
 
 def arithmetic(compared: Sequence[Compared]) -> list[str]:

@@ -28,7 +28,7 @@ def ledger(device: int) -> Ledger:
 
 
 def test_peaks() -> None:
-    """The cache fills what the budget leaves: larger activations are a smaller cache, so that a capture, which is without them, holds less."""
+    """The cache fills what the budget leaves: larger activations are a smaller cache, and a capture, which is without them, holds less."""
     assert [tuple(peak) for peak in ledger(20).peaks] == [
         ("load", 10, 10, 10),
         ("profile", 13, 12, 14),

@@ -1,0 +1,80 @@
+"""How often a verdict is right, by how sure it says it is: `python tools/reliability.py [--held-out]`.
+
+Asked are the start-up logs beside the checkout (all of which started, but those that say they did not) and the threads of tests/threads
+(dev.jsonl; with --held-out the half that was set aside). A verdict is `starts`; `weak` threads, which leave out what decides them, are not
+counted. The constants are the packaged ones: logs that they were fitted on are in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from log_cases import Case, read_cases
+
+from kvplan import api
+from kvplan.errors import KvplanError
+from kvplan.planner.evaluate import evaluate
+
+THREADS = Path(__file__).parents[1] / "tests" / "threads"
+STARTED = {"starts": True, "oom-later": True, "refuses": False, "oom-at-start": False, "partial-offload": False}
+SURE = ("certain", "likely", "too close to call")
+
+
+class Verdict(NamedTuple):
+    """What was said of a start that somebody tried, and what became of it."""
+
+    id: str
+    said: bool
+    sure: str
+    started: bool
+
+
+def of_logs(cases: list[Case]) -> Iterator[Verdict]:
+    """Logs whose question can be asked on a device."""
+    for case in cases:
+        if case.deployment is None or case.deployment.device is None or case.row["quality"] not in ("A", "B"):
+            continue
+        try:
+            plan = evaluate(case.deployment)
+        except KvplanError:
+            continue
+        failed = "DOES NOT START" in str(case.row["note"]) or case.row["logged"]["kv_cache_gib"] == 0
+        yield Verdict(case.id, bool(plan.starts), plan.certainty, not failed)
+
+
+def of_threads(path: Path) -> Iterator[Verdict]:
+    """Threads that say what decides them."""
+    for case in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        if not case.get("weak"):
+            question = dict(case["kvplan"])
+            plan = api.estimate(question.pop("model"), batch=1, **question)
+            yield Verdict(case["id"], bool(plan.starts), plan.certainty, STARTED[case["outcome"]])
+
+
+def table(name: str, verdicts: list[Verdict]) -> list[str]:
+    """Right and wrong by certainty, and the ids of those that are wrong and not too close to call."""
+    right: Counter[str] = Counter(v.sure for v in verdicts if v.said == v.started)
+    wrong: Counter[str] = Counter(v.sure for v in verdicts if v.said != v.started)
+    cells = "  ".join(f"{sure}: {right[sure]} of {right[sure] + wrong[sure]} right" for sure in SURE)
+    lost = [f"{v.id} ({'called a start' if v.said else 'called a refusal'}, {v.sure})" for v in verdicts if v.said != v.started]
+    return [f"{name}, {len(verdicts)} verdicts: {cells}", *(f"  {one}" for one in lost if "too close" not in one)]
+
+
+def tables(*, held_out: bool = False) -> list[str]:
+    """The lines that `make accuracy` shows."""
+    lines = table("logs", list(of_logs(read_cases()))) + table("threads, dev", list(of_threads(THREADS / "dev.jsonl")))
+    return lines + (table("threads, set aside", list(of_threads(THREADS / "held_out.jsonl"))) if held_out else [])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--held-out", action="store_true", help="the half of the threads that was set aside, too")
+    print(*tables(held_out=parser.parse_args().held_out), sep="\n")
