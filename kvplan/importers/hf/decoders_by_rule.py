@@ -171,7 +171,10 @@ def ernie_vl(f: Fields, t: Decoder) -> Stack:
     has = [kind == "sparse" for kind in types] if types is not None else [i >= _first(f) for i in range(n)]
     extra: list[dict[str, Any]] = []
     if shared and f.flag("use_bias"):
-        extra = [weight("shared_up_bias", 2 * shared["shared_intermediate_size"], role="norm"), weight("shared_down_bias", f.dim("hidden_size"))]
+        extra = [
+            weight("shared_up_bias", 2 * shared["shared_intermediate_size"], role="norm"),
+            weight("shared_down_bias", f.dim("hidden_size")),
+        ]
     return model(f, [block([attention], sparse, 2, extra) if routed else block([attention], [plain]) for routed in has])
 
 

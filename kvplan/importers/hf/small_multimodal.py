@@ -1,4 +1,7 @@
-"""Small models of images and text: BLIP, GIT, Kosmos-2, Florence-2, T5Gemma 2; ProphetNet. Shapes: transformers 5.23.0 (models/*/modeling_*.py)."""
+"""Small models of images and text (BLIP, GIT, Kosmos-2, Florence-2, T5Gemma 2) and ProphetNet.
+
+Shapes: transformers 5.23.0 (models/*/modeling_*.py).
+"""
 
 from __future__ import annotations
 
@@ -153,17 +156,22 @@ def t5gemma2(f: Fields, t: Decoder) -> Stack:
     sizes = (dec.dim("num_attention_heads"), kv_heads(dec), dec.dim("head_dim"))
     kinds = dec.items("layer_types", n) or ["full_attention"] * n
     cross: dict[str, Any] = {"kind": "cross", "heads": sizes[0], "kv_heads": sizes[1], "head_dim": sizes[2], "tied": True}
-    windows = {"full_attention": {}, "sliding_attention": {"window": dec.dim("sliding_window")}} if dec.given("sliding_window") else {
-        "full_attention": {}}  # fmt: skip
+    on = flags(dec, t)
+    windows = {"full_attention": softmax(*sizes, **on)}
+    if dec.given("sliding_window"):
+        windows["sliding_attention"] = softmax(*sizes, window=dec.dim("sliding_window"), **on)
     if set(kinds) - windows.keys():
         raise dec.fault("layer_types", "a layer that this architecture does not have")
-    layers = [block([softmax(*sizes, **windows[k], **flags(dec, t)), cross], [dense(dec, t)], 4) for k in kinds]
+    layers = [block([windows[k], cross], [dense(dec, t)], 4) for k in kinds]
     reads = {"kind": "encoder", "heads": text.dim("num_attention_heads"), "kv_heads": kv_heads(text), "head_dim": text.dim("head_dim")}
     encoder = [block([{**reads, **flags(text, t)}], [dense(text, t)], 4)] * text.dim("num_hidden_layers")
     v = enc.part("vision_config", "siglip_vision_model")
     made = {**model(dec, layers), "tied_embeddings": f.flag("tie_word_embeddings")}
     if not made["tied_embeddings"]:
-        made["weights"] = [weight("decoder_embedding", dec.dim("vocab_size"), hidden, role="embedding"), weight("decoder_end_of_image", hidden)]
+        made["weights"] = [
+            weight("decoder_embedding", dec.dim("vocab_size"), hidden, role="embedding"),
+            weight("decoder_end_of_image", hidden),
+        ]
     own = [weight("encoder_norm", hidden, role="norm"), weight("end_of_image", hidden)]
     made["encoder"] = {"layers": encoder, "weights": own}
     wide = v.dim("hidden_size")

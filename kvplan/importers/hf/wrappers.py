@@ -70,7 +70,9 @@ def wrapper(f: Fields, t: Wrapper) -> Stack:
         if tower.projector == "unknown":
             notes.append(f"what joins {tower.name} to the text model is not counted: no formula")
             continue
-        joined = (PROJECTORS.get(tower.projector) or JOINTS.get(tower.projector) or NEWEST_JOINTS[tower.projector])(Sides(f, part, stack["hidden_size"]))
+        joined = (PROJECTORS.get(tower.projector) or JOINTS.get(tower.projector) or NEWEST_JOINTS[tower.projector])(
+            Sides(f, part, stack["hidden_size"])
+        )
         if joined:
             towers.append({"name": tower.name.replace("_tower", "_projector"), "parameters": joined})
     if t.unstated:
