@@ -82,7 +82,7 @@ WRAPPERS: dict[str, Row] = {
     "glm5_next": _w("glm5_next_text", _v("glm5_next_vision"), flat=True),
     "mistral_large4": _w("mistral_large4_text", _v("pixtral", "mistral3")),
     "muse_glimmer": _w("muse_glimmer_text", _v("muse_glimmer_vision", "muse_glimmer")),
-    "voxtral_realtime": _w("voxtral_realtime_text", Tower("audio_config", "voxtral_realtime_encoder", "voxtral", "audio_tower")),
+    "voxtral_realtime": _w("voxtral_realtime_text", Tower("audio_config", "voxtral_realtime_encoder", "voxtral_realtime", "audio_tower")),
     "audioflamingo3": _w("qwen2", Tower("audio_config", "audioflamingo3_encoder", "audio_pair", "audio_tower")),
     "musicflamingo": _w("qwen2", Tower("audio_config", "audioflamingo3_encoder", "audio_pair", "audio_tower")),
     "qwen3_asr": _w("qwen3", Tower("audio_config", "qwen3_asr_encoder", "qwen3_asr", "audio_tower"), inside="thinker_config"),
