@@ -2,7 +2,7 @@
 
 config_cases.jsonl holds mutants that were once read wrong, made small, with what transformers 5.23.0 (torch 2.13.0) built of them on the
 meta device and what a forward left in its cache: `parameters` are right counts (with the buffers of a checkpoint or without; with a
-head of its own where the file says untied and the class ties), `cache` is bytes by length.
+head of its own where the file says untied and the class ties), `cache` is bytes by length, empty where a forward hands none back.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ def asked(config: dict[str, Any], folder: Path, tokens: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("case", CASES, ids=[case["why"] for case in CASES])
 def test_mutants_once_read_wrong(case: dict[str, Any], tmp_path: Path) -> None:
+    assert asked(case["config"], tmp_path, 5)[0] in case["parameters"]
     for length, kept in case["cache"].items():
-        parameters, cache = asked(case["config"], tmp_path, int(length))
-        assert cache == kept
-        assert parameters in case["parameters"]
+        assert asked(case["config"], tmp_path, int(length))[1] == kept
 
 
 def test_gemma_3_4b_counts_are_those_of_its_release(tmp_path: Path) -> None:

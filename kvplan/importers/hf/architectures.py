@@ -47,6 +47,7 @@ ARCHITECTURES: dict[str, str] = {
     "BlipForConditionalGeneration": "blip", "GitForCausalLM": "git", "Kosmos2ForConditionalGeneration": "kosmos-2",
     "JanusForConditionalGeneration": "janus", "VibeVoiceAsrForConditionalGeneration": "vibevoice_asr",
     "Kosmos2_5ForConditionalGeneration": "kosmos-2.5", "UdopForConditionalGeneration": "udop",
+    "HunYuanVLForConditionalGeneration": "hunyuan_vl", "Granite4VisionForConditionalGeneration": "granite4_vision",
     "FuyuForCausalLM": "fuyu", "Emu3ForCausalLM": "emu3_text_model",
     "AfmoeForCausalLM": "afmoe", "ApertusForCausalLM": "apertus", "ArceeForCausalLM": "arcee", "ArcticForCausalLM": "arctic",
     "AriaForConditionalGeneration": "aria", "AriaTextForCausalLM": "aria_text",

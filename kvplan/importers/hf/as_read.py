@@ -294,10 +294,8 @@ def _deepseek_v4(c: _Read) -> Made:
 def _udop(c: _Read) -> Made:
     """Always tied; three biases where the file lists none."""
     kinds = c("relative_bias_args")
-    return {
-        "tie_word_embeddings": True,
-        "relative_bias_args": [{"type": kind} for kind in ("1d", "horizontal", "vertical")] if kinds is None else kinds,
-    }
+    usual = [{"type": kind} for kind in ("1d", "horizontal", "vertical")]
+    return {"tie_word_embeddings": True, "relative_bias_args": usual if kinds is None else kinds}
 
 
 RULES: dict[str, Callable[[_Read], Made]] = {
@@ -326,10 +324,12 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "llava_onevision": _either_tied, "minimax_m3_vl": _either_tied, "paddleocr_vl": _either_tied, "qwen2_vl": _either_tied,
     "qwen2_5_vl": _either_tied,
     "gpt_bigcode": _gpt_bigcode,
+    "granite4_vision": lambda c: {} if c("spatial_target_layers") is not None else {"spatial_target_layers": [12, 15, 18, 21]},
     "granite_swa": _granite_swa, "granitemoe_swa": _granite_swa,
     "hy_v3": lambda c: c.first_dense(1), "hy_v4": lambda c: c.first_dense(1),
     "kimi_linear": _kimi_linear,
-    "t5gemma2_text": lambda c: c.every(c("sliding_window_pattern", 6)), "t5gemma2_decoder": lambda c: c.every(c("sliding_window_pattern", 6)),
+    "t5gemma2_text": lambda c: c.every(c("sliding_window_pattern", 6)),
+    "t5gemma2_decoder": lambda c: c.every(c("sliding_window_pattern", 6)),
     "kolibri1": lambda c: c.every(5),
     "laguna": lambda c: c.layers(lambda i, n: FULL) | c.first_dense(1),
     "lfm2": _lfm2,

@@ -45,7 +45,7 @@ def _bidirectional(f: Fields) -> dict[str, Any]:
 
 
 #: Mixers that keep every token where no window is stated.
-_WHOLE = frozenset({"mha", "gqa", "mqa", "mla"})
+_WHOLE = frozenset({"mha", "gqa", "mqa", "mla", "cross"})
 
 
 def _cache_window(f: Fields, layers: list[Block]) -> dict[str, Any]:
@@ -57,6 +57,8 @@ def _cache_window(f: Fields, layers: list[Block]) -> dict[str, Any]:
     stated = next((v for key in ("sliding_window", "attention_chunk_size") if (v := f.data.get(key)) is not None), None)
     if isinstance(stated, bool) or not isinstance(stated, int) or stated < 1:
         return {}
+    if any(mixer["kind"] == "cross" for layer in layers for mixer in layer.get("mixers", ())):
+        raise f.fault("sliding_window", "this encoder-decoder masks by no window, yet transformers' caches would be cut to it; take it out")
     note = f"sliding_window {stated}: this class masks by no window, yet transformers' cache keeps no more than that in every layer"
     return {"cache_window": stated, "notes": [note]}
 

@@ -60,7 +60,7 @@ def split(name: str) -> tuple[str, str]:
 def labels(f: Fields) -> int:
     """How many classes a classifier tells apart."""
     named = f.data.get("id2label")
-    return len(named) if isinstance(named, dict) and named else f.dim_or("num_labels", 2)
+    return len(named) if isinstance(named, dict) else f.dim_or("num_labels", 2)
 
 
 def norm(name: str, width: int, *, bias: bool = True) -> list[Weight]:
@@ -68,7 +68,7 @@ def norm(name: str, width: int, *, bias: bool = True) -> list[Weight]:
 
 
 def _classifier(n: int, hidden: int, *, biased: bool = True) -> list[Weight]:
-    return [weight("classifier", n, hidden), *([weight("classifier_bias", n)] if biased else [])]
+    return [weight("classifier", n, hidden), *([weight("classifier_bias", n)] if biased else [])] if n else []
 
 
 def head(f: Fields, parts: tuple[str, ...], hidden: int, width: int) -> list[Weight]:
@@ -108,7 +108,7 @@ def instead(f: Fields, architecture: str, hidden: int) -> list[Weight]:
     if suffix == "ForSequenceClassification" and architecture.startswith("ModernBertDecoder"):
         return _classifier(labels(f), hidden, biased=f.flag("classifier_bias"))
     if suffix == "ForSequenceClassification":
-        return [weight("score", labels(f), hidden)]
+        return [weight("score", labels(f), hidden)] if labels(f) else []
     if suffix == "ForTokenClassification":
         return _classifier(labels(f), hidden, biased=f.opt("token_classification_bias") is not False)
     if suffix == "ForQuestionAnswering":

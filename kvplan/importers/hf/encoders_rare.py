@@ -1,4 +1,7 @@
-"""Encoders that few serve: grouped and convolved layers, bottlenecks, tables beside BERT's. Shapes: transformers 5.23.0 (models/*/modeling_*.py)."""
+"""Encoders that few serve: grouped and convolved layers, bottlenecks, tables beside BERT's.
+
+Shapes: transformers 5.23.0 (models/*/modeling_*.py).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def _spelled(layer: Block, weights: list[Block]) -> Block:
 
 
 def offset_two(f: Fields, t: Encoder) -> Stack:
-    """Nystromformer, YOSO, MRA: two position rows more than positions; a convolution over the values of each head where its width is set."""
+    """Nystromformer, YOSO, MRA: two more position rows than positions; a convolution over each head's values where its width is set."""
     key = {"nystromformer": "conv_kernel_size", "yoso": "conv_window"}.get(f.model_type, "")
     width = f.opt(key) if key else None
     made = encoder(f, t._replace(positions=False))
@@ -48,9 +51,10 @@ def squeezebert(f: Fields, t: Encoder) -> Stack:
     hidden, wide, layer = f.dim("hidden_size"), f.dim("intermediate_size"), layer_of(f, t)
     if f.dim("embedding_size") != hidden:
         raise f.fault("embedding_size", f"must be hidden_size ({hidden}); the class builds no other")
-    parts = (("q", hidden, hidden, "q"), ("k", hidden, hidden, "k"), ("v", hidden, hidden, "v"), ("o", hidden, hidden, "post_attention"),
-             ("up", wide, hidden, "intermediate"), ("down", hidden, wide, "output"))  # fmt: skip
-    made = [w for name, out, inner, key in parts for w in linear(name, out, inner // f.dim_or(f"{key}_groups", 1))]
+    parts = (("q", hidden, hidden, "q_groups"), ("k", hidden, hidden, "k_groups"), ("v", hidden, hidden, "v_groups"),
+             ("o", hidden, hidden, "post_attention_groups"), ("up", wide, hidden, "intermediate_groups"),
+             ("down", hidden, wide, "output_groups"))  # fmt: skip
+    made = [w for name, out, inner, key in parts for w in linear(name, out, inner // f.dim_or(key, 1))]
     return whole(f, t, [_spelled(layer, made)] * f.dim("num_hidden_layers"))
 
 

@@ -31,6 +31,8 @@ FAMILIES: dict[str, Row] = {
     # Llama and what only renames it
     "llama": _d(_QKVO, mlp_bias="mlp_bias"),
     "emu3_text_model": _d(_QKVO, mlp_bias="mlp_bias"),
+    "granite4_vision_text": _d(_QKVO, mlp_bias="mlp_bias"),
+    "hunyuan_vl_text": _d(_QKVO, qk_norm="head"),
     "granite_docling_text": _d(_QKVO, mlp_bias="mlp_bias"),
     "cosmos3_edge_text": _d(_QKVO, gated=False, mlp_bias="mlp_bias"),
     "mistral": _d(windows="every"),

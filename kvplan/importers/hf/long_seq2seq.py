@@ -10,6 +10,10 @@ from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder
 from kvplan.importers.hf.stack import Block, weight
 
+#: By side: every which layer has experts; how many have.
+_STEPS = {"encoder": "encoder_sparse_step", "decoder": "decoder_sparse_step"}
+_SPARSE = {"encoder": "num_sparse_encoder_layers", "decoder": "num_sparse_decoder_layers"}
+
 
 def _encoder(made: Stack, layers: list[Block], weights: list[dict[str, Any]]) -> Stack:
     """The same model with other layers in its encoder, and more tensors beside them."""
@@ -62,7 +66,7 @@ def nllb_moe(f: Fields, t: Seq2Seq) -> Stack:
     made = bart(f, t)
 
     def sparse(layers: list[Block], side: str) -> list[Block]:
-        step = f.count(f"{side}_sparse_step")
+        step = f.count(_STEPS[side])
         moe = {"kind": "moe", "experts": f.dim("num_experts"), "experts_per_token": min(2, f.dim("num_experts")),
                "intermediate_size": f.dim(f"{side}_ffn_dim"), "gated": False, "bias": True}  # fmt: skip
         moe |= {"router_linear_bias": True} if f.flag("router_bias") else {}
@@ -139,8 +143,8 @@ def switch(f: Fields, t: Decoder) -> Stack:
         moe["router_linear_bias"] = True
 
     def sparse(layers: list[Block], side: str) -> list[Block]:
-        n, some = len(layers), f.count(f"num_sparse_{side}_layers")
-        step = f.count(f"{side}_sparse_step") if f.given(f"{side}_sparse_step") else n // some if some else n
+        n, some = len(layers), f.count(_SPARSE[side])
+        step = f.count(_STEPS[side]) if f.given(_STEPS[side]) else n // some if some else n
         return [{**layer, "mlps": [moe]} if step and (i % step == 1 or step == 1) else layer for i, layer in enumerate(layers)]
 
     made["layers"] = sparse(made["layers"], "decoder")

@@ -93,6 +93,11 @@ def voxtral(s: Sides) -> int:
     return s.text * s.vision.dim("intermediate_size") + s.text * s.text
 
 
+def voxtral_realtime(s: Sides) -> int:
+    """Frames side by side through two linears without biases."""
+    return s.text * s.hidden * s.whole.dim("downsample_factor") + s.text * s.text
+
+
 def gemma4_audio(s: Sides) -> int:
     return s.vision.dim("output_proj_dims") * s.text
 
@@ -267,5 +272,6 @@ PROJECTORS: dict[str, Callable[[Sides], int]] = {
     "muse_glimmer": muse_glimmer, "ovis2": ovis2, "paddleocr": paddleocr, "one_linear": one_linear, "molmo2": molmo2,
     "minicpmv4_6": minicpmv4_6, "ernie": ernie, "idefics2": idefics2,
     "aria": aria, "aya": aya, "granite_speech": granite_speech, "nemotron_omni": nemotron_omni, "phi4_image": phi4_image,
-    "phi4_audio": phi4_audio, "minimax_m3": minimax_m3, "step3p7": step3p7, "voxtral": voxtral, "gemma4_audio": gemma4_audio, "none": none,
+    "phi4_audio": phi4_audio, "minimax_m3": minimax_m3, "step3p7": step3p7, "voxtral": voxtral,
+    "voxtral_realtime": voxtral_realtime, "gemma4_audio": gemma4_audio, "none": none,
 }  # fmt: skip

@@ -1,4 +1,7 @@
-"""Small models of images and text: BLIP, GIT, Kosmos-2, Florence-2, T5Gemma 2; ProphetNet. Shapes: transformers 5.23.0 (models/*/modeling_*.py)."""
+"""Small models of images and text (BLIP, GIT, Kosmos-2, Florence-2, T5Gemma 2) and ProphetNet.
+
+Shapes: transformers 5.23.0 (models/*/modeling_*.py).
+"""
 
 from __future__ import annotations
 

@@ -45,9 +45,19 @@ def janus(f: Fields) -> int:
     return patch(f, h) + patches(f) * h + layers + 2 * h
 
 
+def hunyuan_vl(f: Fields) -> int:
+    """Positions of the largest image, and a merger of two convolutions with marks of its own."""
+    h, text, merge = f.dim("hidden_size"), f.dim("text_hidden_size"), f.dim("spatial_merge_size")
+    rows = (f.dim("max_image_size") // f.dim("patch_size")) ** 2 + 1
+    merger = linear(2 * h, h * merge**2) + linear(4 * h, 2 * h) + linear(text, 4 * h) + 4 * h + 3 * text + h + text
+    return patch(f, h) + rows * h + transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size")) + merger
+
+
 NEWEST: dict[str, Callable[[Fields], int]] = {
-    "janus_vision_model": janus, "janus_vqgan": janus_generation, "vibevoice_acoustic_tokenizer_encoder": vibevoice,
-    "cosmos3_edge_vision": cosmos3_edge, "granite_docling_vision": granite_docling, "moss_transcribe_diarize_audio": moss,
+    "janus_vision_model": janus, "janus_vqgan": janus_generation,
+    "vibevoice_acoustic_tokenizer_encoder": vibevoice,
+    "hunyuan_vl_vision": hunyuan_vl, "cosmos3_edge_vision": cosmos3_edge, "granite_docling_vision": granite_docling,
+    "moss_transcribe_diarize_audio": moss,
 }  # fmt: skip
 
 
@@ -94,8 +104,24 @@ def two_linears_normed(s: Sides) -> int:
     return linear(s.text, s.hidden) + s.text + linear(s.text, s.text)
 
 
+def window_q_formers(s: Sides) -> int:
+    """Granite 4 Vision: a query transformer over windows for each layer that is read, and one for each offset; a newline."""
+    q, h, rate = s.whole.part("qformer_config", "blip_2_qformer"), s.hidden, s.whole.text("downsample_rate") or ""
+    query, slash, window = rate.partition("/")
+    if not (slash and query.isdecimal() and window.isdecimal() and len(rate) < 12):
+        raise s.whole.fault("downsample_rate", f"must be two numbers as 4/8 (is {rate!r:.40})")
+    inner, wide, n = q.dim("hidden_size"), q.dim("intermediate_size"), q.dim("num_hidden_layers")
+    network = (linear(wide, inner) + linear(inner, wide) + 2 * inner) * (2 if q.flag("use_qformer_text_input") else 1)
+    cross = 2 * linear(inner, inner) + 2 * linear(inner, q.dim("encoder_hidden_size")) + 2 * inner
+    layers = n * (4 * linear(inner, inner) + 2 * inner + network) + -(-n // q.dim("cross_attention_frequency")) * cross
+    each = (int(query) ** 2 + int(window) ** 2) * h + 2 * inner + layers + 2 * h + linear(s.text, h)
+    count = len(s.whole.items("deepstack_layer_map") or []) + len(s.whole.items("spatial_target_layers") or [])
+    return s.text + count * each
+
+
 NEWEST_JOINTS: dict[str, Callable[[Sides], int]] = {
     "janus": janus_joint, "two_linears_normed": two_linears_normed,
-    "merged_norm": merged_norm, "two_resolutions": two_resolutions, "moss": moss_joint, "shuffled": shuffled,
+    "window_q_formers": window_q_formers, "merged_norm": merged_norm, "two_resolutions": two_resolutions, "moss": moss_joint,
+    "shuffled": shuffled,
     "shuffled_normed": shuffled_normed,
 }  # fmt: skip

@@ -121,6 +121,7 @@ MORE: dict[str, Callable[[Fields], int]] = {
     "kimi_k3_vision": kimi_k3, "step3p5_vision": step3p5,
     "minimax_m3_vl_vision": minimax_m3, "glm_ocr_vision": glm_ocr, "glm5_next_vision": glm5_next,
     "muse_glimmer_vision": muse_glimmer, "ovis2_vision": ovis2, "paddleocr_vl_vision": paddleocr, "molmo2_vision": molmo2,
-    "minicpmv4_6_vision": minicpmv4_6, "minicpmv4_7_vision": minicpmv4_6, "minicpm_ocr_vision": minicpmv4_6, "ernie4_5_vl_moe_vision": ernie,
+    "minicpmv4_6_vision": minicpmv4_6, "minicpmv4_7_vision": minicpmv4_6, "minicpm_ocr_vision": minicpmv4_6,
+    "ernie4_5_vl_moe_vision": ernie,
     "radio": radio, "phi4_multimodal_vision": phi4,
 }  # fmt: skip

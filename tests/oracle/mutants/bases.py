@@ -28,7 +28,9 @@ LACKS: dict[str, dict[str, Any]] = {
     "dots1": {"n_routed_experts": 16, "n_shared_experts": 2, "num_experts_per_tok": 4, "first_k_dense_replace": 1},
     "hunyuan_v1_dense": {"head_dim": 128},
     "hunyuan_v1_moe": {"head_dim": 128}, "ministral": {"head_dim": 128},
-    "glm4_moe": {"head_dim": 128},
+    "glm4_moe": {"head_dim": 128}, "hunyuan_vl": {"text_config.head_dim": 128, "text_config.rope_parameters": {
+        "rope_type": "default", "rope_theta": 1e4, "mrope_section": [16, 16, 16, 16]}},
+    "granite4_vision": {"downsample_rate": "4/8", "deepstack_layer_map": [[-1, 0]]},
     "nemotron": {"head_dim": 128, "num_key_value_heads": 8},
     "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 8},
     "granitemoehybrid": {"layer_types": ["mamba", "mamba", "mamba", "attention"] * 8},
