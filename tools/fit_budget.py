@@ -29,7 +29,7 @@ from kvplan.engines.vllm import budget as model_budget
 from kvplan.engines.vllm.layers import stages
 from kvplan.engines.vllm.plan import ENGINE
 from kvplan.engines.vllm.profile import Profile, captured, profile
-from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
@@ -234,7 +234,7 @@ def _line(points: Sequence[tuple[float, float]], weights: Sequence[float]) -> tu
 def _complete(values: list[Constant]) -> Iterable[Constant]:
     """Every term from the first release on: where it has no case it takes a similar term's of those releases, else its nearest own."""
     similar = {"outside_torch_nccl": "outside_torch_switch", "outside_torch_pp": "outside_torch", "outside_torch_switch": "outside_torch"}
-    first = VERSIONS[0]
+    first = MEASURED_FROM
     for name in TERMS:
         mine = sorted((c for c in values if c.name == name), key=lambda c: VERSIONS.index(c.since))
         if not mine and name in similar:

@@ -69,6 +69,7 @@ ROWS = (
     row("--attention-backend", "option:attention_backend", since="0.13.0"),
     row("", "option:attention_backend", variables="VLLM_ATTENTION_BACKEND", until="0.12.0"),
     row("", "option:allow_long_max_model_len", "one_or_true", "flag", variables="VLLM_ALLOW_LONG_MAX_MODEL_LEN"),
+    row("", "option:pp_layer_partition", variables="VLLM_PP_LAYER_PARTITION"),
     row("", "@v1", variables="VLLM_USE_V1"),
     row("--performance-mode", "option:performance_mode", since="0.17.1"),
     row("--disable-hybrid-kv-cache-manager", "option:disable_hybrid_kv_cache_manager", takes="switch", since="0.9.1"),

@@ -77,7 +77,7 @@ def backend_of(mixers: Sequence[Mixer], s: VllmSettings) -> str:
     if "compressed" in forms:
         return "DEEPSEEK_V4"
     if forms & {"latent", "latent+index"}:
-        return "CPU_MLA" if cpu else "SPARSE_MLA" if "latent+index" in forms else "FLASHMLA"
+        return "CPU_MLA" if cpu else "TRITON_MLA" if not s.rules.v1 else "SPARSE_MLA" if "latent+index" in forms else "FLASHMLA"
     return "CPU_ATTN" if cpu else "FLASH_ATTN"
 
 

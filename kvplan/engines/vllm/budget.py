@@ -69,6 +69,8 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -
     less, more = widened(less, more, entries)
     most = min(left + more, requested - surely_held(entries))
     beside = outside(d, len(stage), s, d.constants, charged)
+    if s.rules.counted == "torch":
+        beside.append(_libraries(d, s, d.constants))
     return Budget(tuple(entries), left, left - less, most, requested, tuple(beside))
 
 
@@ -111,26 +113,22 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     """The lines that need measured constants."""
 
     def at(name: str) -> Constant:
-        return constants.at(name, VERSIONS, s.release)
+        return constants.at(name, VERSIONS, s.measured_as)
 
     sizes = profile(d, model, stage, s, weight_formats(d))
     sampler, copies = at("sampler_bytes"), at("hidden_copies")
     point, low, high = (peak(sizes, *pair) for pair in zip(sampler.ends, copies.ends, strict=True))
+    low -= sizes.product_bytes[0] - sizes.product_bytes[1]
     if sizes.tower_bytes + WORKSPACE_BYTES == point:
         high = int(high * ENCODER_HIGH)
-    libraries = at(outside_torch(s, d.device))
     warm: tuple[Phase, ...] = ("warm up",) if s.rules.v1 and sampler_peak(sizes, sampler.value) >= layers_peak(sizes, copies.value) else ()
     lines = [
         modelled(
             "activations", Span(point, low, high), f"profile run: {_largest(sizes, sampler.value, copies.value)}", "activations"
         )._replace(phases=("profile", *warm, "serve")),
-        modelled(
-            "outside torch",
-            Span(int(libraries.value), int(libraries.low), int(libraries.high)),
-            f"{libraries.name}, {libraries.cases} published logs",
-            "process",
-        ),
     ]
+    if s.rules.counted != "torch":
+        lines.append(_libraries(d, s, constants))
     if counts_context(s):
         lines.append(context(d.reserve or 0, "context"))
     if charged is not None:
@@ -140,6 +138,12 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     return lines
 
 
+def _libraries(d: Deployment, s: VllmSettings, constants: Constants) -> Entry:
+    found = constants.at(outside_torch(s, d.device), VERSIONS, s.measured_as)
+    held = Span(int(found.value), int(found.low), int(found.high))
+    return modelled("outside torch", held, f"{found.name}, {found.cases} published logs", "process")
+
+
 def sampler_peak(p: Profile, sampler_bytes: float) -> int:
     """Logits in the compute type, and what the sampler's warm-up holds for each beside them."""
     return int(p.logits * (p.value_bytes + sampler_bytes)) + p.hidden_bytes + p.rows_bytes if p.logits else 0
@@ -147,7 +151,7 @@ def sampler_peak(p: Profile, sampler_bytes: float) -> int:
 
 def layers_peak(p: Profile, hidden_copies: float) -> int:
     """The widest sublayer's results beside some hidden states."""
-    return p.width_bytes + int(hidden_copies * p.hidden_bytes) + p.reduced_bytes
+    return p.width_bytes + int(hidden_copies * p.hidden_bytes) + p.reduced_bytes + p.product_bytes[0]
 
 
 def peak(p: Profile, sampler_bytes: float, hidden_copies: float) -> int:

@@ -156,7 +156,7 @@ def admit(pool: Pool, s: VllmSettings, max_model_len: int) -> Admission:
         refusal = None
         if have <= 0:
             refusal = no_memory(s.rules)
-        elif needed > have:
+        elif needed > have and (s.rules.v1 or s.rules.checks_length):
             estimate = _longest_on(pool, s, stage, max_model_len)
             if s.rules.admission == "tokens":
                 estimate = num_blocks(pool) * pool.groups[0].members[0].spec.block
@@ -169,7 +169,8 @@ def admit(pool: Pool, s: VllmSettings, max_model_len: int) -> Admission:
 def capture_refusal(pool: Pool, s: VllmSettings, blocks: int) -> str | None:
     """What stops the capture of decoding after the cache is allocated: a hybrid with more sequences than blocks.
 
-    Not said of a default that depends on a device which is not known. Linear attention has no such graphs beside drafts (v1/attention/backends/linear_attn.py: one token a sequence).
+    Not said of a default that depends on a device which is not known. Linear attention has no such graphs beside drafts
+    (v1/attention/backends/linear_attn.py: one token a sequence).
     """
     kinds = {m.spec.shape[0] for m in pool.members if m.spec.kind == "mamba"}
     if not (s.rules.state_each and s.graphs and s.seqs_known and kinds) or (s.draft_tokens and "linear attention" in kinds):

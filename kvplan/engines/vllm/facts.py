@@ -20,6 +20,7 @@ OPTIONS: dict[str, str] = {
     "mamba_ssm_cache_dtype": "format of recurrent states",
     "mamba_chunk_size": "tokens of one chunk of the scan",
     "max_num_encoder_input_tokens": "encoder tokens of one step",
+    "pp_layer_partition": "VLLM_PP_LAYER_PARTITION: layers of each pipeline stage, such as 20,12",
     "num_gpu_blocks_override": "blocks, whatever memory says",
     "performance_mode": "balanced, interactivity or throughput: batch defaults",
     "swap_space": "GiB of host memory for swapped blocks (V0)",

@@ -7,20 +7,33 @@ from __future__ import annotations
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, parse_kv_dtype
+from kvplan.engines.common.releases import release as numbers
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, find_rules
+from kvplan.errors import UnsupportedError
 
-LAST_V0 = "0.7"
+LAST_V0 = "0.7.3"
 #: Classes with cross-attention but no encoder of their own (SupportsV0Only).
 V0_ONLY: tuple[str, ...] = ("MllamaForConditionalGeneration",)
 
 
 def rules_of(d: Deployment) -> tuple[str, VllmRules, tuple[str, ...]]:
-    """The release, the rules of the engine that it runs this question with, and notes."""
-    release, rules, notes = find_rules(d.engine_version)
+    """The release, the rules of the engine that it runs this question with, and notes. Raises UnsupportedError for releases before 0.2.
+
+    `0.1.dev…` is a build of the main branch without its tags.
+    """
+    asked = numbers(d.engine_version) if d.engine_version else ()
+    if asked and asked < numbers(VERSIONS[0]):
+        if ".dev" not in str(d.engine_version):
+            raise UnsupportedError(f"vLLM {d.engine_version} is not modelled: the oldest release that is, is {VERSIONS[0]}")
+        release, rules, _ = find_rules(None)
+        notes: tuple[str, ...] = (f"{str(d.engine_version)[:40]} does not say its release: the rules of {release} are used",)
+    else:
+        release, rules, notes = find_rules(d.engine_version)
     reason = falls_back(d, release)
     if reason is None:
         return release, rules, notes
-    return release, find_rules(LAST_V0)[1], (*notes, f"vLLM {release} runs its V0 engine here: {reason}")
+    older = find_rules(LAST_V0)[1]._replace(absorbs=rules.absorbs, even_stages=rules.even_stages)
+    return release, older, (*notes, f"vLLM {release} runs its V0 engine here: {reason}")
 
 
 def falls_back(d: Deployment, release: str) -> str | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import NamedTuple
 
+from kvplan.engines.vllm.before_v1 import latent_cache
 from kvplan.engines.vllm.drafter import DRAFTERS
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.engines.vllm.specs import unquantised
@@ -32,8 +34,29 @@ class Mixer(NamedTuple):
 
 
 def stages(model: Lowered, s: VllmSettings) -> list[range]:
-    """The layers of each pipeline stage (vllm/distributed/utils.py get_pp_indices)."""
-    return split_layers(len(model.layers), s.pp, "before_last")
+    """The layers of each pipeline stage (vllm/distributed/utils.py get_pp_indices): as VLLM_PP_LAYER_PARTITION says, else evenly.
+
+    Up to 0.7 all layers left over went to the last stage. Refused where the partition is none of this model.
+    """
+    n = len(model.layers)
+    if s.pp > 1 and not s.rules.pipelines:
+        raise Refused("Pipeline parallelism is not supported yet.")
+    if s.partition is None:
+        if s.rules.even_stages or s.pp > n:
+            return split_layers(n, s.pp, "before_last")
+        sizes = [n // s.pp] * (s.pp - 1)
+        sizes.append(n - sum(sizes))
+    else:
+        try:
+            sizes = [int(part) for part in s.partition.split(",")]
+        except ValueError:
+            raise Refused(f"Invalid partition string: {s.partition[:80]}") from None
+        if len(sizes) != s.pp:
+            raise Refused(f"len(partitions)={len(sizes)} does not match pp_size={s.pp}.")
+        if sum(sizes) != n or min(sizes) < 0:
+            raise Refused(f"sum(partitions)={sum(sizes)} does not match num_hidden_layers={n}.")
+    ends = list(accumulate(sizes))
+    return [range(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
 def mixers(model: Lowered, s: VllmSettings) -> tuple[list[Mixer], tuple[str, ...]]:
@@ -66,4 +89,5 @@ def _typed(layer: Layer, s: VllmSettings) -> list[_Typed]:
     caches = [cache for cache in layer.caches if cache.tensors]
     if not s.rules.v1:  # one cache a layer: a decoder's own and its encoder's attention share it
         caches = sorted(caches, key=lambda cache: cache.form == "encoder-kv")[:1]
+        return [latent_cache(cache.form, cache.tensors, layer, s.rules, s.packed) for cache in caches]
     return [(cache.form, cache.tensors) for cache in caches]

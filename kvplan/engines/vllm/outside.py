@@ -40,7 +40,7 @@ def context(others: int, name: str = "CUDA context") -> Entry:
 def graphs(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants) -> Span:
     """CUDA graphs of every captured batch size; more where all-reduces between machines are captured with them."""
     n = captured(s)
-    each, layer = (constants.at(name, VERSIONS, s.release) for name in ("graph_bytes", "graph_layer_bytes"))
+    each, layer = (constants.at(name, VERSIONS, s.measured_as) for name in ("graph_bytes", "graph_layer_bytes"))
     found = Span(*(int(n * (size + more * n_layers)) for size, more in zip(each.ends, layer.ends, strict=True)))
     apart = s.tp > 1 and d.device is not None and d.device.link == "none"
     return found._replace(high=found.high + NETWORK_HIGH) if apart else found
@@ -52,7 +52,7 @@ def outside(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants,
     if not counts_context(s):
         found.append(context(0))
     if s.tp > 1 and VERSIONS.index(s.release) >= VERSIONS.index("0.11") and not (d.device and d.device.link == "nvls"):
-        link = constants.at("outside_torch_nccl", VERSIONS, s.release)
+        link = constants.at("outside_torch_nccl", VERSIONS, s.measured_as)
         found.append(modelled("NCCL", Span(*(int(end) for end in link.ends)), link.said, "process"))
     if d.enforce_eager or s.platform != "cuda":
         return found
@@ -72,4 +72,4 @@ def outside(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants,
 
 def counts_context(s: VllmSettings) -> bool:
     """The budget itself counts the context and what others hold."""
-    return s.rules.v1 and s.rules.profile == "peak"
+    return s.rules.profile == "peak" if s.rules.v1 else s.rules.counted == "device"

@@ -1,4 +1,4 @@
-"""vLLM: from the layers' tensors to block size, groups, blocks, tokens and admission, by release (0.6 to 0.33).
+"""vLLM: from the layers' tensors to block size, groups, blocks, tokens and admission, by release (0.2 to 0.33).
 
 rules.py  rules by release, as data        settle.py  defaults and options
 layers.py    whose caches count               specs.py     the cache of one layer

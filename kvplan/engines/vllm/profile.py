@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.widths import layer_width, split
+from kvplan.engines.vllm.before_v1 import awq_bytes
 from kvplan.engines.vllm.encoders import encoded
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.tensors import Layer, Lowered
@@ -33,6 +34,7 @@ class Profile(NamedTuple):
     handed_bytes    hidden state and residual that pipeline stages hand on
     encoder_bytes   encoder outputs and pixels that stay while the language model is profiled
     tower_bytes     the encoders' own peak, before that
+    product_bytes   what packed matrices' products take in V0 beside their results, and the least of it
     reduced_bytes   a second copy of the hidden state that summing over ranks makes beside the widest sublayer (eager V0 alone)
     """
 
@@ -46,6 +48,7 @@ class Profile(NamedTuple):
     encoder_bytes: int
     tower_bytes: int
     reduced_bytes: int
+    product_bytes: tuple[int, int] = (0, 0)
 
 
 def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> Profile:
@@ -71,7 +74,14 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
         encoder_bytes=seen.held if seen else 0,
         tower_bytes=seen.peak if seen else 0,
         reduced_bytes=tokens * hidden * value_bytes if s.tp > 1 and not s.rules.v1 else 0,
+        product_bytes=_products(d, model, stage, s, formats) if not s.rules.v1 else (0, 0),
     )
+
+
+def _products(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> tuple[int, int]:
+    capability = (d.device.compute_capability if d.device else None) or ""
+    found = [awq_bytes(layer, s.max_num_batched_tokens, s.tp, s.rules, formats, capability) for layer in _distinct(model, stage)]
+    return max(found, default=(0, 0))
 
 
 def _latent_context(model: Lowered, stage: range, s: VllmSettings) -> int:

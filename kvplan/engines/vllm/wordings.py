@@ -51,8 +51,8 @@ def too_long(rules: VllmRules, max_model_len: int, needed: int, available: int, 
 def too_few_states(seqs: int, blocks: int) -> str:
     """Fewer blocks than sequences, each of which needs one for its states (config/compilation.py, 0.20 and later)."""
     return (
-        f"max_num_seqs ({seqs}) exceeds available Mamba cache blocks ({blocks}). Each decode sequence requires one Mamba cache block, so CUDA "
-        f"graph capture cannot proceed. Please lower max_num_seqs to at most {blocks} or increase gpu_memory_utilization."
+        f"max_num_seqs ({seqs}) exceeds available Mamba cache blocks ({blocks}). Each decode sequence requires one Mamba cache block, "
+        f"so CUDA graph capture cannot proceed. Please lower max_num_seqs to at most {blocks} or increase gpu_memory_utilization."
     )
 
 

@@ -74,7 +74,8 @@ def ask(model: ModelSpec = FULL, **question: Any) -> Plan:
         ("v0.11.1rc3.dev29+g3fa2c1218", "0.11.1", False),
         ("0.8.5.post1", "0.8", False),
         ("0.99", "0.33", True),
-        ("0.4.2", "0.6", True),
+        ("0.4.2", "0.4", False),
+        ("0.2.6", "0.2.6", False),
         ("nightly", "0.33", True),
     ],
 )

@@ -1,0 +1,98 @@
+"""What the V0 engine did in its own way: latent attention kept as whole heads, absorbed projections, AWQ's workspaces, batches, windows.
+
+Read from the wheels of vllm 0.2.0 to 0.7.3, as rules.py says by release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvplan.deployment import Deployment
+from kvplan.dtypes import weight_scheme
+from kvplan.engines.vllm.rules import VllmRules
+from kvplan.forms import Form
+from kvplan.parallel import heads_per_rank
+from kvplan.tensors import CacheTensor, Layer, Role, WeightTensor
+from kvplan.units import round_up
+from kvplan.weights import WeightFormats
+
+#: Kernels of 0.5.1 to 0.6.6 knew heads of 256 above 128 (models/deepseek_v2.py pads queries, keys and values; config.py get_head_size).
+WIDE_HEAD = 256
+#: awq_gemm sums over as many partial results of f16 (quantization/awq.py, csrc/quantization/awq/gemm_kernels.cu split_k_iters).
+PARTIAL_SUMS = 8
+#: Latent rows are aligned to so many bytes (worker/cache_engine.py _align_cache, VLLM_MLA_CUDA_MEM_ALIGN_KV_CACHE).
+ROW_ALIGNMENT = 256
+GEMMA_WINDOW = "Gemma2ForCausalLM"
+
+
+def latent_cache(
+    form: Form, tensors: tuple[CacheTensor, ...], layer: Layer, rules: VllmRules, packed: bool
+) -> tuple[Form, tuple[CacheTensor, ...]]:
+    """The cache of a latent layer as the release stored it. `packed`: AWQ, GPTQ and their like, with which 0.7.1 left it whole."""
+    up = next((w for w in layer.weights if w.name == "kv_b"), None)
+    if form != "latent" or up is None:
+        return form, tensors
+    (latent,) = tensors
+    if rules.latent == "rows" or (rules.latent == "unless packed" and not packed):
+        row = round_up(2 * latent.elems_per_state, ROW_ALIGNMENT) // 2 if rules.aligned_rows else latent.elems_per_state
+        return form, (replace(latent, elems_per_state=row),)
+    query = next(w for w in layer.weights if w.name in ("q_b", "q"))
+    width = WIDE_HEAD if rules.latent == "wide heads" else query.shape[0] // up.units
+    whole = replace(latent, heads=up.units, elems_per_state=width)
+    return "kv", (replace(whole, name="k"), replace(whole, name="v"))
+
+
+def absorbed(layer: Layer, width: int, formats: WeightFormats) -> list[WeightTensor]:
+    """Products of latent attention's projections that 0.7.1 to 0.7.3 kept beside them (attention/backends/mla/utils.py).
+
+    FP8 checkpoints have them in FP8; others in 16 bits. `width`: of the model's hidden state.
+    """
+    named = {w.name: w for w in layer.weights}
+    up, query = named.get("kv_b"), named.get("q_b") or named.get("q")
+    latent = next((t for cache in layer.caches for t in cache.tensors if t.name == "latent"), None)
+    if up is None or query is None or latent is None:
+        return []
+    heads, rank, into = up.units, up.shape[1], query.shape[1]
+    fp8 = weight_scheme(formats["attention"]) == "fp8"
+    role: Role = "attention" if fp8 else "buffer"
+    made = [
+        WeightTensor("q x kv_b", (heads * rank, into), role, heads),
+        WeightTensor("kv_b x o", (width, heads * rank), role, heads),
+        WeightTensor("q rope", (heads * (latent.elems_per_state - rank), into), "buffer", heads),
+    ]
+    return [*made, up._replace(name="kv_b in 16 bits", role="buffer", stored=None)] if fp8 else made
+
+
+def awq_bytes(layer: Layer, tokens: int, tp: int, rules: VllmRules, formats: WeightFormats, capability: str) -> tuple[int, int]:
+    """What AWQ's widest product takes beside its result, estimate and least: partial sums up to 0.2.7, f16 copies of weights since.
+
+    Up to 0.2.7 the peak is what torch had reserved, and one more product's partial sums as a rule, since results that stay split the
+    block of the first (vllm#2312, Mixtral on two A100: 6,487 blocks). From 0.5.3 on GPUs of 8.0 and later have Marlin kernels.
+    """
+    found = [w for w in layer.weights if weight_scheme(formats[w.role]) == "awq" and len(w.shape) > 1]
+    if not found or (rules.awq == "marlin" and capability >= "8.0"):
+        return 0, 0
+    if rules.awq == "partial sums":
+        widest = max(_outputs(w, tp) for w in found)
+        once = PARTIAL_SUMS * tokens * widest * 2
+        return once * (1 if rules.counted == "torch" else 2), once
+    copy = 2 * max(w.elems // (w.shape[0] if w.experts else 1) // (min(tp, w.units) if w.units > 1 else 1) for w in found)
+    return copy, copy
+
+
+def _outputs(w: WeightTensor, tp: int) -> int:
+    """Values a token that a matrix puts out on a rank: experts were dealt out whole; gate and up were one matrix."""
+    if w.experts:
+        return w.shape[-2]
+    merged = 2 if w.name.endswith(("gate", "up")) else 1
+    return merged * (heads_per_rank(w.shape[0], tp) if w.units > 1 and w.name not in ("o", "mlp_down") else w.shape[0])
+
+
+def capped(d: Deployment, rules: VllmRules) -> Deployment:
+    """Gemma 2 up to 0.6.3: no more tokens than its window, which is turned off (config.py ModelConfig)."""
+    if not rules.caps_gemma or d.model.architecture != GEMMA_WINDOW or not d.model.max_context:
+        return d
+    windows = [window for block in d.model.blocks.values() for mixer in block.mixers if (window := getattr(mixer, "window", 0))]
+    length = min([*windows, d.model.max_context])
+    note = f"Gemma 2 is capped at its window of {length} tokens in this release, which turns the window off"
+    return replace(d, model=d.model.changed(max_context=length, notes=(*d.model.notes, note)))

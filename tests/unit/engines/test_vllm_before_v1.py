@@ -1,0 +1,144 @@
+"""vLLM's V0 releases as they were: what they counted, checked and stored. Bytes are worked out by hand from the release's source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kvplan
+from kvplan.errors import UnsupportedError
+from kvplan.planner.plan import Plan
+from kvplan.units import GIB, MIB
+
+
+def ask(model: str, version: str, **question: Any) -> Plan:
+    return kvplan.estimate(model, engine="vllm", engine_version=version, **question)
+
+
+def lines(plan: Plan) -> dict[str, int]:
+    return {entry.name: entry.bytes for entry in plan.outcome.ledgers[0].entries}
+
+
+@pytest.mark.parametrize(
+    ("version", "token"),
+    [  # DeepSeek-V2 at tp 8: 60 layers, 16 heads a rank, 128 + 64 wide queries, a latent of 512 + 64; 2 bytes
+        ("0.5.4", 60 * 16 * (256 + 256) * 2),
+        ("0.6.6.post1", 60 * 16 * (256 + 256) * 2),
+        ("0.7.0", 60 * 16 * (192 + 192) * 2),
+        ("0.7.1", 60 * 576 * 2),
+        ("0.7.2", 60 * 640 * 2),  # rows of 1,152 bytes aligned to 256
+        ("0.7.3", 60 * 640 * 2),
+    ],
+)
+def test_latent_attention_was_stored_whole_before_0_7_1(version: str, token: int) -> None:
+    capacity = ask("deepseek-ai/deepseek-v2", version, tp=8, max_model_len=4096, kv_memory=8 * GIB).capacity
+    assert capacity is not None
+    assert capacity.bytes_per_block == 16 * token
+
+
+def test_packed_weights_turned_latent_attention_off_up_to_0_7_2() -> None:
+    costs = []
+    for version in ("0.7.1", "0.7.2", "0.7.3"):
+        capacity = ask("deepseek-ai/deepseek-v2", version, tp=8, max_model_len=4096, kv_memory=8 * GIB, weight_dtype="awq").capacity
+        assert capacity is not None
+        costs.append(capacity.bytes_per_block)
+    assert costs == [16 * 60 * 16 * 384 * 2, 16 * 60 * 16 * 384 * 2, 16 * 60 * 640 * 2]
+
+
+def test_deepseek_v2_with_64_000_tokens_was_refused() -> None:
+    """vllm-project/vllm#4650: 0.5.4 on eight H100 refused a length of 64,000."""
+    plan = ask("deepseek-ai/deepseek-v2", "0.5.4", device="h100-80gb", tp=8, max_model_len=64_000)
+    assert plan.starts is False
+    assert (plan.outcome.reason or "").startswith("The model's max seq len (64000) is larger than the maximum number of tokens")
+
+
+def test_absorbed_projections_of_0_7() -> None:
+    """DeepSeek-V2 in 16 bits at tp 8, a layer and rank: 1536 x 16 x 512, 16 x 512 x 5120 and 1536 x 16 x 64 values of 2 bytes."""
+    asked: dict[str, Any] = {"tp": 8, "max_model_len": 4096, "kv_memory": GIB}
+    more = [lines(ask("deepseek-ai/deepseek-v2", v, **asked)).get("weights: buffer", 0) for v in ("0.7.0", "0.7.1", "0.7.3", "0.8.5")]
+    absorbed = 60 * 16 * (1536 * 512 + 512 * 5120 + 1536 * 64) * 2
+    assert [n - more[0] for n in more] == [0, absorbed, absorbed, 0]
+
+
+@pytest.mark.parametrize(("version", "starts"), [("0.2.1", True), ("0.2.6", True), ("0.2.7", False), ("0.3.0", False)])
+def test_the_length_was_not_looked_at_before_0_2_7(version: str, starts: bool) -> None:
+    """Llama-2-7B: 32 layers x 4096 x 2 x 2 bytes x 16 tokens = 8 MiB a block; 100 blocks hold 1,600 of 4,096 tokens."""
+    plan = ask("meta-llama/llama-2-7b", version, kv_memory=100 * 8 * MIB)
+    assert (plan.starts, plan.fits) == (starts, False)
+    assert plan.capacity is not None
+    assert plan.capacity.blocks == 100
+
+
+def test_awq_of_0_2_summed_eight_partial_results() -> None:
+    """vllm-project/vllm#2312: Mixtral AWQ, two A100 80GB, fraction 0.5, eager, 32,768 tokens a step: 6,487 blocks of 1 MiB."""
+    plan = ask(
+        "mistralai/mixtral-8x7b-v0.1", "0.2.7", device="a100-80gb", tp=2, weight_dtype="awq", dtype="fp16", memory_fraction=0.5,
+        enforce_eager=True,
+    )  # fmt: skip
+    assert plan.starts
+    assert plan.capacity is not None
+    assert plan.capacity.blocks == pytest.approx(6487, abs=0.02 * 81_154)  # 2 % of the device's memory, in blocks of 1 MiB
+    assert plan.capacity.bytes_per_block == MIB
+    assert lines(plan)["activations"] > 2 * 8 * 32_768 * 14_336 * 2
+    (activations,) = (e for e in plan.outcome.ledgers[0].entries if e.name == "activations")
+    assert activations.bytes - activations.low >= 8 * 32_768 * 14_336 * 2  # whether the second block of partial sums was needed
+
+
+def test_mixtral_awq_did_not_start_on_two_a10() -> None:
+    plan = ask("mistralai/mixtral-8x7b-v0.1", "0.2.7", device="a10", tp=2, weight_dtype="awq", dtype="fp16", enforce_eager=True)
+    assert plan.starts is False
+
+
+def test_awq_since_0_3_unpacks_one_matrix() -> None:
+    """Llama-2-13B's widest matrix is 5120 x 13824; with Marlin kernels (0.5.3 and later, 8.0 and later) there is no copy."""
+    asked: dict[str, Any] = {"dtype": "fp16", "weight_dtype": "awq", "max_num_seqs": 1}
+    old, new, turing = (
+        lines(ask("meta-llama/llama-2-13b", version, device=device, **asked))["activations"]
+        for version, device in (("0.3.0", "a100-40gb"), ("0.5.4", "a100-40gb"), ("0.5.4", "t4"))
+    )
+    assert (old - new, turing - new) == (2 * 5120 * 13_824,) * 2
+
+
+@pytest.mark.parametrize(
+    ("version", "tokens"),
+    [("0.4.2", 131_072), ("0.5.1", 131_072), ("0.5.3", 512), ("0.6.4", 512), ("0.6.5", 2048), ("0.7.3", 2048)],
+)
+def test_steps_of_models_longer_than_32k(version: str, tokens: int) -> None:
+    plan = ask("meta-llama/llama-3.1-8b", version, kv_memory=GIB)
+    assert plan.question["max_num_batched_tokens"][0] == tokens
+
+
+@pytest.mark.parametrize(("version", "longest"), [("0.5.0", 8192), ("0.5.1", 4096), ("0.6.3.post1", 4096), ("0.6.4", 8192)])
+def test_gemma_2_was_capped_at_its_window(version: str, longest: int) -> None:
+    assert ask("google/gemma-2-9b", version, kv_memory=8 * GIB).question["max_model_len"][0] == longest
+    assert ask("google/gemma-2-9b", version, kv_memory=8 * GIB, max_model_len=8192).starts is (longest == 8192)
+
+
+@pytest.mark.parametrize(
+    ("version", "context", "libraries"),
+    [("0.2.4", False, False), ("0.2.5", True, True), ("0.3.0", True, True), ("0.3.1", False, True), ("0.6.3", False, True)],
+)
+def test_what_the_profile_run_counted(version: str, context: bool, libraries: bool) -> None:
+    """Torch's peak alone up to 0.2.4; all in use on the device up to 0.3.0; what came since the start up to 0.6.3."""
+    plan = ask("meta-llama/llama-2-7b", version, device="a100-40gb")
+    assert ("context" in lines(plan), "outside torch" in lines(plan)) == (context, libraries)
+
+
+def test_stages_of_the_pipeline_shared_the_blocks_out() -> None:
+    """core/scheduler.py num_gpu_blocks //= pipeline_parallel_size: two schedules, each with half of the blocks."""
+    plan = ask("meta-llama/llama-2-7b", "0.7.3", pp=2, kv_memory=400 * 4 * MIB, max_model_len=3216)
+    assert plan.capacity is not None
+    assert plan.capacity.blocks == 400
+    assert plan.starts  # 3,216 tokens are 201 blocks
+    assert plan.fits is False
+
+
+def test_a_release_before_0_2_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedError, match=r"vLLM 0\.1\.7 is not modelled: the oldest release that is, is 0\.2"):
+        ask("meta-llama/llama-2-7b", "0.1.7", kv_memory=GIB)
+
+
+def test_a_build_without_tags_is_a_new_one() -> None:
+    plan = ask("meta-llama/llama-2-7b", "0.1.dev19754+g3a0914114", kv_memory=4 * GIB)
+    assert "0.1.dev19754+g3a0914114 does not say its release: the rules of 0.33 are used" in plan.model.notes
