@@ -17,8 +17,8 @@ ROW_PARALLEL = ("o", "mlp_down", "shared_down", "expert_down")
 
 #: Matrices that checkpoints quantise in blocks; the small ones of linear attention (decays, gates) stay as they are.
 BLOCKED = frozenset({
-    "q", "k", "v", "o", "q_b", "kv_b", "mlp_up", "mlp_gate", "mlp_down", "shared_up", "shared_gate", "shared_down", "expert_up", "expert_gate",
-    "expert_down",
+    "q", "k", "v", "o", "q_b", "kv_b", "mlp_up", "mlp_gate", "mlp_down", "shared_up", "shared_gate", "shared_down",
+    "expert_up", "expert_gate", "expert_down",
 })  # fmt: skip
 
 
