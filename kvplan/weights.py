@@ -23,15 +23,23 @@ class WeightFormats(dict[Role, str]):
     unsure  role -> the format that such checkpoints store it in as well
     ruled   bytes that tensors have of their own are a tool's rule for this format, not a checkpoint's headers
     own     single tensors are in formats of their own, as the checkpoint's config says (WeightTensor.own)
+    apart   some files hold the output beside the embedding that it is tied to
     """
 
-    __slots__ = ("own", "ruled", "said", "unsure")
+    __slots__ = ("apart", "own", "ruled", "said", "unsure")
 
     def __init__(
-        self, formats: Mapping[Role, str], said: str, unsure: Mapping[Role, str], *, ruled: bool = False, own: bool = False
+        self,
+        formats: Mapping[Role, str],
+        said: str,
+        unsure: Mapping[Role, str],
+        *,
+        ruled: bool = False,
+        own: bool = False,
+        apart: bool = False,
     ) -> None:
         super().__init__(formats)
-        self.said, self.unsure, self.ruled, self.own = said, unsure, ruled, own
+        self.said, self.unsure, self.ruled, self.own, self.apart = said, unsure, ruled, own, apart
 
     def of(self, w: WeightTensor) -> str:
         """The format of one tensor. Norms are in the type of all that is not quantised."""
@@ -178,17 +186,18 @@ def role_formats(
     return WeightFormats(formats, said or "quantised as the checkpoint's config says", unsure or {}, own=bool(quantized) and not said)
 
 
-def asked_formats(base: str, asked: str, *, routed: bool) -> WeightFormats:
+def asked_formats(base: str, asked: str, *, routed: bool, tied: bool = False) -> WeightFormats:
     """The formats of a checkpoint of which only the format is known: as released checkpoints in it are.
 
-    All matrices of the layers are quantised; in 4-bit checkpoints of routed models the attention is not, and the shared experts in some.
+    A GGUF file of a tied model has an output of its own where the checkpoint that it was made from had one (Ollama's qwen3:0.6b,
+    qwen:0.5b and llama-guard3:1b: 523, 395 and 1,600 MB). All matrices of the layers are quantised; in 4-bit checkpoints of routed models the attention is not, and the shared experts in some.
     FP4 checkpoints of dense models keep the attention in some.
     """
     if asked in GGUF_BITS or asked in GGUF_DYNAMIC:
         said = "every matrix, embedding and output included; norms and routers in f32"
         formats: dict[Role, str] = dict.fromkeys((*MATRICES, "embedding", "head"), asked)
         formats |= dict.fromkeys(("norm", "router", "state"), "f32")
-        return WeightFormats({role: formats.get(role, base) for role in ROLES}, said, {}, ruled=True)
+        return WeightFormats({role: formats.get(role, base) for role in ROLES}, said, {}, ruled=True, apart=tied)
     if asked.startswith("exl"):
         head = f"{asked.partition('_')[0]}_6bpw"
         own: dict[Role, str] = {**dict.fromkeys(MATRICES, asked), "head": head}
@@ -221,4 +230,7 @@ def weight_line(role: Role, n_bytes: int, formats: WeightFormats, *, stored: boo
         ratio = WEIGHT_FORMATS[other].bits_per_weight / WEIGHT_FORMATS[own].bits_per_weight
         low, high = min(low, ratio), max(high, ratio)
         source += f"; some checkpoints store it in {other}"
+    if role == "embedding" and formats.apart:
+        high *= 2
+        source += "; some files hold the output apart, though it is tied"
     return Entry(name, n_bytes, int(n_bytes * low), -int(-n_bytes * high // 1), "modelled", source, "weights")

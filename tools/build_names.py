@@ -17,7 +17,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from name_rules import (
-    LENGTHS, OLLAMA_FORMATS, TUNED_FROM, left_out, length_of, plain_base, shapes_by_name, source_url, spec_id, unstated, weights_of,
+    LENGTHS,
+    OLLAMA_FORMATS,
+    TUNED_FROM,
+    left_out,
+    length_of,
+    plain_base,
+    shapes_by_name,
+    source_url,
+    spec_id,
+    unstated,
+    weights_of,
 )  # fmt: skip
 
 from kvplan import estimate

@@ -75,9 +75,10 @@ def import_config(config: dict[str, Any], source: str) -> dict[str, Any]:
     row = family_row(model_type, architecture, source)
     f = Fields(config, source, model_type=row.model_type or model_type).named(row.names, row.defaults)
     inner = f
-    if isinstance(config.get("text_config"), dict) and not f.shaped and not row.lower.startswith("wrappers"):
+    if isinstance(config.get("text_config"), dict) and not f.shaped and not row.lower.startswith(("wrappers", "small_multimodal")):
         inner = f.part("text_config", f.model_type).named(row.names, row.defaults)  # a wrapper's file read for its text model alone
-    stack = _both_ways(inner, lowering(row)(inner, row.traits), architecture)
+    alone = {} if inner is f else {"dtype": dtype(inner) or dtype(f)}
+    stack = alone | _both_ways(inner, lowering(row)(inner, row.traits), architecture)
     if architecture in ARCHITECTURES or (architecture and encoder_family(architecture)):
         return assemble(f, stack, architecture, source)
     if architecture is None:
@@ -172,7 +173,7 @@ def assemble(f: Fields, stack: dict[str, Any], architecture: str | None, source:
     if f.assumed:
         notes.insert(0, _assumptions(f.assumed))
     notes += _left_out(f, stack, notes, mtp)
-    compute = dtype(f)
+    compute = stack.pop("dtype", None) or dtype(f)
     if compute is None:
         notes.append("the config states no dtype: bf16 assumed")
     made: dict[str, Any] = {

@@ -129,7 +129,7 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
     if plan is not None:
         findings += _devices(found, plan, question)
         findings += _too_long(found, plan, question)
-        findings += _notes(found, plan)
+        findings += _notes(found, plan) + _risks(found, plan)
     status, message = _status(found, plan, findings, unresolved, strict)
     located = tuple(f._replace(file=found.file) for f in findings[:MAX_FINDINGS])
     if len(findings) > MAX_FINDINGS:
@@ -241,6 +241,12 @@ def _too_long(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Fin
 
 def _notes(found: Found, plan: Plan) -> list[Finding]:
     return [Finding("note", "note", note, found.place) for note in (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))]
+
+
+def _risks(found: Found, plan: Plan) -> list[Finding]:
+    """What may stop it after it has started."""
+    where = found.places.get("memory_fraction") or found.places.get("max_num_batched_tokens") or found.place
+    return [Finding("may-run-out", "warning", plan.outcome.risk, where)] if plan.outcome.risk else []
 
 
 def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved: list[Unresolved], strict: bool) -> tuple[Status, str]:

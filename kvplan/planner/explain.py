@@ -68,16 +68,18 @@ def _tensor(t: CacheTensor, n_layers: int, cache: Cache, d: Deployment) -> Line:
 
 def _weights(d: Deployment, model: Lowered) -> Iterator[Line]:
     formats = weight_formats(d)
-    by_role: dict[Role, tuple[int, int]] = {}
+    sums: dict[tuple[Role, str], tuple[int, int]] = {}
     tensors = model_tensors(model)
     stored = any(w.stored is not None for w in tensors)
     for w in tensors:
-        elems, n_bytes = by_role.get(w.role, (0, 0))
-        by_role[w.role] = (elems + w.elems, n_bytes + stored_bytes(w, formats))
-    for role, (elems, n_bytes) in by_role.items():
-        name = formats[role]
-        source = weight_line(role, n_bytes, formats, stored=stored).source
-        yield Line(f"weights {role}", n_bytes, "B", f"{elems:,} elements in {name}, scales included", source)
+        key = (w.role, formats.of(w))
+        elems, n_bytes = sums.get(key, (0, 0))
+        sums[key] = (elems + w.elems, n_bytes + stored_bytes(w, formats))
+    for (role, name), (elems, n_bytes) in sums.items():
+        own = name == formats[role]
+        source = weight_line(role, n_bytes, formats, stored=stored).source if own else f"declared tensor shapes; {formats.said}"
+        what = f"weights {role}" if own else f"weights {role} in {name}"
+        yield Line(what, n_bytes, "B", f"{elems:,} elements in {name}, scales included", source)
 
 
 def _ledger(plan: Plan) -> Iterator[Line]:

@@ -88,8 +88,10 @@ def _sequences(d: Deployment, plan: Plan) -> Iterator[Waste]:
     if margin <= 0 or capacity is None:
         return
     batch, most = asked(plan, "batch"), capacity.max_batch or 0
-    found = edge(4 * most, batch, lambda n: attempt(d, batch=n), most) if most > batch else None
-    what = "cache memory beyond batch x context" if facts_of(plan).pool == "set aside" or d.kv_memory is not None else "memory left"
+    kept = capacity.kv_bytes > 0
+    found = edge(4 * most, batch, lambda n: attempt(d, batch=n), most) if kept and most > batch else None
+    pool = kept and (facts_of(plan).pool == "set aside" or d.kv_memory is not None)
+    what = "cache memory beyond batch x context" if pool else "memory left"
     if found and found[0] > batch:
         yield Waste(what, margin, f"hold {sequences(found[0])}", "batch", found[0], found[1].margin_bytes)
     else:

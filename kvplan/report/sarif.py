@@ -35,6 +35,7 @@ RULES = {
     "router": "A server that loads models on request",
     "too-few-devices": "Fewer devices than the parallel sizes need",
     "too-long": "A length beyond the model's own",
+    "may-run-out": "Memory that a start leaves too little of",
     "too-new-option": "An option that this release does not have yet",
     "unknown-option": "An option that the engine does not have",
     "unknown-variable": "A variable that the engine may read",

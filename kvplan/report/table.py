@@ -95,11 +95,14 @@ def _one(plan: Plan, fmt: str) -> str:
         f"{asked['batch']:,} x {asked['context']:,} tokens, engine {asked['engine']}",
     ]
     parts = [prose("\n".join(head), fmt), _table(_cache_rows(plan, asked), fmt)]
-    parts += [_table(_ledger_rows(ledger), fmt) for ledger in plan.ledgers]
+    for ledger in plan.ledgers:
+        parts.append(_table(_ledger_rows(ledger), fmt))
+        parts += [_table(_peak_rows(ledger, ledger.device_bytes), fmt)] if ledger.device_bytes else []
     parts += [prose(line, fmt) for line in (_limits(plan, asked),) if line]
     notes = [f"note: {one_line(note)}" for note in (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))]
     parts += [prose("\n".join(notes), fmt)] if notes else []
     parts.append(prose(("" if plan.fits is None else "FITS: " if plan.fits else "DOES NOT FIT: ") + plan.verdict, fmt))
+    parts += [prose(f"AFTER THE START: {plan.outcome.risk}", fmt)] if plan.outcome.risk else []
     if plan.advice:
         parts.append(_table([_advice_row(one) for one in plan.advice], fmt))
     if plan.waste:
@@ -158,10 +161,24 @@ def _ledger_rows(ledger: Ledger) -> list[dict[str, str]]:
     rows.append(("total", ledger.total_bytes, "", ""))
     if ledger.limit_bytes is not None:
         rows.append((f"limit ({ledger.device})", ledger.limit_bytes, "", ""))
+    rows += [(f"beside it: {e.name}", e.bytes, e.basis, f"{show_bytes(e.low)} to {show_bytes(e.high)}") for e in ledger.outside]
     modelled = any(span for _, _, _, span in rows)
     return [
         {title: name, "size": show_bytes(n), "bytes": f"{n:,}", "basis": basis} | ({"90 % of cases": span} if modelled else {})
         for name, n, basis, span in rows
+    ]
+
+
+def _peak_rows(ledger: Ledger, device_bytes: int) -> list[dict[str, str]]:
+    """What a rank holds in each phase of a start and after it, beside the whole device."""
+    return [
+        {
+            f"rank {ledger.ranks[0]}, in order": peak.phase,
+            "holds": show_bytes(peak.bytes),
+            "90 % of cases": "" if peak.low == peak.high else f"{show_bytes(peak.low)} to {show_bytes(peak.high)}",
+            "device left": show_bytes(device_bytes - peak.bytes),
+        }
+        for peak in ledger.peaks
     ]
 
 

@@ -22,7 +22,7 @@ _PLACE = r"[\w./]{1,120}:\d{1,6}\]"
 _STAMP = re.compile(
     r"(?:\([\w=,. :-]{1,60}\) ?)?"
     rf"(?:(?:ERROR|INFO|WARNING|CRITICAL|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d (?:\[{_PLACE}|{_PLACE}))?"
-    r"(?:\[[^\]\n]{0,60}\] ?){0,4}"
+    r"(?:\[\d[^\]\n]{0,60}\] ?)?"
 )
 _QUOTE = re.compile(r"(?:> ?)+")
 _WORDS = re.compile(r"[A-Za-z_]{4,}")

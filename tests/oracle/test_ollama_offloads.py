@@ -1,8 +1,8 @@
 """What Ollama's scheduler logged of its estimates, line by line: layers on each card, caches, graphs, weights.
 
-Rows: ollama_offloads.jsonl, lines that people published (`source`), with the model, quantisation, context and slots that the thread states or
-that the sizes leave no doubt of (`note`). Rows with `set_aside` were looked at only when the code was done; `left_out`: files of types that have
-no name here, whose layers are off by what that moves.
+Rows: ollama_offloads.jsonl, lines that people published (`source`), with the model, quantisation, context and slots that the thread
+states or that the sizes leave no doubt of (`note`). Rows with `set_aside` were looked at only when the code was done; `left_out`: files
+of types that have no name here, whose layers are off by what that moves.
 """
 
 from __future__ import annotations

@@ -22,13 +22,11 @@ FOLDER = Path(__file__).parents[1] / "threads"
 STARTED = {"starts": True, "oom-later": True, "refuses": False, "oom-at-start": False, "partial-offload": False}
 #: Dev cases that are wrong today and why; one that agrees is to be taken out.
 KNOWN_WRONG: dict[str, str] = {
-    "r551-qwen36-27b-fp8-h100-mamba": "no check of max_num_seqs against the state blocks",
     "s396-minimax27-awq-2xgb10-80": "graphs of two machines: 5.1 GiB estimated by the engine, 1.0 planned; unified memory",
     "v44376-dsv4flash-2xgh200": "8 GiB of workspaces beside DeepSeek-V4's weights are not charged",
     "z1439-llama405b-fp8-16xa40": "attention of that FP8 release is in 16 bits; peak of repacking while loading",
     "r831-qwen38-27b-fp8-pro6000": "no check of max_num_seqs against the state blocks; 1,124 of them planned, 939 logged",
     "v18124-qwen25vl-3b-a100-030": "V1's profile of the image encoder took more than 16 GiB, 6.5 planned",
-    "o10615-mistral-small31-2x24g-64k": "Ollama's own estimate: the graphs of text and images are wanted on each card",
     "k601-qwen36-35b-2x5060ti-256k": "two cards: four copies of every graph input (pipeline parallelism) are not in the compute buffer",
 }
 

@@ -178,7 +178,7 @@ RELEASED = {
     "tensorrt-llm": ("1.0.0", "1.2.0"),
     "lmdeploy": ("0.14.0", "0.16.0"),
     "llama.cpp": ("b10488",),
-    "ollama": ("main-2026-08",),
+    "ollama": ("0.12.11",),
 }
 
 

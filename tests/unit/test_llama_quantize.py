@@ -67,6 +67,25 @@ def test_a_tied_embedding_takes_the_outputs_type() -> None:
     assert model.embedding.stored == 128256 * 3072 // 256 * 210
 
 
+@pytest.mark.parametrize(
+    ("model", "name", "megabytes"),
+    [("qwen/qwen3-0.6b", "Q4_K_M", 523), ("qwen/qwen1.5-0.5b", "Q4_0", 395), ("llama-guard3:1b", None, 1600)],
+)
+def test_the_interval_holds_files_with_an_output_of_their_own(model: str, name: str | None, megabytes: int) -> None:
+    """Sizes that ollama.com/library lists for qwen3:0.6b, qwen:0.5b and llama-guard3:1b, to their digits; metadata take under 10 MB."""
+    plan = kvplan.estimate(model, engine="ideal", context=1, weight_dtype=name)
+    lines = [entry for entry in plan.ledgers[0].entries if entry.name.startswith("weights")]
+    half = 50 if megabytes % 100 == 0 else 0.5
+    assert sum(entry.bytes for entry in lines) / 1e6 < megabytes - half
+    assert sum(entry.low for entry in lines) / 1e6 < megabytes < sum(entry.high for entry in lines) / 1e6 + half + 10
+    assert any("hold the output apart" in entry.source for entry in lines)
+
+
+def test_an_embedding_that_no_file_doubles() -> None:
+    plan = kvplan.estimate("google/gemma-3-1b", engine="ideal", context=1, weight_dtype="q4_k_m")
+    assert not any("hold the output apart" in entry.source for entry in plan.ledgers[0].entries)
+
+
 def test_rows_that_no_block_divides_fall_back() -> None:
     """Qwen2.5-0.5B: 896 columns are 3.5 blocks of 256: Q4_K becomes Q5_0 (blocks of 32), the output's Q6_K Q8_0."""
     model = typed("qwen/qwen2.5-0.5b", "q4_k_m")

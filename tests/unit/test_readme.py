@@ -61,6 +61,7 @@ def test_docs_name_only_options_that_exist():
         "help",
         "devices",
         "price",
+        "log",
         "rank-by",
         "all",
         "grid",

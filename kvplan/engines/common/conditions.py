@@ -15,6 +15,12 @@ from kvplan.tensors import Lowered, WeightTensor
 #: Matrices whose inputs tensor parallelism splits: the others split their outputs.
 ROW_PARALLEL = ("o", "mlp_down", "shared_down", "expert_down")
 
+#: Matrices that checkpoints quantise in blocks; the small ones of linear attention (decays, gates) stay as they are.
+BLOCKED = frozenset({
+    "q", "k", "v", "o", "q_b", "kv_b", "mlp_up", "mlp_gate", "mlp_down", "shared_up", "shared_gate", "shared_down", "expert_up", "expert_gate",
+    "expert_down",
+})  # fmt: skip
+
 
 def capability(d: Deployment) -> int | None:
     """The device's compute capability as one number (8.9 -> 89); None where it is not known or is another maker's name."""
@@ -122,7 +128,7 @@ def split_blocks(settled: Settled, tp: int, *, block: int, format_: str, experts
     """Parts of matrices quantised in square blocks whose split side is no whole number of them, with that side."""
     for part in parts(settled, tp, experts_whole=experts_whole):
         side = part.inputs if part.row else part.outputs
-        if part.format == format_ and part.split and side % block:
+        if part.name in BLOCKED and part.format == format_ and part.split and side % block:
             yield part, side
 
 

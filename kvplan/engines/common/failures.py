@@ -65,12 +65,16 @@ EVERYWHERE: tuple[Stop, ...] = (
     Stop(
         "FP8 and GPU", "type fp8e4nv not supported in this architecture",
         "Triton has e4m3 floats from compute capability 8.9 on; Ampere has e5m2",
-        (Move("kv_dtype", "fp8_e5m2, or auto"), Move("option:attention_backend", "another one")), "Triton",
+        (Move("kv_dtype", "fp8_e5m2, or auto"), Move("", "another attention backend")), "Triton",
     ),
     Stop(
         "host memory", "can't allocate memory: you tried to allocate {bytes} bytes",
         "the host, not the GPU, ran out of memory: {bytes} bytes were asked for",
         (Move("", "more host memory, or fewer ranks that load at once on this machine"),), "torch c10/core/impl/alloc_cpu.cpp",
+    ),
+    Stop(
+        "host memory", "OSError: [Errno 12] Cannot allocate memory", "the host, not the GPU, ran out of memory",
+        (Move("", "more host memory for the container"),), "Linux: ENOMEM",
     ),
     Stop(
         "host memory", "exit code -9", "a process was killed from outside: mostly the host, or the container's limit, ran out of memory",

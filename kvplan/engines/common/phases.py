@@ -35,16 +35,24 @@ class Moment(NamedTuple):
     high: int
 
 
-def tightest(ledgers: Sequence[Ledger], *, serving: bool) -> Moment | None:
-    """The phase that leaves least; None where no ledger knows its device. `serving`: of service alone, else of the start."""
-    found = [
+def moments(ledgers: Sequence[Ledger], *, serving: bool) -> list[Moment]:
+    """The phases of every rank whose device is known. `serving`: service alone, else the start."""
+    return [
         Moment(ledger.ranks[0], peak, device, device - peak.bytes, device - peak.high, device - peak.low)
         for ledger in ledgers
         if (device := ledger.device_bytes) is not None
         for peak in ledger.peaks
         if (peak.phase == "serve") == serving
     ]
-    return min(found, key=lambda moment: moment.spare, default=None)
+
+
+def tightest(ledgers: Sequence[Ledger], *, serving: bool) -> Moment | None:
+    """The phase that leaves least; None where no ledger knows its device."""
+    return min(moments(ledgers, serving=serving), key=lambda moment: moment.spare, default=None)
+
+
+def _sure(moment: Moment) -> Certainty:
+    return certainty(moment.low >= 0, moment.spare >= 0, moment.high >= 0, moment.spare, moment.high - moment.low)
 
 
 def judged(outcome: Outcome, facts: Facts) -> Outcome:
@@ -58,21 +66,23 @@ def judged(outcome: Outcome, facts: Facts) -> Outcome:
     start, service = tightest(outcome.ledgers, serving=False), tightest(outcome.ledgers, serving=True)
     if not outcome.starts or start is None or service is None:
         return outcome
-    sure = certainty(start.low >= 0, start.spare >= 0, start.high >= 0, start.spare, start.high - start.low)
     if start.spare < 0:
         return outcome._replace(
             starts=False,
             fits=False,
             survives=False,
-            certainty=sure,
+            certainty=_sure(start),
             margin_bytes=start.spare,
             limiting_rank=start.rank,
             reason=_reason(start),
         )
     if outcome.fits:
-        outcome = outcome._replace(certainty=max(outcome.certainty, sure, key=_ORDER.index))
+        every = (_sure(moment) for moment in moments(outcome.ledgers, serving=False))
+        outcome = outcome._replace(certainty=max(outcome.certainty, *every, key=_ORDER.index))
     if service.spare < 0:
-        return outcome._replace(survives=False, risk=_reason(service))
+        return outcome._replace(
+            survives=False, risk=f"{_reason(service)}; a smaller memory_fraction or max_num_batched_tokens leaves it room"
+        )
     return outcome._replace(survives=True)
 
 

@@ -121,6 +121,10 @@ def whole_curve(settled: Settled) -> Curve:
     return total(tensor_curve(t, encoder_tokens=settled.question.encoder_tokens) for t in tensors)
 
 
+#: How the names of classes begin whose checkpoints and GGUF files never hold an output beside the embedding (convert_hf_to_gguf.py).
+NEVER_APART = ("Gemma", "Cohere")
+
+
 def weight_formats(d: Deployment) -> WeightFormats:
     """Role -> format of the weights: the checkpoint's own, or the one asked for (a quantised one applies to the layers' matrices)."""
     base = canonical_weight(d.model.dtype)
@@ -131,4 +135,5 @@ def weight_formats(d: Deployment) -> WeightFormats:
     if not is_quantized(asked):
         return role_formats(asked, {})
     routed = any(getattr(mlp, "experts", 0) for block in d.model.blocks.values() for mlp in block.mlps)
-    return asked_formats(base, asked, routed=routed)
+    tied = d.model.tied_embeddings and not (d.model.architecture or "").startswith(NEVER_APART)
+    return asked_formats(base, asked, routed=routed, tied=tied)

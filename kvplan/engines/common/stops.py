@@ -19,7 +19,7 @@ from kvplan.engines.common.releases import release
 Values = Mapping[str, object] | None
 
 _FIELD = re.compile(r"\{(\w+)(?::([wt]))?\}|\.\.\.")
-_KINDS = {None: r"-?[0-9][0-9,]{0,18}(?:\.[0-9]{1,12})?", "w": r"[\w.+/@:~-]{1,120}", "t": r".{1,200}?"}
+_KINDS = {None: r"-?[0-9]{1,19}(?:,[0-9]{3}){0,5}(?:\.[0-9]{1,12})?", "w": r"[\w.+/@:~-]{1,120}", "t": r".{1,200}?"}
 _GAP = r".{0,300}?"
 
 

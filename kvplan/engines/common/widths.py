@@ -29,7 +29,8 @@ def _dense(weights: Sequence[WeightTensor], tp: int, formats: WeightFormats) -> 
         mine = [w for w in weights if w.role == role and len(w.shape) == 2]
         ups = sum(split(w, w.shape[0], tp) for w in mine if w.name.endswith(("up", "gate")))
         down = max((split(w, w.shape[1], tp) for w in mine if w.name.endswith("down")), default=0)
-        copy = 0.5 * down if formats[role] in QUANTISED_INPUTS else 0.0
+        quantised = any(formats.of(w) in QUANTISED_INPUTS for w in mine if w.name.endswith("down"))
+        copy = 0.5 * down if quantised else 0.0
         widest = max(widest, ups + down + copy)
     return widest
 

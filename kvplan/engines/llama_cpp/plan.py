@@ -62,6 +62,8 @@ def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Sit
     if margin < 0:
         what = "host memory" if device == HOST else f"device {device}"
         reason = f"failed to allocate: {what} lacks {show_bytes(-margin)}"
+        if device == HOST and s.beside and d.host_memory is not None:
+            reason = s.beside.format(show_bytes(d.host_memory - margin), show_bytes(d.host_memory))
     sure = certainty(low >= 0, margin >= 0, high >= 0, margin, high - low) if enough else "certain"
     if s.whole and not now.placed.whole:
         margin, reason = min(margin, -max(now.placed.lacking, 1)), s.whole.format(_placed(now))

@@ -22,6 +22,7 @@ class LlamaSettings(NamedTuple):
 
     own_slots, own_cells: -np and -c stay as they are, whatever sequences are asked for
     placing   who decides what goes on the devices, from -c and -np; None: the question's -ngl does
+    beside    what is said where host memory is too small, with what is needed and what there is
     printed   what is logged of that, beside llama.cpp's own lines
     whole     what is said where layers stay beside the devices and nobody asked for that; None: that is no matter
     """
@@ -33,6 +34,7 @@ class LlamaSettings(NamedTuple):
     own_cells: bool
     placing: Callable[[int, int], Placed] | None = None
     whole: str | None = None
+    beside: str | None = None
     printed: Callable[[int, int], tuple[str, ...]] | None = None
 
 

@@ -90,6 +90,11 @@ KNOWN: tuple[Stop, ...] = (
         (_RUNNING, Move("kv_dtype", "fp8")), "mem_cache/allocation.py",
     ),
     Stop(
+        "full while serving", "alloc_req_slots runs out of memory. ... num_reqs={requests}",
+        "the server runs; {requests} requests came to a pool with fewer slots left", (_RUNNING,),
+        "managers/schedule_batch.py alloc_req_slots",
+    ),
+    Stop(
         "full while serving", "KV cache pool is full. Retract requests", "the server runs; requests are put back to wait, nothing is lost",
         (_RUNNING, Move("kv_dtype", "fp8"), _MORE), "managers/scheduler.py", since="0.4.8",
     ),

@@ -93,6 +93,7 @@ def budget(
     if found.point <= 0:
         peak, total = show_bytes(device.memory_bytes - free), show_bytes(device.memory_bytes)
         raise Refusal(f"no memory is left for the KV cache: peak memory {peak} of {total}", sure=found.high <= 0)
+    entries = [e._replace(phases=("profile", "warm up", "serve")) if e.kind == "activations" else e for e in entries]
     growth = modelled("growth after the pools", Span(0, 0, GIB), "no published log says it; graphs and first requests", "transient")
     return Budget(found, tuple(entries), outside=(growth._replace(phases=("warm up", "serve")),))
 

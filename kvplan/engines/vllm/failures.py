@@ -62,19 +62,19 @@ KNOWN: tuple[Stop, ...] = (
         "one longest request",
         "max seq len ({length}) is larger than the maximum number of tokens that can be stored in KV cache ({tokens})",
         "one request may have {length} tokens and the cache holds {tokens}",
-        (Move("max_model_len", "at most {tokens}"), _MORE, _PACKED, _EAGER, _SPLIT), _KV, since="0.2.2", before="0.11",
+        (Move("max_model_len", "at most {tokens}"), _MORE, _PACKED, _EAGER, _SPLIT), _KV, since="0.2.6", before="0.11",
     ),
     Stop("no cache", "No available memory for the cache blocks", "weights and activations take all that the fraction allows",
         _NO_ROOM, _KV),
     Stop("no cache", "Cannot auto-fit max_model_len: not enough GPU memory", "not even one token fits", _NO_ROOM, _KV, since="0.14"),
     Stop(
-        "too little is free", "Free memory on device ... ({free}/{total} GiB) on startup is less than desired GPU memory utilization "
+        "too little is free", "Free memory on device...({free}/{total} GiB) on startup is less than desired GPU memory utilization "
         "({fraction}, {wanted} GiB)",
         "{wanted} GiB were asked for and {free} of {total} GiB were free before vLLM took anything: something else holds the rest",
         (_OTHERS, Move("memory_fraction", "at most {free} / {total}")), _FREE, since="0.9.1",
     ),
     Stop(
-        "too little is free", "Free memory on device ... ({free}/{total} GiB) on startup is less than the engine's budget",
+        "too little is free", "Free memory on device...({free}/{total} GiB) on startup is less than the engine's budget",
         "{free} of {total} GiB were free, fewer than the engine's share beside the weights of another process",
         (_OTHERS, Move("memory_fraction", "lower")), _FREE, since="0.32",
     ),

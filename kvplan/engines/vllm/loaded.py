@@ -49,9 +49,8 @@ def loaded_weights(d: Deployment, model: Lowered, stage: range, s: VllmSettings,
 
 def _absorbed(layer: Layer, formats: WeightFormats) -> list[WeightTensor]:
     """Latent attention multiplies by its up-projection in 16 bits: of a quantised one there is a second copy (mla_attention.py W_UK)."""
-    if WEIGHT_FORMATS[formats["attention"]].bits >= 16:
-        return []
-    return [w._replace(name="kv_b in 16 bits", role="buffer", stored=None) for w in layer.weights if w.name == "kv_b"]
+    packed = (w for w in layer.weights if w.name == "kv_b" and WEIGHT_FORMATS[formats.of(w)].bits < 16)
+    return [w._replace(name="kv_b in 16 bits", role="buffer", own="", stored=None) for w in packed]
 
 
 def _padded(w: WeightTensor, formats: WeightFormats, tp: int) -> WeightTensor:
@@ -60,7 +59,7 @@ def _padded(w: WeightTensor, formats: WeightFormats, tp: int) -> WeightTensor:
         return _grown(w, (rows, w.shape[1]))._replace(units=rows)
     if w.role == "tower":
         return w._replace(units=tp)  # towers are tensor-parallel layers too
-    if w.experts and len(w.shape) == 3 and formats[w.role] == "mxfp4":
+    if w.experts and len(w.shape) == 3 and formats.of(w) == "mxfp4":
         n, out, into = w.shape
         sides = (MXFP4_HIDDEN, MXFP4_INNER) if w.name.endswith("down") else (MXFP4_INNER, MXFP4_HIDDEN)
         return _grown(w, (n, round_up(out, sides[0]), round_up(into, sides[1])))

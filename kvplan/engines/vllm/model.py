@@ -30,8 +30,19 @@ def length_served(model: ModelSpec, rules: VllmRules) -> int | None:
     return model.original_context if model.original_context and rules.serves_original else longest_of(model, rules)
 
 
-def least_batch(d: Deployment, rules: VllmRules) -> int:
-    """Tokens that a default batch holds at least: the largest image, where its tokens see one another. 0: as many as ever."""
+def pools(model: ModelSpec) -> bool:
+    """Whether it is an encoder, which vLLM's pooling runner serves: prompts go in whole (config/model.py is_chunked_prefill_supported)."""
+    mixers = [mixer for block in model.blocks.values() for mixer in block.mixers]
+    return bool(mixers) and all(mixer.kind == "encoder" for mixer in mixers)
+
+
+def least_batch(d: Deployment, rules: VllmRules, max_model_len: int) -> int:
+    """Tokens that a default batch holds at least.
+
+    A prompt of an encoder; the largest image, where its tokens see one another. 0: as many as ever.
+    """
+    if rules.v1 and pools(d.model):
+        return max_model_len
     whole = rules.whole_items and d.model.bidirectional == "images" and d.model.towers and d.multimodal != "off"
     return LARGEST_ITEM.get(d.model.architecture or "", 0) if whole else 0
 

@@ -19,7 +19,7 @@ from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.engines.vllm.specs import FULL
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.ledger import Basis, Entry, Ledger
-from kvplan.units import cdiv
+from kvplan.units import cdiv, show_bytes
 
 
 class Asked(NamedTuple):
@@ -70,12 +70,16 @@ def answer(members: Sequence[Member], available: Sequence[int], s: VllmSettings,
     stage, usable = tightest(pool, blocks), usable_blocks(s, blocks)
     need = asked.batch * engine.request_blocks(pool, context)
     margin = (usable - need) * pool.block_bytes[stage]
+    if not pool.groups:  # nothing to keep: what is loaded and computed is all there is
+        stage, margin = available.index(min(available)), min(available)
     capture = engine.capture_refusal(pool, s, blocks)
     reason = admission.refusal or capture
     if capture and not admission.refusal:
         margin = (blocks - s.max_num_seqs) * pool.block_bytes[stage]
     elif reason:
         stage, margin = admission.stage, min(margin, admission.available - admission.needed)
+    elif not pool.groups and margin < 0:
+        reason = f"weights and what a batch takes are {show_bytes(-margin)} more than its share of the device"
     elif context > max_model_len:
         reason = f"a request of {context:,} tokens is longer than max_model_len {max_model_len:,}"
     elif asked.batch > s.max_num_seqs:

@@ -26,7 +26,7 @@ from kvplan.engines.vllm.before_v1 import capped
 from kvplan.engines.vllm.drafter import DRAFTERS, with_drafter
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
-from kvplan.engines.vllm.model import as_run, encodes, least_batch, length_served
+from kvplan.engines.vllm.model import as_run, encodes, least_batch, length_served, pools
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
 from kvplan.engines.vllm.specs import INDEX_ROWS, PACKED_ROWS, RECURRENCES
 from kvplan.errors import SpecError
@@ -115,6 +115,11 @@ def settle(d: Deployment) -> Settled:
         longest, by = length_served(d.model, rules) or longest, "model"
     if by == "model" and longest != d.model.max_context:
         notes = (*notes, f"vLLM {release} serves {longest:,} tokens of {d.model.max_context:,} unless max_model_len asks for more")
+    if pools(d.model):
+        notes = (
+            *notes,
+            "an encoder, under vLLM's pooling runner: whole prompts in a batch, no pool of blocks; the rest of its fraction stays free",
+        )
     if encodes(d.model, release):
         notes = (*notes, "every token sees all others, as the config says: vLLM runs the layers as an encoder's, without a cache")
     tp, pp, dp = d.tp or 1, d.pp or 1, d.dp or 1
@@ -186,7 +191,8 @@ def auto_dtype(d: Deployment) -> str:
     early = () < releases.release(d.engine_version or "") < (0, 9)
     supported = ["f16", "f32"] if old and not early else ["bf16", "f16", "f32"]
     supported = [name for name in supported if name != "f16" or d.model.architecture not in WITHOUT_F16]
-    preferred = "f16" if (early or not d.model.lm_head) and "f16" in supported else supported[0]
+    half = early or not d.model.lm_head or pools(d.model)
+    preferred = "f16" if half and "f16" in supported else supported[0]
     wanted = preferred if own == "f32" else own
     return wanted if wanted in supported else preferred
 
@@ -204,7 +210,7 @@ def _batch_defaults(d: Deployment, rules: VllmRules, options: Options, max_model
         tokens = _v0_batch_tokens(d, rules, max_model_len)
     if options.text("performance_mode", ("balanced", "interactivity", "throughput")) == "throughput":
         tokens, seqs = tokens * 2, seqs * 2
-    tokens = max(tokens, least_batch(d, rules))
+    tokens = max(tokens, least_batch(d, rules, max_model_len))
     chosen = d.max_num_batched_tokens or min(tokens, (d.max_num_seqs or seqs) * max_model_len)
     return chosen, min(seqs, chosen)
 

@@ -291,6 +291,15 @@ def _deepseek_v4(c: _Read) -> Made:
     return types | (c.layers(lambda i, n: "hash_moe" if i < hashed else "moe", "mlp_layer_types") if isinstance(hashed, int) else {})
 
 
+def _udop(c: _Read) -> Made:
+    """Always tied; three biases where the file lists none."""
+    kinds = c("relative_bias_args")
+    return {
+        "tie_word_embeddings": True,
+        "relative_bias_args": [{"type": kind} for kind in ("1d", "horizontal", "vertical")] if kinds is None else kinds,
+    }
+
+
 RULES: dict[str, Callable[[_Read], Made]] = {
     "afmoe": lambda c: c.every(c("global_attn_every_n_layers")),
     "axk1": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
@@ -320,6 +329,7 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "granite_swa": _granite_swa, "granitemoe_swa": _granite_swa,
     "hy_v3": lambda c: c.first_dense(1), "hy_v4": lambda c: c.first_dense(1),
     "kimi_linear": _kimi_linear,
+    "t5gemma2_text": lambda c: c.every(c("sliding_window_pattern", 6)), "t5gemma2_decoder": lambda c: c.every(c("sliding_window_pattern", 6)),
     "kolibri1": lambda c: c.every(5),
     "laguna": lambda c: c.layers(lambda i, n: FULL) | c.first_dense(1),
     "lfm2": _lfm2,
@@ -350,6 +360,7 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "mt5": _tied, "t5": _tied, "umt5": _tied,
     "glmasr": _over_default, "voxtral": lambda c: _over_default(c) | _untied(c), "voxtral_realtime": _over_default,
     "audioflamingo3": _untied, "musicflamingo": _untied, "qwen2_audio": _untied,
+    "udop": _udop,
     "zamba2": _zamba2,
 }  # fmt: skip
 

@@ -13,6 +13,10 @@ _BART = {
     "hidden_size": ("d_model",), "num_hidden_layers": ("decoder_layers",), "num_attention_heads": ("decoder_attention_heads",),
     "intermediate_size": ("decoder_ffn_dim",),
 }  # fmt: skip
+_PROPHET = {
+    "num_hidden_layers": ("num_decoder_layers",), "num_attention_heads": ("num_decoder_attention_heads",),
+    "intermediate_size": ("decoder_ffn_dim",),
+}  # fmt: skip
 _SEAMLESS = {**_BART, "hidden_size": ("hidden_size",)}
 _T5 = {
     "hidden_size": ("d_model",), "num_hidden_layers": ("num_layers",), "num_attention_heads": ("num_heads",),
@@ -34,6 +38,20 @@ RARE: dict[str, Row] = {
     "fsmt": Row("long_seq2seq:fsmt", Seq2Seq(embedding_norm=False), _BART | {"vocab_size": ("tgt_vocab_size",)}),
     "seamless_m4t": Row("long_seq2seq:seamless", Seq2Seq(offset=None, embedding_norm=False, final_norm=True), _SEAMLESS),
     "seamless_m4t_v2": Row("long_seq2seq:seamless", Seq2Seq(offset=None, embedding_norm=False, final_norm=True), _SEAMLESS),
+    "prophetnet": Row("small_multimodal:prophetnet", Seq2Seq(offset=0), _PROPHET),
+    "prophetnet_decoder": Row("small_multimodal:prophetnet_decoder", Seq2Seq(offset=0), _PROPHET, model_type="prophetnet"),
+    "florence2": Row("small_multimodal:florence2", Seq2Seq()),
+    "t5gemma2": Row("small_multimodal:t5gemma2", Decoder(**_QKVO, qk_norm="head")),  # type: ignore[arg-type]
+    "blip": Row("small_multimodal:blip", Decoder()),
+    "git": Row("small_multimodal:git", Decoder()),
+    "kosmos-2": Row("small_multimodal:kosmos2", Decoder(
+        norm="layer", gated=False, q_bias=True, kv_bias=True, o_bias=True, mlp_bias=True, layer_weights=(
+            ("inner_attn_norm", ("hidden_size",)), ("inner_attn_norm_bias", ("hidden_size",)),
+            ("ffn_norm", ("intermediate_size",)), ("ffn_norm_bias", ("intermediate_size",))))),
+    "kosmos-2.5": Row("small_multimodal:kosmos2_5", Decoder(
+        norm="layer", gated=False, q_bias=True, kv_bias=True, o_bias=True, mlp_bias=True, layer_weights=(
+            ("ffn_norm", ("intermediate_size",)), ("ffn_norm_bias", ("intermediate_size",))))),
+    "udop": Row("long_seq2seq:udop", Decoder(), _T5),
     "pegasus_x": Row("long_seq2seq:pegasus_x", Seq2Seq(offset=None, embedding_norm=False, final_norm=True), _BART),
     "longt5": Row("long_seq2seq:longt5", Decoder(), _T5),
     "switch_transformers": Row("long_seq2seq:switch", Decoder(), _T5),

@@ -268,6 +268,9 @@ def zamba2(f: Fields, t: Hybrid) -> Stack:
     found = kinds(f, n, "layers_block_type", "layer_types")
     if found is None:
         raise f.fault("layers_block_type", "missing; a Zamba2 config states the kind of each layer")
+    listed = f.items("hybrid_layer_ids")
+    if listed is not None and len(listed) != found.count("hybrid"):  # adapters are built for each of these
+        raise f.fault("hybrid_layer_ids", f"names {len(listed)} of {found.count('hybrid')} hybrid layers; take it out")
     heads, kv = f.dim("num_attention_heads"), kv_heads(f)
     head = f.dim_or("attention_head_dim", 2 * hidden // heads)
     width, rank, blocks = f.dim_or("intermediate_size", 4 * hidden), f.dim("adapter_rank"), f.dim("num_mem_blocks")

@@ -115,6 +115,22 @@ def longt5(f: Fields, t: Decoder) -> Stack:
     return _encoder(made, layers, [table])
 
 
+def udop(f: Fields, t: Decoder) -> Stack:
+    """UDOP: T5 with patches of the image on both sides, tables of places on a page and biases relative to them."""
+    made, hidden, heads = t5(f, t), f.dim("d_model"), f.dim("num_heads")
+    patch = f.dim("num_channels") * f.dim("patch_size") ** 2
+    kinds = f.items("relative_bias_args") or []
+    sizes = [kind.get("num_buckets", f.dim("relative_attention_num_buckets")) for kind in kinds[1:] if isinstance(kind, dict)]
+
+    def own(side: str) -> list[dict[str, Any]]:
+        tables = [weight(f"{side}_bias_{i}", f.whole(n, "relative_bias_args", 1), heads) for i, n in enumerate(sizes)]
+        return [*tables, weight(f"{side}_patches", hidden, patch), weight(f"{side}_patches_bias", hidden)]
+
+    made["weights"] = [*made["weights"], *own("decoder")]
+    places = [weight(f"{x}_positions", f.dim("max_2d_position_embeddings"), hidden) for x in "xy"]
+    return _encoder(made, made["encoder"]["layers"], [*own("encoder"), *places])
+
+
 def switch(f: Fields, t: Decoder) -> Stack:
     """Switch Transformers: T5 with one of many experts in some layers of each side."""
     made = t5(f, t)

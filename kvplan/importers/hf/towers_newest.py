@@ -7,8 +7,9 @@ from collections.abc import Callable
 from kvplan.importers.hf.audio_towers import whisper
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.projectors import Sides
-from kvplan.importers.hf.towers import linear, siglip2, siglip_plain
+from kvplan.importers.hf.towers import linear, patch, patches, siglip2, siglip_plain, transformer
 from kvplan.importers.hf.towers_rare import sam
+from kvplan.importers.hf.vq import janus_generation, vibevoice
 
 
 def cosmos3_edge(f: Fields) -> int:
@@ -34,7 +35,18 @@ def moss(f: Fields) -> int:
     return whisper(f.named(names, {}))
 
 
+def janus(f: Fields) -> int:
+    """SigLIP with biases on queries, keys and values by flag, and norms on Q and K by another."""
+    h, ratio = f.dim("hidden_size"), f.raw("mlp_ratio")
+    if not isinstance(ratio, int | float) or isinstance(ratio, bool):
+        raise f.fault("mlp_ratio", "must be a number")
+    biases, extra = 4 if f.opt("attention_bias") is not False else 1, 4 * h if f.flag("use_qk_norm") else 0
+    layers = transformer(f.dim("num_hidden_layers"), h, int(h * ratio), biases=biases, extra=extra)
+    return patch(f, h) + patches(f) * h + layers + 2 * h
+
+
 NEWEST: dict[str, Callable[[Fields], int]] = {
+    "janus_vision_model": janus, "janus_vqgan": janus_generation, "vibevoice_acoustic_tokenizer_encoder": vibevoice,
     "cosmos3_edge_vision": cosmos3_edge, "granite_docling_vision": granite_docling, "moss_transcribe_diarize_audio": moss,
 }  # fmt: skip
 
@@ -72,7 +84,18 @@ def shuffled_normed(s: Sides) -> int:
     return shuffled(s) + s.text
 
 
+def janus_joint(s: Sides) -> int:
+    """As many linears as `depth` says, to the width of the tower's projection_dim."""
+    wide = s.vision.dim("projection_dim")
+    return linear(wide, s.hidden) + (s.vision.dim("depth") - 1) * linear(wide, wide)
+
+
+def two_linears_normed(s: Sides) -> int:
+    return linear(s.text, s.hidden) + s.text + linear(s.text, s.text)
+
+
 NEWEST_JOINTS: dict[str, Callable[[Sides], int]] = {
+    "janus": janus_joint, "two_linears_normed": two_linears_normed,
     "merged_norm": merged_norm, "two_resolutions": two_resolutions, "moss": moss_joint, "shuffled": shuffled,
     "shuffled_normed": shuffled_normed,
 }  # fmt: skip

@@ -189,6 +189,7 @@ def _build(cls: Any, made: Any) -> Truth:
     import torch
 
     model = _made(cls, copy.deepcopy(made), "meta")
+    _routes(model)
     counted = getattr(model, "thinker", model)  # Qwen omni: its talker and vocoder are no part of what is served and kept
     parameters = sum(p.numel() for p in counted.parameters()) - _of_zero_experts(model)
     buffers = sum(
@@ -217,6 +218,14 @@ def _build(cls: Any, made: Any) -> Truth:
     if any(_MISFIT.search(error) for error in errors) or not any(_ELSEWHERE.search(error) for error in errors):
         raise Refused("forward: " + " | ".join(dict.fromkeys(errors)))
     return Truth(cls.__name__, parameters, buffers, head, {}, "no forward: " + " | ".join(dict.fromkeys(errors)))
+
+
+def _routes(model: Any) -> None:
+    """Refuses routers that pick more experts than there are: torch.topk would, but routing on meta is left out."""
+    for module in model.modules():
+        picked, n = getattr(module, "top_k", None), getattr(module, "num_experts", None)
+        if isinstance(picked, int) and isinstance(n, int) and picked > n > 0:
+            raise ValueError(f"selected index k out of range: {picked} of {n} experts")
 
 
 def _of_zero_experts(model: Any) -> int:

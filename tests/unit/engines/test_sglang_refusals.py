@@ -1,4 +1,4 @@
-"""SGLang's own checks, on both sides of each and in the releases around each change, as its source has them (file and release by each case)."""
+"""SGLang's own checks, on both sides of each and in the releases around each change, as its source has them (file by each case)."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def test_stages_and_drafts(version: str, method: str, pp: int, stops: bool) -> N
     [
         # 768 / 4 = 192 is no multiple of 128; model_runner.py check_quantized_moe_compatibility from 0.5.6, fp8.py before
         ("0.5.3", 4, None, "The output_size of gate's and up's weight = 192 is not divisible by weight quantization block_n = 128."),
-        ("0.5.6", 4, None, "For quantized MoE models, please make sure (moe_intermediate_size=768 / moe_tp_size=4) % weight_block_size_n=128 "
-         "== 0 where moe_tp_size is equal to tp_size (4) divided by ep_size (1)."),
+        ("0.5.6", 4, None, "For quantized MoE models, please make sure (moe_intermediate_size=768 / moe_tp_size=4) % "
+         "weight_block_size_n=128 == 0 where moe_tp_size is equal to tp_size (4) divided by ep_size (1)."),
         ("0.5.23", 4, 4, None),
         ("0.5.23", 2, None, None),
         ("0.5.3", 2, None, None),

@@ -1,4 +1,4 @@
-"""TensorRT-LLM's own checks, on both sides of each (tensorrt_llm/_torch/modules/attention.py, linear.py; tensorrt_llm/layers/attention.py)."""
+"""TensorRT-LLM's own checks, on both sides of each (_torch/modules/attention.py and linear.py, layers/attention.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""vLLM's own checks, on both sides of each and in the releases around each change, as its source has them (file and release by each case)."""
+"""vLLM's own checks, on both sides of each and in the releases around each change, as its source has them (file by each case)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_fp8_experts(version: str, tp: int, ep: int | None, said: str | None) ->
 
 
 def test_fp8_blocks_of_one_matrix() -> None:
-    """DeepSeek-V3's first layers are 18432 wide: 576 a rank over 32 ranks (vllm-project/vllm#12256: tp 32 does not start); over 16, 1152."""
+    """DeepSeek-V3's first layers are 18432 wide: 576 a rank over 32 (vllm-project/vllm#12256: tp 32 does not start), 1152 over 16."""
     said = stopped("deepseek-ai/deepseek-v3", "0.7", tp=32)
     assert said == "Weight output_partition_size = 576 is not divisible by weight quantization block_n = 128."
     assert stopped("deepseek-ai/deepseek-v3", "0.7", tp=16) is None
@@ -116,7 +116,7 @@ def test_groups_of_a_format_that_is_only_asked_for() -> None:
         ("fp8", "v100-16gb", "0.14", 75), ("fp8", "a100-40gb", "0.13", None),
         ("fp8_channel", "t4", "0.15", 80), ("fp8_channel", "t4", "0.16", None),  # schemes/compressed_tensors_w8a16_fp8.py
         ("awq", "v100-16gb", "0.33", 75), ("awq", "t4", "0.33", None), ("awq", "v100-16gb", "0.5.5", 75),
-        ("int4_g128", "t4", "0.11", 80), ("int4_g128", "t4", "0.12", None), ("int4_g128", "t4", "0.13", None),  # compressed_tensors_wNa16.py
+        ("int4_g128", "t4", "0.11", 80), ("int4_g128", "t4", "0.12", None), ("int4_g128", "t4", "0.13", None),  # wNa16.py
         ("nvfp4", "h100-80gb", "0.8.5", 100), ("nvfp4", "h100-80gb", "0.9", None), ("nvfp4", "t4", "0.13", 80),
         ("nvfp4", "t4", "0.14", None), ("nvfp4", "b200", "0.8.5", None),  # modelopt.py ModelOptNvFp4Config
         ("mxfp4", "t4", "0.33", 80), ("mxfp4", "a10g", "0.33", None),
@@ -239,3 +239,9 @@ def test_a_question_about_the_cache_alone() -> None:
     assert plan.starts
     assert plan.outcome.capacity is not None
     assert any("10 KV heads over 8 ranks" in warning for warning in plan.outcome.capacity.warnings)
+
+
+def test_small_projections_are_not_in_blocks() -> None:
+    """Qwen3.5-397B FP8 runs over tp 2 and pp 3 (local-inference-lab/rtx6kpro#7), though its decays and gates are 64 wide a rank."""
+    ask = {"weight_dtype": "fp8_block", "tp": 2, "pp": 3, "device": "rtx-pro-6000-blackwell"}
+    assert stopped("qwen/qwen3.5-397b-a17b", "0.20", **ask) is None

@@ -100,7 +100,7 @@ class Scheduler(NamedTuple):
         return range(1, n + 1) if self.rules.subsets else (1, n)
 
     def _spreads(self) -> bool:
-        return dict(self.loaded.question.engine_option).get("sched_spread") in ("true", "1")
+        return dict(self.loaded.question.engine_option).get("sched_spread", "").strip().lower() in ("true", "1")
 
     def _laid_out(self, tokens: int, slots: int, free: Sequence[int]) -> tuple[tuple[int, ...], int]:
         """Sizes as the runner allocates them for Ollama's own engine, as estimated for llama.cpp's models."""

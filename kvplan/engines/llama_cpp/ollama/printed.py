@@ -1,4 +1,4 @@
-"""The line in which Ollama's scheduler says what it estimated: `offload to cuda layers.requested=-1 ...` (llm/memory.go, 0.1.45 to 0.12.10)."""
+"""The line in which Ollama's scheduler says what it estimated: `msg=offload layers.requested=-1 ...` (llm/memory.go, 0.1.45 to 0.12.10)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _OWN_WINDOWS, _OWN_BEFORE = 5912, 5130
 _WINDOW_LEAST = {"gptoss": 4096, "gemma4": 4096}
 #: gpt-oss has at least this context from 0.11.0 until memory decides.
 _GPT_OSS_LEAST = 8192
-OWN_OPTIONS = ("num_ctx", "num_parallel", "num_batch", "sched_spread")
+_OWN_OPTIONS = ("num_ctx", "num_parallel", "num_batch")
 
 
 def settle(d: Deployment) -> Settled:
@@ -35,14 +35,14 @@ def settle(d: Deployment) -> Settled:
     version, rules, notes = find(d.engine_version)
     if len(set((d.kv_dtype or "").split("/"))) > 1:
         raise SpecError("kv_dtype", [("", "OLLAMA_KV_CACHE_TYPE sets K and V together: write one format")])
-    given = dict(d.engine_option)
+    given, asked_flash = dict(d.engine_option), _asked_flash(d)
     arch = gguf_name(d.model.architecture or "")
     num_ctx = _num_ctx(d, rules, given, arch)
     build = _build(rules, arch)
     slots = _slots(d, rules, given, arch)
     probe = settle_with(_server(d, num_ctx, slots[0], None, None), build, (), name="ollama", version=version)
     m = metadata.read(probe.settings.loaded)
-    mode = flash.attention(rules, m, d, _asked_flash(given))
+    mode = flash.attention(rules, m, d, asked_flash)
     chosen_batch = d.max_num_batched_tokens or _count(given, "num_batch")
     found: tuple[Settled, Scheduler] | None = None
     for n in slots:
@@ -100,7 +100,8 @@ def _answered(d: Deployment, settled: Settled, scheduler: Scheduler, version: st
         accepts = d.host_memory is not None or d.n_gpu_layers is not None
         card = "the card" if (question.n_devices or 1) == 1 else "the cards"
         whole = f"not wholly on {card}: Ollama places {{}} there and the rest in host memory, if that is given (host_memory)"
-        settings = settings._replace(placing=scheduler.place, printed=scheduler.lines, whole=None if accepts else whole)
+        beside = "model requires more system memory ({}) than is available ({})"
+        settings = settings._replace(beside=beside, placing=scheduler.place, printed=scheduler.lines, whole=None if accepts else whole)
         if d.n_gpu_layers is None:
             question = replace(question, n_gpu_layers=placed.where.offloaded)
     return settled._replace(question=replace(question, engine_version=version), chosen_by=chosen, settings=settings)
@@ -108,7 +109,7 @@ def _answered(d: Deployment, settled: Settled, scheduler: Scheduler, version: st
 
 def _server(d: Deployment, num_ctx: int, slots: int, batch: int | None, mode: str | None) -> Deployment:
     """The question as llama.cpp is started for it."""
-    kept = [(key, text) for key, text in d.engine_option if key not in (*OWN_OPTIONS, "flash_attn")]
+    kept = [(key, text) for key, text in d.engine_option if key not in (*_OWN_OPTIONS, "flash_attn")]
     if mode:
         kept.append(("flash_attn", mode))
     if batch and "n_ubatch" not in dict(kept):
@@ -161,9 +162,13 @@ def _build(rules: OllamaRules, arch: str) -> LlamaRules:
     return found._replace(streams=False, own_graphs=True, window_least=_WINDOW_LEAST.get(arch, 0)) if own else found
 
 
-def _asked_flash(given: dict[str, str]) -> str | None:
-    text = given.get("flash_attn", "").strip().lower()
-    return "on" if text in ("on", "true", "1") else "off" if text in ("off", "false", "0") else None
+def _asked_flash(d: Deployment) -> str | None:
+    """`on` or `off` as asked; None: nobody says, or `auto`. Raises SpecError for every switch that is none."""
+    spread = dict(d.engine_option).get("sched_spread", "false")
+    if spread.strip().lower() not in ("true", "false", "1", "0"):
+        raise SpecError("engine_option", [("sched_spread", f"{spread[:60]!r} is not true or false")])
+    asked = read(d).flash_attn
+    return None if asked == "auto" else asked
 
 
 def _count(given: dict[str, str], key: str) -> int:

@@ -1,0 +1,105 @@
+"""What is held in each phase of a start, by hand; the device decides, not the engine's fraction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvplan import api, engines
+from kvplan.engines.common.lines import certainty
+from kvplan.engines.common.phases import judged, tightest
+from kvplan.engines.common.protocol import Outcome
+from kvplan.ledger import Entry, Ledger, exact
+
+VLLM = engines.facts("vllm")
+
+
+def ledger(device: int) -> Ledger:
+    """A budget of 18: weights 10, activations 3 (2 to 4), a cache of the rest; beside it graphs of 2 (1 to 4)."""
+    entries = (
+        exact("context", 0, "a test", "process"),
+        exact("weights", 10, "a test", "weights"),
+        Entry("activations", 3, 2, 4, "modelled", "a test", "activations", ("profile", "warm up", "serve")),
+        Entry("cache", 5, 4, 6, "modelled", "a test", "cache"),
+    )
+    graphs = Entry("graphs", 2, 1, 4, "modelled", "a test", "graphs")
+    return Ledger((0,), "a card", 5, 1, entries, 18, (graphs,), device)
+
+
+def test_peaks() -> None:
+    """The cache fills what the budget leaves: larger activations are a smaller cache, so that a capture, which is without them, holds less."""
+    assert [tuple(peak) for peak in ledger(20).peaks] == [
+        ("load", 10, 10, 10),
+        ("profile", 13, 12, 14),
+        ("allocate", 15, 14, 16),
+        ("capture", 17, 15, 20),
+        ("warm up", 20, 19, 22),
+        ("serve", 20, 19, 22),
+    ]
+
+
+@pytest.mark.parametrize(("device", "starts", "sure"), [(25, True, "certain"), (22, True, "likely"), (20, True, "too close to call"),
+                                                      (18, False, "likely"), (16, False, "certain")])  # fmt: skip
+def test_the_device_decides(device: int, starts: bool, sure: str) -> None:
+    """The tightest phase holds 20 (19 to 22): a width of 3, 0.39 of which is 1.17 and 0.71 is 2.12."""
+    made = Outcome(ledgers=(ledger(device),), capacity=None, starts=True, fits=True, margin_bytes=5, limiting_rank=0)
+    found = judged(made, VLLM)
+    assert (found.starts, found.fits, found.certainty) == (starts, starts, sure)
+    assert ("at warm-up" in (found.reason or "")) != starts
+
+
+def test_kept_free_is_held_by_nobody() -> None:
+    free = Entry("kept free", 4, 4, 4, "modelled", "a test", "activations", ())
+    one = ledger(30)
+    assert one._replace(entries=(*one.entries, free)).peaks == one.peaks
+
+
+def test_service_is_judged_apart() -> None:
+    one = ledger(30)
+    prompt = Entry("a prompt", 15, 15, 15, "modelled", "a test", "activations", ("serve",))
+    made = Outcome(
+        ledgers=(one._replace(outside=(*one.outside, prompt)),), capacity=None, starts=True, fits=True, margin_bytes=5, limiting_rank=0
+    )
+    found = judged(made, VLLM)
+    assert found.starts
+    assert found.survives is False
+    assert "in service" in (found.risk or "")
+    assert tightest(made.ledgers, serving=True) != tightest(made.ledgers, serving=False)
+
+
+def test_certainty_is_as_wide_as_one_in_a_hundred_and_one_in_ten() -> None:
+    """Of a 90 % interval of 3.29 standard deviations: 2.326 of them leave one in a hundred, 1.282 one in ten."""
+    assert certainty(True, True, True, 2326, 3290) == "certain"
+    assert certainty(True, True, True, 2325, 3290) == "likely"
+    assert certainty(False, True, True, 5000, 3290) == "likely"
+    assert certainty(True, True, True, 1281, 3290) == "too close to call"
+    assert certainty(False, False, False, -1282, 3290) == "likely"
+
+
+#: Of each engine that takes a share of a device ahead: where the share goes, and a release before and after a change of its budget.
+SHARES = [("vllm", "0.7"), ("vllm", "0.8.5"), ("vllm", "0.10.2"), ("vllm", "0.19"), ("vllm", "0.20"), ("vllm", "0.33"), ("sglang", "0.4.9"),
+          ("sglang", "0.5.23"), ("tensorrt-llm", "1.0.0"), ("lmdeploy", None)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("engine", "release"), SHARES)
+def test_a_share_that_leaves_nothing_is_no_certain_start(engine: str, release: str | None) -> None:
+    """Llama-3.1-8B on an RTX 4090 at 0.995: what is left of 23.5 GiB, 0.12, is less than any process holds beside it."""
+    asked: dict[str, Any] = {"engine": engine, "device": "rtx-4090", "context": 4096, "memory_fraction": 0.995}
+    plan = api.estimate("meta-llama/llama-3.1-8b", engine_version=release, **asked)
+    assert not plan.starts or plan.certainty == "too close to call"
+
+
+@pytest.mark.parametrize("release", ["0.8.5", "0.9.2", "0.19"])
+def test_vllm_at_975(release: str) -> None:
+    """0.59 GiB is left of 23.5: a context takes 0.3 to 0.7, 67 graphs 0.4 to 1.1 GiB more."""
+    plan = api.estimate(
+        "meta-llama/llama-3.1-8b", engine="vllm", engine_version=release, device="rtx-4090", context=8192, memory_fraction=0.975
+    )
+    assert not plan.starts or plan.certainty == "too close to call"
+    usual = api.estimate(
+        "meta-llama/llama-3.1-8b", engine="vllm", engine_version=release, device="rtx-4090", context=8192, memory_fraction=0.9
+    )
+    assert usual.starts
+    assert usual.certainty == "certain"
+    assert usual.outcome.survives
