@@ -70,7 +70,9 @@ ROWS = (
     row("", "option:attention_backend", variables="VLLM_ATTENTION_BACKEND", until="0.12.0"),
     row("", "option:allow_long_max_model_len", "one_or_true", "flag", variables="VLLM_ALLOW_LONG_MAX_MODEL_LEN"),
     row("", "option:pp_layer_partition", variables="VLLM_PP_LAYER_PARTITION"),
-    row("", "@v1", variables="VLLM_USE_V1"),
+    row("", "option:use_v1", "one_or_true", "flag", variables="VLLM_USE_V1"),
+    row("", "option:v2_model_runner", "one_or_true", "flag", variables="VLLM_USE_V2_MODEL_RUNNER"),
+    row("", "option:allocator", variables="PYTORCH_CUDA_ALLOC_CONF"),
     row("--performance-mode", "option:performance_mode", since="0.17.1"),
     row("--disable-hybrid-kv-cache-manager", "option:disable_hybrid_kv_cache_manager", takes="switch", since="0.9.1"),
     row("--device", "@device", until="0.9.2"),
@@ -125,10 +127,6 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
             warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
         )
         question["engine_option.allow_long_max_model_len"] = moved(one, True)
-    if (one := given.get("@v1")) and one.value.strip() == "0":
-        findings.append(
-            warn("not-modelled-either", "VLLM_USE_V1=0: the engine before V1 is modelled for releases that had no other", one.place)
-        )
     findings += _scheduler(question, given.get("@chunked"))
     if one := given.get(LONGER):
         findings.append(allowed(one))

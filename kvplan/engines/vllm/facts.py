@@ -9,6 +9,9 @@ from kvplan.forms import FORMS
 #: engine_option keys, by vLLM's own names where it has one.
 OPTIONS: dict[str, str] = {
     "platform": "cuda or cpu: the build",
+    "use_v1": "VLLM_USE_V1: which of the two engines of 0.7 to 0.10",
+    "v2_model_runner": "VLLM_USE_V2_MODEL_RUNNER: one batch more in flight under pipeline parallelism",
+    "allocator": "PYTORCH_CUDA_ALLOC_CONF: how torch reserves memory",
     "usage": "server or offline: whose batch defaults apply",
     "allow_long_max_model_len": "VLLM_ALLOW_LONG_MAX_MODEL_LEN: lengths beyond the model's own",
     "async_scheduling": "one batch more in flight",

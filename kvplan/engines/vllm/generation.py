@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, parse_kv_dtype
+from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release as numbers
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, find_rules
 from kvplan.errors import UnsupportedError
 
-LAST_V0 = "0.7.3"
+LAST_V0, FIRST_V1 = "0.7.3", "0.8"
 #: Classes with cross-attention but no encoder of their own (SupportsV0Only).
 V0_ONLY: tuple[str, ...] = ("MllamaForConditionalGeneration",)
 
@@ -29,7 +30,16 @@ def rules_of(d: Deployment) -> tuple[str, VllmRules, tuple[str, ...]]:
         notes: tuple[str, ...] = (f"{str(d.engine_version)[:40]} does not say its release: the rules of {release} are used",)
     else:
         release, rules, notes = find_rules(d.engine_version)
-    reason = falls_back(d, release)
+    options = Options(d)
+    chosen = options.flag("use_v1", True) if options.text("use_v1") is not None else None
+    reason = falls_back(d, release) if chosen is not False else "VLLM_USE_V1=0"
+    if chosen is not None and rules.v1 and reason is not None and (chosen or VERSIONS.index(release) >= VERSIONS.index("0.11")):
+        said = f"VLLM_USE_V1=1 where it would not run V1 ({reason}): it may stop" if chosen else "VLLM_USE_V1=0 and it has no other engine"
+        return release, rules, (*notes, f"vLLM {release} is asked for {said}")
+    if not rules.v1:
+        if not chosen:
+            return release, rules, notes
+        return release, find_rules(FIRST_V1)[1], (*notes, f"the V1 engine of vLLM {release} is taken for that of {FIRST_V1}")
     if reason is None:
         return release, rules, notes
     older = find_rules(LAST_V0)[1]._replace(absorbs=rules.absorbs, even_stages=rules.even_stages)

@@ -81,7 +81,8 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
 def _products(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> tuple[int, int]:
     capability = (d.device.compute_capability if d.device else None) or ""
     found = [awq_bytes(layer, s.max_num_batched_tokens, s.tp, s.rules, formats, capability) for layer in _distinct(model, stage)]
-    return max(found, default=(0, 0))
+    point, least = max(found, default=(0, 0))
+    return (least, least) if s.expandable else (point, least)
 
 
 def _latent_context(model: Lowered, stage: range, s: VllmSettings) -> int:

@@ -145,8 +145,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.10", {"chunked_spec": True, "chunked_hybrid": True}),
     ("0.10.2", {"chunked_hybrid": False, "dcp_tokens": "factor"}),  # envs.py VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE = 0
     ("0.11", {"mixed_sizes": True, "groups_of": "model", "encoder_tokens": "batch"}),
-    # models/config.py HybridAttentionMambaModelConfig
-    ("0.11.1", {"states_per_request": "length", "mla_hybrid_align": 64, "serves_original": True}),
+    ("0.11.1", {"states_per_request": "length", "mla_hybrid_align": 64, "serves_original": True}),  # models/config.py
     ("0.12", {"even_ratio": 1.25, "unify": "scale"}),
     ("0.13", {}),
     ("0.14", {"admission": "first_group", "admission_scope": "model", "auto_fit": True, "async_scheduling": True,

@@ -77,6 +77,7 @@ class VllmSettings(NamedTuple):
     length_chosen: bool
     allow_long: bool
     graphs: bool  # CUDA graphs are captured
+    expandable: bool  # torch's reserve grows and shrinks with what is allocated
     partition: str | None  # layers of each pipeline stage, as VLLM_PP_LAYER_PARTITION says
     packed: bool  # the checkpoint's matrices are packed integers
     seqs_known: bool  # max_num_seqs is chosen, or the default of a device that is known
@@ -104,6 +105,7 @@ def settle(d: Deployment) -> Settled:
     d, served = served_in(d, auto_dtype(d), FACTS.title)
     release, rules, notes = rules_of(d)
     notes = (*notes, *served)
+    notes = (*notes, *_said(options, rules))
     d = capped(d, rules)
     longest = d.max_model_len or d.context or length_served(d.model, rules)
     if not longest:
@@ -152,6 +154,16 @@ def settle(d: Deployment) -> Settled:
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)
     drafts = settings.served.draft if settings.method == "mtp" or settings.method in DRAFTERS else ()
     return Settled(*resolved, settings, model, drafts, misfit)
+
+
+def _said(options: Options, rules: VllmRules) -> list[str]:
+    """What is to be said of variables that move no line of most plans."""
+    said = []
+    if options.text("allocator") is not None and (rules.v1 or rules.counted in ("torch", "parts")):
+        said.append("PYTORCH_CUDA_ALLOC_CONF: this release counts what torch allocates, not what it reserves, so the pool stays as it is")
+    if options.text("v2_model_runner") is not None:
+        said.append("VLLM_USE_V2_MODEL_RUNNER: batches in flight are counted; the runners' own buffers are taken for the same")
+    return said
 
 
 def _as_kept(cache: Cache, formats: CacheFormats) -> Cache:
@@ -244,7 +256,7 @@ def _read(
     )
     batches = 1
     if rules.in_flight_batches:
-        batches = pp + 1 if asynchronous and (rules.v2_runner or pp == 1) else pp
+        batches = pp + 1 if asynchronous and (options.flag("v2_model_runner", rules.v2_runner) or pp == 1) else pp
     batch_tokens = d.max_num_batched_tokens or 2048
     caching = options.flag("enable_prefix_caching", not states or (attention and rules.hybrid_caching))
     mode = _state_mode(options, rules, caching, states)
@@ -283,6 +295,7 @@ def _read(
         length_chosen="max_model_len" not in chosen_by,
         allow_long=options.flag("allow_long_max_model_len"),
         graphs=platform == "cuda" and not d.enforce_eager and (d.device is None or d.device.vendor != "intel"),
+        expandable="expandable_segments:true" in (options.text("allocator") or "").lower().replace(" ", ""),
         partition=options.text("pp_layer_partition"),
         packed=any(weight_scheme(name) not in ("plain", "fp8") for name in weight_formats(d).values()),
         seqs_known="max_num_seqs" not in chosen_by or d.device is not None,

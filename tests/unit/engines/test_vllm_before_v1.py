@@ -142,3 +142,32 @@ def test_a_release_before_0_2_is_refused_by_name() -> None:
 def test_a_build_without_tags_is_a_new_one() -> None:
     plan = ask("meta-llama/llama-2-7b", "0.1.dev19754+g3a0914114", kv_memory=4 * GIB)
     assert "0.1.dev19754+g3a0914114 does not say its release: the rules of 0.33 are used" in plan.model.notes
+
+
+def cost(version: str, use_v1: str | None, **question: Any) -> tuple[int | None, tuple[str, ...]]:
+    """Blocks of 1 GiB for Llama-3.1-8B, and the notes. V1 sets one block aside in what it prints of none; V0 checks the whole pool."""
+    options = {"engine_option": {"use_v1": use_v1}} if use_v1 else {}
+    plan = ask("meta-llama/llama-3.1-8b", version, kv_memory=GIB, max_model_len=4096, **options, **question)
+    return plan.question["max_num_batched_tokens"][0], plan.model.notes
+
+
+def test_use_v1_chooses_the_engine() -> None:
+    """V0 prefills 4,096 tokens whole; V1 takes steps of 2,048 (vllm/engine/arg_utils.py of 0.8.5)."""
+    assert [cost("0.8.5", value)[0] for value in (None, "true", "false")] == [2048, 2048, 4096]
+    assert [cost("0.7.3", value)[0] for value in (None, "false", "true")] == [4096, 4096, 2048]
+    assert any("is taken for that of 0.8" in note for note in cost("0.7.3", "true")[1])
+    assert any("VLLM_USE_V1=0 and it has no other engine" in note for note in cost("0.20", "false")[1])
+    old = cost("0.8.5", "true", device="t4", dtype="fp16")
+    assert any("compute capability 7.5 is below 8.0" in note for note in old[1])
+
+
+def test_expandable_segments_spare_the_second_block_of_partial_sums() -> None:
+    asked: dict[str, Any] = {"device": "a100-80gb", "tp": 2, "weight_dtype": "awq", "dtype": "fp16", "enforce_eager": True}
+    split, whole = (
+        lines(ask("mistralai/mixtral-8x7b-v0.1", "0.2.7", engine_option=option, **asked))["activations"]
+        for option in ({}, {"allocator": "expandable_segments:True"})
+    )
+    assert split - whole == 8 * 32_768 * 14_336 * 2
+    note = "this release counts what torch allocates"
+    plan = ask("meta-llama/llama-3.1-8b", "0.20", kv_memory=GIB, engine_option={"allocator": "expandable_segments:True"})
+    assert any(note in said for said in plan.model.notes)

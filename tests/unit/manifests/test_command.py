@@ -276,7 +276,10 @@ def test_what_stops_every_release(words: str, rule: str) -> None:
     ("env", "expected"),
     [
         ("VLLM_MLA_DISABLE=1", ("not-modelled-either", "warning")),
-        ("VLLM_USE_V1=0", ("not-modelled-either", "warning")),
+        ("VLLM_USE_V1=0", None),
+        ("VLLM_USE_V2_MODEL_RUNNER=1", None),
+        ("VLLM_PP_LAYER_PARTITION=20,12", None),
+        ("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", None),
         ("NVSHMEM_SYMMETRIC_SIZE=16G", ("not-modelled-either", "warning")),
         ("VLLM_NO_SUCH_THING=1", ("unknown-variable", "warning")),
         ("VLLM_LOGGING_LEVEL=DEBUG", None),
