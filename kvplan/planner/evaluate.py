@@ -10,7 +10,7 @@ from kvplan.deployment import NAMES, Deployment
 from kvplan.engines.common.checks import refusal
 from kvplan.engines.common.lines import stage_weights, weight_entries
 from kvplan.engines.common.phases import judged
-from kvplan.engines.common.protocol import ChosenBy, Outcome, Settled
+from kvplan.engines.common.protocol import ChosenBy, Outcome, Settled, refused
 from kvplan.engines.common.settling import weight_formats
 from kvplan.ledger import Ledger
 from kvplan.parallel import split_layers
@@ -25,7 +25,7 @@ def evaluate(d: Deployment) -> Plan:
     engine, settled = engines.settle(d)
     question = settled.question
     reason = refusal(question, engine.facts) if settled.misfit is None else None
-    outcome = _refused(reason) if reason else engine.plan(settled)
+    outcome = refused(reason) if reason else engine.plan(settled)
     outcome = judged(outcome if outcome.ledgers else outcome._replace(ledgers=_weights_alone(settled)), engine.facts)
     if settled.misfit is not None and outcome.starts is not False:
         raise settled.misfit
@@ -40,10 +40,6 @@ def evaluate(d: Deployment) -> Plan:
         outcome=outcome,
         verdict=_verdict(question, outcome),
     )
-
-
-def _refused(reason: str) -> Outcome:
-    return Outcome(ledgers=(), capacity=None, starts=False, fits=False, margin_bytes=None, limiting_rank=None, reason=reason)
 
 
 def _weights_alone(settled: Settled) -> tuple[Ledger, ...]:

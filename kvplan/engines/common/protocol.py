@@ -112,6 +112,11 @@ class Outcome(NamedTuple):
     risk: str | None = None
 
 
+def refused(reason: str) -> Outcome:
+    """An outcome of an engine that would not start, in its own words, before it looked at memory."""
+    return Outcome(ledgers=(), capacity=None, starts=False, fits=False, margin_bytes=None, limiting_rank=None, reason=reason)
+
+
 class RankSurface(NamedTuple):
     """One distinct rank: the cache of one sequence as a curve, what else it holds, and what it has for caches (None: no limit)."""
 

@@ -153,11 +153,6 @@ def plan(d: Deployment, model: Lowered, formats: WeightFormats, rules: Allocatio
     )
 
 
-def refused(reason: str) -> Outcome:
-    """An outcome of an engine that would not start, in its own words."""
-    return Outcome(ledgers=(), capacity=None, starts=False, fits=False, margin_bytes=None, limiting_rank=None, reason=reason)
-
-
 def _ledger(d: Deployment, rank: Rank, lines: list[Entry], limit: int | None, context: int, batch: int) -> Ledger:
     now = cache_bytes(rank, context, 1)
     return Ledger(

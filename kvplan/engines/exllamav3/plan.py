@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.engines.common import whole
 from kvplan.engines.common.options import Options
-from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled
+from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
 from kvplan.engines.common.releases import nearest_version
 from kvplan.engines.common.settling import lowered, remade, resolve, weight_formats
 from kvplan.engines.common.whole import KeptTensor
@@ -94,9 +94,9 @@ def plan(settled: Settled) -> Outcome:
     d, s = settled.question, settled.settings
     pool, context, batch = d.max_model_len or 1, d.context or 1, d.batch or 1
     if pool % PAGE:
-        return whole.refused(f"max_num_tokens must be a multiple of {PAGE}.")
+        return refused(f"max_num_tokens must be a multiple of {PAGE}.")
     if s.k_bits and not (2 <= s.k_bits <= 8 and 2 <= s.v_bits <= 8):
-        return whole.refused("quantized cache must be from 2 to 8 bits")
+        return refused("quantized cache must be from 2 to 8 bits")
 
     def held(layer: Layer, caches: tuple[Cache, ...]) -> tuple[KeptTensor, ...]:
         return tuple(one for cache in caches for t in cache.tensors for one in _held(layer, cache, t, s))

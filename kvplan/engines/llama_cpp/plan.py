@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvplan.engines.common.lines import certainty, longest
-from kvplan.engines.common.protocol import Capacity, Engine, Group, Outcome, Settled
-from kvplan.engines.common.whole import most, refused
+from kvplan.engines.common.protocol import Capacity, Engine, Group, Outcome, Settled, refused
+from kvplan.engines.common.whole import most
 from kvplan.engines.llama_cpp import context, situation, wordings
 from kvplan.engines.llama_cpp.caches import is_variable_v
 from kvplan.engines.llama_cpp.facts import FACTS

@@ -13,7 +13,7 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines.common import whole
 from kvplan.engines.common.options import Options
-from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled
+from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
 from kvplan.engines.common.releases import nearest_version
 from kvplan.engines.common.settling import lowered, remade, resolve, states_in, weight_formats
 from kvplan.engines.common.whole import KeptTensor
@@ -113,7 +113,7 @@ def plan(settled: Settled) -> Outcome:
     d, s, model = settled.question, settled.settings, settled.model
     reason = _refusal(model, s, d.context or 1)
     if reason:
-        return whole.refused(reason)
+        return refused(reason)
 
     def held(layer: Layer, caches: tuple[Cache, ...]) -> tuple[KeptTensor, ...]:
         return tuple(one for cache in caches for t in cache.tensors for one in _held(cache, t, s, d.encoder_tokens))

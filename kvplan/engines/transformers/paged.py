@@ -12,8 +12,8 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import row_bytes
 from kvplan.engines.common.lines import certainty, weight_entries
 from kvplan.engines.common.measured import widened
-from kvplan.engines.common.protocol import Capacity, Group, Outcome
-from kvplan.engines.common.whole import most, refused
+from kvplan.engines.common.protocol import Capacity, Group, Outcome, refused
+from kvplan.engines.common.whole import most
 from kvplan.ledger import Entry, Ledger, exact, held_by_others
 from kvplan.tensors import Lowered
 from kvplan.units import cdiv, show_bytes

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines.common import whole
-from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled
+from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
 from kvplan.engines.common.settling import lowered, remade, resolve, weight_formats
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.transformers import layers, options, paged, quantized
@@ -114,7 +114,7 @@ def plan(settled: Settled) -> Outcome:
         return paged.plan(d, model, formats, s.paged)
     reason = _refusal(model, s.release, s.backend, q)
     if reason:
-        return whole.refused(reason)
+        return refused(reason)
     prompt = d.max_num_batched_tokens
 
     def held(layer: Layer, caches: tuple[Cache, ...]) -> tuple[KeptTensor, ...]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import FORMATS
-from kvplan.engines.common.protocol import Engine, Outcome, Pooled, Settled
+from kvplan.engines.common.protocol import Engine, Outcome, Pooled, Settled, refused
 from kvplan.engines.common.stops import stop_of, warned
 from kvplan.engines.vllm.blocks import Choice, choose_blocks
 from kvplan.engines.vllm.budget import Budget, caveats, stage_budget
@@ -35,8 +35,8 @@ def plan(settled: Settled) -> Outcome:
     try:
         members, choice, budgets, notes = _ready(settled)
         return warned(_outcome(d, s, members, choice, budgets, notes), CHECKS, settled)
-    except Refused as refused:
-        return Outcome(ledgers=(), capacity=None, starts=False, fits=False, margin_bytes=None, limiting_rank=None, reason=str(refused))
+    except Refused as refusal:
+        return refused(str(refusal))
 
 
 def surface(d: Deployment) -> Pooled | None:
