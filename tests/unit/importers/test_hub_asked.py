@@ -91,7 +91,8 @@ def test_a_missing_model_is_one_line(server: ThreadingHTTPServer, tmp_path: Path
     done = kvplan(server, tmp_path, "estimate", "acme/nothing", "--context", "256")
     assert done.returncode == 2
     assert "no such model on the Hub, or it is private" in done.stderr
-    assert done.stderr.count("\n") == 1
+    said = [line for line in done.stderr.splitlines() if ": asking http" not in line]  # which a busy machine is told after a second
+    assert len(said) == 1
 
 
 def test_known_names_import_no_hub_library() -> None:
