@@ -48,7 +48,7 @@ ARCHITECTURES: dict[str, str] = {
     "JanusForConditionalGeneration": "janus", "VibeVoiceAsrForConditionalGeneration": "vibevoice_asr",
     "Kosmos2_5ForConditionalGeneration": "kosmos-2.5", "UdopForConditionalGeneration": "udop",
     "HunYuanVLForConditionalGeneration": "hunyuan_vl", "Granite4VisionForConditionalGeneration": "granite4_vision",
-    "FuyuForCausalLM": "fuyu", "Emu3ForCausalLM": "emu3_text_model",
+    "MuseSparkForConditionalGeneration": "muse_spark", "FuyuForCausalLM": "fuyu", "Emu3ForCausalLM": "emu3_text_model",
     "AfmoeForCausalLM": "afmoe", "ApertusForCausalLM": "apertus", "ArceeForCausalLM": "arcee", "ArcticForCausalLM": "arctic",
     "AriaForConditionalGeneration": "aria", "AriaTextForCausalLM": "aria_text",
     "AudioFlamingo3ForConditionalGeneration": "audioflamingo3", "AXK1ForCausalLM": "axk1", "AXK2ForCausalLM": "axk2",

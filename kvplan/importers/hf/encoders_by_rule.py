@@ -109,7 +109,7 @@ def nomic(f: Fields, t: Encoder) -> Stack:
 
     Experts as vLLM 0.33 model_executor/models/bert_with_rope.py (NomicMoE): two matrices an expert, a router without bias.
     """
-    released = "n_embd" in f.file
+    released = {"n_embd", "n_head"} <= f.file.keys()
     gated = not released or f.opt("activation_function") in ("swiglu", "geglu", "glu")
     on: dict[str, Any] = {"attention_bias": f.flag("qkv_proj_bias"), "mlp_bias": f.flag("mlp_fc1_bias")} if released else {}
     t = t._replace(gated=gated, **on)

@@ -52,6 +52,7 @@ RARE: dict[str, Row] = {
         norm="layer", gated=False, q_bias=True, kv_bias=True, o_bias=True, mlp_bias=True, layer_weights=(
             ("ffn_norm", ("intermediate_size",)), ("ffn_norm_bias", ("intermediate_size",))))),
     "udop": Row("long_seq2seq:udop", Decoder(), _T5),
+    "muse_spark_text": Row("mixed:muse_spark", Decoder(**_QKVO, output_gate="element")),  # type: ignore[arg-type]
     "pegasus_x": Row("long_seq2seq:pegasus_x", Seq2Seq(offset=None, embedding_norm=False, final_norm=True), _BART),
     "longt5": Row("long_seq2seq:longt5", Decoder(), _T5),
     "switch_transformers": Row("long_seq2seq:switch", Decoder(), _T5),

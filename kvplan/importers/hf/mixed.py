@@ -113,3 +113,22 @@ def modernbert_decoder(f: Fields, t: Decoder) -> Stack:
     head += [weight("head_dense_bias", hidden, role=role)] if f.flag("classifier_bias") else []
     head += [weight("decoder_bias", f.dim("vocab_size"), role="head")] if f.flag("decoder_bias") else []
     return model(f, layers, norm="layer" if biased else "layer_no_bias", weights=[*norm("embedding_norm"), *head])
+
+
+def muse_spark(f: Fields, t: Decoder) -> Stack:
+    """Muse Spark: sliding and full attention with a gate, experts in a narrower space with norms around it, two residual gates a layer."""
+    n, hidden, inner = f.dim("num_hidden_layers"), f.dim("hidden_size"), f.dim("moe_hidden_size")
+    sizes, on = (f.dim("num_attention_heads"), kv_heads(f), head_dim(f)), flags(f, t)
+    mixers = {"full_attention": softmax(*sizes, **on)}
+    if f.opt("sliding_window") is not None:
+        mixers["sliding_attention"] = softmax(*sizes, window=f.dim("sliding_window"), **on)
+    sparse = moe(f, Experts(n="num_local_experts", bias="buffer")) | {"latent_size": inner}
+    gates = [weight("attention_residual_gate", hidden, role="norm"), weight("mlp_residual_gate", hidden, role="norm")]
+    around = [weight("pre_expert_norm", inner, role="norm"), weight("post_expert_norm", inner, role="norm")]
+    dense = dense_of(f.dim("intermediate_size"))
+    mlps = f.items("mlp_layer_types", n) or ["sparse"] * n
+    layers = [
+        block([mixers[kind]], [sparse if mlp == "sparse" else dense], 3, [*gates, *(around if mlp == "sparse" else [])])
+        for kind, mlp in zip(layer_types(f, n, tuple(mixers), ["full_attention"] * n), mlps, strict=True)
+    ]
+    return model(f, layers)

@@ -9,6 +9,7 @@ from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.projectors import Sides
 from kvplan.importers.hf.towers import linear, patch, patches, siglip2, siglip_plain, transformer
 from kvplan.importers.hf.towers_rare import sam
+from kvplan.importers.hf.towers_with_mergers import muse_glimmer
 from kvplan.importers.hf.vq import janus_generation, vibevoice
 
 
@@ -53,9 +54,24 @@ def hunyuan_vl(f: Fields) -> int:
     return patch(f, h) + rows * h + transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size")) + merger
 
 
+def muse_spark_audio(f: Fields) -> int:
+    """Stages of patches, depthwise convolutions and networks; a projection with norms around it."""
+    sizes, patches_of, depths = (f.items(key) or [] for key in ("hidden_sizes", "patch_sizes", "depths"))
+    ratio, kernel, out, total, last = f.raw("mlp_ratio"), f.dim("conv_kernel_size"), f.dim("out_hidden_size"), 0, 1
+    if not isinstance(ratio, int | float) or isinstance(ratio, bool) or not len(sizes) == len(patches_of) == len(depths):
+        raise f.fault("hidden_sizes", "hidden_sizes, patch_sizes and depths must have one entry a stage, and mlp_ratio be a number")
+    for size, side, depth in zip(sizes, patches_of, depths, strict=True):
+        h = f.whole(size, "hidden_sizes", 1)
+        block = linear(h, kernel) + h + linear(int(h * ratio), h) + linear(h, int(h * ratio))
+        total += linear(h, last * f.whole(side, "patch_sizes", 1)) + h + f.whole(depth, "depths") * block
+        last = h
+    return total + last + linear(out, last) + out
+
+
 NEWEST: dict[str, Callable[[Fields], int]] = {
     "janus_vision_model": janus, "janus_vqgan": janus_generation,
     "vibevoice_acoustic_tokenizer_encoder": vibevoice,
+    "muse_spark_vision": muse_glimmer, "muse_spark_audio": muse_spark_audio,
     "hunyuan_vl_vision": hunyuan_vl, "cosmos3_edge_vision": cosmos3_edge, "granite_docling_vision": granite_docling,
     "moss_transcribe_diarize_audio": moss,
 }  # fmt: skip
@@ -119,9 +135,16 @@ def window_q_formers(s: Sides) -> int:
     return s.text + count * each
 
 
+def muse_spark(s: Sides) -> int:
+    """An adapter of two linears over merged patches, and a projection to the text's width, all without bias."""
+    middle = s.whole.dim("projector_hidden_size")
+    return middle * s.whole.dim("out_hidden_size") + middle * middle + s.text * middle
+
+
 NEWEST_JOINTS: dict[str, Callable[[Sides], int]] = {
     "janus": janus_joint, "two_linears_normed": two_linears_normed,
-    "window_q_formers": window_q_formers, "merged_norm": merged_norm, "two_resolutions": two_resolutions, "moss": moss_joint,
+    "muse_spark": muse_spark, "window_q_formers": window_q_formers,
+    "merged_norm": merged_norm, "two_resolutions": two_resolutions, "moss": moss_joint,
     "shuffled": shuffled,
     "shuffled_normed": shuffled_normed,
 }  # fmt: skip

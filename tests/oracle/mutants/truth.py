@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 TEXT = ("text_config", "llm_config", "language_config")
 #: A file that says another of these than the class has read is not a file of that class.
 _SHAPE = ("num_hidden_layers", "hidden_size", "vocab_size")
+#: Kimi K2.5's releases name their tower's sizes as their own code does; transformers' class has its defaults, which are the same.
+_RELEASED = {"init_pos_emb_height": "pos_emb_height", "init_pos_emb_width": "pos_emb_width", "vt_hidden_size": "hidden_size",
+             "vt_intermediate_size": "intermediate_size", "vt_num_hidden_layers": "num_hidden_layers"}  # fmt: skip
 #: Elements of a model that may be built for real where its forward does not run on meta.
 SMALL = 40_000_000
 #: A forward that fails so has layers that do not fit together.
@@ -110,6 +113,10 @@ def read(config: dict[str, Any], folder: Path) -> list[tuple[Any, Any]]:
         stated, has = inner.get(key), getattr(text, key, None)
         if isinstance(stated, int) and isinstance(has, int) and stated != has:
             raise Refused(f"read past: {key} {stated} is not {has}")
+    tower = config.get("vision_config")
+    for key, own in _RELEASED.items() if made.model_type == "kimi_k25" and isinstance(tower, dict) else ():
+        if isinstance(tower.get(key), int) and tower[key] != getattr(made.vision_config, own):
+            raise Refused(f"read past: vision_config.{key} {tower[key]} is not {getattr(made.vision_config, own)}")
     return found
 
 
@@ -120,7 +127,10 @@ def _fitting(made: Any, names: list[Any]) -> list[tuple[Any, Any]]:
         if own is not None and isinstance(made, own):
             found.append((cls, made))
         elif own is not None and own is (getattr(made, "sub_configs", None) or {}).get("text_config"):
-            found.append((cls, made.get_text_config()))
+            text = made.get_text_config()
+            if getattr(text, "dtype", None) is None:  # what the file says of the whole holds for its part
+                text.dtype = made.dtype
+            found.append((cls, text))
     return found
 
 
