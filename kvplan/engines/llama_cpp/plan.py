@@ -68,7 +68,7 @@ def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Sit
     if s.whole and not now.placed.whole:
         margin, reason = min(margin, -max(now.placed.lacking, 1)), s.whole.format(_placed(now))
         sure = "certain"
-    if now.placed.near:
+    if s.near and s.near(d.max_model_len or 1, d.max_num_seqs or 1):
         sure = "too close to call"
     return Outcome(
         ledgers=ledgers,

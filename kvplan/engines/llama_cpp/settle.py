@@ -24,6 +24,7 @@ class LlamaSettings(NamedTuple):
     placing   who decides what goes on the devices, from -c and -np; None: the question's -ngl does
     beside    what is said where host memory is too small, with what is needed and what there is
     printed   what is logged of that, beside llama.cpp's own lines
+    near      whether that would be another with a little more or less memory
     whole     what is said where layers stay beside the devices and nobody asked for that; None: that is no matter
     """
 
@@ -33,6 +34,7 @@ class LlamaSettings(NamedTuple):
     own_slots: bool
     own_cells: bool
     placing: Callable[[int, int], Placed] | None = None
+    near: Callable[[int, int], bool] | None = None
     whole: str | None = None
     beside: str | None = None
     printed: Callable[[int, int], tuple[str, ...]] | None = None

@@ -77,15 +77,13 @@ class Placed(NamedTuple):
     """The weights for one choice of -ngl and --n-cpu-moe: who holds what, and the lines of each device.
 
     beside  layers whose experts stay in host memory
-    lacking  bytes that found no place on the devices, where the engine's own estimate says so; near: it would say otherwise with a
-             little more or less memory
+    lacking  bytes that found no place on the devices, where the engine's own estimate says so
     """
 
     where: Placement
     weights: dict[int, tuple[Entry, ...]]
     beside: int = 0
     lacking: int = 0
-    near: bool = False
 
     @property
     def whole(self) -> bool:

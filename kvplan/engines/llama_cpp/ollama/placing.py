@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -35,6 +34,7 @@ class Scheduler(NamedTuple):
     flash: bool
     kv_type: str
     batch: int
+    deals: dict[object, Placed]
 
     @property
     def own(self) -> bool:
@@ -53,11 +53,15 @@ class Scheduler(NamedTuple):
         """What goes where for -c `tokens` over all slots."""
         if self.way == "server":
             return self._served(tokens, slots)
-        now = self.counts(tokens, slots, self.free())
+        cards, lacking = self.counts(tokens, slots, self.free())
+        return self._dealt(cards)._replace(lacking=lacking)
+
+    def near(self, tokens: int, slots: int) -> bool:
+        """Whether a little more or less free memory would change that the model is wholly on the cards."""
+        if self.way == "server":
+            return self._asked() is None and abs(self._left(tokens, slots)) <= max(self.free()) * NEAR
         around = [self.counts(tokens, slots, self.free(1 + share))[0] for share in (-NEAR, NEAR)]
-        placed = self._dealt(now[0])
-        near = len({sum(cards) > self.metadata.blocks for cards in around}) > 1
-        return placed._replace(lacking=now[1], near=near)
+        return len({sum(cards) > self.metadata.blocks for cards in around}) > 1
 
     def counts(self, tokens: int, slots: int, free: Sequence[int]) -> tuple[tuple[int, ...], int]:
         """Layers of each card, and bytes that found no place."""
@@ -106,7 +110,7 @@ class Scheduler(NamedTuple):
         """Sizes as the runner allocates them for Ollama's own engine, as estimated for llama.cpp's models."""
         m = self.metadata
         if self.own:
-            whole = situation.situation(self.loaded, self._all_on_one(), n_ctx=tokens, n_seq_max=slots, unified=self.unified)
+            whole = self._tried(tokens, slots, self._put(m.blocks + 1, 0, None, drafts=False))
             kept = [0] * m.blocks
             for store in whole.stores:
                 for layer, k, v in store.parts:
@@ -123,41 +127,49 @@ class Scheduler(NamedTuple):
         beside = layers[: len(layers) - placed] if placed > m.blocks else [*layers[: m.blocks - placed], layers[-1]]
         return cards, sum(beside)
 
-    def _all_on_one(self) -> Placed:
-        return situation.place(self._single(), self.metadata.blocks + 1, 0, drafts=False)
-
-    def _single(self) -> Loaded:
-        return self.loaded._replace(question=replace(self.loaded.question, n_devices=1))
+    def _put(self, n_gpu_layers: int, n_cpu_moe: int, shares: tuple[Fraction, ...] | None, *, drafts: bool) -> Placed:
+        """Layers dealt out; the same deal is made once."""
+        key = (n_gpu_layers, n_cpu_moe, shares)
+        if key not in self.deals:
+            self.deals[key] = situation.place(self.loaded, n_gpu_layers, n_cpu_moe, shares=shares, drafts=drafts)
+        return self.deals[key]
 
     def _dealt(self, cards: Sequence[int]) -> Placed:
         """The last layers, in order over the cards; num_gpu is taken as it is, whatever was estimated."""
         asked = self._asked()
-        shares = [Fraction(n) for n in cards] if any(cards) else None
+        shares = tuple(map(Fraction, cards)) if any(cards) else None
         n = sum(cards) if asked is None else min(asked, self.metadata.blocks + 1)
-        return situation.place(self.loaded, n, 0, shares=shares, drafts=False)
+        return self._put(n, 0, shares, drafts=False)
+
+    def _one(self, tokens: int) -> tuple[Fraction, ...] | None:
+        """llama-server gets one card, that with most memory, where the model is small enough for it; None: all."""
+        free = self.free()
+        if self._spreads() or self.predicted(tokens) > max(free) * ONE_CARD:
+            return None
+        return tuple(Fraction(i == free.index(max(free))) for i in range(len(free)))
 
     def _served(self, tokens: int, slots: int) -> Placed:
-        """llama-server: one card where the model is small enough, else all; --fit then moves what leaves no margin to host memory."""
-        f, d = self.loaded, self.loaded.question
-        free = self.free()
-        one = self.predicted(tokens) <= max(free) * ONE_CARD and not self._spreads()
-        shares = [Fraction(i == free.index(max(free))) for i in range(len(free))] if one else None
+        """llama-server: --fit moves to host memory what leaves no margin on a card."""
+        f, shares = self.loaded, self._one(tokens)
 
         def put(n_gpu_layers: int, n_cpu_moe: int) -> Placed:
-            return situation.place(f, n_gpu_layers, n_cpu_moe, shares=shares)
-
-        def attempt(n_ctx: int, placed: Placed) -> Situation:
-            return situation.situation(f, placed, n_ctx=n_ctx, n_seq_max=slots, unified=self.unified)
+            return self._put(n_gpu_layers, n_cpu_moe, shares, drafts=True)
 
         asked = self._asked()
         if asked is not None:
             return put(asked, f.options.n_cpu_moe)
-        placed = put(*fit.fit_layers(f, attempt, n_ctx=tokens, put=put))
-        whole = put(len(f.rows) + len(f.model.draft) + 1, 0)
-        held = [attempt(tokens, whole).used(i) for i in range(d.n_devices or 1)]
-        left = min(n - used for n, used in zip(free, held, strict=True)) + (d.reserve or 0) - f.options.fit_target
-        near = abs(left) <= max(free) * NEAR
-        return placed._replace(lacking=max(0, -left), near=near)
+        placed = put(*fit.fit_layers(f, lambda n, placed: self._tried(n, slots, placed), n_ctx=tokens, put=put))
+        return placed if placed.whole else placed._replace(lacking=max(0, -self._left(tokens, slots)))
+
+    def _tried(self, tokens: int, slots: int, placed: Placed) -> Situation:
+        return situation.situation(self.loaded, placed, n_ctx=tokens, n_seq_max=slots, unified=self.unified)
+
+    def _left(self, tokens: int, slots: int) -> int:
+        """What --fit's margin leaves on the fullest card with every layer there, in bytes."""
+        f, free = self.loaded, self.free()
+        whole = self._tried(tokens, slots, self._put(len(f.rows) + len(f.model.draft) + 1, 0, self._one(tokens), drafts=True))
+        reserve = f.question.reserve or 0
+        return min(n + reserve - whole.used(i) for i, n in enumerate(free)) - f.options.fit_target
 
     def predicted(self, tokens: int) -> int:
         """The scheduler's rough size of a model: its file, and f16 caches of its least KV heads over the embedding's share of a head."""

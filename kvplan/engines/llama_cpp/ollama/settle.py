@@ -72,7 +72,7 @@ def _settled(
         settled = settle_with(asked, build, notes, name="ollama", version=version)
         settings: LlamaSettings = settled.settings
         loaded = settings.loaded._replace(question=replace(settings.loaded.question, n_gpu_layers=d.n_gpu_layers))
-        return settled, Scheduler(rules, m, loaded, settings.unified, mode.flash != "off", mode.kv_type, n_batch)
+        return settled, Scheduler(rules, m, loaded, settings.unified, mode.flash != "off", mode.kv_type, n_batch, {})
 
     first = made(batch or batches.by_context(rules, num_ctx * slots))
     if batch:
@@ -101,7 +101,9 @@ def _answered(d: Deployment, settled: Settled, scheduler: Scheduler, version: st
         card = "the card" if (question.n_devices or 1) == 1 else "the cards"
         whole = f"not wholly on {card}: Ollama places {{}} there and the rest in host memory, if that is given (host_memory)"
         beside = "model requires more system memory ({}) than is available ({})"
-        settings = settings._replace(beside=beside, placing=scheduler.place, printed=scheduler.lines, whole=None if accepts else whole)
+        settings = settings._replace(
+            beside=beside, placing=scheduler.place, near=scheduler.near, printed=scheduler.lines, whole=None if accepts else whole
+        )
         if d.n_gpu_layers is None:
             question = replace(question, n_gpu_layers=placed.where.offloaded)
     return settled._replace(question=replace(question, engine_version=version), chosen_by=chosen, settings=settings)
