@@ -102,7 +102,7 @@ def _causes(engine: str, text: str) -> Iterator[tuple[Stop, Cause]]:
         if match is not None:
             seen.add(stop.name)
             values = match.groupdict()
-            moves = tuple(_told(engine, move, values) for move in stop.moves)
+            moves = tuple(_told(engine, move, values) for move in stop.moves if _has(engine, move.setting))
             yield stop, Cause(engine, stop.name, match[0], say(stop.means, values), moves, stop.since, stop.before, stop.source)
 
 
@@ -131,6 +131,11 @@ def _merged(found: list[tuple[Stop, Cause]]) -> list[Cause]:
 def _told(engine: str, move: Move, values: dict[str, str]) -> Told:
     setting = move.setting.removeprefix("option:")
     return Told(setting, _flag(engine, move.setting), say(move.how, values))
+
+
+def _has(engine: str, setting: str) -> bool:
+    """Rows that engines share may move by an option that only some of them have."""
+    return not setting.startswith("option:") or setting[7:] in engines.facts(engine).options
 
 
 def _flag(engine: str, setting: str) -> str:

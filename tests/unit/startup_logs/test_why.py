@@ -189,6 +189,14 @@ def test_flags_are_the_engines_own() -> None:
     assert sglang.flag == "--mem-fraction-static"
 
 
+def test_settings_are_the_engines_own() -> None:
+    """Ollama shares llama.cpp's rows, and has no --n-cpu-moe."""
+    text = "allocating 144817.04 MiB on device 0: cudaMalloc failed: out of memory alloc_tensor_range: failed"
+    told = {name: [move.setting for move in kvplan.why(text, engine=name).causes[0].moves] for name in ("llama.cpp", "ollama")}
+    assert "n_cpu_moe" in told["llama.cpp"]
+    assert told["ollama"] == [setting for setting in told["llama.cpp"] if setting != "n_cpu_moe"]
+
+
 def test_an_engine_that_was_named() -> None:
     text = "CUDA out of memory. Tried to allocate 1.00 GiB"
     assert {cause.engine for cause in kvplan.why(text).causes} >= {"vllm", "sglang", "tensorrt-llm"}
@@ -227,6 +235,7 @@ def test_schema() -> None:
 
 
 ROWS = [(name, stop) for name in engines.explained() for stop in engines.stops(name)]
+OPTIONS = {key for name in engines.explained() for key in engines.facts(name).options}
 
 
 @pytest.mark.parametrize(("engine", "stop"), ROWS, ids=[f"{engine}-{i}" for i, (engine, _) in enumerate(ROWS)])
@@ -241,7 +250,7 @@ def test_rows(engine: str, stop: Stop) -> None:
     assert set(re.findall(r"\{(\w+)\}", stop.means)) <= set(fields) | ({"choices"} & set(fields))
     for move in stop.moves:
         key = move.setting.removeprefix("option:")
-        assert not key or key in (engines.facts(engine).options if move.setting.startswith("option:") else NAMES), move.setting
+        assert not key or key in (OPTIONS if move.setting.startswith("option:") else NAMES), move.setting
         assert set(re.findall(r"\{(\w+)\}", move.how)) <= set(fields)
     assert stop.means
     assert stop.source
