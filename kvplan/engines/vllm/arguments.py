@@ -108,6 +108,8 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
             question["ep"] = moved(one, ranks)
     if (one := given.get("@quantization")) and one.value in ON_LOAD:
         question["weight_dtype"] = moved(one, ON_LOAD[one.value])
+        if one.value == "fp8":
+            question["engine_option.quantize_on_load"] = moved(one, True)
     _graphs(given, question)
     findings += _speculative(given, question)
     if (one := given.get("@lora")) and one.value:
@@ -208,7 +210,7 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         said.add("ep")
     if quantization := {ours: theirs for theirs, ours in ON_LOAD.items()}.get(asked.get("weight_dtype", "")):
         says["@quantization"] = quantization
-        said.add("weight_dtype")
+        said |= {"weight_dtype", "option:quantize_on_load"}
     if draft := read_speculative(asked.get("speculative")):
         config = {"method": draft.method, "num_speculative_tokens": draft.tokens}
         says["@speculative"] = config | ({"model": draft.model} if draft.model else {})
