@@ -108,8 +108,6 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
             question["ep"] = moved(one, ranks)
     if (one := given.get("@quantization")) and one.value in ON_LOAD:
         question["weight_dtype"] = moved(one, ON_LOAD[one.value])
-        if one.value == "fp8":
-            question["engine_option.quantize_on_load"] = moved(one, True)
     _graphs(given, question)
     findings += _speculative(given, question)
     if (one := given.get("@lora")) and one.value:

@@ -110,7 +110,7 @@ def test_what_starts_nothing(words: str) -> None:
         ("vllm serve m/x -tp 4 -dp 2 --enable-expert-parallel", {"tp": 4, "dp": 2, "ep": 8}),
         ("vllm serve m/x --enable-lora --max-lora-rank 64 --max-loras 4", {"lora": "64x4"}),
         ("vllm serve m/x --enable-lora", {"lora": "16x1"}),
-        ("vllm serve m/x --quantization fp8", {"weight_dtype": "fp8", "engine_option": {"quantize_on_load": True}}),
+        ("vllm serve m/x --quantization fp8", {"weight_dtype": "fp8"}),
         ("vllm serve m/x --quantization awq", {}),
         ("vllm serve m/x --limit-mm-per-prompt '{\"image\": 0, \"video\": 0}'", {"multimodal": "off"}),
         ("vllm serve m/x --limit-mm-per-prompt image=0,video=0", {"multimodal": "off"}),
