@@ -208,7 +208,7 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         said.add("ep")
     if quantization := {ours: theirs for theirs, ours in ON_LOAD.items()}.get(asked.get("weight_dtype", "")):
         says["@quantization"] = quantization
-        said.add("weight_dtype")
+        said |= {"weight_dtype", "option:quantize_on_load"}
     if draft := read_speculative(asked.get("speculative")):
         config = {"method": draft.method, "num_speculative_tokens": draft.tokens}
         says["@speculative"] = config | ({"model": draft.model} if draft.model else {})

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kvplan.constants import Constant, Constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.dtypes import WEIGHT_FORMATS
+from kvplan.dtypes import WEIGHT_FORMATS, canonical_weight
 from kvplan.engines.common.lines import Span, modelled, weight_entries
 from kvplan.engines.common.measured import UNCALIBRATED, find_record, spread_of, surely_held, widened, with_record
 from kvplan.engines.common.settling import weight_formats
@@ -27,6 +27,7 @@ from kvplan.engines.vllm.wordings import Refused
 from kvplan.ledger import Entry, Phase, exact
 from kvplan.tensors import Lowered
 from kvplan.units import GIB, MIB
+from kvplan.weights import WeightFormats, role_formats
 
 #: cuBLAS workspace of a process, which torch holds while it runs: 32 MiB on Hopper and later (torch CUDABlas getChosenWorkspaceSize).
 WORKSPACE_BYTES = 32 * MIB
@@ -69,6 +70,8 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -
     less, more = widened(less, more, entries)
     most = min(left + more, requested - surely_held(entries))
     beside = outside(d, len(stage), s, d.constants, charged)
+    if s.unquantised_load:
+        beside.append(_before_quantising(d, model, stage, s, formats))
     if s.rules.counted == "torch":
         beside.append(_libraries(d, s, d.constants))
     return Budget(tuple(entries), left, left - less, most, requested, tuple(beside))
@@ -136,6 +139,19 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
             modelled("CUDA graphs", charged, f"{captured(s)} batch sizes captured; their estimate is charged from 0.20 on", "graphs")
         )
     return lines
+
+
+def _before_quantising(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> Entry:
+    """What the 16-bit matrices take beyond the quantised ones while they are loaded (quantization/fp8.py up to 0.12)."""
+    plain = role_formats(canonical_weight(d.model.dtype), {})
+    sizes = (
+        sum(entry.bytes for entry in weight_entries(loaded_weights(d, model, stage, s, each), each, tp=s.tp, ep=d.ep or 1))
+        for each in (plain, formats)
+    )
+    more = max(0, next(sizes) - next(sizes))
+    return exact("weights before they are quantised", more, "the checkpoint's type less the quantised one", "weights")._replace(
+        phases=("load",)
+    )
 
 
 def _libraries(d: Deployment, s: VllmSettings, constants: Constants) -> Entry:

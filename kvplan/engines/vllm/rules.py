@@ -55,6 +55,7 @@ class VllmRules(NamedTuple):
     pipelines           pipeline parallelism
     even_stages         layers left over go one each to the stages before the last, not all to the last
     round_request       requested memory is rounded up / cut
+    loads_whole         a checkpoint that is quantised on load is on the device in 16 bits before
     state_each          CUDA graphs of decoding are captured only where every sequence has a block for its states
     big_device          the memory tiers of default batch sizes
     stretches_yarn      a YaRN factor multiplies the positions before it; from 0.30 on the config's own count is taken (config/model.py)
@@ -111,6 +112,7 @@ class VllmRules(NamedTuple):
     pipelines: bool = False
     even_stages: bool = False
     state_each: bool = False
+    loads_whole: bool = True
 
 
 #: Release -> what it changed. Cumulative, oldest first.
@@ -149,7 +151,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.12", {"even_ratio": 1.25, "unify": "scale"}),
     ("0.13", {}),
     ("0.14", {"admission": "first_group", "admission_scope": "model", "auto_fit": True, "async_scheduling": True,
-              "chunked_hybrid": True, "round_request": "up", "refusal": "plain"}),
+              "chunked_hybrid": True, "round_request": "up", "refusal": "plain", "loads_whole": False}),
     ("0.15", {"states_per_request": "mode"}),
     ("0.16", {}),
     ("0.17", {"admission_scope": "stage", "groups_of": "projected", "all_mode": "default"}),

@@ -77,6 +77,7 @@ class VllmSettings(NamedTuple):
     length_chosen: bool
     allow_long: bool
     graphs: bool  # CUDA graphs are captured
+    unquantised_load: bool  # the load holds the 16-bit checkpoint before it is quantised
     expandable: bool  # torch's reserve grows and shrinks with what is allocated
     partition: str | None  # layers of each pipeline stage, as VLLM_PP_LAYER_PARTITION says
     packed: bool  # the checkpoint's matrices are packed integers
@@ -161,6 +162,8 @@ def _said(options: Options, rules: VllmRules) -> list[str]:
     said = []
     if options.text("allocator") is not None and (rules.v1 or rules.counted in ("torch", "parts")):
         said.append("PYTORCH_CUDA_ALLOC_CONF: this release counts what torch allocates, not what it reserves, so the pool stays as it is")
+    if options.flag("quantize_on_load") and not rules.loads_whole:
+        said.append("quantised on load: this release quantises every matrix as it is read")
     if options.text("v2_model_runner") is not None:
         said.append("VLLM_USE_V2_MODEL_RUNNER: batches in flight are counted; the runners' own buffers are taken for the same")
     return said
@@ -295,6 +298,7 @@ def _read(
         length_chosen="max_model_len" not in chosen_by,
         allow_long=options.flag("allow_long_max_model_len"),
         graphs=platform == "cuda" and not d.enforce_eager and (d.device is None or d.device.vendor != "intel"),
+        unquantised_load=options.flag("quantize_on_load") and rules.loads_whole and not (d.model.quantization or d.model.checkpoint),
         expandable="expandable_segments:true" in (options.text("allocator") or "").lower().replace(" ", ""),
         partition=options.text("pp_layer_partition"),
         packed=any(weight_scheme(name) not in ("plain", "fp8") for name in weight_formats(d).values()),

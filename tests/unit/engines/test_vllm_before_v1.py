@@ -171,3 +171,22 @@ def test_expandable_segments_spare_the_second_block_of_partial_sums() -> None:
     note = "this release counts what torch allocates"
     plan = ask("meta-llama/llama-3.1-8b", "0.20", kv_memory=GIB, engine_option={"allocator": "expandable_segments:True"})
     assert any(note in said for said in plan.model.notes)
+
+
+@pytest.mark.parametrize(("version", "starts"), [("0.8.5", False), ("0.12.0", False), ("0.14.0", True)])
+def test_quantising_on_load_held_the_16_bit_checkpoint_first(version: str, starts: bool) -> None:
+    """Qwen2.5-32B: 61 GiB in 16 bits, 32 in FP8: up to 0.12 a card of 48 GB can not load it, though it could serve it."""
+    plan = ask(
+        "qwen/qwen2.5-32b", version, device="l40s", weight_dtype="fp8", max_model_len=4096, enforce_eager=True,
+        engine_option={"quantize_on_load": "true"},
+    )  # fmt: skip
+    assert plan.starts is starts
+    if not starts:
+        assert "while the weights are loaded" in (plan.outcome.reason or "")
+    without = ask("qwen/qwen2.5-32b", version, device="l40s", weight_dtype="fp8", max_model_len=4096, enforce_eager=True)
+    assert without.starts
+
+
+def test_an_fp8_checkpoint_is_not_quantised_again() -> None:
+    plan = ask("Qwen/Qwen3-32B-FP8", "0.8.5", device="l40s", max_model_len=4096, engine_option={"quantize_on_load": "true"})
+    assert not any(entry.name == "weights before they are quantised" for entry in plan.outcome.ledgers[0].outside)
