@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from name_rules import (
     LENGTHS,
+    NOT_CONVERTED,
     OLLAMA_FORMATS,
     TUNED_FROM,
     left_out,
@@ -84,7 +85,7 @@ def facts(data: Path) -> Iterator[Fact]:
             file, hub_id, source, note = [*line.split("\t"), ""][:4]
             if left_out(hub_id, f"config.json {note}") is None:
                 seen.add(hub_id.lower())
-                yield Fact(hub_id, load_json(data / folder / file), source, True, "", None)
+                yield Fact(hub_id, corrected(hub_id, load_json(data / folder / file)), source, True, "", None)
     found = rows(data / "model_facts.jsonl")
     for row in sorted(found, key=lambda row: row["kind"] != "config.json"):
         status, note = str(row["verified"].get("status")), row.get("note") or ""
@@ -99,6 +100,13 @@ def facts(data: Path) -> Iterator[Fact]:
             continue
         total = row["verified"].get("kvplan_total") if status.startswith("exact") else None
         yield Fact(row["hf_id"], row["config"], row["source"], row["kind"] == "config.json", note, total, window is not None)
+
+
+def corrected(hub_id: str, config: dict[str, Any]) -> dict[str, Any]:
+    """The config with the modules that its release leaves in 16 bits."""
+    if hub_id not in NOT_CONVERTED:
+        return config
+    return config | {"quantization_config": config["quantization_config"] | {"modules_to_not_convert": NOT_CONVERTED[hub_id]}}
 
 
 def geometry(spec: ModelSpec, *, stored: bool = True) -> str:

@@ -213,3 +213,13 @@ def source_url(source: str) -> str:
     repository, _, path = source.split()[0].partition(":")
     path, _, commit = path.partition("@")
     return f"https://github.com/{repository}/blob/{commit or 'HEAD'}/{path}"
+
+
+#: Modules that a release leaves in 16 bits where the copy of its config lists fewer. Meta quantises the feed-forward matrices and nothing
+#: else, those of the first and last layer left out (The Llama 3 Herd of Models, 6.2; vllm-project/vllm#6746 logs 57.752 GiB on 8 ranks).
+NOT_CONVERTED: dict[str, list[str]] = {
+    "meta-llama/Meta-Llama-3.1-405B-Instruct-FP8": [
+        *(f"model.layers.{n}.self_attn.{side}_proj" for n in range(126) for side in "qkvo"),
+        *(f"model.layers.{n}.mlp.{side}_proj" for n in (0, 125) for side in ("gate", "up", "down")),
+    ],
+}
