@@ -9,10 +9,10 @@ estimate: .venv/installed
 	$(BIN)/kvplan estimate $(ARGS)
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
 test-fast: .venv/dev
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -n auto -m "not slow"
 
 # The properties on random draws, EXAMPLES times as many as in `make test`, which draws the same everywhere.
 EXAMPLES ?= 10

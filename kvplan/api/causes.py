@@ -11,7 +11,13 @@ if TYPE_CHECKING:
 
 def why(text: str | Path, *, engine: str | None = None) -> Why:
     """What a pasted error says (a Path: a log): which engine and releases say it, what it means with its own numbers, and which settings
-    move it, the best first. `causes` is empty where nothing is known of it. Raises SpecError for an empty text or an unknown engine."""
+    move it, the best first. `causes` is empty where nothing is known of it. Raises SpecError for an empty text or an unknown engine.
+
+    >>> from kvplan import why
+    >>> found = why("ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (856).")
+    >>> found.causes[0].engine
+    'vllm'
+    """
     from kvplan.startup_logs import why as reading
 
     return reading.why(text, engine)

@@ -255,6 +255,8 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
     if errors:
         return "refuses", errors[0].message
     if plan is not None and plan.fits is False and not _may_be_less(findings, unresolved):
+        if plan.certainty == "too close to call" and not strict:
+            return "unknown", plan.verdict
         rule, place = ("does-not-start", "max_model_len") if not plan.starts else ("does-not-fit", "batch")
         where = found.places.get(place) or found.places.get("max_model_len") or found.place
         findings.append(Finding(rule, "error", plan.verdict + _advice(plan), where))
@@ -272,7 +274,7 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
         return "unknown", f"fits as modelled, but {first.message}"
     warnings = [f for f in findings if f.severity == "warning"]
     if strict and (warnings or plan.certainty == "too close to call"):
-        return "starts", warnings[0].message if warnings else plan.verdict + " (too close to call)"
+        return "starts", warnings[0].message if warnings else plan.verdict
     return "fits", plan.verdict
 
 

@@ -116,4 +116,4 @@ def test_the_refusal_that_a_log_shows() -> None:
     """SemiAnalysisAI/InferenceX#2128: 125.65 GB of weights on an H200 with 12.25 GB left under fraction 0.88; it needs at least 0.9113."""
     loaded = [exact("weights: mlp", int((137.9 - 12.25) * GIB), "the log", "weights")]
     with pytest.raises(Refusal, match=r"Raise --mem-fraction-static above 0\.912 \(minimum viable = 1 - available/pre = 0\.911"):
-        budget(Deployment(model=one_block(None)), RELEASES.rules["0.5.23"], "0.5.23", 8, 0.88, sized(int(137.9 * GIB)), loaded)
+        budget(Deployment(model=one_block(None)), RELEASES.rules["0.5.23"], "0.5.23", 8, 0.88, (), sized(int(137.9 * GIB)), loaded)

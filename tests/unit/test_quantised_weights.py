@@ -155,13 +155,13 @@ def test_a_method_without_a_model_is_noted_and_spans_everything(method: str) -> 
 def test_weights_that_may_be_larger_make_the_answer_less_certain() -> None:
     spec = imported(ONE_LAYER, quant_method="gptq", bits=4, group_size=128)
     _, lines = weights(spec)
-    point, high = sum(e.bytes for e in lines), sum(e.high for e in lines)
+    point, width = sum(e.bytes for e in lines), sum(e.high - e.low for e in lines)
     tight = kvplan.estimate(spec, engine="ideal", context=1, device=f"{point + (1 << 20)}B")
     assert tight.fits is True
     assert tight.certainty != "certain"
     assert tight.capacity is not None
     assert tight.capacity.kv_bytes_low < tight.capacity.kv_bytes < tight.capacity.kv_bytes_high
-    roomy = kvplan.estimate(spec, engine="ideal", context=1, device=f"{high + (1 << 20)}B")
+    roomy = kvplan.estimate(spec, engine="ideal", context=1, device=f"{point + width + (1 << 20)}B")
     assert (roomy.fits, roomy.certainty) == (True, "certain")
     asked = kvplan.estimate(spec, engine="ideal", context=1, kv_memory="1MiB")
     assert asked.certainty == "certain"  # weights are not in the question

@@ -58,5 +58,15 @@ def test_rotary_scaling_stretches_the_models_own_length(tmp_path, scaling, expec
     path = tmp_path / "config.json"
     path.write_text(json.dumps(CONFIG | ({"rope_scaling": scaling} if scaling is not None else {})))
     assert kvplan.model(str(path)).max_context == expected
-    assert kvplan.estimate(str(path), engine="vllm", kv_memory="4GiB", context=expected).starts
-    assert not kvplan.estimate(str(path), engine="vllm", kv_memory="4GiB", context=expected + 1).starts
+    asked = {"engine": "vllm", "engine_version": "0.29", "kv_memory": "4GiB"}
+    assert kvplan.estimate(str(path), context=expected, **asked).starts
+    assert not kvplan.estimate(str(path), context=expected + 1, **asked).starts
+
+
+def test_vllm_takes_the_positions_of_a_yarn_config_as_they_stand_from_0_30_on(tmp_path):
+    """config/model.py _get_and_verify_max_len: no factor is multiplied any more."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG | {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}}))
+    asked = {"engine": "vllm", "engine_version": "0.30", "kv_memory": "4GiB"}
+    assert kvplan.estimate(str(path), context=32_768, **asked).starts
+    assert not kvplan.estimate(str(path), context=32_769, **asked).starts

@@ -91,7 +91,7 @@ def caveats(d: Deployment) -> list[str]:
 
 def _check_free(d: Deployment, s: VllmSettings, total: int, requested: int) -> None:
     free = total - (d.reserve or 0) - CONTEXT_BYTES
-    if s.rules.v1 and free < requested:
+    if s.rules.v1 and VERSIONS.index(s.release) >= VERSIONS.index("0.9.1") and free < requested:  # gpu_worker.py init_device
         raise Refused(
             f"Free memory on device ({free / GIB:.2f}/{total / GIB:.2f} GiB) on startup is less than desired GPU memory utilization "
             f"({d.memory_fraction}, {requested / GIB:.2f} GiB). "

@@ -27,7 +27,7 @@ BEYOND_ESTIMATE = 0.3
 COLLECTIVE_BYTES, COLLECTIVE_HIGH = 520_000, 1_600_000
 
 
-#: What graphs of ranks on machines of their own may take beside that: 5.1 GiB on two GB10 (club-3090#396, its log's own estimate).
+#: What graphs of ranks on machines of their own may take beside that: 5.1 GiB on two GB10 (eugr/spark-vllm-docker#396, logged).
 NETWORK_HIGH = 5 * GIB
 
 

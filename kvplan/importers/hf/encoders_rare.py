@@ -116,6 +116,7 @@ def mobilebert(f: Fields, t: Encoder) -> Stack:
         vocab = f.dim("vocab_size")
         kept += [*linear("mlm_dense", hidden, hidden), *norm("mlm_norm", hidden), weight("mlm_bias", vocab)]
         kept += [weight("mlm_rest", hidden - width, vocab)] if hidden > width else []
+        kept += [] if stack.get("tied_embeddings") else [weight("decoder_bias", vocab)]
     return {**stack, "embedding_size": width, "weights": [*kept, *front]}
 
 
@@ -124,7 +125,8 @@ def esmc(f: Fields, t: Encoder) -> Stack:
     layer, hidden = layer_of(f, t), f.dim("hidden_size")
     layer["weights"] = [weight("q_norm", hidden, role="norm"), weight("k_norm", hidden, role="norm")]
     made = whole(f, t, [layer] * f.dim("num_hidden_layers"))
-    return {**made, "final_norm": False, "weights": [*made["weights"], weight("final_norm", hidden, role="norm")]}
+    untied = {"tied_embeddings": False} if made.get("lm_head", True) else {}  # its head shares nothing, whatever the file says
+    return {**made, **untied, "final_norm": False, "weights": [*made["weights"], weight("final_norm", hidden, role="norm")]}
 
 
 def ultrabert(f: Fields, t: Encoder) -> Stack:
