@@ -24,6 +24,7 @@ from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 
 THREADS = Path(__file__).parents[1] / "tests" / "threads"
+#: Did it start? A part in RAM is no start on the card; what ran out later did start.
 STARTED = {"starts": True, "oom-later": True, "refuses": False, "oom-at-start": False, "partial-offload": False}
 SURE = ("certain", "likely", "too close to call")
 

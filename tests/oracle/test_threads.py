@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ import pytest
 
 from kvplan import api
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+
+from reliability import STARTED
+
 FOLDER = Path(__file__).parents[1] / "threads"
-#: Did it start? A part in RAM is no start on the card; what ran out later did start.
-STARTED = {"starts": True, "oom-later": True, "refuses": False, "oom-at-start": False, "partial-offload": False}
 #: Dev cases that are wrong today and why; one that agrees is to be taken out.
 KNOWN_WRONG: dict[str, str] = {
     "s396-minimax27-awq-2xgb10-80": "graphs of two machines: 5.1 GiB estimated by the engine, 1.0 planned; unified memory",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kvplan.engines.common.protocol import Certainty
-from kvplan.ledger import Entry, Kind
+from kvplan.ledger import Entry, Kind, Phase
 from kvplan.tensors import Lowered, Role, WeightTensor
 from kvplan.units import GIB, LARGEST
 from kvplan.weights import WeightFormats, rank_bytes, weight_line
@@ -67,9 +67,14 @@ def weight_entries(
     return [weight_line(role, n, formats, stored=stored) for role, n in by_role.items() if n]
 
 
-def modelled(name: str, size: Span, source: str, kind: Kind) -> Entry:
+def modelled(name: str, size: Span, source: str, kind: Kind, phases: tuple[Phase, ...] | None = None) -> Entry:
     """A line from measured constants."""
-    return Entry(name, size.point, size.low, size.high, "modelled", source, kind)
+    return Entry(name, size.point, size.low, size.high, "modelled", source, kind, phases)
+
+
+def growth(source: str) -> Entry:
+    """What a start may take after the pools are made, where no published log says it; in bytes, up to 1 GiB."""
+    return modelled("growth after the pools", Span(0, 0, GIB), source, "transient", ("warm up", "serve"))
 
 
 def longest(holds: Callable[[int], bool], most: int = LARGEST) -> int:

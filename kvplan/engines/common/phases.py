@@ -48,7 +48,11 @@ def moments(ledgers: Sequence[Ledger], *, serving: bool) -> list[Moment]:
 
 def tightest(ledgers: Sequence[Ledger], *, serving: bool) -> Moment | None:
     """The phase that leaves least; None where no ledger knows its device."""
-    return min(moments(ledgers, serving=serving), key=lambda moment: moment.spare, default=None)
+    return _least(moments(ledgers, serving=serving))
+
+
+def _least(found: Sequence[Moment]) -> Moment | None:
+    return min(found, key=lambda moment: moment.spare, default=None)
 
 
 def _sure(moment: Moment) -> Certainty:
@@ -63,7 +67,8 @@ def judged(outcome: Outcome, facts: Facts) -> Outcome:
     if facts.pool != "set aside":
         return _unsaid(outcome) if facts.versions else outcome
     outcome = _unsaid(outcome)
-    start, service = tightest(outcome.ledgers, serving=False), tightest(outcome.ledgers, serving=True)
+    starting = moments(outcome.ledgers, serving=False)
+    start, service = _least(starting), tightest(outcome.ledgers, serving=True)
     if not outcome.starts or start is None or service is None:
         return outcome
     if start.spare < 0:
@@ -77,8 +82,7 @@ def judged(outcome: Outcome, facts: Facts) -> Outcome:
             reason=_reason(start),
         )
     if outcome.fits:
-        every = (_sure(moment) for moment in moments(outcome.ledgers, serving=False))
-        outcome = outcome._replace(certainty=max(outcome.certainty, *every, key=_ORDER.index))
+        outcome = outcome._replace(certainty=max(outcome.certainty, *map(_sure, starting), key=_ORDER.index))
     if service.spare < 0:
         return outcome._replace(
             survives=False, risk=f"{_reason(service)}; a smaller memory_fraction or max_num_batched_tokens leaves it room"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kvplan.dtypes import canonical_weight, weight_scheme
-from kvplan.engines.common.lines import Refusal, Span, certainty, modelled, query_heads, stage_weights, weight_entries
+from kvplan.engines.common.lines import Refusal, Span, certainty, growth, query_heads, stage_weights, weight_entries
 from kvplan.engines.common.measured import UNCALIBRATED, widened
 from kvplan.engines.common.protocol import Engine, Outcome, Settled
 from kvplan.engines.common.settling import weight_formats
@@ -17,7 +17,7 @@ from kvplan.engines.lmdeploy.pools import PAGE, Pool, blocks_pool, objects_pool,
 from kvplan.engines.lmdeploy.rules import SPLIT_EMBEDDING
 from kvplan.engines.lmdeploy.settle import LmdeploySettings, settle
 from kvplan.ledger import Entry, Ledger, exact, held_by_others
-from kvplan.units import GIB, cdiv, show_bytes
+from kvplan.units import cdiv, show_bytes
 
 _PYTORCH_FORMATS = frozenset({"plain", "awq", "fp8", "int"})
 _SOURCE = {
@@ -183,9 +183,8 @@ class Plan:
         per_token: int | float = self.kept.block / self.s.block if rest else whole
         limit = d.device.memory_bytes if d.device else None
         ranks = tuple(range(self.s.layout.n_devices))
-        beside = (modelled("growth after the pools", Span(0, 0, GIB), "no published log says it", "transient"),) if found else ()
-        growth = tuple(one._replace(phases=("warm up", "serve")) for one in beside)
-        return Ledger(ranks, d.device.id if d.device else None, cache, per_token, tuple(entries), limit, growth, limit if found else None)
+        beside, known = ((growth("no published log says it"),), limit) if found else ((), None)
+        return Ledger(ranks, d.device.id if d.device else None, cache, per_token, tuple(entries), limit, beside, known)
 
 
 def plan(settled: Settled) -> Outcome:

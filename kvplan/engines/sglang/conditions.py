@@ -7,7 +7,7 @@ from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
-from kvplan.engines.sglang.settle import SglangSettings
+from kvplan.engines.sglang.settle import settings_of
 
 #: `get_min_capability` of the quantisation configs: format or family -> the method, and what it needs.
 CAPABILITIES: dict[str, tuple[str, int]] = {
@@ -17,23 +17,18 @@ FP4_BEFORE, FP4_AFTER = {"nvfp4": ("modelopt_fp4", 100)}, {"nvfp4": ("modelopt_f
 BLOCK = 128
 
 
-def _settings(settled: Settled) -> SglangSettings:
-    found: SglangSettings = settled.settings
-    return found
-
-
 def longer(settled: Settled) -> Values:
-    s = _settings(settled)
+    s = settings_of(settled)
     most, asked = s.most_context, s.pools.context_len
     return {"length": asked, "most": most} if most and asked > most and not s.allow_long else None
 
 
 def heads(settled: Settled) -> Values:
-    return on.uneven_heads(settled.model, _settings(settled).layout.attn_tp)
+    return on.uneven_heads(settled.model, settings_of(settled).layout.attn_tp)
 
 
 def _kv(settled: Settled) -> Values:
-    return on.uneven_kv_heads(settled.model, _settings(settled).layout.attn_tp)
+    return on.uneven_kv_heads(settled.model, settings_of(settled).layout.attn_tp)
 
 
 def kv_dealt(settled: Settled) -> Values:
@@ -46,17 +41,17 @@ def kv_copied(settled: Settled) -> Values:
 
 
 def chunk(settled: Settled) -> Values:
-    k = _settings(settled).pools
+    k = settings_of(settled).pools
     return {"chunk": k.chunk, "page": k.page} if k.chunk > 0 and k.chunk % k.page else None
 
 
 def staged_drafts(settled: Settled) -> Values:
-    s = _settings(settled)
+    s = settings_of(settled)
     return {"method": s.speculation.method} if s.layout.pp > 1 and s.speculation else None
 
 
 def staged_other_drafts(settled: Settled) -> Values:
-    s = _settings(settled)
+    s = settings_of(settled)
     return staged_drafts(settled) if s.speculation and s.speculation.method not in ("eagle", "mtp", "nextn") else None
 
 
@@ -89,7 +84,7 @@ def flash3(settled: Settled) -> Values:
 
 def _experts(settled: Settled) -> tuple[int, int, int, int]:
     """The experts' width, their tensor and expert parallel sizes, tp. Width 0: none in blocks of FP8."""
-    shape = _settings(settled).layout
+    shape = settings_of(settled).layout
     found = (p for p in on.parts(settled, 1) if p.name == "expert_down" and p.format == "fp8_block128")
     return next((p.inputs for p in found), 0), shape.tp // shape.ep, shape.ep, shape.tp
 
@@ -111,7 +106,7 @@ def early_experts_blocks(settled: Settled) -> Values:
 
 
 def _blocks(settled: Settled, row: bool) -> Values:
-    shape = _settings(settled).layout
+    shape = settings_of(settled).layout
     for roles, tp in ((("o", "q", "k", "v"), shape.attn_tp), (("mlp_up", "mlp_gate", "mlp_down"), shape.tp)):
         for part, side in on.split_blocks(settled, tp, block=BLOCK, format_="fp8_block128", experts_whole=True):
             if part.name in roles and part.row is row:
@@ -130,5 +125,5 @@ def block_out(settled: Settled) -> Values:
 def groups(settled: Settled) -> Values:
     if settled.question.weight_dtype not in (None, checkpoint_format(settled.question)):
         return None
-    found = on.split_groups(settled, _settings(settled).layout.attn_tp, ("awq", "gptq"))
+    found = on.split_groups(settled, settings_of(settled).layout.attn_tp, ("awq", "gptq"))
     return next(({"inputs": part.inputs, "group": group} for part, group in found), None)

@@ -37,5 +37,5 @@ def outside(d: Deployment, model: Lowered, s: SglangSettings) -> tuple[Entry, ..
         tokens = s.pools.context_len
     width = max((layer_width(layer, d.model.hidden_size, s.layout.attn_tp, s.layout.ep, formats) for layer in set(model.layers)), default=0)
     ends = (int(2 * tokens * (width + copies * d.model.hidden_size)) for copies in (COPIES, COPIES_LOW, COPIES_HIGH))
-    found.append(modelled("activations", Span(*ends), f"a chunk of {tokens:,} tokens", "activations")._replace(phases=("serve",)))
+    found.append(modelled("activations", Span(*ends), f"a chunk of {tokens:,} tokens", "activations", ("serve",)))
     return tuple(found)

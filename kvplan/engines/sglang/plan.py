@@ -15,7 +15,7 @@ from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.outside import outside
 from kvplan.engines.sglang.rank import SglangPools, build, read_stage
 from kvplan.engines.sglang.refusals import CHECKS
-from kvplan.engines.sglang.settle import SglangSettings, per_worker, settle
+from kvplan.engines.sglang.settle import SglangSettings, per_worker, settings_of, settle
 from kvplan.ledger import Entry, exact
 from kvplan.parallel import split_layers
 
@@ -36,7 +36,7 @@ def check(settled: Settled) -> None:
 
 def plan(settled: Settled) -> Outcome:
     """What SGLang does with a settled question."""
-    d, model, s = settled.question, settled.model, _settings(settled)
+    d, model, s = settled.question, settled.model, settings_of(settled)
     shape, k, rules = s.layout, s.pools, s.rules
     stages = split_layers(len(model.layers), shape.pp, "last")
     requests = Requests(per_worker(d.batch or 1, shape), d.context or 1, encoder_tokens(settled))
@@ -68,11 +68,6 @@ def plan(settled: Settled) -> Outcome:
         )
     )
     return warned(found, CHECKS, settled)
-
-
-def _settings(settled: Settled) -> SglangSettings:
-    found: SglangSettings = settled.settings
-    return found
 
 
 def _tables(s: SglangSettings, found: Budget, p: SglangPools | None) -> list[Entry]:

@@ -93,6 +93,12 @@ class SglangSettings(NamedTuple):
         return model.draft if own and self.rules.draft_in_cell else ()
 
 
+def settings_of(settled: Settled) -> SglangSettings:
+    """The settings that `settle` made."""
+    found: SglangSettings = settled.settings
+    return found
+
+
 def settle(d: Deployment) -> Settled:
     """The question with SGLang's defaults, read and lowered. Raises SpecError for choices that contradict."""
     options, spec = Options(d), read_speculative(d.speculative)

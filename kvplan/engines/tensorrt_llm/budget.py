@@ -15,13 +15,13 @@ from typing import NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical, row_bytes
-from kvplan.engines.common.lines import Refusal, Span, modelled
+from kvplan.engines.common.lines import Refusal, Span, growth
 from kvplan.engines.common.measured import find_record, scaled, spread_of, surely_held, widened, with_record
 from kvplan.engines.common.pooled import Budget
 from kvplan.engines.tensorrt_llm.facts import FACTS
 from kvplan.engines.tensorrt_llm.rules import VERSIONS
 from kvplan.ledger import Entry, Kind, exact
-from kvplan.units import GIB, show_bytes
+from kvplan.units import show_bytes
 
 NAME = "tensorrt-llm"
 _INDEX_BYTES = 4  # cache_indirection and output ids: int32 per slot and position
@@ -94,8 +94,7 @@ def budget(
         peak, total = show_bytes(device.memory_bytes - free), show_bytes(device.memory_bytes)
         raise Refusal(f"no memory is left for the KV cache: peak memory {peak} of {total}", sure=found.high <= 0)
     entries = [e._replace(phases=("profile", "warm up", "serve")) if e.kind == "activations" else e for e in entries]
-    growth = modelled("growth after the pools", Span(0, 0, GIB), "no published log says it; graphs and first requests", "transient")
-    return Budget(found, tuple(entries), outside=(growth._replace(phases=("warm up", "serve")),))
+    return Budget(found, tuple(entries), outside=(growth("no published log says it; graphs and first requests"),))
 
 
 def measured(d: Deployment, peak: int, temporary: int, device: Device, weights: Sequence[Entry]) -> Budget:

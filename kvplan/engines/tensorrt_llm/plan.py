@@ -14,7 +14,7 @@ from kvplan.engines.tensorrt_llm.cells import layer_cache, windows_of
 from kvplan.engines.tensorrt_llm.facts import FACTS
 from kvplan.engines.tensorrt_llm.pools import RESUME, TrtPools, TrtPoolSettings, nothing_kept, v1, v2
 from kvplan.engines.tensorrt_llm.refusals import CHECKS
-from kvplan.engines.tensorrt_llm.settle import TrtSettings, settle
+from kvplan.engines.tensorrt_llm.settle import TrtSettings, settings_of, settle
 from kvplan.parallel import split_layers
 from kvplan.units import cdiv
 
@@ -58,7 +58,7 @@ def _stage_pools(settled: Settled, stage: range, n_bytes: int, k: TrtPoolSetting
 
 def plan(settled: Settled) -> Outcome:
     """What TensorRT-LLM does with a settled question."""
-    d, model, s = settled.question, settled.model, _settings(settled)
+    d, model, s = settled.question, settled.model, settings_of(settled)
     shape, k = s.layout, s.pools
     stages = split_layers(len(model.layers), shape.pp, "first")
     requests = Requests(cdiv(d.batch or 1, shape.workers), d.context or 1, encoder_tokens(settled))
@@ -87,14 +87,9 @@ def plan(settled: Settled) -> Outcome:
     return warned(found, CHECKS, settled)
 
 
-def _settings(settled: Settled) -> TrtSettings:
-    found: TrtSettings = settled.settings
-    return found
-
-
 def _host_bytes(settled: Settled, quota: int) -> int:
     """The host tier: as asked; V2 makes one of its own where host memory is known (kv_cache_manager_v2.py: half of it at most)."""
-    s, host = _settings(settled), settled.question.host_memory
+    s, host = settings_of(settled), settled.question.host_memory
     if s.host_bytes is not None:
         return s.host_bytes
     return min(quota, host // 2) if host and s.v2 else 0

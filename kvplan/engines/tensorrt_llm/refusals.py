@@ -9,29 +9,24 @@ from __future__ import annotations
 from kvplan.engines.common import conditions as on
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Move, Stop, Values
-from kvplan.engines.tensorrt_llm.settle import TrtSettings
+from kvplan.engines.tensorrt_llm.settle import settings_of
 
 _TP = Move("tp", "a size that divides it")
 _STAGES = Move("pp", "more stages instead")
 
 
-def _settings(settled: Settled) -> TrtSettings:
-    found: TrtSettings = settled.settings
-    return found
-
-
 def heads(settled: Settled) -> Values:
-    s = _settings(settled)
+    s = settings_of(settled)
     return on.uneven_heads(settled.model, s.layout.attn_tp) if s.profiled else None
 
 
 def built_heads(settled: Settled) -> Values:
-    s = _settings(settled)
+    s = settings_of(settled)
     return None if s.profiled else on.uneven_heads(settled.model, s.layout.attn_tp)
 
 
 def widths(settled: Settled) -> Values:
-    s = _settings(settled)
+    s = settings_of(settled)
     return on.uneven_widths(settled.model, s.layout.tp, experts_whole=True, of=("mlp_down", "shared_down")) if s.profiled else None
 
 

@@ -83,6 +83,12 @@ class TrtSettings(NamedTuple):
         return self.speculation is not None and self.speculation.method in ("mtp", "nextn")
 
 
+def settings_of(settled: Settled) -> TrtSettings:
+    """The settings that `settle` made."""
+    found: TrtSettings = settled.settings
+    return found
+
+
 def settle(d: Deployment) -> Settled:
     """The question with TensorRT-LLM's defaults, read and lowered. Raises SpecError for choices that contradict."""
     options, shape = Options(d), read_shape(d, Options(d))

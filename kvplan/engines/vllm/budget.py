@@ -127,8 +127,12 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     warm: tuple[Phase, ...] = ("warm up",) if s.rules.v1 and sampler_peak(sizes, sampler.value) >= layers_peak(sizes, copies.value) else ()
     lines = [
         modelled(
-            "activations", Span(point, low, high), f"profile run: {_largest(sizes, sampler.value, copies.value)}", "activations"
-        )._replace(phases=("profile", *warm, "serve")),
+            "activations",
+            Span(point, low, high),
+            f"profile run: {_largest(sizes, sampler.value, copies.value)}",
+            "activations",
+            ("profile", *warm, "serve"),
+        ),
     ]
     if s.rules.counted != "torch":
         lines.append(_libraries(d, s, constants))

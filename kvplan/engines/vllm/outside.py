@@ -11,6 +11,7 @@ from __future__ import annotations
 from kvplan.constants import Constants
 from kvplan.deployment import Deployment
 from kvplan.engines.common.lines import Span, modelled
+from kvplan.engines.common.measured import scaled
 from kvplan.engines.vllm.profile import captured
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings
@@ -25,8 +26,6 @@ BEYOND_ESTIMATE = 0.3
 #: NCCL's buffers of one captured all-reduce between more than two cards without links of their own, where V0 captured NCCL's kernels
 #: (vllm#7553: 2,464 MiB with and without graphs for 60 layers x 2 x 35 sizes on four RTX 4090; vllm#11452: 6.56 GiB against 1.43 on A30).
 COLLECTIVE_BYTES, COLLECTIVE_HIGH = 520_000, 1_600_000
-
-
 #: What graphs of ranks on machines of their own may take beside that: 5.1 GiB on two GB10 (eugr/spark-vllm-docker#396, logged).
 NETWORK_HIGH = 5 * GIB
 
@@ -53,7 +52,7 @@ def outside(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants,
         found.append(context(0))
     if s.tp > 1 and VERSIONS.index(s.release) >= VERSIONS.index("0.11") and not (d.device and d.device.link == "nvls"):
         link = constants.at("outside_torch_nccl", VERSIONS, s.measured_as)
-        found.append(modelled("NCCL", Span(*(int(end) for end in link.ends)), link.said, "process"))
+        found.append(scaled("NCCL", link, "process"))
     if d.enforce_eager or s.platform != "cuda":
         return found
     if charged is not None:
