@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
+from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.pooled import draft_note
@@ -248,7 +249,7 @@ def splits_windows(d: Deployment, rules: SglangRules) -> bool:
 def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> Split:
     """How layers are stored; Blackwell's sparse kernels read fp8 rows raw."""
     backend = Options(d).text("dsa_backend", ("flashmla_kv", "flashmla_sparse", "fa3", "trtllm", "tilelang"))
-    if backend is None and d.device is not None and _capability(d) >= 10:
+    if backend is None and (capability(d) or 0) >= 100:
         backend = "trtllm"
     raw, windows = backend in ("trtllm", "tilelang"), splits_windows(d, rules) and traits.windows
     exclusive = d.model.architecture in EXCLUSIVE
@@ -341,13 +342,8 @@ def _auto_kv_dtype(d: Deployment, traits: Traits) -> str:
     if traits.compressed:
         return "fp8_e4m3"
     if traits.pooled_index is not None:
-        return "fp8_e4m3" if d.device is not None and _capability(d) >= 10 else "bf16"
+        return "fp8_e4m3" if (capability(d) or 0) >= 100 else "bf16"
     return cache_formats(d).k
-
-
-def _capability(d: Deployment) -> float:
-    text = (d.device.compute_capability if d.device else None) or ""
-    return float(text) if text.replace(".", "", 1).isdecimal() else 0.0  # AMD's are names
 
 
 def _notes(d: Deployment, rules: SglangRules, traits: Traits, options: Options, page: int) -> tuple[str, ...]:
