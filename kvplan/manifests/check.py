@@ -264,7 +264,9 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
     if unresolved or plan is None or plan.fits is None:
         for u in unresolved:
             findings.append(Finding(f"open-{u.what.replace('_', '-')}"[:40], "warning", f"{u.what}: {u.why}; {_how(u.give)}", u.place))
-        names = ", ".join(dict.fromkeys(u.what for u in unresolved)) or "what it runs on"
+        if plan is not None and plan.outcome.unknown:
+            findings.append(Finding("open-speculative", "warning", plan.outcome.unknown, found.places.get("speculative", found.place)))
+        names = ", ".join(dict.fromkeys(u.what for u in unresolved)) or (plan.outcome.unknown if plan else "") or "what it runs on"
         return "unknown", f"not known: {names}"
     doubts = [f for f in findings if f.rule in ("not-modelled-more", "not-modelled-less")]
     if plan.fits is False and doubts:

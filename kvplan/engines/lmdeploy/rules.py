@@ -29,6 +29,7 @@ class LmdeployRules(NamedTuple):
     indexers       PyTorch runs indexers
     fp8            PyTorch takes quant_policy 16 and 17
     split_embedding  PyTorch splits the embedding of SPLIT_EMBEDDING
+    drafts         PyTorch runs speculative decoding
     dp_whole       PyTorch's data parallelism has one rank to each share of the requests
     """
 
@@ -49,6 +50,7 @@ class LmdeployRules(NamedTuple):
     fp8: bool = False
     split_embedding: bool = True
     dp_whole: bool = False
+    drafts: bool = True
 
 
 def _named(text: str) -> frozenset[str]:
@@ -100,6 +102,7 @@ _0_10 = LmdeployRules(
     indexers=False,
     split_embedding=False,
     dp_whole=True,
+    drafts=False,
 )
 _0_12 = LmdeployRules(_TURBOMIND_OLD | _DELTA, _PYTORCH | _PYTORCH_OLD | _PYTORCH_12, truncated=_CUT)
 _0_13 = _0_12._replace(said="", refused_blocks=2, asks_early=True, pytorch=_0_12.pytorch | _S2 | _named("InternS2PreviewForCausalLM"))

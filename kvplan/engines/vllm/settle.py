@@ -10,8 +10,9 @@ from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical, weight_scheme
 from kvplan.engines.common import releases
+from kvplan.engines.common.drafters import drafter, unknown
 from kvplan.engines.common.options import Options, read_speculative
-from kvplan.engines.common.protocol import ChosenBy, Settled
+from kvplan.engines.common.protocol import ChosenBy, Drafter, Settled
 from kvplan.engines.common.settling import (
     cache_formats,
     lowered_or_plain,
@@ -24,7 +25,6 @@ from kvplan.engines.common.settling import (
 )
 from kvplan.engines.vllm.backends import plain, said
 from kvplan.engines.vllm.before_v1 import capped
-from kvplan.engines.vllm.drafter import DRAFTERS, with_drafter
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.model import as_run, encodes, least_batch, length_served, pools
@@ -80,7 +80,8 @@ class VllmSettings(NamedTuple):
     backend: str | None
     blocks_override: int | None
     swap_bytes: int
-    served: Lowered  # the model, a drafter of its own in place of draft modules
+    served: Lowered  # the model, its drafter's layers in place of draft modules
+    drafter: Drafter | None
     context_chosen: bool
     length_chosen: bool
     allow_long: bool
@@ -161,8 +162,8 @@ def settle(d: Deployment) -> Settled:
     model, misfit = lowered_or_plain(question, formats, cast=True)
     model = remade(model, lambda _, cache: as_run(_as_kept(cache, formats), d.model, release))
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)
-    drafts = settings.served.draft if settings.method == "mtp" or settings.method in DRAFTERS else ()
-    return Settled(*resolved, settings, model, drafts, misfit)
+    drafts = settings.served.draft if settings.drafter else ()
+    return Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
 
 
 def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
@@ -262,6 +263,7 @@ def _read(
     attention = len(states) < len(caches)
     speculation = read_speculative(d.speculative)
     method = speculation.method if speculation else "off"
+    found = drafter(d, model, formats)
     pp = d.pp or 1
     asynchronous = options.flag(
         "async_scheduling", rules.async_scheduling and platform == "cuda" and (method == "off" or method in ASYNC_METHODS)
@@ -302,7 +304,8 @@ def _read(
         backend=plain(options.text("attention_backend")),
         blocks_override=options.count("num_gpu_blocks_override"),
         swap_bytes=int((options.number("swap_space") or 4) * GIB),
-        served=with_drafter(model, d, formats, method) if method in DRAFTERS else model,
+        served=replace(model, draft=found.layers) if found else model,
+        drafter=found,
         context_chosen="context" not in chosen_by,
         length_chosen="max_model_len" not in chosen_by,
         allow_long=options.flag("allow_long_max_model_len"),
