@@ -72,7 +72,7 @@ def _private(file: str | Source, env: Mapping[str, str] | None, found: Sequence[
         text = file.text if isinstance(file, Source) else read_text(file)
     except SpecError:
         return Private()
-    return private(env, text, {name for one in found for row in engines.arguments(one.engine).rows for name in row.variables}, _is_public)
+    return private(env, text, {name for one in found if one.engine for row in engines.arguments(one.engine).rows for name in row.variables}, _is_public)
 
 
 def _is_public(value: str) -> bool:
@@ -110,6 +110,10 @@ def exit_code(verdicts: Sequence[Verdict], *, allow_empty: bool = False) -> int:
 
 def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = False, given: Mapping[str, Any] | None = None) -> Verdict:
     """The verdict on one engine."""
+    if not found.engine:
+        one = found.unresolved[0]
+        finding = Finding("not-modelled-engine", "warning", f"{one.why}; {one.give}", one.place, found.file)
+        return Verdict(found.file, found.name, "unknown", one.why, findings=(finding,), unresolved=found.unresolved)
     given = {name: value for name, value in (given or {}).items() if value is not None}
     model = _override(found.model, models)
     question = {**found.question, **given, "engine": found.engine}

@@ -42,6 +42,8 @@ PRAGMA = re.compile(r"#\s*kvplan:\s*(.+)")
 
 def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | None:
     """The Found of one start; None for one that only joins another (a worker of a multi-node engine)."""
+    if start.foreign:
+        return _foreign(start, site, source)
     table = engines.arguments(start.engine)
     if (unknown := _unknown(table, start.words)) > 3:
         spend(UNKNOWN * unknown, start.place.line, f"the search for options that {table.name} does not have")
@@ -85,6 +87,16 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
         findings=tuple(f._replace(file=source) for f in (*start.faults, *answer.findings, *notes, *site.findings)),
         local_dp=answer.local_dp,
     )
+
+
+def _foreign(start: Start, site: Site, source: str) -> Found:
+    """An engine that is not modelled, named."""
+    why = f"engine {start.foreign} is not modelled"
+    give = f"for the model's own figures ask kvplan estimate MODEL, or check it as one of {', '.join(engines.served())}"
+    return Found(
+        source, site.document, site.span or (start.place.line, start.end_line), site.name or start.foreign, "", None, None, {},
+        {"command": start.place}, (Unresolved("engine", why, give, start.place),),
+    )  # fmt: skip
 
 
 def _unknown(table: Arguments, words: Sequence[Word]) -> int:
