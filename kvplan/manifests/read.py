@@ -12,7 +12,7 @@ from kvplan import files
 from kvplan.deployment import NAMES
 from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.errors import SpecError
-from kvplan.manifests import compose, dockerfile, helm, kserve, kubernetes, ray, swap, units
+from kvplan.manifests import clouds, compose, dockerfile, helm, kserve, kubernetes, ray, swap, units
 from kvplan.manifests.budget import bounded
 from kvplan.manifests.command import Start, scripts
 from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
@@ -130,6 +130,8 @@ def _document(
         yield from compose.read(document, n, source, env, beside)
     elif swap.is_swap(document):
         yield from swap.read(document, n, source)
+    elif clouds.is_job(document):
+        yield from clouds.read(document, n, source)
 
 
 def _is_yaml(text: str, source: str) -> bool:
