@@ -32,6 +32,7 @@ class Site(NamedTuple):
     findings: tuple[Finding, ...] = ()
     span: tuple[int, int] | None = None
     model: Given | None = None
+    unresolved: tuple[Unresolved, ...] = ()
 
 
 MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
@@ -53,7 +54,7 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
     if answer.is_worker:
         return None
     question = dict(answer.question)
-    unresolved = [*answer.unresolved, *missing]
+    unresolved = [*answer.unresolved, *missing, *site.unresolved]
     if start.opaque:
         unresolved.append(Unresolved("command", start.opaque, "write the engine's command into the file", start.place))
     n_devices = _fewest(site.n_devices or start.gpus, _visible(start.env))

@@ -12,7 +12,7 @@ from kvplan import files
 from kvplan.deployment import NAMES
 from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.errors import SpecError
-from kvplan.manifests import clouds, compose, dockerfile, helm, kserve, kubernetes, ray, swap, units
+from kvplan.manifests import clouds, compose, dockerfile, helm, kserve, kubernetes, ray, services, swap, units
 from kvplan.manifests.budget import bounded
 from kvplan.manifests.command import Start, scripts
 from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
@@ -120,7 +120,9 @@ def _document(
 ) -> Iterator[tuple[Start, Site]]:
     if ray.is_ray(document):
         yield from ray.read(document, n, source)
-    if kubernetes.is_object(document):
+    if services.is_service(document):
+        yield from services.read(document, [one for other in others for one in kubernetes.objects(other)], n, source)
+    elif kubernetes.is_object(document):
         every = [one for other in others for one in kubernetes.objects(other)]
         for one in kubernetes.objects(document):
             yield from (kserve if kserve.is_kserve(one) else kubernetes).read(one, every, n, source)
