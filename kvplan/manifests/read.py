@@ -12,7 +12,7 @@ from kvplan import files
 from kvplan.deployment import NAMES
 from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.errors import SpecError
-from kvplan.manifests import clouds, compose, dockerfile, helm, kserve, kubernetes, ray, services, swap, units
+from kvplan.manifests import chart, clouds, compose, dockerfile, helm, kserve, kubernetes, ray, services, swap, truss, units
 from kvplan.manifests.budget import bounded
 from kvplan.manifests.command import Start, scripts
 from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
@@ -134,6 +134,10 @@ def _document(
         yield from swap.read(document, n, source)
     elif clouds.is_job(document):
         yield from clouds.read(document, n, source)
+    elif truss.is_truss(document):
+        yield from truss.read(document, n, source)
+    elif chart.is_chart(document):
+        yield from chart.read(document, n, source)
 
 
 def _is_yaml(text: str, source: str) -> bool:
