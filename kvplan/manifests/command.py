@@ -183,7 +183,8 @@ def _script_option(rest: Sequence[Word]) -> int | None:
     """Where the text after a shell's -c stands."""
     for n, word in enumerate(rest):
         if re.fullmatch(r"-[a-z]*c", word.text):
-            return n + 1 if n + 1 < len(rest) else None
+            at = n + 2 if n + 2 < len(rest) and rest[n + 1].text == "--" else n + 1
+            return at if at < len(rest) else None
         if not word.text.startswith(("-", "+")) and not (n and rest[n - 1].text in ("-o", "-O")):
             return None
     return None
@@ -321,7 +322,7 @@ def _shell(after: Sequence[Word], env: Mapping[str, Word], source: str, files: F
             at = list(after).index(word)
             yield from _text(Word(*files[name]), env, source, files, depth, after[at:])
         return
-    if after[n].missing or depth >= MAX_NESTED:
+    if depth >= MAX_NESTED:
         return
     word = after[n]
     script = read_script(word.text, source, base=word.place, breaks=word.breaks, env=env, arguments=after[n + 1 :] or None)
