@@ -74,6 +74,11 @@ def starts(command: Command, source: str, files: Files, depth: int = 0) -> Itera
     """The engines that a command starts; none for any other command."""
     spend(1 + len(command.words), command.place.line)
     program = _program(command.words, files)
+    if program is None and (engine := _open_program(command.words)):
+        n = next((n for n, w in enumerate(command.words) if w.text.startswith("-")), len(command.words))
+        own = command.words[n:]
+        yield Start(engine, own, command.env, command.place, command.end_line, files=files)
+        return
     if program is None:
         yield from _launched(command, source, files, depth)
         return
@@ -102,6 +107,14 @@ def starts(command: Command, source: str, files: Files, depth: int = 0) -> Itera
         yield start("", ())._replace(foreign=program.foreign)
     else:
         yield start(program.engine, own, program.opaque)
+
+
+def _open_program(found: Sequence[Word]) -> str:
+    """The engine of `"$LLAMA_SERVER" --ctx-size 8192 ...`: a program that is not known, by its options."""
+    n = next((n for n, w in enumerate(found) if _base(w.text) not in WRAPPERS and not re.match(r"[A-Za-z_]\w*=", w.text)), len(found))
+    first = found[n] if n < len(found) else Word("")
+    is_program = first.missing and "=" not in first.text and not re.search(r"\s", first.text)
+    return images.by_options(found[n + 1 :]) if is_program else ""
 
 
 def _program(found: Sequence[Word], files: Files, within: int = MAX_WORDS) -> _Program | None:

@@ -65,14 +65,14 @@ def like(reference: str) -> Image | None:
 
 def by_options(words: Sequence[Word]) -> str:
     """The engine whose options these are: more of them its own than any other's, two at least, and most of them known."""
-    asked = {w.text.partition("=")[0].replace("_", "-") for w in words if re.match(r"--?[A-Za-z]", w.text)}
+    asked = {w.text.partition("=")[0].replace("_", "-") for w in words if re.match(r"--?[A-Za-z]", w.text) and not re.search(r"\s", w.text)}
     if not asked or len(asked) > MAX_OPTIONS:
         return ""
     scored = []
     for engine in engines.served():
         rows = engines.arguments(engine).rows
-        names = {name.replace("_", "-") for row in rows for name in row.names if name.startswith("--")}
-        sets = {name.replace("_", "-") for row in rows if row.to for name in row.names if name.startswith("--")}
+        names = {name.replace("_", "-") for row in rows for name in row.names}
+        sets = {name.replace("_", "-") for row in rows if row.to for name in row.names}
         scored.append((len(asked & names), len(asked & sets), engine))
     (known, telling, engine), (next_known, next_telling, _) = sorted(scored, reverse=True)[:2]
     if known < 2 or not telling or len(asked) - known > MOST_UNKNOWN * len(asked) or (known, telling) <= (next_known, next_telling):

@@ -86,9 +86,10 @@ def environment(lists: Sequence[Item], sources: Sequence[Item], others: Sequence
     """A container's variables: values with $(NAME) expanded from those before, ConfigMaps of the same file; the rest stays open."""
     env: dict[str, Word] = {}
     if pod and pod.grouped:
-        env["LWS_GROUP_SIZE"] = Word(str(pod.nodes), pod.spec.place)
-        for name in ("LWS_WORKER_INDEX", "LWS_LEADER_ADDRESS"):  # each member's own
-            env[name] = Word(f"${name}", pod.spec.place, (name,))
+        for prefix in ("LWS_", "RBG_LWP_"):
+            env[f"{prefix}GROUP_SIZE"] = Word(str(pod.nodes), pod.spec.place)
+            for name in (f"{prefix}WORKER_INDEX", f"{prefix}LEADER_ADDRESS"):  # each member's own
+                env[name] = Word(f"${name}", pod.spec.place, (name,))
     for source in sources:
         config = _config_map(others, source.get("configMapRef", "name").text)
         prefix = source.get("prefix").text
