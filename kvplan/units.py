@@ -61,3 +61,8 @@ def show_bytes(n: int) -> str:
         if abs(n) >= size:
             return f"{n / size:,.3f} {unit}"
     return f"{n} B"
+
+
+def counted(n: int, what: str) -> str:
+    """`1 request`, `32 requests`."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"

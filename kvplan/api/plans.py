@@ -55,8 +55,8 @@ def explain(model: str | ModelSpec, **question: Any) -> tuple[Line, ...]:
     """Where each number of `estimate`'s answer comes from; takes the same names.
 
     >>> line = explain("meta-llama/llama-3.1-8b", context="8k")[0]
-    >>> line.name, line.value, line.formula[:32]
-    ('cache gqa k', 536870912, '32 layers x 8 heads x 256 B (128')
+    >>> line.name, line.value, line.formula
+    ('one token in gqa layers', 131072, '2 (K and V) x 32 layers x 8 KV heads x 128 x 2 B')
     """
     from kvplan import engines
     from kvplan.planner.explain import explain as lines

@@ -59,9 +59,10 @@ def cli() -> None:
 @MODEL
 @question_options
 @click.option("--strict", is_flag=True, help="Count a verdict that is too close to call as: does not fit.")
+@click.option("--detail", "-v", is_flag=True, help="Every line too: the cache by layers, each device's bytes, the phases of a start.")
 @FORMAT
-def estimate(model: str, strict: bool, fmt: str, **options: Any) -> int:
-    """What MODEL needs, line by line, and whether it fits.
+def estimate(model: str, strict: bool, detail: bool, fmt: str, **options: Any) -> int:
+    """Whether MODEL fits, what it needs, and what that rests on; --detail says every line.
 
     MODEL is a catalogue id (`kvplan models list`), an alias, or a path to a spec. Sizes: 128k tokens, 40GiB. Several values of one
     option (--context 8k,32k or 8k:1m:x2) make a row each.
@@ -69,7 +70,7 @@ def estimate(model: str, strict: bool, fmt: str, **options: Any) -> int:
     asked = questions(chosen(options))
     told = len(asked) == 1 or fmt in ("json", "jsonl", "yaml")  # rows have no place for advice
     plans = [api.estimate(model, advise=told, **question) for question in asked]
-    put(render(plans, fmt))
+    put(render(plans, fmt, detail=detail), ready=fmt == "table" and len(plans) == 1)
     return max(_exit_code(plan.fits, plan.certainty, strict) for plan in plans)
 
 

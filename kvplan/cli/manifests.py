@@ -73,7 +73,7 @@ def check(
     plain = [verdict.as_dict() for verdict in verdicts]
     home = {"table": "findings"}.get(fmt, fmt)
     more = [__version__] if fmt == "sarif" else []
-    put(dump(plain, fmt) if fmt == "json" else import_module(f"kvplan.report.{home}").text(plain, *more), commands=fmt == "github")
+    put(dump(plain, fmt) if fmt == "json" else import_module(f"kvplan.report.{home}").text(plain, *more), ready=fmt == "github")
     return exit_code(verdicts, allow_empty=allow_empty)
 
 

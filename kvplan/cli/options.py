@@ -40,10 +40,10 @@ class NoReader(Exception):  # no OSError, which click would turn into an exit co
     """Whoever read standard output has gone, as `head` does; nothing is wrong."""
 
 
-def put(out: str | bytes, *, commands: bool = False) -> None:
+def put(out: str | bytes, *, ready: bool = False) -> None:
     """Data to standard output, a line's end after text that has none: all that any command prints goes through here, made printable.
 
-    commands  its lines are commands to a CI log, and their texts are printable already
+    ready  its texts are printable already, and what is not is meant: commands to a CI log, a terminal's colours
 
     Raises SpecError for bytes that would go to a terminal, KvplanError where it can not be written.
     """
@@ -52,7 +52,7 @@ def put(out: str | bytes, *, commands: bool = False) -> None:
     if isinstance(out, bytes) and sys.stdout.isatty():
         raise SpecError("format", [("", "parquet is no text; redirect it to a file")])
     try:
-        click.echo(printable(out) if isinstance(out, str) and not commands else out, nl=isinstance(out, str) and not out.endswith("\n"))
+        click.echo(printable(out) if isinstance(out, str) and not ready else out, nl=isinstance(out, str) and not out.endswith("\n"))
     except BrokenPipeError:
         raise NoReader from None
     except OSError as error:

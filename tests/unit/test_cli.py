@@ -164,9 +164,12 @@ def test_explain_formulas_are_their_values():
         if line.name.startswith("cache gqa"):
             layers, heads, row, states = (int(part.split()[0].replace(",", "")) for part in line.formula.split(" x "))
             assert line.value == layers * heads * row * states
-        if line.name.endswith(("total", "per sequence")):
+        if line.name.endswith(("total", "per sequence", "whole model")):
             assert line.value == sum(int(part.replace(",", "")) for part in line.formula.split(" + "))
-    assert {line.name for line in lines} >= {"cache per sequence", "rank 0 total", "rank 0 left", "weights attention"}
+    assert {line.name for line in lines} >= {"cache per sequence", "GPU 0: total", "GPU 0: left of the limit", "weights attention"}
+    token = lines[0]
+    assert (token.name, token.value) == ("one token in gqa layers", 2 * 32 * 8 * 128 * 2)
+    assert token.formula == "2 (K and V) x 32 layers x 8 KV heads x 128 x 2 B"
 
 
 def test_completion_knows_the_catalogue():
