@@ -20,7 +20,7 @@ _MARKS = {
     "cache to spare": ("░", "-", 36),
     "overhead": ("▒", "+", 33),
     "free": ("·", ".", 90),
-    "lacking": ("╳", "X", 31),
+    "lacking": ("▞", "X", 31),
 }
 _LIMIT = ("│", "|")
 _LEAST_BAR = 20

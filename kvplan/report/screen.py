@@ -47,7 +47,7 @@ def here(env: Mapping[str, str] = os.environ) -> Screen:
 
 def _writes_blocks(encoding: str | None) -> bool:
     try:
-        "█▓▒░·│╳".encode(encoding or "ascii")
+        "█▓▒░·│▞".encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
         return False
     return True
