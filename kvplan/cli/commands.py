@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from kvplan import __version__, api, files
-from kvplan.cli.grid import questions
+from kvplan.cli.grid import note_thousands, questions
+from kvplan.cli.groups import Grouped
 from kvplan.cli.options import FORMAT, MODEL, OFFLINE, Named, chosen, put, question_options
 from kvplan.errors import SpecError
 from kvplan.report import render
@@ -24,6 +25,7 @@ LAZY = {
     "validate": "proof",
     "fit": "search",
     "compare": "search",
+    "engines": "engines",
     "roofline": "search",
     "simulate": "simulate",
     "sweep": "sweep",
@@ -55,7 +57,7 @@ def cli() -> None:
     """
 
 
-@cli.command()
+@cli.command(cls=Grouped)
 @MODEL
 @question_options
 @click.option("--strict", is_flag=True, help="Count a verdict that is too close to call as: does not fit.")
@@ -67,7 +69,9 @@ def estimate(model: str, strict: bool, detail: bool, fmt: str, **options: Any) -
     MODEL is a catalogue id (`kvplan models list`), an alias, or a path to a spec. Sizes: 128k tokens, 40GiB. Several values of one
     option (--context 8k,32k or 8k:1m:x2) make a row each.
     """
-    asked = questions(chosen(options))
+    given = chosen(options)
+    note_thousands(given)
+    asked = questions(given)
     told = len(asked) == 1 or fmt in ("json", "jsonl", "yaml")  # rows have no place for advice
     plans = [api.estimate(model, advise=told, **question) for question in asked]
     put(render(plans, fmt, detail=detail), ready=fmt == "table" and len(plans) == 1)
@@ -78,7 +82,7 @@ def _exit_code(fits: bool | None, certainty: str, strict: bool) -> int:
     return int(fits is False or (strict and certainty == "too close to call"))
 
 
-@cli.command()
+@cli.command(cls=Grouped)
 @MODEL
 @question_options
 @FORMAT

@@ -81,7 +81,7 @@ def _question(asked: Deployment, settled: Settled) -> Mapping[str, tuple[Any, Ch
             value = value.id
         if name == "engine_option":
             value = dict(value)
-        mine = getattr(asked, name) not in (None, ())
+        mine = getattr(asked, name) not in (None, ()) and name not in asked.assumed
         answers[name] = (value, "you" if mine else settled.chosen_by.get(name, "kvplan"))
     return answers
 
