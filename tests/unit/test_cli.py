@@ -237,9 +237,9 @@ def test_emit_writes_the_sizes_that_were_chosen():
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        ("--ctx-size", "write --context"), ("--gpu", "write --device"), ("--quant", "write --weight-dtype"), ("--num-gpus", "write --n-devices"),
-        ("--tensor-parallel-size", "write --tp (vLLM, SGLang's --tensor-parallel-size)"), ("--max-seq-len", "write --context"),
-        ("--gpu-memory-utilization", "write --memory-fraction"), ("--n-ctx", ""), ("--batchs", "did you mean --batch"), ("--json", "--format json"),
+        ("--ctx-size", "write --context"), ("--gpu", "write --device"), ("--quant", "write --weight-dtype"), ("--json", "--format json"),
+        ("--tensor-parallel-size", "write --tp (vLLM, SGLang's --tensor-parallel-size)"), ("--num-gpus", "write --n-devices"),
+        ("--gpu-memory-utilization", "write --memory-fraction"), ("--batchs", "did you mean --batch"), ("--max-seq-len", "write --context"),
     ],
 )  # fmt: skip
 def test_another_tools_option_is_answered_with_ours(capsys, option, told):
