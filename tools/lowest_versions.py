@@ -15,7 +15,7 @@ from pathlib import Path
 def constraints(extras: list[str]) -> list[str]:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     needs = [*project["dependencies"], *(need for extra in extras for need in project["optional-dependencies"][extra])]
-    return [need.replace(">=", "==") for need in dict.fromkeys(needs) if ">=" in need]
+    return [need.replace(">=", "==") + ".*" for need in dict.fromkeys(needs) if ">=" in need]
 
 
 if __name__ == "__main__":
