@@ -20,9 +20,13 @@ from kvplan.units import show_bytes
 from kvplan.weights import count, model_tensors, total_bytes
 
 
-def evaluate(d: Deployment) -> Plan:
-    """The plan for a question. Raises KvplanError for what can not be read or is not modelled; not fitting is an answer."""
+def evaluate(d: Deployment, *, limits: bool = True) -> Plan:
+    """The plan for a question. Raises KvplanError for what can not be read or is not modelled; not fitting is an answer.
+
+    limits=False: the longest context and most sequences may be left out, for those who ask only whether it fits.
+    """
     engine, settled = engines.settle(d)
+    settled = settled._replace(limits=limits)
     question = settled.question
     reason = refusal(question, engine.facts) if settled.misfit is None else None
     outcome = refused(reason) if reason else engine.plan(settled)

@@ -52,6 +52,7 @@ class Settled(NamedTuple):
               in the compute type)
     drafter   what drafts tokens; its caches are in `drafts` where the engine keeps them for as many tokens as the model's
     unknown   what is held and can not be sized as asked, and how to say it: then nothing that fits is called so
+    limits    whether the longest context and the most sequences are asked for, which cost an engine many tries
     """
 
     question: Deployment
@@ -63,6 +64,7 @@ class Settled(NamedTuple):
     misfit: SpecError | None = None
     drafter: Drafter | None = None
     unknown: str = ""
+    limits: bool = True
 
     @property
     def layers(self) -> tuple[Layer, ...]:
