@@ -36,7 +36,7 @@ FACTS = Facts(
     versions=VERSIONS,
     options=OPTIONS,
     # rwkv is refused in the engine's own words; rows by blocks (InfLLM-V2) are kept without their mean keys
-    forms=frozenset(FORMS) - {"kv+sinks", "latent+pooled-index", "rg-lru"},
+    forms=frozenset(FORMS) - {"kv+sinks", "latent+pooled-index", "rg-lru", "mlstm", "convolved-qkv"},
     unused={
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": "what it takes beside the device is not counted",
