@@ -11,7 +11,7 @@ from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.settling import weight_formats
 from kvplan.planner.plan import Plan
 from kvplan.tensors import Cache, CacheTensor, Curve, Layer, Lowered, Role, tensor_curve
-from kvplan.weights import model_tensors, stored_bytes, weight_line
+from kvplan.weights import model_tensors, stored_bytes, total_bytes, weight_line
 
 
 class Line(NamedTuple):
@@ -27,7 +27,17 @@ class Line(NamedTuple):
 def explain(settled: Settled, plan: Plan) -> tuple[Line, ...]:
     """Every figure of a plan, from tensor shapes up."""
     d = settled.question
-    return (*_cache(d, settled.layers, plan), *_weights(d, settled.model), *_ledger(plan))
+    return (*_cache(d, settled.layers, plan), *_weights(d, settled.model), *_drafter(settled), *_ledger(plan))
+
+
+def _drafter(settled: Settled) -> Iterator[Line]:
+    """What drafts: the spec or file that it is read from."""
+    found = settled.drafter
+    if found is None:
+        return
+    elems = sum(w.elems for w in found.weights)
+    size = total_bytes(found.weights, found.formats)
+    yield Line("drafter", size, "B", f"{found.name}: {elems:,} elements in {len(found.layers)} layers, as it is loaded", found.source)
 
 
 def _cache(d: Deployment, layers: Sequence[Layer], plan: Plan) -> Iterator[Line]:

@@ -23,6 +23,7 @@ OPTIONS: dict[str, str] = {
     "mamba_cache_mode": "none, align or all: states kept of one sequence",
     "mamba_ssm_cache_dtype": "format of recurrent states",
     "mamba_chunk_size": "tokens of one chunk of the scan",
+    "lora_target_modules": "modules that adapters change, joined by commas; all by default",
     "max_num_encoder_input_tokens": "encoder tokens of one step",
     "pp_layer_partition": "VLLM_PP_LAYER_PARTITION: layers of each pipeline stage, such as 20,12",
     "num_gpu_blocks_override": "blocks, whatever memory says",
