@@ -34,6 +34,10 @@ def evaluate(d: Deployment) -> Plan:
         outcome = outcome._replace(capacity=whole)
     if settled.unknown and outcome.starts is not False and outcome.fits is not False:
         outcome = outcome._replace(fits=None, starts=None, survives=None, certainty="too close to call", unknown=settled.unknown)
+    held, has = sum(e.bytes for e in outcome.host), question.host_memory
+    if held and has is not None and held > has and outcome.risk is None:
+        risk = f"one server holds {show_bytes(held)} of host memory, and there are {show_bytes(has)}"
+        outcome = outcome._replace(risk=risk)
     cache = report(question, settled.layers)
     return Plan(
         model=_facts(settled),

@@ -98,6 +98,7 @@ def _one(plan: Plan, fmt: str) -> str:
     for ledger in plan.ledgers:
         parts.append(_table(_ledger_rows(ledger), fmt))
         parts += [_table(_peak_rows(ledger, ledger.device_bytes), fmt)] if ledger.device_bytes else []
+    parts += [_table(_host_rows(plan), fmt)] if plan.outcome.host else []
     parts += [prose(line, fmt) for line in (_limits(plan, asked),) if line]
     notes = [f"note: {one_line(note)}" for note in (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))]
     parts += [prose("\n".join(notes), fmt)] if notes else []
@@ -166,6 +167,14 @@ def _ledger_rows(ledger: Ledger) -> list[dict[str, str]]:
     return [
         {title: name, "size": show_bytes(n), "bytes": f"{n:,}", "basis": basis} | ({"90 % of cases": span} if modelled else {})
         for name, n, basis, span in rows
+    ]
+
+
+def _host_rows(plan: Plan) -> list[dict[str, str]]:
+    """What one server holds beside its devices."""
+    return [
+        {"host memory, one server": e.name, "size": show_bytes(e.bytes), "bytes": f"{e.bytes:,}", "by": one_line(e.source)}
+        for e in plan.outcome.host
     ]
 
 

@@ -19,11 +19,13 @@ DRAFTER = "qwen/qwen3-0.6b"
 
 def asked(engine: str, **question: Any) -> Plan | None:
     """The plan; None where it is refused by name."""
+    refusal = ""
     try:
-        return laws.ask(PLAIN, engine=engine, context=2048, batch=2, device=DEVICES[engine][0], **question)
+        return laws.ask(PLAIN, engine=engine, context=2048, batch=1, device=DEVICES[engine][0], **question)
     except KvplanError as error:
-        assert any(str(word).split(":")[0] in str(error) for word in question.values()), (engine, question, str(error))
-        return None
+        refusal = str(error)
+    assert any(str(word).split(":")[0] in refusal for word in question.values()), (engine, question, refusal)
+    return None
 
 
 def said(plan: Plan, word: str) -> bool:

@@ -140,7 +140,7 @@ def plan(settled: Settled) -> Outcome:
 
     rules = whole.Allocation(
         held=held, transients=transients, source=SOURCE, fraction=d.memory_fraction or 1.0, adapter_bytes=4
-    )  # as trained
+    )  # adapters stay in f32, as they were trained
     return whole.plan(d, model, weight_formats(d), rules, settled.drafter)
 
 

@@ -16,6 +16,7 @@ from kvplan.engines.sglang.answer import figures, rooms
 from kvplan.engines.sglang.budget import budget
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.facts import FACTS
+from kvplan.engines.sglang.host import host
 from kvplan.engines.sglang.outside import outside
 from kvplan.engines.sglang.rank import Drafted, SglangPools, build, read_stage
 from kvplan.engines.sglang.refusals import CHECKS
@@ -78,7 +79,7 @@ def plan(settled: Settled) -> Outcome:
             figures=lambda fullest, made, _: figures(d, fullest, made, requests, k, shape),
         )
     )
-    return warned(found, CHECKS, settled)
+    return warned(found, CHECKS, settled)._replace(host=host(d, shape, found.ledgers))
 
 
 def _tables(s: SglangSettings, later: list[Entry], found: Budget, p: SglangPools | None) -> list[Entry]:

@@ -20,6 +20,7 @@ from kvplan.engines.common.measured import UNCALIBRATED, find_record, spread_of,
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.facts import FACTS
+from kvplan.engines.vllm.host import less_offloaded, offloaded_bytes
 from kvplan.engines.vllm.loaded import drafted, loaded_weights, rotary_bytes
 from kvplan.engines.vllm.outside import CONTEXT_BYTES, context, counts_context, graphs, outside
 from kvplan.engines.vllm.profile import Profile, captured, profile
@@ -54,6 +55,8 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -
     entries = weight_entries(loaded_weights(d, model, stage, s, formats), formats, tp=s.tp, ep=d.ep or 1)
     if (found := drafted(s)) and stage.stop == len(model.layers):
         entries += drafter_weights(found, tp=s.tp, ep=d.ep or 1)
+    if offloaded := offloaded_bytes(d):
+        entries = less_offloaded(entries, offloaded)
     if d.kv_memory is not None or d.device is None:
         kv = d.kv_memory or 0
         return Budget(tuple(entries), kv, kv, kv, None)
