@@ -193,7 +193,7 @@ def device(name: str | Device) -> Device:
         return name
     if name == "auto":
         return _this_machine()[0]
-    if str(name)[:1].isdigit() and str(name).lower().rstrip().endswith("b"):
+    if str(name)[:1].isdigit() and str(name).lower().rstrip().endswith("b") and "g." not in str(name).lower():
         return sized(parse_bytes(name, "device"))
     return catalogue.find_device(str(name))
 
