@@ -66,6 +66,7 @@ class Deployment:
     constants  the measured constants that `calibration` names, where the engine has some
     neighbours who holds `reserve`, with the bytes of each, where they were named
     drafter    the model that `speculative` names, where it is one that can be read
+    assumed    names that nobody chose and kvplan set all the same (parallel sizes of a number of devices)
     """
 
     model: ModelSpec
@@ -73,6 +74,7 @@ class Deployment:
     constants: Constants | None = None
     drafter: ModelSpec | None = None
     neighbours: tuple[tuple[str, int], ...] = ()
+    assumed: tuple[str, ...] = ()
     engine: str | None = None
     engine_version: str | None = None
     device: Device | None = None

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from kvplan import __version__, api, files
-from kvplan.cli.grid import questions
+from kvplan.cli.grid import note_thousands, questions
+from kvplan.cli.groups import Grouped
 from kvplan.cli.options import FORMAT, MODEL, OFFLINE, Named, chosen, put, question_options
 from kvplan.errors import SpecError
 from kvplan.planner.plan import Plan
@@ -25,6 +26,7 @@ LAZY = {
     "validate": "proof",
     "fit": "search",
     "compare": "search",
+    "engines": "engines",
     "roofline": "search",
     "simulate": "simulate",
     "sweep": "sweep",
@@ -56,21 +58,24 @@ def cli() -> None:
     """
 
 
-@cli.command()
+@cli.command(cls=Grouped)
 @MODEL
 @question_options
 @click.option("--strict", is_flag=True, help="Count a verdict that is too close to call as: does not fit.")
+@click.option("--detail", "-v", is_flag=True, help="Every line too: the cache by layers, each device's bytes, the phases of a start.")
 @FORMAT
-def estimate(model: str, strict: bool, fmt: str, **options: Any) -> int:
-    """What MODEL needs, line by line, and whether it fits.
+def estimate(model: str, strict: bool, detail: bool, fmt: str, **options: Any) -> int:
+    """Whether MODEL fits, what it needs, and what that rests on; --detail says every line.
 
     MODEL is a catalogue id (`kvplan models list`), an alias, or a path to a spec. Sizes: 128k tokens, 40GiB. Several values of one
     option (--context 8k,32k or 8k:1m:x2) make a row each.
     """
-    asked = questions(chosen(options))
+    given = chosen(options)
+    note_thousands(given)
+    asked = questions(given)
     told = len(asked) == 1 or fmt in ("json", "jsonl", "yaml")  # rows have no place for advice
     plans = [api.estimate(model, advise=told, **question) for question in asked]
-    put(render(plans, fmt))
+    put(render(plans, fmt, detail=detail), ready=fmt == "table" and len(plans) == 1)
     return max(_exit_code(plan, strict) for plan in plans)
 
 
@@ -80,7 +85,7 @@ def _exit_code(plan: Plan, strict: bool) -> int:
     return int(plan.fits is False or (strict and plan.certainty == "too close to call"))
 
 
-@cli.command()
+@cli.command(cls=Grouped)
 @MODEL
 @question_options
 @FORMAT

@@ -100,9 +100,15 @@ def _question(asked: Deployment, settled: Settled) -> Mapping[str, tuple[Any, Ch
             value = value.id
         if name == "engine_option":
             value = dict(value)
-        mine = getattr(asked, name) not in (None, ())
+        mine = getattr(asked, name) not in (None, ()) and name not in asked.assumed
         answers[name] = (value, "you" if mine else settled.chosen_by.get(name, "kvplan"))
     return answers
+
+
+def _place(outcome: Outcome) -> str:
+    """The tightest rank, for people."""
+    tight = next((ledger for ledger in outcome.ledgers if outcome.limiting_rank in ledger.ranks), None)
+    return f"rank {outcome.limiting_rank}" if tight is None else tight._replace(ranks=(outcome.limiting_rank or 0,)).place
 
 
 def _verdict(d: Deployment, outcome: Outcome) -> str:
@@ -115,7 +121,7 @@ def _verdict(d: Deployment, outcome: Outcome) -> str:
     if d.device is None and d.kv_memory is None:
         where = "this engine"
     if outcome.fits:
-        left = f"with {show_bytes(outcome.margin_bytes or 0)} left on rank {outcome.limiting_rank}"
+        left = f"with {show_bytes(outcome.margin_bytes or 0)} left on {_place(outcome)}"
         sure = "" if outcome.certainty == "certain" else f" ({outcome.certainty})"
         return f"{asked} fits {where}{sure}, {left}"
     sure = "" if outcome.certainty == "certain" else f" ({outcome.certainty})"

@@ -143,13 +143,26 @@ def place(f: Loaded, n_gpu_layers: int, n_cpu_moe: int, *, shares: Sequence[Frac
         _shares(f) if shares is None else shares,
         output_first=f.rules.output_first,
     )
-    weights = placement.weight_bytes(f.model, f.formats, where, n_cpu_moe=n_cpu_moe, draft=bool(f.draft_rows))
+    towers = f.question.multimodal != "off"
+    weights = placement.weight_bytes(f.model, f.formats, where, n_cpu_moe=n_cpu_moe, draft=bool(f.draft_rows), towers=towers)
     stored = any(w.stored is not None for layer in f.model.layers for w in layer.weights)
     lines = {d: tuple(weight_line(role, n, f.formats, stored=stored) for role, n in by.items() if n) for d, by in weights.items()}
     for device in lines:  # beside the tensors they adapt, in f16 as convert_lora_to_gguf.py writes them (llama-adapter.cpp)
         mine = [layer for layer, at in zip(f.model.layers, where.layers, strict=True) if at == device]
         lines[device] += tuple(entry for entry in lora.slots(f.question, mine, 1, 2) if entry.bytes)
     return Placed(where, lines, n_cpu_moe)
+
+
+def _scheduled(f: Loaded, placed: Placed, stores: tuple[Store, ...], ctx: Context) -> list[Entry]:
+    """What the scheduler adds to the compute buffer of a card: copies of inputs, or of the weights beside it."""
+    where, device = placed.where, f.question.device
+    if f.rules.own_graphs or device is None or device.unified:
+        return []
+    if where.whole and not placed.beside:
+        several = where.n_devices > 1 and ctx.offload_kqv
+        return [compute.input_copies(stores, f.widths.hidden, ctx)] if several else []
+    largest = placement.largest_beside(f.model, f.formats, where, n_cpu_moe=placed.beside)
+    return compute.host_copy(largest, ctx)
 
 
 def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified: bool) -> Situation:
@@ -172,6 +185,7 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
         if works and (device != HOST or not n_devices):
             measured = None if f.rules.own_graphs else f.constants
             lines.append(compute.compute_entry("compute buffer", f.widths, stores, ctx, measured))
+            lines += _scheduled(f, placed, stores, ctx) if device != HOST else []
         if device != HOST and d.device:
             lines += compute.context_entry(d.device, f.constants)
         if device != HOST and d.reserve:

@@ -134,7 +134,10 @@ class Plan:
         return Span(n_bytes, n_bytes - PAGE + 1 if self.kind == "objects" else n_bytes, n_bytes)
 
     def _budget(self) -> Budget | None:
-        """Free memory x cache_max_entry_count once the weights are loaded; what libraries and buffers hold is in the interval alone."""
+        """Free memory x cache_max_entry_count once the weights are loaded; what libraries and buffers hold is in the interval alone.
+
+        Before 0.2.2 TurboMind took its share of the whole device, whatever was free.
+        """
         d, device = self.d, self.d.device
         if device is None or d.kv_memory is not None:
             return None
@@ -143,7 +146,10 @@ class Plan:
         if free <= 0:
             raise Refusal(f"CUDA out of memory: the weights exceed the device by {show_bytes(-free)}", sure=free + more <= 0)
         if self.kind != "pytorch":
-            point, low, high = (int(max(n, 0) * self.s.fraction) for n in (free, free - less, free + more))
+            if self.s.rules.of_total:
+                point = low = high = int(device.memory_bytes * self.s.fraction)
+            else:
+                point, low, high = (int(max(n, 0) * self.s.fraction) for n in (free, free - less, free + more))
             return Budget(Span(point, low - PAGE + 1 if self.kind == "objects" else low, high), free, tuple(self.weights))
         return self._pytorch_budget(free, less, more)
 

@@ -29,6 +29,8 @@ SSM_DTYPES = ("auto", "float16", "bfloat16", "float32")
 MAX_BATCH, MAX_NUM_TOKENS, FRACTION = 2048, 8192, 0.9
 SPARSE_BLOCK = 64
 BACKENDS = ("pytorch", "tensorrt")
+#: What it calls INT8: weights alone, one scale per output channel (QuantAlgo.W8A16); elsewhere the word is bitsandbytes'.
+INT8 = ("int8", "8bit", "int8_wo")
 
 
 #: decoding_type of speculative_config (llmapi/llm_args.py), as METHOD; those with buffers of their own (_torch/speculative/dflash.py).
@@ -102,6 +104,8 @@ def settings_of(settled: Settled) -> TrtSettings:
 
 def settle(d: Deployment) -> Settled:
     """The question with TensorRT-LLM's defaults, read and lowered. Raises SpecError for choices that contradict."""
+    if d.weight_dtype and d.weight_dtype.strip().lower() in INT8:
+        d = replace(d, weight_dtype="int8_channel")
     options, shape = Options(d), read_shape(d, Options(d))
     version, rules, notes = RELEASES.find(d.engine_version)
     if d.n_devices not in (None, shape.n_devices):
