@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.errors import SpecError
 from kvplan.forms import Form
-from kvplan.ledger import Ledger
+from kvplan.ledger import Entry, Ledger
 from kvplan.tensors import Curve, Layer, Lowered, WeightTensor
 from kvplan.weights import WeightFormats
 
@@ -121,6 +121,7 @@ class Outcome(NamedTuple):
     survives   the device holds its largest step too, after the start; None where that is not known
     risk       the condition that fails then
     unknown    what would have to be known first; empty where nothing
+    host       what one server holds in host memory, all its ranks together: no device's total counts it
     """
 
     ledgers: tuple[Ledger, ...]
@@ -134,6 +135,7 @@ class Outcome(NamedTuple):
     survives: bool | None = None
     risk: str | None = None
     unknown: str = ""
+    host: tuple[Entry, ...] = ()
 
 
 def refused(reason: str) -> Outcome:

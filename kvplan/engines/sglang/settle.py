@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
+from kvplan.engines.common import lora
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
@@ -170,7 +171,9 @@ def settle(d: Deployment) -> Settled:
         graph_bs=graph_bs,
     )
     kept = without_weights(drafts.layers) if drafts else ()
-    return Settled(question, chosen, settled.notes, settings, model, kept, misfit, drafts, unknown(question, drafts))
+    lora.asked_modules(question)
+    notes = (*settled.notes, *lora.note(question, model.layers))
+    return Settled(question, chosen, notes, settings, model, kept, misfit, drafts, unknown(question, drafts))
 
 
 def as_kept(cache: Cache, split: Split) -> Cache:

@@ -61,6 +61,8 @@ ROWS = (
     row("--limit-mm-per-prompt", "@limit_mm", "limits"),
     row("--language-model-only", "@text_only", takes="switch", since="0.17.1"),
     row("--swap-space", "option:swap_space", "float", until="0.17.1"),
+    row("--kv-offloading-size", "option:kv_offloading_size", "float", since="0.11.1"),
+    row("--cpu-offload-gb", "option:cpu_offload_gb", "float"),
     row("--num-gpu-blocks-override", "option:num_gpu_blocks_override", "int"),
     row("--enable-prefix-caching", "option:enable_prefix_caching", takes="switch"),
     row("--async-scheduling", "option:async_scheduling", takes="switch", since="0.10.0"),
@@ -247,8 +249,9 @@ ARGUMENTS = Arguments(
     image=("vllm/vllm-openai", "v{}", "latest"),
     entrypoint=2,
     length_bound=True,
-    optional=frozenset({"max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_memory", "block_size",
-                        "option:num_gpu_blocks_override"}),
+    optional=frozenset(
+        {"max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_memory", "block_size", "option:num_gpu_blocks_override"}
+    ),
     repositories=(
         Repository(r"(^|/)(vllm/vllm-openai(-rocm)?|lmcache/vllm-openai)$", ("vllm", "serve")),
         Repository(r"(^|/)vllm-openai$", ("vllm", "serve"), tag=r"v(\d{1,4}\.\d{1,4}\.\d{1,4})(?:[.-]?(?:post|rc)\d+)?(?=$|[-+_.])"),
