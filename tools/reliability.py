@@ -48,7 +48,7 @@ def of_logs(cases: list[Case]) -> Iterator[Verdict]:
         except KvplanError:
             continue
         failed = "DOES NOT START" in str(case.row["note"]) or case.row["logged"]["kv_cache_gib"] == 0
-        yield Verdict(case.id, bool(plan.starts), plan.certainty, not failed)
+        yield Verdict(case.id, bool(plan.starts), plan.outcome.start_certainty or plan.certainty, not failed)
 
 
 def of_threads(path: Path) -> Iterator[Verdict]:
@@ -57,7 +57,7 @@ def of_threads(path: Path) -> Iterator[Verdict]:
         if not case.get("weak"):
             question = dict(case["kvplan"])
             plan = api.estimate(question.pop("model"), batch=1, **question)
-            yield Verdict(case["id"], bool(plan.starts), plan.certainty, STARTED[case["outcome"]])
+            yield Verdict(case["id"], bool(plan.starts), plan.outcome.start_certainty or plan.certainty, STARTED[case["outcome"]])
 
 
 def table(name: str, verdicts: list[Verdict]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tabulate import tabulate
 
+from kvplan.engines.common.protocol import Risk
 from kvplan.ledger import Ledger
 from kvplan.planner.plan import Advice, Plan, Waste
 from kvplan.report.printable import cell, one_line, prose
@@ -103,11 +104,17 @@ def _one(plan: Plan, fmt: str) -> str:
     parts += [prose("\n".join(notes), fmt)] if notes else []
     parts.append(prose(("" if plan.fits is None else "FITS: " if plan.fits else "DOES NOT FIT: ") + plan.verdict, fmt))
     parts += [prose(f"AFTER THE START: {plan.outcome.risk}", fmt)] if plan.outcome.risk else []
+    parts += [_table([_risk_row(one) for one in plan.outcome.risks], fmt)] if plan.outcome.risks else []
     if plan.advice:
         parts.append(_table([_advice_row(one) for one in plan.advice], fmt))
     if plan.waste:
         parts.append(_table([_waste_row(one) for one in plan.waste], fmt))
     return "\n\n".join(parts)
+
+
+def _risk_row(one: Risk) -> dict[str, str]:
+    size = show_bytes(one.bytes) if one.low == one.high else f"{show_bytes(one.low)} to {show_bytes(one.high)}"
+    return {"may run out later": one.name, "takes": size, "what removes it": one.removes}
 
 
 def _advice_row(one: Advice) -> dict[str, str]:

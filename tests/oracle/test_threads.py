@@ -43,9 +43,9 @@ def judged(case: dict[str, Any]) -> str | None:
     question = dict(case["kvplan"])
     plan = api.estimate(question.pop("model"), batch=1, **question).as_dict()
     wanted = STARTED[case["outcome"]]
-    if case.get("weak") or plan["starts"] == wanted or plan["certainty"] == "too close to call":
+    if case.get("weak") or plan["starts"] == wanted or plan["start_certainty"] == "too close to call":
         return None
-    return f"false {'refusal' if wanted else 'start'}, {plan['certainty']}: {plan['verdict']} ({case['source']}: {case['outcome']})"
+    return f"false {'refusal' if wanted else 'start'}, {plan['start_certainty']}: {plan['verdict']} ({case['source']}: {case['outcome']})"
 
 
 @pytest.mark.parametrize("case", cases("dev"), ids=lambda case: case["id"])
