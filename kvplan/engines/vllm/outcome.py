@@ -149,8 +149,8 @@ def outcome(
     low, high = (_tried(members, ends, s, asked) for ends in ([b.low for b in budgets], [b.high for b in budgets]))
     budget = budgets[point.stage]
     spread = budget.high - budget.low
-    ends = low, high
-    fits, starts = ([end is not None and told(end) for end in ends] for told in (lambda end: end.fits, lambda end: end.starts))
+    fits = [end is not None and end.fits for end in (low, high)]
+    starts = [end is not None and end.starts for end in (low, high)]
     return Outcome(
         ledgers=ledgers(d, s, budgets, point.pool, point.blocks),
         capacity=_capacity(d, s, point, budgets, asked, notes, lines),
