@@ -14,6 +14,7 @@ from kvplan.manifests.private import Private, private
 from kvplan.manifests.read import read, read_file, read_text, why_empty
 from kvplan.manifests.values import Found, Status, Verdict
 from kvplan.planner.plan import Plan
+from kvplan.units import show_bytes
 
 #: `ask(model, **question)`: kvplan.estimate, or anything that answers like it.
 Ask = Callable[..., Plan]
@@ -262,7 +263,11 @@ def _notes(found: Found, plan: Plan) -> list[Finding]:
 def _risks(found: Found, plan: Plan) -> list[Finding]:
     """What may stop it after it has started."""
     where = found.places.get("memory_fraction") or found.places.get("max_num_batched_tokens") or found.place
-    return [Finding("may-run-out", "warning", plan.outcome.risk, where)] if plan.outcome.risk else []
+    said = [Finding("may-run-out", "warning", plan.outcome.risk, where)] if plan.outcome.risk else []
+    for one in plan.outcome.risks:  # a note where only some request would bring it
+        message = f"{one.name}: up to {show_bytes(one.high)} in service, more than is left; {one.removes}"
+        said.append(Finding("may-run-out", "warning" if one.bytes else "note", message, where))
+    return said
 
 
 def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved: list[Unresolved], strict: bool) -> tuple[Status, str]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.errors import SpecError
 from kvplan.forms import Form
-from kvplan.ledger import Entry, Ledger
+from kvplan.ledger import Entry, Ledger, Phase
 from kvplan.tensors import Curve, Layer, Lowered, WeightTensor
 from kvplan.weights import WeightFormats
 
@@ -115,11 +115,23 @@ class Capacity(NamedTuple):
     groups: tuple[Group, ...] = ()
 
 
+class Risk(NamedTuple):
+    """Something that may run out: bytes of a rank (the estimate and the ends), the phase, and the setting or flag that removes it."""
+
+    name: str
+    bytes: int
+    low: int
+    high: int
+    phase: Phase
+    removes: str
+
+
 class Outcome(NamedTuple):
     """An engine's answer. `fits` is None where nothing limits memory; `reason` is the condition that fails, with its numbers.
 
+    start_certainty  how sure `starts` is, as an engine says it of its own checks; a plan has it of the whole start
     survives   the device holds its largest step too, after the start; None where that is not known
-    risk       the condition that fails then
+    risk       the condition that fails then; risks: what else may come that no profile saw
     unknown    what would have to be known first; empty where nothing
     host       what one server holds in host memory, all its ranks together: no device's total counts it
     """
@@ -136,6 +148,8 @@ class Outcome(NamedTuple):
     risk: str | None = None
     unknown: str = ""
     host: tuple[Entry, ...] = ()
+    start_certainty: Certainty | None = None
+    risks: tuple[Risk, ...] = ()
 
 
 def refused(reason: str) -> Outcome:

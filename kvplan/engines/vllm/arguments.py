@@ -81,7 +81,7 @@ ROWS = (
     row("--kv-transfer-config", "!kv_transfer", "json", effect="either"),
     row("--hf-overrides", "@overrides"),
     row("--rope-scaling", "@overrides", until="0.11.0"),
-    row("--enable-chunked-prefill", "@chunked", takes="switch"),
+    row("--enable-chunked-prefill", "option:enable_chunked_prefill", takes="switch"),
     row("--max-num-scheduled-tokens", "!scheduled", "human", since="0.26.0", effect="either"),
     *block(IRRELEVANT),
     *block(EITHER, "either"),
@@ -119,8 +119,6 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["multimodal"] = moved(text_only if text_only and text_only.value else given["@limit_mm"], "off")
     if (one := given.get("@device")) and one.value == "cpu":
         question["engine_option.platform"] = one
-    if (one := given.get("@chunked")) and one.value is False:
-        findings.append(warn("not-modelled-either", f"{one.spelled}: without chunked prefill a step holds a whole prompt", one.place))
     if (one := question.get("memory_fraction")) and not 0 < one.value <= 1:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not above 0 and at most 1", one.place))
         del question["memory_fraction"]
@@ -129,7 +127,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
             warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
         )
         question["engine_option.allow_long_max_model_len"] = moved(one, True)
-    findings += _scheduler(question, given.get("@chunked"))
+    findings += _scheduler(question, given.get("option:enable_chunked_prefill"))
     if one := given.get(LONGER):
         findings.append(allowed(one))
     local, rank = given.get("@local_dp"), given.get("@rank")
