@@ -159,7 +159,7 @@ def _document(
     document: Item, others: list[Item], n: int, source: str, env: Mapping[str, Word], beside: ReadBeside
 ) -> Iterator[tuple[Start, Site]]:
     if ray.is_ray(document):
-        yield from ray.read(document, n, source)
+        yield from ray.read(document, others, n, source)
     if services.is_service(document):
         yield from services.read(document, [one for other in others for one in kubernetes.objects(other)], n, source)
     elif kubernetes.is_object(document):
