@@ -72,6 +72,9 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
     if site.model and model_given and str(model_given.value).startswith(MOUNTED):
         model_given = site.model
     model, open_model = _model(model_given, start, any(u.what == "model" for u in unresolved))
+    if known := weights.meant(model) if model and "$" in model else None:
+        hint = f"; did you mean {known}?"
+        unresolved = [u._replace(why=u.why + hint, give=f"--model {known}") if u.what == "model" else u for u in unresolved]
     unresolved += open_model
     known = "device" in question or any(u.what == "device" for u in unresolved)
     if not known and question.get("engine_option.platform") is None:
@@ -190,7 +193,7 @@ def _visible(env: Mapping[str, Word]) -> Given | None:
 
 
 def _model(given: Given | None, start: Start, already: bool) -> tuple[str | None, list[Unresolved]]:
-    if given is not None and already:
+    if given is not None and already:  # `$FOLDER/Qwen3-8B`, which is open
         return str(given.value), []
     if given is None:
         if already or start.opaque:
