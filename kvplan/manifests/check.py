@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 from kvplan import catalogue, engines
 from kvplan.engines.common.words import Finding, Place, Unresolved
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
+from kvplan.manifests import host
 from kvplan.manifests.private import Private, private
 from kvplan.manifests.read import read, read_file, read_text, why_empty
+from kvplan.manifests.together import judged as together
 from kvplan.manifests.values import Found, Status, Verdict
 from kvplan.planner.plan import Plan
 
@@ -60,7 +62,7 @@ def check(
             message, line = why_empty(file.text if isinstance(file, Source) else read_text(file))
             finding = Finding("no-engine", "note", message, Place(line), name)
             verdicts.append(Verdict(name, name, "empty", finding.message, findings=(finding,)))
-        verdicts += [judge(one, ask, models=models, strict=strict, given=given)._replace(private=hidden) for one in found]
+        verdicts += together([judge(one, ask, models=models, strict=strict, given=given)._replace(private=hidden) for one in found])
     return tuple(verdicts)
 
 
@@ -72,7 +74,9 @@ def _private(file: str | Source, env: Mapping[str, str] | None, found: Sequence[
         text = file.text if isinstance(file, Source) else read_text(file)
     except SpecError:
         return Private()
-    return private(env, text, {name for one in found if one.engine for row in engines.arguments(one.engine).rows for name in row.variables}, _is_public)
+    return private(
+        env, text, {name for one in found if one.engine for row in engines.arguments(one.engine).rows for name in row.variables}, _is_public
+    )
 
 
 def _is_public(value: str) -> bool:
@@ -125,7 +129,12 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
     if found.engine_version and "engine_version" not in given:
         question["engine_version"] = found.engine_version
     has_model = model != found.model or (models and any("=" not in m for m in models))
-    closed = set(given) | ({"options"} if all(name in question for name in ("tp", "max_model_len")) else set()) | ({"model"} if has_model else set()) | ({"device"} if "kv_memory" in question else set())
+    closed = (
+        set(given)
+        | ({"options"} if all(name in question for name in ("tp", "max_model_len")) else set())
+        | ({"model"} if has_model else set())
+        | ({"device"} if "kv_memory" in question else set())
+    )
     unresolved = [u for u in found.unresolved if u.what not in closed]
     findings = list(found.findings)
     plan: Plan | None = None
@@ -137,6 +146,7 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
         findings += _devices(found, plan, question, unresolved)
         findings += _too_long(found, plan, question)
         findings += _notes(found, plan) + _risks(found, plan)
+    findings += _host(found, plan)
     status, message = _status(found, plan, findings, unresolved, strict)
     located = tuple(f._replace(file=found.file) for f in findings[:MAX_FINDINGS])
     if len(findings) > MAX_FINDINGS:
@@ -248,6 +258,13 @@ def _too_long(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Fin
     return [Finding("too-long", "error", message, found.places.get("max_model_len", found.place))]
 
 
+def _host(found: Found, plan: Plan | None) -> list[Finding]:
+    """Memory beside the GPU."""
+    n_devices = int((plan.question["n_devices"][0] if plan else None) or 1)
+    weights = plan.model.weight_bytes if plan else None
+    return list(host.findings(found.limits, found.buffers, n_devices, weights, found.place))
+
+
 def _notes(found: Found, plan: Plan) -> list[Finding]:
     return [Finding("note", "note", note, found.place) for note in (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))]
 
@@ -278,8 +295,7 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
     doubts = [f for f in findings if f.rule in ("not-modelled-more", "not-modelled-less")]
     if plan.fits is False and doubts:
         return "unknown", f"does not fit as modelled, but {doubts[0].message}"
-    if any(f.rule == "not-modelled-more" for f in findings):
-        first = next(f for f in findings if f.rule == "not-modelled-more")
+    if first := next((f for f in findings if f.rule in ("not-modelled-more", "host-memory-weights")), None):
         return "unknown", f"fits as modelled, but {first.message}"
     warnings = [f for f in findings if f.severity == "warning"]
     if strict and (warnings or plan.certainty == "too close to call"):
