@@ -11,6 +11,7 @@ from kvplan import catalogue, engines
 from kvplan.engines.common.words import Finding, Place, Unresolved
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
 from kvplan.manifests import host
+from kvplan.manifests.pool import SIZES
 from kvplan.manifests.private import Private, private
 from kvplan.manifests.read import read, read_file, read_text, why_empty
 from kvplan.manifests.together import judged as together
@@ -19,6 +20,7 @@ from kvplan.planner.plan import Plan
 
 #: `ask(model, **question)`: kvplan.estimate, or anything that answers like it.
 Ask = Callable[..., Plan]
+POOL_SIZES = frozenset(name.removeprefix("option:") for name in SIZES)
 MAX_DROPPED = 8
 MAX_FINDINGS = 100
 
@@ -190,6 +192,10 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
             return None, [*findings, _fault(str(error), found, error.kind)], []
         except SpecError as error:
             keys = [path for path, _ in error.faults if error.source == "engine_option" and path in options]
+            if not keys and _about_drafter(error):
+                why = error.faults[0][1]
+                place = found.places.get("speculative", found.place)
+                return None, findings, [Unresolved("speculative", why, "--speculative METHOD:TOKENS:MODEL, or off", place)]
             if not keys:
                 return None, [*findings, *(_fault(message, found, path or error.source) for path, message in error.faults)], []
             for key in keys:
@@ -201,6 +207,11 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
             place = found.places.get("model", found.place)
             return None, findings, [Unresolved("model", str(error), f"--model {model}=ID", place)]
     return None, findings, []
+
+
+def _about_drafter(error: SpecError) -> bool:
+    """Whether all that is missing is what the drafter is: the engine takes the option, and reads the size from the drafter's config."""
+    return all((path or error.source).startswith("speculative") for path, _ in error.faults)
 
 
 def _known_options(engine: str) -> tuple[str, ...] | None:
@@ -280,7 +291,8 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
     errors = [f for f in findings if f.severity == "error"]
     if errors:
         return "refuses", errors[0].message
-    if plan is not None and plan.fits is False and not _may_be_less(findings, unresolved):
+    shorter = _shorter(found, plan)
+    if plan is not None and plan.fits is False and not shorter and not _may_be_less(findings, unresolved):
         if plan.certainty == "too close to call" and not strict:
             return "unknown", plan.verdict
         rule, place = ("does-not-start", "max_model_len") if not plan.starts else ("does-not-fit", "batch")
@@ -293,14 +305,26 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
         names = ", ".join(dict.fromkeys(u.what for u in unresolved)) or "what it runs on"
         return "unknown", f"not known: {names}"
     doubts = [f for f in findings if f.rule in ("not-modelled-more", "not-modelled-less")]
-    if plan.fits is False and doubts:
+    if plan.fits is False and doubts and not shorter:
         return "unknown", f"does not fit as modelled, but {doubts[0].message}"
     if first := next((f for f in findings if f.rule in ("not-modelled-more", "host-memory-weights")), None):
         return "unknown", f"fits as modelled, but {first.message}"
     warnings = [f for f in findings if f.severity == "warning"]
     if strict and (warnings or plan.certainty == "too close to call"):
         return "starts", warnings[0].message if warnings else plan.verdict
-    return "fits", plan.verdict
+    if shorter:
+        findings.append(Finding("shorter-pool", "note", shorter, found.place))
+    return "fits", shorter or plan.verdict
+
+
+def _shorter(found: Found, plan: Plan | None) -> str:
+    """What a pool that the file itself made smaller than the model's length holds, where nobody asked for that length: it starts."""
+    if plan is None or plan.fits is not False or plan.starts is not True or plan.capacity is None or not plan.capacity.max_context:
+        return ""
+    asked = [name for name in ("context", "batch", "max_model_len") if plan.question[name][1] == "you"]
+    if asked or not set(found.question.get("engine_option", {})) & POOL_SIZES:
+        return ""
+    return f"it starts, and the longest request that the pool holds has {plan.capacity.max_context:,} tokens, fewer than the model's length"
 
 
 def _may_be_less(findings: list[Finding], unresolved: list[Unresolved]) -> bool:

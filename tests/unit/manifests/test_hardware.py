@@ -244,3 +244,27 @@ def test_kubernetes_quantities(text: str, n: int | None) -> None:
 @pytest.mark.parametrize(("text", "n"), [("4g", 4 << 30), ("512MB", 512 << 20), ("10240", 10_240), ("1.5gb", 3 << 29), ("x", None)])
 def test_docker_sizes(text: str, n: int | None) -> None:
     assert docker_size(text) == n
+
+
+def one(command: str, **given: object) -> Verdict:
+    (verdict,) = check([Source("serve.sh", command)], kvplan.estimate, device="h100-80gb", **given)
+    return verdict
+
+
+def test_a_pool_that_is_asked_smaller_than_the_length_starts() -> None:
+    """SGLang warns and starts: a request may have as many tokens as the pool less one (managers/scheduler.py, max_req_len)."""
+    command = "python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --max-total-tokens 8192"
+    verdict = one(command)
+    assert (verdict.status, verdict.exit_code) == ("fits", 0)
+    assert "8,191 tokens" in verdict.message
+    assert one(command, context=20_000).status != "fits"  # that is asked, and not held
+    assert one(command, context=4096).status == "fits"
+
+
+@pytest.mark.parametrize("method", ["dflash", "dspark"])
+def test_a_drafter_whose_size_is_not_known_leaves_it_open(method: str) -> None:
+    config = f'{{"method": "{method}", "model": "nobody/a-drafter", "num_speculative_tokens": 8}}'
+    verdict = one(f"vllm serve Qwen/Qwen3-8B --speculative-config '{config}'")
+    assert (verdict.status, verdict.exit_code) == ("unknown", 2)
+    assert [u.what for u in verdict.unresolved] == ["speculative"]
+    assert one(f"vllm serve Qwen/Qwen3-8B --speculative-config '{config}'", speculative="off").status == "fits"
