@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from kvplan import __version__, api
-from kvplan.cli.options import HUB, MODEL, chosen, put, question_options, tell
+from kvplan.cli.groups import Grouped
+from kvplan.cli.options import HUB, MODEL, Named, chosen, put, question_options, tell
 from kvplan.errors import SpecError
 from kvplan.manifests import Source, exit_code
 from kvplan.manifests.read import MAX_FILE_BYTES, decoded
@@ -19,7 +20,7 @@ from kvplan.report.structured import dump
 CHECK_FORMATS = ["table", "json", "github", "junit", "sarif"]
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("files", nargs=-1, required=True)
 @click.option(
     "--model",
@@ -73,7 +74,7 @@ def check(
     plain = [verdict.as_dict() for verdict in verdicts]
     home = {"table": "findings"}.get(fmt, fmt)
     more = [__version__] if fmt == "sarif" else []
-    put(dump(plain, fmt) if fmt == "json" else import_module(f"kvplan.report.{home}").text(plain, *more), commands=fmt == "github")
+    put(dump(plain, fmt) if fmt == "json" else import_module(f"kvplan.report.{home}").text(plain, *more), ready=fmt == "github")
     return exit_code(verdicts, allow_empty=allow_empty)
 
 
@@ -83,8 +84,8 @@ def _standard_input() -> Source:
     return Source("-", decoded(sys.stdin.buffer.read(MAX_FILE_BYTES + 1), "-"))
 
 
-@click.command()
-@click.argument("target")
+@click.command(cls=Grouped)
+@click.argument("target", type=Named("target"))
 @MODEL
 @click.option("--serve", metavar="NAME", help="The name or path that the engine is to load; by default the release that was typed.")
 @click.option("--fixed-pool", is_flag=True, help="Write the size of the cache that is safe on the device.")

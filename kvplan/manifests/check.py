@@ -294,7 +294,7 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
     shorter = _shorter(found, plan)
     if plan is not None and plan.fits is False and not shorter and not _may_be_less(findings, unresolved):
         if plan.certainty == "too close to call" and not strict:
-            return "unknown", plan.verdict
+            return _too_close(found, plan, findings)
         rule, place = ("does-not-start", "max_model_len") if not plan.starts else ("does-not-fit", "batch")
         where = found.places.get(place) or found.places.get("max_model_len") or found.place
         findings.append(Finding(rule, "error", plan.verdict + _advice(plan), where))
@@ -302,13 +302,17 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
     if unresolved or plan is None or plan.fits is None:
         for u in unresolved:
             findings.append(Finding(f"open-{u.what.replace('_', '-')}"[:40], "warning", f"{u.what}: {u.why}; {_how(u.give)}", u.place))
-        names = ", ".join(dict.fromkeys(u.what for u in unresolved)) or "what it runs on"
+        if plan is not None and plan.outcome.unknown:
+            findings.append(Finding("open-speculative", "warning", plan.outcome.unknown, found.places.get("speculative", found.place)))
+        names = ", ".join(dict.fromkeys(u.what for u in unresolved)) or (plan.outcome.unknown if plan else "") or "what it runs on"
         return "unknown", f"not known: {names}"
     doubts = [f for f in findings if f.rule in ("not-modelled-more", "not-modelled-less")]
     if plan.fits is False and doubts and not shorter:
         return "unknown", f"does not fit as modelled, but {doubts[0].message}"
     if first := next((f for f in findings if f.rule in ("not-modelled-more", "host-memory-weights")), None):
         return "unknown", f"fits as modelled, but {first.message}"
+    if plan.certainty == "too close to call" and not strict:
+        return _too_close(found, plan, findings)
     warnings = [f for f in findings if f.severity == "warning"]
     if strict and (warnings or plan.certainty == "too close to call"):
         return "starts", warnings[0].message if warnings else plan.verdict
@@ -325,6 +329,12 @@ def _shorter(found: Found, plan: Plan | None) -> str:
     if asked or not set(found.question.get("engine_option", {})) & POOL_SIZES:
         return ""
     return f"it starts, and the longest request that the pool holds has {plan.capacity.max_context:,} tokens, fewer than the model's length"
+
+
+def _too_close(found: Found, plan: Plan, findings: list[Finding]) -> tuple[Status, str]:
+    """A verdict on either side that its interval does not bear."""
+    findings.append(Finding("too-close-to-call", "warning", plan.verdict, found.places.get("max_model_len", found.place)))
+    return "unknown", plan.verdict
 
 
 def _may_be_less(findings: list[Finding], unresolved: list[Unresolved]) -> bool:

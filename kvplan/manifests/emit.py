@@ -74,6 +74,7 @@ def emit(plan: Plan, target: str, *, model: str | None = None) -> str:
 def _job(plan: Plan, engine: str, model: str | None) -> Job:
     table, question = engines.arguments(engine), {name: value for name, (value, _) in plan.question.items()}
     asked = {name: value for name, (value, by) in plan.question.items() if by == "you" and value is not None}
+    asked |= {name: question[name] for name in ("tp", "pp") if "n_devices" in asked and question[name] not in (None, 1)}
     for name in (*table.explicit, *(("max_model_len",) if "context" in asked and question["max_model_len"] else ())):
         asked.setdefault(name, question[name])
     if table.per_slot and "max_model_len" in asked:

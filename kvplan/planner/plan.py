@@ -126,6 +126,7 @@ class Plan(NamedTuple):
             "starts": self.starts,
             "survives": self.outcome.survives,
             "risk": self.outcome.risk,
+            "unknown": self.outcome.unknown or None,
             "fits": self.fits,
             "certainty": self.certainty,
             "margin_bytes": self.margin_bytes,

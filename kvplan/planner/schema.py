@@ -71,7 +71,7 @@ PLAN: dict[str, Any] = {
             "mean_concurrency": _MAYBE_NUMBER, "max_context": _MAYBE_INT, "max_context_unbounded": _MAYBE_INT,
             "log_lines": _array(_TEXT), "warnings": _array(_TEXT), "groups": _array(_GROUP),
         }, nullable=True),
-        "starts": _MAYBE_BOOL, "survives": _MAYBE_BOOL, "risk": _MAYBE_TEXT,
+        "starts": _MAYBE_BOOL, "survives": _MAYBE_BOOL, "risk": _MAYBE_TEXT, "unknown": _MAYBE_TEXT,
         "fits": _MAYBE_BOOL,
         "certainty": _CERTAINTY,
         "margin_bytes": _MAYBE_INT,
