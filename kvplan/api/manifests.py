@@ -119,7 +119,7 @@ def emitted(model: str | ModelSpec, target: str, *, serve: str | None = None, fi
     if fixed_pool and table:
         more = fixed(plan, table, question.get("engine_version"))
         options = {**dict(plan.question["engine_option"][0] or {}), **more.pop("engine_option", {})}
-        plan = estimate(model, **{**question, **more}, **({"engine_option": options} if options else {}))
+        plan = estimate(model, **{**question, **more, **({"engine_option": options} if options else {})})
     name = serve or (typed(model, table) if table and isinstance(model, str) else None)
     written = text(plan, target, model=name)
     return Emitted(written, plan, tuple(_warnings(plan, None if serve else table)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvplan import catalogue
 from kvplan.api.asking import deployment, hub_asked
-from kvplan.api.plans import estimate, models
+from kvplan.api.plans import models
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.planner.evaluate import evaluate
 from kvplan.spec import ModelSpec
@@ -137,7 +137,6 @@ def reconcile(
     ['weights', 'cache']
     """
     from kvplan import startup_logs
-
     from kvplan.api.logged import plan_of
     from kvplan.startup_logs.fetch import is_url, page
 
