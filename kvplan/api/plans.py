@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kvplan import catalogue
 from kvplan.api import SCHEMAS
@@ -14,12 +14,13 @@ from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec
 
 if TYPE_CHECKING:
+    from kvplan.api.names import Question
     from kvplan.engines.common.protocol import Facts
     from kvplan.planner.explain import Line
     from kvplan.planner.records import EngineRecord
 
 
-def estimate(model: str | ModelSpec, *, advise: bool = True, **question: Any) -> Plan:
+def estimate(model: str | ModelSpec, *, advise: bool = True, **question: Unpack[Question]) -> Plan:
     """What `model` needs, and whether it fits.
 
     model     a catalogue id, an alias, a hub id, a path to a spec (with `./`, `/` or a suffix), or a ModelSpec
@@ -53,7 +54,7 @@ def estimate(model: str | ModelSpec, *, advise: bool = True, **question: Any) ->
     return plan._replace(advice=changes(d, plan, larger))
 
 
-def explain(model: str | ModelSpec, **question: Any) -> tuple[Line, ...]:
+def explain(model: str | ModelSpec, **question: Unpack[Question]) -> tuple[Line, ...]:
     """Where each number of `estimate`'s answer comes from; takes the same names.
 
     >>> line = explain("meta-llama/llama-3.1-8b", context="8k")[0]

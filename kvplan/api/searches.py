@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from kvplan import catalogue, engines
 from kvplan.api.asking import at_least_one, calibrated, deployment, device, read
@@ -18,6 +18,7 @@ from kvplan.planner.evaluate import evaluate
 from kvplan.spec import ModelSpec
 
 if TYPE_CHECKING:
+    from kvplan.api.names import Question
     from kvplan.planner.compare import Row
     from kvplan.planner.fit import FitRow
     from kvplan.planner.sweep import Columns, Grid
@@ -31,7 +32,7 @@ def fit(
     prices: Mapping[str, float] | None = None,
     most: int = 16,
     rank_by: str | None = None,
-    **question: Any,
+    **question: Unpack[Question],
 ) -> tuple[FitRow, ...]:
     """Which hardware carries the question: for each device the fewest that fit and their layout, ranked, losers with their reason.
 
@@ -118,7 +119,7 @@ def _price(name: str, price: Any) -> float:
     return float(price)
 
 
-def roofline(model: str | ModelSpec, **question: Any) -> Roofline:
+def roofline(model: str | ModelSpec, **question: Unpack[Question]) -> Roofline:
     """The least time a decode step and a prompt can take on the question's device: bytes over bandwidth, operations over rate.
 
     >>> roofline("meta-llama/llama-3.1-8b", device="h100", engine="ideal", context="8k").decode.bound_by
@@ -136,7 +137,7 @@ class Sweep(NamedTuple):
     over: Grid
 
 
-def sweep(model: str | ModelSpec, axes: Mapping[str, Sequence[Any]], **question: Any) -> Sweep:
+def sweep(model: str | ModelSpec, axes: Mapping[str, Sequence[Any]], **question: Unpack[Question]) -> Sweep:
     """A grid over any names of a question; `sweep_ranges` evaluates it. Needs numpy (the `sweep` extra).
 
     >>> job = sweep("meta-llama/llama-3.1-8b", {"context": ["8k", "16k"], "batch": range(1, 3)}, engine="ideal")
