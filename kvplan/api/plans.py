@@ -10,6 +10,7 @@ from kvplan.api.asking import asked
 from kvplan.devices import Device
 from kvplan.errors import UnknownName
 from kvplan.planner.evaluate import evaluate
+from kvplan.planner.offload import with_offload
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec
 
@@ -37,7 +38,10 @@ def estimate(model: str | ModelSpec, *, advise: bool = True, **question: Unpack[
     True
     """
     d = asked(model, **question)
-    plan = evaluate(d)
+    whole = evaluate(d)
+    d, plan = with_offload(d, whole)
+    if plan is not whole:
+        return plan
     if plan.fits is not None:
         from kvplan.planner.limits import with_limits
 
@@ -65,7 +69,8 @@ def explain(model: str | ModelSpec, **question: Unpack[Question]) -> tuple[Line,
     from kvplan.planner.explain import explain as lines
 
     d = asked(model, **question)
-    return lines(engines.settle(d)[1], evaluate(d))
+    d, plan = with_offload(d, evaluate(d))
+    return lines(engines.settle(d)[1], plan)
 
 
 def models() -> list[str]:

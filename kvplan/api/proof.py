@@ -149,8 +149,13 @@ def reconcile(
 
 
 def calibrate(
-    logs: str | Path | Sequence[str | Path], *, model: str | None = None, record: bool = False, hub: bool = False, **question: Unpack[Question],
-) -> Calibration:  # fmt: skip
+    logs: str | Path | Sequence[str | Path],
+    *,
+    model: str | None = None,
+    record: bool = False,
+    hub: bool = False,
+    **question: Unpack[Question],
+) -> Calibration:
     """Measured constants from start-up logs of one's own machines: files, or folders of them.
 
     Each logged line is solved for the constant that moves it most; a constant is the median over the starts of one engine on one device.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from kvplan import files
-from kvplan.api.asking import at_least_one, deployment
+from kvplan.api.asking import asked, at_least_one
 from kvplan.deployment import Deployment
 from kvplan.errors import SpecError, UnknownName
 from kvplan.extras import missing
@@ -89,7 +89,7 @@ def simulate(
         from kvplan.simulate.workload import Arrivals
     except ImportError:
         raise missing("simulate needs numpy", "simulate") from None
-    d = deployment(model, **question)
+    d = asked(model, **question)
     if rate is not None:
         _number("rate", rate, above=True)
     arrivals = Arrivals(rate, _number("burstiness", burstiness, above=True) ** -0.5)
