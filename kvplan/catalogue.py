@@ -154,13 +154,9 @@ def find_device(name: str) -> Device:
         found = _by_spelling(sized_name[1])
         if found is not None and read_device(found).memory_gb != int(sized_name[2]):
             found = None
-<<<<<<< HEAD
     if found is None and (part := _SLICE.fullmatch(key)) and (slice_ := _slice(part[1], part[2])):
         return slice_
-    if found is None:
-=======
     if found is None or SHARED_NAMES.get(spelling(key), "") not in key:
->>>>>>> h16b
         raise UnknownName("device", name, device_ids())
     return read_device(found)
 
