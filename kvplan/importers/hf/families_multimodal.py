@@ -58,7 +58,7 @@ WRAPPERS: dict[str, Row] = {
     "vibevoice_asr": _w("qwen2",
         Tower("acoustic_tokenizer_encoder_config", "vibevoice_acoustic_tokenizer_encoder", "two_linears_normed", "acoustic_tower"),
         Tower("semantic_tokenizer_encoder_config", "vibevoice_acoustic_tokenizer_encoder", "two_linears_normed", "semantic_tower")),
-    "hunyuan_vl": _w("hunyuan_vl_text", _v("hunyuan_vl_vision")),
+    "hunyuan_vl": _w("hunyuan_vl_text", _v("hunyuan_vl_vision", "hunyuan_vl")),
     "granite4_vision": _w("granite4_vision_text", _v("siglip_vision_model", "window_q_formers")),
     "muse_spark": _w("muse_spark_text", _v("muse_spark_vision", "muse_spark"),
                      Tower("audio_config", "muse_spark_audio", name="audio_tower")),
