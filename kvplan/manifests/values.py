@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from kvplan.engines.common.words import Finding, Place, Unresolved
+from kvplan.engines.common.words import Finding, Given, Place, Unresolved
 from kvplan.manifests.private import Private
 from kvplan.planner.plan import Plan, plain
 
@@ -20,6 +20,7 @@ class Found(NamedTuple):
     question    names of the contract -> values, as the engine reads them; n_devices is what is there, over all nodes
     places      where each of them is set
     local_dp    data parallel ranks that run here, where fewer than all
+    weights     the engine's word for what the checkpoint is stored in, where the command says one
     """
 
     file: str
@@ -34,6 +35,7 @@ class Found(NamedTuple):
     unresolved: tuple[Unresolved, ...] = ()
     findings: tuple[Finding, ...] = ()
     local_dp: int | None = None
+    weights: Given | None = None
 
     @property
     def place(self) -> Place:

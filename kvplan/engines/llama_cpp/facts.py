@@ -36,7 +36,6 @@ FACTS = Facts(
         "dtype": "its caches are of kv_dtype, its weights of weight_dtype",
         "block_size": "its cells are single tokens",
         "memory_fraction": "it takes what its context needs",
-        "lora": "what that would take is not counted",
         "enforce_eager": "its graphs are small",
     },
     pool="per context",
