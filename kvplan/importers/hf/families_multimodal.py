@@ -94,7 +94,7 @@ WRAPPERS: dict[str, Row] = {
     "deepseek_ocr": _w("deepseek_v2", text="language_config")._replace(lower="wrappers_ocr:released"),
     "deepseek_ocr2": _w("deepseek_ocr2_text")._replace(lower="wrappers_ocr:ocr2"),
     "unlimited_ocr": _w("unlimited_ocr_text")._replace(lower="wrappers_ocr:unlimited"),
-    "emu3": _w("emu3_text_model", Tower("vq_config", "emu3_vqgan", name="image_tokenizer")),
+    "emu3": _w("emu3_text_model", Tower("vq_config", "emu3_vqgan", name="image_tokenizer"))._replace(lower="wrappers_rare:emu3"),
     "phi4_multimodal": _w("phi4_multimodal_text", _v("phi4_multimodal_vision", "phi4_image"),
                           Tower("audio_config", "phi4_multimodal_audio", "phi4_audio", "audio_tower"), flat=True, text=""),
     "ovis": _w("qwen2", text="llm_config", unstated="the visual tokenizer is not counted: no formula"),
