@@ -68,6 +68,8 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     ignored = d.model.architecture in WINDOWS_IGNORED
     if ignored and any(t.keep.kind in ("window", "chunk") for layer in lowered.layers for c in layer.caches for t in c.tensors):
         notes = (*notes, f"llama.cpp does not use the windows of {d.model.architecture}: every layer keeps all tokens")
+    if d.model.cache_window:  # llama-model.cpp: a cache of windows where the architecture's own hparams set swa_type
+        notes = (*notes, f"llama.cpp keeps every token here: window {d.model.cache_window} of the config is none of this architecture's")
     row = formats.compute if misfit else k
     model = remade(lowered, lambda layer, cache: caches.as_kept(layer, cache, rules, row, windows=not ignored))
     among(d, METHODS if name == "llama.cpp" else ("mtp",), name)

@@ -360,6 +360,8 @@ def _notes(d: Deployment, rules: SglangRules, traits: Traits, options: Options, 
             notes.append("no architecture is declared: assumed one whose window layers sglang keeps in a pool of their own")
         elif not splits_windows(d, rules):
             notes.append(f"this release of sglang keeps the window layers of {d.model.architecture} like full ones")
+    if d.model.cache_window:  # configs/model_config.py is_hybrid_swa_model, 0.5.23
+        notes.append(f"sglang keeps every token here: window {d.model.cache_window} of the config has a pool only in classes that it names")
     if traits.cross:
         notes.append("sglang has one pool for all layers: a decoder's token takes a row in cross-attention layers too, an encoder's in all")
     if traits.shared:

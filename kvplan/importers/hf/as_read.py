@@ -299,7 +299,7 @@ def _udop(c: _Read) -> Made:
 
 
 def _xlstm(c: _Read) -> Made:
-    made = {"hidden_size": c("embedding_dim")} if c("hidden_size") is None else {}
+    made = _untied(c) | ({"hidden_size": c("embedding_dim")} if c("hidden_size") is None else {})
     return made | ({"num_hidden_layers": c("num_blocks")} if c("num_hidden_layers") is None else {})
 
 
@@ -364,7 +364,7 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "mllama": _untied, "mllama_text_model": _mllama, "mllama_vision_model": _mllama_vision,
     "nemotron_h": _untied,
     "muse_spark_text": lambda c: c.layers(lambda i, n: SLIDING if (n - 1 - i) % 4 else FULL),
-    "vibevoice_asr": _untied, "molmo2": _untied,
+    "vibevoice_asr": _untied, "molmo2": _untied, "cosmos3_edge": _untied,
     "muse_glimmer_text": lambda c: c.layers(lambda i, n: SLIDING if (n - 1 - i) % 4 else FULL),
     "olmo3": lambda c: c.every(4),
     "olmo_hybrid": _olmo_hybrid,

@@ -23,13 +23,8 @@ _T5 = {
     "intermediate_size": ("d_ff",),
 }  # fmt: skip
 
-_OCR = Decoder(
-    **_QKVO,
-    mlp_bias="mlp_bias",
-    experts=Experts(  # type: ignore[arg-type]
-        n="n_routed_experts", where="first_dense", shared_count="n_shared_experts", shared_bias="mlp_bias"
-    ),
-)
+_SPARSE = Experts(n="n_routed_experts", where="first_dense", shared_count="n_shared_experts", shared_bias="mlp_bias")
+_OCR = Decoder(**_QKVO, mlp_bias="mlp_bias", experts=_SPARSE)  # type: ignore[arg-type]
 _MOSHI = Row("wrappers_rare:moshi", Decoder(mlp_width="half", windows="every", model_weights=(("embedding_row", (1, "hidden_size")),)),
              {"intermediate_size": ("ffn_dim",)}, model_type="moshi")  # fmt: skip
 

@@ -48,9 +48,9 @@ def janus(f: Fields) -> int:
 
 def hunyuan_vl(f: Fields) -> int:
     """Positions of the largest image, and a merger of two convolutions with marks of its own."""
-    h, text, merge = f.dim("hidden_size"), f.dim("text_hidden_size"), f.dim("spatial_merge_size")
+    h, merge = f.dim("hidden_size"), f.dim("spatial_merge_size")
     rows = (f.dim("max_image_size") // f.dim("patch_size")) ** 2 + 1
-    merger = linear(2 * h, h * merge**2) + linear(4 * h, 2 * h) + linear(text, 4 * h) + 4 * h + 3 * text + h + text
+    merger = linear(2 * h, h * merge**2) + linear(4 * h, 2 * h) + 4 * h + h
     return patch(f, h) + rows * h + transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size")) + merger
 
 
@@ -127,13 +127,18 @@ def window_q_formers(s: Sides) -> int:
     query, slash, window = rate.partition("/")
     if not (slash and query.isdecimal() and window.isdecimal() and len(rate) < 12):
         raise s.whole.fault("downsample_rate", f"must be two numbers as 4/8 (is {rate!r:.40})")
-    inner, wide, n = q.dim("hidden_size"), q.dim("intermediate_size"), q.dim("num_hidden_layers")
+    inner, wide, n = h, q.dim("intermediate_size"), q.dim("num_hidden_layers")  # the class makes it as wide as the tower
     network = (linear(wide, inner) + linear(inner, wide) + 2 * inner) * (2 if q.flag("use_qformer_text_input") else 1)
-    cross = 2 * linear(inner, inner) + 2 * linear(inner, q.dim("encoder_hidden_size")) + 2 * inner
+    cross = 4 * linear(inner, inner) + 2 * inner
     layers = n * (4 * linear(inner, inner) + 2 * inner + network) + -(-n // q.dim("cross_attention_frequency")) * cross
     each = (int(query) ** 2 + int(window) ** 2) * h + 2 * inner + layers + 2 * h + linear(s.text, h)
     count = len(s.whole.items("deepstack_layer_map") or []) + len(s.whole.items("spatial_target_layers") or [])
     return s.text + count * each
+
+
+def hunyuan_vl_joint(s: Sides) -> int:
+    """A linear to the text's width, whatever the tower's config says of it, three marks and a norm there."""
+    return linear(s.text, 4 * s.hidden) + 4 * s.text
 
 
 def muse_spark(s: Sides) -> int:
@@ -144,7 +149,7 @@ def muse_spark(s: Sides) -> int:
 
 NEWEST_JOINTS: dict[str, Callable[[Sides], int]] = {
     "janus": janus_joint, "two_linears_normed": two_linears_normed,
-    "muse_spark": muse_spark, "window_q_formers": window_q_formers,
+    "muse_spark": muse_spark, "hunyuan_vl": hunyuan_vl_joint, "window_q_formers": window_q_formers,
     "merged_norm": merged_norm, "two_resolutions": two_resolutions, "moss": moss_joint,
     "shuffled": shuffled,
     "shuffled_normed": shuffled_normed,

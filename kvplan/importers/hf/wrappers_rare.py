@@ -17,8 +17,21 @@ def fuyu(f: Fields, t: Wrapper) -> Stack:
     return {**made, "towers": [{"name": "vision_tower", "parameters": linear(made["hidden_size"], pixels)}]}
 
 
+def _mapped(f: Fields) -> None:
+    """The class is not built without the words that its image tokens are."""
+    if not isinstance(f.data.get("vocabulary_map"), dict):
+        raise f.fault("vocabulary_map", "missing; without it this class can not be built: name the decoder alone in architectures")
+
+
+def emu3(f: Fields, t: Wrapper) -> Stack:
+    """Emu3: a decoder of words and image tokens, and the tokenizer of images and videos."""
+    _mapped(f)
+    return wrapper(f, t)
+
+
 def chameleon(f: Fields, t: Decoder) -> Stack:
     """Chameleon: a decoder of words and image tokens, and the encoder that makes these of images."""
+    _mapped(f)
     made = decoder(f, t)
     tokens = chameleon_vq(f.part("vq_config", "chameleon_vqgan"))
     return {**made, "towers": [{"name": "image_tokenizer", "parameters": tokens}]}
