@@ -11,6 +11,7 @@ from kvplan.engines.common.checks import refusal
 from kvplan.engines.common.lines import stage_weights, weight_entries
 from kvplan.engines.common.phases import judged
 from kvplan.engines.common.protocol import ChosenBy, Outcome, Settled, refused
+from kvplan.engines.common.risks import risks
 from kvplan.engines.common.settling import weight_formats
 from kvplan.ledger import Entry, Ledger, exact
 from kvplan.parallel import split_layers
@@ -20,13 +21,18 @@ from kvplan.units import show_bytes
 from kvplan.weights import count, model_tensors, total_bytes
 
 
-def evaluate(d: Deployment) -> Plan:
-    """The plan for a question. Raises KvplanError for what can not be read or is not modelled; not fitting is an answer."""
+def evaluate(d: Deployment, *, limits: bool = True) -> Plan:
+    """The plan for a question. Raises KvplanError for what can not be read or is not modelled; not fitting is an answer.
+
+    limits=False: the longest context and most sequences may be left out, for those who ask only whether it fits.
+    """
     engine, settled = engines.settle(d)
+    settled = settled._replace(limits=limits)
     question = settled.question
     reason = refusal(question, engine.facts) if settled.misfit is None else None
     outcome = refused(reason) if reason else engine.plan(settled)
     outcome = judged(outcome if outcome.ledgers else outcome._replace(ledgers=_weights_alone(settled)), engine.facts)
+    outcome = outcome._replace(risks=risks(settled, engine.facts.name, outcome))
     if settled.misfit is not None and outcome.starts is not False:
         raise settled.misfit
     if outcome.capacity is not None and outcome.capacity.max_batch is not None:  # of one replica: the question's is shared by all

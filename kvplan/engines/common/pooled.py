@@ -184,6 +184,7 @@ def _outcome(e: SetAside[P]) -> Outcome:
         margin_bytes=room.spare,
         limiting_rank=_numbers(e.layout, stage)[0],
         reason=room.reason,
+        start_certainty=certainty(tried.low is not None, True, True, rest.point, rest.high - rest.low),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common import lora
+from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, read_lora
@@ -234,8 +235,8 @@ def _block(
     wide = any(
         t.elems_per_state >= _WIDE for x in dict.fromkeys(model.layers) for c in x.caches for t in c.tensors if t.name in ("k", "latent")
     )
-    capability = d.device.compute_capability if d.device else None
-    installed = options.flag("flash_mla", capability is None or float(capability) >= 9)
+    unsaid = d.device is None or not d.device.compute_capability
+    installed = options.flag("flash_mla", unsaid or (capability(d) or 0) >= 90)
     if backend == "turbomind" or not wide:
         return block, ()
     latent = bool(forms & {"latent", "latent+index"})

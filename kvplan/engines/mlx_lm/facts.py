@@ -16,7 +16,7 @@ FACTS = Facts(
         "quantized_kv_start": "--quantized-kv-start: tokens from which the cache is quantised",
         "max_kv_size": "--max-kv-size: every layer rotates at so many tokens",
     },
-    forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "kv+blocks", "latent+pooled-index", "compressed"},
+    forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "kv+blocks", "latent+pooled-index", "compressed", "mlstm", "convolved-qkv"},
     unused={
         "max_num_seqs": "sequences are those of the question",
         "block_size": "its buffers grow by 256 tokens",

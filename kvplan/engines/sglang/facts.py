@@ -38,7 +38,7 @@ FACTS = Facts(
     title="SGLang",
     versions=VERSIONS,
     options=OPTIONS,
-    forms=frozenset(FORMS) - {"kv+sinks", "kv+index"},
+    forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "mlstm", "convolved-qkv"},
     unused={
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": "it is what host lines are compared with: nothing of a device follows it",

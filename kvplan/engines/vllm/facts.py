@@ -20,6 +20,7 @@ OPTIONS: dict[str, str] = {
     "attention_backend": "the attention backend, which sets the block sizes it takes",
     "cpu_offload_gb": "GiB of weights of each rank that stay in host memory",
     "disable_hybrid_kv_cache_manager": "window layers keep every token",
+    "enable_chunked_prefill": "long prompts in several steps; without it a step must hold a whole one",
     "enable_prefix_caching": "prefix caching, which changes how states are kept",
     "mamba_cache_mode": "none, align or all: states kept of one sequence",
     "mamba_ssm_cache_dtype": "format of recurrent states",
@@ -39,7 +40,7 @@ FACTS = Facts(
     versions=VERSIONS,
     options=OPTIONS,
     # rwkv is refused in the engine's own words; rows by blocks (InfLLM-V2) are kept without their mean keys
-    forms=frozenset(FORMS) - {"kv+sinks", "latent+pooled-index", "rg-lru"},
+    forms=frozenset(FORMS) - {"kv+sinks", "latent+pooled-index", "rg-lru", "mlstm", "convolved-qkv"},
     unused={
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": "it is what host lines are compared with: nothing of a device follows it",
