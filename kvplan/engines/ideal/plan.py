@@ -51,9 +51,11 @@ def plan(settled: Settled) -> Outcome:
     return _outcome(d, _ranks(settled), cdiv(d.batch or 1, d.dp or 1))
 
 
-def surface(d: Deployment) -> Surface:
-    """The answer over every context and batch at once; d's own are not looked at."""
+def surface(d: Deployment) -> Surface | None:
+    """The answer over every context and batch at once; d's own are not looked at. None where a drafter's size is not known."""
     settled = settle(replace(d, context=d.context or 1))
+    if settled.unknown:
+        return None
     ranks = [RankSurface(rank.curve, rank.ledger.total_bytes - rank.held, rank.kv_bytes) for rank in _ranks(settled)]
     return Surface(whole_curve(settled), tuple(ranks), settled.question.dp or 1)
 

@@ -89,7 +89,8 @@ def read_stage(model: Lowered, layers: range, split: Split, rules: SglangRules, 
     drafted = charged.full_held - cells.full_held
     if draft.known:
         own = [layer_bytes(layer, split, rules) for layer in draft.known]
-        drafted = sum(x.kv_token + x.index_token for x in own) * split.dcp
+        wide = split.dcp if draft.own or cells.indexer else 1  # index keys are of all the context's ranks already
+        drafted = sum(x.kv_token * wide + x.index_token for x in own)
         if draft.own:
             charged = cells._replace(full=cells.full + drafted)
     if not rules.draft_in_cell:

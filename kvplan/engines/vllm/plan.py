@@ -48,7 +48,7 @@ def surface(d: Deployment) -> Pooled | None:
         return None
     settled = settle(d)
     s = settled.settings
-    if settled.misfit is not None or s.auto_fit:
+    if settled.misfit is not None or s.auto_fit or settled.unknown:
         return None
     try:
         ready = _ready(settled)

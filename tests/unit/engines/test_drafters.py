@@ -116,3 +116,9 @@ def test_explain_names_the_drafter() -> None:
 def test_what_cannot_fit_without_the_drafter_does_not_fit_with_it() -> None:
     plan = ask("vllm", "eagle3:3", device="rtx-3060-12gb")
     assert (plan.fits, plan.outcome.unknown) == (False, "")
+
+
+def test_searches_do_not_call_unknown_a_yes() -> None:
+    (row,) = kvplan.fit(QWEN, devices=["h100"], context=4096, speculative="eagle3:3")
+    assert row.n_devices is None
+    assert "give it with --speculative" in (row.reason or "")
