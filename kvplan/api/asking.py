@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kvplan import catalogue, engines, files
 from kvplan.deployment import NAMES, Deployment
@@ -16,9 +16,10 @@ from kvplan.devices import Device, sized
 from kvplan.engines.common.releases import is_version
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.spec import ModelSpec
-from kvplan.units import parse_bytes, parse_tokens
+from kvplan.units import GIB, MIB, parse_bytes, parse_tokens, plain_number
 
 if TYPE_CHECKING:
+    from kvplan.api.names import Question
     from kvplan.stored import StoredWeights
 
 
@@ -36,7 +37,7 @@ def hub_asked(asked: bool) -> Iterator[None]:
         _ASKS_HUB.reset(token)
 
 
-def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
+def deployment(model: str | ModelSpec, **question: Unpack[Question]) -> Deployment:
     """The question as a value, every name read and checked; None is "not chosen".
 
     >>> asked = deployment("meta-llama/llama-3.1-8b", context="32k", device="h100")
@@ -45,12 +46,21 @@ def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
     """
     faults: list[tuple[str, str]] = []
     values: dict[str, Any] = {}
-    for name, value in question.items():
+    given = _several(dict(question))
+    for name, value in given.items():
         if name not in NAMES:
             raise UnknownName("question", name, list(NAMES))
         if value is None:
             continue
         try:
+            if NAMES[name].parts and not isinstance(value, int | str):
+                values["neighbours"] = neighbours(name, value)
+                values[name] = sum(n_bytes for _, n_bytes in values["neighbours"])
+                continue
+            if NAMES[name].parts and "=" in str(value):
+                values["neighbours"] = neighbours(name, [value])
+                values[name] = values["neighbours"][0][1]
+                continue
             values[name] = read(name, value)
         except SpecError as error:
             faults += [(name, message) for _, message in error.faults]
@@ -58,10 +68,48 @@ def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
             faults.append((name, str(error)))
     if faults:
         raise SpecError("question", faults)
-    if question.get("device") == "auto" and "reserve" not in values:
+    if given.get("device") == "auto" and "reserve" not in values:
         values["reserve"] = _this_machine()[1]
     spec, stored = _find(model)
     return calibrated(Deployment(model=spec, stored=stored, drafter=_drafter(values.get("speculative")), **values))
+
+
+def neighbours(name: str, value: Any) -> tuple[tuple[str, int], ...]:
+    """Who holds how many bytes: a mapping of names to sizes, or a list of SIZE and NAME=SIZE. Raises SpecError."""
+    if isinstance(value, Mapping):
+        pairs = list(value.items())
+    elif isinstance(value, list | tuple):
+        parts = [str(item).rpartition("=") for item in value]
+        pairs = [(who.strip() or f"neighbour {n}", size) for n, (who, _, size) in enumerate(parts, 1)]
+    else:
+        raise SpecError(name, [("", f"{str(value)[:60]!r}: write a size, NAME=SIZE, a list of them, or a mapping")])
+    names = [str(who)[:100] for who, _ in pairs]
+    if twice := {who for who in names if names.count(who) > 1}:
+        raise SpecError(name, [("", f"{min(twice)[:60]!r} is named twice: add its sizes up")])
+    return tuple((who, parse_bytes(size, name)) for who, (_, size) in zip(names, pairs, strict=True))
+
+
+#: `8xH100`, `8 x H100`, with a multiplication sign too.
+_SEVERAL = re.compile(r"\s*(\d{1,4})\s*[xX\u00d7*]\s*(\S.*)")
+
+
+def _several(question: dict[str, Any]) -> dict[str, Any]:
+    """`8xH100` as a device and how many of it. Raises SpecError where n_devices says another number."""
+    found = _SEVERAL.fullmatch(question["device"]) if isinstance(question.get("device"), str) else None
+    if found is None:
+        return question
+    n, said = int(found[1]), question.get("n_devices")
+    if said is not None and str(said).strip() != str(n):
+        raise SpecError("device", [("", f"{question['device'][:60]!r} says {n} devices, n_devices {str(said)[:20]}; keep one")])
+    return question | {"device": found[2].strip(), "n_devices": n}
+
+
+def asked(model: str | ModelSpec, **question: Unpack[Question]) -> Deployment:
+    """`deployment`, with parallel sizes where only a number of devices was given."""
+    from kvplan.planner.layout import laid_out
+
+    d = deployment(model, **question)
+    return laid_out(d) if (d.n_devices or 1) > 1 else d
 
 
 def _drafter(speculative: str | None) -> ModelSpec | None:
@@ -170,8 +218,10 @@ def device(name: str | Device) -> Device:
         return name
     if name == "auto":
         return _this_machine()[0]
-    if str(name)[:1].isdigit() and str(name).lower().rstrip().endswith("b"):
+    if str(name)[:1].isdigit() and str(name).lower().rstrip().endswith("b") and "g." not in str(name).lower():
         return sized(parse_bytes(name, "device"))
+    if (card := re.fullmatch(r"\s*(\d{1,6})\s*[gG]i?\s*", str(name))) is not None:  # as cards are sold
+        return sized(int(card[1]) * GIB)
     return catalogue.find_device(str(name))
 
 
@@ -197,8 +247,12 @@ def read(name: str, value: Any) -> Any:
     if kind == "tokens":
         return at_least_one(name, parse_tokens(value, name))
     if kind == "bytes":
-        return parse_bytes(value, name)
+        n_bytes = parse_bytes(value, name)
+        if isinstance(value, str) and value.strip().isdecimal() and 0 < n_bytes < MIB:
+            raise SpecError(name, [("", f"{value.strip()} what? Write {value.strip()}GiB (2^30 bytes) or {value.strip()}GB (10^9)")])
+        return n_bytes
     if kind == "count":
+        value = plain_number(value.strip()) if isinstance(value, str) else value
         if isinstance(value, str) and value.strip().isdecimal() and len(value) < 19:
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool):

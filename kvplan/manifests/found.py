@@ -9,18 +9,23 @@ from typing import Any, NamedTuple
 from kvplan import engines
 from kvplan.engines.common.arguments import Arguments
 from kvplan.engines.common.command_line import open_variable, read
+from kvplan.engines.common.releases import release
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
 from kvplan.errors import KvplanError
 from kvplan.manifests.budget import spend
+from kvplan.manifests import weights
 from kvplan.manifests.command import Start
 from kvplan.manifests.config import config_words, key_options
+from kvplan.manifests.host import Limits, pinned
+from kvplan.manifests.together import visible
 from kvplan.manifests.values import Found
 
 ReadBeside = Callable[[str], "str | None"]
 
 
 class Site(NamedTuple):
-    """Where it runs. `why`: why the device is open, where it is; `nodes`: members of its group, each with n_devices."""
+    """Where it runs. `why`: why the device is open, where it is; `nodes`: members of its group, each with n_devices; `host`, `on`, `limits`
+    as in Found."""
 
     name: str
     document: int = 1
@@ -32,8 +37,13 @@ class Site(NamedTuple):
     findings: tuple[Finding, ...] = ()
     span: tuple[int, int] | None = None
     model: Given | None = None
+    unresolved: tuple[Unresolved, ...] = ()
+    host: str = ""
+    on: tuple[str, ...] = ()
+    limits: Limits = Limits()
 
 
+SWAPLESS = release("0.8")  # the first release whose newer core, which pins no swap space, runs by default
 MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
 NO_DEVICE = "the file does not say which GPU it runs on"
 UNKNOWN = 250  # work of an option that the engine does not have
@@ -42,6 +52,8 @@ PRAGMA = re.compile(r"#\s*kvplan:\s*(.+)")
 
 def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | None:
     """The Found of one start; None for one that only joins another (a worker of a multi-node engine)."""
+    if not start.engine:
+        return _foreign(start, site, source)
     table = engines.arguments(start.engine)
     if (unknown := _unknown(table, start.words)) > 3:
         spend(UNKNOWN * unknown, start.place.line, f"the search for options that {table.name} does not have")
@@ -51,10 +63,14 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
     if answer.is_worker:
         return None
     question = dict(answer.question)
-    unresolved = [*answer.unresolved, *missing]
+    unresolved = [*answer.unresolved, *missing, *site.unresolved]
     if start.opaque:
         unresolved.append(Unresolved("command", start.opaque, "write the engine's command into the file", start.place))
     n_devices = _fewest(site.n_devices or start.gpus, _visible(start.env))
+    if n_devices and n_devices.value == 0 and "engine_option.platform" not in question:
+        why = f"{n_devices.spelled} is 0: it runs without a GPU, which is not modelled"
+        unresolved.append(Unresolved("device", why, "--device NAME", n_devices.place))
+        n_devices = None
     if n_devices and "n_devices" not in question:
         nodes = 1 if answer.local_dp else max(site.nodes, answer.nodes)  # ranks of one node need that node's devices
         question["n_devices"] = n_devices._replace(value=n_devices.value * nodes)
@@ -64,8 +80,12 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
     if site.model and model_given and str(model_given.value).startswith(MOUNTED):
         model_given = site.model
     model, open_model = _model(model_given, start, any(u.what == "model" for u in unresolved))
+    if known := weights.meant(model) if model and "$" in model else None:
+        hint = f"; did you mean {known}?"
+        unresolved = [u._replace(why=u.why + hint, give=f"--model {known}") if u.what == "model" else u for u in unresolved]
     unresolved += open_model
-    if "device" not in question and question.get("engine_option.platform") is None:
+    known = "device" in question or any(u.what == "device" for u in unresolved)
+    if not known and question.get("engine_option.platform") is None:
         unresolved.append(Unresolved("device", site.why or NO_DEVICE, "--device NAME", site.place if site.why else start.place))
     places = {name: one.place for name, one in question.items()}
     places["command"] = start.place
@@ -84,7 +104,25 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
         unresolved=tuple(dict.fromkeys(unresolved)),
         findings=tuple(f._replace(file=source) for f in (*start.faults, *answer.findings, *notes, *site.findings)),
         local_dp=answer.local_dp,
+        weights=answer.weights or start.weights,
+        host=site.host,
+        on=visible(site.on, start.env) if site.host else (),
+        limits=site.limits,
+        buffers=pinned(start.words, swaps=() < release(start.version or "") < SWAPLESS),
     )
+
+
+def _foreign(start: Start, site: Site, source: str) -> Found:
+    """An engine that is not modelled, named."""
+    if not start.foreign:
+        one = Unresolved("document", start.opaque, "write it such that YAML reads it", start.place)
+        return Found(source, 1, (start.place.line, start.end_line), site.name, "", None, None, {}, {"command": start.place}, (one,))
+    why = f"engine {start.foreign} is not modelled"
+    give = f"for the model's own figures ask kvplan estimate MODEL, or check it as one of {', '.join(engines.served())}"
+    return Found(
+        source, site.document, site.span or (start.place.line, start.end_line), site.name or start.foreign, "", None, None, {},
+        {"command": start.place}, (Unresolved("engine", why, give, start.place),),
+    )  # fmt: skip
 
 
 def _unknown(table: Arguments, words: Sequence[Word]) -> int:
@@ -127,8 +165,8 @@ def _with_config(
             return start.words, {}, [], [Unresolved("config", why, "put it beside the checked file", word.place)]
         try:
             if table.config == "keys":
-                given, findings = key_options(table, text, source, place)
-                return start.words, given, [*notes, *findings], []
+                given, findings, missing = key_options(table, text, source, place)
+                return start.words, given, [*notes, *findings], missing
             return [*config_words(text, source, place), *start.words], {}, notes, []
         except KvplanError as error:
             return start.words, {}, [Finding("bad-config", "error", f"{name} {value.text}: {error}", word.place)], []
@@ -167,6 +205,8 @@ def _visible(env: Mapping[str, Word]) -> Given | None:
 
 
 def _model(given: Given | None, start: Start, already: bool) -> tuple[str | None, list[Unresolved]]:
+    if given is not None and already:  # `$FOLDER/Qwen3-8B`, which is open
+        return str(given.value), []
     if given is None:
         if already or start.opaque:
             return None, []
@@ -179,5 +219,7 @@ def _model(given: Given | None, start: Start, already: bool) -> tuple[str | None
     if is_path or "://" in name or name.startswith(("s3:", "gs:")):
         place = "inside the container" if start.in_container else "on the machine it runs on"
         why = f"{text} is a path {place}" if is_path else f"{text} is in a store that is not read"
-        return text, [Unresolved("model", why, f"--model {text}=ID", given.place)]
+        known = weights.meant(text)
+        give = f"--model {text}={known or 'ID'}"
+        return text, [Unresolved("model", why + (f"; did you mean {known}?" if known else ""), give, given.place)]
     return name, []

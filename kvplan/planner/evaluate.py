@@ -11,8 +11,9 @@ from kvplan.engines.common.checks import refusal
 from kvplan.engines.common.lines import stage_weights, weight_entries
 from kvplan.engines.common.phases import judged
 from kvplan.engines.common.protocol import ChosenBy, Outcome, Settled, refused
+from kvplan.engines.common.risks import risks
 from kvplan.engines.common.settling import weight_formats
-from kvplan.ledger import Ledger
+from kvplan.ledger import Entry, Ledger, exact
 from kvplan.parallel import split_layers
 from kvplan.planner.cache import report
 from kvplan.planner.plan import ModelFacts, Plan
@@ -20,18 +21,31 @@ from kvplan.units import show_bytes
 from kvplan.weights import count, model_tensors, total_bytes
 
 
-def evaluate(d: Deployment) -> Plan:
-    """The plan for a question. Raises KvplanError for what can not be read or is not modelled; not fitting is an answer."""
+def evaluate(d: Deployment, *, limits: bool = True) -> Plan:
+    """The plan for a question. Raises KvplanError for what can not be read or is not modelled; not fitting is an answer.
+
+    limits=False: the longest context and most sequences may be left out, for those who ask only whether it fits.
+    """
     engine, settled = engines.settle(d)
+    settled = settled._replace(limits=limits)
     question = settled.question
     reason = refusal(question, engine.facts) if settled.misfit is None else None
     outcome = refused(reason) if reason else engine.plan(settled)
     outcome = judged(outcome if outcome.ledgers else outcome._replace(ledgers=_weights_alone(settled)), engine.facts)
+    outcome = outcome._replace(risks=risks(settled, engine.facts.name, outcome))
     if settled.misfit is not None and outcome.starts is not False:
         raise settled.misfit
     if outcome.capacity is not None and outcome.capacity.max_batch is not None:  # of one replica: the question's is shared by all
         whole = outcome.capacity._replace(max_batch=outcome.capacity.max_batch * (question.dp or 1))
         outcome = outcome._replace(capacity=whole)
+    if settled.unknown and outcome.starts is not False and outcome.fits is not False:
+        outcome = outcome._replace(fits=None, starts=None, survives=None, certainty="too close to call", unknown=settled.unknown)
+    held, has = sum(e.bytes for e in outcome.host), question.host_memory
+    if held and has is not None and held > has and outcome.risk is None:
+        risk = f"one server holds {show_bytes(held)} of host memory, and there are {show_bytes(has)}"
+        outcome = outcome._replace(risk=risk)
+    if d.neighbours:
+        outcome = outcome._replace(ledgers=tuple(_by_neighbour(ledger, d) for ledger in outcome.ledgers))
     cache = report(question, settled.layers)
     return Plan(
         model=_facts(settled),
@@ -40,6 +54,17 @@ def evaluate(d: Deployment) -> Plan:
         outcome=outcome,
         verdict=_verdict(question, outcome),
     )
+
+
+def _by_neighbour(ledger: Ledger, d: Deployment) -> Ledger:
+    """The line of what others hold as one line each, where they were named."""
+
+    def apart(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        whole = [entry for entry in entries if entry.kind == "others" and entry.bytes == d.reserve]
+        named = [exact(f"held by {who}", n_bytes, "the question", "others") for who, n_bytes in d.neighbours]
+        return tuple(one for entry in entries for one in (named if entry in whole else [entry]))
+
+    return ledger._replace(entries=apart(ledger.entries), outside=apart(ledger.outside))
 
 
 def _weights_alone(settled: Settled) -> tuple[Ledger, ...]:
@@ -64,7 +89,7 @@ def _facts(settled: Settled) -> ModelFacts:
         embedding_parameters=parameters.embedding,
         mtp_parameters=parameters.draft,
         weight_bytes=total_bytes(model_tensors(settled.model), weight_formats(settled.question)),
-        notes=(*spec.notes, *settled.notes, *shown, *_calibration(settled.question)),
+        notes=(*spec.notes, *settled.notes, *([settled.unknown] if settled.unknown else []), *shown, *_calibration(settled.question)),
     )
 
 
@@ -81,20 +106,28 @@ def _question(asked: Deployment, settled: Settled) -> Mapping[str, tuple[Any, Ch
             value = value.id
         if name == "engine_option":
             value = dict(value)
-        mine = getattr(asked, name) not in (None, ())
+        mine = getattr(asked, name) not in (None, ()) and name not in asked.assumed
         answers[name] = (value, "you" if mine else settled.chosen_by.get(name, "kvplan"))
     return answers
 
 
+def _place(outcome: Outcome) -> str:
+    """The tightest rank, for people."""
+    tight = next((ledger for ledger in outcome.ledgers if outcome.limiting_rank in ledger.ranks), None)
+    return f"rank {outcome.limiting_rank}" if tight is None else tight._replace(ranks=(outcome.limiting_rank or 0,)).place
+
+
 def _verdict(d: Deployment, outcome: Outcome) -> str:
     asked = f"{d.batch} x {d.context:,} tokens of {d.model.id}"
+    if outcome.unknown:
+        return f"{asked}: unknown, {outcome.unknown}"
     if outcome.fits is None:
         return f"{asked}: no device and no cache memory given, so nothing limits it"
     where = f"{d.n_devices} x {d.device.name}" if d.device else f"{show_bytes(d.kv_memory or 0)} of cache memory a rank"
     if d.device is None and d.kv_memory is None:
         where = "this engine"
     if outcome.fits:
-        left = f"with {show_bytes(outcome.margin_bytes or 0)} left on rank {outcome.limiting_rank}"
+        left = f"with {show_bytes(outcome.margin_bytes or 0)} left on {_place(outcome)}"
         sure = "" if outcome.certainty == "certain" else f" ({outcome.certainty})"
         return f"{asked} fits {where}{sure}, {left}"
     sure = "" if outcome.certainty == "certain" else f" ({outcome.certainty})"

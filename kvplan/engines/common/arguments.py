@@ -59,7 +59,8 @@ class Argument(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What an engine makes of its options: names of the question (engine options as `engine_option.KEY`), the model, what is to be said."""
+    """What an engine makes of its options: names of the question (engine options as `engine_option.KEY`), the model, what is to be said.
+    `weights`: the engine's word for what the checkpoint is stored in (stored.py)."""
 
     question: Mapping[str, Given]
     model: Given | None = None
@@ -68,6 +69,7 @@ class Answer(NamedTuple):
     local_dp: int | None = None
     nodes: int = 1
     is_worker: bool = False
+    weights: Given | None = None
 
 
 #: Options by what they set (`to`), and the words that no option took -> the answer; plain names and options need nothing of it.
@@ -134,6 +136,7 @@ class Arguments(NamedTuple):
     takes_devices  it takes the devices as they are, instead of a number that follows from parallel sizes
     per_slot       max_model_len is one slot's, where a plan says it over all
     explicit       names that its command always says
+    optional       names whose option is as not given where its value is empty
     """
 
     name: str
@@ -166,6 +169,7 @@ class Arguments(NamedTuple):
     takes_devices: bool = False
     per_slot: bool = False
     explicit: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
 
 
 def row(
@@ -213,6 +217,11 @@ def number(given: Mapping[str, Given], key: str, default: int = 1) -> int:
     """A whole number among the options."""
     one = given.get(key)
     return int(one.value) if one is not None and isinstance(one.value, (int, float)) else default
+
+
+def loaded_as(one: Given | None) -> Given | None:
+    """--load-format, where it names a quantisation: gguf, bitsandbytes."""
+    return one if one is not None and one.value in ("gguf", "bitsandbytes") else None
 
 
 def moved(one: Given, value: Any) -> Given:

@@ -50,7 +50,7 @@ def stage_weights(model: Lowered, stage: range) -> list[WeightTensor]:
 
 
 def weight_entries(
-    weights: list[WeightTensor], formats: WeightFormats, *, tp: int, ep: int, role_tp: Mapping[str, int] | None = None
+    weights: list[WeightTensor], formats: WeightFormats, *, tp: int, ep: int, role_tp: Mapping[Role, int] | None = None
 ) -> list[Entry]:
     """A ledger line per role: bytes of the fullest rank's share.
 
@@ -101,3 +101,11 @@ def certainty(low: bool, point: bool, high: bool, margin: int, spread: int) -> C
     if low == point == high and abs(margin) >= CERTAIN * spread:
         return "certain"
     return "likely" if abs(margin) >= LIKELY * spread else "too close to call"
+
+
+_ORDER: tuple[Certainty, ...] = ("certain", "likely", "too close to call")
+
+
+def least_sure(*said: Certainty) -> Certainty:
+    """The weakest of several."""
+    return max(said, key=_ORDER.index)

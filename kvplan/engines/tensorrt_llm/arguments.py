@@ -49,6 +49,7 @@ ROWS = (
     row("--backend", "@backend"),
     row("", "@speculative", "json", key="speculative_config"),
     row("", "@graphs", "json", key="cuda_graph_config"),
+    row("", "@quant", "json", key="quant_config"),
     row("--max_input_len --gpus_per_node", "", "int"),
     row("--server_role", "!role", effect="either"),
     *block({("", ""): """
@@ -58,7 +59,7 @@ ROWS = (
         served_model_name allow_request_chat_template! grpc! telemetry!
     """}),
     *key_rows("""
-        moe_config quant_config sparse_attention_config lora_config context_parallel_size moe_cluster_parallel_size torch_compile_config
+        moe_config sparse_attention_config lora_config context_parallel_size moe_cluster_parallel_size torch_compile_config
         enable_lora cache_transceiver_config peft_cache_config enable_iter_perf_stats load_format model_kwargs kv_connector_config
         enable_layerwise_nvtx_marker nvfp4_gemm_config enable_min_latency
     """, "either"),
@@ -94,8 +95,13 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     drop = question.get("kv_memory")
     if drop and not drop.value:
         del question["kv_memory"]
+    quant = given.get("@quant")
+    config = quant.value if quant and isinstance(quant.value, dict) else {}
+    if quant and str(config.get("kv_cache_quant_algo") or "").upper() == "FP8" and "kv_dtype" not in question:
+        question["kv_dtype"] = moved(quant, "fp8")
+    weights = moved(quant, config["quant_algo"]) if quant and config.get("quant_algo") else None
     model = given.get("@model") or next((word for word in positional if word.value != "serve"), None)
-    return Answer(question, model, tuple(findings))
+    return Answer(question, model, tuple(findings), weights=weights)
 
 
 def _speculative(one: Given, question: dict[str, Given]) -> list[Finding]:
@@ -103,7 +109,7 @@ def _speculative(one: Given, question: dict[str, Given]) -> list[Finding]:
     if not isinstance(value, dict):
         return [] if value is None else [refuse(f"{one.spelled}: not a mapping", one.place)]
     kind = str(value.get("decoding_type", "")).lower()
-    method = {"mtp": "mtp", "eagle": "eagle3", "eagle3": "eagle3", "ngram": "ngram", "draft_target": "draft_model"}.get(kind)
+    method = {name.lower(): method for method, name in DECODING.items()}.get(kind, "eagle3" if kind == "eagle3" else None)
     tokens = value.get("num_nextn_predict_layers") if method == "mtp" else value.get("max_draft_len")
     if method is None or not isinstance(tokens, int) or tokens < 1:
         return [warn("not-modelled-more", f"{one.spelled}: decoding_type {kind or 'missing'} is not modelled", one.place)]
@@ -112,7 +118,10 @@ def _speculative(one: Given, question: dict[str, Given]) -> list[Finding]:
     return []
 
 
-DECODING = {"mtp": "MTP", "eagle3": "Eagle", "eagle": "Eagle", "ngram": "NGram", "draft_model": "Draft_Target"}
+DECODING = {
+    "mtp": "MTP", "eagle": "Eagle", "eagle3": "Eagle", "ngram": "NGram", "draft_model": "Draft_Target", "dflash": "DFlash",
+    "dspark": "DSpark", "medusa": "Medusa", "lookahead": "Lookahead", "user_provided": "User_Provided",
+}  # fmt: skip
 
 
 def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:

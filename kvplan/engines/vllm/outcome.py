@@ -50,6 +50,15 @@ class Answer(NamedTuple):
         return self.admission.refusal is None and self.capture is None
 
     @property
+    def start_margin(self) -> int:
+        """What is left of the memory that its checks look at, in bytes; negative: missing."""
+        if self.lack_bytes is not None:
+            return self.lack_bytes
+        return min(
+            [self.pool.available[self.stage], *([self.admission.available - self.admission.needed] if self.admission.needed else [])]
+        )
+
+    @property
     def lack_bytes(self) -> int | None:
         """What is missing where it does not start: of the longest request, or of a block for every sequence's states."""
         if self.starts:
@@ -137,26 +146,29 @@ def outcome(
 ) -> Outcome:
     """The outcome for the point estimate, and how sure it is from both ends of the budget."""
     point = answer(members, [b.available for b in budgets], s, asked)
-    low, high = (_fits(members, ends, s, asked) for ends in ([b.low for b in budgets], [b.high for b in budgets]))
+    low, high = (_tried(members, ends, s, asked) for ends in ([b.low for b in budgets], [b.high for b in budgets]))
     budget = budgets[point.stage]
     spread = budget.high - budget.low
+    fits = [end is not None and end.fits for end in (low, high)]
+    starts = [end is not None and end.starts for end in (low, high)]
     return Outcome(
         ledgers=ledgers(d, s, budgets, point.pool, point.blocks),
         capacity=_capacity(d, s, point, budgets, asked, notes, lines),
         starts=point.starts,
         fits=point.fits,
-        certainty=certainty(low, point.fits, high, point.margin, spread),
+        certainty=certainty(fits[0], point.fits, fits[1], point.margin, spread),
         margin_bytes=point.margin,
         limiting_rank=point.stage * s.tp,
         reason=point.reason,
+        start_certainty=certainty(starts[0], point.starts, starts[1], point.start_margin, spread),
     )
 
 
-def _fits(members: Sequence[Member], available: Sequence[int], s: VllmSettings, asked: Asked) -> bool:
+def _tried(members: Sequence[Member], available: Sequence[int], s: VllmSettings, asked: Asked) -> Answer | None:
     try:
-        return answer(members, available, s, asked).fits
+        return answer(members, available, s, asked)
     except Refused:
-        return False
+        return None
 
 
 def ledgers(d: Deployment, s: VllmSettings, budgets: Sequence[Budget], pool: Pool | None, blocks: int) -> tuple[Ledger, ...]:
@@ -169,7 +181,9 @@ def ledgers(d: Deployment, s: VllmSettings, budgets: Sequence[Budget], pool: Poo
         if cache:
             low, high = (max(end, 0) // cost * cost for end in (budget.low, budget.high))
             basis: Basis = "exact" if budget.limit is None else "modelled"
-            entries.append(Entry("KV cache", cache, min(low, cache), max(high, cache), basis, f"{blocks} blocks of {cost} bytes", "cache"))
+            entries += _cache_entries(pool, stage, Entry(
+                "KV cache", cache, min(low, cache), max(high, cache), basis, f"{blocks} blocks of {cost} bytes", "cache"
+            ), s)  # fmt: skip
         replica = s.tp * s.pp
         ranks = tuple(r * replica + stage * s.tp + t for r in range(s.dp) for t in range(s.tp))
         made.append(
@@ -185,6 +199,20 @@ def ledgers(d: Deployment, s: VllmSettings, budgets: Sequence[Budget], pool: Poo
             )
         )
     return tuple(made)
+
+
+def _cache_entries(pool: Pool | None, stage: int, whole: Entry, s: VllmSettings) -> list[Entry]:
+    """The cache as one line, or the drafter's part apart: its layers are in the same blocks, so its part is that of their pages."""
+    pages = [(m.spec.page, m.draft) for g in (pool.groups if pool else ()) for m in g.members if m.stage == stage]
+    drafted, every = sum(page for page, draft in pages if draft), sum(page for page, _ in pages)
+    if not drafted:
+        return [whole]
+    parts = [n * drafted // every for n in (whole.bytes, whole.low, whole.high)]
+    name = s.drafter.name if s.drafter else f"one {s.method} layer"
+    source = f"{whole.source}, {drafted:,} of {every:,} bytes of their pages are the drafter's: {name}"
+    apart = whole._replace(name="drafter: KV cache", bytes=parts[0], low=parts[1], high=parts[2], source=source)
+    rest = [a - b for a, b in zip((whole.bytes, whole.low, whole.high), parts, strict=True)]
+    return [whole._replace(bytes=rest[0], low=rest[1], high=rest[2]), apart]
 
 
 def _slope(pool: Pool, stage: int, s: VllmSettings) -> int | float:

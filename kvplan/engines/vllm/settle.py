@@ -9,9 +9,10 @@ from typing import Any, Literal, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical, weight_scheme
-from kvplan.engines.common import releases
+from kvplan.engines.common import lora, releases
+from kvplan.engines.common.drafters import drafter, unknown
 from kvplan.engines.common.options import Options, read_speculative
-from kvplan.engines.common.protocol import ChosenBy, Settled
+from kvplan.engines.common.protocol import ChosenBy, Drafter, Settled
 from kvplan.engines.common.settling import (
     cache_formats,
     lowered_or_plain,
@@ -24,7 +25,6 @@ from kvplan.engines.common.settling import (
 )
 from kvplan.engines.vllm.backends import plain, said
 from kvplan.engines.vllm.before_v1 import capped
-from kvplan.engines.vllm.drafter import DRAFTERS, with_drafter
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.model import as_run, encodes, least_batch, length_served, pools
@@ -80,15 +80,18 @@ class VllmSettings(NamedTuple):
     backend: str | None
     blocks_override: int | None
     swap_bytes: int
-    served: Lowered  # the model, a drafter of its own in place of draft modules
+    served: Lowered  # the model, its drafter's layers in place of draft modules
+    drafter: Drafter | None
     context_chosen: bool
     length_chosen: bool
     allow_long: bool
     graphs: bool  # CUDA graphs are captured
     unquantised_load: bool  # the load holds the 16-bit checkpoint before it is quantised
+    quantised_in_flight: bool  # bitsandbytes quantises 16-bit matrices one by one
     expandable: bool  # torch's reserve grows and shrinks with what is allocated
     partition: str | None  # layers of each pipeline stage, as VLLM_PP_LAYER_PARTITION says
     packed: bool  # the checkpoint's matrices are packed integers
+    chunked: bool  # prompts may take several steps
     seqs_known: bool  # max_num_seqs is chosen, or the default of a device that is known
 
     @property
@@ -161,8 +164,10 @@ def settle(d: Deployment) -> Settled:
     model, misfit = lowered_or_plain(question, formats, cast=True)
     model = remade(model, lambda _, cache: as_run(_as_kept(cache, formats), d.model, release))
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)
-    drafts = settings.served.draft if settings.method == "mtp" or settings.method in DRAFTERS else ()
-    return Settled(*resolved, settings, model, drafts, misfit)
+    drafts = settings.served.draft if settings.drafter else ()
+    lora.asked_modules(question)
+    resolved = resolved._replace(notes=(*resolved.notes, *lora.note(question, model.layers)))
+    return Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
 
 
 def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
@@ -219,7 +224,9 @@ def _batch_defaults(d: Deployment, rules: VllmRules, options: Options, max_model
         tokens, seqs = _device_tier(d.device, rules)
         tokens = {2048: 8192, 8192: 16384, 16384: 16384}[tokens] if offline and rules.v1 else tokens
     if not rules.v1:
-        tokens = _v0_batch_tokens(d, rules, max_model_len)
+        tokens = _v0_batch_tokens(d, rules, options, max_model_len)
+    elif not _chunked(d, rules, options, max_model_len):
+        tokens = max(tokens, max_model_len)
     if options.text("performance_mode", ("balanced", "interactivity", "throughput")) == "throughput":
         tokens, seqs = tokens * 2, seqs * 2
     tokens = max(tokens, least_batch(d, rules, max_model_len))
@@ -227,16 +234,24 @@ def _batch_defaults(d: Deployment, rules: VllmRules, options: Options, max_model
     return chosen, min(seqs, chosen)
 
 
-def _v0_batch_tokens(d: Deployment, rules: VllmRules, max_model_len: int) -> int:
+def _chunked(d: Deployment, rules: VllmRules, options: Options, max_model_len: int) -> bool:
+    """Whether prompts go in pieces: as asked; V1 always, but with poolers; V0 where a model is long and nothing stands against it."""
+    if options.text("enable_chunked_prefill") is not None:
+        return options.flag("enable_chunked_prefill")
+    if rules.v1:
+        return bool(d.model.lm_head) and not pools(d.model)
+    whole = bool(d.model.towers) or not d.model.lm_head or d.speculative not in (None, "off") or d.lora not in (None, "off")
+    return bool(rules.long_steps) and max_model_len > 32768 and not whole
+
+
+def _v0_batch_tokens(d: Deployment, rules: VllmRules, options: Options, max_model_len: int) -> int:
     """V0 prefills whole prompts, in chunks only where the model is longer than 32k and nothing of it stands against that.
 
     vLLM 0.5.3 to 0.8.5 engine/arg_utils.py create_engine_config (0.8: _set_default_args_v0), config.py SchedulerConfig.
     """
-    towers = bool(d.model.towers)
-    whole = towers or not d.model.lm_head or d.speculative not in (None, "off") or d.lora not in (None, "off")
-    if max_model_len > 32768 and not whole and rules.long_steps:
-        return rules.long_steps
-    floor = 5120 if towers else 2048 if d.model.lm_head else 32768
+    if _chunked(d, rules, options, max_model_len):
+        return rules.long_steps or 512
+    floor = 5120 if d.model.towers else 2048 if d.model.lm_head else 32768
     return max(max_model_len, floor)
 
 
@@ -262,6 +277,7 @@ def _read(
     attention = len(states) < len(caches)
     speculation = read_speculative(d.speculative)
     method = speculation.method if speculation else "off"
+    found = drafter(d, model, formats)
     pp = d.pp or 1
     asynchronous = options.flag(
         "async_scheduling", rules.async_scheduling and platform == "cuda" and (method == "off" or method in ASYNC_METHODS)
@@ -302,17 +318,26 @@ def _read(
         backend=plain(options.text("attention_backend")),
         blocks_override=options.count("num_gpu_blocks_override"),
         swap_bytes=int((options.number("swap_space") or 4) * GIB),
-        served=with_drafter(model, d, formats, method) if method in DRAFTERS else model,
+        served=replace(model, draft=found.layers) if found else model,
+        drafter=found,
         context_chosen="context" not in chosen_by,
         length_chosen="max_model_len" not in chosen_by,
         allow_long=options.flag("allow_long_max_model_len"),
         graphs=platform == "cuda" and not d.enforce_eager and (d.device is None or d.device.vendor != "intel"),
         unquantised_load=options.flag("quantize_on_load") and rules.loads_whole and not (d.model.quantization or d.model.checkpoint),
+        quantised_in_flight=_in_flight(d),
         expandable="expandable_segments:true" in (options.text("allocator") or "").lower().replace(" ", ""),
         partition=options.text("pp_layer_partition"),
         packed=any(weight_scheme(name) not in ("plain", "fp8") for name in weight_formats(d).values()),
+        chunked=_chunked(d, rules, options, d.max_model_len or 1),
         seqs_known="max_num_seqs" not in chosen_by or d.device is not None,
     )
+
+
+def _in_flight(d: Deployment) -> bool:
+    """bitsandbytes is asked for and the checkpoint is not in it."""
+    stored = {q.format for q in d.model.quantization} | ({d.model.checkpoint} if d.model.checkpoint else set())
+    return not stored and any(weight_scheme(name) == "bitsandbytes" for name in weight_formats(d).values())
 
 
 def _formats(d: Deployment, options: Options, release: str, rules: VllmRules) -> CacheFormats:
