@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kvplan import engines
 from kvplan.devices import MIG, Device, parse_device, slice_of, smallest_slice
 from kvplan.dtypes import canonical_weight
-from kvplan.errors import SpecError, UnknownName
+from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.files import parse_yaml, read_text
 from kvplan.spec import ModelSpec, parse_spec
 
@@ -156,9 +156,22 @@ def find_device(name: str) -> Device:
             found = None
     if found is None and (part := _SLICE.fullmatch(key)) and (slice_ := _slice(part[1], part[2])):
         return slice_
+    if found is None:
+        sizes = [id_ for id_ in device_ids() if re.fullmatch(r"\d+gb", id_.removeprefix(f"apple-{_dashed(key)}-"))]
+        if len(sizes) > 1:
+            raise KvplanError(f"device {name[:40]!r} is sold with several sizes of memory: say which ({', '.join(_by_size(sizes))})")
     if found is None or SHARED_NAMES.get(spelling(key), "") not in key:
         raise UnknownName("device", name, device_ids())
     return read_device(found)
+
+
+def _dashed(key: str) -> str:
+    """`apple m3 max` -> `m3-max`: how the files of Apple's chips spell it."""
+    return "-".join(re.findall(r"[a-z]+\d*|\d+", key.removeprefix("apple").replace("_", " ")[:40]))
+
+
+def _by_size(ids: list[str]) -> list[str]:
+    return sorted((id_.removeprefix("apple-") for id_ in ids), key=lambda id_: int(id_.rsplit("-", 1)[1].removesuffix("gb")))
 
 
 #: `h100-1g.10gb`, `NVIDIA-A100-SXM4-80GB-MIG-3g.40gb`, `nvidia.com/mig-1g.10gb`, `1g.10gb`.

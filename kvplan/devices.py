@@ -26,6 +26,8 @@ class Fact(Record):
 class Device(Record):
     """One GPU as sold. `nvml_total_mib` is what nvidia-smi shows, `cuda_total_mib` what the CUDA runtime hands to torch.
 
+    `gpu_mib`, where memory is the system's too: what the system gives the GPU unless it is set; `gpu_low_mib`: what other releases give.
+
     link  how several are joined in a machine: NVSwitch that reduces in the network (nvls) or does not, links between modules
           (mesh), pairs of cards (bridge), the bus alone; none: one in a machine
     """
@@ -40,6 +42,8 @@ class Device(Record):
     nvml_total_mib: Mib | None = None
     cuda_total_mib: Mib | None = None
     unified: bool = False
+    gpu_mib: Mib | None = None
+    gpu_low_mib: Mib | None = None
     link: Literal["nvls", "nvswitch", "mesh", "bridge", "pcie", "none"] | None = None
     bandwidth_gb_per_s: Rate | None = None
     dense_tflops: dict[Literal["fp16", "bf16", "fp8", "int8", "fp4"], Rate] = {}  # noqa: RUF012 - a Record is frozen
@@ -60,11 +64,16 @@ class Device(Record):
 
     @property
     def memory_bytes(self) -> int:
-        """What one process can hope to use: CUDA's total, else NVML's, else the nominal size in GiB as sold."""
+        """What one process can hope to use: the system's share, else CUDA's total, else NVML's, else the nominal size in GiB as sold."""
         if self.size_bytes:
             return self.size_bytes
-        mib = self.cuda_total_mib or self.nvml_total_mib
+        mib = self.gpu_mib or self.cuda_total_mib or self.nvml_total_mib
         return mib * MIB if mib else (self.memory_gb or 0) * GIB
+
+    @property
+    def uncertain_bytes(self) -> int:
+        """What some systems give a GPU less than `gpu_mib`."""
+        return (self.gpu_mib - self.gpu_low_mib) * MIB if self.gpu_mib and self.gpu_low_mib else 0
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as `devices list --format json` prints it (planner/records.py, DeviceRecord)."""

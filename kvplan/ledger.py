@@ -66,6 +66,11 @@ def held_by_others(n_bytes: int) -> Entry:
     return exact("held by others", n_bytes, "the question", "others")
 
 
+def left_to_the_gpu(n_bytes: int) -> Entry:
+    """Where memory is the system's too: what other releases of the system give a GPU less than the device says (bytes)."""
+    return Entry("not given by every system release", 0, 0, n_bytes, "modelled", "the device's gpu_low_mib", "others")
+
+
 class Ledger(NamedTuple):
     """What each of `ranks` (identical ranks share one ledger) holds, in bytes, against `limit_bytes` (none: no device given).
 

@@ -79,6 +79,22 @@ def test_another_card_is_not_taken_for_it(written):
         catalogue.find_device(written)
 
 
+@pytest.mark.parametrize(
+    ("written", "sizes"), [("m3-max", "m3-max-36gb, m3-max-48gb, m3-max-64gb, m3-max-96gb, m3-max-128gb"), ("Apple M1", "m1-8gb, m1-16gb")]
+)
+def test_a_chip_without_its_memory_is_ambiguous(written, sizes):
+    with pytest.raises(KvplanError, match=f"say which .{sizes}"):
+        catalogue.find_device(written)
+
+
+def test_what_macos_gives_the_gpu():
+    """llama.cpp logs: 55662.79 MB of 64 GB, 26800.60 MB of 32 GB; older systems 2/3 of 32 GB (21845.34 MiB) and 3/4 of 64."""
+    m = 1 << 20
+    large, small = catalogue.find_device("m4-max-64gb"), catalogue.find_device("m1-max-32gb")
+    assert (large.memory_bytes // m, small.memory_bytes // m) == (int(55662.79e6) // m, int(26800.60e6) // m)
+    assert (large.gpu_low_mib, small.gpu_low_mib) == (49152, 21845)
+
+
 def test_the_h100_as_the_two_libraries_see_it():
     h100 = catalogue.find_device("NVIDIA H100 80GB HBM3")
     assert h100.nvml_total_mib == 81_559  # nvidia-smi

@@ -12,7 +12,7 @@ from kvplan.engines.common.lines import Refusal, Span, certainty, longest, stage
 from kvplan.engines.common.measured import stage_entries
 from kvplan.engines.common.protocol import Capacity, Drafter, Group, Outcome, Settled
 from kvplan.engines.common.settling import weight_formats
-from kvplan.ledger import Entry, Ledger, exact, held_by_others
+from kvplan.ledger import Entry, Ledger, exact, held_by_others, left_to_the_gpu
 from kvplan.tensors import Layer, Lowered, Role
 
 MOST_TOKENS = 1 << 40
@@ -244,6 +244,8 @@ def _ledger(e: SetAside[P], n: int, found: Budget | None, tried: _Tried[P] | Non
         entries += _pool_entries(e, tried, n)
     if found is not None:
         entries += e.tables(found, pools)
+    if d.device and d.device.uncertain_bytes:
+        entries.append(left_to_the_gpu(d.device.uncertain_bytes))
     if d.reserve:
         entries.append(held_by_others(d.reserve))
     cache, per_token = (0, 0.0) if pools is None else (_total(e, pools), e.per_token(pools))

@@ -12,7 +12,7 @@ from kvplan.engines.common import lora
 from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import certainty, longest, stage_weights, weight_entries
 from kvplan.engines.common.protocol import Capacity, Drafter, Group, Outcome
-from kvplan.ledger import Entry, Ledger, exact, held_by_others
+from kvplan.ledger import Entry, Ledger, exact, held_by_others, left_to_the_gpu
 from kvplan.parallel import heads_per_rank, split_layers
 from kvplan.tensors import Cache, Layer, Lowered
 from kvplan.units import show_bytes
@@ -127,6 +127,8 @@ def plan(d: Deployment, model: Lowered, formats: WeightFormats, rules: Allocatio
         lines = [*rank.weights, *cache_lines(rank, tokens, sequences, rules.source)]
         lines += rules.transients(tokens, sequences, rank.held)
         lines += process_lines(d)
+        if d.device and d.device.uncertain_bytes:
+            lines.append(left_to_the_gpu(d.device.uncertain_bytes))
         return [*lines, held_by_others(d.reserve)] if d.reserve else lines
 
     def margins(rank: Rank, tokens: int, sequences: int) -> tuple[int, int, int] | None:

@@ -18,7 +18,7 @@ from kvplan.engines.llama_cpp.facts import FACTS
 from kvplan.engines.llama_cpp.options import LlamaOptions
 from kvplan.engines.llama_cpp.placement import HOST, Placement
 from kvplan.engines.llama_cpp.rules import LlamaRules
-from kvplan.ledger import Entry, Kind, exact, held_by_others
+from kvplan.ledger import Entry, Kind, exact, held_by_others, left_to_the_gpu
 from kvplan.tensors import Lowered
 from kvplan.weights import WeightFormats, weight_line
 
@@ -188,6 +188,8 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
             lines += _scheduled(f, placed, stores, ctx) if device != HOST else []
         if device != HOST and d.device:
             lines += compute.context_entry(d.device, f.constants)
+        if device != HOST and d.device and d.device.uncertain_bytes and not f.options.device_memory:
+            lines.append(left_to_the_gpu(d.device.uncertain_bytes))
         if device != HOST and d.reserve:
             lines.append(held_by_others(d.reserve))
         entries[device] = tuple(with_record(lines, f.record) if device == 0 else lines)

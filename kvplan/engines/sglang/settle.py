@@ -276,7 +276,8 @@ def draft_layers(d: Deployment, spec: Speculation | None, found: Drafter | None)
 def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> SglangPoolSettings:
     """The settings that pools depend on, from a settled question."""
     options, spec = Options(d), read_speculative(d.speculative)
-    radix, overlap = keeps_prefixes(d, rules, traits), not options.flag("disable_overlap_schedule")
+    # pipeline parallelism turns overlap off, after the strategy of states was chosen (server_args.py)
+    radix, overlap = keeps_prefixes(d, rules, traits), shape.pp == 1 and not options.flag("disable_overlap_schedule")
     told = options.count("speculative_num_draft_tokens")
     return SglangPoolSettings(
         page=d.block_size or 1,
