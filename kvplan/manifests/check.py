@@ -73,7 +73,9 @@ def _private(file: str | Source, env: Mapping[str, str] | None, found: Sequence[
         text = file.text if isinstance(file, Source) else read_text(file)
     except SpecError:
         return Private()
-    return private(env, text, {name for one in found if one.engine for row in engines.arguments(one.engine).rows for name in row.variables}, _is_public)
+    return private(
+        env, text, {name for one in found if one.engine for row in engines.arguments(one.engine).rows for name in row.variables}, _is_public
+    )
 
 
 def _is_public(value: str) -> bool:
@@ -126,7 +128,9 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
     if found.engine_version and "engine_version" not in given:
         question["engine_version"] = found.engine_version
     has_model = model != found.model or (models and any("=" not in m for m in models))
-    closed = {*given, *given.get("engine_option", ())} | ({"model"} if has_model else set()) | ({"device"} if "kv_memory" in question else set())
+    closed = (
+        {*given, *given.get("engine_option", ())} | ({"model"} if has_model else set()) | ({"device"} if "kv_memory" in question else set())
+    )
     if all(name in question for name in ("tp", "max_model_len")):
         closed.add("options")
     unresolved = [u for u in found.unresolved if u.what not in closed]

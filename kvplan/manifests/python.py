@@ -87,7 +87,25 @@ class _Reader:
             self._assign(node, names)
         self._scope = _Scope(names, self._env)
 
+    def _branched(self, node: ast.stmt, names: dict[str, Any]) -> None:
+        """What a branch may have changed is open after it; a block that always runs is read on."""
+        for body in _bodies(node):
+            for inner in body:
+                if isinstance(node, (ast.With, ast.AsyncWith, ast.Try)):
+                    self._assign(inner, names)
+                    self._branched(inner, names)
+                    continue
+                for one in ast.walk(inner):
+                    target = one.target if isinstance(one, ast.AugAssign) else one.targets[0] if isinstance(one, ast.Assign) else None
+                    if isinstance(target, ast.Name) and target.id in names:
+                        held = names[target.id]
+                        grows = isinstance(one, ast.AugAssign) and isinstance(held, list)
+                        names[target.id] = [*held, Open(target.id)] if grows else Open(target.id)
+
     def _assign(self, node: ast.stmt, names: dict[str, Any]) -> None:
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id in names:
+            names[node.target.id] = _operated(node.op, names[node.target.id], self._value(node.value, _Scope(names, self._env)))
+            return
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         value = getattr(node, "value", None)
         for target in targets:
@@ -109,6 +127,7 @@ class _Reader:
                     yield from self._call(call, here, site)
                 for inner_body in _bodies(node):
                     yield from self._block(inner_body, here, site, owner)
+                self._branched(node, names)
 
     def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str, scope: _Scope) -> dict[str, Any]:
         """A function's parameters: what the one call of its class gives, else their defaults, else open."""
@@ -226,7 +245,9 @@ class _Reader:
             return _flat([(self._value(e.value if isinstance(e, ast.Starred) else e, scope, again), isinstance(e, ast.Starred))
                           for e in node.elts])  # fmt: skip
         if isinstance(node, ast.Dict):
-            return {str(self._value(k, scope, again)): self._value(v, scope, again) for k, v in zip(node.keys, node.values, strict=True) if k}
+            return {
+                str(self._value(k, scope, again)): self._value(v, scope, again) for k, v in zip(node.keys, node.values, strict=True) if k
+            }
         if isinstance(node, ast.JoinedStr):
             return _joined([self._value(v.value if isinstance(v, ast.FormattedValue) else v, scope, again) for v in node.values])
         if isinstance(node, ast.BinOp):

@@ -130,5 +130,3 @@ def installed(text: str, engine: str) -> str | None:
     package = {"tensorrt-llm": "tensorrt[-_]llm"}.get(engine, engine)
     match = re.search(rf"\b{package}(?:\[[\w,-]*\])?==\s*(\d{{1,4}}\.\d{{1,4}}(?:\.\d{{1,4}})?)", text)
     return match[1] if match else None
-
-

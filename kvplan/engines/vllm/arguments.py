@@ -237,6 +237,7 @@ ARGUMENTS = Arguments(
         "vllm.entrypoints.api_server": "",
         "vllm.entrypoints.cli.main": "serve",
         "vllm": "serve",
+        "dynamo.vllm": "",
     },
     releases=RELEASES,
     abbreviations=True,
@@ -250,8 +251,9 @@ ARGUMENTS = Arguments(
     image=("vllm/vllm-openai", "v{}", "latest"),
     entrypoint=2,
     length_bound=True,
-    optional=frozenset({"max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_memory", "block_size",
-                        "option:num_gpu_blocks_override"}),
+    optional=frozenset(
+        {"max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_memory", "block_size", "option:num_gpu_blocks_override"}
+    ),
     repositories=(
         Repository(r"(^|/)(vllm/vllm-openai(-rocm)?|lmcache/vllm-openai)$", ("vllm", "serve")),
         Repository(r"(^|/)vllm-openai$", ("vllm", "serve"), tag=r"v(\d{1,4}\.\d{1,4}\.\d{1,4})(?:[.-]?(?:post|rc)\d+)?(?=$|[-+_.])"),
