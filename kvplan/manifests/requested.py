@@ -19,7 +19,7 @@ SKYPILOT = {"a100": "a100-40gb", "v100": "v100-16gb", "v100-32gb": "v100-32gb", 
 BASETEN = {"a100": "a100-80gb", "v100": "v100-16gb"}
 
 
-def device(name: str, own: Mapping[str, str] = {}) -> str | None:  # noqa: B006
+def device(name: str, own: Mapping[str, str] = {}) -> str | None:
     """The one device that a service's name means; None where it means several or is not known."""
     key = name.strip().lower()
     if key in own:
@@ -33,7 +33,7 @@ def device(name: str, own: Mapping[str, str] = {}) -> str | None:  # noqa: B006
         return None
 
 
-def hardware(item: Item, spelled: str, own: Mapping[str, str] = {}, count: Item | None = None) -> Hardware:  # noqa: B006
+def hardware(item: Item, spelled: str, own: Mapping[str, str] = {}, count: Item | None = None) -> Hardware:
     """`H100:8`, `{H100: 8}`, `{name: H100, count: 8}`, `H100:80GB:2`, or a list of which any will do."""
     choices = list(_choices(item))
     if not item or not choices:
@@ -60,8 +60,8 @@ def _choices(item: Item) -> Iterable[tuple[str, int | None]]:
             number = item.get("count").text
             yield _with_memory(name.text, size), int(number[:6]) if number.isdecimal() else None
     elif isinstance(item.value, dict):
-        for key, number in item.items():
-            yield from _choice(key if number.value is None else f"{key}:{number.text}")
+        for key, value in item.items():
+            yield from _choice(key if value.value is None else f"{key}:{value.text}")
     elif isinstance(item.value, list):
         for one in item:
             yield from _choices(one)
