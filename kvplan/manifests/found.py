@@ -9,19 +9,23 @@ from typing import Any, NamedTuple
 from kvplan import engines
 from kvplan.engines.common.arguments import Arguments
 from kvplan.engines.common.command_line import open_variable, read
+from kvplan.engines.common.releases import release
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
 from kvplan.errors import KvplanError
 from kvplan.manifests import weights
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start
 from kvplan.manifests.config import config_words, key_options
+from kvplan.manifests.host import Limits, pinned
+from kvplan.manifests.together import visible
 from kvplan.manifests.values import Found
 
 ReadBeside = Callable[[str], "str | None"]
 
 
 class Site(NamedTuple):
-    """Where it runs. `why`: why the device is open, where it is; `nodes`: members of its group, each with n_devices."""
+    """Where it runs. `why`: why the device is open, where it is; `nodes`: members of its group, each with n_devices; `host`, `on`, `limits`
+    as in Found."""
 
     name: str
     document: int = 1
@@ -34,8 +38,12 @@ class Site(NamedTuple):
     span: tuple[int, int] | None = None
     model: Given | None = None
     unresolved: tuple[Unresolved, ...] = ()
+    host: str = ""
+    on: tuple[str, ...] = ()
+    limits: Limits = Limits()
 
 
+SWAPLESS = release("0.8")  # the first release whose newer core, which pins no swap space, runs by default
 MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
 NO_DEVICE = "the file does not say which GPU it runs on"
 UNKNOWN = 250  # work of an option that the engine does not have
@@ -97,6 +105,10 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
         findings=tuple(f._replace(file=source) for f in (*start.faults, *answer.findings, *notes, *site.findings)),
         local_dp=answer.local_dp,
         weights=answer.weights or start.weights,
+        host=site.host,
+        on=visible(site.on, start.env) if site.host else (),
+        limits=site.limits,
+        buffers=pinned(start.words, swaps=() < release(start.version or "") < SWAPLESS),
     )
 
 

@@ -136,9 +136,7 @@ def host_copy(largest: int, ctx: Context) -> list[Entry]:
     """
     if not largest or ctx.n_ubatch < LEAST_OFFLOADED:
         return []
-    return [
-        modelled("copy of host weights", Span(largest, 0, largest), "the largest matrix beside the devices, for a batch", "activations")
-    ]
+    return [modelled("copy of host weights", Span(largest, 0, largest), "the largest matrix beside the cards, for a batch", "activations")]
 
 
 def output_bytes(ctx: Context, vocab: int) -> int:

@@ -62,6 +62,8 @@ ROWS = (
     row("--limit-mm-per-prompt", "@limit_mm", "limits"),
     row("--language-model-only", "@text_only", takes="switch", since="0.17.1"),
     row("--swap-space", "option:swap_space", "float", until="0.17.1"),
+    row("--kv-offloading-size", "option:kv_offloading_size", "float", since="0.11.1"),
+    row("--cpu-offload-gb", "option:cpu_offload_gb", "float"),
     row("--num-gpu-blocks-override", "option:num_gpu_blocks_override", "int"),
     row("--enable-prefix-caching", "option:enable_prefix_caching", takes="switch"),
     row("--async-scheduling", "option:async_scheduling", takes="switch", since="0.10.0"),
@@ -80,7 +82,7 @@ ROWS = (
     row("--kv-transfer-config", "!kv_transfer", "json", effect="either"),
     row("--hf-overrides", "@overrides"),
     row("--rope-scaling", "@overrides", until="0.11.0"),
-    row("--enable-chunked-prefill", "@chunked", takes="switch"),
+    row("--enable-chunked-prefill", "option:enable_chunked_prefill", takes="switch"),
     row("--max-num-scheduled-tokens", "!scheduled", "human", since="0.26.0", effect="either"),
     *block(IRRELEVANT),
     *block(EITHER, "either"),
@@ -119,8 +121,6 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["multimodal"] = moved(text_only if text_only and text_only.value else given["@limit_mm"], "off")
     if (one := given.get("@device")) and one.value == "cpu":
         question["engine_option.platform"] = one
-    if (one := given.get("@chunked")) and one.value is False:
-        findings.append(warn("not-modelled-either", f"{one.spelled}: without chunked prefill a step holds a whole prompt", one.place))
     if (one := question.get("memory_fraction")) and not 0 < one.value <= 1:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not above 0 and at most 1", one.place))
         del question["memory_fraction"]
@@ -129,7 +129,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
             warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
         )
         question["engine_option.allow_long_max_model_len"] = moved(one, True)
-    findings += _scheduler(question, given.get("@chunked"))
+    findings += _scheduler(question, given.get("option:enable_chunked_prefill"))
     if one := given.get(LONGER):
         findings.append(allowed(one))
     local, rank = given.get("@local_dp"), given.get("@rank")
