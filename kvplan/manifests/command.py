@@ -11,6 +11,7 @@ from kvplan.engines.common.words import Finding, Given, Place, Word, words
 from kvplan.errors import SpecError
 from kvplan.manifests import foreign, images
 from kvplan.manifests.budget import spend
+from kvplan.manifests.programs import CONTAINERS, DOCKER_FLAGS, LAUNCHERS, PYTHON_TAKES, SHELLS, WRAPPERS, gpu_count, kserve_words
 from kvplan.manifests.script import MAX_WORDS, Script, read_script
 from kvplan.manifests.words import Command
 
@@ -41,22 +42,6 @@ class Start(NamedTuple):
     weights: Given | None = None
 
 
-WRAPPERS = frozenset({
-    "exec", "nohup", "env", "sudo", "nice", "ionice", "numactl", "taskset", "timeout", "stdbuf", "setsid", "mpirun", "mpiexec", "srun",
-    "uv", "uvx", "pipx", "poetry", "pixi", "conda", "micromamba", "nsys", "tini", "dumb-init", "command", "unbuffer", "gosu", "runuser",
-    "trtllm-llmapi-launch", "catchsegv", "apptainer", "singularity", "enroot", "prime-run", "time", "--", "nvidia_entrypoint.sh", "chrt",
-    "flock", "systemd-run", "catatonit", "su-exec", "setpriv", "oc", "kubectl", "systemd-inhibit", "caffeinate", "builtin",
-})  # fmt: skip
-#: They take a command as one word, or as the words that follow their own.
-LAUNCHERS = frozenset({"ssh", "tmux", "screen", "su", "watch", "docker", "podman", "nerdctl", *WRAPPERS})
-SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash"})
-CONTAINERS = ("docker", "podman", "nerdctl")
-#: Options of Python itself that take a word of their own.
-PYTHON_TAKES = frozenset({"-X", "-W", "--check-hash-based-pycs"})
-DOCKER_FLAGS = frozenset({
-    "-d", "--detach", "-i", "--interactive", "-t", "--tty", "--rm", "--privileged", "--init", "--read-only", "-P", "--publish-all",
-    "--no-healthcheck", "--oom-kill-disable", "--sig-proxy", "--disable-content-trust", "-q", "--quiet", "--replace", "--use-api-socket",
-})  # fmt: skip
 MAX_NESTED = 4
 Files = Mapping[str, "tuple[str, Place]"]
 
@@ -78,8 +63,7 @@ def starts(command: Command, source: str, files: Files, depth: int = 0) -> Itera
     program = _program(command.words, files)
     if program is None and (engine := _open_program(command.words)):
         n = next((n for n, w in enumerate(command.words) if w.text.startswith("-")), len(command.words))
-        own = command.words[n:]
-        yield Start(engine, own, command.env, command.place, command.end_line, files=files)
+        yield Start(engine, command.words[n:], command.env, command.place, command.end_line, files=files)
         return
     if program is None:
         yield from _launched(command, source, files, depth)
@@ -101,7 +85,7 @@ def starts(command: Command, source: str, files: Files, depth: int = 0) -> Itera
     elif name in CONTAINERS:
         yield from _docker(own[1:], command._replace(words=command.words[program.at :]), source, files, depth)
     elif name == "kserve-huggingfaceserver":
-        yield start("vllm", _kserve(own))
+        yield start("vllm", kserve_words(own))
     elif name == "llama-tools":
         if own and own[0].text in ("-s", "--server"):
             yield start("llama.cpp", own[1:])
@@ -258,7 +242,13 @@ def container(
 
 
 def _told(
-    image: Word | None, known: images.Image | None, entered: bool, run: Sequence[Word], env: Mapping[str, Word], place: Place, end_line: int,
+    image: Word | None,
+    known: images.Image | None,
+    entered: bool,
+    run: Sequence[Word],
+    env: Mapping[str, Word],
+    place: Place,
+    end_line: int,
     gpus: Given | None,
 ) -> list[Start]:
     """The engine of a container whose words name no command: by its image, or by the options behind a program that is not known."""
@@ -272,7 +262,7 @@ def _told(
     engine = images.by_options(run[n:]) if not known else ""
     if engine and (not entered or not _is_shell(run)):
         return [Start(engine, tuple(run[n:]), env, at, end_line, None, gpus, True)]
-    if other and not entered and n == 0 and (run or not known):
+    if other and not entered and n == 0 and (run or (not known and other.engine == "ollama")):
         return [Start(other.engine, tuple(run), env, at, end_line, other.version, gpus, True)]
     named = known or (other if not entered else None)
     if named is None:
@@ -373,38 +363,6 @@ def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping
     )  # fmt: skip
 
 
-def gpu_count(word: Word) -> Given | None:
-    """--gpus: a number, `device=0,1`, or `all` (as many as there are, which is not known here)."""
-    text = word.text.strip("\"'")
-    if word.missing or text == "all":
-        return None
-    if text.isdecimal():
-        return Given(int(text[:6]), "--gpus", word.place)
-    devices = re.search(r"(?:^|,|\")device=([^\"]+)", text)
-    if devices:
-        return Given(len(devices[1].split(",")), "--gpus", word.place)
-    count = re.search(r"count=(\d{1,6})", text)
-    return Given(int(count[1]), "--gpus", word.place) if count else None
-
-
-def _kserve(after: Sequence[Word]) -> list[Word]:
-    """KServe's Hugging Face server hands vLLM's options on; its own name the model (--model_id, --model_dir)."""
-    out: list[Word] = []
-    skip = False
-    for word in after:
-        name, equals, value = word.text.partition("=")
-        key = name.lstrip("-").replace("-", "_")
-        if skip:
-            skip = False
-        elif key in ("model_id", "model_dir"):
-            out += [word._replace(text=f"--model={value}")] if equals else [word._replace(text="--model")]
-        elif key in _KSERVE_OWN:
-            skip = not equals and key not in _KSERVE_FLAGS
-        else:
-            out.append(word)
-    return out
-
-
 def _without(own: Sequence[Word], prefix: str) -> list[Word]:
     """The words without the options of a prefix, and their values."""
     out: list[Word] = []
@@ -417,16 +375,6 @@ def _without(own: Sequence[Word], prefix: str) -> list[Word]:
             out.append(word)
             skip = False
     return out
-
-
-_KSERVE_FLAGS = frozenset(
-    {"disable_lower_case", "disable_special_tokens", "return_token_type_ids", "return_probabilities", "trust_remote_code"}
-)
-_KSERVE_OWN = _KSERVE_FLAGS | {
-    "model_name", "backend", "http_port", "grpc_port", "workers", "max_threads", "enable_grpc", "enable_docs_url", "enable_latency_logging",
-    "log_config_file", "access_log_format", "predictor_host", "predictor_protocol", "model_revision", "tokenizer_revision", "task",
-    "tensor_input_names", "max_length", "disable_log_requests", "max_asyncio_workers", "configure_logging", "root_path",
-}  # fmt: skip
 
 
 def _is_other(run: Sequence[Word]) -> bool:

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kvplan.engines.common.words import Finding, Given, Word
-from kvplan.manifests.command import Start, container, gpu_count
+from kvplan.manifests.command import Start, container
 from kvplan.manifests.found import NO_DEVICE, ReadBeside, Site
 from kvplan.manifests.host import of_service
 from kvplan.manifests.lexer import tokens
 from kvplan.manifests.marked import Item
+from kvplan.manifests.programs import gpu_count
 from kvplan.manifests.together import ALL
 from kvplan.manifests.words import replaced
 

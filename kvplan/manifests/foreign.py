@@ -1,7 +1,7 @@
 """Engines that are not modelled, told by their images, commands and options, so that they are named and never taken for another.
 
-From the projects' own Dockerfiles and docs: huggingface/text-generation-inference, docs.nvidia.com/nim, llm.mlc.ai, kvcache-ai/ktransformers,
-triton-inference-server/server, and the others' README files.
+From the projects' own Dockerfiles and docs: huggingface/text-generation-inference, docs.nvidia.com/nim, llm.mlc.ai,
+kvcache-ai/ktransformers, triton-inference-server/server, and the others' README files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ FOREIGN: tuple[Foreign, ...] = (
     ),
     Foreign("NVIDIA NIM", r"(^|/)(nvcr\.io/)?nim/|(^|/)nim-llm", "nim|nim_.*|list-model-profiles"),
     Foreign("text-embeddings-inference (TEI)", r"text-embeddings-inference|(^|/)tei(-|$)", "text-embeddings-router"),
-    Foreign("MLC LLM", r"(^|[/_-])mlc([-_]ai)?[-_/]?llm|(^|/)mlc-?ai/", "mlc_llm|mlc-llm|mlc_chat", ("mlc_llm", "mlc_llm.serve.server", "mlc_chat.rest")),
+    Foreign("MLC LLM", r"(^|[/_-])mlc([-_]ai)?[-_/]?llm|(^|/)mlc-?ai/", "mlc_llm|mlc-llm|mlc_chat",
+            ("mlc_llm", "mlc_llm.serve.server", "mlc_chat.rest")),
     Foreign("KTransformers", r"ktransformers", "ktransformers", ("ktransformers.server.main", "ktransformers.local_chat")),
     Foreign("Triton Inference Server", r"(^|/)tritonserver|triton-inference-server", "tritonserver"),
     Foreign("Aphrodite", r"aphrodite", "aphrodite", ("aphrodite.endpoints.openai.api_server",)),

@@ -12,8 +12,8 @@ from kvplan.engines.common.command_line import open_variable, read
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
 from kvplan.errors import KvplanError
-from kvplan.manifests.budget import spend
 from kvplan.manifests import weights
+from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start
 from kvplan.manifests.config import config_words, key_options
 from kvplan.manifests.host import Limits, pinned
@@ -84,8 +84,8 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
         hint = f"; did you mean {known}?"
         unresolved = [u._replace(why=u.why + hint, give=f"--model {known}") if u.what == "model" else u for u in unresolved]
     unresolved += open_model
-    known = "device" in question or any(u.what == "device" for u in unresolved)
-    if not known and question.get("engine_option.platform") is None:
+    has_device = "device" in question or any(u.what == "device" for u in unresolved)
+    if not has_device and question.get("engine_option.platform") is None:
         unresolved.append(Unresolved("device", site.why or NO_DEVICE, "--device NAME", site.place if site.why else start.place))
     places = {name: one.place for name, one in question.items()}
     places["command"] = start.place

@@ -17,7 +17,7 @@ from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.pods import Pod
 
 RUNTIMES = ("ServingRuntime", "ClusterServingRuntime")
-KINDS = ("InferenceService", "LLMInferenceService", *RUNTIMES)
+KINDS = ("InferenceService", "LLMInferenceService", "LLMInferenceServiceConfig", *RUNTIMES)
 #: Formats whose models KServe's own runtime for language models takes.
 LANGUAGE_FORMATS = ("huggingface", "vLLM", "vllm")
 
@@ -30,7 +30,9 @@ def read(document: Item, others: Sequence[Item], n: int, source: str) -> Iterato
     """The engines of one object; `others` are the file's objects."""
     kind, name = document.get("kind").text, document.get("metadata", "name").text or "unnamed"
     label = f"{kind}/{name}"
-    if kind == "LLMInferenceService":
+    if kind == "LLMInferenceServiceConfig" and not _says_options(document.get("spec")):
+        return  # a template of the controller's own
+    if kind.startswith("LLMInferenceService"):
         yield from _llm(document, label, others, n, source)
     elif kind in RUNTIMES:
         if not any(_runtime(d) == name for d in others):  # else read with the InferenceService that uses it
@@ -39,6 +41,12 @@ def read(document: Item, others: Sequence[Item], n: int, source: str) -> Iterato
         yield from _model(document, label, others, n, source)
     else:
         yield from pods.read(Pod(document.get("spec", "predictor"), label), others, n, source)
+
+
+def _says_options(spec: Item) -> bool:
+    """Whether a part of a configuration hands the engine options, and no command of its own."""
+    containers = list(spec.get("template", "containers"))
+    return any(one.get("args") for one in containers) and not any(one.get("command") for one in containers)
 
 
 def _runtime(document: Item) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kvplan.manifests import pods
 from kvplan.manifests.command import Start
@@ -11,7 +12,7 @@ from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.pods import Pod
 
 #: What is read by its own rules, or starts nothing of its own.
-OTHERS = frozenset({"ConfigMap", "Secret", "CustomResourceDefinition", "Kustomization", "LLMInferenceServiceConfig"})
+OTHERS = frozenset({"ConfigMap", "Secret", "CustomResourceDefinition", "Kustomization"})
 
 #: Groups of pods that work as one: LeaderWorkerSet, llmaz, RoleBasedGroup; a leader without a template of its own is a worker.
 GROUPS = ("leaderWorkerTemplate", "workloadTemplate", "leaderWorkerPattern")
@@ -55,7 +56,10 @@ def _pods(item: Item, label: str, nodes: int = 1, grouped: bool = False) -> Iter
     if main := item.get("mainContainer") or item.get("runner"):  # NVIDIA Dynamo's extraPodSpec, a runner of OME's
         yield Pod(Item({**item.value, "containers": Item([main], "", main.place, main.end_line)}, "", item.place, item.end_line), label)
         return
+    gpus = item.get("resources", "limits", "gpu")  # NVIDIA Dynamo: beside the pod, by its own name
     for key, part in item.items():
+        if key == "extraPodSpec" and gpus and part.get("mainContainer"):
+            part = _with_gpus(part, gpus)
         if isinstance(part.value, dict):
             inner = f"{label}/{key}" if key[:1].isupper() else label
             yield from _pods(part, inner, nodes, grouped)
@@ -63,3 +67,11 @@ def _pods(item: Item, label: str, nodes: int = 1, grouped: bool = False) -> Iter
             for one in part:
                 own = one.get("name").text or one.get("metadata", "name").text
                 yield from _pods(one, f"{label}/{own}" if own else label, nodes, grouped)
+
+
+def _with_gpus(pod: Item, gpus: Item) -> Item:
+    """A pod whose main container asks for that many."""
+    main = pod.get("mainContainer")
+    limits = Item({"nvidia.com/gpu": gpus}, "", gpus.place, gpus.end_line)
+    resources = Item({"limits": limits}, "", gpus.place, gpus.end_line)
+    return replace(pod, value={**pod.value, "mainContainer": replace(main, value={"resources": resources, **main.value})})

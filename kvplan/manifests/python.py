@@ -15,6 +15,7 @@ from kvplan.manifests import requested
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start, scripts, starts
 from kvplan.manifests.found import NO_DEVICE, Site
+from kvplan.manifests.literals import Open, cast, flat, joined, operated, option, word
 from kvplan.manifests.marked import Item
 from kvplan.manifests.script import read_script
 from kvplan.manifests.words import Command
@@ -26,12 +27,6 @@ CALLS = {
 }  # fmt: skip
 MODELS = ("model", "model_path", "model_name_or_path")
 MAX_NODES, MAX_DEPTH = 50_000, 60
-
-
-class Open(NamedTuple):
-    """A value that hangs on what is not in the file; `name` says on what."""
-
-    name: str
 
 
 class _Scope(NamedTuple):
@@ -87,7 +82,25 @@ class _Reader:
             self._assign(node, names)
         self._scope = _Scope(names, self._env)
 
+    def _branched(self, node: ast.stmt, names: dict[str, Any]) -> None:
+        """What a branch may have changed is open after it; a block that always runs is read on."""
+        for body in _bodies(node):
+            for inner in body:
+                if isinstance(node, (ast.With, ast.AsyncWith, ast.Try)):
+                    self._assign(inner, names)
+                    self._branched(inner, names)
+                    continue
+                for one in ast.walk(inner):
+                    target = one.target if isinstance(one, ast.AugAssign) else one.targets[0] if isinstance(one, ast.Assign) else None
+                    if isinstance(target, ast.Name) and target.id in names:
+                        held = names[target.id]
+                        grows = isinstance(one, ast.AugAssign) and isinstance(held, list)
+                        names[target.id] = [*held, Open(target.id)] if grows else Open(target.id)
+
     def _assign(self, node: ast.stmt, names: dict[str, Any]) -> None:
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id in names:
+            names[node.target.id] = operated(node.op, names[node.target.id], self._value(node.value, _Scope(names, self._env)))
+            return
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         value = getattr(node, "value", None)
         for target in targets:
@@ -109,6 +122,7 @@ class _Reader:
                     yield from self._call(call, here, site)
                 for inner_body in _bodies(node):
                     yield from self._block(inner_body, here, site, owner)
+                self._branched(node, names)
 
     def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str, scope: _Scope) -> dict[str, Any]:
         """A function's parameters: what the one call of its class gives, else their defaults, else open."""
@@ -136,10 +150,11 @@ class _Reader:
         for key in ("gpu", "accelerator_type", "resources"):
             if key not in given:
                 continue
-            value, place = self._value(given[key], self._scope), self._place(given[key])
+            place = self._place(given[key])
+            value: Any = self._value(given[key], self._scope)
             count: Any = None
             if isinstance(value, dict):
-                value, count = value.get("gpu_type"), value.get("gpu")
+                count, value = value.get("gpu"), value.get("gpu_type")
             if isinstance(value, str):
                 text = f"{value}:{count}" if isinstance(count, int) else value
                 item = Item(text, text, place, place.line)
@@ -175,11 +190,11 @@ class _Reader:
             model = next((given.pop(key) for key in MODELS if key in given), first)
         if model is None and not given:
             return
-        words = [_word(model, place)] if model is not None else []
+        words = [word(model, place)] if model is not None else []
         if engine == "tensorrt-llm":
             given = {key: value for key, value in given.items() if not isinstance(value, (dict, Open)) and key in TENSORRT}
         for key, value in given.items():
-            words += _option(key, value, places.get(key, place))
+            words += option(key, value, places.get(key, place))
         if engine == "sglang" and model is not None:
             words = [Word("--model-path", place), *words]
         yield Start(engine, tuple(words), {}, place, end, in_container=True), site
@@ -190,9 +205,9 @@ class _Reader:
         if last not in CALLS or (not head and not origin):
             return ""
         whole = f"{origin} {head}"
-        for word, engine in (("tensorrt_llm", "tensorrt-llm"), ("sglang", "sglang"), ("sgl", "sglang"), ("lmdeploy", "lmdeploy"),
+        for part, engine in (("tensorrt_llm", "tensorrt-llm"), ("sglang", "sglang"), ("sgl", "sglang"), ("lmdeploy", "lmdeploy"),
                              ("vllm", "vllm"), ("ray.serve.llm", "vllm")):  # fmt: skip
-            if word in whole and (CALLS[last] == engine or (engine == "tensorrt-llm" and last == "LLM")):
+            if part in whole and (CALLS[last] == engine or (engine == "tensorrt-llm" and last == "LLM")):
                 return engine
         return ""
 
@@ -201,7 +216,7 @@ class _Reader:
         value = self._value(node, scope)
         place = self._place(node)
         if isinstance(value, list):
-            words = tuple(_word(part, place) for part in value)
+            words = tuple(word(part, place) for part in value)
             yield from starts(Command(words, self._env, place, end), self._source, {})
         elif isinstance(value, str):
             yield from scripts(read_script(value, self._source, base=place, breaks=((0, place.line),), env=self._env), self._source)
@@ -223,14 +238,16 @@ class _Reader:
         if isinstance(node, ast.Attribute):
             return scope.names.get(node.attr, Open(node.attr))
         if isinstance(node, (ast.List, ast.Tuple)):
-            return _flat([(self._value(e.value if isinstance(e, ast.Starred) else e, scope, again), isinstance(e, ast.Starred))
+            return flat([(self._value(e.value if isinstance(e, ast.Starred) else e, scope, again), isinstance(e, ast.Starred))
                           for e in node.elts])  # fmt: skip
         if isinstance(node, ast.Dict):
-            return {str(self._value(k, scope, again)): self._value(v, scope, again) for k, v in zip(node.keys, node.values, strict=True) if k}
+            return {
+                str(self._value(k, scope, again)): self._value(v, scope, again) for k, v in zip(node.keys, node.values, strict=True) if k
+            }
         if isinstance(node, ast.JoinedStr):
-            return _joined([self._value(v.value if isinstance(v, ast.FormattedValue) else v, scope, again) for v in node.values])
+            return joined([self._value(v.value if isinstance(v, ast.FormattedValue) else v, scope, again) for v in node.values])
         if isinstance(node, ast.BinOp):
-            return _operated(node.op, self._value(node.left, scope, again), self._value(node.right, scope, again))
+            return operated(node.op, self._value(node.left, scope, again), self._value(node.right, scope, again))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             value = self._value(node.operand, scope, again)
             return -value if isinstance(value, (int, float)) else value
@@ -253,7 +270,7 @@ class _Reader:
         if name == "dict":
             return {k.arg: self._value(k.value, scope, depth) for k in node.keywords if k.arg}
         if name in ("int", "float", "str", "bool") and values:
-            return _cast(name, values[0])
+            return cast(name, values[0])
         if name in ("json.dumps", "list") and values and not isinstance(values[0], Open):
             return json.dumps(values[0], default=str)[:4096] if name == "json.dumps" else values[0]
         if (isinstance(node.func, ast.Attribute) and node.func.attr in ("join", "split") and values[:1] != []) or name.endswith(".split"):
@@ -261,7 +278,7 @@ class _Reader:
             if name.endswith("split") and isinstance(holder, str):
                 return holder.split()
             if values and isinstance(values[0], list) and isinstance(holder, str):
-                return _joined([part for n, word in enumerate(values[0]) for part in ((holder, word) if n else (word,))])
+                return joined([part for n, word in enumerate(values[0]) for part in ((holder, word) if n else (word,))])
         return Open(name or "a call")
 
     def _variable(self, name: str, default: Any) -> Any:
@@ -313,69 +330,3 @@ def _name(node: ast.AST) -> str:
         parts.append(node.attr)
         node = node.value
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ".".join(reversed(parts))
-
-
-def _flat(parts: list[tuple[Any, bool]]) -> list[Any]:
-    return [value for part, spread in parts for value in (part if spread and isinstance(part, list) else [part])]
-
-
-def _joined(parts: list[Any]) -> Any:
-    """One text; with an open part, an Open text that shows it."""
-    text = "".join(f"${part.name}" if isinstance(part, Open) else str(part) for part in parts)[:65_536]
-    first = next((part.name for part in parts if isinstance(part, Open)), None)
-    return text if first is None else Partly(text, first)
-
-
-class Partly(str):
-    """A text with an open part in it, which `name` names."""
-
-    name: str
-
-    def __new__(cls, text: str, name: str) -> Partly:
-        made = super().__new__(cls, text)
-        made.name = name
-        return made
-
-
-def _operated(op: ast.operator, left: Any, right: Any) -> Any:
-    for one in (left, right):
-        if isinstance(one, Open):
-            return one
-    if isinstance(op, ast.Add) and isinstance(left, list) and isinstance(right, list):
-        return [*left, *right]
-    if isinstance(op, ast.Add) and isinstance(left, str) and isinstance(right, str):
-        return _joined([left, right])
-    numbers = all(isinstance(one, (int, float)) and abs(one) < 1 << 50 for one in (left, right))
-    if numbers and isinstance(op, (ast.Add, ast.Sub, ast.Mult)):
-        return left + right if isinstance(op, ast.Add) else left - right if isinstance(op, ast.Sub) else left * right
-    if isinstance(op, ast.Div) and isinstance(left, str) and isinstance(right, str):  # pathlib
-        return f"{left}/{right}"
-    return Open("a value")
-
-
-def _cast(name: str, value: Any) -> Any:
-    try:
-        return value if isinstance(value, Open) else {"int": int, "float": float, "str": str, "bool": bool}[name](value)
-    except (TypeError, ValueError, OverflowError):
-        return Open("a number")
-
-
-def _word(value: Any, place: Place) -> Word:
-    if isinstance(value, (Open, Partly)):
-        text = str(value) if isinstance(value, Partly) else f"${value.name}"
-        return Word(text, place, (value.name,))
-    return Word(str(value), place)
-
-
-def _option(key: str, value: Any, place: Place) -> list[Word]:
-    """One keyword as words of a command line."""
-    option = f"--{key.replace('_', '-')}"
-    if value is None:
-        return []
-    if value is True:
-        return [Word(option, place)]
-    if value is False:
-        return [Word(f"--no-{option[2:]}", place)]
-    if isinstance(value, (dict, list)):
-        return [Word(option, place), Word(json.dumps(value, default=str)[:65_536], place)]
-    return [Word(option, place), _word(value, place)]

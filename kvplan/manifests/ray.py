@@ -69,11 +69,11 @@ def _own_code(document: Item, application: Item, name: str, others: Sequence[Ite
     code = next((one.get("data", file) for one in others if one.get("kind").text == "ConfigMap" and one.get("data", file)), NOTHING)
     if code:
         for start, own in python.read(code.text, source, code.body, env):
-            place = (own.device, own.n_devices, own.why, own.place) if own.device else site[2:4] + (site.why, site.place)
-            yield start, site._replace(device=place[0], n_devices=place[1], why=place[2], place=place[3])
-    elif start := _by_variables(document, path, env):
+            held = own if own.device else site
+            yield start, site._replace(device=held.device, n_devices=held.n_devices, why=held.why, place=held.place)
+    elif (guessed := _by_variables(document, path, env)) is not None:
         message = f"{path.text[:60]} is not at hand: its options are read by the names of the variables it is given"
-        yield start, site._replace(findings=(Finding("by-variables", "warning", message, path.place),))
+        yield guessed, site._replace(findings=(Finding("by-variables", "warning", message, path.place),))
 
 
 def _cluster(document: Item) -> Hardware:

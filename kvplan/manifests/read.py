@@ -159,14 +159,16 @@ def _here(here: Text, source: str, env: Mapping[str, Word], beside: ReadBeside) 
 def _document(
     document: Item, others: list[Item], n: int, source: str, env: Mapping[str, Word], beside: ReadBeside
 ) -> Iterator[tuple[Start, Site]]:
-    if ray.is_ray(document):
-        yield from ray.read(document, others, n, source)
+    own = list(ray.read(document, others, n, source)) if ray.is_ray(document) else []
+    yield from own
     if services.is_service(document):
         yield from services.read(document, [one for other in others for one in kubernetes.objects(other)], n, source)
     elif kubernetes.is_object(document):
         every = [one for other in others for one in kubernetes.objects(other)]
         for one in kubernetes.objects(document):
-            yield from (kserve if kserve.is_kserve(one) else kubernetes).read(one, every, n, source)
+            for start, site in (kserve if kserve.is_kserve(one) else kubernetes).read(one, every, n, source):
+                if not (own and start.opaque):  # pods of the cluster that an application runs on
+                    yield start, site
     elif helm.is_values(document):
         yield from helm.read(document, n, source)
     elif compose.is_compose(document):

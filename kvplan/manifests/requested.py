@@ -60,8 +60,8 @@ def _choices(item: Item) -> Iterable[tuple[str, int | None]]:
             number = item.get("count").text
             yield _with_memory(name.text, size), int(number[:6]) if number.isdecimal() else None
     elif isinstance(item.value, dict):
-        for key, number in item.items():
-            yield from _choice(key if number.value is None else f"{key}:{number.text}")
+        for key, value in item.items():
+            yield from _choice(key if value.value is None else f"{key}:{value.text}")
     elif isinstance(item.value, list):
         for one in item:
             yield from _choices(one)
@@ -130,5 +130,3 @@ def installed(text: str, engine: str) -> str | None:
     package = {"tensorrt-llm": "tensorrt[-_]llm"}.get(engine, engine)
     match = re.search(rf"\b{package}(?:\[[\w,-]*\])?==\s*(\d{{1,4}}\.\d{{1,4}}(?:\.\d{{1,4}})?)", text)
     return match[1] if match else None
-
-

@@ -96,7 +96,9 @@ def _built(document: Item, hardware: Hardware) -> Start:
     env = requested.variables(document.get("environment_variables"))
     engine = {"encoder": "", "encoder_bert": ""}.get(build.get("base_model").text, "tensorrt-llm")
     title = "" if engine else "of embeddings (Baseten Embeddings Inference)"
-    return Start(engine, tuple(words), env, holder.place, holder.end_line, in_container=True, files=files, foreign=title, weights=_weights(kind))
+    return Start(
+        engine, tuple(words), env, holder.place, holder.end_line, in_container=True, files=files, foreign=title, weights=_weights(kind)
+    )
 
 
 def _weights(kind: Item) -> Given | None:

@@ -134,7 +134,7 @@ class Variables:
                 self._values[name] = inside[name]
             elif only_adds and name in scope.before:
                 old = scope.before[name]
-                more = tuple(w.text for w in inside[name].words[len(old.words) :]) if name in inside else ()
+                more = _added(old, inside[name]) if name in inside else ()
                 self._values[name] = old._replace(words=(*old.words, Word(f"${name}", Place(), (name,), (), more)))
             else:
                 self._values.pop(name, None)
@@ -146,22 +146,24 @@ class Variables:
         done: list[Word] = []
         text, is_open = "", False
         missing: list[str] = []
+        maybe: tuple[str, ...] = ()
         for piece in pieces:
             if piece.kind == "text":
                 text, is_open = text + piece.text, True
                 continue
             parts, begins = self._parts(piece, place)
             if begins and is_open:
-                done.append(Word(text, place, tuple(missing)))
+                done.append(Word(text, place, tuple(missing), (), maybe))
                 text, missing, is_open = "", [], False
             for n, part in enumerate(parts):
                 if n:
-                    done.append(Word(text, place, tuple(missing)))
+                    done.append(Word(text, place, tuple(missing), (), maybe))
                     text, missing = "", []
+                maybe = part.maybe if not text else ()
                 text, is_open = text + part.text, True
                 missing += part.missing
         if is_open:
-            done.append(Word(text, place, tuple(missing)))
+            done.append(Word(text, place, tuple(missing), (), maybe if missing else ()))
         size = sum(len(w.text) for w in done)
         self._spend(len(done) + size // budget.CHARACTERS, place)
         if size > MAX_VALUE:
@@ -261,6 +263,13 @@ class Variables:
         return Word(str(result), place)
 
 
+def _added(old: Value, new: Value) -> tuple[str, ...]:
+    """The words that a branch added to a variable."""
+    if len(old.words) == len(new.words) == 1:
+        return tuple(new.words[0].text.removeprefix(old.words[0].text).split())
+    return tuple(word.text for word in new.words[len(old.words) :])
+
+
 def cut(text: str, operation: str) -> str | None:
     """What POSIX sh and bash make of a variable's text (2.6.2, "Parameter Expansion"); None for what is not read here."""
     if operation in (",,", "^^"):
@@ -299,7 +308,6 @@ def _shown(command: str) -> str:
     text = command.strip()[:40]
     program = re.split(r"[^\w./-]", text)[0] or "command"
     return f"$({program})" if re.search(r"[\"'`()\\]", text) else f"$({text})"
-
 
 
 def calculate(text: str) -> int | None:

@@ -50,7 +50,7 @@ def by_name(name: str) -> str | None:
     found = taken_apart(tail.lower())
     if found is not None:
         return None if found.weights == "gguf" else found.weights
-    stem, colon, tag = tail.partition(":")
+    _, colon, tag = tail.partition(":")
     match = _OLLAMA.fullmatch(tag) if colon else None
     return match[1].lower().replace("fp16", "f16") if match else None
 

@@ -16,7 +16,7 @@ class Stored(NamedTuple):
 
 def _rows(text: str) -> dict[str, Stored]:
     """`method ... = format scheme ...` a line; `-` for a format that is not said."""
-    found = {}
+    found: dict[str, Stored] = {}
     for line in text.strip().splitlines():
         names, _, says = line.partition("=")
         format_, *schemes = says.split()

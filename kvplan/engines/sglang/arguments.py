@@ -195,7 +195,7 @@ ARGUMENTS = Arguments(
     ("python3", "-m", "sglang.launch_server"),
     lambda model: ("--model-path",),
     commands=("sglang serve",),
-    modules={"sglang.launch_server": "", "sglang_router.launch_server": "--router-"},
+    modules={"sglang.launch_server": "", "dynamo.sglang": "", "sglang_router.launch_server": "--router-"},
     releases=RELEASES,
     abbreviations=True,
     config="options",

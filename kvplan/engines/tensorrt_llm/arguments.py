@@ -17,8 +17,8 @@ from kvplan.errors import UnsupportedError
 KV_FORMATS = {"fp8_e4m3": "fp8"}
 
 ROWS = (
-    row("--model", "@model", printed="model_path"),
-    row("--config --extra_llm_api_options", "@config"),
+    row("--model --model-path", "@model", printed="model_path"),
+    row("--config --extra_llm_api_options --extra-engine-args", "@config"),
     row("--max_batch_size", "max_num_seqs", "int", key="max_batch_size"),
     row("--max_num_tokens", "max_num_batched_tokens", "int", key="max_num_tokens"),
     row("--max_seq_len", "max_model_len", "int", key="max_seq_len"),
@@ -147,7 +147,7 @@ ARGUMENTS = Arguments(
     say,
     ("trtllm-serve",),
     commands=("trtllm-serve",),
-    modules={"tensorrt_llm.commands.serve": ""},
+    modules={"tensorrt_llm.commands.serve": "", "dynamo.trtllm": ""},
     others=frozenset({"disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "visual_gen"}),
     config="keys",
     image=("nvcr.io/nvidia/tensorrt-llm/release", "{}", "latest"),

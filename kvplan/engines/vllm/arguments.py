@@ -237,6 +237,7 @@ ARGUMENTS = Arguments(
         "vllm.entrypoints.api_server": "",
         "vllm.entrypoints.cli.main": "serve",
         "vllm": "serve",
+        "dynamo.vllm": "",
     },
     releases=RELEASES,
     abbreviations=True,

@@ -40,7 +40,11 @@ TABLE: dict[str, tuple[str, int, tuple[E, ...]]] = {
         0,
         (E("fits", "vllm Qwen/Qwen3-8B", {"not-modelled-either": 3}),),
     ),
-    "broken-second.yaml": ("the second document is no YAML", 2, (E("broken", "broken-second.yaml", {"unreadable": 7}),)),
+    "broken-second.yaml": (
+        "the second document is no YAML; the first is read all the same, and names no GPU",
+        2,
+        (E("unknown", "Pod/a/a", {"open-device": 4}), E("broken", "broken-second.yaml", {"unreadable": 7})),
+    ),
     "compose-anchors.yaml": (
         "Qwen3-8B (15 GiB) fits 48 GB, Qwen3-32B (61 GiB) does not; the image stands in the anchor",
         1,
@@ -171,9 +175,9 @@ TABLE: dict[str, tuple[str, int, tuple[E, ...]]] = {
         (E("unknown", "vllm meta-llama/Llama-3.2-1B-Instruct", {"too-close-to-call": 4}),),
     ),
     "script-shift.sh": (
-        "the first argument has a default, the others are not known",
-        0,
-        (E("fits", "vllm Qwen/Qwen3-8B", {"open-words": 6}),),
+        "the first argument has a default, the others are not known and may hold a parallel size",
+        2,
+        (E("unknown", "vllm Qwen/Qwen3-8B", {"open-options": 6}),),
     ),
     "serve-twice.yaml": ("the image's entrypoint is vllm serve already", 1, (E("refuses", "Pod/twice/vllm", {"bad-value": 9}),)),
     "sglang-fraction.sh": ("a fraction above 1", 1, (E("refuses", "sglang Qwen/Qwen3-8B", {"bad-value": 3}),)),

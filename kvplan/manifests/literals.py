@@ -1,0 +1,81 @@
+"""Values of Python's literals, and of what is open in them, as words of a command."""
+
+from __future__ import annotations
+
+import ast
+import json
+from typing import Any, NamedTuple
+
+from kvplan.engines.common.words import Place, Word
+
+
+class Open(NamedTuple):
+    """A value that hangs on what is not in the file; `name` says on what."""
+
+    name: str
+
+
+def flat(parts: list[tuple[Any, bool]]) -> list[Any]:
+    return [value for part, spread in parts for value in (part if spread and isinstance(part, list) else [part])]
+
+
+def joined(parts: list[Any]) -> Any:
+    """One text; with an open part, an Open text that shows it."""
+    text = "".join(f"${part.name}" if isinstance(part, Open) else str(part) for part in parts)[:65_536]
+    first = next((part.name for part in parts if isinstance(part, Open)), None)
+    return text if first is None else Partly(text, first)
+
+
+class Partly(str):
+    """A text with an open part in it, which `name` names."""
+
+    name: str
+
+    def __new__(cls, text: str, name: str) -> Partly:
+        made = super().__new__(cls, text)
+        made.name = name
+        return made
+
+
+def operated(op: ast.operator, left: Any, right: Any) -> Any:
+    for one in (left, right):
+        if isinstance(one, Open):
+            return one
+    if isinstance(op, ast.Add) and isinstance(left, list) and isinstance(right, list):
+        return [*left, *right]
+    if isinstance(op, ast.Add) and isinstance(left, str) and isinstance(right, str):
+        return joined([left, right])
+    numbers = all(isinstance(one, (int, float)) and abs(one) < 1 << 50 for one in (left, right))
+    if numbers and isinstance(op, (ast.Add, ast.Sub, ast.Mult)):
+        return left + right if isinstance(op, ast.Add) else left - right if isinstance(op, ast.Sub) else left * right
+    if isinstance(op, ast.Div) and isinstance(left, str) and isinstance(right, str):  # pathlib
+        return f"{left}/{right}"
+    return Open("a value")
+
+
+def cast(name: str, value: Any) -> Any:
+    try:
+        return value if isinstance(value, Open) else {"int": int, "float": float, "str": str, "bool": bool}[name](value)
+    except (TypeError, ValueError, OverflowError):
+        return Open("a number")
+
+
+def word(value: Any, place: Place) -> Word:
+    if isinstance(value, (Open, Partly)):
+        text = str(value) if isinstance(value, Partly) else f"${value.name}"
+        return Word(text, place, (value.name,))
+    return Word(str(value), place)
+
+
+def option(key: str, value: Any, place: Place) -> list[Word]:
+    """One keyword as words of a command line."""
+    option = f"--{key.replace('_', '-')}"
+    if value is None:
+        return []
+    if value is True:
+        return [Word(option, place)]
+    if value is False:
+        return [Word(f"--no-{option[2:]}", place)]
+    if isinstance(value, (dict, list)):
+        return [Word(option, place), Word(json.dumps(value, default=str)[:65_536], place)]
+    return [Word(option, place), word(value, place)]
