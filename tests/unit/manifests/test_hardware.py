@@ -258,7 +258,6 @@ def test_a_pool_that_is_asked_smaller_than_the_length_starts() -> None:
     assert (verdict.status, verdict.exit_code) == ("fits", 0)
     assert "8,191 tokens" in verdict.message
     assert one(command, context=20_000).status != "fits"  # that is asked, and not held
-    assert one(command, context=4096).status == "fits"
 
 
 @pytest.mark.parametrize("method", ["dflash", "dspark"])
@@ -266,5 +265,5 @@ def test_a_drafter_whose_size_is_not_known_leaves_it_open(method: str) -> None:
     config = f'{{"method": "{method}", "model": "nobody/a-drafter", "num_speculative_tokens": 8}}'
     verdict = one(f"vllm serve Qwen/Qwen3-8B --speculative-config '{config}'")
     assert (verdict.status, verdict.exit_code) == ("unknown", 2)
-    assert [u.what for u in verdict.unresolved] == ["speculative"]
+    assert "nobody/a-drafter" in verdict.message
     assert one(f"vllm serve Qwen/Qwen3-8B --speculative-config '{config}'", speculative="off").status == "fits"
