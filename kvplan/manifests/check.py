@@ -300,7 +300,7 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
     doubts = [f for f in findings if f.rule in ("not-modelled-more", "not-modelled-less")]
     if plan.fits is False and doubts and not shorter:
         return "unknown", f"does not fit as modelled, but {doubts[0].message}"
-    if first := next((f for f in findings if f.rule in ("not-modelled-more", "host-memory-weights")), None):
+    if first := next((f for f in findings if f.severity != "note" and f.rule in ("not-modelled-more", "host-memory-weights")), None):
         return "unknown", f"fits as modelled, but {first.message}"
     if plan.certainty == "too close to call" and not strict:
         return _too_close(found, plan, findings)

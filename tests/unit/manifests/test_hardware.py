@@ -215,12 +215,15 @@ def test_bytes_are_added_up_where_nothing_caps_them() -> None:
 
 
 def test_memory_beside_the_gpu() -> None:
-    """Qwen3-8B is 15.3 GiB in 16 bits: a limit of 4Gi is not known to hold it; 20 GiB pinned under 8Gi is known not to."""
+    """Qwen3-8B is 15.3 GiB in 16 bits, in files of up to 5 GB: 4Gi hold not even one; 20 GiB pinned under 8Gi is known not to go."""
     l40s = "nvidia.com/gpu.product: NVIDIA-L40S"
     low = pod(l40s, '"nvidia.com/gpu": "1", memory: 4Gi')
     assert (low.status, low.exit_code) == ("unknown", 2)
     assert "15.256 GiB of weights pass through host memory" in low.message
     assert pod(l40s, '"nvidia.com/gpu": "1", memory: 32Gi').status == "fits"
+    enough = pod(l40s, '"nvidia.com/gpu": "1", memory: 8Gi')
+    assert enough.status == "fits"
+    assert "host-memory-weights" in [f.rule for f in enough.findings if f.severity == "note"]
     assert pod(l40s).status == "fits"
     pinned = pod(l40s, '"nvidia.com/gpu": "1", memory: 8Gi', ', "--kv-offloading-size", "20"')
     assert pinned.status == "refuses"
@@ -267,3 +270,23 @@ def test_a_drafter_whose_size_is_not_known_leaves_it_open(method: str) -> None:
     assert (verdict.status, verdict.exit_code) == ("unknown", 2)
     assert "nobody/a-drafter" in verdict.message
     assert one(f"vllm serve Qwen/Qwen3-8B --speculative-config '{config}'", speculative="off").status == "fits"
+
+
+def test_a_value_that_no_template_reads_is_said() -> None:
+    """production-stack helm/templates/deployment-vllm-multi.yaml: no swapSpace, and pipelineParallelSize only of the Ray template."""
+    values = """\
+servingEngineSpec:
+  modelSpec:
+  - name: llm
+    repository: vllm/vllm-openai
+    tag: v0.19.0
+    modelURL: Qwen/Qwen3-8B
+    requestGPU: 1
+    vllmConfig:
+      maxModelLen: 8192
+      pipelineParallelSize: 2
+      swapSpace: 8
+"""
+    (verdict,) = check([Source("values.yaml", values)], kvplan.estimate, device="h100-80gb")
+    assert verdict.status == "fits"
+    assert [f.place.line for f in verdict.findings if f.rule == "no-effect"] == [10, 11]
