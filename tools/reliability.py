@@ -1,8 +1,8 @@
 """How often a verdict is right, by how sure it says it is: `python tools/reliability.py [--held-out]`.
 
-Asked are the start-up logs beside the checkout (all of which started, but those that say they did not) and the threads of tests/threads
-(dev.jsonl; with --held-out the half that was set aside). A verdict is `starts`; `weak` threads, which leave out what decides them, are not
-counted. The constants are the packaged ones: logs that they were fitted on are in.
+Asked are the start-up logs beside the checkout (all of which started, but those that say they did not) and the threads of tests/threads:
+dev.jsonl, held_out.jsonl, which was set aside once, and with --held-out held_out_2.jsonl, which still is. A verdict is `starts`; `weak`
+threads, which leave out what decides them, are not counted. The constants are the packaged ones: logs that they were fitted on are in.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def of_logs(cases: list[Case]) -> Iterator[Verdict]:
         except KvplanError:
             continue
         failed = "DOES NOT START" in str(case.row["note"]) or case.row["logged"]["kv_cache_gib"] == 0
-        yield Verdict(case.id, bool(plan.starts), plan.certainty, not failed)
+        yield Verdict(case.id, bool(plan.starts), plan.outcome.start_certainty or plan.certainty, not failed)
 
 
 def of_threads(path: Path) -> Iterator[Verdict]:
@@ -57,7 +57,7 @@ def of_threads(path: Path) -> Iterator[Verdict]:
         if not case.get("weak"):
             question = dict(case["kvplan"])
             plan = api.estimate(question.pop("model"), batch=1, **question)
-            yield Verdict(case["id"], bool(plan.starts), plan.certainty, STARTED[case["outcome"]])
+            yield Verdict(case["id"], bool(plan.starts), plan.outcome.start_certainty or plan.certainty, STARTED[case["outcome"]])
 
 
 def table(name: str, verdicts: list[Verdict]) -> list[str]:
@@ -72,10 +72,11 @@ def table(name: str, verdicts: list[Verdict]) -> list[str]:
 def tables(*, held_out: bool = False) -> list[str]:
     """The lines that `make accuracy` shows."""
     lines = table("logs", list(of_logs(read_cases()))) + table("threads, dev", list(of_threads(THREADS / "dev.jsonl")))
-    return lines + (table("threads, set aside", list(of_threads(THREADS / "held_out.jsonl"))) if held_out else [])
+    lines += table("threads, once set aside", list(of_threads(THREADS / "held_out.jsonl")))
+    return lines + (table("threads, set aside", list(of_threads(THREADS / "held_out_2.jsonl"))) if held_out else [])
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--held-out", action="store_true", help="the half of the threads that was set aside, too")
+    parser.add_argument("--held-out", action="store_true", help="the threads that are set aside, too")
     print(*tables(held_out=parser.parse_args().held_out), sep="\n")

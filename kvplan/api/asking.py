@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kvplan import catalogue, engines, files
 from kvplan.deployment import NAMES, Deployment
@@ -19,6 +19,7 @@ from kvplan.spec import ModelSpec
 from kvplan.units import GIB, MIB, parse_bytes, parse_tokens, plain_number
 
 if TYPE_CHECKING:
+    from kvplan.api.names import Question
     from kvplan.stored import StoredWeights
 
 
@@ -36,7 +37,7 @@ def hub_asked(asked: bool) -> Iterator[None]:
         _ASKS_HUB.reset(token)
 
 
-def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
+def deployment(model: str | ModelSpec, **question: Unpack[Question]) -> Deployment:
     """The question as a value, every name read and checked; None is "not chosen".
 
     >>> asked = deployment("meta-llama/llama-3.1-8b", context="32k", device="h100")
@@ -45,13 +46,21 @@ def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
     """
     faults: list[tuple[str, str]] = []
     values: dict[str, Any] = {}
-    question = _several(question)
-    for name, value in question.items():
+    given = _several(dict(question))
+    for name, value in given.items():
         if name not in NAMES:
             raise UnknownName("question", name, list(NAMES))
         if value is None:
             continue
         try:
+            if NAMES[name].parts and not isinstance(value, int | str):
+                values["neighbours"] = neighbours(name, value)
+                values[name] = sum(n_bytes for _, n_bytes in values["neighbours"])
+                continue
+            if NAMES[name].parts and "=" in str(value):
+                values["neighbours"] = neighbours(name, [value])
+                values[name] = values["neighbours"][0][1]
+                continue
             values[name] = read(name, value)
         except SpecError as error:
             faults += [(name, message) for _, message in error.faults]
@@ -59,10 +68,25 @@ def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
             faults.append((name, str(error)))
     if faults:
         raise SpecError("question", faults)
-    if question.get("device") == "auto" and "reserve" not in values:
+    if given.get("device") == "auto" and "reserve" not in values:
         values["reserve"] = _this_machine()[1]
     spec, stored = _find(model)
     return calibrated(Deployment(model=spec, stored=stored, drafter=_drafter(values.get("speculative")), **values))
+
+
+def neighbours(name: str, value: Any) -> tuple[tuple[str, int], ...]:
+    """Who holds how many bytes: a mapping of names to sizes, or a list of SIZE and NAME=SIZE. Raises SpecError."""
+    if isinstance(value, Mapping):
+        pairs = list(value.items())
+    elif isinstance(value, list | tuple):
+        parts = [str(item).rpartition("=") for item in value]
+        pairs = [(who.strip() or f"neighbour {n}", size) for n, (who, _, size) in enumerate(parts, 1)]
+    else:
+        raise SpecError(name, [("", f"{str(value)[:60]!r}: write a size, NAME=SIZE, a list of them, or a mapping")])
+    names = [str(who)[:100] for who, _ in pairs]
+    if twice := {who for who in names if names.count(who) > 1}:
+        raise SpecError(name, [("", f"{min(twice)[:60]!r} is named twice: add its sizes up")])
+    return tuple((who, parse_bytes(size, name)) for who, (_, size) in zip(names, pairs, strict=True))
 
 
 #: `8xH100`, `8 x H100`, with a multiplication sign too.
@@ -80,7 +104,7 @@ def _several(question: dict[str, Any]) -> dict[str, Any]:
     return question | {"device": found[2].strip(), "n_devices": n}
 
 
-def asked(model: str | ModelSpec, **question: Any) -> Deployment:
+def asked(model: str | ModelSpec, **question: Unpack[Question]) -> Deployment:
     """`deployment`, with parallel sizes where only a number of devices was given."""
     from kvplan.planner.layout import laid_out
 
@@ -194,7 +218,7 @@ def device(name: str | Device) -> Device:
         return name
     if name == "auto":
         return _this_machine()[0]
-    if str(name)[:1].isdigit() and str(name).lower().rstrip().endswith("b"):
+    if str(name)[:1].isdigit() and str(name).lower().rstrip().endswith("b") and "g." not in str(name).lower():
         return sized(parse_bytes(name, "device"))
     if (card := re.fullmatch(r"\s*(\d{1,6})\s*[gG]i?\s*", str(name))) is not None:  # as cards are sold
         return sized(int(card[1]) * GIB)

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 from kvplan import catalogue, engines
 from kvplan.engines.common.words import Finding, Place, Unresolved
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
-from kvplan.manifests import host
+from kvplan.manifests import host, weights
 from kvplan.manifests.pool import SIZES
 from kvplan.manifests.private import Private, private
 from kvplan.manifests.read import read, read_file, read_text, why_empty
 from kvplan.manifests.together import judged as together
 from kvplan.manifests.values import Found, Status, Verdict
 from kvplan.planner.plan import Plan
+from kvplan.units import show_bytes
 
 #: `ask(model, **question)`: kvplan.estimate, or anything that answers like it.
 Ask = Callable[..., Plan]
@@ -131,17 +132,15 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
     if found.engine_version and "engine_version" not in given:
         question["engine_version"] = found.engine_version
     has_model = model != found.model or (models and any("=" not in m for m in models))
-    closed = (
-        set(given)
-        | ({"options"} if all(name in question for name in ("tp", "max_model_len")) else set())
-        | ({"model"} if has_model else set())
-        | ({"device"} if "kv_memory" in question else set())
-    )
+    closed = {*given, *given.get("engine_option", ())} | ({"model"} if has_model else set())
+    closed |= {"device"} if "kv_memory" in question else set()
+    if all(name in question for name in ("tp", "max_model_len")):
+        closed.add("options")
     unresolved = [u for u in found.unresolved if u.what not in closed]
     findings = list(found.findings)
     plan: Plan | None = None
     if model is not None and not any(u.what == "model" for u in unresolved):
-        plan, more, open_model = _ask(ask, model, question, found)
+        plan, more, open_model = _weighed(ask, model, question, found, given)
         findings += more
         unresolved += open_model
     if plan is not None:
@@ -163,6 +162,30 @@ def _override(model: str | None, models: Sequence[str]) -> str | None:
         if equals and name == model:
             return target
     return plain[-1] if plain else model
+
+
+def _weighed(
+    ask: Ask, model: str, question: dict[str, Any], found: Found, given: Mapping[str, Any]
+) -> tuple[Plan | None, list[Finding], list[Unresolved]]:
+    """The plan with the weights that the command says; open where it says another format than can be counted."""
+    claim = weights.claims(found.weights, found.model, model, found.places.get("model", found.place))
+    if claim is None or "weight_dtype" in given:
+        return _ask(ask, model, question, found)
+    said = question.pop("weight_dtype", None)
+    plan, findings, unresolved = _ask(ask, model, question, found)
+    if plan is None:
+        return plan, findings, unresolved
+    own = str(plan.question["weight_dtype"][0])
+    format_, why = weights.settled(claim, own)
+    if why:
+        give = f"ask with --weight-dtype {claim.format or 'NAME'}, or --model with the release that is meant"
+        return None, findings, [*unresolved, Unresolved("weights", why, give, claim.place)]
+    if format_ is None:
+        return plan, findings, unresolved
+    note = f"{claim.said}: the weights are counted as {said or format_}, not as the {own} that {plan.model.id} is stored in"
+    findings = [Finding("weights-as-said", "note", note, claim.place)]
+    again, more, unresolved = _ask(ask, model, {**question, "weight_dtype": said or format_}, found)
+    return again, [*more, *findings], unresolved
 
 
 def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[Plan | None, list[Finding], list[Unresolved]]:
@@ -274,7 +297,11 @@ def _notes(found: Found, plan: Plan) -> list[Finding]:
 def _risks(found: Found, plan: Plan) -> list[Finding]:
     """What may stop it after it has started."""
     where = found.places.get("memory_fraction") or found.places.get("max_num_batched_tokens") or found.place
-    return [Finding("may-run-out", "warning", plan.outcome.risk, where)] if plan.outcome.risk else []
+    said = [Finding("may-run-out", "warning", plan.outcome.risk, where)] if plan.outcome.risk else []
+    for one in plan.outcome.risks:  # a note where only some request would bring it
+        message = f"{one.name}: up to {show_bytes(one.high)} in service, more than is left; {one.removes}"
+        said.append(Finding("may-run-out", "warning" if one.bytes else "note", message, where))
+    return said
 
 
 def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved: list[Unresolved], strict: bool) -> tuple[Status, str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tabulate import tabulate
 
+from kvplan.engines.common.protocol import Risk
 from kvplan.ledger import Ledger
 from kvplan.planner.plan import Advice, Plan, Waste
 from kvplan.report import assumed
@@ -110,6 +111,8 @@ def details(plan: Plan, fmt: str = "table") -> str:
     for ledger in plan.ledgers:
         parts.append(_table(_ledger_rows(ledger), fmt))
         parts += [_table(_peak_rows(ledger, ledger.device_bytes), fmt)] if ledger.device_bytes else []
+    parts += [_table(_host_rows(plan), fmt)] if plan.outcome.host else []
+    parts += [_table([_risk_row(one) for one in plan.outcome.risks], fmt)] if plan.outcome.risks else []
     parts += [prose(quoted, fmt)] if (quoted := _quoted(plan)) else []
     if plan.waste:
         parts.append(_table([_waste_row(one) for one in plan.waste], fmt))
@@ -120,6 +123,9 @@ def _quoted(plan: Plan) -> str:
     """What the engine would print, as a quotation."""
     lines = [*(plan.capacity.log_lines if plan.capacity else ()), *((plan.outcome.reason or "",) if plan.starts is False else ())]
     return "\n".join((f"what {engine(plan)} would print:", *(f"  > {one_line(line)}" for line in lines if line))) if any(lines) else ""
+def _risk_row(one: Risk) -> dict[str, str]:
+    size = show_bytes(one.bytes) if one.low == one.high else f"{show_bytes(one.low)} to {show_bytes(one.high)}"
+    return {"may run out later": one.name, "takes": size, "what removes it": one.removes}
 
 
 def _advice_row(one: Advice) -> dict[str, str]:
@@ -178,6 +184,14 @@ def _ledger_rows(ledger: Ledger) -> list[dict[str, str]]:
     return [
         {title: name, "size": show_bytes(n), "bytes": f"{n:,}", "basis": basis} | ({"90 % of cases": span} if modelled else {})
         for name, n, basis, span in rows
+    ]
+
+
+def _host_rows(plan: Plan) -> list[dict[str, str]]:
+    """What one server holds beside its devices."""
+    return [
+        {"host memory, one server": e.name, "size": show_bytes(e.bytes), "bytes": f"{e.bytes:,}", "by": one_line(e.source)}
+        for e in plan.outcome.host
     ]
 
 

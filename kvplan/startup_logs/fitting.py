@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 from statistics import median
 from typing import NamedTuple
 
@@ -80,10 +81,16 @@ def constant_of(name: str, since: str, groups: Mapping[str, Sequence[float]]) ->
 
 
 def conformal(errors: Sequence[float], coverage: float = COVERAGE) -> float:
-    """The bound that the next error keeps with that probability: the ceil((n + 1) x coverage)-th smallest, at most the largest."""
+    """The bound that the next error keeps with that probability: the ceil((n + 1) x coverage)-th smallest.
+
+    Of too few errors for that it is the largest, wider by the share that is missing: by 4 of 9 for five errors and 90 %, about as much as
+    Student's quantile is beyond the largest of five on average.
+    """
     ordered = sorted(errors)
-    at = min(-(-(len(ordered) + 1) * coverage // 1), len(ordered))
-    return ordered[int(at) - 1]
+    enough = ceil(coverage / (1 - coverage) - 1e-9)
+    if len(ordered) < enough:
+        return ordered[-1] * (2 - len(ordered) / enough)
+    return ordered[ceil((len(ordered) + 1) * coverage - 1e-9) - 1]
 
 
 def merged(constants: Constants, fitted: Sequence[Constant]) -> Constants:

@@ -101,3 +101,11 @@ def certainty(low: bool, point: bool, high: bool, margin: int, spread: int) -> C
     if low == point == high and abs(margin) >= CERTAIN * spread:
         return "certain"
     return "likely" if abs(margin) >= LIKELY * spread else "too close to call"
+
+
+_ORDER: tuple[Certainty, ...] = ("certain", "likely", "too close to call")
+
+
+def least_sure(*said: Certainty) -> Certainty:
+    """The weakest of several."""
+    return max(said, key=_ORDER.index)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvplan.engines.common.lines import certainty
+from kvplan.engines.common.lines import certainty, least_sure
 from kvplan.engines.common.protocol import Certainty, Facts, Outcome
 from kvplan.ledger import Ledger, Peak, Phase
 from kvplan.units import GIB, show_bytes
@@ -65,24 +65,29 @@ def judged(outcome: Outcome, facts: Facts) -> Outcome:
     Elsewhere no answer is surer than what a process holds that no line says.
     """
     if facts.pool != "set aside":
-        return _unsaid(outcome) if facts.versions else outcome
+        found = _unsaid(outcome) if facts.versions else outcome
+        return found._replace(start_certainty=found.certainty)
     outcome = _unsaid(outcome)
     starting = moments(outcome.ledgers, serving=False)
     start, service = _least(starting), tightest(outcome.ledgers, serving=True)
     if not outcome.starts or start is None or service is None:
-        return outcome
+        return outcome._replace(start_certainty=outcome.start_certainty if outcome.starts else outcome.certainty)
     if start.spare < 0:
         return outcome._replace(
             starts=False,
             fits=False,
             survives=False,
             certainty=_sure(start),
+            start_certainty=_sure(start),
             margin_bytes=start.spare,
             limiting_rank=start.rank,
             reason=_reason(start),
         )
+    phases = least_sure(*map(_sure, starting))
     if outcome.fits:
-        outcome = outcome._replace(certainty=max(outcome.certainty, *map(_sure, starting), key=_ORDER.index))
+        outcome = outcome._replace(certainty=least_sure(outcome.certainty, phases))
+    own = outcome.start_certainty or (outcome.certainty if outcome.fits else "certain")
+    outcome = outcome._replace(start_certainty=least_sure(own, phases))
     if service.spare < 0:
         return outcome._replace(
             survives=False, risk=f"{_reason(service)}; a smaller memory_fraction or max_num_batched_tokens leaves it room"
@@ -98,10 +103,9 @@ def _unsaid(outcome: Outcome) -> Outcome:
     if not outcome.fits or told or not on_device or margin is None:
         return outcome
     sure = certainty(margin >= PROCESS_BYTES, True, True, margin, PROCESS_BYTES)
-    return outcome._replace(certainty=max(outcome.certainty, sure, key=_ORDER.index))
-
-
-_ORDER: tuple[Certainty, ...] = ("certain", "likely", "too close to call")
+    return outcome._replace(
+        certainty=least_sure(outcome.certainty, sure), start_certainty=least_sure(outcome.start_certainty or sure, sure)
+    )
 
 
 def _reason(moment: Moment) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.errors import SpecError
 from kvplan.forms import Form
-from kvplan.ledger import Ledger
+from kvplan.ledger import Entry, Ledger, Phase
 from kvplan.tensors import Curve, Layer, Lowered, WeightTensor
 from kvplan.weights import WeightFormats
 
@@ -52,6 +52,7 @@ class Settled(NamedTuple):
               in the compute type)
     drafter   what drafts tokens; its caches are in `drafts` where the engine keeps them for as many tokens as the model's
     unknown   what is held and can not be sized as asked, and how to say it: then nothing that fits is called so
+    limits    whether the longest context and the most sequences are asked for, which cost an engine many tries
     """
 
     question: Deployment
@@ -63,6 +64,7 @@ class Settled(NamedTuple):
     misfit: SpecError | None = None
     drafter: Drafter | None = None
     unknown: str = ""
+    limits: bool = True
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -92,6 +94,7 @@ class Capacity(NamedTuple):
     max_context            longest single request admitted under max_model_len; max_context_unbounded: without that limit
     max_context_at_batch   longest context at which all sequences of the question fit, every other setting unchanged
     max_batch              most sequences at its context; an engine says it of a replica, a plan of the question, for all replicas
+    offloaded              layers on the devices, of how many, the output layer counted as one; None where no engine leaves any out
     """
 
     kv_bytes: int
@@ -111,14 +114,28 @@ class Capacity(NamedTuple):
     log_lines: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     groups: tuple[Group, ...] = ()
+    offloaded: tuple[int, int] | None = None
+
+
+class Risk(NamedTuple):
+    """Something that may run out: bytes of a rank (the estimate and the ends), the phase, and the setting or flag that removes it."""
+
+    name: str
+    bytes: int
+    low: int
+    high: int
+    phase: Phase
+    removes: str
 
 
 class Outcome(NamedTuple):
     """An engine's answer. `fits` is None where nothing limits memory; `reason` is the condition that fails, with its numbers.
 
+    start_certainty  how sure `starts` is, as an engine says it of its own checks; a plan has it of the whole start
     survives   the device holds its largest step too, after the start; None where that is not known
-    risk       the condition that fails then
+    risk       the condition that fails then; risks: what else may come that no profile saw
     unknown    what would have to be known first; empty where nothing
+    host       what one server holds in host memory, all its ranks together: no device's total counts it
     """
 
     ledgers: tuple[Ledger, ...]
@@ -132,6 +149,9 @@ class Outcome(NamedTuple):
     survives: bool | None = None
     risk: str | None = None
     unknown: str = ""
+    host: tuple[Entry, ...] = ()
+    start_certainty: Certainty | None = None
+    risks: tuple[Risk, ...] = ()
 
 
 def refused(reason: str) -> Outcome:

@@ -124,7 +124,9 @@ def input_copies(stores: Sequence[Store], hidden: int, ctx: Context) -> Entry:
     masks, more = _masks(stores, ctx), MAX_COPIES - 1
     states = ctx.n_ubatch * hidden * F32
     old = masks * (2 if ctx.flash_attn else 1)
-    return modelled("input copies", Span(more * (masks + states), 0, more * (old + states)), "pipeline parallelism: 4 copies", "activations")
+    return modelled(
+        "input copies", Span(more * (masks + states), 0, more * (old + states)), "pipeline parallelism: 4 copies", "activations"
+    )
 
 
 def host_copy(largest: int, ctx: Context) -> list[Entry]:
@@ -134,7 +136,7 @@ def host_copy(largest: int, ctx: Context) -> list[Entry]:
     """
     if not largest or ctx.n_ubatch < LEAST_OFFLOADED:
         return []
-    return [modelled("copy of host weights", Span(largest, 0, largest), "the largest matrix beside the devices, for a batch", "activations")]
+    return [modelled("copy of host weights", Span(largest, 0, largest), "the largest matrix beside the cards, for a batch", "activations")]
 
 
 def output_bytes(ctx: Context, vocab: int) -> int:

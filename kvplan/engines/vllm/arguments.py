@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import Answer, Arguments, Repository, allowed, block, moved, names, number, row
+from kvplan.engines.common.arguments import Answer, Arguments, Repository, allowed, block, loaded_as, moved, names, number, row
 from kvplan.engines.common.options import read_lora, read_speculative
 from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.vllm.unmodelled import EITHER, IRRELEVANT, LESS, MORE
@@ -48,6 +48,7 @@ ROWS = (
     row("--dtype", "dtype", "compute"),
     row("--kv-cache-dtype", "kv_dtype", "format", says=KV_FORMATS),
     row("--quantization -q", "@quantization"),
+    row("--load-format", "@load"),
     row("--enforce-eager", "enforce_eager", takes="switch"),
     row("--compilation-config -cc", "@compilation", "json"),
     row("-O --optimization-level", "@level"),
@@ -61,6 +62,8 @@ ROWS = (
     row("--limit-mm-per-prompt", "@limit_mm", "limits"),
     row("--language-model-only", "@text_only", takes="switch", since="0.17.1"),
     row("--swap-space", "option:swap_space", "float", until="0.17.1"),
+    row("--kv-offloading-size", "option:kv_offloading_size", "float", since="0.11.1"),
+    row("--cpu-offload-gb", "option:cpu_offload_gb", "float"),
     row("--num-gpu-blocks-override", "option:num_gpu_blocks_override", "int"),
     row("--enable-prefix-caching", "option:enable_prefix_caching", takes="switch"),
     row("--async-scheduling", "option:async_scheduling", takes="switch", since="0.10.0"),
@@ -79,7 +82,7 @@ ROWS = (
     row("--kv-transfer-config", "!kv_transfer", "json", effect="either"),
     row("--hf-overrides", "@overrides"),
     row("--rope-scaling", "@overrides", until="0.11.0"),
-    row("--enable-chunked-prefill", "@chunked", takes="switch"),
+    row("--enable-chunked-prefill", "option:enable_chunked_prefill", takes="switch"),
     row("--max-num-scheduled-tokens", "!scheduled", "human", since="0.26.0", effect="either"),
     *block(IRRELEVANT),
     *block(EITHER, "either"),
@@ -106,8 +109,9 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         ranks = number(given, "tp") * number(given, "dp")
         if one.value and ranks > 1:
             question["ep"] = moved(one, ranks)
-    if (one := given.get("@quantization")) and one.value in ON_LOAD:
-        question["weight_dtype"] = moved(one, ON_LOAD[one.value])
+    quantised = given.get("@quantization") or loaded_as(given.get("@load"))
+    if quantised and quantised.value in ON_LOAD:
+        question["weight_dtype"] = moved(quantised, ON_LOAD[quantised.value])
     _graphs(given, question)
     findings += _speculative(given, question)
     if (one := given.get("@lora")) and one.value:
@@ -117,8 +121,6 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["multimodal"] = moved(text_only if text_only and text_only.value else given["@limit_mm"], "off")
     if (one := given.get("@device")) and one.value == "cpu":
         question["engine_option.platform"] = one
-    if (one := given.get("@chunked")) and one.value is False:
-        findings.append(warn("not-modelled-either", f"{one.spelled}: without chunked prefill a step holds a whole prompt", one.place))
     if (one := question.get("memory_fraction")) and not 0 < one.value <= 1:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not above 0 and at most 1", one.place))
         del question["memory_fraction"]
@@ -127,7 +129,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
             warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
         )
         question["engine_option.allow_long_max_model_len"] = moved(one, True)
-    findings += _scheduler(question, given.get("@chunked"))
+    findings += _scheduler(question, given.get("option:enable_chunked_prefill"))
     if one := given.get(LONGER):
         findings.append(allowed(one))
     local, rank = given.get("@local_dp"), given.get("@rank")
@@ -138,6 +140,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         local_dp=local.value if local else None,
         nodes=number(given, "@nodes"),
         is_worker=bool("@headless" in given or (rank and rank.value)),
+        weights=quantised,
     )
 
 
@@ -247,8 +250,9 @@ ARGUMENTS = Arguments(
     image=("vllm/vllm-openai", "v{}", "latest"),
     entrypoint=2,
     length_bound=True,
-    optional=frozenset({"max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_memory", "block_size",
-                        "option:num_gpu_blocks_override"}),
+    optional=frozenset(
+        {"max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_memory", "block_size", "option:num_gpu_blocks_override"}
+    ),
     repositories=(
         Repository(r"(^|/)(vllm/vllm-openai(-rocm)?|lmcache/vllm-openai)$", ("vllm", "serve")),
         Repository(r"(^|/)vllm-openai$", ("vllm", "serve"), tag=r"v(\d{1,4}\.\d{1,4}\.\d{1,4})(?:[.-]?(?:post|rc)\d+)?(?=$|[-+_.])"),

@@ -13,13 +13,15 @@ from kvplan.constants import Constant, Constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import WEIGHT_FORMATS, canonical_weight
+from kvplan.engines.common import lora
 from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import Span, modelled, weight_entries
 from kvplan.engines.common.measured import UNCALIBRATED, find_record, spread_of, surely_held, widened, with_record
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.facts import FACTS
-from kvplan.engines.vllm.loaded import drafted, loaded_weights, lora_bytes, rotary_bytes
+from kvplan.engines.vllm.host import less_offloaded, offloaded_bytes
+from kvplan.engines.vllm.loaded import drafted, loaded_weights, rotary_bytes
 from kvplan.engines.vllm.outside import CONTEXT_BYTES, context, counts_context, graphs, outside
 from kvplan.engines.vllm.profile import Profile, captured, profile
 from kvplan.engines.vllm.rules import VERSIONS
@@ -32,7 +34,7 @@ from kvplan.weights import WeightFormats, role_formats
 
 #: cuBLAS workspace of a process, which torch holds while it runs: 32 MiB on Hopper and later (torch CUDABlas getChosenWorkspaceSize).
 WORKSPACE_BYTES = 32 * MIB
-#: What encoders take at most where they are the peak, per what their shapes say (vllm#18124: more than 16 GiB where they say 6.5).
+#: What encoders take at most, per what their shapes say: no log of the newest towers says how much of it is alive at once.
 ENCODER_HIGH = 2.5
 
 
@@ -53,6 +55,8 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -
     entries = weight_entries(loaded_weights(d, model, stage, s, formats), formats, tp=s.tp, ep=d.ep or 1)
     if (found := drafted(s)) and stage.stop == len(model.layers):
         entries += drafter_weights(found, tp=s.tp, ep=d.ep or 1)
+    if offloaded := offloaded_bytes(d):
+        entries = less_offloaded(entries, offloaded)
     if d.kv_memory is not None or d.device is None:
         kv = d.kv_memory or 0
         return Budget(tuple(entries), kv, kv, kv, None)
@@ -60,7 +64,7 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -
     share = round((d.memory_fraction or 1) * 10**6)
     requested = -(-total * share // 10**6) if s.rules.round_request == "up" else total * share // 10**6
     _check_free(d, s, total, requested)
-    entries += [entry for entry in (_rotary(d, model, s), _lora(d, model, stage, s)) if entry.bytes]
+    entries += [entry for entry in (_rotary(d, model, s), *lora.slots(d, [model.layers[i] for i in stage], s.tp, 2)) if entry.bytes]
     if d.constants is None or d.constants.engine != "vllm":
         left = requested - sum(entry.bytes for entry in entries)
         return Budget(tuple(entries), left, left - int(UNCALIBRATED * total), left, requested)
@@ -75,8 +79,11 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -
     beside = outside(d, len(stage), s, d.constants, charged)
     if s.unquantised_load:
         beside.append(_before_quantising(d, model, stage, s, formats))
+    if s.quantised_in_flight:
+        beside.append(_in_flight(d, model, stage, s))
     if s.rules.counted == "torch":
         beside.append(_libraries(d, s, d.constants))
+        beside += _reserved(d, model, stage, s, formats)
     return Budget(tuple(entries), left, left - less, most, requested, tuple(beside))
 
 
@@ -111,10 +118,6 @@ def _rotary(d: Deployment, model: Lowered, s: VllmSettings) -> Entry:
     )
 
 
-def _lora(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -> Entry:
-    return exact("LoRA slots", lora_bytes(d, model, stage, s), "slots x rank x (inputs + outputs) of every adapted matrix", "weights")
-
-
 def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, constants: Constants, charged: Span | None) -> list[Entry]:
     """The lines that need measured constants."""
 
@@ -125,8 +128,7 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     sampler, copies = at("sampler_bytes"), at("hidden_copies")
     point, low, high = (peak(sizes, *pair) for pair in zip(sampler.ends, copies.ends, strict=True))
     low -= sizes.product_bytes[0] - sizes.product_bytes[1]
-    if sizes.tower_bytes + WORKSPACE_BYTES == point:
-        high = int(high * ENCODER_HIGH)
+    high = max(high, int(sizes.tower_bytes * ENCODER_HIGH) + WORKSPACE_BYTES)
     warm: tuple[Phase, ...] = ("warm up",) if s.rules.v1 and sampler_peak(sizes, sampler.value) >= layers_peak(sizes, copies.value) else ()
     lines = [
         modelled(
@@ -159,6 +161,25 @@ def _before_quantising(d: Deployment, model: Lowered, stage: range, s: VllmSetti
     return exact("weights before they are quantised", more, "the checkpoint's type less the quantised one", "weights")._replace(
         phases=("load",)
     )
+
+
+def _in_flight(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -> Entry:
+    """One matrix in 16 bits at a time, whole or as its rank has it (model_loader/bitsandbytes_loader.py _unquantized_generator)."""
+    weights = [w for w in loaded_weights(d, model, stage, s, weight_formats(d)) if len(w.shape) > 1]
+    largest = max((2 * w.elems // (w.shape[0] if w.experts else 1) for w in weights), default=0)
+    return modelled(
+        "a matrix before it is quantised", Span(largest // s.tp, 0, largest), "the largest matrix in 16 bits", "activations", ("load",)
+    )
+
+
+def _reserved(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> list[Entry]:
+    """A second block of AWQ's partial sums: what stays of the first one's results keeps torch from reusing it (before_v1.py awq_bytes).
+
+    Releases that count what torch allocates do not count it; the device holds it in the profile run.
+    """
+    once = profile(d, model, stage, s, formats).product_bytes[1] if s.rules.awq == "partial sums" and not s.expandable else 0
+    said = "partial sums of one more product, in torch's reserve"
+    return [modelled("AWQ's second block", Span(once, 0, once), said, "activations", ("profile",))] if once else []
 
 
 def _libraries(d: Deployment, s: VllmSettings, constants: Constants) -> Entry:

@@ -107,6 +107,14 @@ def few_tokens(settled: Settled) -> Values:
     return {"tokens": s.max_num_batched_tokens, "seqs": s.max_num_seqs} if s.max_num_batched_tokens < s.max_num_seqs else None
 
 
+def whole_prompts(settled: Settled) -> Values:
+    """Without chunked prefill a batch that can not hold the longest prompt."""
+    s = _settings(settled)
+    tokens, length = s.max_num_batched_tokens, s.max_model_len
+    asked = "max_num_batched_tokens" not in settled.chosen_by and settled.question.model.lm_head
+    return {"tokens": tokens, "length": length} if asked and not s.chunked and tokens < length else None
+
+
 def bf16(settled: Settled) -> Values:
     d = settled.question
     found = on.too_old(settled, 80) if _on_gpu(settled) and on.computes_in(settled, "bf16") else None

@@ -22,6 +22,7 @@ class Tower(NamedTuple):
     width        of the tower; inner: values of its feed-forward part beside input and residual (up, gate and product)
     outputs      hidden states a token brings (Qwen3-VL: three levels of the tower beside the last)
     every        an item is encoded for every sequence (V0's encoder-decoder runner)
+    frames       of the largest video, each as large as the largest image, two to one item's tokens; 0: none larger than an image
     """
 
     item_tokens: int
@@ -31,6 +32,17 @@ class Tower(NamedTuple):
     inner: int
     outputs: int = 1
     every: bool = False
+    frames: int = 0
+
+    def largest(self, s: VllmSettings) -> int:
+        """Tokens of V1's largest item: a video of as many whole frames as the length leaves, beside an image before 0.11.
+
+        models/qwen2_vl.py get_num_frames_with_most_features, _MAX_FRAMES_PER_VIDEO (16 frames to 0.10.2).
+        """
+        early = VERSIONS.index(s.release) < VERSIONS.index("0.11")
+        room = s.max_model_len - (self.item_tokens if early else 0)
+        pairs = min(room // self.item_tokens, (16 if early else self.frames) // 2)
+        return self.item_tokens * max(1, pairs) if self.frames and s.rules.v1 else self.item_tokens
 
 
 class Encoded(NamedTuple):
@@ -42,14 +54,14 @@ class Encoded(NamedTuple):
 
 
 _QWEN3 = Tower(16384, 4, 1536, 1152, 2 * 4304)  # 16 Mi pixels in squares of 32
-_QWEN25 = Tower(16384, 4, 1176, 1280, 3 * 3420)  # 12,845,056 pixels in squares of 28, two frames deep
+_QWEN25 = Tower(16384, 4, 1176, 1280, 3 * 3420, frames=14)  # 12,845,056 pixels in squares of 28, two frames deep
 _PIXTRAL = Tower(3025, 4, 588, 1024, 3 * 4096)  # 1540 x 1540 in squares of 28
 _GEMMA4 = Tower(2496, 8, 768, 1152, 3 * 4304)  # 32 frames of 78 tokens
 _KIMI = Tower(4096, 4, 588, 1152, 2 * 4304)
 
 #: Class -> its tower.
 TOWERS: dict[str, Tower] = {
-    "Qwen2VLForConditionalGeneration": Tower(16384, 4, 1176, 1280, 2 * 5120),
+    "Qwen2VLForConditionalGeneration": Tower(16384, 4, 1176, 1280, 2 * 5120, frames=14),
     "Qwen2_5_VLForConditionalGeneration": _QWEN25,
     "Qwen2_5OmniForConditionalGeneration": _QWEN25,
     "Qwen3VLForConditionalGeneration": _QWEN3._replace(outputs=4),
@@ -87,6 +99,7 @@ def encoded(d: Deployment, s: VllmSettings, value_bytes: int) -> Encoded:
     tower = tower_of(d)
     if tower is None:
         return Encoded(0, 0, 0)
+    tower = tower._replace(item_tokens=tower.largest(s))
     n = _items(tower, s)
     patches = n * tower.item_tokens * tower.patches
     held = n * tower.item_tokens * d.model.hidden_size * tower.outputs * value_bytes + patches * tower.pixels * value_bytes

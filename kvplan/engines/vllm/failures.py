@@ -99,13 +99,6 @@ KNOWN: tuple[Stop, ...] = (
     ),
     *out_of_memory(*_PHASES),
     Stop(
-        "chunked prefill is off", "max_num_batched_tokens ({tokens}) is smaller than max_model_len ({length})",
-        "without chunked prefill a step must hold a whole prompt of {length} tokens",
-        (Move("max_num_batched_tokens", "at least {length}"), Move("max_model_len", "at most {tokens}"),
-         Move("", "--enable-chunked-prefill")),
-        "config/scheduler.py verify_max_model_len",
-    ),
-    Stop(
         "fraction", "GPU memory utilization must be less than 1.0. Got {fraction}", "the fraction is a share of the GPU",
         (Move("memory_fraction", "above 0 and below 1"),), "config/cache.py", before="0.12",
     ),

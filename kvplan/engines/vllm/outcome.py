@@ -50,6 +50,15 @@ class Answer(NamedTuple):
         return self.admission.refusal is None and self.capture is None
 
     @property
+    def start_margin(self) -> int:
+        """What is left of the memory that its checks look at, in bytes; negative: missing."""
+        if self.lack_bytes is not None:
+            return self.lack_bytes
+        return min(
+            [self.pool.available[self.stage], *([self.admission.available - self.admission.needed] if self.admission.needed else [])]
+        )
+
+    @property
     def lack_bytes(self) -> int | None:
         """What is missing where it does not start: of the longest request, or of a block for every sequence's states."""
         if self.starts:
@@ -137,26 +146,29 @@ def outcome(
 ) -> Outcome:
     """The outcome for the point estimate, and how sure it is from both ends of the budget."""
     point = answer(members, [b.available for b in budgets], s, asked)
-    low, high = (_fits(members, ends, s, asked) for ends in ([b.low for b in budgets], [b.high for b in budgets]))
+    low, high = (_tried(members, ends, s, asked) for ends in ([b.low for b in budgets], [b.high for b in budgets]))
     budget = budgets[point.stage]
     spread = budget.high - budget.low
+    fits = [end is not None and end.fits for end in (low, high)]
+    starts = [end is not None and end.starts for end in (low, high)]
     return Outcome(
         ledgers=ledgers(d, s, budgets, point.pool, point.blocks),
         capacity=_capacity(d, s, point, budgets, asked, notes, lines),
         starts=point.starts,
         fits=point.fits,
-        certainty=certainty(low, point.fits, high, point.margin, spread),
+        certainty=certainty(fits[0], point.fits, fits[1], point.margin, spread),
         margin_bytes=point.margin,
         limiting_rank=point.stage * s.tp,
         reason=point.reason,
+        start_certainty=certainty(starts[0], point.starts, starts[1], point.start_margin, spread),
     )
 
 
-def _fits(members: Sequence[Member], available: Sequence[int], s: VllmSettings, asked: Asked) -> bool:
+def _tried(members: Sequence[Member], available: Sequence[int], s: VllmSettings, asked: Asked) -> Answer | None:
     try:
-        return answer(members, available, s, asked).fits
+        return answer(members, available, s, asked)
     except Refused:
-        return False
+        return None
 
 
 def ledgers(d: Deployment, s: VllmSettings, budgets: Sequence[Budget], pool: Pool | None, blocks: int) -> tuple[Ledger, ...]:

@@ -28,6 +28,8 @@ BEYOND_ESTIMATE = 0.3
 COLLECTIVE_BYTES, COLLECTIVE_HIGH = 520_000, 1_600_000
 #: What graphs of ranks on machines of their own may take beside that: 5.1 GiB on two GB10 (eugr/spark-vllm-docker#396, logged).
 NETWORK_HIGH = 5 * GIB
+#: The same where the processes' host side shares the memory: what 14.6 GiB of the cache of two GB10 went to is not said there.
+SHARED_HIGH = 14 * GIB
 
 
 def context(others: int, name: str = "CUDA context") -> Entry:
@@ -42,7 +44,8 @@ def graphs(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants) 
     each, layer = (constants.at(name, VERSIONS, s.measured_as) for name in ("graph_bytes", "graph_layer_bytes"))
     found = Span(*(int(n * (size + more * n_layers)) for size, more in zip(each.ends, layer.ends, strict=True)))
     apart = s.tp > 1 and d.device is not None and d.device.link == "none"
-    return found._replace(high=found.high + NETWORK_HIGH) if apart else found
+    more = SHARED_HIGH if d.device is not None and d.device.unified else NETWORK_HIGH
+    return found._replace(high=found.high + more) if apart else found
 
 
 def outside(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants, charged: Span | None) -> list[Entry]:

@@ -93,6 +93,14 @@ CHECKS: tuple[Stop, ...] = (
         "config/scheduler.py verify_max_model_len", when=when.few_tokens,
     ),
     Stop(
+        "chunked prefill is off", "max_num_batched_tokens ({tokens}) is smaller than max_model_len ({length}).",
+        "without chunked prefill a step must hold a whole prompt of {length} tokens",
+        (Move("max_num_batched_tokens", "at least {length}"), Move("max_model_len", "at most {tokens}"),
+         Move("option:enable_chunked_prefill", "true")),
+        "config/scheduler.py verify_max_model_len", since="0.2.2", when=when.whole_prompts,
+        tail=" This effectively limits the maximum sequence length to max_num_batched_tokens and makes vLLM reject longer sequences.",
+    ),
+    Stop(
         "quantisation and GPU",
         "The quantization method {method:w} is not supported for the current GPU. Minimum capability: {least}. Current capability: {has}.",
         "its kernels need compute capability {least} (75 is 7.5) and this GPU has {has}", (_OTHER_FORMAT, _OTHER_GPU),

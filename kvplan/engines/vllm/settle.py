@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical, weight_scheme
-from kvplan.engines.common import releases
+from kvplan.engines.common import lora, releases
 from kvplan.engines.common.drafters import drafter, unknown
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Drafter, Settled
@@ -87,9 +87,11 @@ class VllmSettings(NamedTuple):
     allow_long: bool
     graphs: bool  # CUDA graphs are captured
     unquantised_load: bool  # the load holds the 16-bit checkpoint before it is quantised
+    quantised_in_flight: bool  # bitsandbytes quantises 16-bit matrices one by one
     expandable: bool  # torch's reserve grows and shrinks with what is allocated
     partition: str | None  # layers of each pipeline stage, as VLLM_PP_LAYER_PARTITION says
     packed: bool  # the checkpoint's matrices are packed integers
+    chunked: bool  # prompts may take several steps
     seqs_known: bool  # max_num_seqs is chosen, or the default of a device that is known
 
     @property
@@ -163,6 +165,8 @@ def settle(d: Deployment) -> Settled:
     model = remade(model, lambda _, cache: as_run(_as_kept(cache, formats), d.model, release))
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)
     drafts = settings.served.draft if settings.drafter else ()
+    lora.asked_modules(question)
+    resolved = resolved._replace(notes=(*resolved.notes, *lora.note(question, model.layers)))
     return Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
 
 
@@ -220,7 +224,9 @@ def _batch_defaults(d: Deployment, rules: VllmRules, options: Options, max_model
         tokens, seqs = _device_tier(d.device, rules)
         tokens = {2048: 8192, 8192: 16384, 16384: 16384}[tokens] if offline and rules.v1 else tokens
     if not rules.v1:
-        tokens = _v0_batch_tokens(d, rules, max_model_len)
+        tokens = _v0_batch_tokens(d, rules, options, max_model_len)
+    elif not _chunked(d, rules, options, max_model_len):
+        tokens = max(tokens, max_model_len)
     if options.text("performance_mode", ("balanced", "interactivity", "throughput")) == "throughput":
         tokens, seqs = tokens * 2, seqs * 2
     tokens = max(tokens, least_batch(d, rules, max_model_len))
@@ -228,16 +234,24 @@ def _batch_defaults(d: Deployment, rules: VllmRules, options: Options, max_model
     return chosen, min(seqs, chosen)
 
 
-def _v0_batch_tokens(d: Deployment, rules: VllmRules, max_model_len: int) -> int:
+def _chunked(d: Deployment, rules: VllmRules, options: Options, max_model_len: int) -> bool:
+    """Whether prompts go in pieces: as asked; V1 always, but with poolers; V0 where a model is long and nothing stands against it."""
+    if options.text("enable_chunked_prefill") is not None:
+        return options.flag("enable_chunked_prefill")
+    if rules.v1:
+        return bool(d.model.lm_head) and not pools(d.model)
+    whole = bool(d.model.towers) or not d.model.lm_head or d.speculative not in (None, "off") or d.lora not in (None, "off")
+    return bool(rules.long_steps) and max_model_len > 32768 and not whole
+
+
+def _v0_batch_tokens(d: Deployment, rules: VllmRules, options: Options, max_model_len: int) -> int:
     """V0 prefills whole prompts, in chunks only where the model is longer than 32k and nothing of it stands against that.
 
     vLLM 0.5.3 to 0.8.5 engine/arg_utils.py create_engine_config (0.8: _set_default_args_v0), config.py SchedulerConfig.
     """
-    towers = bool(d.model.towers)
-    whole = towers or not d.model.lm_head or d.speculative not in (None, "off") or d.lora not in (None, "off")
-    if max_model_len > 32768 and not whole and rules.long_steps:
-        return rules.long_steps
-    floor = 5120 if towers else 2048 if d.model.lm_head else 32768
+    if _chunked(d, rules, options, max_model_len):
+        return rules.long_steps or 512
+    floor = 5120 if d.model.towers else 2048 if d.model.lm_head else 32768
     return max(max_model_len, floor)
 
 
@@ -311,11 +325,19 @@ def _read(
         allow_long=options.flag("allow_long_max_model_len"),
         graphs=platform == "cuda" and not d.enforce_eager and (d.device is None or d.device.vendor != "intel"),
         unquantised_load=options.flag("quantize_on_load") and rules.loads_whole and not (d.model.quantization or d.model.checkpoint),
+        quantised_in_flight=_in_flight(d),
         expandable="expandable_segments:true" in (options.text("allocator") or "").lower().replace(" ", ""),
         partition=options.text("pp_layer_partition"),
         packed=any(weight_scheme(name) not in ("plain", "fp8") for name in weight_formats(d).values()),
+        chunked=_chunked(d, rules, options, d.max_model_len or 1),
         seqs_known="max_num_seqs" not in chosen_by or d.device is not None,
     )
+
+
+def _in_flight(d: Deployment) -> bool:
+    """bitsandbytes is asked for and the checkpoint is not in it."""
+    stored = {q.format for q in d.model.quantization} | ({d.model.checkpoint} if d.model.checkpoint else set())
+    return not stored and any(weight_scheme(name) == "bitsandbytes" for name in weight_formats(d).values())
 
 
 def _formats(d: Deployment, options: Options, release: str, rules: VllmRules) -> CacheFormats:

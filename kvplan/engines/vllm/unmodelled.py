@@ -16,7 +16,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         enable-prompt-tokens-details? enable-request-id-headers? enable-scale-out? enable-server-load-tracking?
         enable-ssl-refresh? enable-tokenizer-info-endpoint? exclude-tools-when-tool-choice-none? fingerprint-mode
         fingerprint-value fully-sharded-loras? generation-config grpc! grpc-port h11-max-header-count
-        h11-max-incomplete-event-size hf-config-path hf-token host ignore-patterns* load-format log-config-file log-error-stack?
+        h11-max-incomplete-event-size hf-config-path hf-token host ignore-patterns* log-config-file log-error-stack?
         long-prefill-token-threshold lora-dtype lora-modules* max-cpu-loras max-log-len max-logprobs max-parallel-loading-workers
         middleware mm-processor-kwargs model-impl model-loader-extra-config otlp-traces-endpoint override-generation-config port
         prefix-caching-hash-algo prompt-adapters* ray-workers-use-nsight? reasoning-parser response-role
@@ -61,7 +61,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.11.1", ""): """
         aggregate-engine-logging! all2all-backend data-parallel-external-lb=-dpe? dcp-kv-cache-interleave-size
         disable-nccl-for-dp-synchronization? enable-mm-embeds? kv-offloading-backend master-addr master-port
-        mm-encoder-attn-backend reasoning-parser-plugin stream-interval kv-offloading-size~
+        mm-encoder-attn-backend reasoning-parser-plugin stream-interval
     """,
     ("0.12.0", ""): "cp-kv-cache-interleave-size kv-cache-metrics-sample kv-cache-metrics?",
     ("0.13.0", ""): "cudagraph-metrics? enable-layerwise-nvtx-tracing? profiler-config",
@@ -141,7 +141,6 @@ MORE: dict[tuple[str, str], str] = {
 }
 
 LESS: dict[tuple[str, str], str] = {
-    ("", ""): "cpu-offload-gb~",
     ("0.10.2", ""): "skip-mm-profiling? kv-sharing-fast-prefill?",
     ("0.17.1", ""): "cpu-offload-params* offload-backend offload-group-size#",
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kvplan import api
 from kvplan.deployment import Deployment
 from kvplan.devices import Device, sized
 from kvplan.engines import find, settle
@@ -323,3 +324,35 @@ def test_unified_memory_holds_the_host_part_too() -> None:
     host = ask(LLAMA_8B, 8192, device=apart).ledgers[1].total_bytes
     margins = [ask(LLAMA_8B, 8192, device=device).margin_bytes or 0 for device in (apart, together)]
     assert margins[0] - margins[1] == host > 0
+
+
+CARD = Device(id="card", name="a card", memory_gb=24, vendor="nvidia")
+
+
+def test_inputs_are_copied_for_batches_that_follow_one_another() -> None:
+    """Two cards with all layers: three copies more of a mask of 8192 cells x 512 tokens in 16 bits, and of 512 hidden states in 32."""
+    two = ask(LLAMA_8B, 8192, device=CARD, n_devices=2)
+    found = [e for ledger in two.ledgers for e in ledger.entries if e.name == "input copies"]
+    assert [e.bytes for e in found] == [3 * (8192 * 512 * 2 + 512 * LLAMA_8B.hidden_size * 4)] * 2
+    for other in (ask(LLAMA_8B, 8192, device=CARD), ask(LLAMA_8B, 8192, device=CARD, n_devices=2, n_gpu_layers=10)):
+        assert not any(e.name == "input copies" for ledger in other.ledgers for e in ledger.entries)
+
+
+@pytest.mark.parametrize(("n_ubatch", "copied"), [(512, True), (32, True), (16, False)])
+def test_weights_beside_the_card_are_copied_for_large_batches(n_ubatch: int, copied: bool) -> None:
+    partly = ask(LLAMA_8B, 8192, device=CARD, n_gpu_layers=10, n_ubatch=n_ubatch)
+    assert any(e.name == "copy of host weights" for e in partly.ledgers[0].entries) is copied
+
+
+def test_a_latent_was_k_and_v_of_every_head() -> None:
+    """Before #12801: DeepSeek-V2-Lite's 16 heads, keys of 192 and values of 128 elements in 16 bits."""
+    model = one_block(MLA, n_layers=27)
+    group = groups(ask(model, 2048, engine_version="b3080"))["kv"]
+    assert (group.k_bytes, group.v_bytes) == (27 * 2048 * 16 * 192 * 2, 27 * 2048 * 16 * 128 * 2)
+    assert groups(ask(model, 2048, engine_version="b7850"))["kv"].k_bytes == 27 * 2048 * 576 * 2
+
+
+def test_no_tower_without_images() -> None:
+    asked = {"engine": "llama.cpp", "device": "rtx-4090", "context": 4096}
+    on, off = (api.estimate("qwen/qwen2.5-vl-7b", multimodal=say, **asked) for say in ("on", "off"))
+    assert "weights: tower" in {e.name for e in on.ledgers[0].entries} - {e.name for e in off.ledgers[0].entries}

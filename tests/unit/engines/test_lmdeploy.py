@@ -1,4 +1,4 @@
-"""LMDeploy 0.10 to 0.16, by hand from its sources, and against lines that it printed."""
+"""LMDeploy 0.2 to 0.16, by hand from its sources, and against lines that it printed."""
 
 from __future__ import annotations
 
@@ -287,3 +287,26 @@ def test_simulation_runs_on_its_pool() -> None:
     assert not shares_prefixes(plan, geometry)
     delta = api.estimate("qwen/qwen3-next-80b-a3b", engine="lmdeploy", kv_memory=8 * GIB, context=1000, max_num_seqs=7)
     assert from_plan(delta).seats == 7
+
+
+@pytest.mark.parametrize(
+    ("release", "share", "tokens", "starts"),
+    [("0.2.1", 0.5, 128, False), ("0.2.2", 0.8, 128, True), ("0.2.6", 0.8, 128, True), ("0.3", 0.8, 64, True)],
+)
+def test_the_share_was_of_the_whole_device_once(release: str, share: float, tokens: int, starts: bool) -> None:
+    """BlockManager.cc GetBlockCount of v0.2.1 and v0.2.2. InternLM2-7B, RTX 3090: half of it and 14.4 GiB of weights are too much
+    (InternLM/lmdeploy#978)."""
+    device = find_device("rtx-3090")
+    plan = api.estimate("internlm/internlm2-7b", engine="lmdeploy", engine_version=release, device=device.id, context=8192)
+    assert plan.starts is starts
+    capacity = plan.capacity
+    assert capacity is not None
+    weights = plan.ledgers[0].bytes_of("weights")
+    has = device.memory_bytes if release == "0.2.1" else device.memory_bytes - weights
+    assert (capacity.block_tokens, capacity.blocks) == (tokens, int(has * share) // (32 * 2 * 8 * tokens * 256))
+    assert plan.question["max_num_seqs"][0] == 128
+
+
+def test_an_older_pytorch_engine_is_not_guessed() -> None:
+    with pytest.raises(UnsupportedError, match=r"before 0\.3"):
+        ask(LLAMA, backend="pytorch", engine_version="0.2.6", kv_memory=GIB)

@@ -134,3 +134,31 @@ def test_rotary_tables_of_three_directions_are_four_times_as_long() -> None:
     assert (
         lines(ask("qwen/qwen2.5-vl-7b", max_model_len=8192, engine_version="0.22"))["weights: rotary tables"].bytes == 128000 * 4 * 128 * 2
     )
+
+
+@pytest.mark.parametrize(
+    ("release", "length", "pairs"),
+    [
+        ("0.8.5", 128_000, 6),  # beside an image: 111,616 tokens hold six; its log: "a budget of 98304 tokens, and profiled with 1 video"
+        ("0.8.5", 32_768, 1),
+        ("0.10.2", 262_144, 8),  # 16 frames
+        ("0.11", 128_000, 7),
+        ("0.20", 262_144, 7),  # 14 frames
+        ("0.20", 8_192, 1),
+    ],
+)
+def test_v1_profiles_the_longest_video(release: str, length: int, pairs: int) -> None:
+    """Two frames of the largest image are 16,384 tokens (models/qwen2_vl.py get_num_frames_with_most_features of 0.9.2 and 0.20)."""
+    question = {"max_num_seqs": 4, "max_num_batched_tokens": 2048, "allow_long_max_model_len": "true"}
+    options = {"engine_option": {"allow_long_max_model_len": question.pop("allow_long_max_model_len")}}
+    found = lines(ask("qwen/qwen2.5-vl-7b", engine_version=release, max_model_len=length, **question, **options))
+    alive = 3 + (9 if release == "0.20" else 14)
+    assert found["activations"].bytes == pairs * 16384 * 4 * (alive * 1280 + 1176) * 2 + WORKSPACE
+
+
+def test_a_matrix_is_in_16_bits_before_bitsandbytes_quantises_it() -> None:
+    """Llama-3.1-8B: the embedding, 128,256 x 4,096, is the largest of its matrices; a checkpoint that is in it already has none."""
+    plan = ask("meta-llama/llama-3.1-8b", device="rtx-4090", max_model_len=8192, weight_dtype="nf4")
+    beside = {entry.name: entry for entry in plan.ledgers[0].outside}
+    assert beside["a matrix before it is quantised"].high == 128_256 * 4096 * 2
+    assert not any("quantised" in entry.name for entry in ask("meta-llama/llama-3.1-8b", max_model_len=8192).ledgers[0].outside)

@@ -245,3 +245,24 @@ def test_small_projections_are_not_in_blocks() -> None:
     """Qwen3.5-397B FP8 runs over tp 2 and pp 3 (local-inference-lab/rtx6kpro#7), though its decays and gates are 64 wide a rank."""
     ask = {"weight_dtype": "fp8_block", "tp": 2, "pp": 3, "device": "rtx-pro-6000-blackwell"}
     assert stopped("qwen/qwen3.5-397b-a17b", "0.20", **ask) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "question", "stops"),
+    [
+        ("0.2.1", {"max_num_batched_tokens": 2048}, False),
+        ("0.2.2", {"max_num_batched_tokens": 2048}, True),
+        ("0.6.6", {"max_num_batched_tokens": 2048}, True),
+        ("0.6.6", {"max_num_batched_tokens": 8192}, False),
+        ("0.6.6", {"max_num_batched_tokens": 2048, "engine_option": {"enable_chunked_prefill": "true"}}, False),
+        ("0.8.5", {"max_num_batched_tokens": 2048}, False),  # V1 reads prompts in pieces
+        ("0.8.5", {"max_num_batched_tokens": 2048, "engine_option": {"enable_chunked_prefill": "false"}}, True),
+        ("0.33", {"max_num_batched_tokens": 2048, "engine_option": {"enable_chunked_prefill": "false"}}, True),
+        ("0.33", {"engine_option": {"enable_chunked_prefill": "false"}}, False),  # the batch follows the length
+    ],
+)
+def test_without_chunks_a_batch_holds_the_longest_prompt(version: str, question: dict[str, Any], stops: bool) -> None:
+    """config.py SchedulerConfig._verify_args of the wheels of 0.2.2, 0.4.0, 0.7.0 and 0.9.2, config/scheduler.py of 0.12 to 0.32."""
+    said = stopped(gqa(), version, max_model_len=8192, **question)
+    assert (said is not None) is stops
+    assert not said or said.startswith("max_num_batched_tokens (2048) is smaller than max_model_len (8192).")
