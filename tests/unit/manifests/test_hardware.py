@@ -73,15 +73,37 @@ def test_a_node_selector_names_the_device(selector: str, device: str) -> None:
         ("cloud.google.com/gke-tpu-accelerator: tpu-v6e-slice", '"google.com/tpu": "8"', "Google TPU"),
         ("node.kubernetes.io/instance-type: Standard_NV12ads_A10_v5", "", "share of an A10"),
         ("karpenter.k8s.aws/instance-gpu-name: a100", '"nvidia.com/gpu": "1"', "more than one size"),
-        ("nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB", '"nvidia.com/mig-3g.20gb": "1"', "mig-3g.20gb is a share of a100-40gb"),
-        ("", '"nvidia.com/mig-3g.40gb": "1"', "nvidia.com/mig-3g.40gb is a share of a GPU"),
-        ("cloud.google.com/gke-gpu-partition-size: 1g.5gb", '"nvidia.com/gpu": "1"', "is a part of a GPU"),
+        ("nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB", '"nvidia.com/mig-9g.99gb": "1"', "mig-9g.99gb is a share of a100-40gb"),
+        ("nvidia.com/gpu.product: NVIDIA-A10", '"nvidia.com/mig-1g.6gb": "1"', "mig-1g.6gb is a share of a10"),
+        ("", '"nvidia.com/gpu.shared": "1"', "nvidia.com/gpu.shared is a share of a GPU"),
     ],
 )
 def test_what_is_no_whole_modelled_gpu_is_named(selector: str, limits: str, word: str) -> None:
     verdict = pod(selector, limits)
     assert verdict.status == "unknown"
     assert word in why(verdict)
+
+
+@pytest.mark.parametrize(
+    ("selector", "limits", "device"),
+    [
+        ("nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB", '"nvidia.com/mig-3g.20gb": "1"', "a100-40gb-3g.20gb"),
+        ("nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB-MIG-3g.40gb", '"nvidia.com/gpu": "1"', "a100-80gb-3g.40gb"),
+        ("nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", '"nvidia.com/mig-1g.10gb": "1"', "h100-80gb-1g.10gb"),
+        ("nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB-MIG-3g.40gb-SHARED", '"nvidia.com/mig-3g.40gb": "1"', "a100-80gb-3g.40gb"),
+        (
+            "cloud.google.com/gke-accelerator: nvidia-tesla-a100, cloud.google.com/gke-gpu-partition-size: 1g.5gb",
+            '"nvidia.com/gpu": "1"',
+            "a100-40gb-1g.5gb",
+        ),
+        ("", '"nvidia.com/mig-3g.40gb": "1"', "3g.40gb"),
+    ],
+)
+def test_a_slice_is_a_device_of_its_own(selector: str, limits: str, device: str) -> None:
+    """GKE, "Running multi-instance GPUs"; NVIDIA's device plugin, mixed and single strategies."""
+    verdict = pod(selector, limits)
+    assert verdict.found is not None
+    assert verdict.found.question["device"] == device
 
 
 @pytest.mark.parametrize(
