@@ -12,8 +12,8 @@ from kvplan.engines.common.command_line import open_variable, read
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
 from kvplan.errors import KvplanError
-from kvplan.manifests.budget import spend
 from kvplan.manifests import weights
+from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start
 from kvplan.manifests.config import config_words, key_options
 from kvplan.manifests.host import Limits, pinned
