@@ -12,6 +12,8 @@ from kvplan.planner.plan import Plan
 MOST = 16
 #: What is left out one after the other where an error names nothing: the log's engine runs with it, so it is this plan that can not.
 LAST = ("speculative", "lora", "kv_dtype", "block_size", "multimodal", "ep", "dcp")
+#: Names whose value an error quotes.
+QUOTED = ("kv_dtype", "weight_dtype", "dtype", "speculative", "lora")
 
 
 def plan_of(model: str, question: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[Plan, tuple[str, ...]]:
@@ -52,6 +54,9 @@ def _cause(error: KvplanError, asked: Mapping[str, Any], mine: Mapping[str, Any]
             return None if word in mine else word
     if isinstance(error, SpecError) and any(word in mine for word in words):
         return None
+    quoted = next((n for n, value in asked.items() if n not in mine and n in QUOTED and repr(str(value)) in str(error)), None)
+    if quoted:
+        return quoted
     named = _named(str(error), asked, mine, kept)
     free = [f"option:{key}" for key in asked["engine_option"] if key not in kept]
     return named or next((name for name in (*free, *LAST) if name.startswith("option:") or (asked.get(name) and name not in mine)), None)

@@ -63,11 +63,12 @@ def named(item: Item, label: str) -> tuple[Given | None, str]:
         return Given(catalogue.find_device(text).id, label, item.place), ""
     except KvplanError:
         pass
-    whole, _, part = re.sub(r"-SHARED$", "", text, flags=re.IGNORECASE).partition("-MIG-")
+    plain = re.sub(r"-SHARED$", "", text, flags=re.IGNORECASE)
+    if plain != text:
+        return named(Item(plain, plain, item.place, item.end_line), label)
+    whole, _, part = plain.partition("-MIG-")
     if part:
         return None, f"{label}: {text} is a MIG slice ({part}) of {whole}; give its memory, such as --device 20GiB"
-    if whole != text:
-        return named(Item(whole, whole, item.place, item.end_line), label)
     return None, f"{label}: {text} is no device that we know"
 
 
@@ -97,21 +98,26 @@ def of_pod(pod: Item, containers: list[Item], others: Sequence[Item] = ()) -> Ha
     if not why and device is None:
         count = f"{n_devices.value} x {n_devices.spelled}" if n_devices else "no GPU"
         why = f"it asks for {count} and has no node selector or affinity on a GPU product"
+    for name, item in pod.get("nodeSelector").items():
+        profile = re.search(r"[1-7]g\.\d{1,3}gb", item.text) if name in PARTS else None
+        if profile:
+            device, why, place = _slice(name, f"mig-{profile[0]}", device, item)
     shared = tuple(_shared(pod, containers)) if device else ()
     return Hardware(device, n_devices, why if device is None else "", place if device is None else device.place, shared)
 
 
 def _slice(name: str, kind: str, device: Given | None, item: Item) -> tuple[Given | None, str, Place]:
-    """A MIG slice of a known GPU where that is a device of its own; nvidia.com/gpu.shared is the whole GPU, time-sliced."""
-    if kind == "gpu.shared" and device:
-        return device, "", device.place
+    """The MIG slice of the GPU that labels name, else the smallest of that profile; nvidia.com/gpu.shared is the whole GPU, time-sliced."""
+    if kind == "gpu.shared":
+        why = "" if device else f"{name} is a share of a GPU; give its memory, such as --device 20GiB"
+        return device, why, device.place if device else item.place
     profile = kind.removeprefix("mig-")
-    if device and kind != "gpu.shared":
-        found, _ = named(Item(f"{device.value}-MIG-{profile}", f"{device.value}-MIG-{profile}", item.place, item.end_line), name)
-        if found:
-            return found, "", item.place
-    of = f" of {device.value}" if device else ""
-    return None, f"{name} is a share{of or ' of a GPU'}; give its memory, such as --device 20GiB", item.place
+    if device and str(device.value).lower().endswith(profile):
+        return device, "", device.place
+    text = f"{device.value}-MIG-{profile}" if device else profile
+    found, _ = named(Item(text, text, item.place, item.end_line), name)
+    of = f" of {device.value}" if device else " of a GPU"
+    return found, "" if found else f"{name} is a share{of}; give its memory, such as --device 20GiB", item.place
 
 
 def _shared(pod: Item, containers: list[Item]) -> Iterator[Finding]:
@@ -202,8 +208,6 @@ def _labelled(item: Item, label: str) -> tuple[Given | None, str]:
     """The device that a label means; else why it is open, where it says something of a GPU."""
     if label in LABELS:
         return named(item, label)
-    if label in PARTS:
-        return None, f"{label}: {item.text} is a part of a GPU; give its memory, such as --device 20GiB"
     if label in NOT_MODELLED:
         return None, f"{label}: {item.text} is {NOT_MODELLED[label]}, which is not modelled"
     return instance(item, label) if label in INSTANCE_LABELS else (None, "")

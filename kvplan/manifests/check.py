@@ -215,10 +215,6 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
             return None, [*findings, _fault(str(error), found, error.kind)], []
         except SpecError as error:
             keys = [path for path, _ in error.faults if error.source == "engine_option" and path in options]
-            if not keys and _about_drafter(error):
-                why = error.faults[0][1]
-                place = found.places.get("speculative", found.place)
-                return None, findings, [Unresolved("speculative", why, "--speculative METHOD:TOKENS:MODEL, or off", place)]
             if not keys:
                 return None, [*findings, *(_fault(message, found, path or error.source) for path, message in error.faults)], []
             for key in keys:
@@ -230,11 +226,6 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
             place = found.places.get("model", found.place)
             return None, findings, [Unresolved("model", str(error), f"--model {model}=ID", place)]
     return None, findings, []
-
-
-def _about_drafter(error: SpecError) -> bool:
-    """Whether all that is missing is what the drafter is: the engine takes the option, and reads the size from the drafter's config."""
-    return all((path or error.source).startswith("speculative") for path, _ in error.faults)
 
 
 def _known_options(engine: str) -> tuple[str, ...] | None:
@@ -336,7 +327,7 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
     doubts = [f for f in findings if f.rule in ("not-modelled-more", "not-modelled-less")]
     if plan.fits is False and doubts and not shorter:
         return "unknown", f"does not fit as modelled, but {doubts[0].message}"
-    if first := next((f for f in findings if f.rule in ("not-modelled-more", "host-memory-weights")), None):
+    if first := next((f for f in findings if f.severity != "note" and f.rule in ("not-modelled-more", "host-memory-weights")), None):
         return "unknown", f"fits as modelled, but {first.message}"
     if plan.certainty == "too close to call" and not strict:
         return _too_close(found, plan, findings)

@@ -1,7 +1,8 @@
 """Memory beside the GPU: what a container may hold, and what its engine takes of it for certain.
 
 Counted are buffers that the engine pins when it starts. Weights are mapped from their files, or read through the page cache: those pages
-count against a container's limit and may be dropped again, so a limit below the weights is not known to fail, and not known to hold.
+count against a container's limit and may be dropped again, so a limit below the weights is not known to fail; below a file of them for each
+rank it is not known to hold either.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from kvplan.units import GIB, MIB, show_bytes
 
 #: What a container has under /dev/shm where nobody says: Docker's --shm-size and containerd's default.
 DEFAULT_SHM = 64 * MIB
+#: The largest file of most checkpoints (transformers 4, save_pretrained, max_shard_size).
+SHARD = 5 * 10**9
 _KUBERNETES = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)([EPTGMk]i?|Ki|m|e\d{1,2})?")
 _DOCKER = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([bkmgt])?(?:i?b)?", re.IGNORECASE)
 _POWERS = {"k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
@@ -126,11 +129,16 @@ def findings(
             yield Finding("host-memory", "error", message, limits.memory.place)
         elif weights is not None and weights + needed > most:
             more = f" beside {said}" if said else ""
-            message = (
-                f"{show_bytes(weights)} of weights pass through host memory{more}, and the container's {limits.memory.spelled} is "
-                f"{show_bytes(most)}: pages of mapped files can be dropped, so it may load slowly, or be killed; raise the limit"
-            )
-            yield Finding("host-memory-weights", "warning", message, limits.memory.place)
+            limit = f"the container's {limits.memory.spelled} is {show_bytes(most)}"
+            if most < needed + n_devices * min(SHARD, weights):
+                what = "less than a file of them for each rank that loads: pages of mapped files can be dropped, what is read whole can not"
+                message = f"{show_bytes(weights)} of weights pass through host memory{more}, and {limit}, {what}; raise the limit"
+                yield Finding("host-memory-weights", "warning", message, limits.memory.place)
+            else:
+                message = (
+                    f"{show_bytes(weights)} of weights pass through host memory{more}, and {limit}: their pages are dropped as it loads"
+                )
+                yield Finding("host-memory-weights", "note", message, limits.memory.place)
     if limits.shm is not None and n_devices > 1 and int(limits.shm.value) <= DEFAULT_SHM:
         message = (
             f"{limits.shm.spelled} is {show_bytes(int(limits.shm.value))}: NCCL and the queues between {n_devices} ranks lie there; "

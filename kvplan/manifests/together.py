@@ -38,19 +38,25 @@ def _listed(text: str) -> tuple[str, ...]:
 
 def judged(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """The verdicts with what sharing a GPU makes of them: one that together with others can not start is refused."""
-    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    groups: dict[tuple[str, object, str], list[int]] = defaultdict(list)
     for n, verdict in enumerate(verdicts):
         if verdict.found and verdict.found.engine and verdict.found.host and verdict.found.on:
             for device in _used(verdict):
-                groups[verdict.found.host, device].append(n)
+                groups[verdict.found.host, _kind(verdict), device].append(n)
     result = list(verdicts)
     said: set[tuple[int, ...]] = set()
-    for (_, device), members in groups.items():
+    for (_, _, device), members in groups.items():
         if len(members) > 1 and tuple(members) not in said:
             said.add(tuple(members))
             for n, verdict in zip(members, _together([result[n] for n in members], device), strict=True):
                 result[n] = verdict
     return result
+
+
+def _kind(verdict: Verdict) -> object:
+    """The kind of device that it runs on: services on two kinds are on two machines."""
+    assert verdict.found is not None
+    return verdict.plan.question["device"][0] if verdict.plan else verdict.found.question.get("device")
 
 
 def _used(verdict: Verdict) -> tuple[str, ...]:

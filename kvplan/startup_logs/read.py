@@ -74,6 +74,7 @@ class _Reader:
         self.positional: list[Word] = []
         self.served = False
         self.is_page = False
+        self.chosen: set[str] = set()
 
     def take(self, batch: list[Line], text: str) -> None:
         """Some lines, and the same as one text: what is not in that is in none of them."""
@@ -135,10 +136,12 @@ class _Reader:
             if dump.rank >= self.given.get(to, (0, one))[0]:
                 self.given[to] = (dump.rank, one)
         self.printed |= {name: value for name, value in printed.items() if value is not None}
+        if dump.rank > 1 or dump.form == "command":
+            self.chosen |= printed.keys()
 
     def _is_unknown(self, name: str) -> bool:
-        """Whether an option that was printed is none of the table's; a page prints fields beside the options."""
-        return not self.is_page and name.lstrip("-").replace("-", "_") not in self.names
+        """Whether an option that a person chose is none of the table's; pages and resolved settings hold fields beside the options."""
+        return name in self.chosen and name.lstrip("-").replace("-", "_") not in self.names
 
     def close(self) -> None:
         """Ends the start that is being read."""

@@ -88,6 +88,13 @@ QUESTIONS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
         engine_version=st.sampled_from(["1.0.0", "1.2.0"]),
         engine_option=st.fixed_dictionaries({}, optional={"enable_block_reuse": st.booleans(), "max_tokens": st.integers(4096, 65_536)}),
     ),
+    "lmdeploy": some(
+        **COMMON,
+        tp=st.sampled_from([1, 2, 4]),
+        memory_fraction=st.integers(50, 95).map(lambda n: n / 100),
+        block_size=st.sampled_from([32, 64]),
+        enforce_eager=st.booleans(),
+    ),
     "llama.cpp": some(
         **COMMON,
         n_gpu_layers=st.integers(0, 40),

@@ -41,7 +41,7 @@ TABLE: dict[str, tuple[int, tuple[Expected, ...]]] = {
     ),
     "helm-template.yaml": (2, (E("broken", "helm-template.yaml", {"unreadable": 4}),)),
     "k8s-idle-gpus.yaml": (0, (E("fits", "Deployment/phi/vllm", {"idle-devices": 16}),)),
-    "k8s-mig.yaml": (2, (E("unknown", "Pod/small/vllm", {"open-device": 10}),)),
+    "k8s-mig.yaml": (2, (E("unknown", "Pod/small/vllm", {"too-close-to-call": 9}),)),
     "k8s-mixed-nodes.yaml": (2, (E("unknown", "Job/batch/sglang", {"open-device": 17}),)),
     "k8s-no-gpu-type.yaml": (2, (E("unknown", "StatefulSet/qwen/vllm", {"open-device": 11}),)),
     "k8s-shell.yaml": (1, (E("refuses", "Pod/gemma/server", {"does-not-start": 23}),)),

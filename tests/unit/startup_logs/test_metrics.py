@@ -175,13 +175,14 @@ def test_what_is_no_address_is_a_file(tmp_path: Path) -> None:
 
 
 def test_a_flag_that_nobody_knows_does_not_stop_it(tmp_path: Path) -> None:
-    """A backend and an option of a later release, in a log whose figures hold."""
+    """A backend, a format and an option of a later release, in a log whose figures hold."""
     file = tmp_path / "serve.log"
-    file.write_text(LOG.replace("'max_model_len': 8192", "'max_model_len': 8192, 'attention_backend': 'QUANTUM_ATTN', 'warp_speed': 9"))
+    unheard = "'attention_backend': 'QUANTUM_ATTN', 'kv_cache_dtype': 'int3_magic', 'warp_speed': 9"
+    file.write_text(LOG.replace("'max_model_len': 8192", f"'max_model_len': 8192, {unheard}"))
     found = api.reconcile(file)
     assert found.agrees
-    assert [text for text in found.not_compared if text.startswith("attention_backend=QUANTUM_ATTN: ")]
-    assert any("warp_speed" in text for text in found.not_compared)
+    assert [text for text in found.not_compared if text.startswith("kv_dtype=int3_magic: ")]
+    assert [text for text in found.not_compared if text.endswith("table does not have: warp_speed")]
 
 
 def test_what_a_person_asks_is_not_left_out(tmp_path: Path) -> None:
