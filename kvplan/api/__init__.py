@@ -10,6 +10,7 @@ HOMES: dict[str, str] = {
     "check": "manifests",
     "diff": "manifests",
     "emit": "manifests",
+    "emitted": "manifests",
     "deployment": "asking",
     "calibrated": "asking",
     "question": "asking",

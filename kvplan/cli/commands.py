@@ -13,6 +13,7 @@ from kvplan.cli.grid import note_thousands, questions
 from kvplan.cli.groups import Grouped
 from kvplan.cli.options import FORMAT, MODEL, OFFLINE, Named, chosen, put, question_options
 from kvplan.errors import SpecError
+from kvplan.planner.plan import Plan
 from kvplan.report import render
 
 #: Commands that live in files of their own, read when they are asked for.
@@ -52,7 +53,7 @@ def cli() -> None:
     """Does this model, at this context and concurrency, fit this hardware?
 
     \b
-    Exit codes: 0 fits or done, 1 does not fit, 2 wrong input, 3 internal error.
+    Exit codes: 0 fits or done, 1 does not fit, 2 wrong input or not known, 3 internal error.
     Shell completion: eval "$(_KVPLAN_COMPLETE=bash_source kvplan)" (or zsh_source, fish_source).
     """
 
@@ -75,11 +76,13 @@ def estimate(model: str, strict: bool, detail: bool, fmt: str, **options: Any) -
     told = len(asked) == 1 or fmt in ("json", "jsonl", "yaml")  # rows have no place for advice
     plans = [api.estimate(model, advise=told, **question) for question in asked]
     put(render(plans, fmt, detail=detail), ready=fmt == "table" and len(plans) == 1)
-    return max(_exit_code(plan.fits, plan.certainty, strict) for plan in plans)
+    return max(_exit_code(plan, strict) for plan in plans)
 
 
-def _exit_code(fits: bool | None, certainty: str, strict: bool) -> int:
-    return int(fits is False or (strict and certainty == "too close to call"))
+def _exit_code(plan: Plan, strict: bool) -> int:
+    if plan.outcome.unknown:
+        return 2
+    return int(plan.fits is False or (strict and plan.certainty == "too close to call"))
 
 
 @cli.command(cls=Grouped)

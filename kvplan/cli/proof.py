@@ -105,14 +105,16 @@ def _receipt(found: Any, fmt: str) -> str | bytes:
 
 
 @click.command(cls=Grouped)
-@click.argument("log", type=click.Path(path_type=Path))
+@click.argument("log")
 @click.option("--model", "model", type=Named("model"), help="The model, where the log does not name one of the catalogue.")
 @click.option("--record", is_flag=True, help="Keep the measured lines in the user's calibration file, for --calibration user.")
 @HUB
 @question_options
 @FORMAT
-def reconcile(log: Path, model: str | None, record: bool, hub: bool, fmt: str, **options: Any) -> int:
+def reconcile(log: str, model: str | None, record: bool, hub: bool, fmt: str, **options: Any) -> int:
     """Predicted beside logged: reads an engine's start-up LOG, works out the question, and compares line by line.
+
+    LOG is a file, or a saved page of metrics of vLLM or SGLang, or the address of a running one (http://host:8000/metrics), read once.
 
     Options given here come before what the log says. Exit code 1 where a line is outside its interval.
     """
@@ -142,6 +144,8 @@ def reconcile(log: Path, model: str | None, record: bool, hub: bool, fmt: str, *
             put(f"{line.name}: usual cause: {line.cause}")
         for note in found.notes:
             put(f"note: {one_line(note)}")
+        for text in found.not_compared:
+            put(f"not compared: {one_line(text)}")
     return int(not found.agrees)
 
 

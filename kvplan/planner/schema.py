@@ -72,7 +72,7 @@ PLAN: dict[str, Any] = {
             "log_lines": _array(_TEXT), "warnings": _array(_TEXT), "groups": _array(_GROUP),
             "offloaded": {"type": ["array", "null"], "items": _INT, "minItems": 2, "maxItems": 2},
         }, nullable=True),
-        "starts": _MAYBE_BOOL, "survives": _MAYBE_BOOL, "risk": _MAYBE_TEXT,
+        "starts": _MAYBE_BOOL, "survives": _MAYBE_BOOL, "risk": _MAYBE_TEXT, "unknown": _MAYBE_TEXT,
         "fits": _MAYBE_BOOL,
         "certainty": _CERTAINTY,
         "margin_bytes": _MAYBE_INT,

@@ -7,7 +7,7 @@ from typing import Protocol
 from kvplan.constants import PROCESS
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical_weight, weight_scheme
-from kvplan.engines.common.options import read_lora, read_speculative
+from kvplan.engines.common.options import FREE, read_lora, read_speculative
 from kvplan.engines.common.protocol import Facts, Settled
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.errors import SpecError, UnsupportedError
@@ -31,7 +31,11 @@ def unused(d: Deployment, settled: Settled, facts: Facts) -> tuple[str, ...]:
     for name, reason in {**idle(d, facts), **_without_part(settled), **facts.unused}.items():
         if getattr(d, name) not in (None, "off", False, ()) or (name == "multimodal" and d.multimodal):
             by_reason.setdefault(reason, []).append(name)
-    return tuple(f"engine {facts.name} has no use for {', '.join(names)}: {reason}" for reason, names in by_reason.items())
+    found = tuple(f"engine {facts.name} has no use for {', '.join(names)}: {reason}" for reason, names in by_reason.items())
+    spec = read_speculative(d.speculative)
+    if spec is not None and spec.method in FREE:
+        return (*found, f"speculative {spec.method}: drafts come from the text itself, without weights or a cache of their own")
+    return found
 
 
 #: Names that move what a device has left for a pool; then those that move the pool.

@@ -9,7 +9,8 @@ from kvplan.deployment import Deployment
 from kvplan.errors import SpecError
 from kvplan.forms import Form
 from kvplan.ledger import Ledger
-from kvplan.tensors import Curve, Layer, Lowered
+from kvplan.tensors import Curve, Layer, Lowered, WeightTensor
+from kvplan.weights import WeightFormats
 
 ChosenBy = Literal["you", "engine default", "model", "kvplan"]
 Certainty = Literal["certain", "likely", "too close to call"]
@@ -26,6 +27,21 @@ class Resolved(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+class Drafter(NamedTuple):
+    """What drafts tokens beside a model, as an engine loads it.
+
+    name     the spec or file it is read from
+    layers   its layers; weights: all tensors it loads beside the target's, in `formats`
+    source   where its shapes are published
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    weights: tuple[WeightTensor, ...]
+    formats: WeightFormats
+    source: str
+
+
 class Settled(NamedTuple):
     """A question as an engine understands it: read and lowered once, for everything that comes after.
 
@@ -34,6 +50,8 @@ class Settled(NamedTuple):
     drafts    draft layers whose caches it keeps beside the model's
     misfit    why those formats can not hold this model's rows, where the engine is to refuse that in its own words (`model` is then
               in the compute type)
+    drafter   what drafts tokens; its caches are in `drafts` where the engine keeps them for as many tokens as the model's
+    unknown   what is held and can not be sized as asked, and how to say it: then nothing that fits is called so
     """
 
     question: Deployment
@@ -43,6 +61,8 @@ class Settled(NamedTuple):
     model: Lowered
     drafts: tuple[Layer, ...] = ()
     misfit: SpecError | None = None
+    drafter: Drafter | None = None
+    unknown: str = ""
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -100,6 +120,7 @@ class Outcome(NamedTuple):
 
     survives   the device holds its largest step too, after the start; None where that is not known
     risk       the condition that fails then
+    unknown    what would have to be known first; empty where nothing
     """
 
     ledgers: tuple[Ledger, ...]
@@ -112,6 +133,7 @@ class Outcome(NamedTuple):
     reason: str | None = None
     survives: bool | None = None
     risk: str | None = None
+    unknown: str = ""
 
 
 def refused(reason: str) -> Outcome:

@@ -68,7 +68,7 @@ def as_kept(layer: Layer, cache: Cache, rules: LlamaRules, type_k: str, *, windo
     """The cache in the tensors that llama.cpp keeps.
 
     A window counts only where the build and the architecture use it. An encoder's K and V are computed again in every graph, an indexer's
-    keys kept for every token, and older builds kept the first part of a latent again as V.
+    keys kept for every token, and older builds kept the first part of a latent again as V, the oldest K and V of every head.
     """
     if cache.form == "encoder-kv":
         return without(cache)
@@ -80,9 +80,15 @@ def _as_kept(layer: Layer, t: CacheTensor, cache: Cache, rules: LlamaRules, type
         return [replace(t, keep=ALL)]
     if t.name == "index_k":
         return [replace(t, dtype=type_k, tokens_per_state=t.tokens_per_state if cache.form == "compressed" else 1)]
-    if t.name == "latent" and rules.mla == "k+v":
-        rank = next((w.shape[0] for w in layer.weights if w.name == "kv_a_norm"), t.elems_per_state)
-        return [t, replace(t, name="v", elems_per_state=rank)]
+    if t.name == "latent" and rules.mla != "k":
+        named = {w.name: w for w in layer.weights}
+        rank = named["kv_a_norm"].shape[0] if "kv_a_norm" in named else t.elems_per_state
+        up, query = named.get("kv_b"), named.get("q_b") or named.get("q")
+        if rules.mla == "k+v" or up is None or query is None:
+            return [t, replace(t, name="v", elems_per_state=rank)]
+        width = query.shape[0] // up.units  # of a key, the part that rotates included
+        value = up.shape[0] // up.units - (width - (t.elems_per_state - rank))
+        return [replace(t, name=name, heads=up.units, elems_per_state=n) for name, n in (("k", width), ("v", value))]
     return [t]
 
 

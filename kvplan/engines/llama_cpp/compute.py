@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kvplan.constants import Constant, Constants
 from kvplan.devices import Device
+from kvplan.engines.common.lines import Span, modelled
 from kvplan.engines.common.measured import scaled
 from kvplan.engines.llama_cpp.caches import Store
 from kvplan.engines.llama_cpp.context import Context
@@ -21,6 +22,7 @@ from kvplan.ledger import Entry
 from kvplan.tensors import Lowered, WeightTensor
 
 F32, F16 = 4, 2
+MAX_COPIES, LEAST_OFFLOADED = 4, 32
 UNCALIBRATED = Constant("compute", VERSIONS[0], 1.0, 0.5, 2.0, 0)  # where no constants say how far the model is off
 SOURCE = "llama.cpp b11312 sched_reserve: tensors alive at the widest point of the prompt graph"
 
@@ -93,8 +95,7 @@ def context_entry(device: Device, constants: Constants | None) -> list[Entry]:
 def compute_entry(name: str, w: Widths, stores: Sequence[Store], ctx: Context, constants: Constants | None) -> Entry:
     """The compute buffer of one device, in bytes, with its interval."""
     n = ctx.n_ubatch
-    size = F16 if ctx.flash_attn else F32
-    masks = sum(store.cells for store in stores if store.role in ("kv", "kv_base", "kv_swa")) * n * size
+    masks = _masks(stores, ctx)
     scores = 0
     if not ctx.flash_attn:
         most = max((store.cells for store in stores if store.role in ("kv", "kv_base", "kv_swa")), default=0)
@@ -106,6 +107,34 @@ def compute_entry(name: str, w: Widths, stores: Sequence[Store], ctx: Context, c
     n_bytes = max(masks + max(attention, feed_forward, recurrent), logits)
     factor = constants.at("compute", VERSIONS, VERSIONS[-1]) if constants else UNCALIBRATED
     return scaled(name, factor, "activations", n_bytes)._replace(source=f"{SOURCE}; {factor.said}" if constants else SOURCE)
+
+
+def _masks(stores: Sequence[Store], ctx: Context) -> int:
+    """Which cells a token sees, of every pool, for a whole batch; in bytes."""
+    size = F16 if ctx.flash_attn else F32
+    return sum(store.cells for store in stores if store.role in ("kv", "kv_base", "kv_swa")) * ctx.n_ubatch * size
+
+
+def input_copies(stores: Sequence[Store], hidden: int, ctx: Context) -> Entry:
+    """More copies of a graph's inputs on each of several devices that hold all layers, so that batches follow one another.
+
+    ggml-backend.cpp ggml_backend_sched_split_graph; a build may have been made with one copy (GGML_SCHED_MAX_COPIES). Until masks were
+    made in 16 bits for flash attention, those of 32 bits were copied.
+    """
+    masks, more = _masks(stores, ctx), MAX_COPIES - 1
+    states = ctx.n_ubatch * hidden * F32
+    old = masks * (2 if ctx.flash_attn else 1)
+    return modelled("input copies", Span(more * (masks + states), 0, more * (old + states)), "pipeline parallelism: 4 copies", "activations")
+
+
+def host_copy(largest: int, ctx: Context) -> list[Entry]:
+    """Room for one matrix at a time of those that stay in host memory: large batches are multiplied on the device all the same.
+
+    ggml-cuda.cu ggml_backend_cuda_device_offload_op, batches of 32 tokens on; ggml_backend_sched_split_graph begins a new split for each.
+    """
+    if not largest or ctx.n_ubatch < LEAST_OFFLOADED:
+        return []
+    return [modelled("copy of host weights", Span(largest, 0, largest), "the largest matrix beside the devices, for a batch", "activations")]
 
 
 def output_bytes(ctx: Context, vocab: int) -> int:

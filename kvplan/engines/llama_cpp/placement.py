@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from kvplan.engines.llama_cpp.caches import Store
-from kvplan.tensors import Lowered, Role, WeightTensor
+from kvplan.tensors import Layer, Lowered, Role, WeightTensor
 from kvplan.weights import WeightFormats, stored_bytes
 
 HOST = -1
@@ -49,8 +49,13 @@ def place(
     return Placement(tuple(device(i) for i in range(n_layers)), device(total), n_devices, active if n_devices else 0)
 
 
-def weight_bytes(model: Lowered, formats: WeightFormats, where: Placement, *, n_cpu_moe: int, draft: bool) -> dict[int, dict[Role, int]]:
-    """Device (HOST: beside them) -> role -> bytes. A tied embedding is in host memory, and once more with the output layer."""
+def weight_bytes(
+    model: Lowered, formats: WeightFormats, where: Placement, *, n_cpu_moe: int, draft: bool, towers: bool = True
+) -> dict[int, dict[Role, int]]:
+    """Device (HOST: beside them) -> role -> bytes. A tied embedding is in host memory, and once more with the output layer.
+
+    towers  those of a file of their own (--mmproj), which is not loaded for text alone
+    """
     held: dict[int, dict[Role, int]] = {device: {} for device in (*range(where.n_devices), HOST)}
     sizes: dict[int, list[tuple[Role, int, bool]]] = {}
 
@@ -67,6 +72,8 @@ def weight_bytes(model: Lowered, formats: WeightFormats, where: Placement, *, n_
         for role, n_bytes, is_expert in sizes[id(layer)]:
             add(HOST if is_expert and i < n_cpu_moe else where.layers[i], role, n_bytes)
     for w in model.first:
+        if w.role == "tower" and not towers:
+            continue
         on_device = w.role == "tower" and where.output != HOST
         add(0 if on_device else HOST, w.role, stored_bytes(w, formats))
     if model.embedding:
@@ -78,6 +85,25 @@ def weight_bytes(model: Lowered, formats: WeightFormats, where: Placement, *, n_
         for layer in model.draft:
             add_all(where.output, layer.weights)
     return held
+
+
+def largest_beside(model: Lowered, formats: WeightFormats, where: Placement, *, n_cpu_moe: int) -> int:
+    """Bytes of the largest matrix that stays beside the devices and is multiplied by: the embedding only where it is the output too."""
+    sizes = [
+        stored_bytes(w, formats)
+        for layer in {id(layer): layer for layer in _beside(model, where)}.values()
+        for w in layer.weights
+        if len(w.shape) > 1
+    ]
+    sizes += [stored_bytes(w, formats) for layer in model.layers[:n_cpu_moe] for w in layer.weights if w.experts]
+    if where.output == HOST:
+        sizes += [stored_bytes(w, formats) for w in model.last]
+        sizes += [stored_bytes(model.embedding, formats)] if model.tied and model.embedding else []
+    return max(sizes, default=0)
+
+
+def _beside(model: Lowered, where: Placement) -> list[Layer]:
+    return [layer for layer, device in zip(model.layers, where.layers, strict=True) if device == HOST]
 
 
 def cache_bytes(stores: Sequence[Store], where: Placement, *, offload: bool) -> dict[int, dict[str, int]]:

@@ -15,7 +15,8 @@ class LlamaRules(NamedTuple):
     flash_auto    flash attention is on where the backend has it; else off unless asked for
     server_slots  slots of llama-server where -np is not given (more than one: unified)
     fit           --fit shrinks what was not set until it fits
-    mla           what a latent layer stores: `k` the latent alone, `k+v` the latent and its first part again as V
+    mla           what a latent layer stores: `k` the latent alone, `k+v` the latent and its first part again as V, `heads` K and V of
+                  every head
     window_least  window layers keep at least this many tokens of a sequence
     own_graphs    graphs are another engine's: the constants measured on llama.cpp's do not hold
     output_first  the output layer goes on the devices before the last layers; else after all of them
@@ -37,6 +38,18 @@ class LlamaRules(NamedTuple):
 
 #: b11312 was read and run; older rows are the pull requests named, placed at the builds that followed their merge.
 RULES: tuple[LlamaRules, ...] = (
+    LlamaRules(
+        2000,
+        "before #12801 latent attention",
+        (256, 32),
+        swa=False,
+        streams=False,
+        flash_auto=False,
+        server_slots=1,
+        fit=False,
+        mla="heads",
+        output_first=False,
+    ),
     LlamaRules(
         5130,
         "before #13194",

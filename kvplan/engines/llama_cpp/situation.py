@@ -17,7 +17,7 @@ from kvplan.engines.llama_cpp.facts import FACTS
 from kvplan.engines.llama_cpp.options import LlamaOptions
 from kvplan.engines.llama_cpp.placement import HOST, Placement
 from kvplan.engines.llama_cpp.rules import LlamaRules
-from kvplan.ledger import Entry, exact, held_by_others
+from kvplan.ledger import Entry, Kind, exact, held_by_others
 from kvplan.tensors import Lowered
 from kvplan.weights import WeightFormats, weight_line
 
@@ -37,6 +37,7 @@ class Loaded(NamedTuple):
     widths: compute.Widths
     constants: Constants | None
     record: Record | None
+    drafter: Loaded | None = None
 
     def memory(self, device: int) -> int:
         """Bytes of a device; 0 where none is given."""
@@ -49,8 +50,11 @@ class Loaded(NamedTuple):
         return any(row.latent or row.raw for row in self.rows)
 
 
-def load(d: Deployment, rules: LlamaRules, model: Lowered) -> Loaded:
-    """Read the rows of a model as llama.cpp keeps it, and the options. The tensors' formats are not used: rows are counted in elements."""
+def load(d: Deployment, rules: LlamaRules, model: Lowered, drafter: Loaded | None = None) -> Loaded:
+    """Read the rows of a model as llama.cpp keeps it, and the options. The tensors' formats are not used: rows are counted in elements.
+
+    drafter  a draft model of its own (-md), which gets a context like the target's
+    """
     known: dict[int, Rows] = {}
 
     def read(layers: object) -> tuple[Rows, ...]:
@@ -70,6 +74,7 @@ def load(d: Deployment, rules: LlamaRules, model: Lowered) -> Loaded:
         widths=compute.widths(model, d.model.hidden_size, d.model.vocab_size or 0),
         constants=d.constants if d.constants is not None and d.constants.engine == "llama.cpp" else None,
         record=find_record(d, FACTS, f"b{rules.build}") if d.max_num_seqs else None,
+        drafter=drafter,
     )
 
 
@@ -137,10 +142,23 @@ def place(f: Loaded, n_gpu_layers: int, n_cpu_moe: int, *, shares: Sequence[Frac
         _shares(f) if shares is None else shares,
         output_first=f.rules.output_first,
     )
-    weights = placement.weight_bytes(f.model, f.formats, where, n_cpu_moe=n_cpu_moe, draft=bool(f.draft_rows))
+    towers = f.question.multimodal != "off"
+    weights = placement.weight_bytes(f.model, f.formats, where, n_cpu_moe=n_cpu_moe, draft=bool(f.draft_rows), towers=towers)
     stored = any(w.stored is not None for layer in f.model.layers for w in layer.weights)
     lines = {d: tuple(weight_line(role, n, f.formats, stored=stored) for role, n in by.items() if n) for d, by in weights.items()}
     return Placed(where, lines, n_cpu_moe)
+
+
+def _scheduled(f: Loaded, placed: Placed, stores: tuple[Store, ...], ctx: Context) -> list[Entry]:
+    """What the scheduler adds to the compute buffer of a card: copies of inputs, or of the weights beside it."""
+    where, device = placed.where, f.question.device
+    if f.rules.own_graphs or device is None or device.unified:
+        return []
+    if where.whole and not placed.beside:
+        several = where.n_devices > 1 and ctx.offload_kqv
+        return [compute.input_copies(stores, f.widths.hidden, ctx)] if several else []
+    largest = placement.largest_beside(f.model, f.formats, where, n_cpu_moe=placed.beside)
+    return compute.host_copy(largest, ctx)
 
 
 def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified: bool) -> Situation:
@@ -154,7 +172,7 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
         drafts = caches.stores(f.draft_rows, ctx._replace(type_k="f16", type_v="f16", n_rs_seq=0), prefix="draft_")
         stores += tuple(s._replace(parts=tuple((trunk + i, k, v) for i, k, v in s.parts)) for s in drafts)
     cached = placement.cache_bytes(stores, where, offload=ctx.offload_kqv)
-    entries = {}
+    entries: dict[int, tuple[Entry, ...]] = {}
     for device in (*range(n_devices), HOST):
         lines = [*placed.weights[device], *(exact(f"cache: {role}", n, source, "cache") for role, n in cached[device].items() if n)]
         if device == HOST:
@@ -163,9 +181,33 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
         if works and (device != HOST or not n_devices):
             measured = None if f.rules.own_graphs else f.constants
             lines.append(compute.compute_entry("compute buffer", f.widths, stores, ctx, measured))
+            lines += _scheduled(f, placed, stores, ctx) if device != HOST else []
         if device != HOST and d.device:
             lines += compute.context_entry(d.device, f.constants)
         if device != HOST and d.reserve:
             lines.append(held_by_others(d.reserve))
         entries[device] = tuple(with_record(lines, f.record) if device == 0 else lines)
-    return Situation(ctx, stores, placed, entries, {device: sum(roles.values()) for device, roles in cached.items()})
+    held = {device: sum(roles.values()) for device, roles in cached.items()}
+    if f.drafter is not None:
+        beside = _beside(f.drafter, n_ctx=n_ctx, n_seq_max=n_seq_max, unified=unified)
+        for device in entries:
+            entries[device] += tuple(_as_draft(line, f.drafter) for line in beside.entries[device] if line.kind not in _ONCE)
+        held = {device: n + beside.caches[device] for device, n in held.items()}
+    return Situation(ctx, stores, placed, entries, held)
+
+
+#: Lines that a process has once, however many models it loads.
+_ONCE: tuple[Kind, ...] = ("process", "others")
+
+
+def _beside(f: Loaded, *, n_ctx: int, n_seq_max: int, unified: bool) -> Situation:
+    """The draft model, all its layers on the devices (-ngld), in a context of the target's size (common.cpp, the speculative context)."""
+    return situation(f, place(f, len(f.rows) + 1, 0), n_ctx=n_ctx, n_seq_max=n_seq_max, unified=unified)
+
+
+def _as_draft(line: Entry, f: Loaded) -> Entry:
+    """Such as `weights: drafter mlp`, `drafter compute buffer`."""
+    begins, colon, what = line.name.partition(": ")
+    return line._replace(
+        name=f"{begins}: drafter {what}" if colon else f"drafter {line.name}", source=f"{f.question.model.id}: {line.source}"
+    )

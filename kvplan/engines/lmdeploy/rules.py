@@ -1,5 +1,5 @@
 """LMDeploy's rules by release, as data. Read from the tags v0.10.2, v0.12.3, v0.13.0, v0.14.0, v0.15.0 and v0.16.0 of
-InternLM/lmdeploy.
+InternLM/lmdeploy; of v0.2.0 to v0.9.0 messages.py and TurboMind's BlockManager.cc (GetBlockCount).
 
 Architectures: lmdeploy/turbomind/supported_models.py SUPPORTED_ARCHS and lmdeploy/pytorch/models/module_map.py MODULE_MAP (draft, MTP and
 reward classes left out).
@@ -29,7 +29,11 @@ class LmdeployRules(NamedTuple):
     indexers       PyTorch runs indexers
     fp8            PyTorch takes quant_policy 16 and 17
     split_embedding  PyTorch splits the embedding of SPLIT_EMBEDDING
+    drafts         PyTorch runs speculative decoding
     dp_whole       PyTorch's data parallelism has one rank to each share of the requests
+    fraction       cache_max_entry_count where it is not given; of_total: TurboMind takes it of the whole device, not of what is free
+    block          tokens of TurboMind's blocks
+    batch          max_batch_size on any device; 0: by its name
     """
 
     turbomind: frozenset[str]
@@ -49,6 +53,11 @@ class LmdeployRules(NamedTuple):
     fp8: bool = False
     split_embedding: bool = True
     dp_whole: bool = False
+    drafts: bool = True
+    fraction: float = 0.8
+    of_total: bool = False
+    block: int = 64
+    batch: int = 0
 
 
 def _named(text: str) -> frozenset[str]:
@@ -100,7 +109,11 @@ _0_10 = LmdeployRules(
     indexers=False,
     split_embedding=False,
     dp_whole=True,
+    drafts=False,
 )
+_0_3 = _0_10._replace(batch=128)
+_0_2_2 = _0_3._replace(block=128, pytorch=frozenset())
+_0_2 = _0_2_2._replace(fraction=0.5, of_total=True)
 _0_12 = LmdeployRules(_TURBOMIND_OLD | _DELTA, _PYTORCH | _PYTORCH_OLD | _PYTORCH_12, truncated=_CUT)
 _0_13 = _0_12._replace(said="", refused_blocks=2, asks_early=True, pytorch=_0_12.pytorch | _S2 | _named("InternS2PreviewForCausalLM"))
 _0_14 = _0_13._replace(
@@ -114,7 +127,10 @@ _0_16 = _0_15._replace(
     pytorch=_0_15.pytorch | _PYTORCH_16,
     index_fp8=False,
 )
-RELEASES = Releases("lmdeploy", {"0.10": _0_10, "0.12.3": _0_12, "0.13": _0_13, "0.14": _0_14, "0.15": _0_15, "0.16": _0_16})
+RELEASES = Releases("lmdeploy", {
+    "0.2": _0_2, "0.2.2": _0_2_2, "0.3": _0_3, "0.6": _0_10,
+    "0.10": _0_10, "0.12.3": _0_12, "0.13": _0_13, "0.14": _0_14, "0.15": _0_15, "0.16": _0_16,
+})  # fmt: skip
 #: lmdeploy/utils.py, get_max_batch_size: the first name that the device's contains; 128 for others, 256 off CUDA.
 MAX_BATCH = {"a100": 384, "a800": 384, "h100": 1024, "h800": 1024, "l20y": 1024, "h200": 1024}
 #: lmdeploy/pytorch/models/deepseek_v2.py: ParallelEmbedding(is_tp=True). Other models of the PyTorch engine keep the embedding on every

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
+from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import ChosenBy, Settled
@@ -22,7 +23,9 @@ from kvplan.forms import Form
 from kvplan.tensors import ALL, Cache, CacheFormats, Lowered
 
 Backend = Literal["turbomind", "pytorch"]
-FRACTION, BLOCK, PREFILL = 0.8, 64, 8192
+#: pytorch/spec_decode/proposers, from 0.11; TurboMind drafts with nothing.
+METHODS = ("mtp", "deepseek_mtp", "nextn", "eagle", "eagle3")
+BLOCK, PREFILL = 64, 8192
 #: What quant_policy 4, 8, 16 and 17 store; 4 and 8 with a 16-bit scale and zero point per token and head.
 POLICIES = {"int4": "int4_per_token_head", "int8": "int8_per_token_head"}
 _FP8 = ("fp8_e4m3", "fp8_e5m2")
@@ -69,14 +72,14 @@ def settle(d: Deployment) -> Settled:
     plain, _ = lowered_or_plain(d, cache_formats(replace(d, kv_dtype=None)))
     forms = {cache.form for layer in dict.fromkeys(plain.layers) for cache in layer.caches}
     check_forms(d, backend, rules, forms, plain)
-    block, about_blocks = _block(d, options, backend, plain, forms)
+    block, about_blocks = _block(d, options, backend, plain, forms, rules.block)
     defaults: dict[str, Any] = {
         "engine": (FACTS.name, "kvplan"),
         "n_devices": (layout.n_devices, "kvplan"),
         "max_model_len": (d.context or d.model.max_context, "you" if d.context else "model"),
-        "max_num_seqs": (default_batch(d), "engine default"),
+        "max_num_seqs": (rules.batch or default_batch(d), "engine default"),
         "max_num_batched_tokens": (PREFILL, "engine default"),
-        "memory_fraction": (FRACTION, "engine default"),
+        "memory_fraction": (rules.fraction, "engine default"),
     }
     stored = formats(d, rules, backend, forms, options)
     auto = d.kv_dtype in (None, "auto")
@@ -104,14 +107,19 @@ def settle(d: Deployment) -> Settled:
         session_len=question.max_model_len or question.context or 1,
         max_batch=question.max_num_seqs or 1,
         max_prefill=question.max_num_batched_tokens or PREFILL,
-        fraction=question.memory_fraction or FRACTION,
+        fraction=question.memory_fraction or rules.fraction,
         asked_blocks=options.count("num_gpu_blocks"),
         state_budget=options.count("prefix_cache_state_budget", 0) or 0,
         prefixes=options.flag("enable_prefix_caching"),
     )
     _check_blocks(settings)
     model, misfit = lowered_or_plain(question, stored, cast=True)
-    return Settled(question, chosen, notes, settings, remade(model, lambda _, cache: as_kept(cache, stored.state)), misfit=misfit)
+    among(question, METHODS if backend == "pytorch" and rules.drafts else (), f"LMDeploy ({backend})")
+    drafts_with = drafter(question, model, stored)
+    model = remade(replace(model, draft=drafts_with.layers if drafts_with else model.draft), lambda _, cache: as_kept(cache, stored.state))
+    drafts_with = drafts_with and drafts_with._replace(layers=model.draft)
+    drafts = without_weights(model.draft) if drafts_with else ()
+    return Settled(question, chosen, notes, settings, model, drafts, misfit, drafts_with, unknown(question, drafts_with))
 
 
 def compute_type(d: Deployment) -> str:
@@ -167,6 +175,8 @@ def default_batch(d: Deployment) -> int:
 def check_forms(d: Deployment, backend: Backend, rules: LmdeployRules, forms: set[Form], model: Lowered) -> None:
     """Raises UnsupportedError for forms that the backend's sources, in that release, were not read for, or do not have."""
     where = f"lmdeploy ({backend})"
+    if backend == "pytorch" and not rules.pytorch:
+        raise UnsupportedError(f"{where}: releases before 0.3 are not modelled")
     if d.model.architecture == "MiniCPM3ForCausalLM":
         raise UnsupportedError(f"{where}: MiniCPM3's keys and values are kept per head, which is not modelled")
     if "latent+index" in forms and (backend == "turbomind" or not rules.indexers):
@@ -212,9 +222,11 @@ def as_kept(cache: Cache, state: str) -> Cache:
     return replace(cache, tensors=tuple(tensors))
 
 
-def _block(d: Deployment, options: Options, backend: Backend, model: Lowered, forms: set[Form]) -> tuple[int, tuple[str, ...]]:
+def _block(
+    d: Deployment, options: Options, backend: Backend, model: Lowered, forms: set[Form], default: int
+) -> tuple[int, tuple[str, ...]]:
     """Tokens of a block: executor/base.py, _adjust_block_size, and a note where that depends on what is installed."""
-    block = d.block_size or BLOCK
+    block = d.block_size or (default if backend == "turbomind" else BLOCK)
     wide = any(
         t.elems_per_state >= _WIDE for x in dict.fromkeys(model.layers) for c in x.caches for t in c.tensors if t.name in ("k", "latent")
     )

@@ -173,7 +173,7 @@ def test_unknown_options_and_bad_values_are_errors() -> None:
     ("version", "build", "noted"),
     [
         (None, 11312, False), ("b11312", 11312, False), ("b9159", 7850, True), ("6232 (ffdd983fb)", 5912, True),
-        ("b999", 5130, True), ("master", 11312, True),
+        ("b999", 2000, True), ("b4000", 2000, True), ("b5130", 5130, False), ("master", 11312, True),
     ],
 )  # fmt: skip
 def test_an_unknown_build_takes_the_nearest_older_rules(version: str | None, build: int, noted: bool) -> None:
