@@ -113,7 +113,9 @@ class Emitted(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def emitted(model: str | ModelSpec, target: str, *, serve: str | None = None, fixed_pool: bool = False, **question: Any) -> Emitted:
+def emitted(
+    model: str | ModelSpec, target: str, *, serve: str | None = None, fixed_pool: bool = False, **question: Unpack[Question]
+) -> Emitted:
     """What `emit` writes, with its plan.
 
     >>> emitted("meta-llama/llama-3.1-70b", "vllm", engine="vllm", device="l4").plan.fits
@@ -130,7 +132,8 @@ def emitted(model: str | ModelSpec, target: str, *, serve: str | None = None, fi
     if fixed_pool and table:
         more = fixed(plan, table, question.get("engine_version"))
         options = {**dict(plan.question["engine_option"][0] or {}), **more.pop("engine_option", {})}
-        plan = estimate(model, **{**question, **more, **({"engine_option": options} if options else {})})
+        fuller: dict[str, Any] = {**question, **more} | ({"engine_option": options} if options else {})
+        plan = estimate(model, **fuller)
     name = serve or (typed(model, table) if table and isinstance(model, str) else None)
     written = text(plan, target, model=name)
     return Emitted(written, plan, tuple(_warnings(plan, None if serve else table)))

@@ -1,4 +1,9 @@
-"""The engines: name -> package. A package is read only when a question names its engine."""
+"""The engines: name -> package. A package is read only when a question names its engine.
+
+>>> import kvplan
+>>> [one["title"] for one in kvplan.engines("sglang")]  # and without a name of all: `kvplan.api.plans.engines`
+['SGLang']
+"""
 
 from __future__ import annotations
 

@@ -76,7 +76,15 @@ class Waste(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The answer to one question; `as_dict()` is the JSON of the contract."""
+    """The answer to one question; `as_dict()` is the JSON of the contract, `print` shows the first screen.
+
+    >>> from kvplan import estimate
+    >>> plan = estimate("meta-llama/llama-3.1-8b", engine="ideal", device="80GiB", context="8k")
+    >>> print(str(plan).splitlines()[0])
+    Yes: 1 request of 8,192 tokens fits on 1 x 80 GiB, 64.0 GiB to spare; up to 65 at once.
+    >>> [row["bytes"] for row in plan.rows() if row["kind"] == "cache"]
+    [1073741824]
+    """
 
     model: ModelFacts
     question: Mapping[str, tuple[Any, ChosenBy]]
