@@ -3,10 +3,14 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do $$p -c '
 BIN := .venv/bin
 ARGS ?= meta-llama/llama-3.1-8b --device h100-80gb --engine ideal --context 32768 --batch 16
 
-.PHONY: estimate test test-fast explore fuzz lint bench accuracy validate clean
+.PHONY: estimate shell test test-fast explore fuzz lint bench accuracy validate clean
 
 estimate: .venv/installed
 	$(BIN)/kvplan estimate $(ARGS)
+
+# A shell in which `kvplan` is the command.
+shell: .venv/installed
+	@PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/.venv" $${SHELL:-/bin/sh}
 
 test: lint
 	$(BIN)/pytest -n auto

@@ -9,6 +9,7 @@ from typing import Any
 
 from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError
+from kvplan.extras import missing
 
 RETRIES = 3
 
@@ -19,7 +20,7 @@ def connected(scheduler: str, workers: int | None = None) -> Iterator[Any]:
     try:
         from distributed import Client, LocalCluster
     except ImportError:
-        raise KvplanError("a sweep on a cluster needs dask; install the `dask` extra of kvplan-llm, or leave --scheduler out") from None
+        raise missing("a sweep on a cluster needs dask", "dask", "leave --scheduler out") from None
     if scheduler != "local":
         try:
             client = Client(scheduler, timeout="10s")  # type: ignore[no-untyped-call]

@@ -64,12 +64,14 @@ class Deployment:
     stored     the model's weights as a checkpoint at hand stores them, where its headers were read
     constants  the measured constants that `calibration` names, where the engine has some
     drafter    the model that `speculative` names, where it is one that can be read
+    assumed    names that nobody chose and kvplan set all the same (parallel sizes of a number of devices)
     """
 
     model: ModelSpec
     stored: StoredWeights | None = None
     constants: Constants | None = None
     drafter: ModelSpec | None = None
+    assumed: tuple[str, ...] = ()
     engine: str | None = None
     engine_version: str | None = None
     device: Device | None = None

@@ -48,6 +48,11 @@ class Device(Record):
     size_bytes: int | None = None  # of a device that is only an amount of memory
 
     @property
+    def article(self) -> str:
+        """As its name is spoken: an NVIDIA, an AMD, an Intel, an Apple; a 24 GiB."""
+        return "a" if self.vendor == "other" else "an"
+
+    @property
     def is_module(self) -> bool:
         """Sold on boards that join them by links of their own, not as cards."""
         return self.link in ("nvls", "nvswitch", "mesh")

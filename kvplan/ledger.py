@@ -24,6 +24,10 @@ HELD: Mapping[Kind, tuple[Phase, ...]] = {
 }
 
 
+#: The device of a ledger of memory beside the devices.
+HOST = "host"
+
+
 class Entry(NamedTuple):
     """One line. `low` and `high` bound 90 % of cases; on an exact line both equal `bytes`. Code joins on `kind`; `name` is for people.
 
@@ -77,6 +81,17 @@ class Ledger(NamedTuple):
     limit_bytes: int | None
     outside: tuple[Entry, ...] = ()
     device_bytes: int | None = None
+
+    @property
+    def place(self) -> str:
+        """Where that is, for people: `RAM`, `GPU 0 to 3`; without a device `rank 0`."""
+        if self.device == HOST:
+            return "RAM"
+        first, last = self.ranks[0], self.ranks[-1]
+        what, which = "rank" if self.device is None else "GPU", f"{first} to {last}"
+        if self.ranks != tuple(range(first, last + 1)):
+            which = ", ".join(map(str, self.ranks))
+        return f"{what}{'s' if self.device is None and len(self.ranks) > 1 else ''} {which if len(self.ranks) > 1 else first}"
 
     @property
     def peaks(self) -> tuple[Peak, ...]:

@@ -15,6 +15,8 @@ _BYTE_UNITS = {
     "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
 }  # fmt: skip
 _TOKEN_UNITS = {"": 1, "k": 1024, "m": 1024**2}
+#: `32,768`: thousands as people write them.
+THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
 _SIZE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?\s*([A-Za-z]*)")
 
 
@@ -28,13 +30,18 @@ def round_up(a: int, multiple: int) -> int:
     return cdiv(a, multiple) * multiple
 
 
+def plain_number(text: str) -> str:
+    """A number without its commas, where they part thousands (32,768); other text as it is."""
+    return text.replace(",", "") if THOUSANDS.fullmatch(text) else text
+
+
 def _parse(text: str | int, units: dict[str, int], name: str, example: str) -> int:
     if isinstance(text, bool) or not isinstance(text, (int, str)):
         raise SpecError(name, [("", f"{text!r} is not a size; write a number such as {example}")])
     if isinstance(text, int):
         value = text
     else:
-        match = _SIZE.fullmatch(text.strip().replace("_", ""))
+        match = _SIZE.fullmatch(plain_number(text.strip()).replace("_", ""))
         unit = match[3].lower() if match else None
         if match is None or unit not in units:
             raise SpecError(name, [("", f"{text[:60]!r} is not a size; write a number such as {example}")])
@@ -46,7 +53,7 @@ def _parse(text: str | int, units: dict[str, int], name: str, example: str) -> i
 
 
 def parse_tokens(text: str | int, name: str = "tokens") -> int:
-    """A token count: 4096, "128k" (131,072), "1m" (1,048,576)."""
+    """A token count: 4096, "32,768", "128k" (131,072), "1m" (1,048,576)."""
     return _parse(text, _TOKEN_UNITS, name, "32768 or 32k")
 
 
@@ -61,3 +68,8 @@ def show_bytes(n: int) -> str:
         if abs(n) >= size:
             return f"{n / size:,.3f} {unit}"
     return f"{n} B"
+
+
+def counted(n: int, what: str) -> str:
+    """`1 request`, `32 requests`."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"

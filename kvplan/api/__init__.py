@@ -10,6 +10,7 @@ HOMES: dict[str, str] = {
     "check": "manifests",
     "diff": "manifests",
     "emit": "manifests",
+    "emitted": "manifests",
     "deployment": "asking",
     "calibrated": "asking",
     "question": "asking",
@@ -20,6 +21,7 @@ HOMES: dict[str, str] = {
     "explain": "plans",
     "models": "plans",
     "devices": "plans",
+    "engines": "plans",
     "schema": "plans",
     "fit": "searches",
     "compare": "searches",
@@ -42,7 +44,7 @@ HOMES: dict[str, str] = {
 
 
 #: What has a JSON Schema: what `estimate` and the others return as plain data, and the files that people write (model, device).
-SCHEMAS = ("plan", "simulation", "fit", "compare", "roofline", "devices", "models", "why", "model", "device")
+SCHEMAS = ("plan", "simulation", "fit", "compare", "roofline", "devices", "models", "engines", "why", "model", "device")
 
 
 def __getattr__(name: str) -> Any:

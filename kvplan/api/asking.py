@@ -16,7 +16,7 @@ from kvplan.devices import Device, sized
 from kvplan.engines.common.releases import is_version
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.spec import ModelSpec
-from kvplan.units import parse_bytes, parse_tokens
+from kvplan.units import GIB, MIB, parse_bytes, parse_tokens, plain_number
 
 if TYPE_CHECKING:
     from kvplan.stored import StoredWeights
@@ -45,6 +45,7 @@ def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
     """
     faults: list[tuple[str, str]] = []
     values: dict[str, Any] = {}
+    question = _several(question)
     for name, value in question.items():
         if name not in NAMES:
             raise UnknownName("question", name, list(NAMES))
@@ -62,6 +63,29 @@ def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
         values["reserve"] = _this_machine()[1]
     spec, stored = _find(model)
     return calibrated(Deployment(model=spec, stored=stored, drafter=_drafter(values.get("speculative")), **values))
+
+
+#: `8xH100`, `8 x H100`, with a multiplication sign too.
+_SEVERAL = re.compile(r"\s*(\d{1,4})\s*[xX\u00d7*]\s*(\S.*)")
+
+
+def _several(question: dict[str, Any]) -> dict[str, Any]:
+    """`8xH100` as a device and how many of it. Raises SpecError where n_devices says another number."""
+    found = _SEVERAL.fullmatch(question["device"]) if isinstance(question.get("device"), str) else None
+    if found is None:
+        return question
+    n, said = int(found[1]), question.get("n_devices")
+    if said is not None and str(said).strip() != str(n):
+        raise SpecError("device", [("", f"{question['device'][:60]!r} says {n} devices, n_devices {str(said)[:20]}; keep one")])
+    return question | {"device": found[2].strip(), "n_devices": n}
+
+
+def asked(model: str | ModelSpec, **question: Any) -> Deployment:
+    """`deployment`, with parallel sizes where only a number of devices was given."""
+    from kvplan.planner.layout import laid_out
+
+    d = deployment(model, **question)
+    return laid_out(d) if (d.n_devices or 1) > 1 else d
 
 
 def _drafter(speculative: str | None) -> ModelSpec | None:
@@ -172,6 +196,8 @@ def device(name: str | Device) -> Device:
         return _this_machine()[0]
     if str(name)[:1].isdigit() and str(name).lower().rstrip().endswith("b"):
         return sized(parse_bytes(name, "device"))
+    if (card := re.fullmatch(r"\s*(\d{1,6})\s*[gG]i?\s*", str(name))) is not None:  # as cards are sold
+        return sized(int(card[1]) * GIB)
     return catalogue.find_device(str(name))
 
 
@@ -197,8 +223,12 @@ def read(name: str, value: Any) -> Any:
     if kind == "tokens":
         return at_least_one(name, parse_tokens(value, name))
     if kind == "bytes":
-        return parse_bytes(value, name)
+        n_bytes = parse_bytes(value, name)
+        if isinstance(value, str) and value.strip().isdecimal() and 0 < n_bytes < MIB:
+            raise SpecError(name, [("", f"{value.strip()} what? Write {value.strip()}GiB (2^30 bytes) or {value.strip()}GB (10^9)")])
+        return n_bytes
     if kind == "count":
+        value = plain_number(value.strip()) if isinstance(value, str) else value
         if isinstance(value, str) and value.strip().isdecimal() and len(value) < 19:
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool):

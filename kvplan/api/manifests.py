@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kvplan import names
 from kvplan.api.asking import hub_asked
 from kvplan.api.plans import estimate
+from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec
 
 if TYPE_CHECKING:
+    from kvplan.engines.common.arguments import Arguments
     from kvplan.manifests.check import Source
     from kvplan.manifests.diff import Change
     from kvplan.manifests.values import Verdict
@@ -73,10 +74,11 @@ def diff(old: Sequence[str | Source], new: Sequence[str | Source], **given: Any)
     return changes(check(old, **given), check(new, **given))
 
 
-def emit(model: str | ModelSpec, target: str, *, serve: str | None = None, **question: Any) -> str:
+def emit(model: str | ModelSpec, target: str, *, serve: str | None = None, fixed_pool: bool = False, **question: Any) -> str:
     r"""The command or manifest that starts the plan of a question: vllm, sglang, llama.cpp, compose, k8s and the like.
 
-    serve  the name or path that the engine is to load; by default the checkpoint that the catalogue names
+    serve       the name or path that the engine is to load; by default the release that was typed, or that the catalogue names
+    fixed_pool  write the size of the cache that is safe on the device, instead of leaving it to the engine
 
     Only what was asked for is written, in plain integers; `check` reads it back as the same question. Raises UnsupportedError for what
     the engine can not be told.
@@ -89,19 +91,46 @@ def emit(model: str | ModelSpec, target: str, *, serve: str | None = None, **que
       --tensor-parallel-size 2 \
       --context-length 32768
     """
+    return emitted(model, target, serve=serve, fixed_pool=fixed_pool, **question).text
+
+
+class Emitted(NamedTuple):
+    """What was written, the plan it starts, and what of it is not as asked."""
+
+    text: str
+    plan: Plan
+    warnings: tuple[str, ...] = ()
+
+
+def emitted(model: str | ModelSpec, target: str, *, serve: str | None = None, fixed_pool: bool = False, **question: Any) -> Emitted:
+    """What `emit` writes, with its plan.
+
+    >>> emitted("meta-llama/llama-3.1-70b", "vllm", engine="vllm", device="l4").plan.fits
+    False
+    """
     from kvplan import engines
     from kvplan.manifests.emit import emit as text
+    from kvplan.manifests.pool import fixed
+    from kvplan.manifests.served import typed
 
     plan = estimate(model, **question)
-    engine = plan.question["engine"][0]
-    loads_file = engine in engines.served() and engines.arguments(engine).placeholder
-    typed = None if loads_file else _typed(model)
-    return text(plan, target, model=serve or typed)
+    engine = str(plan.question["engine"][0])
+    table = engines.arguments(engine) if engine in engines.served() else None
+    if fixed_pool and table:
+        more = fixed(plan, table, question.get("engine_version"))
+        options = {**dict(plan.question["engine_option"][0] or {}), **more.pop("engine_option", {})}
+        plan = estimate(model, **{**question, **more}, **({"engine_option": options} if options else {}))
+    name = serve or (typed(model, table) if table and isinstance(model, str) else None)
+    written = text(plan, target, model=name)
+    return Emitted(written, plan, tuple(_warnings(plan, None if serve else table)))
 
 
-def _typed(model: str | ModelSpec) -> str | None:
-    """The hub id that was typed, in its own case, where it is one that shares another's entry: that is what is to be served."""
-    if not isinstance(model, str) or ":" in model or "/" not in model:
-        return None
-    line = names.exact(model.strip().lower())
-    return line.name if line is not None and line.name != line.base else None
+def _warnings(plan: Plan, table: Arguments | None) -> Iterator[str]:
+    """What keeps the plan from being served as it was asked. `table`: of the engine, where it was left to it what is loaded."""
+    from kvplan.manifests.served import means, tag
+
+    id_ = str(plan.question["model"][0])
+    if plan.starts is False or plan.fits is False:
+        yield plan.verdict
+    if table and table.config == "modelfile" and ":" not in id_ and (name := tag(id_)) and not means(name, id_):
+        yield f"{name} is not in the format of the plan; ask for {name}, or name what is served with --serve"

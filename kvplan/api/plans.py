@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvplan import catalogue
 from kvplan.api import SCHEMAS
-from kvplan.api.asking import deployment
+from kvplan.api.asking import asked
 from kvplan.devices import Device
 from kvplan.errors import UnknownName
 from kvplan.planner.evaluate import evaluate
@@ -14,7 +14,9 @@ from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec
 
 if TYPE_CHECKING:
+    from kvplan.engines.common.protocol import Facts
     from kvplan.planner.explain import Line
+    from kvplan.planner.records import EngineRecord
 
 
 def estimate(model: str | ModelSpec, *, advise: bool = True, **question: Any) -> Plan:
@@ -33,7 +35,7 @@ def estimate(model: str | ModelSpec, *, advise: bool = True, **question: Any) ->
     >>> plan.cache.total_bytes == 16 * 32768 * 131072
     True
     """
-    d = deployment(model, **question)
+    d = asked(model, **question)
     plan = evaluate(d)
     if plan.fits is not None:
         from kvplan.planner.limits import with_limits
@@ -55,13 +57,13 @@ def explain(model: str | ModelSpec, **question: Any) -> tuple[Line, ...]:
     """Where each number of `estimate`'s answer comes from; takes the same names.
 
     >>> line = explain("meta-llama/llama-3.1-8b", context="8k")[0]
-    >>> line.name, line.value, line.formula[:32]
-    ('cache gqa k', 536870912, '32 layers x 8 heads x 256 B (128')
+    >>> line.name, line.value, line.formula
+    ('one token in gqa layers', 131072, '2 (K and V) x 32 layers x 8 KV heads x 128 x 2 B')
     """
     from kvplan import engines
     from kvplan.planner.explain import explain as lines
 
-    d = deployment(model, **question)
+    d = asked(model, **question)
     return lines(engines.settle(d)[1], evaluate(d))
 
 
@@ -81,6 +83,27 @@ def devices() -> list[Device]:
     [81090]
     """
     return catalogue.devices()
+
+
+def engines(name: str | None = None) -> list[EngineRecord]:
+    """What every engine is, or the one of that name: releases, makes of devices, formats, options with their meaning.
+
+    >>> [one["title"] for one in engines("vllm")]
+    ['vLLM']
+    >>> engines("vllm")[0]["options"]["enable_prefix_caching"]
+    'prefix caching, which changes how states are kept'
+    """
+    from kvplan import engines as known
+
+    return [_engine(known.facts(each)) for each in ([name] if name is not None else known.ENGINES)]
+
+
+def _engine(facts: Facts) -> EngineRecord:
+    return {
+        "engine": facts.name, "title": facts.title, "releases": list(facts.versions), "vendors": sorted(facts.vendors), "pool": facts.pool,
+        "weight_formats": sorted(facts.weight_schemes), "forms": sorted(facts.forms), "options": dict(facts.options),
+        "unused": dict(facts.unused),
+    }  # fmt: skip
 
 
 def schema(what: str) -> dict[str, Any]:

@@ -119,8 +119,9 @@ def keep_overheads(receipt: Receipt) -> Path | None:
 def reconcile(
     log: str | Path, *, model: str | None = None, record: bool = False, hub: bool = False, **question: Any
 ) -> Reconciliation:  # fmt: skip
-    """An engine's start-up log against the plan for the question it implies, line by line.
+    """An engine's start-up log, or its page of metrics, against the plan for the question it implies, line by line.
 
+    log               a file, or the http address of a running server's /metrics, which is read once
     model, question   come before what the log says
     record            keeps the log's measured lines in the user's calibration file (`calibration="user"` uses them)
     hub               whether a model that is not known here is asked of the Hub
@@ -137,13 +138,16 @@ def reconcile(
     """
     from kvplan import startup_logs
 
-    start = startup_logs.read_log(Path(log))
+    from kvplan.api.logged import plan_of
+    from kvplan.startup_logs.fetch import is_url, page
+
+    start = startup_logs.read_log(page(str(log)) if is_url(str(log)) else Path(log))
     name, asked = startup_logs.question_of(start, {"model": model, **question})
     with hub_asked(hub):
-        plan = estimate(_named(name, str(log)), **asked)
+        plan, left_out = plan_of(_named(name, str(log)), asked, question)
     if record:
         startup_logs.keep(startup_logs.record_of(start, plan, str(log)))
-    return startup_logs.compare(start, plan)
+    return startup_logs.compare(start, plan, left_out)
 
 
 def calibrate(

@@ -13,6 +13,7 @@ from kvplan.api.asking import at_least_one, calibrated, deployment, device, read
 from kvplan.deployment import NAMES, Deployment
 from kvplan.devices import Device
 from kvplan.errors import KvplanError, SpecError, UnknownName
+from kvplan.extras import missing
 from kvplan.planner.evaluate import evaluate
 from kvplan.spec import ModelSpec
 
@@ -145,7 +146,7 @@ def sweep(model: str | ModelSpec, axes: Mapping[str, Sequence[Any]], **question:
     try:
         from kvplan.planner.sweep import ERROR, columns, grid
     except ImportError:
-        raise KvplanError("a sweep needs numpy; install the `sweep` extra of kvplan-llm") from None
+        raise missing("a sweep needs numpy", "sweep") from None
     if not axes:
         raise SpecError("grid", [("", "name at least one axis such as context=8k:1m:x2")])
     both = [name for name in axes if question.get(name) is not None]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from kvplan import files
 from kvplan.api.asking import at_least_one, deployment
 from kvplan.deployment import Deployment
-from kvplan.errors import KvplanError, SpecError, UnknownName
+from kvplan.errors import SpecError, UnknownName
+from kvplan.extras import missing
 from kvplan.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def simulate(
         from kvplan.planner.simulation import simulated
         from kvplan.simulate.workload import Arrivals
     except ImportError:
-        raise KvplanError("simulate needs numpy; install the `simulate` extra of kvplan-llm") from None
+        raise missing("simulate needs numpy", "simulate") from None
     d = deployment(model, **question)
     if rate is not None:
         _number("rate", rate, above=True)

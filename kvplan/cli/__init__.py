@@ -9,6 +9,7 @@ from contextlib import suppress
 from io import StringIO
 
 from kvplan.errors import KvplanError
+from kvplan.extras import missing_module
 
 EXIT_DONE, EXIT_NO, EXIT_INPUT, EXIT_INTERNAL = 0, 1, 2, 3
 
@@ -44,6 +45,13 @@ def run(args: list[str] | None = None) -> int:
         return stop.exit_code
     except click.Abort:
         return 130
+    except click.NoSuchOption as error:
+        from kvplan.cli.meant import meant, nearest
+
+        known = meant(error.option_name)
+        near = nearest(error.option_name)
+        tell(f"error: No such option: {error.option_name}; {known or (f'did you mean {near}?' if near else 'see --help')}")
+        return EXIT_INPUT
     except click.ClickException as error:
         shown = StringIO()
         error.show(shown)
@@ -53,6 +61,10 @@ def run(args: list[str] | None = None) -> int:
         _unwritten()
         return EXIT_DONE
     except Exception as error:
+        absent = missing_module(error) if isinstance(error, ImportError) else None
+        if absent is not None:
+            tell(f"error: {absent}")
+            return EXIT_INPUT
         tell(f"internal error: {type(error).__name__}: {error}; please report it with the command line")
         _unwritten()
         return EXIT_INTERNAL

@@ -9,9 +9,11 @@ from typing import Any
 import click
 
 from kvplan import __version__, api, files
-from kvplan.cli.grid import questions
+from kvplan.cli.grid import note_thousands, questions
+from kvplan.cli.groups import Grouped
 from kvplan.cli.options import FORMAT, MODEL, OFFLINE, Named, chosen, put, question_options
 from kvplan.errors import SpecError
+from kvplan.planner.plan import Plan
 from kvplan.report import render
 
 #: Commands that live in files of their own, read when they are asked for.
@@ -24,6 +26,7 @@ LAZY = {
     "validate": "proof",
     "fit": "search",
     "compare": "search",
+    "engines": "engines",
     "roofline": "search",
     "simulate": "simulate",
     "sweep": "sweep",
@@ -50,34 +53,39 @@ def cli() -> None:
     """Does this model, at this context and concurrency, fit this hardware?
 
     \b
-    Exit codes: 0 fits or done, 1 does not fit, 2 wrong input, 3 internal error.
+    Exit codes: 0 fits or done, 1 does not fit, 2 wrong input or not known, 3 internal error.
     Shell completion: eval "$(_KVPLAN_COMPLETE=bash_source kvplan)" (or zsh_source, fish_source).
     """
 
 
-@cli.command()
+@cli.command(cls=Grouped)
 @MODEL
 @question_options
 @click.option("--strict", is_flag=True, help="Count a verdict that is too close to call as: does not fit.")
+@click.option("--detail", "-v", is_flag=True, help="Every line too: the cache by layers, each device's bytes, the phases of a start.")
 @FORMAT
-def estimate(model: str, strict: bool, fmt: str, **options: Any) -> int:
-    """What MODEL needs, line by line, and whether it fits.
+def estimate(model: str, strict: bool, detail: bool, fmt: str, **options: Any) -> int:
+    """Whether MODEL fits, what it needs, and what that rests on; --detail says every line.
 
     MODEL is a catalogue id (`kvplan models list`), an alias, or a path to a spec. Sizes: 128k tokens, 40GiB. Several values of one
     option (--context 8k,32k or 8k:1m:x2) make a row each.
     """
-    asked = questions(chosen(options))
+    given = chosen(options)
+    note_thousands(given)
+    asked = questions(given)
     told = len(asked) == 1 or fmt in ("json", "jsonl", "yaml")  # rows have no place for advice
     plans = [api.estimate(model, advise=told, **question) for question in asked]
-    put(render(plans, fmt))
-    return max(_exit_code(plan.fits, plan.certainty, strict) for plan in plans)
+    put(render(plans, fmt, detail=detail), ready=fmt == "table" and len(plans) == 1)
+    return max(_exit_code(plan, strict) for plan in plans)
 
 
-def _exit_code(fits: bool | None, certainty: str, strict: bool) -> int:
-    return int(fits is False or (strict and certainty == "too close to call"))
+def _exit_code(plan: Plan, strict: bool) -> int:
+    if plan.outcome.unknown:
+        return 2
+    return int(plan.fits is False or (strict and plan.certainty == "too close to call"))
 
 
-@cli.command()
+@cli.command(cls=Grouped)
 @MODEL
 @question_options
 @FORMAT

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from kvplan import __version__, api
-from kvplan.cli.options import HUB, MODEL, chosen, put, question_options
+from kvplan.cli.groups import Grouped
+from kvplan.cli.options import HUB, MODEL, Named, chosen, put, question_options, tell
 from kvplan.errors import SpecError
 from kvplan.manifests import Source, exit_code
 from kvplan.manifests.read import MAX_FILE_BYTES, decoded
@@ -19,7 +20,7 @@ from kvplan.report.structured import dump
 CHECK_FORMATS = ["table", "json", "github", "junit", "sarif"]
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("files", nargs=-1, required=True)
 @click.option(
     "--model",
@@ -73,7 +74,7 @@ def check(
     plain = [verdict.as_dict() for verdict in verdicts]
     home = {"table": "findings"}.get(fmt, fmt)
     more = [__version__] if fmt == "sarif" else []
-    put(dump(plain, fmt) if fmt == "json" else import_module(f"kvplan.report.{home}").text(plain, *more), commands=fmt == "github")
+    put(dump(plain, fmt) if fmt == "json" else import_module(f"kvplan.report.{home}").text(plain, *more), ready=fmt == "github")
     return exit_code(verdicts, allow_empty=allow_empty)
 
 
@@ -83,12 +84,25 @@ def _standard_input() -> Source:
     return Source("-", decoded(sys.stdin.buffer.read(MAX_FILE_BYTES + 1), "-"))
 
 
-@click.command()
-@click.argument("target")
+@click.command(cls=Grouped)
+@click.argument("target", type=Named("target"))
 @MODEL
-@click.option("--serve", metavar="NAME", help="The name or path that the engine is to load; by default the catalogue's checkpoint.")
+@click.option(
+    "--serve",
+    metavar="NAME",
+    help="The name or path that the engine is to load; by default the release that was typed, else the catalogue's.",
+)
+@click.option(
+    "--fixed-pool", is_flag=True, help="Write the size of the cache that is safe on the device, instead of leaving it to the engine."
+)
 @question_options
-def emit(target: str, model: str, serve: str | None, **options: Any) -> int:
-    """The command line or manifest that starts the plan of MODEL: vllm, sglang, tensorrt-llm, llama.cpp, ollama, compose, k8s."""
-    put(api.emit(model, target, serve=serve, **chosen(options)).rstrip("\n"))
-    return 0
+def emit(target: str, model: str, serve: str | None, fixed_pool: bool, **options: Any) -> int:
+    """The command line or manifest that starts the plan of MODEL: vllm, sglang, tensorrt-llm, llama.cpp, ollama, compose, k8s.
+
+    Exit code 1, and why on stderr, where the plan would not start or not hold what was asked.
+    """
+    found = api.emitted(model, target, serve=serve, fixed_pool=fixed_pool, **chosen(options))
+    put(found.text.rstrip("\n"))
+    for warning in found.warnings:
+        tell(f"warning: {warning}")
+    return int(found.plan.fits is False or found.plan.starts is False)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import click
@@ -19,17 +20,41 @@ from kvplan.report.printable import printable
 Command = Callable[..., Any]
 
 
+#: Names of a question whose values complete, and how many are offered at once.
+COMPLETED, MOST_COMPLETIONS = ("device", "engine", "kv_dtype", "weight_dtype", "dtype"), 200
+
+
 class Named(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """A model or device name, completed from the catalogue."""
+    """A name of a model, a device, an engine, a format or what `emit` writes, completed from all that are known."""
 
     def __init__(self, what: str) -> None:
         self.name = what
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from kvplan import catalogue
+        word = incomplete.lower()
+        return [CompletionItem(name) for name in _known(self.name) if name.lower().startswith(word)][:MOST_COMPLETIONS]
 
-        ids = catalogue.model_ids() if self.name == "model" else catalogue.device_ids()
-        return [CompletionItem(id_) for id_ in ids if id_.startswith(incomplete.lower())]
+
+def _known(what: str) -> Iterable[str]:
+    """Every name of a kind of thing, and for models the short names and hub ids that answer offline."""
+    from kvplan import catalogue, dtypes, engines
+
+    if what == "model":
+        from kvplan import names
+
+        return dict.fromkeys((*catalogue.model_ids(), *(line.name for line in names.everything())))
+    if what == "device":
+        return catalogue.device_ids()
+    if what == "engine":
+        return engines.ENGINES
+    if what == "target":
+        targets: tuple[str, ...] = import_module("kvplan.manifests.emit").TARGETS
+        return targets
+    if what == "kv_dtype":
+        return ("auto", *dtypes.FORMATS, *dtypes.ALIASES)
+    if what == "weight_dtype":
+        return (*dtypes.WEIGHT_FORMATS, *dtypes.WEIGHT_ALIASES)
+    return ("bf16", "f16", "f32")
 
 
 MODEL = click.argument("model", type=Named("model"))
@@ -40,10 +65,10 @@ class NoReader(Exception):  # no OSError, which click would turn into an exit co
     """Whoever read standard output has gone, as `head` does; nothing is wrong."""
 
 
-def put(out: str | bytes, *, commands: bool = False) -> None:
+def put(out: str | bytes, *, ready: bool = False) -> None:
     """Data to standard output, a line's end after text that has none: all that any command prints goes through here, made printable.
 
-    commands  its lines are commands to a CI log, and their texts are printable already
+    ready  its texts are printable already, and what is not is meant: commands to a CI log, a terminal's colours
 
     Raises SpecError for bytes that would go to a terminal, KvplanError where it can not be written.
     """
@@ -52,7 +77,7 @@ def put(out: str | bytes, *, commands: bool = False) -> None:
     if isinstance(out, bytes) and sys.stdout.isatty():
         raise SpecError("format", [("", "parquet is no text; redirect it to a file")])
     try:
-        click.echo(printable(out) if isinstance(out, str) and not commands else out, nl=isinstance(out, str) and not out.endswith("\n"))
+        click.echo(printable(out) if isinstance(out, str) and not ready else out, nl=isinstance(out, str) and not out.endswith("\n"))
     except BrokenPipeError:
         raise NoReader from None
     except OSError as error:
@@ -86,7 +111,7 @@ def question_options(command: Command) -> Command:
         elif kind == "options":
             command = click.option(flag, name, multiple=True, metavar="KEY=VALUE", help=text)(command)
         else:
-            type_ = Named("device") if kind == "device" else None
+            type_ = Named(name) if name in COMPLETED else None
             command = click.option(flag, name, type=type_, metavar=kind.upper(), help=text)(command)
     return command
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kvplan import api
+from kvplan.cli.groups import Grouped
 from kvplan.cli.options import FORMAT, HUB, Named, chosen, put, question_options, tell
 from kvplan.errors import SpecError
 from kvplan.planner.plan import plain
@@ -20,7 +21,7 @@ from kvplan.units import MIB, parse_bytes, show_bytes
 MOST_SKIPPED = 20  # logs not used that are listed
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("names", metavar="[MODEL]", type=Named("model"), nargs=-1)
 @click.option("--all-kinds", is_flag=True, help="Every layer kind, layout and storage format, instead of a MODEL.")
 @click.option("--speed", is_flag=True, help="Decode steps with and without a cache as the length grows, instead of a MODEL.")
@@ -103,15 +104,17 @@ def _receipt(found: Any, fmt: str) -> str | bytes:
     return render_data(table(found), fmt)
 
 
-@click.command()
-@click.argument("log", type=click.Path(path_type=Path))
+@click.command(cls=Grouped)
+@click.argument("log")
 @click.option("--model", "model", type=Named("model"), help="The model, where the log does not name one of the catalogue.")
 @click.option("--record", is_flag=True, help="Keep the measured lines in the user's calibration file, for --calibration user.")
 @HUB
 @question_options
 @FORMAT
-def reconcile(log: Path, model: str | None, record: bool, hub: bool, fmt: str, **options: Any) -> int:
+def reconcile(log: str, model: str | None, record: bool, hub: bool, fmt: str, **options: Any) -> int:
     """Predicted beside logged: reads an engine's start-up LOG, works out the question, and compares line by line.
+
+    LOG is a file, or a saved page of metrics of vLLM or SGLang, or the address of a running one (http://host:8000/metrics), read once.
 
     Options given here come before what the log says. Exit code 1 where a line is outside its interval.
     """
@@ -141,6 +144,8 @@ def reconcile(log: Path, model: str | None, record: bool, hub: bool, fmt: str, *
             put(f"{line.name}: usual cause: {line.cause}")
         for note in found.notes:
             put(f"note: {one_line(note)}")
+        for text in found.not_compared:
+            put(f"not compared: {one_line(text)}")
     return int(not found.agrees)
 
 
@@ -150,7 +155,7 @@ def _figure(value: float, unit: str, fmt: str) -> str:
     return f"{value:,.2f}x" if unit == "x" else f"{value:,.0f}"
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("logs", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--model", "model", type=Named("model"), help="The model of all these logs, where they do not name one of the catalogue.")
 @click.option("--record", is_flag=True, help="Write starts and constants into the user's calibration file, for --calibration user.")

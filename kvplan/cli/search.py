@@ -8,6 +8,7 @@ import click
 
 from kvplan import api
 from kvplan.cli.grid import expand, questions
+from kvplan.cli.groups import Grouped
 from kvplan.cli.options import FORMAT, MODEL, Named, chosen, put, question_options
 from kvplan.errors import SpecError
 from kvplan.planner.compare import PLACE
@@ -22,7 +23,7 @@ BOUNDS = ("tokens/s, at most", "first token, at least", "per million tokens")
 FOR_PEOPLE = ("table", "markdown", "html")
 
 
-@click.command()
+@click.command(cls=Grouped)
 @MODEL
 @click.option("--devices", metavar="A,B,...", help="Candidates; by default every packaged device.")
 @PRICE
@@ -83,7 +84,7 @@ def _price(text: str) -> tuple[str, float]:
         raise SpecError("price", [("", f"{text[:60]!r}: write DEVICE=PRICE such as h100-80gb=2.5")]) from None
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("models", nargs=-1, required=True, type=Named("model"))
 @PRICE
 @RANK_BY
@@ -125,7 +126,7 @@ def _flat(row: Any, headers: list[str]) -> dict[str, Any]:
     return {"name": row.name, "unit": row.unit, **dict(zip(headers, row.values, strict=True))}
 
 
-@click.command()
+@click.command(cls=Grouped)
 @MODEL
 @question_options
 @FORMAT

@@ -11,6 +11,7 @@ import click
 
 from kvplan import api
 from kvplan.cli.grid import questions
+from kvplan.cli.groups import Grouped
 from kvplan.cli.options import FORMAT, MODEL, chosen, put, question_options
 from kvplan.deployment import NAMES
 from kvplan.errors import SpecError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from kvplan.planner.simulation import Simulation
 
 
-@click.command()
+@click.command(cls=Grouped)
 @MODEL
 @click.option("--workload", metavar="NAME", help="sharegpt (the default), alpaca or fixed: how long prompts and answers are.")
 @click.option("--rate", type=float, help="Requests a second, over all replicas; by default all come at once (a trace: at its times).")

@@ -12,6 +12,7 @@ import click
 
 from kvplan import api
 from kvplan.cli.grid import expand
+from kvplan.cli.groups import Grouped
 from kvplan.cli.options import MODEL, chosen, put, question_options
 from kvplan.deployment import NAMES
 from kvplan.errors import SpecError, UnknownName
@@ -22,7 +23,7 @@ STREAMED = ("csv", "jsonl", "parquet")
 MOST_ROWS = 10_000
 
 
-@click.command()
+@click.command(cls=Grouped)
 @MODEL
 @click.option("--grid", "grids", multiple=True, metavar="NAME=VALUES", help="An axis: context=8k:1m:x2, tp=1,2,4,8; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write there; by default to standard output.")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kvplan.errors import KvplanError, SpecError
+from kvplan.extras import command
 from kvplan.importers.ranges import MAX_JSON_BYTES, FileRanges, read_json
 from kvplan.importers.safetensors import INDEX, MAX_HEADER_BYTES, Header, read_header, shard_names, stored_weights
 from kvplan.stored import StoredWeights
@@ -111,7 +112,7 @@ def _library() -> Any:
         return import_module("huggingface_hub")
     except ImportError:
         raise HubError(
-            "reading a model from the Hub needs huggingface_hub: install kvplan-llm[hub], or name a local config.json or folder"
+            f"reading a model from the Hub needs huggingface_hub: {command('hub')}, or name a local config.json or folder"
         ) from None
 
 

@@ -83,7 +83,10 @@ class Mamba1(Recurrent):
 
 
 class Mamba2(Recurrent):
-    """State space duality: state heads x head dim x d_state; the convolution also covers B and C of every group."""
+    """State space duality: state heads x head dim x d_state; the convolution also covers B and C of every group.
+
+    `chunk`: tokens of one chunk of the scan, where the config says it; engines align kept states to it.
+    """
 
     source: ClassVar[str] = "Mamba-2, arXiv 2405.21060; state-spaces/mamba mamba2.py"
     form: ClassVar[Form] = "mamba2"
@@ -95,6 +98,7 @@ class Mamba2(Recurrent):
     conv_bias: bool = True
     proj_bias: bool = False
     gate_norm: bool = True
+    chunk: Count | None = None
 
     def agree(self, _: Any) -> None:
         super().agree(_)

@@ -73,7 +73,9 @@ def _private(file: str | Source, env: Mapping[str, str] | None, found: Sequence[
         text = file.text if isinstance(file, Source) else read_text(file)
     except SpecError:
         return Private()
-    return private(env, text, {name for one in found for row in engines.arguments(one.engine).rows for name in row.variables}, _is_public)
+    return private(
+        env, text, {name for one in found if one.engine for row in engines.arguments(one.engine).rows for name in row.variables}, _is_public
+    )
 
 
 def _is_public(value: str) -> bool:
@@ -111,6 +113,13 @@ def exit_code(verdicts: Sequence[Verdict], *, allow_empty: bool = False) -> int:
 
 def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = False, given: Mapping[str, Any] | None = None) -> Verdict:
     """The verdict on one engine."""
+    if not found.engine:
+        one = found.unresolved[0]
+        if one.what == "document":
+            finding = Finding("unreadable", "error", one.why, one.place, found.file)
+            return Verdict(found.file, found.name, "broken", one.why, findings=(finding,))
+        finding = Finding("not-modelled-engine", "warning", f"{one.why}; {one.give}", one.place, found.file)
+        return Verdict(found.file, found.name, "unknown", one.why, findings=(finding,), unresolved=found.unresolved)
     given = {name: value for name, value in (given or {}).items() if value is not None}
     model = _override(found.model, models)
     question = {**found.question, **given, "engine": found.engine}
@@ -119,7 +128,12 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
     if found.engine_version and "engine_version" not in given:
         question["engine_version"] = found.engine_version
     has_model = model != found.model or (models and any("=" not in m for m in models))
-    closed = set(given) | ({"model"} if has_model else set()) | ({"device"} if "kv_memory" in question else set())
+    closed = (
+        set(given)
+        | ({"options"} if all(name in question for name in ("tp", "max_model_len")) else set())
+        | ({"model"} if has_model else set())
+        | ({"device"} if "kv_memory" in question else set())
+    )
     unresolved = [u for u in found.unresolved if u.what not in closed]
     findings = list(found.findings)
     plan: Plan | None = None
@@ -128,7 +142,7 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
         findings += more
         unresolved += open_model
     if plan is not None:
-        findings += _devices(found, plan, question)
+        findings += _devices(found, plan, question, unresolved)
         findings += _too_long(found, plan, question)
         findings += _notes(found, plan) + _risks(found, plan)
     status, message = _status(found, plan, findings, unresolved, strict)
@@ -201,9 +215,11 @@ def _fault(message: str, found: Found, name: str) -> Finding:
     return Finding("contradiction", "error", f"{name}: {message}" if name else message, found.places.get(name, found.place))
 
 
-def _devices(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Finding]:
+def _devices(found: Found, plan: Plan, question: Mapping[str, Any], unresolved: Sequence[Unresolved]) -> list[Finding]:
     """Fewer devices than the parallel sizes need, or more."""
     there, needed = question.get("n_devices"), plan.question["n_devices"][0]
+    if any(u.what in ("tp", "pp", "dp", "nodes", "local_dp", "options") for u in unresolved):
+        return []  # what is open may be another number of devices
     if there is None or needed is None or engines.arguments(found.engine).takes_devices:
         return []
     there = int(there)
@@ -269,7 +285,9 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
     if unresolved or plan is None or plan.fits is None:
         for u in unresolved:
             findings.append(Finding(f"open-{u.what.replace('_', '-')}"[:40], "warning", f"{u.what}: {u.why}; {_how(u.give)}", u.place))
-        names = ", ".join(dict.fromkeys(u.what for u in unresolved)) or "what it runs on"
+        if plan is not None and plan.outcome.unknown:
+            findings.append(Finding("open-speculative", "warning", plan.outcome.unknown, found.places.get("speculative", found.place)))
+        names = ", ".join(dict.fromkeys(u.what for u in unresolved)) or (plan.outcome.unknown if plan else "") or "what it runs on"
         return "unknown", f"not known: {names}"
     doubts = [f for f in findings if f.rule in ("not-modelled-more", "not-modelled-less")]
     if plan.fits is False and doubts:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kvplan import engines
 from kvplan.engines.common.words import Finding, Given, Place, Word, words
 from kvplan.errors import SpecError
-from kvplan.manifests import images
+from kvplan.manifests import foreign, images
 from kvplan.manifests.budget import spend
 from kvplan.manifests.script import MAX_WORDS, Script, read_script
 from kvplan.manifests.words import Command
@@ -22,6 +22,7 @@ class Start(NamedTuple):
     files   texts that the script writes, by name
     opaque  why the command can not be followed to the engine; its words are then empty
     faults  what the shell or the container runtime would stumble over
+    foreign what it is called, of an engine that is not modelled; `engine` is then empty
     """
 
     engine: str
@@ -35,6 +36,7 @@ class Start(NamedTuple):
     files: Mapping[str, tuple[str, Place]] = {}
     opaque: str = ""
     faults: tuple[Finding, ...] = ()
+    foreign: str = ""
 
 
 WRAPPERS = frozenset({
@@ -65,12 +67,18 @@ class _Program(NamedTuple):
     own: Sequence[Word]
     engine: str = ""
     opaque: str = ""
+    foreign: str = ""
 
 
 def starts(command: Command, source: str, files: Files, depth: int = 0) -> Iterator[Start]:
     """The engines that a command starts; none for any other command."""
     spend(1 + len(command.words), command.place.line)
     program = _program(command.words, files)
+    if program is None and (engine := _open_program(command.words)):
+        n = next((n for n, w in enumerate(command.words) if w.text.startswith("-")), len(command.words))
+        own = command.words[n:]
+        yield Start(engine, own, command.env, command.place, command.end_line, files=files)
+        return
     if program is None:
         yield from _launched(command, source, files, depth)
         return
@@ -95,8 +103,18 @@ def starts(command: Command, source: str, files: Files, depth: int = 0) -> Itera
     elif name == "llama-tools":
         if own and own[0].text in ("-s", "--server"):
             yield start("llama.cpp", own[1:])
+    elif program.foreign:
+        yield start("", ())._replace(foreign=program.foreign)
     else:
         yield start(program.engine, own, program.opaque)
+
+
+def _open_program(found: Sequence[Word]) -> str:
+    """The engine of `"$LLAMA_SERVER" --ctx-size 8192 ...`: a program that is not known, by its options."""
+    n = next((n for n, w in enumerate(found) if _base(w.text) not in WRAPPERS and not re.match(r"[A-Za-z_]\w*=", w.text)), len(found))
+    first = found[n] if n < len(found) else Word("")
+    is_program = first.missing and "=" not in first.text and not re.search(r"\s", first.text)
+    return images.by_options(found[n + 1 :]) if is_program else ""
 
 
 def _program(found: Sequence[Word], files: Files, within: int = MAX_WORDS) -> _Program | None:
@@ -106,6 +124,8 @@ def _program(found: Sequence[Word], files: Files, within: int = MAX_WORDS) -> _P
         follows = rest[0].text if rest else ""
         if engine := _engine(n, name, rest):
             return engine
+        if not word.missing and (title := foreign.of_program(name)):
+            return _Program(n, name, rest, foreign=title)
         if name in ("kserve-huggingfaceserver", "llama-tools"):
             return _Program(n, name, rest)
         if name in CONTAINERS and (follows == "run" or (follows == "container" and len(rest) > 1 and rest[1].text == "run")):
@@ -147,7 +167,8 @@ def _module(at: int, rest: Sequence[Word]) -> _Program | None:
             module, own = rest[n + 1].text, rest[n + 2 :]
             found = next(((e, more[module]) for e in engines.served() if module in (more := engines.arguments(e).modules)), None)
             if found is None:
-                return None
+                title = foreign.of_module(module)
+                return _Program(at, module, own, foreign=title) if title else None
             engine, before = found
             if before.startswith("-"):
                 own = _without(own, before)
@@ -175,7 +196,8 @@ def _script_option(rest: Sequence[Word]) -> int | None:
     """Where the text after a shell's -c stands."""
     for n, word in enumerate(rest):
         if re.fullmatch(r"-[a-z]*c", word.text):
-            return n + 1 if n + 1 < len(rest) else None
+            at = n + 2 if n + 2 < len(rest) and rest[n + 1].text == "--" else n + 1
+            return at if at < len(rest) else None
         if not word.text.startswith(("-", "+")) and not (n and rest[n - 1].text in ("-o", "-O")):
             return None
     return None
@@ -228,17 +250,51 @@ def container(
             found.append(one._replace(faults=(Finding("not-split", "error", message, run[0].place),)))
     found += starts(command, source, files or {}, depth)
     found = [one._replace(version=one.version or of(one.engine), in_container=True, gpus=one.gpus or gpus) for one in found]
-    if not found and known and not _is_other(run):
-        shown = " ".join(w.text for w in run[:3]) or "the image's own entrypoint"
-        why = f"the container runs {shown!r}, which names no engine command"
-        found = [Start(known.engine, (), env, place, end_line, known.version, gpus, True, opaque=why)]
+    if not found and not _is_other(run):
+        found = _told(image, known, entry is not None, run, env, place, end_line, gpus)
     return found
+
+
+def _told(
+    image: Word | None,
+    known: images.Image | None,
+    entered: bool,
+    run: Sequence[Word],
+    env: Mapping[str, Word],
+    place: Place,
+    end_line: int,
+    gpus: Given | None,
+) -> list[Start]:
+    """The engine of a container whose words name no command: by its image, or by the options behind a program that is not known."""
+    reference = image.text if image and not image.missing else ""
+    n = next((n for n, word in enumerate(run) if word.text.startswith("-") and len(word.text) > 2), len(run))
+    title = foreign.of_image(reference) or ("" if known else foreign.of_flags(run[n:]))
+    if title:
+        return [Start("", (), env, place, end_line, gpus=gpus, in_container=True, foreign=title)]
+    other = known or images.like(reference)
+    at = run[n].place if n < len(run) else place
+    engine = images.by_options(run[n:]) if not known else ""
+    if engine and (not entered or not _is_shell(run)):
+        return [Start(engine, tuple(run[n:]), env, at, end_line, None, gpus, True)]
+    if other and not entered and n == 0 and (run or not known):
+        return [Start(other.engine, tuple(run), env, at, end_line, other.version, gpus, True)]
+    named = known or (other if not entered else None)
+    if named is None:
+        return []
+    shown = " ".join(w.text for w in run[:3])[:120] or "the image's own entrypoint"
+    why = f"the container runs {shown!r}, which names no engine command"
+    return [Start(named.engine, (), env, place, end_line, named.version, gpus, True, opaque=why)]
+
+
+def _is_shell(run: Sequence[Word]) -> bool:
+    """Whether a shell's own text is what runs: its options are no engine's."""
+    return _base(run[0].text) in SHELLS and _script_option(run[1:]) is not None
 
 
 def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
     """The engines that a script starts."""
     found = [start for command in script.commands for start in starts(command, source, script.files, depth)]
-    waiting = [start for start in found if not start.words and engines.arguments(start.engine).waiting]
+    waiting = [start for start in found if not start.words and start.engine and engines.arguments(start.engine).waiting]
     runs = [start for start in found if start.words and start.engine in {one.engine for one in waiting}]
     if runs:  # the server of the same script: it loads what is named, with its own variables
         found = [one._replace(env=waiting[0].env) if one in runs else one for one in found if one not in waiting]
@@ -285,7 +341,7 @@ def _shell(after: Sequence[Word], env: Mapping[str, Word], source: str, files: F
             at = list(after).index(word)
             yield from _text(Word(*files[name]), env, source, files, depth, after[at:])
         return
-    if after[n].missing or depth >= MAX_NESTED:
+    if depth >= MAX_NESTED:
         return
     word = after[n]
     script = read_script(word.text, source, base=word.place, breaks=word.breaks, env=env, arguments=after[n + 1 :] or None)

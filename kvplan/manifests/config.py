@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kvplan.engines import facts
 from kvplan.engines.common.arguments import Argument, Arguments
+from kvplan.engines.common.command_line import open_variable
 from kvplan.engines.common.kinds import KINDS
-from kvplan.engines.common.words import Finding, Given, Place, Word
+from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
 from kvplan.manifests.marked import Item, documents
+
+_OPEN = re.compile(r"\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
 
 
 def config_words(text: str, source: str, base: Place | None) -> list[Word]:
@@ -28,6 +32,8 @@ def config_words(text: str, source: str, base: Place | None) -> list[Word]:
                 out.append(Word(name, place))
             elif isinstance(item.value, list):
                 out += [Word(name, place), *(Word(part.text, place) for part in item)]
+            elif open_names(item):
+                out += [Word(name, place), Word(item.text, place, open_names(item))]
             elif isinstance(item.value, dict):
                 out += [Word(name, place), Word(json.dumps(item.plain(), default=str), place)]
             elif item.value not in (False, None):
@@ -35,12 +41,18 @@ def config_words(text: str, source: str, base: Place | None) -> list[Word]:
     return out
 
 
-def key_options(table: Arguments, text: str, source: str, base: Place | None) -> tuple[dict[str, Given], list[Finding]]:
+def open_names(item: Item) -> tuple[str, ...]:
+    """The variables in a value that nothing filled in: a here-document leaves `$NAME` where the script does not set it."""
+    return tuple(a or b for a, b in _OPEN.findall(item.text))
+
+
+def key_options(table: Arguments, text: str, source: str, base: Place | None) -> tuple[dict[str, Given], list[Finding], list[Unresolved]]:
     """What a file whose keys are rows of the table sets, by the same names as the command line."""
     rows = {one.key: one for one in table.rows if one.key}
     title = facts(table.name).title
     given: dict[str, Given] = {}
     findings: list[Finding] = []
+    unresolved: list[Unresolved] = []
     for document in documents(text, source, base or Place()):
         for path, item in _leaves(document, rows):
             place = item.place if base else Place()
@@ -49,6 +61,8 @@ def key_options(table: Arguments, text: str, source: str, base: Place | None) ->
                 findings.append(Finding("unknown-option", "warning", f"{path} is no option of {title} that we know", place))
             elif row.effect:
                 findings.append(Finding("not-modelled-either", "warning", f"{path} may change memory in a way that is not modelled", place))
+            elif row.to and (missing := open_names(item)):
+                unresolved.append(open_variable(row.to, path, missing, place))
             elif row.to:
                 try:
                     value = _value(row, item)
@@ -57,7 +71,7 @@ def key_options(table: Arguments, text: str, source: str, base: Place | None) ->
                     continue
                 if value is not None or row.kind == "json":
                     given[row.to] = Given(value, path, place)
-    return given, findings
+    return given, findings, unresolved
 
 
 def _value(row: Argument, item: Item) -> Any:

@@ -63,11 +63,14 @@ def _instructions(text: str) -> Iterator[tuple[str, Word]]:
     n = 0
     while n < len(lines):
         start, parts = n, [lines[n]]
+        if lines[n].lstrip().startswith("#"):  # a comment ends with its line, whatever stands at its end
+            n += 1
+            continue
         while parts[-1].rstrip().endswith("\\") and n + 1 < len(lines):
             n += 1
             parts.append("\\" if lines[n].lstrip().startswith("#") else lines[n])
         n += 1
-        match = None if parts[0].lstrip().startswith("#") else _INSTRUCTION.match("\n".join(parts))
+        match = _INSTRUCTION.match("\n".join(parts))
         if match:
             yield match[1].upper(), Word(match[2], Place(start + 1, match.start(2) + 1))
 

@@ -17,6 +17,8 @@ from kvplan.engines.common.command_line import parse
 from kvplan.engines.common.words import words
 from kvplan.engines.common.written import Written, write
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
+from kvplan.manifests.served import means
+from kvplan.manifests.served import served as name_of
 from kvplan.planner.plan import Plan
 
 TARGETS: tuple[str, ...] = (*engines.served(), "compose", "k8s")
@@ -72,24 +74,25 @@ def emit(plan: Plan, target: str, *, model: str | None = None) -> str:
 def _job(plan: Plan, engine: str, model: str | None) -> Job:
     table, question = engines.arguments(engine), {name: value for name, (value, _) in plan.question.items()}
     asked = {name: value for name, (value, by) in plan.question.items() if by == "you" and value is not None}
-    for name in table.explicit:
+    asked |= {name: question[name] for name in ("tp", "pp") if "n_devices" in asked and question[name] not in (None, 1)}
+    for name in (*table.explicit, *(("max_model_len",) if "context" in asked and question["max_model_len"] else ())):
         asked.setdefault(name, question[name])
     if table.per_slot and "max_model_len" in asked:
         asked["max_model_len"] //= question["max_num_seqs"] or 1
     options = {f"option:{key}": str(text) for key, text in dict(asked.pop("engine_option", None) or {}).items()}
     version = str(asked["engine_version"]) if "engine_version" in asked else None
     id_ = str(question["model"])
-    served = model or _served(id_, table)
+    served = model or name_of(id_, table)
     own = {name: value for name, value in asked.items() if name not in ("model", "engine", "engine_version")}
     found = write(table, {**own, **options}, version)
     aside = {name: asked[name] for name in ASIDE if name in asked and name not in found.said}
-    if asked.get("context") == asked.get("max_model_len") and "max_model_len" in found.said and not table.placeholder:
+    if asked.get("context") == asked.get("max_model_len") and "max_model_len" in found.said and not (table.placeholder or table.per_slot):
         aside.pop("context", None)
     if not table.takes_devices:
         aside.pop("n_devices", None)  # it follows from the parallel sizes
     if version and table.image[1] and not table.per_slot:
         aside["engine_version"] = version
-    if not _means(served, id_):
+    if not means(served, id_):
         aside["model"] = id_
     left = set(own) - found.said - set(aside) - {"n_devices", "context"}
     if left:
@@ -131,31 +134,6 @@ def _accepted(table: Arguments, found: Written, version: str | None) -> None:
     faults = [f for f in parse(table, words(*found.words), version).findings if f.severity == "error"]
     if faults:
         raise UnsupportedError(f"{faults[0].message}; leave it out of the plan, or ask another release")
-
-
-def _served(id_: str, table: Arguments) -> str:
-    """The name that the index or the catalogue's source has, where it means the same model; a placeholder for engines that load a file."""
-    try:
-        found = catalogue.find_model(id_)
-    except KvplanError:
-        return table.placeholder or id_
-    if table.config == "modelfile" and ":" in id_:
-        return found.hub_id or id_
-    if table.placeholder:
-        return table.placeholder
-    if found.hub_id and ":" not in found.hub_id:
-        return found.hub_id
-    source = found.source
-    parts = source.removeprefix("https://huggingface.co/").split("/")
-    name = "/".join(parts[:2]) if source.startswith("https://huggingface.co/") and len(parts) > 1 else id_
-    return name if _means(name, id_) else id_
-
-
-def _means(name: str, id_: str) -> bool:
-    try:
-        return catalogue.find_model(name).id == id_
-    except KvplanError:
-        return False
 
 
 def _script(job: Job) -> str:

@@ -32,6 +32,7 @@ class Site(NamedTuple):
     findings: tuple[Finding, ...] = ()
     span: tuple[int, int] | None = None
     model: Given | None = None
+    unresolved: tuple[Unresolved, ...] = ()
 
 
 MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
@@ -42,6 +43,8 @@ PRAGMA = re.compile(r"#\s*kvplan:\s*(.+)")
 
 def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | None:
     """The Found of one start; None for one that only joins another (a worker of a multi-node engine)."""
+    if not start.engine:
+        return _foreign(start, site, source)
     table = engines.arguments(start.engine)
     if (unknown := _unknown(table, start.words)) > 3:
         spend(UNKNOWN * unknown, start.place.line, f"the search for options that {table.name} does not have")
@@ -51,10 +54,14 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
     if answer.is_worker:
         return None
     question = dict(answer.question)
-    unresolved = [*answer.unresolved, *missing]
+    unresolved = [*answer.unresolved, *missing, *site.unresolved]
     if start.opaque:
         unresolved.append(Unresolved("command", start.opaque, "write the engine's command into the file", start.place))
     n_devices = _fewest(site.n_devices or start.gpus, _visible(start.env))
+    if n_devices and n_devices.value == 0 and "engine_option.platform" not in question:
+        why = f"{n_devices.spelled} is 0: it runs without a GPU, which is not modelled"
+        unresolved.append(Unresolved("device", why, "--device NAME", n_devices.place))
+        n_devices = None
     if n_devices and "n_devices" not in question:
         nodes = 1 if answer.local_dp else max(site.nodes, answer.nodes)  # ranks of one node need that node's devices
         question["n_devices"] = n_devices._replace(value=n_devices.value * nodes)
@@ -65,7 +72,8 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
         model_given = site.model
     model, open_model = _model(model_given, start, any(u.what == "model" for u in unresolved))
     unresolved += open_model
-    if "device" not in question and question.get("engine_option.platform") is None:
+    known = "device" in question or any(u.what == "device" for u in unresolved)
+    if not known and question.get("engine_option.platform") is None:
         unresolved.append(Unresolved("device", site.why or NO_DEVICE, "--device NAME", site.place if site.why else start.place))
     places = {name: one.place for name, one in question.items()}
     places["command"] = start.place
@@ -85,6 +93,19 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
         findings=tuple(f._replace(file=source) for f in (*start.faults, *answer.findings, *notes, *site.findings)),
         local_dp=answer.local_dp,
     )
+
+
+def _foreign(start: Start, site: Site, source: str) -> Found:
+    """An engine that is not modelled, named."""
+    if not start.foreign:
+        one = Unresolved("document", start.opaque, "write it such that YAML reads it", start.place)
+        return Found(source, 1, (start.place.line, start.end_line), site.name, "", None, None, {}, {"command": start.place}, (one,))
+    why = f"engine {start.foreign} is not modelled"
+    give = f"for the model's own figures ask kvplan estimate MODEL, or check it as one of {', '.join(engines.served())}"
+    return Found(
+        source, site.document, site.span or (start.place.line, start.end_line), site.name or start.foreign, "", None, None, {},
+        {"command": start.place}, (Unresolved("engine", why, give, start.place),),
+    )  # fmt: skip
 
 
 def _unknown(table: Arguments, words: Sequence[Word]) -> int:
@@ -127,8 +148,8 @@ def _with_config(
             return start.words, {}, [], [Unresolved("config", why, "put it beside the checked file", word.place)]
         try:
             if table.config == "keys":
-                given, findings = key_options(table, text, source, place)
-                return start.words, given, [*notes, *findings], []
+                given, findings, missing = key_options(table, text, source, place)
+                return start.words, given, [*notes, *findings], missing
             return [*config_words(text, source, place), *start.words], {}, notes, []
         except KvplanError as error:
             return start.words, {}, [Finding("bad-config", "error", f"{name} {value.text}: {error}", word.place)], []

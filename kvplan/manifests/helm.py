@@ -38,7 +38,8 @@ def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     for spec in (
         document.get("servingEngineSpec", "modelSpec") if document.get("servingEngineSpec", "enableEngine").value is not False else ()
     ):
-        yield from _stack(document, spec, n, source)
+        if spec.get("enabled").value is not False:
+            yield from _stack(document, spec, n, source)
     if document.get("modelArtifacts"):
         for role in ("decode", "prefill"):
             part = document.get(role)

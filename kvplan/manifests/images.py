@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan import engines
+from kvplan.engines.common.words import Word
+
+#: Words of a repository's name that say the engine; the programs that such images start with.
+_NAMED = (
+    ("vllm", r"vllm", ("vllm", "serve")), ("sglang", r"sglang|srt", ("python3", "-m", "sglang.launch_server")),
+    ("ollama", r"ollama", ("ollama", "serve")), ("llama.cpp", r"llama\.?-?cpp|llama-server", ("llama-server",)),
+    ("tensorrt-llm", r"tensorrt-?llm|trt-?llm", ("trtllm-serve",)), ("lmdeploy", r"lmdeploy", ("lmdeploy", "serve", "api_server")),
+)  # fmt: skip
+#: Words that say that it is something beside an engine.
+_BESIDE = re.compile(
+    r"(^|[-_./])(router|proxy|gateway|sim|simulator|exporter|dashboard|client|bench|benchmark|benchmarks|test|tests|ui|webui|operator|"
+    r"sidecar|scheduler|controller|manager|downloader|loader|pull|puller|init|grafana|monitor|nginx|litellm|agent|chat|frontend|web|"
+    r"app|tools?|lmcache|k8s-device-plugin|inference-scheduler|adapter|docs?|openwebui|stack)($|[-_.])",
+)  # fmt: skip
+MAX_OPTIONS = 200
+MOST_UNKNOWN = 0.4  # of the options, where the options tell the engine
 
 
 class Image(NamedTuple):
@@ -31,3 +48,33 @@ def find(reference: str) -> Image | None:
             number = inside or (re.match(known.tag, tag) if known.tag else None)
             return Image(engine, number[1] if number else None, known.entrypoint, known.default)
     return None
+
+
+def like(reference: str) -> Image | None:
+    """The engine that a private image's name says, without a release: its tags number something else."""
+    name = reference.split("@")[0].lower()
+    repository = name.rpartition(":")[0] if re.search(r":[^/]*$", name) else name
+    last = "/".join(repository.split("/")[-2:])
+    if _BESIDE.search(repository.rsplit("/", 1)[-1]):
+        return None
+    for engine, word, entrypoint in _NAMED:
+        if re.search(rf"(^|[-_/.])({word})($|[-_./]|\d)", last):
+            return Image(engine, None, entrypoint)
+    return None
+
+
+def by_options(words: Sequence[Word]) -> str:
+    """The engine whose options these are: more of them its own than any other's, two at least, and most of them known."""
+    asked = {w.text.partition("=")[0].replace("_", "-") for w in words if re.match(r"--?[A-Za-z]", w.text) and not re.search(r"\s", w.text)}
+    if not asked or len(asked) > MAX_OPTIONS:
+        return ""
+    scored = []
+    for engine in engines.served():
+        rows = engines.arguments(engine).rows
+        names = {name.replace("_", "-") for row in rows for name in row.names}
+        sets = {name.replace("_", "-") for row in rows if row.to for name in row.names}
+        scored.append((len(asked & names), len(asked & sets), engine))
+    (known, telling, engine), (next_known, next_telling, _) = sorted(scored, reverse=True)[:2]
+    if known < 2 or not telling or len(asked) - known > MOST_UNKNOWN * len(asked) or (known, telling) <= (next_known, next_telling):
+        return ""
+    return engine

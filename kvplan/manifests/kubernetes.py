@@ -7,11 +7,15 @@ from collections.abc import Iterator, Sequence
 from kvplan.manifests import pods
 from kvplan.manifests.command import Start
 from kvplan.manifests.found import Site
-from kvplan.manifests.marked import Item
+from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.pods import Pod
 
 #: What is read by its own rules, or starts nothing of its own.
 OTHERS = frozenset({"ConfigMap", "Secret", "CustomResourceDefinition", "Kustomization", "LLMInferenceServiceConfig"})
+
+#: Groups of pods that work as one: LeaderWorkerSet, llmaz, RoleBasedGroup; a leader without a template of its own is a worker.
+GROUPS = ("leaderWorkerTemplate", "workloadTemplate", "leaderWorkerPattern")
+MEMBERS = ("leaderTemplate", "workerTemplate", "template")
 
 
 def is_object(document: Item) -> bool:
@@ -38,18 +42,17 @@ def read(document: Item, others: Sequence[Item], n: int, source: str) -> Iterato
 
 def _pods(item: Item, label: str, nodes: int = 1, grouped: bool = False) -> Iterator[Pod]:
     """Every mapping with containers. A leaderWorkerTemplate's pods form a group; roles, jobs and services by their name."""
-    if item.get("leaderWorkerTemplate"):
-        group = item.get("leaderWorkerTemplate")
+    group = next((item.get(key) for key in GROUPS if item.get(key)), NOTHING)
+    if group and any(group.get(key) for key in MEMBERS):
         size = group.get("size").text
         members = int(size[:6]) if size.isdecimal() else 1
-        for key in ("leaderTemplate", "workerTemplate"):
+        for key in MEMBERS:
             yield from _pods(group.get(key), label, members, True)
         return
     if isinstance(item.get("containers").value, list):
         yield Pod(item, label, nodes, grouped)
         return
-    if item.get("mainContainer"):  # NVIDIA Dynamo's extraPodSpec
-        main = item.get("mainContainer")
+    if main := item.get("mainContainer") or item.get("runner"):  # NVIDIA Dynamo's extraPodSpec, a runner of OME's
         yield Pod(Item({**item.value, "containers": Item([main], "", main.place, main.end_line)}, "", item.place, item.end_line), label)
         return
     for key, part in item.items():

@@ -15,6 +15,8 @@ from kvplan.manifests.words import replaced
 
 _REFERENCE = re.compile(r"\$(\$?)\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
+_TEMPLATE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Z_][A-Z0-9_]*)\b")
+
 
 class Pod(NamedTuple):
     """A pod found in a document.
@@ -84,9 +86,10 @@ def environment(lists: Sequence[Item], sources: Sequence[Item], others: Sequence
     """A container's variables: values with $(NAME) expanded from those before, ConfigMaps of the same file; the rest stays open."""
     env: dict[str, Word] = {}
     if pod and pod.grouped:
-        env["LWS_GROUP_SIZE"] = Word(str(pod.nodes), pod.spec.place)
-        for name in ("LWS_WORKER_INDEX", "LWS_LEADER_ADDRESS"):  # each member's own
-            env[name] = Word(f"${name}", pod.spec.place, (name,))
+        for prefix in ("LWS_", "RBG_LWP_"):
+            env[f"{prefix}GROUP_SIZE"] = Word(str(pod.nodes), pod.spec.place)
+            for name in (f"{prefix}WORKER_INDEX", f"{prefix}LEADER_ADDRESS"):  # each member's own
+                env[name] = Word(f"${name}", pod.spec.place, (name,))
     for source in sources:
         config = _config_map(others, source.get("configMapRef", "name").text)
         prefix = source.get("prefix").text
@@ -132,15 +135,20 @@ def expand(items: Item, env: Mapping[str, Word]) -> list[Word]:
 
 def _expand(item: Item, env: Mapping[str, Word]) -> Word:
     missing: list[str] = []
+    whole = bool(re.search(r"\s", item.text))  # a script: what looks like a reference may be its own
 
     def replace(match: re.Match[str]) -> str:
         if match[1]:
             return match[0][1:]
         word = env.get(match[2])
         if word is None:
+            if not whole:
+                missing.append(match[2])
             return match[0]
         missing.extend(word.missing)
         return word.text
 
     word = replaced(_REFERENCE, replace, Word(item.text, item.body, (), item.breaks))
+    if not whole:  # what envsubst or a controller fills in
+        missing += [a or b for a, b in _TEMPLATE.findall(word.text)]
     return word._replace(text=word.text[:65_536], missing=tuple(missing))

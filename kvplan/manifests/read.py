@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 from kvplan import files
 from kvplan.deployment import NAMES
 from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.errors import SpecError
-from kvplan.manifests import compose, dockerfile, helm, kserve, kubernetes, ray, swap, units
+from kvplan.manifests import chart, clouds, compose, dockerfile, helm, kserve, kubernetes, python, ray, services, swap, truss, units
 from kvplan.manifests.budget import bounded
 from kvplan.manifests.command import Start, scripts
 from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
@@ -25,6 +25,10 @@ MAX_FILE_BYTES = 1 << 20
 MAX_ENGINES = 300
 MAX_COMMENTS = 200
 WHAT = "no manifest or serve script is that large"
+MAX_PARTS = 500
+#: Kinds of objects that start nothing and set nothing that is read.
+ASIDE = frozenset({"Secret", "Service", "Namespace", "ServiceAccount", "Ingress", "PersistentVolumeClaim", "Role", "RoleBinding",
+                   "PodMonitoring", "HorizontalPodAutoscaler", "Gateway", "HTTPRoute", "StorageClass", "PersistentVolume"})  # fmt: skip
 _YAML_NAME = re.compile(r"\.(ya?ml|json)$", re.IGNORECASE)
 _YAML_START = re.compile(r"---(\s|$)|[A-Za-z_][\w./-]*\s*:(\s|$)|- |\{\s*\"")
 _TEMPLATE = re.compile(r"^[ \t]*(-[ \t]*)?\{\{-?|:[ \t]*\{\{-?[ \t]|\{\{-?[ \t]*(if|range|include|end|with|define)\b", re.MULTILINE)
@@ -81,22 +85,58 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         if one(text, source):
             yield from reader(text, source)
             return
+    if python.is_python(source):
+        yield from python.read(text, source, Place(), env)
+        return
     if _is_yaml(text, source):
-        try:
-            found = documents(text, source)
-        except SpecError:
-            if _TEMPLATE.search(text):
-                message = "a Helm template, not a manifest: check its values file, or what `helm template` prints"
-                raise SpecError(source, [(f"line {_line_of(_TEMPLATE, text)}", message)]) from None
-            raise
-        for n, document in enumerate(found, 1):
-            yield from _document(document, found, n, source, env, beside)
+        found, broken = _documents(text, source)
+        starts = (one for n, document in enumerate(found, 1) for one in _document(document, found, n, source, env, beside))
+        for n, (start, site) in enumerate(starts):
+            yield start, site._replace(findings=(*site.findings, *broken)) if not n else site
+        for finding in broken:
+            if finding.severity == "error":
+                yield Start("", (), {}, finding.place, finding.place.line, opaque=finding.message), Site(source)
         return
     script = read_script(text, source, env=env)
     for start in scripts(script, source):
         yield start, Site(name="")
     for here in script.texts:
         yield from _here(here, source, env, beside)
+
+
+def _documents(text: str, source: str) -> tuple[list[Item], list[Finding]]:
+    """The documents of a YAML text; of one that can not be read, what is wrong with it: the others are read all the same.
+
+    Raises SpecError where none is left, with the words for a Helm template where it is one.
+    """
+    try:
+        return documents(text, source), []
+    except SpecError as error:
+        if _TEMPLATE.search(text) and not re.search(r"^---(\s|$)", text.strip(), re.MULTILINE):
+            message = "a Helm template, not a manifest: check its values file, or what `helm template` prints"
+            raise SpecError(source, [(f"line {_line_of(_TEMPLATE, text)}", message)]) from None
+        whole = error
+    found: list[Item] = []
+    broken: list[Finding] = []
+    lines = text.splitlines(keepends=True)
+    marks = [n for n, line in enumerate(lines) if re.match(r"---(\s|$)", line)]
+    for start, end in pairwise([0, *marks[:MAX_PARTS], len(lines)]):
+        part = "".join(lines[start:end])
+        try:
+            found += documents(part, source, Place(start + 1))
+        except SpecError as error:
+            at, message = error.faults[0]
+            line = int(at.removeprefix("line ")) if at.removeprefix("line ").isdecimal() else start + 1
+            kind = re.search(r"^kind:\s*(\w+)", part, re.MULTILINE)
+            aside = kind is not None and kind[1] in ASIDE
+            message = f"the document of line {start + 1} is not read: {message}"
+            broken.append(Finding("unreadable", "warning" if aside else "error", message, Place(line, 1), source))
+    if not found:
+        if _TEMPLATE.search(text):
+            message = "a Helm template, not a manifest: check its values file, or what `helm template` prints"
+            raise SpecError(source, [(f"line {_line_of(_TEMPLATE, text)}", message)])
+        raise whole
+    return found, broken
 
 
 def _here(here: Text, source: str, env: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
@@ -120,7 +160,9 @@ def _document(
 ) -> Iterator[tuple[Start, Site]]:
     if ray.is_ray(document):
         yield from ray.read(document, n, source)
-    if kubernetes.is_object(document):
+    if services.is_service(document):
+        yield from services.read(document, [one for other in others for one in kubernetes.objects(other)], n, source)
+    elif kubernetes.is_object(document):
         every = [one for other in others for one in kubernetes.objects(other)]
         for one in kubernetes.objects(document):
             yield from (kserve if kserve.is_kserve(one) else kubernetes).read(one, every, n, source)
@@ -130,6 +172,12 @@ def _document(
         yield from compose.read(document, n, source, env, beside)
     elif swap.is_swap(document):
         yield from swap.read(document, n, source)
+    elif clouds.is_job(document):
+        yield from clouds.read(document, n, source)
+    elif truss.is_truss(document):
+        yield from truss.read(document, n, source)
+    elif chart.is_chart(document):
+        yield from chart.read(document, n, source)
 
 
 def _is_yaml(text: str, source: str) -> bool:

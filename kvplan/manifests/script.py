@@ -133,6 +133,9 @@ class _Reader:
         elif name in ("unset", "read"):
             for token in words[1:]:
                 self._variables.forget(token.text)
+        elif name in ("shift", ":", "true"):
+            for token in words[1:]:
+                self._variables.join(token.pieces, token.place)
         elif name == "set" and any(t.text == "--" for t in words):
             after = words[[t.text for t in words].index("--") + 1 :]
             self._call([Word(name), *(w for t in after for w in self._variables.expand(t.pieces, t.place))])
@@ -196,7 +199,9 @@ class _Reader:
             return
         name, value = match[1], self._value_of(token, match)
         first = next((p for p in token.pieces if p.text != match[0]), None)
-        if first is not None and first.kind == "variable" and first.text == name and self._variables.knows(name) and not value.is_array:
+        if self._variables.is_default(name, value):
+            pass  # an option of the script itself, in a branch: called without arguments, what it had stands
+        elif first is not None and first.kind == "variable" and first.text == name and self._variables.knows(name) and not value.is_array:
             self._variables.set(name, Value((self._variables.join(token.pieces[2:], token.place),)), adds=True)  # X="$X more"
         else:
             self._variables.set(name, value, adds=bool(match[2]))

@@ -20,6 +20,9 @@ from kvplan.manifests.lexer import Piece
 MAX_VALUE = 65_536
 _LISTS = ("[@]", "[*]")
 _DEFAULTED = re.compile(r"\$\{([A-Za-z_]\w*):?-(\d+)\}")
+_PART_OF = re.compile(r"""\s*(basename|dirname)\s+["']?\$\{?([A-Za-z_]\w*)\}?["']?(?:\s+["']?(\.\w+)["']?)?\s*""")
+#: What every shell has: the user's home, where it runs.
+OWN = {"HOME": "~", "PWD": "."}
 _NUMBER = re.compile(r"\$?\{?\b([A-Za-z_]\w*)\}?")
 
 
@@ -79,6 +82,14 @@ class Variables:
         self._values[name] = value
         self._environment = None
 
+    def is_default(self, name: str, value: Value) -> bool:
+        """Whether a branch sets a variable to one of the script's own arguments, which are not known."""
+        return bool(
+            self._scopes and name in self._values and value.words and not value.is_array
+            and all(m.isdecimal() or m in "@*#" for w in value.words for m in w.missing) and all(w.missing for w in value.words)
+            and "0" not in self._values
+        )  # fmt: skip
+
     def export(self, name: str) -> None:
         self._exported.add(name)
         self._environment = None
@@ -123,7 +134,8 @@ class Variables:
                 self._values[name] = inside[name]
             elif only_adds and name in scope.before:
                 old = scope.before[name]
-                self._values[name] = old._replace(words=(*old.words, Word(f"${name}", Place(), (name,))))
+                more = tuple(w.text for w in inside[name].words[len(old.words) :]) if name in inside else ()
+                self._values[name] = old._replace(words=(*old.words, Word(f"${name}", Place(), (name,), (), more)))
             else:
                 self._values.pop(name, None)
 
@@ -187,9 +199,19 @@ class Variables:
         if piece.kind == "command" and piece.text.startswith("(") and piece.text.endswith(")"):
             return Value((self._arithmetic(piece.text[1:-1], place),))
         if piece.kind == "command":
-            shown = f"$({piece.text.strip()[:40]})"
+            own = _own_folder(piece.text)
+            if own is not None:
+                return Value((Word(own, place),))
+            inner = self._named_file(piece.text)
+            if inner is not None:
+                return Value((inner._replace(place=place),))
+            shown = _shown(piece.text)
             return Value((Word(shown, place, (shown,)),))
         known = piece.other in ("", *_LISTS) and piece.text in self._values
+        if not known and piece.other and (cut := self._cut(piece)) is not None:
+            return Value((cut._replace(place=place),))
+        if not known and piece.text in OWN and not piece.other and piece.default is None:
+            return Value((Word(OWN[piece.text], place),))
         if known:
             value = self._values[piece.text]
             if piece.default is None or any(w.text for w in value.words):
@@ -200,6 +222,23 @@ class Variables:
                 self.set(piece.text, value)
             return value
         return Value((Word(f"${piece.text}", place, (piece.text,)),))
+
+    def _cut(self, piece: Piece) -> Word | None:
+        """`${X##*/}`, `${X%/*}`, `${X%.gguf}`, `${X,,}`, `${X//a/b}` of a variable that is known."""
+        value = self._values.get(piece.text)
+        if value is None or len(value.words) != 1 or any(w.missing for w in value.words):
+            return Word(".", Place()) if piece.text == "BASH_SOURCE" and piece.other in ("[0]%/*", "%/*") else None
+        text = cut(value.words[0].text, piece.other)
+        return None if text is None else value.words[0]._replace(text=text)
+
+    def _named_file(self, command: str) -> Word | None:
+        """`$(basename "$X")` and `$(dirname "$X")` of a variable that is known."""
+        match = _PART_OF.fullmatch(command)
+        value = self._values.get(match[2]) if match else None
+        if match is None or value is None or len(value.words) != 1 or value.words[0].missing:
+            return None
+        head, _, tail = value.words[0].text.rstrip("/").rpartition("/")
+        return value.words[0]._replace(text=tail.removesuffix(match[3] or "") if match[1] == "basename" else head or ".")
 
     def _arithmetic(self, text: str, place: Place) -> Word:
         """`$(( ))` over whole numbers and variables that hold them; all else stays open."""
@@ -220,6 +259,47 @@ class Variables:
             shown = f"$(({text.strip()[:40]}))"
             return Word(shown, place, tuple(missing) or (shown,))
         return Word(str(result), place)
+
+
+def cut(text: str, operation: str) -> str | None:
+    """What POSIX sh and bash make of a variable's text (2.6.2, "Parameter Expansion"); None for what is not read here."""
+    if operation in (",,", "^^"):
+        return text.lower() if operation == ",," else text.upper()
+    if match := re.fullmatch(r"//?([^/*?\[\]]{1,80})/([^*?$`]{0,80})", operation, re.DOTALL):
+        return text.replace(match[1], match[2]) if operation.startswith("//") else text.replace(match[1], match[2], 1)
+    match = re.fullmatch(r"(##?|%%?)(.{1,80})", operation, re.DOTALL)
+    if match is None or re.search(r"[$`\\\[\]]", match[2]) or len(text) > MAX_VALUE // 16:
+        return None
+    pattern = re.compile("".join(".*" if c == "*" else "." if c == "?" else re.escape(c) for c in match[2]), re.DOTALL)
+    sizes = range(len(text) + 1)
+    longest, front = len(match[1]) == 2, match[1][0] == "#"
+    order = reversed(sizes) if longest else sizes
+    n = next((n for n in order if pattern.fullmatch(text[:n] if front else text[len(text) - n :])), 0) if match[2].count("*") < 3 else None
+    return None if n is None else text[n:] if front else text[: len(text) - n]
+
+
+def _own_folder(command: str) -> str | None:
+    """The folder of the script itself, as scripts find it: `cd "$(dirname "$0")" && pwd`, `dirname "$(readlink -f "$0")"`, `pwd`."""
+    text = re.sub(r"[\"']|--|2>\s*/dev/null|>\s*/dev/null|&>\s*/dev/null|-[PLef]\b", "", command)
+    text = re.sub(r"\$\{BASH_SOURCE(\[0\])?(:-\$0)?\}|\$BASH_SOURCE|\$\{0\}|\$\{\(%\):-%[xN]\}", "$0", text)
+    text = re.sub(r"\s+", " ", text).strip()
+    for _ in range(3):
+        text = re.sub(r"\$\((readlink|realpath) \$0\)", "$0", text)
+        text = re.sub(r"\$\(dirname \$0\)|\$\{0%/\*\}", ".", text).replace("$(pwd)", ".").replace("$PWD", ".")
+    if text in ("dirname $0", "pwd", "dirname $(readlink $0)"):
+        return "."
+    match = re.fullmatch(r"(?:cd (\.[./\w-]*) ?(?:&&|;) ?pwd|(?:realpath|readlink) (\.[./\w-]*)|dirname (\.))", text)
+    if match is None:
+        return None
+    return match[1] or match[2] or ".."
+
+
+def _shown(command: str) -> str:
+    """A command whose output is not known, short, and such that it can be read as shell text again."""
+    text = command.strip()[:40]
+    program = re.split(r"[^\w./-]", text)[0] or "command"
+    return f"$({program})" if re.search(r"[\"'`()\\]", text) else f"$({text})"
+
 
 
 def calculate(text: str) -> int | None:

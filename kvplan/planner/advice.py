@@ -19,7 +19,7 @@ from kvplan.errors import KvplanError
 from kvplan.planner import remedies
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Advice, Plan
-from kvplan.units import cdiv, show_bytes
+from kvplan.units import cdiv, counted, show_bytes
 
 
 class Change(NamedTuple):
@@ -107,7 +107,7 @@ def replica_batch(plan: Plan) -> int:
 
 def sequences(n: int) -> str:
     """`1 sequence`, `12 sequences`."""
-    return f"{n:,} sequence{'' if n == 1 else 's'}"
+    return counted(n, "sequence")
 
 
 def with_option(d: Deployment, key: str, value: str) -> tuple[tuple[str, str], ...]:
@@ -300,7 +300,7 @@ def _larger_device(d: Deployment, plan: Plan, devices: Sequence[Device]) -> Iter
         return
     for device in larger:
         if found := attempt(d, device=device):
-            yield Change(f"use a {device.name}", "device", device.id, found)
+            yield Change(f"use {device.article} {device.name}", "device", device.id, found)
             return
 
 

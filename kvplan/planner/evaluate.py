@@ -34,6 +34,8 @@ def evaluate(d: Deployment) -> Plan:
     if outcome.capacity is not None and outcome.capacity.max_batch is not None:  # of one replica: the question's is shared by all
         whole = outcome.capacity._replace(max_batch=outcome.capacity.max_batch * (question.dp or 1))
         outcome = outcome._replace(capacity=whole)
+    if settled.unknown and outcome.starts is not False and outcome.fits is not False:
+        outcome = outcome._replace(fits=None, starts=None, survives=None, certainty="too close to call", unknown=settled.unknown)
     cache = report(question, settled.layers)
     return Plan(
         model=_facts(settled),
@@ -66,7 +68,7 @@ def _facts(settled: Settled) -> ModelFacts:
         embedding_parameters=parameters.embedding,
         mtp_parameters=parameters.draft,
         weight_bytes=total_bytes(model_tensors(settled.model), weight_formats(settled.question)),
-        notes=(*spec.notes, *settled.notes, *shown, *_calibration(settled.question)),
+        notes=(*spec.notes, *settled.notes, *([settled.unknown] if settled.unknown else []), *shown, *_calibration(settled.question)),
     )
 
 
@@ -83,20 +85,28 @@ def _question(asked: Deployment, settled: Settled) -> Mapping[str, tuple[Any, Ch
             value = value.id
         if name == "engine_option":
             value = dict(value)
-        mine = getattr(asked, name) not in (None, ())
+        mine = getattr(asked, name) not in (None, ()) and name not in asked.assumed
         answers[name] = (value, "you" if mine else settled.chosen_by.get(name, "kvplan"))
     return answers
 
 
+def _place(outcome: Outcome) -> str:
+    """The tightest rank, for people."""
+    tight = next((ledger for ledger in outcome.ledgers if outcome.limiting_rank in ledger.ranks), None)
+    return f"rank {outcome.limiting_rank}" if tight is None else tight._replace(ranks=(outcome.limiting_rank or 0,)).place
+
+
 def _verdict(d: Deployment, outcome: Outcome) -> str:
     asked = f"{d.batch} x {d.context:,} tokens of {d.model.id}"
+    if outcome.unknown:
+        return f"{asked}: unknown, {outcome.unknown}"
     if outcome.fits is None:
         return f"{asked}: no device and no cache memory given, so nothing limits it"
     where = f"{d.n_devices} x {d.device.name}" if d.device else f"{show_bytes(d.kv_memory or 0)} of cache memory a rank"
     if d.device is None and d.kv_memory is None:
         where = "this engine"
     if outcome.fits:
-        left = f"with {show_bytes(outcome.margin_bytes or 0)} left on rank {outcome.limiting_rank}"
+        left = f"with {show_bytes(outcome.margin_bytes or 0)} left on {_place(outcome)}"
         sure = "" if outcome.certainty == "certain" else f" ({outcome.certainty})"
         return f"{asked} fits {where}{sure}, {left}"
     sure = "" if outcome.certainty == "certain" else f" ({outcome.certainty})"

@@ -128,6 +128,7 @@ class Plan(NamedTuple):
             "survives": self.outcome.survives,
             "risk": self.outcome.risk,
             "risks": [plain(one) for one in self.outcome.risks],
+            "unknown": self.outcome.unknown or None,
             "fits": self.fits,
             "certainty": self.certainty,
             "margin_bytes": self.margin_bytes,

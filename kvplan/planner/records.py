@@ -60,6 +60,20 @@ class DeviceRecord(TypedDict):
     bf16_tflops: float | None
 
 
+class EngineRecord(TypedDict):
+    """One engine of `engines`: releases oldest first, its options and the names of a question that it has no use for, each with why."""
+
+    engine: str
+    title: str
+    releases: list[str]
+    vendors: list[str]
+    pool: Literal["set aside", "per context", "grows"]
+    weight_formats: list[str]
+    forms: list[str]
+    options: dict[str, str]
+    unused: dict[str, str]
+
+
 class MoveRecord(TypedDict):
     """A setting that moves what a text says: the question's name of it, the engine's spelling (empty: none), and what to do with it."""
 
@@ -101,5 +115,6 @@ RECORDS: dict[str, Any] = {
     "roofline": list[RooflineRecord],
     "devices": list[DeviceRecord],
     "models": list[ModelRecord],
+    "engines": list[EngineRecord],
     "why": WhyRecord,
 }

@@ -71,7 +71,8 @@ PLAN: dict[str, Any] = {
             "mean_concurrency": _MAYBE_NUMBER, "max_context": _MAYBE_INT, "max_context_unbounded": _MAYBE_INT,
             "log_lines": _array(_TEXT), "warnings": _array(_TEXT), "groups": _array(_GROUP),
         }, nullable=True),
-        "starts": _MAYBE_BOOL, "start_certainty": {"enum": [*_CERTAINTY["enum"], None]}, "survives": _MAYBE_BOOL, "risk": _MAYBE_TEXT,
+        "starts": _MAYBE_BOOL, "start_certainty": {"enum": [*_CERTAINTY["enum"], None]}, "survives": _MAYBE_BOOL,
+        "risk": _MAYBE_TEXT, "unknown": _MAYBE_TEXT,
         "risks": _array(_object({
             "name": _TEXT, "bytes": _INT, "low": _INT, "high": _INT, "phase": {"enum": list(PHASES)}, "removes": _TEXT,
         })),

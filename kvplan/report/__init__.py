@@ -24,8 +24,16 @@ FORMATS: dict[str, str] = {
 STRUCTURED = tuple(fmt for fmt, file in FORMATS.items() if file == "structured")
 
 
-def render(plans: Sequence[Plan], fmt: str) -> str | bytes:
-    """The plans in a format: structured ones print an object for one plan and an array for several. Parquet is bytes."""
+def render(plans: Sequence[Plan], fmt: str, *, detail: bool = False) -> str | bytes:
+    """The plans in a format: structured ones print an object for one plan and an array for several. Parquet is bytes.
+
+    As a table one plan is its first screen, printable and perhaps in colours; with `detail` every line follows.
+    """
+    if fmt == "table" and len(plans) == 1:
+        from kvplan.report.first import MORE, first_screen
+
+        tables: str = import_module("kvplan.report.table").details(plans[0]) if detail else MORE
+        return f"{first_screen(plans[0])}\n\n{tables}"
     text: str | bytes = import_module(f"kvplan.report.{FORMATS[fmt]}").plans_text(plans, fmt)
     return text
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from kvplan.errors import KvplanError
+from kvplan.extras import missing
 from kvplan.planner.plan import Plan
 from kvplan.report.flat import flat
 
@@ -36,7 +36,7 @@ def import_pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise KvplanError("parquet needs pyarrow; install the `sweep` extra of kvplan-llm, or write csv") from None
+        raise missing("parquet needs pyarrow", "sweep", "write csv") from None
     return pyarrow, pyarrow.parquet
 
 

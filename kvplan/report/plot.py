@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kvplan.errors import KvplanError, SpecError
+from kvplan.errors import SpecError
+from kvplan.extras import missing
 from kvplan.report.printable import one_line
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def ready(path: str) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise KvplanError("a picture needs matplotlib; install the `plot` extra of kvplan-llm") from None
+        raise missing("a picture needs matplotlib", "plot") from None
 
 
 def draw(simulation: Simulation, path: str) -> None:

@@ -12,7 +12,10 @@ from tabulate import tabulate
 from kvplan.engines.common.protocol import Risk
 from kvplan.ledger import Ledger
 from kvplan.planner.plan import Advice, Plan, Waste
+from kvplan.report import assumed
+from kvplan.report.answer import changes, sentence
 from kvplan.report.printable import cell, one_line, prose
+from kvplan.report.words import engine
 from kvplan.units import show_bytes
 
 _STYLE = {"table": "simple", "markdown": "github", "html": "html"}
@@ -73,7 +76,7 @@ def _summary(plan: Plan) -> dict[str, Any]:
         "per token": f"{plan.cache.bytes_per_token:,} B",
         "per sequence": show_bytes(plan.cache.bytes_per_sequence),
         "cache": show_bytes(plan.cache.total_bytes),
-        "one rank": None if plan.rank_total_bytes is None else show_bytes(plan.rank_total_bytes),
+        "a device": None if plan.rank_total_bytes is None else show_bytes(plan.rank_total_bytes),
         "left": None if plan.margin_bytes is None else show_bytes(plan.margin_bytes),
         "fits": _fits(plan),
     }
@@ -95,18 +98,21 @@ def _one(plan: Plan, fmt: str) -> str:
         f"{one_line(plan.model.name)} ({one_line(plan.model.id)}): {parameters}, {weights}",
         f"{asked['batch']:,} x {asked['context']:,} tokens, engine {asked['engine']}",
     ]
-    parts = [prose("\n".join(head), fmt), _table(_cache_rows(plan, asked), fmt)]
+    notes = [f"note: {note}" for note in assumed.notes(plan)]
+    said = [prose(part, fmt) for part in (sentence(plan), "\n".join(head), "\n".join(notes)) if part]
+    advice = [_table([_advice_row(one) for one in changes(plan)], fmt)] if plan.advice else []
+    return "\n\n".join((*said, *advice, details(plan, fmt)))
+
+
+def details(plan: Plan, fmt: str = "table") -> str:
+    """Every line: the cache by layers, each device's ledger and its phases, the engine's own words, what the question does not need."""
+    asked = {name: value for name, (value, _) in plan.question.items()}
+    parts = [_table(_cache_rows(plan, asked), fmt)]
     for ledger in plan.ledgers:
         parts.append(_table(_ledger_rows(ledger), fmt))
         parts += [_table(_peak_rows(ledger, ledger.device_bytes), fmt)] if ledger.device_bytes else []
-    parts += [prose(line, fmt) for line in (_limits(plan, asked),) if line]
-    notes = [f"note: {one_line(note)}" for note in (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))]
-    parts += [prose("\n".join(notes), fmt)] if notes else []
-    parts.append(prose(("" if plan.fits is None else "FITS: " if plan.fits else "DOES NOT FIT: ") + plan.verdict, fmt))
-    parts += [prose(f"AFTER THE START: {plan.outcome.risk}", fmt)] if plan.outcome.risk else []
     parts += [_table([_risk_row(one) for one in plan.outcome.risks], fmt)] if plan.outcome.risks else []
-    if plan.advice:
-        parts.append(_table([_advice_row(one) for one in plan.advice], fmt))
+    parts += [prose(quoted, fmt)] if (quoted := _quoted(plan)) else []
     if plan.waste:
         parts.append(_table([_waste_row(one) for one in plan.waste], fmt))
     return "\n\n".join(parts)
@@ -115,6 +121,12 @@ def _one(plan: Plan, fmt: str) -> str:
 def _risk_row(one: Risk) -> dict[str, str]:
     size = show_bytes(one.bytes) if one.low == one.high else f"{show_bytes(one.low)} to {show_bytes(one.high)}"
     return {"may run out later": one.name, "takes": size, "what removes it": one.removes}
+
+
+def _quoted(plan: Plan) -> str:
+    """What the engine would print, as a quotation."""
+    lines = [*(plan.capacity.log_lines if plan.capacity else ()), *((plan.outcome.reason or "",) if plan.starts is False else ())]
+    return "\n".join((f"what {engine(plan)} would print:", *(f"  > {one_line(line)}" for line in lines if line))) if any(lines) else ""
 
 
 def _advice_row(one: Advice) -> dict[str, str]:
@@ -161,7 +173,7 @@ def _cache_rows(plan: Plan, asked: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _ledger_rows(ledger: Ledger) -> list[dict[str, str]]:
-    title = f"rank {ledger.ranks[0]}" if len(ledger.ranks) == 1 else f"ranks {_ranges(ledger.ranks)}, each"
+    title = ledger.place if len(ledger.ranks) == 1 else f"{ledger.place}, each"
     rows: list[tuple[str, int, str, str]] = [
         (e.name, e.bytes, e.basis, "" if e.low == e.high else f"{show_bytes(e.low)} to {show_bytes(e.high)}") for e in ledger.entries
     ]
@@ -180,26 +192,10 @@ def _peak_rows(ledger: Ledger, device_bytes: int) -> list[dict[str, str]]:
     """What a rank holds in each phase of a start and after it, beside the whole device."""
     return [
         {
-            f"rank {ledger.ranks[0]}, in order": peak.phase,
+            f"{ledger.place}, in order": peak.phase,
             "holds": show_bytes(peak.bytes),
             "90 % of cases": "" if peak.low == peak.high else f"{show_bytes(peak.low)} to {show_bytes(peak.high)}",
             "device left": show_bytes(device_bytes - peak.bytes),
         }
         for peak in ledger.peaks
     ]
-
-
-def _ranges(ranks: tuple[int, ...]) -> str:
-    return f"{ranks[0]} to {ranks[-1]}" if ranks == tuple(range(ranks[0], ranks[-1] + 1)) else ", ".join(map(str, ranks))
-
-
-def _limits(plan: Plan, asked: dict[str, Any]) -> str:
-    capacity = plan.capacity
-    if capacity is None or not capacity.request_bytes:
-        return ""
-    lines = list(capacity.log_lines)
-    if capacity.max_context_at_batch is not None:
-        lines.append(f"largest context at batch {asked['batch']:,}: {capacity.max_context_at_batch:,} tokens")
-    if capacity.max_batch is not None:
-        lines.append(f"largest batch at context {asked['context']:,}: {capacity.max_batch:,}")
-    return "\n".join(lines)

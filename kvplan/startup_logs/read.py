@@ -13,10 +13,11 @@ from kvplan.deployment import NAMES
 from kvplan.engines.common.command_line import answered, parse
 from kvplan.engines.common.kinds import written
 from kvplan.engines.common.logs import Dump, Figure, Log, Wording, value_of
-from kvplan.engines.common.printed import read_printed
+from kvplan.engines.common.printed import by_printed, read_printed
 from kvplan.engines.common.words import Given, Word
 from kvplan.errors import FormatError, UnknownName
 from kvplan.startup_logs.lines import Line, read_batches
+from kvplan.startup_logs import metrics
 from kvplan.startup_logs.literals import read_arguments, read_object, read_words
 from kvplan.startup_logs.patterns import apply, number
 
@@ -33,7 +34,8 @@ class LoggedStart:
 
     question  contract names; `device` where the log names one, else the total memory it prints as a size
     figures   in the order printed, one per rank and line; GiB and MiB are 2^30 and 2^20 bytes
-    unread    arguments that change memory and that no name of a question says
+    unread    arguments that change memory and that no name of a question says; `unknown`: those that the engine's table does not have
+    is_page   it is a page of metrics, which says neither parallel sizes nor a release
     """
 
     engine: str
@@ -42,6 +44,8 @@ class LoggedStart:
     question: Mapping[str, Any]
     figures: tuple[Figure, ...]
     unread: Mapping[str, Any] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+    is_page: bool = False
 
     def values(self, name: str) -> tuple[float, ...]:
         """Every value of that name."""
@@ -57,6 +61,7 @@ class _Reader:
 
     def __init__(self, log: Log) -> None:
         self.log, self.table = log, engines.arguments(log.engine)
+        self.names = by_printed(self.table).keys()
         self.wordings: tuple[tuple[Wording, re.Pattern[str]], ...] = tuple((w, w.compiled()) for w in log.wordings)
         self.done: list[LoggedStart] = []
         self._clear()
@@ -68,12 +73,16 @@ class _Reader:
         self.printed: dict[str, Any] = {}
         self.positional: list[Word] = []
         self.served = False
+        self.is_page = False
 
     def take(self, batch: list[Line], text: str) -> None:
         """Some lines, and the same as one text: what is not in that is in none of them."""
         wordings = tuple(pair for pair in self.wordings if pair[0].needle in text)
         dumps = tuple(dump for dump in self.log.dumps if dump.needle in text)
         starts = tuple(start for start in self.log.starts if start in text)
+        if self.log.gauges and f"{self.log.engine}:" in text:
+            for line in batch:
+                self._sample(line)
         if wordings or dumps or starts:
             for line in batch:
                 self._take(line, wordings, dumps, starts)
@@ -93,6 +102,23 @@ class _Reader:
         for key, value in found_here.facts.items():
             self.facts.setdefault(key, value)
 
+    def _sample(self, line: Line) -> None:
+        """A sample of a page of metrics."""
+        one = metrics.sample(line.text) if line.text.startswith(f"{self.log.engine}:") else None
+        if one is None:
+            return
+        figures, facts = metrics.read_sample(one, self.log.gauges, line.number)
+        self.figures += figures[: MAX_FIGURES - len(self.figures)]
+        self.facts = facts | self.facts
+        if one.name == self.log.settings:
+            printed = metrics.settings(one.labels)
+            self.given |= {to: (1, given) for to, given in read_printed(self.table, printed, read_object, line.number).items()}
+            self.printed |= {name: value for name, value in printed.items() if value != "None"}
+            found = {figure.name: figure.value for figure in figures}
+            if "tokens" in found and "concurrency" in found and (n := metrics.length(found["tokens"], found["concurrency"])):
+                self.facts.setdefault("q__max_model_len", str(n))
+        self.is_page = self.is_page or bool(figures)
+
     def _read(self, dump: Dump, text: str, begin: int, number: int) -> None:
         """The arguments behind a needle, by what they set."""
         if dump.form == "command":
@@ -109,6 +135,10 @@ class _Reader:
             if dump.rank >= self.given.get(to, (0, one))[0]:
                 self.given[to] = (dump.rank, one)
         self.printed |= {name: value for name, value in printed.items() if value is not None}
+
+    def _is_unknown(self, name: str) -> bool:
+        """Whether an option that was printed is none of the table's; a page prints fields beside the options."""
+        return not self.is_page and name.lstrip("-").replace("-", "_") not in self.names
 
     def close(self) -> None:
         """Ends the start that is being read."""
@@ -142,7 +172,9 @@ class _Reader:
             model=str(model).strip() if model else None,
             question=question,
             figures=tuple(figures),
-            unread={name: self.printed[name] for name in self.log.unread if self.printed.get(name) not in _UNSET},
+            unread={name: self.printed[name] for name in self.log.unread if self.printed.get(name) not in (*_UNSET, "0")},
+            unknown=tuple(sorted(name for name, value in self.printed.items() if value not in _UNSET and self._is_unknown(name))),
+            is_page=self.is_page,
         )
 
 
@@ -171,7 +203,7 @@ def read_starts(source: str | Path, engine: str | None = None) -> tuple[LoggedSt
     if not any(s.figures for s in best.done):
         name = str(source) if isinstance(source, Path) else "log"
         known = ", ".join(log.engine for log in logs)
-        raise FormatError(name, "start-up log", 0, f"none of its {n} lines is one that {known} prints about memory")
+        raise FormatError(name, "start-up log", 0, f"none of its {n} lines is one that {known} prints about memory, in a log or a page of metrics")
     return tuple(s for s in best.done if s.figures)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from kvplan import catalogue, engines
@@ -35,7 +35,11 @@ class Line(NamedTuple):
 
 
 class Reconciliation(NamedTuple):
-    """A log against the plan for its question. `notes`: what in this log may explain lines that are off."""
+    """A log against the plan for its question.
+
+    notes         what in this log may explain lines that are off
+    not_compared  what the log says and no line above does: figures without a prediction, options that the plan does not have
+    """
 
     engine: str
     version: str | None
@@ -45,6 +49,7 @@ class Reconciliation(NamedTuple):
     agrees: bool
     summary: str
     notes: tuple[str, ...] = ()
+    not_compared: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -53,6 +58,7 @@ class Reconciliation(NamedTuple):
             "question": dict(self.question),
             "lines": [line._asdict() for line in self.lines],
             "notes": list(self.notes),
+            "not_compared": list(self.not_compared),
         }
 
 
@@ -97,13 +103,15 @@ def question_of(
     return (str(model) if model else None), question
 
 
-def compare(start: LoggedStart, plan: Plan) -> Reconciliation:
-    """Every figure that both the log and the plan have."""
+def compare(start: LoggedStart, plan: Plan, left_out: Sequence[str] = ()) -> Reconciliation:
+    """Every figure that both the log and the plan have. `left_out`: what of the log's question the plan was asked without."""
     total = _device_bytes(plan)
     lines = [_target(target, plan, total) for target in targets(start, plan)]
+    compared: set[str] = set()
     for rule in engines.log(start.engine).rules:
         found, logged = rule.predicted(plan.outcome), _logged(start, rule)
         if found is not None and logged is not None:
+            compared.add(rule.figure)
             lines.append(_line(rule.name, rule.unit, rule.cause, found, logged, total))
     off = [line.name for line in lines if line.verdict == "off"]
     if not lines:
@@ -114,7 +122,38 @@ def compare(start: LoggedStart, plan: Plan) -> Reconciliation:
         summary = f"all {len(lines)} lines are within their intervals"
     question = {name: value for name, (value, _) in plan.question.items()}
     notes = hints(start, plan) if off or not lines else ()
-    return Reconciliation(start.engine, start.version, plan.model.id, question, tuple(lines), bool(lines) and not off, summary, notes)
+    return Reconciliation(start.engine, start.version, plan.model.id, question, tuple(lines), bool(lines) and not off, summary, notes,
+                          (*left_out, *_not_compared(start, plan, compared, bool(lines))))  # fmt: skip
+
+
+#: Figures that measure a line by themselves or with others (each engine's `measured`), or only say what was there.
+_MEASURED = frozenset({
+    "weights", "activation_peak", "non_torch", "torch_peak", "distributed", "free_memory", "total_memory", "free_after_load", "requested",
+    "free_after_pool", "free_after_graphs", "consumed", "k_size", "v_size", "attention_block", "least_fraction", "model_buffer",
+})  # fmt: skip
+MOST_NAMED = 8
+
+
+def _not_compared(start: LoggedStart, plan: Plan, compared: set[str], some: bool) -> Iterator[str]:
+    """One sentence for each kind of thing in the log that no line holds against the plan."""
+    figures = sorted({f.name for f in start.figures} - compared - (_MEASURED if some else set()) - {"in_use"})
+    if figures:
+        yield f"figures without a prediction: {', '.join(name.replace('_', ' ') for name in figures)}"
+    if start.unread:
+        yield "options that change memory and that no name of a question says: " + _listed(f"{k}={v}" for k, v in start.unread.items())
+    if start.unknown:
+        yield f"options that {start.engine}'s table does not have: {_listed(start.unknown)}"
+    missing = [name for name in ("device", "tp", "engine_version") if plan.question[name][1] != "you"]
+    if start.is_page and missing:
+        yield f"a page of metrics does not say {', '.join(missing)}: give it where it is not the default"
+    if (used := start.value("in_use")) is not None:
+        yield f"how full the cache is ({used:.1%} when it was read): what requests hold, no part of a plan"
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = [name[:60] for name in names]
+    more = f" and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else ""
+    return ", ".join(every[:MOST_NAMED]) + more
 
 
 def _device_bytes(plan: Plan) -> int | None:

@@ -164,9 +164,12 @@ def test_explain_formulas_are_their_values():
         if line.name.startswith("cache gqa"):
             layers, heads, row, states = (int(part.split()[0].replace(",", "")) for part in line.formula.split(" x "))
             assert line.value == layers * heads * row * states
-        if line.name.endswith(("total", "per sequence")):
+        if line.name.endswith(("total", "per sequence", "whole model")):
             assert line.value == sum(int(part.replace(",", "")) for part in line.formula.split(" + "))
-    assert {line.name for line in lines} >= {"cache per sequence", "rank 0 total", "rank 0 left", "weights attention"}
+    assert {line.name for line in lines} >= {"cache per sequence", "GPU 0: total", "GPU 0: left of the limit", "weights attention"}
+    token = lines[0]
+    assert (token.name, token.value) == ("one token in gqa layers", 2 * 32 * 8 * 128 * 2)
+    assert token.formula == "2 (K and V) x 32 layers x 8 KV heads x 128 x 2 B"
 
 
 def test_completion_knows_the_catalogue():
@@ -201,3 +204,127 @@ def test_a_narrow_terminal_cuts_text_columns_only(monkeypatch):
 def test_engine_options_of_any_other_type_are_refused(value):
     with pytest.raises(KvplanError, match="engine_option"):
         kvplan.estimate("meta-llama/llama-3.1-8b", engine_option=value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "same"),
+    [
+        ({"context": "32,768"}, {"context": 32768}),
+        ({"batch": "1,024", "context": 8}, {"batch": 1024, "context": 8}),
+        ({"device": "24G"}, {"device": "24GiB"}),
+        ({"device": "RTX 4090"}, {"device": "rtx-4090"}),
+        ({"device": "h100 sxm"}, {"device": "h100-80gb"}),
+        ({"device": "2 x 24GiB"}, {"device": "24GiB", "n_devices": 2, "tp": 2}),
+        ({"device": "8xH100"}, {"device": "h100", "tp": 8}),
+        ({"device": "h100", "n_devices": 16}, {"device": "h100", "tp": 8, "pp": 2}),
+        ({"device": "h100", "n_devices": 3}, {"device": "h100", "pp": 3}),  # 32 heads are not divided by three
+    ],
+)
+def test_what_people_type(asked, same):
+    question = {"engine": "vllm", "kv_memory": None, "context": "8k"}
+    if "device" not in asked:
+        question["kv_memory"] = "1GiB"
+    plan, other = (kvplan.estimate(MODEL, advise=False, **{**question, **each}) for each in (asked, same))
+    assert (plan.ledgers, plan.cache, plan.capacity) == (other.ledgers, other.cache, other.capacity)
+    for name in ("tp", "pp"):
+        assert plan.question[name] == (same.get(name, 1), "kvplan")
+
+
+def test_emit_writes_the_sizes_that_were_chosen():
+    assert "--tensor-parallel-size 4" in kvplan.emit(MODEL, "vllm", device="4xh100", context="8k")
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--ctx-size", "write --context"), ("--gpu", "write --device"), ("--quant", "write --weight-dtype"), ("--json", "--format json"),
+        ("--tensor-parallel-size", "write --tp (vLLM, SGLang's --tensor-parallel-size)"), ("--num-gpus", "write --n-devices"),
+        ("--gpu-memory-utilization", "write --memory-fraction"), ("--batchs", "did you mean --batch"), ("--max-seq-len", "write --context"),
+    ],
+)  # fmt: skip
+def test_another_tools_option_is_answered_with_ours(capsys, option, told):
+    code, out, err = ask(capsys, "estimate", MODEL, option, "4")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: No such option: {option}; ")
+    assert told in err
+
+
+def test_commas_that_part_thousands_are_noted(capsys):
+    code, out, err = ask(capsys, "estimate", MODEL, "--context", "8,192")
+    assert code == 0
+    assert "8,192 tokens" in out
+    assert err == "note: --context 8,192 is read as the number 8192; several values: '8, 192'\n"
+    assert len(ask(capsys, "estimate", MODEL, "--context", "512, 768")[1].splitlines()) == 4
+    assert len(ask(capsys, "estimate", MODEL, "--context", "1k", "--batch", "128,256")[1].splitlines()) == 4
+
+
+@pytest.mark.parametrize(("name", "value"), [("kv_memory", "40"), ("reserve", "2"), ("host_memory", "64")])
+def test_bytes_without_a_unit_are_asked_back(name, value):
+    with pytest.raises(KvplanError, match=f"{value} what\\? Write {value}GiB"):
+        kvplan.estimate(MODEL, **{name: value})
+
+
+def test_help_is_in_groups(capsys):
+    for command in ("estimate", "fit", "check", "simulate"):
+        _, out, _ = ask(capsys, command, "--help")
+        titles = [line for line in out.splitlines() if line.endswith(":") and line[:1].isalpha()]
+        assert len(titles) >= 4
+        assert out.count("--kv-dtype") == 2  # with its meaning, and in an example
+    from kvplan.cli.groups import GROUPS
+    from kvplan.deployment import NAMES
+
+    assert sorted(name for _, _, names in GROUPS for name in names) == sorted(NAMES)
+
+
+def test_engines_says_what_each_takes(capsys):
+    from kvplan import engines
+
+    listed = ask(capsys, "engines")[1]
+    assert all(name in listed for name in engines.ENGINES)
+    shown = ask(capsys, "engines", "vllm")[1]
+    for key, meaning in engines.facts("vllm").options.items():
+        assert key in shown
+        assert meaning.split()[0] in shown
+    assert json.loads(ask(capsys, "engines", "vllm", "--format", "json")[1]) == api.engines("vllm")[0]
+    assert ask(capsys, "engines", "vlm")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("what", "begun", "found"),
+    [("engine", "ll", "llama.cpp"), ("target", "k8", "k8s"), ("kv_dtype", "fp8_e4", "fp8_e4m3"), ("weight_dtype", "q4_k", "q4_k_m"),
+     ("device", "h100", "h100-80gb"), ("model", "llama3.3:70", "llama3.3:70b")],
+)  # fmt: skip
+def test_completion_of_every_kind_of_name(what, begun, found):
+    from kvplan.cli.commands import Named
+
+    assert found in [item.value for item in Named(what).shell_complete(None, None, begun)]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "inside", "said"),
+    [
+        ("/home/a/.local/share/pipx/venvs/kvplan-llm", "site", "pipx install --force 'kvplan-llm[simulate]'"),
+        ("/home/a/.local/share/uv/tools/kvplan-llm", "site", "uv tool install --force 'kvplan-llm[simulate]'"),
+        ("/venv", "site", "/venv/bin/python -m pip install 'kvplan-llm[simulate]'"),
+        ("/venv", "clone", "/venv/bin/python -m pip install -e '{clone}[simulate]'"),
+    ],
+)
+def test_a_missing_extra_says_the_line_that_installs_it(tmp_path, prefix, inside, said):
+    from kvplan.extras import command
+
+    if inside == "clone":
+        (tmp_path / "pyproject.toml").touch()
+    assert command("simulate", prefix, tmp_path / "kvplan") == said.format(clone=tmp_path)
+
+
+def test_simulate_without_numpy_is_no_internal_error(capsys, monkeypatch):
+    import sys
+
+    for name in [
+        name for name in sys.modules if name.startswith(("kvplan.simulate", "kvplan.planner.simulation", "kvplan.report.simulation"))
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    code, _, err = ask(capsys, "simulate", MODEL, "--device", "h100", "--max-model-len", "8k")
+    assert code == 2
+    assert "[simulate]'" in err

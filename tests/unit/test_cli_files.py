@@ -98,7 +98,7 @@ def test_reconcile_records_what_was_measured(capsys, tmp_path, monkeypatch):
     log.write_text(LOG.replace("CACHE", "41.30"))
     assert ask(capsys, "reconcile", log, "--device", "h100", "--record")[0] == 0
     assert "qwen3-14b" in user.read_text()
-    question = ["estimate", "qwen/qwen3-14b", "--device", "h100", "--engine", "vllm", "--engine-version", "0.19", "--max-model-len", "32k"]
+    question = ["estimate", "qwen/qwen3-14b", "--detail", "--device", "h100", "--engine-version", "0.19", "--max-model-len", "32k"]
     assert "measured" in ask(capsys, *question, "--calibration", "user")[1]
 
 

@@ -33,6 +33,12 @@ def test_the_commands_are_found():
     assert len(COMMANDS) >= 9
 
 
+def test_the_screen_shown_is_what_is_printed():
+    (block,) = re.findall(r"^```console\n\$ kvplan (.+)\n```\n\n```text\n((?:.+\n|\n)+?)```", README, re.MULTILINE)
+    golden = (Path(__file__).parents[1] / "golden" / "platform_engineer.txt").read_text()
+    assert golden.startswith(f"$ kvplan {block[0]}\n{block[1]}")
+
+
 def test_every_python_block_runs(capsys):
     names: dict = {}
     for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
@@ -59,6 +65,7 @@ def test_docs_name_only_options_that_exist():
     flags = set(re.findall(r"--([a-z][a-z-]+)", README)) - {
         "format",
         "help",
+        "detail",
         "devices",
         "price",
         "log",

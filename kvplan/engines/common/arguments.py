@@ -134,6 +134,7 @@ class Arguments(NamedTuple):
     takes_devices  it takes the devices as they are, instead of a number that follows from parallel sizes
     per_slot       max_model_len is one slot's, where a plan says it over all
     explicit       names that its command always says
+    optional       names whose option is as not given where its value is empty
     """
 
     name: str
@@ -166,6 +167,7 @@ class Arguments(NamedTuple):
     takes_devices: bool = False
     per_slot: bool = False
     explicit: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
 
 
 def row(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from kvplan.constants import PROCESS
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical_weight, weight_scheme
-from kvplan.engines.common.options import read_lora, read_speculative
+from kvplan.engines.common.options import FREE, read_lora, read_speculative
 from kvplan.engines.common.protocol import Facts, Settled
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.errors import SpecError, UnsupportedError
@@ -26,10 +28,14 @@ def check_question(d: Deployment, facts: Facts) -> None:
 def unused(d: Deployment, settled: Settled, facts: Facts) -> tuple[str, ...]:
     """Notes of the names that were chosen and that move nothing: here, or in this engine at all. `off` is no choice."""
     by_reason: dict[str, list[str]] = {}
-    for name, reason in {**_without_budget(d, facts), **_without_part(settled), **facts.unused}.items():
+    for name, reason in {**idle(d, facts), **_without_part(settled), **facts.unused}.items():
         if getattr(d, name) not in (None, "off", False, ()) or (name == "multimodal" and d.multimodal):
             by_reason.setdefault(reason, []).append(name)
-    return tuple(f"engine {facts.name} has no use for {', '.join(names)}: {reason}" for reason, names in by_reason.items())
+    found = tuple(f"engine {facts.name} has no use for {', '.join(names)}: {reason}" for reason, names in by_reason.items())
+    spec = read_speculative(d.speculative)
+    if spec is not None and spec.method in FREE:
+        return (*found, f"speculative {spec.method}: drafts come from the text itself, without weights or a cache of their own")
+    return found
 
 
 #: Names that move what a device has left for a pool; then those that move the pool.
@@ -39,7 +45,18 @@ _POOL = ("engine_version", "dcp", "max_model_len", "max_num_seqs", "max_num_batc
 _PLACES = ("n_devices", "pp", "n_gpu_layers", "reserve")
 
 
-def _without_budget(d: Deployment, facts: Facts) -> dict[str, str]:
+class Sized(Protocol):
+    """What of a question says which sizes there are."""
+
+    @property
+    def device(self) -> object | None: ...
+    @property
+    def kv_memory(self) -> int | None: ...
+    @property
+    def calibration(self) -> str | None: ...
+
+
+def idle(d: Sized, facts: Facts) -> dict[str, str]:
     """Name -> why it moves nothing where no device is given, or the cache's size is."""
     found: dict[str, str] = {}
     aside = facts.pool == "set aside"

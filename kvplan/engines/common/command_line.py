@@ -13,6 +13,8 @@ from kvplan.engines.common.kinds import KINDS, human
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.words import Finding, Given, Place, Severity, Unresolved, Word, refuse
 
+#: What decides a verdict alone: parallel sizes and the length.
+DECIDING = frozenset({"tp", "pp", "dp", "dcp", "@local_dp", "@nodes", "max_model_len"})
 #: Options that differ between the members of a group; left open, the leader is meant.
 OWN_TO_A_MEMBER = frozenset({"@rank"})
 
@@ -41,8 +43,10 @@ def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Pars
         word = queue[n]
         n += 1
         if not word.text.startswith("-") or word.text == "-" or _is_negative(word.text):
-            if word.missing and positional:
-                findings.append(_may_hold_more(word))
+            if word.missing and (positional or word.maybe or _holds_words(word)):
+                findings, unresolved = _more_words(engine, table, word, findings, unresolved)
+                if not positional:
+                    continue
             positional.append(word)
             continue
         if word.text == "--":
@@ -83,6 +87,8 @@ def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Pars
                 n += 1
             if missing:
                 value = None
+            elif argument.to in engine.optional and str(text).strip() in ("", "None"):
+                continue
             else:
                 try:
                     value = KINDS[argument.kind].read(str(text))
@@ -97,6 +103,8 @@ def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Pars
             continue
         if missing:
             unresolved.append(open_variable(argument.to, name, missing, word.place))
+            if argument.to == "@model" and _tail(str(text)):
+                given[argument.to] = Given(str(text), name, word.place)
             continue
         if argument.kind == "c_int" and str(text).strip() != str(value):
             message = f"{name}: {engine.name} reads {str(text)[:40]!r} as {value:,}; write the number out"
@@ -129,7 +137,8 @@ def read(
 
 def answered(engine: Arguments, given: Mapping[str, Given], positional: Sequence[Word] = (), *, is_command: bool = True) -> Answer:
     """What options mean together, and what a command of this engine always means."""
-    first = () if positional and positional[0].missing else tuple(Given(w.text, w.text, w.place) for w in positional if not w.missing)
+    unknown = bool(positional and positional[0].missing and not _tail(positional[0].text))
+    first = () if unknown else tuple(Given(w.text, w.text, w.place) for w in positional if not w.missing or w is positional[0])
     answer = engine.finish(given, first)
     always = {name: Given(value, engine.program[0]) for name, value in engine.always.items()} if is_command else {}
     return answer._replace(question={**answer.question, **always})
@@ -268,6 +277,33 @@ def _is_negative(text: str) -> bool:
 
 def _is_option(text: str) -> bool:
     return text.startswith("-") and len(text) > 1 and not _is_negative(text)
+
+
+def _tail(path: str) -> str:
+    """What of a path behind a variable is known: `$FOLDER/Qwen3-8B`."""
+    tail = path.rstrip("/").rpartition("/")[2]
+    return "" if "$" in tail or "/" not in path else tail
+
+
+def _holds_words(word: Word) -> bool:
+    """Whether an open word stands for a list of words: `$@`, `$EXTRA_ARGS`, `${OPTIONS[@]}`; not a path or a name with a variable in it."""
+    name = word.missing[0] if word.missing else ""
+    whole = word.text in (f"${name}", f"$({name})", f"${{{name}}}", name)
+    return whole and (name in ("@", "*") or bool(re.search(r"(^|_)(ARGS?|ARGUMENTS|OPTS?|OPTIONS|FLAGS?|PARAMS?)(_|\d|$)", name.upper())))
+
+
+def _more_words(
+    engine: Arguments, table: Mapping[str, tuple[Argument, str]], word: Word, findings: list[Finding], unresolved: list[Unresolved]
+) -> tuple[list[Finding], list[Unresolved]]:
+    """What an open word may hold: open where that is a parallel size or a length, else only to be said."""
+    names = [text.partition("=")[0] for text in word.maybe if text.startswith("-")]
+    harmless = bool(word.maybe) and not any((found := _find(engine, table, name)[0]) and found.to in DECIDING for name in names)
+    finding = _may_hold_more(word)
+    if harmless:
+        return [*findings, finding], unresolved
+    shown = ", ".join(dict.fromkeys(word.missing))
+    one = Unresolved("options", finding.message, f"set {shown} where it is used, or give --tp N and --max-model-len N", word.place)
+    return findings, unresolved if any(u.what == "options" for u in unresolved) else [*unresolved, one]
 
 
 def _may_hold_more(word: Word) -> Finding:

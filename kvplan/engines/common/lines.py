@@ -50,7 +50,7 @@ def stage_weights(model: Lowered, stage: range) -> list[WeightTensor]:
 
 
 def weight_entries(
-    weights: list[WeightTensor], formats: WeightFormats, *, tp: int, ep: int, role_tp: Mapping[str, int] | None = None
+    weights: list[WeightTensor], formats: WeightFormats, *, tp: int, ep: int, role_tp: Mapping[Role, int] | None = None
 ) -> list[Entry]:
     """A ledger line per role: bytes of the fullest rank's share.
 

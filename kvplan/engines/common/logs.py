@@ -57,6 +57,16 @@ class Wording(NamedTuple):
         return re.compile(_GROUP.sub(rf"(?P<\1>{NUMBER.replace(chr(92), chr(92) * 2)})", text))
 
 
+class Gauge(NamedTuple):
+    """A sample of a page of metrics: its value, or one of its labels. `to`: as a wording's group names what it gives."""
+
+    name: str
+    to: str
+    label: str = ""
+    since: str = ""
+    until: str = ""
+
+
 class Dump(NamedTuple):
     """Where an engine prints its arguments: after `needle`, as a `mapping`, a `call`, a bare `list` or a `command` line.
 
@@ -131,6 +141,7 @@ class Log(NamedTuple):
     buffers         its figures are buffers by device, not ranks by parallel size
     release         a resolved engine_version -> the known release whose rules it is under
     known_as        other engines whose logs are its own
+    gauges          samples of the page of metrics that its server has; `settings`: the one whose labels are its settings
     capped          its fraction caps all memory, so that a ledger's limit is that share of the device
     """
 
@@ -150,6 +161,8 @@ class Log(NamedTuple):
     capped: bool = False
     release: Callable[[str], str] = str
     known_as: tuple[str, ...] = ()
+    gauges: tuple[Gauge, ...] = ()
+    settings: str = ""
 
 
 CACHE = "the sum of the lines above; or other processes' memory, or another max_num_seqs, length or release than the log says"

@@ -60,6 +60,10 @@ class Speculation(NamedTuple):
     model: str | None
 
 
+#: Methods that draft from the text itself: no weights, no cache.
+FREE = ("ngram", "ngram_gpu", "suffix", "lookahead", "prompt_lookup", "user_provided")
+
+
 def read_speculative(text: str | None) -> Speculation | None:
     """None for `off`. Raises SpecError for anything but METHOD:TOKENS[:MODEL]."""
     if text in (None, "off", ""):

@@ -7,13 +7,13 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
+from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import Refusal, Span, certainty, longest, stage_weights, weight_entries
 from kvplan.engines.common.measured import stage_entries
-from kvplan.engines.common.options import Speculation
-from kvplan.engines.common.protocol import Capacity, Group, Outcome, Settled
+from kvplan.engines.common.protocol import Capacity, Drafter, Group, Outcome, Settled
 from kvplan.engines.common.settling import weight_formats
 from kvplan.ledger import Entry, Ledger, exact, held_by_others
-from kvplan.tensors import Layer, Lowered
+from kvplan.tensors import Lowered, Role
 
 MOST_TOKENS = 1 << 40
 P = TypeVar("P")
@@ -112,15 +112,15 @@ class SetAside(NamedTuple, Generic[P]):
 
 
 def staged_weights(
-    d: Deployment, model: Lowered, stages: Sequence[range], layout: Ranks, drafts: Sequence[Layer], role_tp: Mapping[str, int]
+    d: Deployment, model: Lowered, stages: Sequence[range], layout: Ranks, drafter: Drafter | None, role_tp: Mapping[Role, int]
 ) -> list[list[Entry]]:
-    """The weight lines of each stage's ranks; drafts are at the last. `role_tp`: roles split over fewer ranks than tp."""
+    """The weight lines of each stage's ranks; the drafter is at the last. `role_tp`: roles split over fewer ranks than tp."""
     formats, found = weight_formats(d), []
     for stage in stages:
-        tensors = stage_weights(model, stage)
-        if stage.stop == len(model.layers):
-            tensors += [w for layer in drafts for w in layer.weights]
-        found.append(weight_entries(tensors, formats, tp=layout.tp, ep=layout.ep, role_tp=role_tp))
+        entries = weight_entries(stage_weights(model, stage), formats, tp=layout.tp, ep=layout.ep, role_tp=role_tp)
+        if drafter and stage.stop == len(model.layers):
+            entries += drafter_weights(drafter, tp=layout.tp, ep=layout.ep, role_tp=role_tp)
+        found.append(entries)
     return found
 
 
@@ -130,16 +130,6 @@ def encoder_tokens(settled: Settled) -> int:
         return settled.question.encoder_tokens
     tensors = (t for layer in settled.layers for cache in layer.caches for t in cache.tensors)
     return max((t.keep.tokens for t in tensors if t.keep.kind == "source"), default=0)
-
-
-def draft_note(spec: Speculation | None, engine: str, *, counted: bool) -> tuple[str, ...]:
-    """The note of a drafter that a plan leaves out. `counted`: its weights and its cache are lines."""
-    if spec is None or counted:
-        return ()
-    if spec.method in ("ngram", "lookahead"):
-        return (f"speculative {spec.method}: drafts come from the text itself, without weights or a cache of their own",)
-    model = f"the draft model {spec.model}" if spec.model else "the draft model"
-    return (f"speculative {spec.method}: what {model} takes is not known to this plan of {engine}: leave room for it with reserve",)
 
 
 def answer(e: SetAside[P]) -> Outcome:

@@ -9,7 +9,8 @@ from kvplan.deployment import Deployment
 from kvplan.errors import SpecError
 from kvplan.forms import Form
 from kvplan.ledger import Ledger, Phase
-from kvplan.tensors import Curve, Layer, Lowered
+from kvplan.tensors import Curve, Layer, Lowered, WeightTensor
+from kvplan.weights import WeightFormats
 
 ChosenBy = Literal["you", "engine default", "model", "kvplan"]
 Certainty = Literal["certain", "likely", "too close to call"]
@@ -26,6 +27,21 @@ class Resolved(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+class Drafter(NamedTuple):
+    """What drafts tokens beside a model, as an engine loads it.
+
+    name     the spec or file it is read from
+    layers   its layers; weights: all tensors it loads beside the target's, in `formats`
+    source   where its shapes are published
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    weights: tuple[WeightTensor, ...]
+    formats: WeightFormats
+    source: str
+
+
 class Settled(NamedTuple):
     """A question as an engine understands it: read and lowered once, for everything that comes after.
 
@@ -34,6 +50,8 @@ class Settled(NamedTuple):
     drafts    draft layers whose caches it keeps beside the model's
     misfit    why those formats can not hold this model's rows, where the engine is to refuse that in its own words (`model` is then
               in the compute type)
+    drafter   what drafts tokens; its caches are in `drafts` where the engine keeps them for as many tokens as the model's
+    unknown   what is held and can not be sized as asked, and how to say it: then nothing that fits is called so
     """
 
     question: Deployment
@@ -43,6 +61,8 @@ class Settled(NamedTuple):
     model: Lowered
     drafts: tuple[Layer, ...] = ()
     misfit: SpecError | None = None
+    drafter: Drafter | None = None
+    unknown: str = ""
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -110,6 +130,7 @@ class Outcome(NamedTuple):
     start_certainty  how sure `starts` is, as an engine says it of its own checks; a plan has it of the whole start
     survives   the device holds its largest step too, after the start; None where that is not known
     risk       the condition that fails then; risks: what else may come that no profile saw
+    unknown    what would have to be known first; empty where nothing
     """
 
     ledgers: tuple[Ledger, ...]
@@ -124,6 +145,7 @@ class Outcome(NamedTuple):
     risk: str | None = None
     start_certainty: Certainty | None = None
     risks: tuple[Risk, ...] = ()
+    unknown: str = ""
 
 
 def refused(reason: str) -> Outcome:

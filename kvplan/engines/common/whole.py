@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from kvplan.constants import PROCESS, PROCESS_LINES
 from kvplan.deployment import Deployment
+from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import certainty, longest, stage_weights, weight_entries
-from kvplan.engines.common.protocol import Capacity, Group, Outcome
+from kvplan.engines.common.protocol import Capacity, Drafter, Group, Outcome
 from kvplan.ledger import Entry, Ledger, exact, held_by_others
 from kvplan.parallel import heads_per_rank, split_layers
 from kvplan.tensors import Cache, Layer, Lowered
@@ -60,19 +61,26 @@ class Rank(NamedTuple):
     held: tuple[tuple[KeptTensor, int], ...]
 
 
-def ranks(d: Deployment, model: Lowered, formats: WeightFormats, rules: Allocation) -> list[Rank]:
-    """The distinct ranks: layers left over by pp go to the first stages, heads are split by ceiling."""
+def ranks(d: Deployment, model: Lowered, formats: WeightFormats, rules: Allocation, drafter: Drafter | None = None) -> list[Rank]:
+    """The distinct ranks: layers left over by pp go to the first stages, heads are split by ceiling; the drafter is at the last."""
     tp, pp = d.tp or 1, d.pp or 1
     found = []
     for n, stage in enumerate(split_layers(len(model.layers), pp, "first")):
-        layers = [model.layers[i] for i in stage]
-        counts: dict[int, tuple[Layer, int]] = {}
-        for layer in layers:
-            counts[id(layer)] = (layer, counts.get(id(layer), (layer, 0))[1] + 1)
-        held = tuple((one, count) for layer, count in counts.values() for one in rules.held(layer, _split(layer.caches, tp)))
-        weights = tuple(weight_entries(stage_weights(model, stage), formats, tp=tp, ep=1))
-        found.append(Rank(tuple(range(n * tp, n * tp + tp)), weights, held))
+        held = _held([model.layers[i] for i in stage], rules, tp)
+        weights = weight_entries(stage_weights(model, stage), formats, tp=tp, ep=1)
+        if drafter and n == pp - 1:
+            weights += drafter_weights(drafter, tp=tp, ep=1)
+            held += tuple((one._replace(group=f"drafter {one.group}"), count) for one, count in _held(drafter.layers, rules, tp))
+        found.append(Rank(tuple(range(n * tp, n * tp + tp)), tuple(weights), held))
     return found
+
+
+def _held(layers: Sequence[Layer], rules: Allocation, tp: int) -> tuple[tuple[KeptTensor, int], ...]:
+    """What layers hold, equal ones once with their number."""
+    counts: dict[int, tuple[Layer, int]] = {}
+    for layer in layers:
+        counts[id(layer)] = (layer, counts.get(id(layer), (layer, 0))[1] + 1)
+    return tuple((one, count) for layer, count in counts.values() for one in rules.held(layer, _split(layer.caches, tp)))
 
 
 def _split(caches: tuple[Cache, ...], tp: int) -> tuple[Cache, ...]:
@@ -104,9 +112,9 @@ def cache_bytes(rank: Rank, context: int, batch: int) -> int:
     return batch * sum(count * one.at(context) for one, count in rank.held)
 
 
-def plan(d: Deployment, model: Lowered, formats: WeightFormats, rules: Allocation) -> Outcome:
+def plan(d: Deployment, model: Lowered, formats: WeightFormats, rules: Allocation, drafter: Drafter | None = None) -> Outcome:
     """Weights, caches and transients of every rank against its device, or the caches alone against kv_memory."""
-    all_ranks = ranks(d, model, formats, rules)
+    all_ranks = ranks(d, model, formats, rules, drafter)
     context, batch = d.context or 1, d.batch or 1
     limit = int(d.device.memory_bytes * rules.fraction) if d.device else None
 

@@ -20,12 +20,13 @@ START = Place()
 
 
 class Word(NamedTuple):
-    """`missing` names the variables that stay open; they stand in `text` as `$NAME`."""
+    """`missing` names the variables that stay open; they stand in `text` as `$NAME`. `maybe`: of an open word, all that it may hold."""
 
     text: str
     place: Place = START
     missing: tuple[str, ...] = ()
     breaks: Breaks = ()
+    maybe: tuple[str, ...] = ()
 
 
 class Given(NamedTuple):

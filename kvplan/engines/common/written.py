@@ -71,10 +71,11 @@ def write(table: Arguments, asked: Mapping[str, Any], version: str | None) -> Wr
 def find(table: Arguments, to: str, value: Any, version: str | None) -> Argument | None:
     """The row that says a value: of those the release has, else of all; None where none can say it."""
     rows = [row for row in table.rows if row.to == to and _can_say(row, value)]
-    return next((row for row in rows if _has(table, row, version)), rows[0] if rows else None)
+    return next((row for row in rows if has(table, row, version)), rows[0] if rows else None)
 
 
-def _has(table: Arguments, row: Argument, version: str | None) -> bool:
+def has(table: Arguments, row: Argument, version: str | None) -> bool:
+    """Whether a release has an option; without one, whether the newest has."""
     asked = release(version or "")
     if not asked or not table.releases:
         return not row.until

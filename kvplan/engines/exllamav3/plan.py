@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common import whole
+from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
 from kvplan.engines.common.releases import nearest_version
@@ -22,6 +23,8 @@ from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer
 from kvplan.units import round_up
 
+#: A draft model with a cache of as many tokens as the model's (generator/generator.py).
+METHODS = ("draft_model",)
 PAGE, SLOTS, WINDOW_SLACK, GROUP, F16 = 256, 16, 512, 32, 2
 SOURCE = "exllamav3 1.6.5 exllamav3/cache"
 
@@ -75,8 +78,14 @@ def settle(d: Deployment) -> Settled:
     settings = _Settings(slots, history, k_bits or v_bits, v_bits or k_bits, options.flag("fused", True))
     if settings.k_bits:
         notes = (*notes, f"the cache is shown in f16; the ledger counts rows of {settings.k_bits} bits (K) and {settings.v_bits} (V)")
-    model = lowered(question, CacheFormats(compute="f16", k="f16", v="f16", conv="f16", forced_state="f32"))
-    return Settled(question, chosen_by, notes, settings, remade(model, lambda _, cache: _as_kept(cache)))
+    among(d, METHODS, FACTS.title)
+    formats = CacheFormats(compute="f16", k="f16", v="f16", conv="f16", forced_state="f32")
+    model = lowered(question, formats)
+    found = drafter(question, model, formats)
+    model = remade(replace(model, draft=found.layers if found else ()), lambda _, cache: _as_kept(cache))
+    found = found and found._replace(layers=model.draft)
+    drafts = without_weights(model.draft)
+    return Settled(question, chosen_by, notes, settings, model, drafts, drafter=found, unknown=unknown(question, found))
 
 
 def _as_kept(cache: Cache) -> Cache:
@@ -110,14 +119,14 @@ def plan(settled: Settled) -> Outcome:
     # one cache of `pool` tokens, whatever sequences share it
     rules = whole.Allocation(held=held, transients=transients, source=SOURCE, fraction=d.memory_fraction or 1.0)
     formats, shared = weight_formats(d), replace(d, context=pool, batch=1, max_model_len=None)
-    found = whole.plan(shared, settled.model, formats, rules)
-    one = max(_one_sequence(rank, context, s.slots) for rank in whole.ranks(shared, settled.model, formats, rules))
+    found = whole.plan(shared, settled.model, formats, rules, settled.drafter)
+    one = max(_one_sequence(rank, context, s.slots) for rank in whole.ranks(shared, settled.model, formats, rules, settled.drafter))
     return _shared(found, pool, context, batch, s.slots, one)
 
 
 def _one_sequence(rank: whole.Rank, context: int, slots: int) -> int:
     """Bytes that one sequence takes of a rank: its pages, and a slot of whatever has slots."""
-    return sum(n * (h.at(context) if h.group == "paged" else h.at(context) // slots) for h, n in rank.held)
+    return sum(n * (h.at(context) if h.group.endswith("paged") else h.at(context) // slots) for h, n in rank.held)
 
 
 def _held(layer: Layer, cache: Cache, t: CacheTensor, s: _Settings) -> list[KeptTensor]:

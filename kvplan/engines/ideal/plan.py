@@ -6,17 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.drafters import drafter, drafter_weights, unknown, without_weights
 from kvplan.engines.common.lines import certainty, stage_weights, weight_entries
-from kvplan.engines.common.options import read_speculative
 from kvplan.engines.common.protocol import Capacity, ChosenBy, Engine, Outcome, RankSurface, Settled, Surface
 from kvplan.engines.common.settling import cache_formats, lowered, resolve, weight_formats, whole_curve
 from kvplan.engines.ideal.facts import FACTS
-from kvplan.errors import SpecError, UnsupportedError
-from kvplan.ledger import Ledger, exact, held_by_others
+from kvplan.errors import SpecError
+from kvplan.ledger import Entry, Ledger, exact, held_by_others
 from kvplan.parallel import Layout, heads_per_rank, split_layers
 from kvplan.tensors import Cache, CacheTensor, Curve, Layer, Lowered, tensor_curve, total
 from kvplan.units import cdiv, show_bytes
-from kvplan.weights import WeightFormats
 
 
 def settle(d: Deployment) -> Settled:
@@ -39,8 +38,11 @@ def settle(d: Deployment) -> Settled:
     nothing = "nothing limits the context without a device or kv_memory: max_model_len moves nothing"
     asked_in_vain = d.max_model_len is not None and d.context is not None and d.device is None and d.kv_memory is None
     question, chosen_by, notes = resolve(d, defaults, (nothing,) if asked_in_vain else ())
-    model = lowered(question, cache_formats(question))
-    return Settled(question, chosen_by, notes, None, model, _drafts(question, model))
+    formats = cache_formats(question)
+    model = lowered(question, formats)
+    found = drafter(question, model, formats)
+    layers = without_weights(found.layers) if found else ()
+    return Settled(question, chosen_by, notes, None, model, layers, drafter=found, unknown=unknown(question, found))
 
 
 def plan(settled: Settled) -> Outcome:
@@ -56,16 +58,6 @@ def surface(d: Deployment) -> Surface:
     return Surface(whole_curve(settled), tuple(ranks), settled.question.dp or 1)
 
 
-def _drafts(d: Deployment, model: Lowered) -> tuple[Layer, ...]:
-    """The draft modules that speculation runs, as layers after the last."""
-    draft = read_speculative(d.speculative)
-    if draft and draft.method not in ("mtp", "nextn", "deepseek_mtp"):
-        raise UnsupportedError(f"speculative: engine ideal knows the draft modules a model ships (mtp:1), not {draft.method!r}")
-    if draft and not model.draft:
-        raise UnsupportedError(f"speculative: {d.model.id} declares no draft modules (mtp)")
-    return model.draft if draft else ()
-
-
 def _ranks(settled: Settled) -> list[_Rank]:
     d = settled.question
     model = replace(settled.model, layers=settled.layers)
@@ -73,8 +65,11 @@ def _ranks(settled: Settled) -> list[_Rank]:
         model = replace(model, first=tuple(w for w in model.first if w.role != "tower"))
     layout = Layout(d.tp or 1, d.pp or 1, d.dp or 1, d.ep or 1, d.dcp or 1)
     batch = cdiv(d.batch or 1, layout.dp)
-    stages = split_layers(len(model.layers), layout.pp, "first")
-    return [_rank(d, model, stage, n, weight_formats(d), layout, batch) for n, stage in enumerate(stages)]
+    found, last = settled.drafter, layout.pp - 1
+    stages = split_layers(len(settled.model.layers), layout.pp, "first")
+    stages[last] = range(stages[last].start, len(model.layers))
+    own = drafter_weights(found, tp=layout.tp, ep=layout.ep) if found else []
+    return [_rank(d, model, stage, n, layout, batch, own if n == last else [], len(settled.drafts)) for n, stage in enumerate(stages)]
 
 
 class _Rank:
@@ -86,10 +81,12 @@ class _Rank:
         self.ledger, self.curve, self.held, self.kv_bytes = ledger, curve, held, kv_bytes
 
 
-def _rank(d: Deployment, model: Lowered, stage: range, n: int, formats: WeightFormats, layout: Layout, batch: int) -> _Rank:
-    layers = [model.layers[i] for i in stage]
-    entries = weight_entries(stage_weights(model, stage), formats, tp=layout.tp, ep=layout.ep)
-    curves = _cache_curves(d, layers, layout)
+def _rank(d: Deployment, model: Lowered, stage: range, n: int, layout: Layout, batch: int, own: list[Entry], drafts: int) -> _Rank:
+    """`own`: lines of the drafter's weights; the last `drafts` layers are its."""
+    most = len(model.layers) - drafts
+    entries = weight_entries(stage_weights(model, stage), weight_formats(d), tp=layout.tp, ep=layout.ep) + own
+    curves = _cache_curves(d, [model.layers[i] for i in stage if i < most], layout)
+    curves |= {f"drafter {kind}": one for kind, one in _cache_curves(d, [model.layers[i] for i in stage if i >= most], layout).items()}
     context = d.context or 1
     for label, (curve, source) in curves.items():
         entries.append(exact(f"cache: {label}", batch * curve.at(context), source, "cache"))

@@ -114,11 +114,21 @@ def _layers(one: Given, question: dict[str, Given]) -> list[Finding]:
 
 def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
     kind, n, model = given.get("@spec_type"), given.get("@draft"), given.get("@draft_model")
-    if model:
-        return [warn("not-modelled-more", f"{model.spelled}: a draft model of its own is not modelled", model.place)]
-    if kind and "mtp" in str(kind.value):
-        question["speculative"] = moved(kind, f"mtp:{n.value if n else 3}")
+    tokens, said = n.value if n else 3, str(kind.value).split(",")[0] if kind else ""
+    if kind and said not in SPEC_TYPES and said != "none":
+        return [warn("not-modelled-more", f"{kind.spelled}: {said[:40]!r} is not modelled", kind.place)]
+    if one := model or (kind if said != "none" else None):
+        method = SPEC_TYPES.get(said, "draft_model")
+        question["speculative"] = moved(one, f"{method}:{tokens}" + (f":{model.value}" if model else ""))
     return []
+
+
+#: --spec-type (common/speculative.cpp) -> METHOD.
+SPEC_TYPES = {
+    "draft-mtp": "mtp", "mtp": "mtp", "draft-simple": "draft_model", "draft-eagle3": "eagle3", "draft-dflash": "dflash",
+    "draft-dspark": "dspark", "ngram-simple": "ngram", "ngram-map-k": "ngram", "ngram-map-k4v": "ngram", "ngram-mod": "ngram",
+    "ngram-cache": "ngram",
+}  # fmt: skip
 
 
 def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
@@ -132,9 +142,10 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     if "n_gpu_layers" in asked:
         says["@ngl"] = asked["n_gpu_layers"]
     if draft := read_speculative(asked.get("speculative")):
-        if draft.method != "mtp":
-            raise UnsupportedError(f"speculative {draft.method} is not modelled for llama.cpp")
-        says |= {"@spec_type": "draft-mtp", "@draft": draft.tokens}
+        kinds = [kind for kind, method in SPEC_TYPES.items() if method == draft.method]
+        if not kinds:
+            raise UnsupportedError(f"llama.cpp has no speculative method {draft.method}")
+        says |= {"@spec_type": kinds[0], "@draft": draft.tokens} | ({"@draft_model": draft.model} if draft.model else {})
     if asked.get("multimodal") == "off":
         says["@no_mmproj"] = True
         said.add("multimodal")

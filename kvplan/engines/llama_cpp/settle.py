@@ -8,13 +8,18 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
+from kvplan.engines.common.drafters import among, drafter, own_tensors, unknown, without_weights
 from kvplan.engines.common.protocol import ChosenBy, Settled
 from kvplan.engines.common.settling import lowered_or_plain, remade, resolve
 from kvplan.engines.llama_cpp import caches, context, fit, options, situation
 from kvplan.engines.llama_cpp.rules import WINDOWS_IGNORED, LlamaRules, find
 from kvplan.engines.llama_cpp.situation import Loaded, Placed, Situation
 from kvplan.errors import SpecError, UnsupportedError
-from kvplan.tensors import CacheFormats
+from kvplan.tensors import CacheFormats, Lowered
+
+#: Kinds of drafting (common/speculative.cpp), and what of the target's context holds for the drafter's too.
+METHODS = ("mtp", "draft_model", "eagle3", "dflash", "dspark", "ngram", "ngram_gpu", "lookahead", "prompt_lookup")
+DRAFT_OPTIONS = ("kv_unified", "n_ubatch", "flash_attn", "swa_full", "device_memory", "server", "tensor_split")
 
 
 class LlamaSettings(NamedTuple):
@@ -65,9 +70,11 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
         notes = (*notes, f"llama.cpp does not use the windows of {d.model.architecture}: every layer keeps all tokens")
     row = formats.compute if misfit else k
     model = remade(lowered, lambda layer, cache: caches.as_kept(layer, cache, rules, row, windows=not ignored))
-    f = situation.load(replace(d, n_devices=n_devices, engine_version=version), rules, model)
-    if context.draft_method(d) == "mtp" and not model.draft:
-        raise UnsupportedError(f"speculative: {d.model.id} declares no draft modules (mtp)")
+    among(d, METHODS, name)
+    found = drafter(d, model, formats)
+    asked_model = replace(d, n_devices=n_devices, engine_version=version)
+    beside = loaded_drafter(asked_model, rules, model, formats) if found and d.drafter is not None else None
+    f = situation.load(asked_model, rules, model, beside)
     n_layers = len(f.rows) + len(f.model.draft) + 1
     ngl = n_layers if d.n_gpu_layers is None or d.n_gpu_layers < 0 else d.n_gpu_layers
 
@@ -93,8 +100,6 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
         if n_cpu_moe:
             engine_option = (*engine_option, ("n_cpu_moe", str(n_cpu_moe)))
             notes = (*notes, f"--fit keeps the experts of the first {n_cpu_moe} layers in host memory")
-    if context.draft_method(d) not in ("off", "mtp"):
-        notes = (*notes, f"speculative {d.speculative}: the draft model and its cache are not counted")
     ctx = context.resolve(f.question, chosen, rules, n_ctx=n_ctx, n_seq_max=seqs, unified=unified)
     defaults: dict[str, tuple[Any, ChosenBy]] = {
         "engine": (name, "kvplan"),
@@ -111,8 +116,21 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     question, chosen_by, notes = resolve(asked, defaults, notes)
     own_cells = d.max_model_len is not None or chosen.kv_unified_per_slot is not None
     own_slots = d.max_num_seqs is not None or chosen.server
-    settings = LlamaSettings(situation.load(question, rules, model), rules, unified, own_slots, own_cells)
-    return Settled(question, chosen_by, notes, settings, model, model.draft if f.draft_rows else (), misfit)
+    if beside is not None:
+        beside = beside._replace(question=replace(beside.question, device=question.device, n_devices=question.n_devices))
+    settings = LlamaSettings(situation.load(question, rules, model, beside), rules, unified, own_slots, own_cells)
+    drafts = without_weights(found.layers) if beside and found else model.draft if f.draft_rows else ()
+    return Settled(question, chosen_by, notes, settings, model, drafts, misfit, found, unknown(question, found))
+
+
+def loaded_drafter(d: Deployment, rules: LlamaRules, target: Lowered, formats: CacheFormats) -> Loaded:
+    """A draft model of its own: its file's tensors but for those it takes from the target, and a cache in f16 (-ctkd, -ctvd)."""
+    assert d.drafter is not None
+    asked = replace(d, model=d.drafter, drafter=None, stored=None, speculative=None, weight_dtype=None, kv_dtype=None, reserve=None)
+    asked = replace(asked, engine_option=tuple((k, v) for k, v in d.engine_option if k in DRAFT_OPTIONS))
+    model = lowered_or_plain(asked, formats._replace(k="f16", v="f16"))[0]
+    model = remade(own_tensors(d, model, target), lambda layer, cache: caches.as_kept(layer, cache, rules, "f16", windows=True))
+    return situation.load(asked, rules, model)
 
 
 def _devices(d: Deployment, chosen: options.LlamaOptions) -> int:

@@ -17,7 +17,7 @@ from kvplan.engines.llama_cpp.facts import FACTS
 from kvplan.engines.llama_cpp.options import LlamaOptions
 from kvplan.engines.llama_cpp.placement import HOST, Placement
 from kvplan.engines.llama_cpp.rules import LlamaRules
-from kvplan.ledger import Entry, exact, held_by_others
+from kvplan.ledger import Entry, Kind, exact, held_by_others
 from kvplan.tensors import Lowered
 from kvplan.weights import WeightFormats, weight_line
 
@@ -37,6 +37,7 @@ class Loaded(NamedTuple):
     widths: compute.Widths
     constants: Constants | None
     record: Record | None
+    drafter: Loaded | None = None
 
     def memory(self, device: int) -> int:
         """Bytes of a device; 0 where none is given."""
@@ -49,8 +50,11 @@ class Loaded(NamedTuple):
         return any(row.latent or row.raw for row in self.rows)
 
 
-def load(d: Deployment, rules: LlamaRules, model: Lowered) -> Loaded:
-    """Read the rows of a model as llama.cpp keeps it, and the options. The tensors' formats are not used: rows are counted in elements."""
+def load(d: Deployment, rules: LlamaRules, model: Lowered, drafter: Loaded | None = None) -> Loaded:
+    """Read the rows of a model as llama.cpp keeps it, and the options. The tensors' formats are not used: rows are counted in elements.
+
+    drafter  a draft model of its own (-md), which gets a context like the target's
+    """
     known: dict[int, Rows] = {}
 
     def read(layers: object) -> tuple[Rows, ...]:
@@ -70,6 +74,7 @@ def load(d: Deployment, rules: LlamaRules, model: Lowered) -> Loaded:
         widths=compute.widths(model, d.model.hidden_size, d.model.vocab_size or 0),
         constants=d.constants if d.constants is not None and d.constants.engine == "llama.cpp" else None,
         record=find_record(d, FACTS, f"b{rules.build}") if d.max_num_seqs else None,
+        drafter=drafter,
     )
 
 
@@ -167,7 +172,7 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
         drafts = caches.stores(f.draft_rows, ctx._replace(type_k="f16", type_v="f16", n_rs_seq=0), prefix="draft_")
         stores += tuple(s._replace(parts=tuple((trunk + i, k, v) for i, k, v in s.parts)) for s in drafts)
     cached = placement.cache_bytes(stores, where, offload=ctx.offload_kqv)
-    entries = {}
+    entries: dict[int, tuple[Entry, ...]] = {}
     for device in (*range(n_devices), HOST):
         lines = [*placed.weights[device], *(exact(f"cache: {role}", n, source, "cache") for role, n in cached[device].items() if n)]
         if device == HOST:
@@ -182,4 +187,27 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
         if device != HOST and d.reserve:
             lines.append(held_by_others(d.reserve))
         entries[device] = tuple(with_record(lines, f.record) if device == 0 else lines)
-    return Situation(ctx, stores, placed, entries, {device: sum(roles.values()) for device, roles in cached.items()})
+    held = {device: sum(roles.values()) for device, roles in cached.items()}
+    if f.drafter is not None:
+        beside = _beside(f.drafter, n_ctx=n_ctx, n_seq_max=n_seq_max, unified=unified)
+        for device in entries:
+            entries[device] += tuple(_as_draft(line, f.drafter) for line in beside.entries[device] if line.kind not in _ONCE)
+        held = {device: n + beside.caches[device] for device, n in held.items()}
+    return Situation(ctx, stores, placed, entries, held)
+
+
+#: Lines that a process has once, however many models it loads.
+_ONCE: tuple[Kind, ...] = ("process", "others")
+
+
+def _beside(f: Loaded, *, n_ctx: int, n_seq_max: int, unified: bool) -> Situation:
+    """The draft model, all its layers on the devices (-ngld), in a context of the target's size (common.cpp, the speculative context)."""
+    return situation(f, place(f, len(f.rows) + 1, 0), n_ctx=n_ctx, n_seq_max=n_seq_max, unified=unified)
+
+
+def _as_draft(line: Entry, f: Loaded) -> Entry:
+    """Such as `weights: drafter mlp`, `drafter compute buffer`."""
+    begins, colon, what = line.name.partition(": ")
+    return line._replace(
+        name=f"{begins}: drafter {what}" if colon else f"drafter {line.name}", source=f"{f.question.model.id}: {line.source}"
+    )

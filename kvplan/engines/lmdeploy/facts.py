@@ -28,7 +28,6 @@ FACTS = Facts(
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": "its pool has no blocks in host memory unless num_cpu_blocks says so",
         "lora": _NOT_COUNTED,
-        "speculative": _NOT_COUNTED,
         "enforce_eager": "its graphs are captured after the pool is taken, from what is left",
     },
     pool="set aside",

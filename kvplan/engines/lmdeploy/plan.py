@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kvplan.dtypes import canonical_weight, weight_scheme
+from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import Refusal, Span, certainty, growth, query_heads, stage_weights, weight_entries
 from kvplan.engines.common.measured import UNCALIBRATED, widened
 from kvplan.engines.common.protocol import Engine, Outcome, Settled
@@ -17,6 +18,7 @@ from kvplan.engines.lmdeploy.pools import PAGE, Pool, blocks_pool, objects_pool,
 from kvplan.engines.lmdeploy.rules import SPLIT_EMBEDDING
 from kvplan.engines.lmdeploy.settle import LmdeploySettings, settle
 from kvplan.ledger import Entry, Ledger, exact, held_by_others
+from kvplan.tensors import Role
 from kvplan.units import cdiv, show_bytes
 
 _PYTORCH_FORMATS = frozenset({"plain", "awq", "fp8", "int"})
@@ -41,10 +43,11 @@ class Plan:
 
     def __init__(self, settled: Settled) -> None:
         s: LmdeploySettings = settled.settings
-        self.s, self.d, self.model = s, settled.question, settled.model
+        self.s, self.d, self.model, self.settled = s, settled.question, settled.model, settled
         self.kind = "pytorch" if s.backend == "pytorch" else s.rules.pool
         align = s.rules.align if s.backend == "pytorch" else 1
-        self.kept = kept(self.model.layers, s.layout.attn_tp, s.block, align)
+        self.kept = kept(settled.layers, s.layout.attn_tp, s.block, align)
+        self.drafted = kept(settled.drafts, s.layout.attn_tp, s.block, align).block
         self.weights = self._weights()
         self.load = Load(cdiv(self.d.batch or 1, s.layout.workers), self.d.context or 1)
         self.make: Callable[[int], Pool] = lambda n: {"blocks": blocks_pool, "objects": objects_pool, "pytorch": pytorch_pool}[self.kind](
@@ -111,13 +114,15 @@ class Plan:
         """TurboMind splits embedding and head, and keeps a tied one twice; PyTorch keeps both whole on every rank, a tied one once."""
         model, layout = self.model, self.s.layout
         tensors = stage_weights(model, range(len(model.layers)))
-        role_tp = {"attention": layout.attn_tp, "state": layout.attn_tp}
+        role_tp: dict[Role, int] = {"attention": layout.attn_tp, "state": layout.attn_tp}
         if self.s.backend == "turbomind":
             tensors += [model.embedding._replace(role="head")] if model.embedding and model.tied else []
         else:
             split = self.s.rules.split_embedding and self.d.model.architecture in SPLIT_EMBEDDING
             role_tp |= {"embedding": layout.attn_tp if split else 1, "head": 1}
-        return weight_entries(tensors, weight_formats(self.d), tp=layout.mlp_tp, ep=layout.ep, role_tp=role_tp)
+        entries = weight_entries(tensors, weight_formats(self.d), tp=layout.mlp_tp, ep=layout.ep, role_tp=role_tp)
+        found = self.settled.drafter
+        return entries + (drafter_weights(found, tp=layout.mlp_tp, ep=layout.ep, role_tp=role_tp) if found else [])
 
     def _given(self, n_bytes: int) -> Span:
         """kv_memory as the pool's bytes; a region starts at a multiple of 32 MiB, so that up to a page may be lost."""
@@ -178,11 +183,8 @@ class Plan:
         if tried is not None:
             made, low, high = tried
             cache = made.n_bytes
-            if low == cache == high:
-                entries.append(exact("cache: pool", cache, _SOURCE[self.kind], "cache"))
-            else:
-                low, high = min(low, cache), max(high, cache)
-                entries.append(Entry("cache: pool", cache, low, high, "modelled", _SOURCE[self.kind], "cache"))
+            low, high = min(low, cache), max(high, cache)
+            entries += self._pool(Entry("cache: pool", cache, low, high, "exact", _SOURCE[self.kind], "cache"))
         if d.reserve:
             entries.append(held_by_others(d.reserve))
         whole, rest = divmod(self.kept.block, self.s.block)
@@ -191,6 +193,17 @@ class Plan:
         ranks = tuple(range(self.s.layout.n_devices))
         beside, known = ((growth("no published log says it"),), limit) if found else ((), None)
         return Ledger(ranks, d.device.id if d.device else None, cache, per_token, tuple(entries), limit, beside, known)
+
+    def _pool(self, whole: Entry) -> list[Entry]:
+        """The pool as one line, or the drafter's part apart: its layers' blocks are as many (executor/base.py, update_configs)."""
+        if whole.low != whole.high:
+            whole = whole._replace(basis="modelled")
+        if not self.drafted:
+            return [whole]
+        part = [n * self.drafted // self.kept.block for n in (whole.bytes, whole.low, whole.high)]
+        rest = [n - p for n, p in zip((whole.bytes, whole.low, whole.high), part, strict=True)]
+        apart = whole._replace(name="cache: drafter", bytes=part[0], low=part[1], high=part[2])
+        return [whole._replace(bytes=rest[0], low=rest[1], high=rest[2]), apart]
 
 
 def plan(settled: Settled) -> Outcome:

@@ -29,6 +29,7 @@ class LmdeployRules(NamedTuple):
     indexers       PyTorch runs indexers
     fp8            PyTorch takes quant_policy 16 and 17
     split_embedding  PyTorch splits the embedding of SPLIT_EMBEDDING
+    drafts         PyTorch runs speculative decoding
     dp_whole       PyTorch's data parallelism has one rank to each share of the requests
     fraction       cache_max_entry_count where it is not given; of_total: TurboMind takes it of the whole device, not of what is free
     block          tokens of TurboMind's blocks
@@ -52,6 +53,7 @@ class LmdeployRules(NamedTuple):
     fp8: bool = False
     split_embedding: bool = True
     dp_whole: bool = False
+    drafts: bool = True
     fraction: float = 0.8
     of_total: bool = False
     block: int = 64
@@ -107,6 +109,7 @@ _0_10 = LmdeployRules(
     indexers=False,
     split_embedding=False,
     dp_whole=True,
+    drafts=False,
 )
 _0_3 = _0_10._replace(batch=128)
 _0_2_2 = _0_3._replace(block=128, pytorch=frozenset())

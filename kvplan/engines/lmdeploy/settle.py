@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
+from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import ChosenBy, Settled
@@ -22,6 +23,8 @@ from kvplan.forms import Form
 from kvplan.tensors import ALL, Cache, CacheFormats, Lowered
 
 Backend = Literal["turbomind", "pytorch"]
+#: pytorch/spec_decode/proposers, from 0.11; TurboMind drafts with nothing.
+METHODS = ("mtp", "deepseek_mtp", "nextn", "eagle", "eagle3")
 BLOCK, PREFILL = 64, 8192
 #: What quant_policy 4, 8, 16 and 17 store; 4 and 8 with a 16-bit scale and zero point per token and head.
 POLICIES = {"int4": "int4_per_token_head", "int8": "int8_per_token_head"}
@@ -111,7 +114,12 @@ def settle(d: Deployment) -> Settled:
     )
     _check_blocks(settings)
     model, misfit = lowered_or_plain(question, stored, cast=True)
-    return Settled(question, chosen, notes, settings, remade(model, lambda _, cache: as_kept(cache, stored.state)), misfit=misfit)
+    among(question, METHODS if backend == "pytorch" and rules.drafts else (), f"LMDeploy ({backend})")
+    drafts_with = drafter(question, model, stored)
+    model = remade(replace(model, draft=drafts_with.layers if drafts_with else model.draft), lambda _, cache: as_kept(cache, stored.state))
+    drafts_with = drafts_with and drafts_with._replace(layers=model.draft)
+    drafts = without_weights(model.draft) if drafts_with else ()
+    return Settled(question, chosen, notes, settings, model, drafts, misfit, drafts_with, unknown(question, drafts_with))
 
 
 def compute_type(d: Deployment) -> str:

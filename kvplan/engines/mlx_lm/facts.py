@@ -23,7 +23,6 @@ FACTS = Facts(
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": "its memory is the host's",
         "lora": _NOT_COUNTED,
-        "speculative": _NOT_COUNTED,
         "enforce_eager": "it captures no graphs",
     },
     vendors=frozenset({"apple"}),

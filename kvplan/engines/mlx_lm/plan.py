@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines.common import whole
+from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
 from kvplan.engines.common.releases import nearest_version
@@ -24,6 +25,8 @@ from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer, Lowered
 from kvplan.units import cdiv, round_up
 
+#: --draft-model (generate.py speculative_generate_step: a prompt cache of each model).
+METHODS = ("draft_model",)
 STEP, PREFILL, QUANTIZED_START, GROUP, KEEP = 256, 2048, 5000, 64, 4
 BITS = ("2", "3", "4", "6", "8")
 SOURCE = "mlx-lm 0.32.2 mlx_lm/models/cache.py"
@@ -92,10 +95,24 @@ def settle(d: Deployment) -> Settled:
     }
     notes += ("macOS lets the GPU wire only part of unified memory; memory_fraction says how much",) if d.device else ()
     question, chosen_by, notes = resolve(d, defaults, notes)
-    model = lowered(question, CacheFormats(compute=compute, k=compute, v=compute, conv=compute, state=compute, forced_state=compute))
+    among(d, METHODS, FACTS.title)
+    formats = CacheFormats(compute=compute, k=compute, v=compute, conv=compute, state=compute, forced_state=compute)
+    model = lowered(question, formats)
+    found = drafter(question, model, formats)
+    model = replace(model, draft=found.layers if found else ())
     expanded = d.model.architecture in EXPANDED
     model = remade(model, lambda layer, cache: _as_kept(layer, cache, compute, expanded=expanded))
-    return Settled(question, chosen_by, notes, _settings(question), model)
+    found = found and found._replace(layers=model.draft)
+    return Settled(
+        question,
+        chosen_by,
+        notes,
+        _settings(question),
+        model,
+        without_weights(model.draft),
+        drafter=found,
+        unknown=unknown(question, found),
+    )
 
 
 def _as_kept(layer: Layer, cache: Cache, compute: str, *, expanded: bool) -> Cache:
@@ -122,7 +139,7 @@ def plan(settled: Settled) -> Outcome:
         return _transients(context, batch, all_held, s)
 
     rules = whole.Allocation(held=held, transients=transients, source=SOURCE, fraction=d.memory_fraction or 1.0)
-    return whole.plan(d, model, weight_formats(d), rules)
+    return whole.plan(d, model, weight_formats(d), rules, settled.drafter)
 
 
 def _settings(d: Deployment) -> _Settings:

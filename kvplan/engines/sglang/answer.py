@@ -128,9 +128,10 @@ def log_lines(d: Deployment, p: SglangPools, k: SglangPoolSettings, total: int) 
 
 def _warnings(d: Deployment, p: SglangPools, total: int, k: SglangPoolSettings) -> tuple[str, ...]:
     found, cells = [], p.stage.cells
-    if cells.full_held + cells.swa_held > cells.full + cells.swa:
+    held = cells.full_held + cells.swa_held + p.stage.drafted
+    if held > cells.full + cells.swa:
         found.append(
-            f"this release charges {cells.full + cells.swa} bytes for a token and stores {cells.full_held + cells.swa_held}: "
+            f"this release charges {cells.full + cells.swa} bytes for a token and stores {held}: "
             "its pools exceed their budget, and it may run out of memory when it starts"
         )
     if total < k.context_len:

@@ -198,5 +198,8 @@ ARGUMENTS = Arguments(
     loud_variables=("NVSHMEM_SYMMETRIC_SIZE",),
     image=("lmsysorg/sglang", "v{}", "latest"),
     length_bound=True,
-    repositories=(Repository(r"(^|/)(lmsysorg/sglang|sglang)$"),),
+    repositories=(
+        Repository(r"(^|/)lmsysorg/sglang$"),
+        Repository(r"(^|/)sglang$", tag=r"v(\d{1,4}\.\d{1,4}\.\d{1,4})(?:[.-]?(?:post|rc)\d+)?(?=$|[-+_.])"),
+    ),
 )

@@ -24,7 +24,7 @@ OPTIONS: dict[str, str] = {
     "max_mamba_cache_size": "state slots",
     "max_total_tokens": "tokens of the pool, at most",
     "moe_a2a_backend": "the experts' all-to-all backend",
-    "speculative_draft_layers": "layers of a standalone draft model",
+    "speculative_draft_layers": "layers of a draft model that is not named",
     "speculative_num_draft_tokens": "tokens verified in one step",
     "swa_full_tokens_ratio": "window tokens for each full token",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import Refusal
 from kvplan.engines.common.pooled import Budget, Requests, SetAside, answer, encoder_tokens, staged_weights
 from kvplan.engines.common.protocol import Engine, Outcome, Settled
@@ -13,11 +14,12 @@ from kvplan.engines.sglang.budget import budget
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.outside import outside
-from kvplan.engines.sglang.rank import SglangPools, build, read_stage
+from kvplan.engines.sglang.rank import Drafted, SglangPools, build, read_stage
 from kvplan.engines.sglang.refusals import CHECKS
 from kvplan.engines.sglang.settle import SglangSettings, per_worker, settings_of, settle
-from kvplan.ledger import Entry, exact
+from kvplan.ledger import HELD, Entry, exact
 from kvplan.parallel import split_layers
+from kvplan.tensors import Role
 
 KV_DTYPES = ("bf16", "fp8_e4m3", "fp8_e5m2", "nvfp4", "mxfp8")
 
@@ -40,18 +42,20 @@ def plan(settled: Settled) -> Outcome:
     shape, k, rules = s.layout, s.pools, s.rules
     stages = split_layers(len(model.layers), shape.pp, "last")
     requests = Requests(per_worker(d.batch or 1, shape), d.context or 1, encoder_tokens(settled))
-    role_tp = dict.fromkeys(("attention", "state", "embedding"), shape.attn_tp)
+    role_tp: dict[Role, int] = dict.fromkeys(("attention", "state", "embedding"), shape.attn_tp)
 
     def pools(rest: int) -> list[SglangPools]:
-        draft = s.draft_layers if rules.draft_in_cell else 0
+        draft = Drafted(s.draft_layers, settled.drafts, s.by_drafter)
         read = [read_stage(model, layers, s.split, rules, draft=draft, dtype=s.formats.k) for layers in stages]
         return build(read, rest, k, rules, s.swa_ratio)
 
+    drafter = None if rules.draft_in_cell else settled.drafter
+    later = drafter_weights(drafter, tp=shape.tp, ep=shape.ep, role_tp=role_tp) if drafter else []
     found = answer(
         SetAside(
             question=d,
             layout=shape,
-            weights=staged_weights(d, model, stages, shape, s.own_drafts(model), role_tp),
+            weights=staged_weights(d, model, stages, shape, settled.drafter if rules.draft_in_cell else None, role_tp),
             requests=requests,
             limit=k.context_len,
             limited="max_model_len" not in settled.chosen_by,
@@ -61,7 +65,7 @@ def plan(settled: Settled) -> Outcome:
             pools=pools,
             rooms=partial(rooms, k=k, dcp=shape.dcp),
             lines=lambda p: p.lines,
-            tables=partial(_tables, s),
+            tables=partial(_tables, s, later),
             per_token=lambda p: p.full_token_bytes or p.swa_token_bytes,
             running=lambda made: min(p.running for p in made),
             figures=lambda fullest, made, _: figures(d, fullest, made, requests, k, shape),
@@ -70,13 +74,17 @@ def plan(settled: Settled) -> Outcome:
     return warned(found, CHECKS, settled)
 
 
-def _tables(s: SglangSettings, found: Budget, p: SglangPools | None) -> list[Entry]:
-    """req_to_token: an int32 row per request and one more, with headroom beyond the context; and the slack that is left."""
+def _tables(s: SglangSettings, later: list[Entry], found: Budget, p: SglangPools | None) -> list[Entry]:
+    """req_to_token: an int32 row per request and one more, with headroom beyond the context; and the slack that is left.
+
+    later  weights that are loaded once the pools are made: the drafter's before 0.5.14
+    """
     table = ((p.running if p else 0) + 1) * (s.pools.context_len + 4 + s.pools.draft_tokens) * 4
     over = max(sum(p.lines.values()) - found.rest.point, 0) if p else 0  # padding pages, and rows that are not charged
-    spare = max(found.slack - table - over, 0)
+    spare = max(found.slack - table - over - sum(e.bytes for e in later), 0)
     kept, source = "kept free for activations and graphs", "(1 - mem_fraction_static) of free memory"
     return [
+        *(e._replace(phases=HELD["cache"]) for e in later),
         exact("request table", table, "sglang mem_cache/memory_pool.py, ReqToTokenPool", "tables"),
         Entry(kept, spare, spare, found.slack, "modelled", source, "activations", phases=()),
     ]

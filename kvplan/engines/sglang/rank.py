@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvplan.engines.common.lines import Refusal
 from kvplan.engines.sglang import deepseek_v4, pools
 from kvplan.engines.sglang.cells import Cells, Split, add_up, layer_bytes, with_draft, with_workspace
 from kvplan.engines.sglang.pools import SglangPoolSettings, States, Tokens
 from kvplan.engines.sglang.rules import SglangRules
-from kvplan.tensors import Lowered
+from kvplan.tensors import Layer, Lowered
 from kvplan.units import LARGEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SglangStage:
-    """One stage: its layers and cells. `compressed`: DeepSeek-V4's layers, sized by rules of their own; `cross`: it has cross-attention."""
+    """One stage: its layers and cells. `compressed`: DeepSeek-V4's layers, sized by rules of their own; `cross`: it has cross-attention.
+
+    drafted  bytes of a token in the drafter's pool, which has as many tokens
+    """
 
     layers: range
     cells: Cells
     compressed: deepseek_v4.V4Model | None
     cross: bool
+    drafted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +42,7 @@ class SglangPools:
     full_bytes: int
     swa_bytes: int
     fixed_bytes: int
+    draft_bytes: int = 0
 
     @property
     def state_bytes(self) -> int:
@@ -50,12 +56,25 @@ class SglangPools:
             "window pool": self.swa_bytes,
             "state pool": self.state_bytes,
             "fixed states": self.fixed_bytes,
+            "drafter": self.draft_bytes,
         }
         return {f"cache: {name}": n_bytes for name, n_bytes in sizes.items() if n_bytes}
 
 
-def read_stage(model: Lowered, layers: range, split: Split, rules: SglangRules, *, draft: int, dtype: str) -> SglangStage:
-    """The stage's cells; the draft of speculation is on every stage that has layers, as the engine counts it."""
+class Drafted(NamedTuple):
+    """What a drafter adds to a token: `layers` as large as the target's, or its own; `known`: whose they are; `own`: charged by those."""
+
+    layers: int
+    known: tuple[Layer, ...]
+    own: bool
+
+
+def read_stage(model: Lowered, layers: range, split: Split, rules: SglangRules, *, draft: Drafted, dtype: str) -> SglangStage:
+    """The stage's cells; the draft of speculation is on every stage that has layers, as the engine counts it.
+
+    A draft worker has a pool of its own of as many tokens; what a token is charged for it is a share of the target's, for DFlash and
+    DSpark the drafter's own, before 0.5.14 nothing.
+    """
     lowered = [model.layers[i] for i in layers]
     if deepseek_v4.is_compressed(model.layers):
         empty = add_up((), windows=False)
@@ -64,7 +83,17 @@ def read_stage(model: Lowered, layers: range, split: Split, rules: SglangRules, 
     if not rules.dsa_elides and (keys := max(x.index_token for x in held)):
         held = [x if x.index_token or not x.latent else x._replace(index_token=keys, charged=x.charged + keys) for x in held]
     cells = with_workspace(add_up(held, windows=split.windows), held, rules, dtype)
-    return SglangStage(layers=layers, cells=with_draft(cells, draft, split.dcp), compressed=None, cross=any(x.cross for x in held))
+    charged = with_draft(cells, draft.layers, split.dcp)
+    drafted = charged.full_held - cells.full_held
+    if draft.known:
+        own = [layer_bytes(layer, split, rules) for layer in draft.known]
+        drafted = sum(x.kv_token + x.index_token for x in own) * split.dcp
+        if draft.own:
+            charged = cells._replace(full=cells.full + drafted)
+    if not rules.draft_in_cell:
+        charged, drafted = cells, drafted if draft.known else 0
+    cells = charged._replace(full_held=cells.full_held)
+    return SglangStage(layers=layers, cells=cells, compressed=None, cross=any(x.cross for x in held), drafted=drafted)
 
 
 def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None) -> list[SglangPools]:
@@ -110,11 +139,12 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
         tokens=t,
         states=own,
         running=running,
-        full_token_bytes=cells.full_held,
+        full_token_bytes=cells.full_held + stage.drafted,
         swa_token_bytes=cells.swa_held,
         full_bytes=(t.total + page) * cells.full_held,
         swa_bytes=0 if t.swa is None else (t.swa + page) * cells.swa_held,
         fixed_bytes=0,
+        draft_bytes=(t.total + page) * stage.drafted,
     )
 
 

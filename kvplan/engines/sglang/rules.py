@@ -157,13 +157,12 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.5.11", {"split_from": "bytes", "paged_states": False, "fp4_windows": True, "split": _SPLIT_0511}),
     ("0.5.12", {"split": _SPLIT_0512, "stretched": {}}),
     ("0.5.13", {"split": _SPLIT_0513}),
-    ("0.5.14", {"running": "half"}),
+    ("0.5.14", {"running": "half", "draft_in_cell": True}),
     (
         "0.5.15",
         {
             "split": _SPLIT_0515,
             "spec_reserve": (0, 0),
-            "draft_in_cell": True,
             "extra_buffer": EXTRA_BUFFER,
             "paged_states": True,
             "no_radix": frozenset(),

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
+from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
-from kvplan.engines.common.pooled import draft_note
-from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.protocol import Drafter, Settled
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in
 from kvplan.engines.sglang import memory, pages
 from kvplan.engines.sglang.cells import Split
@@ -20,13 +20,13 @@ from kvplan.engines.sglang.rules import EXCLUSIVE, RELEASES, SglangRules
 from kvplan.errors import SpecError
 from kvplan.forms import STATES
 from kvplan.spec import lower
-from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer, Lowered
+from kvplan.tensors import Cache, CacheFormats, CacheTensor, Lowered
 from kvplan.units import MIB, cdiv
 
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
-OWN_DRAFTS = ("mtp", "nextn", "eagle")
-DRAFTS = (*OWN_DRAFTS, "eagle3", "standalone", "ngram")
+OWN_DRAFTS = ("mtp", "nextn", "eagle")  # EAGLE without a model means the checkpoint's own modules too
+DRAFTS = (*OWN_DRAFTS, "eagle3", "standalone", "draft_model", "dflash", "dspark", "ngram")
 A2A = (
     "none", "deepep", "deepep_v2", "mooncake", "nixl", "mori", "ascend_fuseep", "ascend_tp", "flashinfer", "flashinfer_megamoe", "megamoe",
     "pplx",
@@ -87,10 +87,10 @@ class SglangSettings(NamedTuple):
     allow_long: bool
     graph_bs: int
 
-    def own_drafts(self, model: Lowered) -> tuple[Layer, ...]:
-        """The checkpoint's own draft layers, where they are loaded before the pools are sized: EAGLE without a model means them too."""
-        own = self.speculation is not None and self.speculation.method in OWN_DRAFTS and self.speculation.model is None
-        return model.draft if own and self.rules.draft_in_cell else ()
+    @property
+    def by_drafter(self) -> bool:
+        """What a token is charged for drafts follows the drafter's own rows, not the target's."""
+        return self.speculation is not None and self.speculation.method in ("dflash", "dspark")
 
 
 def settings_of(settled: Settled) -> SglangSettings:
@@ -117,8 +117,7 @@ def settle(d: Deployment) -> Settled:
     shape = read_shape(d, options, forced=forced)
     if d.n_devices not in (None, shape.n_devices):
         raise SpecError("n_devices", [("", f"these parallel sizes need {shape.n_devices} devices, not {d.n_devices}")])
-    if spec and spec.method not in DRAFTS:
-        raise SpecError("speculative", [("", f"sglang has no method {spec.method[:40]!r}; it has {', '.join(DRAFTS)}")])
+    among(d, DRAFTS, FACTS.title)
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
     graph_bs = options.count("cuda_graph_max_bs") or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
     chunk = d.max_num_batched_tokens or memory.chunk_size(rules, gpu_mib)
@@ -152,7 +151,9 @@ def settle(d: Deployment) -> Settled:
     stored = formats(question)
     model, misfit = lowered_or_plain(question, stored, cast=True)
     split = head_split(question, rules, shape, traits)
-    model = remade(model, lambda _, cache: as_kept(cache, split))
+    drafts = drafter(question, model, stored, own=OWN_DRAFTS)
+    model = remade(replace(model, draft=drafts.layers if drafts else model.draft), lambda _, cache: as_kept(cache, split))
+    drafts = drafts and drafts._replace(layers=model.draft)
     settings = SglangSettings(
         release=version,
         rules=rules,
@@ -162,13 +163,13 @@ def settle(d: Deployment) -> Settled:
         split=split,
         speculation=spec,
         most_context=None if rules.long_context else most_context(question, rules),
-        draft_layers=draft_layers(question, spec, model),
+        draft_layers=draft_layers(question, spec, drafts),
         swa_ratio=options.number("swa_full_tokens_ratio"),
         allow_long=options.flag("allow_overwrite_longer_context_len"),
         graph_bs=graph_bs,
     )
-    notes = (*settled.notes, *draft_note(spec, "sglang", counted=bool(settings.own_drafts(model))))
-    return Settled(question, chosen, notes, settings, model, misfit=misfit)
+    kept = without_weights(drafts.layers) if drafts else ()
+    return Settled(question, chosen, settled.notes, settings, model, kept, misfit, drafts, unknown(question, drafts))
 
 
 def as_kept(cache: Cache, split: Split) -> Cache:
@@ -255,16 +256,12 @@ def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: T
     return Split(shape.attn_tp, shape.dcp, traits.pooled_index is not None, raw, exclusive, windows, traits.states)
 
 
-def draft_layers(d: Deployment, spec: Speculation | None, model: Lowered) -> int:
-    """Layers of the draft model. Raises SpecError for a standalone draft of unknown depth."""
+def draft_layers(d: Deployment, spec: Speculation | None, found: Drafter | None) -> int:
+    """Layers of the draft model that a token is charged for; one where it is not known."""
     if spec is None or spec.method == "ngram":
         return 0
     told = Options(d).count("speculative_draft_layers")
-    if told is not None:
-        return told
-    if spec.method == "standalone":
-        raise SpecError("engine_option", [("speculative_draft_layers", "say how many layers the standalone draft model has")])
-    return max(len(model.draft), 1) if spec.method in ("mtp", "nextn") else 1
+    return told or (len(found.layers) if found else 1)
 
 
 def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> SglangPoolSettings:

@@ -5,7 +5,7 @@ Wordings from `sglang/srt/model_executor/model_runner.py`, `mem_cache/memory_poo
 
 from __future__ import annotations
 
-from kvplan.engines.common.logs import CONTEXT, COUNT, Dump, Figure, Log, Measured, Rule, Target, Wording, counted, entries
+from kvplan.engines.common.logs import CONTEXT, COUNT, Dump, Figure, Gauge, Log, Measured, Rule, Target, Wording, counted, entries
 from kvplan.units import GIB
 
 W = Wording
@@ -33,6 +33,25 @@ WORDINGS: tuple[Wording, ...] = (
     W("max_running_requests=", r"max_total_num_tokens=[\d,]{1,20}[^\n]{0,120}max_running_requests={q__max_num_seqs}", "0.2"),
     W("context_len=", r"max_total_num_tokens=[\d,]{1,20}[^\n]{0,200}context_len={q__max_model_len}", "0.2"),
     W("minimum viable", r"minimum viable (?P<least_fraction__fraction>0\.[0-9]{1,6})", "0.5"),
+)
+
+
+#: A server's /metrics, with --enable-metrics: sglang/srt/metrics/collector.py, from 0.5.10 observability/metrics_collector.py
+#: (emit_constants). Its GB are 2^30 bytes.
+GAUGES = (
+    Gauge("sglang:max_total_num_tokens", "tokens__tokens", "", "0.5"),
+    Gauge("sglang:max_total_num_tokens_swa", "window_tokens__tokens", "", "0.5.17"),
+    Gauge("sglang:kv_cache_memory_usage_gb", "kv_cache__GiB", "", "0.5.17"),
+    Gauge("sglang:weight_memory_usage_gb", "weights__GiB", "", "0.5.17"),
+    Gauge("sglang:startup_available_gpu_memory_gb", "free_after_graphs__GiB", "", "0.5.11"),
+    Gauge("sglang:context_len", "q__max_model_len", "", "0.5.11"),
+    Gauge("sglang:page_size", "q__block_size", "", "0.5.11"),
+    Gauge("sglang:num_pages", "pages__blocks", "", "0.5.11"),
+    Gauge("sglang:cache_config_info", "q__block_size", "page_size", "0.4", "0.5.10"),
+    Gauge("sglang:cache_config_info", "pages__blocks", "num_pages", "0.4", "0.5.10"),
+    Gauge("sglang:max_total_num_tokens", "model", "model_name"),
+    Gauge("sglang:num_running_reqs", "model", "model_name"),
+    Gauge("sglang:token_usage", "in_use__share"),
 )
 
 
@@ -95,6 +114,7 @@ LOG = Log(
     ),
     needs="needs `Load weight begin` or `Load weight end`",
     finish=finish,
+    gauges=GAUGES,
     unread=(
         "cpu_offload_gb", "enable_memory_saver", "json_model_override_args", "quantization", "enable_eplb", "ep_num_redundant_experts",
         "max_loras_per_batch", "lora_paths", "enable_symm_mem", "enable_nccl_nvls",

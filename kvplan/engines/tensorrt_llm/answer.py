@@ -50,6 +50,15 @@ def allocated(p: TrtPools, k: TrtPoolSettings) -> int:
     return cross + sum(pool.n_bytes(k.block) for pool in p.pools) + p.state_slots * p.state_bytes
 
 
+def pool_lines(p: TrtPools, k: TrtPoolSettings) -> dict[str, int]:
+    """The pools by the name of their lines: the drafter's layers are in the same blocks, their part is that of a token's bytes."""
+    whole, (drafted, every) = allocated(p, k), p.drafted
+    if not drafted:
+        return {"cache: pools": whole}
+    part = whole * drafted // every
+    return {"cache: pools": whole - part, "cache: drafter": part}
+
+
 def figures(fullest: TrtPools, made: Sequence[TrtPools], requests: Requests, k: TrtPoolSettings, host_bytes: int) -> Figures:
     """TensorRT-LLM's terms: tokens are those of the pool that keeps all tokens."""
     main, tokens = fullest.pools[0], min(p.tokens for p in made)

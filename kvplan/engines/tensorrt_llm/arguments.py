@@ -103,7 +103,7 @@ def _speculative(one: Given, question: dict[str, Given]) -> list[Finding]:
     if not isinstance(value, dict):
         return [] if value is None else [refuse(f"{one.spelled}: not a mapping", one.place)]
     kind = str(value.get("decoding_type", "")).lower()
-    method = {"mtp": "mtp", "eagle": "eagle3", "eagle3": "eagle3", "ngram": "ngram", "draft_target": "draft_model"}.get(kind)
+    method = {name.lower(): method for method, name in DECODING.items()}.get(kind, "eagle3" if kind == "eagle3" else None)
     tokens = value.get("num_nextn_predict_layers") if method == "mtp" else value.get("max_draft_len")
     if method is None or not isinstance(tokens, int) or tokens < 1:
         return [warn("not-modelled-more", f"{one.spelled}: decoding_type {kind or 'missing'} is not modelled", one.place)]
@@ -112,7 +112,10 @@ def _speculative(one: Given, question: dict[str, Given]) -> list[Finding]:
     return []
 
 
-DECODING = {"mtp": "MTP", "eagle3": "Eagle", "eagle": "Eagle", "ngram": "NGram", "draft_model": "Draft_Target"}
+DECODING = {
+    "mtp": "MTP", "eagle": "Eagle", "eagle3": "Eagle", "ngram": "NGram", "draft_model": "Draft_Target", "dflash": "DFlash",
+    "dspark": "DSpark", "medusa": "Medusa", "lookahead": "Lookahead", "user_provided": "User_Provided",
+}  # fmt: skip
 
 
 def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:

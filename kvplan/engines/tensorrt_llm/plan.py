@@ -8,14 +8,16 @@ from kvplan.engines.common.lines import Refusal
 from kvplan.engines.common.pooled import Requests, SetAside, answer, encoder_tokens, staged_weights
 from kvplan.engines.common.protocol import Engine, Outcome, Settled
 from kvplan.engines.common.stops import refuse, warned
-from kvplan.engines.tensorrt_llm.answer import allocated, figures, rooms
+from kvplan.engines.tensorrt_llm.answer import figures, pool_lines, rooms
 from kvplan.engines.tensorrt_llm.budget import budget, measured
 from kvplan.engines.tensorrt_llm.cells import layer_cache, windows_of
+from kvplan.engines.tensorrt_llm.drafter import buffers
 from kvplan.engines.tensorrt_llm.facts import FACTS
 from kvplan.engines.tensorrt_llm.pools import RESUME, TrtPools, TrtPoolSettings, nothing_kept, v1, v2
 from kvplan.engines.tensorrt_llm.refusals import CHECKS
 from kvplan.engines.tensorrt_llm.settle import TrtSettings, settings_of, settle
 from kvplan.parallel import split_layers
+from kvplan.tensors import Role
 from kvplan.units import cdiv
 
 KV_DTYPES = ("f16", "bf16", "f32", "fp8_e4m3", "int8", "nvfp4")
@@ -42,8 +44,9 @@ def stage_pools(settled: Settled, stages: list[range], n_bytes: int) -> list[Trt
 
 def _stage_pools(settled: Settled, stage: range, n_bytes: int, k: TrtPoolSettings) -> TrtPools:
     s: TrtSettings = settled.settings
-    last = settled.drafts if stage.stop == len(settled.model.layers) else ()
+    last = settled.drafts if stage.stop == len(settled.model.layers) and not s.own_buffers else ()
     layers = [layer_cache(layer, s.layout.attn_tp) for layer in (*(settled.model.layers[i] for i in stage), *last)]
+    drafted = sum(layer_cache(layer, s.layout.attn_tp).token for layer in last)
     if not any(layer.token or layer.state for layer in layers):
         return nothing_kept(k)
     cross = sum(layer.cross for layer in layers)
@@ -53,7 +56,9 @@ def _stage_pools(settled: Settled, stage: range, n_bytes: int, k: TrtPoolSetting
     else:
         windows = windows_of(layers, k.windows, k.max_seq_len, stage.start)
         made = v2(n_bytes - share, layers, windows, k) if s.v2 else v1(n_bytes - share, layers, windows, k, s.rules)
-    return made._replace(cross_token=cross, cross_blocks=share // (cross * k.block) if cross else 0)
+    return made._replace(
+        drafted=(drafted, sum(layer.token for layer in layers)), cross_token=cross, cross_blocks=share // (cross * k.block) if cross else 0
+    )
 
 
 def plan(settled: Settled) -> Outcome:
@@ -62,13 +67,15 @@ def plan(settled: Settled) -> Outcome:
     shape, k = s.layout, s.pools
     stages = split_layers(len(model.layers), shape.pp, "first")
     requests = Requests(cdiv(d.batch or 1, shape.workers), d.context or 1, encoder_tokens(settled))
-    role_tp = dict.fromkeys(("attention", "state"), shape.attn_tp)
+    role_tp: dict[Role, int] = dict.fromkeys(("attention", "state"), shape.attn_tp)
+    weights = staged_weights(d, model, stages, shape, settled.drafter, role_tp)
+    weights[-1] += buffers(settled)
     modelled = partial(budget, d, s.release, shape.tp * shape.pp, s.profiled)
     found = answer(
         SetAside(
             question=d,
             layout=shape,
-            weights=staged_weights(d, model, stages, shape, settled.drafts, role_tp),
+            weights=weights,
             requests=requests,
             limit=k.max_seq_len,
             limited="max_model_len" not in settled.chosen_by,
@@ -77,7 +84,7 @@ def plan(settled: Settled) -> Outcome:
             budget=modelled if s.peak is None else partial(measured, d, s.peak, s.temporary),
             pools=partial(stage_pools, settled, stages),
             rooms=partial(rooms, k=k),
-            lines=lambda p: {"cache: pools": allocated(p, k)},
+            lines=partial(pool_lines, k=k),
             tables=lambda found, p: (),
             per_token=lambda p: p.pools[0].token_bytes,
             running=lambda made: k.max_batch,

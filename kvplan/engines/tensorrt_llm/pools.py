@@ -52,6 +52,7 @@ class TrtPools(NamedTuple):
     """One rank's pools, largest window first; state slots and the bytes of one; what V2 keeps per request for windows.
 
     cross_token, cross_blocks  bytes of an encoder token, and blocks of the pool of its own that cross-attention has
+    drafted                    of a token's bytes those of the drafter's layers, and all
     """
 
     v2: bool
@@ -62,6 +63,7 @@ class TrtPools(NamedTuple):
     quota: int
     cross_token: int = 0
     cross_blocks: int = 0
+    drafted: tuple[int, int] = (0, 0)
 
     @property
     def tokens(self) -> int:

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
+from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
-from kvplan.engines.common.pooled import draft_note
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, without
+from kvplan.engines.tensorrt_llm.facts import FACTS
 from kvplan.engines.tensorrt_llm.pools import TrtPoolSettings
 from kvplan.engines.tensorrt_llm.rules import RELEASES, TrtRules
 from kvplan.errors import SpecError, UnsupportedError
@@ -29,6 +30,14 @@ SPARSE_BLOCK = 64
 BACKENDS = ("pytorch", "tensorrt")
 #: What it calls INT8: weights alone, one scale per output channel (QuantAlgo.W8A16); elsewhere the word is bitsandbytes'.
 INT8 = ("int8", "8bit", "int8_wo")
+
+
+#: decoding_type of speculative_config (llmapi/llm_args.py), as METHOD; those with buffers of their own (_torch/speculative/dflash.py).
+METHODS = (
+    "mtp", "nextn", "eagle", "eagle3", "medusa", "draft_model", "draft_target", "dflash", "dspark", "ngram", "lookahead", "suffix",
+    "user_provided",
+)  # fmt: skip
+BUFFERED = ("dflash", "dspark")
 
 
 class TrtLayout(NamedTuple):
@@ -81,8 +90,9 @@ class TrtSettings(NamedTuple):
     cross_fraction: float | None
 
     @property
-    def drafts(self) -> bool:
-        return self.speculation is not None and self.speculation.method in ("mtp", "nextn")
+    def own_buffers(self) -> bool:
+        """The drafter's cache is the worker's own buffers, for every slot and position, not part of the pools."""
+        return self.speculation is not None and self.speculation.method in BUFFERED
 
 
 def settings_of(settled: Settled) -> TrtSettings:
@@ -137,10 +147,10 @@ def settle(d: Deployment) -> Settled:
         host_bytes=None if host is None else parse_bytes(host, "host_cache_size"),
         cross_fraction=options.number("cross_kv_cache_fraction", 1),
     )
-    drafts = model.draft if settings.drafts else ()
-    return Settled(
-        question, chosen, (*settled.notes, *draft_note(spec, "tensorrt-llm", counted=bool(drafts))), settings, model, drafts, misfit
-    )
+    among(question, METHODS, FACTS.title)
+    found = drafter(question, model, stored)
+    drafts = without_weights(found.layers) if found else ()
+    return Settled(question, chosen, settled.notes, settings, model, drafts, misfit, found, unknown(question, found))
 
 
 def is_profiled(options: Options, rules: TrtRules) -> bool:

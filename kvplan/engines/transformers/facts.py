@@ -32,7 +32,6 @@ FACTS = Facts(
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": _NOT_COUNTED,
         "lora": _NOT_COUNTED,
-        "speculative": _NOT_COUNTED,
         "enforce_eager": "it captures no graphs",
     },
     constants="torch",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines.common import whole
+from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
 from kvplan.engines.common.settling import lowered, remade, resolve, weight_formats
 from kvplan.engines.common.whole import KeptTensor
@@ -26,6 +27,10 @@ REPEATS_KV: dict[str, int] = {"FalconForCausalLM": 2}
 #: Architectures that mask a window but whose configuration names none, so that their caches keep every token.
 WINDOW_IN_MASK_ONLY = frozenset({"GPTNeoForCausalLM"})
 MULTIPLE_DEVICES = ("dp", "ep", "dcp")
+
+
+#: Assisted generation, with a model or from the prompt (generation/candidate_generator.py).
+METHODS = ("draft_model", "prompt_lookup")
 
 
 def settle(d: Deployment) -> Settled:
@@ -62,12 +67,20 @@ def settle(d: Deployment) -> Settled:
     notes += asked_of.notes
     notes = (*notes, "activations are not counted beside what the caches hold for a moment") if kind != "paged" else notes
     question, chosen_by, notes = resolve(replace(d, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
-    model = lowered(question, CacheFormats(compute=compute, k=compute, v=compute, conv=compute, forced_state="f32"))
+    among(d, METHODS, FACTS.title)
+    formats = CacheFormats(compute=compute, k=compute, v=compute, conv=compute, forced_state="f32")
+    model = lowered(question, formats)
+    found = drafter(question, model, formats)
+    model = replace(model, draft=found.layers if found else ())
     settings = _read(question, asked_of, backend, release, compute)
     kept = remade(model, lambda layer, cache: layers.as_kept(layer, cache, settings.keeping))
     if any(a.form == "encoder-kv" and not a.tensors for layer in kept.layers for a in layer.caches):
         notes = (*notes, "without images, layers that look at them keep nothing: say how many tokens they are with encoder_tokens")
-    return Settled(question, chosen_by, notes, settings, kept)
+    found = found and found._replace(layers=kept.draft)
+    drafts = without_weights(kept.draft)
+    if found and kind == "paged":
+        raise SpecError("speculative", [("", "continuous batching drafts with no model: cache_implementation=paged does not take one")])
+    return Settled(question, chosen_by, notes, settings, kept, drafts, drafter=found, unknown=unknown(question, found))
 
 
 class _Settings(NamedTuple):
@@ -134,7 +147,7 @@ def plan(settled: Settled) -> Outcome:
         source=SOURCE.format(".".join(str(part) for part in s.release.version)),
         fraction=d.memory_fraction or 1.0,
     )
-    return whole.plan(d, model, formats, rules)
+    return whole.plan(d, model, formats, rules, settled.drafter)
 
 
 def _refusal(model: Lowered, release: releases.Release, backend: str | None, q: quantized.Quantized | None) -> str | None:

@@ -245,11 +245,17 @@ ARGUMENTS = Arguments(
     image=("vllm/vllm-openai", "v{}", "latest"),
     entrypoint=2,
     length_bound=True,
+    optional=frozenset(
+        {"max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_memory", "block_size", "option:num_gpu_blocks_override"}
+    ),
     repositories=(
-        Repository(r"(^|/)(vllm/vllm-openai(-rocm)?|lmcache/vllm-openai|vllm-openai)$", ("vllm", "serve")),
+        Repository(r"(^|/)(vllm/vllm-openai(-rocm)?|lmcache/vllm-openai)$", ("vllm", "serve")),
+        Repository(r"(^|/)vllm-openai$", ("vllm", "serve"), tag=r"v(\d{1,4}\.\d{1,4}\.\d{1,4})(?:[.-]?(?:post|rc)\d+)?(?=$|[-+_.])"),
         Repository(r"(^|/)(vllm-cuda-rhel9|vllm-rocm-rhel9)$", ("vllm", "serve"), tag=""),
-        Repository(r"(^|/)(rocm/vllm|rocm/vllm-dev|nvidia/vllm|llm-d-cuda|llm-d|llm-d-dev|llm-d-xpu)[^/]*$", tag=""),
-        Repository(r"(^|/)(vllm-(cpu|tpu|xpu|ci))[^/]*$"),
+        Repository(r"(^|/)nvidia/vllm$", ("vllm", "serve"), tag=""),
+        Repository(r"(^|/)rocm/(vllm|vllm-dev)[^/]*$|(^|/)llm-d(-(cuda|dev|xpu|cpu|hpu|rocm|aws|gke)(-[a-z0-9]+)*)?$", tag=""),
+        Repository(r"(^|/)(q9t5s3a7|vllm)/vllm-(cpu|tpu|xpu|ci)[^/]*$"),
+        Repository(r"(^|/)(vllm-(cpu|tpu|xpu|ci))[^/]*$", tag=""),
         Repository(r"(^|/)(kserve/huggingfaceserver|huggingfaceserver)$", ("kserve-huggingfaceserver",), tag=""),
     ),
 )

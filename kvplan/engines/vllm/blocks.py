@@ -11,53 +11,18 @@ from math import lcm
 from typing import NamedTuple
 
 from kvplan.dtypes import row_bytes
+from kvplan.engines.vllm.backends import BACKENDS, Backend
+from kvplan.engines.vllm.backends import backend as backend_rows
 from kvplan.engines.vllm.layers import Mixer
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.engines.vllm.specs import Blocks, latent_row, state_bytes, token_bytes, unquantised
-from kvplan.errors import UnknownName
 from kvplan.forms import ATTENTION, Form
 from kvplan.parallel import heads_per_rank
 from kvplan.tensors import CacheTensor
 from kvplan.units import cdiv, round_up
 
-DEFAULT_BLOCK = 16
 #: Forms whose rows set the block of a hybrid.
 _ALIGNED: frozenset[Form] = ATTENTION - {"encoder-kv", "compressed"}
-
-
-class Backend(NamedTuple):
-    """An attention backend's kernel block sizes: these, or any multiple of `base`."""
-
-    base: int
-    only: tuple[int, ...] = ()
-
-    @property
-    def preferred(self) -> int:
-        """16 where the kernel takes it, else its smallest size."""
-        if self.only:
-            return DEFAULT_BLOCK if DEFAULT_BLOCK in self.only else min(self.only)
-        return DEFAULT_BLOCK if DEFAULT_BLOCK % self.base == 0 else self.base
-
-
-#: `get_supported_kernel_block_sizes` of the backends.
-BACKENDS: dict[str, Backend] = {
-    "FLASH_ATTN": Backend(16),
-    "TRITON_ATTN": Backend(16),
-    "FLEX_ATTENTION": Backend(16),
-    "ROCM_ATTN": Backend(16),
-    "ROCM_AITER_FA": Backend(16, (16, 32)),
-    "FLASHINFER": Backend(16, (16, 32, 64)),
-    "TURBOQUANT": Backend(16, (16, 32, 64, 128)),
-    "FLASHMLA": Backend(64, (64,)),
-    "CUTLASS_MLA": Backend(128, (128,)),
-    "FLASHINFER_MLA": Backend(32, (32, 64)),
-    "FLASH_ATTN_MLA": Backend(16),
-    "TRITON_MLA": Backend(16),
-    "SPARSE_MLA": Backend(64, (64,)),  # with the indexer, whose kernel takes 64 alone
-    "DEEPSEEK_V4": Backend(256, (256,)),
-    "CPU_ATTN": Backend(32),
-    "CPU_MLA": Backend(16, (16,)),
-}
 
 
 class Choice(NamedTuple):
@@ -68,10 +33,8 @@ class Choice(NamedTuple):
 
 
 def backend_of(mixers: Sequence[Mixer], s: VllmSettings) -> str:
-    """The attention backend that decides the block size. Raises UnknownName."""
-    if s.backend:
-        if s.backend not in BACKENDS:
-            raise UnknownName("attention backend", s.backend, list(BACKENDS))
+    """The attention backend that decides the block size: the one asked for where it is known, else the release's own choice."""
+    if s.backend in BACKENDS:
         return s.backend
     forms, cpu = {mixer.form for mixer in mixers}, s.platform == "cpu"
     if "compressed" in forms:
@@ -84,7 +47,7 @@ def backend_of(mixers: Sequence[Mixer], s: VllmSettings) -> str:
 def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
     """The block sizes for the mixers of a model (one entry per layer and mixer, in layer order)."""
     backend = backend_of(mixers, s)
-    kernel = BACKENDS[backend]
+    kernel = backend_rows(backend, s.release)
     block = s.block_size or (128 if backend == "CPU_ATTN" else kernel.preferred)
     if backend in ("CPU_MLA", "DEEPSEEK_V4"):
         block = kernel.base  # whatever is asked for
@@ -98,9 +61,18 @@ def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
         packed = next((m for m in mixers if any(t.dtype == s.formats.k for t in m.tensors)), None)
         block = _align_formats(packed.tensors, block, s) if packed else block
     keeps_one = s.state_mode == "none"
-    state_block = s.max_model_len if keeps_one else block
+    state_block = s.max_model_len if keeps_one or (attention is None and _whole_state(s)) else block
     window = block if s.rules.window_block == "primary" else min(block, kernel.base)
     return Choice(Blocks(block, window, state_block, state_page), tuple(lines))
+
+
+def _whole_state(s: VllmSettings) -> bool:
+    """Whether a model of states alone keeps one for each length, prefix caching or not.
+
+    The state's block is taken from the block size before that has its default (0.12 to 0.14), or not at all (0.11.1): models/config.py
+    MambaModelConfig.
+    """
+    return s.rules.states_per_request == "length" and (s.block_size is None or not s.rules.state_block_asked)
 
 
 def _align_hybrid(attention: Mixer, states: Sequence[Mixer], block: int, kernel: Backend, s: VllmSettings) -> tuple[int, int, list[str]]:
@@ -142,5 +114,6 @@ def _align_formats(attention: Sequence[CacheTensor], block: int, s: VllmSettings
     rows = {t.name: t for t in unquantised(attention, s.formats.compute)}
     heads = heads_per_rank(rows["k"].heads, s.tp, "floor")
     plain = heads * sum(row_bytes(t.dtype, t.elems_per_state) for t in (rows["k"], rows["v"]))
-    align = max(BACKENDS["TURBOQUANT"].base, block)
-    return max(block, align * cdiv(plain * BACKENDS["TURBOQUANT"].base, align * quantised))
+    smallest = backend_rows("TURBOQUANT", s.release).base
+    align = max(smallest, block)
+    return max(block, align * cdiv(plain * smallest, align * quantised))

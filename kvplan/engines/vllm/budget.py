@@ -13,12 +13,13 @@ from kvplan.constants import Constant, Constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import WEIGHT_FORMATS, canonical_weight
+from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import Span, modelled, weight_entries
 from kvplan.engines.common.measured import UNCALIBRATED, find_record, spread_of, surely_held, widened, with_record
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.facts import FACTS
-from kvplan.engines.vllm.loaded import loaded_weights, lora_bytes, rotary_bytes
+from kvplan.engines.vllm.loaded import drafted, loaded_weights, lora_bytes, rotary_bytes
 from kvplan.engines.vllm.outside import CONTEXT_BYTES, context, counts_context, graphs, outside
 from kvplan.engines.vllm.profile import Profile, captured, profile
 from kvplan.engines.vllm.rules import VERSIONS
@@ -50,6 +51,8 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -
     """The budget of one pipeline stage's ranks. With kv_memory the cache gets exactly that. Refused where too little memory is free."""
     formats = weight_formats(d)
     entries = weight_entries(loaded_weights(d, model, stage, s, formats), formats, tp=s.tp, ep=d.ep or 1)
+    if (found := drafted(s)) and stage.stop == len(model.layers):
+        entries += drafter_weights(found, tp=s.tp, ep=d.ep or 1)
     if d.kv_memory is not None or d.device is None:
         kv = d.kv_memory or 0
         return Budget(tuple(entries), kv, kv, kv, None)

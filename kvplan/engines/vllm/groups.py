@@ -19,10 +19,11 @@ LOCAL: dict[str, str] = {"sliding_window": "window", "chunked_local_attention": 
 
 
 class Member(NamedTuple):
-    """One layer's cache in the table: the pipeline stage that owns it."""
+    """One layer's cache in the table: the pipeline stage that owns it. `draft`: a layer of the drafter."""
 
     stage: int
     spec: Spec
+    draft: bool = False
 
 
 class KVGroup(NamedTuple):
@@ -53,7 +54,7 @@ def form_groups(members: Sequence[Member], rules: VllmRules, hybrid: bool) -> li
     if not members:
         return []
     if not rules.v1:
-        members = [Member(m.stage, _whole(m.spec)) for m in members]
+        members = [m._replace(spec=_whole(m.spec)) for m in members]
     if not hybrid:
         members = _promote(members, rules)
     specs = list(dict.fromkeys(m.spec for m in members))
@@ -105,7 +106,7 @@ def _promote(members: Sequence[Member], rules: VllmRules) -> list[Member]:
     blocks = {spec.block for spec in specs if spec.kind in FULL}
     if blocks and any(spec.kind in LOCAL for spec in specs):
         block = next(iter(blocks)) if rules.refits_local and len(blocks) == 1 else None
-        members = [Member(m.stage, _promoted(m.spec, block)) for m in members]
+        members = [m._replace(spec=_promoted(m.spec, block)) for m in members]
     specs = list(dict.fromkeys(m.spec for m in members))
     if not (_one_spec(specs) or _one_type(specs, rules)):
         raise Refused("Hybrid KV cache manager is disabled but failed to convert the KV cache specs to one unified type.")
@@ -137,7 +138,7 @@ def _full_allocation(members: Sequence[Member], rules: VllmRules) -> list[KVGrou
 def _unify(members: Sequence[Member], rules: VllmRules) -> list[Member]:
     """Pages made equal: a page that divides the largest gets a larger block; others are padded where the release can."""
     largest = max(m.spec.page for m in members)
-    return [Member(m.stage, _grown(m.spec, largest, rules)) for m in members]
+    return [m._replace(spec=_grown(m.spec, largest, rules)) for m in members]
 
 
 def _grown(spec: Spec, page: int, rules: VllmRules) -> Spec:

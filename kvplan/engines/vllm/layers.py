@@ -6,7 +6,6 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from kvplan.engines.vllm.before_v1 import latent_cache
-from kvplan.engines.vllm.drafter import DRAFTERS
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.engines.vllm.specs import unquantised
 from kvplan.engines.vllm.wordings import Refused
@@ -14,7 +13,7 @@ from kvplan.forms import STATES, Form
 from kvplan.parallel import split_layers
 from kvplan.tensors import CacheTensor, Layer, Lowered
 
-#: Speculative methods whose drafter is one attention layer on the model's own hidden states.
+#: Speculative methods whose drafter is one attention layer on the model's own hidden states, where no model says more.
 HEADS: tuple[str, ...] = ("eagle", "eagle3")
 
 
@@ -22,11 +21,12 @@ _Typed = tuple[Form, tuple[CacheTensor, ...]]
 
 
 class Mixer(NamedTuple):
-    """One mixer of one layer: its pipeline stage and its cache."""
+    """One mixer of one layer: its pipeline stage and its cache. `draft`: of the drafter."""
 
     stage: int
     form: Form
     tensors: tuple[CacheTensor, ...]
+    draft: bool = False
 
     @property
     def is_state(self) -> bool:
@@ -69,13 +69,11 @@ def mixers(model: Lowered, s: VllmSettings) -> tuple[list[Mixer], tuple[str, ...
         for i in {0, 1, len(found) - 2, len(found) - 1} & set(range(len(found))):
             found[i] = found[i]._replace(tensors=tuple(unquantised(found[i].tensors, s.formats.compute)))
     drafts, notes = _drafts(model, s)
-    return found + [Mixer(s.pp - 1, *typed) for typed in drafts], notes
+    return found + [Mixer(s.pp - 1, *typed, draft=True) for typed in drafts], notes
 
 
 def _drafts(model: Lowered, s: VllmSettings) -> tuple[list[_Typed], tuple[str, ...]]:
-    if s.method == "mtp" and not model.draft:
-        raise Refused("speculative method mtp: this model ships no MTP module")
-    if s.method == "mtp" or s.method in DRAFTERS:
+    if s.drafter is not None:
         return [typed for layer in model.draft for typed in _typed(layer, s)], ()
     if s.method in HEADS:
         for layer in reversed(model.layers):

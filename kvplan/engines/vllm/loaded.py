@@ -10,8 +10,8 @@ import re
 from kvplan.deployment import Deployment
 from kvplan.dtypes import WEIGHT_FORMATS
 from kvplan.engines.common.lines import stage_weights
+from kvplan.engines.common.protocol import Drafter
 from kvplan.engines.vllm.before_v1 import absorbed
-from kvplan.engines.vllm.drafter import DRAFTERS
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.errors import SpecError
 from kvplan.tensors import Layer, Lowered, WeightTensor
@@ -38,13 +38,17 @@ _ADAPTED = ("attention", "mlp")
 def loaded_weights(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> list[WeightTensor]:
     """What the ranks of one stage hold between them: no tower without images, vocabularies padded, packed experts padded."""
     weights = stage_weights(model, stage)
-    if stage.stop == len(model.layers) and (s.method == "mtp" or s.method in DRAFTERS):
-        weights += [w for layer in model.draft for w in layer.weights]
     if s.rules.v1:
         weights += [copy for i in stage for copy in _absorbed(model.layers[i], formats)]
     elif s.rules.absorbs and (s.rules.latent == "rows" or not s.packed):
         weights += [copy for i in stage for copy in absorbed(model.layers[i], d.model.hidden_size, formats)]
     return [_padded(w, formats, s.tp) for w in weights if not (w.role == "tower" and d.multimodal == "off")]
+
+
+def drafted(s: VllmSettings) -> Drafter | None:
+    """The drafter with its vocabularies padded, as the last stage's ranks load it."""
+    found = s.drafter
+    return found and found._replace(weights=tuple(_padded(w, found.formats, s.tp) for w in found.weights))
 
 
 def _absorbed(layer: Layer, formats: WeightFormats) -> list[WeightTensor]:

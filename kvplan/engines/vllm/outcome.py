@@ -181,7 +181,9 @@ def ledgers(d: Deployment, s: VllmSettings, budgets: Sequence[Budget], pool: Poo
         if cache:
             low, high = (max(end, 0) // cost * cost for end in (budget.low, budget.high))
             basis: Basis = "exact" if budget.limit is None else "modelled"
-            entries.append(Entry("KV cache", cache, min(low, cache), max(high, cache), basis, f"{blocks} blocks of {cost} bytes", "cache"))
+            entries += _cache_entries(pool, stage, Entry(
+                "KV cache", cache, min(low, cache), max(high, cache), basis, f"{blocks} blocks of {cost} bytes", "cache"
+            ), s)  # fmt: skip
         replica = s.tp * s.pp
         ranks = tuple(r * replica + stage * s.tp + t for r in range(s.dp) for t in range(s.tp))
         made.append(
@@ -197,6 +199,20 @@ def ledgers(d: Deployment, s: VllmSettings, budgets: Sequence[Budget], pool: Poo
             )
         )
     return tuple(made)
+
+
+def _cache_entries(pool: Pool | None, stage: int, whole: Entry, s: VllmSettings) -> list[Entry]:
+    """The cache as one line, or the drafter's part apart: its layers are in the same blocks, so its part is that of their pages."""
+    pages = [(m.spec.page, m.draft) for g in (pool.groups if pool else ()) for m in g.members if m.stage == stage]
+    drafted, every = sum(page for page, draft in pages if draft), sum(page for page, _ in pages)
+    if not drafted:
+        return [whole]
+    parts = [n * drafted // every for n in (whole.bytes, whole.low, whole.high)]
+    name = s.drafter.name if s.drafter else f"one {s.method} layer"
+    source = f"{whole.source}, {drafted:,} of {every:,} bytes of their pages are the drafter's: {name}"
+    apart = whole._replace(name="drafter: KV cache", bytes=parts[0], low=parts[1], high=parts[2], source=source)
+    rest = [a - b for a, b in zip((whole.bytes, whole.low, whole.high), parts, strict=True)]
+    return [whole._replace(bytes=rest[0], low=rest[1], high=rest[2]), apart]
 
 
 def _slope(pool: Pool, stage: int, s: VllmSettings) -> int | float:

@@ -96,9 +96,9 @@ def _outcome(d: Deployment, s: VllmSettings, members: list[Member], choice: Choi
 def _members(owners: list[Mixer], blocks: Blocks, s: VllmSettings) -> list[Member]:
     held = s.rules.checkpoints and s.state_mode == "align"
     made = []
-    for stage, form, tensors in owners:
+    for stage, form, tensors, draft in owners:
         specs = cache_specs(form, tensors, blocks, tp=s.tp, draft_tokens=s.draft_tokens, checkpoints=held, chunked=s.rules.chunked_spec)
-        made += [Member(stage, spec) for spec in specs]
+        made += [Member(stage, spec, draft) for spec in specs]
     return made
 
 

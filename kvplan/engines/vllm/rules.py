@@ -33,7 +33,9 @@ class VllmRules(NamedTuple):
     in_flight_batches   windows reserve for every batch in flight
     dcp_tokens          how decode context parallelism enters the reported tokens: not; as a factor; through the request's pages
     states_per_request  pages of state: one; the length's blocks; by cache mode
+    state_block_asked   an asked block size is also that of states in a model of nothing else
     all_mode            cache mode `all` is the default where the model supports it / exists / is gone
+    one_format          layers are of the cache format that is asked for: states too; every attention layer; those that are handed it
     hybrid_caching      prefix caching is on by default for hybrid models
     checkpoints         Mamba-2 layers hold one more state for prefill checkpoints
     align_from_block    states align to the chosen block size, not just to the kernel's
@@ -83,7 +85,9 @@ class VllmRules(NamedTuple):
     in_flight_batches: bool = False
     dcp_tokens: Literal["ignored", "factor", "pages"] = "ignored"
     states_per_request: Literal["one", "length", "mode"] = "one"
+    state_block_asked: bool = False
     all_mode: Literal["default", "exists", "gone"] = "exists"
+    one_format: Literal["states", "attention", "handed"] = "attention"
     hybrid_caching: bool = False
     checkpoints: bool = False
     align_from_block: bool = False
@@ -143,12 +147,14 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.8", {"v1": True, "even_stages": True, "absorbs": False, "admission": "layers", "log": "two", "refusal": "old", "big_device": "70"}),
     ("0.9", {"big_device": "70 not A100"}),
     ("0.9.1", {"hybrid": True, "tokens": "groups"}),  # 0.9.1 also counts with the configured block instead of the smallest: equal here
-    ("0.9.2", {"profile": "parts"}),
+    ("0.9.2", {"profile": "parts", "one_format": "states"}),
     ("0.10", {"chunked_spec": True, "chunked_hybrid": True}),
-    ("0.10.2", {"chunked_hybrid": False, "dcp_tokens": "factor"}),  # envs.py VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE = 0
+    ("0.10.2", {"one_format": "attention", "chunked_hybrid": False,
+                "dcp_tokens": "factor"}),  # envs.py VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE = 0
     ("0.11", {"mixed_sizes": True, "groups_of": "model", "encoder_tokens": "batch"}),
-    ("0.11.1", {"states_per_request": "length", "mla_hybrid_align": 64, "serves_original": True}),  # models/config.py
-    ("0.12", {"even_ratio": 1.25, "unify": "scale"}),
+    ("0.11.1", {"one_format": "handed", "states_per_request": "length", "mla_hybrid_align": 64,
+                "serves_original": True}),  # models/config.py
+    ("0.12", {"even_ratio": 1.25, "unify": "scale", "state_block_asked": True}),
     ("0.13", {}),
     ("0.14", {"admission": "first_group", "admission_scope": "model", "auto_fit": True, "async_scheduling": True,
               "chunked_hybrid": True, "round_request": "up", "refusal": "plain", "loads_whole": False}),

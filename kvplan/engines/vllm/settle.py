@@ -10,8 +10,9 @@ from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical, weight_scheme
 from kvplan.engines.common import releases
+from kvplan.engines.common.drafters import drafter, unknown
 from kvplan.engines.common.options import Options, read_speculative
-from kvplan.engines.common.protocol import ChosenBy, Settled
+from kvplan.engines.common.protocol import ChosenBy, Drafter, Settled
 from kvplan.engines.common.settling import (
     cache_formats,
     lowered_or_plain,
@@ -22,8 +23,8 @@ from kvplan.engines.common.settling import (
     weight_formats,
     without,
 )
+from kvplan.engines.vllm.backends import plain, said
 from kvplan.engines.vllm.before_v1 import capped
-from kvplan.engines.vllm.drafter import DRAFTERS, with_drafter
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.model import as_run, encodes, least_batch, length_served, pools
@@ -31,12 +32,19 @@ from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
 from kvplan.engines.vllm.specs import INDEX_ROWS, PACKED_ROWS, RECURRENCES
 from kvplan.errors import SpecError
 from kvplan.forms import STATES, Form
+from kvplan.spec import ModelSpec
 from kvplan.tensors import Cache, CacheFormats, Lowered
 from kvplan.units import GIB
 
-#: models/config.py: classes whose recurrent state has a type of its own where nothing sets one.
-STATE_DTYPES: dict[str, str] = {"NemotronHForCausalLM": "f32", "NemotronHPuzzleForCausalLM": "f32", "NemotronH_Nano_VL_V2": "f32"}
-#: Classes that hand no cache config to their attention: an asked-for cache format does not reach it (models/falcon.py, models/pixtral.py).
+#: models/config.py: classes whose recurrent state has a type of its own where no setting and no config names one, from a release on.
+#: Before the first row the config's word is not read either: the state is in the compute type.
+STATE_DTYPES: dict[str, tuple[tuple[str, str], ...]] = {
+    "NemotronHForCausalLM": (("0.13", "f16"), ("0.20", "f32")),
+    "NemotronHPuzzleForCausalLM": (("0.16", "f16"), ("0.20", "f32")),
+    "NemotronH_Nano_VL_V2": (("0.20", "f32"),),
+}
+#: Classes that hand no cache config to their attention: an asked-for cache format does not reach it (models/falcon.py, models/pixtral.py),
+#: once layers and not the runner say what they keep (v1/worker/gpu_model_runner.py to 0.11.0: one kv_cache_dtype for every layer).
 FORMAT_NOT_APPLIED: tuple[str, ...] = ("FalconForCausalLM",)
 #: Classes that vLLM does not run in f16 (config/model.py _FLOAT16_NOT_SUPPORTED_MODELS).
 WITHOUT_F16: tuple[str, ...] = ("Gemma2ForCausalLM", "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "Glm4ForCausalLM")
@@ -72,7 +80,8 @@ class VllmSettings(NamedTuple):
     backend: str | None
     blocks_override: int | None
     swap_bytes: int
-    served: Lowered  # the model, a drafter of its own in place of draft modules
+    served: Lowered  # the model, its drafter's layers in place of draft modules
+    drafter: Drafter | None
     context_chosen: bool
     length_chosen: bool
     allow_long: bool
@@ -108,7 +117,7 @@ def settle(d: Deployment) -> Settled:
     d, served = served_in(d, auto_dtype(d), FACTS.title)
     release, rules, notes = rules_of(d)
     notes = (*notes, *served)
-    notes = (*notes, *_said(options, rules))
+    notes = (*notes, *_said(options, release, rules))
     d = capped(d, rules)
     longest = d.max_model_len or d.context or length_served(d.model, rules)
     if not longest:
@@ -151,24 +160,25 @@ def settle(d: Deployment) -> Settled:
         "context": (longest, by),
     }
     resolved = resolve(d, defaults, notes)
-    question, formats = resolved.question, _formats(resolved.question, options)
+    question, formats = resolved.question, _formats(resolved.question, options, release, rules)
     model, misfit = lowered_or_plain(question, formats, cast=True)
     model = remade(model, lambda _, cache: as_run(_as_kept(cache, formats), d.model, release))
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)
-    drafts = settings.served.draft if settings.method == "mtp" or settings.method in DRAFTERS else ()
-    return Settled(*resolved, settings, model, drafts, misfit)
+    drafts = settings.served.draft if settings.drafter else ()
+    return Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
 
 
-def _said(options: Options, rules: VllmRules) -> list[str]:
-    """What is to be said of variables that move no line of most plans."""
-    said = []
+def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
+    """What is to be said of backends and variables that move no line of most plans."""
+    found = said(options.text("attention_backend"), release)
+    notes = [found] if found else []
     if options.text("allocator") is not None and (rules.v1 or rules.counted in ("torch", "parts")):
-        said.append("PYTORCH_CUDA_ALLOC_CONF: this release counts what torch allocates, not what it reserves, so the pool stays as it is")
+        notes.append("PYTORCH_CUDA_ALLOC_CONF: this release counts what torch allocates, not what it reserves, so the pool stays as it is")
     if options.flag("quantize_on_load") and not rules.loads_whole:
-        said.append("quantised on load: this release quantises every matrix as it is read")
+        notes.append("quantised on load: this release quantises every matrix as it is read")
     if options.text("v2_model_runner") is not None:
-        said.append("VLLM_USE_V2_MODEL_RUNNER: batches in flight are counted; the runners' own buffers are taken for the same")
-    return said
+        notes.append("VLLM_USE_V2_MODEL_RUNNER: batches in flight are counted; the runners' own buffers are taken for the same")
+    return notes
 
 
 def _as_kept(cache: Cache, formats: CacheFormats) -> Cache:
@@ -265,6 +275,7 @@ def _read(
     attention = len(states) < len(caches)
     speculation = read_speculative(d.speculative)
     method = speculation.method if speculation else "off"
+    found = drafter(d, model, formats)
     pp = d.pp or 1
     asynchronous = options.flag(
         "async_scheduling", rules.async_scheduling and platform == "cuda" and (method == "off" or method in ASYNC_METHODS)
@@ -299,13 +310,14 @@ def _read(
         hybrid=rules.hybrid and not disabled,
         prefix_caching=caching,
         state_mode=mode,
-        state_chunk=options.count("mamba_chunk_size") or _chunk(states),
+        state_chunk=options.count("mamba_chunk_size") or _chunk(d.model, states),
         method=method,
         draft_tokens=speculation.tokens if speculation else 0,
-        backend=options.text("attention_backend"),
+        backend=plain(options.text("attention_backend")),
         blocks_override=options.count("num_gpu_blocks_override"),
         swap_bytes=int((options.number("swap_space") or 4) * GIB),
-        served=with_drafter(model, d, formats, method) if method in DRAFTERS else model,
+        served=replace(model, draft=found.layers) if found else model,
+        drafter=found,
         context_chosen="context" not in chosen_by,
         length_chosen="max_model_len" not in chosen_by,
         allow_long=options.flag("allow_long_max_model_len"),
@@ -326,17 +338,23 @@ def _in_flight(d: Deployment) -> bool:
     return not stored and any(weight_scheme(name) == "bitsandbytes" for name in weight_formats(d).values())
 
 
-def _formats(d: Deployment, options: Options) -> CacheFormats:
+def _formats(d: Deployment, options: Options, release: str, rules: VllmRules) -> CacheFormats:
     """Cache formats: states in the compute type unless the class, the checkpoint or `mamba_ssm_cache_dtype` says otherwise."""
     architecture = d.model.architecture or ""
-    if architecture in FORMAT_NOT_APPLIED:
+    if architecture in FORMAT_NOT_APPLIED and rules.one_format == "handed":
         d = d.__class__(**{name: getattr(d, name) for name in d.__dataclass_fields__} | {"kv_dtype": d.dtype or d.model.dtype})
     formats = cache_formats(d)
+    if rules.one_format == "states":
+        return formats._replace(conv=formats.k, state=formats.k, forced_state=formats.k)
     asked = options.text("mamba_ssm_cache_dtype", ("auto", "float32", "float16", "bfloat16"))
     forced = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(asked or "auto")
     if forced is None and options.text("platform", ("cuda", "cpu")) == "cpu":
         forced = "f32"  # platforms/cpu.py, on processors with AVX512-BF16 or AMX
-    return formats._replace(state=STATE_DTYPES.get(architecture, formats.compute), forced_state=forced)
+    rows = STATE_DTYPES.get(architecture)
+    own = [dtype for since, dtype in rows or () if VERSIONS.index(release) >= VERSIONS.index(since)]
+    if rows and not own:
+        forced = forced or formats.compute
+    return formats._replace(state=own[-1] if own else formats.compute, forced_state=forced)
 
 
 def _state_mode(options: Options, rules: VllmRules, caching: bool, states: Sequence[Form]) -> Literal["none", "align", "all"]:
@@ -353,6 +371,13 @@ def _state_mode(options: Options, rules: VllmRules, caching: bool, states: Seque
     return "align"
 
 
-def _chunk(states: Sequence[Form]) -> int:
-    """The scan's chunk, where it is not given: 2048 for Mamba-1, which has none; 256 for Mamba-2."""
-    return 256 if "mamba2" in states else 2048
+def _chunk(model: ModelSpec, states: Sequence[Form]) -> int:
+    """The scan's chunk (config/model.py get_mamba_chunk_size), where no option says it: the config's; 2048 for Mamba-1, which has none.
+
+    256 where the config is not at hand: what most Mamba-2 models were made with.
+    """
+    if "mamba2" not in states:
+        return 2048
+    mixers = [mixer for block in model.blocks.values() for mixer in block.mixers]
+    found = (getattr(mixer, "chunk", None) for mixer in mixers if mixer.kind == "mamba2")
+    return next((chunk for chunk in found if chunk), 256)

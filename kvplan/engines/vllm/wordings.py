@@ -6,7 +6,7 @@ Wordings from `vllm/worker/worker.py` and `vllm/executor/*` (V0), `vllm/v1/worke
 
 from __future__ import annotations
 
-from kvplan.engines.common.logs import CACHE, COUNT, COUNTS, Dump, Log, Measured, Rule, Target, Wording, counted, entries, left_over
+from kvplan.engines.common.logs import CACHE, COUNT, COUNTS, Dump, Gauge, Log, Measured, Rule, Target, Wording, counted, entries, left_over
 from kvplan.engines.vllm.rules import RELEASES, VllmRules
 from kvplan.units import GIB
 
@@ -110,6 +110,19 @@ WORDINGS: tuple[Wording, ...] = (
 )  # fmt: skip
 
 
+#: A server's /metrics: vllm/engine/metrics.py (V0), vllm/v1/metrics/loggers.py and vllm/config/cache.py (metrics_info).
+INFO = "vllm:cache_config_info"
+GAUGES = (
+    Gauge(INFO, "blocks__blocks", "num_gpu_blocks", "0.4"),
+    Gauge(INFO, "tokens__tokens", "kv_cache_size_tokens", "0.21"),
+    Gauge(INFO, "concurrency__x", "kv_cache_max_concurrency", "0.21"),
+    Gauge("vllm:kv_cache_size_tokens", "tokens__tokens"),
+    Gauge("vllm:num_requests_running", "model", "model_name", "0.3"),
+    Gauge("vllm:kv_cache_usage_perc", "in_use__share", "", "0.9"),
+    Gauge("vllm:gpu_cache_usage_perc", "in_use__share", "", "0.3", "0.11"),
+)
+
+
 def measured(m: Measured) -> list[Target]:
     named = (
         ("weights", "weights", ("weights", "LoRA")),
@@ -144,6 +157,8 @@ LOG = Log(
         "compilation_config", "cpu_offload_gb", "enable_sleep_mode", "hf_overrides", "kv_offloading_size", "kv_transfer_config",
         "mm_processor_kwargs", "model_loader_extra_config", "quantization", "override_attention_dtype",
     ),
+    gauges=GAUGES,
+    settings=INFO,
     capped=True,
     release=lambda asked: RELEASES.find(asked)[0],
 )  # fmt: skip

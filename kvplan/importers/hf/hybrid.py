@@ -65,6 +65,9 @@ def mamba2(f: Fields, t: Hybrid) -> dict[str, Any]:
         made["proj_bias"] = True
     if not bias(f, t.gate_norm):
         made["gate_norm"] = False
+    chunk = next((key for key in ("mamba_chunk_size", "chunk_size") if f.given(key)), None)
+    if chunk:
+        made["chunk"] = f.dim(chunk)
     return made | pinned(f)
 
 

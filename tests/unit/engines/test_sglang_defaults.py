@@ -147,8 +147,8 @@ def test_wrong_questions(question: dict[str, Any], path: str) -> None:
 
 
 def test_a_draft_of_unknown_depth() -> None:
-    with pytest.raises(SpecError, match="speculative_draft_layers"):
-        ENGINE.settle(Deployment(model=one_block(GQA, 4), kv_memory=1 << 30, speculative="standalone:3"))
+    settled = ENGINE.settle(Deployment(model=one_block(GQA, 4), kv_memory=1 << 30, speculative="standalone:3"))
+    assert settled.unknown == "the size of the standalone drafter is not known: give it with --speculative standalone:3:MODEL"
 
 
 def test_a_cache_format_that_it_does_not_take() -> None:

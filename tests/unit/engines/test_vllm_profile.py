@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from kvplan import api
-from kvplan.errors import SpecError
 from kvplan.ledger import Entry
 from kvplan.planner.plan import Plan
 from kvplan.units import GIB, MIB
@@ -107,9 +106,11 @@ def test_a_draft_model_of_the_catalogue_is_loaded_and_cached() -> None:
 
 
 @pytest.mark.parametrize("speculative", ["dflash:15", "draft_model:4", "draft_model:4:nobody/knows-this"])
-def test_a_drafter_of_unknown_size_is_refused(speculative: str) -> None:
-    with pytest.raises(SpecError, match="how large the"):
-        ask("qwen/qwen3-8b", speculative=speculative, max_model_len=8192)
+def test_a_drafter_of_unknown_size_makes_the_answer_unknown(speculative: str) -> None:
+    plan = ask("qwen/qwen3-8b", speculative=speculative, max_model_len=8192)
+    method, tokens = speculative.split(":")[:2]
+    assert plan.fits is None
+    assert f"give it with --speculative {method}:{tokens}:MODEL" in plan.verdict
 
 
 def test_latent_attention_keeps_a_quantised_up_projection_twice() -> None:

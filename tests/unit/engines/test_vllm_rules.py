@@ -126,7 +126,6 @@ def test_an_unknown_option_is_an_error() -> None:
         (FULL, {"kv_dtype": "q8_0"}, "vLLM 0.33 has no KV cache format q8_0"),
         (FULL, {"kv_dtype": "nvfp4", "engine_version": "0.19"}, "vLLM 0.19 has no KV cache format nvfp4"),
         (FULL, {"kv_dtype": "bf16/fp8"}, "vLLM stores K and V in one format"),
-        (FULL, {"speculative": "mtp:1"}, "this model ships no MTP module"),
         (STATES, {"tp": 64}, "not divisible by the tensor parallel size 64"),
         (one("rwkv", [{"kind": "rwkv", "heads": 16, "head_dim": 64}]), {}, "no RWKV layers"),
         (FULL, {"engine_option": (("auto_fit", "true"),), "engine_version": "0.13"}, "has no --max-model-len -1"),

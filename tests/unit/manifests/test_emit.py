@@ -251,9 +251,82 @@ def test_the_examples_of_the_docs_are_true() -> None:
         ("qwen/qwen2.5-coder-14b-instruct", "vllm", "vllm serve Qwen/Qwen2.5-Coder-14B-Instruct"),
         ("01-ai/yi-1.5-34b-32k", "sglang", "--model-path 01-ai/Yi-1.5-34B-32K"),
         ("llama3.1:8b", "ollama", "ollama run llama3.1:8b"),
-        ("qwen/qwen2.5-coder-14b-instruct", "ollama", "ollama run MODEL"),
+        ("qwen/qwen2.5-coder-14b-instruct", "ollama", "ollama run qwen2.5-coder:14b"),
+        ("meta-llama/Llama-3.3-70B-Instruct", "vllm", "vllm serve meta-llama/Llama-3.3-70B-Instruct"),
+        ("llama-3.3-70b", "vllm", "vllm serve meta-llama/Llama-3.3-70B-Instruct"),
+        ("meta-llama/llama-3.3-70b", "sglang", "--model-path meta-llama/Llama-3.3-70B-Instruct"),
+        ("tiiuae/falcon-7b", "vllm", "vllm serve tiiuae/falcon-7b"),
+        ("qwen3-8b", "vllm", "vllm serve Qwen/Qwen3-8B"),
     ],
 )
 def test_the_name_that_was_typed_is_written_back(model: str, engine: str, words: str) -> None:
-    text = kvplan.emit(model, engine, engine=engine, device="h100", context=4096)
+    text = kvplan.emit(model, engine, engine=engine, device="h100", context=2048)
     assert words in text
+
+
+@pytest.mark.parametrize("target", ["ollama", "compose", "k8s"])
+def test_ollama_keeps_the_context(target: str) -> None:
+    text = kvplan.emit("meta-llama/llama-3.1-8b", target, engine="ollama", device="h100", context=16_384)
+    assert re.search(r"OLLAMA_CONTEXT_LENGTH\W+(value: )?\W*16384", text)
+    assert "llama3.1:8b" in text
+    (verdict,) = check([Source("serve.sh" if target == "ollama" else "m.yaml", text)], kvplan.estimate)
+    assert verdict.plan is not None
+    assert [verdict.plan.question[name][0] for name in ("model", "context")] == ["meta-llama/llama-3.1-8b", 16_384]
+
+
+def test_a_model_that_ollama_has_no_tag_for_is_not_called_model() -> None:
+    with pytest.raises(UnsupportedError, match="--serve"):
+        kvplan.emit("ibm-granite/granite-4.0-h-tiny", "ollama", engine="ollama", context=4096)
+
+
+@pytest.mark.parametrize(
+    ("release", "words"),
+    [("0.11.0", "export VLLM_ATTENTION_BACKEND=FLASHINFER"), ("0.13.0", "--attention-backend FLASHINFER"), (None, "--attention-backend")],
+)
+def test_a_release_before_a_flag_takes_the_variable(release: str | None, words: str) -> None:
+    """--attention-backend came with 0.13 (arg_utils.py); before it VLLM_ATTENTION_BACKEND did the same (envs.py)."""
+    version = {"engine_version": release} if release else {}
+    text = kvplan.emit(MODEL, "vllm", device="h100", engine_option={"attention_backend": "FLASHINFER"}, **version)
+    assert words in text
+
+
+@pytest.mark.parametrize(
+    ("engine", "release", "word"),
+    [
+        ("vllm", "0.33.0", "--kv-cache-memory-bytes"),
+        ("vllm", "0.8.5", "--num-gpu-blocks-override"),
+        ("sglang", None, "--max-total-tokens"),
+        ("tensorrt-llm", None, "max_gpu_total_bytes"),
+    ],
+)
+def test_a_fixed_pool_is_no_larger_than_what_is_safe(engine: str, release: str | None, word: str) -> None:
+    """--kv-cache-memory-bytes came with vLLM 0.10.2; before it blocks alone fix the pool."""
+    version = {"engine_version": release} if release else {}
+    plan = kvplan.estimate(MODEL, engine=engine, device="h100", context=8192, **version)
+    assert plan.capacity is not None
+    text = kvplan.emit(MODEL, engine, engine=engine, device="h100", context=8192, fixed_pool=True, **version)
+    assert word in text
+    (verdict,) = check([Source("serve.sh", text)], kvplan.estimate)
+    assert verdict.status == "fits", (verdict.message, text)
+    assert verdict.plan is not None
+    assert verdict.plan.capacity is not None
+    assert verdict.plan.capacity.kv_bytes <= plan.capacity.kv_bytes_low
+
+
+def test_a_pool_that_nothing_fixes_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="takes no size of its cache"):
+        kvplan.emit(MODEL, "llama.cpp", engine="llama.cpp", device="h100", fixed_pool=True)
+    with pytest.raises(UnsupportedError, match="follows from a device"):
+        kvplan.emit(MODEL, "vllm", engine="vllm", fixed_pool=True)
+
+
+def test_a_plan_that_does_not_fit_is_written_and_said(capfd: pytest.CaptureFixture[str]) -> None:
+    """70.6e9 parameters in 16 bits are 131 GiB; an L4 has 24."""
+    from kvplan.cli import main
+
+    with pytest.raises(SystemExit) as stopped:
+        main(["emit", "vllm", "meta-llama/llama-3.1-70b", "--device", "l4"])
+    out, err = capfd.readouterr()
+    assert stopped.value.code == 1
+    assert "vllm serve meta-llama/Llama-3.1-70B" in out
+    assert "does not fit" in err

@@ -74,7 +74,6 @@ ARGUMENTS = Arguments(
     image=("ollama/ollama", "{}", "latest"),
     repositories=(Repository(r"(^|/)ollama/ollama$|^ollama$", ("ollama",), ("serve",)),),
     beside=("ollama serve",),
-    placeholder="MODEL",
     takes_devices=True,
     per_slot=True,
 )

@@ -1,0 +1,59 @@
+"""What somebody meant who typed an option by another tool's name: read only when an option is not known."""
+
+from __future__ import annotations
+
+from kvplan import engines
+from kvplan.deployment import NAMES
+from kvplan.errors import UnknownName
+
+#: What people call names of the question, beside the spellings of engines.
+_CALLED = {
+    "device": "gpu gpu-type gpu-name gpu-model vram gpu-memory hardware accelerator card",
+    "n_devices": "gpus num-gpus n-gpus gpu-count ngpus num-devices",
+    "tp": "tensor-parallel tensor-parallelism",
+    "pp": "pipeline-parallel",
+    "context": "max-seq-len max-seq-length seq-len seqlen sequence-length ctx ctx-len ctx-size num-ctx context-len "
+    "context-length context-size length",
+    "batch": "concurrency users concurrent-users batch-size num-seqs num-requests requests parallel sequences",
+    "weight_dtype": "quant quantization quantize quantisation bits weight-quant weights wbits",
+    "kv_dtype": "kv kv-quant kv-cache-dtype kv-cache-type kv-cache-quant cache-type cache-dtype kv-bits kv-format",
+    "dtype": "precision torch-dtype data-type",
+    "engine": "backend framework runtime server",
+    "engine_version": "version vllm-version",
+    "memory_fraction": "gpu-util gpu-mem-util utilization mem-fraction",
+    "kv_memory": "kv-cache-memory kv-cache-size kv-cache",
+    "host_memory": "ram cpu-memory cpu-offload system-memory host-ram",
+    "n_gpu_layers": "layers gpu-layers offload-layers",
+    "speculative": "draft draft-model spec",
+    "engine_option": "option set extra",
+}
+_COMMANDS = {"verbose": "--detail", "json": "--format json", "csv": "--format csv", "output": "--format", "o": "--format"}
+
+
+def meant(option: str) -> str:
+    """`write --tp (vLLM: --tensor-parallel-size)`, such as follows an error; empty where nothing is known by that name."""
+    word = option.lstrip("-").replace("_", "-").lower()
+    if word in _COMMANDS:
+        return f"write {_COMMANDS[word]}"
+    for name, words in _CALLED.items():
+        if word in words.split():
+            return _said(name)
+    found: dict[str, list[str]] = {}
+    for engine in engines.served():
+        for row in engines.arguments(engine).rows:
+            if row.to in NAMES and any(word == spelling.lstrip("-") for spelling in row.names):
+                found.setdefault(row.to, []).append(engines.facts(engine).title)
+    ways = [_said(name, f" ({', '.join(titles)}'s {option})") for name, titles in found.items()]
+    return ", or ".join(ways)
+
+
+def _said(name: str, whose: str = "") -> str:
+    flag = f"--{name.replace('_', '-')}"
+    longer = ", or --context for the tokens that each sequence holds" if name == "max_model_len" else ""
+    return f"write {flag}{whose}{longer}: {NAMES[name].help}"
+
+
+def nearest(option: str) -> str:
+    """The names of the question that are spelled like it."""
+    found = UnknownName("option", option.lstrip("-").replace("-", "_"), list(NAMES)).nearest
+    return " or ".join(f"--{name.replace('_', '-')}" for name in found)

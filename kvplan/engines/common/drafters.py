@@ -1,0 +1,104 @@
+"""What drafts beside a model: its layers and weights as an engine loads them, or what is missing to know them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from kvplan.deployment import Deployment
+from kvplan.engines.common.lines import weight_entries
+from kvplan.engines.common.options import FREE, Speculation, read_speculative
+from kvplan.engines.common.protocol import Drafter
+from kvplan.engines.common.settling import weight_formats
+from kvplan.errors import SpecError
+from kvplan.ledger import Entry
+from kvplan.spec import lower
+from kvplan.tensors import CacheFormats, Layer, Lowered, Role, WeightTensor
+
+#: Methods that run the modules a model ships.
+OWN = ("mtp", "nextn", "deepseek_mtp", "mtp_eagle")
+#: Methods whose drafter is a model of its own, embedding and output included; every other one takes the target's where they are alike.
+WHOLE = ("draft_model", "standalone", "draft", "draft_target")
+
+
+def drafter(d: Deployment, model: Lowered, formats: CacheFormats, *, own: Collection[str] = OWN) -> Drafter | None:
+    """What `speculative` drafts with; None where nothing is held for it, or its size is not known (`unknown`).
+
+    formats  the target's cache formats, in which the drafter's caches are kept
+    own      methods that mean the model's own modules where no other is named
+    """
+    spec = read_speculative(d.speculative)
+    if spec is None or spec.method in FREE:
+        return None
+    if d.drafter is not None:
+        return _named(d, spec, model, formats)
+    if spec.model is None and spec.method in own and model.draft:
+        name = f"{d.model.id}, its own draft modules"
+        return Drafter(name, model.draft, tuple(w for layer in model.draft for w in layer.weights), weight_formats(d), d.model.source)
+    return None
+
+
+def unknown(d: Deployment, found: Drafter | None) -> str:
+    """What is to be said where something drafts whose size is not known; empty where it is."""
+    spec = read_speculative(d.speculative)
+    if spec is None or spec.method in FREE or found is not None:
+        return ""
+    who = f"the drafter {spec.model[:100]}" if spec.model else f"the {spec.method} drafter"
+    if spec.method in OWN and spec.model is None:
+        who = f"the {spec.method} modules of {d.model.id}, which declares none,"
+    return f"the size of {who} is not known: give it with --speculative {spec.method}:{spec.tokens}:MODEL"
+
+
+def among(d: Deployment, methods: Collection[str], title: str) -> None:
+    """Raises SpecError for a method that the engine does not have."""
+    spec = read_speculative(d.speculative)
+    if spec is not None and spec.method not in methods:
+        raise SpecError("speculative", [("", f"{title} has no method {spec.method[:40]!r}; it has {', '.join(methods) or 'none'}")])
+
+
+def _named(d: Deployment, spec: Speculation, target: Lowered, formats: CacheFormats) -> Drafter:
+    """A drafter that is a checkpoint of its own."""
+    assert d.drafter is not None
+    own = own_tensors(d, lower(d.drafter, formats), target)
+    stored_as = weight_formats(replace(d, model=d.drafter, weight_dtype=None, stored=None))
+    beside = (*own.first, *own.last, *([own.embedding] if own.embedding else []))
+    weights = (*(w for layer in own.layers for w in layer.weights), *map(_by_rows, beside))
+    return Drafter(d.drafter.id, own.layers, weights, stored_as, d.drafter.source)
+
+
+def own_tensors(d: Deployment, model: Lowered, target: Lowered) -> Lowered:
+    """A drafter's model without what it takes from the target: an embedding or output of the same shape, unless it is a whole model.
+
+    Where the method runs modules and the checkpoint ships some beside its layers, those alone.
+    """
+    spec = read_speculative(d.speculative)
+    if spec is None or spec.method in WHOLE:
+        return model
+    if spec.method in OWN and model.draft:
+        return replace(model, layers=model.draft, draft=(), first=(), last=(), embedding=None)
+    theirs = _vocabularies(target)
+    own = model.embedding if model.embedding and model.embedding.shape not in theirs else None
+    last = tuple(w for w in model.last if w.role != "head" or w.shape not in theirs)
+    return replace(model, last=last, embedding=own, tied=model.tied and own is not None)
+
+
+def _vocabularies(model: Lowered) -> set[tuple[int, ...]]:
+    """Shapes of a model's embedding and output."""
+    found = {w.shape for w in model.last if w.role == "head"}
+    return found | ({model.embedding.shape} if model.embedding else set())
+
+
+def _by_rows(w: WeightTensor) -> WeightTensor:
+    """Vocabularies are split over ranks by rows."""
+    return w._replace(units=w.shape[0]) if w.role in ("embedding", "head") and len(w.shape) == 2 else w
+
+
+def drafter_weights(found: Drafter, *, tp: int, ep: int, role_tp: Mapping[Role, int] | None = None) -> list[Entry]:
+    """A ledger line per role of the drafter's weights: bytes of the fullest rank's share."""
+    entries = weight_entries(list(found.weights), found.formats, tp=tp, ep=ep, role_tp=role_tp)
+    return [e._replace(name=e.name.replace("weights: ", "weights: drafter "), source=f"{found.name}: {e.source}") for e in entries]
+
+
+def without_weights(layers: Collection[Layer]) -> tuple[Layer, ...]:
+    """The layers for their caches alone."""
+    return tuple(replace(layer, weights=()) for layer in layers)

@@ -1,0 +1,109 @@
+"""Jobs of SkyPilot and dstack: a shell script, variables, and the accelerators that the service finds for it.
+
+docs.skypilot.co "Task YAML" (run, setup, envs, resources.accelerators, num_nodes, SKYPILOT_*); dstack.ai/docs "service" (commands, env,
+image, resources.gpu, nodes, DSTACK_*).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.engines.common.words import Breaks, Place, Word
+from kvplan.manifests import images, requested
+from kvplan.manifests.accelerators import Hardware
+from kvplan.manifests.command import Start, container, scripts
+from kvplan.manifests.found import Site
+from kvplan.manifests.marked import NOTHING, Item
+from kvplan.manifests.script import read_script
+
+
+def is_job(document: Item) -> bool:
+    """A SkyPilot task or a dstack run configuration."""
+    return _is_skypilot(document) or _is_dstack(document)
+
+
+def _is_skypilot(document: Item) -> bool:
+    ours = ("resources", "setup", "envs", "num_nodes", "service", "workdir")
+    return isinstance(document.get("run").value, str) and any(document.get(key) for key in ours) and not document.get("jobs")
+
+
+def _is_dstack(document: Item) -> bool:
+    kind = document.get("type").text in ("service", "task", "dev-environment")
+    return kind and bool(document.get("commands") or document.get("image"))
+
+
+def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    """The engines that the job's commands start."""
+    yield from (_skypilot if _is_skypilot(document) else _dstack)(document, n, source)
+
+
+def _skypilot(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    resources = document.get("resources")
+    one = next((r for r in (resources, *resources.get("any_of"), *resources.get("ordered")) if r.get("accelerators")), resources)
+    several = [r.get("accelerators") for key in ("any_of", "ordered") for r in resources.get(key) if r.get("accelerators")]
+    wanted = Item(several, "", one.place, one.end_line) if len(several) > 1 else one.get("accelerators")
+    hardware = requested.hardware(wanted, "accelerators", requested.SKYPILOT)
+    nodes = document.get("num_nodes")
+    env = {**requested.variables(document.get("envs")), **requested.variables(document.get("secrets"))}
+    env |= _numbers("SKYPILOT", "NUM_GPUS_PER_NODE", "NUM_NODES", hardware, nodes, ("NODE_RANK", "NODE_IPS", "TASK_ID"))
+    run, setup = document.get("run"), document.get("setup")
+    image = images.find(resources.get("image_id").text.removeprefix("docker:"))
+    script = read_script(run.text, source, base=run.body, breaks=run.breaks, env=env)
+    for start in scripts(script, source):
+        version = start.version or (image.version if image and image.engine == start.engine else None)
+        start = start._replace(version=version or requested.installed(f"{setup.text}\n{run.text}", start.engine))
+        yield start, _site(document, n, hardware, nodes)
+
+
+def _dstack(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    hardware = requested.hardware(document.get("resources", "gpu"), "resources.gpu")
+    nodes = document.get("nodes")
+    env = requested.variables(document.get("env"))
+    env |= _numbers("DSTACK", "GPUS_PER_NODE", "NODES_NUM", hardware, nodes, ("NODE_RANK", "MASTER_NODE_IP", "NODES_IPS"))
+    if hardware.n_devices:
+        count = hardware.n_devices.value * int(nodes.text[:6] if nodes.text.isdecimal() else 1)
+        env["DSTACK_GPUS_NUM"] = Word(str(count), hardware.place)
+    image = document.get("image")
+    word = Word(image.text, image.place) if image else None
+    site = _site(document, n, hardware, nodes)
+    commands = document.get("commands")
+    if not commands:
+        for start in container(word, None, None, env, source, document.place, document.end_line):
+            yield start, site
+        return
+    text, breaks = _joined(commands)
+    known = images.find(image.text)
+    for start in scripts(read_script(text, source, base=commands.place, breaks=breaks, env=env), source):
+        version = start.version or (known.version if known and known.engine == start.engine else None)
+        yield start._replace(version=version or requested.installed(text, start.engine)), site
+
+
+def _joined(commands: Item) -> tuple[str, Breaks]:
+    """The commands as one script, each line at its own place."""
+    parts: list[str] = []
+    breaks: list[tuple[int, int]] = []
+    at = 0
+    for item in commands:
+        for number, line in enumerate(item.text.splitlines()):
+            breaks.append((at, item.body.line + (number if item.style in ("|", ">") else 0)))
+            parts.append(line)
+            at += len(line) + 1
+    return "\n".join(parts), tuple(breaks)
+
+
+def _numbers(prefix: str, gpus: str, nodes: str, hardware: Hardware, count: Item, own: tuple[str, ...]) -> dict[str, Word]:
+    """The variables that the service sets: those that follow from the file, and each node's own, which stay open."""
+    env = {f"{prefix}_{name}": Word(f"${prefix}_{name}", count.place, (f"{prefix}_{name}",)) for name in own}
+    name = f"{prefix}_{gpus}"
+    there = hardware.n_devices
+    env[name] = Word(str(there.value), hardware.place) if there else Word(f"${name}", hardware.place, (name,))
+    env[f"{prefix}_{nodes}"] = Word(count.text if count.text.isdecimal() else "1", count.place)
+    return env
+
+
+def _site(document: Item, n: int, hardware: Hardware, nodes: Item = NOTHING) -> Site:
+    count = int(nodes.text[:6]) if nodes.text.isdecimal() else 1
+    name = document.get("name").text
+    span = (document.place.line, document.end_line)
+    place = hardware.place if hardware.place != Place() else document.place
+    return Site(name, n, hardware.device, hardware.n_devices, max(count, 1), hardware.why, place, span=span)

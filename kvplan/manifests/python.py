@@ -1,0 +1,381 @@
+"""Python code that makes an engine: `LLM(model=...)`, `AsyncEngineArgs(...)`, `sgl.Engine(...)`, `LLMConfig(...)`, a list of words for
+subprocess. Only literals are read, with the names, f-strings and os.environ defaults that stand for them; nothing is run.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kvplan.engines.common.words import Place, Word
+from kvplan.errors import SpecError
+from kvplan.manifests import requested
+from kvplan.manifests.budget import spend
+from kvplan.manifests.command import Start, scripts, starts
+from kvplan.manifests.found import NO_DEVICE, Site
+from kvplan.manifests.marked import Item
+from kvplan.manifests.script import read_script
+from kvplan.manifests.words import Command
+
+#: Calls -> engine; `LLM` is TensorRT-LLM's where that is imported.
+CALLS = {
+    "LLM": "vllm", "AsyncEngineArgs": "vllm", "EngineArgs": "vllm", "LLMConfig": "vllm", "AsyncLLM": "vllm", "Engine": "sglang",
+    "ServerArgs": "sglang", "Runtime": "sglang", "pipeline": "lmdeploy",
+}  # fmt: skip
+MODELS = ("model", "model_path", "model_name_or_path")
+MAX_NODES, MAX_DEPTH = 50_000, 60
+
+
+class Open(NamedTuple):
+    """A value that hangs on what is not in the file; `name` says on what."""
+
+    name: str
+
+
+class _Scope(NamedTuple):
+    """Names -> values; each function's parameters come before the module's names."""
+
+    names: Mapping[str, Any]
+    env: Mapping[str, Word]
+
+
+def is_python(source: str) -> bool:
+    """By its name."""
+    return source.lower().endswith(".py")
+
+
+def read(text: str, source: str, base: Place, env: Mapping[str, Word]) -> Iterator[tuple[Start, Site]]:
+    """The engines that the code makes. Raises SpecError where it is no Python."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = base.line + (getattr(error, "lineno", 1) or 1) - 1
+        raise SpecError(source, [(f"line {line}", "not Python that can be read")]) from None
+    nodes = 0
+    for _ in ast.walk(tree):
+        nodes += 1
+        if nodes > MAX_NODES:
+            raise SpecError(source, [("", f"more than {MAX_NODES:,} parts; no server's code is that large")])
+    spend(nodes // 4, base.line)
+    yield from _Reader(tree, source, base, env).read()
+
+
+class _Reader:
+    """One pass over a module; local to read."""
+
+    def __init__(self, tree: ast.Module, source: str, base: Place, env: Mapping[str, Word]) -> None:
+        self._tree, self._source, self._base, self._env = tree, source, base, env
+        self._imported = {
+            (alias.asname or alias.name).split(".")[0]: f"{getattr(node, 'module', '') or ''}.{alias.name}"
+            for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names
+        }  # fmt: skip
+        self._scope = _Scope({}, env)
+        self._bound: dict[str, ast.Call] = {}
+
+    def read(self) -> Iterator[tuple[Start, Site]]:
+        self._learn(self._tree.body)
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Call) and (name := _class_of(node)):
+                self._bound.setdefault(name, node)
+        yield from self._block(self._tree.body, self._scope, Site("", why=NO_DEVICE))
+
+    def _learn(self, body: Sequence[ast.stmt]) -> None:
+        names = dict(self._scope.names)
+        for node in body:
+            self._assign(node, names)
+        self._scope = _Scope(names, self._env)
+
+    def _assign(self, node: ast.stmt, names: dict[str, Any]) -> None:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        value = getattr(node, "value", None)
+        for target in targets:
+            if isinstance(target, ast.Name) and value is not None:
+                names[target.id] = self._value(value, _Scope(names, self._env))
+
+    def _block(self, body: Sequence[ast.stmt], scope: _Scope, site: Site, owner: str = "") -> Iterator[tuple[Start, Site]]:
+        names = dict(scope.names)
+        for node in body:
+            if isinstance(node, ast.ClassDef):
+                yield from self._block(node.body, _Scope(names, self._env), self._decorated(node, site), node.name)
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                inner = {**names, **self._parameters(node, owner, _Scope(names, self._env))}
+                yield from self._block(node.body, _Scope(inner, self._env), self._decorated(node, site), owner)
+            else:
+                self._assign(node, names)
+                here = _Scope(names, self._env)
+                for call in _calls(node):
+                    yield from self._call(call, here, site)
+                for inner_body in _bodies(node):
+                    yield from self._block(inner_body, here, site, owner)
+
+    def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str, scope: _Scope) -> dict[str, Any]:
+        """A function's parameters: what the one call of its class gives, else their defaults, else open."""
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        plain = [*node.args.posonlyargs, *node.args.args]
+        defaults = dict(zip([a.arg for a in plain[len(plain) - len(node.args.defaults) :]], node.args.defaults, strict=True))
+        defaults |= {a.arg: d for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None}
+        call = self._bound.get(owner) if node.name == "__init__" else self._bound.get(node.name)
+        given = {k.arg: k.value for k in call.keywords if k.arg} if call else {}
+        found: dict[str, Any] = {}
+        for argument in arguments:
+            value = given.get(argument.arg, defaults.get(argument.arg))
+            found[argument.arg] = Open(argument.arg) if value is None else self._value(value, self._scope)
+        found.pop("self", None)
+        return found
+
+    def _decorated(self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, site: Site) -> Site:
+        """Modal's `gpu="H100:2"`, BentoML's `resources={"gpu": 1, "gpu_type": ...}`, Ray's accelerator_type of a decorator."""
+        for decorator in node.decorator_list:
+            if isinstance(decorator, ast.Call):
+                site = self._sited({k.arg: k.value for k in decorator.keywords if k.arg}, site)
+        return site
+
+    def _sited(self, given: Mapping[str, ast.expr], site: Site) -> Site:
+        for key in ("gpu", "accelerator_type", "resources"):
+            if key not in given:
+                continue
+            value, place = self._value(given[key], self._scope), self._place(given[key])
+            count: Any = None
+            if isinstance(value, dict):
+                value, count = value.get("gpu_type"), value.get("gpu")
+            if isinstance(value, str):
+                text = f"{value}:{count}" if isinstance(count, int) else value
+                item = Item(text, text, place, place.line)
+                hardware = requested.hardware(item, key, MODAL if key == "gpu" else {})
+                n = hardware.n_devices if key != "accelerator_type" else None
+                site = site._replace(device=hardware.device, n_devices=n, why=hardware.why, place=place)
+        return site
+
+    def _call(self, call: ast.Call, scope: _Scope, site: Site) -> Iterator[tuple[Start, Site]]:
+        name = _name(call.func)
+        last = name.rpartition(".")[2]
+        place, end = self._place(call), self._base.line + (call.end_lineno or 1) - 1
+        site = site._replace(span=(place.line, end))
+        if last in ("Popen", "run", "call", "check_call", "check_output", "system", "execvp", "spawn") and call.args:
+            yield from ((start, site) for start in self._words(call.args[-1 if last == "execvp" else 0], scope, end))
+            return
+        engine = self._engine(name)
+        if not engine:
+            return
+        given = {k.arg: self._value(k.value, scope) for k in call.keywords if k.arg}
+        places = {k.arg: self._place(k.value) for k in call.keywords if k.arg}
+        for keyword in call.keywords:  # **ARGUMENTS
+            if keyword.arg is None and isinstance(more := self._value(keyword.value, scope), dict):
+                given |= {str(key): value for key, value in more.items() if str(key) not in given}
+        if last == "LLMConfig":
+            loading = given.get("model_loading_config")
+            loading = loading if isinstance(loading, dict) else {}
+            model, options = loading.get("model_source") or loading.get("model_id"), given.get("engine_kwargs")
+            site = self._sited({k.arg: k.value for k in call.keywords if k.arg}, site)
+            given = dict(options) if isinstance(options, dict) else {}
+        else:
+            first = self._value(call.args[0], scope) if call.args else None
+            model = next((given.pop(key) for key in MODELS if key in given), first)
+        if model is None and not given:
+            return
+        words = [_word(model, place)] if model is not None else []
+        if engine == "tensorrt-llm":
+            given = {key: value for key, value in given.items() if not isinstance(value, (dict, Open)) and key in TENSORRT}
+        for key, value in given.items():
+            words += _option(key, value, places.get(key, place))
+        if engine == "sglang" and model is not None:
+            words = [Word("--model-path", place), *words]
+        yield Start(engine, tuple(words), {}, place, end, in_container=True), site
+
+    def _engine(self, name: str) -> str:
+        head, _, last = name.rpartition(".")
+        origin = self._imported.get(name.split(".")[0], "")
+        if last not in CALLS or (not head and not origin):
+            return ""
+        whole = f"{origin} {head}"
+        for word, engine in (("tensorrt_llm", "tensorrt-llm"), ("sglang", "sglang"), ("sgl", "sglang"), ("lmdeploy", "lmdeploy"),
+                             ("vllm", "vllm"), ("ray.serve.llm", "vllm")):  # fmt: skip
+            if word in whole and (CALLS[last] == engine or (engine == "tensorrt-llm" and last == "LLM")):
+                return engine
+        return ""
+
+    def _words(self, node: ast.expr, scope: _Scope, end: int) -> Iterator[Start]:
+        """The engines of the words handed to a process."""
+        value = self._value(node, scope)
+        place = self._place(node)
+        if isinstance(value, list):
+            words = tuple(_word(part, place) for part in value)
+            yield from starts(Command(words, self._env, place, end), self._source, {})
+        elif isinstance(value, str):
+            yield from scripts(read_script(value, self._source, base=place, breaks=((0, place.line),), env=self._env), self._source)
+
+    def _place(self, node: ast.AST) -> Place:
+        line = self._base.line + getattr(node, "lineno", 1) - 1
+        return Place(line, getattr(node, "col_offset", 0) + 1)
+
+    def _value(self, node: ast.AST | None, scope: _Scope, depth: int = 0) -> Any:
+        """A value of literals and of names that hold them; Open for all else."""
+        spend(1, self._base.line)
+        again = depth + 1
+        if node is None or depth > MAX_DEPTH:
+            return Open("a value")
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Name):
+            return scope.names.get(node.id, Open(node.id))
+        if isinstance(node, ast.Attribute):
+            return scope.names.get(node.attr, Open(node.attr))
+        if isinstance(node, (ast.List, ast.Tuple)):
+            return _flat([(self._value(e.value if isinstance(e, ast.Starred) else e, scope, again), isinstance(e, ast.Starred))
+                          for e in node.elts])  # fmt: skip
+        if isinstance(node, ast.Dict):
+            return {str(self._value(k, scope, again)): self._value(v, scope, again) for k, v in zip(node.keys, node.values, strict=True) if k}
+        if isinstance(node, ast.JoinedStr):
+            return _joined([self._value(v.value if isinstance(v, ast.FormattedValue) else v, scope, again) for v in node.values])
+        if isinstance(node, ast.BinOp):
+            return _operated(node.op, self._value(node.left, scope, again), self._value(node.right, scope, again))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            value = self._value(node.operand, scope, again)
+            return -value if isinstance(value, (int, float)) else value
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+            values = [self._value(v, scope, again) for v in node.values]
+            return next((v for v in values if not isinstance(v, Open) and v), values[-1])
+        if isinstance(node, ast.Subscript):
+            holder, key = self._value(node.value, scope, again), self._value(node.slice, scope, again)
+            if isinstance(holder, dict) and isinstance(key, str):
+                return holder.get(key, Open(key))
+            return self._variable(key, None) if _name(node.value).endswith("environ") and isinstance(key, str) else Open("a value")
+        return self._called(node, scope, again) if isinstance(node, ast.Call) else Open("a value")
+
+    def _called(self, node: ast.Call, scope: _Scope, depth: int) -> Any:
+        """`os.environ.get`, `int`, `str.join`, `dict(...)` and their like."""
+        name = _name(node.func)
+        values = [self._value(a, scope, depth) for a in node.args[:3]]
+        if name.endswith(("environ.get", "os.getenv", "getenv")) and values and isinstance(values[0], str):
+            return self._variable(values[0], values[1] if len(values) > 1 else None)
+        if name == "dict":
+            return {k.arg: self._value(k.value, scope, depth) for k in node.keywords if k.arg}
+        if name in ("int", "float", "str", "bool") and values:
+            return _cast(name, values[0])
+        if name in ("json.dumps", "list") and values and not isinstance(values[0], Open):
+            return json.dumps(values[0], default=str)[:4096] if name == "json.dumps" else values[0]
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("join", "split") and values[:1] != [] or name.endswith(".split"):
+            holder = self._value(node.func.value, scope, depth) if isinstance(node.func, ast.Attribute) else None
+            if name.endswith("split") and isinstance(holder, str):
+                return holder.split()
+            if values and isinstance(values[0], list) and isinstance(holder, str):
+                return _joined([part for n, word in enumerate(values[0]) for part in ((holder, word) if n else (word,))])
+        return Open(name or "a call")
+
+    def _variable(self, name: str, default: Any) -> Any:
+        word = self._env.get(name)
+        if word is not None and not word.missing:
+            return word.text
+        return Open(name) if default is None else default
+
+
+#: Modal's names of GPUs (modal.com/docs/guide/gpu): A100 is the one with 40 GB.
+MODAL = {"a100": "a100-40gb", "a100-40gb": "a100-40gb", "h100!": "h100-80gb", "t4": "t4", "a10": "a10", "a10g": "a10g"}
+#: Of tensorrt_llm.LLM's keywords, those that trtllm-serve takes by the same name.
+TENSORRT = frozenset({"tensor_parallel_size", "pipeline_parallel_size", "max_batch_size", "max_num_tokens", "max_seq_len", "backend"})
+
+
+def _class_of(node: ast.Call) -> str:
+    """`C(...)`, `C.bind(...)`, `C.options(...).bind(...)`: C."""
+    func = node.func
+    while isinstance(func, ast.Attribute) and func.attr in ("bind", "remote", "deploy"):
+        func = func.value
+        if isinstance(func, ast.Call):
+            func = func.func
+            func = func.value if isinstance(func, ast.Attribute) and func.attr == "options" else func
+    return func.id if isinstance(func, ast.Name) else ""
+
+
+def _calls(node: ast.stmt) -> Iterator[ast.Call]:
+    """The calls of a statement, without those of the blocks inside it."""
+    parts = [child for name, child in ast.iter_fields(node) if name not in ("body", "orelse", "finalbody", "handlers")]
+    for part in parts:
+        for one in part if isinstance(part, list) else [part]:
+            if isinstance(one, ast.AST):
+                yield from (inner for inner in ast.walk(one) if isinstance(inner, ast.Call))
+
+
+def _bodies(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
+    """The blocks of a statement."""
+    for name in ("body", "orelse", "finalbody"):
+        if isinstance(block := getattr(node, name, None), list):
+            yield block
+    for handler in getattr(node, "handlers", ()):
+        yield handler.body
+
+
+def _name(node: ast.AST) -> str:
+    """`a.b.c` of an expression of names."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ".".join(reversed(parts))
+
+
+def _flat(parts: list[tuple[Any, bool]]) -> list[Any]:
+    return [value for part, spread in parts for value in (part if spread and isinstance(part, list) else [part])]
+
+
+def _joined(parts: list[Any]) -> Any:
+    """One text; with an open part, an Open text that shows it."""
+    text = "".join(f"${part.name}" if isinstance(part, Open) else str(part) for part in parts)[:65_536]
+    first = next((part.name for part in parts if isinstance(part, Open)), None)
+    return text if first is None else Partly(text, first)
+
+
+class Partly(str):
+    """A text with an open part in it, which `name` names."""
+
+    name: str
+
+    def __new__(cls, text: str, name: str) -> Partly:
+        made = super().__new__(cls, text)
+        made.name = name
+        return made
+
+
+def _operated(op: ast.operator, left: Any, right: Any) -> Any:
+    for one in (left, right):
+        if isinstance(one, Open):
+            return one
+    if isinstance(op, ast.Add) and isinstance(left, list) and isinstance(right, list):
+        return [*left, *right]
+    if isinstance(op, ast.Add) and isinstance(left, str) and isinstance(right, str):
+        return _joined([left, right])
+    numbers = all(isinstance(one, (int, float)) and abs(one) < 1 << 50 for one in (left, right))
+    if numbers and isinstance(op, (ast.Add, ast.Sub, ast.Mult)):
+        return left + right if isinstance(op, ast.Add) else left - right if isinstance(op, ast.Sub) else left * right
+    if isinstance(op, ast.Div) and isinstance(left, str) and isinstance(right, str):  # pathlib
+        return f"{left}/{right}"
+    return Open("a value")
+
+
+def _cast(name: str, value: Any) -> Any:
+    try:
+        return value if isinstance(value, Open) else {"int": int, "float": float, "str": str, "bool": bool}[name](value)
+    except (TypeError, ValueError, OverflowError):
+        return Open("a number")
+
+
+def _word(value: Any, place: Place) -> Word:
+    if isinstance(value, (Open, Partly)):
+        text = str(value) if isinstance(value, Partly) else f"${value.name}"
+        return Word(text, place, (value.name,))
+    return Word(str(value), place)
+
+
+def _option(key: str, value: Any, place: Place) -> list[Word]:
+    """One keyword as words of a command line."""
+    option = f"--{key.replace('_', '-')}"
+    if value is None:
+        return []
+    if value is True:
+        return [Word(option, place)]
+    if value is False:
+        return [Word(f"--no-{option[2:]}", place)]
+    if isinstance(value, (dict, list)):
+        return [Word(option, place), Word(json.dumps(value, default=str)[:65_536], place)]
+    return [Word(option, place), _word(value, place)]

@@ -1,0 +1,134 @@
+"""What job files ask for: `accelerator: H100:8` and its like, and mappings of options as words of a command."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from kvplan import catalogue
+from kvplan.engines.common.words import Given, Word
+from kvplan.errors import KvplanError
+from kvplan.manifests import accelerators
+from kvplan.manifests.accelerators import Hardware
+from kvplan.manifests.marked import Item
+
+_MEMORY = re.compile(r"\d+(GB|GiB|G)?(\.\.(\d+(GB|GiB|G)?)?)?|\.\.\d+(GB|GiB|G)?", re.IGNORECASE)
+#: Names that a service gives to one size of memory. SkyPilot: sky/catalog; Baseten: docs.baseten.co, "Instance type reference".
+SKYPILOT = {"a100": "a100-40gb", "v100": "v100-16gb", "v100-32gb": "v100-32gb", "a100-80gb-sxm": "a100-80gb"}
+BASETEN = {"a100": "a100-80gb", "v100": "v100-16gb"}
+
+
+def device(name: str, own: Mapping[str, str] = {}) -> str | None:  # noqa: B006
+    """The one device that a service's name means; None where it means several or is not known."""
+    key = name.strip().lower()
+    if key in own:
+        return own[key]
+    known = {text.lower(): id_ for text, id_ in accelerators.RAY.items()}
+    if key in known:
+        return known[key]
+    try:
+        return None if key in accelerators.VAGUE else catalogue.find_device(name).id
+    except KvplanError:
+        return None
+
+
+def hardware(item: Item, spelled: str, own: Mapping[str, str] = {}, count: Item | None = None) -> Hardware:  # noqa: B006
+    """`H100:8`, `{H100: 8}`, `{name: H100, count: 8}`, `H100:80GB:2`, or a list of which any will do."""
+    choices = list(_choices(item))
+    if not item or not choices:
+        return Hardware(why=f"the file names no {spelled}", place=item.place)
+    counts = {n for _, n in choices if n}
+    n = Given(counts.pop(), spelled, item.place) if len(counts) == 1 else None
+    if count and count.text.isdecimal():
+        n = Given(int(count.text[:6]), spelled, count.place)
+    names = list(dict.fromkeys(name for name, _ in choices))
+    if len(names) > 1 or len(choices) > 1:
+        shown = " or ".join(f"{name}:{n or 1}" for name, n in choices)
+        return Hardware(None, n, f"{spelled}: any of {shown}", item.place)
+    found = device(names[0], own) if names[0] else None
+    why = f"{spelled}: {names[0] or item.text} names no one device" if found is None else ""
+    return Hardware(Given(found, spelled, item.place) if found else None, n, why, item.place)
+
+
+def _choices(item: Item) -> Iterable[tuple[str, int | None]]:
+    """(name, how many) of every choice."""
+    if item.get("name") or item.get("memory"):
+        names = item.get("name")
+        for name in [*names] or [names]:
+            size = item.get("memory").text
+            number = item.get("count").text
+            yield _with_memory(name.text, size), int(number[:6]) if number.isdecimal() else None
+    elif isinstance(item.value, dict):
+        for key, number in item.items():
+            yield from _choice(key if number.value is None else f"{key}:{number.text}")
+    elif isinstance(item.value, list):
+        for one in item:
+            yield from _choices(one)
+    elif item:
+        for part in item.text.split(","):
+            yield from _choice(part)
+
+
+def _choice(text: str) -> Iterable[tuple[str, int | None]]:
+    name, size, number = "", "", None
+    for n, part in enumerate(text.strip().split(":")):
+        if n and re.fullmatch(r"\d{1,6}(\.\.\d*)?", part.strip()):
+            number = int(part.strip()[:6]) if part.strip().isdecimal() else None
+        elif _MEMORY.fullmatch(part.strip()):
+            size = part.strip()
+        elif part.strip().lower() not in ("nvidia", "amd", "intel", "google", "tenstorrent"):
+            name = part.strip()
+    yield _with_memory(name, size), number if number is not None else 1
+
+
+def _with_memory(name: str, size: str) -> str:
+    """`A100` of 80GB is an A100-80GB; any of several sizes leaves the name as it is."""
+    exact = re.fullmatch(r"(\d+)(GB|GiB|G)?", size, re.IGNORECASE)
+    sized = f"{name}-{exact[1]}GB" if exact and name else ""
+    return sized if sized and device(sized) else name
+
+
+def option_words(options: Item, skip: Iterable[str] = ()) -> list[Word]:
+    """A mapping of options as words: true is the bare option, false its --no- form, null is left out, mappings and lists are JSON."""
+    words: list[Word] = []
+    for key, item in options.items():
+        if key in skip or item.value is None:
+            continue
+        option = key if key.startswith("-") else f"--{key.replace('_', '-')}"
+        if item.value is True:
+            words.append(Word(option, item.place))
+        elif item.value is False:
+            words.append(Word(f"--no-{option[2:]}", item.place))
+        elif isinstance(item.value, (dict, list)):
+            words += [Word(option, item.place), Word(json.dumps(item.plain(), default=str), item.place)]
+        else:
+            words += [Word(option, item.place), Word(item.text, item.place)]
+    return words
+
+
+def variables(item: Item) -> dict[str, Word]:
+    """Variables of a mapping, or of a list of NAME=value and {name, value}; one without a value stays open."""
+    env: dict[str, Word] = {}
+    for name, value in item.items():
+        env[name] = _value(name, value)
+    for entry in item:
+        if isinstance(entry.value, dict):
+            env[entry.get("name").text] = _value(entry.get("name").text, entry.get("value"))
+        else:
+            name, equals, text = entry.text.partition("=")
+            env[name] = Word(text, entry.place) if equals else Word(f"${name}", entry.place, (name,))
+    return env
+
+
+def _value(name: str, item: Item) -> Word:
+    return Word(f"${name}", item.place, (name,)) if item.value is None else Word(item.text, item.place)
+
+
+def installed(text: str, engine: str) -> str | None:
+    """The release that `pip install ENGINE==X` puts in."""
+    package = {"tensorrt-llm": "tensorrt[-_]llm"}.get(engine, engine)
+    match = re.search(rf"\b{package}(?:\[[\w,-]*\])?==\s*(\d{{1,4}}\.\d{{1,4}}(?:\.\d{{1,4}})?)", text)
+    return match[1] if match else None
+
+

@@ -1,0 +1,148 @@
+"""The answer in a sentence that a person would say, made of a plan's own figures, and what people ask next."""
+
+from __future__ import annotations
+
+from kvplan.ledger import Ledger
+from kvplan.planner.plan import Advice, Plan
+from kvplan.report.printable import one_line
+from kvplan.report.words import asked, engine, flag, hardware, ranks, requests, size
+from kvplan.units import GIB, counted
+
+#: An advice that leaves less than this share of the tightest device is said after those that leave more.
+SAFE_SHARE = 0.02
+
+
+def sentence(plan: Plan) -> str:
+    """Whether it fits, by how much, and the next number or the smallest change."""
+    if plan.fits is None:
+        return _nothing_limits(plan)
+    return _yes(plan) if plan.fits else _no(plan)
+
+
+def _nothing_limits(plan: Plan) -> str:
+    total = sum(ledger.total_bytes * len(ledger.ranks) for ledger in plan.ledgers)
+    parts = f"{size(plan.model.weight_bytes)} of weights and {size(plan.cache.total_bytes)} of cache"
+    beside = (
+        "" if total <= 1.01 * (plan.model.weight_bytes + plan.cache.total_bytes) else f", {size(total)} with all that {engine(plan)} holds"
+    )
+    return f"{requests(plan)}: {parts}{beside}. Whether that fits: name a --device, or the cache's own memory with --kv-memory."
+
+
+def _yes(plan: Plan) -> str:
+    opening = {"certain": "Yes", "likely": "Likely yes", "too close to call": "Too close to call, by the estimate yes"}[plan.certainty]
+    more = plan.capacity.max_batch if plan.capacity else None
+    upto = f"; up to {more:,} at once" if more and more > asked(plan, "batch") else ""
+    verb = "fits" if asked(plan, "batch") == 1 else "fit"
+    risk = f" After the start: {one_line(plan.outcome.risk)}." if plan.outcome.risk else ""
+    return f"{opening}: {requests(plan)} {verb} {_where(plan)}, {_spare(plan)}{upto}.{risk}"
+
+
+def _where(plan: Plan) -> str:
+    return f"{'on' if asked(plan, 'device') else 'in'} {hardware(plan)}"
+
+
+def _spare(plan: Plan) -> str:
+    left = size(plan.margin_bytes or 0)
+    return f"{left}{_a_device(plan)} to spare"
+
+
+def _a_device(plan: Plan) -> str:
+    tight = next((ledger for ledger in plan.ledgers if plan.outcome.limiting_rank in ledger.ranks), None)
+    if tight is not None and tight.device == "host":
+        return " of RAM"
+    return " a GPU" if ranks(plan) > 1 else ""
+
+
+def _no(plan: Plan) -> str:
+    opening = {"certain": "No", "likely": "Likely no", "too close to call": "Too close to call, by the estimate no"}[plan.certainty]
+    change = next(iter(changes(plan)), None)
+    then = "" if change is None else f" Smallest change: {options(change)}."
+    return f"{opening}: {_why(plan)}.{then}"
+
+
+def _why(plan: Plan) -> str:
+    margin, where = plan.margin_bytes, hardware(plan)
+    if margin is None or (margin >= 0 and not plan.starts):
+        return f"{engine(plan)} would not start: {_reason(plan)}"
+    if margin >= 0:
+        return f"{requests(plan)} do not fit at once: {_reason(plan)}"
+    worst = max(plan.ledgers, key=_over, default=None)
+    over = _over(worst) if worst else 0
+    if worst is not None and over > 0:
+        alone = worst.bytes_of("weights") - (worst.limit_bytes or 0)
+        beside = f", {size(alone)} of it for the weights alone" if 0 < alone < over else ""
+        what = "for the weights alone" if alone >= over else "for weights, cache and overhead" if worst.cache_bytes else "before any cache"
+        return f"{where} lacks {size(over)}{_a_device(plan)} {what}{beside}"
+    lacks = f"{where} lacks {size(-margin)}{_a_device(plan)}"
+    if plan.starts:
+        capacity = plan.capacity
+        most = f"; {capacity.max_batch:,} fit" if capacity and capacity.max_batch else ""
+        return f"{lacks} of cache for {requests(plan)}{most}"
+    if plan.capacity is not None and plan.capacity.kv_bytes > 0:
+        return f"{lacks}: {engine(plan)} would not start with requests of {asked(plan, 'max_model_len') or asked(plan, 'context'):,} tokens"
+    return f"{lacks}: {_reason(plan)}"
+
+
+def _over(ledger: Ledger) -> int:
+    """What its lines hold beyond its limit."""
+    return ledger.total_bytes - ledger.limit_bytes if ledger.limit_bytes is not None else 0
+
+
+def _reason(plan: Plan) -> str:
+    return one_line((plan.outcome.reason or plan.verdict).rstrip(". "))
+
+
+def changes(plan: Plan) -> list[Advice]:
+    """The advice, what is certain and leaves room before what leaves next to nothing, else as the plan ranks it."""
+    return sorted(plan.advice, key=lambda one: (one.certainty == "too close to call", not _safe(plan, one), one.certainty != "certain"))
+
+
+def _safe(plan: Plan, one: Advice) -> bool:
+    limit = min((ledger.limit_bytes for ledger in plan.ledgers if ledger.limit_bytes), default=asked(plan, "kv_memory") or GIB)
+    return one.margin_bytes >= SAFE_SHARE * limit
+
+
+def options(one: Advice) -> str:
+    """What to type: `--tp 4`."""
+    return " ".join(flag(name, value) for name, value in ((one.option, one.value), *one.also.items()))
+
+
+def advice_lines(plan: Plan) -> list[str]:
+    """What would make it fit, a line each: what to type, what that is, what it leaves."""
+    found = changes(plan)
+    width = max((len(options(one)) for one in found), default=0)
+    lines = []
+    for one in found:
+        sure = "" if one.certainty == "certain" else f", {one.certainty}"
+        lines.append(f"  {one_line(options(one)):<{width}}  {one_line(one.change)}, leaves {size(one.margin_bytes)}{sure}")
+    return lines
+
+
+def next_numbers(plan: Plan) -> list[tuple[str, str]]:
+    """The most requests, the longest context that fits, the cache of a token: what, and how much."""
+    capacity, batch, context = plan.capacity, asked(plan, "batch"), asked(plan, "context")
+    rows = []
+    if capacity is not None and capacity.request_bytes and plan.fits is not None:
+        rows.append((f"most requests of {context:,} tokens", _limit(capacity.max_batch)))
+        rows.append((f"longest context of {counted(batch, 'request')}", _longest(plan)))
+    slope, mean = plan.cache.bytes_per_token, plan.cache.average_bytes_per_token
+    told = f"{slope:,} B" if isinstance(slope, int) else f"{slope:,.1f} B"
+    told += "" if abs(mean - slope) < 1 else f" at {context:,} tokens, {mean:,.0f} B on average"
+    rows.append(("cache of one token, all layers", told))
+    return rows
+
+
+def _limit(n: int | None) -> str:
+    return "no limit" if n is None else f"{n:,}" if n else "none fits"
+
+
+def _longest(plan: Plan) -> str:
+    """Of the question's batch; where a length that was set is what stops it, of memory too."""
+    capacity = plan.capacity
+    if capacity is None or not (n := capacity.max_context_at_batch):
+        return "no limit" if capacity is not None and capacity.max_context_at_batch is None else "none fits"
+    beyond = capacity.max_context_unbounded if asked(plan, "batch") == 1 else None
+    if n == asked(plan, "max_model_len") and plan.question["max_model_len"][1] == "you":
+        told = f"; memory holds {beyond:,}" if beyond and beyond > n else ""
+        return f"{n:,} tokens{told}" if n == asked(plan, "context") and not told else f"{n:,} tokens, the longest request set{told}"
+    return f"{n:,} tokens"

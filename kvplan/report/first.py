@@ -1,0 +1,61 @@
+"""The first screen of one plan: the answer, a picture, what it rests on, what people ask next. No table is made for it."""
+
+from __future__ import annotations
+
+from kvplan.planner.plan import Plan
+from kvplan.report import answer, assumed
+from kvplan.report.bars import bars
+from kvplan.report.printable import one_line, printable
+from kvplan.report.screen import Screen, here
+from kvplan.report.words import asked, size
+
+_COLOURS = {True: 32, False: 31, None: 0}
+MORE = "more: --detail (every line, the cache by layers, the phases of a start); kvplan explain (the formulas)"
+
+
+def first_screen(plan: Plan, screen: Screen | None = None) -> str:
+    """Text for a terminal; its colours are the only control characters in it."""
+    screen = screen or here()
+    parts = [_sentence(plan, screen), screen.fold(_model(plan)), bars(plan, screen)]
+    parts.append(_pairs(answer.next_numbers(plan)))
+    parts.append(
+        "\n".join(("what would make it fit", *(screen.fold(line, "      ", "") for line in answer.advice_lines(plan))))
+        if plan.advice
+        else ""
+    )
+    parts.append("\n".join(("assumed", *_assumed(plan, screen))))
+    return "\n\n".join([part for part in parts if part])
+
+
+def _sentence(plan: Plan, screen: Screen) -> str:
+    text = screen.fold(printable(answer.sentence(plan)))
+    opening, colon, rest = text.partition(":")
+    colour = 33 if plan.certainty == "too close to call" else _COLOURS[plan.fits]
+    return screen.paint(opening, colour) + colon + rest if plan.fits is not None else text
+
+
+def _model(plan: Plan) -> str:
+    model = plan.model
+    active = "" if model.active_parameters == model.parameters else f", {_billions(model.active_parameters)} active"
+    name = one_line(model.name) if model.name == model.id else f"{one_line(model.name)} ({one_line(model.id)})"
+    return (
+        f"{name}: {_billions(model.parameters)} parameters{active}, {size(model.weight_bytes)} of weights in {asked(plan, 'weight_dtype')}"
+    )
+
+
+def _billions(n: int) -> str:
+    return f"{n / 1e9:,.2f} billion" if n >= 10**9 else f"{n / 1e6:,.1f} million"
+
+
+def _pairs(rows: list[tuple[str, str]]) -> str:
+    width = max(len(what) for what, _ in rows)
+    return "\n".join(f"{what:<{width}}  {value}" for what, value in rows)
+
+
+def _assumed(plan: Plan, screen: Screen) -> list[str]:
+    rows = assumed.rows(plan)
+    wide = max((len(text) for text, _, _ in rows), default=0), max((len(by) for _, by, _ in rows), default=0)
+    lines = [f"  {text:<{wide[0]}}  {by:<{wide[1]}}  {flags}".rstrip() for text, by, flags in rows]
+    if max(map(len, lines), default=0) > screen.width:
+        lines = [screen.fold(f"{text} ({by}; {flags})", "      ", "  ") for text, by, flags in rows]
+    return lines + [screen.fold(f"note: {note}", "      ", "  ") for note in assumed.notes(plan)]

@@ -1,0 +1,66 @@
+"""Numbers and names as people say them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kvplan import engines
+from kvplan.planner.plan import Plan
+from kvplan.units import GIB, counted
+
+_WORDS = {"pcie": "PCIe", "ai": "AI", **{word: word.upper() for word in ("rtx", "gtx", "rx", "nvl", "gpu")}}
+
+
+def size(n_bytes: int) -> str:
+    """One decimal of GiB and above, whole MiB and KiB below; never 0.0 for what is something."""
+    for unit, one, decimals in (("TiB", 1 << 40, 2), ("GiB", GIB, 1), ("MiB", 1 << 20, 0), ("KiB", 1 << 10, 0)):
+        if abs(n_bytes) >= one:
+            return f"{n_bytes / one:,.{decimals}f} {unit}"
+    return f"{n_bytes} B"
+
+
+def device(id_: str) -> str:
+    """A device's id as its name is written: h100-80gb is H100 80GB, rtx-4090 is RTX 4090, 24GiB stays."""
+    if re.fullmatch(r"\d+(GiB|B)", id_):
+        return re.sub(r"(?<=\d)(?=[GB])", " ", id_)
+    return " ".join(_WORDS.get(part) or (part.upper() if re.search(r"\d", part) else part.capitalize()) for part in id_.split("-"))
+
+
+def hardware(plan: Plan) -> str:
+    """`4 x H100 80GB`; without a device, the memory that the cache is given."""
+    name, n = asked(plan, "device"), asked(plan, "n_devices") or 1
+    if name is not None:
+        return f"{n} x {device(name)}"
+    memory = asked(plan, "kv_memory")
+    return f"{size(memory)} of cache memory{' a GPU' if ranks(plan) > 1 else ''}" if memory is not None else "what is given"
+
+
+def ranks(plan: Plan) -> int:
+    """Ranks that are devices."""
+    return sum(len(ledger.ranks) for ledger in plan.ledgers if ledger.device != "host") or (asked(plan, "n_devices") or 1)
+
+
+def requests(plan: Plan) -> str:
+    """`32 requests of 8,192 tokens`."""
+    return f"{counted(asked(plan, 'batch'), 'request')} of {asked(plan, 'context'):,} tokens"
+
+
+def engine(plan: Plan) -> str:
+    """`vLLM 0.33`; llama.cpp's builds are written b11312."""
+    name, version = asked(plan, "engine"), asked(plan, "engine_version")
+    if name == "ideal":
+        return "ideal"
+    title = engines.facts(name).title
+    return f"{title} {version}" if version else title
+
+
+def asked(plan: Plan, name: str) -> Any:
+    """A name's value in the settled question."""
+    return plan.question[name][0]
+
+
+def flag(name: str, value: object = None) -> str:
+    """A name of the question as it is written on the command line, with its value."""
+    text = f"--{name.replace('_', '-')}"
+    return text if value is None or value is True else f"{text} {value}"
