@@ -3,7 +3,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do $$p -c '
 BIN := .venv/bin
 ARGS ?= meta-llama/llama-3.1-8b --device h100-80gb --engine ideal --context 32768 --batch 16
 
-.PHONY: estimate shell test test-fast explore fuzz lint bench accuracy validate clean
+.PHONY: estimate shell test test-fast test-lowest explore fuzz lint bench accuracy validate clean
 
 estimate: .venv/installed
 	$(BIN)/kvplan estimate $(ARGS)
@@ -23,10 +23,21 @@ EXAMPLES ?= 10
 explore: .venv/dev
 	HYPOTHESIS_PROFILE=explore EXAMPLES=$(EXAMPLES) $(BIN)/pytest -m hypothesis
 
-# Changed seeds into every parser of files from elsewhere; says inputs, slowest, peak memory, and keeps what crashes in fuzz/crashes.
+# Changed seeds into every parser of files from elsewhere (says inputs, slowest, peak memory; keeps what crashes in fuzz/crashes), random
+# questions, and kills. fuzz/guided.py is the first of them with atheris, where that installs.
 SECONDS ?= 60
+QUESTIONS ?= 10000
 fuzz: .venv/dev
 	$(BIN)/python fuzz/run.py --seconds $(SECONDS)
+	$(BIN)/python fuzz/questions.py --questions $(QUESTIONS)
+	$(BIN)/python fuzz/kills.py
+
+# The fast tests on the lowest versions that pyproject.toml allows of what kvplan itself needs (torch, which measures, is not there).
+test-lowest:
+	$(PYTHON) -m venv .venv-lowest
+	$(PYTHON) tools/lowest_versions.py hub simulate sweep > .venv-lowest/constraints.txt
+	.venv-lowest/bin/pip install -q --disable-pip-version-check -c .venv-lowest/constraints.txt -e '.[hub,simulate,sweep]' pytest pytest-xdist hypothesis jsonschema
+	.venv-lowest/bin/pytest -n auto -m "not slow"
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -53,7 +64,7 @@ validate: .venv/dev
 	$(BIN)/python tools/validation_page.py validation docs
 
 clean:
-	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lowest dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "kvplan needs Python 3.11 or newer; name one with make PYTHON=/path/to/python3.12"; exit 2; }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import struct
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ from kvplan import estimate, files
 from kvplan.constants import parse_constants, parse_user_file
 from kvplan.devices import parse_device
 from kvplan.importers.gguf import read_gguf
+from kvplan.importers.gguf.architectures import ARCHITECTURES
 from kvplan.importers.hf_config import import_config, parse_json
 from kvplan.importers.safetensors import read_header
 from kvplan.manifests.read import decoded, read
@@ -21,6 +24,7 @@ from kvplan.spec import parse_spec
 from kvplan.startup_logs import read_log
 from kvplan.units import parse_bytes, parse_tokens
 from kvplan.validate import receipts
+from tests import header_files
 
 ROOT = Path(__file__).parents[1]
 FOLDER = Path(tempfile.mkdtemp(prefix="kvplan-fuzz-"))
@@ -54,10 +58,34 @@ def _at(name: str, call: Callable[[Path], object]) -> Callable[[bytes], object]:
 
 
 def _progress(data: bytes) -> object:
+    """As it is; a changed tree with the digest that would make it whole, so that the checks behind it are reached."""
     out = FOLDER / "out.csv"
     out.write_bytes(b"a\n1\n")
+    state = _json(data)
+    if isinstance(state, dict):
+        data = json.dumps(state | {"check": progress.digest({k: v for k, v in state.items() if k != "check"})}).encode()
     progress.path_of(out).write_bytes(data)
     return progress.read(out)
+
+
+def _json(data: bytes) -> object:
+    """The value; None for what is no JSON."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _gguf(data: bytes) -> object:
+    """A file with this metadata and these tensors, written and sized; None where no file can say so."""
+    tree = _json(data)
+    try:
+        made = header_files.gguf(tree["metadata"], [(t[0], tuple(t[1]), t[2], 64) for t in tree["tensors"]])  # type: ignore[index]
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, struct.error, MemoryError, OverflowError):
+        return None
+    path = FOLDER / "x.gguf"
+    path.write_bytes(made[: 1 << 20])
+    return estimate(read_gguf(path).spec, engine="llama.cpp", device="24GiB", context=64)
 
 
 def _receipt(path: Path) -> object:
@@ -101,8 +129,20 @@ HEADER = json.dumps(
 SAFETENSORS = len(HEADER).to_bytes(8, "little") + HEADER + bytes(64)
 GGUF = b"GGUF" + (3).to_bytes(4, "little") + (0).to_bytes(8, "little") + (1).to_bytes(8, "little")
 GGUF += (20).to_bytes(8, "little") + b"general.architecture" + (8).to_bytes(4, "little") + (5).to_bytes(8, "little") + b"llama"
+GEOMETRY = {
+    "block_count": 4, "embedding_length": 1024, "feed_forward_length": 4096, "attention.head_count": 8, "attention.head_count_kv": 2,
+    "context_length": 8192, "vocab_size": 1000, "attention.sliding_window": 512, "expert_count": 4, "expert_used_count": 2,
+    "ssm.conv_kernel": 4, "ssm.inner_size": 2048, "ssm.state_size": 128, "ssm.time_step_rank": 32, "ssm.group_count": 2,
+    "attention.key_length": 64, "attention.value_length": 64, "attention.kv_lora_rank": 512, "wkv.head_size": 64, "shortconv.l_cache": 3,
+}  # fmt: skip
+GGUFS = [
+    json.dumps({"metadata": header_files.model(name, GEOMETRY), "tensors": tensors}).encode()
+    for name in ARCHITECTURES
+    for tensors in ([], [["token_embd.weight", [1024, 1000], 1], ["blk.0.attn_k.weight", [1024, 128], 12]])
+]
 LOGS = [path.encode() for path in ("non-default args: {'model': 'a/b', 'max_model_len': 8192}\nModel loading took 14.99 GiB memory\n",)]
-SWEEP = json.dumps({"question": "q", "format": "csv", "points": 1, "bytes": 4, "tail": "x", "check": "y"}).encode()
+TAIL = hashlib.sha256(b"a\n1\n").hexdigest()
+SWEEP = json.dumps({"question": "q", "format": "csv", "points": 1, "bytes": 4, "tail": TAIL}).encode()
 
 TARGETS: dict[str, Target] = {
     "spec": Target(_yaml(lambda data, name: estimate(parse_spec(data, name), context=64)), _files("model_specs/*/*.yaml"), True),
@@ -112,6 +152,7 @@ TARGETS: dict[str, Target] = {
     "config": Target(_config, CONFIGS, True),
     "safetensors": Target(_at("x.safetensors", read_header), [SAFETENSORS]),
     "gguf": Target(_at("x.gguf", read_gguf), [GGUF]),
+    "gguf model": Target(_gguf, GGUFS, True),
     "trace csv": Target(_trace("lengths"), [b"arrival,prompt,output\n0,10,5\n1,20,5\n"]),
     "trace mooncake": Target(_trace("mooncake"), [b'{"timestamp": 0, "input_length": 700, "output_length": 5, "hash_ids": [0, 7]}\n'], True),
     "trace sharegpt": Target(_trace("sharegpt"), [b'[{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}]'], True),

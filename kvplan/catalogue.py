@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvplan import engines
-from kvplan.devices import Device, parse_device
+from kvplan.devices import MIG, Device, parse_device, slice_of, smallest_slice
 from kvplan.dtypes import canonical_weight
 from kvplan.errors import SpecError, UnknownName
 from kvplan.files import parse_yaml, read_text
@@ -152,9 +152,25 @@ def find_device(name: str) -> Device:
         found = _by_spelling(sized_name[1])
         if found is not None and read_device(found).memory_gb != int(sized_name[2]):
             found = None
+    if found is None and (part := _SLICE.fullmatch(key)) and (slice_ := _slice(part[1], part[2])):
+        return slice_
     if found is None:
         raise UnknownName("device", name, device_ids())
     return read_device(found)
+
+
+#: `h100-1g.10gb`, `NVIDIA-A100-SXM4-80GB-MIG-3g.40gb`, `nvidia.com/mig-1g.10gb`, `1g.10gb`.
+_SLICE = re.compile(r"(?:nvidia\.com/)?(?:(.{1,80}?)[-_ ])??(?:mig[-_ ]?)?([1-7]g\.[0-9]{1,3}gb)(?:\+me)?")
+
+
+def _slice(parent: str | None, profile: str) -> Device | None:
+    """A MIG slice of the GPU that is named, or of any that has one."""
+    if not parent:
+        return smallest_slice([read_device(_DEVICES / f"{id_}.yaml") for id_ in MIG], profile)
+    try:
+        return slice_of(find_device(parent), profile)
+    except UnknownName:
+        return None
 
 
 def _by_spelling(name: str) -> str | None:

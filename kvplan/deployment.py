@@ -16,10 +16,11 @@ Kind = Literal["text", "tokens", "count", "bytes", "fraction", "flag", "device",
 
 
 class Name(NamedTuple):
-    """How one name of the question is written, and what it means."""
+    """How one name of the question is written, and what it means. `parts`: several may be given, each as NAME=SIZE."""
 
     kind: Kind
     help: str
+    parts: bool = False
 
 
 #: Every name of a question but `model`, in the order reports show them. Command line, library and JSON all read this table.
@@ -45,7 +46,7 @@ NAMES: dict[str, Name] = {
     "kv_dtype": Name("text", "cache format, or K/V apart as q8_0/q4_0"),
     "memory_fraction": Name("fraction", "the engine's memory fraction"),
     "kv_memory": Name("bytes", "bytes per rank given to the cache, e.g. 40GiB"),
-    "reserve": Name("bytes", "bytes per device that others hold"),
+    "reserve": Name("bytes", "bytes per device that others hold, or of one of them as NAME=SIZE; repeatable", parts=True),
     "n_gpu_layers": Name("count", "layers on the device (llama.cpp and its like)"),
     "host_memory": Name("bytes", "memory beside the device"),
     "speculative": Name("text", "METHOD:TOKENS[:MODEL]"),
@@ -63,6 +64,7 @@ class Deployment:
 
     stored     the model's weights as a checkpoint at hand stores them, where its headers were read
     constants  the measured constants that `calibration` names, where the engine has some
+    neighbours who holds `reserve`, with the bytes of each, where they were named
     drafter    the model that `speculative` names, where it is one that can be read
     assumed    names that nobody chose and kvplan set all the same (parallel sizes of a number of devices)
     """
@@ -71,6 +73,7 @@ class Deployment:
     stored: StoredWeights | None = None
     constants: Constants | None = None
     drafter: ModelSpec | None = None
+    neighbours: tuple[tuple[str, int], ...] = ()
     assumed: tuple[str, ...] = ()
     engine: str | None = None
     engine_version: str | None = None

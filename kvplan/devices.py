@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic_core import ValidationError
 
@@ -89,6 +90,77 @@ def sized(n_bytes: int) -> Device:
         memory_gb=None,
         size_bytes=n_bytes,
     )
+
+
+class Profile(NamedTuple):
+    """A MIG profile: eighths of the memory, sevenths of the multiprocessors; GiB as `nvidia-smi mig -lgip` lists it, where published."""
+
+    eighths: int
+    sevenths: int
+    gib: float | None = None
+
+
+def _profiles(*names: str, gib: Sequence[float | None] = (None,) * 6) -> dict[str, Profile]:
+    """The six profiles of a GPU of eight slices of memory, in the order of NVIDIA's tables."""
+    parts = ((1, 1), (2, 1), (2, 2), (4, 3), (4, 4), (8, 7))
+    return {name: Profile(*part, size) for name, part, size in zip(names, parts, gib, strict=True)}
+
+
+_80GB = ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb")
+_141GB = ("1g.18gb", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb")
+_H100_GIB = (9.62, 19.5, 19.5, 39.25, 39.25, None)
+#: Device -> its MIG profiles. Fractions: NVIDIA Multi-Instance GPU User Guide, Supported MIG Profiles; GiB: `nvidia-smi mig -lgip` of an
+#: A100 40GB in that guide, of an H100 in public listings.
+MIG: dict[str, dict[str, Profile]] = {
+    "a30": {"1g.6gb": Profile(2, 2), "2g.12gb": Profile(4, 4), "4g.24gb": Profile(8, 7)},
+    "a100-40gb": _profiles("1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb", gib=(4.75, 9.75, 9.75, 19.62, 19.62, None)),
+    "a100-80gb": _profiles(*_80GB),
+    "a100-pcie-80gb": _profiles(*_80GB),
+    "h100-80gb": _profiles(*_80GB, gib=_H100_GIB),
+    "h100-pcie-80gb": _profiles(*_80GB, gib=_H100_GIB),
+    "h100-nvl-94gb": _profiles("1g.12gb", "1g.24gb", "2g.24gb", "3g.47gb", "4g.47gb", "7g.94gb"),
+    "gh200-96gb": _profiles("1g.12gb", "1g.24gb", "2g.24gb", "3g.48gb", "4g.48gb", "7g.96gb"),
+    "h200": _profiles(*_141GB),
+    "h200-nvl": _profiles(*_141GB),
+    "h20-141gb": _profiles(*_141GB),
+    "b200": _profiles("1g.23gb", "1g.45gb", "2g.45gb", "3g.90gb", "4g.90gb", "7g.180gb"),
+    "rtx-pro-6000-blackwell-server": {"1g.24gb": Profile(2, 2), "2g.48gb": Profile(4, 4), "4g.96gb": Profile(8, 7)},
+}
+
+
+def slice_of(parent: Device, name: str) -> Device | None:
+    """One MIG slice as a device of its own: its memory, bandwidth and rates are its share; None where the GPU has no such profile.
+
+    Without a published size a slice has its share of what CUDA reports of the whole, and a driver may keep some 0.3 GiB of that.
+    """
+    profile = MIG.get(parent.id, {}).get(name)
+    if profile is None:
+        return None
+    size = int(profile.gib * GIB) if profile.gib else parent.memory_bytes * profile.eighths // 8
+    kept = {field: getattr(parent, field) for field in ("vendor", "compute_capability", "sources")}
+    bandwidth = parent.bandwidth_gb_per_s
+    return Device(
+        id=f"{parent.id}-{name}",
+        name=f"{parent.name} MIG {name}",
+        memory_gb=None,
+        size_bytes=size,
+        link="none",
+        bandwidth_gb_per_s=bandwidth and bandwidth * profile.eighths / 8,
+        dense_tflops={kind: rate * profile.sevenths / 7 for kind, rate in parent.dense_tflops.items()},
+        notes=() if profile.gib else ("its size is its share of the whole: no listing of it is published",),
+        **kept,
+    )
+
+
+def smallest_slice(parents: Sequence[Device], name: str) -> Device | None:
+    """The slice of that name that holds least, of any GPU that has one: what its name alone says. None where none has."""
+    found = [one for parent in parents if (one := slice_of(parent, name))]
+    if not found:
+        return None
+    least = min(found, key=lambda one: one.memory_bytes)
+    same = len({one.compute_capability for one in found}) == 1
+    facts = least.__dict__ | {"id": name, "name": f"MIG {name}", "compute_capability": least.compute_capability if same else None}
+    return Device(**facts)
 
 
 def parse_device(data: Any, source: str) -> Device:

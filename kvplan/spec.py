@@ -321,7 +321,9 @@ def _lower_block(spec: ModelSpec, block: Block, formats: CacheFormats) -> Layer:
         tensors, form = mixer.cache(hidden, formats), mixer.cache_form()
         if reason := misfit(form, tensors):
             raise TypeError(f"layer kind {mixer.kind}: {reason}; give it a form of its own in kvplan/forms.py")
-        caches.append(Cache(kind=mixer.kind, form=form, tensors=tensors, source=mixer.source, work=mixer.work(hidden)))
+        caches.append(
+            Cache(kind=mixer.kind, form=form, tensors=tensors, source=mixer.source, work=mixer.work(hidden), reads=mixer.reads(formats))
+        )
         weights += () if mixer.tied else mixer.weights(hidden)
     for mlp in block.mlps:
         weights += () if mlp.tied else mlp.weights(hidden)

@@ -89,6 +89,7 @@ class Cache:
     """What one mixer of one layer keeps, and its work; `kind` (the mixer) and `source` (of its shapes) are labels for people.
 
     form  what it is to an engine: nothing below the spec looks at the kind
+    reads rows of an earlier layer that this one reads, in the size that it would keep itself
     """
 
     kind: str
@@ -96,6 +97,7 @@ class Cache:
     tensors: tuple[CacheTensor, ...]
     source: str
     work: tuple[TokenWork, ...] = ()
+    reads: tuple[CacheTensor, ...] = ()
 
 
 Role = Literal[

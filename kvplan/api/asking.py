@@ -52,6 +52,14 @@ def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
         if value is None:
             continue
         try:
+            if NAMES[name].parts and not isinstance(value, int | str):
+                values["neighbours"] = neighbours(name, value)
+                values[name] = sum(n_bytes for _, n_bytes in values["neighbours"])
+                continue
+            if NAMES[name].parts and "=" in str(value):
+                values["neighbours"] = neighbours(name, [value])
+                values[name] = values["neighbours"][0][1]
+                continue
             values[name] = read(name, value)
         except SpecError as error:
             faults += [(name, message) for _, message in error.faults]
@@ -63,6 +71,21 @@ def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
         values["reserve"] = _this_machine()[1]
     spec, stored = _find(model)
     return calibrated(Deployment(model=spec, stored=stored, drafter=_drafter(values.get("speculative")), **values))
+
+
+def neighbours(name: str, value: Any) -> tuple[tuple[str, int], ...]:
+    """Who holds how many bytes: a mapping of names to sizes, or a list of SIZE and NAME=SIZE. Raises SpecError."""
+    if isinstance(value, Mapping):
+        pairs = list(value.items())
+    elif isinstance(value, list | tuple):
+        parts = [str(item).rpartition("=") for item in value]
+        pairs = [(who.strip() or f"neighbour {n}", size) for n, (who, _, size) in enumerate(parts, 1)]
+    else:
+        raise SpecError(name, [("", f"{str(value)[:60]!r}: write a size, NAME=SIZE, a list of them, or a mapping")])
+    names = [str(who)[:100] for who, _ in pairs]
+    if twice := {who for who in names if names.count(who) > 1}:
+        raise SpecError(name, [("", f"{min(twice)[:60]!r} is named twice: add its sizes up")])
+    return tuple((who, parse_bytes(size, name)) for who, (_, size) in zip(names, pairs, strict=True))
 
 
 #: `8xH100`, `8 x H100`, with a multiplication sign too.
@@ -194,7 +217,7 @@ def device(name: str | Device) -> Device:
         return name
     if name == "auto":
         return _this_machine()[0]
-    if str(name)[:1].isdigit() and str(name).lower().rstrip().endswith("b"):
+    if str(name)[:1].isdigit() and str(name).lower().rstrip().endswith("b") and "g." not in str(name).lower():
         return sized(parse_bytes(name, "device"))
     if (card := re.fullmatch(r"\s*(\d{1,6})\s*[gG]i?\s*", str(name))) is not None:  # as cards are sold
         return sized(int(card[1]) * GIB)

@@ -104,10 +104,12 @@ HUB = click.option("--hub", is_flag=True, help="Ask the Hub for models that are 
 def question_options(command: Command) -> Command:
     """One option for every name of the contract, and --offline."""
     command = OFFLINE(command)
-    for name, (kind, text) in reversed(NAMES.items()):
+    for name, (kind, text, parts) in reversed(NAMES.items()):
         flag = f"--{name.replace('_', '-')}"
         if kind == "flag":
             command = click.option(flag, name, is_flag=True, default=None, help=text)(command)
+        elif parts:
+            command = click.option(flag, name, multiple=True, metavar=f"[NAME=]{kind.upper()}", help=text)(command)
         elif kind == "options":
             command = click.option(flag, name, multiple=True, metavar="KEY=VALUE", help=text)(command)
         else:
@@ -118,4 +120,10 @@ def question_options(command: Command) -> Command:
 
 def chosen(options: dict[str, Any]) -> dict[str, Any]:
     """Only what was given on the command line."""
-    return {name: value for name, value in options.items() if value not in (None, ())}
+    given = {name: value for name, value in options.items() if value not in (None, ())}
+    return {name: value[0] if name in NAMES and NAMES[name].parts and _alone(value) else value for name, value in given.items()}
+
+
+def _alone(values: Any) -> bool:
+    """One size without a name, which may be several of a grid."""
+    return len(values) == 1 and "=" not in values[0]

@@ -29,6 +29,8 @@ MIXERS: dict[str, tuple[str, str]] = {
     "kda": ("linear", "Kda"),
     "lightning": ("linear", "Lightning"),
     "rwkv": ("linear", "Rwkv"),
+    "mlstm": ("linear", "Mlstm"),
+    "convolved_qkv": ("recurrent", "ConvolvedQkv"),
 }
 MLPS: dict[str, tuple[str, str]] = {
     "dense": ("mlp", "Dense"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from kvplan.forms import Form
-from kvplan.layers.base import Count, Dim, LayerKind, divides
+from kvplan.layers.base import Count, Dim, LayerKind, TokensOrNone, divides
 from kvplan.tensors import ALL, CacheFormats, CacheTensor, Keep, TokenWork, WeightTensor
 
 
@@ -186,12 +186,20 @@ class BlockSparse(Grouped):
 
 
 class Shared(Grouped):
-    """Reads the cache of an earlier layer and keeps none of its own. `own_kv_weights`: the checkpoint still has its K and V."""
+    """Reads the cache of an earlier layer and keeps none of its own.
+
+    own_kv_weights  the checkpoint still has its K and V
+    window          tokens that it reads, where the layer it reads keeps only these
+    """
 
     source: ClassVar[str] = "You Only Cache Once, arXiv 2405.05254; Gemma 3n"
     form: ClassVar[Form] = "shared"
     kind: Literal["shared"]
     own_kv_weights: bool = False
+    window: TokensOrNone = 0
+
+    def reads(self, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        return self.kv_tensors(formats, Keep("window", self.window) if self.window else ALL)
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         return ()

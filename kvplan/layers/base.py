@@ -36,6 +36,10 @@ class LayerKind(Record):
         """What the layer keeps for one sequence, whole and unreplicated; empty where it keeps nothing."""
         return ()
 
+    def reads(self, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        """What it reads of another layer's cache, of which it keeps nothing itself."""
+        return ()
+
     def work(self, hidden: int) -> tuple[TokenWork, ...]:
         """Operations per query token besides its matrices: here of a recurrent state, each element decayed, added to and read."""
         tensors = self.cache(hidden, CacheFormats("bf16", "bf16", "bf16", "bf16"))

@@ -110,6 +110,31 @@ class Lightning(LayerKind):
         )
 
 
+class Mlstm(LayerKind):
+    """xLSTM's matrix memory: per head a qk_head_dim x v_head_dim matrix, a vector of qk_head_dim and one number, all in one type."""
+
+    source: ClassVar[str] = "xLSTM 7B, arXiv 2503.13427; transformers modeling_xlstm.py, xLSTMCache"
+    form: ClassVar[Form] = "mlstm"
+    kind: Literal["mlstm"]
+    heads: Count
+    qk_head_dim: Dim
+    v_head_dim: Dim
+    bias: bool = False
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        return (state(self.heads, self.qk_head_dim * (self.v_head_dim + 1) + 1, None, formats),)
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        n, qk, v = self.heads, self.heads * self.qk_head_dim, self.heads * self.v_head_dim
+        ws = [WeightTensor(name, (rows, hidden), "attention", n) for name, rows in (("q", qk), ("k", qk), ("v", v), ("gate", v))]
+        ws += [WeightTensor("in_forget_gates", (2 * n, hidden), "attention", n), WeightTensor("in_forget_gates_bias", (2 * n,), "norm", n)]
+        ws += [WeightTensor("head_norm", (v,), "norm", n), WeightTensor("out", (hidden, v), "attention", n)]
+        if self.bias:
+            ws += [WeightTensor("qkv_gate_bias", (2 * qk + 2 * v,), "norm", n), WeightTensor("head_norm_bias", (v,), "norm", n)]
+            ws.append(WeightTensor("out_bias", (hidden,), "norm"))
+        return tuple(ws)
+
+
 class Rwkv(LayerKind):
     """RWKV: `token_shifts` previous hidden states (2: time mix and channel mix), and the wkv state.
 

@@ -156,6 +156,42 @@ class ShortConv(Recurrent):
         return tuple(ws)
 
 
+class ConvolvedQkv(LayerKind):
+    """ZAYA's compressed convolutional attention: queries and keys pass two causal convolutions, half of each value is a token late.
+
+    What stands beside an attention layer: the inputs that both convolutions still need and the late half of the values, in one type.
+    """
+
+    source: ClassVar[str] = "CCA, arXiv 2510.04476; transformers modeling_zaya.py, ZayaCCAProjection"
+    form: ClassVar[Form] = "convolved-qkv"
+    kind: Literal["convolved_qkv"]
+    heads: Count
+    kv_heads: Count
+    head_dim: Dim
+    kernels: tuple[Dim, Dim]
+
+    def agree(self, _: Any) -> None:
+        divides(self.heads, self.kv_heads, "heads", "kv_heads")
+        divides(self.kv_heads * self.head_dim, 2, "kv_heads x head_dim", "2")
+        if sum(self.kernels) < 3:
+            raise ValueError("two convolutions of width 1 keep nothing")
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        channels = (self.heads // self.kv_heads + 1) * self.head_dim
+        late = CacheTensor(
+            name="state", heads=1, elems_per_state=self.kv_heads * self.head_dim // 2, dtype=formats.conv, tokens_per_state=None
+        )
+        return (conv_state("conv", self.kv_heads, channels, sum(self.kernels) - 1, formats), late)
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        n = (self.heads + self.kv_heads) * self.head_dim
+        return (
+            WeightTensor("conv_depthwise", (n, 1, self.kernels[0]), "state", self.kv_heads),
+            WeightTensor("conv_grouped", (n, self.head_dim, self.kernels[1]), "state", self.kv_heads),
+            WeightTensor("conv_biases", (2, n), "norm"),
+        )
+
+
 class RgLru(Recurrent):
     """The real-gated linear recurrent unit: a state of `width` elements and a convolution over as many channels."""
 

@@ -256,13 +256,7 @@ def container(
 
 
 def _told(
-    image: Word | None,
-    known: images.Image | None,
-    entered: bool,
-    run: Sequence[Word],
-    env: Mapping[str, Word],
-    place: Place,
-    end_line: int,
+    image: Word | None, known: images.Image | None, entered: bool, run: Sequence[Word], env: Mapping[str, Word], place: Place, end_line: int,
     gpus: Given | None,
 ) -> list[Start]:
     """The engine of a container whose words name no command: by its image, or by the options behind a program that is not known."""

@@ -168,11 +168,8 @@ def _srt(document: Item, n: int) -> Iterator[tuple[Start, Site]]:
         hardware = requested.hardware(kind, "gpu_type", count=count) if kind else Hardware(why="the recipe names no gpu_type")
         env = requested.variables(v2.get("env") or backend.get(f"{role}_environment"))
         words = _srt_words(engine, model.get("path"), options)
-        nodes = (
-            1
-            if own
-            else _number(v2.get("nodes") or resources.get(f"{role}_nodes"))
-            // _number(v2.get("workers") or resources.get(f"{role}_workers"))
+        nodes = 1 if own else _number(v2.get("nodes") or resources.get(f"{role}_nodes")) // _number(
+            v2.get("workers") or resources.get(f"{role}_workers")
         )
         holder = options or v2
         start = Start(engine, tuple(words), env, holder.place, holder.end_line, in_container=True)
@@ -201,3 +198,4 @@ def _number(item: Item) -> int:
 def _site(label: str, n: int, hardware: Hardware, holder: Item) -> Site:
     place = hardware.place if hardware.why or hardware.device else holder.place
     return Site(label, n, hardware.device, hardware.n_devices, 1, hardware.why, place, span=(holder.place.line, holder.end_line))
+

@@ -97,3 +97,5 @@ def _built(document: Item, hardware: Hardware) -> Start:
     engine = {"encoder": "", "encoder_bert": ""}.get(build.get("base_model").text, "tensorrt-llm")
     title = "" if engine else "of embeddings (Baseten Embeddings Inference)"
     return Start(engine, tuple(words), env, holder.place, holder.end_line, in_container=True, files=files, foreign=title)
+
+

@@ -56,7 +56,7 @@ def _advice(change: Change) -> Advice:
 def attempt(d: Deployment, **sets: Any) -> Plan | None:
     """The plan after a change where it fits; None where it does not, or can not be asked of this model or engine."""
     try:
-        plan = evaluate(replace(d, **sets))
+        plan = evaluate(replace(d, **sets), limits=False)
     except KvplanError:
         return None
     return plan if plan.fits else None
@@ -140,7 +140,7 @@ def _engines_own(d: Deployment, name: str) -> Any:
     """What the engine itself would choose for a name."""
     unset: dict[str, Any] = {name: None}
     try:
-        return asked(evaluate(replace(d, **unset)), name)
+        return asked(evaluate(replace(d, **unset), limits=False), name)
     except KvplanError:
         return None
 

@@ -13,7 +13,7 @@ from kvplan.engines.common.phases import judged
 from kvplan.engines.common.protocol import ChosenBy, Outcome, Settled, refused
 from kvplan.engines.common.risks import risks
 from kvplan.engines.common.settling import weight_formats
-from kvplan.ledger import Ledger
+from kvplan.ledger import Entry, Ledger, exact
 from kvplan.parallel import split_layers
 from kvplan.planner.cache import report
 from kvplan.planner.plan import ModelFacts, Plan
@@ -21,9 +21,13 @@ from kvplan.units import show_bytes
 from kvplan.weights import count, model_tensors, total_bytes
 
 
-def evaluate(d: Deployment) -> Plan:
-    """The plan for a question. Raises KvplanError for what can not be read or is not modelled; not fitting is an answer."""
+def evaluate(d: Deployment, *, limits: bool = True) -> Plan:
+    """The plan for a question. Raises KvplanError for what can not be read or is not modelled; not fitting is an answer.
+
+    limits=False: the longest context and most sequences may be left out, for those who ask only whether it fits.
+    """
     engine, settled = engines.settle(d)
+    settled = settled._replace(limits=limits)
     question = settled.question
     reason = refusal(question, engine.facts) if settled.misfit is None else None
     outcome = refused(reason) if reason else engine.plan(settled)
@@ -36,6 +40,12 @@ def evaluate(d: Deployment) -> Plan:
         outcome = outcome._replace(capacity=whole)
     if settled.unknown and outcome.starts is not False and outcome.fits is not False:
         outcome = outcome._replace(fits=None, starts=None, survives=None, certainty="too close to call", unknown=settled.unknown)
+    held, has = sum(e.bytes for e in outcome.host), question.host_memory
+    if held and has is not None and held > has and outcome.risk is None:
+        risk = f"one server holds {show_bytes(held)} of host memory, and there are {show_bytes(has)}"
+        outcome = outcome._replace(risk=risk)
+    if d.neighbours:
+        outcome = outcome._replace(ledgers=tuple(_by_neighbour(ledger, d) for ledger in outcome.ledgers))
     cache = report(question, settled.layers)
     return Plan(
         model=_facts(settled),
@@ -44,6 +54,17 @@ def evaluate(d: Deployment) -> Plan:
         outcome=outcome,
         verdict=_verdict(question, outcome),
     )
+
+
+def _by_neighbour(ledger: Ledger, d: Deployment) -> Ledger:
+    """The line of what others hold as one line each, where they were named."""
+
+    def apart(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        whole = [entry for entry in entries if entry.kind == "others" and entry.bytes == d.reserve]
+        named = [exact(f"held by {who}", n_bytes, "the question", "others") for who, n_bytes in d.neighbours]
+        return tuple(one for entry in entries for one in (named if entry in whole else [entry]))
+
+    return ledger._replace(entries=apart(ledger.entries), outside=apart(ledger.outside))
 
 
 def _weights_alone(settled: Settled) -> tuple[Ledger, ...]:

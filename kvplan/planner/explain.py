@@ -13,7 +13,7 @@ from kvplan.planner.cache import cache_curve
 from kvplan.planner.plan import Plan
 from kvplan.tensors import Cache, CacheTensor, Curve, Lowered, Role, tensor_curve
 from kvplan.units import counted
-from kvplan.weights import model_tensors, stored_bytes, weight_line
+from kvplan.weights import model_tensors, stored_bytes, total_bytes, weight_line
 
 
 class Line(NamedTuple):
@@ -33,7 +33,24 @@ def explain(settled: Settled, plan: Plan) -> tuple[Line, ...]:
     for layer in settled.layers:
         for cache in layer.caches:
             counts[cache] = counts.get(cache, 0) + 1
-    return (*_tokens(d, counts, plan), *_cache(d, counts, plan), *_weights(d, settled.model, plan), *_ledgers(plan), *_spare(plan))
+    return (
+        *_tokens(d, counts, plan),
+        *_cache(d, counts, plan),
+        *_weights(d, settled.model, plan),
+        *_drafter(settled),
+        *_ledgers(plan),
+        *_spare(plan),
+    )
+
+
+def _drafter(settled: Settled) -> Iterator[Line]:
+    """What drafts: the spec or file that it is read from."""
+    found = settled.drafter
+    if found is None:
+        return
+    elems = sum(w.elems for w in found.weights)
+    size = total_bytes(found.weights, found.formats)
+    yield Line("drafter", size, "B", f"{found.name}: {elems:,} elements in {len(found.layers)} layers, as it is loaded", found.source)
 
 
 def _tokens(d: Deployment, counts: dict[Cache, int], plan: Plan) -> Iterator[Line]:

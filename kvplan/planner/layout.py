@@ -23,7 +23,7 @@ def laid_out(d: Deployment) -> Deployment:
     if n == 1 or any(getattr(d, name) is not None for name in ("tp", "pp", "dp", "ep", "dcp")):
         return d
     try:
-        evaluate(d)
+        evaluate(d, limits=False)
     except SpecError as error:
         return d if error.source != "n_devices" else _first(d, n, error)
     except KvplanError:
@@ -36,7 +36,7 @@ def _first(d: Deployment, n: int, error: SpecError) -> Deployment:
     for tp, pp in _layouts(n):
         asked = replace(d, tp=tp, pp=pp, assumed=("tp", "pp"))
         try:
-            outcome = evaluate(asked).outcome
+            outcome = evaluate(asked, limits=False).outcome
         except KvplanError:
             continue
         if outcome.margin_bytes is not None or outcome.fits is None:

@@ -27,7 +27,7 @@ def with_limits(d: Deployment, plan: Plan) -> Plan:
 
     def fits(**sets: Any) -> bool:
         try:
-            return evaluate(replace(d, **sets)).fits is True
+            return evaluate(replace(d, **sets), limits=False).fits is True
         except KvplanError:
             return False
 

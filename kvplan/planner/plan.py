@@ -122,6 +122,7 @@ class Plan(NamedTuple):
             "question": {name: {"value": value, "chosen_by": by} for name, (value, by) in self.question.items()},
             "cache": plain(self.cache),
             "ledgers": [plain(ledger) | {"total_bytes": ledger.total_bytes, "peaks": plain(ledger.peaks)} for ledger in self.ledgers],
+            "host": plain(self.outcome.host),
             "capacity": None if self.capacity is None else plain(self.capacity),
             "starts": self.starts,
             "start_certainty": self.outcome.start_certainty,

@@ -65,6 +65,7 @@ PLAN: dict[str, Any] = {
             "device_bytes": _MAYBE_INT,
             "peaks": _array(_object({"phase": {"enum": list(PHASES)}, "bytes": _INT, "low": _INT, "high": _INT})),
         })),
+        "host": _array(_ENTRY),
         "capacity": _object({
             "kv_bytes": _INT, "kv_bytes_low": _INT, "kv_bytes_high": _INT, "blocks": _MAYBE_INT, "block_tokens": _MAYBE_INT,
             "bytes_per_block": _MAYBE_INT, "request_bytes": _INT, "tokens": _MAYBE_INT, "max_concurrency": _MAYBE_NUMBER,

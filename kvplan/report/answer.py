@@ -14,6 +14,8 @@ SAFE_SHARE = 0.02
 
 def sentence(plan: Plan) -> str:
     """Whether it fits, by how much, and the next number or the smallest change."""
+    if plan.outcome.unknown:
+        return f"Not known: {one_line(plan.outcome.unknown)}."
     if plan.fits is None:
         return _nothing_limits(plan)
     return _yes(plan) if plan.fits else _no(plan)

@@ -33,7 +33,7 @@ def path_of(out: Path) -> Path:
 def write(out: Path, progress: Progress) -> None:
     """Puts it in place whole."""
     state = progress._asdict()
-    files.write_text(path_of(out), json.dumps(state | {"check": _digest(state)}))
+    files.write_text(path_of(out), json.dumps(state | {"check": digest(state)}))
 
 
 def read(out: Path) -> Progress | None:
@@ -46,7 +46,7 @@ def read(out: Path) -> Progress | None:
         check = state.pop("check")
         found = Progress(**state)
         whole = [type(value) for value in found] == [str, str, int, int, str] and found.points >= 0 <= found.bytes
-        if check != _digest(state) or not whole:
+        if check != digest(state) or not whole:
             raise ValueError
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise SpecError(str(place), [("", "is no progress of a sweep, or was changed; remove it to begin anew")]) from None
@@ -62,7 +62,8 @@ def tail_of(file: Any, end: int) -> str:
     return sha256(file.read(min(end, TAIL))).hexdigest()
 
 
-def _digest(state: dict[str, Any]) -> str:
+def digest(state: dict[str, Any]) -> str:
+    """Of all fields but `check`, which says it."""
     return sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 

@@ -111,6 +111,7 @@ def details(plan: Plan, fmt: str = "table") -> str:
     for ledger in plan.ledgers:
         parts.append(_table(_ledger_rows(ledger), fmt))
         parts += [_table(_peak_rows(ledger, ledger.device_bytes), fmt)] if ledger.device_bytes else []
+    parts += [_table(_host_rows(plan), fmt)] if plan.outcome.host else []
     parts += [_table([_risk_row(one) for one in plan.outcome.risks], fmt)] if plan.outcome.risks else []
     parts += [prose(quoted, fmt)] if (quoted := _quoted(plan)) else []
     if plan.waste:
@@ -185,6 +186,14 @@ def _ledger_rows(ledger: Ledger) -> list[dict[str, str]]:
     return [
         {title: name, "size": show_bytes(n), "bytes": f"{n:,}", "basis": basis} | ({"90 % of cases": span} if modelled else {})
         for name, n, basis, span in rows
+    ]
+
+
+def _host_rows(plan: Plan) -> list[dict[str, str]]:
+    """What one server holds beside its devices."""
+    return [
+        {"host memory, one server": e.name, "size": show_bytes(e.bytes), "bytes": f"{e.bytes:,}", "by": one_line(e.source)}
+        for e in plan.outcome.host
     ]
 
 

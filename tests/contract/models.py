@@ -42,6 +42,8 @@ MIXERS: dict[Form, list[dict[str, Any] | None]] = {
     "short-conv": [{"kind": "short_conv", "d_conv": 3}, GQA],
     "rg-lru": [{"kind": "rg_lru", "width": 1024, "heads": 8, "d_conv": 4}, GQA],
     "rwkv": [{"kind": "rwkv", "heads": 16, "head_dim": 64}],
+    "mlstm": [{"kind": "mlstm", "heads": 8, "qk_head_dim": 64, "v_head_dim": 128}],
+    "convolved-qkv": [{"kind": "convolved_qkv", "heads": 8, "kv_heads": 2, "head_dim": 128, "kernels": [2, 2]}, GQA],
 }  # fmt: skip
 
 

@@ -69,6 +69,16 @@ MIXER_FACTS: dict[str, tuple[dict[str, Any], int, int]] = {
         2 * (H * 128 + 128) + 128 * H + H + 128 * 4 + 128 + 128 + 2 * (4 * 32 * 32 + 4 * 32),
     ),
     "rwkv": ({"heads": 4, "head_dim": 16}, 4 * 16 * 16 * 4 + 2 * H * 2, 4 * H * H),
+    "mlstm": (  # a matrix, a vector and a number per head in f32; two gates of one row a head, with biases
+        {"heads": 4, "qk_head_dim": 8, "v_head_dim": 16},
+        4 * (8 * 16 + 8 + 1) * 4,
+        H * (2 * 32 + 2 * 64) + 2 * 4 * H + 2 * 4 + 64 + 64 * H,
+    ),
+    "convolved_qkv": (  # three columns of 10 heads, and half of two values
+        {"heads": 8, "kv_heads": 2, "head_dim": 16, "kernels": [2, 3]},
+        3 * 10 * 16 * 2 + 16 * 2,
+        160 * 2 + 160 * 16 * 3 + 2 * 160,
+    ),
 }
 #: kinds whose parameters another test compares with a published count
 ELSEWHERE = {"compressed"}

@@ -23,6 +23,7 @@ from kvplan.importers.hf_config import read_config
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec
+from tests.oracle.sglang_figures import figures
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 ORACLE = DATA / "sglang_oracle.jsonl"
@@ -95,24 +96,7 @@ def predicted(row: dict[str, Any]) -> dict[str, Any]:
         plan = ask(row)
     except KvplanError as error:
         return {"error": str(error)}
-    c = plan.capacity
-    if c is None:
-        return {"error": plan.verdict}
-    cells = {group.role: group.cells for group in c.groups}
-    running = re.search(r"max_running_requests=(\d+)", c.log_lines[-1])
-    chunk = re.search(r"chunked_prefill_size=(\d+)", c.log_lines[-1])
-    assert running is not None
-    assert chunk is not None
-    return {
-        "max_total_num_tokens": c.tokens,
-        "full_max_total_num_tokens": cells.get("full", 0),
-        "swa_max_total_num_tokens": cells.get("window"),
-        "max_mamba_cache_size": cells.get("state"),
-        "running": int(running[1]),
-        "chunked_prefill_size": int(chunk[1]),
-        "page_size": c.block_tokens,
-        "bytes": c.kv_bytes,
-    }
+    return figures(plan)
 
 
 def logged(row: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +109,9 @@ def logged(row: dict[str, Any]) -> dict[str, Any]:
         found |= {key: out[key] for key in ("full_max_total_num_tokens", "swa_max_total_num_tokens")}
     else:
         found["swa_max_total_num_tokens"] = None
-    found["running"] = out["max_running_requests_engine"] or out["request_slots"]
+    asked = row["max_running"] and row["max_running"] // (row["args"].get("dp_size") or 1)
+    # 0.5.9 model_runner.py, after init_memory_pool, which is where the rows stop
+    found["running"] = out["max_running_requests_engine"] or min(asked or out["max_total_num_tokens"] // 2, out["request_slots"])
     found["bytes"] = sum(n for name, n in out["bytes"].items() if not BOOKS.search(name))
     return found
 

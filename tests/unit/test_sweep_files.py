@@ -150,7 +150,7 @@ def test_a_progress_that_was_changed_is_refused(tmp_path, capsys, change, signed
     content = out.read_bytes()
     state |= change
     if signed and "check" not in change:  # by someone who makes its digest anew: the file still does not agree
-        state["check"] = progress._digest({k: v for k, v in state.items() if k != "check"})
+        state["check"] = progress.digest({k: v for k, v in state.items() if k != "check"})
     progress.path_of(out).write_text(json.dumps(state))
     assert small("--out", out, "--resume") == 2
     assert re.search(r"progress|shorter|changed", capsys.readouterr().err)

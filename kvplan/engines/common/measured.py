@@ -63,7 +63,8 @@ def stage_entries(weights: Sequence[Entry], budgeted: Sequence[Entry]) -> list[E
     """A stage's weights and what else its ranks hold; a measured sum of weights is that of the fullest rank."""
     if any(entry.name == "weights" for entry in budgeted):
         return list(budgeted)
-    return [*weights, *(entry for entry in budgeted if not entry.name.startswith("weights: "))]
+    own = {entry.name for entry in weights}
+    return [*weights, *(entry for entry in budgeted if entry.name not in own and not entry.name.startswith("weights: "))]
 
 
 def scaled(name: str, constant: Constant, kind: Kind, factor: float = 1) -> Entry:

@@ -13,7 +13,7 @@ from kvplan.engines.common.measured import stage_entries
 from kvplan.engines.common.protocol import Capacity, Drafter, Group, Outcome, Settled
 from kvplan.engines.common.settling import weight_formats
 from kvplan.ledger import Entry, Ledger, exact, held_by_others
-from kvplan.tensors import Lowered, Role
+from kvplan.tensors import Layer, Lowered, Role
 
 MOST_TOKENS = 1 << 40
 P = TypeVar("P")
@@ -112,15 +112,25 @@ class SetAside(NamedTuple, Generic[P]):
 
 
 def staged_weights(
-    d: Deployment, model: Lowered, stages: Sequence[range], layout: Ranks, drafter: Drafter | None, role_tp: Mapping[Role, int]
+    d: Deployment,
+    model: Lowered,
+    stages: Sequence[range],
+    layout: Ranks,
+    drafter: Drafter | None,
+    role_tp: Mapping[Role, int],
+    adapters: Callable[[Sequence[Layer]], list[Entry]] = lambda _: [],
 ) -> list[list[Entry]]:
-    """The weight lines of each stage's ranks; the drafter is at the last. `role_tp`: roles split over fewer ranks than tp."""
+    """The weight lines of each stage's ranks; the drafter is at the last.
+
+    role_tp   roles split over fewer ranks than tp
+    adapters  lines of the adapters of a stage's layers
+    """
     formats, found = weight_formats(d), []
     for stage in stages:
         entries = weight_entries(stage_weights(model, stage), formats, tp=layout.tp, ep=layout.ep, role_tp=role_tp)
         if drafter and stage.stop == len(model.layers):
             entries += drafter_weights(drafter, tp=layout.tp, ep=layout.ep, role_tp=role_tp)
-        found.append(entries)
+        found.append([*entries, *adapters([model.layers[i] for i in stage])])
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.errors import SpecError
 from kvplan.forms import Form
-from kvplan.ledger import Ledger, Phase
+from kvplan.ledger import Entry, Ledger, Phase
 from kvplan.tensors import Curve, Layer, Lowered, WeightTensor
 from kvplan.weights import WeightFormats
 
@@ -52,6 +52,7 @@ class Settled(NamedTuple):
               in the compute type)
     drafter   what drafts tokens; its caches are in `drafts` where the engine keeps them for as many tokens as the model's
     unknown   what is held and can not be sized as asked, and how to say it: then nothing that fits is called so
+    limits    whether the longest context and the most sequences are asked for, which cost an engine many tries
     """
 
     question: Deployment
@@ -63,6 +64,7 @@ class Settled(NamedTuple):
     misfit: SpecError | None = None
     drafter: Drafter | None = None
     unknown: str = ""
+    limits: bool = True
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -131,6 +133,7 @@ class Outcome(NamedTuple):
     survives   the device holds its largest step too, after the start; None where that is not known
     risk       the condition that fails then; risks: what else may come that no profile saw
     unknown    what would have to be known first; empty where nothing
+    host       what one server holds in host memory, all its ranks together: no device's total counts it
     """
 
     ledgers: tuple[Ledger, ...]
@@ -146,6 +149,7 @@ class Outcome(NamedTuple):
     start_certainty: Certainty | None = None
     risks: tuple[Risk, ...] = ()
     unknown: str = ""
+    host: tuple[Entry, ...] = ()
 
 
 def refused(reason: str) -> Outcome:

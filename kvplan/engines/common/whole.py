@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kvplan.constants import PROCESS, PROCESS_LINES
 from kvplan.deployment import Deployment
+from kvplan.engines.common import lora
 from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import certainty, longest, stage_weights, weight_entries
 from kvplan.engines.common.protocol import Capacity, Drafter, Group, Outcome
@@ -43,12 +44,14 @@ class Allocation(NamedTuple):
     transients  (context, batch, held of every layer of the rank) -> lines beside the cache
     source      where the cache's shapes come from
     fraction    of the device that may be used
+    adapter_bytes  of one element of an adapter; 0: it loads none
     """
 
     held: Callable[[Layer, tuple[Cache, ...]], tuple[KeptTensor, ...]]
     transients: Callable[[int, int, Sequence[tuple[KeptTensor, int]]], list[Entry]]
     source: str
     fraction: float = 1.0
+    adapter_bytes: int = 0
     log_lines: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -68,6 +71,8 @@ def ranks(d: Deployment, model: Lowered, formats: WeightFormats, rules: Allocati
     for n, stage in enumerate(split_layers(len(model.layers), pp, "first")):
         held = _held([model.layers[i] for i in stage], rules, tp)
         weights = weight_entries(stage_weights(model, stage), formats, tp=tp, ep=1)
+        if rules.adapter_bytes:
+            weights += lora.slots(d, [model.layers[i] for i in stage], tp, rules.adapter_bytes)
         if drafter and n == pp - 1:
             weights += drafter_weights(drafter, tp=tp, ep=1)
             held += tuple((one._replace(group=f"drafter {one.group}"), count) for one, count in _held(drafter.layers, rules, tp))

@@ -31,12 +31,11 @@ FACTS = Facts(
     title="llama.cpp",
     versions=VERSIONS,
     options=OPTIONS,
-    forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "kv+blocks"},
+    forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "kv+blocks", "mlstm", "convolved-qkv"},
     unused={
         "dtype": "its caches are of kv_dtype, its weights of weight_dtype",
         "block_size": "its cells are single tokens",
         "memory_fraction": "it takes what its context needs",
-        "lora": "what that would take is not counted",
         "enforce_eager": "its graphs are small",
     },
     pool="per context",

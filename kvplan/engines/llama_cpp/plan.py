@@ -36,14 +36,14 @@ def plan(settled: Settled) -> Outcome:
         placed = s.placing(tokens, sequences) if s.placing else fixed
         return situation.situation(f, placed, n_ctx=tokens, n_seq_max=sequences, unified=unified)
 
-    return _outcome(s, attempt(n_ctx, seqs), attempt)
+    return _outcome(s, attempt(n_ctx, seqs), attempt, limits=settled.limits)
 
 
-def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Situation]) -> Outcome:
+def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Situation], *, limits: bool) -> Outcome:
     f, d = s.loaded, s.loaded.question
     ledgers = tuple(_ledger(f, now, device) for device in now.entries if now.entries[device])
     margins = [(margin, low, high, device) for device in now.entries for margin, low, high in _margins(f, now, device)]
-    capacity = _capacity(s, now, attempt)
+    capacity = _capacity(s, now, attempt, limits=limits)
     held = context.resident(now.ctx, d.context or 1)
     enough = held >= (d.batch or 1)
     reason = None
@@ -143,7 +143,7 @@ def _holder(now: Situation, layer: int, offload: bool) -> int:
     return now.where.layers[layer] if layer < len(now.where.layers) else now.where.output
 
 
-def _capacity(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Situation]) -> Capacity:
+def _capacity(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Situation], *, limits: bool) -> Capacity:
     f, d, ctx = s.loaded, s.loaded.question, now.ctx
     context_tokens, batch = d.context or 1, d.batch or 1
     kv_bytes = max(now.caches.values())
@@ -160,7 +160,7 @@ def _capacity(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Si
         tried = attempt(ctx.n_ctx if s.own_cells else pool, slots)
         return context.resident(tried.ctx, tokens) >= sequences and fits(tried)
 
-    limited = any(_margins(f, now, device) for device in now.entries)
+    limited = limits and any(_margins(f, now, device) for device in now.entries)
     alone = batched = sequences = None
     if limited:
         alone = most(lambda n: fits(attempt(n, 1)), MOST_CELLS)

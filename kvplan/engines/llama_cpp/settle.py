@@ -70,7 +70,7 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
         notes = (*notes, f"llama.cpp does not use the windows of {d.model.architecture}: every layer keeps all tokens")
     row = formats.compute if misfit else k
     model = remade(lowered, lambda layer, cache: caches.as_kept(layer, cache, rules, row, windows=not ignored))
-    among(d, METHODS, name)
+    among(d, METHODS if name == "llama.cpp" else ("mtp",), name)
     found = drafter(d, model, formats)
     asked_model = replace(d, n_devices=n_devices, engine_version=version)
     beside = loaded_drafter(asked_model, rules, model, formats) if found and d.drafter is not None else None

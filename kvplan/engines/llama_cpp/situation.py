@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kvplan.constants import Constants, Record
 from kvplan.deployment import Deployment
+from kvplan.engines.common import lora
 from kvplan.engines.common.measured import find_record, with_record
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.llama_cpp import caches, compute, context, options, placement
@@ -146,6 +147,9 @@ def place(f: Loaded, n_gpu_layers: int, n_cpu_moe: int, *, shares: Sequence[Frac
     weights = placement.weight_bytes(f.model, f.formats, where, n_cpu_moe=n_cpu_moe, draft=bool(f.draft_rows), towers=towers)
     stored = any(w.stored is not None for layer in f.model.layers for w in layer.weights)
     lines = {d: tuple(weight_line(role, n, f.formats, stored=stored) for role, n in by.items() if n) for d, by in weights.items()}
+    for device in lines:  # beside the tensors they adapt, in f16 as convert_lora_to_gguf.py writes them (llama-adapter.cpp)
+        mine = [layer for layer, at in zip(f.model.layers, where.layers, strict=True) if at == device]
+        lines[device] += tuple(entry for entry in lora.slots(f.question, mine, 1, 2) if entry.bytes)
     return Placed(where, lines, n_cpu_moe)
 
 

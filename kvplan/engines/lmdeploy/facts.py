@@ -17,7 +17,6 @@ OPTIONS: dict[str, str] = {
     "prefix_cache_state_budget": "PyTorch: state slots beside those of the batch, for prefix caching",
 }
 
-_NOT_COUNTED = "what that would take is not counted"
 FACTS = Facts(
     name="lmdeploy",
     title="LMDeploy",
@@ -27,7 +26,6 @@ FACTS = Facts(
     unused={
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": "its pool has no blocks in host memory unless num_cpu_blocks says so",
-        "lora": _NOT_COUNTED,
         "enforce_eager": "its graphs are captured after the pool is taken, from what is left",
     },
     pool="set aside",

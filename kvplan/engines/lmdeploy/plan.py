@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kvplan.dtypes import canonical_weight, weight_scheme
+from kvplan.engines.common import lora
 from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import Refusal, Span, certainty, growth, query_heads, stage_weights, weight_entries
 from kvplan.engines.common.measured import UNCALIBRATED, widened
@@ -122,6 +123,8 @@ class Plan:
             role_tp |= {"embedding": layout.attn_tp if split else 1, "head": 1}
         entries = weight_entries(tensors, weight_formats(self.d), tp=layout.mlp_tp, ep=layout.ep, role_tp=role_tp)
         found = self.settled.drafter
+        if self.s.backend == "pytorch":
+            entries += lora.slots(self.d, self.model.layers, layout.mlp_tp, 2, f"{lora.SOURCE}; pytorch/models/patch.py")
         return entries + (drafter_weights(found, tp=layout.mlp_tp, ep=layout.ep, role_tp=role_tp) if found else [])
 
     def _given(self, n_bytes: int) -> Span:

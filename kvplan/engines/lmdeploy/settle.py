@@ -11,9 +11,11 @@ from typing import Any, Literal, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
+from kvplan.engines.common import lora
+from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
-from kvplan.engines.common.options import Options
+from kvplan.engines.common.options import Options, read_lora
 from kvplan.engines.common.protocol import ChosenBy, Settled
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in
 from kvplan.engines.lmdeploy.facts import FACTS
@@ -119,6 +121,9 @@ def settle(d: Deployment) -> Settled:
     model = remade(replace(model, draft=drafts_with.layers if drafts_with else model.draft), lambda _, cache: as_kept(cache, stored.state))
     drafts_with = drafts_with and drafts_with._replace(layers=model.draft)
     drafts = without_weights(model.draft) if drafts_with else ()
+    notes = (*notes, *lora.note(question, model.layers))
+    if backend == "turbomind" and read_lora(question.lora):
+        notes = (*notes, "lora: TurboMind loads no adapters; --backend pytorch does, and its slots are counted")
     return Settled(question, chosen, notes, settings, model, drafts, misfit, drafts_with, unknown(question, drafts_with))
 
 
@@ -230,8 +235,8 @@ def _block(
     wide = any(
         t.elems_per_state >= _WIDE for x in dict.fromkeys(model.layers) for c in x.caches for t in c.tensors if t.name in ("k", "latent")
     )
-    capability = d.device.compute_capability if d.device else None
-    installed = options.flag("flash_mla", capability is None or float(capability) >= 9)
+    unsaid = d.device is None or not d.device.compute_capability
+    installed = options.flag("flash_mla", unsaid or (capability(d) or 0) >= 90)
     if backend == "turbomind" or not wide:
         return block, ()
     latent = bool(forms & {"latent", "latent+index"})

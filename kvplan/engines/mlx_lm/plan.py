@@ -138,7 +138,9 @@ def plan(settled: Settled) -> Outcome:
     def transients(context: int, batch: int, all_held: Sequence[tuple[KeptTensor, int]]) -> list[Entry]:
         return _transients(context, batch, all_held, s)
 
-    rules = whole.Allocation(held=held, transients=transients, source=SOURCE, fraction=d.memory_fraction or 1.0)
+    rules = whole.Allocation(
+        held=held, transients=transients, source=SOURCE, fraction=d.memory_fraction or 1.0, adapter_bytes=4
+    )  # adapters stay in f32, as they were trained
     return whole.plan(d, model, weight_formats(d), rules, settled.drafter)
 
 

@@ -7,7 +7,7 @@ from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
-from kvplan.engines.sglang.settle import settings_of
+from kvplan.engines.sglang.settle import keeps_prefixes, read_traits, settings_of, with_buffers
 
 #: `get_min_capability` of the quantisation configs: format or family -> the method, and what it needs.
 CAPABILITIES: dict[str, tuple[str, int]] = {
@@ -43,6 +43,15 @@ def kv_copied(settled: Settled) -> Values:
 def chunk(settled: Settled) -> Values:
     k = settings_of(settled).pools
     return {"chunk": k.chunk, "page": k.page} if k.chunk > 0 and k.chunk % k.page else None
+
+
+def paged_states(settled: Settled) -> Values:
+    """States that a prefix cache keeps without extra buffers, in pages of more than one token."""
+    s, d = settings_of(settled), settled.question
+    traits, page = read_traits(settled.model), s.pools.page
+    known = s.rules.no_buffer_pages and d.model.architecture is not None
+    kept = known and page > 1 and traits.states and keeps_prefixes(d, s.rules, traits)
+    return {"page": page} if kept and with_buffers(d, s.rules, traits, page) == "no_buffer" else None
 
 
 def staged_drafts(settled: Settled) -> Values:

@@ -21,6 +21,10 @@ OPTIONS: dict[str, str] = {
     "mamba_full_memory_ratio": "memory of states beside that of the cache",
     "mamba_radix_cache_strategy": "auto, no_buffer, extra_buffer or extra_buffer_lazy",
     "mamba_ssm_dtype": "format of recurrent states",
+    "enable_hierarchical_cache": "a second tier of the prefix cache in host memory",
+    "hicache_ratio": "tokens of that tier to each of the pool's; 2 by default",
+    "hicache_size": "GB of that tier on each rank, instead",
+    "lora_target_modules": "modules that adapters change, joined by commas; all by default",
     "max_mamba_cache_size": "state slots",
     "max_total_tokens": "tokens of the pool, at most",
     "moe_a2a_backend": "the experts' all-to-all backend",
@@ -29,14 +33,16 @@ OPTIONS: dict[str, str] = {
     "swa_full_tokens_ratio": "window tokens for each full token",
 }
 
-_NOT_COUNTED = "what that would take is not counted"
 FACTS = Facts(
     name="sglang",
     title="SGLang",
     versions=VERSIONS,
     options=OPTIONS,
-    forms=frozenset(FORMS) - {"kv+sinks", "kv+index"},
-    unused={"n_gpu_layers": "it leaves no layers in host memory", "host_memory": _NOT_COUNTED, "lora": _NOT_COUNTED},
+    forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "mlstm", "convolved-qkv"},
+    unused={
+        "n_gpu_layers": "it leaves no layers in host memory",
+        "host_memory": "it is what host lines are compared with: nothing of a device follows it",
+    },
     pool="set aside",
     pages="radix",
     vendors=frozenset({"nvidia", "amd", "intel"}),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
+from kvplan.dtypes import row_bytes
+from kvplan.engines.common import lora
 from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import Refusal
 from kvplan.engines.common.pooled import Budget, Requests, SetAside, answer, encoder_tokens, staged_weights
@@ -13,13 +16,14 @@ from kvplan.engines.sglang.answer import figures, rooms
 from kvplan.engines.sglang.budget import budget
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.facts import FACTS
+from kvplan.engines.sglang.host import host
 from kvplan.engines.sglang.outside import outside
 from kvplan.engines.sglang.rank import Drafted, SglangPools, build, read_stage
 from kvplan.engines.sglang.refusals import CHECKS
 from kvplan.engines.sglang.settle import SglangSettings, per_worker, settings_of, settle
 from kvplan.ledger import HELD, Entry, exact
 from kvplan.parallel import split_layers
-from kvplan.tensors import Role
+from kvplan.tensors import Layer, Role
 
 KV_DTYPES = ("bf16", "fp8_e4m3", "fp8_e5m2", "nvfp4", "mxfp8")
 
@@ -50,12 +54,16 @@ def plan(settled: Settled) -> Outcome:
         return build(read, rest, k, rules, s.swa_ratio)
 
     drafter = None if rules.draft_in_cell else settled.drafter
+
+    def adapters(layers: Sequence[Layer]) -> list[Entry]:
+        return lora.slots(d, layers, shape.attn_tp, row_bytes(s.formats.compute, 1), f"{lora.SOURCE}; lora/mem_pool.py")
+
     later = drafter_weights(drafter, tp=shape.tp, ep=shape.ep, role_tp=role_tp) if drafter else []
     found = answer(
         SetAside(
             question=d,
             layout=shape,
-            weights=staged_weights(d, model, stages, shape, settled.drafter if rules.draft_in_cell else None, role_tp),
+            weights=staged_weights(d, model, stages, shape, settled.drafter if rules.draft_in_cell else None, role_tp, adapters),
             requests=requests,
             limit=k.context_len,
             limited="max_model_len" not in settled.chosen_by,
@@ -71,7 +79,7 @@ def plan(settled: Settled) -> Outcome:
             figures=lambda fullest, made, _: figures(d, fullest, made, requests, k, shape),
         )
     )
-    return warned(found, CHECKS, settled)
+    return warned(found, CHECKS, settled)._replace(host=host(d, shape, found.ledgers))
 
 
 def _tables(s: SglangSettings, later: list[Entry], found: Budget, p: SglangPools | None) -> list[Entry]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kvplan.engines.common.lines import Refusal
 from kvplan.engines.sglang import deepseek_v4, pools
-from kvplan.engines.sglang.cells import Cells, Split, add_up, layer_bytes, with_draft, with_workspace
+from kvplan.engines.sglang.cells import Cells, LayerBytes, Split, add_up, layer_bytes, with_draft, with_workspace
 from kvplan.engines.sglang.pools import SglangPoolSettings, States, Tokens
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.tensors import Layer, Lowered
@@ -80,6 +80,8 @@ def read_stage(model: Lowered, layers: range, split: Split, rules: SglangRules, 
         empty = add_up((), windows=False)
         return SglangStage(layers=layers, cells=empty, compressed=deepseek_v4.read(lowered, len(model.draft)), cross=False)
     held = [layer_bytes(layer, split, rules) for layer in lowered]
+    if not split.windows:
+        held = _alike(held, [layer_bytes(layer, split, rules) for layer in dict.fromkeys(model.layers)])
     if not rules.dsa_elides and (keys := max(x.index_token for x in held)):
         held = [x if x.index_token or not x.latent else x._replace(index_token=keys, charged=x.charged + keys) for x in held]
     cells = with_workspace(add_up(held, windows=split.windows), held, rules, dtype)
@@ -96,6 +98,14 @@ def read_stage(model: Lowered, layers: range, split: Split, rules: SglangRules, 
     return SglangStage(layers=layers, cells=cells, compressed=None, cross=any(x.cross for x in held), drafted=drafted)
 
 
+def _alike(held: list[LayerBytes], kinds: list[LayerBytes]) -> list[LayerBytes]:
+    """One pool has one geometry: window layers that keep every token take the heads of those that are made to."""
+    full = next((x for x in kinds if x.kv_token and not x.window and not x.latent), None)
+    if full is None:
+        return held
+    return [x._replace(k_token=full.k_token, v_token=full.v_token, charged=full.charged) if x.window and x.kv_token else x for x in held]
+
+
 def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None) -> list[SglangPools]:
     """The pools of every stage from the bytes each rank may give them; all stages agree on the fewest tokens. Raises Refusal."""
     if stages[0].compressed is not None:
@@ -110,7 +120,7 @@ def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules
     fewest = min(t.total for t in found)
     agreed = [t if t.total == fewest else pools.at_most(t, s.cells, k, rules, fewest) for t, s in zip(found, stages, strict=True)]
     profiled = fewest
-    if k.max_total_tokens is not None and rules.running == "asked":
+    if (k.max_total_tokens is not None or stages[0].cells.n_swa) and rules.running == "asked":
         profiled = min(left // (s.cells.full + s.cells.swa) if _keeps_kv(s) else LARGEST for s in stages)
     running = pools.running_requests(profiled, fewest, k, rules, states.slots if states else None)
     return [_pools(stage, t, states, running, k, rules) for stage, t in zip(stages, agreed, strict=True)]

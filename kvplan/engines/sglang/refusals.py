@@ -57,6 +57,13 @@ CHECKS: tuple[Stop, ...] = (
         "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1",
     ),
     Stop(
+        "states in pages", "no_buffer only supports page_size=1.",
+        "this model's states and a prefix cache go together in pages of one token",
+        (Move("block_size", "1"), Move("option:disable_radix_cache", "true")),
+        "server_args.py _validate_mamba_no_buffer; arg_groups/mamba_hook.py", since="0.5.15", when=when.paged_states,
+        numbers="pages of {page} tokens",
+    ),
+    Stop(
         "expert parallelism",
         "moe_intermediate_size {width} must be divisible by moe_tp_size ({moe_tp}) which is tp_size ({tp}) divided by",
         "the experts' width of {width} can not be dealt out evenly to {moe_tp} ranks", (_EP, _TP),

@@ -58,13 +58,22 @@ EXCLUSIVE = _GEMMA4 | _SPLIT_0410 | {
 }  # fmt: skip
 #: Models whose maximum these releases multiply by the factor of their rope_scaling (hf_transformers_utils.py get_context_length).
 _STRETCHED = {"Gemma3ForConditionalGeneration": 8}
+#: Multimodal models whose prompts go in whole (configs/model_config.py is_multimodal_chunked_prefill_supported).
+WHOLE_PROMPTS = frozenset({
+    "CLIPModel", "Grok1AForCausalLM", "Grok1VForCausalLM", "LlavaLlamaForCausalLM", "MllamaForConditionalGeneration",
+    "MossVLForConditionalGeneration",
+})  # fmt: skip
+#: A config that names no length is taken for this one (hf_transformers_utils.py get_context_length).
+NO_LENGTH = 2048
 KIMI_LINEAR = frozenset({"KimiLinearForCausalLM"})
 #: Hybrid models whose states get two more slots per request under overlap scheduling (arg_groups/overrides.py, _MAMBA_EXTRA_BUFFER_ARCHS).
 EXTRA_BUFFER = frozenset({
     "KimiLinearForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM",
     "Qwen3_5ForCausalLM", "Qwen3NextForCausalLM", "Qwen4ExpForConditionalGeneration", "BailingMoeV2_5ForCausalLM",
-    "BailingMoeV3ForCausalLM", "FalconH1ForCausalLM", "GraniteMoeHybridForCausalLM", "NemotronHForCausalLM",
-    "NemotronHPuzzleForCausalLM",
+    "BailingMoeV3ForCausalLM", "BailingMoeV3VLForConditionalGeneration", "FalconH1ForCausalLM", "GraniteMoeHybridForCausalLM",
+    "Glm5NextForConditionalGeneration", "InklingForConditionalGeneration", "InternS2PreviewForConditionalGeneration",
+    "KimiK3ForConditionalGeneration", "MiniCPMV4_6ForConditionalGeneration", "MiniCPMV4_7ForConditionalGeneration",
+    "NemotronHForCausalLM", "NemotronHPuzzleForCausalLM", "NemotronH_Omni_Reasoning_V3",
 })  # fmt: skip
 
 
@@ -102,6 +111,8 @@ class SglangRules(NamedTuple):
     fp4_workspace    fp4: a layer's fp8 rows are charged as a workspace
     v4_states        DeepSeek-V4's compressor states: both ratios' for each window of tokens; the large ratio's for each request; the small
                      ratio's for each page
+    whole_default    a window pool of 0.8 asked of DeepSeek-V4 is taken for the default of others, and so for none asked
+    no_buffer_pages  states without extra buffers refuse pages of more than one token
     extra_buffer     architectures that get extra state slots by default
     """
 
@@ -134,6 +145,8 @@ class SglangRules(NamedTuple):
     fp4_states: bool = False
     fp4_workspace: bool = False
     v4_states: Literal["windows", "requests", "pages"] = "windows"
+    whole_default: bool = True
+    no_buffer_pages: bool = False
     extra_buffer: frozenset[str] = frozenset()
 
 
@@ -164,6 +177,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "split": _SPLIT_0515,
             "spec_reserve": (0, 0),
             "extra_buffer": EXTRA_BUFFER,
+            "no_buffer_pages": True,
             "paged_states": True,
             "no_radix": frozenset(),
             "v4_states": "requests",
@@ -182,7 +196,10 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "fp4_workspace": True,
         },
     ),
-    ("0.5.20", {"tiers": _tiers(4096, 48, 160), "unknown_fraction": 0.95, "graph_capped": True, "window_checked": True}),
+    (
+        "0.5.20",
+        {"whole_default": False, "tiers": _tiers(4096, 48, 160), "unknown_fraction": 0.95, "graph_capped": True, "window_checked": True},
+    ),
     ("0.5.23", {"split": _SPLIT_0523, "fp4_workspace": False, "v4_states": "pages"}),
 )
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
+from kvplan.engines.common import lora
+from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
@@ -16,7 +18,7 @@ from kvplan.engines.sglang import memory, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.pools import SglangPoolSettings
-from kvplan.engines.sglang.rules import EXCLUSIVE, RELEASES, SglangRules
+from kvplan.engines.sglang.rules import EXCLUSIVE, NO_LENGTH, RELEASES, WHOLE_PROMPTS, SglangRules
 from kvplan.errors import SpecError
 from kvplan.forms import STATES
 from kvplan.spec import lower
@@ -32,6 +34,7 @@ A2A = (
     "pplx",
 )  # fmt: skip
 AITER_SHARE, AITER_CONTEXT = 0.85, 8192
+WHOLE_DEFAULT = 0.8  # --swa-full-tokens-ratio of a model with a window pool
 _VIT_PARAMETERS = 12  # of a transformer layer: about 12 hidden size squared
 
 
@@ -154,6 +157,7 @@ def settle(d: Deployment) -> Settled:
     drafts = drafter(question, model, stored, own=OWN_DRAFTS)
     model = remade(replace(model, draft=drafts.layers if drafts else model.draft), lambda _, cache: as_kept(cache, split))
     drafts = drafts and drafts._replace(layers=model.draft)
+    window_share = options.number("swa_full_tokens_ratio")
     settings = SglangSettings(
         release=version,
         rules=rules,
@@ -164,21 +168,26 @@ def settle(d: Deployment) -> Settled:
         speculation=spec,
         most_context=None if rules.long_context else most_context(question, rules),
         draft_layers=draft_layers(question, spec, drafts),
-        swa_ratio=options.number("swa_full_tokens_ratio"),
+        swa_ratio=None if rules.whole_default and window_share == WHOLE_DEFAULT else window_share,
         allow_long=options.flag("allow_overwrite_longer_context_len"),
         graph_bs=graph_bs,
     )
     kept = without_weights(drafts.layers) if drafts else ()
-    return Settled(question, chosen, settled.notes, settings, model, kept, misfit, drafts, unknown(question, drafts))
+    lora.asked_modules(question)
+    notes = (*settled.notes, *lora.note(question, model.layers))
+    return Settled(question, chosen, notes, settings, model, kept, misfit, drafts, unknown(question, drafts))
 
 
 def as_kept(cache: Cache, split: Split) -> Cache:
-    """Mean keys of blocks are not kept; fp8 rows beside an indexer are packed, unless the kernels read them raw; DeepSeek-V4's always."""
+    """Mean keys of blocks are not kept; layers that read another's cache are given rows all the same.
+
+    fp8 rows beside an indexer are packed, unless the kernels read them raw; DeepSeek-V4's always.
+    """
     formats = {"window": "fp8_ds_v4", "compressed": "fp8_ds_v4", "index_k": "fp8_scale128"} if cache.form == "compressed" else {}
     if split.sparse and not split.raw_mla:
         formats["latent"] = "fp8_ds_mla"
     rows = [replace(t, dtype=formats[t.name]) if t.name in formats and _packs(t) else t for t in cache.tensors if t.name != "k_blocks"]
-    return replace(cache, tensors=tuple(rows))
+    return replace(cache, tensors=(*rows, *cache.reads))  # of another layer's cache: pools are sized for every layer
 
 
 def _packs(t: CacheTensor) -> bool:
@@ -188,7 +197,7 @@ def _packs(t: CacheTensor) -> bool:
 
 def most_context(d: Deployment, rules: SglangRules) -> int | None:
     """The longest context that this release derives from the model's configuration."""
-    most = d.model.max_context
+    most = d.model.max_context or (NO_LENGTH if d.model.architecture else None)
     return most * rules.stretched.get(d.model.architecture or "", 1) if most else most
 
 
@@ -249,7 +258,7 @@ def splits_windows(d: Deployment, rules: SglangRules) -> bool:
 def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> Split:
     """How layers are stored; Blackwell's sparse kernels read fp8 rows raw."""
     backend = Options(d).text("dsa_backend", ("flashmla_kv", "flashmla_sparse", "fa3", "trtllm", "tilelang"))
-    if backend is None and d.device is not None and _capability(d) >= 10:
+    if backend is None and (capability(d) or 0) >= 100:
         backend = "trtllm"
     raw, windows = backend in ("trtllm", "tilelang"), splits_windows(d, rules) and traits.windows
     exclusive = d.model.architecture in EXCLUSIVE
@@ -272,7 +281,7 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
     return SglangPoolSettings(
         page=d.block_size or 1,
         context_len=d.max_model_len or d.context or 1,
-        chunk=(d.max_num_batched_tokens or 0) // shape.attention_dp,
+        chunk=-1 if d.model.architecture in WHOLE_PROMPTS else (d.max_num_batched_tokens or 0) // shape.attention_dp,
         max_running=d.max_num_seqs,
         attention_dp=shape.attention_dp,
         draft_tokens=0 if spec is None else told or spec.tokens + 1,
@@ -338,13 +347,8 @@ def _auto_kv_dtype(d: Deployment, traits: Traits) -> str:
     if traits.compressed:
         return "fp8_e4m3"
     if traits.pooled_index is not None:
-        return "fp8_e4m3" if d.device is not None and _capability(d) >= 10 else "bf16"
+        return "fp8_e4m3" if (capability(d) or 0) >= 100 else "bf16"
     return cache_formats(d).k
-
-
-def _capability(d: Deployment) -> float:
-    text = (d.device.compute_capability if d.device else None) or ""
-    return float(text) if text.replace(".", "", 1).isdecimal() else 0.0  # AMD's are names
 
 
 def _notes(d: Deployment, rules: SglangRules, traits: Traits, options: Options, page: int) -> tuple[str, ...]:
@@ -359,7 +363,7 @@ def _notes(d: Deployment, rules: SglangRules, traits: Traits, options: Options, 
     if traits.cross:
         notes.append("sglang has one pool for all layers: a decoder's token takes a row in cross-attention layers too, an encoder's in all")
     if traits.shared:
-        notes.append("sglang sizes its pools for all layers, those that read another layer's cache too; they are not counted here")
+        notes.append("sglang sizes its pools for all layers, those that read another layer's cache too")
     if d.model.towers and d.multimodal != "off" and d.memory_fraction is None:
         notes.append("the vision tower's effect on mem_fraction_static is estimated from its parameter count")
     return tuple(notes)

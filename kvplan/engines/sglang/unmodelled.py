@@ -12,7 +12,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         log-requests! lora-backend port quantization-param-path random-seed revision sampling-backend schedule-conservativeness
         schedule-policy served-model-name show-time-cost! skip-tokenizer-init! stream-interval tokenizer-mode tokenizer-path
         tool-call-parser torch-compile-max-bs triton-attention-num-kv-splits triton-attention-reduce-in-fp32! trust-remote-code!
-        watchdog-timeout enable-memory-saver! enable-hierarchical-cache! enable-hicache! max-prefill-tokens# enable-mixed-chunk!
+        watchdog-timeout enable-memory-saver! enable-hicache! max-prefill-tokens# enable-mixed-chunk!
         enable-torch-compile! is-embedding! num-continuous-decode-steps# base-gpu-id#
     """,
     ("", "0.4.3"): "disable-jump-forward! disable-mla! file-storage-pth prefill-only-one-req return-hidden-states!",
@@ -28,7 +28,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.4.6", ""): """
         completion-template debug-tensor-dump-input-file debug-tensor-dump-output-folder deepep-mode disable-fast-image-processor!
         disaggregation-bootstrap-port disaggregation-ib-device disaggregation-transfer-backend dist-timeout
-        enable-tokenizer-batch-encode! file-storage-path flashinfer-mla-disable-ragged! hicache-ratio hicache-size
+        enable-tokenizer-batch-encode! file-storage-path flashinfer-mla-disable-ragged!
         hicache-write-policy log-requests-level reasoning-parser speculative-accept-threshold-acc
         speculative-accept-threshold-single speculative-token-map warmups enable-multimodal! disable-chunked-prefix-cache!
         gpu-id-step#

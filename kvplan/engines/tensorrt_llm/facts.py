@@ -14,6 +14,7 @@ OPTIONS: dict[str, str] = {
     "enable_block_reuse": "prefix reuse, which keeps snapshots of states",
     "enable_swa_scratch_reuse": "window layers of one shape share scratch pages",
     "host_cache_size": "bytes of pinned host memory for evicted blocks",
+    "lora_target_modules": "modules that adapters change, joined by commas; all by default",
     "mamba_ssm_cache_dtype": "format of recurrent states",
     "mamba_state_cache_interval": "tokens between snapshots of states",
     "max_attention_window": "window of each layer in tokens, repeated over the layers",
@@ -25,14 +26,13 @@ OPTIONS: dict[str, str] = {
 }
 
 _GRAPHS = "what its CUDA graphs hold is part of its measured constants, whatever is captured"
-_NOT_COUNTED = "what that would take is not counted"
 FACTS = Facts(
     name="tensorrt-llm",
     title="TensorRT-LLM",
     versions=VERSIONS,
     options=OPTIONS,
-    forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "compressed"},
-    unused={"n_gpu_layers": "it leaves no layers in host memory", "lora": _NOT_COUNTED, "enforce_eager": _GRAPHS},
+    forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "compressed", "mlstm", "convolved-qkv"},
+    unused={"n_gpu_layers": "it leaves no layers in host memory", "enforce_eager": _GRAPHS},
     pool="set aside",
     pages="pools",
     vendors=frozenset({"nvidia"}),

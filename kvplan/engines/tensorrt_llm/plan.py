@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
+from kvplan.dtypes import row_bytes
 from kvplan.engines.common.lines import Refusal
+from kvplan.engines.common.options import read_lora
 from kvplan.engines.common.pooled import Requests, SetAside, answer, encoder_tokens, staged_weights
 from kvplan.engines.common.protocol import Engine, Outcome, Settled
 from kvplan.engines.common.stops import refuse, warned
+from kvplan.engines.tensorrt_llm.adapters import device_cache
 from kvplan.engines.tensorrt_llm.answer import figures, pool_lines, rooms
 from kvplan.engines.tensorrt_llm.budget import budget, measured
 from kvplan.engines.tensorrt_llm.cells import layer_cache, windows_of
@@ -16,9 +20,10 @@ from kvplan.engines.tensorrt_llm.facts import FACTS
 from kvplan.engines.tensorrt_llm.pools import RESUME, TrtPools, TrtPoolSettings, nothing_kept, v1, v2
 from kvplan.engines.tensorrt_llm.refusals import CHECKS
 from kvplan.engines.tensorrt_llm.settle import TrtSettings, settings_of, settle
+from kvplan.ledger import Entry, exact
 from kvplan.parallel import split_layers
-from kvplan.tensors import Role
-from kvplan.units import cdiv
+from kvplan.tensors import Layer, Role
+from kvplan.units import GIB, cdiv
 
 KV_DTYPES = ("f16", "bf16", "f32", "fp8_e4m3", "int8", "nvfp4")
 
@@ -68,7 +73,11 @@ def plan(settled: Settled) -> Outcome:
     stages = split_layers(len(model.layers), shape.pp, "first")
     requests = Requests(cdiv(d.batch or 1, shape.workers), d.context or 1, encoder_tokens(settled))
     role_tp: dict[Role, int] = dict.fromkeys(("attention", "state"), shape.attn_tp)
-    weights = staged_weights(d, model, stages, shape, settled.drafter, role_tp)
+
+    def adapters(layers: Sequence[Layer]) -> list[Entry]:
+        return device_cache(d, layers, shape.attn_tp, row_bytes(s.formats.compute, 1))
+
+    weights = staged_weights(d, model, stages, shape, settled.drafter, role_tp, adapters)
     weights[-1] += buffers(settled)
     modelled = partial(budget, d, s.release, shape.tp * shape.pp, s.profiled)
     found = answer(
@@ -91,7 +100,8 @@ def plan(settled: Settled) -> Outcome:
             figures=lambda fullest, made, quota: figures(fullest, made, requests, k, _host_bytes(settled, quota)),
         )
     )
-    return warned(found, CHECKS, settled)
+    quota = found.capacity.kv_bytes if found.capacity else 0
+    return warned(found, CHECKS, settled)._replace(host=_host(settled, quota))
 
 
 def _host_bytes(settled: Settled, quota: int) -> int:
@@ -100,6 +110,17 @@ def _host_bytes(settled: Settled, quota: int) -> int:
     if s.host_bytes is not None:
         return s.host_bytes
     return min(quota, host // 2) if host and s.v2 else 0
+
+
+def _host(settled: Settled, quota: int) -> tuple[Entry, ...]:
+    """Host lines of one server: the tier of evicted blocks of every rank, and the cache of adapters (1 GiB a rank by default)."""
+    s, d = settings_of(settled), settled.question
+    ranks = s.layout.tp * s.layout.pp
+    tier = _host_bytes(settled, quota)
+    found = [exact("KV cache offloaded", tier * ranks, f"host_cache_size of each of {ranks} ranks", "cache")] if tier else []
+    if read_lora(d.lora):
+        found.append(exact("LoRA host cache", GIB * ranks, "peftCacheManager.h, kDefaultHostCacheSize of each rank", "weights"))
+    return tuple(found)
 
 
 ENGINE = Engine(FACTS, settle, plan)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
+from kvplan.engines.common import lora
 from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
@@ -150,7 +151,9 @@ def settle(d: Deployment) -> Settled:
     among(question, METHODS, FACTS.title)
     found = drafter(question, model, stored)
     drafts = without_weights(found.layers) if found else ()
-    return Settled(question, chosen, settled.notes, settings, model, drafts, misfit, found, unknown(question, found))
+    lora.asked_modules(question)
+    notes = (*settled.notes, *lora.note(question, model.layers))
+    return Settled(question, chosen, notes, settings, model, drafts, misfit, found, unknown(question, found))
 
 
 def is_profiled(options: Options, rules: TrtRules) -> bool:

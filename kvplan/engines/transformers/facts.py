@@ -31,7 +31,6 @@ FACTS = Facts(
         "max_num_seqs": "sequences are those of the question",
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": _NOT_COUNTED,
-        "lora": _NOT_COUNTED,
         "enforce_eager": "it captures no graphs",
     },
     constants="torch",

@@ -18,11 +18,11 @@ from kvplan.forms import Form
 from kvplan.tensors import ALL, Cache, CacheTensor, Keep, Layer
 
 #: The mixers whose convolution keeps kernel - 1 columns here too; all others keep kernel columns.
-NARROW_CONV: frozenset[Form] = frozenset({"rg-lru"})
+NARROW_CONV: frozenset[Form] = frozenset({"rg-lru", "convolved-qkv"})
 #: Mixers whose state was in the compute type before LinearAttentionLayer.
 MAMBA: frozenset[Form] = frozenset({"mamba1", "mamba2"})
-#: Mixers whose state is of the values' type (MiniMax).
-OF_VALUES: frozenset[Form] = frozenset({"linear-attention"})
+#: Mixers whose state is of the values' type (MiniMax) or of the embeddings' (xLSTM).
+OF_VALUES: frozenset[Form] = frozenset({"linear-attention", "mlstm"})
 #: Forms with an indexer beside the cache.
 INDEXED: frozenset[Form] = frozenset({"kv+index", "latent+index", "latent+pooled-index"})
 

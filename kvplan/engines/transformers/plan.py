@@ -146,6 +146,7 @@ def plan(settled: Settled) -> Outcome:
         transients=transients,
         source=SOURCE.format(".".join(str(part) for part in s.release.version)),
         fraction=d.memory_fraction or 1.0,
+        adapter_bytes=4,  # peft casts adapters to f32 (autocast_adapter_dtype)
     )
     return whole.plan(d, model, formats, rules, settled.drafter)
 

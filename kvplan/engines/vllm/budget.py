@@ -13,13 +13,15 @@ from kvplan.constants import Constant, Constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import WEIGHT_FORMATS, canonical_weight
+from kvplan.engines.common import lora
 from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import Span, modelled, weight_entries
 from kvplan.engines.common.measured import UNCALIBRATED, find_record, spread_of, surely_held, widened, with_record
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.facts import FACTS
-from kvplan.engines.vllm.loaded import drafted, loaded_weights, lora_bytes, rotary_bytes
+from kvplan.engines.vllm.host import less_offloaded, offloaded_bytes
+from kvplan.engines.vllm.loaded import drafted, loaded_weights, rotary_bytes
 from kvplan.engines.vllm.outside import CONTEXT_BYTES, context, counts_context, graphs, outside
 from kvplan.engines.vllm.profile import Profile, captured, profile
 from kvplan.engines.vllm.rules import VERSIONS
@@ -53,6 +55,8 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -
     entries = weight_entries(loaded_weights(d, model, stage, s, formats), formats, tp=s.tp, ep=d.ep or 1)
     if (found := drafted(s)) and stage.stop == len(model.layers):
         entries += drafter_weights(found, tp=s.tp, ep=d.ep or 1)
+    if offloaded := offloaded_bytes(d):
+        entries = less_offloaded(entries, offloaded)
     if d.kv_memory is not None or d.device is None:
         kv = d.kv_memory or 0
         return Budget(tuple(entries), kv, kv, kv, None)
@@ -60,7 +64,7 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -
     share = round((d.memory_fraction or 1) * 10**6)
     requested = -(-total * share // 10**6) if s.rules.round_request == "up" else total * share // 10**6
     _check_free(d, s, total, requested)
-    entries += [entry for entry in (_rotary(d, model, s), _lora(d, model, stage, s)) if entry.bytes]
+    entries += [entry for entry in (_rotary(d, model, s), *lora.slots(d, [model.layers[i] for i in stage], s.tp, 2)) if entry.bytes]
     if d.constants is None or d.constants.engine != "vllm":
         left = requested - sum(entry.bytes for entry in entries)
         return Budget(tuple(entries), left, left - int(UNCALIBRATED * total), left, requested)
@@ -112,10 +116,6 @@ def _rotary(d: Deployment, model: Lowered, s: VllmSettings) -> Entry:
         "positions x rotary width, counted as weights when the model is built",
         "weights",
     )
-
-
-def _lora(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -> Entry:
-    return exact("LoRA slots", lora_bytes(d, model, stage, s), "slots x rank x (inputs + outputs) of every adapted matrix", "weights")
 
 
 def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, constants: Constants, charged: Span | None) -> list[Entry]:

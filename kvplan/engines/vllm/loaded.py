@@ -5,15 +5,12 @@ vLLM 0.33 `vllm/model_executor/layers/vocab_parallel_embedding.py`, `quantizatio
 
 from __future__ import annotations
 
-import re
-
 from kvplan.deployment import Deployment
 from kvplan.dtypes import WEIGHT_FORMATS
 from kvplan.engines.common.lines import stage_weights
 from kvplan.engines.common.protocol import Drafter
 from kvplan.engines.vllm.before_v1 import absorbed
 from kvplan.engines.vllm.settle import VllmSettings
-from kvplan.errors import SpecError
 from kvplan.tensors import Layer, Lowered, WeightTensor
 from kvplan.units import cdiv, round_up
 from kvplan.weights import WeightFormats
@@ -31,8 +28,6 @@ STRETCHED_TABLES: dict[str, int] = {
     "Qwen3VLMoeForConditionalGeneration": 4,
     "Glm4vForConditionalGeneration": 4,
 }
-_LORA = re.compile(r"(\d{1,4})[x\u00d7](\d{1,4})")
-_ADAPTED = ("attention", "mlp")
 
 
 def loaded_weights(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> list[WeightTensor]:
@@ -86,20 +81,3 @@ def rotary_bytes(d: Deployment, model: Lowered, s: VllmSettings) -> int:
         full.add(64)
     stretched = STRETCHED_TABLES.get(d.model.architecture or "", 1)
     return positions * (sum(full) * stretched + sum(windowed)) * (4 if s.formats.compute == "f32" else 2)
-
-
-def lora_bytes(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -> int:
-    """Slots for adapters: both factors of every adapted matrix, at the largest rank. Raises SpecError for anything but RANKxADAPTERS."""
-    if d.lora in (None, "off", ""):
-        return 0
-    match = _LORA.fullmatch(str(d.lora))
-    if match is None:
-        raise SpecError("lora", [("", f"{str(d.lora)[:60]!r}: write RANKxADAPTERS such as 16x4, or off")])
-    rank, slots = int(match[1]), int(match[2])
-    values = 0
-    for i in stage:
-        for w in model.layers[i].weights:
-            if w.role in _ADAPTED and len(w.shape) == 2:
-                out = cdiv(w.shape[0], s.tp) if w.units > 1 and w.name not in ("o", "mlp_down") else w.shape[0]
-                values += rank * (out + w.shape[1])
-    return 2 * slots * values

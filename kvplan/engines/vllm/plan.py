@@ -19,6 +19,7 @@ from kvplan.engines.vllm.blocks import Choice, choose_blocks
 from kvplan.engines.vllm.budget import Budget, caveats, stage_budget
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.groups import Member
+from kvplan.engines.vllm.host import host, offloaded_bytes
 from kvplan.engines.vllm.layers import Mixer, mixers, stages
 from kvplan.engines.vllm.outcome import Asked, ledgers, outcome, pooled, replica_batch
 from kvplan.engines.vllm.refusals import CHECKS
@@ -34,7 +35,9 @@ def plan(settled: Settled) -> Outcome:
     d, s = settled.question, settled.settings
     try:
         members, choice, budgets, notes = _ready(settled)
-        return warned(_outcome(d, s, members, choice, budgets, notes), CHECKS, settled)
+        found = warned(_outcome(d, s, members, choice, budgets, notes), CHECKS, settled)
+        weights = max(sum(e.bytes for e in budget.entries if e.kind == "weights") for budget in budgets)
+        return found._replace(host=host(d, s, weights + offloaded_bytes(d)))
     except Refused as refusal:
         return refused(str(refusal))
 

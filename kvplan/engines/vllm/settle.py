@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical, weight_scheme
-from kvplan.engines.common import releases
+from kvplan.engines.common import lora, releases
 from kvplan.engines.common.drafters import drafter, unknown
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Drafter, Settled
@@ -165,6 +165,8 @@ def settle(d: Deployment) -> Settled:
     model = remade(model, lambda _, cache: as_run(_as_kept(cache, formats), d.model, release))
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)
     drafts = settings.served.draft if settings.drafter else ()
+    lora.asked_modules(question)
+    resolved = resolved._replace(notes=(*resolved.notes, *lora.note(question, model.layers)))
     return Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
 
 

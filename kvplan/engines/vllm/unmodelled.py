@@ -61,7 +61,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.11.1", ""): """
         aggregate-engine-logging! all2all-backend data-parallel-external-lb=-dpe? dcp-kv-cache-interleave-size
         disable-nccl-for-dp-synchronization? enable-mm-embeds? kv-offloading-backend master-addr master-port
-        mm-encoder-attn-backend reasoning-parser-plugin stream-interval kv-offloading-size~
+        mm-encoder-attn-backend reasoning-parser-plugin stream-interval
     """,
     ("0.12.0", ""): "cp-kv-cache-interleave-size kv-cache-metrics-sample kv-cache-metrics?",
     ("0.13.0", ""): "cudagraph-metrics? enable-layerwise-nvtx-tracing? profiler-config",
@@ -141,7 +141,6 @@ MORE: dict[tuple[str, str], str] = {
 }
 
 LESS: dict[tuple[str, str], str] = {
-    ("", ""): "cpu-offload-gb~",
     ("0.10.2", ""): "skip-mm-profiling? kv-sharing-fast-prefill?",
     ("0.17.1", ""): "cpu-offload-params* offload-backend offload-group-size#",
 }

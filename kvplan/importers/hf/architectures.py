@@ -35,6 +35,10 @@ FAMILIES = _Families()
 
 #: `config["architectures"][0]` -> the family that lowers it. Encoders: families_encoders.PREFIXES.
 ARCHITECTURES: dict[str, str] = {
+    "ChameleonForConditionalGeneration": "chameleon", "Emu3ForConditionalGeneration": "emu3", "xLSTMForCausalLM": "xlstm",
+    "ZayaForCausalLM": "zaya", "MoshiForCausalLM": "moshi", "MoshiForConditionalGeneration": "moshi_whole",
+    "EncoderDecoderModel": "encoder-decoder", "DeepseekOcr2ForConditionalGeneration": "deepseek_ocr2",
+    "UnlimitedOcrForConditionalGeneration": "unlimited_ocr",
     "BigBirdPegasusForCausalLM": "bigbird_pegasus_decoder", "TrOCRForCausalLM": "trocr",
     "NllbMoeForConditionalGeneration": "nllb-moe", "FSMTForConditionalGeneration": "fsmt",
     "SeamlessM4TForTextToText": "seamless_m4t", "SeamlessM4Tv2ForTextToText": "seamless_m4t_v2",

@@ -298,7 +298,26 @@ def _udop(c: _Read) -> Made:
     return {"tie_word_embeddings": True, "relative_bias_args": usual if kinds is None else kinds}
 
 
+def _xlstm(c: _Read) -> Made:
+    made = {"hidden_size": c("embedding_dim")} if c("hidden_size") is None else {}
+    return made | ({"num_hidden_layers": c("num_blocks")} if c("num_hidden_layers") is None else {})
+
+
+def _molmo2_vision(c: _Read) -> Made:
+    size, patch, n = c("image_size") or [378, 378], c("patch_size"), c("num_position_embeddings")
+    square = isinstance(size, list) and len(size) == 2 and all(isinstance(side, int) for side in size) and isinstance(patch, int) and patch
+    return {"image_size": size} | ({"num_position_embeddings": (size[0] // patch) * (size[1] // patch)} if n is None and square else {})
+
+
+def _ocr(c: _Read) -> Made:
+    """Heads split the width whatever the file says; every kind of attention of this class keeps a prompt whole."""
+    n, older = c("num_hidden_layers"), c("first_k_dense_replace", 1)
+    kept = {"layer_types": [FULL] * n} if c.model_type == "unlimited_ocr_text" and isinstance(n, int) and 0 < n < 4096 else {}
+    return c.split() | kept | c.first_dense(older)
+
+
 RULES: dict[str, Callable[[_Read], Made]] = {
+    "xlstm": _xlstm, "unlimited_ocr_text": _ocr, "molmo2_vision": _molmo2_vision,
     "afmoe": lambda c: c.every(c("global_attn_every_n_layers")),
     "axk1": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
     "axk2": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
@@ -324,6 +343,7 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "llava_onevision": _either_tied, "minimax_m3_vl": _either_tied, "paddleocr_vl": _either_tied, "qwen2_vl": _either_tied,
     "qwen2_5_vl": _either_tied,
     "gpt_bigcode": _gpt_bigcode,
+    "granite_docling_vision": lambda c: {} if c("deepstack_visual_indexes") is not None else {"deepstack_visual_indexes": [3, 7, 10]},
     "granite4_vision": lambda c: {} if c("spatial_target_layers") is not None else {"spatial_target_layers": [12, 15, 18, 21]},
     "granite_swa": _granite_swa, "granitemoe_swa": _granite_swa,
     "hy_v3": lambda c: c.first_dense(1), "hy_v4": lambda c: c.first_dense(1),
@@ -344,7 +364,7 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "mllama": _untied, "mllama_text_model": _mllama, "mllama_vision_model": _mllama_vision,
     "nemotron_h": _untied,
     "muse_spark_text": lambda c: c.layers(lambda i, n: SLIDING if (n - 1 - i) % 4 else FULL),
-    "vibevoice_asr": _untied,
+    "vibevoice_asr": _untied, "molmo2": _untied,
     "muse_glimmer_text": lambda c: c.layers(lambda i, n: SLIDING if (n - 1 - i) % 4 else FULL),
     "olmo3": lambda c: c.every(4),
     "olmo_hybrid": _olmo_hybrid,
@@ -354,7 +374,7 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "qwen3_5_text": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
     "qwen3_5_moe_text": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
     "qwen3_next": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
-    "recurrent_gemma": lambda c: c.split(),
+    "recurrent_gemma": lambda c: c.split(), "deepseek_ocr2_text": lambda c: c.split(),
     "smollm3": _smollm3,
     "step3p5": lambda c: c.layers(lambda i, n: FULL),
     "longcat_flash": _longcat,

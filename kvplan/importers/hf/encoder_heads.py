@@ -27,6 +27,8 @@ HEADS: dict[str, Heads] = {
     "bert": _BERT,
     "roberta": _ROBERTA,
     "albert": _ROBERTA | {"ForPreTraining": ("dense", "mlm", "labels")},
+    "fnet": {name: ("dense", *(part for part in parts if part != "dense")) for name, parts in _BERT.items() if "LM" not in name[-7:]}
+    | {"ForMaskedLM": ("dense", "mlm")},
     "roc_bert": {name: parts for name, parts in _BERT.items() if name not in ("ForPreTraining", "ForNextSentencePrediction")},
     "plain": _PLAIN,
     "big_bird": {  # the pooler is there in every class

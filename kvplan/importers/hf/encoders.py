@@ -46,6 +46,7 @@ class Encoder(NamedTuple):
     first_norm: bool = True
     two_biases: bool = True
     decodes: bool = False
+    crosses: bool = False  # an encoder stands beside it, which its cross-attention reads
     padded: bool = False
     default: str = "ForMaskedLM"
     layer_weights: tuple[tuple[str, tuple[str | int, ...]], ...] = ()
@@ -77,16 +78,14 @@ def encoder(f: Fields, t: Encoder) -> Stack:
 
 def layer_of(f: Fields, t: Encoder, writes: bool = False) -> Block:
     """One layer; `writes`: as a decoder, which keeps K and V."""
-    if f.flag("add_cross_attention") and writes:
-        raise f.fault("add_cross_attention", "cross-attention in an encoder's class is not modelled; declare the model as a spec file")
     heads, kv, dim = f.dim("num_attention_heads"), kv_heads(f), head_dim(f)
     on = {"q_bias": bias(f, t.attention_bias), "kv_bias": bias(f, t.attention_bias), "o_bias": bias(f, t.o_bias or t.attention_bias)}
     on = {key: True for key, has in on.items() if has}
-    attention: dict[str, Any] = {"kind": "encoder", "heads": heads, "kv_heads": kv, "head_dim": dim, **on}
-    if writes:
-        attention = softmax(heads, kv, dim, **on)
+    reads: dict[str, Any] = {"kind": "encoder", "heads": heads, "kv_heads": kv, "head_dim": dim, **on}
+    crosses = f.flag("add_cross_attention") and writes  # alone it has no encoder to read, and keeps nothing of one
+    mixers = [softmax(heads, kv, dim, **on) if writes else reads, *([reads | {"kind": "cross" if t.crosses else "encoder"}] * crosses)]
     mlp = dense_of(f.dim("intermediate_size"), gated=t.gated, bias=bias(f, t.mlp_bias))
-    return block([attention], [mlp], t.norms, shapes(f, t.layer_weights))
+    return block(mixers, [mlp], t.norms + crosses, shapes(f, t.layer_weights))
 
 
 def whole(f: Fields, t: Encoder, layers: list[Block], writes: bool = False) -> Stack:

@@ -132,6 +132,21 @@ def gte_released(f: Fields, t: Encoder) -> Stack:
     return encoder(f, t)
 
 
+def jina_bert(f: Fields, t: Encoder) -> Stack:
+    """Jina's embeddings v2: BERT with ALiBi and a gated network whose first matrix has no bias (candle-transformers jina_bert.rs).
+
+    The release for code norms queries and keys over the whole width (text-embeddings-inference flash_jina_code.rs).
+    """
+    hidden, code = f.dim("hidden_size"), "qk-post-norm" in f"{f.data.get('_name_or_path')} {f.data.get('auto_map')}"
+    if f.opt("position_embedding_type") not in (None, "alibi"):
+        raise f.fault("position_embedding_type", "only alibi is modelled for this class; declare the model as a spec file")
+    own = [w for x in "qk" for w in norm(f"{x}_norm", hidden)] if code else []
+    if f.text("feed_forward_type") in ("glu", "geglu", "reglu"):
+        t, own = t._replace(gated=True, mlp_bias=False), [*own, weight("mlp_down_bias", hidden, role="norm")]
+    layer = layer_of(f, t)
+    return whole(f, t, [{**layer, **({"weights": own} if own else {})}] * f.dim("num_hidden_layers"))
+
+
 def xlm_roberta(f: Fields, t: Encoder) -> Stack:
     """XLM-RoBERTa; as jina-embeddings-v3 is released, rotary positions and a LoRA of each task on every matrix, embeddings too."""
     if f.opt("position_embedding_type") != "rotary":

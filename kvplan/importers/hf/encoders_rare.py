@@ -10,8 +10,9 @@ from typing import Any
 from kvplan.importers.hf.decoder import Stack
 from kvplan.importers.hf.encoder_heads import norm
 from kvplan.importers.hf.encoders import Encoder, encoder, layer_of, whole
+from kvplan.importers.hf.experts import dense_of
 from kvplan.importers.hf.fields import Fields
-from kvplan.importers.hf.stack import Block, weight
+from kvplan.importers.hf.stack import Block, block, weight
 
 
 def linear(name: str, out: int, inner: int, role: str = "attention") -> list[Block]:
@@ -36,6 +37,12 @@ def offset_two(f: Fields, t: Encoder) -> Stack:
         return made
     conv = weight("value_conv", f.dim("num_attention_heads"), 1, f.whole(width, key, 1), role="attention")
     return {**made, "layers": [{**layer, "weights": [*layer.get("weights", []), conv]} for layer in made["layers"]]}
+
+
+def fnet(f: Fields, t: Encoder) -> Stack:
+    """FNet: a Fourier transform, which has no weights, in place of attention."""
+    layer = block([], [dense_of(f.dim("intermediate_size"), gated=False, bias=True)])
+    return whole(f, t, [layer] * f.dim("num_hidden_layers"))
 
 
 def tapas(f: Fields, t: Encoder) -> Stack:

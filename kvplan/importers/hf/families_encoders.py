@@ -75,6 +75,8 @@ ENCODERS: dict[str, Row] = {
     "new": _e("encoders_by_rule:gte_released", **_GTE)._replace(model_type="gte"),  # type: ignore[arg-type]
     "layoutlm": _e(heads="pooled", model_weights=tuple(
         (f"{x}_position_embeddings", ("max_2d_position_embeddings", "hidden_size")) for x in "xyhw")),
+    "jina_bert": _e("encoders_by_rule:jina_bert", positions=False),
+    "fnet": _e("encoders_rare:fnet", heads="fnet", project=True),
     "ibert": _e(heads="roberta", padded=True),
     "longformer": _e(heads="roberta", padded=True, layer_weights=tuple(
         w for x in "qkv" for w in ((f"{x}_global", ("hidden_size", "hidden_size")), (f"{x}_global_bias", ("hidden_size",))))),
@@ -101,7 +103,8 @@ ENCODERS: dict[str, Row] = {
 PREFIXES: dict[str, str] = {
     "Albert": "albert", "Bert": "bert", "BgeM3Embedding": "xlm-roberta", "Camembert": "camembert", "Data2VecText": "data2vec-text",
     "Deberta": "deberta", "DebertaV2": "deberta-v2", "DistilBert": "distilbert", "Electra": "electra", "Ernie": "ernie",
-    "EuroBert": "eurobert", "Gte": "gte", "GteNew": "new", "JinaEmbeddingsV3": "jina_embeddings_v3", "MPNet": "mpnet",
+    "EuroBert": "eurobert", "Gte": "gte", "GteNew": "new", "JinaBert": "jina_bert", "FNet": "fnet",
+    "JinaEmbeddingsV3": "jina_embeddings_v3", "MPNet": "mpnet",
     "MegatronBert": "megatron-bert", "ModernBert": "modernbert", "New": "new", "NomicBert": "nomic_bert", "RemBert": "rembert",
     "RoFormer": "roformer", "Roberta": "roberta", "RobertaPreLayerNorm": "roberta-prelayernorm", "XLMRoberta": "xlm-roberta",
     "LayoutLM": "layoutlm", "IBert": "ibert", "Longformer": "longformer", "Nystromformer": "nystromformer", "Yoso": "yoso", "Mra": "mra",

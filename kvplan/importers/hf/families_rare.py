@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvplan.importers.hf.encoder_decoder import Seq2Seq
 from kvplan.importers.hf.families import FAMILIES
 from kvplan.importers.hf.hybrid import Hybrid
-from kvplan.importers.hf.rows import Decoder, Row
+from kvplan.importers.hf.rows import Decoder, Experts, Row
 
 _QKVO = {"q_bias": "attention_bias", "kv_bias": "attention_bias", "o_bias": "attention_bias"}
 
@@ -23,7 +23,23 @@ _T5 = {
     "intermediate_size": ("d_ff",),
 }  # fmt: skip
 
+_OCR = Decoder(
+    **_QKVO,
+    mlp_bias="mlp_bias",
+    experts=Experts(  # type: ignore[arg-type]
+        n="n_routed_experts", where="first_dense", shared_count="n_shared_experts", shared_bias="mlp_bias"
+    ),
+)
+_MOSHI = Row("wrappers_rare:moshi", Decoder(mlp_width="half", windows="every", model_weights=(("embedding_row", (1, "hidden_size")),)),
+             {"intermediate_size": ("ffn_dim",)}, model_type="moshi")  # fmt: skip
+
 RARE: dict[str, Row] = {
+    "chameleon": Row("wrappers_rare:chameleon", Decoder(**_QKVO, mlp_bias="mlp_bias", qk_norm="heads", qk_norm_bias=True)),  # type: ignore[arg-type]
+    "moshi": _MOSHI, "moshi_whole": _MOSHI._replace(lower="wrappers_rare:moshi_whole"),
+    "deepseek_ocr2_text": Row(traits=_OCR), "unlimited_ocr_text": Row(traits=_OCR),
+    "zaya": Row("mixed_recurrent:zaya", Decoder(experts=Experts())),
+    "xlstm": Row("mixed_recurrent:xlstm", Decoder(), {"num_attention_heads": ("num_heads",)}),
+    "encoder-decoder": Row("two_encoders:joined", Decoder()),
     "jetmoe": Row("mixed:jetmoe", Decoder()),
     "zamba": Row("mixed:zamba", Hybrid()),
     "lfm3": Row("mixed:lfm3", Decoder(**_QKVO, qk_norm="head")),  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ def shared_from(f: Fields, types: list[str]) -> int:
 
 def reader(attention: dict[str, Any]) -> dict[str, Any]:
     """The same attention without a cache and projections of its own."""
-    kept = {key: value for key, value in attention.items() if key not in ("window", "value", "kind")}
+    kept = {key: value for key, value in attention.items() if key not in ("value", "kind")}
     return {"kind": "shared", **kept, "kv_heads": attention.get("kv_heads", attention["heads"] if attention["kind"] == "mha" else 1)}
 
 

@@ -124,7 +124,7 @@ def udop(f: Fields, t: Decoder) -> Stack:
     made, hidden, heads = t5(f, t), f.dim("d_model"), f.dim("num_heads")
     patch = f.dim("num_channels") * f.dim("patch_size") ** 2
     kinds = f.items("relative_bias_args") or []
-    sizes = [kind.get("num_buckets", f.dim("relative_attention_num_buckets")) for kind in kinds[1:] if isinstance(kind, dict)]
+    sizes = [kind.get("relative_attention_num_buckets", 32) for kind in kinds[1:] if isinstance(kind, dict)]
 
     def own(side: str) -> list[dict[str, Any]]:
         tables = [weight(f"{side}_bias_{i}", f.whole(n, "relative_bias_args", 1), heads) for i, n in enumerate(sizes)]

@@ -10,7 +10,7 @@ from kvplan.importers.hf.projectors import Sides
 from kvplan.importers.hf.towers import linear, patch, patches, siglip2, siglip_plain, transformer
 from kvplan.importers.hf.towers_rare import sam
 from kvplan.importers.hf.towers_with_mergers import muse_glimmer
-from kvplan.importers.hf.vq import janus_generation, vibevoice
+from kvplan.importers.hf.vq import chameleon_vq, emu3_vq, janus_generation, vibevoice
 
 
 def cosmos3_edge(f: Fields) -> int:
@@ -70,6 +70,7 @@ def muse_spark_audio(f: Fields) -> int:
 
 NEWEST: dict[str, Callable[[Fields], int]] = {
     "janus_vision_model": janus, "janus_vqgan": janus_generation,
+    "chameleon_vqgan": chameleon_vq, "emu3_vqgan": emu3_vq,
     "vibevoice_acoustic_tokenizer_encoder": vibevoice,
     "muse_spark_vision": muse_glimmer, "muse_spark_audio": muse_spark_audio,
     "hunyuan_vl_vision": hunyuan_vl, "cosmos3_edge_vision": cosmos3_edge, "granite_docling_vision": granite_docling,

@@ -1,4 +1,5 @@
-"""Image and sound tokenizers that are built beside a text model: Janus's VQ-GAN, VibeVoice's encoders (transformers 5.23.0)."""
+"""Image and sound tokenizers that are built beside a text model: VQ-GANs of Janus, Chameleon and Emu3, VibeVoice's encoders
+(transformers 5.23.0)."""
 
 from __future__ import annotations
 
@@ -39,6 +40,54 @@ def vq_gan(f: Fields) -> int:
         decoder += linear(out, 9 * out) if i + 1 < len(widths) else 0
         inner = out
     codes = f.dim("num_embeddings") * width + linear(width, double * latent) + linear(latent, width)
+    return encoder + decoder + codes
+
+
+def chameleon_vq(f: Fields) -> int:
+    """Chameleon's: encoder and codebook alone; attention in the middle, and after each block of a level whose resolution is listed."""
+    base, levels, n = f.dim("base_channels"), _whole(f, "channel_multiplier"), f.dim("num_res_blocks")
+    latent, width, size, at = f.dim("latent_channels"), f.dim("embed_dim"), f.dim("resolution"), f.items("attn_resolutions") or []
+    widths, vanilla = [base * m for m in levels], f.opt("attn_type") == "vanilla"
+    top = widths[-1]
+    total = linear(base, 9 * f.dim("in_channels")) + 2 * _residual(top, top) + (_attends(top) if vanilla else 0) + 2 * top
+    for i, (inner, out) in enumerate(zip([base, *widths], widths, strict=False)):
+        total += _residual(inner, out) + (n - 1) * _residual(out, out) + (n * _attends(out) if vanilla and size >> i in at else 0)
+        total += linear(out, 9 * out) if i + 1 < len(widths) else 0
+    total += linear((2 if f.flag("double_latent") else 1) * latent, 9 * top)
+    return total + f.dim("num_embeddings") * width + linear(width, latent) + linear(latent, width)
+
+
+def _normed(inner: int, out: int, quant: int) -> int:
+    """A residual block whose norms are scaled and shifted by the codes; `quant`: width of a code."""
+    return _residual(inner, out) + 2 * (linear(inner, quant) + linear(out, quant))
+
+
+def _in_time(width: int) -> int:
+    """Two batch norms and two convolutions over three frames; running means and variances are buffers."""
+    return 2 * (2 * width + linear(width, 27 * width))
+
+
+def emu3_vq(f: Fields) -> int:
+    """Emu3's: convolutions over time behind the encoder and before the decoder, whose norms read the codes."""
+    base, levels, n = f.dim("base_channels"), _whole(f, "channel_multiplier"), f.dim("num_res_blocks")
+    latent, code, hidden = f.dim("latent_channels"), f.dim("embed_dim"), f.dim("hidden_size")
+    at, steps = f.items("attn_resolutions") or [], f.dim("temporal_downsample_factor").bit_length() - 1
+    widths, out = [base * m for m in levels], latent * (2 if f.flag("double_latent") else 1)
+    top, attends = widths[-1], 4 * linear(hidden, hidden)
+    encoder = linear(base, 9 * f.dim("in_channels")) + 2 * _residual(top, top) + attends + 4 * top + linear(out, 9 * top)
+    encoder += steps * linear(out, 36 * out) + n * _in_time(out)
+    for i, (inner, wide) in enumerate(zip([base, *widths], widths, strict=False)):
+        encoder += _residual(inner, wide) + (n - 1) * _residual(wide, wide) + (n * (attends + 2 * wide) if i in at else 0)
+        encoder += linear(wide, 9 * wide) if i + 1 < len(widths) else 0
+    decoder = n * _in_time(latent) + steps * linear(latent, 27 * latent) + linear(top, 9 * latent)
+    decoder += 2 * _normed(top, top, code) + attends + 2 * top + 2 * linear(top, code)
+    inner = top
+    for i, wide in reversed(list(enumerate(widths))):
+        decoder += _normed(inner, wide, code) + n * _normed(wide, wide, code)
+        decoder += ((n + 1) * (attends + 2 * wide + 2 * linear(wide, code)) if i in at else 0) + (linear(wide, 9 * wide) if i else 0)
+        inner = wide
+    decoder += 2 * inner + 2 * linear(inner, code) + linear(f.dim("out_channels"), 9 * inner)
+    codes = f.dim("codebook_size") * code + linear(code, 3 * latent) + linear(latent, 3 * code)
     return encoder + decoder + codes
 
 

@@ -54,7 +54,7 @@ def wrapper(f: Fields, t: Wrapper) -> Stack:
     text = text_part(f, t)
     stack, notes, towers = text_stack(f, text, t), [], []
     for tower in t.towers:
-        key = tower.older if tower.older and tower.key not in f.data else tower.key
+        key = tower.older if tower.older in f.data and tower.key not in f.data else tower.key
         declared = class_part(f.model_type, key)
         if f.data.get(key) is None and (declared is None or declared[2]):
             notes += [] if declared and declared[2] else [f"{tower.name} not counted: the config has no {tower.key}"]

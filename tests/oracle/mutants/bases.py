@@ -25,6 +25,8 @@ _GLM5 = {"hidden_size": 64, "intermediate_size": 128, "moe_intermediate_size": 3
 #: What a class default lacks to be a model at all, by model type: dotted key -> value.
 LACKS: dict[str, dict[str, Any]] = {
     "blenderbot": {"encoder_layers": 4, "decoder_layers": 4},
+    "chameleon": {"vocabulary_map": {"<image>": 8711}}, "emu3": {"vocabulary_map": {"<image>": 151851}}, "fnet": {"dtype": "float32"},
+    "deepseek_ocr2": {"text_config.mlp_layer_types": ["dense", *["sparse"] * 31], "text_config.num_experts_per_tok": 6},
     "dots1": {"n_routed_experts": 16, "n_shared_experts": 2, "num_experts_per_tok": 4, "first_k_dense_replace": 1},
     "hunyuan_v1_dense": {"head_dim": 128},
     "hunyuan_v1_moe": {"head_dim": 128}, "ministral": {"head_dim": 128},

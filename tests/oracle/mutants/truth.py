@@ -109,9 +109,12 @@ def read(config: dict[str, Any], folder: Path) -> list[tuple[Any, Any]]:
         raise Refused(f"no generative class for {type(made).__name__}")
     inner = next((config[k] for k in TEXT if isinstance(config.get(k), dict)), config)
     text = made.get_text_config()
-    for key in _SHAPE:
+    nested = inner is config and text is not made
+    if nested and name and named is None and "hidden_size" in config.keys() - type(made).__dataclass_fields__.keys():
+        raise Refused(f"read past: {name} is another's class, and nothing of its flat file is read")
+    for key in (*_SHAPE, "cross_attention_layers") if nested else _SHAPE:
         stated, has = inner.get(key), getattr(text, key, None)
-        if isinstance(stated, int) and isinstance(has, int) and stated != has:
+        if type(stated) is type(has) and isinstance(stated, int | list) and stated != has:
             raise Refused(f"read past: {key} {stated} is not {has}")
     tower = config.get("vision_config")
     for key, own in _RELEASED.items() if made.model_type == "kimi_k25" and isinstance(tower, dict) else ():

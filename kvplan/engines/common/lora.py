@@ -1,0 +1,81 @@
+"""What adapters hold beside the matrices they adapt: two factors of each, of `rank` rows or columns, for every slot.
+
+Row-parallel matrices (`o`, `mlp_down`) split the first factor's input over the ranks, all others the second one's output, KV heads as
+heads are; vLLM (lora/layers/base_linear.py create_lora_weights), SGLang (lora/mem_pool.py get_lora_A_shape and _B_shape, whose stacked
+modules are the sum of theirs), LMDeploy (pytorch/models/patch.py). Routed experts are not adapted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.engines.common.options import Lora, Options, read_lora
+from kvplan.errors import SpecError
+from kvplan.ledger import Entry, exact
+from kvplan.parallel import heads_per_rank
+from kvplan.tensors import Layer, WeightTensor
+
+#: Names of a checkpoint's modules -> ours.
+MODULES: dict[str, str] = {
+    "q_proj": "q", "k_proj": "k", "v_proj": "v", "o_proj": "o", "gate_proj": "mlp_gate", "up_proj": "mlp_up", "down_proj": "mlp_down",
+    "q_a_proj": "q_a", "q_b_proj": "q_b", "kv_a_proj_with_mqa": "kv_a", "kv_b_proj": "kv_b",
+}  # fmt: skip
+ADAPTED = ("attention", "mlp")
+ROWS = ("o", "mlp_down")
+SOURCE = "slots x rank x (inputs + outputs) of every adapted matrix"
+
+
+class Adapted(NamedTuple):
+    """One adapted matrix on a rank: inputs of its first factor, outputs of its second."""
+
+    inputs: int
+    outputs: int
+
+
+def asked_modules(d: Deployment) -> frozenset[str] | None:
+    """`lora_target_modules`, as our names; None: all. Raises SpecError for a module that is not known."""
+    text = Options(d).text("lora_target_modules")
+    if text in (None, "all", "all-linear"):
+        return None
+    names = [name.strip().strip("'\"") for name in str(text).strip("[]() ").split(",")]
+    if strange := [name for name in names if name not in MODULES]:
+        raise SpecError("engine_option", [("lora_target_modules", f"{strange[0][:40]!r} is not one of all, {', '.join(MODULES)}")])
+    return frozenset(MODULES[name] for name in names)
+
+
+def adapted(layers: Iterable[Layer], tp: int, modules: frozenset[str] | None) -> list[Adapted]:
+    """The matrices of layers that adapters may change, as one of `tp` ranks holds their factors."""
+    return [
+        _split(w, tp)
+        for layer in layers
+        for w in layer.weights
+        if w.role in ADAPTED and len(w.shape) == 2 and (modules is None or w.name in modules)
+    ]
+
+
+def _split(w: WeightTensor, tp: int) -> Adapted:
+    outputs, inputs = w.shape
+    if tp == 1 or w.units == 1:
+        return Adapted(inputs, outputs)
+    if w.name in ROWS:
+        return Adapted(-(-inputs // tp), outputs)
+    return Adapted(inputs, outputs // w.units * heads_per_rank(w.units, tp))
+
+
+def slots(d: Deployment, layers: Iterable[Layer], tp: int, element_bytes: int, source: str = SOURCE) -> list[Entry]:
+    """The line of the adapters' slots; none without adapters. `element_bytes`: of one element of a factor."""
+    asked: Lora | None = read_lora(d.lora)
+    modules = asked_modules(d) if any(key == "lora_target_modules" for key, _ in d.engine_option) else None
+    if asked is None:
+        return []
+    width = sum(one.inputs + one.outputs for one in adapted(layers, tp, modules))
+    return [exact("LoRA slots", asked.adapters * asked.rank * width * element_bytes, source, "weights")]
+
+
+def note(d: Deployment, layers: Iterable[Layer]) -> tuple[str, ...]:
+    """What of a model with experts is not counted of its adapters."""
+    if read_lora(d.lora) is None or not any(w.experts for layer in layers for w in layer.weights):
+        return ()
+    return ("lora: adapters of routed experts are not counted",)

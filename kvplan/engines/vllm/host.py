@@ -1,0 +1,53 @@
+"""What one vLLM server holds in host memory, all its ranks together: no device's total counts it.
+
+kv_offloading_size  GiB for blocks that left the GPU, of all ranks together (config/cache.py), from 0.11.1
+cpu_offload_gb      GiB of weights of each rank (config/cache.py, from 0.20 config/offload.py)
+swap_space          GiB of each rank for preempted sequences, V0 alone (config/cache.py; 4 by default)
+/dev/shm            rings of 10 messages between processes: one of 16 MiB messages to all workers (VLLM_MQ_MAX_CHUNK_BYTES_MB), and one
+                    back from each, of 10 MiB messages, from 0.11 of 24 (shm_broadcast.py MessageQueue, multiproc_executor.py)
+"""
+
+from __future__ import annotations
+
+from kvplan.deployment import Deployment
+from kvplan.engines.common.options import Options
+from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.ledger import Entry, exact
+from kvplan.units import GIB, MIB
+
+MESSAGES, TO_WORKERS = 10, 16 * MIB
+
+
+def offloaded_bytes(d: Deployment) -> int:
+    """Weights of a rank that stay in host memory, at most."""
+    return int((Options(d).number("cpu_offload_gb") or 0) * GIB)
+
+
+def host(d: Deployment, s: VllmSettings, weights: int) -> tuple[Entry, ...]:
+    """Host lines of one replica. `weights`: of its fullest rank, in bytes, before any is offloaded."""
+    options, ranks = Options(d), s.tp * s.pp
+    found = []
+    if (size := options.number("kv_offloading_size")) is not None:
+        found.append(exact("KV cache offloaded", int(size * GIB), "kv_offloading_size, all ranks together", "cache"))
+    if moved := min(offloaded_bytes(d), weights):
+        found.append(exact("weights offloaded", moved * ranks, f"cpu_offload_gb of each of {ranks} ranks", "weights"))
+    if not s.rules.v1:
+        found.append(exact("swap space", s.swap_bytes * ranks, f"swap_space of each of {ranks} ranks", "cache"))
+    elif ranks > 1:
+        back = (24 if VERSIONS.index(s.release) >= VERSIONS.index("0.11") else 10) * MIB
+        n_bytes = MESSAGES * (TO_WORKERS + 1 + ranks) + ranks * MESSAGES * (back + 2)
+        found.append(exact("/dev/shm", n_bytes, f"message rings of {ranks} workers; shm_broadcast.py", "tables"))
+    return tuple(found)
+
+
+def less_offloaded(entries: list[Entry], n_bytes: int) -> list[Entry]:
+    """The lines of a rank's weights without what is offloaded: parameters of the layers, in order, until the limit (offloader/uva.py)."""
+    left, kept = n_bytes, []
+    for entry in entries:
+        if left and entry.kind == "weights" and not any(word in entry.name for word in ("embedding", "head", "drafter", "LoRA", "rotary")):
+            moved = min(left, entry.low)
+            left -= moved
+            entry = entry._replace(bytes=entry.bytes - moved, low=entry.low - moved, high=entry.high - moved)
+        kept.append(entry)
+    return [entry for entry in kept if entry.bytes]

@@ -1,0 +1,30 @@
+"""What a plan under SGLang says, by the names of SGLang's own figures."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kvplan.planner.plan import Plan
+
+
+def figures(plan: Plan) -> dict[str, Any]:
+    """Tokens of both pools, state slots, running requests, chunk, page and bytes; the verdict where there are none."""
+    c = plan.capacity
+    if c is None:
+        return {"error": plan.verdict}
+    cells = {group.role: group.cells for group in c.groups}
+    running = re.search(r"max_running_requests=(\d+)", c.log_lines[-1])
+    chunk = re.search(r"chunked_prefill_size=(-?\d+)", c.log_lines[-1])
+    assert running is not None
+    assert chunk is not None
+    return {
+        "max_total_num_tokens": c.tokens,
+        "full_max_total_num_tokens": cells.get("full", 0),
+        "swa_max_total_num_tokens": cells.get("window"),
+        "max_mamba_cache_size": cells.get("state"),
+        "running": int(running[1]),
+        "chunked_prefill_size": int(chunk[1]),
+        "page_size": c.block_tokens,
+        "bytes": c.kv_bytes,
+    }

@@ -1,0 +1,62 @@
+"""Rows drawn from SGLang's own code and kept here (rows/README.md), asked of our engine: a bare clone compares with the engine too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvplan.catalogue import find_device, find_model
+from kvplan.deployment import Deployment
+from kvplan.errors import KvplanError
+from kvplan.planner.evaluate import evaluate
+from tests.oracle.sglang_figures import figures
+
+ROWS = Path(__file__).parent / "rows" / "sglang.jsonl"
+FORMATS = {"auto": None, "fp4": "nvfp4"}
+
+
+def rows() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ROWS.read_text().splitlines()]
+
+
+def predicted(row: dict[str, Any]) -> dict[str, Any]:
+    """Our figures for a row: what the release was told, and the bytes that it had for its pools."""
+    args = dict(row.get("args", {}))
+    dp, chunk = args.pop("dp_size", None), args.pop("chunked_prefill_size", None)
+    options = {key: str(value).lower() for key, value in args.items()}
+    if "backend" in row:
+        options["attention_backend"] = row["backend"]
+    spec = find_model(row["model"])
+    stand_in = row["kv_dtype"] == "auto" and spec.kv_dtype and "bfloat16" in row.get("cache", "")  # the rows' weights declare no format
+    try:
+        plan = evaluate(
+            Deployment(
+                model=spec, engine="sglang", engine_version=row["sglang"], device=find_device("h100-80gb"), tp=row["tp"], dp=dp,
+                block_size=row.get("page"), kv_dtype="bf16" if stand_in else FORMATS.get(row["kv_dtype"], row["kv_dtype"]),
+                max_model_len=row.get("context"), max_num_seqs=row.get("running"), max_num_batched_tokens=chunk,
+                memory_fraction=row["fraction"],
+                kv_memory=row.get("rest") or int((row["after"] - row["before"] * (1 - row["fraction"])) * (1 << 30)),
+                engine_option=tuple(options.items()),
+            )
+        )  # fmt: skip
+    except KvplanError as error:
+        return {"error": str(error)}
+    return figures(plan)
+
+
+@pytest.mark.parametrize("release", sorted({row["sglang"] for row in rows()}))
+def test_sglang(release: str) -> None:
+    wrong = {}
+    for row in (row for row in rows() if row["sglang"] == release):
+        ours = predicted(row)
+        theirs = row.get("out") or {"error": row["error"]}
+        if "error" in ours or "error" in theirs:
+            same = "error" in ours and "error" in theirs
+        else:
+            same = all(ours[key] == value for key, value in theirs.items())
+        if not same:
+            wrong[row["model"], row["tp"]] = {key: (value, ours.get(key)) for key, value in theirs.items() if value != ours.get(key)}
+    assert not wrong

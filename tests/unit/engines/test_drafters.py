@@ -1,0 +1,118 @@
+"""What drafts, engine by engine: lines of its own, by figures from outside or arithmetic written out here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kvplan
+from kvplan.ledger import Entry
+from kvplan.planner.plan import Plan
+
+QWEN, TINY = "qwen/qwen3-8b", "qwen/qwen3-0.6b"
+#: A token of Qwen3-8B: 36 layers of 8 KV heads of 128, K and V, bf16; of Qwen3-0.6B: 28 such layers.
+TOKEN, TINY_TOKEN = 36 * 2 * 8 * 128 * 2, 28 * 2 * 8 * 128 * 2
+
+
+def ask(engine: str, speculative: str, **question: Any) -> Plan:
+    return kvplan.estimate(QWEN, engine=engine, speculative=speculative, advise=False, **{"context": 4096, **question})
+
+
+def lines(plan: Plan) -> dict[str, Entry]:
+    return {entry.name: entry for entry in plan.ledgers[0].entries}
+
+
+def drafted(plan: Plan) -> int:
+    """Bytes of the drafter's cache lines."""
+    return sum(e.bytes for e in plan.ledgers[0].entries if e.kind == "cache" and "drafter" in e.name)
+
+
+def test_vllm_puts_the_drafters_layers_into_the_same_blocks() -> None:
+    plan = ask("vllm", f"draft_model:4:{TINY}", kv_memory="16GiB", max_model_len=4096)
+    assert plan.capacity is not None
+    assert plan.capacity.bytes_per_block == 16 * (TOKEN + TINY_TOKEN)
+    assert drafted(plan) == plan.ledgers[0].cache_bytes * 28 // 64
+
+
+def test_sglang_gives_its_draft_worker_as_many_tokens_in_a_pool_of_its_own() -> None:
+    # pool_configurator.py: a token is charged 28/36 of the target's beside the target's; the draft worker's pool has the same tokens and a
+    # page beside them
+    plan = ask("sglang", f"standalone:3:{TINY}", kv_memory="16GiB")
+    assert plan.capacity is not None
+    tokens = (16 << 30) // (TOKEN + TOKEN * 28 // 36)
+    assert plan.capacity.tokens == tokens
+    assert drafted(plan) == (tokens + 1) * TINY_TOKEN
+
+
+def test_sglang_charged_nothing_for_drafts_before_0_5_14() -> None:
+    plan = ask("sglang", f"standalone:3:{TINY}", kv_memory="16GiB", engine_version="0.5.6")
+    assert plan.capacity is not None
+    assert plan.capacity.tokens == (16 << 30) // TOKEN
+    assert "its pools exceed their budget" in " ".join(plan.capacity.warnings)
+
+
+def test_dflash_of_tensorrt_llm_as_its_issue_16005_measured_it() -> None:
+    # NVIDIA/TensorRT-LLM#16005: 64 slots, max_seq_len 131,072, a drafter of 5 layers of 8 KV heads of 128 at tp 2: about 80 GB a rank
+    asked = {"engine": "tensorrt-llm", "tp": 2, "max_num_seqs": 64, "max_model_len": 131072, "context": 4096, "device": "b200"}
+    plan = kvplan.estimate("qwen/qwen3.5-4b", speculative="dflash:7:z-lab/qwen3.5-4b-dflash", advise=False, **asked)
+    buffers = lines(plan)["drafter: context buffers"].bytes
+    assert buffers == 64 * (131072 + 8) * 2 * 5 * 4 * 128 * 2
+    assert buffers == pytest.approx(64 * 131_091 * 10 * 1024, rel=1e-3)  # the issue's own product
+    assert not drafted(plan)  # its cache is not in the pools as well
+
+
+def test_dflash_drafters_of_vllm_and_sglang_are_charged_by_their_own_rows() -> None:
+    row = 5 * 2 * 8 * 128 * 2
+    for engine in ("vllm", "sglang"):
+        plan = ask(engine, "dflash:15:z-lab/Qwen3-8B-DFlash-b16", kv_memory="16GiB", max_model_len=4096)
+        assert plan.capacity is not None
+        assert plan.capacity.tokens == pytest.approx((16 << 30) // (TOKEN + row), abs=32)
+
+
+def test_llama_cpp_makes_the_draft_model_a_context_of_the_targets_size() -> None:
+    plan, alone = (ask("llama.cpp", spec, device="rtx-4090", batch=2) for spec in (f"draft_model:3:{TINY}", "off"))
+    assert drafted(plan) == 2 * 4096 * TINY_TOKEN
+    assert lines(plan)["weights: drafter mlp"].bytes == 28 * 3 * 1024 * 3072 * 2  # Qwen3-0.6B: 28 layers of 1,024 by 3,072, bf16
+    assert plan.margin_bytes is not None
+    assert alone.margin_bytes is not None
+    assert alone.margin_bytes - plan.margin_bytes > drafted(plan)
+
+
+@pytest.mark.parametrize("engine", ["ideal", "transformers", "mlx-lm", "exllamav3"])
+def test_engines_that_allocate_hold_a_cache_of_both_models(engine: str) -> None:
+    assert drafted(ask(engine, f"draft_model:4:{TINY}", device="64GiB")) == 4096 * TINY_TOKEN
+
+
+def test_lmdeploys_draft_blocks_are_as_many_as_the_targets() -> None:
+    # Llama 3.1 8B: 32 layers of 8 KV heads of 128, the head is one such layer: executor/base.py, cache_block_size.target + .spec
+    plan = kvplan.estimate(
+        "meta-llama/llama-3.1-8b", engine="lmdeploy", engine_option={"backend": "pytorch"}, kv_memory="16GiB", context=4096,
+        speculative="eagle3:3:yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", advise=False,
+    )  # fmt: skip
+    assert drafted(plan) == plan.ledgers[0].cache_bytes // 33
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", 0.42e9),  # a file of 850 MB in f16
+        ("z-lab/Qwen3-8B-DFlash-b16", 1.05e9),
+        ("z-lab/Qwen3-4B-DFlash-b16", 0.54e9),
+        ("lmsys/DeepSeek-V3-NextN", 11.6e9),  # DeepSeek-V3's README: 14B of the MTP module, 2.6B of them embedding and output, shared
+    ],
+)
+def test_sizes_of_public_drafters(name: str, parameters: float) -> None:
+    assert kvplan.estimate(name, context=1, engine="ideal").model.parameters == pytest.approx(parameters, rel=0.02)
+
+
+def test_explain_names_the_drafter() -> None:
+    told = kvplan.explain(QWEN, engine="vllm", device="h100", context=4096, speculative="dflash:15:z-lab/Qwen3-8B-DFlash-b16")
+    line = next(line for line in told if line.name == "drafter")
+    assert "z-lab/qwen3-8b-dflash-b16" in line.formula
+    assert line.source.startswith("https://github.com/sgl-project/SpecForge/")
+
+
+def test_what_cannot_fit_without_the_drafter_does_not_fit_with_it() -> None:
+    plan = ask("vllm", "eagle3:3", device="rtx-3060-12gb")
+    assert (plan.fits, plan.outcome.unknown) == (False, "")

@@ -1,0 +1,65 @@
+"""Host lines: what a server holds beside its devices, by each release's own rule; never in a device's total."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kvplan
+from kvplan.planner.plan import Plan
+
+LLAMA = "meta-llama/llama-3.1-70b"
+
+
+def ask(engine: str, **question: Any) -> Plan:
+    return kvplan.estimate(LLAMA, engine=engine, context=8192, advise=False, **{"device": "h100", "tp": 4, **question})
+
+
+def host(plan: Plan) -> dict[str, int]:
+    return {line["name"]: line["bytes"] for line in plan.as_dict()["host"]}
+
+
+def test_offloaded_blocks_are_of_all_ranks_together_and_move_nothing_on_a_device() -> None:
+    plan, without = ask("vllm", engine_option={"kv_offloading_size": "64"}), ask("vllm")
+    assert host(plan)["KV cache offloaded"] == 64 << 30
+    assert plan.ledgers == without.ledgers
+
+
+def test_offloaded_weights_leave_the_device_to_the_cache() -> None:
+    plan, without = ask("vllm", engine_option={"cpu_offload_gb": "10"}), ask("vllm")
+    assert host(plan)["weights offloaded"] == 4 * (10 << 30)
+    assert plan.ledgers[0].cache_bytes - without.ledgers[0].cache_bytes == pytest.approx(10 << 30, rel=0.001)
+    assert without.ledgers[0].bytes_of("weights") - plan.ledgers[0].bytes_of("weights") == 10 << 30
+
+
+@pytest.mark.parametrize(("version", "back"), [("0.10.2", 10), ("0.32", 24)])
+def test_shared_memory_of_vllms_workers(version: str, back: int) -> None:
+    # shm_broadcast.py: 10 messages of 16 MiB with a byte for the writer and one for each of 4 readers, and from each worker 10 of its own
+    mib = 1 << 20
+    assert host(ask("vllm", engine_version=version))["/dev/shm"] == 10 * (16 * mib + 5) + 4 * 10 * (back * mib + 2)
+    assert "/dev/shm" not in host(kvplan.estimate("qwen/qwen3-8b", engine="vllm", device="h100", context=8192, advise=False))
+
+
+def test_swap_space_is_v0s() -> None:
+    assert host(ask("vllm", engine_version="0.6.6"))["swap space"] == 4 * (4 << 30)
+    assert "swap space" not in host(ask("vllm"))
+
+
+def test_the_hierarchical_cache_of_sglang() -> None:
+    on = {"enable_hierarchical_cache": "true"}
+    plan = ask("sglang", engine_option=on)
+    assert host(plan)["hierarchical cache"] == 4 * 2 * plan.ledgers[0].cache_bytes
+    assert host(ask("sglang", engine_option=on | {"hicache_size": "30"}))["hierarchical cache"] == 4 * 30 * 10**9
+    assert not host(ask("sglang"))
+
+
+def test_tensorrt_llms_tiers() -> None:
+    plan = ask("tensorrt-llm", engine_option={"host_cache_size": "20GiB"}, lora="16x4")
+    assert host(plan) == {"KV cache offloaded": 4 * (20 << 30), "LoRA host cache": 4 << 30}
+
+
+def test_too_little_host_memory_is_a_risk() -> None:
+    plan = ask("vllm", engine_option={"kv_offloading_size": "64"}, host_memory="32GiB")
+    assert plan.fits
+    assert "of host memory" in (plan.outcome.risk or "")
