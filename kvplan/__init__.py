@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from kvplan.api.searches import compare, fit, roofline, sweep, sweep_ranges
     from kvplan.api.simulation import simulate
     from kvplan.errors import KvplanError
+    from kvplan.planner.plan import Plan
 
 __version__ = "0.1.0"
 __all__ = [
     "KvplanError",
+    "Plan",
     "__version__",
     "calibrate",
     "check",
@@ -30,6 +32,7 @@ __all__ = [
     "diff",
     "doctor",
     "emit",
+    "engines",
     "estimate",
     "explain",
     "fit",
@@ -50,21 +53,43 @@ __all__ = [
 ]
 
 
+#: Public names that are no function of `kvplan.api`; `engines` is the package of them, and a call of it lists them.
+_HOMES = {"KvplanError": "kvplan.errors", "Plan": "kvplan.planner.plan"}
+
+
 def __getattr__(name: str) -> Any:
     """Public names are imported when first used, so that `import kvplan` costs nothing."""
     if name not in __all__:
         raise AttributeError(f"module 'kvplan' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module("kvplan.errors" if name == "KvplanError" else "kvplan.api"), name)
+    if name == "engines":
+        return import_module("kvplan.engines")
+    return getattr(import_module(_HOMES.get(name, "kvplan.api")), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, and nothing else."""
+    return sorted(__all__)
 
 
 class _Package(ModuleType):
     """Keeps a public function's name its own where a submodule has the same one (kvplan.devices)."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in __all__ or not isinstance(value, ModuleType):
+        if name == "engines" and isinstance(value, ModuleType):
+            value.__class__ = _Engines
+        if name not in __all__ or not isinstance(value, ModuleType) or name == "engines":
             super().__setattr__(name, value)
+
+
+class _Engines(ModuleType):
+    """`kvplan.engines`, which code imports from, and which `kvplan.engines()` asks what every engine is."""
+
+    def __call__(self, name: str | None = None) -> Any:
+        from kvplan.api.plans import engines
+
+        return engines(name)
 
 
 sys.modules[__name__].__class__ = _Package

@@ -94,6 +94,8 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
     return base.changed(notes=notes, **changes)
 
 
+#: Spellings that several cards have -> the word that has to be said with them.
+SHARED_NAMES = {"rtx6000": "quadro"}
 #: Words that a device's name may have or not, and the marks around them.
 _MAKERS = re.compile(r"\((?:r|tm)\)|\b(?:nvidia|geforce|tesla|quadro|amd|radeon|instinct|intel|apple|graphics|generation)\b")
 _BETWEEN = r"(?:\((?:r|tm)\)|[ _()-])*"
@@ -154,7 +156,7 @@ def find_device(name: str) -> Device:
             found = None
     if found is None and (part := _SLICE.fullmatch(key)) and (slice_ := _slice(part[1], part[2])):
         return slice_
-    if found is None:
+    if found is None or SHARED_NAMES.get(spelling(key), "") not in key:
         raise UnknownName("device", name, device_ids())
     return read_device(found)
 

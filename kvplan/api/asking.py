@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kvplan import catalogue, engines, files
 from kvplan.deployment import NAMES, Deployment
@@ -19,6 +19,7 @@ from kvplan.spec import ModelSpec
 from kvplan.units import GIB, MIB, parse_bytes, parse_tokens, plain_number
 
 if TYPE_CHECKING:
+    from kvplan.api.names import Question
     from kvplan.stored import StoredWeights
 
 
@@ -36,7 +37,7 @@ def hub_asked(asked: bool) -> Iterator[None]:
         _ASKS_HUB.reset(token)
 
 
-def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
+def deployment(model: str | ModelSpec, **question: Unpack[Question]) -> Deployment:
     """The question as a value, every name read and checked; None is "not chosen".
 
     >>> asked = deployment("meta-llama/llama-3.1-8b", context="32k", device="h100")
@@ -45,8 +46,8 @@ def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
     """
     faults: list[tuple[str, str]] = []
     values: dict[str, Any] = {}
-    question = _several(question)
-    for name, value in question.items():
+    given = _several(dict(question))
+    for name, value in given.items():
         if name not in NAMES:
             raise UnknownName("question", name, list(NAMES))
         if value is None:
@@ -67,7 +68,7 @@ def deployment(model: str | ModelSpec, **question: Any) -> Deployment:
             faults.append((name, str(error)))
     if faults:
         raise SpecError("question", faults)
-    if question.get("device") == "auto" and "reserve" not in values:
+    if given.get("device") == "auto" and "reserve" not in values:
         values["reserve"] = _this_machine()[1]
     spec, stored = _find(model)
     return calibrated(Deployment(model=spec, stored=stored, drafter=_drafter(values.get("speculative")), **values))
@@ -103,7 +104,7 @@ def _several(question: dict[str, Any]) -> dict[str, Any]:
     return question | {"device": found[2].strip(), "n_devices": n}
 
 
-def asked(model: str | ModelSpec, **question: Any) -> Deployment:
+def asked(model: str | ModelSpec, **question: Unpack[Question]) -> Deployment:
     """`deployment`, with parallel sizes where only a number of devices was given."""
     from kvplan.planner.layout import laid_out
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
 from kvplan.api.asking import hub_asked
 from kvplan.api.plans import estimate
@@ -11,14 +12,24 @@ from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec
 
 if TYPE_CHECKING:
+    from kvplan.api.names import Question
     from kvplan.engines.common.arguments import Arguments
     from kvplan.manifests.check import Source
     from kvplan.manifests.diff import Change
     from kvplan.manifests.values import Verdict
 
+    Files = str | PathLike[str] | Source | Sequence[str | PathLike[str] | Source]
+
+
+def _listed(files: Files) -> list[str | Source]:
+    """Paths as text, whether one was given or several."""
+    one = isinstance(files, str | PathLike) or hasattr(files, "_fields")  # a Source is a named tuple
+    several = cast("Sequence[str | PathLike[str] | Source]", [files] if one else files)
+    return [fspath(file) if isinstance(file, PathLike) else file for file in several]
+
 
 def check(
-    files: Sequence[str | Source],
+    files: Files,
     *,
     models: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
@@ -28,7 +39,7 @@ def check(
 ) -> tuple[Verdict, ...]:
     r"""A verdict on every engine that files start: serve commands, scripts, compose, Kubernetes, Helm values. Nothing is executed.
 
-    files   paths, or texts as `Source(name, text)`
+    files   a path, or several, or texts as `Source(name, text)`
     models  `ID` for every engine, or `TEXT=ID` where a file says TEXT
     env     variables that may be expanded besides those the files set themselves
     hub     whether a model that is not known here is asked of the Hub
@@ -52,10 +63,10 @@ def check(
     from kvplan.manifests.check import check as verdicts
 
     with hub_asked(hub):
-        return verdicts(files, estimate, models=models, env=env, strict=strict, **given)
+        return verdicts(_listed(files), estimate, models=models, env=env, strict=strict, **given)
 
 
-def diff(old: Sequence[str | Source], new: Sequence[str | Source], **given: Any) -> tuple[Change, ...]:
+def diff(old: Files, new: Files, **given: Any) -> tuple[Change, ...]:
     """What a change from the old files to the new does to memory and capacity, engine by engine; takes what `check` takes.
 
     >>> from kvplan.manifests import Source
@@ -74,7 +85,7 @@ def diff(old: Sequence[str | Source], new: Sequence[str | Source], **given: Any)
     return changes(check(old, **given), check(new, **given))
 
 
-def emit(model: str | ModelSpec, target: str, *, serve: str | None = None, fixed_pool: bool = False, **question: Any) -> str:
+def emit(model: str | ModelSpec, target: str, *, serve: str | None = None, fixed_pool: bool = False, **question: Unpack[Question]) -> str:
     r"""The command or manifest that starts the plan of a question: vllm, sglang, llama.cpp, compose, k8s and the like.
 
     serve       the name or path that the engine is to load; by default the release that was typed, or that the catalogue names
@@ -119,7 +130,7 @@ def emitted(model: str | ModelSpec, target: str, *, serve: str | None = None, fi
     if fixed_pool and table:
         more = fixed(plan, table, question.get("engine_version"))
         options = {**dict(plan.question["engine_option"][0] or {}), **more.pop("engine_option", {})}
-        plan = estimate(model, **{**question, **more}, **({"engine_option": options} if options else {}))
+        plan = estimate(model, **{**question, **more, **({"engine_option": options} if options else {})})
     name = serve or (typed(model, table) if table and isinstance(model, str) else None)
     written = text(plan, target, model=name)
     return Emitted(written, plan, tuple(_warnings(plan, None if serve else table)))

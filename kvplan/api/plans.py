@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kvplan import catalogue
 from kvplan.api import SCHEMAS
@@ -10,16 +10,18 @@ from kvplan.api.asking import asked
 from kvplan.devices import Device
 from kvplan.errors import UnknownName
 from kvplan.planner.evaluate import evaluate
+from kvplan.planner.offload import with_offload
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec
 
 if TYPE_CHECKING:
+    from kvplan.api.names import Question
     from kvplan.engines.common.protocol import Facts
     from kvplan.planner.explain import Line
     from kvplan.planner.records import EngineRecord
 
 
-def estimate(model: str | ModelSpec, *, advise: bool = True, **question: Any) -> Plan:
+def estimate(model: str | ModelSpec, *, advise: bool = True, **question: Unpack[Question]) -> Plan:
     """What `model` needs, and whether it fits.
 
     model     a catalogue id, an alias, a hub id, a path to a spec (with `./`, `/` or a suffix), or a ModelSpec
@@ -36,7 +38,10 @@ def estimate(model: str | ModelSpec, *, advise: bool = True, **question: Any) ->
     True
     """
     d = asked(model, **question)
-    plan = evaluate(d)
+    whole = evaluate(d)
+    d, plan = with_offload(d, whole)
+    if plan is not whole:
+        return plan
     if plan.fits is not None:
         from kvplan.planner.limits import with_limits
 
@@ -53,7 +58,7 @@ def estimate(model: str | ModelSpec, *, advise: bool = True, **question: Any) ->
     return plan._replace(advice=changes(d, plan, larger))
 
 
-def explain(model: str | ModelSpec, **question: Any) -> tuple[Line, ...]:
+def explain(model: str | ModelSpec, **question: Unpack[Question]) -> tuple[Line, ...]:
     """Where each number of `estimate`'s answer comes from; takes the same names.
 
     >>> line = explain("meta-llama/llama-3.1-8b", context="8k")[0]
@@ -64,7 +69,8 @@ def explain(model: str | ModelSpec, **question: Any) -> tuple[Line, ...]:
     from kvplan.planner.explain import explain as lines
 
     d = asked(model, **question)
-    return lines(engines.settle(d)[1], evaluate(d))
+    d, plan = with_offload(d, evaluate(d))
+    return lines(engines.settle(d)[1], plan)
 
 
 def models() -> list[str]:

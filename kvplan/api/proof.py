@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kvplan import catalogue
 from kvplan.api.asking import deployment, hub_asked
-from kvplan.api.plans import estimate, models
+from kvplan.api.plans import models
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.planner.evaluate import evaluate
 from kvplan.spec import ModelSpec
@@ -19,12 +19,13 @@ from kvplan.units import GIB
 MOST_FAULTS = 20  # that an error lists
 
 if TYPE_CHECKING:
+    from kvplan.api.names import Question
     from kvplan.startup_logs import Calibration, Reconciliation, Start
     from kvplan.validate.receipts import Receipt
 
 
 def validate(model: str | ModelSpec, *, on: str = "cpu", layout: str = "contiguous", limit: int | None = None, force: bool = False,
-             **question: Any) -> Receipt:  # fmt: skip
+             **question: Unpack[Question]) -> Receipt:  # fmt: skip
     """Allocates what the plan of a question holds, writes to it, measures, and compares line by line. Needs torch (the `gpu` extra).
 
     on      cpu, cuda, cuda:1: where to allocate
@@ -117,7 +118,8 @@ def keep_overheads(receipt: Receipt) -> Path | None:
 
 
 def reconcile(
-    log: str | Path, *, model: str | None = None, record: bool = False, hub: bool = False, **question: Any
+    log: str | Path, *, model: str | None = None, record: bool = False, hub: bool = False,
+    **question: Unpack[Question],
 ) -> Reconciliation:  # fmt: skip
     """An engine's start-up log, or its page of metrics, against the plan for the question it implies, line by line.
 
@@ -137,7 +139,6 @@ def reconcile(
     ['weights', 'cache']
     """
     from kvplan import startup_logs
-
     from kvplan.api.logged import plan_of
     from kvplan.startup_logs.fetch import is_url, page
 
@@ -151,8 +152,13 @@ def reconcile(
 
 
 def calibrate(
-    logs: str | Path | Sequence[str | Path], *, model: str | None = None, record: bool = False, hub: bool = False, **question: Any
-) -> Calibration:  # fmt: skip
+    logs: str | Path | Sequence[str | Path],
+    *,
+    model: str | None = None,
+    record: bool = False,
+    hub: bool = False,
+    **question: Unpack[Question],
+) -> Calibration:
     """Measured constants from start-up logs of one's own machines: files, or folders of them.
 
     Each logged line is solved for the constant that moves it most; a constant is the median over the starts of one engine on one device.

@@ -6,18 +6,20 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from kvplan import catalogue, engines
-from kvplan.api.asking import at_least_one, calibrated, deployment, device, read
+from kvplan.api.asking import asked, at_least_one, calibrated, deployment, device, read
 from kvplan.deployment import NAMES, Deployment
 from kvplan.devices import Device
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.extras import missing
 from kvplan.planner.evaluate import evaluate
+from kvplan.planner.offload import with_offload
 from kvplan.spec import ModelSpec
 
 if TYPE_CHECKING:
+    from kvplan.api.names import Question
     from kvplan.planner.compare import Row
     from kvplan.planner.fit import FitRow
     from kvplan.planner.sweep import Columns, Grid
@@ -31,7 +33,7 @@ def fit(
     prices: Mapping[str, float] | None = None,
     most: int = 16,
     rank_by: str | None = None,
-    **question: Any,
+    **question: Unpack[Question],
 ) -> tuple[FitRow, ...]:
     """Which hardware carries the question: for each device the fewest that fit and their layout, ranked, losers with their reason.
 
@@ -58,14 +60,14 @@ def fit(
     if not among:
         raise SpecError("devices", [("", "name at least one")])
     named = {device(name).id: _price(name, price) for name, price in (prices or {}).items()}
-    asked = deployment(model, **question)
-    if asked.engine is None:
-        asked = calibrated(asked, engines.DEFAULT)  # what a question with a device is put to
+    d = deployment(model, **question)
+    if d.engine is None:
+        d = calibrated(d, engines.DEFAULT)  # what a question with a device is put to
     mine = {}
-    if asked.calibration == "user":
-        mine = {x.id: calibrated(replace(asked, device=x), asked.engine or engines.DEFAULT).constants for x in among}
+    if d.calibration == "user":
+        mine = {x.id: calibrated(replace(d, device=x), d.engine or engines.DEFAULT).constants for x in among}
     ranked = _ranking(rank_by, named)
-    return search(asked, among, most=at_least_one("most", most), prices=named, rank_by=ranked, constants=mine)
+    return search(d, among, most=at_least_one("most", most), prices=named, rank_by=ranked, constants=mine)
 
 
 def _ranking(rank_by: str | None, prices: Mapping[str, float]) -> str | None:
@@ -107,8 +109,8 @@ def compare(*questions: Mapping[str, Any], rank_by: str | None = None, prices: M
     for question in questions:
         if "model" not in question:
             raise SpecError("compare", [("model", "every question names its model")])
-        asked = deployment(**question)
-        compared.append(Compared.of(asked, evaluate(asked), named))
+        d = asked(**question)
+        compared.append(Compared.of(*with_offload(d, evaluate(d)), named))
     return side_by_side(ranked(compared, _ranking(rank_by, named)))
 
 
@@ -118,7 +120,7 @@ def _price(name: str, price: Any) -> float:
     return float(price)
 
 
-def roofline(model: str | ModelSpec, **question: Any) -> Roofline:
+def roofline(model: str | ModelSpec, **question: Unpack[Question]) -> Roofline:
     """The least time a decode step and a prompt can take on the question's device: bytes over bandwidth, operations over rate.
 
     >>> roofline("meta-llama/llama-3.1-8b", device="h100", engine="ideal", context="8k").decode.bound_by
@@ -126,7 +128,7 @@ def roofline(model: str | ModelSpec, **question: Any) -> Roofline:
     """
     from kvplan.planner.speed import speed
 
-    return speed(deployment(model, **question))
+    return speed(asked(model, **question))
 
 
 class Sweep(NamedTuple):
@@ -136,7 +138,7 @@ class Sweep(NamedTuple):
     over: Grid
 
 
-def sweep(model: str | ModelSpec, axes: Mapping[str, Sequence[Any]], **question: Any) -> Sweep:
+def sweep(model: str | ModelSpec, axes: Mapping[str, Sequence[Any]], **question: Unpack[Question]) -> Sweep:
     """A grid over any names of a question; `sweep_ranges` evaluates it. Needs numpy (the `sweep` extra).
 
     >>> job = sweep("meta-llama/llama-3.1-8b", {"context": ["8k", "16k"], "batch": range(1, 3)}, engine="ideal")
@@ -159,12 +161,12 @@ def sweep(model: str | ModelSpec, axes: Mapping[str, Sequence[Any]], **question:
         values_of[name] = [read(name, value) for value in values]
         if not values_of[name]:
             raise SpecError("grid", [(name, "an axis without values")])
-    asked = deployment(model, **question)
-    over = grid(values_of, _constants(asked, values_of))
-    errors = [columns(asked, over, i, i + 1)[ERROR][0] for i in (0, over.size - 1)]
+    d = deployment(model, **question)
+    over = grid(values_of, _constants(d, values_of))
+    errors = [columns(d, over, i, i + 1)[ERROR][0] for i in (0, over.size - 1)]
     if all(errors):  # a mistake rather than a point that happens to contradict itself
         raise KvplanError(errors[0])
-    return Sweep(asked, over)
+    return Sweep(d, over)
 
 
 def _constants(d: Deployment, axes: Mapping[str, list[Any]]) -> dict[Any, Any]:

@@ -6,16 +6,17 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kvplan import files
-from kvplan.api.asking import at_least_one, deployment
+from kvplan.api.asking import asked, at_least_one
 from kvplan.deployment import Deployment
 from kvplan.errors import SpecError, UnknownName
 from kvplan.extras import missing
 from kvplan.spec import ModelSpec
 
 if TYPE_CHECKING:
+    from kvplan.api.names import Question
     from kvplan.planner.simulation import Simulation
     from kvplan.simulate.steptime import StepTime
     from kvplan.simulate.workload import Request
@@ -55,7 +56,7 @@ def simulate(
     size_for: str | float | None = None,
     most: int = 16,
     watch: Watch | None = None,
-    **question: Any,
+    **question: Unpack[Question],
 ) -> Simulation:
     """What requests do to the cache of `model`: pages used and lost, sharing, waiting, preemption, how many run at once.
 
@@ -88,7 +89,7 @@ def simulate(
         from kvplan.simulate.workload import Arrivals
     except ImportError:
         raise missing("simulate needs numpy", "simulate") from None
-    d = deployment(model, **question)
+    d = asked(model, **question)
     if rate is not None:
         _number("rate", rate, above=True)
     arrivals = Arrivals(rate, _number("burstiness", burstiness, above=True) ** -0.5)

@@ -87,8 +87,8 @@ def _standard_input() -> Source:
 @click.command(cls=Grouped)
 @click.argument("target", type=Named("target"))
 @MODEL
-@click.option("--serve", metavar="NAME", help="The name or path that the engine is to load; by default the release that was typed, else the catalogue's.")
-@click.option("--fixed-pool", is_flag=True, help="Write the size of the cache that is safe on the device, instead of leaving it to the engine.")
+@click.option("--serve", metavar="NAME", help="The name or path that the engine is to load; by default the release that was typed.")
+@click.option("--fixed-pool", is_flag=True, help="Write the size of the cache that is safe on the device.")
 @question_options
 def emit(target: str, model: str, serve: str | None, fixed_pool: bool, **options: Any) -> int:
     """The command line or manifest that starts the plan of MODEL: vllm, sglang, tensorrt-llm, llama.cpp, ollama, compose, k8s.

@@ -6,21 +6,23 @@ Nothing is guessed: a name that two devices share stays open.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kvplan import catalogue
-from kvplan.engines.common.words import Given, Place
+from kvplan.engines.common.words import Finding, Given, Place
 from kvplan.errors import KvplanError
+from kvplan.manifests import claims, instances
 from kvplan.manifests.marked import Item
 
 #: Node labels whose value is a GPU product: NVIDIA's and AMD's feature discovery, GKE, and what others put beside them.
 LABELS = (
     "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "amd.com/gpu.product-name", "beta.amd.com/gpu.product-name",
-    "gpu.nvidia.com/model", "k8s.amazonaws.com/accelerator", "karpenter.k8s.aws/instance-gpu-name", "accelerator",
+    "gpu.nvidia.com/model", "gpu.nvidia.com/class", "k8s.amazonaws.com/accelerator", "karpenter.k8s.aws/instance-gpu-name",
+    "eks.amazonaws.com/instance-gpu-name", "karpenter.azure.com/sku-gpu-name", "skypilot.co/accelerator", "accelerator",
 )  # fmt: skip
 RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi", "nvidia.com/pgpu")
 SLICES = re.compile(r"nvidia\.com/(mig-[0-9a-z.+-]+|gpu\.shared)")
-OTHERS = ("google.com/tpu", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "huawei.com/Ascend910", "nvidia.com/gpumem")
 #: ray.util.accelerators -> device; None: the name stands for several.
 RAY: dict[str, str | None] = {
     "V100": None, "P100": "p100-16gb", "T4": "t4", "A10G": "a10g", "L4": "l4", "L40S": "l40s", "A100": None, "A100-40G": "a100-40gb",
@@ -29,30 +31,27 @@ RAY: dict[str, str | None] = {
     "AMD-Instinct-MI325X-OAM": "mi325x", "AMD-Instinct-MI350X-OAM": "mi350x", "AMD-Instinct-MI355X-OAM": "mi355x",
     "Intel-GPU-Max-1550": "gpu-max-1550",
 }  # fmt: skip
-INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type", "karpenter.k8s.aws/instance-family")
-#: Machine types that carry whole GPUs of one kind: "Accelerated computing" of Amazon EC2's instance types, "GPU machine types" of
-#: Compute Engine, "GPU accelerated sizes" of Azure's virtual machines.
-INSTANCES: tuple[tuple[str, str], ...] = (
-    (r"p3dn($|\.)", "v100-32gb"), (r"p3($|\.)", "v100-16gb"), (r"p4d($|\.)", "a100-40gb"), (r"p4de($|\.)", "a100-80gb"),
-    (r"p5($|\.)", "h100-80gb"), (r"p5en?($|\.)", "h200"), (r"p6-b200($|\.)", "b200"), (r"p6-b300($|\.)", "b300"),
-    (r"g4dn($|\.)", "t4"), (r"g5($|\.)", "a10g"), (r"gr?6($|\.)", "l4"), (r"g6e($|\.)", "l40s"),
-    (r"a2-highgpu-|a2-megagpu-", "a100-40gb"), (r"a2-ultragpu-", "a100-80gb"), (r"a3-(high|mega|edge)gpu-", "h100-80gb"),
-    (r"a3-ultragpu-", "h200"), (r"a4-highgpu-", "b200"), (r"g2-standard-", "l4"),
-    (r"standard_nc\d+as_t4_v3$", "t4"), (r"standard_nc\d+ads_a100_v4$", "a100-pcie-80gb"), (r"standard_nd96asr_v4$", "a100-40gb"),
-    (r"standard_nd96amsr_a100_v4$", "a100-80gb"), (r"standard_nc\d+adi?s_h100_v5$", "h100-nvl-94gb"),
-    (r"standard_nd96isr_h100_v5$", "h100-80gb"), (r"standard_nd96isr_h200_v5$", "h200"), (r"standard_nd96isr_mi300x_v5$", "mi300x"),
+INSTANCE_LABELS = (
+    "node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type", "karpenter.k8s.aws/instance-family",
+    "eks.amazonaws.com/instance-family", "karpenter.azure.com/sku-name", "cloud.google.com/machine-type",
 )  # fmt: skip
+#: Labels that say how a GPU is shared: NVIDIA's feature discovery, GKE.
+SHARING = ("nvidia.com/gpu.sharing-strategy", "cloud.google.com/gke-gpu-sharing-strategy")
+CLIENTS = ("nvidia.com/gpu.replicas", "cloud.google.com/gke-max-shared-clients-per-gpu")
+PARTS = ("cloud.google.com/gke-gpu-partition-size", "nvidia.com/mig.config")
+NOT_MODELLED = {"cloud.google.com/gke-tpu-accelerator": "a Google TPU", "cloud.google.com/gke-tpu-topology": "a Google TPU"}
 #: Values of labels that say the family and not the size.
 VAGUE = frozenset({"a100", "a800", "v100", "h20", "nvidia-tesla-a100-family", "gpu", "true", "nvidia"})
 
 
 class Hardware(NamedTuple):
-    """The device, how many, and why it is open where it is."""
+    """The device, how many, and why it is open where it is. `findings`: what is to be said of how it is given."""
 
     device: Given | None = None
     n_devices: Given | None = None
     why: str = ""
     place: Place = Place()
+    findings: tuple[Finding, ...] = ()
 
 
 def named(item: Item, label: str) -> tuple[Given | None, str]:
@@ -64,30 +63,75 @@ def named(item: Item, label: str) -> tuple[Given | None, str]:
         return Given(catalogue.find_device(text).id, label, item.place), ""
     except KvplanError:
         pass
-    plain = re.sub(r"(-SHARED|-MIG-[0-9a-z.]+)$", "", text, flags=re.IGNORECASE)
-    if plain != text:
-        return None, f"{label}: {text} is a share of a GPU"
+    whole, _, part = re.sub(r"-SHARED$", "", text, flags=re.IGNORECASE).partition("-MIG-")
+    if part:
+        return None, f"{label}: {text} is a MIG slice ({part}) of {whole}; give its memory, such as --device 20GiB"
+    if whole != text:
+        return named(Item(whole, whole, item.place, item.end_line), label)
     return None, f"{label}: {text} is no device that we know"
 
 
-def of_pod(pod: Item, containers: list[Item]) -> Hardware:
-    """The hardware that a pod asks for: its node selector and affinity, the limits of its containers."""
+def of_pod(pod: Item, containers: list[Item], others: Sequence[Item] = ()) -> Hardware:
+    """The hardware that a pod asks for: its node selector and affinity, the limits and claims of its containers.
+
+    others  the file's objects, for resource claims
+    """
     device, why, place = _product(pod)
     n_devices: Given | None = None
     for container in containers:
+        claimed = claims.of_container(pod, container, others)
+        if claimed:
+            n_devices, why = claimed.n_devices, why or ("" if device else claimed.why)
+            if claimed.product and device is None:
+                product = Item(str(claimed.product.value), str(claimed.product.value), claimed.product.place, claimed.product.place.line)
+                device, why = named(product, claimed.product.spelled)
         for where in ("limits", "requests"):
             for name, item in container.get("resources", where).items():
                 if name in RESOURCES and item.text.isdecimal():
                     n_devices = n_devices or Given(int(item.text[:6]), name, item.place)
-                elif SLICES.fullmatch(name):
-                    device, why, place = None, f"{name} is a share of a GPU; give its memory, such as --device 20GiB", item.place
+                elif match := SLICES.fullmatch(name):
+                    device, why, place = _slice(name, match[1], device, item)
                     n_devices = n_devices or (Given(int(item.text[:6]), name, item.place) if item.text.isdecimal() else None)
-                elif name in OTHERS:
-                    device, why, place = None, f"{name} is hardware that is not modelled", item.place
+                elif name in instances.RESOURCES:
+                    device, why, place = None, f"{name} is {instances.RESOURCES[name]}, which is not modelled", item.place
     if not why and device is None:
         count = f"{n_devices.value} x {n_devices.spelled}" if n_devices else "no GPU"
         why = f"it asks for {count} and has no node selector or affinity on a GPU product"
-    return Hardware(device, n_devices, why if device is None else "", place if device is None else device.place)
+    shared = tuple(_shared(pod, containers)) if device else ()
+    return Hardware(device, n_devices, why if device is None else "", place if device is None else device.place, shared)
+
+
+def _slice(name: str, kind: str, device: Given | None, item: Item) -> tuple[Given | None, str, Place]:
+    """A MIG slice of a known GPU where that is a device of its own; nvidia.com/gpu.shared is the whole GPU, time-sliced."""
+    if kind == "gpu.shared" and device:
+        return device, "", device.place
+    profile = kind.removeprefix("mig-")
+    if device and kind != "gpu.shared":
+        found, _ = named(Item(f"{device.value}-MIG-{profile}", f"{device.value}-MIG-{profile}", item.place, item.end_line), name)
+        if found:
+            return found, "", item.place
+    of = f" of {device.value}" if device else ""
+    return None, f"{name} is a share{of or ' of a GPU'}; give its memory, such as --device 20GiB", item.place
+
+
+def _shared(pod: Item, containers: list[Item]) -> Iterator[Finding]:
+    """What else may hold memory of the GPU: time-slicing keeps nothing apart, MPS gives each client an equal part of the memory
+    (NVIDIA k8s-device-plugin, "Shared access to GPUs"; GKE, "About GPU sharing strategies")."""
+    labels = dict(pod.get("nodeSelector").items())
+    way = next((labels[name] for name in SHARING if name in labels and labels[name].text not in ("none", "")), None)
+    clients = next((labels[name].text for name in CLIENTS if name in labels), "")
+    product = next((one for name, one in labels.items() if name in LABELS and one.text.upper().endswith("-SHARED")), None)
+    resource = next((one for c in containers if (one := c.get("resources", "limits", "nvidia.com/gpu.shared"))), None)
+    where = way or product or resource
+    if where is None:
+        return
+    several = clients.isdecimal() and int(clients[:6]) > 1
+    others = f" with up to {int(clients[:6]) - 1} other containers" if several else " with other containers"
+    if way is not None and way.text == "mps":
+        say = f"MPS shares the GPU{others}, each with an equal part of its memory; give that part, such as --device 20GiB"
+    else:
+        say = f"time-slicing shares the GPU's memory{others}, and nothing keeps it apart; say what they hold with --reserve"
+    yield Finding("not-modelled-more", "warning", say, where.place)
 
 
 def _product(pod: Item) -> tuple[Given | None, str, Place]:
@@ -144,7 +188,7 @@ def _options(values: list[tuple[str, Item]]) -> tuple[dict[str, Given], list[tup
     options: dict[str, Given] = {}
     whys: list[tuple[str, Place]] = []
     for label, item in values:
-        device, why = named(item, label) if label in LABELS else instance(item, label) if label in INSTANCE_LABELS else (None, "")
+        device, why = _labelled(item, label)
         if device:
             options[str(device.value)] = device
         elif why:
@@ -154,10 +198,18 @@ def _options(values: list[tuple[str, Item]]) -> tuple[dict[str, Given], list[tup
     return ({}, whys) if whys else (options, [])
 
 
+def _labelled(item: Item, label: str) -> tuple[Given | None, str]:
+    """The device that a label means; else why it is open, where it says something of a GPU."""
+    if label in LABELS:
+        return named(item, label)
+    if label in PARTS:
+        return None, f"{label}: {item.text} is a part of a GPU; give its memory, such as --device 20GiB"
+    if label in NOT_MODELLED:
+        return None, f"{label}: {item.text} is {NOT_MODELLED[label]}, which is not modelled"
+    return instance(item, label) if label in INSTANCE_LABELS else (None, "")
+
+
 def instance(item: Item, label: str) -> tuple[Given | None, str]:
     """The device of a machine type that carries one kind; machine types without are no fault."""
-    text = item.text.strip().lower()
-    for pattern, device in INSTANCES:
-        if re.match(pattern, text):
-            return Given(device, label, item.place), ""
-    return None, ""
+    device, why = instances.of_type(item.text)
+    return (Given(device, label, item.place) if device else None), f"{label}: {item.text} {why}" if why else ""

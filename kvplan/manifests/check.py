@@ -10,14 +10,18 @@ from typing import Any, NamedTuple
 from kvplan import catalogue, engines
 from kvplan.engines.common.words import Finding, Place, Unresolved
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
+from kvplan.manifests import host, weights
+from kvplan.manifests.pool import SIZES
 from kvplan.manifests.private import Private, private
 from kvplan.manifests.read import read, read_file, read_text, why_empty
+from kvplan.manifests.together import judged as together
 from kvplan.manifests.values import Found, Status, Verdict
 from kvplan.planner.plan import Plan
 from kvplan.units import show_bytes
 
 #: `ask(model, **question)`: kvplan.estimate, or anything that answers like it.
 Ask = Callable[..., Plan]
+POOL_SIZES = frozenset(name.removeprefix("option:") for name in SIZES)
 MAX_DROPPED = 8
 MAX_FINDINGS = 100
 
@@ -61,7 +65,7 @@ def check(
             message, line = why_empty(file.text if isinstance(file, Source) else read_text(file))
             finding = Finding("no-engine", "note", message, Place(line), name)
             verdicts.append(Verdict(name, name, "empty", finding.message, findings=(finding,)))
-        verdicts += [judge(one, ask, models=models, strict=strict, given=given)._replace(private=hidden) for one in found]
+        verdicts += together([judge(one, ask, models=models, strict=strict, given=given)._replace(private=hidden) for one in found])
     return tuple(verdicts)
 
 
@@ -128,23 +132,22 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
     if found.engine_version and "engine_version" not in given:
         question["engine_version"] = found.engine_version
     has_model = model != found.model or (models and any("=" not in m for m in models))
-    closed = (
-        set(given)
-        | ({"options"} if all(name in question for name in ("tp", "max_model_len")) else set())
-        | ({"model"} if has_model else set())
-        | ({"device"} if "kv_memory" in question else set())
-    )
+    closed = {*given, *given.get("engine_option", ())} | ({"model"} if has_model else set())
+    closed |= {"device"} if "kv_memory" in question else set()
+    if all(name in question for name in ("tp", "max_model_len")):
+        closed.add("options")
     unresolved = [u for u in found.unresolved if u.what not in closed]
     findings = list(found.findings)
     plan: Plan | None = None
     if model is not None and not any(u.what == "model" for u in unresolved):
-        plan, more, open_model = _ask(ask, model, question, found)
+        plan, more, open_model = _weighed(ask, model, question, found, given)
         findings += more
         unresolved += open_model
     if plan is not None:
         findings += _devices(found, plan, question, unresolved)
         findings += _too_long(found, plan, question)
         findings += _notes(found, plan) + _risks(found, plan)
+    findings += _host(found, plan)
     status, message = _status(found, plan, findings, unresolved, strict)
     located = tuple(f._replace(file=found.file) for f in findings[:MAX_FINDINGS])
     if len(findings) > MAX_FINDINGS:
@@ -159,6 +162,30 @@ def _override(model: str | None, models: Sequence[str]) -> str | None:
         if equals and name == model:
             return target
     return plain[-1] if plain else model
+
+
+def _weighed(
+    ask: Ask, model: str, question: dict[str, Any], found: Found, given: Mapping[str, Any]
+) -> tuple[Plan | None, list[Finding], list[Unresolved]]:
+    """The plan with the weights that the command says; open where it says another format than can be counted."""
+    claim = weights.claims(found.weights, found.model, model, found.places.get("model", found.place))
+    if claim is None or "weight_dtype" in given:
+        return _ask(ask, model, question, found)
+    said = question.pop("weight_dtype", None)
+    plan, findings, unresolved = _ask(ask, model, question, found)
+    if plan is None:
+        return plan, findings, unresolved
+    own = str(plan.question["weight_dtype"][0])
+    format_, why = weights.settled(claim, own)
+    if why:
+        give = f"ask with --weight-dtype {claim.format or 'NAME'}, or --model with the release that is meant"
+        return None, findings, [*unresolved, Unresolved("weights", why, give, claim.place)]
+    if format_ is None:
+        return plan, findings, unresolved
+    note = f"{claim.said}: the weights are counted as {said or format_}, not as the {own} that {plan.model.id} is stored in"
+    findings = [Finding("weights-as-said", "note", note, claim.place)]
+    again, more, unresolved = _ask(ask, model, {**question, "weight_dtype": said or format_}, found)
+    return again, [*more, *findings], unresolved
 
 
 def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[Plan | None, list[Finding], list[Unresolved]]:
@@ -188,6 +215,10 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
             return None, [*findings, _fault(str(error), found, error.kind)], []
         except SpecError as error:
             keys = [path for path, _ in error.faults if error.source == "engine_option" and path in options]
+            if not keys and _about_drafter(error):
+                why = error.faults[0][1]
+                place = found.places.get("speculative", found.place)
+                return None, findings, [Unresolved("speculative", why, "--speculative METHOD:TOKENS:MODEL, or off", place)]
             if not keys:
                 return None, [*findings, *(_fault(message, found, path or error.source) for path, message in error.faults)], []
             for key in keys:
@@ -199,6 +230,11 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
             place = found.places.get("model", found.place)
             return None, findings, [Unresolved("model", str(error), f"--model {model}=ID", place)]
     return None, findings, []
+
+
+def _about_drafter(error: SpecError) -> bool:
+    """Whether all that is missing is what the drafter is: the engine takes the option, and reads the size from the drafter's config."""
+    return all((path or error.source).startswith("speculative") for path, _ in error.faults)
 
 
 def _known_options(engine: str) -> tuple[str, ...] | None:
@@ -256,6 +292,13 @@ def _too_long(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Fin
     return [Finding("too-long", "error", message, found.places.get("max_model_len", found.place))]
 
 
+def _host(found: Found, plan: Plan | None) -> list[Finding]:
+    """Memory beside the GPU."""
+    n_devices = int((plan.question["n_devices"][0] if plan else None) or 1)
+    weights = plan.model.weight_bytes if plan else None
+    return list(host.findings(found.limits, found.buffers, n_devices, weights, found.place))
+
+
 def _notes(found: Found, plan: Plan) -> list[Finding]:
     return [Finding("note", "note", note, found.place) for note in (*plan.model.notes, *(plan.capacity.warnings if plan.capacity else ()))]
 
@@ -275,7 +318,8 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
     errors = [f for f in findings if f.severity == "error"]
     if errors:
         return "refuses", errors[0].message
-    if plan is not None and plan.fits is False and not _may_be_less(findings, unresolved):
+    shorter = _shorter(found, plan)
+    if plan is not None and plan.fits is False and not shorter and not _may_be_less(findings, unresolved):
         if plan.certainty == "too close to call" and not strict:
             return _too_close(found, plan, findings)
         rule, place = ("does-not-start", "max_model_len") if not plan.starts else ("does-not-fit", "batch")
@@ -290,17 +334,28 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
         names = ", ".join(dict.fromkeys(u.what for u in unresolved)) or (plan.outcome.unknown if plan else "") or "what it runs on"
         return "unknown", f"not known: {names}"
     doubts = [f for f in findings if f.rule in ("not-modelled-more", "not-modelled-less")]
-    if plan.fits is False and doubts:
+    if plan.fits is False and doubts and not shorter:
         return "unknown", f"does not fit as modelled, but {doubts[0].message}"
-    if any(f.rule == "not-modelled-more" for f in findings):
-        first = next(f for f in findings if f.rule == "not-modelled-more")
+    if first := next((f for f in findings if f.rule in ("not-modelled-more", "host-memory-weights")), None):
         return "unknown", f"fits as modelled, but {first.message}"
     if plan.certainty == "too close to call" and not strict:
         return _too_close(found, plan, findings)
     warnings = [f for f in findings if f.severity == "warning"]
     if strict and (warnings or plan.certainty == "too close to call"):
         return "starts", warnings[0].message if warnings else plan.verdict
-    return "fits", plan.verdict
+    if shorter:
+        findings.append(Finding("shorter-pool", "note", shorter, found.place))
+    return "fits", shorter or plan.verdict
+
+
+def _shorter(found: Found, plan: Plan | None) -> str:
+    """What a pool that the file itself made smaller than the model's length holds, where nobody asked for that length: it starts."""
+    if plan is None or plan.fits is not False or plan.starts is not True or plan.capacity is None or not plan.capacity.max_context:
+        return ""
+    asked = [name for name in ("context", "batch", "max_model_len") if plan.question[name][1] == "you"]
+    if asked or not set(found.question.get("engine_option", {})) & POOL_SIZES:
+        return ""
+    return f"it starts, and the longest request that the pool holds has {plan.capacity.max_context:,} tokens, fewer than the model's length"
 
 
 def _too_close(found: Found, plan: Plan, findings: list[Finding]) -> tuple[Status, str]:

@@ -23,6 +23,7 @@ class Start(NamedTuple):
     opaque  why the command can not be followed to the engine; its words are then empty
     faults  what the shell or the container runtime would stumble over
     foreign what it is called, of an engine that is not modelled; `engine` is then empty
+    weights the engine's word for what the checkpoint is stored in, where no option of its command says it
     """
 
     engine: str
@@ -37,6 +38,7 @@ class Start(NamedTuple):
     opaque: str = ""
     faults: tuple[Finding, ...] = ()
     foreign: str = ""
+    weights: Given | None = None
 
 
 WRAPPERS = frozenset({

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping
 from kvplan.engines.common.words import Finding, Given, Word
 from kvplan.manifests.command import Start, container, gpu_count
 from kvplan.manifests.found import NO_DEVICE, ReadBeside, Site
+from kvplan.manifests.host import of_service
 from kvplan.manifests.lexer import tokens
 from kvplan.manifests.marked import Item
+from kvplan.manifests.together import ALL
 from kvplan.manifests.words import replaced
 
 _VARIABLE = re.compile(r"\$(?:\$|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])([^{}]*))?\})")
@@ -44,7 +46,11 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
         )
         for start in found:
             span = (service.place.line, service.end_line)
-            yield start, Site(f"services/{name}", n, device, n_devices, 1, NO_DEVICE, service.place, tuple(findings), span)
+            together = f"{n} {' '.join(one.text for one in service.get('profiles'))}"
+            yield start, Site(
+                f"services/{name}", n, device, n_devices, 1, NO_DEVICE, service.place, tuple(findings), span,
+                host="" if _is_off(service) else together, on=_on(service), limits=of_service(service),
+            )  # fmt: skip
 
 
 def _listed(service: Item, beside: ReadBeside) -> tuple[dict[str, Word], list[Finding]]:
@@ -127,6 +133,30 @@ def _environment(item: Item, asked: Mapping[str, Word]) -> dict[str, Word]:
         name, equals, text = word.text.partition("=")
         env[name] = word._replace(text=text) if equals else asked.get(name, Word(f"${name}", entry.place, (name,)))
     return env
+
+
+def _is_off(service: Item) -> bool:
+    """Whether no container of the service is started."""
+    return "0" in (service.get("scale").text, service.get("deploy", "replicas").text)
+
+
+def _on(service: Item) -> tuple[str, ...]:
+    """The machine's devices that Docker gives the service: those named, the first `count`, or all; nothing where it is not said."""
+    for entry in service.get("deploy", "resources", "reservations", "devices"):
+        if any("gpu" in cap.text for cap in entry.get("capabilities")):
+            ids, count = entry.get("device_ids"), entry.get("count")
+            if isinstance(ids.value, list):
+                named = tuple(one.text for one in ids)
+                return () if any("$" in name for name in named) else named
+            return _first(count.text) if count else ALL
+    gpus = service.get("gpus")
+    if gpus and not isinstance(gpus.value, list):
+        return _first(gpus.text)
+    return ()
+
+
+def _first(count: str) -> tuple[str, ...]:
+    return tuple(map(str, range(min(int(count[:6]), 64)))) if count.isdecimal() else ALL if count in ("all", "-1") else ()
 
 
 def _devices(service: Item) -> tuple[Given | None, Given | None]:

@@ -9,18 +9,23 @@ from typing import Any, NamedTuple
 from kvplan import engines
 from kvplan.engines.common.arguments import Arguments
 from kvplan.engines.common.command_line import open_variable, read
+from kvplan.engines.common.releases import release
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
 from kvplan.errors import KvplanError
 from kvplan.manifests.budget import spend
+from kvplan.manifests import weights
 from kvplan.manifests.command import Start
 from kvplan.manifests.config import config_words, key_options
+from kvplan.manifests.host import Limits, pinned
+from kvplan.manifests.together import visible
 from kvplan.manifests.values import Found
 
 ReadBeside = Callable[[str], "str | None"]
 
 
 class Site(NamedTuple):
-    """Where it runs. `why`: why the device is open, where it is; `nodes`: members of its group, each with n_devices."""
+    """Where it runs. `why`: why the device is open, where it is; `nodes`: members of its group, each with n_devices; `host`, `on`, `limits`
+    as in Found."""
 
     name: str
     document: int = 1
@@ -33,8 +38,12 @@ class Site(NamedTuple):
     span: tuple[int, int] | None = None
     model: Given | None = None
     unresolved: tuple[Unresolved, ...] = ()
+    host: str = ""
+    on: tuple[str, ...] = ()
+    limits: Limits = Limits()
 
 
+SWAPLESS = release("0.8")  # the first release whose newer core, which pins no swap space, runs by default
 MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
 NO_DEVICE = "the file does not say which GPU it runs on"
 UNKNOWN = 250  # work of an option that the engine does not have
@@ -71,6 +80,9 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
     if site.model and model_given and str(model_given.value).startswith(MOUNTED):
         model_given = site.model
     model, open_model = _model(model_given, start, any(u.what == "model" for u in unresolved))
+    if known := weights.meant(model) if model and "$" in model else None:
+        hint = f"; did you mean {known}?"
+        unresolved = [u._replace(why=u.why + hint, give=f"--model {known}") if u.what == "model" else u for u in unresolved]
     unresolved += open_model
     known = "device" in question or any(u.what == "device" for u in unresolved)
     if not known and question.get("engine_option.platform") is None:
@@ -92,6 +104,11 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
         unresolved=tuple(dict.fromkeys(unresolved)),
         findings=tuple(f._replace(file=source) for f in (*start.faults, *answer.findings, *notes, *site.findings)),
         local_dp=answer.local_dp,
+        weights=answer.weights or start.weights,
+        host=site.host,
+        on=visible(site.on, start.env) if site.host else (),
+        limits=site.limits,
+        buffers=pinned(start.words, swaps=() < release(start.version or "") < SWAPLESS),
     )
 
 
@@ -188,6 +205,8 @@ def _visible(env: Mapping[str, Word]) -> Given | None:
 
 
 def _model(given: Given | None, start: Start, already: bool) -> tuple[str | None, list[Unresolved]]:
+    if given is not None and already:  # `$FOLDER/Qwen3-8B`, which is open
+        return str(given.value), []
     if given is None:
         if already or start.opaque:
             return None, []
@@ -200,5 +219,7 @@ def _model(given: Given | None, start: Start, already: bool) -> tuple[str | None
     if is_path or "://" in name or name.startswith(("s3:", "gs:")):
         place = "inside the container" if start.in_container else "on the machine it runs on"
         why = f"{text} is a path {place}" if is_path else f"{text} is in a store that is not read"
-        return text, [Unresolved("model", why, f"--model {text}=ID", given.place)]
+        known = weights.meant(text)
+        give = f"--model {text}={known or 'ID'}"
+        return text, [Unresolved("model", why + (f"; did you mean {known}?" if known else ""), give, given.place)]
     return name, []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kvplan.engines.common.words import Given, Place, Word
+from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.manifests.accelerators import Hardware, of_pod
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.found import Site
@@ -26,6 +26,9 @@ STACK = {
     "gpuMemoryUtilization": "--gpu-memory-utilization",
     "maxLoras": "--max-loras",
 }
+#: The other keys that deployment-vllm-multi.yaml and ray-cluster.yaml read; --pipeline-parallel-size is of the latter alone.
+STACK_OTHERS = frozenset({"v0", "v1", "enableChunkedPrefill", "enablePrefixCaching", "extraArgs", "prometheusMultiprocDir", "runner"})
+OF_RAY = "pipelineParallelSize"
 
 
 def is_values(document: Item) -> bool:
@@ -51,8 +54,9 @@ def _stack(document: Item, spec: Item, n: int, source: str) -> Iterator[tuple[St
     config = spec.get("vllmConfig")
     model = spec.get("modelURL")
     words = [Word("vllm", spec.place), Word("serve", spec.place)] + ([Word(model.text, model.place)] if model else [])
+    idle = [key for key, _ in config.items() if key not in STACK and key not in STACK_OTHERS or key == OF_RAY and not spec.get("raySpec")]
     for key, option in STACK.items():
-        if item := config.get(key):
+        if key not in idle and (item := config.get(key)):
             words += [Word(option, item.place), Word(item.text, item.place)]
     if item := config.get("enableChunkedPrefill"):
         words.append(Word("--enable-chunked-prefill" if item.value else "--no-enable-chunked-prefill", item.place))
@@ -78,7 +82,13 @@ def _stack(document: Item, spec: Item, n: int, source: str) -> Iterator[tuple[St
         span = (spec.place.line, spec.end_line)
         name = f"servingEngineSpec/{spec.get('name').text}"
         several = int(nodes.text[:6]) if nodes and nodes.text.isdecimal() else 1
-        yield start, Site(name, n, hardware.device, hardware.n_devices, several, hardware.why, hardware.place, span=span)
+        yield start, Site(name, n, hardware.device, hardware.n_devices, several, hardware.why, hardware.place, span=span,
+                          findings=(*hardware.findings, *(_idle(key, config) for key in idle)))  # fmt: skip
+
+
+def _idle(key: str, config: Item) -> Finding:
+    """A value that no template of the chart reads."""
+    return Finding("no-effect", "warning", f"vllmConfig.{key} is read by no template of the chart and has no effect", config.get(key).place)
 
 
 def _requested(document: Item, spec: Item) -> Hardware:

@@ -54,7 +54,7 @@ def _model(document: Item, label: str, others: Sequence[Item], n: int, source: s
     pod = Pod(predictor, label, _count(worker.get("pipelineParallelSize")), model=_given(uri, "storageUri"))
     found = next((d for d in others if d.get("kind").text in RUNTIMES and d.get("metadata", "name").text == runtime), NOTHING)
     base = next(iter(found.get("spec", "containers")), NOTHING)
-    hardware = of_pod(predictor, [model, base])
+    hardware = of_pod(predictor, [model, base], others)
     if base:
         yield from pods.start(pod, model, hardware, others, n, source, runtime=base)
         return
@@ -84,7 +84,7 @@ def _llm(document: Item, label: str, others: Sequence[Item], n: int, source: str
         parallel = part.get("parallelism")
         nodes = 1 if parallel.get("dataLocal") else _count(parallel.get("pipeline"))
         pod = Pod(template, name, nodes, model=model)
-        hardware = of_pod(template, [main])
+        hardware = of_pod(template, [main], others)
         if main.get("command"):
             yield from pods.start(pod, main, hardware, others, n, source)
             continue

@@ -10,6 +10,7 @@ from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.manifests.accelerators import Hardware, of_pod
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.found import Site
+from kvplan.manifests.host import of_container
 from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.words import replaced
 
@@ -36,7 +37,7 @@ class Pod(NamedTuple):
 def read(pod: Pod, others: Sequence[Item], n: int, source: str) -> Iterator[tuple[Start, Site]]:
     """The engines of a pod's containers; each has the devices of its own limits."""
     for item in pod.spec.get("containers"):
-        yield from start(pod, item, of_pod(pod.spec, [item]), others, n, source)
+        yield from start(pod, item, of_pod(pod.spec, [item], others), others, n, source)
 
 
 def start(
@@ -69,7 +70,9 @@ def site(pod: Pod, item: Item, hardware: Hardware, n: int, model: Given | None) 
         place=hardware.place,
         span=(item.place.line, item.end_line),
         model=model,
-        findings=tuple(_not_text(item)),
+        findings=(*_not_text(item), *hardware.findings),
+        host=f"{n} {pod.label}" if hardware.n_devices is None else "",
+        limits=of_container(pod.spec, item),
     )
 
 

@@ -39,4 +39,3 @@ def fixed(plan: Plan, table: Arguments, version: str | None) -> dict[str, Any]:
         if row is not None and amount and has(table, row, version):
             return {"engine_option": {name[7:]: str(amount)}} if name.startswith("option:") else {name: amount}
     raise UnsupportedError(f"{table.name} takes no size of its cache that could be fixed")
-

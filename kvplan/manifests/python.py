@@ -256,7 +256,7 @@ class _Reader:
             return _cast(name, values[0])
         if name in ("json.dumps", "list") and values and not isinstance(values[0], Open):
             return json.dumps(values[0], default=str)[:4096] if name == "json.dumps" else values[0]
-        if isinstance(node.func, ast.Attribute) and node.func.attr in ("join", "split") and values[:1] != [] or name.endswith(".split"):
+        if (isinstance(node.func, ast.Attribute) and node.func.attr in ("join", "split") and values[:1] != []) or name.endswith(".split"):
             holder = self._value(node.func.value, scope, depth) if isinstance(node.func, ast.Attribute) else None
             if name.endswith("split") and isinstance(holder, str):
                 return holder.split()

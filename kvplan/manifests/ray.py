@@ -1,12 +1,16 @@
-"""Ray Serve LLM: applications of a RayService or a Serve config, their LLMConfigs with engine_kwargs and accelerator_type."""
+"""Ray Serve: applications of a RayService or a Serve config. Ray Serve LLM's LLMConfigs with engine_kwargs and accelerator_type; a module
+of one's own by its code, where a ConfigMap of the file holds it, else by the variables that it is given."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 
-from kvplan.engines.common.words import Given, Word
-from kvplan.manifests import accelerators
+from kvplan import engines
+from kvplan.engines.common.words import Finding, Given, Word
+from kvplan.manifests import accelerators, python, requested
+from kvplan.manifests.accelerators import Hardware
 from kvplan.manifests.command import Start
 from kvplan.manifests.found import Site
 from kvplan.manifests.marked import NOTHING, Item, documents
@@ -17,8 +21,8 @@ def is_ray(document: Item) -> bool:
     return document.get("kind").text == "RayService" or bool(document.get("applications")) or bool(document.get("model_loading_config"))
 
 
-def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
-    """The engines of the applications."""
+def read(document: Item, others: Sequence[Item], n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    """The engines of the applications; `others` are the file's documents, for ConfigMaps with code."""
     config = document
     if document.get("kind").text == "RayService":
         inner = document.get("spec", "serveConfigV2")
@@ -27,6 +31,8 @@ def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
         yield from _engine(config, n, "LLMConfig")
     for application in config.get("applications"):
         name = application.get("name").text or application.get("import_path").text or "application"
+        if not application.get("args") or not application.get("import_path").text.startswith("ray.serve.llm"):
+            yield from _own_code(document, application, f"applications/{name}", others, n, source)
         for key in ("llm_configs", "prefill_config", "decode_config"):
             found = application.get("args", key)
             for one in found if isinstance(found.value, list) else [found]:
@@ -43,23 +49,58 @@ def _engine(config: Item, n: int, name: str) -> Iterator[tuple[Start, Site]]:
     model = loading.get("model_source") or loading.get("model_id")
     if isinstance(model.value, dict):
         model = model.get("bucket_uri")
-    words = [Word(model.text, model.place)] if model else []
-    for key, item in config.get("engine_kwargs").items():
-        option = f"--{key.replace('_', '-')}"
-        if item.value is True:
-            words.append(Word(option, item.place))
-        elif item.value is False:
-            words.append(Word(f"--no-{option[2:]}", item.place))
-        elif isinstance(item.value, (dict, list)):
-            words += [Word(option, item.place), Word(json.dumps(item.plain(), default=str), item.place)]
-        elif item.value is not None:
-            words += [Word(option, item.place), Word(item.text, item.place)]
+    words = [*([Word(model.text, model.place)] if model else []), *requested.option_words(config.get("engine_kwargs"))]
     engine = "sglang" if "sglang" in config.get("server_cls").text.lower() else "vllm"
     device, why = _accelerator(config.get("accelerator_type"))
     place = config.get("accelerator_type").place if config.get("accelerator_type") else config.place
     env = {key: Word(item.text, item.place) for key, item in config.get("runtime_env", "env_vars").items()}
     start = Start(engine, tuple(words), env, config.place, config.end_line, in_container=True)
     yield start, Site(f"{name}/{loading.get('model_id').text}", n, device, why=why, place=place, span=(config.place.line, config.end_line))
+
+
+def _own_code(document: Item, application: Item, name: str, others: Sequence[Item], n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    """The engine that a module of one's own makes."""
+    path = application.get("import_path")
+    env = {key: Word(item.text, item.place) for key, item in application.get("runtime_env", "env_vars").items()}
+    hardware = _cluster(document)
+    span = (application.place.line, application.end_line)
+    site = Site(name, n, hardware.device, hardware.n_devices, 1, hardware.why, hardware.place, span=span)
+    file = PurePosixPath(path.text.partition(":")[0].replace(".", "/")).name + ".py"
+    code = next((one.get("data", file) for one in others if one.get("kind").text == "ConfigMap" and one.get("data", file)), NOTHING)
+    if code:
+        for start, own in python.read(code.text, source, code.body, env):
+            place = (own.device, own.n_devices, own.why, own.place) if own.device else site[2:4] + (site.why, site.place)
+            yield start, site._replace(device=place[0], n_devices=place[1], why=place[2], place=place[3])
+    elif start := _by_variables(document, path, env):
+        message = f"{path.text[:60]} is not at hand: its options are read by the names of the variables it is given"
+        yield start, site._replace(findings=(Finding("by-variables", "warning", message, path.place),))
+
+
+def _cluster(document: Item) -> Hardware:
+    """The hardware of the cluster's workers, or of its head where there are none."""
+    cluster = document.get("spec", "rayClusterConfig")
+    groups = [*cluster.get("workerGroupSpecs"), cluster.get("headGroupSpec")]
+    found = [accelerators.of_pod(pod, list(pod.get("containers"))) for group in groups if (pod := group.get("template", "spec"))]
+    first = next((one for one in found if one.device), next(iter(found), Hardware(why="the file does not say which GPU it runs on")))
+    return first._replace(n_devices=None)  # of all workers, of which one replica takes as many as it asks for
+
+
+def _by_variables(document: Item, path: Item, env: Mapping[str, Word]) -> Start | None:
+    """The options that variables of the same names stand for: MAX_MODEL_LEN is --max-model-len."""
+    pods = document.get("spec", "rayClusterConfig", "headGroupSpec", "template", "spec", "containers")
+    named = " ".join([path.text, *env, *(one.get("image").text for one in pods)]).lower()
+    engine = next((one for one in ("vllm", "sglang") if re.search(rf"(^|[^a-z0-9]){one}", named)), "")
+    model = next((env[name] for name in ("MODEL_ID", "MODEL_NAME", "MODEL_PATH", "MODEL") if name in env), None)
+    if not engine or model is None:
+        return None
+    known = {name.lstrip("-") for row in engines.arguments(engine).rows if row.to for name in row.names}
+    words = [Word("--model-path" if engine == "sglang" else "--model", model.place), model]
+    for name, word in env.items():
+        option = name.lower().replace("_", "-")
+        option = option if option in known else f"{option}s"
+        if option in known and word.text not in ("True", "False") and option not in ("model", "model-path"):
+            words += [Word(f"--{option}", word.place), word]
+    return Start(engine, tuple(words), {}, path.place, path.end_line, in_container=True)
 
 
 def _accelerator(item: Item) -> tuple[Given | None, str]:

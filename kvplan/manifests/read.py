@@ -92,7 +92,8 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         found, broken = _documents(text, source)
         starts = (one for n, document in enumerate(found, 1) for one in _document(document, found, n, source, env, beside))
         for n, (start, site) in enumerate(starts):
-            yield start, site._replace(findings=(*site.findings, *broken)) if not n else site
+            aside = [finding for finding in broken if finding.severity != "error"]
+            yield start, site._replace(findings=(*site.findings, *aside)) if not n else site
         for finding in broken:
             if finding.severity == "error":
                 yield Start("", (), {}, finding.place, finding.place.line, opaque=finding.message), Site(source)
@@ -159,7 +160,7 @@ def _document(
     document: Item, others: list[Item], n: int, source: str, env: Mapping[str, Word], beside: ReadBeside
 ) -> Iterator[tuple[Start, Site]]:
     if ray.is_ray(document):
-        yield from ray.read(document, n, source)
+        yield from ray.read(document, others, n, source)
     if services.is_service(document):
         yield from services.read(document, [one for other in others for one in kubernetes.objects(other)], n, source)
     elif kubernetes.is_object(document):

@@ -19,7 +19,7 @@ SKYPILOT = {"a100": "a100-40gb", "v100": "v100-16gb", "v100-32gb": "v100-32gb", 
 BASETEN = {"a100": "a100-80gb", "v100": "v100-16gb"}
 
 
-def device(name: str, own: Mapping[str, str] = {}) -> str | None:  # noqa: B006
+def device(name: str, own: Mapping[str, str] = {}) -> str | None:
     """The one device that a service's name means; None where it means several or is not known."""
     key = name.strip().lower()
     if key in own:
@@ -33,7 +33,7 @@ def device(name: str, own: Mapping[str, str] = {}) -> str | None:  # noqa: B006
         return None
 
 
-def hardware(item: Item, spelled: str, own: Mapping[str, str] = {}, count: Item | None = None) -> Hardware:  # noqa: B006
+def hardware(item: Item, spelled: str, own: Mapping[str, str] = {}, count: Item | None = None) -> Hardware:
     """`H100:8`, `{H100: 8}`, `{name: H100, count: 8}`, `H100:80GB:2`, or a list of which any will do."""
     choices = list(_choices(item))
     if not item or not choices:

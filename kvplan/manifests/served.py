@@ -35,7 +35,7 @@ def served(id_: str, table: Arguments) -> str:
 
 def typed(name: str, table: Arguments) -> str | None:
     """The release that a typed name means, as its publisher spells it; None where the catalogue's own entry was typed, or a file."""
-    if table.placeholder or ":" in name and table.config != "modelfile":
+    if table.placeholder or (":" in name and table.config != "modelfile"):
         return None
     try:
         line = names.look_up(name)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from kvplan.engines.common.words import Word
+from kvplan.engines.common.words import Given, Word
 from kvplan.manifests import images, requested
 from kvplan.manifests.accelerators import Hardware
 from kvplan.manifests.command import Start, scripts
@@ -96,6 +96,11 @@ def _built(document: Item, hardware: Hardware) -> Start:
     env = requested.variables(document.get("environment_variables"))
     engine = {"encoder": "", "encoder_bert": ""}.get(build.get("base_model").text, "tensorrt-llm")
     title = "" if engine else "of embeddings (Baseten Embeddings Inference)"
-    return Start(engine, tuple(words), env, holder.place, holder.end_line, in_container=True, files=files, foreign=title)
+    return Start(engine, tuple(words), env, holder.place, holder.end_line, in_container=True, files=files, foreign=title, weights=_weights(kind))
 
 
+def _weights(kind: Item) -> Given | None:
+    """`quantization_type`: fp8, fp8_kv, fp4, fp4_mlp_only, weights_int4 and their like, as TensorRT-LLM calls them."""
+    algorithm = {"fp8": "fp8", "fp4": "nvfp4", "weights": "w8a16", "smooth": "w8a8_int8"}.get(kind.text.partition("_")[0])
+    algorithm = "w4a16" if "int4" in kind.text else algorithm
+    return Given(algorithm, "quantization_type", kind.place) if algorithm else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from kvplan.engines.common.words import Finding, Place, Unresolved
+from kvplan.engines.common.words import Finding, Given, Place, Unresolved
+from kvplan.manifests.host import Buffer, Limits
 from kvplan.manifests.private import Private
 from kvplan.planner.plan import Plan, plain
 
@@ -20,6 +21,9 @@ class Found(NamedTuple):
     question    names of the contract -> values, as the engine reads them; n_devices is what is there, over all nodes
     places      where each of them is set
     local_dp    data parallel ranks that run here, where fewer than all
+    weights     the engine's word for what the checkpoint is stored in, where the command says one
+    host        what is started together on one machine; empty: not known. on: the devices of it that the engine sees (together.py)
+    limits      what its container may hold beside the GPU; buffers: the options that pin memory there (host.py)
     """
 
     file: str
@@ -34,6 +38,11 @@ class Found(NamedTuple):
     unresolved: tuple[Unresolved, ...] = ()
     findings: tuple[Finding, ...] = ()
     local_dp: int | None = None
+    weights: Given | None = None
+    host: str = ""
+    on: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    buffers: Mapping[str, tuple[float, Buffer, Place]] = {}
 
     @property
     def place(self) -> Place:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from kvplan.engines.common.protocol import Capacity, Certainty, ChosenBy, Outcome
@@ -114,6 +115,29 @@ class Plan(NamedTuple):
     def capacity(self) -> Capacity | None:
         return self.outcome.capacity
 
+    def __str__(self) -> str:
+        """What `kvplan estimate` prints. Who prints plans is above this file, so it is asked for by name."""
+        text: str = import_module("kvplan.report").plain_text(self)
+        return text
+
+    def _repr_html_(self) -> str:
+        """Tables, for notebooks."""
+        text: str = import_module("kvplan.report").render([self], "html")
+        return text
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every line of every device: where, how many devices have it, its name, bytes, interval, basis and source."""
+        return [
+            {"place": ledger.place, "devices": len(ledger.ranks), "line": entry.name, "kind": entry.kind, "bytes": entry.bytes,
+             "low": entry.low, "high": entry.high, "basis": entry.basis, "counted": entry in ledger.entries, "source": entry.source}
+            for ledger in self.ledgers
+            for entry in (*ledger.entries, *ledger.outside)
+        ]  # fmt: skip
+
+    def to_frame(self) -> Any:
+        """`rows()` as a pandas DataFrame. Raises ImportError where pandas is not installed."""
+        return import_module("pandas").DataFrame(self.rows())
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as `--format json` prints it (schema `kvplan.plan/1`)."""
         return {
@@ -128,8 +152,8 @@ class Plan(NamedTuple):
             "start_certainty": self.outcome.start_certainty,
             "survives": self.outcome.survives,
             "risk": self.outcome.risk,
-            "risks": [plain(one) for one in self.outcome.risks],
             "unknown": self.outcome.unknown or None,
+            "risks": [plain(one) for one in self.outcome.risks],
             "fits": self.fits,
             "certainty": self.certainty,
             "margin_bytes": self.margin_bytes,

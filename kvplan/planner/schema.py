@@ -71,6 +71,7 @@ PLAN: dict[str, Any] = {
             "bytes_per_block": _MAYBE_INT, "request_bytes": _INT, "tokens": _MAYBE_INT, "max_concurrency": _MAYBE_NUMBER,
             "mean_concurrency": _MAYBE_NUMBER, "max_context": _MAYBE_INT, "max_context_unbounded": _MAYBE_INT,
             "log_lines": _array(_TEXT), "warnings": _array(_TEXT), "groups": _array(_GROUP),
+            "offloaded": {"type": ["array", "null"], "items": _INT, "minItems": 2, "maxItems": 2},
         }, nullable=True),
         "starts": _MAYBE_BOOL, "start_certainty": {"enum": [*_CERTAINTY["enum"], None]}, "survives": _MAYBE_BOOL,
         "risk": _MAYBE_TEXT, "unknown": _MAYBE_TEXT,

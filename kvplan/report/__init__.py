@@ -38,6 +38,14 @@ def render(plans: Sequence[Plan], fmt: str, *, detail: bool = False) -> str | by
     return text
 
 
+def plain_text(plan: Plan) -> str:
+    """One plan's first screen without a terminal: what `print(plan)` shows."""
+    from kvplan.report.first import first_screen
+    from kvplan.report.screen import Screen
+
+    return first_screen(plan, Screen())
+
+
 def render_rows(rows: Sequence[dict[str, Any]], fmt: str) -> str:
     """Rows of equal keys in a format that is text."""
     text: str = import_module(f"kvplan.report.{FORMATS[fmt]}").rows_text(rows, fmt)

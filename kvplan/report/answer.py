@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvplan.ledger import Ledger
+from kvplan.planner.offload import in_ram, layers_said
 from kvplan.planner.plan import Advice, Plan
 from kvplan.report.printable import one_line
 from kvplan.report.words import asked, engine, flag, hardware, ranks, requests, size
@@ -32,6 +33,8 @@ def _nothing_limits(plan: Plan) -> str:
 
 def _yes(plan: Plan) -> str:
     opening = {"certain": "Yes", "likely": "Likely yes", "too close to call": "Too close to call, by the estimate yes"}[plan.certainty]
+    if (split := layers_said(plan)) and plan.question["n_gpu_layers"][1] != "you":
+        return f"{opening}, split: {requests(plan)} run{'s' if asked(plan, 'batch') == 1 else ''} {_where(plan)}, {split}."
     more = plan.capacity.max_batch if plan.capacity else None
     upto = f"; up to {more:,} at once" if more and more > asked(plan, "batch") else ""
     verb = "fits" if asked(plan, "batch") == 1 else "fit"
@@ -125,7 +128,7 @@ def next_numbers(plan: Plan) -> list[tuple[str, str]]:
     capacity, batch, context = plan.capacity, asked(plan, "batch"), asked(plan, "context")
     rows = []
     if capacity is not None and capacity.request_bytes and plan.fits is not None:
-        rows.append((f"most requests of {context:,} tokens", _limit(capacity.max_batch)))
+        rows.append((f"most requests of {context:,} tokens", _limit(plan, capacity.max_batch)))
         rows.append((f"longest context of {counted(batch, 'request')}", _longest(plan)))
     slope, mean = plan.cache.bytes_per_token, plan.cache.average_bytes_per_token
     told = f"{slope:,} B" if isinstance(slope, int) else f"{slope:,.1f} B"
@@ -134,15 +137,15 @@ def next_numbers(plan: Plan) -> list[tuple[str, str]]:
     return rows
 
 
-def _limit(n: int | None) -> str:
-    return "no limit" if n is None else f"{n:,}" if n else "none fits"
+def _limit(plan: Plan, n: int | None) -> str:
+    return ("no limit but that of RAM" if in_ram(plan) else "no limit") if n is None else f"{n:,}" if n else "none fits"
 
 
 def _longest(plan: Plan) -> str:
     """Of the question's batch; where a length that was set is what stops it, of memory too."""
     capacity = plan.capacity
     if capacity is None or not (n := capacity.max_context_at_batch):
-        return "no limit" if capacity is not None and capacity.max_context_at_batch is None else "none fits"
+        return _limit(plan, None if capacity is not None and capacity.max_context_at_batch is None else 0)
     beyond = capacity.max_context_unbounded if asked(plan, "batch") == 1 else None
     if n == asked(plan, "max_model_len") and plan.question["max_model_len"][1] == "you":
         told = f"; memory holds {beyond:,}" if beyond and beyond > n else ""

@@ -16,8 +16,8 @@ from kvplan.engines.common.logs import Dump, Figure, Log, Wording, value_of
 from kvplan.engines.common.printed import by_printed, read_printed
 from kvplan.engines.common.words import Given, Word
 from kvplan.errors import FormatError, UnknownName
-from kvplan.startup_logs.lines import Line, read_batches
 from kvplan.startup_logs import metrics
+from kvplan.startup_logs.lines import Line, read_batches
 from kvplan.startup_logs.literals import read_arguments, read_object, read_words
 from kvplan.startup_logs.patterns import apply, number
 
@@ -203,7 +203,7 @@ def read_starts(source: str | Path, engine: str | None = None) -> tuple[LoggedSt
     if not any(s.figures for s in best.done):
         name = str(source) if isinstance(source, Path) else "log"
         known = ", ".join(log.engine for log in logs)
-        raise FormatError(name, "start-up log", 0, f"none of its {n} lines is one that {known} prints about memory, in a log or a page of metrics")
+        raise FormatError(name, "start-up log", 0, f"none of its {n} lines is one that {known} prints about memory")
     return tuple(s for s in best.done if s.figures)
 
 

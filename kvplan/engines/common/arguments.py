@@ -59,7 +59,8 @@ class Argument(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What an engine makes of its options: names of the question (engine options as `engine_option.KEY`), the model, what is to be said."""
+    """What an engine makes of its options: names of the question (engine options as `engine_option.KEY`), the model, what is to be said.
+    `weights`: the engine's word for what the checkpoint is stored in (stored.py)."""
 
     question: Mapping[str, Given]
     model: Given | None = None
@@ -68,6 +69,7 @@ class Answer(NamedTuple):
     local_dp: int | None = None
     nodes: int = 1
     is_worker: bool = False
+    weights: Given | None = None
 
 
 #: Options by what they set (`to`), and the words that no option took -> the answer; plain names and options need nothing of it.
@@ -215,6 +217,11 @@ def number(given: Mapping[str, Given], key: str, default: int = 1) -> int:
     """A whole number among the options."""
     one = given.get(key)
     return int(one.value) if one is not None and isinstance(one.value, (int, float)) else default
+
+
+def loaded_as(one: Given | None) -> Given | None:
+    """--load-format, where it names a quantisation: gguf, bitsandbytes."""
+    return one if one is not None and one.value in ("gguf", "bitsandbytes") else None
 
 
 def moved(one: Given, value: Any) -> Given:

@@ -94,6 +94,7 @@ class Capacity(NamedTuple):
     max_context            longest single request admitted under max_model_len; max_context_unbounded: without that limit
     max_context_at_batch   longest context at which all sequences of the question fit, every other setting unchanged
     max_batch              most sequences at its context; an engine says it of a replica, a plan of the question, for all replicas
+    offloaded              layers on the devices, of how many, the output layer counted as one; None where no engine leaves any out
     """
 
     kv_bytes: int
@@ -113,6 +114,7 @@ class Capacity(NamedTuple):
     log_lines: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     groups: tuple[Group, ...] = ()
+    offloaded: tuple[int, int] | None = None
 
 
 class Risk(NamedTuple):
@@ -146,10 +148,10 @@ class Outcome(NamedTuple):
     reason: str | None = None
     survives: bool | None = None
     risk: str | None = None
-    start_certainty: Certainty | None = None
-    risks: tuple[Risk, ...] = ()
     unknown: str = ""
     host: tuple[Entry, ...] = ()
+    start_certainty: Certainty | None = None
+    risks: tuple[Risk, ...] = ()
 
 
 def refused(reason: str) -> Outcome:

@@ -197,6 +197,7 @@ def _capacity(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Si
         + wordings.lines(ctx, now.stores, vocab=f.widths.vocab, layers=offloaded if now.where.n_devices else None),
         warnings=wordings.warnings(ctx, d.max_model_len or 1, trained=d.model.max_context, widest_v=widest_v, has_window=has_window),
         groups=groups,
+        offloaded=offloaded if now.where.n_devices else None,
     )
 
 

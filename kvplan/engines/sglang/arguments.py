@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import Answer, Arguments, Repository, allowed, block, moved, names, number, row
+from kvplan.engines.common.arguments import Answer, Arguments, Repository, allowed, block, loaded_as, moved, names, number, row
 from kvplan.engines.common.options import read_lora, read_speculative
 from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.sglang.unmodelled import EITHER, IRRELEVANT, LESS, MORE
@@ -39,6 +39,7 @@ ROWS = (
     row("--dtype", "dtype", "compute"),
     row("--kv-cache-dtype", "kv_dtype", "format", says=KV_FORMATS),
     row("--quantization", "@quantization"),
+    row("--load-format", "@load"),
     row("--max-total-tokens", "option:max_total_tokens", "int"),
     row("--disable-cuda-graph", "enforce_eager", takes="flag"),
     row("--cuda-graph-max-bs", "option:cuda_graph_max_bs", "int", until="0.5.18"),
@@ -107,8 +108,9 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     a2a = question.get("engine_option.moe_a2a_backend")
     if a2a and a2a.value not in ("none", "flashinfer") and "ep" not in question and "tp" in question:
         question["ep"] = moved(a2a, question["tp"].value)  # server_args.py: these backends set ep_size to tp_size
-    if (one := given.get("@quantization")) and one.value in ON_LOAD:
-        question["weight_dtype"] = moved(one, ON_LOAD[one.value])
+    quantised = given.get("@quantization") or loaded_as(given.get("@load"))
+    if quantised and quantised.value in ON_LOAD:
+        question["weight_dtype"] = moved(quantised, ON_LOAD[quantised.value])
     decode, prefill = given.get("@decode_graphs"), given.get("@prefill_graphs")
     if decode and prefill and decode.value == prefill.value == "disabled":
         question["enforce_eager"] = moved(decode, True)
@@ -135,7 +137,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         findings.append(allowed(one))
     rank = given.get("@rank")
     model = given.get("@model") or (positional[0] if positional else None)
-    return Answer(question, model, tuple(findings), nodes=number(given, "@nodes"), is_worker=bool(rank and rank.value))
+    return Answer(question, model, tuple(findings), nodes=number(given, "@nodes"), is_worker=bool(rank and rank.value), weights=quantised)
 
 
 def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:

@@ -8,7 +8,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         allow-auto-truncate! api-key chat-template constrained-json-whitespace-pattern decode-log-interval
         delete-ckpt-after-loading! disable-cuda-graph-padding! disable-custom-all-reduce! disable-outlines-disk-cache!
         dist-init-addr=nccl-init-addr download-dir enable-cache-report! enable-custom-logit-processor! enable-metrics!
-        enable-nccl-nvls! enable-p2p-check! grammar-backend host load-balance-method load-format log-level log-level-http
+        enable-nccl-nvls! enable-p2p-check! grammar-backend host load-balance-method log-level log-level-http
         log-requests! lora-backend port quantization-param-path random-seed revision sampling-backend schedule-conservativeness
         schedule-policy served-model-name show-time-cost! skip-tokenizer-init! stream-interval tokenizer-mode tokenizer-path
         tool-call-parser torch-compile-max-bs triton-attention-num-kv-splits triton-attention-reduce-in-fp32! trust-remote-code!

@@ -49,6 +49,7 @@ ROWS = (
     row("--backend", "@backend"),
     row("", "@speculative", "json", key="speculative_config"),
     row("", "@graphs", "json", key="cuda_graph_config"),
+    row("", "@quant", "json", key="quant_config"),
     row("--max_input_len --gpus_per_node", "", "int"),
     row("--server_role", "!role", effect="either"),
     *block({("", ""): """
@@ -58,7 +59,7 @@ ROWS = (
         served_model_name allow_request_chat_template! grpc! telemetry!
     """}),
     *key_rows("""
-        moe_config quant_config sparse_attention_config lora_config context_parallel_size moe_cluster_parallel_size torch_compile_config
+        moe_config sparse_attention_config lora_config context_parallel_size moe_cluster_parallel_size torch_compile_config
         enable_lora cache_transceiver_config peft_cache_config enable_iter_perf_stats load_format model_kwargs kv_connector_config
         enable_layerwise_nvtx_marker nvfp4_gemm_config enable_min_latency
     """, "either"),
@@ -94,8 +95,13 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     drop = question.get("kv_memory")
     if drop and not drop.value:
         del question["kv_memory"]
+    quant = given.get("@quant")
+    config = quant.value if quant and isinstance(quant.value, dict) else {}
+    if quant and str(config.get("kv_cache_quant_algo") or "").upper() == "FP8" and "kv_dtype" not in question:
+        question["kv_dtype"] = moved(quant, "fp8")
+    weights = moved(quant, config["quant_algo"]) if quant and config.get("quant_algo") else None
     model = given.get("@model") or next((word for word in positional if word.value != "serve"), None)
-    return Answer(question, model, tuple(findings))
+    return Answer(question, model, tuple(findings), weights=weights)
 
 
 def _speculative(one: Given, question: dict[str, Given]) -> list[Finding]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import Answer, Arguments, Repository, allowed, block, moved, names, number, row
+from kvplan.engines.common.arguments import Answer, Arguments, Repository, allowed, block, loaded_as, moved, names, number, row
 from kvplan.engines.common.options import read_lora, read_speculative
 from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.vllm.unmodelled import EITHER, IRRELEVANT, LESS, MORE
@@ -48,6 +48,7 @@ ROWS = (
     row("--dtype", "dtype", "compute"),
     row("--kv-cache-dtype", "kv_dtype", "format", says=KV_FORMATS),
     row("--quantization -q", "@quantization"),
+    row("--load-format", "@load"),
     row("--enforce-eager", "enforce_eager", takes="switch"),
     row("--compilation-config -cc", "@compilation", "json"),
     row("-O --optimization-level", "@level"),
@@ -108,8 +109,9 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         ranks = number(given, "tp") * number(given, "dp")
         if one.value and ranks > 1:
             question["ep"] = moved(one, ranks)
-    if (one := given.get("@quantization")) and one.value in ON_LOAD:
-        question["weight_dtype"] = moved(one, ON_LOAD[one.value])
+    quantised = given.get("@quantization") or loaded_as(given.get("@load"))
+    if quantised and quantised.value in ON_LOAD:
+        question["weight_dtype"] = moved(quantised, ON_LOAD[quantised.value])
     _graphs(given, question)
     findings += _speculative(given, question)
     if (one := given.get("@lora")) and one.value:
@@ -138,6 +140,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         local_dp=local.value if local else None,
         nodes=number(given, "@nodes"),
         is_worker=bool("@headless" in given or (rank and rank.value)),
+        weights=quantised,
     )
 
 

@@ -16,7 +16,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         enable-prompt-tokens-details? enable-request-id-headers? enable-scale-out? enable-server-load-tracking?
         enable-ssl-refresh? enable-tokenizer-info-endpoint? exclude-tools-when-tool-choice-none? fingerprint-mode
         fingerprint-value fully-sharded-loras? generation-config grpc! grpc-port h11-max-header-count
-        h11-max-incomplete-event-size hf-config-path hf-token host ignore-patterns* load-format log-config-file log-error-stack?
+        h11-max-incomplete-event-size hf-config-path hf-token host ignore-patterns* log-config-file log-error-stack?
         long-prefill-token-threshold lora-dtype lora-modules* max-cpu-loras max-log-len max-logprobs max-parallel-loading-workers
         middleware mm-processor-kwargs model-impl model-loader-extra-config otlp-traces-endpoint override-generation-config port
         prefix-caching-hash-algo prompt-adapters* ray-workers-use-nsight? reasoning-parser response-role

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -94,12 +94,10 @@ def test_a_block_size_that_the_engine_chose_is_no_setting() -> None:
 def server(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            try:
+            with suppress(OSError):  # the reader has gone
                 answer(self)
-            except OSError:  # the reader has gone
-                pass
 
-        def log_message(self, format: str, *args: object) -> None: ...
+        def log_message(self, *args: object) -> None: ...
 
     httpd = HTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
@@ -111,7 +109,10 @@ def server(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
         httpd.server_close()
 
 
-def says(body: bytes, status: int = 200, kind: str = "text/plain; version=0.0.4", **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+def says(body: bytes, status: int = 200, kind: str = "text/plain; version=0.0.4", **headers: str) -> Answer:
     def answer(request: BaseHTTPRequestHandler) -> None:
         request.send_response(status)
         request.send_header("Content-Type", kind)
@@ -158,7 +159,7 @@ def drip(request: BaseHTTPRequestHandler) -> None:
     ],
     ids=["404", "redirect", "html", "binary", "huge", "drip", "silent"],
 )
-def test_a_server_that_does_not_give_a_page(answer: Callable[[BaseHTTPRequestHandler], None], why: str) -> None:
+def test_a_server_that_does_not_give_a_page(answer: Answer, why: str) -> None:
     with server(answer) as url, pytest.raises(SpecError, match=why):
         page(url, seconds=0.3, most=2048)
 
@@ -186,5 +187,5 @@ def test_a_flag_that_nobody_knows_does_not_stop_it(tmp_path: Path) -> None:
 def test_what_a_person_asks_is_not_left_out(tmp_path: Path) -> None:
     file = tmp_path / "serve.log"
     file.write_text(LOG)
-    with pytest.raises(SpecError, match="attention_backend|QUANTUM"):
+    with pytest.raises(SpecError, match="attention_backends"):
         api.reconcile(file, engine_option={"attention_backends": "QUANTUM_ATTN"})

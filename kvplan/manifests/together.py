@@ -1,0 +1,125 @@
+"""Engines that one machine starts on the same GPU: what they take together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from kvplan import engines
+from kvplan.engines.common.words import Finding, Place, Word
+from kvplan.manifests.values import Verdict
+from kvplan.units import show_bytes
+
+ALL = ("*",)
+
+
+def visible(on: tuple[str, ...], env: Mapping[str, Word]) -> tuple[str, ...]:
+    """The devices of the machine that a process sees; `*` stands for all of them, nothing for: not known.
+
+    on   what the runtime gives the container; CUDA_VISIBLE_DEVICES counts from the first of these
+    """
+    if not on and (word := env.get("NVIDIA_VISIBLE_DEVICES")) and not word.missing:
+        on = ALL if word.text.strip() == "all" else _listed(word.text) if word.text.strip() not in ("", "none", "void") else ()
+    chosen = next((env[name] for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES") if name in env), None)
+    if chosen is None or not on:
+        return on
+    if chosen.missing:
+        return ()
+    picked = _listed(chosen.text)
+    if on == ALL:
+        return picked
+    return tuple(on[int(n)] for n in picked if n.isdecimal() and int(n) < len(on)) if all(n.isdecimal() for n in picked) else picked
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def judged(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts with what sharing a GPU makes of them: one that together with others can not start is refused."""
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for n, verdict in enumerate(verdicts):
+        if verdict.found and verdict.found.engine and verdict.found.host and verdict.found.on:
+            for device in _used(verdict):
+                groups[verdict.found.host, device].append(n)
+    result = list(verdicts)
+    said: set[tuple[int, ...]] = set()
+    for (_, device), members in groups.items():
+        if len(members) > 1 and tuple(members) not in said:
+            said.add(tuple(members))
+            for n, verdict in zip(members, _together([result[n] for n in members], device), strict=True):
+                result[n] = verdict
+    return result
+
+
+def _used(verdict: Verdict) -> tuple[str, ...]:
+    """The devices that the engine uses of those it sees: the first ones."""
+    assert verdict.found is not None
+    question = verdict.found.question
+    sizes = [question.get(name) for name in ("tp", "pp", "dp")]
+    needed = verdict.plan.question["n_devices"][0] if verdict.plan else None
+    if needed is None:
+        needed = 1
+        for size in sizes:
+            needed *= size if isinstance(size, int) and size > 0 else 1
+    needed = min(int(needed), 64)
+    return tuple(map(str, range(needed))) if verdict.found.on == ALL else verdict.found.on[:needed]
+
+
+def _together(members: list[Verdict], device: str) -> list[Verdict]:
+    names = " and ".join(v.name for v in members)
+    fractions = [_fraction(v) for v in members]
+    shares = [_taken(v) for v in members]
+    if all(f is not None for f in fractions):
+        total = sum(f for f in fractions if f is not None)
+        sums = " + ".join(f"{f:g}" for f in fractions)
+        if total > 1 + 1e-9:
+            message = f"{names} share GPU {device}: {sums} = {total:g} of its memory; one of them would not start"
+            return [_refused(v, message) for v in members]
+        return [_noted(v, f"{names} share GPU {device}: {sums} = {total:g} of its memory") for v in members]
+    if all(s is not None for s in shares):
+        taken, there = sum(s[0] for s in shares if s), min(s[1] for s in shares if s)
+        if taken > there:
+            message = f"{names} share GPU {device}: together they take {show_bytes(taken)} of {show_bytes(there)}; one would not start"
+            return [_refused(v, message) for v in members]
+        return [_noted(v, f"{names} share GPU {device}: together they take {show_bytes(taken)} of {show_bytes(there)}") for v in members]
+    return [_noted(v, f"{names} share GPU {device}: what they take together is not known", "warning") for v in members]
+
+
+def _fraction(verdict: Verdict) -> float | None:
+    """The share of a whole device that the engine caps itself at; None where its pool is said in bytes, or it caps nothing."""
+    assert verdict.found is not None
+    if verdict.found.engine not in engines.logged() or not engines.log(verdict.found.engine).capped:
+        return None
+    question = verdict.found.question
+    value = verdict.plan.question["memory_fraction"][0] if verdict.plan else question.get("memory_fraction")
+    if "kv_memory" in question or value is None:
+        return None
+    return float(value)
+
+
+def _taken(verdict: Verdict) -> tuple[int, int] | None:
+    """Bytes that the plan holds on a device, and the device's."""
+    plan = verdict.plan
+    if plan is None or not plan.ledgers or not plan.ledgers[0].limit_bytes:
+        return None
+    engine = str(plan.question["engine"][0])
+    capped = engine in engines.logged() and engines.log(engine).capped
+    total = int(plan.ledgers[0].limit_bytes / float((plan.question["memory_fraction"][0] if capped else None) or 1))
+    return max(ledger.total_bytes for ledger in plan.ledgers), total
+
+
+def _refused(verdict: Verdict, message: str) -> Verdict:
+    finding = Finding("shared-gpu", "error", message, _place(verdict), verdict.file)
+    return verdict._replace(status="refuses", message=message, findings=(*verdict.findings, finding))
+
+
+def _noted(verdict: Verdict, message: str, severity: Literal["note", "warning"] = "note") -> Verdict:
+    finding = Finding("shared-gpu", severity, message, _place(verdict), verdict.file)
+    return verdict._replace(findings=(*verdict.findings, finding))
+
+
+def _place(verdict: Verdict) -> Place:
+    assert verdict.found is not None
+    return verdict.found.places.get("memory_fraction") or verdict.found.place

@@ -1,0 +1,86 @@
+"""What a command says of its checkpoint's format, beside what the model known by that name is stored in."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from kvplan import catalogue
+from kvplan.dtypes import canonical_weight, weight_scheme
+from kvplan.engines.common.stored import stored
+from kvplan.engines.common.words import Given, Place
+from kvplan.errors import KvplanError
+from kvplan.names.releases import TAG, taken_apart
+
+_PART = re.compile(r"-\d{5}-of-\d{5}$")
+_FILE = re.compile(rf"(.+?)[-_.](?:gguf[-_.])?({TAG.pattern})", re.IGNORECASE)
+_OLLAMA = re.compile(r"(?:.*-)?(q\d\w*|fp16|bf16|f16)", re.IGNORECASE)
+
+
+class Claim(NamedTuple):
+    """The format; empty: quantised, and nothing says how. schemes: families of checkpoints that it may be; said: the words that say so."""
+
+    format: str
+    schemes: tuple[str, ...]
+    said: str
+    place: Place
+
+
+def claims(flag: Given | None, name: str | None, asked: str | None, place: Place) -> Claim | None:
+    """What the flags say, else what the file's own name of the model says; that of a name says nothing of another quantised one."""
+    if flag is not None and (says := stored(flag.value)):
+        return Claim(says.format, says.schemes, f"{flag.spelled} {flag.value}"[:80], flag.place)
+    format_ = by_name(name) if name else None
+    if format_ is None or name == asked or (asked and by_name(asked)):
+        return None
+    try:
+        scheme = weight_scheme(canonical_weight(format_))
+    except KvplanError:
+        return Claim("", (), f"the name {name}"[:120], place)
+    return Claim(format_, (scheme,), f"the name {name}"[:120], place)
+
+
+def by_name(name: str) -> str | None:
+    """The format that a name ends in: a release's suffix, a GGUF file's or repository's type, an Ollama tag's."""
+    tail = name.rstrip("/").replace("\\", "/").rpartition("/")[2]
+    tail = tail.rpartition("--")[2]
+    if tail.lower().endswith(".gguf"):
+        match = _FILE.fullmatch(_PART.sub("", tail[:-5]))
+        return match[2].lower() if match else None
+    found = taken_apart(tail.lower())
+    if found is not None:
+        return None if found.weights == "gguf" else found.weights
+    stem, colon, tag = tail.partition(":")
+    match = _OLLAMA.fullmatch(tag) if colon else None
+    return match[1].lower().replace("fp16", "f16") if match else None
+
+
+def settled(claim: Claim, own: str) -> tuple[str | None, str]:
+    """The format to ask for (None: the model's own is what is claimed), or why it is open."""
+    first = canonical_weight(own.split("+")[0])
+    scheme = weight_scheme(first)
+    is_own = scheme != "plain"
+    if scheme in claim.schemes or ("*" in claim.schemes and is_own):
+        return None, ""
+    if not claim.format:
+        return None, f"{claim.said} says that the checkpoint is quantised, and not how; the model known by that name is stored in {own}"
+    if claim.format in ("bf16", "f16") or not is_own:
+        return claim.format, ""
+    return None, f"{claim.said} says {claim.format}, and the model known by that name is stored in {own}"
+
+
+def meant(path: str) -> str | None:
+    """The known model that the end of a path names: `/models/Qwen3-8B`, `models--Qwen--Qwen3-8B/snapshots/x`, `Qwen3-8B-Q4_K_M.gguf`."""
+    parts = [part for part in path.replace("\\", "/").split("/") if part and part not in (".", "..", "~")]
+    hub = next((part for part in parts if part.startswith("models--")), "")
+    names = [hub.removeprefix("models--").replace("--", "/")] if hub else ["/".join(parts[-2:]), parts[-1]] if parts else []
+    for name in names:
+        stem = _PART.sub("", re.sub(r"\.gguf$", "", name, flags=re.IGNORECASE))
+        match = _FILE.fullmatch(stem) if name.lower().endswith(".gguf") else None
+        found = taken_apart(stem.lower())
+        for one in dict.fromkeys((stem, match[1] if match else stem, found.of if found else stem)):
+            try:
+                return catalogue.find_model(one).id if "$" not in one else None
+            except KvplanError:
+                continue
+    return None

@@ -1,0 +1,66 @@
+"""What an engine does by itself where a model does not fit its devices whole: layers stay in RAM, and it runs.
+
+llama.cpp from --fit on, and Ollama, place layers by the memory that they measure; a question that says neither how many (n_gpu_layers)
+nor how much RAM there is (host_memory) is one they answer so. RAM is then what it takes; host_memory only bounds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kvplan import engines
+from kvplan.deployment import Deployment
+from kvplan.errors import KvplanError
+from kvplan.ledger import HOST
+from kvplan.planner.evaluate import evaluate
+from kvplan.planner.plan import Plan
+from kvplan.units import LARGEST, show_bytes
+
+
+def with_offload(d: Deployment, plan: Plan) -> tuple[Deployment, Plan]:
+    """The question and the plan as they are, or with the layers in RAM that its engine would leave there."""
+    if plan.fits is not False or not _open(d, plan):
+        return d, plan
+    asked = replace(d, host_memory=LARGEST, assumed=(*d.assumed, "host_memory"))
+    try:
+        found = evaluate(asked)
+    except KvplanError:
+        return d, plan
+    return (asked, _said(found)) if found.fits else (d, plan)
+
+
+def _open(d: Deployment, plan: Plan) -> bool:
+    """Whether the engine is free to leave layers out of a device that has memory of its own."""
+    chosen = (d.n_gpu_layers, d.host_memory, d.kv_memory) != (None, None, None)
+    return engines.facts(plan.question["engine"][0]).offloads and d.device is not None and not d.device.unified and not chosen
+
+
+def in_ram(plan: Plan) -> int:
+    """Bytes that the plan holds beside its devices."""
+    return sum(ledger.total_bytes for ledger in plan.ledgers if ledger.device == HOST)
+
+
+def layers_said(plan: Plan) -> str:
+    """`35 of 81 layers on the GPU and 28.2 GiB in RAM`, or whose experts are there; empty where all is on the devices."""
+    capacity, moe = plan.capacity, dict(plan.question["engine_option"][0]).get("n_cpu_moe")
+    if capacity is None or capacity.offloaded is None:
+        return ""
+    on, of = capacity.offloaded
+    if on == of and not moe:
+        return ""
+    where = f"{on:,} of {of:,} layers on the GPU" if on < of else f"the experts of {moe} layers beside the GPU"
+    return f"{where} and {show_bytes(in_ram(plan))} in RAM"
+
+
+def _said(plan: Plan) -> Plan:
+    """Without the bound that stands for none. What is left on a card decides how many layers it gets, not whether it runs."""
+    question: dict[str, Any] = {**plan.question, "host_memory": (None, "kvplan")}
+    ledgers = tuple(ledger._replace(limit_bytes=None) if ledger.device == HOST else ledger for ledger in plan.ledgers)
+    capacity = plan.capacity
+    if capacity is not None:
+        slots = question["max_num_seqs"][0]
+        capacity = capacity._replace(max_context_at_batch=None, max_batch=slots if capacity.max_batch == slots else None)
+    sure = "likely" if plan.certainty == "too close to call" else plan.certainty
+    outcome = plan.outcome._replace(ledgers=ledgers, capacity=capacity, certainty=sure)
+    return plan._replace(question=question, outcome=outcome, verdict=f"{plan.verdict}: {layers_said(plan)}")

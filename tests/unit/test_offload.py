@@ -1,0 +1,58 @@
+"""Layers that stay in RAM where nobody said how many: what llama.cpp's --fit and Ollama do, as `estimate` answers it."""
+
+from __future__ import annotations
+
+import pytest
+from jsonschema import Draft202012Validator
+
+import kvplan
+from kvplan.planner.offload import in_ram
+from kvplan.report.answer import sentence
+
+LARGE = {"model": "meta-llama/llama-3.1-70b", "weight_dtype": "q4_k_m", "device": "rtx-4090", "context": "8k"}
+
+
+@pytest.fixture(scope="module", params=["llama.cpp", "ollama"])
+def split(request: pytest.FixtureRequest) -> tuple[dict[str, str], kvplan.Plan]:
+    question = {**LARGE, "engine": request.param}
+    return question, kvplan.estimate(**question)
+
+
+def test_a_model_larger_than_its_card_runs_split(split):
+    _, plan = split
+    on, of = plan.capacity.offloaded
+    assert of == 80 + 1  # the output layer counted as one
+    assert 0 < on < of
+    assert (plan.fits, plan.starts, plan.question["host_memory"]) == (True, True, (None, "kvplan"))
+    held = sum(row["bytes"] for row in plan.rows() if row["kind"] == "weights")
+    assert abs(held - plan.model.weight_bytes) < 100  # shares rounded
+    layer = 8192 * 2 * 8 * 128 * 2  # of each of 80 layers; the output layer keeps none
+    assert [row["bytes"] for row in plan.rows() if row["kind"] == "cache"] == [(on - 1) * layer, (of - on) * layer]
+    assert f", split: 1 request of 8,192 tokens runs on 1 x RTX 4090, {on} of 81 layers on the GPU and " in sentence(plan)
+    assert plan.verdict.endswith("in RAM")
+    Draft202012Validator(kvplan.schema("plan")).validate(plan.as_dict())
+
+
+def test_host_memory_only_bounds_it(split):
+    question, plan = split
+    bounded = kvplan.estimate(**question, host_memory=in_ram(plan), advise=False)
+    assert (bounded.fits, bounded.capacity.offloaded) == (True, plan.capacity.offloaded)
+    assert kvplan.estimate(**question, host_memory=in_ram(plan) - 1, advise=False).fits is False
+
+
+def test_explain_says_the_same(split):
+    question, plan = split
+    lines = {line.name: line.value for line in kvplan.explain(**question)}
+    assert lines["RAM: total"] == in_ram(plan)
+
+
+@pytest.mark.parametrize("chosen", [{"n_gpu_layers": 99}, {"engine_version": "b6990"}])
+def test_who_says_how_many_layers_is_taken_at_their_word(chosen):
+    """-ngl is never changed, and builds before #16653 have no --fit."""
+    assert kvplan.estimate(**LARGE, **chosen, engine="llama.cpp", advise=False).fits is False
+
+
+def test_what_fits_whole_is_whole():
+    plan = kvplan.estimate("meta-llama/llama-3.1-8b", engine="llama.cpp", device="rtx-4090", context="8k")
+    assert plan.capacity.offloaded == (33, 33)
+    assert sentence(plan).startswith("Yes: ")

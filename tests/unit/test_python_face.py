@@ -1,0 +1,68 @@
+"""kvplan as Python sees it: typed names, the public ones alone, plans that print."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import get_type_hints
+
+import kvplan
+from kvplan.api.names import Question
+from kvplan.cli import run
+from kvplan.deployment import NAMES
+
+LLAMA = "meta-llama/llama-3.1-8b"
+#: What each kind of name may be in Python.
+TAKES = {"tokens": int, "count": int, "bytes": int, "fraction": float, "flag": bool, "text": str, "device": str, "options": str}
+
+
+def test_every_name_of_a_question_is_a_typed_keyword():
+    hints = get_type_hints(Question)
+    assert set(hints) == set(NAMES)
+    for name, (kind, _) in NAMES.items():
+        assert TAKES[kind] in hints[name].__args__, name
+        assert type(None) in hints[name].__args__, name
+    for function in (kvplan.estimate, kvplan.explain, kvplan.deployment, kvplan.fit, kvplan.simulate, kvplan.emit, kvplan.roofline):
+        assert inspect.signature(function).parameters["question"].annotation == "Unpack[Question]"
+
+
+def test_the_package_is_typed_and_shows_its_public_names_alone():
+    assert (Path(kvplan.__file__).parent / "py.typed").is_file()
+    assert dir(kvplan) == sorted(kvplan.__all__)
+    assert all(getattr(kvplan, name) is not None for name in kvplan.__all__)
+
+
+def test_a_printed_plan_is_the_first_screen(capsys):
+    plan = kvplan.estimate(LLAMA, device="h100", context="8k")
+    run(["estimate", LLAMA, "--device", "h100", "--context", "8k"])
+    out = capsys.readouterr().out
+    assert out.startswith(f"{plan}\n\nmore: ")
+    assert plan._repr_html_().count("<table>") >= 3
+
+
+def test_rows_are_the_lines_of_the_ledgers(monkeypatch):
+    plan = kvplan.estimate(LLAMA, engine="ideal", device="h100", context="8k", tp=2)
+    rows = plan.rows()
+    assert {(row["place"], row["devices"]) for row in rows} == {("GPU 0 to 1", 2)}
+    assert sum(row["bytes"] for row in rows) == plan.ledgers[0].total_bytes
+    pandas = ModuleType("pandas")
+    pandas.DataFrame = lambda rows: SimpleNamespace(rows=rows)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pandas", pandas)
+    assert plan.to_frame().rows == rows
+
+
+def test_check_takes_a_path(tmp_path):
+    file = tmp_path / "serve.sh"
+    file.write_text("vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192\n")
+    told = [[verdict.status for verdict in kvplan.check(files, device="h100")] for files in (file, str(file), [file])]
+    assert told == [["fits"]] * 3
+
+
+def test_engines_is_a_package_and_a_function():
+    from kvplan import engines
+
+    assert kvplan.engines is engines
+    assert [one["engine"] for one in kvplan.engines()] == list(engines.ENGINES)
+    assert kvplan.engines("sglang") == [one for one in kvplan.engines() if one["engine"] == "sglang"]
