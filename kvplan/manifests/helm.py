@@ -54,7 +54,9 @@ def _stack(document: Item, spec: Item, n: int, source: str) -> Iterator[tuple[St
     config = spec.get("vllmConfig")
     model = spec.get("modelURL")
     words = [Word("vllm", spec.place), Word("serve", spec.place)] + ([Word(model.text, model.place)] if model else [])
-    idle = [key for key, _ in config.items() if (key not in STACK and key not in STACK_OTHERS) or (key == OF_RAY and not spec.get("raySpec"))]
+    idle = [
+        key for key, _ in config.items() if (key not in STACK and key not in STACK_OTHERS) or (key == OF_RAY and not spec.get("raySpec"))
+    ]
     for key, option in STACK.items():
         if key not in idle and (item := config.get(key)):
             words += [Word(option, item.place), Word(item.text, item.place)]
