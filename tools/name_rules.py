@@ -127,8 +127,17 @@ def left_out(hub_id: str, said: str) -> str | None:
     return why
 
 
+#: What the tables leave out: the format of the publisher's own checkpoint, and who says so.
+STORED = {  # FP8 in blocks of 128 x 128: sgl-project/sglang-jax pull 1278; 109 GB a card at tp 2: vllm-project/recipes issue 273
+    "MiniMaxAI/MiniMax-M2": "fp8-block",
+    "MiniMaxAI/MiniMax-M2.1": "fp8-block",
+}
+
+
 def weights_of(name: str, label: str, base: ModelSpec) -> str | None:
     """The index's format of a row: empty as the base, None where it is not known."""
+    if name in STORED:
+        return FORMATS[STORED[name]]
     said = {word.lower() for word in _SAID.findall(name.rpartition("/")[2])}
     if _MIXED.search(name.rpartition("/")[2]):
         return None

@@ -56,7 +56,11 @@ def of_threads(path: Path) -> Iterator[Verdict]:
     for case in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
         if not case.get("weak"):
             question = dict(case["kvplan"])
-            plan = api.estimate(question.pop("model"), batch=1, **question)
+            try:
+                plan = api.estimate(question.pop("model"), batch=1, **question)
+            except KvplanError as error:  # a name that nobody here knows: no verdict
+                print(f"{case['id']}: {error}", file=sys.stderr)
+                continue
             yield Verdict(case["id"], bool(plan.starts), plan.outcome.start_certainty or plan.certainty, STARTED[case["outcome"]])
 
 

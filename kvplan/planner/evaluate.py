@@ -8,8 +8,9 @@ from typing import Any
 from kvplan import engines
 from kvplan.deployment import NAMES, Deployment
 from kvplan.engines.common.checks import refusal
+from kvplan.engines.common.doubts import doubts
 from kvplan.engines.common.lines import stage_weights, weight_entries
-from kvplan.engines.common.phases import judged
+from kvplan.engines.common.phases import doubted, judged
 from kvplan.engines.common.protocol import ChosenBy, Outcome, Settled, refused
 from kvplan.engines.common.risks import risks
 from kvplan.engines.common.settling import weight_formats
@@ -33,6 +34,10 @@ def evaluate(d: Deployment, *, limits: bool = True) -> Plan:
     outcome = refused(reason) if reason else engine.plan(settled)
     outcome = judged(outcome if outcome.ledgers else outcome._replace(ledgers=_weights_alone(settled)), engine.facts)
     outcome = outcome._replace(risks=risks(settled, engine.facts.name, outcome))
+    why = doubts(question, engine.facts) if outcome.starts else ()
+    outcome = doubted(outcome, why)
+    if why:
+        settled = settled._replace(notes=(*settled.notes, *(f"likely at most: {reason}" for reason in why)))
     if settled.misfit is not None and outcome.starts is not False:
         raise settled.misfit
     if outcome.capacity is not None and outcome.capacity.max_batch is not None:  # of one replica: the question's is shared by all

@@ -18,11 +18,9 @@ def first_screen(plan: Plan, screen: Screen | None = None) -> str:
     screen = screen or here()
     parts = [_sentence(plan, screen), screen.fold(_model(plan)), bars(plan, screen)]
     parts.append(_pairs(answer.next_numbers(plan)))
-    parts.append(
-        "\n".join(("what would put it all on the GPU" if plan.outcome.split else "what would make it fit", *(screen.fold(line, "      ", "") for line in answer.advice_lines(plan))))
-        if plan.advice
-        else ""
-    )
+    if plan.advice:
+        what = "what would put it all on the GPU" if plan.outcome.split else "what would make it fit"
+        parts.append("\n".join((what, *(screen.fold(line, "      ", "") for line in answer.advice_lines(plan)))))
     parts.append("\n".join(("assumed", *_assumed(plan, screen))))
     return "\n\n".join([part for part in parts if part])
 

@@ -230,6 +230,7 @@ class Facts(NamedTuple):
     fraction_ceiling advice raises the memory fraction up to here; None: not above its own default
     whole_prompts    releases before this one read a prompt in one step, so that smaller steps are no advice
     constants        the name of its measured constants; None: it has none
+    measured_from    the release from which five or more public start-up logs are behind them; None: fewer are
     measured_sizes   sizes that lines measured in its logs depend on; measured_names: other names, beside those of every engine
     """
 
@@ -252,6 +253,7 @@ class Facts(NamedTuple):
     fraction_ceiling: float | None = None
     whole_prompts: tuple[int, ...] = ()
     constants: str | None = None
+    measured_from: str | None = None
     measured_sizes: tuple[str, ...] = ("tp", "pp", "max_num_seqs", "max_num_batched_tokens")
     measured_names: tuple[str, ...] = ()
 

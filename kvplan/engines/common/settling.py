@@ -48,11 +48,16 @@ def resolve(d: Deployment, defaults: Defaults, notes: tuple[str, ...] = ()) -> R
 
 
 def served_in(d: Deployment, dtype: str, title: str) -> tuple[Deployment, tuple[str, ...]]:
-    """The question where an engine's `auto` serves a plain checkpoint in another compute type than its own, and the note that says so."""
-    if d.dtype is not None or canonical(d.model.dtype, "dtype") == dtype:
+    """The question where an engine serves a plain checkpoint in another compute type than its own, and the note that says so.
+
+    `dtype`: what its `auto` is. An engine that is told another one loads plain weights in that (of 16 bits either takes as much).
+    """
+    own = canonical(d.model.dtype, "dtype")
+    served, how = (dtype, "dtype auto") if d.dtype is None else (canonical(d.dtype, "dtype"), "the dtype asked for")
+    if own == served or (d.dtype is not None and "f32" not in (own, served)):
         return d, ()
-    note = f"{title} serves a checkpoint in {d.model.dtype} in {dtype} (dtype auto): its plain weights are counted in that"
-    return replace(d, model=d.model.changed(dtype=dtype)), (note,)
+    note = f"{title} serves a checkpoint in {d.model.dtype} in {served} ({how}): its plain weights are counted in that"
+    return replace(d, model=d.model.changed(dtype=served)), (note,)
 
 
 def checkpoint_format(d: Deployment) -> str:

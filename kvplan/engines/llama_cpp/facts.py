@@ -51,5 +51,6 @@ FACTS = Facts(
         Setting("n_ubatch", ("256", "128", "64"), "smaller physical batches"),
     ),
     constants="llama.cpp",
+    measured_from="",
     measured_names=("max_model_len", "n_gpu_layers"),
 )

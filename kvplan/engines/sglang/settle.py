@@ -106,9 +106,9 @@ def settle(d: Deployment) -> Settled:
     """The question with SGLang's defaults, read and lowered. Raises SpecError for choices that contradict."""
     options, spec = Options(d), read_speculative(d.speculative)
     version, rules, notes = RELEASES.find(d.engine_version)
-    if canonical(d.model.dtype, "dtype") == "f32":  # configs/model_config.py _get_and_verify_dtype
-        d, served = served_in(d, "bf16" if (d.model.architecture or "").startswith("Gemma") else "f16", FACTS.title)
-        notes = (*notes, *served)
+    own = canonical(d.model.dtype, "dtype")  # configs/model_config.py _get_and_verify_dtype
+    d, served = served_in(d, own if own != "f32" else "bf16" if (d.model.architecture or "").startswith("Gemma") else "f16", FACTS.title)
+    notes = (*notes, *served)
     model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))
     traits = read_traits(model)
     forced = rules.dsa_dp and traits.pooled_index is not None

@@ -16,7 +16,7 @@ from kvplan.engines.common.drafters import among, drafter, unknown, without_weig
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, without
+from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in, without
 from kvplan.engines.tensorrt_llm.facts import FACTS
 from kvplan.engines.tensorrt_llm.pools import TrtPoolSettings
 from kvplan.engines.tensorrt_llm.rules import RELEASES, TrtRules
@@ -108,6 +108,8 @@ def settle(d: Deployment) -> Settled:
         d = replace(d, weight_dtype="int8_channel")
     options, shape = Options(d), read_shape(d, Options(d))
     version, rules, notes = RELEASES.find(d.engine_version)
+    d, served = served_in(d, canonical(d.model.dtype, "dtype"), FACTS.title)
+    notes = (*notes, *served)
     if d.n_devices not in (None, shape.n_devices):
         raise SpecError("n_devices", [("", f"these parallel sizes need {shape.n_devices} devices, not {d.n_devices}")])
     model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))

@@ -11,7 +11,7 @@ from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines.common import whole
 from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
-from kvplan.engines.common.settling import lowered, remade, resolve, weight_formats
+from kvplan.engines.common.settling import lowered, remade, resolve, served_in, weight_formats
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.transformers import layers, options, paged, quantized
 from kvplan.engines.transformers import rules as releases
@@ -45,6 +45,10 @@ def settle(d: Deployment) -> Settled:
         if d.tp or d.pp:
             raise SpecError("n_devices", [("", f"tp {d.tp or 1} x pp {d.pp or 1} needs {needed} devices, not {d.n_devices}")])
         pp = needed = d.n_devices  # device_map="auto" deals out layers
+    d, served = served_in(d, canonical(d.model.dtype, "dtype"), FACTS.title)
+    notes = (*notes, *served)
+    if d.dtype is None and release.version < (5, 0):
+        notes = (*notes, f"before 5.0 from_pretrained loads in f32 unless it is told a dtype; {d.model.dtype} is taken to be told")
     asked_of = options.read(d)
     kind, compute = asked_of.kind, canonical(d.dtype or d.model.dtype, "dtype")
     backend = asked_of.backend if kind == "quantized" else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvplan.engines.common.protocol import Facts, Setting
-from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS
 from kvplan.forms import FORMS
 
 #: engine_option keys, by vLLM's own names where it has one.
@@ -61,4 +61,5 @@ FACTS = Facts(
     fraction_ceiling=0.95,
     whole_prompts=(0, 8),
     constants="vllm",
+    measured_from=MEASURED_FROM,
 )
