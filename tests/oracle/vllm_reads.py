@@ -66,10 +66,21 @@ def _specs(config: Any) -> dict[str, Any]:
                 loader.initialize_model(config)
         finally:
             torch.set_default_dtype(before)
-        platform.update_block_size_for_backend(config)
+        _align(platform, config)
         specs: dict[str, Any] = runner.GPUModelRunner.get_kv_cache_spec(SimpleNamespace(vllm_config=config, shared_kv_cache_layers={}))
         _resolve_layout(config, specs)
     return specs
+
+
+def _align(platform: Any, config: Any) -> None:
+    """Blocks as the backend wants them. The CPU platform of 0.20 leaves hybrids unaligned, which GPUs do not: aligned as 0.21's does."""
+    platform.update_block_size_for_backend(config)
+    name = "_align_hybrid_block_size"
+    called = platform.update_block_size_for_backend.__func__.__code__.co_names
+    if config.model_config.is_hybrid and hasattr(platform, name) and name not in called:
+        backend = platform._find_non_ssm_backend(config)
+        if backend is not None:
+            getattr(platform, name)(config, backend)
 
 
 def _resolve_layout(config: Any, specs: dict[str, Any]) -> None:

@@ -71,7 +71,7 @@ BACKENDS: dict[str, tuple[tuple[str, Backend], ...]] = {
         ("DEEPSEEK_V4", "FLASHMLA_SPARSE_DSV4", "FLASHINFER_MLA_SPARSE_DSV4", "ROCM_FLASHMLA_SPARSE_DSV4"), (("", _SPARSE),)
     ),
     **dict.fromkeys(("MINIMAX_M3_SPARSE", "CUTLASS_MSA", "TRITON_MSA"), (("", _MSA),)),
-    "CPU_ATTN": (("", Backend(32)),),
+    "CPU_ATTN": (("", _ANY), ("0.29", Backend(32))),  # v1/attention/backends/cpu_attn.py
     "CPU_MLA": (("", Backend(16, (16,))),),
     "AMX_MLA": (("", Backend(32)),),
 }  # fmt: skip

@@ -16,6 +16,9 @@ from kvplan.tensors import ALL, Cache, Keep
 
 #: Whose classes run without a cache where the config says that every token sees all others: how their names begin -> first release.
 ENCODE: dict[str, str] = {"Qwen2": "0.8", "Qwen3": "0.8", "Llama": "0.9.2", "Gemma3": "0.10.2"}
+#: Classes that left vLLM's registry and run by transformers' code since: every layer has a decoder's cache, one that looks at images too
+#: (models/registry.py _PREVIOUSLY_SUPPORTED_MODELS, models/transformers/base.py create_attention_instances).
+LEFT: dict[str, str] = {"MllamaForConditionalGeneration": "0.11"}
 #: Tokens of the largest item that Gemma 4's processor makes: 32 frames of 78 (models/gemma4_mm.py).
 LARGEST_ITEM: dict[str, int] = {"Gemma4ForConditionalGeneration": 2496}
 
@@ -53,6 +56,12 @@ def encodes(model: ModelSpec, release: str) -> bool:
     return model.bidirectional == "all" and since is not None and VERSIONS.index(release) >= VERSIONS.index(since)
 
 
+def left(model: ModelSpec, release: str) -> bool:
+    """Whether the model's class is vLLM's no more and transformers' code runs it."""
+    since = LEFT.get(model.architecture or "")
+    return since is not None and VERSIONS.index(release) >= VERSIONS.index(since)
+
+
 def as_run(cache: Cache, model: ModelSpec, release: str) -> Cache:
     """The cache of one layer as its attention declares it.
 
@@ -61,6 +70,8 @@ def as_run(cache: Cache, model: ModelSpec, release: str) -> Cache:
     """
     if cache.form == "kv" and encodes(model, release):
         return without(cache)
+    if cache.form == "encoder-kv" and left(model, release):
+        return replace(cache, form="kv", tensors=tuple(replace(t, keep=ALL) for t in cache.tensors))
     if cache.form == "kv" and model.cache_window:
         keep = Keep("window", model.cache_window)
         return replace(cache, tensors=tuple(replace(t, keep=keep) if t.keep == ALL else t for t in cache.tensors))

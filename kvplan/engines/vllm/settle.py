@@ -27,7 +27,7 @@ from kvplan.engines.vllm.backends import plain, said
 from kvplan.engines.vllm.before_v1 import capped
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
-from kvplan.engines.vllm.model import as_run, encodes, least_batch, length_served, pools
+from kvplan.engines.vllm.model import as_run, encodes, least_batch, left, length_served, pools
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
 from kvplan.engines.vllm.specs import INDEX_ROWS, PACKED_ROWS, RECURRENCES
 from kvplan.errors import SpecError
@@ -134,6 +134,8 @@ def settle(d: Deployment) -> Settled:
         )
     if encodes(d.model, release):
         notes = (*notes, "every token sees all others, as the config says: vLLM runs the layers as an encoder's, without a cache")
+    if left(d.model, release):
+        notes = (*notes, f"{d.model.architecture} is no class of vLLM {release}: transformers' code, with a decoder's cache in every layer")
     tp, pp, dp = d.tp or 1, d.pp or 1, d.dp or 1
     if d.n_devices not in (None, tp * pp * dp):
         raise SpecError("n_devices", [("", f"tp {tp} x pp {pp} x dp {dp} needs {tp * pp * dp} devices, not {d.n_devices}")])
@@ -235,11 +237,15 @@ def _batch_defaults(d: Deployment, rules: VllmRules, options: Options, max_model
 
 
 def _chunked(d: Deployment, rules: VllmRules, options: Options, max_model_len: int) -> bool:
-    """Whether prompts go in pieces: as asked; V1 always, but with poolers; V0 where a model is long and nothing stands against it."""
+    """Whether prompts go in pieces: as asked; V1 always, but of encoders; V0 where a model is long and nothing stands against it.
+
+    V1's poolers of decoders take the last token, as they do by default, and so do their prompts (config/model.py
+    is_chunked_prefill_supported); the mean or the first one is asked for in files beside the config.
+    """
     if options.text("enable_chunked_prefill") is not None:
         return options.flag("enable_chunked_prefill")
     if rules.v1:
-        return bool(d.model.lm_head) and not pools(d.model)
+        return not pools(d.model)
     whole = bool(d.model.towers) or not d.model.lm_head or d.speculative not in (None, "off") or d.lora not in (None, "off")
     return bool(rules.long_steps) and max_model_len > 32768 and not whole
 

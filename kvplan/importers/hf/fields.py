@@ -18,7 +18,7 @@ SAME = {
     "num_experts": ("num_experts", "num_local_experts"),
     "num_local_experts": ("num_local_experts", "num_experts"),
     "in_channels": ("in_channels", "in_chans"),
-    "n_routed_experts": ("n_routed_experts", "num_experts", "num_local_experts"),
+    "n_routed_experts": ("n_routed_experts", "num_local_experts"),
 }
 
 

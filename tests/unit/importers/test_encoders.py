@@ -93,6 +93,19 @@ def test_an_encoder_keeps_nothing_and_a_decoder_of_its_class_does() -> None:
     assert plan.cache.total_bytes == 12 * 2 * 512 * 768 * 4
 
 
+def test_jina_bert_counted_by_hand() -> None:
+    """jina-embeddings-v2-base-en: no table of positions (ALiBi), a gated matrix of twice the width without a bias, a pooler."""
+    embeddings = 30528 * 768 + 2 * 768 + 2 * 768  # words, two types of tokens, a norm
+    attention = 4 * (768 * 768 + 768) + 2 * 768  # q, k, v, o with biases, a norm
+    network = 768 * 2 * 3072 + 3072 * 768 + 768 + 2 * 768  # gated, down with a bias, a norm
+    pooler = 768 * 768 + 768
+    assert embeddings + 12 * (attention + network) + pooler == 137_368_320
+    made = spec("JinaBertModel", "bert", **BASE, vocab_size=30528, type_vocab_size=2, max_position_embeddings=8192,
+                position_embedding_type="alibi", feed_forward_type="geglu")  # fmt: skip
+    assert count(lower(made, F32)).total == 137_368_320
+    assert made.max_context == 8192
+
+
 def test_heads_that_no_class_here_has_are_refused_by_name() -> None:
     with pytest.raises(KvplanError, match="ModernBertForPreTraining"):
         spec("ModernBertForPreTraining", "modernbert", **BASE, vocab_size=50368)
