@@ -79,6 +79,7 @@ def roofline(
     batch: int,
     rate: str,
     encoder_tokens: int | None,
+    turn: bool = True,
 ) -> Roofline:
     """Bounds at `context` tokens of each of `batch` sequences, dealt over the layout's replicas.
 
@@ -100,7 +101,7 @@ def roofline(
     prompt_ops = context * _matrices(model, layout) + _prompt_attention(model, layout, context, encoder_tokens)
     prefill = _bound(_read(model, formats, layout, context), 0, prompt_ops, speed)
     no_cache = max(step.compute_seconds, layout.pp * step.weight_bytes / speed[0])
-    return Roofline(step, prefill, held / step.seconds, held / no_cache, prefill.seconds, _turn(decode))
+    return Roofline(step, prefill, held / step.seconds, held / no_cache, prefill.seconds, _turn(decode) if turn else None)
 
 
 def _bound(weight_bytes: int, cache_bytes: int, operations: int, speed: tuple[float, float]) -> Bound:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
@@ -33,6 +33,8 @@ def fit(
     prices: Mapping[str, float] | None = None,
     most: int = 16,
     rank_by: str | None = None,
+    every_layout: bool = False,
+    watch: Callable[[int, int, Device], None] | None = None,
     **question: Unpack[Question],
 ) -> tuple[FitRow, ...]:
     """Which hardware carries the question: for each device the fewest that fit and their layout, ranked, losers with their reason.
@@ -42,6 +44,8 @@ def fit(
     most     how many of one device are tried
     rank_by  price (the default: all devices together; without prices, memory), memory (bought), tokens_per_second, first_token or
              cost_per_token: bounds (`kvplan.roofline`), by which the layout is chosen too
+    every_layout  any number of devices, any tp, pp, dp and ep; else powers of two, tensors split within a machine and along whole heads
+    watch    told before each device: its place, how many there are, and which
 
     >>> best = fit("meta-llama/llama-3.1-8b", devices=["h100", "l4"], engine="ideal", context="8k", batch=16)[0]
     >>> best.device.id, best.n_devices
@@ -67,7 +71,8 @@ def fit(
     if d.calibration == "user":
         mine = {x.id: calibrated(replace(d, device=x), d.engine or engines.DEFAULT).constants for x in among}
     ranked = _ranking(rank_by, named)
-    return search(d, among, most=at_least_one("most", most), prices=named, rank_by=ranked, constants=mine)
+    most, told = at_least_one("most", most), None if watch is None else lambda i, x: watch(i, len(among), x)
+    return search(d, among, most=most, prices=named, rank_by=ranked, constants=mine, every_layout=every_layout, watch=told)
 
 
 def _ranking(rank_by: str | None, prices: Mapping[str, float]) -> str | None:

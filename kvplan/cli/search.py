@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -10,11 +11,13 @@ from kvplan import api
 from kvplan.cli.grid import expand, questions
 from kvplan.cli.groups import Grouped
 from kvplan.cli.options import FORMAT, MODEL, Named, chosen, put, question_options
+from kvplan.devices import Device
 from kvplan.errors import SpecError
 from kvplan.planner.compare import PLACE
 from kvplan.planner.fit import FitRow
 from kvplan.planner.speed import ASSUMPTIONS, RANKINGS
 from kvplan.report import render_data
+from kvplan.report.printable import one_line
 from kvplan.units import show_bytes
 
 RANK_BY = click.option("--rank-by", type=click.Choice([name.replace("_", "-") for name in RANKINGS]), help="What the best is best by.")
@@ -29,23 +32,40 @@ FOR_PEOPLE = ("table", "markdown", "html")
 @PRICE
 @RANK_BY
 @click.option("--most", type=click.IntRange(1, 4096), default=16, show_default=True, help="Try up to this many of one device.")
+@click.option("--every-layout", is_flag=True, help="Any number of devices in any layout; else powers of two, tp within a machine first.")
 @click.option("--all", "everything", is_flag=True, help="Show the devices that do not carry it too, and why.")
 @question_options
 @FORMAT
 def fit(
-    model: str, devices: str | None, prices: tuple[str, ...], rank_by: str | None, most: int, everything: bool, fmt: str, **options: Any
+    model: str,
+    devices: str | None,
+    prices: tuple[str, ...],
+    rank_by: str | None,
+    most: int,
+    every_layout: bool,
+    everything: bool,
+    fmt: str,
+    **options: Any,
 ) -> int:
     """Which hardware carries MODEL at this context and batch: the fewest of each device, ranked.
 
     Ranked by price where given, else by memory bought; or --rank-by tokens-per-second, first-token or cost-per-token (prices per hour):
-    bounds from bytes and operations, as `kvplan roofline` says. Parallel sizes that you choose are kept.
+    bounds from bytes and operations, as `kvplan roofline` says. What is too close to call comes last. Parallel sizes that you choose are
+    kept.
     """
     question = chosen(options)
     several = [name for name, value in question.items() if isinstance(value, str) and len(expand(name, value)) > 1]
     if several:
         raise SpecError("question", [(name, "one value at a time; fit answers one question") for name in several])
     names = [name.strip() for name in devices.split(",")] if devices is not None else None
-    found = api.fit(model, devices=names, prices=_prices(prices), most=most, rank_by=rank_by, **question)
+    watch = _watch if sys.stderr is not None and sys.stderr.isatty() else None
+    try:
+        found = api.fit(
+            model, devices=names, prices=_prices(prices), most=most, rank_by=rank_by, every_layout=every_layout, watch=watch, **question
+        )
+    finally:
+        if watch:
+            sys.stderr.write("\r\x1b[K")
     shown = [c for c in found if c.plan is not None or everything or names]
     rows = [_for_people(c) for c in shown] if fmt in FOR_PEOPLE else [dict(c.as_dict()) for c in shown]
     if rows and fmt in FOR_PEOPLE:
@@ -59,10 +79,16 @@ def fit(
     return int(not any(c.plan for c in found))
 
 
+def _watch(i: int, n: int, device: Device) -> None:
+    sys.stderr.write(f"\r{i + 1:,} of {n:,} devices: {one_line(device.id)}\x1b[K")
+    sys.stderr.flush()
+
+
 def _for_people(c: FitRow) -> dict[str, Any]:
     row, bounds = c.as_dict(), c.pace
     return {
         **{name: row[name] for name in ("device", "devices", "tp", "pp", "dp", "ep", "price")},
+        "memory bought": show_bytes(row["memory_bytes"]) if row["memory_bytes"] else None,
         "left a rank": show_bytes(c.plan.margin_bytes or 0) if c.plan else None,
         "certainty": row["certainty"],
         BOUNDS[0]: f"{bounds.tokens_per_second:,.0f}" if bounds else None,

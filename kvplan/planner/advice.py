@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from kvplan import engines
@@ -33,12 +34,14 @@ class Change(NamedTuple):
 
 
 def advise(d: Deployment, plan: Plan, devices: Sequence[Device] = ()) -> tuple[Advice, ...]:
-    """Single changes after which the plan fits, cheapest first: settings, formats, then less work, then more hardware."""
+    """Single changes after which the plan fits, cheapest first: settings, formats, then less work, then more hardware.
+
+    Where none of them does on the devices at hand, two together.
+    """
     if plan.fits is not False:
         return ()
-    return tuple(_advice(change) for kind in _KINDS for change in kind(d, plan)) + tuple(
-        _advice(change) for change in _larger_device(d, plan, devices)
-    )
+    found = [change for kind in _KINDS for change in kind(d, plan)] or import_module("kvplan.planner.pairs").pairs(d, plan)
+    return tuple(map(_advice, (*found, *_larger_device(d, plan, devices))))
 
 
 def _advice(change: Change) -> Advice:
@@ -88,6 +91,26 @@ def edge(bad: int, good: int, tried: Callable[[int], Plan | None], guess: int | 
         else:
             good, found = middle, plan
     return good, found
+
+
+def roomy(found: tuple[int, Plan], unit: int, tried: Callable[[int], Plan | None]) -> tuple[int, Plan] | None:
+    """The largest multiple of `unit` that leaves a share of the device, where the found number leaves less; None where none does."""
+    n, plan = found
+    whole = min((has for ledger in plan.ledgers if (has := ledger.device_bytes or ledger.limit_bytes)), default=None)
+    if whole is None or _leaves(plan, whole):
+        return None
+    most = (n - 1) // unit
+
+    def tried_roomy(k: int) -> Plan | None:
+        after = tried(k * unit)
+        return after if after is not None and _leaves(after, whole) else None
+
+    at = edge(most + 1, 1, tried_roomy) if most else None
+    return (at[0] * unit, at[1]) if at else None
+
+
+def _leaves(plan: Plan, whole: int) -> bool:
+    return plan.margin_bytes is not None and plan.margin_bytes >= remedies.ROOM * whole
 
 
 def asked(plan: Plan, name: str) -> Any:
@@ -260,12 +283,16 @@ def _context(d: Deployment, plan: Plan) -> Iterator[Change]:
         also = {"max_model_len": found[0]} if found else {}
     if found:
         yield Change(f"shorten the context to {found[0]:,} tokens", "context", found[0], found[1], also)
+        if not also and (safe := roomy(found, remedies.ROUND_TOKENS, lambda n: attempt(d, context=n))):
+            yield Change(f"shorten the context to {safe[0]:,} tokens, with room to spare", "context", safe[0], safe[1])
 
 
 def _batch(d: Deployment, plan: Plan) -> Iterator[Change]:
     now, guess = asked(plan, "batch"), plan.capacity.max_batch if plan.capacity else None
     if now > 1 and (found := edge(now, 1, lambda n: attempt(d, batch=n), guess)):
         yield Change(f"hold {sequences(found[0])} at once", "batch", found[0], found[1])
+        if safe := roomy(found, 1, lambda n: attempt(d, batch=n)):
+            yield Change(f"hold {sequences(safe[0])} at once, with room to spare", "batch", safe[0], safe[1])
 
 
 def _split(d: Deployment, plan: Plan) -> Iterator[Change]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,11 +12,12 @@ from kvplan.constants import Constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical
-from kvplan.engines.common.checks import refusal
+from kvplan.engines.common.checks import refusal, too_old
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.settling import cache_formats, lowered, weight_formats
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
+from kvplan.planner.layouts import asked_in, counts
 from kvplan.planner.plan import Plan
 from kvplan.planner.records import FitRecord
 from kvplan.planner.speed import Pace, pace, worth
@@ -46,6 +47,7 @@ class FitRow(NamedTuple):
         tp, pp, dp, ep = (plan.question[name][0] if plan else None for name in ("tp", "pp", "dp", "ep"))
         return {
             "device": self.device.id, "devices": self.n_devices, "tp": tp, "pp": pp, "dp": dp, "ep": ep, "price": self.price,
+            "memory_bytes": None if self.n_devices is None else self.n_devices * self.device.memory_bytes,
             "margin_bytes": plan.margin_bytes if plan else None,
             "certainty": plan.certainty if plan else None,
             "tokens_per_second": pace.tokens_per_second if pace else None,
@@ -55,35 +57,19 @@ class FitRow(NamedTuple):
         }  # fmt: skip
 
 
-class LayoutSizes(NamedTuple):
-    """Sizes of one layout on tp x pp x dp devices; ep: experts split over one rank's group (1), or dealt out over tp x dp."""
-
-    tp: int
-    pp: int
-    dp: int
-    ep: int = 1
-
-
-def layouts(n_devices: int, *, experts: bool = False) -> Iterator[LayoutSizes]:
-    """Every tp x pp x dp of exactly n devices, tensor parallelism first; with `experts` also those that deal them out whole."""
-    for tp in range(n_devices, 0, -1):
-        if n_devices % tp == 0:
-            rest = n_devices // tp
-            for pp in range(1, rest + 1):
-                if rest % pp == 0:
-                    dp = rest // pp
-                    yield LayoutSizes(tp, pp, dp)
-                    if experts and tp * dp > 1:
-                        yield LayoutSizes(tp, pp, dp, tp * dp)
-
-
 class Terms(NamedTuple):
-    """What holds for every device of a search. `least_bytes`: no layout on any of them holds less, all devices together."""
+    """What holds for every device of a search.
+
+    least_bytes    no layout on any of them holds less, all devices together; replica_bytes: nor a further replica
+    every          layouts that nobody would start are tried too
+    """
 
     rank_by: str
     prices: Mapping[str, float]
     most: int
     least_bytes: int
+    replica_bytes: int
+    every: bool
 
 
 def fit(
@@ -94,44 +80,58 @@ def fit(
     prices: Mapping[str, float] | None = None,
     rank_by: str | None = None,
     constants: Mapping[str, Constants | None] | None = None,
+    every_layout: bool = False,
+    watch: Callable[[int, Device], None] | None = None,
 ) -> tuple[FitRow, ...]:
-    """For each device the fewest that carry `d`, ranked; losers come last, with their reason.
+    """For each device the fewest that carry `d`, ranked; what is too close to call after what is not, losers last, with their reason.
 
-    most       how many of one device are tried
-    rank_by    one of RANKINGS; None: the cheapest by the user's prices, else the least memory bought
-    constants  measured constants by device, where they differ
+    most          how many of one device are tried
+    rank_by       one of RANKINGS; None: the cheapest by the user's prices, else the least memory bought
+    constants     measured constants by device, where they differ
+    every_layout  any number of devices in any layout, of several the one that leaves most memory; else those of `layouts.common`, of
+                  several the one with the fewest stages, then replicas. By `rank_by` where that is a matter of speed
+    watch         told the place and the device before each search
 
     Raises KvplanError where the question can not be asked in any layout of any device.
 
-    Parallel sizes and the number of devices that `d` already chooses are kept. Of several layouts the one that leaves most memory is
-    taken, or the best by `rank_by` where that is a matter of speed.
+    Parallel sizes and the number of devices that `d` already chooses are kept.
     """
-    terms = Terms(rank_by or "price", prices or {}, most, _least_bytes(d))
-    rows = [_row(replace(d, constants=(constants or {}).get(x.id, d.constants)), x, terms) for x in devices]
+    terms = Terms(rank_by or "price", prices or {}, most, _least_bytes(d), _replica_bytes(d), every_layout)
+    rows = []
+    for i, device in enumerate(devices):
+        if watch is not None:
+            watch(i, device)
+        rows.append(_row(replace(d, constants=(constants or {}).get(device.id, d.constants)), device, terms))
     faults = [c.fault for c in rows if c.fault is not None]
     if faults and len(faults) == len(rows):
         raise faults[0]
     return tuple(sorted(rows, key=lambda c: _rank(c, terms.rank_by)))
 
 
-def _rank(c: FitRow, by: str) -> tuple[bool, bool, float, float, int, int, str]:
+def _rank(c: FitRow, by: str) -> tuple[bool, bool, bool, float, float, int, int, str]:
     n, price = c.n_devices or 0, c.price if by == "price" else None
     merit = worth(c.pace, by)
     no_figure = merit is None if by not in ("price", "memory") else by == "price" and price is None
-    return (c.plan is None, no_figure, merit or 0.0, price or 0.0, n * c.device.memory_bytes, n, c.device.id)
+    close = c.plan is not None and _close(c.plan)
+    return (c.plan is None, no_figure, close, merit or 0.0, price or 0.0, n * c.device.memory_bytes, n, c.device.id)
+
+
+def _close(plan: Plan) -> bool:
+    return plan.certainty == "too close to call"
 
 
 def _row(d: Deployment, device: Device, terms: Terms) -> FitRow:
     last: Plan | None = None
     fault: KvplanError | None = None
-    price = terms.prices.get(device.id)
-    if reason := refusal(replace(d, device=device), engines.facts(d.engine or engines.DEFAULT)):
+    price, facts = terms.prices.get(device.id), engines.facts(d.engine or engines.DEFAULT)
+    if reason := refusal(replace(d, device=device), facts) or too_old(device, facts):
         return FitRow(device, None, None, None, reason)
     fewest = max(1, cdiv(terms.least_bytes, max(device.memory_bytes, 1)))
-    sizes = range(fewest, terms.most + 1) if d.n_devices is None else [d.n_devices]
-    for n in sizes:
-        tried = []
-        for asked in _questions(d, device, n):
+    for n in counts(d, facts, fewest, terms.most, terms.every):
+        tried: list[tuple[Deployment, Plan]] = []
+        for asked in asked_in(d, device, n, facts, terms.every):
+            if terms.least_bytes + ((asked.dp or 1) - 1) * terms.replica_bytes > n * device.memory_bytes:
+                continue
             try:
                 plan = evaluate(asked)
             except KvplanError as error:  # the model can not be split like that
@@ -139,10 +139,12 @@ def _row(d: Deployment, device: Device, terms: Terms) -> FitRow:
                 continue
             if plan.question["n_devices"][0] == n:
                 tried.append((asked, plan))
+                if not terms.every and terms.rank_by in ("price", "memory") and plan.fits and not _close(plan):
+                    break  # the others come after it
         fitting = [(asked, plan) for asked, plan in tried if plan.fits]
         if fitting:
             cost = None if price is None else price * n
-            best, pace_ = _best(fitting, terms.rank_by, cost)
+            best, pace_ = _best(fitting, terms, cost)
             return FitRow(device, n, best, cost, None, pace_)
         last = max((plan for _, plan in tried), key=_margin, default=last)
     reason = _why(device, terms.most, last, fewest, d.n_devices)
@@ -155,29 +157,38 @@ def _margin(plan: Plan) -> float:
     return -math.inf if plan.margin_bytes is None else plan.margin_bytes
 
 
-def _best(fitting: list[tuple[Deployment, Plan]], by: str, price: float | None) -> tuple[Plan, Pace | None]:
-    """The layout that leaves most, or the fastest; its bounds."""
-    if by in ("price", "memory"):
-        asked, plan = max(fitting, key=lambda one: _margin(one[1]))
+def _best(fitting: list[tuple[Deployment, Plan]], terms: Terms, price: float | None) -> tuple[Plan, Pace | None]:
+    """The layout that leaves most, the first that is not too close to call, or the fastest; its bounds."""
+    if terms.rank_by in ("price", "memory"):
+        leaves = (lambda one: -_margin(one[1])) if terms.every else (lambda one: _close(one[1]))
+        asked, plan = min(fitting, key=leaves)
         return plan, pace(asked, price)
     paces = [pace(asked, price) for asked, _ in fitting]
-    order = [worth(found, by) for found in paces]
+    order = [worth(found, terms.rank_by) for found in paces]
     best = min(range(len(fitting)), key=lambda i: (order[i] is None, order[i] or 0.0, -_margin(fitting[i][1])))
     return fitting[best][1], paces[best]
 
 
-def _questions(d: Deployment, device: Device, n: int) -> Iterator[Deployment]:
-    """The question in every layout of n devices that keeps what `d` chose."""
+def _replica_bytes(d: Deployment) -> int:
+    """What each further replica holds at the least: the weights, where no experts are dealt out over replicas."""
     experts = any(getattr(mlp, "experts", 0) for block in d.model.blocks.values() for mlp in block.mlps)
-    shared = Options(d).flag("enable_dp_attention")  # replicas of the attention share the tp ranks (SGLang)
-    for sizes in layouts(n, experts=experts):
-        chosen = sizes._asdict() if d.ep is not None or sizes.ep > 1 else {k: v for k, v in sizes._asdict().items() if k != "ep"}
-        if shared and sizes.dp > 1:
-            chosen["tp"] = sizes.tp * sizes.dp
-        if d.ep is not None:
-            chosen["ep"] = d.ep
-        if all(getattr(d, name) in (None, size) for name, size in chosen.items()):
-            yield replace(d, device=device, n_devices=None, **chosen)
+    if experts or _may_offload(d) or Options(d).flag("enable_dp_attention"):
+        return 0
+    try:
+        return _weights_on_devices(d)
+    except KvplanError:
+        return 0
+
+
+def _may_offload(d: Deployment) -> bool:
+    offloads = engines.facts(d.engine or engines.default(d)).offloads
+    return offloads and (d.host_memory is not None or d.n_gpu_layers is not None or bool(d.engine_option))
+
+
+def _weights_on_devices(d: Deployment) -> int:
+    """Of the weights what every engine puts on devices."""
+    tensors = model_tensors(lowered(d, cache_formats(d)))
+    return total_bytes((w for w in tensors if w.role not in ("embedding", "tower", "other", "buffer")), weight_formats(d))
 
 
 def _least_bytes(d: Deployment) -> int:
@@ -186,16 +197,14 @@ def _least_bytes(d: Deployment) -> int:
     Of the weights what every engine puts on devices; of the cache a share: a format asked for is stored as asked, else packed 8-bit
     rows and narrow states take at least half of 16 bits, a quarter of 32; an encoder's length is the engine's own.
     """
-    offloads = engines.facts(d.engine or engines.default(d)).offloads
-    if offloads and (d.host_memory is not None or d.n_gpu_layers is not None or d.engine_option):
+    if _may_offload(d):
         return 0
     alone = replace(d, tp=1, pp=1, dp=1, ep=None, dcp=None, n_devices=None, kv_memory=None, device=None, constants=None)
     try:
         plan = evaluate(replace(alone, engine="ideal", engine_version=None, engine_option=(), speculative=None, block_size=None))
-        tensors = model_tensors(lowered(d, cache_formats(d)))
+        weights = _weights_on_devices(d)
     except KvplanError:
         return 0
-    weights = total_bytes((w for w in tensors if w.role not in ("embedding", "tower", "other", "buffer")), weight_formats(d))
     narrow = canonical(plan.question["dtype"][0], "dtype") in ("bf16", "f16")
     return weights + (0 if d.model.encoder is not None else plan.cache.total_bytes // (2 if narrow else 4))
 

@@ -130,7 +130,7 @@ class Plan(NamedTuple):
 
     def _repr_html_(self) -> str:
         """Tables, for notebooks."""
-        text: str = import_module("kvplan.report").render([self], "html")
+        text: str = import_module("kvplan.report.table").plans_text([self], "html")
         return text
 
     def rows(self) -> list[dict[str, Any]]:

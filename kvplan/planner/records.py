@@ -8,7 +8,10 @@ from typing_extensions import TypedDict  # pydantic brings it, and reads no othe
 
 
 class FitRecord(TypedDict):
-    """One device of `fit`: `devices` of it in this layout carry the question; None and `why_not` where none of those tried does."""
+    """One device of `fit`: `devices` of it in this layout carry the question; None and `why_not` where none of those tried does.
+
+    memory_bytes  of all of them together: what is bought, which is ranked by where there is no price
+    """
 
     device: str
     devices: int | None
@@ -17,6 +20,7 @@ class FitRecord(TypedDict):
     dp: int | None
     ep: int | None
     price: float | None
+    memory_bytes: int | None
     margin_bytes: int | None
     certainty: Literal["certain", "likely", "too close to call"] | None
     tokens_per_second: float | None

@@ -6,6 +6,8 @@ MOST_HUNDREDTHS = 40  # how far below the asked fraction one is looked for
 LEAST_STEP_TOKENS = 2048
 TP_SIZES = (1, 2, 4, 8, 16)
 MOST_STAGES = 16
+ROOM = 0.02  # of a device: a number that leaves less is followed by a rounder one that leaves it
+ROUND_TOKENS = 1024
 PAGES = (256, 128, 64, 32, 16, 8, 1)
 
 

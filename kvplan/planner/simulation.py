@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError, UnsupportedError
 from kvplan.planner.evaluate import evaluate
-from kvplan.planner.fit import layouts
+from kvplan.planner.layouts import layouts
 from kvplan.planner.plan import Plan
 from kvplan.planner.speed import speed
 from kvplan.simulate.geometry import Geometry, from_plan

@@ -37,7 +37,7 @@ class Pace(NamedTuple):
 def pace(d: Deployment, price: float | None = None) -> Pace | None:
     """The bounds of a question; None where its device declares no rates. `price`: per hour, of all its devices."""
     try:
-        bounds = speed(d)
+        bounds = speed(d, turn=False)
     except KvplanError:
         return None
     rate = bounds.tokens_per_second * min(d.dp or 1, d.batch or 1)
@@ -58,8 +58,11 @@ def worth(pace: Pace | None, by: str) -> float | None:
 _RATES = {"f16": "fp16", "bf16": "bf16", "f32": "bf16", "fp8_e4m3": "fp8"}
 
 
-def speed(d: Deployment) -> Roofline:
-    """Bounds on decode and prefill of a question. Raises SpecError without a device, UnsupportedError where it declares no rates."""
+def speed(d: Deployment, *, turn: bool = True) -> Roofline:
+    """Bounds on decode and prefill of a question; turn=False leaves out `compute_bound_batch`, which takes most of the time.
+
+    Raises SpecError without a device, UnsupportedError where it declares no rates.
+    """
     if d.device is None:
         raise SpecError("device", [("", "how fast depends on the device; name one")])
     _, settled = engines.settle(d)
@@ -77,4 +80,5 @@ def speed(d: Deployment) -> Roofline:
         batch=q.batch or 1,
         rate=rate,
         encoder_tokens=q.encoder_tokens,
+        turn=turn,
     )

@@ -11,7 +11,7 @@ from kvplan.planner.plan import Plan
 FORMATS: dict[str, str] = {
     "table": "table",
     "markdown": "table",
-    "html": "table",
+    "html": "html",
     "json": "structured",
     "jsonl": "structured",
     "yaml": "structured",

@@ -45,7 +45,7 @@ class Bar(NamedTuple):
 
 def bars(plan: Plan, screen: Screen) -> str:
     """A bar and its legend for every distinct device of the plan, all on one scale."""
-    found = [_bar(plan, ledger) for ledger in plan.ledgers]
+    found = [bar_of(plan, ledger) for ledger in plan.ledgers]
     found = [bar for bar in found if bar.parts]
     if not found:
         return ""
@@ -60,7 +60,8 @@ def bars(plan: Plan, screen: Screen) -> str:
     return "\n".join(lines)
 
 
-def _bar(plan: Plan, ledger: Ledger) -> Bar:
+def bar_of(plan: Plan, ledger: Ledger) -> Bar:
+    """What is drawn of a device."""
     margin = plan.margin_bytes or 0
     mine = plan.outcome.limiting_rank in ledger.ranks
     weights, cache = ledger.bytes_of("weights"), ledger.bytes_of("cache")

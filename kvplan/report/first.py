@@ -16,7 +16,7 @@ MORE = "more: --detail (every line, the cache by layers, the phases of a start);
 def first_screen(plan: Plan, screen: Screen | None = None) -> str:
     """Text for a terminal; its colours are the only control characters in it."""
     screen = screen or here()
-    parts = [_sentence(plan, screen), screen.fold(_model(plan)), bars(plan, screen)]
+    parts = [_sentence(plan, screen), screen.fold(model_line(plan)), bars(plan, screen)]
     parts.append(_pairs(answer.next_numbers(plan)))
     if plan.advice:
         what = "what would put it all on the GPU" if plan.outcome.split else "what would make it fit"
@@ -32,7 +32,8 @@ def _sentence(plan: Plan, screen: Screen) -> str:
     return screen.paint(opening, colour) + colon + rest if plan.fits is not None else text
 
 
-def _model(plan: Plan) -> str:
+def model_line(plan: Plan) -> str:
+    """Who it is: its name, how many parameters, how large its weights."""
     model = plan.model
     active = "" if model.active_parameters == model.parameters else f", {_billions(model.active_parameters)} active"
     name = one_line(model.name) if model.name == model.id else f"{one_line(model.name)} ({one_line(model.id)})"

@@ -26,7 +26,7 @@ def plans_text(plans: Sequence[Plan], fmt: str) -> str:
     """One plan line by line; several plans a row each."""
     if len(plans) == 1:
         return _one(plans[0], fmt)
-    return rows_text([_summary(plan) for plan in plans], fmt)
+    return rows_text([summary(plan) for plan in plans], fmt)
 
 
 def rows_text(rows: Sequence[dict[str, Any]], fmt: str) -> str:
@@ -68,7 +68,8 @@ def _narrow(rows: list[dict[str, str]], width: int) -> list[dict[str, str]]:
     return [{key: v if len(v) <= widths[key] else v[: widths[key] - 1] + "…" for key, v in row.items()} for row in rows]
 
 
-def _summary(plan: Plan) -> dict[str, Any]:
+def summary(plan: Plan) -> dict[str, Any]:
+    """One of several plans: what was asked of it, what it needs, whether it fits."""
     asked = {name: value for name, (value, _) in plan.question.items()}
     mine = [name for name, (_, by) in plan.question.items() if by == "you" and name not in ("model", "engine_option")]
     row: dict[str, Any] = {name: asked[name] for name in dict.fromkeys((*mine, "context", "batch"))}

@@ -50,11 +50,47 @@ def check(spec: Any, question: dict[str, Any]) -> int:
         assert after is not None, one
         assert after.fits, one
         assert (after.margin_bytes or 0) == one.margin_bytes, one
-        before = _one_step_less(plan, one)
+        before = None if "room to spare" in one.change else _one_step_less(plan, one)
         if before is not None:
             less = answer(spec, question | {one.option: before} | dict.fromkeys(one.also, before))
             assert less is None or not less.fits, (one, before)
     return len(plan.advice)
+
+
+def test_a_number_at_the_edge_is_followed_by_a_rounder_one_that_leaves_room():
+    plan = kvplan.estimate("meta-llama/llama-3.1-8b", engine="ideal", device="24GiB", context="64k", batch=2)
+    edge_, safe = [one for one in plan.advice if one.option == "context"]
+    # weights 8,030,261,248 x 2 B; 131,072 B a token and sequence
+    free = (24 << 30) - 16_060_522_496
+    assert edge_.value == free // (2 * 131_072)
+    assert safe.value == (free - (24 << 30) * 2 // 100) // (2 * 131_072 * 1024) * 1024
+    assert safe.margin_bytes == free - safe.value * 2 * 131_072
+
+
+def test_two_changes_where_no_single_one_is_enough():
+    """70.55 billion parameters: 141 GB, 71 GB or 36 GB of weights; 40 GB of cache at 128k, on a device of 60 GiB whose count is fixed."""
+    question = {"engine": "vllm", "device": "60GiB", "n_devices": 1, "context": "128k", "calibration": "none"}
+    plan = kvplan.estimate("meta-llama/llama-3.1-70b", **question)
+    assert plan.fits is False
+    found = [one for one in plan.advice if one.option != "device"]
+    for one in found:
+        assert len(one.also) == 1
+        halves = {one.option: one.value}, dict(one.also)
+        for half in halves:
+            alone = answer("meta-llama/llama-3.1-70b", question | half)
+            assert alone is None or not alone.fits, half
+        both = answer("meta-llama/llama-3.1-70b", question | halves[0] | halves[1])
+        assert both.fits
+        assert both.margin_bytes == one.margin_bytes
+    # 36 GB of 4-bit weights and 20 GB of cache in 8 bits are over 0.92 x 60 GiB with what vLLM holds beside them; in 80 GiB they are not
+    roomier = kvplan.estimate("meta-llama/llama-3.1-70b", **question | {"device": "80GiB"}).advice[0]
+    assert (roomier.option, roomier.value, roomier.also) == ("weight_dtype", "int4_g128", {"kv_dtype": "fp8"})
+    (shorter,) = [one for one in found if "context" in one.also]
+    room = (60 << 30) // 50  # 2 %
+    longer = answer("meta-llama/llama-3.1-70b", question | {shorter.option: shorter.value, "context": shorter.also["context"] + 1024})
+    assert shorter.also["context"] % 1024 == 0
+    assert shorter.margin_bytes >= room
+    assert not longer.fits or longer.margin_bytes < room
 
 
 def _one_step_less(plan: Plan, one: Any) -> Any:

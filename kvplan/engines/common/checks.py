@@ -6,6 +6,7 @@ from typing import Protocol
 
 from kvplan.constants import PROCESS
 from kvplan.deployment import Deployment
+from kvplan.devices import Device
 from kvplan.dtypes import canonical_weight, weight_scheme
 from kvplan.engines.common.options import FREE, read_lora, read_speculative
 from kvplan.engines.common.protocol import Facts, Settled
@@ -104,6 +105,14 @@ def refusal(d: Deployment, facts: Facts) -> str | None:
     if scheme in facts.weight_schemes:
         return None
     return f"{facts.title} loads no {d.weight_dtype} weights ({scheme}); it loads {', '.join(sorted(facts.weight_schemes - {'unknown'}))}"
+
+
+def too_old(device: Device, facts: Facts) -> str | None:
+    """Why nobody would buy this one for the engine: its releases have no code for such an NVIDIA GPU."""
+    has = device.compute_capability if device.vendor == "nvidia" else None
+    if has is None or facts.least_capability is None or float(has) >= facts.least_capability:
+        return None
+    return f"{facts.title} runs on NVIDIA GPUs of compute capability {facts.least_capability:g} and above; {device.name} has {has}"
 
 
 def foreign_checkpoint(d: Deployment, facts: Facts) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
@@ -10,7 +10,7 @@ from kvplan.dtypes import WEIGHT_FORMATS, canonical, weight_scheme
 from kvplan.engines.common.lines import query_heads
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.settling import weight_formats
-from kvplan.tensors import Lowered, WeightTensor
+from kvplan.tensors import Layer, Lowered, WeightTensor
 
 #: Matrices whose inputs tensor parallelism splits: the others split their outputs.
 ROW_PARALLEL = ("o", "mlp_down", "shared_down", "expert_down")
@@ -50,13 +50,13 @@ def uneven_kv_heads(model: Lowered, tp: int) -> Mapping[str, object] | None:
 
 def kv_heads(model: Lowered) -> set[int]:
     """The numbers of KV heads of attention layers that keep K and V."""
-    caches = (cache for layer in dict.fromkeys(model.layers) for cache in layer.caches)
+    caches = (cache for layer in _distinct(model) for cache in layer.caches)
     return {t.heads for cache in caches for t in cache.tensors if t.name == "k"}
 
 
 def experts(model: Lowered) -> int:
     """The most routed experts of a layer."""
-    return max((w.experts for layer in dict.fromkeys(model.layers) for w in layer.weights), default=0)
+    return max((w.experts for layer in _distinct(model) for w in layer.weights), default=0)
 
 
 class Part(NamedTuple):
@@ -82,8 +82,13 @@ def parts(settled: Settled, tp: int, *, experts_whole: bool = False) -> Iterator
         yield Part(w.name, inputs // ranks if row else inputs, outputs if row else outputs // ranks, row, split, formats.of(w))
 
 
+def _distinct(model: Lowered) -> Iterable[Layer]:
+    """Layers that differ; equal ones are mostly one object, which is cheaper to see than to hash."""
+    return dict.fromkeys({id(layer): layer for layer in model.layers}.values())
+
+
 def _matrices(model: Lowered) -> Iterator[WeightTensor]:
-    layers = dict.fromkeys(model.layers)
+    layers = _distinct(model)
     roles = ("attention", "mlp", "shared_experts", "experts")
     yield from dict.fromkeys(w for layer in layers for w in layer.weights if len(w.shape) >= 2 and w.role in roles)
 

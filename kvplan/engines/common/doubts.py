@@ -28,7 +28,7 @@ def doubts(d: Deployment, facts: Facts) -> tuple[str, ...]:
         found.append(f"fewer than five public start-up logs are behind what {facts.title} holds beside weights and cache")
     elif () < release(d.engine_version or "") < release(facts.measured_from):
         found.append(f"what {facts.title} held before {facts.measured_from} beside weights and cache was not published")
-    return (*found, *(() if "gguf" in facts.weight_schemes else _converted(d)))
+    return (*found, *(_converted(d) if not facts.weight_schemes or "fp8" in facts.weight_schemes else ()))
 
 
 def _converted(d: Deployment) -> list[str]:

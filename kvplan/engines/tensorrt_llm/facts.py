@@ -36,6 +36,7 @@ FACTS = Facts(
     pool="set aside",
     pages="pools",
     vendors=frozenset({"nvidia"}),
+    least_capability=8.0,  # nvidia.github.io/TensorRT-LLM/0.18.2/reference/support-matrix.html
     weight_schemes=frozenset({"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "unknown"}),
     kv_advice=(("fp8", 8),),
     weight_advice=(("fp8", 8), ("int4_g128", 4)),

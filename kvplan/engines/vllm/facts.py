@@ -49,6 +49,7 @@ FACTS = Facts(
     pages="blocks",
     null_blocks=1,
     vendors=frozenset({"nvidia", "amd", "intel"}),
+    least_capability=7.0,  # docs.vllm.ai/en/v0.14.0/getting_started/installation/gpu
     weight_schemes=frozenset({"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "affine", "bitsandbytes", "gguf", "unknown"}),
     kv_advice=(("fp8", 8),),
     weight_advice=(("fp8", 8), ("int4_g128", 4)),

@@ -1,0 +1,139 @@
+"""One self-contained page: opens offline, prints, follows the reader's dark or light. Foreign text is text; it can ask for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kvplan.ledger import Entry, Ledger
+from kvplan.planner.plan import Plan
+from kvplan.report import answer, assumed
+from kvplan.report.drawn import cache_curve, device_bars, text
+from kvplan.report.first import model_line
+from kvplan.report.words import engine, size
+
+#: Nothing is fetched, run, sent or framed; styles are the page's own.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--faint:#6a737d;--rule:#d8dee4;--weights:#3b6fb6;--cache:#2e8b57;
+--cache-to-spare:#8fd0a8;--overhead:#d9902f;--lacking:#c93c37;--free:#e6eaee}
+@media (prefers-color-scheme:dark){:root{--ink:#e6e9ec;--paper:#14171a;--faint:#98a2ac;--rule:#343a40;--weights:#6c9fe0;--cache:#54b97f;
+--cache-to-spare:#2f6b48;--overhead:#e0a550;--lacking:#ee6a64;--free:#2a2f35}}
+body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:60rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.45rem;line-height:1.35;border-left:.4rem solid var(--faint);padding-left:.8rem}
+h1.yes{border-color:var(--cache)}h1.no{border-color:var(--lacking)}h1.close{border-color:var(--overhead)}
+h2{font-size:1.05rem;margin:2rem 0 .4rem}figure{margin:1rem 0}figcaption{font-weight:600}svg{width:100%;height:auto;display:block}
+svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
+.legend{list-style:none;padding:0;margin:.3rem 0;display:flex;flex-wrap:wrap;gap:.2rem 1.2rem}
+.legend i{display:inline-block;width:.8em;height:.8em;margin-right:.4em;print-color-adjust:exact}
+.weights{fill:var(--weights);background:var(--weights)}.cache{fill:var(--cache);background:var(--cache)}
+.cache-to-spare{fill:var(--cache-to-spare);background:var(--cache-to-spare)}.overhead{fill:var(--overhead);background:var(--overhead)}
+.lacking{fill:var(--lacking);background:var(--lacking)}.free{fill:var(--free);background:var(--free)}
+line.limit{stroke:var(--ink);stroke-width:2;stroke-dasharray:5 3}i.limit{background:var(--ink);width:.2em}line.asked{stroke:var(--faint)}
+.axis{fill:none;stroke:var(--faint)}.curve{fill:none;stroke:var(--cache);stroke-width:2.5}
+.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{text-align:left;vertical-align:top;
+padding:.2rem .8rem .2rem 0;border-bottom:1px solid var(--rule)}td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+blockquote{margin:.5rem 0;padding-left:.8rem;border-left:3px solid var(--rule);font-family:ui-monospace,monospace;font-size:.9rem}
+footer{margin-top:2rem;color:var(--faint);font-size:.85rem}
+@media print{body{margin:0;max-width:none;font-size:11pt}figure,tr{break-inside:avoid}svg{print-color-adjust:exact}.wide{overflow:visible}}
+"""
+Rows = Sequence[Sequence[object]]
+
+
+def plans_text(plans: Sequence[Plan], fmt: str) -> str:
+    """One plan in full; several are a row each."""
+    if len(plans) != 1:
+        from kvplan.report.table import summary
+
+        return rows_text([summary(plan) for plan in plans], fmt)
+    plan = plans[0]
+    kind = "close" if plan.certainty == "too close to call" else {True: "yes", False: "no", None: "open"}[plan.fits]
+    body = [f'<h1 class="{kind}">{text(answer.sentence(plan))}</h1>', f"<p>{text(model_line(plan))}</p>", device_bars(plan)]
+    body += [_section(title, content) for title, content in _sections(plan) if content]
+    return page(f"{plan.model.name}: {engine(plan)}", "".join(body))
+
+
+def rows_text(rows: Sequence[dict[str, Any]], fmt: str) -> str:
+    """Rows of equal keys as a page with one table."""
+    cells = [[_shown(value) for value in row.values()] for row in rows]
+    return page("kvplan", _table(list(rows[0]), cells) if rows else "<p>nothing was found</p>")
+
+
+def page(title: str, body: str) -> str:
+    """A whole document around markup that is escaped already."""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{text(title)}</title><style>{_STYLE}</style></head>\n<body>{body}\n"
+        f"<footer>made by kvplan</footer></body></html>"
+    )
+
+
+def _section(title: str, content: str) -> str:
+    return f"\n<h2>{text(title)}</h2>\n{content}"
+
+
+def _sections(plan: Plan) -> Iterator[tuple[str, str]]:
+    yield "How far it goes", _table(("what", "how much"), answer.next_numbers(plan))
+    changes = [(answer.options(one), one.change, size(one.margin_bytes), one.certainty) for one in answer.changes(plan)]
+    yield "What would make it fit", _table(("option", "what that is", "leaves", "certainty"), changes)
+    yield "The cache against the length", cache_curve(plan)
+    yield "Assumed", _table(("what", "by whom", "changed with"), assumed.rows(plan)) + _list(assumed.notes(plan))
+    for ledger in plan.ledgers:
+        yield _title(ledger), _table(("line", "size", "bytes", "basis", "90 % of cases", "source"), _lines(ledger))
+    host = [_line(entry) for entry in plan.outcome.host]
+    yield "RAM of one server", _table(("line", "size", "bytes", "basis", "90 % of cases", "source"), host)
+    yield "The cache by layers", _table(("layers", "how many", "keep", "size", "bytes a sequence", "source"), [
+        (g.kind, f"{g.layers:,}", g.keep, size(g.bytes_per_sequence), f"{g.bytes_per_sequence:,}", g.source) for g in plan.cache.layers
+    ])  # fmt: skip
+    yield (
+        "What may run out later",
+        _table(("what", "takes", "what removes it"), [(one.name, size(one.bytes), one.removes) for one in plan.outcome.risks]),
+    )
+    question = [(name, _shown(value), by) for name, (value, by) in plan.question.items()]
+    yield "The question, and who chose what", _table(("name", "value", "chosen by"), question)
+    words = [*(plan.capacity.log_lines if plan.capacity else ()), *([plan.outcome.reason] if plan.starts is False else ())]
+    yield f"What {engine(plan)} would print", "".join(f"<blockquote>{text(line)}</blockquote>" for line in words if line)
+
+
+def _title(ledger: Ledger) -> str:
+    limit = "" if ledger.limit_bytes is None else f", limit {size(ledger.limit_bytes)} ({ledger.limit_bytes:,} B)"
+    return f"{ledger.place}{', each' if len(ledger.ranks) > 1 else ''}: {size(ledger.total_bytes)} ({ledger.total_bytes:,} B){limit}"
+
+
+def _lines(ledger: Ledger) -> Rows:
+    return [_line(entry) for entry in ledger.entries] + [_line(entry, "beside it: ") for entry in ledger.outside]
+
+
+def _line(entry: Entry, before: str = "") -> Sequence[object]:
+    span = "" if entry.low == entry.high else f"{size(entry.low)} to {size(entry.high)}"
+    return (before + entry.name, size(entry.bytes), f"{entry.bytes:,}", entry.basis, span, entry.source)
+
+
+def _shown(value: Any) -> str:
+    if value is None or value == ():
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join("=".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _table(headers: Sequence[str], rows: Rows) -> str:
+    """A table, or nothing for no rows; cells that begin with a digit to the right."""
+    if not rows:
+        return ""
+    head = "".join(f"<th>{text(name)}</th>" for name in headers)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+
+
+def _cell(value: object) -> str:
+    kind = ' class="n"' if str(value)[:1].isdigit() else ""
+    return f"<td{kind}>{text(value)}</td>"
+
+
+def _list(lines: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{text(line)}</li>' for line in lines)}</ul>" if lines else ""
