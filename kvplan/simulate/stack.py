@@ -69,7 +69,9 @@ class Touches:
             else:
                 start, parent, ends = known
                 if (start, parent) != (at, before):
-                    raise SpecError("workload", [("", f"shared content {stream} follows different beginnings; its id must name all before it")])
+                    raise SpecError(
+                        "workload", [("", f"shared content {stream} follows different beginnings; its id must name all before it")]
+                    )
                 here = at
                 while ends and ends[-1][0] <= stop:
                     end, who = ends.pop()
