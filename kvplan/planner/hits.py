@@ -13,7 +13,7 @@ from kvplan.planner.plan import Plan
 from kvplan.planner.simulation import Replica, step_time
 from kvplan.simulate.bounds import first_in, next_uses, optimum
 from kvplan.simulate.geometry import from_plan
-from kvplan.simulate.run import shares_prefixes, simulate
+from kvplan.simulate.run import alone, shares_prefixes, simulate
 from kvplan.simulate.stack import Chain, Stack, accepted, chain, stack
 from kvplan.simulate.workload import Request
 
@@ -46,7 +46,7 @@ class HitCurve(NamedTuple):
     method       stack distance: one pass, every size; runs: the engine's manager run at each size shown
     requests     of one replica; `too_long`, which the model's longest request leaves out, are not among them
     smallest     pages of the largest request: the curve begins there
-    working_set  pages beyond which nothing more is found (runs: of least recently used pages)
+    working_set  pages beyond which nothing more is found (runs: the first of the sizes that were run)
     most         share found there
     again        last blocks computed beside an equal one: as many blocks at most the one pass is off (see docs/simulate.md)
     points       smallest to largest; `pool`: the plan's own, None where it has none or less than `smallest`
@@ -121,7 +121,7 @@ def curve(d: Deployment, replica: Replica, described: Mapping[str, Any], *, boun
     def found(pages: int) -> float:
         if single:
             return pass_.found(pages) * block / pass_.asked_tokens
-        return simulate(shown, replica(dp), pages=pages, max_num_seqs=1).hit_rate
+        return alone(shown, replica(dp), pages)
 
     def point(pages: int) -> HitPoint:
         fifo = best = None
@@ -129,7 +129,11 @@ def curve(d: Deployment, replica: Replica, described: Mapping[str, Any], *, boun
             fifo, best = (hits * block / pass_.asked_tokens for hits in (first_in(kept, pages), optimum(kept, uses, pages)))
         return HitPoint(pages, pages // copies * block, pages * cost, found(pages), fifo, best)
 
-    points = tuple(point(pages) for pages in spread(smallest, largest, SHOWN if single else RUNS))
+    points = [point(pages) for pages in spread(smallest, largest, SHOWN if single else RUNS)]
+    most = found(largest if single else pass_.references * copies)
+    while points[-1].found < most:  # evicting whole leaves, or windows, may need more than least recently used pages do
+        points.append(point(2 * points[-1].pages))
+    largest = next(one.pages for one in points if one.found >= most)
     pool = point(geometry.pages) if own and geometry.pages >= smallest else None
     batched = simulate(plan, replica(dp), step_time=step_time(d)[0]).hit_rate if pool else None
     if own and pool is None:
@@ -138,10 +142,11 @@ def curve(d: Deployment, replica: Replica, described: Mapping[str, Any], *, boun
         said.append(f"this cache is no stack algorithm: its manager was run at each of the {len(points)} sizes")
     if single and pass_.again:
         said.append(f"{pass_.again:,} last blocks were computed beside an equal one: the curve may be off by as many blocks at most")
-    most = pass_.found(pass_.working_set) * block / pass_.asked_tokens if single else points[-1].found
+    if not pass_.hits.any():
+        said.append("nothing is ever found: the requests share nothing (prefixes, turns, samples, a trace with hash_ids)")
     return HitCurve(
         plan, described, "stack distance" if single else "runs", block, cost, pass_.requests, counted[0] - pass_.requests,
-        pass_.asked_tokens, smallest, largest, most, pass_.again if single else 0, points, pool, batched, tuple(said), pass_,
+        pass_.asked_tokens, smallest, largest, most, pass_.again if single else 0, tuple(points), pool, batched, tuple(said), pass_,
     )  # fmt: skip
 
 

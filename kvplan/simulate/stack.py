@@ -152,7 +152,8 @@ class Stack(NamedTuple):
 
 def stack(chains: Iterable[Chain]) -> Stack:
     """Pages found at every size. Work: requests and the branches they pass, each times a logarithm; memory: distinct blocks at most."""
-    touches, weights, fulls = Touches(), Weights(), []
+    touches, weights = Touches(), Weights()
+    fulls: list[int] = []
     change: defaultdict[int, int] = defaultdict(int)
     requests = asked_tokens = references = largest = again = empty = 0
     for one in chains:
