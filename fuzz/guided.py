@@ -57,7 +57,11 @@ def main() -> int:
     for name in names:
         command = [sys.executable, __file__, "--one", name, "--seconds", str(max(1, asked.seconds // len(names)))]
         done = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
-        stats = [line for line in done.stderr.splitlines() if line.startswith("stat::") and any(w in line for w in ("executed", "slowest", "peak"))]
+        stats = [
+            line
+            for line in done.stderr.splitlines()
+            if line.startswith("stat::") and any(w in line for w in ("executed", "slowest", "peak"))
+        ]
         print(f"{name}: exit {done.returncode};", *(" ".join(line.removeprefix("stat::").split()) for line in stats), sep=" ", flush=True)
         if done.returncode:
             faults += 1

@@ -52,7 +52,9 @@ def sweeps(folder: Path, kills: int, rng: random.Random) -> list[str]:
             resume = ["--resume"] if out.exists() or out.with_name(out.name + ".progress").exists() else []
         last = subprocess.run([*KVPLAN, *SWEEP, *grid, "--out", str(out), *resume], capture_output=True, text=True, check=False)
         if last.returncode or out.read_bytes() != whole.read_bytes():
-            faults.append(f"{out.name}: exit {last.returncode}, {out.stat().st_size:,} of {whole.stat().st_size:,} bytes, {last.stderr[-200:]}")
+            faults.append(
+                f"{out.name}: exit {last.returncode}, {out.stat().st_size:,} of {whole.stat().st_size:,} bytes, {last.stderr[-200:]}"
+            )
     print(f"sweeps: {n} kills over {files} files, {len(faults)} of them not what a run without kills writes")
     return faults
 
@@ -78,7 +80,9 @@ def records(folder: Path, rounds: int, rng: random.Random) -> list[str]:
     if not least <= found <= least + rounds:
         faults.append(f"{found} records of {least}")
     beside = [name for name in os.listdir(kept.parent) if name != kept.name]
-    print(f"records: {rounds} x 2 writers and {kills} killed beside them: {found} records (at least {least}), left beside the file: {beside}")
+    print(
+        f"records: {rounds} x 2 writers and {kills} killed beside them: {found} records (at least {least}), left beside the file: {beside}"
+    )
     return faults
 
 

@@ -144,7 +144,7 @@ def _warnings(plan: Plan, table: Arguments | None) -> Iterator[str]:
     from kvplan.manifests.served import means, tag
 
     id_ = str(plan.question["model"][0])
-    if plan.starts is False or plan.fits is False:
+    if (plan.starts is False or plan.fits is False) and not plan.outcome.split:
         yield plan.verdict
     if table and table.config == "modelfile" and ":" not in id_ and (name := tag(id_)) and not means(name, id_):
         yield f"{name} is not in the format of the plan; ask for {name}, or name what is served with --serve"

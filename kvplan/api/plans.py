@@ -39,10 +39,8 @@ def estimate(model: str | ModelSpec, *, advise: bool = True, **question: Unpack[
     """
     d = asked(model, **question)
     whole = evaluate(d)
-    d, plan = with_offload(d, whole)
-    if plan is not whole:
-        return plan
-    if plan.fits is not None:
+    _, plan = with_offload(d, whole)
+    if plan.fits is not None and not plan.outcome.split:
         from kvplan.planner.limits import with_limits
 
         plan = with_limits(d, plan)
@@ -55,6 +53,8 @@ def estimate(model: str | ModelSpec, *, advise: bool = True, **question: Unpack[
     from kvplan.planner.advice import advise as changes
 
     larger = catalogue.devices() if d.device and d.kv_memory is None and d.calibration != "user" else ()
+    if plan.outcome.split:
+        return plan._replace(advice=tuple(one for one in changes(d, whole, larger) if one.option != "n_gpu_layers"))
     return plan._replace(advice=changes(d, plan, larger))
 
 

@@ -99,4 +99,4 @@ def emit(target: str, model: str, serve: str | None, fixed_pool: bool, **options
     put(found.text.rstrip("\n"))
     for warning in found.warnings:
         tell(f"warning: {warning}")
-    return int(found.plan.fits is False or found.plan.starts is False)
+    return int((found.plan.fits is False or found.plan.starts is False) and not found.plan.outcome.split)

@@ -309,8 +309,10 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
     errors = [f for f in findings if f.severity == "error"]
     if errors:
         return "refuses", errors[0].message
-    shorter = _shorter(found, plan)
-    if plan is not None and plan.fits is False and not shorter and not _may_be_less(findings, unresolved):
+    shorter, split = _shorter(found, plan), plan is not None and plan.outcome.split
+    if plan is not None and split:
+        findings.append(Finding("runs-split", "warning", plan.verdict, found.place))
+    if plan is not None and plan.fits is False and not shorter and not split and not _may_be_less(findings, unresolved):
         if plan.certainty == "too close to call" and not strict:
             return _too_close(found, plan, findings)
         rule, place = ("does-not-start", "max_model_len") if not plan.starts else ("does-not-fit", "batch")
@@ -325,11 +327,11 @@ def _status(found: Found, plan: Plan | None, findings: list[Finding], unresolved
         names = ", ".join(dict.fromkeys(u.what for u in unresolved)) or (plan.outcome.unknown if plan else "") or "what it runs on"
         return "unknown", f"not known: {names}"
     doubts = [f for f in findings if f.rule in ("not-modelled-more", "not-modelled-less")]
-    if plan.fits is False and doubts and not shorter:
+    if plan.fits is False and doubts and not shorter and not split:
         return "unknown", f"does not fit as modelled, but {doubts[0].message}"
     if first := next((f for f in findings if f.severity != "note" and f.rule in ("not-modelled-more", "host-memory-weights")), None):
         return "unknown", f"fits as modelled, but {first.message}"
-    if plan.certainty == "too close to call" and not strict:
+    if plan.certainty == "too close to call" and not strict and not split:
         return _too_close(found, plan, findings)
     warnings = [f for f in findings if f.severity == "warning"]
     if strict and (warnings or plan.certainty == "too close to call"):

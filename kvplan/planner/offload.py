@@ -1,7 +1,8 @@
 """What an engine does by itself where a model does not fit its devices whole: layers stay in RAM, and it runs.
 
 llama.cpp from --fit on, and Ollama, place layers by the memory that they measure; a question that says neither how many (n_gpu_layers)
-nor how much RAM there is (host_memory) is one they answer so. RAM is then what it takes; host_memory only bounds it.
+nor how much RAM there is (host_memory) is one they answer so: the plan is `split`, and `starts` and `fits` stay those of the whole model on
+its devices. With host_memory the split is what was asked for, and that bounds it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def with_offload(d: Deployment, plan: Plan) -> tuple[Deployment, Plan]:
         found = evaluate(asked)
     except KvplanError:
         return d, plan
-    return (asked, _said(found)) if found.fits else (d, plan)
+    return (asked, _said(found, plan)) if found.fits else (d, plan)
 
 
 def _open(d: Deployment, plan: Plan) -> bool:
@@ -53,14 +54,17 @@ def layers_said(plan: Plan) -> str:
     return f"{where} and {show_bytes(in_ram(plan))} in RAM"
 
 
-def _said(plan: Plan) -> Plan:
-    """Without the bound that stands for none. What is left on a card decides how many layers it gets, not whether it runs."""
+def _said(plan: Plan, whole: Plan) -> Plan:
+    """Without the bound that stands for none, and with what the whole model lacks on its devices."""
     question: dict[str, Any] = {**plan.question, "host_memory": (None, "kvplan")}
     ledgers = tuple(ledger._replace(limit_bytes=None) if ledger.device == HOST else ledger for ledger in plan.ledgers)
     capacity = plan.capacity
     if capacity is not None:
         slots = question["max_num_seqs"][0]
         capacity = capacity._replace(max_context_at_batch=None, max_batch=slots if capacity.max_batch == slots else None)
-    sure = "likely" if plan.certainty == "too close to call" else plan.certainty
-    outcome = plan.outcome._replace(ledgers=ledgers, capacity=capacity, certainty=sure)
-    return plan._replace(question=question, outcome=outcome, verdict=f"{plan.verdict}: {layers_said(plan)}")
+    reason = f"not all of it is on the device: {layers_said(plan)}"
+    outcome = whole.outcome._replace(
+        ledgers=ledgers, capacity=capacity, limiting_rank=plan.outcome.limiting_rank, starts=False, fits=False, reason=reason, split=True
+    )
+    asked = f"{question['batch'][0]} x {question['context'][0]:,} tokens of {plan.model.id}"
+    return plan._replace(question=question, outcome=outcome, verdict=f"{asked} runs split, {reason}")

@@ -161,6 +161,7 @@ class Plan(NamedTuple):
             "survives": self.outcome.survives,
             "risk": self.outcome.risk,
             "unknown": self.outcome.unknown or None,
+            "split": self.outcome.split,
             "risks": [plain(one) for one in self.outcome.risks],
             "fits": self.fits,
             "certainty": self.certainty,

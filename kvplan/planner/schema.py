@@ -74,7 +74,7 @@ PLAN: dict[str, Any] = {
             "offloaded": {"type": ["array", "null"], "items": _INT, "minItems": 2, "maxItems": 2},
         }, nullable=True),
         "starts": _MAYBE_BOOL, "start_certainty": {"enum": [*_CERTAINTY["enum"], None]}, "survives": _MAYBE_BOOL,
-        "risk": _MAYBE_TEXT, "unknown": _MAYBE_TEXT,
+        "risk": _MAYBE_TEXT, "unknown": _MAYBE_TEXT, "split": {"type": "boolean"},
         "risks": _array(_object({
             "name": _TEXT, "bytes": _INT, "low": _INT, "high": _INT, "phase": {"enum": list(PHASES)}, "removes": _TEXT,
         })),

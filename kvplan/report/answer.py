@@ -19,7 +19,16 @@ def sentence(plan: Plan) -> str:
         return f"Not known: {one_line(plan.outcome.unknown)}."
     if plan.fits is None:
         return _nothing_limits(plan)
+    if plan.outcome.split:
+        return _split(plan)
     return _yes(plan) if plan.fits else _no(plan)
+
+
+def _split(plan: Plan) -> str:
+    runs = "runs" if asked(plan, "batch") == 1 else "run"
+    change = next(iter(changes(plan)), None)
+    then = "" if change is None else f" All on the GPU: {options(change)}."
+    return f"Split: {requests(plan)} {runs} {_where(plan)}, {layers_said(plan)}.{then}"
 
 
 def _nothing_limits(plan: Plan) -> str:

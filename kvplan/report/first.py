@@ -19,7 +19,7 @@ def first_screen(plan: Plan, screen: Screen | None = None) -> str:
     parts = [_sentence(plan, screen), screen.fold(_model(plan)), bars(plan, screen)]
     parts.append(_pairs(answer.next_numbers(plan)))
     parts.append(
-        "\n".join(("what would make it fit", *(screen.fold(line, "      ", "") for line in answer.advice_lines(plan))))
+        "\n".join(("what would put it all on the GPU" if plan.outcome.split else "what would make it fit", *(screen.fold(line, "      ", "") for line in answer.advice_lines(plan))))
         if plan.advice
         else ""
     )

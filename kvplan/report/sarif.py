@@ -33,6 +33,7 @@ RULES = {
     "open-words": "A variable that may hold more options",
     "removed-option": "An option that this release no longer has",
     "router": "A server that loads models on request",
+    "runs-split": "A model of which a part stays in RAM",
     "too-few-devices": "Fewer devices than the parallel sizes need",
     "too-long": "A length beyond the model's own",
     "may-run-out": "Memory that a start leaves too little of",

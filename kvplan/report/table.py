@@ -123,6 +123,8 @@ def _quoted(plan: Plan) -> str:
     """What the engine would print, as a quotation."""
     lines = [*(plan.capacity.log_lines if plan.capacity else ()), *((plan.outcome.reason or "",) if plan.starts is False else ())]
     return "\n".join((f"what {engine(plan)} would print:", *(f"  > {one_line(line)}" for line in lines if line))) if any(lines) else ""
+
+
 def _risk_row(one: Risk) -> dict[str, str]:
     size = show_bytes(one.bytes) if one.low == one.high else f"{show_bytes(one.low)} to {show_bytes(one.high)}"
     return {"may run out later": one.name, "takes": size, "what removes it": one.removes}

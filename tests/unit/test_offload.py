@@ -23,20 +23,21 @@ def test_a_model_larger_than_its_card_runs_split(split):
     on, of = plan.capacity.offloaded
     assert of == 80 + 1  # the output layer counted as one
     assert 0 < on < of
-    assert (plan.fits, plan.starts, plan.question["host_memory"]) == (True, True, (None, "kvplan"))
+    assert (plan.fits, plan.starts, plan.outcome.split, plan.question["host_memory"]) == (False, False, True, (None, "kvplan"))
     held = sum(row["bytes"] for row in plan.rows() if row["kind"] == "weights")
     assert abs(held - plan.model.weight_bytes) < 100  # shares rounded
     layer = 8192 * 2 * 8 * 128 * 2  # of each of 80 layers; the output layer keeps none
     assert [row["bytes"] for row in plan.rows() if row["kind"] == "cache"] == [(on - 1) * layer, (of - on) * layer]
-    assert f", split: 1 request of 8,192 tokens runs on 1 x RTX 4090, {on} of 81 layers on the GPU and " in sentence(plan)
+    assert sentence(plan).startswith(f"Split: 1 request of 8,192 tokens runs on 1 x RTX 4090, {on} of 81 layers on the GPU and ")
     assert plan.verdict.endswith("in RAM")
+    assert {one.option for one in plan.advice} >= {"device"}
     Draft202012Validator(kvplan.schema("plan")).validate(plan.as_dict())
 
 
 def test_host_memory_only_bounds_it(split):
     question, plan = split
     bounded = kvplan.estimate(**question, host_memory=in_ram(plan), advise=False)
-    assert (bounded.fits, bounded.capacity.offloaded) == (True, plan.capacity.offloaded)
+    assert (bounded.fits, bounded.outcome.split, bounded.capacity.offloaded) == (True, False, plan.capacity.offloaded)
     assert kvplan.estimate(**question, host_memory=in_ram(plan) - 1, advise=False).fits is False
 
 

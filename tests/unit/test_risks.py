@@ -42,7 +42,6 @@ def test_a_risk_is_told_where_less_is_left() -> None:
 
 
 @pytest.mark.parametrize(("engine", "more", "name"), [
-    ("sglang", {"lora": "64x32"}, "adapters"),
     ("sglang", {"memory_fraction": 0.96}, "first use of libraries"),
     ("tensorrt-llm", {"memory_fraction": 0.97}, "first use of libraries"),
     ("lmdeploy", {"memory_fraction": 0.97}, "first use of libraries"),
@@ -53,11 +52,11 @@ def test_each_engine_has_its_own(engine: str, more: dict[str, Any], name: str) -
     assert not found.starts or name in told(found)
 
 
-def test_adapters_that_a_plan_does_not_count() -> None:
-    """32 adapters of rank 64 of Llama-3.1-8B, in 16 bits: q 8,192, k and v 5,120 each, o 8,192, three matrices of 18,432, of 32 layers."""
-    both = 4096 + 4096, 4096 + 1024, 4096 + 1024, 4096 + 4096, 3 * (4096 + 14336)
-    plan = ask(engine="sglang", device="h100-80gb", lora="64x32", memory_fraction=0.93)
-    assert told(plan)["adapters"].bytes == 2 * 64 * 32 * 32 * sum(both)
+def test_an_adapter_is_there_twice_while_it_is_loaded() -> None:
+    """Rank 256 of Llama-3.1-8B in 16 bits: q and o 8,192, k and v 5,120 each, three matrices of 18,432, of 32 layers: 1.25 GiB."""
+    sides = 2 * (4096 + 4096) + 2 * (4096 + 1024) + 3 * (4096 + 14336)
+    plan = ask(engine="sglang", lora="256x1", memory_fraction=0.96)
+    assert told(plan)["loading an adapter"].high == 2 * 256 * 32 * sides
 
 
 def test_check_warns_of_what_was_asked_for_and_notes_the_rest() -> None:

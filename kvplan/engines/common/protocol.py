@@ -134,6 +134,7 @@ class Outcome(NamedTuple):
     start_certainty  how sure `starts` is, as an engine says it of its own checks; a plan has it of the whole start
     survives   the device holds its largest step too, after the start; None where that is not known
     risk       the condition that fails then; risks: what else may come that no profile saw
+    split      it runs all the same, with layers in RAM that nobody asked for: `starts` and `fits` are of the whole model on its devices
     unknown    what would have to be known first; empty where nothing
     host       what one server holds in host memory, all its ranks together: no device's total counts it
     """
@@ -152,6 +153,7 @@ class Outcome(NamedTuple):
     host: tuple[Entry, ...] = ()
     start_certainty: Certainty | None = None
     risks: tuple[Risk, ...] = ()
+    split: bool = False
 
 
 def refused(reason: str) -> Outcome:

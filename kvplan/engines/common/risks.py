@@ -54,13 +54,12 @@ def _fragments(settled: Settled, activations: int) -> Span | None:
 
 
 def _adapters(settled: Settled, _: int) -> Span | None:
-    """Both factors of every adapted matrix, for every slot, where the engine's plan does not count them."""
+    """One adapter more than the slots hold, while it is loaded: both factors of every matrix."""
     d, lora = settled.question, read_lora(settled.question.lora)
     if lora is None:
         return None
     shapes = (w.shape for x in settled.model.layers for w in x.weights if w.role in ("attention", "mlp") and len(w.shape) == 2)
-    size = 2 * lora.rank * lora.adapters * cdiv(sum(map(sum, shapes)), d.tp or 1)
-    return Span(size, 0, size)
+    return Span(0, 0, 2 * lora.rank * cdiv(sum(map(sum, shapes)), d.tp or 1))
 
 
 def _neighbours(settled: Settled, _: int) -> Span | None:
@@ -79,7 +78,7 @@ ROWS: tuple[Row, ...] = (
     Row("images at once", dict.fromkeys([name for name in _EVERY if name not in _PROFILED], f"{_LESS}, or multimodal off"), _images),
     Row("fragmentation", dict.fromkeys(("vllm", "sglang"), "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"), _fragments),
     Row("first use of libraries", dict.fromkeys(_EVERY, _LESS), lambda settled, _: Span(0, 0, LIBRARIES)),
-    Row("adapters", dict.fromkeys(("sglang", "tensorrt-llm"), f"{_LESS}, or fewer adapters of a smaller rank"), _adapters),
+    Row("loading an adapter", dict.fromkeys(_EVERY, f"{_LESS}, or adapters of a smaller rank"), _adapters),
     Row("neighbours", dict.fromkeys(_EVERY, "a device of its own, or a larger reserve"), _neighbours),
 )  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kvplan import api
 from kvplan.deployment import Deployment
 from kvplan.engines.tensorrt_llm.plan import ENGINE
 from kvplan.planner.evaluate import evaluate
@@ -106,3 +107,11 @@ def test_stages_under_v2_agree_on_the_fewest_tokens() -> None:
     blocks = 10 * GIB // (17 * 4096) // 32
     assert plan.capacity.blocks == blocks
     assert abs(plan.ledgers[1].cache_bytes - blocks * 32 * 16 * 4096) <= 2 * 32 * 16 * 4096
+
+
+def test_int8_is_its_own_weight_only_format() -> None:
+    """QuantAlgo.W8A16: Llama-2-7B's layers at a byte a value, 6,476,005,376 of them, and a scale per row; elsewhere bitsandbytes'."""
+    plan = api.estimate("meta-llama/llama-2-7b", engine="tensorrt-llm", engine_version="0.9.0", weight_dtype="int8", device="rtx-3090")
+    assert plan.starts
+    held = sum(entry.bytes for entry in plan.ledgers[0].entries if entry.name in ("weights: attention", "weights: mlp"))
+    assert held == pytest.approx(6_476_005_376, rel=0.002)

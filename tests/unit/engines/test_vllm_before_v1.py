@@ -190,3 +190,20 @@ def test_quantising_on_load_held_the_16_bit_checkpoint_first(version: str, start
 def test_an_fp8_checkpoint_is_not_quantised_again() -> None:
     plan = ask("Qwen/Qwen3-32B-FP8", "0.8.5", device="l40s", max_model_len=4096, engine_option={"quantize_on_load": "true"})
     assert not any(entry.name == "weights before they are quantised" for entry in plan.outcome.ledgers[0].outside)
+
+
+@pytest.mark.parametrize(("release", "held"), [("0.2.1", True), ("0.2.5", False), ("0.3", False)])
+def test_torch_keeps_a_second_block_of_partial_sums(release: str, held: bool) -> None:
+    """deepseek-coder-33B over two cards: eight partial results of 65,536 tokens x 19,200 outputs of gate and up, in 16 bits (vllm#1573)."""
+    plan = kvplan.estimate(
+        "deepseek-ai/deepseek-coder-33b-instruct",
+        engine="vllm",
+        engine_version=release,
+        device="a100-40gb",
+        tp=2,
+        weight_dtype="awq",
+        dtype="fp16",
+    )
+    found = [entry.bytes for entry in plan.ledgers[0].outside if entry.name == "AWQ's second block"]
+    assert found == ([8 * 65_536 * 19_200 * 2] if held else [])
+    assert plan.starts is False or not held
