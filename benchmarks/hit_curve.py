@@ -32,9 +32,8 @@ def main() -> None:
         found = stack(chain(request, BLOCK) for request in requests)
         seconds = time.process_time() - start
         rate, more = found.references / seconds * 60 / 1e6, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
-        print(
-            f"{found.references:>10,} block references of {len(requests):,} requests: {seconds:.2f} s, {rate:,.0f} M a minute, {more:.0f} MiB"
-        )
+        print(f"{found.references:>10,} block references of {len(requests):,} requests:", end=" ")
+        print(f"{seconds:.2f} s, {rate:,.0f} M a minute, {more:.0f} MiB")
         chains, size = [chain(request, BLOCK) for request in requests], found.working_set // 4
         for name, bound in (("optimum", lambda c, s: optimum(c, next_uses(c), s)), ("first in, first out", first_in)):
             start = time.process_time()
