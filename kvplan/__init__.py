@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kvplan.api.asking import deployment, device, import_model, model
     from kvplan.api.causes import why
+    from kvplan.api.hits import hit_curve
     from kvplan.api.manifests import check, diff, emit
     from kvplan.api.plans import devices, estimate, explain, models, schema
     from kvplan.api.proof import calibrate, check_receipt, doctor, keep_receipt, reconcile, validate, validate_all_kinds, validate_speed
@@ -36,6 +37,7 @@ __all__ = [
     "estimate",
     "explain",
     "fit",
+    "hit_curve",
     "import_model",
     "keep_receipt",
     "model",

@@ -30,6 +30,7 @@ HOMES: dict[str, str] = {
     "sweep": "searches",
     "sweep_ranges": "searches",
     "simulate": "simulation",
+    "hit_curve": "hits",
     "validate": "proof",
     "validate_all_kinds": "proof",
     "validate_speed": "proof",
@@ -44,7 +45,7 @@ HOMES: dict[str, str] = {
 
 
 #: What has a JSON Schema: what `estimate` and the others return as plain data, and the files that people write (model, device).
-SCHEMAS = ("plan", "simulation", "fit", "compare", "roofline", "devices", "models", "engines", "why", "model", "device")
+SCHEMAS = ("plan", "simulation", "hit-curve", "fit", "compare", "roofline", "devices", "models", "engines", "why", "model", "device")
 
 
 def __getattr__(name: str) -> Any:

@@ -128,6 +128,10 @@ def schema(what: str) -> dict[str, Any]:
         from kvplan.planner.simulation_schema import SIMULATION
 
         return SIMULATION
+    if what == "hit-curve":
+        from kvplan.planner.hits_schema import HIT_CURVE
+
+        return HIT_CURVE
     if what == "model":
         from kvplan.spec import json_schema
 

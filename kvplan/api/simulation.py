@@ -86,36 +86,14 @@ def simulate(
     """
     try:
         from kvplan.planner.simulation import simulated
-        from kvplan.simulate.workload import Arrivals
     except ImportError:
         raise missing("simulate needs numpy", "simulate") from None
     d = asked(model, **question)
-    if rate is not None:
-        _number("rate", rate, above=True)
-    arrivals = Arrivals(rate, _number("burstiness", burstiness, above=True) ** -0.5)
-    _whole("seed", seed, 0)
-    if trace is not None:
-        own = {
-            "workload": workload, "prompt_lengths": prompt_lengths, "output_lengths": output_lengths, "prefixes": prefixes,
-            "prefix_tokens": prefix_tokens, "branch": branch, "turns": turns > 1, "samples": samples > 1, "beams": beams > 1,
-        }  # fmt: skip
-        if any(own.values()):
-            raise SpecError("trace", [(name, "describes drawn requests; a trace has its own") for name, value in own.items() if value])
-        every, described, notes = _traced(trace, trace_format, arrivals, requests, seed)
-    else:
-        if trace_format is not None:
-            raise SpecError("trace_format", [("", "name the file with trace")])
-        lengths = (prompt_lengths, output_lengths)
-        counts = {"prefixes": prefixes, "prefix_tokens": prefix_tokens, "branch": branch, "depth": depth, "turns": turns}
-        counts |= {"samples": samples, "beams": beams}
-        every, described, notes = _drawn(d, workload or "sharegpt", lengths, counts, think_seconds, arrivals, requests, seed)
-    described |= {"rate": rate, "burstiness": burstiness, "seed": seed}
-    total = described["requests"]
-
-    def replica(n: int) -> Iterable[Request]:
-        mine = islice(every(), 0, None, n)
-        return mine if watch is None else watch(mine, None if total is None else -(-total // n))
-
+    replica, described, notes = requested(
+        d, rate, burstiness, requests, seed, trace, trace_format, watch, workload=workload, prompt_lengths=prompt_lengths,
+        output_lengths=output_lengths, prefixes=prefixes, prefix_tokens=prefix_tokens, branch=branch, depth=depth, turns=turns,
+        samples=samples, beams=beams, think_seconds=think_seconds,
+    )  # fmt: skip
     steps = None if step_time is None else _measured(step_time)
     overhead = _number("step_overhead", step_overhead)
     if overhead and steps:
@@ -134,6 +112,48 @@ def simulate(
         swap_seconds=None if swap_seconds is None else _number("swap_seconds", swap_seconds),
         warm_seconds=_number("warm", warm),
     )
+
+
+def requested(
+    d: Deployment,
+    rate: float | None,
+    burstiness: float,
+    requests: int | None,
+    seed: int,
+    trace: str | None,
+    trace_format: str | None,
+    watch: Watch | None,
+    **drawn: Any,
+) -> tuple[Callable[[int], Iterable[Request]], dict[str, Any], list[str]]:
+    """The requests of one of n replicas, the same at every call; how they are described; notes. `drawn`: names of drawn requests."""
+    from kvplan.simulate.workload import Arrivals
+
+    if rate is not None:
+        _number("rate", rate, above=True)
+    arrivals = Arrivals(rate, _number("burstiness", burstiness, above=True) ** -0.5)
+    _whole("seed", seed, 0)
+    if trace is not None:
+        idle = {"depth", "think_seconds"}
+        own = {name: value > 1 if name in ("turns", "samples", "beams") else value for name, value in drawn.items() if name not in idle}
+        if any(own.values()):
+            raise SpecError("trace", [(name, "describes drawn requests; a trace has its own") for name, value in own.items() if value])
+        every, described, notes = _traced(trace, trace_format, arrivals, requests, seed)
+    else:
+        if trace_format is not None:
+            raise SpecError("trace_format", [("", "name the file with trace")])
+        lengths = (drawn["prompt_lengths"], drawn["output_lengths"])
+        counts = {name: drawn[name] for name in ("prefixes", "prefix_tokens", "branch", "depth", "turns", "samples", "beams")}
+        every, described, notes = _drawn(
+            d, drawn["workload"] or "sharegpt", lengths, counts, drawn["think_seconds"], arrivals, requests, seed
+        )
+    described |= {"rate": rate, "burstiness": burstiness, "seed": seed}
+    total = described["requests"]
+
+    def replica(n: int) -> Iterable[Request]:
+        mine = islice(every(), 0, None, n)
+        return mine if watch is None else watch(mine, None if total is None else -(-total // n))
+
+    return replica, described, notes
 
 
 Made = tuple[Callable[[], Iterator["Request"]], dict[str, Any], list[str]]

@@ -53,10 +53,12 @@ if TYPE_CHECKING:
     help="Also the least pool, and devices, at which this share of requests never waits for pages nor is preempted.",
 )
 @click.option("--most", type=int, default=16, show_default=True, help="Devices to try for --size-for.")
+@click.option("--hit-curve", is_flag=True, help="Instead: the share of prompt tokens found in the prefix cache, by the cache's size.")
+@click.option("--bounds/--no-bounds", default=None, help="Beside --hit-curve: first in, first out and the best possible eviction.")
 @click.option("--plot", type=click.Path(dir_okay=False, writable=True), help="Draw it there (.png, .svg, .pdf); needs the `plot` extra.")
 @question_options
 @FORMAT
-def simulate(model: str, policy: str, plot: str | None, fmt: str, **options: Any) -> int:
+def simulate(model: str, policy: str, plot: str | None, hit_curve: bool, bounds: bool | None, fmt: str, **options: Any) -> int:
     """What a workload does to MODEL's cache: pages used and lost, sharing, waiting, preemption, and how many requests run at once.
 
     `kvplan simulate MODEL --device h100 --workload sharegpt --rate 4`, or requests from a file with --trace. Exit code 1 where the engine
@@ -72,6 +74,10 @@ def simulate(model: str, policy: str, plot: str | None, fmt: str, **options: Any
     workload = {name: value for name, value in chosen(options).items() if name not in NAMES}
     watch = _watch if sys.stderr.isatty() else None
     several = questions(asked)
+    if hit_curve:
+        return _curves(model, several, fmt, {"policy": policy, "plot": plot, **workload}, watch, bounds is not False)
+    if bounds is not None:
+        raise SpecError("bounds", [("", "belongs to --hit-curve")])
     if plot is not None and len(several) > 1:
         raise SpecError("plot", [("", "one picture shows one question; give one value of each option")])
     found = [api.simulate(model, policy=policy, watch=watch, **workload, **question) for question in several]
@@ -79,6 +85,25 @@ def simulate(model: str, policy: str, plot: str | None, fmt: str, **options: Any
     if plot is not None:
         drawing.draw(found[0], plot)
     return max(int(one.plan.starts is False or _unanswered(one)) for one in found)
+
+
+#: What says nothing about a hit curve, by the value it has where it was not given.
+_NOT_OF_CURVES = {
+    "policy": "paged", "plot": None, "beams": 1, "share_prefixes": None, "step_time": None, "step_overhead": 0.0, "swap_seconds": None,
+    "warm": 0.0, "size_for": None, "most": 16,
+}  # fmt: skip
+
+
+def _curves(model: str, several: list[dict[str, Any]], fmt: str, workload: dict[str, Any], watch: Any, bounds: bool) -> int:
+    """Hit curves instead of simulations."""
+    from kvplan.report import hits
+
+    given = [name for name, value in _NOT_OF_CURVES.items() if workload.pop(name, value) != value]
+    if given:
+        raise SpecError("hit_curve", [(name, "belongs to a simulation; leave it out") for name in given])
+    found = [api.hit_curve(model, watch=watch, bounds=bounds, **workload, **question) for question in several]
+    put(hits.render(found, fmt))
+    return max(int(one.plan.starts is False) for one in found)
 
 
 def _unanswered(found: Simulation) -> bool:

@@ -19,7 +19,7 @@ from kvplan.simulate.radix import RadixTree
 from kvplan.simulate.record import Recorder
 from kvplan.simulate.result import BesidePool, SimulationResult
 from kvplan.simulate.scheduler import Limits, Scheduler
-from kvplan.simulate.sequence import Manager
+from kvplan.simulate.sequence import Manager, Sequence
 from kvplan.simulate.steptime import StepTime
 from kvplan.simulate.workload import Request
 
@@ -90,6 +90,35 @@ def simulate(
         return result
     pools = zip(geometry.beside, manager.peaks, strict=True)
     return result._replace(beside=tuple(BesidePool(pool.groups[0].kind, pool.pages, most) for pool, most in pools))
+
+
+def alone(pool: Planned | Geometry, workload: Iterable[Request], pages: int) -> float:
+    """Share of prompt tokens found by a pool of so many pages, requests one after another, as `simulate` of one sequence at once says.
+
+    Steps of the scheduler that change no page are left out. Requests that are longer than the longest are too.
+    """
+    geometry = (pool if isinstance(pool, Geometry) else from_plan(pool))._replace(pages=pages)
+    step = _asked(pool, "max_num_batched_tokens") or 8192
+    manager, fits = _manager(geometry, "paged", True, step), _fits(geometry, "paged", step)
+    whole = all(group.kind == "full" for group in geometry.groups)  # nothing leaves a window
+    for number, request in enumerate(workload):
+        if request.prompt + request.output > geometry.max_model_len or not fits(request):
+            continue
+        s = Sequence(number, request)
+        at = manager.admit(s, step)
+        assert at is not None, "an empty pool has room"
+        at = min(at + step, s.known)
+        while at < s.known:
+            manager.grow(s, at, min(at + step, s.known))
+            at = min(at + step, s.known)
+        end = s.whole - 1
+        at = at if whole else manager.wake(s, at)
+        while at < end:
+            until = end if whole else at + 1
+            manager.grow(s, at, until)
+            at = until if whole else manager.wake(s, until)
+        manager.end(s, end)
+    return manager.hit_tokens / manager.asked_tokens if manager.asked_tokens else 0.0
 
 
 def shares_prefixes(pool: Planned | Geometry, geometry: Geometry) -> bool:

@@ -24,7 +24,8 @@ def test_every_name_of_a_question_is_a_typed_keyword():
     for name, (kind, _) in NAMES.items():
         assert TAKES[kind] in hints[name].__args__, name
         assert type(None) in hints[name].__args__, name
-    for function in (kvplan.estimate, kvplan.explain, kvplan.deployment, kvplan.fit, kvplan.simulate, kvplan.emit, kvplan.roofline):
+    names = ("estimate", "explain", "deployment", "fit", "simulate", "hit_curve", "emit", "roofline")
+    for function in (getattr(kvplan, name) for name in names):
         assert inspect.signature(function).parameters["question"].annotation == "Unpack[Question]"
 
 

@@ -1,0 +1,73 @@
+"""Hit curves as text: a line for each size, the contract's object, or flat rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kvplan.planner.hits import HitCurve, HitPoint
+from kvplan.report import render_data, render_rows
+from kvplan.report.printable import one_line, prose
+from kvplan.report.structured import dump
+from kvplan.units import show_bytes
+
+
+def render(curves: Sequence[HitCurve], fmt: str) -> str | bytes:
+    """The curves in a format: structured ones print an object for one and an array for several."""
+    if fmt in ("json", "yaml"):
+        objects = [curve.as_dict() for curve in curves]
+        return dump(objects[0] if len(objects) == 1 else objects, fmt)
+    if fmt in ("csv", "jsonl", "parquet"):
+        return render_data([row for curve in curves for row in _flat(curve)], fmt)
+    return "\n\n".join(_one(curve, fmt) for curve in curves)
+
+
+def _flat(curve: HitCurve) -> list[dict[str, Any]]:
+    asked: dict[str, Any] = {"model": curve.plan.model.id}
+    asked |= {name: value for name, (value, by) in curve.plan.question.items() if by == "you" and name not in ("model", "engine_option")}
+    asked |= curve.workload
+    return [asked | {"own_pool": own} | point._asdict() for point, own in _points(curve)]
+
+
+def _points(curve: HitCurve) -> list[tuple[HitPoint, bool]]:
+    """In order of size, each with whether it is the plan's own pool."""
+    own = [(curve.pool, True)] if curve.pool else []
+    return sorted([*((point, False) for point in curve.points), *own], key=lambda one: one[0].pages)
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"
+
+
+def _one(curve: HitCurve, fmt: str) -> str:
+    parts = [prose(_head(curve), fmt)]
+    rows = [_row(point, own) for point, own in _points(curve)]
+    if rows:
+        parts.append(render_rows([{name: row[name] for name in row if any(one[name] for one in rows)} for row in rows], fmt))
+    if curve.pool is not None:
+        text = f"your pool of {curve.pool.pages:,} pages: {_share(curve.pool.found)} of prompt tokens found, requests one after another"
+        parts.append(prose(f"{text}; {_share(curve.batched)} with the engine's batching", fmt))
+    if curve.notes:
+        parts.append(prose("\n".join(f"note: {one_line(note)}" for note in curve.notes), fmt))
+    return "\n\n".join(parts)
+
+
+def _row(point: HitPoint, own: bool) -> dict[str, str]:
+    return {
+        "pages": f"{point.pages:,}", "tokens": f"{point.tokens:,}", "bytes a rank": show_bytes(point.bytes), "found": _share(point.found),
+        "first in, first out": _share(point.fifo), "best possible": _share(point.optimum), " ": "your pool" if own else "",
+    }  # fmt: skip
+
+
+def _head(curve: HitCurve) -> str:
+    what, asked = curve.workload, {name: value for name, (value, _) in curve.plan.question.items()}
+    where = f" on {asked['n_devices'] or 1} x {asked['device']}" if asked["device"] else ""
+    model = f"{one_line(curve.plan.model.name)} ({one_line(curve.plan.model.id)})"
+    if not curve.requests:
+        return f"{model}, {asked['engine']}{where}"
+    many = f"{curve.requests:,} requests of {one_line(what['trace'] or what['name'])}, {curve.asked_tokens:,} prompt tokens"
+    many += f"; {curve.too_long:,} more are longer than the longest request" if curve.too_long else ""
+    how = "every size in one pass" if curve.method == "stack distance" else "sizes run one by one"
+    pages = f"pages of {curve.page_tokens:,} token{'s' * (curve.page_tokens > 1)}, {show_bytes(curve.page_bytes)} a page and rank"
+    most = f"at most {_share(curve.most)} found, with {curve.working_set:,} pages"
+    return f"{model}, {asked['engine']}{where}: {pages}\n{many}\n{most} ({how})"
