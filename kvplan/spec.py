@@ -109,6 +109,7 @@ class ModelSpec(Record):
     checkpoint    the checkpoint's format, where only that is known and not how its roles are stored (`quantization`)
     deviations    tensors that the checkpoint stores otherwise than their role
     cache_window  a window that the config states and the class never masks by; a cache made from the config slides every layer
+    unused_window an attention window that the config states and none of its layer types has: an engine may slide layers by it
     original_context  positions before longrope stretches them to `max_context`
     stated_context    positions as the config states them, where a YaRN factor makes more of them (`max_context`)
     bidirectional     tokens that see later ones too: none, those of one image, or all
@@ -130,6 +131,7 @@ class ModelSpec(Record):
     original_context: Tokens | None = None
     stated_context: Tokens | None = None
     cache_window: Tokens | None = None
+    unused_window: Tokens | None = None
     bidirectional: Literal["none", "images", "all"] = "none"
     vocab_size: Dim | None
     hidden_size: Dim

@@ -19,6 +19,9 @@ ENCODE: dict[str, str] = {"Qwen2": "0.8", "Qwen3": "0.8", "Llama": "0.9.2", "Gem
 #: Classes that left vLLM's registry and run by transformers' code since: every layer has a decoder's cache, one that looks at images too
 #: (models/registry.py _PREVIOUSLY_SUPPORTED_MODELS, models/transformers/base.py create_attention_instances).
 LEFT: dict[str, str] = {"MllamaForConditionalGeneration": "0.11"}
+#: Releases in which a window that the config states slides every layer unless layer_types differ: the first and the first without
+#: (engine/arg_utils.py create_engine_config, is_interleaved; later only where every type slides).
+SLIDES_ALIKE = ("0.10.2", "0.27")
 #: Tokens of the largest item that Gemma 4's processor makes: 32 frames of 78 (models/gemma4_mm.py).
 LARGEST_ITEM: dict[str, int] = {"Gemma4ForConditionalGeneration": 2496}
 
@@ -62,6 +65,13 @@ def left(model: ModelSpec, release: str) -> bool:
     return since is not None and VERSIONS.index(release) >= VERSIONS.index(since)
 
 
+def _slides_alike(model: ModelSpec, release: str) -> bool:
+    """Whether a window that no layer type has slides the layers all the same."""
+    mixers = {mixer.kind for block in model.blocks.values() for mixer in block.mixers}
+    first, gone = (VERSIONS.index(name) for name in SLIDES_ALIKE)
+    return len(mixers) == 1 and first <= VERSIONS.index(release) < gone
+
+
 def as_run(cache: Cache, model: ModelSpec, release: str) -> Cache:
     """The cache of one layer as its attention declares it.
 
@@ -72,7 +82,8 @@ def as_run(cache: Cache, model: ModelSpec, release: str) -> Cache:
         return without(cache)
     if cache.form == "encoder-kv" and left(model, release):
         return replace(cache, form="kv", tensors=tuple(replace(t, keep=ALL) for t in cache.tensors))
-    if cache.form == "kv" and model.cache_window:
-        keep = Keep("window", model.cache_window)
+    window = model.cache_window or (model.unused_window if _slides_alike(model, release) else None)
+    if cache.form == "kv" and window:
+        keep = Keep("window", window)
         return replace(cache, tensors=tuple(replace(t, keep=keep) if t.keep == ALL else t for t in cache.tensors))
     return cache

@@ -31,6 +31,7 @@ def model(f: Fields, layers: list[Block], *, norm: str = "rms", weights: list[di
         "layers": layers,
         "weights": weights or [],
         **_cache_window(f, layers),
+        **_unused_window(f),
         **_bidirectional(f),
         **more,
     }
@@ -61,6 +62,14 @@ def _cache_window(f: Fields, layers: list[Block]) -> dict[str, Any]:
         raise f.fault("sliding_window", "this encoder-decoder masks by no window, yet transformers' caches would be cut to it; take it out")
     note = f"sliding_window {stated}: this class masks by no window, yet transformers' cache keeps no more than that in every layer"
     return {"cache_window": stated, "notes": [note]}
+
+
+def _unused_window(f: Fields) -> dict[str, Any]:
+    """The window of a config whose class, as it reads it, has layer_types of which none slides."""
+    types, stated = f.data.get("layer_types"), f.data.get("sliding_window")
+    if not isinstance(types, list) or not types or any("sliding" in str(kind) or "chunked" in str(kind) for kind in types):
+        return {}
+    return {"unused_window": stated} if type(stated) is int and stated > 0 else {}
 
 
 def lengths(f: Fields) -> dict[str, int | None]:
