@@ -21,7 +21,7 @@ TAKES = {"tokens": int, "count": int, "bytes": int, "fraction": float, "flag": b
 def test_every_name_of_a_question_is_a_typed_keyword():
     hints = get_type_hints(Question)
     assert set(hints) == set(NAMES)
-    for name, (kind, _) in NAMES.items():
+    for name, (kind, *_) in NAMES.items():
         assert TAKES[kind] in hints[name].__args__, name
         assert type(None) in hints[name].__args__, name
     names = ("estimate", "explain", "deployment", "fit", "simulate", "hit_curve", "emit", "roofline")

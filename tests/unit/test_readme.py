@@ -82,6 +82,8 @@ def test_docs_name_only_options_that_exist():
         "prefixes",
         "prefix-tokens",
         "size-for",
+        "turns",
+        "hit-curve",
         "trace",
         "plot",
         "all-kinds",
