@@ -70,6 +70,7 @@ def test_docs_name_only_options_that_exist():
         "price",
         "log",
         "rank-by",
+        "every-layout",
         "all",
         "grid",
         "out",
