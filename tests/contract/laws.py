@@ -153,8 +153,9 @@ def memory_never_hurts(engine: str, spec: ModelSpec, **question: Any) -> None:
 
 def limits_hold(spec: ModelSpec | str, **question: Any) -> None:
     """The largest context and batch that are printed fit when they are asked, every other setting unchanged; one more does not."""
-    capacity = kvplan.estimate(spec, advise=False, **question).capacity
-    if capacity is None:
+    plan = kvplan.estimate(spec, advise=False, **question)
+    capacity = plan.capacity
+    if capacity is None or plan.outcome.unknown:  # of unknown size nothing is said to fit
         return
     for name, n in (("context", capacity.max_context_at_batch), ("batch", capacity.max_batch)):
         if n is None:

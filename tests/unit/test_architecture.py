@@ -114,8 +114,12 @@ def test_the_wheel_holds_what_runs_and_the_sdist_what_its_tests_need(tmp_path):
         assert name in kept
 
 
-#: Readers of formats that are one engine's own: Modelfiles and Ollama's units, KServe's and Helm's servers, Ray's LLM configs.
-OF_ONE_ENGINE = {f"manifests/{name}.py" for name in ("command", "helm", "kserve", "modelfile", "ray", "units")}
+#: Readers of formats that are one engine's own (Modelfiles and Ollama's units, KServe's and Helm's servers, Ray's LLM configs), and tables
+#: of the words by which deployers and images name engines.
+OF_ONE_ENGINE = {
+    f"manifests/{name}.py"
+    for name in ("chart", "command", "helm", "images", "kserve", "modelfile", "python", "ray", "requested", "services", "truss", "units")
+}
 
 
 def test_no_engine_is_spelled_outside_its_home() -> None:

@@ -85,8 +85,3 @@ def test_options_are_checked() -> None:
         ask(LLAMA, 256, kv_bits=5)
     with pytest.raises(UnsupportedError, match="tp"):
         settle(Deployment(model=one_block(LLAMA), engine="mlx-lm", tp=2))
-
-
-def test_what_is_not_counted_is_said() -> None:
-    _, settled = settle(Deployment(model=one_block(LLAMA), engine="mlx-lm", lora="16x2", speculative="off"))
-    assert any("no use for lora" in note for note in settled.notes)

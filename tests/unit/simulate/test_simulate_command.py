@@ -180,7 +180,8 @@ def test_a_picture_without_matplotlib_is_a_clear_error():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert found.returncode == 2
-    assert "`plot` extra" in found.stderr
+    assert "a picture needs matplotlib" in found.stderr
+    assert "[plot]" in found.stderr
 
 
 def test_progress_is_for_terminals(monkeypatch, capsys):
