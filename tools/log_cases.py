@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kvplan import api, catalogue
+from kvplan import api, catalogue, engines
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines.vllm.rules import VERSIONS
@@ -95,7 +95,10 @@ def read_cases(path: Path = LOGS) -> list[Case]:
 def read_case(row: dict[str, Any]) -> Case:
     group = _group(row)
     try:
-        return Case(row["id"], group, row, question(row), None)
+        asked = question(row)
+        if unknown := engines.settle(asked)[1].unknown:
+            return Case(row["id"], group, row, None, unknown[:120])
+        return Case(row["id"], group, row, asked, None)
     except KvplanError as error:
         return Case(row["id"], group, row, None, str(error).splitlines()[0][:120])
 
@@ -180,11 +183,15 @@ def _extra(flags: str) -> dict[str, Any]:
 
 
 def _release(row: dict[str, Any]) -> str | None:
-    """As logged; else the newest vLLM release at the log's date, or the first that counts tokens as the log does, if that is newer."""
+    """As logged; else the newest vLLM release at the log's date, or the first that counts tokens as the log does, if that is newer.
+
+    A build of main towards a patch that never came is of the next release.
+    """
     version = str(row["engine_version"] or "")
-    match = re.match(r"v?(\d+\.\d+(?:\.\d+)?)", version)
+    match = re.match(r"v?((\d+)\.(\d+)(?:\.\d+)?)", version)
     if match is not None and "dev1+g" not in version:
-        return match[1]
+        of_main = row["engine"] == "vllm" and ".dev" in version and match[1] not in VERSIONS and not match[1].endswith(".0")
+        return f"{match[2]}.{int(match[3]) + 1}" if of_main else match[1]
     date = re.search(r"(20\d\d)-?(\d\d)-?(\d\d)", str(row["source"]))
     if row["engine"] != "vllm" or date is None:
         return None

@@ -1,13 +1,12 @@
-"""How often a verdict is right, by how sure it says it is: `python tools/reliability.py [--held-out]`.
+"""How often a verdict is right, by how sure it says it is: `python tools/reliability.py`.
 
 Asked are the start-up logs beside the checkout (all of which started, but those that say they did not) and the threads of tests/threads:
-dev.jsonl, held_out.jsonl, which was set aside once, and with --held-out held_out_2.jsonl, which still is. A verdict is `starts`; `weak`
-threads, which leave out what decides them, are not counted. The constants are the packaged ones: logs that they were fitted on are in.
+dev.jsonl, and held_out.jsonl and held_out_2.jsonl, which were set aside until they were asked once. A verdict is `starts`; `weak` threads,
+which leave out what decides them, are not counted. The constants are the packaged ones: logs that they were fitted on are in.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections import Counter
@@ -73,14 +72,13 @@ def table(name: str, verdicts: list[Verdict]) -> list[str]:
     return [f"{name}, {len(verdicts)} verdicts: {cells}", *(f"  {one}" for one in lost if "too close" not in one)]
 
 
-def tables(*, held_out: bool = False) -> list[str]:
+def tables() -> list[str]:
     """The lines that `make accuracy` shows."""
-    lines = table("logs", list(of_logs(read_cases()))) + table("threads, dev", list(of_threads(THREADS / "dev.jsonl")))
-    lines += table("threads, once set aside", list(of_threads(THREADS / "held_out.jsonl")))
-    return lines + (table("threads, set aside", list(of_threads(THREADS / "held_out_2.jsonl"))) if held_out else [])
+    lines = table("logs", list(of_logs(read_cases())))
+    for name, half in (("dev", "dev"), ("once set aside", "held_out"), ("collected blind", "held_out_2")):
+        lines += table(f"threads, {name}", list(of_threads(THREADS / f"{half}.jsonl")))
+    return lines
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--held-out", action="store_true", help="the threads that are set aside, too")
-    print(*tables(held_out=parser.parse_args().held_out), sep="\n")
+    print(*tables(), sep="\n")

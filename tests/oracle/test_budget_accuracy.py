@@ -73,7 +73,7 @@ def test_a_release_that_is_not_logged_is_read_from_the_date_or_the_wording() -> 
     }  # fmt: skip
     assert log_cases._release(row) == "0.21"  # tokens = concurrency x length
     assert log_cases._release({**row, "logged": {"kv_tokens": 5000, "max_concurrency": 12.35}}) == "0.20"
-    assert log_cases._release({**row, "engine_version": "0.19.2rc1.dev134+gfe9c"}) == "0.19.2"
+    assert log_cases._release({**row, "engine_version": "0.19.2rc1.dev134+gfe9c"}) == "0.20"  # it logs 0.20's states
 
 
 def test_no_refusal_is_called_a_start(predictions: list[fit_budget.Prediction]) -> None:

@@ -1,0 +1,54 @@
+"""How sure a start is called, and what a compute type does to plain weights. Expected: counts of parameters by hand, makers' papers."""
+
+from __future__ import annotations
+
+import pytest
+
+import kvplan
+
+LLAMA = 8_030_261_248  # parameters of meta-llama/Llama-3.1-8B, on its model page
+FEW = {"sglang", "tensorrt-llm", "lmdeploy", "transformers"}
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "transformers"])
+def test_a_compute_type_asked_for_is_the_plain_weights_too(engine):
+    plan = kvplan.estimate("meta-llama/llama-3.1-8b", engine=engine, device="b200", context=2048, dtype="float32", advise=False)
+    assert plan.model.weight_bytes == 4 * LLAMA
+    assert any("the dtype asked for" in note for note in plan.model.notes)
+    half = kvplan.estimate("meta-llama/llama-3.1-8b", engine=engine, device="b200", context=2048, dtype="half", advise=False)
+    assert half.model.weight_bytes == 2 * LLAMA
+
+
+@pytest.mark.parametrize("engine", ["vllm", *sorted(FEW)])
+def test_a_start_is_certain_only_where_logs_are_behind_it(engine):
+    plan = kvplan.estimate("meta-llama/llama-3.1-8b", engine=engine, device="b200", context=2048, advise=False)
+    assert plan.outcome.start_certainty == ("likely" if engine in FEW else "certain")
+    assert any("likely at most" in note for note in plan.model.notes) == (engine in FEW)
+
+
+@pytest.mark.parametrize(
+    ("model", "device", "why"),
+    [
+        ("openai/gpt-oss-20b", "h100", "mxfp is converted"),  # FP4 cores from Blackwell on
+        ("openai/gpt-oss-20b", "b200", ""),
+        ("qwen/qwen3-30b-a3b-fp8", "a100-80gb", "fp8 is converted"),  # FP8 cores from Ada on
+        ("qwen/qwen3-30b-a3b-fp8", "h100", ""),
+    ],
+)
+def test_a_format_that_the_device_does_not_compute_in_is_said(model, device, why):
+    name, weights = model.removesuffix("-fp8"), "fp8" if model.endswith("-fp8") else None
+    plan = kvplan.estimate(name, weight_dtype=weights, engine="vllm", device=device, context=2048, advise=False)
+    said = [note for note in plan.model.notes if "likely at most" in note]
+    assert [why in note for note in said] == ([True] if why else [])
+
+
+def test_a_release_before_any_log_is_likely_at_most():
+    plan = kvplan.estimate("meta-llama/llama-2-7b", engine="vllm", engine_version="0.2.7", device="h100", context=2048, advise=False)
+    assert plan.outcome.start_certainty != "certain"
+
+
+def test_minimax_m2_is_stored_in_fp8():
+    plan = kvplan.estimate("MiniMaxAI/MiniMax-M2", engine="vllm", device="mi300x", tp=2, advise=False)
+    held = sum(entry.bytes for entry in plan.ledgers[0].entries if entry.kind == "weights")
+    assert abs(held / 1e9 - 109) < 10  # GB a card, logged in vllm-project/recipes issue 273
+    assert plan.starts
