@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.engines.common.protocol import Facts, Setting
 from kvplan.engines.llama_cpp.rules import VERSIONS
-from kvplan.forms import FORMS
+from kvplan.forms import Form
 
 #: engine_option keys, by its own names.
 OPTIONS: dict[str, str] = {
@@ -26,12 +26,18 @@ OPTIONS: dict[str, str] = {
     "fit_ctx": "the shortest context that --fit takes",
 }
 
+#: Forms of cache that were read for this engine; a new one is refused until it is.
+_FORMS: frozenset[Form] = frozenset({
+    "none", "shared", "kv", "encoder-kv", "latent", "latent+index", "latent+pooled-index", "compressed", "mamba1", "mamba2",
+    "gated-delta-net", "kda", "linear-attention", "short-conv", "rg-lru", "rwkv",
+})  # fmt: skip
+
 FACTS = Facts(
     name="llama.cpp",
     title="llama.cpp",
     versions=VERSIONS,
     options=OPTIONS,
-    forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "kv+blocks", "mlstm", "convolved-qkv"},
+    forms=_FORMS,
     unused={
         "dtype": "its caches are of kv_dtype, its weights of weight_dtype",
         "block_size": "its cells are single tokens",

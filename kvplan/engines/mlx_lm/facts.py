@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from kvplan.engines.common.protocol import Facts, Setting
-from kvplan.forms import FORMS
+from kvplan.forms import Form
 
 _NOT_COUNTED = "what that would take is not counted"
+#: Forms of cache that were read for this engine; a new one is refused until it is.
+_FORMS: frozenset[Form] = frozenset({
+    "none", "shared", "kv", "encoder-kv", "latent", "latent+index", "mamba1", "mamba2", "gated-delta-net", "kda",
+    "linear-attention", "short-conv", "rg-lru", "rwkv",
+})  # fmt: skip
+
 FACTS = Facts(
     name="mlx-lm",
     title="MLX-LM",
@@ -16,7 +22,7 @@ FACTS = Facts(
         "quantized_kv_start": "--quantized-kv-start: tokens from which the cache is quantised",
         "max_kv_size": "--max-kv-size: every layer rotates at so many tokens",
     },
-    forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "kv+blocks", "latent+pooled-index", "compressed", "mlstm", "convolved-qkv"},
+    forms=_FORMS,
     unused={
         "max_num_seqs": "sequences are those of the question",
         "block_size": "its buffers grow by 256 tokens",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.engines.common.protocol import Facts, Setting
 from kvplan.engines.sglang.rules import VERSIONS
-from kvplan.forms import FORMS
+from kvplan.forms import Form
 
 #: engine_option keys, by the names of its server arguments.
 OPTIONS: dict[str, str] = {
@@ -33,12 +33,18 @@ OPTIONS: dict[str, str] = {
     "swa_full_tokens_ratio": "window tokens for each full token",
 }
 
+#: Forms of cache that were read for this engine; a new one is refused until it is.
+_FORMS: frozenset[Form] = frozenset({
+    "none", "shared", "kv", "kv+blocks", "encoder-kv", "latent", "latent+index", "latent+pooled-index", "compressed", "mamba1",
+    "mamba2", "gated-delta-net", "kda", "linear-attention", "short-conv", "rg-lru", "rwkv",
+})  # fmt: skip
+
 FACTS = Facts(
     name="sglang",
     title="SGLang",
     versions=VERSIONS,
     options=OPTIONS,
-    forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "mlstm", "convolved-qkv"},
+    forms=_FORMS,
     unused={
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": "it is what host lines are compared with: nothing of a device follows it",

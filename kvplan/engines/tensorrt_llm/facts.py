@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.engines.common.protocol import Facts, Setting
 from kvplan.engines.tensorrt_llm.rules import VERSIONS
-from kvplan.forms import FORMS
+from kvplan.forms import Form
 
 #: engine_option keys, by the names of its arguments.
 OPTIONS: dict[str, str] = {
@@ -26,12 +26,18 @@ OPTIONS: dict[str, str] = {
 }
 
 _GRAPHS = "what its CUDA graphs hold is part of its measured constants, whatever is captured"
+#: Forms of cache that were read for this engine; a new one is refused until it is.
+_FORMS: frozenset[Form] = frozenset({
+    "none", "shared", "kv", "kv+blocks", "encoder-kv", "latent", "latent+index", "latent+pooled-index", "mamba1", "mamba2",
+    "gated-delta-net", "kda", "linear-attention", "short-conv", "rg-lru", "rwkv",
+})  # fmt: skip
+
 FACTS = Facts(
     name="tensorrt-llm",
     title="TensorRT-LLM",
     versions=VERSIONS,
     options=OPTIONS,
-    forms=frozenset(FORMS) - {"kv+sinks", "kv+index", "compressed", "mlstm", "convolved-qkv"},
+    forms=_FORMS,
     unused={"n_gpu_layers": "it leaves no layers in host memory", "enforce_eager": _GRAPHS},
     pool="set aside",
     pages="pools",

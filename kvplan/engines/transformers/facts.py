@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from kvplan.engines.common.protocol import Facts, Setting
 from kvplan.engines.transformers.rules import VERSIONS
-from kvplan.forms import FORMS
+from kvplan.forms import Form
 
 _NOT_COUNTED = "what that would take is not counted"
+#: Forms of cache that were read for this engine; a new one is refused until it is.
+_FORMS: frozenset[Form] = frozenset({
+    "none", "shared", "kv", "kv+index", "kv+blocks", "encoder-kv", "latent", "latent+index", "latent+pooled-index",
+    "compressed", "mamba1", "mamba2", "gated-delta-net", "kda", "linear-attention", "short-conv", "rg-lru", "rwkv", "mlstm",
+    "convolved-qkv",
+})  # fmt: skip
+
 FACTS = Facts(
     name="transformers",
     title="transformers",
@@ -26,7 +33,7 @@ FACTS = Facts(
         "logits_processors": "of a paged cache: logits are processed",
         "logits_to_keep": "of a paged cache: logits of the last token only",
     },
-    forms=frozenset(FORMS) - {"kv+sinks"},
+    forms=_FORMS,
     unused={
         "max_num_seqs": "sequences are those of the question",
         "n_gpu_layers": "it leaves no layers in host memory",

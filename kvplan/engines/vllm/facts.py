@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.engines.common.protocol import Facts, Setting
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS
-from kvplan.forms import FORMS
+from kvplan.forms import Form
 
 #: engine_option keys, by vLLM's own names where it has one.
 OPTIONS: dict[str, str] = {
@@ -34,13 +34,19 @@ OPTIONS: dict[str, str] = {
     "swap_space": "GiB of host memory for swapped blocks (V0)",
 }
 
+#: Forms of cache that were read for this engine; a new one is refused until it is.
+_FORMS: frozenset[Form] = frozenset({
+    "none", "shared", "kv", "kv+index", "kv+blocks", "encoder-kv", "latent", "latent+index", "compressed", "mamba1", "mamba2",
+    "gated-delta-net", "kda", "linear-attention", "short-conv", "rwkv",
+})  # fmt: skip
+
 FACTS = Facts(
     name="vllm",
     title="vLLM",
     versions=VERSIONS,
     options=OPTIONS,
     # rwkv is refused in the engine's own words; rows by blocks (InfLLM-V2) are kept without their mean keys
-    forms=frozenset(FORMS) - {"kv+sinks", "latent+pooled-index", "rg-lru", "mlstm", "convolved-qkv"},
+    forms=_FORMS,
     unused={
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": "it is what host lines are compared with: nothing of a device follows it",
