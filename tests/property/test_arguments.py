@@ -231,9 +231,9 @@ def test_what_is_written_reads_back(engine: str, data: st.DataObject) -> None:
     found = write(table, asked, version)
     assert found.aside == {}
     env = {name: Word(text) for name, text in found.env.items()}
-    file, faults = key_options(table, yaml.safe_dump(dict(found.config)), "test", None) if found.config else ({}, [])
+    file, faults, missing = key_options(table, yaml.safe_dump(dict(found.config)), "test", None) if found.config else ({}, [], [])
     answer = read(table, (*words("m/x"), *words(*found.words)), env, version, file)
-    assert faults == []
+    assert faults == missing == []
     mine = {name: one.value for name, one in answer.question.items() if name not in table.always}
     assert canonical(mine) == canonical(asked)
     assert [f for f in answer.findings if f.severity != "note"] == []
