@@ -172,7 +172,7 @@ def test_what_fits_is_accepted(engine: str, data: st.DataObject) -> None:
     question |= {"batch": 1, "device": data.draw(ROOMY)} | ({"tp": 8} if engine in ("vllm", "sglang") else {})
     try:
         plan = kvplan.estimate(data.draw(st.sampled_from(MODELS)), engine=engine, **question)
-        assume(plan.fits)
+        assume(plan.fits and plan.certainty != "too close to call")  # that is not known to check
         target = data.draw(st.sampled_from([engine, "compose", "k8s"]))
         text = emit(plan, target)
     except UnsupportedError:
