@@ -75,6 +75,12 @@ class Device(Record):
         """What some systems give a GPU less than `gpu_mib`."""
         return (self.gpu_mib - self.gpu_low_mib) * MIB if self.gpu_mib and self.gpu_low_mib else 0
 
+    @property
+    def capability(self) -> int | None:
+        """NVIDIA's compute capability as one number (8.9 -> 89); None where it is not known or is another maker's name."""
+        major, _, minor = (self.compute_capability or "").partition(".")
+        return int(major) * 10 + int(minor or 0) if major.isdecimal() and (minor or "0").isdecimal() else None
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as `devices list --format json` prints it (planner/records.py, DeviceRecord)."""
         rates = self.dense_tflops

@@ -53,15 +53,11 @@ def deployment(model: str | ModelSpec, **question: Unpack[Question]) -> Deployme
         if value is None:
             continue
         try:
-            if NAMES[name].parts and not isinstance(value, int | str):
-                values["neighbours"] = neighbours(name, value)
+            if NAMES[name].parts and (not isinstance(value, int | str) or "=" in str(value)):
+                values["neighbours"] = neighbours(name, [value] if isinstance(value, str) else value)
                 values[name] = sum(n_bytes for _, n_bytes in values["neighbours"])
-                continue
-            if NAMES[name].parts and "=" in str(value):
-                values["neighbours"] = neighbours(name, [value])
-                values[name] = values["neighbours"][0][1]
-                continue
-            values[name] = read(name, value)
+            else:
+                values[name] = read(name, value)
         except SpecError as error:
             faults += [(name, message) for _, message in error.faults]
         except UnknownName as error:
@@ -106,7 +102,7 @@ def _several(question: dict[str, Any]) -> dict[str, Any]:
 
 def asked(model: str | ModelSpec, **question: Unpack[Question]) -> Deployment:
     """`deployment`, with parallel sizes where only a number of devices was given."""
-    from kvplan.planner.layout import laid_out
+    from kvplan.planner.layouts import laid_out
 
     d = deployment(model, **question)
     return laid_out(d) if (d.n_devices or 1) > 1 else d

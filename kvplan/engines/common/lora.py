@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.conditions import ROW_PARALLEL
 from kvplan.engines.common.options import Lora, Options, read_lora
 from kvplan.errors import SpecError
 from kvplan.ledger import Entry, exact
@@ -23,7 +24,6 @@ MODULES: dict[str, str] = {
     "q_a_proj": "q_a", "q_b_proj": "q_b", "kv_a_proj_with_mqa": "kv_a", "kv_b_proj": "kv_b",
 }  # fmt: skip
 ADAPTED = ("attention", "mlp")
-ROWS = ("o", "mlp_down")
 SOURCE = "slots x rank x (inputs + outputs) of every adapted matrix"
 
 
@@ -59,7 +59,7 @@ def _split(w: WeightTensor, tp: int) -> Adapted:
     outputs, inputs = w.shape
     if tp == 1 or w.units == 1:
         return Adapted(inputs, outputs)
-    if w.name in ROWS:
+    if w.name in ROW_PARALLEL:
         return Adapted(-(-inputs // tp), outputs)
     return Adapted(inputs, outputs // w.units * heads_per_rank(w.units, tp))
 

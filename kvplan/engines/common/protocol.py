@@ -223,7 +223,7 @@ class Facts(NamedTuple):
     null_blocks      block ids that no sequence gets
     shares_prefixes  requests share prefixes unless an option says otherwise
     vendors          makes of devices it runs on; empty: any
-    least_capability the least compute capability of NVIDIA GPUs that its makers name; None: not known
+    least_capability the least compute capability of NVIDIA GPUs that its makers name (70 is 7.0); None: not known
     offloads         layers may stay in memory beside the device
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
     kv_advice        cache formats that advice may offer, with their bits; weight_advice likewise
@@ -246,7 +246,7 @@ class Facts(NamedTuple):
     null_blocks: int = 0
     shares_prefixes: bool = True
     vendors: frozenset[str] = frozenset()
-    least_capability: float | None = None
+    least_capability: int | None = None
     offloads: bool = False
     weight_schemes: frozenset[str] = frozenset()
     kv_advice: tuple[tuple[str, int], ...] = ()

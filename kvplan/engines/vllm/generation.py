@@ -55,12 +55,11 @@ def falls_back(d: Deployment, release: str) -> str | None:
         return "V1 has no encoder-decoder models yet"
     if at > VERSIONS.index("0.9.2"):
         return None
-    capability = d.device.compute_capability or ""
-    major = capability.split(".")[0]
-    if major.isdecimal() and int(major) < 8:
-        return f"compute capability {capability} is below 8.0"
+    has = d.device.capability
+    if has is not None and has < 80:
+        return f"compute capability {d.device.compute_capability} is below 8.0"
     formats = parse_kv_dtype(d.kv_dtype) if d.kv_dtype not in (None, "auto") else ()
-    if major not in ("", "9") and any(name.startswith("fp8") for name in formats):
+    if d.device.compute_capability and (has or 0) // 10 != 9 and any(name.startswith("fp8") for name in formats):
         return "a cache of 8 bits needs FlashAttention 3, which is for Hopper"
     if release in ("0.8", "0.9") and not d.model.lm_head:
         return "its V1 does not pool"

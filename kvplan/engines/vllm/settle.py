@@ -10,6 +10,7 @@ from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical, weight_scheme
 from kvplan.engines.common import lora, releases
+from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.drafters import drafter, unknown
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Drafter, Settled
@@ -205,8 +206,7 @@ def auto_dtype(d: Deployment) -> str:
     for f32, keep bf16 on such GPUs, and do not start there (0.8.5 config.py _get_and_verify_dtype).
     """
     own = canonical(d.model.dtype, "dtype")
-    capability = (d.device.compute_capability if d.device else None) or ""
-    old = capability.split(".")[0].isdecimal() and int(capability.split(".")[0]) < 8
+    old = (capability(d) or 80) < 80
     early = () < releases.release(d.engine_version or "") < (0, 9)
     supported = ["f16", "f32"] if old and not early else ["bf16", "f16", "f32"]
     supported = [name for name in supported if name != "f16" or d.model.architecture not in WITHOUT_F16]
