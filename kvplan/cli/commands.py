@@ -30,6 +30,7 @@ LAZY = {
     "roofline": "search",
     "simulate": "simulate",
     "sweep": "sweep",
+    "tiers": "beyond",
     "why": "why",
 }
 
