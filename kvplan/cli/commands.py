@@ -31,6 +31,7 @@ LAZY = {
     "simulate": "simulate",
     "sweep": "sweep",
     "tiers": "beyond",
+    "transfer": "beyond",
     "why": "why",
 }
 
