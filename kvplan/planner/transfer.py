@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from kvplan import engines
 from kvplan.deployment import Deployment
-from kvplan.engines.common.protocol import Group, Settled
+from kvplan.engines.common.protocol import Apart, Group, Settled
 from kvplan.engines.common.releases import release
 from kvplan.errors import KvplanError, SpecError, UnsupportedError
 from kvplan.forms import STATES
@@ -30,7 +30,6 @@ from kvplan.units import cdiv
 
 SCHEMA = "kvplan.transfer/1"
 PLENTY = 1 << 50  # of cache memory: what moves does not depend on it
-ENGINES = ("vllm", "sglang")
 NETWORKS = ("100gb", "200gb", "400gb")
 BOUNDS = (
     "bounds, not predictions: the links' ceilings, one of every GPU, and the devices' peak rates; no handshake, no descriptors' overhead. "
@@ -96,16 +95,18 @@ def transfer(
     d: Deployment, decode: Deployment, prompt: int | None, output: int | None, links: Sequence[Link], n_gpus: int | None
 ) -> Transfer:
     """What one request of `prompt` tokens moves from a worker of `d` to one of `decode`. Raises UnsupportedError where that is unknown."""
-    name = engines.settle(d)[0].facts.name
-    if name not in ENGINES:
-        raise UnsupportedError(f"transfer: {name} is not modelled with prefill and decode apart; it is of {', '.join(ENGINES)}")
+    facts = engines.settle(d)[0].facts
+    if facts.apart is None:
+        known = ", ".join(name for name in engines.ENGINES if engines.facts(name).apart)
+        raise UnsupportedError(f"transfer: {facts.name} is not modelled with prefill and decode apart; {known} are")
+    way = facts.apart
     here, there = _geometry(d), _geometry(decode)
     tokens = prompt or here.plan.question["context"][0]
     sizes: tuple[int, int] = (here.plan.question["tp"][0] or 1, there.plan.question["tp"][0] or 1)
     if max(sizes) % min(sizes):
         raise SpecError("decode_tp", [("", f"one of the two must divide the other: tp {sizes[0]} prefills, tp {sizes[1]} decodes")])
     first = [*sources(0, *sizes, there.heads, there.latent)], [*state_sources(0, *sizes)]
-    moved = tuple(_moved(there, group, tokens, name, len(first[_kind(group) == "state"])) for group in there.groups)
+    moved = tuple(_moved(there, group, tokens, way, len(first[_kind(group) == "state"])) for group in there.groups)
     rank, sent = sum(one.bytes for one in moved), _sent(there, moved, *sizes)
     notes: list[str] = []
     seconds = None
@@ -157,7 +158,7 @@ def _kind(group: Group) -> str:
     return "window" if word in ("sliding_window", "sliding_window_mla", "window") else "full"
 
 
-def _moved(side: _Side, group: Group, tokens: int, engine: str, n_sources: int) -> Moved:
+def _moved(side: _Side, group: Group, tokens: int, way: Apart, n_sources: int) -> Moved:
     """A group's part of one decode rank."""
     kind, block = _kind(group), group.block_tokens or 1
     whole, span = cdiv(tokens, block), group.span or 0
@@ -165,27 +166,28 @@ def _moved(side: _Side, group: Group, tokens: int, engine: str, n_sources: int) 
     if kind == "state":
         pieces = 1
     elif kind == "window":
-        pieces = min(whole, cdiv(span, block) + 1) if engine == "vllm" else whole - max(tokens - span, 0) // block
+        pieces = min(whole, cdiv(span, block) + 1) if way.unit == "rows" else whole - max(tokens - span, 0) // block
     plan = side.plan
     n_bytes = group.page_bytes or 0
-    if engine == "vllm":
+    if way.unit == "rows":
         several = kind != "state" and (plan.question["pp"][0] or 1) == 1
         n_bytes = (plan.capacity.bytes_per_block if several and plan.capacity else None) or group.block_bytes or 0
-    return Moved(kind, group.n_groups, pieces, n_bytes, group.n_groups * pieces * _regions(side, group, kind, engine) * n_sources)
+    return Moved(kind, group.n_groups, pieces, n_bytes, group.n_groups * pieces * _regions(side, group, kind, way) * n_sources)
 
 
-def _regions(side: _Side, group: Group, kind: str, engine: str) -> int:
+def _regions(side: _Side, group: Group, kind: str, way: Apart) -> int:
     """Stretches of memory that one piece lies in."""
-    layers = max(one.layers for one in side.groups) if engine == "vllm" else group.layers
+    layers = max(one.layers for one in side.groups) if way.unit == "rows" else group.layers
     if kind == "state":
         states = [cache for layer in side.settled.layers for cache in layer.caches if cache.form in STATES]
-        if engine == "sglang":
+        if way.unit == "pages":
             return 2 * len(states)
         return group.layers * (2 if any(cache.form == "mamba1" for cache in states) else 4)  # three parts of the convolution, one state
     if side.latent:
         return layers
-    packed = engine == "vllm" and release(side.plan.question["engine_version"][0] or "") >= release("0.29")
-    return layers if packed else 2 * layers  # K and V apart
+    version = side.plan.question["engine_version"][0] or ""
+    together = way.together_from and release(version) >= release(way.together_from)
+    return layers if together else 2 * layers  # K and V apart
 
 
 def sources(rank: int, prefill: int, decode: int, heads: int, latent: bool) -> list[int]:
