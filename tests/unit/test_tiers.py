@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,3 +131,20 @@ def test_the_command_line_says_it_in_every_format(capsys: pytest.CaptureFixture[
     assert run([*asked, "--format", "csv"]) == 0
     assert capsys.readouterr().out.count("\n") == 2
     assert run([*asked, "--link", "nonsense"]) == 2
+
+
+def test_what_a_tier_adds_to_the_hits_of_the_pool(tmp_path: Path) -> None:
+    """Two prompts of 1,024 tokens take turns: the pool of 65 blocks holds one, the tier of 1 GiB (512 blocks) both, without the last."""
+    trace = tmp_path / "trace.jsonl"
+    lines = [
+        {"timestamp": n * 1000, "input_length": 1024, "output_length": 1, "hash_ids": [10 * (n % 2), 10 * (n % 2) + 1]} for n in range(4)
+    ]
+    trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    question = {"engine": "vllm", "kv_memory": 66 * 16 * TOKEN, "max_model_len": 1040, "engine_option": {"kv_offloading_size": "1"}}
+    found = kvplan.hit_curve(LLAMA, trace=str(trace), **question)
+    (tier,) = found.tiers
+    assert tier.tokens == 512 * 16
+    assert tier.found == pytest.approx(2 * 63 * 16 / 4096)
+    assert found.pool is not None
+    assert found.pool.found < 0.02
+    assert tier.adds == pytest.approx(tier.found - found.pool.found)
