@@ -43,6 +43,7 @@ FACTS = Facts(
     name="sglang",
     title="SGLang",
     versions=VERSIONS,
+    read_from="0.3.6",
     options=OPTIONS,
     forms=_FORMS,
     unused={
