@@ -19,7 +19,7 @@ from kvplan.engines.llama_cpp.facts import FACTS
 from kvplan.engines.llama_cpp.options import LlamaOptions
 from kvplan.engines.llama_cpp.placement import HOST, Placement
 from kvplan.engines.llama_cpp.rules import LlamaRules
-from kvplan.ledger import Entry, Kind, exact, held_by_others, left_to_the_gpu
+from kvplan.ledger import Entry, Kind, desktop, exact, held_by_others, left_to_the_gpu
 from kvplan.tensors import Lowered
 from kvplan.weights import WeightFormats, weight_line
 
@@ -198,6 +198,8 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
             lines.append(left_to_the_gpu(d.device.uncertain_bytes))
         if device != HOST and d.reserve:
             lines.append(held_by_others(d.reserve))
+        elif device == 0 and d.device and d.device.shows_desktops and d.reserve is None:
+            lines.append(desktop())
         entries[device] = tuple(with_record(lines, f.record) if device == 0 else lines)
     held = {device: sum(roles.values()) for device, roles in cached.items()}
     if f.drafter is not None:
