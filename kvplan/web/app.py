@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kvplan.errors import KvplanError
 from kvplan.importers.hf_config import parse_json
 from kvplan.report.printable import printable
-from kvplan.web.answers import LISTED, POSTED, allowed
+from kvplan.web.answers import LISTED, POSTED, Body, allowed, emit
 from kvplan.web.bounds import BODY_SECONDS, CLOSED, MAX_AT_ONCE, MAX_BODY, MAX_KEPT, MAX_TEXT, MAX_WAITING, Refused, Settings
 from kvplan.web.openapi import openapi
 from kvplan.web.page import STATIC, page
@@ -94,7 +94,8 @@ class Work:
 def application(settings: Settings = CLOSED) -> ASGIApp:
     """The ASGI application of the page and the API."""
     work = Work(settings)
-    routes = [Route(path, _posted(work, path, done), methods=["POST"]) for path, done in (POSTED | {"/page/answer": shown}).items()]
+    posted = POSTED | {"/page/answer": _said(shown), "/page/emit": _said(emit)}
+    routes = [Route(path, _posted(work, path, done), methods=["POST"]) for path, done in posted.items()]
     routes += [Route(path, _listed(work, path, done), methods=["GET"]) for path, done in LISTED.items()]
     routes += [Route("/openapi.json", _fixed(json.dumps(openapi()).encode(), "application/json"), methods=["GET"])]
     routes += [Route("/", _fixed(page().encode(), "text/html; charset=utf-8"), methods=["GET"])]
@@ -103,7 +104,19 @@ def application(settings: Settings = CLOSED) -> ASGIApp:
     return _guarded(inner, frozenset(settings.hosts))
 
 
-def _posted(work: Work, path: str, done: Callable[[dict[str, Any]], Any]) -> Handler:
+def _said(done: Callable[[Body], Any]) -> Callable[[Body], Any]:
+    """For the page a word that is half typed is no fault: what is wrong with it is an answer."""
+
+    def answer(body: Body) -> Any:
+        try:
+            return done(body)
+        except KvplanError as error:
+            return {"error": printable(str(error))}
+
+    return answer
+
+
+def _posted(work: Work, path: str, done: Callable[[Body], Any]) -> Handler:
     async def handler(request: Request) -> Response:
         body = await _body(request)
         return await work.answer((path, body), lambda: done(parse_json(body, "request")))

@@ -84,7 +84,7 @@ def _card() -> str:
         "</div>",
         *(_slider(name, slider) for name, slider in SLIDERS.items()),
         '<div class="two">',
-        _select("kv_dtype", "Cache format", [("", "as the engine"), *((name, name) for name in dtypes.FORMATS)]),
+        _select("kv_dtype", "Cache format", [("", "as the engine"), *((name, name) for name in ("fp8", *dtypes.FORMATS))]),
         _text("weight_dtype", "Weights", "as released", "weight_formats"),
         "</div><details><summary>More</summary>",
         *_more(),

@@ -1,7 +1,7 @@
 "use strict";
 // Up to four configurations, each a form, each asked again whenever it changes. The state is in the address, after the #.
 
-const MOST = 4, SETTLES_MS = 200, LONGEST_CONFIG = 24000;
+const MOST = 4, SETTLES_MS = 200, TYPES_MS = 250, LONGEST_CONFIG = 24000;
 const FIRST = { model: "meta-llama/llama-3.1-8b", device: "h100-80gb", context: "8k", batch: "16" };
 const cards = document.getElementById("cards");
 const template = document.getElementById("card");
@@ -9,8 +9,8 @@ const add = document.getElementById("add");
 let engines = [];
 let own = "";
 
-async function ask(path, body) {
-  const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+async function ask(path, body, signal) {
+  const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal };
   let response;
   try {
     response = await fetch(path, body === undefined ? {} : options);
@@ -18,7 +18,7 @@ async function ask(path, body) {
     throw new Error("the server does not answer; is kvplan serve still running?");
   }
   const found = await response.json();
-  if (!response.ok) throw new Error(found.error);
+  if (found.error !== undefined) throw new Error(found.error);
   return found;
 }
 
@@ -50,6 +50,7 @@ class Card {
     this.config = null;
     this.latest = null;
     this.busy = this.again = false;
+    this.timer = 0;
     this.root.card = this;
     this.root.addEventListener("input", (event) => this.changed(event));
     this.root.addEventListener("click", (event) => this.clicked(event));
@@ -121,20 +122,32 @@ class Card {
     }
     if (control.name === "engine") this.releases(control.value);
     if (control.name === "model") complete(control.value);
-    this.update();
+    this.update(control.type === "text" ? TYPES_MS : 0);
   }
 
-  update() {
+  update(wait = 0) {
     this.place(this.latest ? this.latest.settled : {});
     remember();
-    this.ask(false);
+    if (wait) this.later(wait, false);
+    else this.ask(false);
+  }
+
+  later(ms, advise) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.ask(advise), ms);
   }
 
   // One question in flight; what changes meanwhile is asked when it is answered. Advice, which takes longer, once the hand rests.
   async ask(advise) {
     clearTimeout(this.timer);
-    if (this.busy) { this.again = true; return; }
+    this.timer = 0;
+    if (this.busy) {
+      this.again = true;
+      if (this.advising) this.advising.abort();
+      return;
+    }
     this.busy = true;
+    this.advising = advise ? new AbortController() : null;
     this.answer.setAttribute("aria-busy", "true");
     const body = { ...this.body(), advise };
     if (!body.model && !body.config) {
@@ -142,11 +155,11 @@ class Card {
     } else {
       const began = performance.now();
       try {
-        this.show(await ask("page/answer", body));
+        this.show(await ask("page/answer", body, this.advising?.signal));
         this.root.dataset.ms = (performance.now() - began).toFixed(1);
-        if (!advise && this.latest.fits === false) this.timer = setTimeout(() => this.ask(true), SETTLES_MS);
+        if (!advise && this.latest.fits === false) this.later(SETTLES_MS, true);
       } catch (error) {
-        this.fail(error.message);
+        if (!this.again) this.fail(error.message);
       }
     }
     this.busy = false;
@@ -192,7 +205,7 @@ class Card {
   async manifest() {
     const target = this.root.querySelector("[name=target]").value;
     try {
-      const found = await ask("api/emit", { ...this.body(), target });
+      const found = await ask("page/emit", { ...this.body(), target });
       await this.copy(found.text);
       if (found.warnings.length) this.said.textContent += ` But: ${found.warnings.join("; ")}`;
     } catch (error) {
