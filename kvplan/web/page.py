@@ -79,7 +79,7 @@ def _card() -> str:
         '<label class="file">or a config.json: <input type="file" accept=".json,application/json"></label>',
         _text("device", "Device", "h100, 24GiB, 8xH100", "devices"),
         '<div class="two">',
-        _select("engine", "Engine", [("", "as kvplan chooses"), *((name, engines.facts(name).title) for name in engines.ENGINES)]),
+        _select("engine", "Engine", [("", "kvplan chooses"), *((name, engines.facts(name).title) for name in engines.ENGINES)]),
         _select("engine_version", "Release", [("", "newest known")]),
         "</div>",
         *(_slider(name, slider) for name, slider in SLIDERS.items()),

@@ -12,7 +12,7 @@ import uvicorn
 
 from kvplan.errors import KvplanError
 from kvplan.web.app import application
-from kvplan.web.bounds import MAX_OPEN, Settings
+from kvplan.web.bounds import MAX_OPEN, MAX_WAITING, Settings
 
 #: What a loopback server may be called.
 OURS = ("localhost", "127.0.0.1", "[::1]")
@@ -65,6 +65,7 @@ def _bound(host: str, port: int) -> socket.socket:
         found = socket.socket(family, kind, proto)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
+        found.listen(MAX_WAITING)  # whoever is told the address can connect
     except (OSError, UnicodeError, OverflowError) as error:
         why = getattr(error, "strerror", None) or error
         raise KvplanError(f"{host[:100]} port {port} can not be served on: {why}; name another with --port or --host") from None

@@ -52,7 +52,8 @@ class Card {
     this.busy = this.again = false;
     this.timer = 0;
     this.root.card = this;
-    this.root.addEventListener("input", (event) => this.changed(event));
+    this.root.addEventListener("input", (event) => event.target.tagName !== "SELECT" && this.changed(event));
+    this.root.addEventListener("change", (event) => event.target.tagName === "SELECT" && this.changed(event));
     this.root.addEventListener("click", (event) => this.clicked(event));
     this.form.addEventListener("submit", (event) => event.preventDefault());
     this.root.addEventListener("dragover", (event) => { event.preventDefault(); this.root.classList.add("over"); });
