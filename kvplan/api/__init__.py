@@ -45,7 +45,21 @@ HOMES: dict[str, str] = {
 
 
 #: What has a JSON Schema: what `estimate` and the others return as plain data, and the files that people write (model, device).
-SCHEMAS = ("plan", "simulation", "hit-curve", "fit", "compare", "roofline", "devices", "models", "engines", "why", "model", "device")
+SCHEMAS = (
+    "plan",
+    "simulation",
+    "hit-curve",
+    "fit",
+    "compare",
+    "roofline",
+    "check",
+    "devices",
+    "models",
+    "engines",
+    "why",
+    "model",
+    "device",
+)
 
 
 def __getattr__(name: str) -> Any:
