@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.tiers import Tier
 from kvplan.errors import SpecError
 from kvplan.forms import Form
 from kvplan.ledger import Entry, Ledger, Phase
@@ -73,7 +74,10 @@ class Settled(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Layers whose pages an engine manages together; None where the engine has no such thing. `span`: their window or chunk in tokens."""
+    """Layers whose pages an engine manages together; None where the engine has no such thing. `span`: their window or chunk in tokens.
+
+    block_bytes  one block of all its layers on a rank that had all stages, without what brings pages to one size
+    """
 
     role: str
     kind: str
@@ -86,6 +90,7 @@ class Group(NamedTuple):
     k_bytes: int | None = None
     v_bytes: int | None = None
     span: int | None = None
+    block_bytes: int | None = None
 
 
 class Capacity(NamedTuple):
@@ -137,6 +142,7 @@ class Outcome(NamedTuple):
     split      it runs all the same, with layers in RAM that nobody asked for: `starts` and `fits` are of the whole model on its devices
     unknown    what would have to be known first; empty where nothing
     host       what one server holds in host memory, all its ranks together: no device's total counts it
+    tiers      where its cache goes beside the devices
     """
 
     ledgers: tuple[Ledger, ...]
@@ -151,6 +157,7 @@ class Outcome(NamedTuple):
     risk: str | None = None
     unknown: str = ""
     host: tuple[Entry, ...] = ()
+    tiers: tuple[Tier, ...] = ()
     start_certainty: Certainty | None = None
     risks: tuple[Risk, ...] = ()
     split: bool = False
