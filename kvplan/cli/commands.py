@@ -31,6 +31,7 @@ LAZY = {
     "serve": "serve",
     "simulate": "simulate",
     "sweep": "sweep",
+    "tiers": "beyond",
     "why": "why",
 }
 
