@@ -132,6 +132,10 @@ def schema(what: str) -> dict[str, Any]:
         from kvplan.planner.hits_schema import HIT_CURVE
 
         return HIT_CURVE
+    if what == "tiers":
+        from kvplan.planner.tiers_schema import TIERS
+
+        return TIERS
     if what == "model":
         from kvplan.spec import json_schema
 

@@ -28,8 +28,10 @@ LAZY = {
     "compare": "search",
     "engines": "engines",
     "roofline": "search",
+    "serve": "serve",
     "simulate": "simulate",
     "sweep": "sweep",
+    "tiers": "beyond",
     "why": "why",
 }
 

@@ -17,7 +17,7 @@ from kvplan.engines.lmdeploy.blocks import check_heads, kept
 from kvplan.engines.lmdeploy.facts import FACTS
 from kvplan.engines.lmdeploy.pools import PAGE, Pool, blocks_pool, objects_pool, pytorch_pool, runtime, state_slot, state_slots
 from kvplan.engines.lmdeploy.rules import SPLIT_EMBEDDING
-from kvplan.engines.lmdeploy.settle import LmdeploySettings, settle
+from kvplan.engines.lmdeploy.settle import BLOCK, LmdeploySettings, settle
 from kvplan.ledger import Entry, Ledger, exact, held_by_others
 from kvplan.tensors import Role
 from kvplan.units import cdiv, show_bytes
@@ -60,6 +60,8 @@ class Plan:
         s, architecture = self.s, self.d.model.architecture
         if architecture is not None and s.backend == "pytorch" and architecture not in s.rules.pytorch:
             raise Refusal(f"Can not found rewrite for architectures: ['{architecture}']")
+        if s.flash and s.block != BLOCK:
+            raise Refusal("Please set block_size to 64 for flash_mla.")
         if s.prefixes and s.rules.states_or_prefixes and s.backend == "turbomind" and self.kept.state_bytes:
             raise Refusal("Prefix caching is unsupported when linear attention is present")
         if s.fraction >= 1:
