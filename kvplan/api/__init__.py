@@ -56,6 +56,7 @@ SCHEMAS = (
     "fit",
     "compare",
     "roofline",
+    "check",
     "devices",
     "models",
     "engines",

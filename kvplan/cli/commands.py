@@ -28,6 +28,7 @@ LAZY = {
     "compare": "search",
     "engines": "engines",
     "roofline": "search",
+    "serve": "serve",
     "simulate": "simulate",
     "sweep": "sweep",
     "tiers": "beyond",

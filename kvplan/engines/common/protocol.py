@@ -231,6 +231,7 @@ class Facts(NamedTuple):
 
     title            as its makers write it
     versions         releases whose rules are known, oldest first
+    read_from        the oldest release whose start is modelled, where that is before the first of `versions`
     options          engine_option keys, each with what it means
     forms            forms of cache that it models; others are refused by name
     unused           names of a question that it has no use for -> what follows from that, for a note
@@ -276,6 +277,7 @@ class Facts(NamedTuple):
     whole_prompts: tuple[int, ...] = ()
     constants: str | None = None
     measured_from: str | None = None
+    read_from: str | None = None
     measured_sizes: tuple[str, ...] = ("tp", "pp", "max_num_seqs", "max_num_batched_tokens")
     measured_names: tuple[str, ...] = ()
     tiers: str = ""

@@ -11,6 +11,7 @@ OPTIONS: dict[str, str] = {
     "allow_overwrite_longer_context_len": "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN: lengths beyond the model's own",
     "attention_backend": "the attention backend, which may set the page size",
     "cuda_graph_max_bs": "the largest batch that decode graphs are captured for",
+    "disable_chunked_prefill": "prompts go in whole (--chunked-prefill-size -1)",
     "disable_hybrid_swa_memory": "window layers share the full pool",
     "disable_overlap_schedule": "no overlap scheduling",
     "disable_prefill_cuda_graph": "no prefill graphs",
@@ -43,6 +44,7 @@ FACTS = Facts(
     name="sglang",
     title="SGLang",
     versions=VERSIONS,
+    read_from="0.3.6",
     options=OPTIONS,
     forms=_FORMS,
     unused={

@@ -72,12 +72,12 @@ def plan(settled: Settled) -> Outcome:
             check=partial(check, settled),
             budget=partial(budget, d, rules, s.release, shape.tp * shape.pp, k.fraction, outside(d, model, s)),
             pools=pools,
-            rooms=partial(rooms, k=k, dcp=shape.dcp),
+            rooms=partial(rooms, k=k, dcp=s.widened),
             lines=lambda p: p.lines,
             tables=partial(_tables, s, later),
             per_token=lambda p: p.full_token_bytes or p.swa_token_bytes,
             running=lambda made: min(p.running for p in made),
-            figures=lambda fullest, made, _: figures(d, fullest, made, requests, k, shape),
+            figures=lambda fullest, made, _: figures(d, fullest, made, requests, k, s.widened),
             tiers=lambda made, _: tiers(d, made, k, shape, s.release),
         )
     )
