@@ -15,6 +15,7 @@ COMMANDS = re.findall(r"^\$ kvplan (.+)$", DOC, re.MULTILINE)
 #: Figures of the text and the command, by a part of it, that prints them.
 QUOTED = {
     "kv_offloading_size=256 --prefix": ("52,428", "838,848", "2.500 GiB", "42.6 ms", "1.51 s"),
+    "--host-memory 128GiB": ("257",),
     "--gpus 32": ("320.000 MiB", "40,960", "640.000 MiB", "13.4 ms", "310 ms"),
 }
 
