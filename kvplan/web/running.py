@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import signal
 import socket
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 
 import uvicorn
 
@@ -30,7 +34,7 @@ def serve(host: str, port: int, *, files: bool, hub: bool, names: Sequence[str],
     tell(f"http://{shown}:{bound.getsockname()[1]}/ (Ctrl-C stops it)")
     if not is_loopback(host):
         tell(f"anyone who reaches {shown} can ask it{', and read model files here' if files else ''}")
-    others = [get_context("spawn").Process(target=_run, args=(bound, settings), daemon=True) for _ in range(workers - 1)]
+    others = [get_context("spawn").Process(target=_beside, args=(bound, settings), daemon=True) for _ in range(workers - 1)]
     try:
         for other in others:
             other.start()
@@ -41,12 +45,26 @@ def serve(host: str, port: int, *, files: bool, hub: bool, names: Sequence[str],
         bound.close()
 
 
+def _beside(bound: socket.socket, settings: Settings) -> None:
+    """A further process: it ends with the first, however that one ends."""
+
+    def last() -> None:
+        first = parent_process()
+        if first is not None:
+            first.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=last, daemon=True).start()
+    _run(bound, settings)
+
+
 def _run(bound: socket.socket, settings: Settings) -> None:
     """One process that answers, until it is interrupted."""
     config = uvicorn.Config(
         application(settings), log_level="warning", access_log=False, server_header=False, timeout_keep_alive=30,
         limit_concurrency=MAX_OPEN, lifespan="off",
     )  # fmt: skip
+    sys.setswitchinterval(0.005)  # kept answers wait for a thread that works no longer than this
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[bound])
 
