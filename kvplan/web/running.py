@@ -6,7 +6,6 @@ import ipaddress
 import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -64,7 +63,6 @@ def _run(bound: socket.socket, settings: Settings) -> None:
         application(settings), log_level="warning", access_log=False, server_header=False, timeout_keep_alive=30,
         limit_concurrency=MAX_OPEN, lifespan="off",
     )  # fmt: skip
-    sys.setswitchinterval(0.005)  # kept answers wait for a thread that works no longer than this
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[bound])
 
