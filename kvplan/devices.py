@@ -63,6 +63,11 @@ class Device(Record):
         return self.link in ("nvls", "nvswitch", "mesh")
 
     @property
+    def shows_desktops(self) -> bool:
+        """Sold for desktops and laptops, or of a size and no name."""
+        return self.vendor == "other" or any(word in self.name for word in ("GeForce", "Radeon RX", "TITAN", "Intel Arc"))
+
+    @property
     def memory_bytes(self) -> int:
         """What one process can hope to use: the system's share, else CUDA's total, else NVML's, else the nominal size in GiB as sold."""
         if self.size_bytes:

@@ -67,11 +67,15 @@ def _split(w: WeightTensor, tp: int) -> Adapted:
 def slots(d: Deployment, layers: Iterable[Layer], tp: int, element_bytes: int, source: str = SOURCE) -> list[Entry]:
     """The line of the adapters' slots; none without adapters. `element_bytes`: of one element of a factor."""
     asked: Lora | None = read_lora(d.lora)
-    modules = asked_modules(d) if any(key == "lora_target_modules" for key, _ in d.engine_option) else None
     if asked is None:
         return []
-    width = sum(one.inputs + one.outputs for one in adapted(layers, tp, modules))
-    return [exact("LoRA slots", asked.adapters * asked.rank * width * element_bytes, source, "weights")]
+    return [exact("LoRA slots", asked.adapters * adapter_bytes(d, asked.rank, layers, tp, element_bytes), source, "weights")]
+
+
+def adapter_bytes(d: Deployment, rank: int, layers: Iterable[Layer], tp: int, element_bytes: int) -> int:
+    """One adapter on a rank: both factors of every matrix that it may change."""
+    modules = asked_modules(d) if any(key == "lora_target_modules" for key, _ in d.engine_option) else None
+    return rank * sum(one.inputs + one.outputs for one in adapted(layers, tp, modules)) * element_bytes
 
 
 def note(d: Deployment, layers: Iterable[Layer]) -> tuple[str, ...]:

@@ -23,6 +23,14 @@ def longer(settled: Settled) -> Values:
     return {"length": asked, "most": most} if most and asked > most and not s.allow_long else None
 
 
+def longer_than_drafter(settled: Settled) -> Values:
+    """A drafter of its own takes the length that was asked for the target; one that nobody asked for is each model's own."""
+    s, d = settings_of(settled), settled.question
+    most = d.drafter.max_context if d.drafter else None
+    asked = None if settled.chosen_by.get("max_model_len") == "model" else s.pools.context_len
+    return {"length": asked, "most": most} if most and asked and asked > most and not s.allow_long else None
+
+
 def heads(settled: Settled) -> Values:
     return on.uneven_heads(settled.model, settings_of(settled).layout.attn_tp)
 
@@ -52,6 +60,15 @@ def paged_states(settled: Settled) -> Values:
     known = s.rules.no_buffer_pages and d.model.architecture is not None
     kept = known and page > 1 and traits.states and keeps_prefixes(d, s.rules, traits)
     return {"page": page} if kept and with_buffers(d, s.rules, traits, page) == "no_buffer" else None
+
+
+def drafts_beside_prefixes(settled: Settled) -> Values:
+    """States that are kept for prefixes without extra buffers, and a draft beside them."""
+    s, d = settings_of(settled), settled.question
+    traits = read_traits(settled.model)
+    kept = s.speculation is not None and traits.states and keeps_prefixes(d, s.rules, traits)
+    bare = kept and with_buffers(d, s.rules, traits, s.pools.page) == "no_buffer"
+    return {"architecture": d.model.architecture or "this model"} if bare else None
 
 
 def staged_drafts(settled: Settled) -> Values:

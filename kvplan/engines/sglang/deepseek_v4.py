@@ -40,7 +40,7 @@ class V4Model(NamedTuple):
 
 
 class V4Sizes(NamedTuple):
-    """The pools: tokens, bytes that a token adds, and what they take. `fixed` bytes do not grow with tokens."""
+    """The pools: tokens, bytes that a token adds, what they take. `fixed`: does not grow with tokens; `drafted`: a draft's share."""
 
     tokens: Tokens
     per_full_token: float
@@ -48,6 +48,7 @@ class V4Sizes(NamedTuple):
     full_bytes: int
     swa_bytes: int
     fixed: int
+    drafted: int
 
 
 def is_compressed(layers: Sequence[Layer]) -> bool:
@@ -73,11 +74,18 @@ def read(layers: Sequence[Layer], drafts: int) -> V4Model:
     )
 
 
-def size(rest: int, m: V4Model, k: SglangPoolSettings, rules: SglangRules, ratio: float | None) -> V4Sizes:
-    """The pools that `rest` bytes hold. `ratio`: --swa-full-tokens-ratio. Raises Refusal."""
+def together(stages: Sequence[V4Model]) -> V4Model:
+    """The layers of all stages."""
+    counts = {name: sum(getattr(m, name) for m in stages) for name in ("layers", "small", "large")}
+    return stages[0]._replace(**counts)
+
+
+def size(rest: int, m: V4Model, k: SglangPoolSettings, rules: SglangRules, ratio: float | None, charged: V4Model) -> V4Sizes:
+    """The pools that `rest` bytes hold. `ratio`: --swa-full-tokens-ratio; `charged`: layers that `rest` is divided by. Raises Refusal."""
     swa_ratio = DEFAULT_RATIO if ratio is None else ratio
-    drafted = (m.layers + 1) / m.layers if k.draft_tokens else 1.0
-    per_swa, per_full = _per_window_token(m, k, rules) * drafted, _per_token(m, k, rules) * drafted
+    layers = charged.layers + (charged.drafts if rules.v4_states == "windows" else 0)
+    drafted = (layers + 1) / layers if k.draft_tokens else 1.0
+    per_swa, per_full = _per_window_token(charged, k, rules) * drafted, _per_token(charged, k, rules) * drafted
     fixed = _request_states(m, k, rules)
     full = int(max(rest - fixed, 0) / (swa_ratio * per_swa + per_full)) // k.page * k.page
     if k.max_total_tokens is not None:
@@ -90,8 +98,9 @@ def size(rest: int, m: V4Model, k: SglangPoolSettings, rules: SglangRules, ratio
         )
     if full <= 0:
         raise Refusal("Not enough memory. Please try to increase --mem-fraction-static.")
-    full_bytes, swa_bytes = int(_compressed_bytes(full, m, k, rules) * drafted), int(_window_bytes(swa, m, k, rules) * drafted)
-    return V4Sizes(Tokens(full, full, swa), per_full, per_swa, full_bytes, swa_bytes, fixed)
+    full_bytes, swa_bytes = _compressed_bytes(full, m, k, rules), _window_bytes(swa, m, k, rules)
+    beside = int((full_bytes + swa_bytes) * (drafted - 1))
+    return V4Sizes(Tokens(full, full, swa), per_full, per_swa, full_bytes, swa_bytes, fixed, beside)
 
 
 def _row(m: V4Model, page: int, rules: SglangRules) -> float:

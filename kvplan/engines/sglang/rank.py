@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kvplan.engines.common.lines import Refusal
@@ -75,22 +75,24 @@ def read_stage(model: Lowered, layers: range, split: Split, rules: SglangRules, 
     A draft worker has a pool of its own of as many tokens; what a token is charged for it is a share of the target's, for DFlash and
     DSpark the drafter's own, before 0.5.14 nothing.
     """
-    lowered = [model.layers[i] for i in layers]
+    lowered = list(model.layers[layers.start : layers.stop])
     if deepseek_v4.is_compressed(model.layers):
         empty = add_up((), windows=False)
         return SglangStage(layers=layers, cells=empty, compressed=deepseek_v4.read(lowered, len(model.draft)), cross=False)
+    if rules.next_window and split.windows:
+        lowered += model.layers[layers.stop : layers.stop + 1]
     held = [layer_bytes(layer, split, rules) for layer in lowered]
     if not split.windows:
         held = _alike(held, [layer_bytes(layer, split, rules) for layer in dict.fromkeys(model.layers)])
     if not rules.dsa_elides and (keys := max(x.index_token for x in held)):
         held = [x if x.index_token or not x.latent else x._replace(index_token=keys, charged=x.charged + keys) for x in held]
     cells = with_workspace(add_up(held, windows=split.windows), held, rules, dtype)
-    charged = with_draft(cells, draft.layers, split.dcp)
+    charged = with_draft(cells, draft.layers, split.dcp if rules.dcp_index else 1)
     drafted = charged.full_held - cells.full_held
     if draft.known:
         own = [layer_bytes(layer, split, rules) for layer in draft.known]
-        wide = split.dcp if draft.own or cells.indexer else 1  # index keys are of all the context's ranks already
-        drafted = sum(x.kv_token * wide + x.index_token for x in own)
+        wide = 1 if rules.dcp_index else split.dcp  # index keys may be of all the context's ranks already
+        drafted = sum(x.kv_token * split.dcp + x.index_token * wide for x in own)
         if draft.own:
             charged = cells._replace(full=cells.full + drafted)
     if not rules.draft_in_cell:
@@ -111,7 +113,10 @@ def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules
     """The pools of every stage from the bytes each rank may give them; all stages agree on the fewest tokens. Raises Refusal."""
     if stages[0].compressed is not None:
         return _agree_compressed(stages, rest, k, rules, ratio)
-    slot = max(stage.cells.slot for stage in stages)
+    conv, state = (sum(getattr(stage.cells, name) for stage in stages) for name in ("conv_state", "state"))
+    slot = max(stage.cells.slot for stage in stages) if rules.staged_states == "charged" else conv + state
+    if rules.staged_states == "whole":
+        stages = [replace(stage, cells=stage.cells._replace(conv_state=conv, state=state)) for stage in stages]
     states = pools.states(rest, slot, k, rules)
     left = rest - (states.charged_bytes if states else 0)
     if left <= 0:
@@ -124,7 +129,17 @@ def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules
     if (k.max_total_tokens is not None or stages[0].cells.n_swa) and rules.running == "asked":
         profiled = min(left // (s.cells.full + s.cells.swa) if _keeps_kv(s) else LARGEST for s in stages)
     running = pools.running_requests(profiled, fewest, k, rules, states.slots if states else None)
+    if rules.draft_headroom and k.draft_steps and k.draft_tokens and stages[0].cells.n_full and not stages[0].cells.n_swa:
+        profiled = min(left // s.cells.full for s in stages if s.cells.full)
+        agreed = [_with_headroom(profiled, k.max_running or running, k)] * len(stages)
     return [_pools(stage, t, states, running, k, rules) for stage, t in zip(stages, agreed, strict=True)]
+
+
+def _with_headroom(profiled: int, running: int, k: SglangPoolSettings) -> Tokens:
+    """The pool with rows for a chain of drafts and what is verified of every running request (0.5.6 model_runner.py init_memory_pool)."""
+    rows = profiled + running * (k.draft_steps + k.draft_tokens) + 100
+    total = min(rows, k.max_total_tokens or rows) // k.page * k.page
+    return Tokens(total, total, None)
 
 
 def _keeps_kv(stage: SglangStage) -> bool:
@@ -142,7 +157,7 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
     cells, page = stage.cells, k.page
     if t.swa is not None and rules.split_from == "layers":
         page = 1  # SWAKVPool of 0.4.10 gives its two pools no page size
-    own = states and states.at(cells.slot)
+    own = states and states.at(cells, running, k, rules)
     if own and rules.radix_states == "none":
         own = own._replace(allocated=running + 1)  # 0.5.3 model_runner.py: as many as requests, however many are charged
     return SglangPools(
@@ -163,11 +178,12 @@ def _agree_compressed(
     stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None
 ) -> list[SglangPools]:
     models = [stage.compressed for stage in stages if stage.compressed is not None]
-    sizes = [deepseek_v4.size(rest, m, k, rules, ratio) for m in models]
+    charged = [deepseek_v4.together(models)] * len(models) if rules.v4_states == "windows" else models  # 0.5.12 charges every stage for all
+    sizes = [deepseek_v4.size(rest, m, k, rules, ratio, c) for m, c in zip(models, charged, strict=True)]
     fewest = min(s.tokens.total for s in sizes)
     if len(sizes) > 1:
         capped = k._replace(max_total_tokens=min(fewest, k.max_total_tokens or fewest))
-        sizes = [deepseek_v4.size(rest, m, capped, rules, ratio) for m in models]
+        sizes = [deepseek_v4.size(rest, m, capped, rules, ratio, c) for m, c in zip(models, charged, strict=True)]
     running = pools.running_requests(fewest, fewest, k, rules, None)
     made = []
     for stage, s in zip(stages, sizes, strict=True):
@@ -182,6 +198,7 @@ def _agree_compressed(
                 full_bytes=s.full_bytes,
                 swa_bytes=s.swa_bytes,
                 fixed_bytes=s.fixed,
+                draft_bytes=s.drafted,
             )
         )
     return made

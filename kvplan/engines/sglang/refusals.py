@@ -57,11 +57,25 @@ CHECKS: tuple[Stop, ...] = (
         "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1",
     ),
     Stop(
+        "longer than the drafter", "Target model's context_length ({length}) is greater than the derived context_length ({most}).",
+        "the drafter was made for {most} tokens and {length} were asked for",
+        (Move("max_model_len", "at most {most}"), Move("option:allow_overwrite_longer_context_len", "true, where its RoPE stretches")),
+        "configs/model_config.py _derive_context_length", since="0.5.0", when=when.longer_than_drafter,
+        tail=" This may lead to incorrect model outputs or CUDA errors.",
+    ),
+    Stop(
         "states in pages", "no_buffer only supports page_size=1.",
         "this model's states and a prefix cache go together in pages of one token",
         (Move("block_size", "1"), Move("option:disable_radix_cache", "true")),
         "server_args.py _validate_mamba_no_buffer; arg_groups/mamba_hook.py", since="0.5.15", when=when.paged_states,
         numbers="pages of {page} tokens",
+    ),
+    Stop(
+        "drafts beside states",
+        "Speculative decoding for {architecture} is not compatible with radix cache when using --mamba-scheduler-strategy no_buffer.",
+        "this model's states are not kept for prefixes beside a draft without extra buffers",
+        (Move("option:mamba_radix_cache_strategy", "extra_buffer"), Move("option:disable_radix_cache", "true")),
+        "server_args.py _handle_mamba_radix_cache", since="0.5.10", before="0.5.14", when=when.drafts_beside_prefixes,
     ),
     Stop(
         "expert parallelism",

@@ -26,6 +26,7 @@ from kvplan.engines.common.settling import (
 )
 from kvplan.engines.vllm.backends import plain, said
 from kvplan.engines.vllm.before_v1 import capped
+from kvplan.engines.vllm.connectors import without_hybrid
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.model import as_run, encodes, least_batch, left, length_served, pools
@@ -295,7 +296,8 @@ def _read(
     caching = options.flag("enable_prefix_caching", not states or (attention and rules.hybrid_caching))
     mode = _state_mode(options, rules, caching, states)
     chunked = any(t.keep.kind == "chunk" for cache in caches for t in cache.tensors)
-    disabled = options.flag("disable_hybrid_kv_cache_manager", chunked and not rules.chunked_hybrid)
+    one_group = (chunked and not rules.chunked_hybrid) or without_hybrid(options, rules_of(d)[0])
+    disabled = options.flag("disable_hybrid_kv_cache_manager", one_group)
     encoder = options.count("max_num_encoder_input_tokens")
     model_encoder = d.encoder_tokens or d.model.encoder_tokens or batch_tokens
     return VllmSettings(
