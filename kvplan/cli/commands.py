@@ -28,8 +28,11 @@ LAZY = {
     "compare": "search",
     "engines": "engines",
     "roofline": "search",
+    "serve": "serve",
     "simulate": "simulate",
     "sweep": "sweep",
+    "tiers": "beyond",
+    "transfer": "beyond",
     "why": "why",
 }
 

@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 from kvplan import engines
 from kvplan.engines.common.arguments import Arguments
 from kvplan.engines.common.command_line import open_variable, read
-from kvplan.engines.common.releases import release
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
 from kvplan.errors import KvplanError
 from kvplan.manifests import weights
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start
 from kvplan.manifests.config import config_words, key_options
-from kvplan.manifests.host import Limits, pinned
+from kvplan.manifests.host import Limits
 from kvplan.manifests.together import visible
 from kvplan.manifests.values import Found
 
@@ -43,7 +42,6 @@ class Site(NamedTuple):
     limits: Limits = Limits()
 
 
-SWAPLESS = release("0.8")  # the first release whose newer core, which pins no swap space, runs by default
 MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
 NO_DEVICE = "the file does not say which GPU it runs on"
 UNKNOWN = 250  # work of an option that the engine does not have
@@ -108,7 +106,6 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
         host=site.host,
         on=visible(site.on, start.env) if site.host else (),
         limits=site.limits,
-        buffers=pinned(start.words, swaps=() < release(start.version or "") < SWAPLESS),
     )
 
 

@@ -1,19 +1,20 @@
 """Memory beside the GPU: what a container may hold, and what its engine takes of it for certain.
 
-Counted are buffers that the engine pins when it starts. Weights are mapped from their files, or read through the page cache: those pages
-count against a container's limit and may be dropped again, so a limit below the weights is not known to fail; below a file of them for each
-rank it is not known to hold either.
+Counted are the plan's own host lines, which the engine pins when it starts. Weights are mapped from their files, or read through the page
+cache: those pages count against a container's limit and may be dropped again, so a limit below the weights is not known to fail; below a
+file of them for each rank it is not known to hold either.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from kvplan.engines.common.words import Finding, Given, Place, Word
+from kvplan.engines.common.words import Finding, Given, Place
 from kvplan.manifests.marked import Item
-from kvplan.units import GIB, MIB, show_bytes
+from kvplan.planner.plan import Plan
+from kvplan.units import MIB, show_bytes
 
 #: What a container has under /dev/shm where nobody says: Docker's --shm-size and containerd's default.
 DEFAULT_SHM = 64 * MIB
@@ -29,24 +30,6 @@ class Limits(NamedTuple):
 
     memory: Given | None = None
     shm: Given | None = None
-
-
-class Buffer(NamedTuple):
-    """An option that pins host memory: GiB, in all or for each device."""
-
-    name: str
-    unit: int
-    each: bool
-
-
-#: vllm/config/cache.py (kv_offloading_size: GiB summed across ranks), config/offload.py (cpu_offload_gb: GiB a GPU);
-#: sglang/srt/server_args.py (hicache_size: GB for each rank, mem_cache/memory_pool_host.py 10^9; cpu_offload_gb). --swap-space: V0 alone.
-BUFFERS = (
-    Buffer("--kv-offloading-size", GIB, False),
-    Buffer("--cpu-offload-gb", GIB, True),
-    Buffer("--hicache-size", 10**9, True),
-)
-SWAP = Buffer("--swap-space", GIB, True)
 
 
 def of_container(pod: Item, container: Item) -> Limits:
@@ -100,28 +83,15 @@ def docker_size(text: str) -> int | None:
     return int(float(match[1]) * 1024 ** " kmgt".index((match[2] or " ").lower().replace("b", " "))) if match else None
 
 
-def pinned(words: Sequence[Word], *, swaps: bool) -> dict[str, tuple[float, Buffer, Place]]:
-    """The options that pin host memory, by name."""
-    found: dict[str, tuple[float, Buffer, Place]] = {}
-    known = {buffer.name: buffer for buffer in (*BUFFERS, *((SWAP,) if swaps else ()))}
-    for n, word in enumerate(words):
-        name, equals, text = word.text.partition("=")
-        buffer = known.get(name.replace("_", "-"))
-        value = text if equals else words[n + 1].text if n + 1 < len(words) else ""
-        if buffer and re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value) and float(value) > 0:
-            found[buffer.name] = (float(value), buffer, word.place)
-    return found
-
-
-def findings(
-    limits: Limits, buffers: Mapping[str, tuple[float, Buffer, Place]], n_devices: int, weights: int | None, place: Place
-) -> Iterator[Finding]:
+def findings(limits: Limits, plan: Plan | None, place: Place) -> Iterator[Finding]:
     """What is certain first: pinned buffers above the limit; then weights that pass through it, then /dev/shm between ranks."""
-    sizes = {name: int(value * b.unit) * (n_devices if b.each else 1) for name, (value, b, _) in buffers.items()}
-    needed = sum(sizes.values())
+    n_devices = int((plan.question["n_devices"][0] if plan else None) or 1)
+    weights = plan.model.weight_bytes if plan else None
+    lines = [line for line in plan.outcome.host if line.kind in ("cache", "weights")] if plan else []
+    needed = sum(line.bytes for line in lines)
+    said = " + ".join(f"{line.name} {show_bytes(line.bytes)} ({line.source})" for line in lines)
     if limits.memory is not None:
         most = int(limits.memory.value)
-        said = " + ".join(f"{name} {show_bytes(size)}" for name, size in sizes.items())
         if needed > most:
             message = (
                 f"{said} of host memory is pinned, and the container's {limits.memory.spelled} is {show_bytes(most)}: it would be killed"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved
-from kvplan.manifests.host import Buffer, Limits
+from kvplan.manifests.host import Limits
 from kvplan.manifests.private import Private
 from kvplan.planner.plan import Plan, plain
 
@@ -23,7 +23,7 @@ class Found(NamedTuple):
     local_dp    data parallel ranks that run here, where fewer than all
     weights     the engine's word for what the checkpoint is stored in, where the command says one
     host        what is started together on one machine; empty: not known. on: the devices of it that the engine sees (together.py)
-    limits      what its container may hold beside the GPU; buffers: the options that pin memory there (host.py)
+    limits      what its container may hold beside the GPU
     """
 
     file: str
@@ -42,7 +42,6 @@ class Found(NamedTuple):
     host: str = ""
     on: tuple[str, ...] = ()
     limits: Limits = Limits()
-    buffers: Mapping[str, tuple[float, Buffer, Place]] = {}
 
     @property
     def place(self) -> Place:

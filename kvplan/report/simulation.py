@@ -8,7 +8,7 @@ from typing import Any
 from kvplan.planner.simulation import Simulation, Size, UsersSize
 from kvplan.planner.users import Carried
 from kvplan.report import render_data, render_rows
-from kvplan.report.html import page, table
+from kvplan.report.html import page, rows_table
 from kvplan.report.printable import one_line, prose
 from kvplan.report.structured import dump
 from kvplan.simulate.result import Moments, Routed, SimulationResult
@@ -27,7 +27,7 @@ def render(simulations: Sequence[Simulation], fmt: str) -> str | bytes:
 
 
 def _one(simulation: Simulation, fmt: str) -> str:
-    shown = render_rows if fmt != "html" else lambda rows, _: table(rows)
+    shown = render_rows if fmt != "html" else lambda rows, _: rows_table(rows)
     parts = [prose(_users(simulation, simulation.users), fmt)] if simulation.users is not None else []
     parts.append(prose(_head(simulation), fmt))
     if simulation.policies:

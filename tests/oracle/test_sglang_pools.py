@@ -85,6 +85,8 @@ V4_43 = [0, 0, *([4, 128] * 20), 4]
 NO_RADIX = {"disable_radix_cache": "true"}
 EAGLE = {"speculative": "eagle:3"}
 
+#: Rows with scales, where decode context parallelism alone would take raw ones (arg_groups/model_overrides/deepseek_v2.py).
+SCALED = {"dsa_backend": "flashmla_kv"}
 FULL = [
     # model, GiB, question, bytes per token, tokens
     ("llama 8b", dense(32), 50, {}, 131072, 409600),
@@ -103,8 +105,9 @@ FULL = [
     ("sparse fp8", latent(SPARSE), 40, {"kv_dtype": "fp8"}, 48068, 893504),
     ("sparse bf16", latent(SPARSE), 40, {}, 78324, 548352),
     ("sparse fp8 + mtp", latent(SPARSE), 40, {"kv_dtype": "fp8", "speculative": "mtp:1"}, 48856, 879104),
-    ("sparse fp8 dcp4", latent(SPARSE), 40, {"kv_dtype": "fp8", "tp": 8, "dcp": 4}, 72224, 4 * 594624),
-    ("sparse fp8 dcp4 + mtp", latent(SPARSE), 40, {"kv_dtype": "fp8", "tp": 8, "dcp": 4, "speculative": "mtp:1"}, 75376, 4 * 569792),
+    ("sparse fp8 dcp4", latent(SPARSE), 40, {"kv_dtype": "fp8", "tp": 8, "dcp": 4, "options": SCALED}, 72224, 4 * 594624),
+    ("sparse fp8 dcp4 + mtp", latent(SPARSE), 40, {"kv_dtype": "fp8", "tp": 8, "dcp": 4, "options": SCALED, "speculative": "mtp:1"}, 75376,
+     4 * 569792),
 ]  # fmt: skip
 
 
@@ -268,12 +271,13 @@ STATES = [
 def test_state_slots_and_running_requests(row: tuple[Any, ...]) -> None:
     gib, state, ratio, draft, radix, running, told, per_request, slots, tokens, requests = row
     k = SglangPoolSettings(
-        page=1, context_len=131072, chunk=8192, max_running=running, attention_dp=1, draft_tokens=draft, draft_steps=3, radix=radix,
-        overlap=True, swa_ratio=0.8, mamba_ratio=ratio, max_states=told, slots_per_request=per_request, max_total_tokens=None, fraction=0.8,
+        page=1, context_len=131072, chunk=8192, max_running=running, attention_dp=1, draft_tokens=draft, draft_steps=3,
+        draft_chain=True, radix=radix, overlap=True, swa_ratio=0.8, mamba_ratio=ratio, max_states=told, slots_per_request=per_request,
+        max_total_tokens=None, fraction=0.8,
     )  # fmt: skip
     rest = int(gib * GIB)
     found = states(rest, state, k, RELEASES.rules["0.5.23"])
     assert found is not None
     assert found.slots == slots
-    assert (rest - found.n_bytes) // TOKEN == pytest.approx(tokens, abs=1)  # the engine keeps the rest as a float of GiB
+    assert (rest - found.charged_bytes) // TOKEN == pytest.approx(tokens, abs=1)  # the engine keeps the rest as a float of GiB
     assert running_requests(tokens, tokens, k, RELEASES.rules["0.5.23"], found.slots) == requests

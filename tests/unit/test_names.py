@@ -159,3 +159,18 @@ def test_suffixes() -> None:
     assert taken_apart("acme/x-8b-mlx-4bit") == ("acme/x-8b", "mlx-4bit")
     assert taken_apart("acme/x-8b-unsloth-bnb-4bit") == ("acme/x-8b", "unsloth-bnb-4bit")
     assert taken_apart("acme/x-8b-gguf") == ("acme/x-8b", "gguf")
+
+
+def test_a_publisher_that_was_renamed() -> None:
+    """huggingface.co/CohereForAI is CohereLabs today, and redirects."""
+    assert catalogue.find_model("CohereForAI/c4ai-command-r-plus").id == catalogue.find_model("CohereLabs/c4ai-command-r-plus").id
+
+
+def test_a_tuned_model_of_the_same_publisher_is_said_to_rest_on_its_name() -> None:
+    """Qwen-72B-Chat: 80 layers of 64 heads, as Qwen-72B's config.json has them."""
+    spec = catalogue.find_model("Qwen/Qwen-72B-Chat")
+    assert (spec.id, spec.n_layers) == ("qwen/qwen-72b-chat", 80)
+    assert any("by its name and publisher; its config.json was not read" in note for note in spec.notes)
+    assert any("no source states the maximum length" in note for note in spec.notes)
+    with pytest.raises(UnknownName):
+        catalogue.find_model("somebody/Qwen-72B-Chat")

@@ -46,12 +46,18 @@ class LmdeployLayout(NamedTuple):
 
 
 class LmdeploySettings(NamedTuple):
-    """A settled question as LMDeploy sees it. `asked_blocks`: blocks counted by the user; `state_budget`: PyTorch slots for prefixes."""
+    """A settled question as LMDeploy sees it.
+
+    flash         flash_mla reads the blocks
+    asked_blocks  blocks counted by the user
+    state_budget  PyTorch: slots of states kept for prefixes
+    """
 
     backend: Backend
     rules: LmdeployRules
     layout: LmdeployLayout
     block: int
+    flash: bool
     session_len: int
     max_batch: int
     max_prefill: int
@@ -74,7 +80,7 @@ def settle(d: Deployment) -> Settled:
     plain, _ = lowered_or_plain(d, cache_formats(replace(d, kv_dtype=None)))
     forms = {cache.form for layer in dict.fromkeys(plain.layers) for cache in layer.caches}
     check_forms(d, backend, rules, forms, plain)
-    block, about_blocks = _block(d, options, backend, plain, forms, rules.block)
+    block, flash, about_blocks = _block(d, options, backend, plain, forms, rules.block)
     defaults: dict[str, Any] = {
         "engine": (FACTS.name, "kvplan"),
         "n_devices": (layout.n_devices, "kvplan"),
@@ -106,6 +112,7 @@ def settle(d: Deployment) -> Settled:
         rules=rules,
         layout=layout,
         block=block,
+        flash=flash,
         session_len=question.max_model_len or question.context or 1,
         max_batch=question.max_num_seqs or 1,
         max_prefill=question.max_num_batched_tokens or PREFILL,
@@ -229,8 +236,11 @@ def as_kept(cache: Cache, state: str) -> Cache:
 
 def _block(
     d: Deployment, options: Options, backend: Backend, model: Lowered, forms: set[Form], default: int
-) -> tuple[int, tuple[str, ...]]:
-    """Tokens of a block: executor/base.py, _adjust_block_size, and a note where that depends on what is installed."""
+) -> tuple[int, bool, tuple[str, ...]]:
+    """Tokens of a block, whether flash_mla reads them, and a note where that depends on what is installed.
+
+    Source: executor/base.py, _adjust_block_size.
+    """
     block = d.block_size or (default if backend == "turbomind" else BLOCK)
     wide = any(
         t.elems_per_state >= _WIDE for x in dict.fromkeys(model.layers) for c in x.caches for t in c.tensors if t.name in ("k", "latent")
@@ -238,15 +248,13 @@ def _block(
     unsaid = d.device is None or not d.device.compute_capability
     installed = options.flag("flash_mla", unsaid or (capability(d) or 0) >= 90)
     if backend == "turbomind" or not wide:
-        return block, ()
+        return block, False, ()
     latent = bool(forms & {"latent", "latent+index"})
     flash = latent and ("latent+index" in forms or installed)
     if flash:
-        if block != BLOCK:
-            raise SpecError("block_size", [("", "Please set block_size to 64 for flash_mla.")])
         said = options.text("flash_mla") is not None or "latent+index" in forms
-        return block, () if said else ("flash_mla is taken to be installed (engine_option flash_mla)",)
-    return min(block, 32), () if block <= 32 else ("Update `block_size=32` for large `head_dim`.",)
+        return block, True, () if said else ("flash_mla is taken to be installed (engine_option flash_mla)",)
+    return min(block, 32), False, () if block <= 32 else ("Update `block_size=32` for large `head_dim`.",)
 
 
 def _check_blocks(s: LmdeploySettings) -> None:

@@ -7,12 +7,10 @@ from collections.abc import Iterator, Sequence
 from kvplan.deployment import Deployment
 from kvplan.engines.common.pooled import Figures, Requests, Room
 from kvplan.engines.common.protocol import Group
+from kvplan.engines.sglang.memory import MAX_PREFILL_TOKENS
 from kvplan.engines.sglang.pools import SglangPoolSettings, window_tokens_per_request
 from kvplan.engines.sglang.rank import SglangPools
-from kvplan.engines.sglang.settle import SglangLayout
 from kvplan.units import GIB, round_up
-
-MAX_PREFILL_TOKENS = 16384
 
 
 def need(requests: Requests, p: SglangPools, k: SglangPoolSettings) -> tuple[int, int]:
@@ -54,16 +52,16 @@ def request_bytes(requests: Requests, p: SglangPools, k: SglangPoolSettings, dcp
 
 
 def figures(
-    d: Deployment, fullest: SglangPools, made: Sequence[SglangPools], requests: Requests, k: SglangPoolSettings, shape: SglangLayout
+    d: Deployment, fullest: SglangPools, made: Sequence[SglangPools], requests: Requests, k: SglangPoolSettings, dcp: int
 ) -> Figures:
     """SGLang's terms: tokens of one worker (max_total_num_tokens)."""
-    total = made[0].tokens.total * shape.dcp
+    total = made[0].tokens.total * dcp
     full, swa = need(requests._replace(batch=1), fullest, k)
     per_worker = [float(min(p.running for p in made))]
-    per_worker += [fullest.tokens.full * shape.dcp / full] if full and fullest.full_token_bytes else []
+    per_worker += [fullest.tokens.full * dcp / full] if full and fullest.full_token_bytes else []
     per_worker += [fullest.tokens.swa / swa] if swa and fullest.tokens.swa is not None else []
     return Figures(
-        request_bytes=request_bytes(requests, fullest, k, shape.dcp),
+        request_bytes=request_bytes(requests, fullest, k, dcp),
         tokens=total,
         max_concurrency=min(per_worker),
         blocks=fullest.tokens.total // k.page,

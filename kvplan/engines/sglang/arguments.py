@@ -95,10 +95,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         if name in question and question[name].value == "auto":
             del question[name]
     if (one := question.get("max_num_batched_tokens")) and one.value < 1:
-        findings.append(
-            warn("not-modelled-either", f"{one.spelled} {one.value}: prompts are not cut; how much a step holds is open", one.place)
-        )
-        del question["max_num_batched_tokens"]
+        question["engine_option.disable_chunked_prefill"] = moved(question.pop("max_num_batched_tokens"), True)
     if one := given.get("@attention_dp"):
         question["dp"], question["engine_option.enable_dp_attention"] = one, moved(one, one.value > 1)
     if "@deepep" in given:
@@ -174,6 +171,9 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     if quantization := {ours: theirs for theirs, ours in ON_LOAD.items()}.get(asked.get("weight_dtype", "")):
         says["@quantization"] = quantization
         said.add("weight_dtype")
+    if asked.get("option:disable_chunked_prefill") in (True, "true"):
+        says["max_num_batched_tokens"] = -1
+        said.add("option:disable_chunked_prefill")
     if draft := read_speculative(asked.get("speculative")):
         says |= {"@spec_method": draft.method.upper(), "@spec_steps": draft.tokens} | ({"@spec_model": draft.model} if draft.model else {})
         if tokens := asked.get("option:speculative_num_draft_tokens"):
@@ -200,7 +200,7 @@ ARGUMENTS = Arguments(
     abbreviations=True,
     config="options",
     prefix="SGLANG_",
-    loud_variables=("NVSHMEM_SYMMETRIC_SIZE",),
+    loud_variables=("NVSHMEM_SYMMETRIC_SIZE", "SGLANG_ENABLE_POST_CAPTURE_KV_SIZING"),
     image=("lmsysorg/sglang", "v{}", "latest"),
     length_bound=True,
     repositories=(

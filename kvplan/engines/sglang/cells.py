@@ -40,6 +40,7 @@ class LayerBytes(NamedTuple):
 
     k_token and v_token are the parts that the engine logs as K and V; a latent is all in k_token. index_token: indexer keys.
     charged: the bytes by which it divides its budget, where they are not those that it then stores.
+    columns: tokens in a convolution window; 0 where copies of it can not overlap.
     """
 
     k_token: int = 0
@@ -51,6 +52,7 @@ class LayerBytes(NamedTuple):
     state: int = 0
     cross: bool = False
     charged: int = 0
+    columns: int = 0
 
     @property
     def kv_token(self) -> int:
@@ -78,6 +80,7 @@ class Cells(NamedTuple):
     conv_state: int
     state: int
     latent: bool
+    window_columns: int = 0
 
     @property
     def slot(self) -> int:
@@ -87,15 +90,16 @@ class Cells(NamedTuple):
 
 def layer_bytes(layer: Layer, split: Split, rules: SglangRules) -> LayerBytes:
     """One lowered layer on one rank. Heads are divided by floor and never fewer than one; a latent is on every rank."""
-    k = v = index = window = conv = state = charged = 0
+    k = v = index = window = conv = state = charged = columns = 0
     latent = cross = False
-    for t in (t for cache in layer.caches for t in cache.tensors):
+    for form, t in ((cache.form, t) for cache in layer.caches for t in cache.tensors):
         if t.tokens_per_state is None:
+            columns = max(columns, 0 if form == "kda" else t.columns)
             n_bytes = heads_per_rank(t.heads, split.attn_tp) * row_bytes(t.dtype, t.elems_per_state)
             conv, state = (conv + n_bytes, state) if t.columns else (conv, state + n_bytes)
             continue
         if t.name == "index_k":
-            index += cdiv(t.bytes_per_state, t.tokens_per_state) * split.dcp
+            index += cdiv(t.bytes_per_state, t.tokens_per_state) * (split.dcp if rules.dcp_index else 1)
         elif t.name == "latent":
             plain = t.dtype == "fp8_ds_mla" and rules.dsa_charge != "stored"
             charged += t.elems_per_state if plain else t.bytes_per_state
@@ -107,18 +111,22 @@ def layer_bytes(layer: Layer, split: Split, rules: SglangRules) -> LayerBytes:
         window = max(window, t.keep.tokens - split.exclusive) if t.keep.kind in ("window", "chunk") else window
         cross = cross or t.keep.kind == "source"
     charged += 0 if rules.dsa_charge == "latent" else index
-    return LayerBytes(k, v, index, window, latent, conv, state, cross, charged)
+    return LayerBytes(k, v, index, window, latent, conv, state, cross, charged, columns)
 
 
 def _head_bytes(t: CacheTensor, split: Split, rules: SglangRules) -> tuple[int, int]:
-    """Bytes stored for a token of K or V, and bytes charged. fp4 pools of split windows, and early ones beside states, store bytes."""
-    heads = heads_per_rank(t.heads, split.attn_tp // split.dcp, "floor")
-    packed = heads * row_bytes(t.dtype, t.elems_per_state)
+    """Bytes stored for a token of K or V, and bytes charged. fp4 pools of split windows, and early ones beside states, store bytes.
+
+    Split windows are charged the heads of a rank outside of decode context parallelism.
+    """
+    held = heads_per_rank(t.heads, split.attn_tp // split.dcp, "floor")
+    asked = heads_per_rank(t.heads, split.attn_tp, "floor") if split.windows else held
+    packed = row_bytes(t.dtype, t.elems_per_state)
     if t.dtype != "nvfp4":
-        return packed, packed
+        return held * packed, asked * packed
     if split.windows:
-        return heads * t.elems_per_state, heads * t.elems_per_state if rules.fp4_windows else packed
-    return heads * t.elems_per_state if split.states and not rules.fp4_states else packed, packed
+        return held * t.elems_per_state, asked * (t.elems_per_state if rules.fp4_windows else packed)
+    return held * (t.elems_per_state if split.states and not rules.fp4_states else packed), asked * packed
 
 
 def add_up(layers: Iterable[LayerBytes], *, windows: bool) -> Cells:
@@ -142,6 +150,7 @@ def add_up(layers: Iterable[LayerBytes], *, windows: bool) -> Cells:
         conv_state=sum(x.conv_state for x in held),
         state=sum(x.state for x in held),
         latent=any(x.latent for x in kv),
+        window_columns=max((x.columns for x in held), default=0),
     )
 
 
@@ -156,7 +165,8 @@ def with_workspace(cells: Cells, layers: Sequence[LayerBytes], rules: SglangRule
 def with_draft(cells: Cells, draft_layers: int, dcp: int) -> Cells:
     """The full pool's bytes per token with a draft model of as many layers as one target layer each: EAGLE, MTP, standalone.
 
-    Sparse models scale KV and indexer parts apart. Under a window split the draft's layers are full ones of the target's size.
+    Sparse models scale KV and indexer parts apart, the first by `dcp`. Under a window split the draft's layers are full ones of the
+    target's size.
     """
     if not draft_layers or not (cells.n_full or cells.n_swa):
         return cells

@@ -23,6 +23,14 @@ def longer(settled: Settled) -> Values:
     return {"length": asked, "most": most} if most and asked > most and not s.allow_long else None
 
 
+def longer_than_drafter(settled: Settled) -> Values:
+    """A drafter of its own takes the length that was asked for the target; one that nobody asked for is each model's own."""
+    s, d = settings_of(settled), settled.question
+    most = d.drafter.max_context if d.drafter else None
+    asked = None if settled.chosen_by.get("max_model_len") == "model" else s.pools.context_len
+    return {"length": asked, "most": most} if most and asked and asked > most and not s.allow_long else None
+
+
 def heads(settled: Settled) -> Values:
     return on.uneven_heads(settled.model, settings_of(settled).layout.attn_tp)
 

@@ -40,7 +40,7 @@ class V4Model(NamedTuple):
 
 
 class V4Sizes(NamedTuple):
-    """The pools: tokens, bytes that a token adds, and what they take. `fixed` bytes do not grow with tokens."""
+    """The pools: tokens, bytes that a token adds, what they take. `fixed`: does not grow with tokens; `drafted`: a draft's share."""
 
     tokens: Tokens
     per_full_token: float
@@ -48,6 +48,7 @@ class V4Sizes(NamedTuple):
     full_bytes: int
     swa_bytes: int
     fixed: int
+    drafted: int
 
 
 def is_compressed(layers: Sequence[Layer]) -> bool:
@@ -90,8 +91,9 @@ def size(rest: int, m: V4Model, k: SglangPoolSettings, rules: SglangRules, ratio
         )
     if full <= 0:
         raise Refusal("Not enough memory. Please try to increase --mem-fraction-static.")
-    full_bytes, swa_bytes = int(_compressed_bytes(full, m, k, rules) * drafted), int(_window_bytes(swa, m, k, rules) * drafted)
-    return V4Sizes(Tokens(full, full, swa), per_full, per_swa, full_bytes, swa_bytes, fixed)
+    full_bytes, swa_bytes = _compressed_bytes(full, m, k, rules), _window_bytes(swa, m, k, rules)
+    beside = int((full_bytes + swa_bytes) * (drafted - 1))
+    return V4Sizes(Tokens(full, full, swa), per_full, per_swa, full_bytes, swa_bytes, fixed, beside)
 
 
 def _row(m: V4Model, page: int, rules: SglangRules) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.engines.common.protocol import Facts, Setting
+from kvplan.engines.common.protocol import Apart, Facts, Setting
 from kvplan.engines.sglang.rules import VERSIONS
 from kvplan.forms import Form
 
@@ -11,6 +11,7 @@ OPTIONS: dict[str, str] = {
     "allow_overwrite_longer_context_len": "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN: lengths beyond the model's own",
     "attention_backend": "the attention backend, which may set the page size",
     "cuda_graph_max_bs": "the largest batch that decode graphs are captured for",
+    "disable_chunked_prefill": "prompts go in whole (--chunked-prefill-size -1)",
     "disable_hybrid_swa_memory": "window layers share the full pool",
     "disable_overlap_schedule": "no overlap scheduling",
     "disable_prefill_cuda_graph": "no prefill graphs",
@@ -43,6 +44,7 @@ FACTS = Facts(
     name="sglang",
     title="SGLang",
     versions=VERSIONS,
+    read_from="0.3.6",
     options=OPTIONS,
     forms=_FORMS,
     unused={
@@ -70,4 +72,6 @@ FACTS = Facts(
     ),
     constants="sglang",
     measured_sizes=("tp", "pp"),
+    tiers="enable_hierarchical_cache=true asks for one, hicache_size or hicache_ratio says how large",
+    apart=Apart("pages"),
 )

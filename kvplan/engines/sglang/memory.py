@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kvplan.engines.sglang.rules import SglangRules, Tier
 
 UNKNOWN_CHUNK, UNKNOWN_GRAPH_BS = 4096, 160
+MAX_PREFILL_TOKENS = 16384  # --max-prefill-tokens: of prompts that are not cut into chunks
 _VIT_L = 24 * 1024**2  # layers x hidden size squared of ViT-L/14, the vision tower that costs nothing extra
 
 

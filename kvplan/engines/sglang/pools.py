@@ -19,7 +19,10 @@ NO_RADIX_STATES = 512  # state slots of 0.5.3 to 0.5.6 without a prefix cache (m
 
 
 class SglangPoolSettings(NamedTuple):
-    """The settings that pools depend on, resolved. `draft_tokens`: tokens verified per step, 0 without speculation."""
+    """The settings that pools depend on, resolved.
+
+    draft_tokens  tokens verified per step, 0 without speculation; draft_chain: they are one chain, no tree
+    """
 
     page: int
     context_len: int
@@ -28,6 +31,7 @@ class SglangPoolSettings(NamedTuple):
     attention_dp: int
     draft_tokens: int
     draft_steps: int
+    draft_chain: bool
     radix: bool
     overlap: bool
     swa_ratio: float
@@ -43,25 +47,37 @@ class SglangPoolSettings(NamedTuple):
 
 
 class States(NamedTuple):
-    """The state pool: `slots` that requests can get, slots allocated (one is padding), slots charged, copies kept for speculation."""
+    """The state pool: `slots` that requests can get, slots allocated (one is padding), slots charged, copies charged for drafts.
+
+    drafted  bytes of those copies as allocated
+    """
 
     slots: int
     allocated: int
     charged: int
     draft: int
     slot_bytes: int
+    drafted: int = 0
 
     @property
     def n_bytes(self) -> int:
-        return (self.allocated + self.draft) * self.slot_bytes
+        return self.allocated * self.slot_bytes + self.drafted
 
     @property
     def charged_bytes(self) -> int:
         return (self.charged + self.draft) * self.slot_bytes
 
-    def at(self, slot_bytes: int) -> States:
-        """The same slots on a stage with fewer recurrent layers: the budget is charged for the largest stage."""
-        return self._replace(slot_bytes=slot_bytes)
+    def at(self, cells: Cells, running: int, k: SglangPoolSettings, rules: SglangRules) -> States:
+        """The slots as a stage allocates them: its own layers', and a draft's copies for every running request and one more.
+
+        Source: mem_cache/memory_pool.py, MambaPool. Copies of one chain of drafts share convolution windows from 0.5.14 on.
+        """
+        n = k.draft_tokens
+        windows = cells.conv_state * n
+        if rules.shared_windows and k.draft_chain and cells.window_columns:
+            windows = cells.conv_state // cells.window_columns * (n + cells.window_columns - 1)
+        copies = (self.slots if rules.draft_states == "slots" else running) + 1
+        return self._replace(slot_bytes=cells.slot, drafted=copies * (windows + cells.state * n) if n else 0)
 
 
 class Tokens(NamedTuple):
@@ -77,6 +93,8 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
     if not slot:
         return None
     padding, draft, workers = int(rules.padded_states), k.draft_tokens, k.running_per_worker or 0
+    if rules.draft_states == "requests":
+        rest -= workers * draft * slot
     given = k.max_states if rules.radix_states != "ratio" or not k.radix else None
     if given is None and not k.radix and rules.radix_states != "asked":
         given = k.max_running or NO_RADIX_STATES
@@ -87,7 +105,9 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
         slots = requests = k.running_per_worker or 1
     else:
         budget = rest * k.mamba_ratio / (1 + k.mamba_ratio)
-        if draft:
+        if draft and rules.draft_states == "slots":
+            slots = int(budget // slot // (1 + draft))
+        elif draft and rules.draft_states == "shared":
             slots = int((budget - padding * slot * (1 + draft)) // (slot * (1 + draft / k.slots_per_request)))
         else:
             slots = int((budget - padding * slot) // slot)
@@ -97,7 +117,8 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
             f"Not enough GPU memory for hybrid (mamba/linear-attention) state cache. Computed max_mamba_cache_size={slots} "
             f"(total_rest_memory={rest / GIB:.2f} GB, mamba_cache_per_req={slot / MIB:.2f} MB)"
         )
-    return States(slots, slots + 1, slots + padding, (requests + padding) * draft, slot)
+    copies = {"slots": slots, "requests": workers, "shared": requests + padding}[rules.draft_states]
+    return States(slots, slots + 1, slots + padding, copies * draft, slot)
 
 
 def request_cap(window: int, k: SglangPoolSettings) -> int:

@@ -75,22 +75,24 @@ def read_stage(model: Lowered, layers: range, split: Split, rules: SglangRules, 
     A draft worker has a pool of its own of as many tokens; what a token is charged for it is a share of the target's, for DFlash and
     DSpark the drafter's own, before 0.5.14 nothing.
     """
-    lowered = [model.layers[i] for i in layers]
+    lowered = list(model.layers[layers.start : layers.stop])
     if deepseek_v4.is_compressed(model.layers):
         empty = add_up((), windows=False)
         return SglangStage(layers=layers, cells=empty, compressed=deepseek_v4.read(lowered, len(model.draft)), cross=False)
+    if rules.next_window and split.windows:
+        lowered += model.layers[layers.stop : layers.stop + 1]
     held = [layer_bytes(layer, split, rules) for layer in lowered]
     if not split.windows:
         held = _alike(held, [layer_bytes(layer, split, rules) for layer in dict.fromkeys(model.layers)])
     if not rules.dsa_elides and (keys := max(x.index_token for x in held)):
         held = [x if x.index_token or not x.latent else x._replace(index_token=keys, charged=x.charged + keys) for x in held]
     cells = with_workspace(add_up(held, windows=split.windows), held, rules, dtype)
-    charged = with_draft(cells, draft.layers, split.dcp)
+    charged = with_draft(cells, draft.layers, split.dcp if rules.dcp_index else 1)
     drafted = charged.full_held - cells.full_held
     if draft.known:
         own = [layer_bytes(layer, split, rules) for layer in draft.known]
-        wide = split.dcp if draft.own or cells.indexer else 1  # index keys are of all the context's ranks already
-        drafted = sum(x.kv_token * wide + x.index_token for x in own)
+        wide = 1 if rules.dcp_index else split.dcp  # index keys may be of all the context's ranks already
+        drafted = sum(x.kv_token * split.dcp + x.index_token * wide for x in own)
         if draft.own:
             charged = cells._replace(full=cells.full + drafted)
     if not rules.draft_in_cell:
@@ -111,7 +113,7 @@ def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules
     """The pools of every stage from the bytes each rank may give them; all stages agree on the fewest tokens. Raises Refusal."""
     if stages[0].compressed is not None:
         return _agree_compressed(stages, rest, k, rules, ratio)
-    slot = max(stage.cells.slot for stage in stages)
+    slot = max(stage.cells.slot for stage in stages) if rules.staged_states else sum(stage.cells.slot for stage in stages)
     states = pools.states(rest, slot, k, rules)
     left = rest - (states.charged_bytes if states else 0)
     if left <= 0:
@@ -142,7 +144,7 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
     cells, page = stage.cells, k.page
     if t.swa is not None and rules.split_from == "layers":
         page = 1  # SWAKVPool of 0.4.10 gives its two pools no page size
-    own = states and states.at(cells.slot)
+    own = states and states.at(cells, running, k, rules)
     if own and rules.radix_states == "none":
         own = own._replace(allocated=running + 1)  # 0.5.3 model_runner.py: as many as requests, however many are charged
     return SglangPools(
@@ -182,6 +184,7 @@ def _agree_compressed(
                 full_bytes=s.full_bytes,
                 swa_bytes=s.swa_bytes,
                 fixed_bytes=s.fixed,
+                draft_bytes=s.drafted,
             )
         )
     return made

@@ -57,6 +57,13 @@ CHECKS: tuple[Stop, ...] = (
         "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1",
     ),
     Stop(
+        "longer than the drafter", "Target model's context_length ({length}) is greater than the derived context_length ({most}).",
+        "the drafter was made for {most} tokens and {length} were asked for",
+        (Move("max_model_len", "at most {most}"), Move("option:allow_overwrite_longer_context_len", "true, where its RoPE stretches")),
+        "configs/model_config.py _derive_context_length", since="0.5.0", when=when.longer_than_drafter,
+        tail=" This may lead to incorrect model outputs or CUDA errors.",
+    ),
+    Stop(
         "states in pages", "no_buffer only supports page_size=1.",
         "this model's states and a prefix cache go together in pages of one token",
         (Move("block_size", "1"), Move("option:disable_radix_cache", "true")),

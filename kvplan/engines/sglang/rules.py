@@ -77,6 +77,20 @@ EXTRA_BUFFER = frozenset({
 })  # fmt: skip
 
 
+#: Models that draft with modules of their own, given the target's path for a draft's (arg_groups/speculative_hook.py _handle_eagle_family).
+DRAFTS_BY_PATH = frozenset({
+    "DeepseekV32ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV4ForCausalLM", "Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM",
+    "GlmMoeDsaForCausalLM", "BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "BailingMoeV2_5ForCausalLM", "MistralLarge3ForCausalLM",
+    "PixtralForConditionalGeneration", "HYV3ForCausalLM", "HYV4ForCausalLM", "Qwen4ExpForConditionalGeneration",
+})  # fmt: skip
+#: Models whose config counts such modules in another key than num_nextn_predict_layers, or in none.
+UNNAMED_DRAFTS = frozenset({
+    "MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiniCPMV4_6ForConditionalGeneration", "MiniMaxM2ForCausalLM",
+    "Qwen3NextForCausalLM", "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM",
+    "Qwen3_5MoeForConditionalGeneration",
+})  # fmt: skip
+
+
 class SglangRules(NamedTuple):
     """What one release does.
 
@@ -93,7 +107,11 @@ class SglangRules(NamedTuple):
                      aligned before or after)
     window_checked   a window pool that can not hold one request is refused
     request_caps     the window pool may be sized from max_running_requests
-    draft_in_cell    the draft's KV is part of the bytes per token
+    draft_in_cell    the draft's KV is part of the bytes per token: of no draft; of one that has a path; of one that the config counts, too
+    next_window      a pipeline stage of split windows counts the next stage's first layer with its own
+    draft_states     copies of states for drafts: of every slot; of running requests, taken before the ratio; of those, within the ratio
+    shared_windows   convolution windows of a draft's steps overlap
+    staged_states    states are charged by the largest pipeline stage, not by the whole model
     padded_states    the state slot that is allocated beside those of requests is charged
     radix_states     recurrent models: no prefix cache at all; the ratio even against an explicit number; an explicit number first
     no_radix         recurrent models without a prefix cache
@@ -106,6 +124,7 @@ class SglangRules(NamedTuple):
     dsa_dp           sparse models get attention data parallelism over all of tp
     dsa_fraction     mem_fraction_static of sparse models, whatever was asked
     dsa_elides       layers that share another's indexer keep no keys of it
+    dcp_index        decode context ranks hold every rank's indexer keys, and sparse rows raw
     fp4_windows      fp4 rows of split windows (always stored as bytes) are charged as such
     fp4_states       fp4 rows beside states are stored packed; else as bytes
     fp4_workspace    fp4: a layer's fp8 rows are charged as a workspace
@@ -128,7 +147,11 @@ class SglangRules(NamedTuple):
     split_from: Literal["layers", "tokens", "bytes"] = "layers"
     window_checked: bool = False
     request_caps: bool = False
-    draft_in_cell: bool = False
+    draft_in_cell: Literal["", "by_path", "counted"] = ""
+    next_window: bool = False
+    draft_states: Literal["slots", "requests", "shared"] = "slots"
+    shared_windows: bool = False
+    staged_states: bool = False
     padded_states: bool = False
     radix_states: Literal["none", "ratio", "asked"] = "none"
     no_radix: frozenset[str] = frozenset()
@@ -141,6 +164,7 @@ class SglangRules(NamedTuple):
     dsa_dp: bool = False
     dsa_fraction: float | None = None
     dsa_elides: bool = False
+    dcp_index: bool = False
     fp4_windows: bool = False
     fp4_states: bool = False
     fp4_workspace: bool = False
@@ -163,14 +187,14 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.5.4", {"dsa_fraction": None, "dsa_charge": "plain", "radix_states": "ratio", "no_radix": KIMI_LINEAR}),
     ("0.5.5", {"tiers": _tiers(2048, 24, 80)}),
     ("0.5.6", {"dsa_dp": False}),
-    ("0.5.7", {"radix_states": "asked"}),
-    ("0.5.8", {"split": _SPLIT_058}),
+    ("0.5.7", {"radix_states": "asked", "draft_states": "requests"}),
+    ("0.5.8", {"split": _SPLIT_058, "next_window": True}),
     ("0.5.9", {"split": _SPLIT_059, "split_from": "tokens"}),
     ("0.5.10", {"prefill_graphs": True, "spec_reserve": (4096, 6144), "running": "estimated"}),
     ("0.5.11", {"split_from": "bytes", "paged_states": False, "fp4_windows": True, "split": _SPLIT_0511}),
     ("0.5.12", {"split": _SPLIT_0512, "stretched": {}}),
     ("0.5.13", {"split": _SPLIT_0513}),
-    ("0.5.14", {"running": "half", "draft_in_cell": True}),
+    ("0.5.14", {"running": "half", "draft_in_cell": "by_path", "draft_states": "shared", "shared_windows": True}),
     (
         "0.5.15",
         {
@@ -183,6 +207,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "v4_states": "requests",
         },
     ),
+    ("0.5.17", {"staged_states": True}),
     (
         "0.5.18",
         {
@@ -198,8 +223,17 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
     (
         "0.5.20",
-        {"whole_default": False, "tiers": _tiers(4096, 48, 160), "unknown_fraction": 0.95, "graph_capped": True, "window_checked": True},
+        {
+            "whole_default": False,
+            "tiers": _tiers(4096, 48, 160),
+            "unknown_fraction": 0.95,
+            "graph_capped": True,
+            "window_checked": True,
+            "draft_in_cell": "counted",
+        },
     ),
+    ("0.5.21", {"next_window": False}),
+    ("0.5.22", {"dcp_index": True}),
     ("0.5.23", {"split": _SPLIT_0523, "fp4_workspace": False, "v4_states": "pages"}),
 )
 

@@ -18,7 +18,7 @@ from kvplan.engines.sglang import memory, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.pools import SglangPoolSettings
-from kvplan.engines.sglang.rules import EXCLUSIVE, NO_LENGTH, RELEASES, WHOLE_PROMPTS, SglangRules
+from kvplan.engines.sglang.rules import DRAFTS_BY_PATH, EXCLUSIVE, NO_LENGTH, RELEASES, UNNAMED_DRAFTS, WHOLE_PROMPTS, SglangRules
 from kvplan.errors import SpecError
 from kvplan.forms import STATES
 from kvplan.spec import lower
@@ -34,6 +34,7 @@ A2A = (
     "pplx",
 )  # fmt: skip
 AITER_SHARE, AITER_CONTEXT = 0.85, 8192
+DRAFTING_RUNNING = 48  # max_running_requests where something drafts (server_args.py; arg_groups/speculative_hook.py)
 WHOLE_DEFAULT = 0.8  # --swa-full-tokens-ratio of a model with a window pool
 _VIT_PARAMETERS = 12  # of a transformer layer: about 12 hidden size squared
 
@@ -91,6 +92,11 @@ class SglangSettings(NamedTuple):
     graph_bs: int
 
     @property
+    def widened(self) -> int:
+        """Ranks that share a token's rows; pools of split windows are never widened (mem_cache/kv_cache_configurator.py)."""
+        return 1 if self.split.windows else self.layout.dcp
+
+    @property
     def by_drafter(self) -> bool:
         """What a token is charged for drafts follows the drafter's own rows, not the target's."""
         return self.speculation is not None and self.speculation.method in ("dflash", "dspark")
@@ -124,6 +130,8 @@ def settle(d: Deployment) -> Settled:
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
     graph_bs = options.count("cuda_graph_max_bs") or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
     chunk = d.max_num_batched_tokens or memory.chunk_size(rules, gpu_mib)
+    if d.max_num_batched_tokens and options.flag("disable_chunked_prefill"):
+        raise SpecError("max_num_batched_tokens", [("", "prompts go in whole with disable_chunked_prefill: take out one of the two")])
     options.text("moe_a2a_backend", A2A)
     options.count("speculative_draft_layers")
     backend = options.text("attention_backend", tuple(pages.BACKENDS))
@@ -131,12 +139,13 @@ def settle(d: Deployment) -> Settled:
     if not rules.paged_states and traits.states and keeps_prefixes(d, rules, traits) and with_buffers(d, rules, traits, 1) == "no_buffer":
         page = 1
     longest, by = d.context or most_context(d, rules), "you" if d.context else "model"
+    running = pages.DSV4_RUNNING if traits.compressed else DRAFTING_RUNNING if spec else None
     defaults: dict[str, Any] = {
         "engine": ("sglang", "kvplan"),
         "n_devices": (shape.n_devices, "kvplan"),
         "max_model_len": (longest, by),
         "max_num_batched_tokens": (chunk, "engine default"),
-        **({"max_num_seqs": (pages.DSV4_RUNNING, "engine default")} if traits.compressed else {}),
+        **({"max_num_seqs": (running, "engine default")} if running else {}),
         "memory_fraction": (_fraction(d, rules, shape, traits, options, spec, gpu_mib, chunk, graph_bs), "engine default"),
     }
     auto = d.kv_dtype in (None, "auto")
@@ -167,7 +176,7 @@ def settle(d: Deployment) -> Settled:
         split=split,
         speculation=spec,
         most_context=None if rules.long_context else most_context(question, rules),
-        draft_layers=draft_layers(question, spec, drafts),
+        draft_layers=draft_layers(question, rules, spec, drafts),
         swa_ratio=None if rules.whole_default and window_share == WHOLE_DEFAULT else window_share,
         allow_long=options.flag("allow_overwrite_longer_context_len"),
         graph_bs=graph_bs,
@@ -258,19 +267,32 @@ def splits_windows(d: Deployment, rules: SglangRules) -> bool:
 def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> Split:
     """How layers are stored; Blackwell's sparse kernels read fp8 rows raw."""
     backend = Options(d).text("dsa_backend", ("flashmla_kv", "flashmla_sparse", "fa3", "trtllm", "tilelang"))
-    if backend is None and (capability(d) or 0) >= 100:
+    if backend is None and ((capability(d) or 0) >= 100 or (rules.dcp_index and shape.dcp > 1)):
         backend = "trtllm"
     raw, windows = backend in ("trtllm", "tilelang"), splits_windows(d, rules) and traits.windows
     exclusive = d.model.architecture in EXCLUSIVE
     return Split(shape.attn_tp, shape.dcp, traits.pooled_index is not None, raw, exclusive, windows, traits.states)
 
 
-def draft_layers(d: Deployment, spec: Speculation | None, found: Drafter | None) -> int:
-    """Layers of the draft model that a token is charged for; one where it is not known."""
+def draft_layers(d: Deployment, rules: SglangRules, spec: Speculation | None, found: Drafter | None) -> int:
+    """Layers of the draft model that a token is charged for; one where it is not known, none where the release looks for none."""
     if spec is None or spec.method == "ngram":
         return 0
     told = Options(d).count("speculative_draft_layers")
-    return told or (len(found.layers) if found else 1)
+    if told or not counts_drafts(d, rules, spec):
+        return told or 0
+    return len(found.layers) if found else 1
+
+
+def counts_drafts(d: Deployment, rules: SglangRules, spec: Speculation) -> bool:
+    """Whether a token is charged for its row in the draft's pool: a model's own modules are not always seen when the budget is divided.
+
+    Source: model_executor/model_runner.py, ModelRunner.__init__ (0.5.14); spec_aux_hidden_state.py, _resolve_eagle_aux_hidden_state.
+    """
+    architecture = d.model.architecture
+    if not rules.draft_in_cell or spec.model is not None or spec.method not in OWN_DRAFTS or architecture is None:
+        return bool(rules.draft_in_cell)
+    return architecture in DRAFTS_BY_PATH or (rules.draft_in_cell == "counted" and architecture not in UNNAMED_DRAFTS)
 
 
 def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> SglangPoolSettings:
@@ -282,11 +304,12 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
     return SglangPoolSettings(
         page=d.block_size or 1,
         context_len=d.max_model_len or d.context or 1,
-        chunk=-1 if d.model.architecture in WHOLE_PROMPTS else (d.max_num_batched_tokens or 0) // shape.attention_dp,
+        chunk=-1 if whole_prompts(d) else (d.max_num_batched_tokens or 0) // shape.attention_dp,
         max_running=d.max_num_seqs,
         attention_dp=shape.attention_dp,
         draft_tokens=0 if spec is None else told or spec.tokens + 1,
         draft_steps=0 if spec is None else spec.tokens,
+        draft_chain=spec is not None and told in (None, spec.tokens + 1),
         radix=radix,
         overlap=overlap,
         swa_ratio=options.number("swa_full_tokens_ratio") or 0.8,
@@ -296,6 +319,11 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         max_total_tokens=options.count("max_total_tokens"),
         fraction=(d.memory_fraction or 0.0) * (AITER_SHARE if uses_aiter(d) else 1),
     )
+
+
+def whole_prompts(d: Deployment) -> bool:
+    """Whether prompts are not cut into chunks, by the model's class or as the user says."""
+    return d.model.architecture in WHOLE_PROMPTS or Options(d).flag("disable_chunked_prefill")
 
 
 def keeps_prefixes(d: Deployment, rules: SglangRules, traits: Traits) -> bool:
@@ -329,15 +357,16 @@ def _fraction(
     d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits, options: Options, spec: Speculation | None,
     gpu_mib: int | None, chunk: int, graph_bs: int,
 ) -> float:  # fmt: skip
-    sizes = None
+    sizes, whole = None, options.flag("disable_chunked_prefill")
+    step = memory.MAX_PREFILL_TOKENS if whole else chunk
     if rules.prefill_graphs and not d.enforce_eager and not options.flag("disable_prefill_cuda_graph"):
         largest = min(chunk, options.count("max_total_tokens") or chunk)
-        sizes = len(memory.prefill_graph_sizes(largest))
+        sizes = 0 if whole else len(memory.prefill_graph_sizes(largest))
     vit = None
     if d.model.towers and d.multimodal != "off":
         vit = sum(tower.parameters for tower in d.model.towers) / _VIT_PARAMETERS
     shown = memory.FractionInputs(
-        gpu_mib, shape.tp, shape.pp, shape.attention_dp, chunk, graph_bs, not d.enforce_eager, sizes, traits.latent,
+        gpu_mib, shape.tp, shape.pp, shape.attention_dp, step, graph_bs, not d.enforce_eager, sizes, traits.latent,
         spec.method if spec else None, options.text("moe_a2a_backend") == "deepep", vit,
     )  # fmt: skip
     return memory.fraction(rules, shown)

@@ -245,7 +245,6 @@ def test_counted_blocks() -> None:
         (LLAMA, {"block_size": 24, "backend": "pytorch"}, "must be >= 16 and a power of 2, but got 24"),
         (V3_2, {"kv_dtype": "int8"}, "Sparse MLA does not support quant_policy=int8"),
         (V3_2, {"engine_version": "0.10"}, "indexers are not supported in this release"),
-        (V3_2, {"block_size": 128}, "Please set block_size to 64 for flash_mla."),
         ("qwen/qwen3-next-80b-a3b", {"engine_version": "0.10"}, "gated delta nets are not supported in this release"),
         ("openbmb/minicpm3-4b", {}, "kept per head, which is not modelled"),
         ("deepseek-ai/deepseek-v4-flash", {}, "is not modelled"),
@@ -258,6 +257,11 @@ def test_counted_blocks() -> None:
 def test_what_can_not_be_asked(model: str, asked: dict[str, Any], text: str) -> None:
     with pytest.raises((SpecError, UnsupportedError), match=text.replace("(", r"\(").replace(".", r"\.")):
         ask(model, **asked)
+
+
+def test_flash_mla_is_not_started_with_another_block() -> None:
+    refused = ask(V3_2, block_size=128)
+    assert (refused.starts, refused.reason) == (False, "Please set block_size to 64 for flash_mla.")
 
 
 def test_dp_is_replicas_for_turbomind_and_a_share_of_the_ranks_for_pytorch() -> None:

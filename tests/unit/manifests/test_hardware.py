@@ -249,7 +249,7 @@ def test_memory_beside_the_gpu() -> None:
     assert pod(l40s).status == "fits"
     pinned = pod(l40s, '"nvidia.com/gpu": "1", memory: 8Gi', ', "--kv-offloading-size", "20"')
     assert pinned.status == "refuses"
-    assert "--kv-offloading-size 20.000 GiB" in pinned.message
+    assert "KV cache offloaded 20.000 GiB (kv_offloading_size, all ranks together)" in pinned.message
 
 
 def test_shared_memory_between_ranks_is_said() -> None:
