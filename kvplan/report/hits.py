@@ -89,7 +89,9 @@ def _head(curve: HitCurve) -> str:
         return f"{model}, {asked['engine']}{where}"
     many = f"{curve.requests:,} requests of {one_line(what['trace'] or what['name'])}, {curve.asked_tokens:,} prompt tokens"
     many += f"; {curve.too_long:,} more are longer than the longest request" if curve.too_long else ""
-    how = "every size in one pass" if curve.method == "stack distance" else "sizes run one by one"
+    how = {"stack distance": "every size in one pass", "samples": f"a sample of one page in {curve.one_in:,}"}.get(
+        curve.method, "sizes run one by one"
+    )
     pages = f"pages of {curve.page_tokens:,} token{'s' * (curve.page_tokens > 1)}, {show_bytes(curve.page_bytes)} a page and rank"
     most = f"at most {_share(curve.most)} found, with {curve.working_set:,} pages"
     return f"{model}, {asked['engine']}{where}: {pages}\n{many}\n{most} ({how})"
