@@ -32,6 +32,7 @@ LAZY = {
     "simulate": "simulate",
     "sweep": "sweep",
     "tiers": "beyond",
+    "transfer": "beyond",
     "why": "why",
 }
 
