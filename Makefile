@@ -65,10 +65,11 @@ validate: .venv/dev
 	$(BIN)/kvplan validate --speed --on $(ON) --record validation/$(ON)-speed.json
 	$(BIN)/python tools/validation_page.py validation docs
 
-# The pages as a site in build/site, every link and anchor checked; what the tests check of them needs no site. Reference and picture first.
+# The pages as a site in build/site, every link and anchor checked; what the tests check of them needs no site. What tools make first.
 docs: .venv/docs
 	$(BIN)/python tools/reference.py docs/reference.md
 	$(BIN)/python tools/first_picture.py docs/first-answer.svg
+	$(BIN)/python tools/notebook.py docs/python.md examples/capacity.ipynb
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 

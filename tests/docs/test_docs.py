@@ -14,7 +14,7 @@ import pytest
 
 from kvplan.cli import run
 from tests.docs.pages import PAGES, ROOT, anchors, blocks, links, rewritten
-from tools import first_picture, reference
+from tools import first_picture, notebook, reference
 
 #: Commands that do not return, or that read what only a reader has.
 NOT_RUN = ("serve",)
@@ -96,15 +96,17 @@ def test_every_target_of_make_that_is_named_exists():
         assert named <= made, page
 
 
-def test_the_reference_is_that_of_the_command_line(request):
-    path = ROOT / "docs" / "reference.md"
-    if request.config.getoption("--rewrite-golden"):
-        path.write_text(reference.page(), encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == reference.page()
+#: Files that a tool makes, and what it makes of them.
+MADE = {
+    "docs/reference.md": reference.page,
+    "docs/first-answer.svg": first_picture.picture,
+    "examples/capacity.ipynb": lambda: notebook.notebook(PAGES["docs/python.md"].read_text(encoding="utf-8")),
+}
 
 
-def test_the_picture_is_that_of_the_answer(request):
-    path = ROOT / "docs" / "first-answer.svg"
+@pytest.mark.parametrize("name", MADE)
+def test_what_a_tool_makes_is_what_it_would_make_now(name, request):
+    path, made = ROOT / name, MADE[name]()
     if request.config.getoption("--rewrite-golden"):
-        path.write_text(first_picture.picture(), encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == first_picture.picture()
+        path.write_text(made, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == made
