@@ -100,7 +100,7 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         return
     script = read_script(text, source, env=env)
     for start in scripts(script, source):
-        yield start, Site(name="")
+        yield start, Site(name="", host=start.host, on=start.on)
     for here in script.texts:
         yield from _here(here, source, env, beside)
 

@@ -260,7 +260,7 @@ def test_shared_memory_between_ranks_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "n"), [("4Gi", 4 << 30), ("500M", 500_000_000), ("1e9", 10**9), ("1500m", 1), ("128974848", 128_974_848), ("x", None)]
+    ("text", "n"), [("4Gi", 4 << 30), ("500M", 500_000_000), ("1e9", 10**9), ("1500m", 2), ("128974848", 128_974_848), ("x", None)]
 )
 def test_kubernetes_quantities(text: str, n: int | None) -> None:
     assert quantity(text) == n
