@@ -50,6 +50,7 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/sweep.py
 	$(BIN)/python benchmarks/simulate.py --largest 100000
+	$(BIN)/python benchmarks/serve.py
 
 # Predicted against published start-up logs, leave-one-group-out, and the table in docs/budget.md; needs the log set beside the checkout.
 accuracy: .venv/dev

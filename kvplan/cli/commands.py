@@ -31,6 +31,8 @@ LAZY = {
     "serve": "serve",
     "simulate": "simulate",
     "sweep": "sweep",
+    "tiers": "beyond",
+    "transfer": "beyond",
     "why": "why",
 }
 

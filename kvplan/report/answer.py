@@ -7,7 +7,7 @@ from kvplan.planner import remedies
 from kvplan.planner.offload import in_ram, layers_said
 from kvplan.planner.plan import Advice, Plan
 from kvplan.report.printable import one_line
-from kvplan.report.words import asked, engine, flag, hardware, ranks, requests, size
+from kvplan.report.words import asked, engine, flag, hardware, held, ranks, requests, size
 from kvplan.units import GIB, counted
 
 
@@ -137,6 +137,7 @@ def next_numbers(plan: Plan) -> list[tuple[str, str]]:
     if capacity is not None and capacity.request_bytes and plan.fits is not None:
         rows.append((f"most requests of {context:,} tokens", _limit(plan, capacity.max_batch)))
         rows.append((f"longest context of {counted(batch, 'request')}", _longest(plan)))
+    rows += [(f"tier of {tier.system}" + ("" if tier.what == "cache" else f", {tier.what}"), held(tier)) for tier in plan.outcome.tiers]
     slope, mean = plan.cache.bytes_per_token, plan.cache.average_bytes_per_token
     told = f"{slope:,} B" if isinstance(slope, int) else f"{slope:,.1f} B"
     told += "" if abs(mean - slope) < 1 else f" at {context:,} tokens, {mean:,.0f} B on average"

@@ -66,7 +66,7 @@ def _many(value: Any) -> bool:
 
 
 def _nested(value: Any) -> bool:
-    return any(isinstance(part, list | dict) for part in _parts(value))
+    return any(part is None or isinstance(part, list | dict) for part in _parts(value))
 
 
 def _parts(value: Any) -> list[Any]:

@@ -154,8 +154,8 @@ def _first_line(work: Any) -> str:
 
 _QUESTION = {"model": "meta-llama/llama-3.1-8b", "context": "8k", "batch": 16}
 _EXAMPLES: dict[str, list[Schema]] = {
-    "/api/estimate": [_QUESTION | {"device": "h100", "engine": "vllm"}],
-    "/api/fit": [_QUESTION | {"devices": ["h100", "l4"], "engine": "vllm"}],
+    "/api/estimate": [_QUESTION | {"device": "h100", "engine": engines.DEFAULT}],
+    "/api/fit": [_QUESTION | {"devices": ["h100", "l4"], "engine": engines.DEFAULT}],
     "/api/check": [{"files": [{"name": "serve.sh", "text": "vllm serve meta-llama/Llama-3.1-8B-Instruct"}], "device": "h100"}],
-    "/api/emit": [_QUESTION | {"device": "h100", "engine": "vllm", "target": "vllm"}],
+    "/api/emit": [_QUESTION | {"device": "h100", "engine": engines.DEFAULT, "target": engines.DEFAULT}],
 }

@@ -60,13 +60,20 @@ def is_loopback(host: str) -> bool:
 
 
 def _bound(host: str, port: int) -> socket.socket:
+    """A socket that listens: whoever is told its address can connect. Raises KvplanError.
+
+    Its protocol is named: asyncio (base_events.py `_set_nodelay`) only then sends answers at once, not when the last was acknowledged.
+    """
+    found = None
     try:
-        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        found = socket.socket(family, kind, proto)
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        found = socket.socket(family, kind, socket.IPPROTO_TCP)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
-        found.listen(MAX_WAITING)  # whoever is told the address can connect
+        found.listen(MAX_WAITING)
+        return found
     except (OSError, UnicodeError, OverflowError) as error:
+        if found is not None:
+            found.close()
         why = getattr(error, "strerror", None) or error
         raise KvplanError(f"{host[:100]} port {port} can not be served on: {why}; name another with --port or --host") from None
-    return found

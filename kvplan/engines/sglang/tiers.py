@@ -2,7 +2,8 @@
 
 mem_cache/pool_host/base.py HostKVCache (memory_pool_host.py before 0.5.14): hicache_size GB (10^9) of each rank, else hicache_ratio (2 by
 default) times the tokens of its pool, in whole pages, and from 0.5.6 on a page more, for padding. Pools of windows and of states have
-one each; a size is dealt by their bytes (hybrid_cache/hybrid_pool_assembler.py _split_hicache_size). Every rank keeps its own, a latent's copies too.
+one each; a size is dealt by their bytes (hybrid_cache/hybrid_pool_assembler.py _split_hicache_size). Every rank keeps its own, a
+latent's copies too.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ def uses_lmcache(options: Options) -> bool:
 def without_hybrid(options: Options, release: str) -> bool:
     """Whether the tier's connector makes this release keep every token of window layers: it knows no more than one group.
 
-    KVBM's is asked for by --kv-transfer-config. What kv_offloading_size asks for is looked at before that choice from 0.22 on, and from 0.24
-    on LMCache's connector knows groups (config/vllm.py).
+    KVBM's is asked for by --kv-transfer-config. What kv_offloading_size asks for is looked at before that choice from 0.22 on, and from
+    0.24 on LMCache's connector knows groups (config/vllm.py).
     """
     if any(options.text(key) for key in KVBM):
         return True

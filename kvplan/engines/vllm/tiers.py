@@ -62,9 +62,9 @@ def _native(options: Options, s: VllmSettings, made: Pool) -> Iterator[Tier]:
 
 
 def _one_copy(made: Pool, s: VllmSettings) -> bool:
-    """Whether every rank holds the same bytes: latents alone; up to 0.31 of one page size."""
+    """Whether every rank holds the same bytes: latents alone; up to 0.30 of one page size."""
     specs = [m.spec for group in made.groups for m in group.members]
-    if VERSIONS.index(s.release) >= VERSIONS.index("0.32"):
+    if VERSIONS.index(s.release) >= VERSIONS.index("0.31"):
         return all(spec.kind in LATENT for spec in specs)
     return len(set(specs)) == 1 and specs[0].kind == "mla_attention"
 

@@ -32,6 +32,9 @@ RARE: dict[str, Row] = {
     "chameleon": Row("wrappers_rare:chameleon", Decoder(**_QKVO, mlp_bias="mlp_bias", qk_norm="heads", qk_norm_bias=True)),  # type: ignore[arg-type]
     "moshi": _MOSHI, "moshi_whole": _MOSHI._replace(lower="wrappers_rare:moshi_whole"),
     "deepseek_ocr2_text": Row(traits=_OCR), "unlimited_ocr_text": Row(traits=_OCR),
+    "qwen4_exp_text": Row("convolved:qwen4", Decoder(**_QKVO, qk_norm="head", output_gate="element", experts=Experts(  # type: ignore[arg-type]
+        shared="shared_expert_intermediate_size", shared_gate=True))),
+    "inkling_text": Row("convolved:inkling", Decoder(qk_norm="head")),
     "zaya": Row("mixed_recurrent:zaya", Decoder(experts=Experts())),
     "xlstm": Row("mixed_recurrent:xlstm", Decoder(), {"num_attention_heads": ("num_heads",)}),
     "encoder-decoder": Row("two_encoders:joined", Decoder()),
