@@ -36,11 +36,13 @@ class Text(NamedTuple):
 
 
 class Script(NamedTuple):
-    """Commands in order, the files that here-documents write by name, and the here-documents that go into a command or a pipe."""
+    """Commands in order, the files that here-documents write by name (`$NAME` where a variable names it), the here-documents that go into a
+    command or a pipe, and the variables at its end."""
 
     commands: tuple[Command, ...]
     files: Mapping[str, tuple[str, Place]]
     texts: tuple[Text, ...] = ()
+    env: Mapping[str, Word] = {}
 
 
 def read_script(
@@ -109,7 +111,7 @@ class _Reader:
                 self._variables.close()
             if token.text == ";;":
                 self._turn()
-        return Script(tuple(self._commands), self._files, tuple(self._texts))
+        return Script(tuple(self._commands), self._files, tuple(self._texts), self._variables.every(Place()))
 
     def _command(self, parts: list[Token], end: Place) -> str:
         """Takes in one command. Returns the name of a variable that it tests for being empty."""
@@ -214,8 +216,8 @@ class _Reader:
         if name is None:
             self._piped = Word(body, token.body_place) if run[0].text in ("cat", "envsubst") else None
             self._texts.append(Text(body, token.body_place, missing))
-        elif not name.missing:
-            path = name.text.removeprefix("./")
+        elif not name.missing or (target and len(target.pieces) == 1 and target.pieces[0].kind == "variable"):
+            path = f"${target.pieces[0].text}" if name.missing and target else name.text.removeprefix("./")
             before = self._files.get(path)
             adds = before is not None and target is not None and target.text == ">>"
             self._files[path] = (before[0] + body, before[1]) if before and adds else (body, token.body_place)

@@ -63,7 +63,10 @@ class Variables:
         """All that is known, exported or not."""
         self._spend(len(self._values), place)
         held = {name: [w for w in value.words if w.text] for name, value in self._values.items()}
-        return {n: Word(" ".join(w.text for w in ws), place, tuple(m for w in ws for m in w.missing)) for n, ws in held.items()}
+        return {
+            name: words[0] if len(words) == 1 else Word(" ".join(w.text for w in words), place, tuple(m for w in words for m in w.missing))
+            for name, words in held.items()
+        }
 
     def _spend(self, n: int, place: Place) -> None:
         budget.spend(n, place.line)

@@ -247,7 +247,7 @@ def test_memory_beside_the_gpu() -> None:
     assert enough.status == "fits"
     assert "host-memory-weights" in [f.rule for f in enough.findings if f.severity == "note"]
     assert pod(l40s).status == "fits"
-    pinned = pod(l40s, '"nvidia.com/gpu": "1", memory: 8Gi', ', "--kv-offloading-size", "20"')
+    pinned = pod(l40s, '"nvidia.com/gpu": "1", memory: 8Gi', ', "--kv-offloading-size", "20", "--disable-hybrid-kv-cache-manager"')
     assert pinned.status == "refuses"
     assert "KV cache offloaded 20.000 GiB (kv_offloading_size, all ranks together)" in pinned.message
 
