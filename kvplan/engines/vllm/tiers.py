@@ -31,9 +31,10 @@ GB, PAGE = 10**9, 4096
 
 def tiers(d: Deployment, s: VllmSettings, made: Pool) -> tuple[Tier, ...]:
     """The tiers that were asked for. Raises SpecError where two systems are, or a size is missing."""
+    options = Options(d)
+    chunk = options.count("kv_offloading_block_size")
     if not made.groups:
         return ()
-    options = Options(d)
     asked = {
         "the offloading connector": bool(options.text("kv_offloading_size")) and not uses_lmcache(options),
         "LMCache": uses_lmcache(options),
@@ -43,16 +44,18 @@ def tiers(d: Deployment, s: VllmSettings, made: Pool) -> tuple[Tier, ...]:
         raise SpecError(
             "engine_option", [("", f"one connector keeps the tiers; {' and '.join(n for n, on in asked.items() if on)} were asked for")]
         )
+    if chunk is not None and not asked["the offloading connector"]:
+        raise SpecError("engine_option", [("kv_offloading_block_size", "is the chunk of kv_offloading_size, which is not asked for")])
     if asked["the offloading connector"]:
-        return tuple(_native(options, s, made))
+        return tuple(_native(options, chunk, s, made))
     if asked["LMCache"]:
         return tuple(_lmcache(options, s, made))
     return tuple(_kvbm(options, s, made))
 
 
-def _native(options: Options, s: VllmSettings, made: Pool) -> Iterator[Tier]:
+def _native(options: Options, chunk: int | None, s: VllmSettings, made: Pool) -> Iterator[Tier]:
     size = options.number("kv_offloading_size") or 0
-    blocks = _blocks_per_chunk(options.count("kv_offloading_block_size"), made)
+    blocks = _blocks_per_chunk(chunk, made)
     ranks, since = s.tp * s.pp, VERSIONS.index(s.release)
     shared = since >= VERSIONS.index("0.27") and s.tp > 1 and s.pp == 1 and s.dcp == 1 and _one_copy(made, s)
     each = made.block_bytes[0] * blocks
