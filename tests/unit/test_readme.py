@@ -85,6 +85,8 @@ def test_docs_name_only_options_that_exist():
         "size-for",
         "turns",
         "hit-curve",
+        "users",
+        "router",
         "trace",
         "plot",
         "all-kinds",
