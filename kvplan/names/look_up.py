@@ -104,8 +104,12 @@ def _undressed(key: str) -> list[Named]:
 
 
 def _one_of_each(lines: list[Named]) -> list[Named]:
-    """The first line of each meaning, catalogue ids before others."""
-    ordered = sorted(lines, key=lambda line: (line.name.lower() != line.base, len(line.name), line.name))
+    """The first line of each meaning, catalogue ids before others, makers before those who copy."""
+
+    def rank(line: Named) -> tuple[object, ...]:
+        return line.name.lower() != line.base, line.name.lower().partition("/")[0] in COPIERS, len(line.name), line.name
+
+    ordered = sorted(lines, key=rank)
     return list({(line.base, line.weights, line.length): line for line in reversed(ordered)}.values())[::-1]
 
 
@@ -120,6 +124,10 @@ def _unique(lines: list[Named]) -> Named | None:
         if len(some) == 1:
             return some[0]
     return None
+
+
+#: What catalogue ids leave out of a name.
+_TUNED = re.compile(r"[-_](?:instruct|chat|it|hf)$")
 
 
 def unknown(name: str) -> UnknownName:
@@ -137,11 +145,11 @@ def unknown(name: str) -> UnknownName:
 
 
 def _released(release: Release) -> Named | None:
-    """The known model that a release's name speaks of."""
+    """The known model that a release's name speaks of: its catalogue id where that is what was said, else the name that people know."""
     model = release.of.rpartition("/")[2]
     found = exact(release.of) or exact(model.replace("_", "/", 1))
     found = found or _unique(_ending(model)) or _unique(_undressed(model))
     if found is None or found.weights not in (None, "bf16"):
         return None
-    base = exact(found.base)
-    return base if base is not None and found.same else found
+    base, said = exact(found.base), _TUNED.sub("", found.name.lower().rpartition("/")[2])
+    return base if base is not None and found.same and said == base.name.lower().rpartition("/")[2] else found

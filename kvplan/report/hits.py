@@ -70,6 +70,9 @@ def _after(curve: HitCurve) -> Iterator[str]:
     if curve.pool is not None:
         text = f"your pool of {curve.pool.pages:,} pages: {_share(curve.pool.found)} of prompt tokens found, requests one after another"
         yield f"{text}; {_share(curve.batched)} with the engine's batching"
+    for tier in curve.tiers:
+        words = f"{tier.system}, {tier.tokens:,} tokens in {'RAM' if tier.place == 'cpu' else 'files'}"
+        yield f"{words}: {_share(tier.found)} found in it or above it, {_share(tier.adds)} by it alone"
     if curve.notes:
         yield "\n".join(f"note: {one_line(note)}" for note in curve.notes)
 

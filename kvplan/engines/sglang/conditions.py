@@ -17,6 +17,12 @@ FP4_BEFORE, FP4_AFTER = {"nvfp4": ("modelopt_fp4", 100)}, {"nvfp4": ("modelopt_f
 BLOCK = 128
 
 
+def attention_ranks(settled: Settled) -> Values:
+    """Attention data parallelism over a number that does not divide tp: settled without it (settle.read_shape)."""
+    layout, dp = settings_of(settled).layout, settled.question.dp or 1
+    return {"tp": layout.tp, "dp": dp} if Options(settled.question).flag("enable_dp_attention") and layout.tp % dp else None
+
+
 def longer(settled: Settled) -> Values:
     s = settings_of(settled)
     most, asked = s.most_context, s.pools.context_len
@@ -60,6 +66,15 @@ def paged_states(settled: Settled) -> Values:
     known = s.rules.no_buffer_pages and d.model.architecture is not None
     kept = known and page > 1 and traits.states and keeps_prefixes(d, s.rules, traits)
     return {"page": page} if kept and with_buffers(d, s.rules, traits, page) == "no_buffer" else None
+
+
+def drafts_beside_prefixes(settled: Settled) -> Values:
+    """States that are kept for prefixes without extra buffers, and a draft beside them."""
+    s, d = settings_of(settled), settled.question
+    traits = read_traits(settled.model)
+    kept = s.speculation is not None and traits.states and keeps_prefixes(d, s.rules, traits)
+    bare = kept and with_buffers(d, s.rules, traits, s.pools.page) == "no_buffer"
+    return {"architecture": d.model.architecture or "this model"} if bare else None
 
 
 def staged_drafts(settled: Settled) -> Values:

@@ -26,6 +26,11 @@ _LOADER = "model_loader/loader.py _get_quantization_config"
 #: Evaluated for every plan, in the order in which the engine comes to them.
 CHECKS: tuple[Stop, ...] = (
     Stop(
+        "attention ranks", "assert self.tp_size % self.dp_size == 0", "attention is split over dp groups of the tp ranks, evenly",
+        (Move("dp", "a size that divides tp"), Move("option:enable_dp_attention", "false")),
+        "server_args.py _handle_data_parallelism", when=when.attention_ranks, numbers="tp {tp}, dp {dp}",
+    ),
+    Stop(
         "chunk and page", "assert self.chunked_prefill_size % self.page_size == 0",
         "a chunk of prefill must be whole pages", _WHOLE_PAGES,
         "server_args.py", since="0.4.6", before="0.4.10", when=when.chunk, numbers="chunks of {chunk} tokens, pages of {page}",
@@ -69,6 +74,13 @@ CHECKS: tuple[Stop, ...] = (
         (Move("block_size", "1"), Move("option:disable_radix_cache", "true")),
         "server_args.py _validate_mamba_no_buffer; arg_groups/mamba_hook.py", since="0.5.15", when=when.paged_states,
         numbers="pages of {page} tokens",
+    ),
+    Stop(
+        "drafts beside states",
+        "Speculative decoding for {architecture} is not compatible with radix cache when using --mamba-scheduler-strategy no_buffer.",
+        "this model's states are not kept for prefixes beside a draft without extra buffers",
+        (Move("option:mamba_radix_cache_strategy", "extra_buffer"), Move("option:disable_radix_cache", "true")),
+        "server_args.py _handle_mamba_radix_cache", since="0.5.10", before="0.5.14", when=when.drafts_beside_prefixes,
     ),
     Stop(
         "expert parallelism",

@@ -109,6 +109,8 @@ def read(config: dict[str, Any], folder: Path) -> list[tuple[Any, Any]]:
     found = _fitting(made, [named] if named else []) or _fitting(made, _mapped(made))
     if not found:
         raise Refused(f"no generative class for {type(made).__name__}")
+    if isinstance(config.get("thinker_config"), dict) and not hasattr(made, "thinker_config"):
+        raise Refused("read past: thinker_config")  # Qwen3-ASR as first released
     inner = next((config[k] for k in TEXT if isinstance(config.get(k), dict)), config)
     text = made.get_text_config()
     nested = inner is config and text is not made
