@@ -1,16 +1,20 @@
-"""Tiers of the cache beside the devices."""
+"""What lies beyond one GPU's memory: tiers of the cache, and workers that prefill and decode apart."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from kvplan.api.asking import asked, at_least_one
+from kvplan.devices import Device
+from kvplan.errors import SpecError
 from kvplan.spec import ModelSpec
 from kvplan.units import parse_tokens
 
 if TYPE_CHECKING:
     from kvplan.api.names import Question
     from kvplan.planner.tiers import Tiers
+    from kvplan.planner.transfer import Transfer
 
 
 def tiers(
@@ -42,5 +46,51 @@ def tiers(
 
     links = {"cpu": ("link", link), "disk": ("disk_link", disk_link), "remote": ("remote_link", remote_link)}
     ways = {place: None if text is None else read_link(text, name) for place, (name, text) in links.items()}
-    tokens = None if prefix is None else at_least_one("prefix", parse_tokens(prefix, "prefix"))
-    return found(asked(model, **question), tokens, ways)
+    return found(asked(model, **question), _tokens("prefix", prefix), ways)
+
+
+def transfer(
+    model: str | ModelSpec,
+    *,
+    prompt: int | str | None = None,
+    output: int | str | None = None,
+    decode_tp: int | str | None = None,
+    decode_device: str | Device | None = None,
+    links: Sequence[str | float] = (),
+    gpus: int | str | None = None,
+    **question: Unpack[Question],
+) -> Transfer:
+    """What one request of `model` moves from a prefill worker to a decode worker, and how long that takes.
+
+    prompt         its tokens; by default the context
+    output         tokens of its answer: then also how many prefill workers feed one decode worker
+    decode_tp, decode_device  of the decode worker, where they are not the prefill worker's
+    links          of one GPU: names of `kvplan.planner.links.LINKS` or GB (10^9) a second; by default the device's own and networks
+    gpus           with `output`: also how to split so many of them
+    question       the names of `estimate`, of the prefill worker
+
+    Returns a Transfer. Raises KvplanError for bad input and where the engine's way is not known.
+
+    >>> found = transfer("meta-llama/llama-3.1-8b", engine="vllm", device="h100", context="8k")
+    >>> found.rank_bytes == 8192 * 131072
+    True
+    """
+    from kvplan.planner.links import read_link
+    from kvplan.planner.transfer import transfer as found
+
+    for name, value in (("dp", question.get("dp")), ("n_devices", question.get("n_devices"))):
+        if value is not None:
+            raise SpecError(name, [("", "transfer asks about one worker of each kind; leave it out")])
+    other = {"tp": decode_tp if decode_tp is not None else question.get("tp"), "device": decode_device or question.get("device")}
+    return found(
+        asked(model, **question),
+        asked(model, **(question | other)),  # type: ignore[arg-type]
+        _tokens("prompt", prompt),
+        _tokens("output", output),
+        [read_link(link) for link in links],
+        None if gpus is None else at_least_one("gpus", parse_tokens(gpus, "gpus")),
+    )
+
+
+def _tokens(name: str, value: int | str | None) -> int | None:
+    return None if value is None else at_least_one(name, parse_tokens(value, name))

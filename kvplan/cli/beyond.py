@@ -34,3 +34,28 @@ def tiers(model: str, fmt: str, **options: Any) -> int:
     found = [api.tiers(model, **own, **question) for question in questions({k: v for k, v in given.items() if k in NAMES})]
     put(report.render(found, fmt))
     return max(int(one.plan.starts is False) for one in found)
+
+
+@click.command(cls=Grouped)
+@MODEL
+@click.option("--prompt", metavar="TOKENS", help="Tokens of the prompt; by default the context.")
+@click.option("--output", metavar="TOKENS", help="Tokens of the answer: also how many prefill workers feed one decode worker.")
+@click.option("--decode-tp", metavar="COUNT", help="Tensor parallel size of the decode worker; by default as --tp.")
+@click.option("--decode-device", metavar="DEVICE", help="Device of the decode worker; by default as --device.")
+@click.option("--link", "links", multiple=True, metavar="LINK", help="A GPU's link: nvlink4, pcie5, 400gb, ... or GB/s; repeatable.")
+@click.option("--gpus", metavar="COUNT", help="With --output: also how to split so many GPUs.")
+@question_options
+@FORMAT
+def transfer(model: str, fmt: str, links: tuple[str, ...], **options: Any) -> int:
+    """What one request of MODEL moves between workers that prefill and decode apart, and how long that takes over each link.
+
+    The question is the prefill worker's (vLLM's NixlConnector, as llm-d and Dynamo run it, or SGLang's --disaggregation-mode):
+    `kvplan transfer MODEL --engine vllm --device h100 --tp 4 --decode-tp 8 --context 8k --output 500`.
+    """
+    from kvplan.report import transfer as report
+
+    given = chosen(options)
+    own = {name: value for name, value in given.items() if name not in NAMES}
+    asked = questions({name: value for name, value in given.items() if name in NAMES})
+    put(report.render([api.transfer(model, links=links, **own, **question) for question in asked], fmt))
+    return 0

@@ -176,7 +176,8 @@ class Plan(NamedTuple):
 
 def tier_record(tier: Tier) -> dict[str, Any]:
     """One pool of one tier as plain data."""
-    return {**plain(tier._replace(parts=())), "parts": plain(tier.parts), "piece_tokens": tier.piece_tokens, "tokens": tier.tokens}
+    shown: dict[str, Any] = plain(tier)
+    return shown | {"parts": plain(tier.parts), "piece_tokens": tier.piece_tokens, "tokens": tier.tokens}
 
 
 def plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from kvplan import engines
 from kvplan.deployment import Deployment
 from kvplan.engines.common.tiers import Tier
 from kvplan.errors import KvplanError, SpecError
@@ -103,11 +104,11 @@ def tiers(d: Deployment, prefix: int | None, links: dict[str, Link | None]) -> T
 
 
 def _how(plan: Plan) -> str:
-    return {
-        "vllm": "kv_offloading_size=64 (GiB), lmcache_l1_size_gb=64 or dyn_kvbm_cpu_cache_gb=64 asks for one",
-        "sglang": "enable_hierarchical_cache=true asks for one, hicache_size or hicache_ratio says how large",
-        "tensorrt-llm": "host_cache_size=64GiB asks for one",
-    }.get(plan.question["engine"][0], "vllm, sglang and tensorrt-llm have them")
+    name = plan.question["engine"][0]
+    return (
+        engines.facts(name).tiers
+        or f"{name} has none that is modelled; {', '.join(x for x in engines.ENGINES if engines.facts(x).tiers)} have"
+    )
 
 
 def _load(place: str, way: Link, pools: Sequence[Tier], tokens: int, compute: Callable[[int], float] | None) -> Load:

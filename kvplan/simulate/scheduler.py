@@ -146,9 +146,16 @@ class Scheduler:
         if due is None:
             return False
         due.sort()
+        due = [one for one in due if one[1].rank == one[0]]  # the others were preempted since
+        stride = self.manager.stride
+        if stride and self.manager.extend(due, self.step):
+            then = self.step + stride
+            if on := [one for one in due if then < one[1].until]:
+                self._wakes[then] += on
+            return False
         preempted = False
         for rank, s in due:
-            if s.rank != rank:  # preempted since
+            if s.rank != rank:  # preempted for one before it
                 continue
             computed = self.step + s.offset
             while not self.manager.grow(s, computed, computed + 1):

@@ -215,6 +215,17 @@ class Setting(NamedTuple):
     change: str
 
 
+class Apart(NamedTuple):
+    """How a request's cache moves from a worker that prefills to one that decodes.
+
+    unit           rows: a block id with all layers behind it; pages: pages of each pool
+    together_from  the release from which K and V of a layer lie in one piece; empty: they lie apart
+    """
+
+    unit: Literal["rows", "pages"]
+    together_from: str = ""
+
+
 class Facts(NamedTuple):
     """What an engine is, for everyone who asks about it without running it.
 
@@ -240,6 +251,8 @@ class Facts(NamedTuple):
     whole_prompts    releases before this one read a prompt in one step, so that smaller steps are no advice
     constants        the name of its measured constants; None: it has none
     measured_from    the release from which five or more public start-up logs are behind them; None: fewer are
+    tiers            options that ask for a tier of the cache beside the devices, as words; empty: none is modelled
+    apart            how caches move between prefill and decode workers; None: not modelled
     measured_sizes   sizes that lines measured in its logs depend on; measured_names: other names, beside those of every engine
     """
 
@@ -267,6 +280,8 @@ class Facts(NamedTuple):
     read_from: str | None = None
     measured_sizes: tuple[str, ...] = ("tp", "pp", "max_num_seqs", "max_num_batched_tokens")
     measured_names: tuple[str, ...] = ()
+    tiers: str = ""
+    apart: Apart | None = None
 
 
 class Engine(NamedTuple):

@@ -22,6 +22,9 @@ from kvplan.ledger import Entry, Ledger, exact, held_by_others
 from kvplan.tensors import Role
 from kvplan.units import cdiv, show_bytes
 
+#: Weights are converted and buffers made beside the pool, and no log says how much that takes: starts ran out with up to so much of the
+#: device free (a twentieth to a tenth in lmdeploy#2731, #4249, #4558; a quarter of old 22 GB cards in #1298 and #2127).
+GROWTH = ("lmdeploy#2731, #4249, #4558", 0.15)
 _PYTORCH_FORMATS = frozenset({"plain", "awq", "fp8", "int"})
 _SOURCE = {
     "blocks": "lmdeploy src/turbomind/models/llama/BlockManager.cc",
@@ -196,7 +199,7 @@ class Plan:
         per_token: int | float = self.kept.block / self.s.block if rest else whole
         limit = d.device.memory_bytes if d.device else None
         ranks = tuple(range(self.s.layout.n_devices))
-        beside, known = ((growth("no published log says it"),), limit) if found else ((), None)
+        beside, known = ((growth(GROWTH[0], int(GROWTH[1] * (limit or 0))),), limit) if found else ((), None)
         return Ledger(ranks, d.device.id if d.device else None, cache, per_token, tuple(entries), limit, beside, known)
 
     def _pool(self, whole: Entry) -> list[Entry]:

@@ -62,6 +62,15 @@ def paged_states(settled: Settled) -> Values:
     return {"page": page} if kept and with_buffers(d, s.rules, traits, page) == "no_buffer" else None
 
 
+def drafts_beside_prefixes(settled: Settled) -> Values:
+    """States that are kept for prefixes without extra buffers, and a draft beside them."""
+    s, d = settings_of(settled), settled.question
+    traits = read_traits(settled.model)
+    kept = s.speculation is not None and traits.states and keeps_prefixes(d, s.rules, traits)
+    bare = kept and with_buffers(d, s.rules, traits, s.pools.page) == "no_buffer"
+    return {"architecture": d.model.architecture or "this model"} if bare else None
+
+
 def staged_drafts(settled: Settled) -> Values:
     s = settings_of(settled)
     return {"method": s.speculation.method} if s.layout.pp > 1 and s.speculation else None

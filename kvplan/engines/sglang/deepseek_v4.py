@@ -74,11 +74,18 @@ def read(layers: Sequence[Layer], drafts: int) -> V4Model:
     )
 
 
-def size(rest: int, m: V4Model, k: SglangPoolSettings, rules: SglangRules, ratio: float | None) -> V4Sizes:
-    """The pools that `rest` bytes hold. `ratio`: --swa-full-tokens-ratio. Raises Refusal."""
+def together(stages: Sequence[V4Model]) -> V4Model:
+    """The layers of all stages."""
+    counts = {name: sum(getattr(m, name) for m in stages) for name in ("layers", "small", "large")}
+    return stages[0]._replace(**counts)
+
+
+def size(rest: int, m: V4Model, k: SglangPoolSettings, rules: SglangRules, ratio: float | None, charged: V4Model) -> V4Sizes:
+    """The pools that `rest` bytes hold. `ratio`: --swa-full-tokens-ratio; `charged`: layers that `rest` is divided by. Raises Refusal."""
     swa_ratio = DEFAULT_RATIO if ratio is None else ratio
-    drafted = (m.layers + 1) / m.layers if k.draft_tokens else 1.0
-    per_swa, per_full = _per_window_token(m, k, rules) * drafted, _per_token(m, k, rules) * drafted
+    layers = charged.layers + (charged.drafts if rules.v4_states == "windows" else 0)
+    drafted = (layers + 1) / layers if k.draft_tokens else 1.0
+    per_swa, per_full = _per_window_token(charged, k, rules) * drafted, _per_token(charged, k, rules) * drafted
     fixed = _request_states(m, k, rules)
     full = int(max(rest - fixed, 0) / (swa_ratio * per_swa + per_full)) // k.page * k.page
     if k.max_total_tokens is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.engines.common.protocol import Facts, Setting
+from kvplan.engines.common.protocol import Apart, Facts, Setting
 from kvplan.engines.sglang.rules import VERSIONS
 from kvplan.forms import Form
 
@@ -72,4 +72,6 @@ FACTS = Facts(
     ),
     constants="sglang",
     measured_sizes=("tp", "pp"),
+    tiers="enable_hierarchical_cache=true asks for one, hicache_size or hicache_ratio says how large",
+    apart=Apart("pages"),
 )

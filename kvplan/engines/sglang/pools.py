@@ -193,7 +193,7 @@ def _from_tokens(rest: int, cells: Cells, k: SglangPoolSettings, rules: SglangRu
     by_bytes = rules.split_from == "tokens"
     full, swa = (cells.full_held, cells.swa_held) if by_bytes else (cells.n_full, cells.n_swa)
     total = int(alike * (full + swa) / (full + k.swa_ratio * swa))
-    page = 1 if rules.split_from == "layers" else k.page
+    page = 1 if rules.split_from == "layers" else k.page  # 0.5.8 is split by layers and cut to pages
     if total <= 0:
         raise Refusal(f"Not enough memory. Please try to increase --mem-fraction-static. Current value: mem_fraction_static={k.fraction:g}")
     return Tokens(total // page * page, total // page * page, int(total * k.swa_ratio) // page * page)

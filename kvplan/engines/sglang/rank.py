@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kvplan.engines.common.lines import Refusal
@@ -113,7 +113,10 @@ def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules
     """The pools of every stage from the bytes each rank may give them; all stages agree on the fewest tokens. Raises Refusal."""
     if stages[0].compressed is not None:
         return _agree_compressed(stages, rest, k, rules, ratio)
-    slot = max(stage.cells.slot for stage in stages) if rules.staged_states else sum(stage.cells.slot for stage in stages)
+    conv, state = (sum(getattr(stage.cells, name) for stage in stages) for name in ("conv_state", "state"))
+    slot = max(stage.cells.slot for stage in stages) if rules.staged_states == "charged" else conv + state
+    if rules.staged_states == "whole":
+        stages = [replace(stage, cells=stage.cells._replace(conv_state=conv, state=state)) for stage in stages]
     states = pools.states(rest, slot, k, rules)
     left = rest - (states.charged_bytes if states else 0)
     if left <= 0:
@@ -126,7 +129,17 @@ def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules
     if (k.max_total_tokens is not None or stages[0].cells.n_swa) and rules.running == "asked":
         profiled = min(left // (s.cells.full + s.cells.swa) if _keeps_kv(s) else LARGEST for s in stages)
     running = pools.running_requests(profiled, fewest, k, rules, states.slots if states else None)
+    if rules.draft_headroom and k.draft_steps and k.draft_tokens and stages[0].cells.n_full and not stages[0].cells.n_swa:
+        profiled = min(left // s.cells.full for s in stages if s.cells.full)
+        agreed = [_with_headroom(profiled, k.max_running or running, k)] * len(stages)
     return [_pools(stage, t, states, running, k, rules) for stage, t in zip(stages, agreed, strict=True)]
+
+
+def _with_headroom(profiled: int, running: int, k: SglangPoolSettings) -> Tokens:
+    """The pool with rows for a chain of drafts and what is verified of every running request (0.5.6 model_runner.py init_memory_pool)."""
+    rows = profiled + running * (k.draft_steps + k.draft_tokens) + 100
+    total = min(rows, k.max_total_tokens or rows) // k.page * k.page
+    return Tokens(total, total, None)
 
 
 def _keeps_kv(stage: SglangStage) -> bool:
@@ -165,11 +178,12 @@ def _agree_compressed(
     stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None
 ) -> list[SglangPools]:
     models = [stage.compressed for stage in stages if stage.compressed is not None]
-    sizes = [deepseek_v4.size(rest, m, k, rules, ratio) for m in models]
+    charged = [deepseek_v4.together(models)] * len(models) if rules.v4_states == "windows" else models  # 0.5.12 charges every stage for all
+    sizes = [deepseek_v4.size(rest, m, k, rules, ratio, c) for m, c in zip(models, charged, strict=True)]
     fewest = min(s.tokens.total for s in sizes)
     if len(sizes) > 1:
         capped = k._replace(max_total_tokens=min(fewest, k.max_total_tokens or fewest))
-        sizes = [deepseek_v4.size(rest, m, capped, rules, ratio) for m in models]
+        sizes = [deepseek_v4.size(rest, m, capped, rules, ratio, c) for m, c in zip(models, charged, strict=True)]
     running = pools.running_requests(fewest, fewest, k, rules, None)
     made = []
     for stage, s in zip(stages, sizes, strict=True):

@@ -71,6 +71,13 @@ CHECKS: tuple[Stop, ...] = (
         numbers="pages of {page} tokens",
     ),
     Stop(
+        "drafts beside states",
+        "Speculative decoding for {architecture} is not compatible with radix cache when using --mamba-scheduler-strategy no_buffer.",
+        "this model's states are not kept for prefixes beside a draft without extra buffers",
+        (Move("option:mamba_radix_cache_strategy", "extra_buffer"), Move("option:disable_radix_cache", "true")),
+        "server_args.py _handle_mamba_radix_cache", since="0.5.10", before="0.5.14", when=when.drafts_beside_prefixes,
+    ),
+    Stop(
         "expert parallelism",
         "moe_intermediate_size {width} must be divisible by moe_tp_size ({moe_tp}) which is tp_size ({tp}) divided by",
         "the experts' width of {width} can not be dealt out evenly to {moe_tp} ranks", (_EP, _TP),

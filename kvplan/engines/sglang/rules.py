@@ -40,17 +40,15 @@ _SPLIT_0410 = frozenset({
 _SPLIT_058 = frozenset({"Llama4ForConditionalGeneration", "GptOssForCausalLM", "MiMoV2FlashForCausalLM"})
 _SPLIT_059 = _SPLIT_058 | {"Step3p5ForCausalLM"}
 _GEMMA4 = frozenset({"Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", "Gemma4UnifiedForConditionalGeneration"})
-_SPLIT_0511 = _SPLIT_059 | _GEMMA4
+_SPLIT_0511 = _SPLIT_059 | {"Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", "MiMoV2ForCausalLM"}
 _SPLIT_0512 = _SPLIT_0511 | {"DeepseekV4ForCausalLM", "LagunaForCausalLM"}
-_SPLIT_0513 = _SPLIT_0512 | {"MiMoV2ForCausalLM", "Step3p7ForConditionalGeneration"}
+_SPLIT_0513 = _SPLIT_0512 | _GEMMA4 | {"Step3p7ForConditionalGeneration"}
 _SPLIT_0515 = _SPLIT_0513 | {"UnlimitedOCRForCausalLM"}
-_SPLIT_0518 = _SPLIT_0515 | {
-    "MellumForCausalLM", "MuseGlimmerForCausalLM", "MuseGlimmerForConditionalGeneration", "InklingForConditionalGeneration",
-}  # fmt: skip
-_SPLIT_0523 = _SPLIT_0518 | {
-    "BeamForCausalLM", "GraniteSWAForCausalLM", "GraniteMoeSWAForCausalLM", "IQuestQ1ForCausalLM", "EmbeddingGemma2Model",
-    "DiffusionGemmaForBlockDiffusion",
-}  # fmt: skip
+_SPLIT_0516 = _SPLIT_0515 | {"InklingForConditionalGeneration", "MellumForCausalLM"}
+_SPLIT_0518 = _SPLIT_0516 | {"MuseGlimmerForCausalLM", "MuseGlimmerForConditionalGeneration"}
+_SPLIT_0521 = _SPLIT_0518 | {"DiffusionGemmaForBlockDiffusion"}
+_SPLIT_0522 = _SPLIT_0521 | {"EmbeddingGemma2Model"}
+_SPLIT_0523 = _SPLIT_0522 | {"BeamForCausalLM", "GraniteSWAForCausalLM", "GraniteMoeSWAForCausalLM", "IQuestQ1ForCausalLM"}
 #: Model classes whose window does not count the token itself: get_attention_sliding_window_size returns sliding_window - 1 (models/*.py).
 EXCLUSIVE = _GEMMA4 | _SPLIT_0410 | {
     "AfmoeForCausalLM", "Exaone4ForCausalLM", "Gemma2ForCausalLM", "GptOssForCausalLM", "MellumForCausalLM", "MuseGlimmerForCausalLM",
@@ -65,6 +63,7 @@ WHOLE_PROMPTS = frozenset({
 })  # fmt: skip
 #: A config that names no length is taken for this one (hf_transformers_utils.py get_context_length).
 NO_LENGTH = 2048
+MAMBA2 = frozenset({"FalconH1ForCausalLM", "NemotronHForCausalLM"})
 KIMI_LINEAR = frozenset({"KimiLinearForCausalLM"})
 #: Hybrid models whose states get two more slots per request under overlap scheduling (arg_groups/overrides.py, _MAMBA_EXTRA_BUFFER_ARCHS).
 EXTRA_BUFFER = frozenset({
@@ -103,15 +102,18 @@ class SglangRules(NamedTuple):
     vision           how a multimodal model lowers the fraction
     mm_reserve_mib   kept back from the budget for a multimodal model's caches
     split            architectures with a full and a window pool
-    split_from       what the window split starts from: the bytes; tokens of all layers alike, limited by max_total_tokens (and page-
-                     aligned before or after)
+    split_from       what the window split starts from: tokens of all layers alike, limited by max_total_tokens, then split by layers (and
+                     cut to pages) or by bytes; or the bytes
     window_checked   a window pool that can not hold one request is refused
     request_caps     the window pool may be sized from max_running_requests
     draft_in_cell    the draft's KV is part of the bytes per token: of no draft; of one that has a path; of one that the config counts, too
+    draft_headroom   a pool has rows beside its budget for what running requests draft and verify
     next_window      a pipeline stage of split windows counts the next stage's first layer with its own
+    spare_states     a request needs two state slots more, buffers or not
     draft_states     copies of states for drafts: of every slot; of running requests, taken before the ratio; of those, within the ratio
     shared_windows   convolution windows of a draft's steps overlap
-    staged_states    states are charged by the largest pipeline stage, not by the whole model
+    staged_states    states of a pipeline stage are the whole model's; kept by layers of the stage; charged by the largest stage's, too
+    drafts_unshared  states without extra buffers have no prefix cache beside a draft
     padded_states    the state slot that is allocated beside those of requests is charged
     radix_states     recurrent models: no prefix cache at all; the ratio even against an explicit number; an explicit number first
     no_radix         recurrent models without a prefix cache
@@ -144,14 +146,17 @@ class SglangRules(NamedTuple):
     vision: Literal["x0.9", "by_vit"] = "x0.9"
     mm_reserve_mib: int = 0
     split: frozenset[str] = frozenset()
-    split_from: Literal["layers", "tokens", "bytes"] = "layers"
+    split_from: Literal["layers", "pages", "tokens", "bytes"] = "layers"
     window_checked: bool = False
     request_caps: bool = False
     draft_in_cell: Literal["", "by_path", "counted"] = ""
+    draft_headroom: bool = True
     next_window: bool = False
+    spare_states: bool = False
     draft_states: Literal["slots", "requests", "shared"] = "slots"
     shared_windows: bool = False
-    staged_states: bool = False
+    staged_states: Literal["whole", "kept", "charged"] = "whole"
+    drafts_unshared: bool = False
     padded_states: bool = False
     radix_states: Literal["none", "ratio", "asked"] = "none"
     no_radix: frozenset[str] = frozenset()
@@ -184,13 +189,25 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.5.0", {"split": frozenset(), "vision": "by_vit", "long_context": False}),
     ("0.5.2", {"spec_reserve": (2048, 6144)}),
     ("0.5.3", {"fraction": "formula", "tiers": _tiers(2048, 16, 80), "dsa_dp": True, "dsa_fraction": 0.8}),
-    ("0.5.4", {"dsa_fraction": None, "dsa_charge": "plain", "radix_states": "ratio", "no_radix": KIMI_LINEAR}),
+    ("0.5.4", {"dsa_fraction": None, "dsa_charge": "plain", "radix_states": "ratio", "no_radix": KIMI_LINEAR | MAMBA2}),
     ("0.5.5", {"tiers": _tiers(2048, 24, 80)}),
     ("0.5.6", {"dsa_dp": False}),
-    ("0.5.7", {"radix_states": "asked", "draft_states": "requests"}),
-    ("0.5.8", {"split": _SPLIT_058, "next_window": True}),
-    ("0.5.9", {"split": _SPLIT_059, "split_from": "tokens"}),
-    ("0.5.10", {"prefill_graphs": True, "spec_reserve": (4096, 6144), "running": "estimated"}),
+    (
+        "0.5.7",
+        {"radix_states": "asked", "no_radix": KIMI_LINEAR, "draft_states": "requests", "spare_states": True, "draft_headroom": False},
+    ),
+    ("0.5.8", {"split": _SPLIT_058, "split_from": "pages", "next_window": True, "spare_states": False}),
+    ("0.5.9", {"split": _SPLIT_059, "split_from": "tokens", "drafts_unshared": True}),
+    (
+        "0.5.10",
+        {
+            "prefill_graphs": True,
+            "spec_reserve": (4096, 6144),
+            "running": "estimated",
+            "staged_states": "kept",
+            "drafts_unshared": False,
+        },
+    ),
     ("0.5.11", {"split_from": "bytes", "paged_states": False, "fp4_windows": True, "split": _SPLIT_0511}),
     ("0.5.12", {"split": _SPLIT_0512, "stretched": {}}),
     ("0.5.13", {"split": _SPLIT_0513}),
@@ -207,18 +224,16 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "v4_states": "requests",
         },
     ),
-    ("0.5.17", {"staged_states": True}),
+    ("0.5.16", {"split": _SPLIT_0516, "fp4_workspace": True}),
+    ("0.5.17", {"staged_states": "charged", "padded_states": True, "dsa_charge": "stored"}),
     (
         "0.5.18",
         {
             "split": _SPLIT_0518,
-            "padded_states": True,
             "mm_reserve_mib": 100,
             "request_caps": True,
-            "dsa_charge": "stored",
             "dsa_elides": True,
             "fp4_states": True,
-            "fp4_workspace": True,
         },
     ),
     (
@@ -232,9 +247,9 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "draft_in_cell": "counted",
         },
     ),
-    ("0.5.21", {"next_window": False}),
-    ("0.5.22", {"dcp_index": True}),
-    ("0.5.23", {"split": _SPLIT_0523, "fp4_workspace": False, "v4_states": "pages"}),
+    ("0.5.21", {"split": _SPLIT_0521, "next_window": False, "fp4_workspace": False, "v4_states": "pages"}),
+    ("0.5.22", {"split": _SPLIT_0522, "dcp_index": True}),
+    ("0.5.23", {"split": _SPLIT_0523}),
 )
 
 RELEASES = Releases("sglang", cumulative(SglangRules(), CHANGES))

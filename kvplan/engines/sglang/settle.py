@@ -308,7 +308,7 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         max_running=d.max_num_seqs,
         attention_dp=shape.attention_dp,
         draft_tokens=0 if spec is None else told or spec.tokens + 1,
-        draft_steps=0 if spec is None else spec.tokens,
+        draft_steps=0 if spec is None or spec.method == "ngram" else spec.tokens,
         draft_chain=spec is not None and told in (None, spec.tokens + 1),
         radix=radix,
         overlap=overlap,
@@ -329,12 +329,16 @@ def whole_prompts(d: Deployment) -> bool:
 def keeps_prefixes(d: Deployment, rules: SglangRules, traits: Traits) -> bool:
     """Whether there is a prefix cache: early releases have none for recurrent models, or for some."""
     without = traits.states and (rules.radix_states == "none" or d.model.architecture in rules.no_radix)
+    if rules.drafts_unshared and traits.states and read_speculative(d.speculative):
+        without = without or with_buffers(d, rules, traits, d.block_size or 1) == "no_buffer"
     return not without and not Options(d).flag("disable_radix_cache")
 
 
 def with_buffers(d: Deployment, rules: SglangRules, traits: Traits, page: int) -> str:
     """The strategy by which states and a prefix cache live together (arg_groups/overrides.py)."""
     told = Options(d).text("mamba_radix_cache_strategy", STRATEGIES) or "auto"
+    if rules.spare_states:
+        return "extra_buffer"  # 0.5.7 counts them for either strategy
     overlap = not Options(d).flag("disable_overlap_schedule")
     if told != "auto":
         return told

@@ -50,4 +50,5 @@ FACTS = Facts(
     fraction_ceiling=0.95,
     constants="tensorrt-llm",
     measured_names=("max_model_len", "n_gpu_layers"),
+    tiers="host_cache_size=64GiB asks for one",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.engines.common.protocol import Facts, Setting
+from kvplan.engines.common.protocol import Apart, Facts, Setting
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS
 from kvplan.forms import Form
 
@@ -77,4 +77,6 @@ FACTS = Facts(
     whole_prompts=(0, 8),
     constants="vllm",
     measured_from=MEASURED_FROM,
+    tiers="kv_offloading_size=64 (GiB), lmcache_l1_size_gb=64 or dyn_kvbm_cpu_cache_gb=64 asks for one",
+    apart=Apart("rows", "0.29"),
 )
