@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kvplan.api.asking import deployment, device, import_model, model
+    from kvplan.api.beyond import tiers, transfer
     from kvplan.api.causes import why
     from kvplan.api.hits import hit_curve
     from kvplan.api.manifests import check, diff, emit
@@ -48,6 +49,8 @@ __all__ = [
     "simulate",
     "sweep",
     "sweep_ranges",
+    "tiers",
+    "transfer",
     "validate",
     "validate_all_kinds",
     "validate_speed",

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,100}(/[a-z0-9][a-z0-9._-]{0,100})?")
 
 PLAIN = ("f64", "f32", "f16", "bf16")
+#: Models and devices that are kept once they were read: whoever asks often asks for few of them.
+KEPT = 256
 _PACKAGE = Path(__file__).parent
 _DEVICES = _PACKAGE / "device_specs"
 _CALIBRATION = _PACKAGE / "calibration"
@@ -53,6 +56,7 @@ def _model_files(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.DirEntry[s
                     yield org, file
 
 
+@lru_cache(maxsize=KEPT)
 def find_model(name: str) -> ModelSpec:
     """A packaged model by id, or one that the index of names has, in any case: `kvplan.names.look_up` says which names mean what.
 
@@ -139,6 +143,7 @@ def read_device(path: str | Path) -> Device:
     return parse_device(parse_yaml(read_text(path), str(path)), str(path))
 
 
+@lru_cache(maxsize=KEPT)
 def find_device(name: str) -> Device:
     """A packaged device by id, alias, NVML product name or Kubernetes label, in any case, with or without its maker and its memory.
 
@@ -216,7 +221,7 @@ def constants(engine: str, which: str = "packaged", device: str | None = None) -
     path = _CALIBRATION / f"{name}.yaml"
     if which == "packaged" and (name is None or not path.is_file()):
         return None
-    from kvplan.constants import CALIBRATIONS, PROCESS, Constants, UserFile, parse_constants, with_user
+    from kvplan.constants import CALIBRATIONS, PROCESS, Constants, UserFile, with_user
 
     if which not in CALIBRATIONS:
         raise SpecError("calibration", [("", f"{which[:60]!r} is not one of {', '.join(CALIBRATIONS)}")])
@@ -224,12 +229,19 @@ def constants(engine: str, which: str = "packaged", device: str | None = None) -
         return None
     packaged = Constants("packaged", PROCESS, "", ())  # nothing is shipped: every machine's is its own
     if name != PROCESS:
-        packaged = parse_constants(parse_yaml(read_text(path), str(path)), str(path))
+        packaged = _packaged(path)
     if which == "packaged":
         return packaged
     file = user_calibration()
     user = read_user_file(file) if file.exists() else UserFile()
     return with_user(packaged, user, device, str(file))
+
+
+@cache
+def _packaged(path: Path) -> Constants:
+    from kvplan.constants import parse_constants
+
+    return parse_constants(parse_yaml(read_text(path), str(path)), str(path))
 
 
 def read_user_file(path: Path) -> UserFile:

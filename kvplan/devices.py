@@ -63,6 +63,11 @@ class Device(Record):
         return self.link in ("nvls", "nvswitch", "mesh")
 
     @property
+    def shows_desktops(self) -> bool:
+        """Sold for desktops and laptops, or of a size and no name."""
+        return self.vendor == "other" or any(word in self.name for word in ("GeForce", "Radeon RX", "TITAN", "Intel Arc"))
+
+    @property
     def memory_bytes(self) -> int:
         """What one process can hope to use: the system's share, else CUDA's total, else NVML's, else the nominal size in GiB as sold."""
         if self.size_bytes:
@@ -74,6 +79,12 @@ class Device(Record):
     def uncertain_bytes(self) -> int:
         """What some systems give a GPU less than `gpu_mib`."""
         return (self.gpu_mib - self.gpu_low_mib) * MIB if self.gpu_mib and self.gpu_low_mib else 0
+
+    @property
+    def capability(self) -> int | None:
+        """NVIDIA's compute capability as one number (8.9 -> 89); None where it is not known or is another maker's name."""
+        major, _, minor = (self.compute_capability or "").partition(".")
+        return int(major) * 10 + int(minor or 0) if major.isdecimal() and (minor or "0").isdecimal() else None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as `devices list --format json` prints it (planner/records.py, DeviceRecord)."""

@@ -8,7 +8,8 @@ from pathlib import Path
 from kvplan.errors import KvplanError
 
 #: A module that is not everywhere -> the extra that brings it.
-EXTRAS = {"numpy": "simulate", "pyarrow": "sweep", "matplotlib": "plot", "distributed": "dask", "huggingface_hub": "hub", "torch": "gpu"}
+EXTRAS = {"numpy": "simulate", "pyarrow": "sweep", "matplotlib": "plot", "distributed": "dask", "huggingface_hub": "hub", "torch": "gpu",
+          "starlette": "web", "uvicorn": "web"}  # fmt: skip
 
 
 def missing_module(error: ImportError) -> KvplanError | None:

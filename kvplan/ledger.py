@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, get_args
 
+from kvplan.units import MIB
+
 Basis = Literal["exact", "modelled", "measured"]
 Kind = Literal["weights", "cache", "activations", "graphs", "process", "tables", "transient", "others"]
 """What a line is. process: what contexts, libraries and links hold; tables: an engine's own books; others: who else is on the device."""
@@ -69,6 +71,15 @@ def held_by_others(n_bytes: int) -> Entry:
 def left_to_the_gpu(n_bytes: int) -> Entry:
     """Where memory is the system's too: what other releases of the system give a GPU less than the device says (bytes)."""
     return Entry("not given by every system release", 0, 0, n_bytes, "modelled", "the device's gpu_low_mib", "others")
+
+
+#: Free of an RTX 2080 Ti under Windows: 9.9 of 11.0 GiB (ollama#10569). On a server nothing is held.
+DESKTOP = 1127 * MIB
+
+
+def desktop() -> Entry:
+    """What a desktop may hold of a card that is sold for one, where nobody says what others hold (bytes)."""
+    return Entry("a desktop, if there is one", 0, 0, DESKTOP, "modelled", "ollama#10569; --reserve says what is held", "others")
 
 
 class Ledger(NamedTuple):

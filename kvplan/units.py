@@ -14,6 +14,7 @@ _BYTE_UNITS = {
     "kib": KIB, "mib": MIB, "gib": GIB, "tib": 1 << 40,
     "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
 }  # fmt: skip
+_SECOND_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _TOKEN_UNITS = {"": 1, "k": 1024, "m": 1024**2}
 #: `32,768`: thousands as people write them.
 THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
@@ -60,6 +61,18 @@ def parse_tokens(text: str | int, name: str = "tokens") -> int:
 def parse_bytes(text: str | int, name: str = "bytes") -> int:
     """A byte count: 1024, "40GiB" (40 x 2^30), "80GB" (80 x 10^9)."""
     return _parse(text, _BYTE_UNITS, name, "40GiB or 80GB")
+
+
+def parse_seconds(text: str | float, name: str = "seconds") -> float:
+    """A time: 30, "30s", "500ms", "2m", "1h", in seconds."""
+    value = -1.0
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        value = float(text)
+    elif isinstance(text, str) and (match := _SIZE.fullmatch(text.strip())) and match[3].lower() in _SECOND_UNITS:
+        value = float(f"{match[1]}.{match[2] or 0}") * _SECOND_UNITS[match[3].lower()]
+    if not 0 <= value < 1e12:
+        raise SpecError(name, [("", f"{str(text)[:60]!r} is no time of at least 0; write a number of seconds, 30s, 500ms or 2m")])
+    return value
 
 
 def show_bytes(n: int) -> str:

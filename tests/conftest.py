@@ -7,18 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture import providers
 
 from kvplan.spec import ModelSpec, parse_spec
 
 SHARED = Path(__file__).parents[2] / "shared"
 
-# `make test` draws the same examples everywhere; `make explore` draws at random, EXAMPLES times as many, and prints how to repeat a find,
-# which is then kept as an @example.
+# `make test` draws the same examples everywhere, and does not shrink what it finds (a plan of a large model is dear to ask a thousand
+# times); `make explore` draws at random, EXAMPLES times as many, shrinks, and prints how to repeat a find, which is kept as an @example.
 EXPLORE = os.environ.get("HYPOTHESIS_PROFILE") == "explore"
-settings.register_profile("test", derandomize=True, deadline=None, database=None)
+settings.register_profile("test", derandomize=True, deadline=None, database=None, phases=(Phase.explicit, Phase.generate))
 settings.register_profile("explore", deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
 settings.load_profile("explore" if EXPLORE else "test")
+if not EXPLORE:  # constants met in the modules that a worker happens to have imported are drawn too: never the same twice
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 def examples(n: int, **more: Any) -> settings:

@@ -31,6 +31,8 @@ HOMES: dict[str, str] = {
     "sweep_ranges": "searches",
     "simulate": "simulation",
     "hit_curve": "hits",
+    "tiers": "beyond",
+    "transfer": "beyond",
     "validate": "proof",
     "validate_all_kinds": "proof",
     "validate_speed": "proof",
@@ -45,7 +47,23 @@ HOMES: dict[str, str] = {
 
 
 #: What has a JSON Schema: what `estimate` and the others return as plain data, and the files that people write (model, device).
-SCHEMAS = ("plan", "simulation", "hit-curve", "fit", "compare", "roofline", "devices", "models", "engines", "why", "model", "device")
+SCHEMAS = (
+    "plan",
+    "simulation",
+    "hit-curve",
+    "tiers",
+    "transfer",
+    "fit",
+    "compare",
+    "roofline",
+    "check",
+    "devices",
+    "models",
+    "engines",
+    "why",
+    "model",
+    "device",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from kvplan.stored import StoredWeights
 
 
-#: Whether a model that is not known here is asked of the Hub.
+#: Whether a model that is not known here is asked of the Hub; whether what a question names on this machine is read.
 _ASKS_HUB: ContextVar[bool] = ContextVar("asks_hub", default=True)
+_READS_FILES: ContextVar[bool] = ContextVar("reads_files", default=True)
 
 
 @contextmanager
@@ -35,6 +36,22 @@ def hub_asked(asked: bool) -> Iterator[None]:
         yield
     finally:
         _ASKS_HUB.reset(token)
+
+
+@contextmanager
+def files_read(read: bool) -> Iterator[None]:
+    """Inside, files that a question names are read, and this machine's GPU and calibration, or not: a stranger's are refused."""
+    token = _READS_FILES.set(read)
+    try:
+        yield
+    finally:
+        _READS_FILES.reset(token)
+
+
+def _ours(name: str, value: str, what: str) -> None:
+    """Raises SpecError where what lies on this machine is not for who asks."""
+    if not _READS_FILES.get():
+        raise SpecError(name, [("", f"{value[:60]!r} is {what}, which is read with --allow-files only")])
 
 
 def deployment(model: str | ModelSpec, **question: Unpack[Question]) -> Deployment:
@@ -53,15 +70,11 @@ def deployment(model: str | ModelSpec, **question: Unpack[Question]) -> Deployme
         if value is None:
             continue
         try:
-            if NAMES[name].parts and not isinstance(value, int | str):
-                values["neighbours"] = neighbours(name, value)
+            if NAMES[name].parts and (not isinstance(value, int | str) or "=" in str(value)):
+                values["neighbours"] = neighbours(name, [value] if isinstance(value, str) else value)
                 values[name] = sum(n_bytes for _, n_bytes in values["neighbours"])
-                continue
-            if NAMES[name].parts and "=" in str(value):
-                values["neighbours"] = neighbours(name, [value])
-                values[name] = values["neighbours"][0][1]
-                continue
-            values[name] = read(name, value)
+            else:
+                values[name] = read(name, value)
         except SpecError as error:
             faults += [(name, message) for _, message in error.faults]
         except UnknownName as error:
@@ -106,7 +119,7 @@ def _several(question: dict[str, Any]) -> dict[str, Any]:
 
 def asked(model: str | ModelSpec, **question: Unpack[Question]) -> Deployment:
     """`deployment`, with parallel sizes where only a number of devices was given."""
-    from kvplan.planner.layout import laid_out
+    from kvplan.planner.layouts import laid_out
 
     d = deployment(model, **question)
     return laid_out(d) if (d.n_devices or 1) > 1 else d
@@ -125,6 +138,8 @@ def _drafter(speculative: str | None) -> ModelSpec | None:
 
 def calibrated(d: Deployment, engine: str | None = None) -> Deployment:
     """The question with the measured constants it names, of the engine it would be put to. Raises SpecError."""
+    if d.calibration == "user":
+        _ours("calibration", "user", "a file of this machine")
     name = engine or d.engine or engines.default(d)
     device = d.device.id if d.device else None
     return replace(d, constants=catalogue.constants(name.strip().lower(), d.calibration or "packaged", device))
@@ -201,6 +216,7 @@ def _is_path(model: str) -> bool:
 
 
 def _file(path: str) -> tuple[ModelSpec, StoredWeights | None]:
+    _ours("model", path, "a path")
     if path.endswith((".yaml", ".yml")):
         return catalogue.read_spec(path), None
     from kvplan import importers
@@ -217,6 +233,7 @@ def device(name: str | Device) -> Device:
     if isinstance(name, Device):
         return name
     if name == "auto":
+        _ours("device", "auto", "this machine's GPU")
         return _this_machine()[0]
     if str(name)[:1].isdigit() and str(name).lower().rstrip().endswith("b") and "g." not in str(name).lower():
         return sized(parse_bytes(name, "device"))

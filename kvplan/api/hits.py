@@ -5,43 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Unpack
 
 from kvplan.api.asking import asked
+from kvplan.api.workloads import Watch, parted, requested
+from kvplan.errors import SpecError
 from kvplan.extras import missing
 from kvplan.spec import ModelSpec
 
 if TYPE_CHECKING:
-    from kvplan.api.names import Question
-    from kvplan.api.simulation import Watch
+    from kvplan.api.names import Loaded
     from kvplan.planner.hits import HitCurve
 
 
-def hit_curve(
-    model: str | ModelSpec,
-    *,
-    workload: str | None = None,
-    rate: float | None = None,
-    burstiness: float = 1.0,
-    requests: int | None = None,
-    seed: int = 0,
-    prompt_lengths: str | int | None = None,
-    output_lengths: str | int | None = None,
-    prefixes: int = 0,
-    prefix_tokens: int = 0,
-    branch: int = 0,
-    depth: int = 1,
-    turns: int = 1,
-    think_seconds: float = 10.0,
-    samples: int = 1,
-    trace: str | None = None,
-    trace_format: str | None = None,
-    bounds: bool = True,
-    watch: Watch | None = None,
-    **question: Unpack[Question],
-) -> HitCurve:
+def hit_curve(model: str | ModelSpec, *, bounds: bool = True, watch: Watch | None = None, **question: Unpack[Loaded]) -> HitCurve:
     """The share of prompt tokens found in the cache of `model`'s engine, for every size of it, requests one after another.
 
-    workload to trace_format   the requests, as in `simulate`
     bounds     also what first in, first out and the best possible eviction find at the sizes shown (keeps all requests in memory)
-    question   the names of `estimate`; a device or kv_memory adds the size that the plan's own pool has
+    question   the names of `estimate`, where a device or kv_memory adds the size that the plan's own pool has, and of the workload, as in
+               `simulate`; users ask as if every answer came at once
 
     Returns a HitCurve. Raises KvplanError for bad input, and where the engine shares no prefixes. Needs numpy (the `simulate` extra).
 
@@ -53,12 +32,9 @@ def hit_curve(
         from kvplan.planner.hits import curve
     except ImportError:
         raise missing("hit_curve needs numpy", "simulate") from None
-    from kvplan.api.simulation import requested
-
-    d = asked(model, **question)
-    replica, described, notes = requested(
-        d, rate, burstiness, requests, seed, trace, trace_format, watch, workload=workload, prompt_lengths=prompt_lengths,
-        output_lengths=output_lengths, prefixes=prefixes, prefix_tokens=prefix_tokens, branch=branch, depth=depth, turns=turns,
-        samples=samples, beams=1, think_seconds=think_seconds,
-    )  # fmt: skip
-    return curve(d, replica, described, bounds=bounds, notes=notes)
+    named, workload = parted(question)
+    if workload["beams"] != 1:
+        raise SpecError("beams", [("", "fork the pages of one request; a hit curve is of prefixes that requests share")])
+    d = asked(model, **named)
+    made = requested(d, workload, watch)
+    return curve(d, made.replica, made.described, bounds=bounds, notes=made.notes)

@@ -25,20 +25,17 @@ def plan_of(model: str, question: Mapping[str, Any], mine: Mapping[str, Any]) ->
         try:
             plan = estimate(model, **asked)
         except KvplanError as error:
-            fault = error
+            why, name = str(error).splitlines()[0], _cause(error, asked, mine, kept_options)
+            if name is None:
+                raise
         else:
-            if plan.starts is not False or not plan.outcome.reason:
+            why = plan.outcome.reason or ""
+            found = _named(why, asked, kept_options) if plan.starts is False else None
+            if found is None:
                 return plan, tuple(left)
-            named = _named(plan.outcome.reason, asked, mine, kept_options)
-            if named is None:
-                return plan, tuple(left)
-            left.append(f"{_without(asked, named)}: {plan.outcome.reason[:300]}")
-            continue
-        name = _cause(fault, asked, mine, kept_options)
-        if name is None:
-            raise fault
-        left.append(f"{_without(asked, name)}: {str(fault).splitlines()[0][:300]}")
-    raise fault
+            name = found
+        left.append(f"{_without(asked, name)}: {why[:300]}")
+    return estimate(model, **asked), tuple(left)
 
 
 def _cause(error: KvplanError, asked: Mapping[str, Any], mine: Mapping[str, Any], kept: set[str]) -> str | None:
@@ -57,12 +54,12 @@ def _cause(error: KvplanError, asked: Mapping[str, Any], mine: Mapping[str, Any]
     quoted = next((n for n, value in asked.items() if n not in mine and n in QUOTED and repr(str(value)) in str(error)), None)
     if quoted:
         return quoted
-    named = _named(str(error), asked, mine, kept)
+    named = _named(str(error), asked, kept)
     free = [f"option:{key}" for key in asked["engine_option"] if key not in kept]
     return named or next((name for name in (*free, *LAST) if name.startswith("option:") or (asked.get(name) and name not in mine)), None)
 
 
-def _named(text: str, asked: Mapping[str, Any], mine: Mapping[str, Any], kept: set[str]) -> str | None:
+def _named(text: str, asked: Mapping[str, Any], kept: set[str]) -> str | None:
     """An option of the log that a sentence names, by its key or its value."""
     low = text.lower().replace("-", "_")
     for key, value in asked["engine_option"].items():

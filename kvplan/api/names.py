@@ -41,3 +41,47 @@ class Question(TypedDict, total=False):
     enforce_eager: bool | None
     calibration: str | None
     engine_option: Mapping[str, Any] | Sequence[str] | str | None
+
+
+class Workload(TypedDict, total=False):
+    """What requests come, as keywords of `simulate` and `hit_curve`; `kvplan.api.workloads.DEFAULTS` has what each is where it is left out.
+
+    workload        sharegpt, alpaca or fixed; prompt_lengths and output_lengths replace its lengths: `512`, `lognormal:MEAN:CV`, `10,20,40`
+    rate            requests a second over all replicas; None: all at once (a trace: at its own times)
+    burstiness      1: Poisson arrivals; below: gamma bursts, above: more even
+    requests, seed  how many (1,000; a trace: all; users: 1,000, or two of each where that is more), and what draws them
+    prefixes        this many system prompts of prefix_tokens tokens; or few-shot trees of `branch` children a node and `depth` levels
+    turns           of conversations that bring their past along, think_seconds (30, `30s`, `2m`) apart on average
+    samples, beams  answers to each prompt: requests of their own, or a beam search whose pages fork and are copied on write
+    trace           a file: Azure, BurstGPT or Mooncake trace, ShareGPT conversations, CSV or JSON lines of lengths (trace_format; found
+                    by its first line)
+    users           instead of a rate: this many people, each of whom waits for an answer, thinks, and asks on
+    tool_calls      of users: calls of tools before each answer, each a request, whose result of tool_tokens (`512`, `lognormal:MEAN:CV`)
+                    comes tool_seconds later
+    """
+
+    workload: str | None
+    rate: float | None
+    burstiness: float
+    requests: int | None
+    seed: int
+    prompt_lengths: str | int | None
+    output_lengths: str | int | None
+    prefixes: int
+    prefix_tokens: int
+    branch: int
+    depth: int
+    turns: int
+    think_seconds: float | str
+    samples: int
+    beams: int
+    trace: str | None
+    trace_format: str | None
+    users: int | None
+    tool_calls: int
+    tool_tokens: str | int | None
+    tool_seconds: float | str
+
+
+class Loaded(Question, Workload, total=False):
+    """A question under a workload."""

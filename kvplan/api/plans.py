@@ -132,6 +132,14 @@ def schema(what: str) -> dict[str, Any]:
         from kvplan.planner.hits_schema import HIT_CURVE
 
         return HIT_CURVE
+    if what == "tiers":
+        from kvplan.planner.tiers_schema import TIERS
+
+        return TIERS
+    if what == "transfer":
+        from kvplan.planner.transfer_schema import TRANSFER
+
+        return TRANSFER
     if what == "model":
         from kvplan.spec import json_schema
 

@@ -260,7 +260,8 @@ def doctor() -> list[dict[str, Any]]:
     rows.append({"what": "devices", "found": f"{len(catalogue.device_ids()):,}"})
     calibration = catalogue.user_calibration()
     rows.append({"what": "user calibration", "found": f"{calibration} ({'there' if calibration.is_file() else 'none yet'})"})
-    for extra, module in (("gpu", "torch"), ("hub", "huggingface_hub"), ("sweep", "numpy"), ("sweep", "pyarrow"), ("dask", "distributed")):
+    for extra, module in (("gpu", "torch"), ("hub", "huggingface_hub"), ("sweep", "numpy"), ("sweep", "pyarrow"), ("dask", "distributed"),
+                          ("web", "starlette")):  # fmt: skip
         rows.append({"what": f"{module} (extra {extra})", "found": "installed" if find_spec(module) else "not installed"})
     try:
         gpus = [f"{found.name}, {found.free_bytes / GIB:.2f} of {found.total_bytes / GIB:.2f} GiB free" for found in probe.visible()]

@@ -3,224 +3,101 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Unpack
 
 from kvplan import files
 from kvplan.api.asking import asked, at_least_one
-from kvplan.deployment import Deployment
+from kvplan.api.workloads import Watch, number, parted, requested, whole
 from kvplan.errors import SpecError, UnknownName
 from kvplan.extras import missing
 from kvplan.spec import ModelSpec
+from kvplan.units import parse_seconds
 
 if TYPE_CHECKING:
-    from kvplan.api.names import Question
+    from kvplan.api.names import Loaded
     from kvplan.planner.simulation import Simulation
+    from kvplan.simulate.record import Goal
     from kvplan.simulate.steptime import StepTime
-    from kvplan.simulate.workload import Request
-
-REQUESTS = 1000
-KINDS = ("prompt", "output")
-#: Sees the requests of each run as they arrive, and how many there will be (None: not known); for a progress bar.
-Watch = Callable[[Iterable["Request"], int | None], Iterable["Request"]]
 
 
 def simulate(
     model: str | ModelSpec,
     *,
-    workload: str | None = None,
-    rate: float | None = None,
-    burstiness: float = 1.0,
-    requests: int | None = None,
-    seed: int = 0,
-    prompt_lengths: str | int | None = None,
-    output_lengths: str | int | None = None,
-    prefixes: int = 0,
-    prefix_tokens: int = 0,
-    branch: int = 0,
-    depth: int = 1,
-    turns: int = 1,
-    think_seconds: float = 10.0,
-    samples: int = 1,
-    beams: int = 1,
-    trace: str | None = None,
-    trace_format: str | None = None,
     policy: str | Sequence[str] = "paged",
+    router: str | Sequence[str] | None = None,
     share_prefixes: bool | None = None,
     step_time: str | Mapping[int, float] | None = None,
     step_overhead: float = 0.0,
     swap_seconds: float | None = None,
     warm: float = 0.0,
+    first_token: float | str | None = None,
+    per_token: float | str | None = None,
     size_for: str | float | None = None,
     most: int = 16,
     watch: Watch | None = None,
-    **question: Unpack[Question],
+    **question: Unpack[Loaded],
 ) -> Simulation:
     """What requests do to the cache of `model`: pages used and lost, sharing, waiting, preemption, how many run at once.
 
-    workload        sharegpt, alpaca or fixed; prompt_lengths and output_lengths replace its lengths: `512`, `lognormal:MEAN:CV`, `10,20,40`
-    rate            requests a second over all replicas; None: all at once (a trace: at its own times)
-    burstiness      1: Poisson arrivals; below: gamma bursts, above: more even
-    requests, seed  how many (1,000; a trace: all), and what draws them
-    prefixes        this many system prompts of prefix_tokens tokens; or few-shot trees of `branch` children a node and `depth` levels
-    turns           of conversations that bring their past along, think_seconds apart on average
-    samples, beams  answers to each prompt: requests of their own, or a beam search whose pages fork and are copied on write
-    trace           a file: Azure, BurstGPT or Mooncake trace, ShareGPT conversations, CSV or JSON lines of lengths (trace_format; found
-                    by its first line)
     policy          paged, contiguous-max, contiguous-pow2, contiguous-oracle; several side by side
+    router          of all dp replicas: round-robin, least-loaded (of users the default), session, cache-aware, prefix-scorer; several side
+                    by side. None: one of the replicas, which take turns
     share_prefixes  None: as the engine does
     step_time       a CSV of sequences,seconds of measured decode steps, or such a mapping; None: the device's roofline and step_overhead
     swap_seconds    to read a preempted token back; None: it is computed again
-    warm            simulated seconds that averages leave out
+    warm            simulated seconds at the start that are left out (of users: until each had an answer)
+    first_token, per_token   what a good answer is: seconds to its first token, and for each further one; None: of users 2 s and 0.2 s
     size_for        such as `p99`: the pool, and the devices (up to `most`), at which that share of requests never waits for pages
-                    nor is preempted
-    question        the names of `estimate`; a device or kv_memory at least
+                    nor is preempted; `users=500`: the devices that give 99 in 100 of so many users' requests a good answer
+    question        the names of `estimate`, a device or kv_memory at least, and of the workload (`kvplan.api.names.Workload`): workload,
+                    rate, burstiness, requests, seed, prompt_lengths, output_lengths, prefixes, prefix_tokens, branch, depth, turns,
+                    think_seconds, samples, beams, trace, trace_format; users, tool_calls, tool_tokens, tool_seconds
 
     Returns a Simulation. Raises KvplanError for bad input. Needs numpy (the `simulate` extra).
 
     >>> found = simulate("meta-llama/llama-3.1-8b", kv_memory="8GiB", engine="vllm", max_model_len="4k", rate=2, requests=50)
     >>> found.policies[0].requests
     50
+    >>> found = simulate("meta-llama/llama-3.1-8b", kv_memory="8GiB", engine="vllm", max_model_len="4k", users=20, requests=100)
+    >>> found.users.good, found.users.carries > 20
+    (1.0, True)
     """
     try:
         from kvplan.planner.simulation import simulated
     except ImportError:
         raise missing("simulate needs numpy", "simulate") from None
-    d = asked(model, **question)
-    replica, described, notes = requested(
-        d, rate, burstiness, requests, seed, trace, trace_format, watch, workload=workload, prompt_lengths=prompt_lengths,
-        output_lengths=output_lengths, prefixes=prefixes, prefix_tokens=prefix_tokens, branch=branch, depth=depth, turns=turns,
-        samples=samples, beams=beams, think_seconds=think_seconds,
-    )  # fmt: skip
+    named, workload = parted(question)
+    d = asked(model, **named)
+    share, users = (None, None) if size_for is None else _sized(size_for)
+    if users is not None and workload["users"] is None:
+        workload["users"] = users
+    made = requested(d, workload, watch)
     steps = None if step_time is None else _measured(step_time)
-    overhead = _number("step_overhead", step_overhead)
+    overhead = number("step_overhead", step_overhead)
     if overhead and steps:
         raise SpecError("step_overhead", [("", "measured steps contain it; give one of both")])
+    if made.users and (warm or share is not None):
+        raise SpecError("users", [("warm" if warm else "size_for", "is for requests at a rate; of users write size_for users=500")])
     return simulated(
         d,
-        replica,
-        described,
-        policies=_policies(policy),
+        made.replica,
+        made.described,
+        users=made.users,
+        policies=_names("policy", policy),
+        routers=None if router is None else _names("router", router),
+        goal=_goal(first_token, per_token),
         steps=steps,
         overhead=overhead,
-        size_for=None if size_for is None else _share(size_for),
-        most=_whole("most", most, 1),
-        notes=notes,
+        size_for=share,
+        size_users=users,
+        most=whole("most", most, 1),
+        notes=made.notes,
         share_prefixes=share_prefixes,
-        swap_seconds=None if swap_seconds is None else _number("swap_seconds", swap_seconds),
-        warm_seconds=_number("warm", warm),
+        swap_seconds=None if swap_seconds is None else number("swap_seconds", swap_seconds),
+        warm_seconds=number("warm", warm),
     )
-
-
-def requested(
-    d: Deployment,
-    rate: float | None,
-    burstiness: float,
-    requests: int | None,
-    seed: int,
-    trace: str | None,
-    trace_format: str | None,
-    watch: Watch | None,
-    **drawn: Any,
-) -> tuple[Callable[[int], Iterable[Request]], dict[str, Any], list[str]]:
-    """The requests of one of n replicas, the same at every call; how they are described; notes. `drawn`: names of drawn requests."""
-    from kvplan.simulate.workload import Arrivals
-
-    if rate is not None:
-        _number("rate", rate, above=True)
-    arrivals = Arrivals(rate, _number("burstiness", burstiness, above=True) ** -0.5)
-    _whole("seed", seed, 0)
-    if trace is not None:
-        idle = {"depth", "think_seconds"}
-        own = {name: value > 1 if name in ("turns", "samples", "beams") else value for name, value in drawn.items() if name not in idle}
-        if any(own.values()):
-            raise SpecError("trace", [(name, "describes drawn requests; a trace has its own") for name, value in own.items() if value])
-        every, described, notes = _traced(trace, trace_format, arrivals, requests, seed)
-    else:
-        if trace_format is not None:
-            raise SpecError("trace_format", [("", "name the file with trace")])
-        lengths = (drawn["prompt_lengths"], drawn["output_lengths"])
-        counts = {name: drawn[name] for name in ("prefixes", "prefix_tokens", "branch", "depth", "turns", "samples", "beams")}
-        every, described, notes = _drawn(
-            d, drawn["workload"] or "sharegpt", lengths, counts, drawn["think_seconds"], arrivals, requests, seed
-        )
-    described |= {"rate": rate, "burstiness": burstiness, "seed": seed}
-    total = described["requests"]
-
-    def replica(n: int) -> Iterable[Request]:
-        mine = islice(every(), 0, None, n)
-        return mine if watch is None else watch(mine, None if total is None else -(-total // n))
-
-    return replica, described, notes
-
-
-Made = tuple[Callable[[], Iterator["Request"]], dict[str, Any], list[str]]
-
-
-def _drawn(
-    d: Deployment,
-    name: str,
-    lengths: tuple[str | int | None, str | int | None],
-    counts: Mapping[str, int],
-    think: float,
-    arrivals: Any,
-    requests: int | None,
-    seed: int,
-) -> Made:
-    """Requests drawn from distributions, and how they are described."""
-    from kvplan.simulate.workload import generate, named, parse_lengths
-
-    shape = named(name)
-    prompt, output = (None if text is None else parse_lengths(text, f"{kind}_lengths") for kind, text in zip(KINDS, lengths, strict=True))
-    if prompt or output:
-        shape = shape._replace(prompt=prompt or shape.prompt, output=output or shape.output, max_tokens=1 << 30)
-    n = {key: _whole(key, value, 1 if key in ("depth", "turns", "samples", "beams") else 0) for key, value in counts.items()}
-    if n["samples"] > 1 and n["beams"] > 1:
-        raise SpecError("workload", [("beams", "samples or beams, not both")])
-    if (n["prefixes"] or n["branch"]) and not n["prefix_tokens"]:
-        raise SpecError("workload", [("prefix_tokens", "how many tokens do they share?")])
-    if n["prefix_tokens"] and not (n["prefixes"] or n["branch"]):
-        raise SpecError("workload", [("prefixes", "how many different ones are there?")])
-    if n["turns"] > 1 and (n["samples"] > 1 or n["beams"] > 1 or n["branch"]):
-        raise SpecError("workload", [("turns", "conversations are drawn with one answer a turn and without trees")])
-    longest = d.max_model_len or d.context or d.model.max_context or 1 << 30
-    shared = n["prefix_tokens"] * (n["depth"] if n["branch"] else 1)
-    shape = shape._replace(
-        max_tokens=longest if n["turns"] > 1 else min(shape.max_tokens + shared, 1 << 30),
-        prefixes=n["prefixes"], prefix_tokens=n["prefix_tokens"], branch=n["branch"], depth=n["depth"],
-        turns=n["turns"], think_seconds=_number("think_seconds", think), samples=n["samples"], width=n["beams"], beam=n["beams"] > 1,
-    )  # fmt: skip
-    asked = at_least_one("requests", _whole("requests", requests, 1)) if requests is not None else REQUESTS
-    generate(shape, arrivals, asked, seed)  # says now what is wrong with it
-    described = {"name": name, "trace": None, "requests": asked, "prompt_lengths": str(lengths[0] or "") or None,
-                 "output_lengths": str(lengths[1] or "") or None, **n, "think_seconds": think}  # fmt: skip
-    return lambda: generate(shape, arrivals, asked, seed), described, []
-
-
-def _traced(path: str, format_name: str | None, arrivals: Any, requests: int | None, seed: int) -> Made:
-    """The requests of a file, read anew each time and never kept."""
-    from kvplan.simulate.traces import IN_PIECES, detect, read, timed
-
-    if format_name is None:
-        format_name = detect(next(files.text(path), "")[:4096], path)
-    if format_name == "sharegpt" and arrivals.rate is None:
-        raise SpecError(path, [("", "conversations have no times; say how many requests come a second with rate")])
-    most = None if requests is None else _whole("requests", requests, 1)
-
-    def told() -> Iterator[Request]:
-        pieces = files.text(path)
-        return read(pieces if format_name in IN_PIECES else files.lines(pieces, path), format_name, path)
-
-    def every() -> Iterator[Request]:
-        return islice(told() if arrivals.rate is None else timed(told(), arrivals, seed), most)
-
-    next(told(), None)  # says now what is wrong with its beginning
-    notes = ["ShareGPT texts are counted as a token for every 4 characters, each turn as a request"] if format_name == "sharegpt" else []
-    if arrivals.rate is not None and format_name != "sharegpt":
-        notes.append("the trace's own times are replaced by the rate asked for")
-    return every, {"name": format_name, "trace": Path(path).name, "requests": most}, notes
 
 
 def _measured(table: str | Mapping[int, float]) -> StepTime:
@@ -231,14 +108,36 @@ def _measured(table: str | Mapping[int, float]) -> StepTime:
     return fitted(read_table(files.read_text(table, what="a table of steps has a few rows").splitlines(), table))
 
 
-def _policies(policy: str | Sequence[str]) -> list[str]:
+def _names(what: str, asked: str | Sequence[str]) -> list[str]:
+    """Policies or routers, each once."""
+    from kvplan.simulate.routers import ROUTERS
     from kvplan.simulate.run import POLICIES
 
-    names = [name.strip() for name in (policy.split(",") if isinstance(policy, str) else policy)]
+    names, known = (
+        [name.strip() for name in (asked.split(",") if isinstance(asked, str) else asked)],
+        {"policy": POLICIES, "router": ROUTERS},
+    )
     for name in names:
-        if name not in POLICIES:
-            raise UnknownName("policy", name, list(POLICIES))
+        if name not in known[what]:
+            raise UnknownName(what, name, list(known[what]))
     return list(dict.fromkeys(names))
+
+
+def _goal(first_token: float | str | None, per_token: float | str | None) -> Goal | None:
+    """What a good answer is; None where nobody said."""
+    from kvplan.planner.users import GOAL
+    from kvplan.simulate.record import Goal
+
+    if first_token is None and per_token is None:
+        return None
+    given = (None if text is None else parse_seconds(text, name) for name, text in (("first_token", first_token), ("per_token", per_token)))
+    return Goal(*(limit if one is None else one for one, limit in zip(given, GOAL, strict=True)))
+
+
+def _sized(text: str | float) -> tuple[float | None, int | None]:
+    """A share of requests, or `users=500` as a number of users."""
+    found = re.fullmatch(r"\s*users\s*=\s*([0-9]{1,12})\s*", str(text))
+    return (None, at_least_one("size_for", int(found[1]))) if found else (_share(text), None)
 
 
 def _share(text: str | float) -> float:
@@ -249,18 +148,5 @@ def _share(text: str | float) -> float:
     except ValueError:
         share = math.nan
     if not 0 < share <= 1:
-        raise SpecError("size_for", [("", f"{str(text)[:40]!r} is no share of requests; write p99")])
+        raise SpecError("size_for", [("", f"{str(text)[:40]!r} is no share of requests; write p99, or users=500")])
     return share
-
-
-def _number(name: str, value: Any, *, above: bool = False) -> float:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12 and (value > 0 or not above)
-    if not good:
-        raise SpecError(name, [("", f"{str(value)[:40]!r} is not a number {'above 0' if above else 'of at least 0'}")])
-    return float(value)
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 40:
-        raise SpecError(name, [("", f"{str(value)[:40]!r} is not a whole number of at least {least}")])
-    return value

@@ -34,24 +34,29 @@ if TYPE_CHECKING:
 @click.option("--branch", type=int, default=0, help="Few-shot trees: examples to choose from at each level, of --prefix-tokens each.")
 @click.option("--depth", type=int, default=1, help="Levels of the trees.")
 @click.option("--turns", type=int, default=1, help="Turns of a conversation; each brings its whole past.")
-@click.option("--think-seconds", type=float, default=10.0, show_default=True, help="Mean time between turns.")
+@click.option("--think", "--think-seconds", "think_seconds", metavar="TIME", help="Mean time between turns; by default 10s.")
+@click.option("--users", type=int, help="Instead of a rate: people who each wait for an answer, think, and ask on.")
+@click.option("--tool-calls", type=int, default=0, help="Of users: calls of tools before each answer, each a request.")
+@click.option("--tool-tokens", metavar="LENGTHS", help="Tokens of a tool's result.")
+@click.option("--tool-seconds", metavar="TIME", help="Mean time that a tool takes; by default 1s.")
 @click.option("--samples", type=int, default=1, help="Answers drawn in parallel from each prompt.")
 @click.option("--beams", type=int, default=1, help="Beams of a search from each prompt.")
 @click.option("--trace", type=click.Path(dir_okay=False), help="Requests from this file instead; may end in .gz.")
 @click.option("--trace-format", metavar="NAME", help="azure, burstgpt, mooncake, sharegpt or lengths; by default seen in its first line.")
 @click.option("--policy", default="paged", show_default=True, metavar="A,B,...",
               help="paged (the engine's own pages), contiguous-max, contiguous-pow2, contiguous-oracle; several side by side.")  # fmt: skip
+@click.option("--router", metavar="A,B,...",
+              help="All --dp replicas, behind round-robin, least-loaded, session, cache-aware or prefix-scorer.")  # fmt: skip
+@click.option("--first-token", metavar="TIME", help="A good answer's first token comes within it; of users by default 2s.")
+@click.option("--per-token", metavar="TIME", help="And each further one; of users by default 200ms.")
 @click.option("--share-prefixes/--no-share-prefixes", default=None, help="Whether equal prefixes share pages; by default as the engine.")
 @click.option("--step-time", type=click.Path(dir_okay=False), metavar="TABLE",
               help="CSV of sequences,seconds of measured decode steps; by default the device's roofline.")  # fmt: skip
 @click.option("--step-overhead", type=float, default=0.0, help="Seconds to add to every step of the roofline.")
 @click.option("--swap-seconds", type=float, help="Read a preempted token back in this time, instead of computing it again.")
 @click.option("--warm", type=float, default=0.0, help="Simulated seconds that the averages leave out.")
-@click.option(
-    "--size-for",
-    metavar="p99",
-    help="Also the least pool, and devices, at which this share of requests never waits for pages nor is preempted.",
-)
+@click.option("--size-for", metavar="p99|users=N",
+              help="Also the least pool, and devices, at which p99 never wait for pages; or devices that carry N users.")  # fmt: skip
 @click.option("--most", type=int, default=16, show_default=True, help="Devices to try for --size-for.")
 @click.option("--hit-curve", is_flag=True, help="Instead: the share of prompt tokens found in the prefix cache, by the cache's size.")
 @click.option("--bounds/--no-bounds", default=None, help="Beside --hit-curve: first in, first out and the best possible eviction.")
@@ -61,8 +66,8 @@ if TYPE_CHECKING:
 def simulate(model: str, policy: str, plot: str | None, hit_curve: bool, bounds: bool | None, fmt: str, **options: Any) -> int:
     """What a workload does to MODEL's cache: pages used and lost, sharing, waiting, preemption, and how many requests run at once.
 
-    `kvplan simulate MODEL --device h100 --workload sharegpt --rate 4`, or requests from a file with --trace. Exit code 1 where the engine
-    would not start, or no pool or devices answer --size-for.
+    `kvplan simulate MODEL --device h100 --workload sharegpt --rate 4`, requests from a file with --trace, or --users, and how many of them
+    it carries. Exit code 1 where the engine would not start, or no pool or devices answer --size-for.
     """
     from kvplan.report import simulation
 
@@ -90,7 +95,7 @@ def simulate(model: str, policy: str, plot: str | None, hit_curve: bool, bounds:
 #: What says nothing about a hit curve, by the value it has where it was not given.
 _NOT_OF_CURVES = {
     "policy": "paged", "plot": None, "beams": 1, "share_prefixes": None, "step_time": None, "step_overhead": 0.0, "swap_seconds": None,
-    "warm": 0.0, "size_for": None, "most": 16,
+    "warm": 0.0, "size_for": None, "most": 16, "router": None, "first_token": None, "per_token": None,
 }  # fmt: skip
 
 
@@ -107,6 +112,8 @@ def _curves(model: str, several: list[dict[str, Any]], fmt: str, workload: dict[
 
 
 def _unanswered(found: Simulation) -> bool:
+    if found.sized is not None:
+        return found.sized.result is None
     return found.size is not None and found.size.n_devices is None and found.question("device") is not None
 
 

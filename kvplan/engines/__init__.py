@@ -120,4 +120,4 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     settled = engine.settle(d)
     checks.check_forms(settled, engine.facts)
     notes = (*settled.notes, *checks.unused(d, settled, engine.facts), *checks.foreign_checkpoint(d, engine.facts))
-    return engine, settled._replace(notes=notes)
+    return engine, settled._replace(notes=notes, unknown=settled.unknown or checks.before_all(d, engine.facts))

@@ -24,6 +24,7 @@ MIXERS: dict[str, tuple[str, str]] = {
     "mamba1": ("recurrent", "Mamba1"),
     "mamba2": ("recurrent", "Mamba2"),
     "short_conv": ("recurrent", "ShortConv"),
+    "depthwise_conv": ("recurrent", "DepthwiseConv"),
     "rg_lru": ("recurrent", "RgLru"),
     "gated_delta_net": ("linear", "GatedDeltaNet"),
     "kda": ("linear", "Kda"),

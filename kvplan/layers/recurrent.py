@@ -5,6 +5,7 @@ A convolution state holds the last kernel - 1 inputs of every channel; engines t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 from kvplan.dtypes import canonical
@@ -154,6 +155,28 @@ class ShortConv(Recurrent):
                 WeightTensor("out_proj_bias", (hidden,), "norm"),
             ]
         return tuple(ws)
+
+
+class DepthwiseConv(Recurrent):
+    """Causal convolutions of `channels` in all, beside what they follow: the last (`d_conv` - 1) x `dilation` inputs of each channel.
+
+    exact_columns: transformers keeps just these, not the kernel's width.
+    """
+
+    source: ClassVar[str] = "Inkling, Qwen4-Exp: transformers 5.23 modeling_inkling.py (four a layer), modeling_qwen4_exp.py (PLE)"
+    form: ClassVar[Form] = "depthwise-conv"
+    kind: Literal["depthwise_conv"]
+    channels: Dim
+    dilation: Count = 1
+    exact_columns: bool = False
+
+    def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        made = conv_state("conv", 1, self.channels, 1 + (self.d_conv - 1) * self.dilation, formats)
+        made = replace(made, columns=0) if self.exact_columns else made
+        return (replace(made, dtype=canonical(self.state_dtype)) if self.state_dtype else made,)
+
+    def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
+        return (WeightTensor("conv", (self.channels, 1, self.d_conv), "state", self.channels),)
 
 
 class ConvolvedQkv(LayerKind):

@@ -147,7 +147,7 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
         findings += _devices(found, plan, question, unresolved)
         findings += _too_long(found, plan, question)
         findings += _notes(found, plan) + _risks(found, plan)
-    findings += _host(found, plan)
+    findings += host.findings(found.limits, plan, found.place)
     status, message = _status(found, plan, findings, unresolved, strict)
     located = tuple(f._replace(file=found.file) for f in findings[:MAX_FINDINGS])
     if len(findings) > MAX_FINDINGS:
@@ -281,13 +281,6 @@ def _too_long(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Fin
         return []
     message = f"{asked:,} tokens are more than the {most:,} that {plan.model.id} declares; {found.engine} stops with an error"
     return [Finding("too-long", "error", message, found.places.get("max_model_len", found.place))]
-
-
-def _host(found: Found, plan: Plan | None) -> list[Finding]:
-    """Memory beside the GPU."""
-    n_devices = int((plan.question["n_devices"][0] if plan else None) or 1)
-    weights = plan.model.weight_bytes if plan else None
-    return list(host.findings(found.limits, found.buffers, n_devices, weights, found.place))
 
 
 def _notes(found: Found, plan: Plan) -> list[Finding]:

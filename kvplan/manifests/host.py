@@ -1,25 +1,30 @@
 """Memory beside the GPU: what a container may hold, and what its engine takes of it for certain.
 
-Counted are buffers that the engine pins when it starts. Weights are mapped from their files, or read through the page cache: those pages
-count against a container's limit and may be dropped again, so a limit below the weights is not known to fail; below a file of them for each
-rank it is not known to hold either.
+Counted are the plan's own host lines, which the engine pins when it starts. Weights are mapped from their files, or read through the page
+cache: those pages count against a container's limit and may be dropped again, so a limit below the weights is not known to fail; below a
+file of them for each rank it is not known to hold either.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from kvplan.engines.common.words import Finding, Given, Place, Word
+from kvplan.engines.common.words import Finding, Given, Place
 from kvplan.manifests.marked import Item
-from kvplan.units import GIB, MIB, show_bytes
+from kvplan.planner.plan import Plan
+from kvplan.units import MIB, show_bytes
 
 #: What a container has under /dev/shm where nobody says: Docker's --shm-size and containerd's default.
 DEFAULT_SHM = 64 * MIB
+#: No container starts with less (moby, daemon/daemon_unix.go linuxMinMemory; what runc's own start needs).
+LEAST = 6 * MIB
 #: The largest file of most checkpoints (transformers 4, save_pretrained, max_shard_size).
 SHARD = 5 * 10**9
 _KUBERNETES = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)([EPTGMk]i?|Ki|m|e\d{1,2})?")
+_QUANTITY = re.compile(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,3})?")
 _DOCKER = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([bkmgt])?(?:i?b)?", re.IGNORECASE)
 _POWERS = {"k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
@@ -29,24 +34,6 @@ class Limits(NamedTuple):
 
     memory: Given | None = None
     shm: Given | None = None
-
-
-class Buffer(NamedTuple):
-    """An option that pins host memory: GiB, in all or for each device."""
-
-    name: str
-    unit: int
-    each: bool
-
-
-#: vllm/config/cache.py (kv_offloading_size: GiB summed across ranks), config/offload.py (cpu_offload_gb: GiB a GPU);
-#: sglang/srt/server_args.py (hicache_size: GB for each rank, mem_cache/memory_pool_host.py 10^9; cpu_offload_gb). --swap-space: V0 alone.
-BUFFERS = (
-    Buffer("--kv-offloading-size", GIB, False),
-    Buffer("--cpu-offload-gb", GIB, True),
-    Buffer("--hicache-size", 10**9, True),
-)
-SWAP = Buffer("--swap-space", GIB, True)
 
 
 def of_container(pod: Item, container: Item) -> Limits:
@@ -87,11 +74,29 @@ def quantity(text: str) -> int | None:
         return None
     unit = match[2] or ""
     if unit == "m":
-        return int(float(match[1]) / 1000)
+        return math.ceil(float(match[1]) / 1000)
     if unit.startswith("e"):
         return int(float(match[1] + unit)) if int(unit[1:]) <= 18 else None
     base = 1024 if unit.endswith("i") else 1000
     return int(float(match[1]) * base ** _POWERS.get(unit[:1].replace("K", "k"), 0))
+
+
+def not_quantities(container: Item) -> Iterator[Finding]:
+    """What the API server refuses in a container's resources (apimachinery resource.ParseQuantity, ValidateResourceRequirements)."""
+    limits, requests = container.get("resources", "limits"), container.get("resources", "requests")
+    for name, item in (*limits.items(), *requests.items()):
+        text = item.text.strip()
+        if not text or re.search(r"[${]", text):
+            continue
+        if not _QUANTITY.fullmatch(text):
+            yield Finding("bad-quantity", "error", f"{name}: {text[:40]!r} is no Kubernetes quantity; write 64Gi, 500M, 2", item.place)
+        elif "/" in name and not re.fullmatch(r"[+-]?\d+[kMGTPE]?", text):
+            yield Finding("bad-quantity", "error", f"{name}: {text[:40]!r} is no whole number; Kubernetes refuses the object", item.place)
+    for name, item in requests.items():
+        most = limits.get(name)
+        if "/" in name and most and item.text.isdecimal() and most.text.isdecimal() and item.text != most.text:
+            message = f"{name}: {item.text[:20]} requested, {most.text[:20]} as the limit; Kubernetes refuses the object where they differ"
+            yield Finding("bad-quantity", "error", message, item.place)
 
 
 def docker_size(text: str) -> int | None:
@@ -100,29 +105,20 @@ def docker_size(text: str) -> int | None:
     return int(float(match[1]) * 1024 ** " kmgt".index((match[2] or " ").lower().replace("b", " "))) if match else None
 
 
-def pinned(words: Sequence[Word], *, swaps: bool) -> dict[str, tuple[float, Buffer, Place]]:
-    """The options that pin host memory, by name."""
-    found: dict[str, tuple[float, Buffer, Place]] = {}
-    known = {buffer.name: buffer for buffer in (*BUFFERS, *((SWAP,) if swaps else ()))}
-    for n, word in enumerate(words):
-        name, equals, text = word.text.partition("=")
-        buffer = known.get(name.replace("_", "-"))
-        value = text if equals else words[n + 1].text if n + 1 < len(words) else ""
-        if buffer and re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value) and float(value) > 0:
-            found[buffer.name] = (float(value), buffer, word.place)
-    return found
-
-
-def findings(
-    limits: Limits, buffers: Mapping[str, tuple[float, Buffer, Place]], n_devices: int, weights: int | None, place: Place
-) -> Iterator[Finding]:
+def findings(limits: Limits, plan: Plan | None, place: Place) -> Iterator[Finding]:
     """What is certain first: pinned buffers above the limit; then weights that pass through it, then /dev/shm between ranks."""
-    sizes = {name: int(value * b.unit) * (n_devices if b.each else 1) for name, (value, b, _) in buffers.items()}
-    needed = sum(sizes.values())
+    n_devices = int((plan.question["n_devices"][0] if plan else None) or 1)
+    weights = plan.model.weight_bytes if plan else None
+    lines = [line for line in plan.outcome.host if line.kind in ("cache", "weights")] if plan else []
+    needed = sum(line.bytes for line in lines)
+    said = " + ".join(f"{line.name} {show_bytes(line.bytes)} ({line.source})" for line in lines)
     if limits.memory is not None:
         most = int(limits.memory.value)
-        said = " + ".join(f"{name} {show_bytes(size)}" for name, size in sizes.items())
-        if needed > most:
+        if most < LEAST:
+            spelled = limits.memory.spelled
+            message = f"{spelled} is {show_bytes(most)}, and no container starts below {show_bytes(LEAST)}; sizes take a unit: 16Gi"
+            yield Finding("host-memory", "error", message, limits.memory.place)
+        elif needed > most:
             message = (
                 f"{said} of host memory is pinned, and the container's {limits.memory.spelled} is {show_bytes(most)}: it would be killed"
             )

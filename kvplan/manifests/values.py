@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved
-from kvplan.manifests.host import Buffer, Limits
+from kvplan.manifests.host import Limits
 from kvplan.manifests.private import Private
 from kvplan.planner.plan import Plan, plain
 
@@ -23,7 +23,8 @@ class Found(NamedTuple):
     local_dp    data parallel ranks that run here, where fewer than all
     weights     the engine's word for what the checkpoint is stored in, where the command says one
     host        what is started together on one machine; empty: not known. on: the devices of it that the engine sees (together.py)
-    limits      what its container may hold beside the GPU; buffers: the options that pin memory there (host.py)
+    limits      what its container may hold beside the GPU
+    copies      how many of it run on that machine, all with the same devices
     """
 
     file: str
@@ -42,7 +43,7 @@ class Found(NamedTuple):
     host: str = ""
     on: tuple[str, ...] = ()
     limits: Limits = Limits()
-    buffers: Mapping[str, tuple[float, Buffer, Place]] = {}
+    copies: int = 1
 
     @property
     def place(self) -> Place:

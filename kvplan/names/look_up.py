@@ -10,6 +10,8 @@ from kvplan.names.releases import CONVERTERS, COPIERS, Release, taken_apart
 
 #: What people leave out of a name and catalogue ids never have.
 _DRESSING = re.compile(r"-(?:instruct|it|hf|chat)(?=-|\t|$)")
+#: Publishers that the Hub knows by another name since, and redirects (huggingface.co/CohereForAI, /THUDM, /neuralmagic).
+_RENAMED = {"cohereforai": "coherelabs", "thudm": "zai-org", "neuralmagic": "redhatai"}
 _PREFIX = re.compile(r"(?:https?://)?(?:www\.)?(?:hf\.co|huggingface\.co|ollama\.com/library|ollama)/", re.IGNORECASE)
 
 
@@ -17,7 +19,8 @@ def look_up(name: str) -> Named | None:
     """The line that a name means; None where none does. Raises AmbiguousName with the candidates where several do.
 
     A hub id or short name in any case, with or without `hf.co/`; an Ollama tag; a GGUF repository with `:TYPE`; the last part of an id,
-    with or without -instruct and the like, where all ids that end in it mean the same.
+    with or without -instruct and the like, where all ids that end in it mean the same; an id whose publisher was renamed, or whose model is
+    known of that publisher but for -instruct and the like.
     """
     typed = name.strip()
     key = _PREFIX.sub("", typed).lower().rstrip("/")
@@ -31,9 +34,22 @@ def look_up(name: str) -> Named | None:
         found = exact(key.removesuffix(":latest"))
     if found is None:
         found = _release(typed, key)
-    if found is None and "/" not in key:
-        found = _tail(typed, key)
+    if found is None:
+        found = _published(typed, key) if "/" in key else _tail(typed, key)
     return found
+
+
+def _published(typed: str, key: str) -> Named | None:
+    """The same model of the same publisher: by the publisher's other name, or tuned to follow instructions, or before it was."""
+    publisher, _, model = key.partition("/")
+    names = {publisher, _RENAMED.get(publisher, publisher), *(old for old, new in _RENAMED.items() if new == publisher)}
+    for name in names - {publisher}:
+        if (found := exact(f"{name}/{model}")) is not None:
+            return found
+    if taken_apart(key) is not None:
+        return None
+    found = _unique([line for line in _undressed(model) if line.name.lower().partition("/")[0] in names])
+    return None if found is None or found.weights is not None else Named(typed, found.base, None, 0, "b")
 
 
 def _release(typed: str, key: str) -> Named | None:
@@ -88,8 +104,12 @@ def _undressed(key: str) -> list[Named]:
 
 
 def _one_of_each(lines: list[Named]) -> list[Named]:
-    """The first line of each meaning, catalogue ids before others."""
-    ordered = sorted(lines, key=lambda line: (line.name.lower() != line.base, len(line.name), line.name))
+    """The first line of each meaning, catalogue ids before others, makers before those who copy."""
+
+    def rank(line: Named) -> tuple[object, ...]:
+        return line.name.lower() != line.base, line.name.lower().partition("/")[0] in COPIERS, len(line.name), line.name
+
+    ordered = sorted(lines, key=rank)
     return list({(line.base, line.weights, line.length): line for line in reversed(ordered)}.values())[::-1]
 
 
@@ -104,6 +124,10 @@ def _unique(lines: list[Named]) -> Named | None:
         if len(some) == 1:
             return some[0]
     return None
+
+
+#: What catalogue ids leave out of a name.
+_TUNED = re.compile(r"[-_](?:instruct|chat|it|hf)$")
 
 
 def unknown(name: str) -> UnknownName:
@@ -121,11 +145,11 @@ def unknown(name: str) -> UnknownName:
 
 
 def _released(release: Release) -> Named | None:
-    """The known model that a release's name speaks of."""
+    """The known model that a release's name speaks of: its catalogue id where that is what was said, else the name that people know."""
     model = release.of.rpartition("/")[2]
     found = exact(release.of) or exact(model.replace("_", "/", 1))
     found = found or _unique(_ending(model)) or _unique(_undressed(model))
     if found is None or found.weights not in (None, "bf16"):
         return None
-    base = exact(found.base)
-    return base if base is not None and found.same else found
+    base, said = exact(found.base), _TUNED.sub("", found.name.lower().rpartition("/")[2])
+    return base if base is not None and found.same and said == base.name.lower().rpartition("/")[2] else found

@@ -12,8 +12,15 @@ _SIZE = re.compile(r"(?:\d+x)?\d+(?:\.\d+)?[bmt]|[ae]\d+(?:\.\d+)?b|\d+e")
 _WORD = re.compile(r"([a-z]+)[-_]?(\d+(?:\.\d+)?)?$")
 #: Words of names that say nothing of the family.
 _PLAIN = frozenset(("instruct", "it", "chat", "hf", "base", "preview", "latest", "v", "the", "meta", "a"))
+#: Words that many families have a model of: they tell siblings apart, not families.
+_KINDS = frozenset((
+    "air", "asr", "audio", "code", "coder", "distill", "embedding", "flash", "guard", "large", "lite", "math", "max", "medium",
+    "mini", "nano", "next", "omni", "plus", "pro", "reasoning", "reranker", "reward", "small", "super", "text", "thinking",
+    "tiny", "turbo", "ultra", "vision", "vl",
+))  # fmt: skip
 LONGEST = 100  # characters of a name that are looked at
-CUTOFF = 0.6  # of spelling, where not even the family agrees
+CUTOFF = 0.6  # of the whole, where no word says a family
+ALIKE = 0.75  # of a family's word that is misspelt
 
 
 class Parts(NamedTuple):
@@ -52,10 +59,21 @@ def nearest(name: str, n: int = 3) -> list[str]:
     for id_ in {line.base for line in everything()}:
         spelling = difflib.SequenceMatcher(None, key, id_).ratio()
         own = parts(id_)
-        family = len(asked.families & own.families) / max(1, len(asked.families | own.families))
-        if not family and spelling < CUTOFF:
+        shared = asked.families & own.families
+        if shared <= _KINDS and asked.families - _KINDS:
+            shared = frozenset()
+        family = len(shared) / max(1, len(asked.families | own.families))
+        if not family and not _misspelt(asked, own, spelling):
             continue
         size = 1.0 if asked.sizes and asked.sizes == own.sizes else 0.5 if asked.sizes & own.sizes else 0.0
         version = 1.0 if asked.versions and asked.versions == own.versions else 0.0
         scored.append((4 * family + 3 * size + 2 * version + spelling, id_))
     return [id_ for _, id_ in sorted(scored, key=lambda pair: (-pair[0], pair[1]))[:n]]
+
+
+def _misspelt(asked: Parts, own: Parts, spelling: float) -> bool:
+    """Whether two names of no common family may be one: a word of theirs is nearly the same, or, where there is none, the whole."""
+    words = asked.families - _KINDS
+    if not words:
+        return spelling >= CUTOFF
+    return any(a[0] == b[0] and difflib.SequenceMatcher(None, a, b).ratio() >= ALIKE for a in words for b in own.families - _KINDS)

@@ -1,4 +1,4 @@
-"""Parallel layouts of a number of devices: every one, and those that engines are commonly started with."""
+"""Parallel layouts of a number of devices: every one, those that engines are commonly started with, and the one taken for none said."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Facts
-from kvplan.planner.layout import NODE
+from kvplan.errors import KvplanError, SpecError
+from kvplan.planner.evaluate import evaluate
 from kvplan.spec import ModelSpec
+
+#: Devices of one machine: tensor parallelism stays within it.
+NODE = 8
 
 
 class LayoutSizes(NamedTuple):
@@ -97,3 +101,43 @@ def _asked(d: Deployment, device: Device, sizes: LayoutSizes) -> Deployment | No
         chosen["ep"] = d.ep
     kept = all(getattr(d, name) in (None, size) for name, size in chosen.items())
     return replace(d, device=device, n_devices=None, **chosen) if kept else None
+
+
+def laid_out(d: Deployment) -> Deployment:
+    """The question with tp, and pp for what tp leaves over, where it names several devices and no sizes and its engine asks for them.
+
+    The widest tp of a machine that the engine does not refuse; `assumed` names what was chosen. Raises what the question itself raises
+    where no such layout can be asked.
+    """
+    n = d.n_devices or 1
+    if n == 1 or any(getattr(d, name) is not None for name in ("tp", "pp", "dp", "ep", "dcp")):
+        return d
+    try:
+        evaluate(d, limits=False)
+    except SpecError as error:
+        return d if error.source != "n_devices" else _first(d, n, error)
+    except KvplanError:
+        return d
+    return d
+
+
+def _first(d: Deployment, n: int, error: SpecError) -> Deployment:
+    found = None
+    for tp, pp in _widest_first(n):
+        asked = replace(d, tp=tp, pp=pp, assumed=("tp", "pp"))
+        try:
+            outcome = evaluate(asked, limits=False).outcome
+        except KvplanError:
+            continue
+        if outcome.margin_bytes is not None or outcome.fits is None:
+            return asked
+        found = found or asked
+    if found is None:
+        raise error
+    return found
+
+
+def _widest_first(n: int) -> Iterator[tuple[int, int]]:
+    """tp x pp of n devices: powers of two up to a machine, the widest first, then its other divisors."""
+    divisors = [size for size in range(min(n, NODE), 0, -1) if n % size == 0]
+    yield from ((tp, n // tp) for tp in sorted(divisors, key=lambda size: (size & (size - 1) != 0, -size)))

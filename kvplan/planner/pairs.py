@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.planner import remedies
-from kvplan.planner.advice import Change, asked, attempt, edge, facts_of, roomy
+from kvplan.planner.changes import Change, asked, attempt, edge, facts_of, roomy
 from kvplan.planner.plan import Plan
 
 #: Pairs that are named at the most, and the least context that one of them may leave.

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from kvplan.engines.common.protocol import Capacity, Certainty, ChosenBy, Outcome
+from kvplan.engines.common.tiers import Tier
 from kvplan.ledger import Ledger
 
 SCHEMA = "kvplan.plan/1"
@@ -155,6 +156,7 @@ class Plan(NamedTuple):
             "cache": plain(self.cache),
             "ledgers": [plain(ledger) | {"total_bytes": ledger.total_bytes, "peaks": plain(ledger.peaks)} for ledger in self.ledgers],
             "host": plain(self.outcome.host),
+            "tiers": [tier_record(tier) for tier in self.outcome.tiers],
             "capacity": None if self.capacity is None else plain(self.capacity),
             "starts": self.starts,
             "start_certainty": self.outcome.start_certainty,
@@ -170,6 +172,12 @@ class Plan(NamedTuple):
             "advice": [plain(one) for one in self.advice],
             "waste": [plain(one) for one in self.waste],
         }
+
+
+def tier_record(tier: Tier) -> dict[str, Any]:
+    """One pool of one tier as plain data."""
+    shown: dict[str, Any] = plain(tier)
+    return shown | {"parts": plain(tier.parts), "piece_tokens": tier.piece_tokens, "tokens": tier.tokens}
 
 
 def plain(value: Any) -> Any:

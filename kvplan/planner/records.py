@@ -106,6 +106,43 @@ class WhyRecord(TypedDict):
     nearest: list[str]
 
 
+class OpenRecord(TypedDict):
+    """Something that `check` would have to know; `give`: how to say it."""
+
+    what: str
+    why: str
+    give: str
+    line: int
+
+
+class FindingRecord(TypedDict):
+    """Something that is to be said about a place of a file."""
+
+    rule: str
+    severity: Literal["error", "warning", "note"]
+    message: str
+    line: int
+    column: int
+
+
+class CheckRecord(TypedDict):
+    """What `check` says of one engine that a file starts, or of a file that starts none. `plan`: as `kvplan schema plan`, or null."""
+
+    file: str
+    line: int
+    name: str
+    status: Literal["fits", "starts", "refuses", "unknown", "broken", "empty"]
+    exit_code: Literal[0, 1, 2]
+    message: str
+    engine: str | None
+    engine_version: str | None
+    model: str | None
+    question: dict[str, Any]
+    unresolved: list[OpenRecord]
+    findings: list[FindingRecord]
+    plan: dict[str, Any] | None
+
+
 class ModelRecord(TypedDict):
     """One line of `models list`."""
 
@@ -117,6 +154,7 @@ RECORDS: dict[str, Any] = {
     "fit": list[FitRecord],
     "compare": list[CompareRecord],
     "roofline": list[RooflineRecord],
+    "check": list[CheckRecord],
     "devices": list[DeviceRecord],
     "models": list[ModelRecord],
     "engines": list[EngineRecord],

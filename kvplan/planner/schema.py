@@ -35,6 +35,15 @@ _ENTRY = _object({
 _GROUP = _object({
     "role": _TEXT, "kind": _TEXT, "layers": _INT, "n_groups": _INT, "block_tokens": _MAYBE_INT, "page_bytes": _MAYBE_INT,
     "cells": _MAYBE_INT, "streams": _MAYBE_INT, "k_bytes": _MAYBE_INT, "v_bytes": _MAYBE_INT, "span": _MAYBE_INT,
+    "block_bytes": _MAYBE_INT,
+})  # fmt: skip
+
+TIER = _object({
+    "place": {"enum": ["cpu", "disk"]}, "system": _TEXT, "what": _TEXT, "setting": _TEXT, "asked_bytes": _INT, "bytes": _INT,
+    "pieces": _INT, "piece_bytes": _INT, "piece_tokens": _INT, "tokens": _MAYBE_INT, "ranks": _INT, "shared": {"type": "boolean"},
+    "parts": _array(_object({
+        "kind": {"enum": ["full", "window", "chunk", "state"]}, "tokens": _INT, "groups": _INT, "load_bytes": _INT, "span": _INT,
+    })),
 })  # fmt: skip
 
 _ANSWER = _object({"value": {}, "chosen_by": {"enum": ["you", "engine default", "model", "kvplan"]}})
@@ -66,6 +75,7 @@ PLAN: dict[str, Any] = {
             "peaks": _array(_object({"phase": {"enum": list(PHASES)}, "bytes": _INT, "low": _INT, "high": _INT})),
         })),
         "host": _array(_ENTRY),
+        "tiers": _array(TIER),
         "capacity": _object({
             "kv_bytes": _INT, "kv_bytes_low": _INT, "kv_bytes_high": _INT, "blocks": _MAYBE_INT, "block_tokens": _MAYBE_INT,
             "bytes_per_block": _MAYBE_INT, "request_bytes": _INT, "tokens": _MAYBE_INT, "max_concurrency": _MAYBE_NUMBER,

@@ -3,25 +3,31 @@ for pages twice. The simulator itself is `kvplan.simulate`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.errors import KvplanError, UnsupportedError
+from kvplan.errors import KvplanError, SpecError, UnsupportedError
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.layouts import layouts
 from kvplan.planner.plan import Plan
 from kvplan.planner.speed import speed
+from kvplan.planner.users import GOAL, SHARE, Carried, good, met, most_users
 from kvplan.simulate.geometry import Geometry, from_plan
+from kvplan.simulate.record import Goal
 from kvplan.simulate.result import SimulationResult
 from kvplan.simulate.run import DEFAULT_STEP, MAX_SEQS, enough, pool_for, simulate
 from kvplan.simulate.steptime import StepTime, from_roofline
+from kvplan.simulate.users import Habits, Users
 from kvplan.simulate.workload import Request
 
 SCHEMA = "kvplan.simulation/1"
 #: Where the roofline is taken: it is a line in kept tokens, and routed experts are read as by this many sequences.
 _CONTEXT, _BATCH = 1024, 64
+#: What distributes users where nobody says.
+LEAST_LOADED = "least-loaded"
 
 #: The requests of one of n replicas, the same at every call.
 Replica = Callable[[int], Iterable[Request]]
@@ -45,6 +51,21 @@ class Size(NamedTuple):
     result: SimulationResult
 
 
+class UsersSize(NamedTuple):
+    """The fewest devices, and their layout, that carry so many users; of a cache of kv_memory only its replicas. None: none tried does."""
+
+    users: int
+    n_devices: int | None
+    tp: int | None
+    pp: int | None
+    dp: int | None
+    result: SimulationResult | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return self._asdict() | {"result": None if self.result is None else self.result.as_dict()}
+
+
 class Simulation(NamedTuple):
     """What a workload does to a plan's pool; `as_dict()` is the JSON (`kvplan schema simulation`). No policies where it does not start."""
 
@@ -56,6 +77,8 @@ class Simulation(NamedTuple):
     policies: tuple[SimulationResult, ...]
     size: Size | None
     notes: tuple[str, ...]
+    users: Carried | None = None
+    sized: UsersSize | None = None
 
     def question(self, name: str) -> Any:
         """What the plan's question has under a name."""
@@ -74,6 +97,8 @@ class Simulation(NamedTuple):
             "step_time": self.step_time._asdict(),
             "policies": [result.as_dict() for result in self.policies],
             "size": size,
+            "users": None if self.users is None else self.users.as_dict(),
+            "sized": None if self.sized is None else self.sized.as_dict(),
             "notes": list(self.notes),
         }
 
@@ -102,40 +127,108 @@ def simulated(
     overhead: float,
     size_for: float | None,
     most: int,
+    users: Habits | None = None,
+    routers: Sequence[str] | None = None,
+    goal: Goal | None = None,
+    size_users: int | None = None,
     notes: Sequence[str] = (),
     **settings: Any,
 ) -> Simulation:
     """The simulation of a question.
 
-    steps     None: the roofline's, each with `overhead` seconds more
-    size_for  share of requests that should neither wait for pages nor be preempted, for the sizing answer
-    most      devices to try for it
-    settings  what `kvplan.simulate.run.simulate` takes
+    steps       None: the roofline's, each with `overhead` seconds more
+    size_for    share of requests that should neither wait for pages nor be preempted, for the sizing answer
+    most        devices to try for it
+    users       instead of the requests of a replica: users, of all of them
+    routers     of all replicas; None: one of them, unless users ask
+    size_users  how many users devices are sought for
+    settings    what `kvplan.simulate.run.simulate` takes
     """
     plan = evaluate(d)
     said = list(notes)
     if plan.starts is False:
         return Simulation(plan, described, 0, 0, steps or DEFAULT_STEP, (), None, (*said, plan.verdict))
     geometry = from_plan(plan)
-    steps, note = (steps, "") if steps else step_time(d, overhead)
+    note = "" if steps else step_time(d, overhead)[1]
+
+    def timed(other: Deployment) -> StepTime:
+        return steps or step_time(other, overhead)[0]
+
     dp = plan.question["dp"][0] or 1
+    if routers is not None and dp == 1 and size_users is None:
+        raise SpecError("router", [("", "there is one replica and nothing to route; say how many with dp")])
+    every = users is not None or routers is not None
+    names = list(routers or [LEAST_LOADED])
+    goal = goal or (GOAL if users else None)
     said += [note] if note else []
-    said += [f"one of {dp} replicas, which take turns with the requests"] if dp > 1 else []
+    said += [f"one of {dp} replicas, which take turns with the requests"] if dp > 1 and not every else []
     if any(group.kind == "state" for group in geometry.groups) and settings.get("share_prefixes") is None:
         said.append("prefix sharing is off: keeping recurrent states for it is not simulated")
-    results = tuple(simulate(plan, replica(dp), policy=policy, step_time=steps, **settings) for policy in policies)
+    settings |= {"goal": goal}
+
+    def run(one: Plan, asking: Iterable[Request] | Users, tried: Deployment, **more: Any) -> SimulationResult:
+        n = (one.question["dp"][0] or 1) if every else 1
+        return simulate(one, asking, replicas=n, **{"router": names[0], "step_time": timed(tried), **settings, **more})
+
+    def load() -> Iterable[Request] | Users:
+        return Users(users) if users else replica(1 if every else dp)
+
+    sides = [(policy, router) for policy in policies for router in (names if dp > 1 and every else names[:1])]
+    results = tuple(run(plan, load(), d, policy=policy, router=router) for policy, router in sides)
     cost = geometry.bytes_per_page or (plan.capacity.kv_bytes // geometry.pages if plan.capacity else 0)
-    size = None
+    found = Simulation(plan, described, geometry.groups[0].block_tokens, cost, timed(d), results, None, ())
+    if users is not None and goal is not None:
+        carries, at = most_users(
+            lambda asking, most_bad: run(plan, asking, d, policy=policies[0], most_bad=most_bad), users, SHARE, results[0]
+        )
+        bound = not steps and timed(d) != DEFAULT_STEP
+        found = found._replace(users=Carried(users.users, good(results[0]), goal, SHARE, carries, bound, at))
+        if size_users is not None:
+            sized = _for_users(d, users._replace(users=size_users), most, run)
+            found = found._replace(sized=sized)
+            said += [f"none of the layouts tried, of up to {most}, carries {size_users:,} users"] if sized.result is None else []
     if size_for is not None:
         if geometry.beside or geometry.streams > 1:
             raise UnsupportedError("simulate: size_for looks for one pool; this engine has several for this model")
-        settings |= {"step_time": steps}
+        settings |= {"step_time": timed(d)}
         pages, result = pool_for(plan, lambda: replica(dp), share=size_for, most=_worst(plan, geometry), **settings)
-        devices = _devices(d, replica, size_for, most, settings, (lambda other: step_time(other, overhead)[0]) if note else lambda _: steps)
-        size = Size(size_for, pages, pages * cost, *devices, result=result)
+        devices = _devices(d, replica, size_for, most, settings, timed)
+        found = found._replace(size=Size(size_for, pages, pages * cost, *devices, result=result))
         if d.device is not None and devices[0] is None:
             said.append(f"no layout of up to {most} devices has such a pool")
-    return Simulation(plan, described, geometry.groups[0].block_tokens, cost, steps, results, size, tuple(said))
+    return found._replace(notes=tuple(said))
+
+
+def _for_users(d: Deployment, habits: Habits, most: int, run: Callable[..., SimulationResult]) -> UsersSize:
+    """The fewest devices that carry so many users; sizes that the question chooses are kept."""
+    for n in range(1, most + 1):
+        for tried, tp, pp, dp in _tried(d, n):
+            try:
+                plan = evaluate(tried)
+                if plan.starts is False:
+                    continue
+                result = met(partial(_run_on, run, plan, tried), habits, SHARE)
+            except KvplanError:
+                continue  # the model can not be split like that
+            if result is not None:
+                return UsersSize(habits.users, n if d.device else None, tp, pp, dp, result)
+    return UsersSize(habits.users, None, None, None, None, None)
+
+
+def _run_on(run: Callable[..., SimulationResult], plan: Plan, tried: Deployment, asking: Users, most_bad: int | None) -> SimulationResult:
+    return run(plan, asking, tried, most_bad=most_bad)
+
+
+def _tried(d: Deployment, n: int) -> Iterator[tuple[Deployment, int, int, int]]:
+    """Layouts of n devices that leave what the question chooses; n replicas of a cache of given memory."""
+    asked = {"tp": d.tp, "pp": d.pp or 1}
+    for sizes in layouts(n):
+        chosen = {"tp": sizes.tp, "pp": sizes.pp}
+        if d.device is None or d.kv_memory is not None:
+            if sizes.dp == n:
+                yield replace(d, dp=n), d.tp or 1, d.pp or 1, n
+        elif all(asked[name] in (None, size) for name, size in chosen.items()):
+            yield replace(d, n_devices=None, tp=sizes.tp, pp=sizes.pp, dp=sizes.dp), sizes.tp, sizes.pp, sizes.dp
 
 
 def _worst(plan: Plan, geometry: Geometry) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from kvplan import engines
@@ -10,7 +12,7 @@ from kvplan.dtypes import canonical
 from kvplan.engines.common.settling import weight_formats
 from kvplan.errors import KvplanError, SpecError
 from kvplan.parallel import Layout
-from kvplan.roofline import Roofline, roofline
+from kvplan.roofline import Bound, Roofline, roofline
 
 #: What rows and compared plans can be ranked by.
 RANKINGS = ("price", "memory", "tokens_per_second", "first_token", "cost_per_token")
@@ -63,6 +65,26 @@ def speed(d: Deployment, *, turn: bool = True) -> Roofline:
 
     Raises SpecError without a device, UnsupportedError where it declares no rates.
     """
+    q, at = _read(d)
+    return at(context=q.context or 1, batch=q.batch or 1, turn=turn)
+
+
+def bounds(d: Deployment) -> Callable[[int], Bound]:
+    """The bound on a prompt of so many tokens, alone. Raises as `speed` does, at once."""
+    _, at = _read(d)
+    at(context=1, batch=1, turn=False)
+    return lambda tokens: at(context=tokens, batch=1, turn=False).prefill
+
+
+def decoding(d: Deployment) -> Callable[[int, int], Roofline]:
+    """The bounds at so many tokens of each of so many sequences. Raises as `speed` does, at once."""
+    _, at = _read(d)
+    at(context=1, batch=1, turn=False)
+    return lambda tokens, sequences: at(context=tokens, batch=sequences, turn=False)
+
+
+def _read(d: Deployment) -> tuple[Deployment, Callable[..., Roofline]]:
+    """The question as its engine settles it, and its roofline over context and batch."""
     if d.device is None:
         raise SpecError("device", [("", "how fast depends on the device; name one")])
     _, settled = engines.settle(d)
@@ -71,14 +93,5 @@ def speed(d: Deployment, *, turn: bool = True) -> Roofline:
     rate = _RATES.get(canonical(q.dtype or q.model.dtype), "bf16")
     if rate not in device.dense_tflops and {"fp16", "bf16"} & device.dense_tflops.keys():
         rate = "fp16" if rate == "bf16" else "bf16"
-    return roofline(
-        settled.model,
-        device,
-        weight_formats(q),
-        Layout(q.tp or 1, q.pp or 1, q.dp or 1, q.ep or 1, q.dcp or 1),
-        context=q.context or 1,
-        batch=q.batch or 1,
-        rate=rate,
-        encoder_tokens=q.encoder_tokens,
-        turn=turn,
-    )
+    layout = Layout(q.tp or 1, q.pp or 1, q.dp or 1, q.ep or 1, q.dcp or 1)
+    return q, partial(roofline, settled.model, device, weight_formats(q), layout, rate=rate, encoder_tokens=q.encoder_tokens)

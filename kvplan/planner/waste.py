@@ -9,7 +9,7 @@ from typing import Any
 from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError
 from kvplan.planner import remedies
-from kvplan.planner.advice import asked, attempt, edge, facts_of, replica_batch, sequences
+from kvplan.planner.changes import asked, attempt, edge, facts_of, replica_batch, sequences
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan, Waste
 from kvplan.units import cdiv

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from kvplan.ledger import Ledger
+from kvplan.planner import remedies
 from kvplan.planner.offload import in_ram, layers_said
 from kvplan.planner.plan import Advice, Plan
 from kvplan.report.printable import one_line
-from kvplan.report.words import asked, engine, flag, hardware, ranks, requests, size
+from kvplan.report.words import asked, engine, flag, hardware, held, ranks, requests, size
 from kvplan.units import GIB, counted
-
-#: An advice that leaves less than this share of the tightest device is said after those that leave more.
-SAFE_SHARE = 0.02
 
 
 def sentence(plan: Plan) -> str:
@@ -113,7 +111,7 @@ def changes(plan: Plan) -> list[Advice]:
 
 def _safe(plan: Plan, one: Advice) -> bool:
     limit = min((ledger.limit_bytes for ledger in plan.ledgers if ledger.limit_bytes), default=asked(plan, "kv_memory") or GIB)
-    return one.margin_bytes >= SAFE_SHARE * limit
+    return one.margin_bytes >= remedies.ROOM * limit
 
 
 def options(one: Advice) -> str:
@@ -139,6 +137,7 @@ def next_numbers(plan: Plan) -> list[tuple[str, str]]:
     if capacity is not None and capacity.request_bytes and plan.fits is not None:
         rows.append((f"most requests of {context:,} tokens", _limit(plan, capacity.max_batch)))
         rows.append((f"longest context of {counted(batch, 'request')}", _longest(plan)))
+    rows += [(f"tier of {tier.system}" + ("" if tier.what == "cache" else f", {tier.what}"), held(tier)) for tier in plan.outcome.tiers]
     slope, mean = plan.cache.bytes_per_token, plan.cache.average_bytes_per_token
     told = f"{slope:,} B" if isinstance(slope, int) else f"{slope:,.1f} B"
     told += "" if abs(mean - slope) < 1 else f" at {context:,} tokens, {mean:,.0f} B on average"

@@ -14,7 +14,7 @@ from kvplan.report.words import engine, size
 
 #: Nothing is fetched, run, sent or framed; styles are the page's own.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-_STYLE = """
+STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--faint:#6a737d;--rule:#d8dee4;--weights:#3b6fb6;--cache:#2e8b57;
 --cache-to-spare:#8fd0a8;--overhead:#d9902f;--lacking:#c93c37;--free:#e6eaee}
 @media (prefers-color-scheme:dark){:root{--ink:#e6e9ec;--paper:#14171a;--faint:#98a2ac;--rule:#343a40;--weights:#6c9fe0;--cache:#54b97f;
@@ -30,6 +30,7 @@ svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
 .cache-to-spare{fill:var(--cache-to-spare);background:var(--cache-to-spare)}.overhead{fill:var(--overhead);background:var(--overhead)}
 .lacking{fill:var(--lacking);background:var(--lacking)}.free{fill:var(--free);background:var(--free)}
 line.limit{stroke:var(--ink);stroke-width:2;stroke-dasharray:5 3}i.limit{background:var(--ink);width:.2em}line.asked{stroke:var(--faint)}
+.bound{fill:none;stroke:var(--faint);stroke-width:1.5;stroke-dasharray:4 3;background:var(--faint)}i.curve{background:var(--cache)}
 .axis{fill:none;stroke:var(--faint)}.curve{fill:none;stroke:var(--cache);stroke-width:2.5}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{text-align:left;vertical-align:top;
 padding:.2rem .8rem .2rem 0;border-bottom:1px solid var(--rule)}td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
@@ -47,16 +48,24 @@ def plans_text(plans: Sequence[Plan], fmt: str) -> str:
 
         return rows_text([summary(plan) for plan in plans], fmt)
     plan = plans[0]
-    kind = "close" if plan.certainty == "too close to call" else {True: "yes", False: "no", None: "open"}[plan.fits]
-    body = [f'<h1 class="{kind}">{text(answer.sentence(plan))}</h1>', f"<p>{text(model_line(plan))}</p>", device_bars(plan)]
-    body += [_section(title, content) for title, content in _sections(plan) if content]
+    body = [f'<h1 class="{verdict(plan)}">{text(answer.sentence(plan))}</h1>', f"<p>{text(model_line(plan))}</p>", device_bars(plan)]
+    body += [section(title, content) for title, content in _sections(plan) if content]
     return page(f"{plan.model.name}: {engine(plan)}", "".join(body))
+
+
+def verdict(plan: Plan) -> str:
+    """The class of its sentence: yes, no, close (too close to call, or in two places) or open."""
+    return "close" if plan.certainty == "too close to call" or plan.outcome.split else {True: "yes", False: "no", None: "open"}[plan.fits]
 
 
 def rows_text(rows: Sequence[dict[str, Any]], fmt: str) -> str:
     """Rows of equal keys as a page with one table."""
-    cells = [[_shown(value) for value in row.values()] for row in rows]
-    return page("kvplan", _table(list(rows[0]), cells) if rows else "<p>nothing was found</p>")
+    return page("kvplan", rows_table(rows) or "<p>nothing was found</p>")
+
+
+def rows_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Rows of equal keys as a table of a page."""
+    return table(list(rows[0]), [[_shown(value) for value in row.values()] for row in rows]) if rows else ""
 
 
 def page(title: str, body: str) -> str:
@@ -65,34 +74,44 @@ def page(title: str, body: str) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{text(title)}</title><style>{_STYLE}</style></head>\n<body>{body}\n"
+        f"<title>{text(title)}</title><style>{STYLE}</style></head>\n<body>{body}\n"
         f"<footer>made by kvplan</footer></body></html>"
     )
 
 
-def _section(title: str, content: str) -> str:
+def section(title: str, content: str) -> str:
     return f"\n<h2>{text(title)}</h2>\n{content}"
 
 
 def _sections(plan: Plan) -> Iterator[tuple[str, str]]:
-    yield "How far it goes", _table(("what", "how much"), answer.next_numbers(plan))
+    yield "How far it goes", table(("what", "how much"), answer.next_numbers(plan))
     changes = [(answer.options(one), one.change, size(one.margin_bytes), one.certainty) for one in answer.changes(plan)]
-    yield "What would make it fit", _table(("option", "what that is", "leaves", "certainty"), changes)
+    yield "What would make it fit", table(("option", "what that is", "leaves", "certainty"), changes)
     yield "The cache against the length", cache_curve(plan)
-    yield "Assumed", _table(("what", "by whom", "changed with"), assumed.rows(plan)) + _list(assumed.notes(plan))
+    yield "Assumed", what_is_assumed(plan)
+    yield from every_line(plan)
+
+
+def what_is_assumed(plan: Plan) -> str:
+    """Each assumption with who made it, then the notes."""
+    return table(("what", "by whom", "changed with"), assumed.rows(plan)) + _list(assumed.notes(plan))
+
+
+def every_line(plan: Plan) -> Iterator[tuple[str, str]]:
+    """The tables under the answer: title and markup, empty where there is nothing to show."""
     for ledger in plan.ledgers:
-        yield _title(ledger), _table(("line", "size", "bytes", "basis", "90 % of cases", "source"), _lines(ledger))
+        yield _title(ledger), table(("line", "size", "bytes", "basis", "90 % of cases", "source"), _lines(ledger))
     host = [_line(entry) for entry in plan.outcome.host]
-    yield "RAM of one server", _table(("line", "size", "bytes", "basis", "90 % of cases", "source"), host)
-    yield "The cache by layers", _table(("layers", "how many", "keep", "size", "bytes a sequence", "source"), [
+    yield "RAM of one server", table(("line", "size", "bytes", "basis", "90 % of cases", "source"), host)
+    yield "The cache by layers", table(("layers", "how many", "keep", "size", "bytes a sequence", "source"), [
         (g.kind, f"{g.layers:,}", g.keep, size(g.bytes_per_sequence), f"{g.bytes_per_sequence:,}", g.source) for g in plan.cache.layers
     ])  # fmt: skip
     yield (
         "What may run out later",
-        _table(("what", "takes", "what removes it"), [(one.name, size(one.bytes), one.removes) for one in plan.outcome.risks]),
+        table(("what", "takes", "what removes it"), [(one.name, size(one.bytes), one.removes) for one in plan.outcome.risks]),
     )
     question = [(name, _shown(value), by) for name, (value, by) in plan.question.items()]
-    yield "The question, and who chose what", _table(("name", "value", "chosen by"), question)
+    yield "The question, and who chose what", table(("name", "value", "chosen by"), question)
     words = [*(plan.capacity.log_lines if plan.capacity else ()), *([plan.outcome.reason] if plan.starts is False else ())]
     yield f"What {engine(plan)} would print", "".join(f"<blockquote>{text(line)}</blockquote>" for line in words if line)
 
@@ -121,7 +140,7 @@ def _shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _table(headers: Sequence[str], rows: Rows) -> str:
+def table(headers: Sequence[str], rows: Rows) -> str:
     """A table, or nothing for no rows; cells that begin with a digit to the right."""
     if not rows:
         return ""

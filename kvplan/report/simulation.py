@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kvplan.planner.simulation import Simulation, Size
+from kvplan.planner.simulation import Simulation, Size, UsersSize
+from kvplan.planner.users import Carried
 from kvplan.report import render_data, render_rows
+from kvplan.report.html import page, rows_table
 from kvplan.report.printable import one_line, prose
 from kvplan.report.structured import dump
-from kvplan.simulate.result import Moments, SimulationResult
-from kvplan.units import show_bytes
+from kvplan.simulate.result import Moments, Routed, SimulationResult
+from kvplan.units import counted, show_bytes
 
 
 def render(simulations: Sequence[Simulation], fmt: str) -> str | bytes:
@@ -20,14 +22,17 @@ def render(simulations: Sequence[Simulation], fmt: str) -> str | bytes:
         return dump(objects[0] if len(objects) == 1 else objects, fmt)
     if fmt in ("csv", "jsonl", "parquet"):
         return render_data([_flat(simulation, result) for simulation in simulations for result in simulation.policies], fmt)
-    return "\n\n".join(_one(simulation, fmt) for simulation in simulations)
+    text = "\n\n".join(_one(simulation, fmt) for simulation in simulations)
+    return page("simulation", text) if fmt == "html" else text
 
 
 def _one(simulation: Simulation, fmt: str) -> str:
-    parts = [prose(_head(simulation), fmt)]
+    shown = render_rows if fmt != "html" else lambda rows, _: rows_table(rows)
+    parts = [prose(_users(simulation, simulation.users), fmt)] if simulation.users is not None else []
+    parts.append(prose(_head(simulation), fmt))
     if simulation.policies:
-        rows = [{"": name} | {one.policy: show(one, simulation) for one in simulation.policies} for name, show in ROWS]
-        parts.append(render_rows([row for row in rows if any(value != "" for value in list(row.values())[1:])], fmt))
+        rows = [{"": name} | {_name(one, simulation): show(one, simulation) for one in simulation.policies} for name, show in ROWS]
+        parts.append(shown([row for row in rows if any(value != "" for value in list(row.values())[1:])], fmt))
     if simulation.size is not None:
         parts.append(prose(_size(simulation, simulation.size), fmt))
     if simulation.notes:
@@ -35,13 +40,25 @@ def _one(simulation: Simulation, fmt: str) -> str:
     return "\n\n".join(parts)
 
 
+def _name(result: SimulationResult, simulation: Simulation) -> str:
+    """Of a column: what tells the results apart."""
+    if result.routed is None:
+        return result.policy
+    several = len({one.policy for one in simulation.policies}) > 1
+    return f"{result.policy}, {result.routed.router}" if several else result.routed.router
+
+
 def _flat(simulation: Simulation, result: SimulationResult) -> dict[str, Any]:
     row: dict[str, Any] = {"model": simulation.plan.model.id}
     row |= {name: value for name, (value, by) in simulation.plan.question.items() if by == "you" and name not in ("model", "engine_option")}
     row |= simulation.workload
     for name, value in result.as_dict().items():
-        if isinstance(value, dict):
+        if name == "routed" and value:
+            row |= value
+        elif isinstance(value, dict):
             row |= {f"{name}_{part}": number for part, number in value.items()} if name != "timeline" else {}
+        elif name == "routed":
+            row |= dict.fromkeys(("router", "replicas", "busiest", "idlest"))
         elif name != "beside":
             row[name] = value
     return row
@@ -53,10 +70,44 @@ def _head(simulation: Simulation) -> str:
     where = f"on {asked['n_devices'] or 1} x {asked['device']}" if asked["device"] else "in the memory given"
     own = next((result for result in simulation.policies if result.policy == "paged"), None)
     pool = f": {own.pages:,} pages of {simulation.page_tokens:,} tokens, {show_bytes(simulation.page_bytes)} a page and rank" if own else ""
+    model = f"{one_line(plan.model.name)} ({one_line(plan.model.id)}), {asked['engine']} {where}{pool}"
+    if what.get("users"):
+        return f"{model}\n{_habits(what)}"
     rate = f"{what['rate']:g} a second" if what["rate"] else "at the trace's times" if what["trace"] else "all at once"
     many = f"{what['requests']:,} requests" if what["requests"] else "all requests"
-    model = f"{one_line(plan.model.name)} ({one_line(plan.model.id)})"
-    return f"{model}, {asked['engine']} {where}{pool}\n{many} of {one_line(what['trace'] or what['name'])}, {rate}"
+    return f"{model}\n{many} of {one_line(what['trace'] or what['name'])}, {rate}"
+
+
+def _habits(what: Mapping[str, Any]) -> str:
+    """Who asks."""
+    system = f", {counted(what['prefixes'], 'system prompt')} of {what['prefix_tokens']:,} tokens" if what["prefixes"] else ""
+    tools = f", {counted(what['tool_calls'], 'tool call')} before each answer" if what["tool_calls"] else ""
+    talks = f"conversations of {counted(what['turns'], 'turn')} of {what['name']}, {what['think_seconds']:g} s to think"
+    return f"{counted(what['users'], 'user')}, {talks}{tools}{system}; {what['requests']:,} requests looked at"
+
+
+def _users(simulation: Simulation, found: Carried) -> str:
+    """What users there are room for: the first line of the answer."""
+    goal, share = found.goal, f"{100 * found.share:g} %"
+    good = f"an answer that begins within {goal.first_token:g} s and goes on with a token every {1000 * goal.per_token:g} ms"
+    does = "carries" if found.good >= found.share else "does not carry"
+    text = f"it {does} {counted(found.users, 'user')}: {_percent(found.good)} of their requests get {good} ({share} must)"
+    most = f"it carries {'at most ' * found.bound}{counted(found.carries, 'user')}" if found.carries else "it carries not a single one"
+    text += f"\n{most} like these{', as real steps are slower than the bound taken here' if found.bound else ''}"
+    if (size := simulation.sized) is not None:
+        text += f"\n{_sized(simulation, size)}"
+    return text
+
+
+def _sized(simulation: Simulation, size: UsersSize) -> str:
+    who = counted(size.users, "user")
+    if size.result is None:
+        return f"nothing of what was tried carries {who}"
+    parts = ", ".join(f"{name} {value}" for name, value in (("tp", size.tp), ("pp", size.pp), ("dp", size.dp)) if value and value > 1)
+    if size.n_devices is None:
+        return f"{who} take {counted(size.dp or 1, 'replica')} of this cache"
+    least = "at least " if simulation.users and simulation.users.bound else ""
+    return f"{who} take {least}{size.n_devices} x {simulation.question('device')}{f' ({parts})' if parts else ''}"
 
 
 def _percent(share: float) -> str:
@@ -94,10 +145,17 @@ ROWS: list[tuple[str, Show]] = [
     ("wait: mean / p50 / p99 / most", lambda r, _: _spread(r.waited, "s")),
     ("first token: mean / p50 / p99 / most", lambda r, _: _spread(r.first_token, "s")),
     ("end: mean / p50 / p99 / most", lambda r, _: _spread(r.latency, "s")),
+    ("each further token: mean / p50 / p99 / most", lambda r, s: _when(s.users is not None, _spread(r.per_token, "s"))),
+    ("requests well answered", lambda r, s: _when(s.users is not None, f"{r.good:,}")),
+    ("replicas; the busiest and the idlest got", lambda r, _: "" if r.routed is None else _routed(r.routed)),
     ("other pools: most pages in use", lambda r, _: ", ".join(f"{one.kind} {one.most:,} of {one.pages:,}" for one in r.beside)),
     ("requests kept waiting for pages", lambda r, _: f"{r.kept_waiting:,}"),
     ("preempted requests, preemptions", lambda r, _: f"{r.preempted:,}, {r.preemptions:,}"),
 ]
+
+
+def _routed(one: Routed) -> str:
+    return f"{one.replicas:,}; {_percent(one.busiest)}, {_percent(one.idlest)} of the mean"
 
 
 def _page(result: SimulationResult, simulation: Simulation) -> float:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from kvplan import engines
+from kvplan.engines.common.tiers import Tier
 from kvplan.planner.plan import Plan
 from kvplan.units import GIB, counted
 
@@ -18,6 +19,20 @@ def size(n_bytes: int) -> str:
         if abs(n_bytes) >= one:
             return f"{n_bytes / one:,.{decimals}f} {unit}"
     return f"{n_bytes} B"
+
+
+def seconds(n: float) -> str:
+    """Three figures of s, ms or us."""
+    for unit, one in (("s", 1.0), ("ms", 1e-3)):
+        if n >= one:
+            return f"{n / one:,.3g} {unit}" if n < 100 * one else f"{n / one:,.0f} {unit}"
+    return f"{n / 1e-6:.3g} us"
+
+
+def held(tier: Tier) -> str:
+    """`64.0 GiB of RAM a server, 13,107 pieces of 16 tokens: 209,712 tokens`"""
+    tokens = "states" if tier.tokens is None else f"pieces of {tier.piece_tokens:,} tokens: {tier.tokens:,} tokens"
+    return f"{size(tier.bytes)} of {'RAM' if tier.place == 'cpu' else 'disk'} a server, {tier.pieces:,} {tokens}"
 
 
 def device(id_: str) -> str:

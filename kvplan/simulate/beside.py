@@ -14,6 +14,8 @@ from kvplan.simulate.sequence import Manager, Sequence, Shares
 class Beside:
     """Managers of pools apart. What is shown as used is the first one's; `peaks` are the most pages that the others ever held."""
 
+    stride = 0
+
     def __init__(self, managers: Listed[Manager]) -> None:
         self.first, self.others = managers[0], managers[1:]
         self.size = self.first.size
@@ -59,6 +61,9 @@ class Beside:
 
     def _note(self) -> None:
         self.peaks = [max(peak, manager.used) for peak, manager in zip(self.peaks, self.others, strict=True)]
+
+    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
+        return False
 
     def wake(self, s: Sequence, computed: int) -> int:
         others = (manager.wake(part, computed) for manager, part in zip(self.others, self._parts[s], strict=True))

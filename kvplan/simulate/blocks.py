@@ -22,6 +22,7 @@ class CountedBlocks:
         #: the common case, decided once
         self._full = len(self.groups) == 1 and self.groups[0].kind == "full"
         self._block, self._copies = self.groups[0].block_tokens, self.groups[0].copies
+        self.stride = self._block if self._full else 0
 
     def admit(self, s: Sequence, budget: int) -> int | None:
         free = self.size - self.used
@@ -58,6 +59,15 @@ class CountedBlocks:
             return False
         s.held = [max(n, had) for n, had in zip(pages, s.held, strict=True)]
         self.used += needed
+        return True
+
+    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
+        needed = len(due) * self._copies
+        if needed > self.size - self.used:
+            return False
+        self.used += needed
+        for _, s in due:
+            s.held[0] += 1
         return True
 
     def wake(self, s: Sequence, computed: int) -> int:

@@ -88,6 +88,8 @@ def wanted(rule: str, request: Request, longest: int) -> int:
 class Contiguous:
     """A chunk of token slots a request, from admission to its end: nothing ever grows, so nothing is preempted."""
 
+    stride = 0
+
     def __init__(self, geometry: Geometry, rule: str) -> None:
         self.size = geometry.slots
         self.longest = geometry.max_model_len
@@ -105,6 +107,9 @@ class Contiguous:
 
     def grow(self, s: Sequence, computed: int, tokens: int) -> bool:
         return True
+
+    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
+        return False
 
     def wake(self, s: Sequence, computed: int) -> int:
         return 1 << 62

@@ -12,6 +12,8 @@ from kvplan.simulate.sequence import Sequence, Shares
 class Cells:
     """Cells in use by stream."""
 
+    stride = 0
+
     def __init__(self, geometry: Geometry) -> None:
         self.size = geometry.pages
         self.cells = geometry.pages // geometry.streams
@@ -37,6 +39,9 @@ class Cells:
         self.used += tokens - s.held[0]
         s.held[0] = tokens
         return True
+
+    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
+        return False
 
     def wake(self, s: Sequence, computed: int) -> int:
         return computed

@@ -13,6 +13,8 @@ from kvplan.units import cdiv
 class ForkedBlocks:
     """One pool of pages for full attention, counted; each request has a Fork of its own, nothing is shared between requests."""
 
+    stride = 0
+
     def __init__(self, geometry: Geometry) -> None:
         if len(geometry.groups) > 1 or geometry.groups[0].kind != "full" or geometry.beside or geometry.sort == "cells":
             raise UnsupportedError("simulate: forked sequences (beams) are simulated for pools of full attention only")
@@ -53,6 +55,9 @@ class ForkedBlocks:
             fork.write()
         self._count(fork, 1)
         return enough
+
+    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
+        return False
 
     def wake(self, s: Sequence, computed: int) -> int:
         fork = self._forks[s]

@@ -36,48 +36,59 @@ class BlockPool:
 
     def take(self, n: int, table: list[int]) -> None:
         """Append the first n free blocks to a table; what they held is forgotten. There must be as many."""
+        table += self.next(n)
+
+    def next(self, n: int) -> list[int]:
+        """The first n free blocks, with one holder each; what they held is forgotten. There must be as many."""
         self.free -= n
-        for _ in range(n):
-            block = self._blank.pop() if self._blank else self._oldest()
-            self.refs[block] = 1
-            table.append(block)
+        blank, refs = self._blank, self.refs
+        blocks = blank[: -n - 1 : -1]
+        del blank[len(blank) - len(blocks) :]
+        if len(blocks) < n:
+            self._oldest(n - len(blocks), blocks)
+        for block in blocks:
+            refs[block] = 1
+        return blocks
 
-    def _oldest(self) -> int:
-        """The block whose content goes next."""
-        block = self._kept.popleft()
-        while block in self._left:
-            self._left[block] -= 1
-            if not self._left[block]:
-                del self._left[block]
-            block = self._kept.popleft()
-        self.evicted += 1
-        if self.keys[block] is not None:
-            self._forget(block)
-        return block
-
-    def _forget(self, block: int) -> None:
-        key = self.keys[block]
-        assert key is not None
-        self.keys[block] = None
-        others = self.found[key]
-        if isinstance(others, int):
-            del self.found[key]
-            return
-        del others[block]
-        if not others:
-            del self.found[key]
+    def _oldest(self, n: int, blocks: list[int]) -> None:
+        """Append the n blocks whose content goes next."""
+        oldest, left, keys, found = self._kept.popleft, self._left, self.keys, self.found
+        self.evicted += n
+        while n:
+            block = oldest()
+            if block in left:
+                left[block] -= 1
+                if not left[block]:
+                    del left[block]
+                continue
+            n -= 1
+            blocks.append(block)
+            key = keys[block]
+            if key is None:
+                continue
+            keys[block] = None
+            others = found[key]
+            if isinstance(others, int) or len(others) == 1:
+                del found[key]
+            else:
+                del others[block]
 
     def register(self, blocks: Iterable[int], runs: Iterable[range]) -> None:
         """From now on these blocks are found under their keys; 0: no block."""
         for block, key in zip(blocks, chain.from_iterable(runs), strict=True):
-            if not block:
-                continue
-            self.keys[block] = key
-            known = self.found.setdefault(key, block)
-            if isinstance(known, dict):
-                known[block] = None
-            elif known != block:
-                self.found[key] = {known: None, block: None}
+            if block:
+                self.name(block, key)
+
+    def name(self, block: int, key: Key) -> None:
+        """From now on this block is found under its key."""
+        self.keys[block] = key
+        known = self.found.setdefault(key, block)
+        if known == block:
+            return
+        if isinstance(known, dict):
+            known[block] = None
+        else:
+            self.found[key] = {known: None, block: None}
 
     def lookup(self, key: Key) -> int:
         """The block that holds this content; 0 where none does."""

@@ -36,6 +36,7 @@ class PrefixBlocks:
         self.size = geometry.pages
         self.pool = BlockPool(geometry.pages + 1)
         self.changes = self.hit_tokens = self.asked_tokens = 0
+        self.stride = self.block if all(group.kind == "full" for group in self.groups) else 0
         self._windows = [i for i, group in enumerate(self.groups) if group.kind in ("window", "chunk")]
         #: groups of one kind and span are looked up together; full attention first
         kinds = dict.fromkeys((group.kind, group.span) for group in self.groups)
@@ -166,7 +167,12 @@ class PrefixBlocks:
         """Names for the pages before `end`."""
         for i, table in enumerate(s.tables):
             start = s.cached[i]
-            if start < end:
+            if start + 1 == end and table[start]:
+                stream = s.stream(end * self.block - 1)
+                self.pool.name(table[start], (stream * len(self.groups) + i << PAGE_BITS) + start)
+                s.cached[i] = end
+                self.changes += 1
+            elif start < end:
                 self.pool.register(table[start:end], self._keys(s, i, start, end))
                 s.cached[i] = end
                 self.changes += 1
@@ -186,6 +192,18 @@ class PrefixBlocks:
             s.known = tokens
         if s.cached[0] < s.named:
             self._register(s, min(tokens // self.block, s.named))
+        return True
+
+    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
+        if len(due) * len(self.groups) > self.pool.free:
+            return False
+        blocks = self.pool.next(len(due) * len(self.groups))
+        for i in range(len(self.groups)):
+            for (_, s), block in zip(due, blocks[i :: len(self.groups)], strict=True):
+                s.tables[i].append(block)
+        for _, s in due:
+            if s.cached[0] < s.named:
+                self._register(s, min((step + s.offset) // self.block, s.named))
         return True
 
     def _drop(self, table: list[int], end: int) -> None:

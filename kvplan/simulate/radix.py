@@ -33,6 +33,7 @@ class RadixTree:
 
     def __init__(self, geometry: Geometry) -> None:
         self.block = geometry.groups[0].block_tokens
+        self.stride = self.block
         self.size = geometry.pages
         self.root = Node(None, 0, [])
         self.root.locks = 1
@@ -164,6 +165,14 @@ class RadixTree:
         self._at[s] = node
         s.held[0] = full
         self.changes += 1
+
+    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
+        """Decoded tokens enter the tree at the end."""
+        if not self._take(len(due)):
+            return False
+        for _, s in due:
+            s.held[1] += 1
+        return True
 
     def wake(self, s: Sequence, computed: int) -> int:
         return -(-computed // self.block) * self.block

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from kvplan.simulate.result import Moments, SimulationResult, Timeline
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvplan.simulate.result import Moments, Routed, SimulationResult, Timeline
 from kvplan.simulate.sequence import Manager, Shares
+from kvplan.simulate.workload import Request
 
 SAMPLE_STEPS = 32  # every so many steps the pages are looked into
 POINTS = 1024  # most points of a timeline; beyond it every second is dropped
@@ -36,39 +40,59 @@ class Histogram:
         return Moments(mean, marks[0], marks[1], marks[2], marks[3], values[-1] * scale)
 
 
-MILLISECOND = 1e-3
+MILLISECOND, MICROSECOND = 1e-3, 1e-6
 
 
-def _bucket(seconds: float) -> int:
-    """Whole milliseconds, three figures at most: so that a histogram of delays stays small."""
-    n = max(round(seconds / MILLISECOND), 0)
+def _bucket(seconds: float, unit: float = MILLISECOND) -> int:
+    """Whole units, three figures at most: so that a histogram of delays stays small."""
+    n = max(round(seconds / unit), 0)
     digits = max(len(str(n)) - 3, 0)
-    unit = int(10**digits)
-    return n // unit * unit
+    cut = int(10**digits)
+    return n // cut * cut
+
+
+class Goal(NamedTuple):
+    """What a good answer is: seconds to the first token, and for each further one on average."""
+
+    first_token: float
+    per_token: float
 
 
 class Recorder:
-    """Everything a result is made of. Nothing is counted before `warm` seconds of simulated time, except totals."""
+    """Everything a result is made of, from `warm` seconds of simulated time on; what was before is forgotten."""
 
-    def __init__(self, warm: float = 0.0) -> None:
-        self.warm = warm
+    def __init__(self, warm: float = 0.0, goal: Goal | None = None) -> None:
+        self.warm, self.goal = warm, goal
+        self._early = warm > 0
+        self._before: tuple[int, ...] = (0, 0, 0)  # tokens found and asked for, pages evicted, before `warm`
+        self._clear()
+
+    def _clear(self) -> None:
         self.seconds = 0.0
-        self.steps = self.tokens = self.done = self.done_tokens = 0
+        self.steps = self.tokens = self.done = self.done_tokens = self.good = 0
         self.kept_waiting = self.hindered = self.rejected = self.too_long = self.preempted = self.preemptions = 0
         self.used, self.running, self.queued = Histogram(), Histogram(), Histogram()
-        self.wait, self.first, self.latency = Histogram(), Histogram(), Histogram()
+        self.wait, self.first, self.latency, self.per_token = Histogram(), Histogram(), Histogram(), Histogram()
         self._sums = [0.0, 0.0, 0.0, 0.0]  # page-seconds stored, reserved, internal, in use
         self._looked = self._since = 0.0
         self._every, self._skipped = 1, 0
         self._saved = [0.0, 0.0]  # page-seconds that sharing saves, and that there would be without it
         self._points: list[tuple[float, int, int, int, int, int]] = []
 
+    def begin(self, now: float, manager: Manager) -> None:
+        """What is asked about begins now."""
+        self._early = False
+        self._before = (manager.hit_tokens, manager.asked_tokens, manager.evicted)
+        self._clear()
+
     def step(self, now: float, dt: float, manager: Manager, running: int, waiting: int, tokens: int) -> None:
+        if self._early:
+            if now < self.warm:
+                return
+            self.begin(now, manager)
         used = manager.used
         self.steps += 1
         self.tokens += tokens
-        if now < self.warm:
-            return
         self.seconds += dt
         self._since += dt
         self.used.add(used, dt)
@@ -83,6 +107,7 @@ class Recorder:
                 self._every *= 2
 
     def idle(self, seconds: float) -> None:
+        """Time in which nothing runs."""
         self.seconds += seconds
         self.used.add(0, seconds)
         self.running.add(0, seconds)
@@ -107,13 +132,41 @@ class Recorder:
     def first_token(self, seconds: float) -> None:
         self.first.add(_bucket(seconds), 1)
 
-    def finished(self, seconds: float, prompt: int, output: int) -> None:
+    def finished(self, now: float, first: float, request: Request) -> None:
+        """An answer that began and ended at these times."""
         self.done += 1
-        self.done_tokens += prompt + output
-        self.latency.add(_bucket(seconds), 1)
+        self.done_tokens += request.prompt + request.output
+        self.latency.add(_bucket(now - request.arrival), 1)
+        each = (now - first) / (request.output - 1) if request.output > 1 else 0.0
+        if request.output > 1:
+            self.per_token.add(_bucket(each, MICROSECOND), 1)
+        self.good += self.goal is None or (first - request.arrival <= self.goal.first_token and each <= self.goal.per_token)
 
-    def result(self, manager: Manager, policy: str, promised: float | None) -> SimulationResult:
-        """The result; shares of what the recorder looked into, over the whole pool."""
+    @property
+    def bad(self) -> int:
+        """Requests that had no good answer."""
+        return self.done - self.good + self.rejected
+
+    def take_in(self, other: Recorder) -> None:
+        """Another replica's figures, as if all had been one: times add up."""
+        for name in ("seconds", "steps", "tokens", "done", "done_tokens", "good", "kept_waiting", "hindered", "rejected", "too_long",
+                     "preempted", "preemptions", "_looked"):  # fmt: skip
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("used", "running", "queued", "wait", "first", "latency", "per_token"):
+            mine: Histogram = getattr(self, name)
+            for value, weight in getattr(other, name).weight.items():
+                mine.add(value, weight)
+        self._sums = [a + b for a, b in zip(self._sums, other._sums, strict=True)]
+        self._saved = [a + b for a, b in zip(self._saved, other._saved, strict=True)]
+        self._before = tuple(a + b for a, b in zip(self._before, other._before, strict=True))
+
+    def result(self, managers: Sequence[Manager], policy: str, promised: float | None, router: Routed | None = None) -> SimulationResult:
+        """The result; shares of what the recorder looked into, over the whole pool. Of several replicas: of one, where time counts."""
+        manager, n = managers[0], len(managers)
+        found, asked, evicted = (
+            sum(getattr(one, name) for one in managers) - before
+            for name, before in zip(("hit_tokens", "asked_tokens", "evicted"), self._before, strict=True)
+        )
         pool = manager.size * self._looked
         stored, reserved, internal, used = (x / pool if pool else 0.0 for x in self._sums)
         if policy.startswith("contiguous"):
@@ -128,7 +181,7 @@ class Recorder:
             hindered=self.hindered,
             preempted=self.preempted,
             preemptions=self.preemptions,
-            seconds=self.seconds,
+            seconds=self.seconds / n,
             steps=self.steps,
             tokens=self.done_tokens,
             computed_tokens=self.tokens,
@@ -143,10 +196,13 @@ class Recorder:
             waited=self.wait.moments(MILLISECOND),
             first_token=self.first.moments(MILLISECOND),
             latency=self.latency.moments(MILLISECOND),
-            hit_tokens=manager.hit_tokens,
-            asked_tokens=manager.asked_tokens,
-            evicted=manager.evicted,
+            hit_tokens=found,
+            asked_tokens=asked,
+            evicted=evicted,
             saved=self._saved[0] / self._saved[1] if self._saved[1] else 0.0,
             promised=promised,
+            good=self.good,
+            per_token=self.per_token.moments(MICROSECOND),
+            routed=router,
             timeline=Timeline(*(tuple(column) for column in zip(*self._points, strict=True))) if self._points else Timeline(),
         )

@@ -35,6 +35,15 @@ class BesidePool(NamedTuple):
     most: int
 
 
+class Routed(NamedTuple):
+    """Replicas behind a router: how many, and requests of the one that got most and of the one that got least, over the mean."""
+
+    router: str
+    replicas: int
+    busiest: float
+    idlest: float
+
+
 class SimulationResult(NamedTuple):
     """One policy under one workload. Shares are fractions of the pool, over time; they add up to 1.
 
@@ -48,7 +57,9 @@ class SimulationResult(NamedTuple):
     internal         slots held that no token will use (and those of tokens no longer attended to)
     external         free pages; for contiguous policies chunk rounding and free chunks
     of_used          stored over pages in use
-    waited, first_token, latency   seconds from arrival to admission, first token, end
+    waited, first_token, latency   seconds from arrival to admission, first token, end; `per_token`: of each token after the first
+    good             finished requests that met the goal for these; all of them where there is none
+    routed           of several replicas: pages, shares and what runs are those of one, requests and tokens those of all
     hit_tokens       tokens found in the cache, of `asked_tokens` tokens of admitted prompts; `evicted`: registered pages reused
     saved            pages that sharing saves, of those that would be in use without it, both over the whole time
     promised         longest requests that the plan says run at once
@@ -83,7 +94,10 @@ class SimulationResult(NamedTuple):
     evicted: int
     saved: float
     promised: float | None
+    good: int
+    per_token: Moments
     beside: tuple[BesidePool, ...] = ()
+    routed: Routed | None = None
     timeline: Timeline = Timeline()
 
     @property
@@ -99,6 +113,6 @@ class SimulationResult(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as JSON prints it."""
         plain: dict[str, Any] = dict(self._asdict())
-        plain |= {name: value._asdict() for name, value in plain.items() if isinstance(value, Moments | Timeline)}
+        plain |= {name: value._asdict() for name, value in plain.items() if isinstance(value, Moments | Timeline | Routed)}
         plain["beside"] = [pool._asdict() for pool in self.beside]
         return {**plain, "hit_rate": self.hit_rate, "spare_pages": self.spare_pages}

@@ -12,15 +12,19 @@ from kvplan.simulate.beside import Beside
 from kvplan.simulate.blocks import CountedBlocks
 from kvplan.simulate.buddy import Contiguous, power_of_two, wanted
 from kvplan.simulate.cells import Cells
+from kvplan.simulate.cluster import drive
 from kvplan.simulate.forks import ForkedBlocks
 from kvplan.simulate.geometry import Geometry, Planned, from_plan
 from kvplan.simulate.prefix import PrefixBlocks
 from kvplan.simulate.radix import RadixTree
-from kvplan.simulate.record import Recorder
-from kvplan.simulate.result import BesidePool, SimulationResult
+from kvplan.simulate.record import Goal, Recorder
+from kvplan.simulate.result import BesidePool, Routed, SimulationResult
+from kvplan.simulate.routers import ROUTERS
 from kvplan.simulate.scheduler import Limits, Scheduler
 from kvplan.simulate.sequence import Manager, Sequence
+from kvplan.simulate.source import Source, Stream
 from kvplan.simulate.steptime import StepTime
+from kvplan.simulate.users import Users
 from kvplan.simulate.workload import Request
 
 POLICIES = ("paged", "contiguous-max", "contiguous-pow2", "contiguous-oracle")
@@ -28,11 +32,13 @@ POLICIES = ("paged", "contiguous-max", "contiguous-pow2", "contiguous-oracle")
 DEFAULT_STEP = StepTime(overhead=0.03)
 #: Sequences at once where neither the caller nor the plan says: vLLM's long-time default; SGLang admits at least 2,048.
 MAX_SEQS, SGLANG_SEQS = 256, 2048
+#: Nothing is looked at before the source says so.
+WHEN_WARMED = float("inf")
 
 
 def simulate(
     pool: Planned | Geometry,
-    workload: Iterable[Request],
+    workload: Iterable[Request] | Users,
     *,
     policy: str = "paged",
     pages: int | None = None,
@@ -42,9 +48,13 @@ def simulate(
     max_num_batched_tokens: int | None = None,
     swap_seconds: float | None = None,
     warm_seconds: float = 0.0,
+    replicas: int = 1,
+    router: str = "least-loaded",
+    goal: Goal | None = None,
+    most_bad: int | None = None,
     check: bool = False,
 ) -> SimulationResult:
-    """What one replica's cache does under a workload, whose requests must come in the order of their arrival.
+    """What the caches of one replica, or of several behind a router, do under a workload: requests in the order of their arrival, or users.
 
     pool            a plan (its page groups, blocks and longest request), or a Geometry
     pages           of the pool, instead of its own number
@@ -53,7 +63,10 @@ def simulate(
     step_time       seconds of a step; `from_roofline` of a device, `fitted` to measurements
     max_num_seqs, max_num_batched_tokens   None: the plan's, else 256 (2,048 of SGLang's) and 8192
     swap_seconds    None: preempted requests compute their tokens again; else seconds to bring back a token
-    warm_seconds    simulated time at the start that the averages leave out
+    warm_seconds    simulated time at the start that is left out; users: left out is until each had an answer
+    router          of several replicas, see `routers`
+    goal            what a good answer is, which are counted
+    most_bad        stop when more than so many requests had no good one
     check           prove after every step that each page is free or held (slow)
 
     Deterministic. Raises SpecError, UnknownName, UnsupportedError.
@@ -67,15 +80,18 @@ def simulate(
     if step_tokens < seqs:
         text = f"{step_tokens} is less than max_num_seqs {seqs}: a step must hold a token of each sequence"
         raise SpecError("max_num_batched_tokens", [("", text)])
-    requests, first = _peek(iter(workload))
-    if first.width > 1 and policy == "paged":
-        if share_prefixes:
-            raise UnsupportedError("simulate: forked sequences share within their request only; leave share_prefixes out")
-        manager: Manager = ForkedBlocks(geometry)
+    if router not in ROUTERS:
+        raise UnknownName("router", router, list(ROUTERS))
+    source: Source
+    if isinstance(workload, Users):
+        source, shared, forks = workload, True, False
     else:
-        sharing = bool(first.content) and shares_prefixes(pool, geometry) if share_prefixes is None else share_prefixes
-        manager = _manager(geometry, policy, sharing, step_tokens)
-    recorder = Recorder(warm_seconds)
+        requests, first = _peek(iter(workload))
+        shared, forks = bool(first.content), first.width > 1 and policy == "paged"
+        source = Stream(_ordered(requests, forks))
+    if forks and share_prefixes:
+        raise UnsupportedError("simulate: forked sequences share within their request only; leave share_prefixes out")
+    sharing = shared and shares_prefixes(pool, geometry) if share_prefixes is None else share_prefixes
     limits = Limits(
         max_seqs=min(seqs, geometry.seats or seqs, geometry.streams if geometry.sort == "cells" and geometry.streams > 1 else seqs),
         step_tokens=step_tokens,
@@ -83,13 +99,23 @@ def simulate(
         fits=_fits(geometry, policy, step_tokens),
         swap_seconds=swap_seconds,
     )
-    scheduler = Scheduler(manager, limits, step_time, recorder, check)
-    scheduler.run(_ordered(requests, isinstance(manager, ForkedBlocks)))
-    result = recorder.result(manager, policy, geometry.promised)
-    if not isinstance(manager, Beside):
-        return result
-    pools = zip(geometry.beside, manager.peaks, strict=True)
-    return result._replace(beside=tuple(BesidePool(pool.groups[0].kind, pool.pages, most) for pool, most in pools))
+    warm = WHEN_WARMED if not source.warmed else warm_seconds
+
+    def one() -> Scheduler:
+        manager = ForkedBlocks(geometry) if forks else _manager(geometry, policy, sharing, step_tokens)
+        return Scheduler(manager, limits, step_time, Recorder(warm, goal), check)
+
+    ones = [one() for _ in range(replicas)]
+    got = drive(ones, source, ROUTERS[router](replicas, geometry.groups[0].block_tokens, geometry.pages), most_bad)
+    recorder, mean = ones[0].recorder, sum(got) / replicas
+    for other in ones[1:]:
+        recorder.take_in(other.recorder)
+    routed = Routed(router, replicas, max(got) / mean if mean else 0.0, min(got) / mean if mean else 0.0) if replicas > 1 else None
+    result = recorder.result([one.manager for one in ones], policy, geometry.promised, routed)
+    besides = [one.manager for one in ones if isinstance(one.manager, Beside)]
+    peaks = (max(column) for column in zip(*(manager.peaks for manager in besides), strict=True))
+    pools = zip(geometry.beside, peaks, strict=False)
+    return result._replace(beside=tuple(BesidePool(one.groups[0].kind, one.pages, most) for one, most in pools))
 
 
 def alone(pool: Planned | Geometry, workload: Iterable[Request], pages: int) -> float:

@@ -10,7 +10,7 @@ or returns a page, and when it ends: a step's cost does not grow with the sequen
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kvplan.simulate.record import Recorder
@@ -52,36 +52,29 @@ class Scheduler:
         self._blocked: tuple[Sequence, int] | None = None
         self._refused_at = -1.0  # when a request was last refused for want of pages
         self._admitted = self._sequences = 0
+        self.on_end: Callable[[Request, float, bool], None] | None = None  # told who had an answer, and when
 
     def computed(self, s: Sequence) -> int:
         """Tokens of a running sequence in the cache."""
         return s.computed if s is self.partial else self.step + s.offset
 
-    def run(self, requests: Iterator[Request]) -> None:
-        """Until every request has ended."""
-        coming = enumerate(requests)
-        following = next(coming, None)
-        while following is not None or self.waiting or self.running:
-            while following is not None and following[1].arrival <= self.now:
-                self._arrive(*following)
-                following = next(coming, None)
-            if not (self.waiting or self.running):
-                if following is not None:
-                    self.recorder.idle(following[1].arrival - self.now)
-                    self.now = following[1].arrival
-                continue
-            self._one_step()
+    @property
+    def idle(self) -> bool:
+        return not (self.waiting or self.running)
 
-    def _arrive(self, number: int, request: Request) -> None:
+    def arrive(self, number: int, request: Request) -> bool:
+        """A request joins the queue; False: it is rejected."""
         limits = self.limits
         too_long = request.prompt + request.output > limits.max_tokens
         if too_long or request.width > limits.max_seqs or not limits.fits(request):
             self.recorder.rejected += 1
             self.recorder.too_long += too_long
-            return
+            return False
         self.waiting.append(Sequence(number, request))
+        return True
 
-    def _one_step(self) -> None:
+    def one_step(self) -> None:
+        """The next step, at whose end the clock then stands."""
         limits, manager = self.limits, self.manager
         preempted = self._wake()
         budget = limits.step_tokens - self._decoding
@@ -153,9 +146,16 @@ class Scheduler:
         if due is None:
             return False
         due.sort()
+        due = [one for one in due if one[1].rank == one[0]]  # the others were preempted since
+        stride = self.manager.stride
+        if stride and self.manager.extend(due, self.step):
+            then = self.step + stride
+            if on := [one for one in due if then < one[1].until]:
+                self._wakes[then] += on
+            return False
         preempted = False
         for rank, s in due:
-            if s.rank != rank:  # preempted since
+            if s.rank != rank:  # preempted for one before it
                 continue
             computed = self.step + s.offset
             while not self.manager.grow(s, computed, computed + 1):
@@ -216,4 +216,6 @@ class Scheduler:
             self._kept -= s.width * s.offset
             self.manager.end(s, s.whole - 1)
             self._leave(s)
-            self.recorder.finished(self.now - s.request.arrival, s.request.prompt, s.request.output)
+            self.recorder.finished(self.now, s.first, s.request)
+            if self.on_end is not None:
+                self.on_end(s.request, self.now, True)

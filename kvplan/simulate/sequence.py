@@ -69,6 +69,8 @@ class Manager(Protocol):
     size: int
     hit_tokens: int
     asked_tokens: int
+    #: Tokens after which a decoding sequence that asked for a page asks for one again, whatever it is; 0: `wake` says.
+    stride: int
 
     @property
     def changes(self) -> int:
@@ -96,6 +98,10 @@ class Manager(Protocol):
 
     def grow(self, s: Sequence, computed: int, tokens: int) -> bool:
         """Room for the step that takes a sequence from `computed` to `tokens` tokens; False (nothing taken) where there is none."""
+        ...
+
+    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
+        """Where there is a stride: `grow` by a token for all of these, from `step` plus their offsets; False: no room, nothing taken."""
         ...
 
     def wake(self, s: Sequence, computed: int) -> int:

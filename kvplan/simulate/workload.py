@@ -162,7 +162,7 @@ def _drawn(shape: Shape, arrivals: Arrivals, rng: Generator) -> Iterator[tuple[f
 
 def _single(shape: Shape, arrivals: Arrivals, seed: int) -> Iterator[Request]:
     streams = count(1 << 41)  # apart from the numbers of prefixes
-    before = _prefix(shape)
+    before = prefix_of(shape)
     for arrival, text, output, pick in _drawn(shape, arrivals, default_rng(seed)):
         content = before(pick)
         shared = content[-1][1] if content else 0
@@ -175,7 +175,8 @@ def _single(shape: Shape, arrivals: Arrivals, seed: int) -> Iterator[Request]:
             yield Request(arrival, prompt, answer, content, False, shape.width, shape.beam and shape.width > 1)
 
 
-def _prefix(shape: Shape) -> Callable[[int], Content]:
+def prefix_of(shape: Shape) -> Callable[[int], Content]:
+    """What stands before a text, by a random number."""
     if shape.branch:
 
         def path(pick: int) -> Content:
@@ -195,7 +196,7 @@ def _conversations(shape: Shape, arrivals: Arrivals, seed: int) -> Iterator[Requ
     """Conversations that start at the arrivals; a heap holds those that go on."""
     from heapq import heappop, heappush
 
-    rng, streams, before = default_rng(seed), count(1 << 41), _prefix(shape)
+    rng, streams, before = default_rng(seed), count(1 << 41), prefix_of(shape)
     starts = _drawn(shape, arrivals, rng)
     waiting: list[tuple[float, int, int, int, Content]] = []  # next turn's time, stream, turns left, tokens so far, system prompt
     start = next(starts, None)

@@ -53,6 +53,7 @@ SAMPLES: dict[str, Sample] = {
     "lightning": Sample("MiniMax-01", {"heads": 64, "head_dim": 128}, 8192),
     "rwkv": Sample("RWKV-6 7B", {"heads": 64, "head_dim": 64}, 8192, hidden=4096),
     "mlstm": Sample("xLSTM 7B", {"heads": 8, "qk_head_dim": 256, "v_head_dim": 512}, 8192, hidden=4096),
+    "depthwise_conv": Sample("Inkling", {"channels": 16384, "d_conv": 4, "state_dtype": "f32"}, 8192, hidden=6144),
     "convolved_qkv": Sample("ZAYA1 8B", {"heads": 8, "kv_heads": 2, "head_dim": 128, "kernels": [2, 2]}, 8192, hidden=2048),
 }
 

@@ -59,6 +59,8 @@ CARDS = {
     "nvidia/nemotron-3-nano-30b-a3b": 31.6e9,
     "openai/gpt-oss-20b": 20.9e9,
     "qwen/qwen2-vl-2b-awq": 2.21e9,
+    "qwen/qwen3-asr-0.6b": 0.596e9 + 0.186e9,  # Qwen3 0.6B and its audio tower
+    "wizardlmteam/wizardcoder-15b-v1.0": 15.5e9,  # StarCoder's
 }
 
 

@@ -26,6 +26,7 @@ MIXERS: dict[Form, list[dict[str, Any] | None]] = {
     "kv+blocks": [{"kind": "block_sparse", **_KV, "stride": 16}],
     "encoder-kv": [{"kind": "cross", **_KV}, GQA],
     "latent": [{"kind": "mla", **_MLA}],
+    "latent+window": [{"kind": "mla", **_MLA}, {"kind": "mla", **_MLA, "window": 512}],
     "latent+index": [{"kind": "mla_sparse", **_MLA, **_INDEX}],
     "latent+pooled-index": [{"kind": "mla_sparse", **_MLA, **_INDEX, "index_pool": 4}],
     "compressed": [
@@ -44,6 +45,7 @@ MIXERS: dict[Form, list[dict[str, Any] | None]] = {
     "rwkv": [{"kind": "rwkv", "heads": 16, "head_dim": 64}],
     "mlstm": [{"kind": "mlstm", "heads": 8, "qk_head_dim": 64, "v_head_dim": 128}],
     "convolved-qkv": [{"kind": "convolved_qkv", "heads": 8, "kv_heads": 2, "head_dim": 128, "kernels": [2, 2]}, GQA],
+    "depthwise-conv": [{"kind": "depthwise_conv", "channels": 4096, "d_conv": 4}, GQA],
 }  # fmt: skip
 
 

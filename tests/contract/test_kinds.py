@@ -63,6 +63,11 @@ MIXER_FACTS: dict[str, tuple[dict[str, Any], int, int]] = {
     ),
     "lightning": ({"heads": 8, "head_dim": 16}, 8 * 16 * 16 * 4, 3 * H * 128 + H * 128 + 128 + 128 * H),
     "short_conv": ({"d_conv": 3}, H * 2 * 2, 3 * H * H + H * 3 + H * H),
+    "depthwise_conv": (  # nine columns of inputs, three taps each of which reaches three tokens further
+        {"channels": 256, "d_conv": 4, "dilation": 3},
+        256 * 9 * 2,
+        256 * 4,
+    ),
     "rg_lru": (
         {"width": 128, "heads": 4, "d_conv": 4},
         128 * 4 + 128 * 3 * 2,
@@ -124,6 +129,11 @@ def test_compressed_rows():
     spec = one_block({"kind": "compressed", **fields, "ratio": 4, "index_heads": 4, "index_head_dim": 32})
     kept = 128 * 64 * 2 + 250 * 64 * 2 + 250 * 32 * 2
     assert kvplan.estimate(spec, context=1000).cache.bytes_per_sequence == kept
+
+
+def test_a_latent_in_a_window() -> None:
+    spec = one_block({"kind": "mla", **MLA, "window": 128})
+    assert kvplan.estimate(spec, context=1000, dtype="bf16").cache.bytes_per_sequence == (32 + 8) * 128 * 2
 
 
 def test_active_parameters_leave_out_idle_experts():

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kvplan
 from kvplan import engines
 from kvplan.deployment import NAMES
 from kvplan.engines import ENGINES
@@ -99,3 +100,10 @@ def test_limits_that_are_printed_hold_when_asked(engine: str, form: str, limit: 
 )  # fmt: skip
 def test_limits_that_were_wrong(name: str, asked: dict[str, Any]) -> None:
     laws.limits_hold(name, **asked)
+
+
+@pytest.mark.parametrize("engine", [name for name in ENGINES if engines.facts(name).pool == "set aside"])
+def test_a_release_before_all_that_were_read_is_not_known(engine: str) -> None:
+    plan = kvplan.estimate("meta-llama/llama-3.1-8b", engine=engine, engine_version="0.0.1", device="h200")
+    assert (plan.starts, plan.fits) == (None, None)
+    assert "0.0.1 is not modelled: the oldest release that is, is 0." in plan.verdict

@@ -150,6 +150,8 @@ REAL = {
 def test_real_configs_take_what_the_plan_says(name):
     """Full attention width, one layer or a few of every kind."""
     config = narrow(json.loads(shared(f"data/{REAL[name]}").read_text()))
+    if name == "encoder of sound":
+        config["dtype"] = "float32"  # its convolutions take minutes in 16 bits on a CPU
     (case,) = validate_model(fewer(config, 1), context=30, batch=2).cases
     assert {row.name: (row.predicted_bytes, row.allocated_bytes) for row in case.rows if row.equal is False} == {}
     assert (case.status, case.note) == ("equal", "")

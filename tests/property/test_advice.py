@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import kvplan
 from kvplan import api
 from kvplan.errors import KvplanError
-from kvplan.planner.advice import edge
+from kvplan.planner.changes import edge
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from tests.conftest import examples, one_block

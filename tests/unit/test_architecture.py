@@ -27,7 +27,7 @@ def python(code: str, **kwargs) -> str:
 @pytest.mark.parametrize("statement", ["import kvplan", "import kvplan, kvplan.api, kvplan.cli.commands, kvplan.report.table"])
 def test_importing_loads_no_heavy_module(statement):
     loaded = set(json.loads(python(f"import json, sys\n{statement}\nprint(json.dumps(list(sys.modules)))")))
-    assert not loaded & {"torch", "pynvml", "transformers", "numpy", "huggingface_hub"}
+    assert not loaded & {"torch", "pynvml", "transformers", "numpy", "huggingface_hub", "starlette", "uvicorn"}
 
 
 def test_import_kvplan_loads_nothing_of_ours_but_itself():
@@ -99,6 +99,7 @@ def test_the_wheel_holds_what_runs_and_the_sdist_what_its_tests_need(tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     inside = zipfile.ZipFile(wheel).namelist()
     assert not [name for name in inside if "residuals" in name or "validation_page" in name or name.startswith(("tests/", "tools/"))]
+    assert {f"kvplan/web/static/{name}" for name in ("page.js", "page.css", "icon.svg")} <= set(inside)
     (packed,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(packed) as archive:
         kept = {name.partition("/")[2] for name in archive.getnames()}

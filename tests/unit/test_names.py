@@ -100,7 +100,12 @@ def test_a_tag_whose_format_no_page_lists() -> None:
         ("acme/Qwen3-8B-GGUF:Q4_K_M", "kvplan estimate qwen/qwen3-8b --weight-dtype q4_k_m"),
         ("acme/Qwen3-8B-bnb-4bit", "kvplan estimate qwen/qwen3-8b --weight-dtype bnb-4bit"),
         ("acme/Qwen3-8B-exl3-4.25bpw", "kvplan estimate qwen/qwen3-8b --weight-dtype exl3:4.25bpw"),
-        ("acme/Llama-3.3-70B-Instruct-AWQ", "kvplan estimate meta-llama/llama-3.1-70b --weight-dtype awq"),
+        (
+            "acme/Llama-3.3-70B-Instruct-AWQ",
+            "kvplan estimate meta-llama/Llama-3.3-70B-Instruct --weight-dtype awq",
+        ),  # not 3.1, of its shapes
+        ("acme/Qwen3-Coder-30B-A3B-Instruct-AWQ", "kvplan estimate Qwen/Qwen3-Coder-30B-A3B-Instruct --weight-dtype awq"),
+        ("acme/DeepSeek-R1-Distill-Qwen-7B-AWQ", "kvplan estimate deepseek-ai/DeepSeek-R1-Distill-Qwen-7B --weight-dtype awq"),
     ],
 )
 def test_an_unknown_release_is_refused_with_the_command_that_answers(written: str, command: str | None) -> None:
@@ -144,8 +149,15 @@ def test_family_and_size_weigh_more_than_spelling(written: str, first: str) -> N
     assert nearest(written)[0] == first
 
 
-def test_nothing_is_suggested_for_what_is_like_nothing() -> None:
-    assert nearest("zzzz/xxxx") == []
+@pytest.mark.parametrize("written", ["zzzz/xxxx", "stepfun-ai/Step-3.7-Flash", "LargeWorldModel/LWM-Text-Chat-1M"])
+def test_nothing_is_suggested_for_what_is_like_nothing(written: str) -> None:
+    """A word that many families use (flash, text) makes no family."""
+    assert nearest(written) == []
+
+
+@pytest.mark.parametrize(("written", "family"), [("qwne3-8b", "qwen/"), ("gema-3-4b", "google/gemma"), ("lama-3.1-8b", "llama")])
+def test_a_misspelt_family_is_found(written: str, family: str) -> None:
+    assert family in nearest(written)[0]
 
 
 @pytest.mark.parametrize("written", ["", " ", "/", "a\tb", "a\nb", "../../etc/passwd", "x" * 10_000, "é" * 100, "[", "(?:"])
@@ -159,3 +171,18 @@ def test_suffixes() -> None:
     assert taken_apart("acme/x-8b-mlx-4bit") == ("acme/x-8b", "mlx-4bit")
     assert taken_apart("acme/x-8b-unsloth-bnb-4bit") == ("acme/x-8b", "unsloth-bnb-4bit")
     assert taken_apart("acme/x-8b-gguf") == ("acme/x-8b", "gguf")
+
+
+def test_a_publisher_that_was_renamed() -> None:
+    """huggingface.co/CohereForAI is CohereLabs today, and redirects."""
+    assert catalogue.find_model("CohereForAI/c4ai-command-r-plus").id == catalogue.find_model("CohereLabs/c4ai-command-r-plus").id
+
+
+def test_a_tuned_model_of_the_same_publisher_is_said_to_rest_on_its_name() -> None:
+    """Qwen-72B-Chat: 80 layers of 64 heads, as Qwen-72B's config.json has them."""
+    spec = catalogue.find_model("Qwen/Qwen-72B-Chat")
+    assert (spec.id, spec.n_layers) == ("qwen/qwen-72b-chat", 80)
+    assert any("by its name and publisher; its config.json was not read" in note for note in spec.notes)
+    assert any("no source states the maximum length" in note for note in spec.notes)
+    with pytest.raises(UnknownName):
+        catalogue.find_model("somebody/Qwen-72B-Chat")

@@ -9,7 +9,8 @@ from types import ModuleType, SimpleNamespace
 from typing import get_type_hints
 
 import kvplan
-from kvplan.api.names import Question
+from kvplan.api.names import Loaded, Question, Workload
+from kvplan.api.workloads import DEFAULTS
 from kvplan.cli import run
 from kvplan.deployment import NAMES
 
@@ -24,9 +25,19 @@ def test_every_name_of_a_question_is_a_typed_keyword():
     for name, (kind, *_) in NAMES.items():
         assert TAKES[kind] in hints[name].__args__, name
         assert type(None) in hints[name].__args__, name
-    names = ("estimate", "explain", "deployment", "fit", "simulate", "hit_curve", "emit", "roofline")
+    names = ("estimate", "explain", "deployment", "fit", "emit", "roofline")
     for function in (getattr(kvplan, name) for name in names):
         assert inspect.signature(function).parameters["question"].annotation == "Unpack[Question]"
+
+
+def test_simulate_and_hit_curve_take_one_table_of_workload_keywords():
+    assert set(get_type_hints(Loaded)) == set(NAMES) | set(DEFAULTS)
+    assert set(get_type_hints(Workload)) == set(DEFAULTS)
+    for function in (kvplan.simulate, kvplan.hit_curve):
+        parameters = inspect.signature(function).parameters
+        assert parameters["question"].annotation == "Unpack[Loaded]"
+        assert not set(parameters) & set(DEFAULTS)
+        assert not [name for name in DEFAULTS if name not in (kvplan.simulate.__doc__ or "")]
 
 
 def test_the_package_is_typed_and_shows_its_public_names_alone():

@@ -8,8 +8,10 @@ from kvplan.constants import PROCESS
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical_weight, weight_scheme
+from kvplan.engines.common.conditions import version_of
 from kvplan.engines.common.options import FREE, read_lora, read_speculative
 from kvplan.engines.common.protocol import Facts, Settled
+from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.errors import SpecError, UnsupportedError
 
@@ -109,10 +111,20 @@ def refusal(d: Deployment, facts: Facts) -> str | None:
 
 def too_old(device: Device, facts: Facts) -> str | None:
     """Why nobody would buy this one for the engine: its releases have no code for such an NVIDIA GPU."""
-    has = device.compute_capability if device.vendor == "nvidia" else None
-    if has is None or facts.least_capability is None or float(has) >= facts.least_capability:
+    has, least = device.capability, facts.least_capability
+    if has is None or least is None or has >= least:
         return None
-    return f"{facts.title} runs on NVIDIA GPUs of compute capability {facts.least_capability:g} and above; {device.name} has {has}"
+    return f"{facts.title} runs on NVIDIA GPUs of compute capability {version_of(least)} and above; {device.name} has {version_of(has)}"
+
+
+def before_all(d: Deployment, facts: Facts) -> str:
+    """Why a start of this release can not be known: nothing of it was read. Empty where it can."""
+    asked = release(d.engine_version or "")
+    first = facts.read_from or next(iter(facts.versions), "")
+    untagged = ".dev" in str(d.engine_version)
+    if facts.pool != "set aside" or not asked or asked >= release(first) or untagged:
+        return ""
+    return f"{facts.title} {d.engine_version} is not modelled: the oldest release that is, is {first}"
 
 
 def foreign_checkpoint(d: Deployment, facts: Facts) -> tuple[str, ...]:

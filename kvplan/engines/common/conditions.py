@@ -23,10 +23,8 @@ BLOCKED = frozenset({
 
 
 def capability(d: Deployment) -> int | None:
-    """The device's compute capability as one number (8.9 -> 89); None where it is not known or is another maker's name."""
-    text = (d.device.compute_capability if d.device else None) or ""
-    major, _, minor = text.partition(".")
-    return int(major) * 10 + int(minor or 0) if major.isdecimal() and (minor or "0").isdecimal() else None
+    """The device's, as one number (8.9 -> 89); None where it is not known."""
+    return d.device.capability if d.device else None
 
 
 def version_of(number: int) -> str:

@@ -72,9 +72,9 @@ def modelled(name: str, size: Span, source: str, kind: Kind, phases: tuple[Phase
     return Entry(name, size.point, size.low, size.high, "modelled", source, kind, phases)
 
 
-def growth(source: str) -> Entry:
-    """What a start may take after the pools are made, where no published log says it; in bytes, up to 1 GiB."""
-    return modelled("growth after the pools", Span(0, 0, GIB), source, "transient", ("warm up", "serve"))
+def growth(source: str, most: int = GIB) -> Entry:
+    """What a start may take after the pools are made, where no published log says it: bytes, up to `most`."""
+    return modelled("growth after the pools", Span(0, 0, most), source, "transient", ("warm up", "serve"))
 
 
 def longest(holds: Callable[[int], bool], most: int = LARGEST) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.conditions import ROW_PARALLEL
 from kvplan.engines.common.options import Lora, Options, read_lora
 from kvplan.errors import SpecError
 from kvplan.ledger import Entry, exact
@@ -23,7 +24,6 @@ MODULES: dict[str, str] = {
     "q_a_proj": "q_a", "q_b_proj": "q_b", "kv_a_proj_with_mqa": "kv_a", "kv_b_proj": "kv_b",
 }  # fmt: skip
 ADAPTED = ("attention", "mlp")
-ROWS = ("o", "mlp_down")
 SOURCE = "slots x rank x (inputs + outputs) of every adapted matrix"
 
 
@@ -59,7 +59,7 @@ def _split(w: WeightTensor, tp: int) -> Adapted:
     outputs, inputs = w.shape
     if tp == 1 or w.units == 1:
         return Adapted(inputs, outputs)
-    if w.name in ROWS:
+    if w.name in ROW_PARALLEL:
         return Adapted(-(-inputs // tp), outputs)
     return Adapted(inputs, outputs // w.units * heads_per_rank(w.units, tp))
 
@@ -67,11 +67,15 @@ def _split(w: WeightTensor, tp: int) -> Adapted:
 def slots(d: Deployment, layers: Iterable[Layer], tp: int, element_bytes: int, source: str = SOURCE) -> list[Entry]:
     """The line of the adapters' slots; none without adapters. `element_bytes`: of one element of a factor."""
     asked: Lora | None = read_lora(d.lora)
-    modules = asked_modules(d) if any(key == "lora_target_modules" for key, _ in d.engine_option) else None
     if asked is None:
         return []
-    width = sum(one.inputs + one.outputs for one in adapted(layers, tp, modules))
-    return [exact("LoRA slots", asked.adapters * asked.rank * width * element_bytes, source, "weights")]
+    return [exact("LoRA slots", asked.adapters * adapter_bytes(d, asked.rank, layers, tp, element_bytes), source, "weights")]
+
+
+def adapter_bytes(d: Deployment, rank: int, layers: Iterable[Layer], tp: int, element_bytes: int) -> int:
+    """One adapter on a rank: both factors of every matrix that it may change."""
+    modules = asked_modules(d) if any(key == "lora_target_modules" for key, _ in d.engine_option) else None
+    return rank * sum(one.inputs + one.outputs for one in adapted(layers, tp, modules)) * element_bytes
 
 
 def note(d: Deployment, layers: Iterable[Layer]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from kvplan.engines.common.lines import Refusal, Span, certainty, longest, stage
 from kvplan.engines.common.measured import stage_entries
 from kvplan.engines.common.protocol import Capacity, Drafter, Group, Outcome, Settled
 from kvplan.engines.common.settling import weight_formats
+from kvplan.engines.common.tiers import Tier
 from kvplan.ledger import Entry, Ledger, exact, held_by_others, left_to_the_gpu
 from kvplan.tensors import Layer, Lowered, Role
 
@@ -91,6 +92,7 @@ class SetAside(NamedTuple, Generic[P]):
     per_token bytes of the cache per token
     running   the most requests of a worker
     figures   (the fullest rank's pools, all stages' pools, the budget's bytes) -> figures
+    tiers     (all stages' pools, the budget's bytes) -> where the cache goes beside the devices
     """
 
     question: Deployment
@@ -109,6 +111,7 @@ class SetAside(NamedTuple, Generic[P]):
     per_token: Callable[[P], float]
     running: Callable[[Sequence[P]], int]
     figures: Callable[[P, Sequence[P], int], Figures]
+    tiers: Callable[[Sequence[P], int], tuple[Tier, ...]] = lambda *_: ()
 
 
 def staged_weights(
@@ -184,6 +187,7 @@ def _outcome(e: SetAside[P]) -> Outcome:
         margin_bytes=room.spare,
         limiting_rank=_numbers(e.layout, stage)[0],
         reason=room.reason,
+        tiers=e.tiers(tried.made, rest.point),
         start_certainty=certainty(tried.low is not None, True, True, rest.point, rest.high - rest.low),
     )
 

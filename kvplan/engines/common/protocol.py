@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.tiers import Tier
 from kvplan.errors import SpecError
 from kvplan.forms import Form
 from kvplan.ledger import Entry, Ledger, Phase
@@ -73,7 +74,10 @@ class Settled(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Layers whose pages an engine manages together; None where the engine has no such thing. `span`: their window or chunk in tokens."""
+    """Layers whose pages an engine manages together; None where the engine has no such thing. `span`: their window or chunk in tokens.
+
+    block_bytes  one block of all its layers on a rank that had all stages, without what brings pages to one size
+    """
 
     role: str
     kind: str
@@ -86,6 +90,7 @@ class Group(NamedTuple):
     k_bytes: int | None = None
     v_bytes: int | None = None
     span: int | None = None
+    block_bytes: int | None = None
 
 
 class Capacity(NamedTuple):
@@ -137,6 +142,7 @@ class Outcome(NamedTuple):
     split      it runs all the same, with layers in RAM that nobody asked for: `starts` and `fits` are of the whole model on its devices
     unknown    what would have to be known first; empty where nothing
     host       what one server holds in host memory, all its ranks together: no device's total counts it
+    tiers      where its cache goes beside the devices
     """
 
     ledgers: tuple[Ledger, ...]
@@ -151,6 +157,7 @@ class Outcome(NamedTuple):
     risk: str | None = None
     unknown: str = ""
     host: tuple[Entry, ...] = ()
+    tiers: tuple[Tier, ...] = ()
     start_certainty: Certainty | None = None
     risks: tuple[Risk, ...] = ()
     split: bool = False
@@ -208,11 +215,23 @@ class Setting(NamedTuple):
     change: str
 
 
+class Apart(NamedTuple):
+    """How a request's cache moves from a worker that prefills to one that decodes.
+
+    unit           rows: a block id with all layers behind it; pages: pages of each pool
+    together_from  the release from which K and V of a layer lie in one piece; empty: they lie apart
+    """
+
+    unit: Literal["rows", "pages"]
+    together_from: str = ""
+
+
 class Facts(NamedTuple):
     """What an engine is, for everyone who asks about it without running it.
 
     title            as its makers write it
     versions         releases whose rules are known, oldest first
+    read_from        the oldest release whose start is modelled, where that is before the first of `versions`
     options          engine_option keys, each with what it means
     forms            forms of cache that it models; others are refused by name
     unused           names of a question that it has no use for -> what follows from that, for a note
@@ -223,7 +242,7 @@ class Facts(NamedTuple):
     null_blocks      block ids that no sequence gets
     shares_prefixes  requests share prefixes unless an option says otherwise
     vendors          makes of devices it runs on; empty: any
-    least_capability the least compute capability of NVIDIA GPUs that its makers name; None: not known
+    least_capability the least compute capability of NVIDIA GPUs that its makers name (70 is 7.0); None: not known
     offloads         layers may stay in memory beside the device
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
     kv_advice        cache formats that advice may offer, with their bits; weight_advice likewise
@@ -232,6 +251,8 @@ class Facts(NamedTuple):
     whole_prompts    releases before this one read a prompt in one step, so that smaller steps are no advice
     constants        the name of its measured constants; None: it has none
     measured_from    the release from which five or more public start-up logs are behind them; None: fewer are
+    tiers            options that ask for a tier of the cache beside the devices, as words; empty: none is modelled
+    apart            how caches move between prefill and decode workers; None: not modelled
     measured_sizes   sizes that lines measured in its logs depend on; measured_names: other names, beside those of every engine
     """
 
@@ -246,7 +267,7 @@ class Facts(NamedTuple):
     null_blocks: int = 0
     shares_prefixes: bool = True
     vendors: frozenset[str] = frozenset()
-    least_capability: float | None = None
+    least_capability: int | None = None
     offloads: bool = False
     weight_schemes: frozenset[str] = frozenset()
     kv_advice: tuple[tuple[str, int], ...] = ()
@@ -256,8 +277,11 @@ class Facts(NamedTuple):
     whole_prompts: tuple[int, ...] = ()
     constants: str | None = None
     measured_from: str | None = None
+    read_from: str | None = None
     measured_sizes: tuple[str, ...] = ("tp", "pp", "max_num_seqs", "max_num_batched_tokens")
     measured_names: tuple[str, ...] = ()
+    tiers: str = ""
+    apart: Apart | None = None
 
 
 class Engine(NamedTuple):

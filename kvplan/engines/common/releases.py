@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 _VERSION = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
@@ -41,6 +42,7 @@ def is_version(text: str) -> bool:
     return _VERSION.fullmatch(text) is not None
 
 
+@lru_cache(maxsize=1024)
 def release(version: str) -> tuple[int, ...]:
     """`0.5.10.post1` -> (0, 5, 10): the numbers before the first part that is none, so that a post-release counts as its release."""
     numbers = []

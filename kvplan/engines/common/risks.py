@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from kvplan.engines.common.lines import Span
+from kvplan.engines.common.lora import adapter_bytes
 from kvplan.engines.common.options import read_lora
 from kvplan.engines.common.phases import Moment, tightest
 from kvplan.engines.common.protocol import Outcome, Risk, Settled
-from kvplan.units import GIB, MIB, cdiv
+from kvplan.units import GIB, MIB
 
 #: Bytes of a prompt's logits per token and entry: in 16 bits, in f32, and their logarithms (vLLM v1/sample/sampler.py compute_logprobs).
 LOGPROB_BYTES = 10
@@ -54,12 +55,11 @@ def _fragments(settled: Settled, activations: int) -> Span | None:
 
 
 def _adapters(settled: Settled, _: int) -> Span | None:
-    """One adapter more than the slots hold, while it is loaded: both factors of every matrix."""
+    """One adapter more than the slots hold, while it is loaded."""
     d, lora = settled.question, read_lora(settled.question.lora)
     if lora is None:
         return None
-    shapes = (w.shape for x in settled.model.layers for w in x.weights if w.role in ("attention", "mlp") and len(w.shape) == 2)
-    return Span(0, 0, 2 * lora.rank * cdiv(sum(map(sum, shapes)), d.tp or 1))
+    return Span(0, 0, adapter_bytes(d, lora.rank, settled.model.layers, d.tp or 1, 2))
 
 
 def _neighbours(settled: Settled, _: int) -> Span | None:

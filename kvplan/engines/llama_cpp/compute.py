@@ -92,8 +92,8 @@ def context_entry(device: Device, constants: Constants | None) -> list[Entry]:
     return [scaled("CUDA context", constants.at("context", VERSIONS, VERSIONS[-1]), "process")]
 
 
-def compute_entry(name: str, w: Widths, stores: Sequence[Store], ctx: Context, constants: Constants | None) -> Entry:
-    """The compute buffer of one device, in bytes, with its interval."""
+def compute_entry(name: str, w: Widths, stores: Sequence[Store], ctx: Context, constants: Constants | None, images: Span) -> Entry:
+    """The compute buffer of one device, in bytes, with its interval: the larger of the graph of a batch and that of an image."""
     n = ctx.n_ubatch
     masks = _masks(stores, ctx)
     scores = 0
@@ -106,7 +106,11 @@ def compute_entry(name: str, w: Widths, stores: Sequence[Store], ctx: Context, c
     logits = ctx.n_outputs * (w.vocab + 2 * w.hidden) * F32
     n_bytes = max(masks + max(attention, feed_forward, recurrent), logits)
     factor = constants.at("compute", VERSIONS, VERSIONS[-1]) if constants else UNCALIBRATED
-    return scaled(name, factor, "activations", n_bytes)._replace(source=f"{SOURCE}; {factor.said}" if constants else SOURCE)
+    entry = scaled(name, factor, "activations", n_bytes)._replace(source=f"{SOURCE}; {factor.said}" if constants else SOURCE)
+    if images.high > entry.high:
+        ends = (max(of, least) for of, least in zip((entry.bytes, entry.low, entry.high), images, strict=True))
+        return modelled(name, Span(*ends), f"{SOURCE}; the graph of the largest image", "activations")
+    return entry
 
 
 def _masks(stores: Sequence[Store], ctx: Context) -> int:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kvplan.constants import Constants, Record
 from kvplan.deployment import Deployment
 from kvplan.engines.common import lora
+from kvplan.engines.common.lines import Span
 from kvplan.engines.common.measured import find_record, with_record
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.llama_cpp import caches, compute, context, options, placement
@@ -18,7 +19,7 @@ from kvplan.engines.llama_cpp.facts import FACTS
 from kvplan.engines.llama_cpp.options import LlamaOptions
 from kvplan.engines.llama_cpp.placement import HOST, Placement
 from kvplan.engines.llama_cpp.rules import LlamaRules
-from kvplan.ledger import Entry, Kind, exact, held_by_others, left_to_the_gpu
+from kvplan.ledger import Entry, Kind, desktop, exact, held_by_others, left_to_the_gpu
 from kvplan.tensors import Lowered
 from kvplan.weights import WeightFormats, weight_line
 
@@ -26,7 +27,10 @@ CACHE = "llama.cpp {build}: llama_kv_cache, llama_memory_recurrent"
 
 
 class Loaded(NamedTuple):
-    """What does not change with the length: the model as rows and weights, the rules, the options."""
+    """What does not change with the length: the model as rows and weights, the rules, the options.
+
+    images  the graph of the largest image, which shares a compute buffer with that of the text, beside the output layer
+    """
 
     question: Deployment
     options: LlamaOptions
@@ -39,6 +43,7 @@ class Loaded(NamedTuple):
     constants: Constants | None
     record: Record | None
     drafter: Loaded | None = None
+    images: Span = Span(0, 0, 0)
 
     def memory(self, device: int) -> int:
         """Bytes of a device; 0 where none is given."""
@@ -184,7 +189,8 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
         works = device in where.layers or device == where.output
         if works and (device != HOST or not n_devices):
             measured = None if f.rules.own_graphs else f.constants
-            lines.append(compute.compute_entry("compute buffer", f.widths, stores, ctx, measured))
+            images = f.images if device == where.output else Span(0, 0, 0)
+            lines.append(compute.compute_entry("compute buffer", f.widths, stores, ctx, measured, images))
             lines += _scheduled(f, placed, stores, ctx) if device != HOST else []
         if device != HOST and d.device:
             lines += compute.context_entry(d.device, f.constants)
@@ -192,6 +198,8 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
             lines.append(left_to_the_gpu(d.device.uncertain_bytes))
         if device != HOST and d.reserve:
             lines.append(held_by_others(d.reserve))
+        elif device == 0 and d.device and d.device.shows_desktops and d.reserve is None:
+            lines.append(desktop())
         entries[device] = tuple(with_record(lines, f.record) if device == 0 else lines)
     held = {device: sum(roles.values()) for device, roles in cached.items()}
     if f.drafter is not None:

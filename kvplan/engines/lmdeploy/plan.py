@@ -17,11 +17,14 @@ from kvplan.engines.lmdeploy.blocks import check_heads, kept
 from kvplan.engines.lmdeploy.facts import FACTS
 from kvplan.engines.lmdeploy.pools import PAGE, Pool, blocks_pool, objects_pool, pytorch_pool, runtime, state_slot, state_slots
 from kvplan.engines.lmdeploy.rules import SPLIT_EMBEDDING
-from kvplan.engines.lmdeploy.settle import LmdeploySettings, settle
+from kvplan.engines.lmdeploy.settle import BLOCK, LmdeploySettings, settle
 from kvplan.ledger import Entry, Ledger, exact, held_by_others
 from kvplan.tensors import Role
 from kvplan.units import cdiv, show_bytes
 
+#: Weights are converted and buffers made beside the pool, and no log says how much that takes: starts ran out with up to so much of the
+#: device free (a twentieth to a tenth in lmdeploy#2731, #4249, #4558; a quarter of old 22 GB cards in #1298 and #2127).
+GROWTH = ("lmdeploy#2731, #4249, #4558", 0.15)
 _PYTORCH_FORMATS = frozenset({"plain", "awq", "fp8", "int"})
 _SOURCE = {
     "blocks": "lmdeploy src/turbomind/models/llama/BlockManager.cc",
@@ -60,6 +63,10 @@ class Plan:
         s, architecture = self.s, self.d.model.architecture
         if architecture is not None and s.backend == "pytorch" and architecture not in s.rules.pytorch:
             raise Refusal(f"Can not found rewrite for architectures: ['{architecture}']")
+        if s.refused:
+            raise Refusal(s.refused)
+        if s.flash and s.block != BLOCK:
+            raise Refusal("Please set block_size to 64 for flash_mla.")
         if s.prefixes and s.rules.states_or_prefixes and s.backend == "turbomind" and self.kept.state_bytes:
             raise Refusal("Prefix caching is unsupported when linear attention is present")
         if s.fraction >= 1:
@@ -194,7 +201,7 @@ class Plan:
         per_token: int | float = self.kept.block / self.s.block if rest else whole
         limit = d.device.memory_bytes if d.device else None
         ranks = tuple(range(self.s.layout.n_devices))
-        beside, known = ((growth("no published log says it"),), limit) if found else ((), None)
+        beside, known = ((growth(GROWTH[0], int(GROWTH[1] * (limit or 0))),), limit) if found else ((), None)
         return Ledger(ranks, d.device.id if d.device else None, cache, per_token, tuple(entries), limit, beside, known)
 
     def _pool(self, whole: Entry) -> list[Entry]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.engines.common.protocol import Facts, Setting
+from kvplan.engines.common.protocol import Apart, Facts, Setting
 from kvplan.engines.sglang.rules import VERSIONS
 from kvplan.forms import Form
 
@@ -44,6 +44,7 @@ FACTS = Facts(
     name="sglang",
     title="SGLang",
     versions=VERSIONS,
+    read_from="0.3.6",
     options=OPTIONS,
     forms=_FORMS,
     unused={
@@ -71,4 +72,6 @@ FACTS = Facts(
     ),
     constants="sglang",
     measured_sizes=("tp", "pp"),
+    tiers="enable_hierarchical_cache=true asks for one, hicache_size or hicache_ratio says how large",
+    apart=Apart("pages"),
 )

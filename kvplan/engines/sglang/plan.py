@@ -12,15 +12,16 @@ from kvplan.engines.common.lines import Refusal
 from kvplan.engines.common.pooled import Budget, Requests, SetAside, answer, encoder_tokens, staged_weights
 from kvplan.engines.common.protocol import Engine, Outcome, Settled
 from kvplan.engines.common.stops import refuse, warned
+from kvplan.engines.common.tiers import tier_lines
 from kvplan.engines.sglang.answer import figures, rooms
 from kvplan.engines.sglang.budget import budget
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.facts import FACTS
-from kvplan.engines.sglang.host import host
 from kvplan.engines.sglang.outside import outside
 from kvplan.engines.sglang.rank import Drafted, SglangPools, build, read_stage
 from kvplan.engines.sglang.refusals import CHECKS
 from kvplan.engines.sglang.settle import SglangSettings, per_worker, settings_of, settle
+from kvplan.engines.sglang.tiers import tiers
 from kvplan.ledger import HELD, Entry, exact
 from kvplan.parallel import split_layers
 from kvplan.tensors import Layer, Role
@@ -77,9 +78,10 @@ def plan(settled: Settled) -> Outcome:
             per_token=lambda p: p.full_token_bytes or p.swa_token_bytes,
             running=lambda made: min(p.running for p in made),
             figures=lambda fullest, made, _: figures(d, fullest, made, requests, k, s.widened),
+            tiers=lambda made, _: tiers(d, made, k, shape, s.release),
         )
     )
-    return warned(found, CHECKS, settled)._replace(host=host(d, shape, found.ledgers))
+    return warned(found, CHECKS, settled)._replace(host=tuple(tier_lines(found.tiers)))
 
 
 def _tables(s: SglangSettings, later: list[Entry], found: Budget, p: SglangPools | None) -> list[Entry]:

@@ -42,7 +42,7 @@ FACTS = Facts(
     pool="set aside",
     pages="pools",
     vendors=frozenset({"nvidia"}),
-    least_capability=8.0,  # nvidia.github.io/TensorRT-LLM/0.18.2/reference/support-matrix.html
+    least_capability=80,  # nvidia.github.io/TensorRT-LLM/0.18.2/reference/support-matrix.html
     weight_schemes=frozenset({"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "unknown"}),
     kv_advice=(("fp8", 8),),
     weight_advice=(("fp8", 8), ("int4_g128", 4)),
@@ -50,4 +50,5 @@ FACTS = Facts(
     fraction_ceiling=0.95,
     constants="tensorrt-llm",
     measured_names=("max_model_len", "n_gpu_layers"),
+    tiers="host_cache_size=64GiB asks for one",
 )

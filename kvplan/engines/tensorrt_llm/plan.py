@@ -11,6 +11,7 @@ from kvplan.engines.common.options import read_lora
 from kvplan.engines.common.pooled import Requests, SetAside, answer, encoder_tokens, staged_weights
 from kvplan.engines.common.protocol import Engine, Outcome, Settled
 from kvplan.engines.common.stops import refuse, warned
+from kvplan.engines.common.tiers import Tier, tier_lines
 from kvplan.engines.tensorrt_llm.adapters import device_cache
 from kvplan.engines.tensorrt_llm.answer import figures, pool_lines, rooms
 from kvplan.engines.tensorrt_llm.budget import budget, measured
@@ -20,6 +21,7 @@ from kvplan.engines.tensorrt_llm.facts import FACTS
 from kvplan.engines.tensorrt_llm.pools import RESUME, TrtPools, TrtPoolSettings, nothing_kept, v1, v2
 from kvplan.engines.tensorrt_llm.refusals import CHECKS
 from kvplan.engines.tensorrt_llm.settle import TrtSettings, settings_of, settle
+from kvplan.engines.tensorrt_llm.tiers import host_pool
 from kvplan.ledger import Entry, exact
 from kvplan.parallel import split_layers
 from kvplan.tensors import Layer, Role
@@ -98,10 +100,10 @@ def plan(settled: Settled) -> Outcome:
             per_token=lambda p: p.pools[0].token_bytes,
             running=lambda made: k.max_batch,
             figures=lambda fullest, made, quota: figures(fullest, made, requests, k, _host_bytes(settled, quota)),
+            tiers=lambda made, quota: host_pool(made, k.block, _host_bytes(settled, quota), shape.tp, own=s.host_bytes is None),
         )
     )
-    quota = found.capacity.kv_bytes if found.capacity else 0
-    return warned(found, CHECKS, settled)._replace(host=_host(settled, quota))
+    return warned(found, CHECKS, settled)._replace(host=_host(settled, found.tiers))
 
 
 def _host_bytes(settled: Settled, quota: int) -> int:
@@ -112,12 +114,11 @@ def _host_bytes(settled: Settled, quota: int) -> int:
     return min(quota, host // 2) if host and s.v2 else 0
 
 
-def _host(settled: Settled, quota: int) -> tuple[Entry, ...]:
+def _host(settled: Settled, tiers: Sequence[Tier]) -> tuple[Entry, ...]:
     """Host lines of one server: the tier of evicted blocks of every rank, and the cache of adapters (1 GiB a rank by default)."""
     s, d = settings_of(settled), settled.question
     ranks = s.layout.tp * s.layout.pp
-    tier = _host_bytes(settled, quota)
-    found = [exact("KV cache offloaded", tier * ranks, f"host_cache_size of each of {ranks} ranks", "cache")] if tier else []
+    found = tier_lines(tiers)
     if read_lora(d.lora):
         found.append(exact("LoRA host cache", GIB * ranks, "peftCacheManager.h, kDefaultHostCacheSize of each rank", "weights"))
     return tuple(found)

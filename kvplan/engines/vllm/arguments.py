@@ -63,6 +63,7 @@ ROWS = (
     row("--language-model-only", "@text_only", takes="switch", since="0.17.1"),
     row("--swap-space", "option:swap_space", "float", until="0.17.1"),
     row("--kv-offloading-size", "option:kv_offloading_size", "float", since="0.11.1"),
+    row("--kv-offloading-backend", "option:kv_offloading_backend", since="0.11.1"),
     row("--cpu-offload-gb", "option:cpu_offload_gb", "float"),
     row("--num-gpu-blocks-override", "option:num_gpu_blocks_override", "int"),
     row("--enable-prefix-caching", "option:enable_prefix_caching", takes="switch"),

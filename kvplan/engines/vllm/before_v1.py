@@ -63,14 +63,14 @@ def absorbed(layer: Layer, width: int, formats: WeightFormats) -> list[WeightTen
     return [*made, up._replace(name="kv_b in 16 bits", role="buffer", stored=None)] if fp8 else made
 
 
-def awq_bytes(layer: Layer, tokens: int, tp: int, rules: VllmRules, formats: WeightFormats, capability: str) -> tuple[int, int]:
+def awq_bytes(layer: Layer, tokens: int, tp: int, rules: VllmRules, formats: WeightFormats, *, old: bool) -> tuple[int, int]:
     """What AWQ's widest product takes beside its result, estimate and least: partial sums up to 0.2.7, f16 copies of weights since.
 
     Up to 0.2.7 the peak is what torch had reserved, and one more product's partial sums as a rule, since results that stay split the
     block of the first (vllm#2312, Mixtral on two A100: 6,487 blocks). From 0.5.3 on GPUs of 8.0 and later have Marlin kernels.
     """
     found = [w for w in layer.weights if weight_scheme(formats[w.role]) == "awq" and len(w.shape) > 1]
-    if not found or (rules.awq == "marlin" and capability >= "8.0"):
+    if not found or (rules.awq == "marlin" and not old):
         return 0, 0
     if rules.awq == "partial sums":
         widest = max(_outputs(w, tp) for w in found)

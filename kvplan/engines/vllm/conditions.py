@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvplan.engines.common import conditions as on
-from kvplan.engines.common.options import read_lora
+from kvplan.engines.common.options import Options, read_lora
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import checkpoint_format
@@ -113,6 +113,22 @@ def whole_prompts(settled: Settled) -> Values:
     tokens, length = s.max_num_batched_tokens, s.max_model_len
     asked = "max_num_batched_tokens" not in settled.chosen_by and settled.question.model.lm_head
     return {"tokens": tokens, "length": length} if asked and not s.chunked and tokens < length else None
+
+
+def one_group_connector(settled: Settled) -> Values:
+    """A tier by kv_offloading_size while the hybrid manager is on: LMCache's connector up to 0.21, the engine's own up to 0.20."""
+    options = Options(settled.question)
+    lmcache = options.text("kv_offloading_backend") == "lmcache"
+    if not options.text("kv_offloading_size") or not _settings(settled).hybrid:
+        return None
+    if not lmcache and _asked(settled) >= release("0.21"):
+        return None
+    return {"connector": "LMCacheConnectorV1" if lmcache else "OffloadingConnector"}
+
+
+def unsized_offloading(settled: Settled) -> Values:
+    options = Options(settled.question)
+    return {} if options.text("kv_offloading_size") and options.text("kv_offloading_backend") != "lmcache" else None
 
 
 def bf16(settled: Settled) -> Values:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.engines.common.protocol import Facts, Setting
+from kvplan.engines.common.protocol import Apart, Facts, Setting
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS
 from kvplan.forms import Form
 
@@ -26,6 +26,14 @@ OPTIONS: dict[str, str] = {
     "mamba_ssm_cache_dtype": "format of recurrent states",
     "mamba_chunk_size": "tokens of one chunk of the scan",
     "kv_offloading_size": "GiB of host memory for blocks that left the devices, all ranks together",
+    "kv_offloading_backend": "native or lmcache: what keeps them",
+    "kv_offloading_block_size": "tokens of a chunk of the offloading connector (kv_connector_extra_config block_size); a block by default",
+    "lmcache_chunk_size": "LMCache: tokens of a chunk; 256 by default",
+    "lmcache_max_local_cpu_size": "LMCache: GiB of host memory of each rank; 5 by default",
+    "lmcache_max_local_disk_size": "LMCache: GiB of disk of each rank",
+    "lmcache_l1_size_gb": "GiB of host memory of an LMCache server, instead",
+    "dyn_kvbm_cpu_cache_gb": "Dynamo KVBM: GB of host memory, all ranks together",
+    "dyn_kvbm_disk_cache_gb": "Dynamo KVBM: GB of disk, all ranks together",
     "lora_target_modules": "modules that adapters change, joined by commas; all by default",
     "max_num_encoder_input_tokens": "encoder tokens of one step",
     "pp_layer_partition": "VLLM_PP_LAYER_PARTITION: layers of each pipeline stage, such as 20,12",
@@ -55,7 +63,7 @@ FACTS = Facts(
     pages="blocks",
     null_blocks=1,
     vendors=frozenset({"nvidia", "amd", "intel"}),
-    least_capability=7.0,  # docs.vllm.ai/en/v0.14.0/getting_started/installation/gpu
+    least_capability=70,  # docs.vllm.ai/en/v0.14.0/getting_started/installation/gpu
     weight_schemes=frozenset({"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "affine", "bitsandbytes", "gguf", "unknown"}),
     kv_advice=(("fp8", 8),),
     weight_advice=(("fp8", 8), ("int4_g128", 4)),
@@ -69,4 +77,6 @@ FACTS = Facts(
     whole_prompts=(0, 8),
     constants="vllm",
     measured_from=MEASURED_FROM,
+    tiers="kv_offloading_size=64 (GiB), lmcache_l1_size_gb=64 or dyn_kvbm_cpu_cache_gb=64 asks for one",
+    apart=Apart("rows", "0.29"),
 )

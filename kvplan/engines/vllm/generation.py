@@ -10,7 +10,6 @@ from kvplan.dtypes import canonical, parse_kv_dtype
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release as numbers
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, find_rules
-from kvplan.errors import UnsupportedError
 
 LAST_V0, FIRST_V1 = "0.7.3", "0.8"
 #: Classes with cross-attention but no encoder of their own (SupportsV0Only).
@@ -18,14 +17,12 @@ V0_ONLY: tuple[str, ...] = ("MllamaForConditionalGeneration",)
 
 
 def rules_of(d: Deployment) -> tuple[str, VllmRules, tuple[str, ...]]:
-    """The release, the rules of the engine that it runs this question with, and notes. Raises UnsupportedError for releases before 0.2.
+    """The release, the rules of the engine that it runs this question with, and notes.
 
     `0.1.dev…` is a build of the main branch without its tags.
     """
     asked = numbers(d.engine_version) if d.engine_version else ()
-    if asked and asked < numbers(VERSIONS[0]):
-        if ".dev" not in str(d.engine_version):
-            raise UnsupportedError(f"vLLM {d.engine_version} is not modelled: the oldest release that is, is {VERSIONS[0]}")
+    if asked and asked < numbers(VERSIONS[0]) and ".dev" in str(d.engine_version):
         release, rules, _ = find_rules(None)
         notes: tuple[str, ...] = (f"{str(d.engine_version)[:40]} does not say its release: the rules of {release} are used",)
     else:
@@ -55,12 +52,11 @@ def falls_back(d: Deployment, release: str) -> str | None:
         return "V1 has no encoder-decoder models yet"
     if at > VERSIONS.index("0.9.2"):
         return None
-    capability = d.device.compute_capability or ""
-    major = capability.split(".")[0]
-    if major.isdecimal() and int(major) < 8:
-        return f"compute capability {capability} is below 8.0"
+    has = d.device.capability
+    if has is not None and has < 80:
+        return f"compute capability {d.device.compute_capability} is below 8.0"
     formats = parse_kv_dtype(d.kv_dtype) if d.kv_dtype not in (None, "auto") else ()
-    if major not in ("", "9") and any(name.startswith("fp8") for name in formats):
+    if d.device.compute_capability and (has or 0) // 10 != 9 and any(name.startswith("fp8") for name in formats):
         return "a cache of 8 bits needs FlashAttention 3, which is for Hopper"
     if release in ("0.8", "0.9") and not d.model.lm_head:
         return "its V1 does not pool"

@@ -1,6 +1,6 @@
 """What one vLLM server holds in host memory, all its ranks together: no device's total counts it.
 
-kv_offloading_size  GiB for blocks that left the GPU, of all ranks together (config/cache.py), from 0.11.1
+tiers of the cache  as tiers.py makes them
 cpu_offload_gb      GiB of weights of each rank (config/cache.py, from 0.20 config/offload.py)
 swap_space          GiB of each rank for preempted sequences, V0 alone (config/cache.py; 4 by default)
 /dev/shm            rings of 10 messages between processes: one of 16 MiB messages to all workers (VLLM_MQ_MAX_CHUNK_BYTES_MB), and one
@@ -9,8 +9,11 @@ swap_space          GiB of each rank for preempted sequences, V0 alone (config/c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
+from kvplan.engines.common.tiers import Tier, tier_lines
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.ledger import Entry, exact
@@ -24,12 +27,10 @@ def offloaded_bytes(d: Deployment) -> int:
     return int((Options(d).number("cpu_offload_gb") or 0) * GIB)
 
 
-def host(d: Deployment, s: VllmSettings, weights: int) -> tuple[Entry, ...]:
+def host(d: Deployment, s: VllmSettings, weights: int, tiers: Sequence[Tier]) -> tuple[Entry, ...]:
     """Host lines of one replica. `weights`: of its fullest rank, in bytes, before any is offloaded."""
-    options, ranks = Options(d), s.tp * s.pp
-    found = []
-    if (size := options.number("kv_offloading_size")) is not None:
-        found.append(exact("KV cache offloaded", int(size * GIB), "kv_offloading_size, all ranks together", "cache"))
+    ranks = s.tp * s.pp
+    found = tier_lines(tiers)
     if moved := min(offloaded_bytes(d), weights):
         found.append(exact("weights offloaded", moved * ranks, f"cpu_offload_gb of each of {ranks} ranks", "weights"))
     if not s.rules.v1:

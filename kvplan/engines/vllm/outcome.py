@@ -283,6 +283,7 @@ def show_groups(groups: Sequence[KVGroup]) -> tuple[Group, ...]:
             block_tokens=spec.block,
             page_bytes=page,
             span=spec.span or None if len(kinds) == 1 else None,
+            block_bytes=sum(m.spec.content for m in group.members),
         )
         counts[shown] = counts.get(shown, 0) + 1
     return tuple(group._replace(n_groups=n) for group, n in counts.items())

@@ -4,6 +4,7 @@ rules.py  rules by release, as data        settle.py  defaults and options
 layers.py    whose caches count               specs.py     the cache of one layer
 blocks.py    the block size                   groups.py    shared block tables and the cost of a block
 capacity.py  blocks, tokens, admission        budget.py    bytes left for the cache on a device
+tiers.py     where it goes beside the devices
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import FORMATS
+from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Engine, Outcome, Pooled, Settled, refused
 from kvplan.engines.common.stops import stop_of, warned
 from kvplan.engines.vllm.blocks import Choice, choose_blocks
 from kvplan.engines.vllm.budget import Budget, caveats, stage_budget
+from kvplan.engines.vllm.capacity import make_pool
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.groups import Member
 from kvplan.engines.vllm.host import host, offloaded_bytes
@@ -26,6 +29,7 @@ from kvplan.engines.vllm.refusals import CHECKS
 from kvplan.engines.vllm.rules import KV_FORMATS, VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings, settle
 from kvplan.engines.vllm.specs import Blocks, cache_specs
+from kvplan.engines.vllm.tiers import tiers, unsized
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.units import show_bytes
 
@@ -37,7 +41,10 @@ def plan(settled: Settled) -> Outcome:
         members, choice, budgets, notes = _ready(settled)
         found = warned(_outcome(d, s, members, choice, budgets, notes), CHECKS, settled)
         weights = max(sum(e.bytes for e in budget.entries if e.kind == "weights") for budget in budgets)
-        return found._replace(host=host(d, s, weights + offloaded_bytes(d)))
+        below = tiers(d, s, make_pool(members, [budget.available for budget in budgets], s)) if s.rules.v1 else ()
+        if (told := unsized(Options(d), s)) and found.capacity is not None:
+            found = found._replace(capacity=found.capacity._replace(warnings=(*found.capacity.warnings, told)))
+        return found._replace(host=host(d, s, weights + offloaded_bytes(d), below), tiers=below)
     except Refused as refusal:
         return refused(str(refusal))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.widths import layer_width, split
 from kvplan.engines.vllm.before_v1 import awq_bytes
 from kvplan.engines.vllm.encoders import encoded
@@ -79,8 +80,8 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
 
 
 def _products(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> tuple[int, int]:
-    capability = (d.device.compute_capability if d.device else None) or ""
-    found = [awq_bytes(layer, s.max_num_batched_tokens, s.tp, s.rules, formats, capability) for layer in _distinct(model, stage)]
+    old = (capability(d) or 0) < 80
+    found = [awq_bytes(layer, s.max_num_batched_tokens, s.tp, s.rules, formats, old=old) for layer in _distinct(model, stage)]
     point, least = max(found, default=(0, 0))
     return (least, least) if s.expandable else (point, least)
 

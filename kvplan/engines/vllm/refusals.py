@@ -36,6 +36,19 @@ CHECKS: tuple[Stop, ...] = (
         tail=" or model_max_length=None in model's config.json). To allow overriding this maximum, set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1",
     ),
     Stop(
+        "tiers before their connector knew groups",
+        "Connector {connector:w} does not support HMA but HMA is enabled. Please set `--disable-hybrid-kv-cache-manager`.",
+        "the connector of the tier asked for takes one block table alone, and this release does not turn the hybrid manager off for it",
+        (Move("option:disable_hybrid_kv_cache_manager", "true"), Move("engine_version", "0.22 or later")),
+        "distributed/kv_transfer/kv_connector/factory.py create_connector", since="0.11.1", before="0.22", when=when.one_group_connector,
+    ),
+    Stop(
+        "offloading before it was sized", "num_cpu_blocks must be specified in kv_connector_extra_config",
+        "these releases hand their own offloading connector 0 blocks (config/vllm.py _post_init_kv_transfer_config)",
+        (Move("engine_version", "0.14 or later"), Move("option:kv_offloading_size", "none: num_cpu_blocks by --kv-transfer-config")),
+        "v1/kv_offload/cpu.py CPUOffloadingSpec", since="0.11.1", before="0.14", when=when.unsized_offloading,
+    ),
+    Stop(
         "float16", "The model type {kind:w} does not support float16. Reason: Numerical instability.",
         "models of this class overflow in 16-bit floats", (Move("dtype", "bfloat16 or float32"),),
         f"{_CONFIG} _check_valid_dtype", since="0.9.1", when=when.f16,

@@ -10,6 +10,7 @@ from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.dtypes import canonical, weight_scheme
 from kvplan.engines.common import lora, releases
+from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.drafters import drafter, unknown
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Drafter, Settled
@@ -25,6 +26,7 @@ from kvplan.engines.common.settling import (
 )
 from kvplan.engines.vllm.backends import plain, said
 from kvplan.engines.vllm.before_v1 import capped
+from kvplan.engines.vllm.connectors import without_hybrid
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.model import as_run, encodes, least_batch, left, length_served, pools
@@ -205,8 +207,7 @@ def auto_dtype(d: Deployment) -> str:
     for f32, keep bf16 on such GPUs, and do not start there (0.8.5 config.py _get_and_verify_dtype).
     """
     own = canonical(d.model.dtype, "dtype")
-    capability = (d.device.compute_capability if d.device else None) or ""
-    old = capability.split(".")[0].isdecimal() and int(capability.split(".")[0]) < 8
+    old = (capability(d) or 80) < 80
     early = () < releases.release(d.engine_version or "") < (0, 9)
     supported = ["f16", "f32"] if old and not early else ["bf16", "f16", "f32"]
     supported = [name for name in supported if name != "f16" or d.model.architecture not in WITHOUT_F16]
@@ -295,7 +296,8 @@ def _read(
     caching = options.flag("enable_prefix_caching", not states or (attention and rules.hybrid_caching))
     mode = _state_mode(options, rules, caching, states)
     chunked = any(t.keep.kind == "chunk" for cache in caches for t in cache.tensors)
-    disabled = options.flag("disable_hybrid_kv_cache_manager", chunked and not rules.chunked_hybrid)
+    one_group = (chunked and not rules.chunked_hybrid) or without_hybrid(options, rules_of(d)[0])
+    disabled = options.flag("disable_hybrid_kv_cache_manager", one_group)
     encoder = options.count("max_num_encoder_input_tokens")
     model_encoder = d.encoder_tokens or d.model.encoder_tokens or batch_tokens
     return VllmSettings(

@@ -53,10 +53,14 @@ class Spec(NamedTuple):
     local: str = ""
 
     @property
+    def content(self) -> int:
+        """Bytes of the entries of one block of this layer on one rank."""
+        return (1 if self.kind == "mamba" else self.block // self.tokens_per_state) * self.state_bytes
+
+    @property
     def page(self) -> int:
         """Bytes of one block of this layer on one rank."""
-        states = 1 if self.kind == "mamba" else self.block // self.tokens_per_state
-        return max(self.padded, round_up(states * self.state_bytes, self.align))
+        return max(self.padded, round_up(self.content, self.align))
 
 
 class Blocks(NamedTuple):

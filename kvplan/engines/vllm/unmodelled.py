@@ -60,7 +60,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     """,
     ("0.11.1", ""): """
         aggregate-engine-logging! all2all-backend data-parallel-external-lb=-dpe? dcp-kv-cache-interleave-size
-        disable-nccl-for-dp-synchronization? enable-mm-embeds? kv-offloading-backend master-addr master-port
+        disable-nccl-for-dp-synchronization? enable-mm-embeds? master-addr master-port
         mm-encoder-attn-backend reasoning-parser-plugin stream-interval
     """,
     ("0.12.0", ""): "cp-kv-cache-interleave-size kv-cache-metrics-sample kv-cache-metrics?",

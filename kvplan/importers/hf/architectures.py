@@ -36,6 +36,10 @@ FAMILIES = _Families()
 #: `config["architectures"][0]` -> the family that lowers it. Encoders: families_encoders.PREFIXES.
 ARCHITECTURES: dict[str, str] = {
     "ChameleonForConditionalGeneration": "chameleon", "Emu3ForConditionalGeneration": "emu3", "xLSTMForCausalLM": "xlstm",
+    "Qwen4ExpForCausalLM": "qwen4_exp_text", "Qwen4ExpForConditionalGeneration": "qwen4_exp", "InklingForCausalLM": "inkling_text",
+    "InklingForConditionalGeneration": "inkling_mm_model",
+    "Dots3NoteForCausalLM": "dots3_note_text", "Dot3NoteForCausalLM": "dots3_note_text",
+    "CohereCompassForCausalLM": "cohere_compass_text", "CohereCompassForConditionalGeneration": "cohere_compass",
     "ZayaForCausalLM": "zaya", "MoshiForCausalLM": "moshi", "MoshiForConditionalGeneration": "moshi_whole",
     "EncoderDecoderModel": "encoder-decoder", "DeepseekOcr2ForConditionalGeneration": "deepseek_ocr2",
     "UnlimitedOcrForConditionalGeneration": "unlimited_ocr",
@@ -128,6 +132,7 @@ ARCHITECTURES: dict[str, str] = {
     "MiniMaxForCausalLM": "minimax", "MiniMaxM1ForCausalLM": "minimax", "MiniMaxText01ForCausalLM": "minimax",
     "MiniMaxM2ForCausalLM": "minimax_m2", "MiniMaxM3SparseForConditionalGeneration": "minimax_m3_vl",
     "MiniMaxM3SparseForCausalLM": "minimax_m3_vl_text", "MiniMaxM3VLForCausalLM": "minimax_m3_vl_text",
+    "MiniMaxM3ForCausalLM": "minimax_m3_vl_text",
     "MinistralForCausalLM": "ministral", "Ministral3ForCausalLM": "ministral3", "MistralForCausalLM": "mistral",
     "Mistral3ForConditionalGeneration": "mistral3", "Mistral4ForCausalLM": "mistral4",
     "MistralLarge4ForConditionalGeneration": "mistral_large4", "MixtralForCausalLM": "mixtral",

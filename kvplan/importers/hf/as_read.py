@@ -227,6 +227,45 @@ def _minimax_m3(c: _Read) -> Made:
     return made | c.layers(lambda i, n: "sparse", "mlp_layer_types")
 
 
+def _qwen4(c: _Read) -> Made:
+    """Released files write full_attention for what has an indexer."""
+    types = c.every(c("full_attention_interval", 4), LINEAR).get("layer_types") or c("layer_types")
+    indexed = ["indexed_attention" if kind == FULL else kind for kind in types] if isinstance(types, list) else types
+    return {"layer_types": indexed}
+
+
+def _dots3(c: _Read) -> Made:
+    """Released files write full_attention for what has an indexer, where use_dsa does not say otherwise."""
+    full = FULL if c("use_dsa") is False else "indexed_attention"
+    window = c("use_sliding_window", True)
+    made = c.layers(lambda i, n: full if not window or i < 2 or i % 4 == 1 else SLIDING)
+    types = made.get("layer_types") or c("layer_types")
+    renamed = c("use_dsa", None if "per_layer_config" in c.data else True) is not None and isinstance(types, list)
+    types = [full if kind in (FULL, "indexed_attention") else kind for kind in types] if renamed else types
+    slides = c("sliding_window") if c("sliding_window") is not None else c("sliding_window_size", 512)
+    shared = c("moe_shared_expert_intermediate_size", c("shared_experts_intermediate_size"))
+    more = {"layer_types": types, "sliding_window": slides, "shared_experts_intermediate_size": shared}
+    freq = c("moe_layer_freq", 1)
+    if isinstance(freq, list):
+        first = c("first_k_dense_replace", 1)
+        return more | c.layers(lambda i, n: "sparse" if i >= first and i < len(freq) and freq[i] else "dense", "mlp_layer_types")
+    return more | c.first_dense(c("first_k_dense_replace", 1), freq)
+
+
+def _inkling(c: _Read) -> Made:
+    """Released files name the dense layers by their number and write the experts' width as the dense one."""
+    local, dense, wide = c("local_layer_ids"), c("dense_mlp_idx", 0), c("dense_intermediate_size")
+    slides = local if isinstance(local, list) else None
+    made = c.layers(lambda i, n: "hybrid_sliding" if (i in slides if slides is not None else (i + 1) % 6) else "hybrid")
+    widths = {} if wide is None else {"moe_intermediate_size": c("intermediate_size"), "intermediate_size": wide}
+    return made | c.first_dense(dense) | widths | {"tie_word_embeddings": False}
+
+
+def _n_embed(c: _Read) -> Made:
+    """An older name, which counts where both are there."""
+    return {} if c.data.get("n_embed") is None else {"hidden_size": c("n_embed")}
+
+
 def _gpt_bigcode(c: _Read) -> Made:
     return {"num_key_value_heads": 1 if c("multi_query") else c("n_head")}
 
@@ -287,7 +326,11 @@ def _deepseek_v4(c: _Read) -> Made:
     """Where neither compress_ratios nor layer_types say: two heavily compressed layers, then heavy and light in turn."""
     heavy, light = "heavily_compressed_attention", "compressed_sparse_attention"
     types = {} if c("compress_ratios") is not None else c.layers(lambda i, n: light if i >= 2 and i % 2 else heavy)
-    hashed = c("num_hash_layers", 3)
+    hashed, rates = c("num_hash_layers", 3), dict(c("compress_rates") or {})
+    for old, kind in (("compress_rate_csa", light), ("compress_rate_hca", heavy)):
+        if c.data.get(old) is not None:
+            rates[kind] = c(old)
+    types = types | {"compress_rates": rates} if rates else types
     return types | (c.layers(lambda i, n: "hash_moe" if i < hashed else "moe", "mlp_layer_types") if isinstance(hashed, int) else {})
 
 
@@ -322,6 +365,9 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "axk1": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
     "axk2": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
     "bailing_hybrid": _heads_of_rope,
+    "qwen4_exp_text": _qwen4, "inkling_text": _inkling, "dots3_note_text": _dots3,
+    "cohere_compass_text": lambda c: c.split() | c.layers(lambda i, n: FULL), "inkling_mm_model": _untied,
+    "bloom": _n_embed, "falcon": _n_embed,
     "cohere2": lambda c: c.split() | c.every(c("sliding_window_pattern", 4)),
     "cohere2_moe": _cohere2_moe,
     "cwm": lambda c: c.layers(lambda i, n: SLIDING if i % 4 else FULL) | {"sliding_window": c("sliding_window") or None},

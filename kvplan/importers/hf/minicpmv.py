@@ -43,7 +43,7 @@ def _towers(f: Fields, hidden: int) -> list[dict[str, Any]]:
 
     vLLM 0.33 models/minicpmv.py (Resampler2_5, Resampler4_5: BaseResampler): attention and norms in the text's width.
     """
-    part = f.part("vision_config", "siglip_vision_model")
+    part = f.part("vision_config").of_class("siglip_vision_model")  # 2.6 writes siglip, the class of both towers
     if f.flag("drop_vision_last_layer"):
         part = Fields({**part.data, "num_hidden_layers": part.dim("num_hidden_layers") - 1}, f.source, model_type="siglip_vision_model",
                       path=part.path, assumed=f.assumed)  # fmt: skip

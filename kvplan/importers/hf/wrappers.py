@@ -86,7 +86,7 @@ def tower_class(f: Fields, part: Fields, tower: Tower) -> str:
     if tower.own or not isinstance(stated, str) or stated in ("", f.file.get("model_type")):
         declared = class_part(f.model_type, tower.key)
         return declared[0] if declared else tower.model_type
-    return stated
+    return _RENAMED.get(stated, stated)
 
 
 def text_part(f: Fields, t: Wrapper) -> Fields:
@@ -133,7 +133,8 @@ def text_family(f: Fields, text: Fields, t: Wrapper) -> str:
     return t.family
 
 
-_RENAMED = {"exaone4_5_text": "exaone4"}
+#: Parts as released files name them -> the class that transformers has for them.
+_RENAMED = {"exaone4_5_text": "exaone4", "qwen3_asr_text": "qwen3", "qwen3_asr_audio_encoder": "qwen3_asr_encoder"}
 
 
 def text_stack(f: Fields, text: Fields, t: Wrapper) -> Stack:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import combinations, pairwise
+from math import ceil, log
+
 from kvplan.importers.hf.decoder import Stack, decoder
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder
@@ -58,3 +61,45 @@ def moshi_whole(f: Fields, t: Decoder) -> Stack:
               {"name": "depth_decoder", "parameters": depth + d.dim("num_hidden_layers") * layer}]  # fmt: skip
     note = "the audio codec (Mimi) is not counted, nor what the depth decoder keeps of one step"
     return {**made, "towers": towers, "notes": [*made.get("notes", []), note]}
+
+
+def inkling(f: Fields, t: Wrapper) -> Stack:
+    """Inkling with what reads images (linears that fold pixels together) and sound (a table of bins), both as wide as the text."""
+    made = wrapper(f, t)
+    v, a, hidden = f.part("vision_config", "inkling_vision"), f.part("audio_config", "inkling_audio"), made["hidden_size"]
+    n, total = v.dim("num_hidden_layers"), hidden
+    for i, (before, after) in enumerate(pairwise(_folds(v, n))):
+        out = hidden if i == n - 1 else after[3]
+        total += before[3] * (after[0] // before[0]) * (after[1] // before[1]) ** 2 * out + (0 if i == n - 1 else out)
+    sounds = a.dim("n_mel_bins") * a.dim("mel_vocab_size") * hidden + hidden
+    return {**made, "towers": [{"name": "vision_tower", "parameters": total}, {"name": "audio_tower", "parameters": sounds}]}
+
+
+def _folds(v: Fields, n: int) -> list[tuple[int, int, int, int]]:
+    """The grid (time, height, width, channels) before and after each layer: of those that the patch's factors give, the nearest to even
+    steps in the logarithm of what is folded (plan_out_scales)."""
+    channels, space, time = v.dim("num_channels"), _products(v.dim("patch_size")), _products(v.dim("temporal_patch_size"))
+    scales = [(1, 1, 1, channels), *((1, h, h, ceil(h * h * channels / 64) * 64) for h in space)]
+    scales += [(t, space[-1], space[-1], space[-1] ** 2 * channels * t * 64) for t in time]
+    folded = [log(t * h * w) for t, h, w, _ in scales]
+    ideal = [log(v.dim("patch_size") ** 2 * v.dim("temporal_patch_size") * channels) * i / n for i in range(n + 1)]
+    if n >= len(scales):
+        found = [min(range(len(scales)), key=lambda i: abs(at - folded[i])) for at in ideal]
+    else:
+        chosen = combinations(range(len(scales)), n + 1)
+        found = list(min(chosen, key=lambda c: sum(abs(at - folded[i]) for at, i in zip(ideal, c, strict=True))))
+    return [scales[i] for i in (0, *found[1:-1], len(scales) - 1)]
+
+
+def _products(number: int) -> list[int]:
+    """Running products of its prime factors, the largest first."""
+    factors, p = list[int](), 2
+    while number > 1:
+        while number % p == 0:
+            factors.append(p)
+            number //= p
+        p += 1
+    made = [1]
+    for factor in reversed(factors):
+        made.append(made[-1] * factor)
+    return made[1:] or [1]

@@ -22,7 +22,8 @@ def host(plan: Plan) -> dict[str, int]:
 
 def test_offloaded_blocks_are_of_all_ranks_together_and_move_nothing_on_a_device() -> None:
     plan, without = ask("vllm", engine_option={"kv_offloading_size": "64"}), ask("vllm")
-    assert host(plan)["KV cache offloaded"] == 64 << 30
+    # 16 tokens of 80 layers, K and V of 8 heads of 128 in 2 bytes: 5 MiB a block of all four ranks, and 64 GiB hold 13,107 whole ones
+    assert host(plan)["KV cache offloaded"] == (64 << 30) // (5 << 20) * (5 << 20) == 13_107 * (5 << 20)
     assert plan.ledgers == without.ledgers
 
 
@@ -49,8 +50,11 @@ def test_swap_space_is_v0s() -> None:
 def test_the_hierarchical_cache_of_sglang() -> None:
     on = {"enable_hierarchical_cache": "true"}
     plan = ask("sglang", engine_option=on)
-    assert host(plan)["hierarchical cache"] == 4 * 2 * plan.ledgers[0].cache_bytes
-    assert host(ask("sglang", engine_option=on | {"hicache_size": "30"}))["hierarchical cache"] == 4 * 30 * 10**9
+    tokens, token = plan.capacity.tokens, 80 * 2 * 2 * 128 * 2  # of a rank: 80 layers, K and V of 2 heads of 128 in 2 bytes
+    assert plan.capacity.block_tokens == 1
+    assert host(plan)["KV cache offloaded"] == 4 * (2 * tokens + 1) * token  # pool_host/base.py: a page more
+    by_size = ask("sglang", engine_option=on | {"hicache_size": "30"})
+    assert host(by_size)["KV cache offloaded"] == 4 * (30 * 10**9 // token + 1) * token
     assert not host(ask("sglang"))
 
 

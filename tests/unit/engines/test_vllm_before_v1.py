@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import kvplan
-from kvplan.errors import UnsupportedError
 from kvplan.planner.plan import Plan
 from kvplan.units import GIB, MIB
 
@@ -132,11 +131,6 @@ def test_stages_of_the_pipeline_shared_the_blocks_out() -> None:
     assert plan.capacity.blocks == 400
     assert plan.starts  # 3,216 tokens are 201 blocks
     assert plan.fits is False
-
-
-def test_a_release_before_0_2_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedError, match=r"vLLM 0\.1\.7 is not modelled: the oldest release that is, is 0\.2"):
-        ask("meta-llama/llama-2-7b", "0.1.7", kv_memory=GIB)
 
 
 def test_a_build_without_tags_is_a_new_one() -> None:

@@ -61,21 +61,15 @@ def _missing(rules: OllamaRules, m: Metadata, device: Device | None) -> str | No
         return f"Ollama has none for {m.arch}"
     if m.arch not in _ANY_LENGTH and m.k_dim != m.v_dim:
         return "keys and values differ in length"
-    if m.arch == "gemma4" and (capability := _capability(device)) and capability < (7, 5):
+    if m.arch == "gemma4" and device and (device.capability or 75) < 75:
         return "gemma4 needs compute capability 7.5"
     return None
 
 
 def _device_has_it(rules: OllamaRules, device: Device | None) -> bool:
     """NVIDIA from compute capability 7 (6 from 0.31.2 on), but 7.2; before 0.30 the driver alone was asked for, which all have."""
-    capability = _capability(device)
-    if capability is None:
+    has = device.capability if device else None
+    if has is None:
         return True
-    least = (0, 0) if rules.release < (0, 30, 0) else (6, 0) if rules.release >= (0, 31, 2) else (7, 0)
-    return capability >= least and (capability != (7, 2) or rules.release < (0, 12, 5))
-
-
-def _capability(device: Device | None) -> tuple[int, ...] | None:
-    if device is None or device.vendor != "nvidia" or not device.compute_capability:
-        return None
-    return tuple(int(part) for part in device.compute_capability.split("."))
+    least = 0 if rules.release < (0, 30, 0) else 60 if rules.release >= (0, 31, 2) else 70
+    return has >= least and (has != 72 or rules.release < (0, 12, 5))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kvplan.engines.common.lines import Span
 from kvplan.engines.llama_cpp.ollama.metadata import Metadata
 from kvplan.engines.llama_cpp.ollama.rules import OllamaRules
 from kvplan.units import MIB
@@ -224,6 +225,15 @@ class Vision(NamedTuple):
 _SQUARE = {"gemma3": Vision(896, 14, 1152, 16), "mistral3": Vision(1540, 14, 1024, 16)}
 _MLLAMA_TOWER = Vision(560, 14, 1280, 16)
 _QWEN25VL_TOWER = (28 * 28 * 1280, Vision(0, 14, 1280, 16))
+
+
+def largest_image(rules: OllamaRules, m: Metadata) -> Span:
+    """Bytes of the graph of the largest image, which Ollama's own engine reserves when it loads (runner.go reserveWorstCaseGraph).
+
+    From 0.13.4 on up to what ollama#13687 reports for Qwen2.5-VL: 6.7 GiB where 0.13.3 took 1.8.
+    """
+    n_bytes = vision_graph(rules, m) if m.arch in rules.own else 0
+    return Span(n_bytes, n_bytes, int(n_bytes * (4.5 if rules.release >= (0, 13, 4) else 1.25)))
 
 
 def vision_graph(rules: OllamaRules, m: Metadata) -> int:

@@ -12,7 +12,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.llama_cpp import rules as llama
 from kvplan.engines.llama_cpp.ollama import batch as batches
-from kvplan.engines.llama_cpp.ollama import flash, metadata
+from kvplan.engines.llama_cpp.ollama import flash, graph, metadata
 from kvplan.engines.llama_cpp.ollama.names import gguf_name
 from kvplan.engines.llama_cpp.ollama.placing import Scheduler, has_cards
 from kvplan.engines.llama_cpp.ollama.rules import OllamaRules, find
@@ -71,8 +71,10 @@ def _settled(
         asked = replace(_server(d, num_ctx, slots, n_batch, mode.flash), kv_dtype=mode.kv_type)
         settled = settle_with(asked, build, notes, name="ollama", version=version)
         settings: LlamaSettings = settled.settings
+        settings = settings._replace(loaded=settings.loaded._replace(images=graph.largest_image(rules, m)))
         loaded = settings.loaded._replace(question=replace(settings.loaded.question, n_gpu_layers=d.n_gpu_layers))
-        return settled, Scheduler(rules, m, loaded, settings.unified, mode.flash != "off", mode.kv_type, n_batch, {})
+        scheduler = Scheduler(rules, m, loaded, settings.unified, mode.flash != "off", mode.kv_type, n_batch, {})
+        return settled._replace(settings=settings), scheduler
 
     first = made(batch or batches.by_context(rules, num_ctx * slots))
     if batch:

@@ -1,0 +1,112 @@
+"""A change of a question that makes its plan fit, and how one is looked for: evaluated, never guessed.
+
+A number that is changed is changed as little as possible: the value next to the asked one that fits, found by bisection from the exact
+inverse that the engine's answer gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from kvplan import engines
+from kvplan.deployment import Deployment
+from kvplan.engines.common.protocol import Facts
+from kvplan.errors import KvplanError
+from kvplan.planner import remedies
+from kvplan.planner.evaluate import evaluate
+from kvplan.planner.plan import Plan
+from kvplan.units import cdiv, counted
+
+
+class Change(NamedTuple):
+    """One change that fits: in words, the name it sets and to what, the plan after it, and names that must follow it."""
+
+    text: str
+    option: str
+    value: Any
+    plan: Plan
+    also: Mapping[str, Any] = {}
+
+
+def attempt(d: Deployment, **sets: Any) -> Plan | None:
+    """The plan after a change where it fits; None where it does not, or can not be asked of this model or engine."""
+    try:
+        plan = evaluate(replace(d, **sets), limits=False)
+    except KvplanError:
+        return None
+    return plan if plan.fits else None
+
+
+def edge(bad: int, good: int, tried: Callable[[int], Plan | None], guess: int | None = None) -> tuple[int, Plan] | None:
+    """The number that fits with a neighbour towards `bad` that does not, and its plan; None where not even `good` fits.
+
+    `bad` is known not to fit. `guess` saves steps where it is right, and changes nothing where it is wrong.
+    """
+    step, found = (1 if bad > good else -1), None
+    if guess is not None and min(bad, good) < guess < max(bad, good):
+        found = tried(guess)
+        if found is None:
+            bad = guess
+        else:
+            good = guess
+            if guess + step == bad or (further := tried(guess + step)) is None:
+                return guess, found
+            good, found = guess + step, further
+    found = found or tried(good)
+    if found is None:
+        return None
+    while abs(good - bad) > 1:
+        middle = (good + bad) // 2
+        plan = tried(middle)
+        if plan is None:
+            bad = middle
+        else:
+            good, found = middle, plan
+    return good, found
+
+
+def roomy(found: tuple[int, Plan], unit: int, tried: Callable[[int], Plan | None]) -> tuple[int, Plan] | None:
+    """The largest multiple of `unit` that leaves a share of the device, where the found number leaves less; None where none does."""
+    n, plan = found
+    whole = min((has for ledger in plan.ledgers if (has := ledger.device_bytes or ledger.limit_bytes)), default=None)
+    if whole is None or _leaves(plan, whole):
+        return None
+    most = (n - 1) // unit
+
+    def tried_roomy(k: int) -> Plan | None:
+        after = tried(k * unit)
+        return after if after is not None and _leaves(after, whole) else None
+
+    at = edge(most + 1, 1, tried_roomy) if most else None
+    return (at[0] * unit, at[1]) if at else None
+
+
+def _leaves(plan: Plan, whole: int) -> bool:
+    return plan.margin_bytes is not None and plan.margin_bytes >= remedies.ROOM * whole
+
+
+def asked(plan: Plan, name: str) -> Any:
+    """A name's value in the settled question."""
+    return plan.question[name][0]
+
+
+def facts_of(plan: Plan) -> Facts:
+    """What the plan's engine is."""
+    return engines.facts(asked(plan, "engine"))
+
+
+def replica_batch(plan: Plan) -> int:
+    """Sequences of the fullest data-parallel replica."""
+    return cdiv(asked(plan, "batch") or 1, asked(plan, "dp") or 1)
+
+
+def sequences(n: int) -> str:
+    """`1 sequence`, `12 sequences`."""
+    return counted(n, "sequence")
+
+
+def with_option(d: Deployment, key: str, value: str) -> tuple[tuple[str, str], ...]:
+    """The engine options with one of them set."""
+    return tuple((dict(d.engine_option) | {key: value}).items())

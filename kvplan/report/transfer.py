@@ -1,0 +1,97 @@
+"""What moves between prefill and decode workers as text: the groups, the times, the workers, the contract's object, or flat rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kvplan.planner.transfer import Transfer
+from kvplan.report import render_data, render_rows
+from kvplan.report.printable import one_line, prose
+from kvplan.report.structured import dump
+from kvplan.report.words import engine, seconds
+from kvplan.units import counted, show_bytes
+
+_KINDS = {"full": "every token", "window": "a window", "state": "a state"}
+
+
+def render(found: Sequence[Transfer], fmt: str) -> str | bytes:
+    """The transfers in a format: structured ones print an object for one and an array for several."""
+    if fmt in ("json", "yaml"):
+        objects = [one.as_dict() for one in found]
+        return dump(objects[0] if len(objects) == 1 else objects, fmt)
+    if fmt in ("csv", "jsonl", "parquet"):
+        return render_data([row for one in found for row in _flat(one)], fmt)
+    return "\n\n".join(_one(one, fmt) for one in found)
+
+
+def _flat(one: Transfer) -> list[dict[str, Any]]:
+    asked: dict[str, Any] = {"model": one.plan.model.id}
+    asked |= {name: value for name, (value, by) in one.plan.question.items() if by == "you" and name not in ("model", "engine_option")}
+    asked |= {"decode_tp": one.decode.question["tp"][0], "decode_device": one.decode.question["device"][0]}
+    figures = {
+        name: getattr(one, name) for name in ("prompt_tokens", "rank_bytes", "total_bytes", "sent_bytes", "sources", "prefill_seconds")
+    }
+    return [asked | figures | time._asdict() for time in one.times]
+
+
+def _one(one: Transfer, fmt: str) -> str:
+    parts = [prose(_head(one), fmt), render_rows([_moved(one, n) for n in range(len(one.moved))], fmt)]
+    if one.times:
+        parts.append(render_rows([_time(one, n) for n in range(len(one.times))], fmt))
+    if one.workers is not None:
+        parts.append(prose(_workers(one), fmt))
+    notes = [*one.plan.model.notes, *one.notes]
+    return "\n\n".join((*parts, prose("\n".join(f"note: {one_line(note)}" for note in notes), fmt)))
+
+
+def _worker(one: Transfer, side: str) -> str:
+    question = (one.plan if side == "prefill" else one.decode).question
+    where = f" on {question['device'][0]}" if question["device"][0] else ""
+    return f"tp {question['tp'][0] or 1}{where}"
+
+
+def _head(one: Transfer) -> str:
+    who = f"{one_line(one.plan.model.name)} ({one_line(one.plan.model.id)}), {engine(one.plan)}"
+    ways = f"prefill {_worker(one, 'prefill')}, decode {_worker(one, 'decode')}"
+    moved = (
+        f"{show_bytes(one.rank_bytes)} to each decode GPU from {counted(one.sources, 'prefill GPU')}, {show_bytes(one.total_bytes)} in all"
+    )
+    sent = f"the busiest prefill GPU sends {show_bytes(one.sent_bytes)}"
+    return f"{who}: {ways}\na prompt of {one.prompt_tokens:,} tokens moves {moved}; {sent}"
+
+
+def _moved(one: Transfer, n: int) -> dict[str, str]:
+    group = one.moved[n]
+    return {
+        "keeps": _KINDS[group.kind], "groups": f"{group.groups:,}", "pieces of each": f"{group.pieces:,}",
+        "a piece": show_bytes(group.piece_bytes), "a decode GPU reads": show_bytes(group.bytes), "descriptors": f"{group.descriptors:,}",
+    }  # fmt: skip
+
+
+def _time(one: Transfer, n: int) -> dict[str, str]:
+    time = one.times[n]
+    share = "-" if one.prefill_seconds is None else f"{100 * time.seconds / one.prefill_seconds:.2g} % of {seconds(one.prefill_seconds)}"
+    return {
+        "over, each GPU": f"{time.link}, {time.gb_per_s:g} GB/s" if not time.link.endswith("GB/s") else time.link,
+        "after the prompt": seconds(time.seconds),
+        "of the prompt's time": share,
+        "by layer, left": "-" if time.by_layer_seconds is None else seconds(time.by_layer_seconds),
+    }
+
+
+def _workers(one: Transfer) -> str:
+    made = one.workers
+    assert made is not None
+    lines = [
+        f"requests of {made.prompt_tokens:,} tokens in and {made.output_tokens:,} out: a prefill worker carries at most "
+        f"{made.prefill_per_second:.3g} a second, a decode worker {made.decode_per_second:.3g} with {made.decode_batch:,} at once",
+        f"{made.prefill_per_decode:.3g} prefill workers feed one decode worker where both are as far from their bounds",
+    ]
+    if made.split is not None:
+        split = made.split
+        lines.append(
+            f"{split.gpus:,} GPUs: {counted(split.prefill, 'prefill worker')} and {counted(split.decode, 'decode worker')}, at most "
+            f"{split.requests_per_second:.3g} requests a second, bound by {split.bound_by}"
+        )
+    return "\n".join(lines)
