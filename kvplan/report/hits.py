@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvplan.planner.hits import HitCurve, HitPoint
-from kvplan.report import render_data, render_rows
+from kvplan.report import paged, render_data, render_part
 from kvplan.report.printable import one_line, prose
 from kvplan.report.structured import dump
 from kvplan.units import show_bytes
@@ -19,7 +19,7 @@ def render(curves: Sequence[HitCurve], fmt: str) -> str | bytes:
         return dump(objects[0] if len(objects) == 1 else objects, fmt)
     if fmt in ("csv", "jsonl", "parquet"):
         return render_data([row for curve in curves for row in _flat(curve)], fmt)
-    return "\n\n".join(_one(curve, fmt) for curve in curves)
+    return paged([(_one(curve, fmt), curve.plan) for curve in curves], fmt, "kvplan simulate")
 
 
 def _flat(curve: HitCurve) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ def _one(curve: HitCurve, fmt: str) -> str:
     parts = [prose(_head(curve), fmt)]
     rows = [_row(point, own) for point, own in _points(curve)]
     if rows:
-        parts.append(render_rows([{name: row[name] for name in row if any(one[name] for one in rows)} for row in rows], fmt))
+        parts.append(render_part([{name: row[name] for name in row if any(one[name] for one in rows)} for row in rows], fmt))
     if curve.pool is not None:
         text = f"your pool of {curve.pool.pages:,} pages: {_share(curve.pool.found)} of prompt tokens found, requests one after another"
         parts.append(prose(f"{text}; {_share(curve.batched)} with the engine's batching", fmt))
