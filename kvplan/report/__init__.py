@@ -52,21 +52,6 @@ def render_rows(rows: Sequence[dict[str, Any]], fmt: str) -> str:
     return text
 
 
-def render_part(rows: Sequence[dict[str, Any]], fmt: str) -> str:
-    """`render_rows` within a text that says more: as HTML without a document around it."""
-    text: str = import_module("kvplan.report.html").of_rows(rows) if fmt == "html" else render_rows(rows, fmt)
-    return text
-
-
-def paged(parts: Sequence[tuple[str, Plan]], fmt: str, title: str) -> str:
-    """Texts one after another; as HTML in one document, each with the question it answers."""
-    if fmt != "html":
-        return "\n\n".join(part for part, _ in parts)
-    html = import_module("kvplan.report.html")
-    whole: str = html.page(title, "".join(part + html.section(html.ASKED, html.question(plan)) for part, plan in parts))
-    return whole
-
-
 def render_data(rows: Sequence[dict[str, Any]], fmt: str) -> str | bytes:
     """Rows of equal keys in any format. Parquet is bytes."""
     data: str | bytes = import_module(f"kvplan.report.{FORMATS[fmt]}").rows_text(rows, fmt)

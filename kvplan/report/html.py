@@ -30,6 +30,7 @@ svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
 .cache-to-spare{fill:var(--cache-to-spare);background:var(--cache-to-spare)}.overhead{fill:var(--overhead);background:var(--overhead)}
 .lacking{fill:var(--lacking);background:var(--lacking)}.free{fill:var(--free);background:var(--free)}
 line.limit{stroke:var(--ink);stroke-width:2;stroke-dasharray:5 3}i.limit{background:var(--ink);width:.2em}line.asked{stroke:var(--faint)}
+.bound{fill:none;stroke:var(--faint);stroke-width:1.5;stroke-dasharray:4 3;background:var(--faint)}i.curve{background:var(--cache)}
 .axis{fill:none;stroke:var(--faint)}.curve{fill:none;stroke:var(--cache);stroke-width:2.5}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{text-align:left;vertical-align:top;
 padding:.2rem .8rem .2rem 0;border-bottom:1px solid var(--rule)}td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
@@ -37,7 +38,7 @@ blockquote{margin:.5rem 0;padding-left:.8rem;border-left:3px solid var(--rule);f
 footer{margin-top:2rem;color:var(--faint);font-size:.85rem}
 @media print{body{margin:0;max-width:none;font-size:11pt}figure,tr{break-inside:avoid}svg{print-color-adjust:exact}.wide{overflow:visible}}
 """
-ASKED = "The question, and who chose what"
+NOTHING = "<p>nothing was found</p>"
 Rows = Sequence[Sequence[object]]
 
 
@@ -60,13 +61,12 @@ def verdict(plan: Plan) -> str:
 
 def rows_text(rows: Sequence[dict[str, Any]], fmt: str) -> str:
     """Rows of equal keys as a page with one table."""
-    return page("kvplan", of_rows(rows))
+    return page("kvplan", rows_table(rows) or NOTHING)
 
 
-def of_rows(rows: Sequence[dict[str, Any]]) -> str:
-    """Rows of equal keys as a table within a page."""
-    cells = [[_shown(value) for value in row.values()] for row in rows]
-    return table(list(rows[0]), cells) if rows else "<p>nothing was found</p>"
+def rows_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Rows of equal keys as a table of a page."""
+    return table(list(rows[0]), [[_shown(value) for value in row.values()] for row in rows]) if rows else ""
 
 
 def facts(values: Mapping[str, Any]) -> str:
@@ -75,15 +75,19 @@ def facts(values: Mapping[str, Any]) -> str:
 
 
 def question(plan: Plan) -> str:
-    """Every name of a plan's question, its value and who chose it, as a table within a page."""
+    """Every name of a plan's question, its value and who chose it, as a section of a page."""
+    return section(*_asked(plan))
+
+
+def _asked(plan: Plan) -> tuple[str, str]:
     rows = [(name, _shown(value), by) for name, (value, by) in plan.question.items()]
-    return table(("name", "value", "chosen by"), rows)
+    return "The question, and who chose what", table(("name", "value", "chosen by"), rows)
 
 
 def report(heading: str, rows: Sequence[dict[str, Any]], more: Mapping[str, str]) -> str:
     """A page: a heading, rows, then sections of markup by their titles; those without any are left out."""
     sections = "".join(section(title, content) for title, content in more.items() if content)
-    return page(heading, f"<h1>{text(heading)}</h1>{of_rows(rows)}{sections}")
+    return page(heading, f"<h1>{text(heading)}</h1>{rows_table(rows) or NOTHING}{sections}")
 
 
 def page(title: str, body: str) -> str:
@@ -128,7 +132,7 @@ def every_line(plan: Plan) -> Iterator[tuple[str, str]]:
         "What may run out later",
         table(("what", "takes", "what removes it"), [(one.name, size(one.bytes), one.removes) for one in plan.outcome.risks]),
     )
-    yield ASKED, question(plan)
+    yield _asked(plan)
     words = [*(plan.capacity.log_lines if plan.capacity else ()), *([plan.outcome.reason] if plan.starts is False else ())]
     yield f"What {engine(plan)} would print", "".join(f"<blockquote>{text(line)}</blockquote>" for line in words if line)
 
