@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -40,6 +40,16 @@ class HitPoint(NamedTuple):
     optimum: float | None
 
 
+class TierHits(NamedTuple):
+    """A tier beside the devices: tokens of one replica that it holds, the share found in it or above it, and what it adds to that."""
+
+    place: str
+    system: str
+    tokens: int
+    found: float
+    adds: float
+
+
 class HitCurve(NamedTuple):
     """`as_dict()` is the JSON (`kvplan schema hit-curve`).
 
@@ -52,6 +62,7 @@ class HitCurve(NamedTuple):
     points       smallest to largest; `pool`: the plan's own, None where it has none or less than `smallest`
     batched      share found in the plan's own pool with the engine's batching, at the workload's own times
     stack        the one pass's answer, of least recently used pages
+    tiers        beside the plan's own pool, as they were asked for
     """
 
     plan: Plan
@@ -71,6 +82,7 @@ class HitCurve(NamedTuple):
     batched: float | None
     notes: tuple[str, ...]
     stack: Stack | None
+    tiers: tuple[TierHits, ...] = ()
 
     def at(self, pages: int) -> float:
         """Share of prompt tokens found by any number of pages from `smallest` on. Raises UnsupportedError where there is no one pass."""
@@ -135,7 +147,10 @@ def curve(d: Deployment, replica: Replica, described: Mapping[str, Any], *, boun
         points.append(point(2 * points[-1].pages))
     largest = next(one.pages for one in points if one.found >= most)
     pool = point(geometry.pages) if own and geometry.pages >= smallest else None
+    below = _tiers(plan, pool, lambda tokens: found(max(min(tokens // block * copies, largest), smallest))) if pool else ()
     batched = simulate(plan, replica(dp), step_time=step_time(d)[0]).hit_rate if pool else None
+    if below:
+        said.append("tiers are taken to hold what was used last, whatever lies above them, without requests that run at once")
     if own and pool is None:
         said.append(f"the plan's own pool of {geometry.pages:,} pages is less than the largest request needs")
     if not single:
@@ -146,8 +161,20 @@ def curve(d: Deployment, replica: Replica, described: Mapping[str, Any], *, boun
         said.append("nothing is ever found: the requests share nothing (prefixes, turns, samples, a trace with hash_ids)")
     return HitCurve(
         plan, described, "stack distance" if single else "runs", block, cost, pass_.requests, counted[0] - pass_.requests,
-        pass_.asked_tokens, smallest, largest, most, pass_.again if single else 0, tuple(points), pool, batched, tuple(said), pass_,
+        pass_.asked_tokens, smallest, largest, most, pass_.again if single else 0, tuple(points), pool, batched, tuple(said), pass_, below,
     )  # fmt: skip
+
+
+def _tiers(plan: Plan, pool: HitPoint, found: Callable[[int], float]) -> tuple[TierHits, ...]:
+    """Each tier below the pool: it holds what was used last, of which those above hold the latest."""
+    above, held, made = pool.found, pool.tokens, list[TierHits]()
+    for tier in plan.outcome.tiers:
+        if tier.tokens is not None and tier.what == "cache":
+            held = max(held, tier.tokens)
+            share = max(found(held), above)
+            made.append(TierHits(tier.place, tier.system, tier.tokens, share, share - above))
+            above = share
+    return tuple(made)
 
 
 def spread(low: int, high: int, n: int) -> list[int]:

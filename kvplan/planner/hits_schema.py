@@ -23,6 +23,7 @@ HIT_CURVE: dict[str, Any] = {
         "points": _array(_POINT),
         "pool": {"anyOf": [{"type": "null"}, _POINT]},
         "batched": _MAYBE_NUMBER,
+        "tiers": _array(_object({"place": _TEXT, "system": _TEXT, "tokens": _INT, "found": _NUMBER, "adds": _NUMBER})),
         "notes": _array(_TEXT),
     }),
 }  # fmt: skip

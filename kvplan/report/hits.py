@@ -47,6 +47,9 @@ def _one(curve: HitCurve, fmt: str) -> str:
     if curve.pool is not None:
         text = f"your pool of {curve.pool.pages:,} pages: {_share(curve.pool.found)} of prompt tokens found, requests one after another"
         parts.append(prose(f"{text}; {_share(curve.batched)} with the engine's batching", fmt))
+    for tier in curve.tiers:
+        words = f"{tier.system}, {tier.tokens:,} tokens in {'RAM' if tier.place == 'cpu' else 'files'}"
+        parts.append(prose(f"{words}: {_share(tier.found)} found in it or above it, {_share(tier.adds)} by it alone", fmt))
     if curve.notes:
         parts.append(prose("\n".join(f"note: {one_line(note)}" for note in curve.notes), fmt))
     return "\n\n".join(parts)

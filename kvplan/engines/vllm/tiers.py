@@ -18,7 +18,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.tiers import Kind, Part, Place, Tier, pool
 from kvplan.engines.vllm.capacity import Pool
-from kvplan.engines.vllm.connectors import KVBM, uses_lmcache
+from kvplan.engines.vllm.connectors import IN_PROCESS, KVBM, uses_lmcache
 from kvplan.engines.vllm.groups import KVGroup
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings
@@ -31,9 +31,10 @@ GB, PAGE = 10**9, 4096
 
 def tiers(d: Deployment, s: VllmSettings, made: Pool) -> tuple[Tier, ...]:
     """The tiers that were asked for. Raises SpecError where two systems are, or a size is missing."""
+    options = Options(d)
+    chunk = options.count("kv_offloading_block_size")
     if not made.groups:
         return ()
-    options = Options(d)
     asked = {
         "the offloading connector": bool(options.text("kv_offloading_size")) and not uses_lmcache(options),
         "LMCache": uses_lmcache(options),
@@ -43,16 +44,18 @@ def tiers(d: Deployment, s: VllmSettings, made: Pool) -> tuple[Tier, ...]:
         raise SpecError(
             "engine_option", [("", f"one connector keeps the tiers; {' and '.join(n for n, on in asked.items() if on)} were asked for")]
         )
+    if chunk is not None and not asked["the offloading connector"]:
+        raise SpecError("engine_option", [("kv_offloading_block_size", "is the chunk of kv_offloading_size, which is not asked for")])
     if asked["the offloading connector"]:
-        return tuple(_native(options, s, made))
+        return tuple(_native(options, chunk, s, made))
     if asked["LMCache"]:
         return tuple(_lmcache(options, s, made))
     return tuple(_kvbm(options, s, made))
 
 
-def _native(options: Options, s: VllmSettings, made: Pool) -> Iterator[Tier]:
+def _native(options: Options, chunk: int | None, s: VllmSettings, made: Pool) -> Iterator[Tier]:
     size = options.number("kv_offloading_size") or 0
-    blocks = _blocks_per_chunk(options.count("kv_offloading_block_size"), made)
+    blocks = _blocks_per_chunk(chunk, made)
     ranks, since = s.tp * s.pp, VERSIONS.index(s.release)
     shared = since >= VERSIONS.index("0.27") and s.tp > 1 and s.pp == 1 and s.dcp == 1 and _one_copy(made, s)
     each = made.block_bytes[0] * blocks
@@ -116,9 +119,8 @@ def _lmcache(options: Options, s: VllmSettings, made: Pool) -> Iterator[Tier]:
         setting = f"--l1-size-gb {server:g} of LMCache's server"
         yield pool("cpu", "LMCache", setting, int(server * GIB), round_up(each, PAGE) * copies, parts, ranks, shared=latent)
         return
-    if own is None and size is not None and VERSIONS.index(s.release) >= VERSIONS.index("0.24"):
-        why = f"vLLM {s.release} leaves the size to LMCache's server: say its --l1-size-gb as lmcache_l1_size_gb"
-        raise SpecError("engine_option", [("kv_offloading_size", why)])
+    if unsized(options, s):
+        return
     rank = own if own is not None else size / ranks if size is not None else 5.0
     sizes: tuple[tuple[Place, str, float | None, int], ...] = (
         ("cpu", "max_local_cpu_size", rank, round_up(each, PAGE)),
@@ -128,6 +130,16 @@ def _lmcache(options: Options, s: VllmSettings, made: Pool) -> Iterator[Tier]:
         if share is not None:
             setting, held = f"{name} {share:g} GiB of {whose}", int(share * GIB) // piece
             yield pool(place, "LMCache", setting, int(share * GIB) * copies, piece * copies, parts, ranks, shared=latent, pieces=held)
+
+
+def unsized(options: Options, s: VllmSettings) -> str | None:
+    """Why a tier that was asked for is none here: its size is another process's to say."""
+    by_flag = options.text("kv_offloading_backend") == "lmcache" and not any(
+        options.text(key) for key in (*IN_PROCESS, "lmcache_l1_size_gb")
+    )
+    if not by_flag or VERSIONS.index(s.release) < VERSIONS.index("0.24"):
+        return None
+    return f"vLLM {s.release} leaves the size of the tier to LMCache's own server: say its --l1-size-gb as lmcache_l1_size_gb"
 
 
 def _chunk(parts: list[Part], tokens: int) -> Part:
