@@ -234,6 +234,24 @@ def _qwen4(c: _Read) -> Made:
     return {"layer_types": indexed}
 
 
+def _dots3(c: _Read) -> Made:
+    """Released files write full_attention for what has an indexer, where use_dsa does not say otherwise."""
+    full = FULL if c("use_dsa") is False else "indexed_attention"
+    window = c("use_sliding_window", True)
+    made = c.layers(lambda i, n: full if not window or i < 2 or i % 4 == 1 else SLIDING)
+    types = made.get("layer_types") or c("layer_types")
+    renamed = c("use_dsa", None if "per_layer_config" in c.data else True) is not None and isinstance(types, list)
+    types = [full if kind in (FULL, "indexed_attention") else kind for kind in types] if renamed else types
+    slides = c("sliding_window") if c("sliding_window") is not None else c("sliding_window_size", 512)
+    shared = c("moe_shared_expert_intermediate_size", c("shared_experts_intermediate_size"))
+    more = {"layer_types": types, "sliding_window": slides, "shared_experts_intermediate_size": shared}
+    freq = c("moe_layer_freq", 1)
+    if isinstance(freq, list):
+        first = c("first_k_dense_replace", 1)
+        return more | c.layers(lambda i, n: "sparse" if i >= first and i < len(freq) and freq[i] else "dense", "mlp_layer_types")
+    return more | c.first_dense(c("first_k_dense_replace", 1), freq)
+
+
 def _inkling(c: _Read) -> Made:
     """Released files name the dense layers by their number and write the experts' width as the dense one."""
     local, dense, wide = c("local_layer_ids"), c("dense_mlp_idx", 0), c("dense_intermediate_size")
@@ -347,7 +365,8 @@ RULES: dict[str, Callable[[_Read], Made]] = {
     "axk1": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
     "axk2": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
     "bailing_hybrid": _heads_of_rope,
-    "qwen4_exp_text": _qwen4, "inkling_text": _inkling, "inkling_mm_model": _untied,
+    "qwen4_exp_text": _qwen4, "inkling_text": _inkling, "dots3_note_text": _dots3,
+    "cohere_compass_text": lambda c: c.split() | c.layers(lambda i, n: FULL), "inkling_mm_model": _untied,
     "bloom": _n_embed, "falcon": _n_embed,
     "cohere2": lambda c: c.split() | c.every(c("sliding_window_pattern", 4)),
     "cohere2_moe": _cohere2_moe,
