@@ -112,8 +112,8 @@ class SglangRules(NamedTuple):
     spare_states     a request needs two state slots more, buffers or not
     draft_states     copies of states for drafts: of every slot; of running requests, taken before the ratio; of those, within the ratio
     shared_windows   convolution windows of a draft's steps overlap
-    staged_states    a pipeline stage of a recurrent model has the caches of all layers; all states; its own states, charged as all; its own,
-                     charged as the largest stage's
+    staged_states    a pipeline stage of a recurrent model has the caches of all layers; all states; its own states, charged as all; its
+                     own, charged as the largest stage's
     drafts_unshared  states without extra buffers have no prefix cache beside a draft
     padded_states    the state slot that is allocated beside those of requests is charged
     radix_states     recurrent models: no prefix cache at all; the ratio even against an explicit number; an explicit number first
