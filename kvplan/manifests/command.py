@@ -11,7 +11,21 @@ from kvplan.engines.common.words import Finding, Given, Place, Word, words
 from kvplan.errors import SpecError
 from kvplan.manifests import foreign, images
 from kvplan.manifests.budget import spend
-from kvplan.manifests.programs import CONTAINERS, DOCKER_FLAGS, LAUNCHERS, PYTHON_TAKES, SHELLS, WRAPPERS, gpu_count, kserve_words
+from kvplan.manifests.programs import (
+    CONTAINERS,
+    DETACHED,
+    DOCKER_FLAGS,
+    ELSEWHERE,
+    LAUNCHERS,
+    PYTHON_TAKES,
+    SHELLS,
+    WRAPPERS,
+    base,
+    gpu_count,
+    gpus_on,
+    kserve_words,
+    ssh_target,
+)  # fmt: skip
 from kvplan.manifests.script import MAX_WORDS, Script, read_script
 from kvplan.manifests.words import Command
 
@@ -25,6 +39,8 @@ class Start(NamedTuple):
     faults  what the shell or the container runtime would stumble over
     foreign what it is called, of an engine that is not modelled; `engine` is then empty
     weights the engine's word for what the checkpoint is stored in, where no option of its command says it
+    stays   it is left running; host: what a script leaves running with it on one machine, empty where that is not known
+    machine where it runs, if not here (`?`: not known); on: the devices of that machine that it is given (together.py)
     """
 
     engine: str
@@ -40,6 +56,10 @@ class Start(NamedTuple):
     faults: tuple[Finding, ...] = ()
     foreign: str = ""
     weights: Given | None = None
+    stays: bool = False
+    host: str = ""
+    machine: str = ""
+    on: tuple[str, ...] = ("*",)
 
 
 MAX_NESTED = 4
@@ -59,6 +79,13 @@ class _Program(NamedTuple):
 
 def starts(command: Command, source: str, files: Files, depth: int = 0) -> Iterator[Start]:
     """The engines that a command starts; none for any other command."""
+    behind = {base(w.text) for w in command.words[:1]} if command.words else set()
+    for one in _starts(command, source, files, depth):
+        machine = "?" if ELSEWHERE & behind else ssh_target(command.words) if "ssh" in behind else one.machine
+        yield one._replace(machine=machine, stays=one.stays or bool(DETACHED & behind))
+
+
+def _starts(command: Command, source: str, files: Files, depth: int = 0) -> Iterator[Start]:
     spend(1 + len(command.words), command.place.line)
     program = _program(command.words, files)
     if program is None and (engine := _open_program(command.words)):
@@ -97,7 +124,7 @@ def starts(command: Command, source: str, files: Files, depth: int = 0) -> Itera
 
 def _open_program(found: Sequence[Word]) -> str:
     """The engine of `"$LLAMA_SERVER" --ctx-size 8192 ...`: a program that is not known, by its options."""
-    n = next((n for n, w in enumerate(found) if _base(w.text) not in WRAPPERS and not re.match(r"[A-Za-z_]\w*=", w.text)), len(found))
+    n = next((n for n, w in enumerate(found) if base(w.text) not in WRAPPERS and not re.match(r"[A-Za-z_]\w*=", w.text)), len(found))
     first = found[n] if n < len(found) else Word("")
     is_program = first.missing and "=" not in first.text and not re.search(r"\s", first.text)
     return images.by_options(found[n + 1 :]) if is_program else ""
@@ -106,7 +133,7 @@ def _open_program(found: Sequence[Word]) -> str:
 def _program(found: Sequence[Word], files: Files, within: int = MAX_WORDS) -> _Program | None:
     """The engine's command, at the start or behind wrappers: among the first `within` words."""
     for n, word in enumerate(found[:within]):
-        name, rest = _base(word.text), found[n + 1 :]
+        name, rest = base(word.text), found[n + 1 :]
         follows = rest[0].text if rest else ""
         if engine := _engine(n, name, rest):
             return engine
@@ -191,7 +218,7 @@ def _script_option(rest: Sequence[Word]) -> int | None:
 
 def _launched(command: Command, source: str, files: Files, depth: int) -> Iterator[Start]:
     """The command that a launcher takes: as one word, or as all that follow."""
-    if not command.words or _base(command.words[0].text) not in LAUNCHERS or depth >= MAX_NESTED:
+    if not command.words or base(command.words[0].text) not in LAUNCHERS or depth >= MAX_NESTED:
         return
     for n, word in enumerate(command.words[1:], 1):
         if " " in word.text.strip():
@@ -274,22 +301,25 @@ def _told(
 
 def _is_shell(run: Sequence[Word]) -> bool:
     """Whether a shell's own text is what runs: its options are no engine's."""
-    return _base(run[0].text) in SHELLS and _script_option(run[1:]) is not None
+    return base(run[0].text) in SHELLS and _script_option(run[1:]) is not None
 
 
 def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
-    """The engines that a script starts."""
-    found = [start for command in script.commands for start in starts(command, source, script.files, depth)]
+    """The engines that a script starts, told which of them run at the same time on one machine."""
+    found: list[Start] = []
+    running: set[str] = set()
+    for command in script.commands:
+        for one in starts(command, source, script.files, depth):
+            stays = one.stays or command.stays
+            key = f"here{command.group}{one.host.removeprefix('here')} {one.machine}" if one.machine != "?" else ""
+            running |= {key} if stays and key else set()
+            note = (Finding("note", "note", command.note, command.place),) if command.note else ()
+            found.append(one._replace(stays=stays, host=key if key in running else "", faults=(*one.faults, *note)))
     waiting = [start for start in found if not start.words and start.engine and engines.arguments(start.engine).waiting]
     runs = [start for start in found if start.words and start.engine in {one.engine for one in waiting}]
     if runs:  # the server of the same script: it loads what is named, with its own variables
         found = [one._replace(env=waiting[0].env) if one in runs else one for one in found if one not in waiting]
     return found
-
-
-def _base(text: str) -> str:
-    name = text.rsplit("/", 1)[-1].lower()
-    return name.removesuffix(".exe")
 
 
 def _text(
@@ -338,11 +368,14 @@ def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping
     env: dict[str, Word] = {}
     gpus: Given | None = None
     entry: list[Word] | None = None
+    on: tuple[str, ...] = ()
+    stays = False
     n = 0
     while n < len(after) and after[n].text.startswith("-"):
         name, equals, value = after[n].text.partition("=")
         word = after[n]._replace(text=value)
         n += 1
+        stays = stays or name == "--detach" or bool(re.fullmatch(r"-[itPq]*d[itPq]*", name))
         if name in DOCKER_FLAGS or re.fullmatch(r"-[ditPq]+", name):
             continue
         if not equals and n < len(after):
@@ -352,15 +385,14 @@ def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping
             key, given, text = word.text.partition("=")
             env[key] = word._replace(text=text) if given else Word(f"${key}", word.place, (key,))
         elif name == "--gpus":
-            gpus = gpu_count(word)
+            gpus, on = gpu_count(word), gpus_on(word)
         elif name == "--entrypoint":
             entry = [word]
     if n >= len(after) or depth >= MAX_NESTED:
         return
     end = command.end_line
-    yield from container(
-        after[n], entry, after[n + 1 :] or None, env, source, command.place, end, files=files, gpus=gpus, depth=depth + 1
-    )  # fmt: skip
+    found = container(after[n], entry, after[n + 1 :] or None, env, source, command.place, end, files=files, gpus=gpus, depth=depth + 1)
+    yield from (one._replace(stays=stays, on=on) for one in found)
 
 
 def _without(own: Sequence[Word], prefix: str) -> list[Word]:

@@ -50,7 +50,7 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
             together = f"{n} {' '.join(one.text for one in service.get('profiles'))}"
             yield start, Site(
                 f"services/{name}", n, device, n_devices, 1, NO_DEVICE, service.place, tuple(findings), span,
-                host="" if _is_off(service) else together, on=_on(service), limits=of_service(service),
+                host="" if _is_off(service) else together, on=_on(service), limits=of_service(service), copies=_copies(service),
             )  # fmt: skip
 
 
@@ -139,6 +139,12 @@ def _environment(item: Item, asked: Mapping[str, Word]) -> dict[str, Word]:
 def _is_off(service: Item) -> bool:
     """Whether no container of the service is started."""
     return "0" in (service.get("scale").text, service.get("deploy", "replicas").text)
+
+
+def _copies(service: Item) -> int:
+    """How many containers of the service run side by side."""
+    text = service.get("scale").text or service.get("deploy", "replicas").text
+    return max(1, min(int(text[:6]), 64)) if text.isdecimal() else 1
 
 
 def _on(service: Item) -> tuple[str, ...]:

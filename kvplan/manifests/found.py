@@ -16,15 +16,15 @@ from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start
 from kvplan.manifests.config import config_words, key_options
 from kvplan.manifests.host import Limits
-from kvplan.manifests.together import visible
+from kvplan.manifests.together import chosen, visible
 from kvplan.manifests.values import Found
 
 ReadBeside = Callable[[str], "str | None"]
 
 
 class Site(NamedTuple):
-    """Where it runs. `why`: why the device is open, where it is; `nodes`: members of its group, each with n_devices; `host`, `on`, `limits`
-    as in Found."""
+    """Where it runs. `why`: why the device is open, where it is; `nodes`: members of its group, each with n_devices; `host`, `on`,
+    `limits`, `copies` as in Found."""
 
     name: str
     document: int = 1
@@ -40,11 +40,13 @@ class Site(NamedTuple):
     host: str = ""
     on: tuple[str, ...] = ()
     limits: Limits = Limits()
+    copies: int = 1
 
 
 MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
 NO_DEVICE = "the file does not say which GPU it runs on"
 UNKNOWN = 250  # work of an option that the engine does not have
+_LEFT = re.compile(r"\{\{-?\s*[^{}]{1,200}\}\}")
 PRAGMA = re.compile(r"#\s*kvplan:\s*(.+)")
 
 
@@ -53,6 +55,7 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
     if not start.engine:
         return _foreign(start, site, source)
     table = engines.arguments(start.engine)
+    start = start._replace(words=tuple(_template(word) for word in start.words))
     if (unknown := _unknown(table, start.words)) > 3:
         spend(UNKNOWN * unknown, start.place.line, f"the search for options that {table.name} does not have")
     spend(len(start.env), start.place.line)
@@ -104,9 +107,16 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
         local_dp=answer.local_dp,
         weights=answer.weights or start.weights,
         host=site.host,
-        on=visible(site.on, start.env) if site.host else (),
+        on=chosen(visible(site.on, start.env), start.words) if site.host else (),
         limits=site.limits,
+        copies=site.copies,
     )
+
+
+def _template(word: Word) -> Word:
+    """A word that a template of Helm or Jinja still stands in is open."""
+    left = tuple(match[0][:60] for match in _LEFT.finditer(word.text))
+    return word._replace(missing=(*word.missing, *left)) if left and not word.missing else word
 
 
 def _foreign(start: Start, site: Site, source: str) -> Found:

@@ -7,6 +7,7 @@ file of them for each rank it is not known to hold either.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -18,9 +19,12 @@ from kvplan.units import MIB, show_bytes
 
 #: What a container has under /dev/shm where nobody says: Docker's --shm-size and containerd's default.
 DEFAULT_SHM = 64 * MIB
+#: No container starts with less (moby, daemon/daemon_unix.go linuxMinMemory; what runc's own start needs).
+LEAST = 6 * MIB
 #: The largest file of most checkpoints (transformers 4, save_pretrained, max_shard_size).
 SHARD = 5 * 10**9
 _KUBERNETES = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)([EPTGMk]i?|Ki|m|e\d{1,2})?")
+_QUANTITY = re.compile(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,3})?")
 _DOCKER = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([bkmgt])?(?:i?b)?", re.IGNORECASE)
 _POWERS = {"k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
@@ -70,11 +74,29 @@ def quantity(text: str) -> int | None:
         return None
     unit = match[2] or ""
     if unit == "m":
-        return int(float(match[1]) / 1000)
+        return math.ceil(float(match[1]) / 1000)
     if unit.startswith("e"):
         return int(float(match[1] + unit)) if int(unit[1:]) <= 18 else None
     base = 1024 if unit.endswith("i") else 1000
     return int(float(match[1]) * base ** _POWERS.get(unit[:1].replace("K", "k"), 0))
+
+
+def not_quantities(container: Item) -> Iterator[Finding]:
+    """What the API server refuses in a container's resources (apimachinery resource.ParseQuantity, ValidateResourceRequirements)."""
+    limits, requests = container.get("resources", "limits"), container.get("resources", "requests")
+    for name, item in (*limits.items(), *requests.items()):
+        text = item.text.strip()
+        if not text or re.search(r"[${]", text):
+            continue
+        if not _QUANTITY.fullmatch(text):
+            yield Finding("bad-quantity", "error", f"{name}: {text[:40]!r} is no Kubernetes quantity; write 64Gi, 500M, 2", item.place)
+        elif "/" in name and not re.fullmatch(r"[+-]?\d+[kMGTPE]?", text):
+            yield Finding("bad-quantity", "error", f"{name}: {text[:40]!r} is no whole number; Kubernetes refuses the object", item.place)
+    for name, item in requests.items():
+        most = limits.get(name)
+        if "/" in name and most and item.text.isdecimal() and most.text.isdecimal() and item.text != most.text:
+            message = f"{name}: {item.text[:20]} requested, {most.text[:20]} as the limit; Kubernetes refuses the object where they differ"
+            yield Finding("bad-quantity", "error", message, item.place)
 
 
 def docker_size(text: str) -> int | None:
@@ -92,7 +114,11 @@ def findings(limits: Limits, plan: Plan | None, place: Place) -> Iterator[Findin
     said = " + ".join(f"{line.name} {show_bytes(line.bytes)} ({line.source})" for line in lines)
     if limits.memory is not None:
         most = int(limits.memory.value)
-        if needed > most:
+        if most < LEAST:
+            spelled = limits.memory.spelled
+            message = f"{spelled} is {show_bytes(most)}, and no container starts below {show_bytes(LEAST)}; sizes take a unit: 16Gi"
+            yield Finding("host-memory", "error", message, limits.memory.place)
+        elif needed > most:
             message = (
                 f"{said} of host memory is pinned, and the container's {limits.memory.spelled} is {show_bytes(most)}: it would be killed"
             )

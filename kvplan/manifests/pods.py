@@ -10,7 +10,7 @@ from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.manifests.accelerators import Hardware, of_pod
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.found import Site
-from kvplan.manifests.host import of_container
+from kvplan.manifests.host import not_quantities, of_container
 from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.words import replaced
 
@@ -35,8 +35,9 @@ class Pod(NamedTuple):
 
 
 def read(pod: Pod, others: Sequence[Item], n: int, source: str) -> Iterator[tuple[Start, Site]]:
-    """The engines of a pod's containers; each has the devices of its own limits."""
-    for item in pod.spec.get("containers"):
+    """The engines of a pod's containers and of its init containers that stay (restartPolicy Always), with the devices of their limits."""
+    staying = [item for item in pod.spec.get("initContainers") if item.get("restartPolicy").text == "Always"]
+    for item in [*pod.spec.get("containers"), *staying]:
         yield from start(pod, item, of_pod(pod.spec, [item], others), others, n, source)
 
 
@@ -70,7 +71,7 @@ def site(pod: Pod, item: Item, hardware: Hardware, n: int, model: Given | None) 
         place=hardware.place,
         span=(item.place.line, item.end_line),
         model=model,
-        findings=(*_not_text(item), *hardware.findings),
+        findings=(*_not_text(item), *not_quantities(item), *hardware.findings),
         host=f"{n} {pod.label}" if hardware.n_devices is None else "",
         limits=of_container(pod.spec, item),
     )

@@ -16,6 +16,9 @@ WRAPPERS = frozenset({
 #: They take a command as one word, or as the words that follow their own.
 LAUNCHERS = frozenset({"ssh", "tmux", "screen", "su", "watch", "docker", "podman", "nerdctl", *WRAPPERS})
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash"})
+#: They start a command on machines that are not known here; they leave one running.
+ELSEWHERE = frozenset({"srun", "mpirun", "mpiexec", "kubectl", "oc", "ray"})
+DETACHED = frozenset({"tmux", "screen", "systemd-run"})
 CONTAINERS = ("docker", "podman", "nerdctl")
 #: Options of Python itself that take a word of their own.
 PYTHON_TAKES = frozenset({"-X", "-W", "--check-hash-based-pycs"})
@@ -23,6 +26,48 @@ DOCKER_FLAGS = frozenset({
     "-d", "--detach", "-i", "--interactive", "-t", "--tty", "--rm", "--privileged", "--init", "--read-only", "-P", "--publish-all",
     "--no-healthcheck", "--oom-kill-disable", "--sig-proxy", "--disable-content-trust", "-q", "--quiet", "--replace", "--use-api-socket",
 })  # fmt: skip
+
+
+_SSH_TAKES = re.compile(r"-[BbcDEeFIiJLlmOopQRSWw]")
+_STOPS = re.compile(r"p?kill|killall|wait|fuser|.*(stop|kill|clean|teardown|shutdown).*", re.IGNORECASE)
+
+
+def base(text: str) -> str:
+    """A program's name without its folder."""
+    return text.rsplit("/", 1)[-1].lower().removesuffix(".exe")
+
+
+def stops(run: Sequence[Word]) -> bool:
+    """Whether what was left running may have ended behind this command."""
+    names = [base(word.text) for word in run[:2]]
+    return bool(_STOPS.fullmatch(names[0])) or (names[0] in CONTAINERS and names[1:2] != ["run"] and "rm" not in names[0:1])
+
+
+def ssh_target(words: Sequence[Word]) -> str:
+    """The machine that `ssh -i KEY user@HOST ...` names."""
+    skip = False
+    for word in words[1:]:
+        if skip or word.text.startswith("-"):
+            skip = not skip and bool(_SSH_TAKES.fullmatch(word.text))
+        else:
+            return word.text
+    return ""
+
+
+def to_shell(run: Sequence[Word], body: Word) -> list[Word] | None:
+    """The command that runs a text which this one reads from its input: `bash -s`, `ssh HOST`, `docker run -i ... bash`, `sbatch`; None for
+    one that runs no text."""
+    name, dash = base(run[0].text), run[0]._replace(text="-c")
+    if name == "ssh":
+        return [run[0], run[0]._replace(text=ssh_target(run) or "?"), body]
+    if name == "sbatch":
+        return [run[0]._replace(text="bash"), dash, body]
+    for n, word in enumerate(run):
+        if base(word.text) in SHELLS and all(w.text.startswith("-") for w in run[n + 1 : n + 2]):
+            return [*run[: n + 1], dash, body]
+        if word.text == "--entrypoint" and n + 1 < len(run) and base(run[n + 1].text) in SHELLS and name in CONTAINERS:
+            return [*run, dash, body]
+    return None
 
 
 def gpu_count(word: Word) -> Given | None:
@@ -37,6 +82,18 @@ def gpu_count(word: Word) -> Given | None:
         return Given(len(devices[1].split(",")), "--gpus", word.place)
     count = re.search(r"count=(\d{1,6})", text)
     return Given(int(count[1]), "--gpus", word.place) if count else None
+
+
+def gpus_on(word: Word) -> tuple[str, ...]:
+    """The machine's devices that --gpus names: those named, the first N, or all (`*`)."""
+    text = word.text.strip("\"'")
+    devices = re.search(r"(?:^|,|\")device=([^\"]+)", text)
+    if word.missing:
+        return ()
+    if devices:
+        return tuple(part.strip() for part in devices[1].split(","))
+    count = re.fullmatch(r"(?:count=)?(\d{1,3})", text)
+    return tuple(map(str, range(min(int(count[1]), 64)))) if count else ("*",) if text == "all" else ()
 
 
 _KSERVE_FLAGS = frozenset(

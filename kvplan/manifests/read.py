@@ -12,7 +12,22 @@ from kvplan import files
 from kvplan.deployment import NAMES
 from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.errors import SpecError
-from kvplan.manifests import chart, clouds, compose, dockerfile, helm, kserve, kubernetes, python, ray, services, swap, truss, units
+from kvplan.manifests import (
+    chart,
+    clouds,
+    compose,
+    dockerfile,
+    helm,
+    kserve,
+    kubernetes,
+    python,
+    ray,
+    scenario,
+    services,
+    swap,
+    truss,
+    units,
+)
 from kvplan.manifests.budget import bounded
 from kvplan.manifests.command import Start, scripts
 from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
@@ -99,10 +114,23 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
                 yield Start("", (), {}, finding.place, finding.place.line, opaque=finding.message), Site(source)
         return
     script = read_script(text, source, env=env)
+    if scenario.is_scenario(script):
+        yield from scenario.read(script, source)
+        return
+    cut = _windows(text, source)
     for start in scripts(script, source):
-        yield start, Site(name="")
+        yield start, Site(name="", host=start.host, on=start.on, findings=cut)
     for here in script.texts:
         yield from _here(here, source, env, beside)
+
+
+def _windows(text: str, source: str) -> tuple[Finding, ...]:
+    """A POSIX shell continues no line at a `\\` that a carriage return follows: what is on the next line does not reach the engine."""
+    at = text.find("\\\r\n")
+    if at < 0:
+        return ()
+    message = "lines end in CR LF: a shell would cut the command here and hand the engine a stray word; save it with LF"
+    return (Finding("carriage-return", "warning", message, Place(text.count("\n", 0, at) + 1), source),)
 
 
 def _documents(text: str, source: str) -> tuple[list[Item], list[Finding]]:

@@ -13,6 +13,7 @@ from kvplan.engines.common.words import START, Breaks, Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests.budget import CHARACTERS, bounded, spend
 from kvplan.manifests.lexer import Token, pieces_of, tokens
+from kvplan.manifests.programs import stops, to_shell
 from kvplan.manifests.variables import Value, Variables
 from kvplan.manifests.words import Command
 
@@ -22,6 +23,7 @@ _DECLARES = frozenset({"export", "local", "declare", "typeset", "readonly"})
 _OPENS = frozenset({"if", "for", "while", "until", "case", "{", "function", "select"})
 _TURNS = frozenset({"else", "elif", ";;"})
 _CLOSES = frozenset({"fi", "done", "esac", "}"})
+_FUNCTION = re.compile(r"^[ \t]*(?:function[ \t]+)?([A-Za-z_][\w-]*)[ \t]*\(\)", re.MULTILINE)
 _SKIPPED = frozenset({"then", "do", "!", "time"})
 
 
@@ -34,11 +36,13 @@ class Text(NamedTuple):
 
 
 class Script(NamedTuple):
-    """Commands in order, the files that here-documents write by name, and the here-documents that go into a command or a pipe."""
+    """Commands in order, the files that here-documents write by name (`$NAME` where a variable names it), the here-documents that go into a
+    command or a pipe, and the variables at its end."""
 
     commands: tuple[Command, ...]
     files: Mapping[str, tuple[str, Place]]
     texts: tuple[Text, ...] = ()
+    env: Mapping[str, Word] = {}
 
 
 def read_script(
@@ -68,6 +72,10 @@ class _Reader:
         self._commands: list[Command] = []
         self._files: dict[str, tuple[str, Place]] = {}
         self._texts: list[Text] = []
+        self._functions: frozenset[str] = frozenset()
+        self._piped: Word | None = None  # a here-document that goes on through a pipe
+        self._branch: list[int] = []
+        self._turns = self._stops = self._began = 0
         if arguments is not None:
             self._call(arguments)
 
@@ -79,6 +87,7 @@ class _Reader:
 
     def read(self, text: str, base: Place, breaks: Breaks) -> Script:
         current: list[Token] = []
+        self._functions = frozenset(match[1] for match in _FUNCTION.finditer(text))
         for token in tokens(text, self._source, base, breaks):
             if token.kind != "operator":
                 current.append(token)
@@ -87,6 +96,12 @@ class _Reader:
                 continue
             empty = self._command(current, token.place)
             current = []
+            if token.text == "&":
+                self._commands[self._began :] = [one._replace(stays=True) for one in self._commands[self._began :]]
+            if token.text in (";", "\n", "&", ";;"):
+                self._began = len(self._commands)
+            if token.text != "|":
+                self._piped = None
             if token.text in ("&&", "||"):
                 if not self._variables.in_chain():
                     self._variables.open(token.place, is_chain=True)
@@ -95,8 +110,8 @@ class _Reader:
             elif token.text != "|" and self._variables.in_chain():
                 self._variables.close()
             if token.text == ";;":
-                self._variables.turn()
-        return Script(tuple(self._commands), self._files, tuple(self._texts))
+                self._turn()
+        return Script(tuple(self._commands), self._files, tuple(self._texts), self._variables.every(Place()))
 
     def _command(self, parts: list[Token], end: Place) -> str:
         """Takes in one command. Returns the name of a variable that it tests for being empty."""
@@ -106,15 +121,18 @@ class _Reader:
             first = words.pop(0).text
             if first in _OPENS:
                 self._variables.open(end)
+                self._turns += 1
+                self._branch.append(self._turns)
                 if first in ("for", "select") and words:
                     self._variables.forget(words[0].text)
                     words = []
                 elif first in ("case", "function"):
                     words = []
             elif first in _TURNS:
-                self._variables.turn()
+                self._turn()
             elif first in _CLOSES:
                 self._variables.close()
+                self._branch = self._branch[:-1]
         if not words:
             return ""
         empty = _tested(words)
@@ -123,6 +141,14 @@ class _Reader:
         elif not self._sets(words):
             self._run(parts, words, end)
         return empty
+
+    def _turn(self) -> None:
+        self._variables.turn()
+        self._turns += 1
+        self._branch[-1:] = [self._turns] if self._branch else []
+
+    def _group(self) -> str:
+        return ".".join(map(str, [self._stops, *self._branch])) if self._stops or self._branch else ""
 
     def _sets(self, words: list[Token]) -> bool:
         """Whether it is a command that changes variables and starts nothing."""
@@ -155,26 +181,32 @@ class _Reader:
             n += 1
         run = [word for token in words[n:] for word in self._variables.expand(token.pieces, token.place)]
         redirects = [t for t in parts if t.kind == "redirect"]
+        piped, self._piped = self._piped, None
+        told = bool(piped and run and self._told(run, piped))
         for token in redirects:
-            self._here_document(token, run, redirects)
+            told = self._here_document(token, run, redirects) or told
         if len(run) > MAX_WORDS:
             raise SpecError(self._source, [(f"line {words[n].place.line}", f"a command of more than {MAX_WORDS:,} words")])
-        if run:
+        if run and not told:
             last = max((t.place.line for t in parts), default=end.line)
-            self._commands.append(Command(tuple(run), self._environment(words[0].place, local), words[n].place, last))
+            self._stops += stops(run)
+            self._commands.append(Command(tuple(run), self._environment(words[0].place, local), words[n].place, last, self._group()))
 
     def _environment(self, place: Place, local: Mapping[str, Word]) -> Mapping[str, Word]:
         exported = self._variables.exported(place)
         return {**exported, **local} if local else exported
 
-    def _here_document(self, token: Token, run: list[Word], redirects: list[Token]) -> None:
+    def _here_document(self, token: Token, run: list[Word], redirects: list[Token]) -> bool:
+        """Takes in what a here-document holds. Returns whether a shell is told it."""
         if token.text not in ("<<", "<<-") or not run:
-            return
+            return False
         body, missing = token.body, tuple[str, ...]()
         if not token.pieces[0].quoted:
             joined = self._variables.join(pieces_of(token.body, self._source), token.place)
             body, missing = joined.text, joined.missing
         spend(len(body) // CHARACTERS, token.place.line)
+        if self._told(run, Word(body, token.body_place)):
+            return True
         target = next((r for r in redirects if r.text in (">", ">|", ">>")), None)
         name: Word | None = None
         if run[0].text == "cat" and target:
@@ -182,14 +214,30 @@ class _Reader:
         elif run[0].text == "tee":
             name = next((w for w in run[1:] if not w.text.startswith("-")), None)
         if name is None:
+            self._piped = Word(body, token.body_place) if run[0].text in ("cat", "envsubst") else None
             self._texts.append(Text(body, token.body_place, missing))
-        elif not name.missing:
-            path = name.text.removeprefix("./")
+        elif not name.missing or (target and len(target.pieces) == 1 and target.pieces[0].kind == "variable"):
+            path = f"${target.pieces[0].text}" if name.missing and target else name.text.removeprefix("./")
             before = self._files.get(path)
             adds = before is not None and target is not None and target.text == ">>"
             self._files[path] = (before[0] + body, before[1]) if before and adds else (body, token.body_place)
             spend(len(self._files[path][0]) // CHARACTERS, token.place.line)
             self._texts.append(Text(body, token.body_place, missing))
+        return False
+
+    def _told(self, run: list[Word], body: Word) -> bool:
+        """Takes in a text that a command hands to a shell: here, in a container, on another machine, or by a function of the script."""
+        told = to_shell(run, body)
+        note, env = "", self._variables.exported(body.place)
+        if told is None and run[0].text in self._functions and not re.match(r"[\w-]+:(\s|$)", body.text):
+            told, env = [Word("bash", run[0].place), Word("-c", run[0].place), body], self._variables.every(body.place)
+            note = f"{run[0].text} is taken to run this text in a shell that has the script's variables"
+        elif told is not None and told[0].text.endswith("ssh"):
+            env = {}
+        if told is None:
+            return False
+        self._commands.append(Command(tuple(told), env, run[0].place, body.place.line + body.text.count("\n"), self._group(), note=note))
+        return True
 
     def _assign(self, token: Token, *, exported: bool) -> None:
         match = _ASSIGN.match(token.text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -21,7 +21,7 @@ def visible(on: tuple[str, ...], env: Mapping[str, Word]) -> tuple[str, ...]:
     """
     if not on and (word := env.get("NVIDIA_VISIBLE_DEVICES")) and not word.missing:
         on = ALL if word.text.strip() == "all" else _listed(word.text) if word.text.strip() not in ("", "none", "void") else ()
-    chosen = next((env[name] for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES") if name in env), None)
+    chosen = next((env[name] for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES") if name in env), None)
     if chosen is None or not on:
         return on
     if chosen.missing:
@@ -30,6 +30,21 @@ def visible(on: tuple[str, ...], env: Mapping[str, Word]) -> tuple[str, ...]:
     if on == ALL:
         return picked
     return tuple(on[int(n)] for n in picked if n.isdecimal() and int(n) < len(on)) if all(n.isdecimal() for n in picked) else picked
+
+
+def chosen(on: tuple[str, ...], words: Sequence[Word]) -> tuple[str, ...]:
+    """Of the devices it sees those from the one that its own options begin with: SGLang --base-gpu-id; others' choices are not followed."""
+    said = {}
+    for word, follows in zip(words, (*words[1:], Word("")), strict=False):
+        name, equals, value = word.text.partition("=")
+        said[name] = value if equals else follows.text
+    if {"--gpu-id-step", "--device", "-dev", "--main-gpu", "-mg", "--tensor-split", "-ts"} & set(said):
+        return ()
+    first = said.get("--base-gpu-id", "0")
+    if not first.isdecimal():
+        return ()
+    n = min(int(first[:3]), 64)
+    return on[n:] if on != ALL else tuple(map(str, range(n, 64))) if n else ALL
 
 
 def _listed(text: str) -> tuple[str, ...]:
@@ -42,7 +57,7 @@ def judged(verdicts: Sequence[Verdict]) -> list[Verdict]:
     for n, verdict in enumerate(verdicts):
         if verdict.found and verdict.found.engine and verdict.found.host and verdict.found.on:
             for device in _used(verdict):
-                groups[verdict.found.host, _kind(verdict), device].append(n)
+                groups[verdict.found.host, _kind(verdict), device] += [n] * verdict.found.copies
     result = list(verdicts)
     said: set[tuple[int, ...]] = set()
     for (_, _, device), members in groups.items():
@@ -74,7 +89,8 @@ def _used(verdict: Verdict) -> tuple[str, ...]:
 
 
 def _together(members: list[Verdict], device: str) -> list[Verdict]:
-    names = " and ".join(v.name for v in members)
+    each = Counter(v.name for v in members)
+    names = " and ".join(f"{many} of {name}" if many > 1 else name for name, many in each.items())
     fractions = [_fraction(v) for v in members]
     shares = [_taken(v) for v in members]
     if all(f is not None for f in fractions):

@@ -24,6 +24,7 @@ class Found(NamedTuple):
     weights     the engine's word for what the checkpoint is stored in, where the command says one
     host        what is started together on one machine; empty: not known. on: the devices of it that the engine sees (together.py)
     limits      what its container may hold beside the GPU
+    copies      how many of it run on that machine, all with the same devices
     """
 
     file: str
@@ -42,6 +43,7 @@ class Found(NamedTuple):
     host: str = ""
     on: tuple[str, ...] = ()
     limits: Limits = Limits()
+    copies: int = 1
 
     @property
     def place(self) -> Place:

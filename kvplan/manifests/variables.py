@@ -59,6 +59,15 @@ class Variables:
             self._environment = {name: value.words[0] for name, value in self._values.items() if name in self._exported and value.words}
         return self._environment
 
+    def every(self, place: Place) -> Mapping[str, Word]:
+        """All that is known, exported or not."""
+        self._spend(len(self._values), place)
+        held = {name: [w for w in value.words if w.text] for name, value in self._values.items()}
+        return {
+            name: words[0] if len(words) == 1 else Word(" ".join(w.text for w in words), place, tuple(m for w in words for m in w.missing))
+            for name, words in held.items()
+        }
+
     def _spend(self, n: int, place: Place) -> None:
         budget.spend(n, place.line)
 
@@ -173,6 +182,8 @@ class Variables:
     def _parts(self, piece: Piece, place: Place) -> tuple[list[Word], bool]:
         """The words of one variable, and whether the first of them begins a new word."""
         value = self._lookup(piece, place)
+        if piece.quoted and len(value.words) > 1 and (piece.other == "[*]" or piece.text == "*"):  # one word, apart by blanks
+            return [Word(" ".join(w.text for w in value.words), place, tuple(m for w in value.words for m in w.missing))], False
         if piece.other in _LISTS or (piece.text == "@" and value.is_array):
             return list(value.words), False
         words = value.words[:1] if value.is_array else value.words

@@ -12,12 +12,20 @@ from kvplan.manifests.budget import grown
 
 
 class Command(NamedTuple):
-    """A simple command with the environment it runs in: what the file sets, nothing else."""
+    """A simple command with the environment it runs in: what the file sets, nothing else.
+
+    group  the same for commands of a script that run one after the other in one branch, with no server stopped between them
+    stays  it is left running (`&`)
+    note   what is taken for granted to follow it
+    """
 
     words: tuple[Word, ...]
     env: Mapping[str, Word]
     place: Place
     end_line: int
+    group: str = ""
+    stays: bool = False
+    note: str = ""
 
 
 def replaced(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], word: Word) -> Word:

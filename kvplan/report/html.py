@@ -30,6 +30,7 @@ svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
 .cache-to-spare{fill:var(--cache-to-spare);background:var(--cache-to-spare)}.overhead{fill:var(--overhead);background:var(--overhead)}
 .lacking{fill:var(--lacking);background:var(--lacking)}.free{fill:var(--free);background:var(--free)}
 line.limit{stroke:var(--ink);stroke-width:2;stroke-dasharray:5 3}i.limit{background:var(--ink);width:.2em}line.asked{stroke:var(--faint)}
+.bound{fill:none;stroke:var(--faint);stroke-width:1.5;stroke-dasharray:4 3;background:var(--faint)}i.curve{background:var(--cache)}
 .axis{fill:none;stroke:var(--faint)}.curve{fill:none;stroke:var(--cache);stroke-width:2.5}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{text-align:left;vertical-align:top;
 padding:.2rem .8rem .2rem 0;border-bottom:1px solid var(--rule)}td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
@@ -59,8 +60,12 @@ def verdict(plan: Plan) -> str:
 
 def rows_text(rows: Sequence[dict[str, Any]], fmt: str) -> str:
     """Rows of equal keys as a page with one table."""
-    cells = [[_shown(value) for value in row.values()] for row in rows]
-    return page("kvplan", table(list(rows[0]), cells) if rows else "<p>nothing was found</p>")
+    return page("kvplan", rows_table(rows) or "<p>nothing was found</p>")
+
+
+def rows_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Rows of equal keys as a table of a page."""
+    return table(list(rows[0]), [[_shown(value) for value in row.values()] for row in rows]) if rows else ""
 
 
 def page(title: str, body: str) -> str:

@@ -48,6 +48,8 @@ RULES = {
     "may-run-out": "Memory that a start leaves too little of",
     "too-new-option": "An option that this release does not have yet",
     "weights-as-said": "The format of the weights is the command's, not the catalogue's",
+    "bad-quantity": "A size or count that Kubernetes refuses",
+    "carriage-return": "A line that a shell does not continue",
     "unknown-option": "An option that the engine does not have",
     "unknown-variable": "A variable that the engine may read",
     "unreadable": "A file that can not be read",

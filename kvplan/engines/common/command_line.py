@@ -15,6 +15,8 @@ from kvplan.engines.common.words import Finding, Given, Place, Severity, Unresol
 
 #: What decides a verdict alone: parallel sizes and the length.
 DECIDING = frozenset({"tp", "pp", "dp", "dcp", "@local_dp", "@nodes", "max_model_len"})
+#: How alike a word is to an option that it is taken for a slip of.
+SURE = 0.85
 #: Options that differ between the members of a group; left open, the leader is meant.
 OWN_TO_A_MEMBER = frozenset({"@rank"})
 
@@ -57,7 +59,9 @@ def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Pars
         if argument is None and not equals and (short := _attached(table, word.text)):
             argument, spelled, equals, attached = short[0], short[1], "=", short[2]
         if argument is None:
-            findings.append(_unknown(engine, table, name, word.place, version))
+            finding = _unknown(engine, table, name, word.place, version)
+            findings.append(finding)
+            unresolved += _meant(finding, table, name)
             if not equals and n < len(queue) and not queue[n].text.startswith("-"):
                 n += 1
             continue
@@ -333,6 +337,14 @@ def _unknown(engine: Arguments, table: Mapping[str, Any], name: str, place: Plac
     severity: Severity = "error" if known else "warning"
     release = f"{engine.name} {version}" if known else engine.name
     return Finding("unknown-option", severity, f"{release} has no option {name[:60]} that we know{hint}", place)
+
+
+def _meant(finding: Finding, table: Mapping[str, tuple[Argument, str]], name: str) -> Iterator[Unresolved]:
+    """What stays open where an option that may not be there is nearly one that decides memory."""
+    near = difflib.get_close_matches(name.replace("_", "-"), table, n=1, cutoff=SURE) if finding.severity == "warning" else []
+    if near and table[near[0]][0].to.isidentifier():
+        to = table[near[0]][0].to
+        yield Unresolved(to, finding.message, f"--{to.replace('_', '-')} VALUE", finding.place)
 
 
 def _release(engine: Arguments, argument: Argument, name: str, place: Place, version: str | None) -> Iterator[Finding]:

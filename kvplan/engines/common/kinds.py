@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from kvplan.dtypes import ALIASES
 
 LARGEST = 1 << 62
+TORCH_TYPES = ("auto", "float16", "bfloat16", "half", "float", "float32")
 _HUMAN = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)([kKmMgGtT])")
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -115,6 +116,14 @@ def written(value: Any) -> str:
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
+def torch_type(text: str) -> str:
+    """--dtype: ModelDType of vllm/config/model.py (0.8 to 0.33), SGLang's server_args.py; LMDeploy has the first three."""
+    name = text.removeprefix("torch.")
+    if name not in TORCH_TYPES:
+        raise ValueError(f"{text[:60]!r} is none of {', '.join(TORCH_TYPES)}")
+    return name
+
+
 def compute_type(value: Any) -> str:
     """A 16 or 32 bit format as torch calls it; others are spelled alike."""
     name = str(value).strip().lower()
@@ -149,7 +158,7 @@ KINDS: dict[str, Kind] = {
     "truth": Kind(truth),
     "one_or_true": Kind(one_or_true, lambda value: "1" if value else "0"),
     "on_off_auto": Kind(on_off_auto),
-    "compute": Kind(lambda text: text.removeprefix("torch."), compute_type),
+    "compute": Kind(torch_type, compute_type),
     "format": Kind(str, one_format),
     "counts": Kind(counts),
 }

@@ -103,6 +103,8 @@ def _text(row: Argument, value: Any) -> str:
     if row.takes in ("flag", "switch"):
         return "1" if _bool(row, value) else "0"
     kind = KINDS[row.kind]
+    if row.kind == "compute":  # our names of a format are others than torch's
+        value = kind.write(value)
     try:
         text = kind.write(kind.read(value) if isinstance(value, str) else value)
     except ValueError as error:

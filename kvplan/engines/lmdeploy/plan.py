@@ -63,6 +63,8 @@ class Plan:
         s, architecture = self.s, self.d.model.architecture
         if architecture is not None and s.backend == "pytorch" and architecture not in s.rules.pytorch:
             raise Refusal(f"Can not found rewrite for architectures: ['{architecture}']")
+        if s.refused:
+            raise Refusal(s.refused)
         if s.flash and s.block != BLOCK:
             raise Refusal("Please set block_size to 64 for flash_mla.")
         if s.prefixes and s.rules.states_or_prefixes and s.backend == "turbomind" and self.kept.state_bytes:

@@ -31,6 +31,7 @@ BLOCK, PREFILL = 64, 8192
 #: What quant_policy 4, 8, 16 and 17 store; 4 and 8 with a 16-bit scale and zero point per token and head.
 POLICIES = {"int4": "int4_per_token_head", "int8": "int8_per_token_head"}
 _FP8 = ("fp8_e4m3", "fp8_e5m2")
+_NOT_SPARSE = frozenset({*POLICIES.values(), "fp8_e5m2"})
 _NO_BUDGET = ("max_num_batched_tokens moves what is left for the cache, and kv_memory is given: it changes nothing here",)
 _WIDE = 512  # PyTorch: keys of so many elements go into blocks of 32 tokens, unless flash_mla runs them
 
@@ -65,6 +66,7 @@ class LmdeploySettings(NamedTuple):
     asked_blocks: int | None
     state_budget: int
     prefixes: bool
+    refused: str = ""
 
 
 def settle(d: Deployment) -> Settled:
@@ -120,8 +122,8 @@ def settle(d: Deployment) -> Settled:
         asked_blocks=options.count("num_gpu_blocks"),
         state_budget=options.count("prefix_cache_state_budget", 0) or 0,
         prefixes=options.flag("enable_prefix_caching"),
+        refused=_refused_blocks(backend, rules, block, options.count("num_gpu_blocks")) or _sparse(d, forms),
     )
-    _check_blocks(settings)
     model, misfit = lowered_or_plain(question, stored, cast=True)
     among(question, METHODS if backend == "pytorch" and rules.drafts else (), f"LMDeploy ({backend})")
     drafts_with = drafter(question, model, stored)
@@ -211,13 +213,19 @@ def formats(d: Deployment, rules: LmdeployRules, backend: Backend, forms: set[Fo
     if policy not in ("auto", found.compute, *POLICIES.values(), *(_FP8 if "fp8_e4m3" in takes else ())):
         raise SpecError("kv_dtype", [("", f"{asked[:40]!r}: quant_policy of this backend and release stores {', '.join(takes)}")])
     if "latent+index" in forms:
-        if policy in POLICIES.values() or policy == "fp8_e5m2":
-            raise SpecError("kv_dtype", [("", f"Sparse MLA does not support quant_policy={asked}. Use none/0 for BF16 or fp8/16 for FP8.")])
+        policy = "auto" if policy in _NOT_SPARSE else policy  # which _sparse refuses
         packed = rules.index_fp8 or policy == "fp8_e4m3" or d.model.architecture == "DeepseekV32ForCausalLM"
         policy = "fp8_ds_mla" if packed else found.compute
     elif "latent" in forms and backend == "pytorch" and policy not in ("auto", found.compute):
         raise UnsupportedError("lmdeploy (pytorch): a quantised cache of latents is not modelled")
     return found if policy == "auto" else found._replace(k=policy, v=policy)
+
+
+def _sparse(d: Deployment, forms: set[Form]) -> str:
+    """LMDeploy's words to a quantised cache that its sparse attention does not read; empty: it reads it."""
+    asked = d.kv_dtype.strip().lower() if d.kv_dtype else "auto"
+    refused = "latent+index" in forms and POLICIES.get(asked, asked) in _NOT_SPARSE
+    return f"Sparse MLA does not support quant_policy={asked}. Use none/0 for BF16 or fp8/16 for FP8." if refused else ""
 
 
 def as_kept(cache: Cache, state: str) -> Cache:
@@ -257,13 +265,13 @@ def _block(
     return min(block, 32), False, () if block <= 32 else ("Update `block_size=32` for large `head_dim`.",)
 
 
-def _check_blocks(s: LmdeploySettings) -> None:
-    """Raises SpecError for what PytorchEngineConfig asserts, and for a count of blocks where TurboMind takes a ratio only."""
-    if s.backend == "pytorch" and (s.block < 16 or s.block & (s.block - 1)):
-        raise SpecError("block_size", [("", f"kernel_block_size must be >= 16 and a power of 2, but got {s.block}")])
-    if s.asked_blocks is not None and s.backend == "turbomind" and s.rules.pool == "objects":
-        text = "object-cache path no longer accepts cache_max_block_count as a block count"
-        raise SpecError("engine_option", [("num_gpu_blocks", text)])
+def _refused_blocks(backend: Backend, rules: LmdeployRules, block: int, asked: int | None) -> str:
+    """What PytorchEngineConfig asserts of a block, and TurboMind's words to a count of blocks where it takes a ratio; empty: neither."""
+    if backend == "pytorch" and (block < 16 or block & (block - 1)):
+        return f"kernel_block_size must be >= 16 and a power of 2, but got {block}"
+    if asked is not None and backend == "turbomind" and rules.pool == "objects":
+        return "object-cache path no longer accepts cache_max_block_count as a block count"
+    return ""
 
 
 def _prefixes(options: Options, rules: LmdeployRules, backend: Backend, forms: set[Form]) -> tuple[str, ...]:

@@ -17,6 +17,12 @@ FP4_BEFORE, FP4_AFTER = {"nvfp4": ("modelopt_fp4", 100)}, {"nvfp4": ("modelopt_f
 BLOCK = 128
 
 
+def attention_ranks(settled: Settled) -> Values:
+    """Attention data parallelism over a number that does not divide tp: settled without it (settle.read_shape)."""
+    layout, dp = settings_of(settled).layout, settled.question.dp or 1
+    return {"tp": layout.tp, "dp": dp} if Options(settled.question).flag("enable_dp_attention") and layout.tp % dp else None
+
+
 def longer(settled: Settled) -> Values:
     s = settings_of(settled)
     most, asked = s.most_context, s.pools.context_len

@@ -26,6 +26,11 @@ _LOADER = "model_loader/loader.py _get_quantization_config"
 #: Evaluated for every plan, in the order in which the engine comes to them.
 CHECKS: tuple[Stop, ...] = (
     Stop(
+        "attention ranks", "assert self.tp_size % self.dp_size == 0", "attention is split over dp groups of the tp ranks, evenly",
+        (Move("dp", "a size that divides tp"), Move("option:enable_dp_attention", "false")),
+        "server_args.py _handle_data_parallelism", when=when.attention_ranks, numbers="tp {tp}, dp {dp}",
+    ),
+    Stop(
         "chunk and page", "assert self.chunked_prefill_size % self.page_size == 0",
         "a chunk of prefill must be whole pages", _WHOLE_PAGES,
         "server_args.py", since="0.4.6", before="0.4.10", when=when.chunk, numbers="chunks of {chunk} tokens, pages of {page}",

@@ -112,7 +112,8 @@ class SglangRules(NamedTuple):
     spare_states     a request needs two state slots more, buffers or not
     draft_states     copies of states for drafts: of every slot; of running requests, taken before the ratio; of those, within the ratio
     shared_windows   convolution windows of a draft's steps overlap
-    staged_states    states of a pipeline stage are the whole model's; kept by layers of the stage; charged by the largest stage's, too
+    staged_states    a pipeline stage of a recurrent model has the caches of all layers; all states; its own states, charged as all; its
+                     own, charged as the largest stage's
     drafts_unshared  states without extra buffers have no prefix cache beside a draft
     padded_states    the state slot that is allocated beside those of requests is charged
     radix_states     recurrent models: no prefix cache at all; the ratio even against an explicit number; an explicit number first
@@ -155,7 +156,7 @@ class SglangRules(NamedTuple):
     spare_states: bool = False
     draft_states: Literal["slots", "requests", "shared"] = "slots"
     shared_windows: bool = False
-    staged_states: Literal["whole", "kept", "charged"] = "whole"
+    staged_states: Literal["all", "whole", "kept", "charged"] = "all"
     drafts_unshared: bool = False
     padded_states: bool = False
     radix_states: Literal["none", "ratio", "asked"] = "none"
@@ -196,7 +197,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         "0.5.7",
         {"radix_states": "asked", "no_radix": KIMI_LINEAR, "draft_states": "requests", "spare_states": True, "draft_headroom": False},
     ),
-    ("0.5.8", {"split": _SPLIT_058, "split_from": "pages", "next_window": True, "spare_states": False}),
+    ("0.5.8", {"split": _SPLIT_058, "split_from": "pages", "next_window": True, "spare_states": False, "staged_states": "whole"}),
     ("0.5.9", {"split": _SPLIT_059, "split_from": "tokens", "drafts_unshared": True}),
     (
         "0.5.10",

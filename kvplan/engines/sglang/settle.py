@@ -211,12 +211,13 @@ def most_context(d: Deployment, rules: SglangRules) -> int | None:
 
 
 def read_shape(d: Deployment, options: Options, *, forced: bool) -> SglangLayout:
-    """Parallel sizes. `forced`: attention data parallelism over all of tp, as asked or not. Raises SpecError where they do not divide."""
+    """Parallel sizes. `forced`: attention data parallelism over all of tp, as asked or not. Where dp does not divide tp, those without: a
+    check refuses them. Raises SpecError for other sizes that do not divide."""
     tp, pp, dp, ep, dcp = (n or 1 for n in (d.tp, d.pp, d.dp, d.ep, d.dcp))
     dp = tp if forced else dp
     attention_dp = dp if forced or options.flag("enable_dp_attention") else 1
     if tp % attention_dp:
-        raise SpecError("dp", [("", f"attention data parallel size {attention_dp} must divide tp = {tp}")])
+        dp = attention_dp = 1
     if (tp // attention_dp) % dcp:
         raise SpecError("dcp", [("", f"decode context parallel size {dcp} must divide the attention ranks, {tp // attention_dp}")])
     if tp % ep:

@@ -15,6 +15,11 @@ _TP = Move("tp", "a size that divides it")
 _STAGES = Move("pp", "more stages instead")
 
 
+def expert_ranks(settled: Settled) -> Values:
+    tp, ep = settings_of(settled).layout.tp, settled.question.ep or 1
+    return {"made": tp // ep * ep, "tp": tp} if tp % ep else None
+
+
 def heads(settled: Settled) -> Values:
     s = settings_of(settled)
     return on.uneven_heads(settled.model, s.layout.attn_tp) if s.profiled else None
@@ -32,6 +37,11 @@ def widths(settled: Settled) -> Values:
 
 #: Evaluated for every plan, in the order in which the engine comes to them.
 CHECKS: tuple[Stop, ...] = (
+    Stop(
+        "expert ranks", "moe_tp_size * moe_ep_size * moe_cluster_size must equal to moe_world_size, but got {made} != {tp}",
+        "experts are dealt out over ep groups of the tp ranks, evenly", (Move("ep", "a size that divides tp"),),
+        "tensorrt_llm/mapping.py Mapping.__init__", when=expert_ranks,
+    ),
     Stop(
         "attention heads", "assert self.num_heads % tp_size == 0", "the model's heads can not be dealt out evenly to so many ranks",
         (_TP, _STAGES), "tensorrt_llm/_torch/modules/attention.py", when=heads, loading=True, numbers="{heads} heads over {tp} ranks",

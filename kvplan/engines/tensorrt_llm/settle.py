@@ -65,13 +65,11 @@ class TrtLayout(NamedTuple):
 
 
 def read_shape(d: Deployment, options: Options) -> TrtLayout:
-    """Parallel sizes. Raises SpecError where they do not divide, UnsupportedError for context parallelism."""
+    """Parallel sizes; experts whole where ep does not divide tp, which a check refuses. Raises UnsupportedError for context parallelism."""
     tp, pp, dp, ep = (n or 1 for n in (d.tp, d.pp, d.dp, d.ep))
     if (d.dcp or 1) > 1:
         raise UnsupportedError("tensorrt-llm does not estimate its cache memory under context parallelism")
-    if tp % ep:
-        raise SpecError("ep", [("", f"expert parallel size {ep} must divide tp = {tp}")])
-    return TrtLayout(tp, pp, dp, ep, options.flag("enable_attention_dp"))
+    return TrtLayout(tp, pp, dp, 1 if tp % ep else ep, options.flag("enable_attention_dp"))
 
 
 class TrtSettings(NamedTuple):

@@ -183,6 +183,28 @@ def test_what_fits_is_accepted(engine: str, data: st.DataObject) -> None:
     assert not re.search(r"(?<![\w.-])\d+[kKmMgG](i?B)?(?![\w.])", text), text
 
 
+#: What an engine itself refuses at its start: an answer in its words, and a command that can be written.
+REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("sglang", {"tp": 4, "dp": 3, "engine_option": {"enable_dp_attention": True}}, "self.tp_size % self.dp_size == 0 (tp 4, dp 3)"),
+    ("tensorrt-llm", {"tp": 4, "ep": 3}, "must equal to moe_world_size, but got 3 != 4"),
+    (
+        "lmdeploy",
+        {"block_size": 24, "engine_option": {"backend": "pytorch"}},
+        "kernel_block_size must be >= 16 and a power of 2, but got 24",
+    ),
+)
+
+
+@pytest.mark.parametrize(("engine", "question", "words"), REFUSED)
+def test_what_an_engine_refuses_is_an_answer(engine: str, question: dict[str, Any], words: str) -> None:
+    plan = kvplan.estimate(MODEL, engine=engine, device="h200", context=4096, **question)
+    assert (plan.starts, plan.fits) == (False, False)
+    assert words in plan.verdict
+    (verdict,) = check([Source("serve.sh", emit(plan, engine))], kvplan.estimate)
+    assert (verdict.status, verdict.exit_code) == ("refuses", 1)
+    assert words in verdict.message
+
+
 @pytest.mark.parametrize(("engine", "option"), [("vllm", "allow_long_max_model_len"), ("sglang", "allow_overwrite_longer_context_len")])
 @pytest.mark.parametrize("target", ["engine", "compose", "k8s"])
 def test_a_length_beyond_the_model_goes_with_its_variable(engine: str, option: str, target: str) -> None:

@@ -247,7 +247,7 @@ def test_memory_beside_the_gpu() -> None:
     assert enough.status == "fits"
     assert "host-memory-weights" in [f.rule for f in enough.findings if f.severity == "note"]
     assert pod(l40s).status == "fits"
-    pinned = pod(l40s, '"nvidia.com/gpu": "1", memory: 8Gi', ', "--kv-offloading-size", "20"')
+    pinned = pod(l40s, '"nvidia.com/gpu": "1", memory: 8Gi', ', "--kv-offloading-size", "20", "--disable-hybrid-kv-cache-manager"')
     assert pinned.status == "refuses"
     assert "KV cache offloaded 20.000 GiB (kv_offloading_size, all ranks together)" in pinned.message
 
@@ -260,7 +260,7 @@ def test_shared_memory_between_ranks_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "n"), [("4Gi", 4 << 30), ("500M", 500_000_000), ("1e9", 10**9), ("1500m", 1), ("128974848", 128_974_848), ("x", None)]
+    ("text", "n"), [("4Gi", 4 << 30), ("500M", 500_000_000), ("1e9", 10**9), ("1500m", 2), ("128974848", 128_974_848), ("x", None)]
 )
 def test_kubernetes_quantities(text: str, n: int | None) -> None:
     assert quantity(text) == n

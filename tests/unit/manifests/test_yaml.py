@@ -275,7 +275,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_texts(name: str) -> None:
     text, message = HOSTILE[name]
-    start = time.monotonic()
+    start = time.process_time()
     if message is None:
         with suppress(SpecError):
             read(text, name)
@@ -284,7 +284,7 @@ def test_hostile_texts(name: str) -> None:
             read(text, name)
         assert len(error.value.faults) == 1
         assert len(str(error.value)) < 300
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,4 @@
+#!/bin/bash
+vllm serve meta-llama/Llama-3.1-8B --port 8000 --max-model-len 8192 &
+vllm serve Qwen/Qwen3-8B --port 8001 --max-model-len 8192 &
+wait

@@ -1,0 +1,3 @@
+# kvplan: device=h100
+vllm serve meta-llama/Llama-3.1-8B \
+  --max-model-len 8192

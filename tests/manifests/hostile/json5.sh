@@ -1,0 +1,2 @@
+# kvplan: device=h100
+vllm serve meta-llama/Llama-3.1-8B --max-model-len 8192 --speculative-config "{'method': 'ngram', 'num_speculative_tokens': 4}"
