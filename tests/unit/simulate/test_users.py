@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from itertools import islice
-from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -188,20 +185,3 @@ def test_times_are_written_as_people_write_them(text, seconds):
 def test_what_is_no_time(text):
     with pytest.raises(SpecError):
         parse_seconds(text)
-
-
-DOC = (Path(__file__).parents[3] / "docs" / "users.md").read_text()
-
-
-@pytest.mark.parametrize("command", re.findall(r"^\$ kvplan (.+)$", DOC, re.MULTILINE))
-def test_every_command_of_the_page_runs(command, capsys):
-    assert run(shlex.split(command)) == 0
-    out, err = capsys.readouterr()
-    assert "carr" in out or "session" in out
-    assert not err
-
-
-def test_the_pages_python_runs(capsys):
-    (block,) = re.findall(r"```python\n(.*?)```", DOC, re.DOTALL)
-    exec(compile(block, "docs/users.md", "exec"), {})
-    assert capsys.readouterr().out.startswith("1.0 ")
