@@ -3,7 +3,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do $$p -c '
 BIN := .venv/bin
 ARGS ?= meta-llama/llama-3.1-8b --device h100-80gb --engine ideal --context 32768 --batch 16
 
-.PHONY: estimate shell test test-fast test-lowest explore fuzz lint bench accuracy validate clean
+.PHONY: estimate shell test test-fast test-lowest explore fuzz lint bench accuracy validate docs clean
 
 estimate: .venv/installed
 	$(BIN)/kvplan estimate $(ARGS)
@@ -55,6 +55,7 @@ bench: .venv/dev
 # Predicted against published start-up logs, leave-one-group-out, and the table in docs/budget.md; needs the log set beside the checkout.
 accuracy: .venv/dev
 	$(BIN)/python tools/accuracy.py --document docs/budget.md
+	$(BIN)/python tools/accuracy_lines.py docs/budget.md README.md
 
 # Allocates the caches of every layer kind for real, on the GPU where there is one (ON=cpu or ON=cuda chooses), and keeps the receipts.
 ON ?= $(shell $(BIN)/python -c 'import torch; print("cuda" if torch.cuda.is_available() else "cpu")' 2>/dev/null || echo cpu)
@@ -63,6 +64,14 @@ validate: .venv/dev
 	$(BIN)/kvplan validate meta-llama/llama-3.1-8b --context 8k --on $(ON) --record validation/$(ON)-llama.json
 	$(BIN)/kvplan validate --speed --on $(ON) --record validation/$(ON)-speed.json
 	$(BIN)/python tools/validation_page.py validation docs
+
+# The pages as a site in build/site, every link and anchor checked; what the tests check of them needs no site. What tools make first.
+docs: .venv/docs
+	$(BIN)/python tools/reference.py docs/reference.md
+	$(BIN)/python tools/first_picture.py docs/first-answer.svg
+	$(BIN)/python tools/notebook.py docs/python.md examples/capacity.ipynb
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 clean:
 	rm -rf .venv .venv-lowest dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
@@ -74,6 +83,10 @@ clean:
 .venv/installed: .venv/bin/python pyproject.toml
 	$(BIN)/pip install -q --disable-pip-version-check -e '.[hub]'
 	@touch $@
+
+.venv/docs: .venv/bin/python pyproject.toml
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[docs]'
+	@touch $@ .venv/installed
 
 .venv/dev: .venv/bin/python pyproject.toml
 	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'

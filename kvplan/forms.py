@@ -9,6 +9,7 @@ Form = Literal[
     "none", "shared", "kv", "kv+sinks", "kv+index", "kv+blocks", "encoder-kv", "latent", "latent+index", "latent+pooled-index",
     "compressed", "mamba1", "mamba2", "gated-delta-net", "kda", "linear-attention", "short-conv", "rg-lru", "rwkv",
     "mlstm", "convolved-qkv", "depthwise-conv",
+    "latent+window",
 ]  # fmt: skip
 Rows = Literal["token", "tokens", "sequence"]
 """What one row of a tensor is for: one token, several tokens together, or the whole sequence (a state)."""
@@ -27,6 +28,7 @@ FORMS: dict[Form, dict[str, Rows]] = {
     "kv+blocks": {"k": "token", "v": "token", "k_blocks": "tokens"},
     "encoder-kv": {"k": "token", "v": "token"},
     "latent": {"latent": "token"},
+    "latent+window": {"latent": "token"},
     "latent+index": {"latent": "token", "index_k": "token"},
     "latent+pooled-index": {"latent": "token", "index_k": "tokens"},
     "compressed": {"window": "token", "compressed": "tokens", "index_k": "tokens"},

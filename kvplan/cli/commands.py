@@ -66,8 +66,9 @@ def cli() -> None:
 @question_options
 @click.option("--strict", is_flag=True, help="Count a verdict that is too close to call as: does not fit.")
 @click.option("--detail", "-v", is_flag=True, help="Every line too: the cache by layers, each device's bytes, the phases of a start.")
+@click.option("--plot", type=click.Path(dir_okay=False, writable=True), help="Draw it there (.png, .svg, .pdf); needs the `plot` extra.")
 @FORMAT
-def estimate(model: str, strict: bool, detail: bool, fmt: str, **options: Any) -> int:
+def estimate(model: str, strict: bool, detail: bool, plot: str | None, fmt: str, **options: Any) -> int:
     """Whether MODEL fits, what it needs, and what that rests on; --detail says every line.
 
     MODEL is a catalogue id (`kvplan models list`), an alias, or a path to a spec. Sizes: 128k tokens, 40GiB. Several values of one
@@ -76,9 +77,15 @@ def estimate(model: str, strict: bool, detail: bool, fmt: str, **options: Any) -
     given = chosen(options)
     note_thousands(given)
     asked = questions(given)
+    if plot is not None:
+        import_module("kvplan.report.plot").ready(plot)
+        if len(asked) > 1:
+            raise SpecError("plot", [("", "one picture shows one question; give one value of each option")])
     told = len(asked) == 1 or fmt in ("json", "jsonl", "yaml")  # rows have no place for advice
     plans = [api.estimate(model, advise=told, **question) for question in asked]
     put(render(plans, fmt, detail=detail), ready=fmt == "table" and len(plans) == 1)
+    if plot is not None:
+        import_module("kvplan.report.picture").draw(plans[0], plot)
     return max(_exit_code(plan, strict) for plan in plans)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from kvplan.forms import Form
-from kvplan.layers.base import Count, Dim, DimOrNone, LayerKind
-from kvplan.tensors import CacheFormats, CacheTensor, Keep, TokenWork, WeightTensor
+from kvplan.layers.base import Count, Dim, DimOrNone, LayerKind, TokensOrNone
+from kvplan.tensors import ALL, CacheFormats, CacheTensor, Keep, TokenWork, WeightTensor
 
 
 class Mla(LayerKind):
@@ -25,19 +25,23 @@ class Mla(LayerKind):
     output_gate: Literal["none", "element", "head"] = "none"
     sinks: bool = False
     own_latent: bool = True  # false: reads the cache of an earlier layer and projects none itself
+    window: TokensOrNone = 0  # only the last so many tokens; 0: all
 
     def cache_form(self) -> Form:
-        return "latent" if self.own_latent else "shared"
+        return "shared" if not self.own_latent else "latent+window" if self.window else "latent"
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         if not self.own_latent:
             return ()
         width = self.kv_lora_rank + self.qk_rope_head_dim
-        return (CacheTensor(name="latent", heads=1, elems_per_state=width, dtype=formats.k),)
+        return (CacheTensor(name="latent", heads=1, elems_per_state=width, dtype=formats.k, keep=self._keep()),)
+
+    def _keep(self) -> Keep:
+        return Keep("window", self.window) if self.window else ALL
 
     def work(self, hidden: int) -> tuple[TokenWork, ...]:
         """In latent form, as decoding does it: scores over rank + rope, values over rank, for every head."""
-        return (TokenWork(per_kept=2 * self.heads * (2 * self.kv_lora_rank + self.qk_rope_head_dim)),)
+        return (TokenWork(per_kept=2 * self.heads * (2 * self.kv_lora_rank + self.qk_rope_head_dim), keep=self._keep()),)
 
     def weights(self, hidden: int) -> tuple[WeightTensor, ...]:
         h, q_dim = self.heads, self.qk_nope_head_dim + self.qk_rope_head_dim

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from kvplan.planner.simulation import Replica, step_time
 from kvplan.simulate.bounds import first_in, next_uses, optimum
 from kvplan.simulate.geometry import from_plan
 from kvplan.simulate.run import alone, shares_prefixes, simulate
+from kvplan.simulate.sampled import Sample, rate_for, shrunk
 from kvplan.simulate.stack import Chain, Stack, accepted, chain, stack
 from kvplan.simulate.workload import Request
 
@@ -40,10 +41,21 @@ class HitPoint(NamedTuple):
     optimum: float | None
 
 
+class TierHits(NamedTuple):
+    """A tier beside the devices: tokens of one replica that it holds, the share found in it or above it, and what it adds to that."""
+
+    place: str
+    system: str
+    tokens: int
+    found: float
+    adds: float
+
+
 class HitCurve(NamedTuple):
     """`as_dict()` is the JSON (`kvplan schema hit-curve`).
 
-    method       stack distance: one pass, every size; runs: the engine's manager run at each size shown
+    method       stack distance: one pass, every size; runs: the engine's manager run at each size shown; samples: that on one page in
+                 `one_in`, kept by hash
     requests     of one replica; `too_long`, which the model's longest request leaves out, are not among them
     smallest     pages of the largest request: the curve begins there
     working_set  pages beyond which nothing more is found (runs: the first of the sizes that were run)
@@ -52,6 +64,7 @@ class HitCurve(NamedTuple):
     points       smallest to largest; `pool`: the plan's own, None where it has none or less than `smallest`
     batched      share found in the plan's own pool with the engine's batching, at the workload's own times
     stack        the one pass's answer, of least recently used pages
+    tiers        beside the plan's own pool, as they were asked for
     """
 
     plan: Plan
@@ -71,6 +84,8 @@ class HitCurve(NamedTuple):
     batched: float | None
     notes: tuple[str, ...]
     stack: Stack | None
+    tiers: tuple[TierHits, ...] = ()
+    one_in: int = 1
 
     def at(self, pages: int) -> float:
         """Share of prompt tokens found by any number of pages from `smallest` on. Raises UnsupportedError where there is no one pass."""
@@ -118,10 +133,18 @@ def curve(d: Deployment, replica: Replica, described: Mapping[str, Any], *, boun
     smallest, largest = pass_.largest * copies, pass_.working_set * copies
     uses = next_uses(kept) if kept and single else []
 
+    one_in = 1 if single else rate_for(pass_.references * copies, geometry)
+    sample = Sample(block, one_in)
+    thin = list(sample.requests(accepted(replica(dp), geometry.max_model_len))) if one_in > 1 else []
+    small, prompts = shrunk(geometry, one_in), sum(request.prompt for request in thin)
+
     def found(pages: int) -> float:
         if single:
             return pass_.found(pages) * block / pass_.asked_tokens
-        return alone(shown, replica(dp), pages)
+        if one_in == 1:
+            return alone(shown, replica(dp), pages)
+        hits = alone(small, thin, max(round(pages / one_in), 1)) * prompts
+        return sample.share(hits) * sample.asked * block / pass_.asked_tokens
 
     def point(pages: int) -> HitPoint:
         fifo = best = None
@@ -129,25 +152,47 @@ def curve(d: Deployment, replica: Replica, described: Mapping[str, Any], *, boun
             fifo, best = (hits * block / pass_.asked_tokens for hits in (first_in(kept, pages), optimum(kept, uses, pages)))
         return HitPoint(pages, pages // copies * block, pages * cost, found(pages), fifo, best)
 
-    points = [point(pages) for pages in spread(smallest, largest, SHOWN if single else RUNS)]
+    points = [point(pages) for pages in spread(smallest, largest, SHOWN if single or one_in > 1 else RUNS)]
     most = found(largest if single else pass_.references * copies)
     while points[-1].found < most:  # evicting whole leaves, or windows, may need more than least recently used pages do
         points.append(point(2 * points[-1].pages))
     largest = next(one.pages for one in points if one.found >= most)
     pool = point(geometry.pages) if own and geometry.pages >= smallest else None
+    below = _tiers(plan, pool, lambda tokens: found(max(min(tokens // block * copies, largest), smallest))) if pool else ()
     batched = simulate(plan, replica(dp), step_time=step_time(d)[0]).hit_rate if pool else None
+    if below:
+        said.append("tiers are taken to hold what was used last, whatever lies above them, without requests that run at once")
     if own and pool is None:
         said.append(f"the plan's own pool of {geometry.pages:,} pages is less than the largest request needs")
-    if not single:
+    if one_in > 1:
+        middle = points[len(points) // 2].pages
+        whole = f"at {middle:,} pages the whole workload finds {100 * alone(shown, replica(dp), middle):.1f} %"
+        said.append(f"a sample of one page in {one_in:,}, by hash (SHARDS), as this cache is no stack algorithm: {whole}, the sample")
+        said[-1] += f" {100 * found(middle):.1f} %"
+    elif not single:
         said.append(f"this cache is no stack algorithm: its manager was run at each of the {len(points)} sizes")
     if single and pass_.again:
         said.append(f"{pass_.again:,} last blocks were computed beside an equal one: the curve may be off by as many blocks at most")
     if not pass_.hits.any():
         said.append("nothing is ever found: the requests share nothing (prefixes, turns, samples, a trace with hash_ids)")
+    method = "stack distance" if single else "samples" if one_in > 1 else "runs"
     return HitCurve(
-        plan, described, "stack distance" if single else "runs", block, cost, pass_.requests, counted[0] - pass_.requests,
+        plan, described, method, block, cost, pass_.requests, counted[0] - pass_.requests,
         pass_.asked_tokens, smallest, largest, most, pass_.again if single else 0, tuple(points), pool, batched, tuple(said), pass_,
+        below, one_in,
     )  # fmt: skip
+
+
+def _tiers(plan: Plan, pool: HitPoint, found: Callable[[int], float]) -> tuple[TierHits, ...]:
+    """Each tier below the pool: it holds what was used last, of which those above hold the latest."""
+    above, held, made = pool.found, pool.tokens, list[TierHits]()
+    for tier in plan.outcome.tiers:
+        if tier.tokens is not None and tier.what == "cache":
+            held = max(held, tier.tokens)
+            share = max(found(held), above)
+            made.append(TierHits(tier.place, tier.system, tier.tokens, share, share - above))
+            above = share
+    return tuple(made)
 
 
 def spread(low: int, high: int, n: int) -> list[int]:

@@ -10,6 +10,7 @@ from kvplan.planner.simulation_schema import _INT, _MAYBE_NUMBER, _NUMBER, _TEXT
 
 _POINT = _object({"pages": _INT, "tokens": _INT, "bytes": _INT, "found": _NUMBER, "fifo": _MAYBE_NUMBER, "optimum": _MAYBE_NUMBER})
 _ASKED = ("model", "question", "starts", "fits", "verdict", "workload")
+_COUNTS = ("page_tokens", "page_bytes", "requests", "too_long", "asked_tokens", "smallest", "working_set", "again", "one_in")
 
 HIT_CURVE: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -17,12 +18,13 @@ HIT_CURVE: dict[str, Any] = {
     **_object({
         "schema": {"const": SCHEMA},
         **{name: SIMULATION["properties"][name] for name in _ASKED},
-        "method": {"enum": ["stack distance", "runs", "none"]},
-        **dict.fromkeys(("page_tokens", "page_bytes", "requests", "too_long", "asked_tokens", "smallest", "working_set", "again"), _INT),
+        "method": {"enum": ["stack distance", "runs", "samples", "none"]},
+        **dict.fromkeys(_COUNTS, _INT),
         "most": _NUMBER,
         "points": _array(_POINT),
         "pool": {"anyOf": [{"type": "null"}, _POINT]},
         "batched": _MAYBE_NUMBER,
+        "tiers": _array(_object({"place": _TEXT, "system": _TEXT, "tokens": _INT, "found": _NUMBER, "adds": _NUMBER})),
         "notes": _array(_TEXT),
     }),
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from typing import NamedTuple
 
 from kvplan.planner.plan import Plan
 from kvplan.report.bars import Bar, bar_of
@@ -60,12 +61,26 @@ def _class(name: str) -> str:
     return name.replace(" ", "-")
 
 
-def cache_curve(plan: Plan) -> str:
-    """The cache of all sequences against their length: the length that was asked, and the longest at which all of them fit."""
+class Curve(NamedTuple):
+    """Bytes of all sequences against tokens of one: corners, where it ends, and the longest length at which all of them fit."""
+
+    points: tuple[tuple[int, float], ...]
+    end: int
+    longest: int | None
+
+
+def curve_of(plan: Plan) -> Curve:
+    """What is drawn of a plan's cache: up to a bit beyond the longest that fits, else to twice the length that was asked."""
     context, batch = asked(plan, "context"), asked(plan, "batch")
     longest = plan.capacity.max_context_at_batch if plan.capacity else None
     end = int(1.15 * max(context, longest)) + 1 if longest else 2 * context
-    points = [(n, batch * n_bytes) for n, n_bytes in _points(plan, end)]
+    return Curve(tuple((n, batch * n_bytes) for n, n_bytes in _points(plan, end)), end, longest)
+
+
+def cache_curve(plan: Plan) -> str:
+    """The cache of all sequences against their length: the length that was asked, and the longest at which all of them fit."""
+    context, batch = asked(plan, "context"), asked(plan, "batch")
+    points, end, longest = curve_of(plan)
     high = max((n_bytes for _, n_bytes in points), default=0)
     if not high:
         return ""

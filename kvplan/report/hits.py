@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kvplan.planner.hits import HitCurve, HitPoint
@@ -19,7 +19,25 @@ def render(curves: Sequence[HitCurve], fmt: str) -> str | bytes:
         return dump(objects[0] if len(objects) == 1 else objects, fmt)
     if fmt in ("csv", "jsonl", "parquet"):
         return render_data([row for curve in curves for row in _flat(curve)], fmt)
+    if fmt == "html":
+        return _page(curves)
     return "\n\n".join(_one(curve, fmt) for curve in curves)
+
+
+def _page(curves: Sequence[HitCurve]) -> str:
+    """One document, each curve with its picture."""
+    from kvplan.report.hits_drawn import hits_figure
+    from kvplan.report.html import page, question, rows_table
+
+    body = [
+        prose(_head(one), "html")
+        + hits_figure(one)
+        + rows_table(_rows(one))
+        + "".join(prose(text, "html") for text in _after(one))
+        + question(one.plan)
+        for one in curves
+    ]
+    return page("hit rate by size", "\n".join(body))
 
 
 def _flat(curve: HitCurve) -> list[dict[str, Any]]:
@@ -40,16 +58,27 @@ def _share(value: float | None) -> str:
 
 
 def _one(curve: HitCurve, fmt: str) -> str:
-    parts = [prose(_head(curve), fmt)]
+    rows = _rows(curve)
+    parts = [prose(_head(curve), fmt), *([render_rows(rows, fmt)] if rows else []), *(prose(text, fmt) for text in _after(curve))]
+    return "\n\n".join(parts)
+
+
+def _rows(curve: HitCurve) -> list[dict[str, str]]:
+    """A line for each size, without columns that are empty."""
     rows = [_row(point, own) for point, own in _points(curve)]
-    if rows:
-        parts.append(render_rows([{name: row[name] for name in row if any(one[name] for one in rows)} for row in rows], fmt))
+    return [{name: row[name] for name in row if any(one[name] for one in rows)} for row in rows]
+
+
+def _after(curve: HitCurve) -> Iterator[str]:
+    """What is said below the sizes."""
     if curve.pool is not None:
         text = f"your pool of {curve.pool.pages:,} pages: {_share(curve.pool.found)} of prompt tokens found, requests one after another"
-        parts.append(prose(f"{text}; {_share(curve.batched)} with the engine's batching", fmt))
+        yield f"{text}; {_share(curve.batched)} with the engine's batching"
+    for tier in curve.tiers:
+        words = f"{tier.system}, {tier.tokens:,} tokens in {'RAM' if tier.place == 'cpu' else 'files'}"
+        yield f"{words}: {_share(tier.found)} found in it or above it, {_share(tier.adds)} by it alone"
     if curve.notes:
-        parts.append(prose("\n".join(f"note: {one_line(note)}" for note in curve.notes), fmt))
-    return "\n\n".join(parts)
+        yield "\n".join(f"note: {one_line(note)}" for note in curve.notes)
 
 
 def _row(point: HitPoint, own: bool) -> dict[str, str]:
@@ -67,7 +96,9 @@ def _head(curve: HitCurve) -> str:
         return f"{model}, {asked['engine']}{where}"
     many = f"{curve.requests:,} requests of {one_line(what['trace'] or what['name'])}, {curve.asked_tokens:,} prompt tokens"
     many += f"; {curve.too_long:,} more are longer than the longest request" if curve.too_long else ""
-    how = "every size in one pass" if curve.method == "stack distance" else "sizes run one by one"
+    how = {"stack distance": "every size in one pass", "samples": f"a sample of one page in {curve.one_in:,}"}.get(
+        curve.method, "sizes run one by one"
+    )
     pages = f"pages of {curve.page_tokens:,} token{'s' * (curve.page_tokens > 1)}, {show_bytes(curve.page_bytes)} a page and rank"
     most = f"at most {_share(curve.most)} found, with {curve.working_set:,} pages"
     return f"{model}, {asked['engine']}{where}: {pages}\n{many}\n{most} ({how})"

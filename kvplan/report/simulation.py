@@ -8,6 +8,7 @@ from typing import Any
 from kvplan.planner.simulation import Simulation, Size, UsersSize
 from kvplan.planner.users import Carried
 from kvplan.report import render_data, render_rows
+from kvplan.report.html import page, question, rows_table
 from kvplan.report.printable import one_line, prose
 from kvplan.report.structured import dump
 from kvplan.simulate.result import Moments, Routed, SimulationResult
@@ -21,15 +22,18 @@ def render(simulations: Sequence[Simulation], fmt: str) -> str | bytes:
         return dump(objects[0] if len(objects) == 1 else objects, fmt)
     if fmt in ("csv", "jsonl", "parquet"):
         return render_data([_flat(simulation, result) for simulation in simulations for result in simulation.policies], fmt)
+    if fmt == "html":
+        return page("simulation", "".join(_one(simulation, fmt) + question(simulation.plan) for simulation in simulations))
     return "\n\n".join(_one(simulation, fmt) for simulation in simulations)
 
 
 def _one(simulation: Simulation, fmt: str) -> str:
+    shown = render_rows if fmt != "html" else lambda rows, _: rows_table(rows)
     parts = [prose(_users(simulation, simulation.users), fmt)] if simulation.users is not None else []
     parts.append(prose(_head(simulation), fmt))
     if simulation.policies:
         rows = [{"": name} | {_name(one, simulation): show(one, simulation) for one in simulation.policies} for name, show in ROWS]
-        parts.append(render_rows([row for row in rows if any(value != "" for value in list(row.values())[1:])], fmt))
+        parts.append(shown([row for row in rows if any(value != "" for value in list(row.values())[1:])], fmt))
     if simulation.size is not None:
         parts.append(prose(_size(simulation, simulation.size), fmt))
     if simulation.notes:

@@ -46,6 +46,8 @@ MILLISECOND, MICROSECOND = 1e-3, 1e-6
 def _bucket(seconds: float, unit: float = MILLISECOND) -> int:
     """Whole units, three figures at most: so that a histogram of delays stays small."""
     n = max(round(seconds / unit), 0)
+    if n < 1000:
+        return n
     digits = max(len(str(n)) - 3, 0)
     cut = int(10**digits)
     return n // cut * cut

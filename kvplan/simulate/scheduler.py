@@ -52,6 +52,7 @@ class Scheduler:
         self._blocked: tuple[Sequence, int] | None = None
         self._refused_at = -1.0  # when a request was last refused for want of pages
         self._admitted = self._sequences = 0
+        self._preempted = False  # anybody, ever
         self.on_end: Callable[[Request, float, bool], None] | None = None  # told who had an answer, and when
 
     def computed(self, s: Sequence) -> int:
@@ -146,7 +147,8 @@ class Scheduler:
         if due is None:
             return False
         due.sort()
-        due = [one for one in due if one[1].rank == one[0]]  # the others were preempted since
+        if self._preempted:  # some may have been so since they were noted
+            due = [one for one in due if one[1].rank == one[0]]
         stride = self.manager.stride
         if stride and self.manager.extend(due, self.step):
             then = self.step + stride
@@ -179,6 +181,7 @@ class Scheduler:
         self._sequences -= s.width
 
     def _preempt(self, s: Sequence) -> None:
+        self._preempted = True
         computed = self.computed(s)
         if s is self.partial:
             self.partial = None

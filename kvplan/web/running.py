@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import signal
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 
 import uvicorn
 
@@ -30,7 +33,7 @@ def serve(host: str, port: int, *, files: bool, hub: bool, names: Sequence[str],
     tell(f"http://{shown}:{bound.getsockname()[1]}/ (Ctrl-C stops it)")
     if not is_loopback(host):
         tell(f"anyone who reaches {shown} can ask it{', and read model files here' if files else ''}")
-    others = [get_context("spawn").Process(target=_run, args=(bound, settings), daemon=True) for _ in range(workers - 1)]
+    others = [get_context("spawn").Process(target=_beside, args=(bound, settings), daemon=True) for _ in range(workers - 1)]
     try:
         for other in others:
             other.start()
@@ -39,6 +42,19 @@ def serve(host: str, port: int, *, files: bool, hub: bool, names: Sequence[str],
         for other in others:
             other.terminate()
         bound.close()
+
+
+def _beside(bound: socket.socket, settings: Settings) -> None:
+    """A further process: it ends with the first, however that one ends."""
+
+    def last() -> None:
+        first = parent_process()
+        if first is not None:
+            first.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=last, daemon=True).start()
+    _run(bound, settings)
 
 
 def _run(bound: socket.socket, settings: Settings) -> None:

@@ -26,6 +26,7 @@ MIXERS: dict[Form, list[dict[str, Any] | None]] = {
     "kv+blocks": [{"kind": "block_sparse", **_KV, "stride": 16}],
     "encoder-kv": [{"kind": "cross", **_KV}, GQA],
     "latent": [{"kind": "mla", **_MLA}],
+    "latent+window": [{"kind": "mla", **_MLA}, {"kind": "mla", **_MLA, "window": 512}],
     "latent+index": [{"kind": "mla_sparse", **_MLA, **_INDEX}],
     "latent+pooled-index": [{"kind": "mla_sparse", **_MLA, **_INDEX, "index_pool": 4}],
     "compressed": [

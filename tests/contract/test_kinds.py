@@ -131,6 +131,11 @@ def test_compressed_rows():
     assert kvplan.estimate(spec, context=1000).cache.bytes_per_sequence == kept
 
 
+def test_a_latent_in_a_window() -> None:
+    spec = one_block({"kind": "mla", **MLA, "window": 128})
+    assert kvplan.estimate(spec, context=1000, dtype="bf16").cache.bytes_per_sequence == (32 + 8) * 128 * 2
+
+
 def test_active_parameters_leave_out_idle_experts():
     fields, _ = MLP_FACTS["moe"]
     spec = one_block(None, blocks={"block": {"mlps": [{"kind": "moe", **fields}]}})

@@ -69,12 +69,19 @@ class Driven:
             self.asked_tokens += s.known
         return hit
 
-    def grow(self, s: Sequence, computed: int, tokens: int) -> bool:
+    def settle(self, s: Sequence, computed: int) -> Any:
+        """What was decoded since the last page, of which the engine would have heard token by token."""
         request = self.requests[s]
+        if computed > request.num_computed_tokens:
+            request.append_output_token_ids(self.tokens(s, computed)[request.num_tokens :])
+            request.num_computed_tokens = computed - 1
+            assert self.theirs.grow(request, computed)
+        return request
+
+    def grow(self, s: Sequence, computed: int, tokens: int) -> bool:
+        request = self.settle(s, computed)
         request.append_output_token_ids(self.tokens(s, tokens)[request.num_tokens :])
-        request.num_computed_tokens = computed
-        s.known = max(s.known, tokens)
-        return self.theirs.grow(request, tokens)
+        return bool(self.theirs.grow(request, tokens))
 
     def extend(self, due: Any, step: int) -> bool:
         return False
@@ -83,11 +90,11 @@ class Driven:
         return -(-computed // BLOCK) * BLOCK
 
     def end(self, s: Sequence, computed: int) -> None:
-        request = self.requests[s]
-        if computed > request.num_computed_tokens:  # what was decoded since the last page
-            assert self.grow(s, computed - 1, computed)
-        self.theirs.free(request)
+        self.theirs.free(self.settle(s, computed))
         self.changes += 1
+
+    def shares(self, running: Any) -> Any:
+        raise NotImplementedError
 
 
 class DrivenTree(Driven):

@@ -1,98 +1,48 @@
-"""The README is true: its commands run, its Python runs, its spec is one."""
+"""What README.md says of itself. That its commands and snippets run: tests/docs."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
-import pytest
+from kvplan.cli.commands import cli
+from tests.conftest import shared
+from tests.docs.pages import blocks
+from tools import accuracy_lines, reference
 
-import kvplan
-from kvplan.cli import run
-from kvplan.deployment import NAMES
-from kvplan.dtypes import FORMATS
-from kvplan.files import parse_yaml
-from kvplan.layers import MIXERS, MLPS
-from kvplan.spec import parse_spec
-
-README = (Path(__file__).parents[2] / "README.md").read_text()
-COMMANDS = re.findall(r"^\$ kvplan (.+)$", README, re.MULTILINE)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_runs(command, capsys):
-    code = run(shlex.split(command))
-    out, err = capsys.readouterr()
-    assert code in (0, 1)
-    assert out
-    assert not err
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_commands_are_found():
-    assert len(COMMANDS) >= 9
+    assert len([command for block in blocks(README) for command in block.commands]) >= 5
 
 
-def test_the_screen_shown_is_what_is_printed():
-    (block,) = re.findall(r"^```console\n\$ kvplan (.+)\n```\n\n```text\n((?:.+\n|\n)+?)```", README, re.MULTILINE)
-    golden = (Path(__file__).parents[1] / "golden" / "platform_engineer.txt").read_text()
-    assert golden.startswith(f"$ kvplan {block[0]}\n{block[1]}")
+def test_the_two_commands_are_first():
+    two = re.search(r"^    make estimate .*\n    make test ", README, re.MULTILINE)
+    assert two
+    assert two.start() < README.index("```console")
 
 
-def test_every_python_block_runs(capsys):
-    names: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
-        exec(compile(block, "README.md", "exec"), names)
-    assert capsys.readouterr().out.startswith("True ")
+def test_the_table_on_accuracy_is_that_of_the_budget_page(request):
+    now = accuracy_lines.written(README, (ROOT / "docs" / "budget.md").read_text(encoding="utf-8"))
+    if request.config.getoption("--rewrite-golden"):
+        (ROOT / "README.md").write_text(now, encoding="utf-8")
+    assert now == README or request.config.getoption("--rewrite-golden")
 
 
-def test_the_spec_shown_is_a_spec():
-    (block,) = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
-    spec = parse_spec(parse_yaml(block, "README.md"), "README.md")
-    assert kvplan.estimate(spec, context=4096).cache.bytes_per_token == 8 * (512 + 64) * 2
+def test_the_rows_that_it_counts_are_there():
+    for name, said in (("vllm_oracle.jsonl", "1,253 plans"), ("llamacpp_oracle.jsonl", "1,442 contexts")):
+        rows = shared(f"data/{name}").read_text(encoding="utf-8").splitlines()
+        assert f"{len(rows):,} {said.split()[1]}" == said
+        assert said in README
 
 
-def test_every_kind_and_format_is_named():
-    for name in (
-        *MIXERS,
-        *MLPS,
-        *(f for f in FORMATS if not f.startswith("turboquant") and f not in ("f64", "fp8_scale128", "mxfp4")),
-    ):
-        assert f"`{name}`" in README, name
+def test_it_names_only_options_and_commands_that_exist():
+    page = reference.page()
+    assert set(re.findall(r"--[a-z][a-z-]+", README)) <= set(re.findall(r"--[a-z][a-z-]+", page))
+    assert {command.split()[1] for block in blocks(README) for command in block.commands} <= {*cli.list_commands(None)}  # type: ignore[arg-type]
 
 
-def test_docs_name_only_options_that_exist():
-    flags = set(re.findall(r"--([a-z][a-z-]+)", README)) - {
-        "format",
-        "help",
-        "detail",
-        "devices",
-        "price",
-        "log",
-        "rank-by",
-        "every-layout",
-        "all",
-        "grid",
-        "out",
-        "resume",
-        "scheduler",
-        "workload",
-        "rate",
-        "requests",
-        "policy",
-        "prefixes",
-        "prefix-tokens",
-        "size-for",
-        "turns",
-        "hit-curve",
-        "trace",
-        "plot",
-        "all-kinds",
-        "check",
-        "diff",
-        "model",
-        "record",
-        "hub",
-        "offline",
-    }
-    assert flags <= {name.replace("_", "-") for name in NAMES}
+def test_it_is_one_screen():
+    assert len(README.splitlines()) <= 80

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,8 +78,18 @@ def test_lmcache_deals_the_size_to_ranks_and_a_latent_gets_one_share() -> None:
     option = {"kv_offloading_size": "64", "kv_offloading_backend": "lmcache"}
     (tier,) = ask("deepseek-ai/deepseek-v3", device="h200", tp=8, engine_version="0.23", engine_option=option).tiers
     assert (tier.asked_bytes, tier.pieces) == (8 << 30, (8 << 30) // (61 * 576 * 2 * 256))
-    with pytest.raises(kvplan.KvplanError, match="lmcache_l1_size_gb"):
-        ask(engine_option=option, engine_version="0.24")
+    later = kvplan.estimate(LLAMA, engine="vllm", engine_version="0.24", device="h100", context="8k", advise=False, engine_option=option)
+    assert later.outcome.tiers == ()
+    assert later.capacity is not None
+    assert any("lmcache_l1_size_gb" in told for told in later.capacity.warnings)
+
+
+def test_a_connector_that_knows_one_group_makes_windows_keep_every_token() -> None:
+    """gpt-oss-20b: all 24 layers, K and V of 8 heads of 64 in bf16, for 256 tokens."""
+    (tier,) = ask("openai/gpt-oss-20b", engine_option={"lmcache_max_local_cpu_size": "64"}).tiers
+    assert tier.pieces == (64 << 30) // (256 * 24 * 2 * 8 * 64 * 2)
+    with pytest.raises(kvplan.KvplanError, match="caches of full attention"):
+        ask("openai/gpt-oss-20b", engine_option={"lmcache_l1_size_gb": "64"})
 
 
 def test_kvbm_counts_in_gb_of_all_ranks() -> None:
@@ -112,6 +123,14 @@ def test_nothing_asked_is_nothing_shown() -> None:
         ask(engine_option={})
 
 
+@pytest.mark.parametrize("model", ["google/gemma-3-27b", "qwen/qwen3-next-80b-a3b", LLAMA])
+def test_what_it_says_it_holds_fits_and_a_piece_more_does_not(model: str) -> None:
+    (tier,) = ask(model, tp=4).tiers
+    assert tier.tokens is not None
+    assert tier.kept(tier.tokens) <= tier.pieces < tier.kept(tier.tokens + tier.piece_tokens)
+    assert tier.bytes == tier.pieces * tier.piece_bytes <= tier.asked_bytes
+
+
 def test_two_systems_are_one_too_many() -> None:
     with pytest.raises(kvplan.KvplanError, match="one connector"):
         ask(engine_option=ON | {"dyn_kvbm_cpu_cache_gb": "64"})
@@ -130,3 +149,20 @@ def test_the_command_line_says_it_in_every_format(capsys: pytest.CaptureFixture[
     assert run([*asked, "--format", "csv"]) == 0
     assert capsys.readouterr().out.count("\n") == 2
     assert run([*asked, "--link", "nonsense"]) == 2
+
+
+def test_what_a_tier_adds_to_the_hits_of_the_pool(tmp_path: Path) -> None:
+    """Two prompts of 1,024 tokens take turns: the pool of 65 blocks holds one, the tier of 1 GiB (512 blocks) both, without the last."""
+    trace = tmp_path / "trace.jsonl"
+    lines = [
+        {"timestamp": n * 1000, "input_length": 1024, "output_length": 1, "hash_ids": [10 * (n % 2), 10 * (n % 2) + 1]} for n in range(4)
+    ]
+    trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    question = {"engine": "vllm", "kv_memory": 66 * 16 * TOKEN, "max_model_len": 1040, "engine_option": {"kv_offloading_size": "1"}}
+    found = kvplan.hit_curve(LLAMA, trace=str(trace), **question)
+    (tier,) = found.tiers
+    assert tier.tokens == 512 * 16
+    assert tier.found == pytest.approx(2 * 63 * 16 / 4096)
+    assert found.pool is not None
+    assert found.pool.found < 0.02
+    assert tier.adds == pytest.approx(tier.found - found.pool.found)

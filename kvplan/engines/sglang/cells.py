@@ -154,6 +154,12 @@ def add_up(layers: Iterable[LayerBytes], *, windows: bool) -> Cells:
     )
 
 
+def together(stages: Sequence[Cells]) -> Cells:
+    """The cells of all stages."""
+    summed = {name: sum(getattr(cells, name) for cells in stages) for name in Cells._fields if name not in ("window", "window_columns")}
+    return stages[0]._replace(**summed | {"latent": any(cells.latent for cells in stages)})
+
+
 def with_workspace(cells: Cells, layers: Sequence[LayerBytes], rules: SglangRules, dtype: str) -> Cells:
     """fp4: one layer's rows in fp8 are charged, for a workspace that all layers share (0.5.18 pool_configurator.py)."""
     if not rules.fp4_workspace or dtype != "nvfp4" or cells.latent or cells.n_swa:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kvplan.engines.common.lines import Refusal
 from kvplan.engines.sglang import deepseek_v4, pools
-from kvplan.engines.sglang.cells import Cells, LayerBytes, Split, add_up, layer_bytes, with_draft, with_workspace
+from kvplan.engines.sglang.cells import Cells, LayerBytes, Split, add_up, layer_bytes, together, with_draft, with_workspace
 from kvplan.engines.sglang.pools import SglangPoolSettings, States, Tokens
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.tensors import Layer, Lowered
@@ -113,10 +113,12 @@ def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules
     """The pools of every stage from the bytes each rank may give them; all stages agree on the fewest tokens. Raises Refusal."""
     if stages[0].compressed is not None:
         return _agree_compressed(stages, rest, k, rules, ratio)
-    conv, state = (sum(getattr(stage.cells, name) for stage in stages) for name in ("conv_state", "state"))
-    slot = max(stage.cells.slot for stage in stages) if rules.staged_states == "charged" else conv + state
-    if rules.staged_states == "whole":
-        stages = [replace(stage, cells=stage.cells._replace(conv_state=conv, state=state)) for stage in stages]
+    whole = together([stage.cells for stage in stages])
+    slot = max(stage.cells.slot for stage in stages) if rules.staged_states == "charged" else whole.slot
+    if slot and rules.staged_states == "all":
+        stages = [replace(stage, cells=whole) for stage in stages]
+    elif rules.staged_states == "whole":
+        stages = [replace(s, cells=s.cells._replace(conv_state=whole.conv_state, state=whole.state)) for s in stages]
     states = pools.states(rest, slot, k, rules)
     left = rest - (states.charged_bytes if states else 0)
     if left <= 0:
@@ -131,7 +133,8 @@ def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules
     running = pools.running_requests(profiled, fewest, k, rules, states.slots if states else None)
     if rules.draft_headroom and k.draft_steps and k.draft_tokens and stages[0].cells.n_full and not stages[0].cells.n_swa:
         profiled = min(left // s.cells.full for s in stages if s.cells.full)
-        agreed = [_with_headroom(profiled, k.max_running or running, k)] * len(stages)
+        asked = k.max_running if k.max_running and not states else running
+        agreed = [_with_headroom(profiled, asked, k)] * len(stages)
     return [_pools(stage, t, states, running, k, rules) for stage, t in zip(stages, agreed, strict=True)]
 
 
@@ -178,7 +181,7 @@ def _agree_compressed(
     stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None
 ) -> list[SglangPools]:
     models = [stage.compressed for stage in stages if stage.compressed is not None]
-    charged = [deepseek_v4.together(models)] * len(models) if rules.v4_states == "windows" else models  # 0.5.12 charges every stage for all
+    charged = models if rules.v4_staged else [deepseek_v4.together(models)] * len(models)
     sizes = [deepseek_v4.size(rest, m, k, rules, ratio, c) for m, c in zip(models, charged, strict=True)]
     fewest = min(s.tokens.total for s in sizes)
     if len(sizes) > 1:

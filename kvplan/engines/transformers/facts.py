@@ -11,7 +11,7 @@ _NOT_COUNTED = "what that would take is not counted"
 _FORMS: frozenset[Form] = frozenset({
     "none", "shared", "kv", "kv+index", "kv+blocks", "encoder-kv", "latent", "latent+index", "latent+pooled-index",
     "compressed", "mamba1", "mamba2", "gated-delta-net", "kda", "linear-attention", "short-conv", "rg-lru", "rwkv", "mlstm",
-    "convolved-qkv", "depthwise-conv",
+    "convolved-qkv", "depthwise-conv", "latent+window",
 })  # fmt: skip
 
 FACTS = Facts(

@@ -83,7 +83,8 @@ def _as_kept(layer: Layer, t: CacheTensor, form: Form, s: KeepSettings) -> list[
     if t.name == "index_k":
         pooled = t.tokens_per_state != 1  # GLM-5-Next: each token's key, its gate and one score, pooled when they are read
         elems = 2 * t.elems_per_state + 1 if pooled else t.elems_per_state
-        return [replace(t, dtype=s.compute, elems_per_state=elems, tokens_per_state=1)]
+        kept = t.dtype if t.dtype == "f32" else s.compute  # dots3-note rotates these keys in f32 and keeps them so
+        return [replace(t, dtype=kept, elems_per_state=elems, tokens_per_state=1)]
     if t.columns and form not in NARROW_CONV:
         return [replace(t, elems_per_state=t.elems_per_state // t.columns * (t.columns + 1), columns=t.columns + 1)]
     return [t]

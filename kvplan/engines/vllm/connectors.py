@@ -6,7 +6,9 @@ from kvplan.engines.common.options import Options
 from kvplan.engines.vllm.rules import VERSIONS
 
 BACKENDS = ("native", "lmcache")
-_LMCACHE = ("lmcache_chunk_size", "lmcache_max_local_cpu_size", "lmcache_max_local_disk_size", "lmcache_l1_size_gb")
+#: Sizes of the LMCache that --kv-transfer-config puts into the engine's own processes.
+IN_PROCESS = ("lmcache_max_local_cpu_size", "lmcache_max_local_disk_size")
+_LMCACHE = ("lmcache_chunk_size", *IN_PROCESS, "lmcache_l1_size_gb")
 KVBM = ("dyn_kvbm_cpu_cache_gb", "dyn_kvbm_disk_cache_gb")
 
 
@@ -18,9 +20,9 @@ def uses_lmcache(options: Options) -> bool:
 def without_hybrid(options: Options, release: str) -> bool:
     """Whether the tier's connector makes this release keep every token of window layers: it knows no more than one group.
 
-    KVBM's is asked for by --kv-transfer-config. What kv_offloading_size asks for is looked at before that choice from 0.22 on, and from
-    0.24 on LMCache's connector knows groups (config/vllm.py).
+    So do KVBM's, and LMCache's in the engine's processes, which --kv-transfer-config asks for. What kv_offloading_size asks for is looked
+    at before that choice from 0.22 on, and from 0.24 on that is LMCache's connector to a server, which knows groups (config/vllm.py).
     """
-    if any(options.text(key) for key in KVBM):
+    if any(options.text(key) for key in (*KVBM, *IN_PROCESS)):
         return True
     return uses_lmcache(options) and VERSIONS.index("0.22") <= VERSIONS.index(release) < VERSIONS.index("0.24")

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import FORMATS
+from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Engine, Outcome, Pooled, Settled, refused
 from kvplan.engines.common.stops import stop_of, warned
 from kvplan.engines.vllm.blocks import Choice, choose_blocks
@@ -28,7 +29,7 @@ from kvplan.engines.vllm.refusals import CHECKS
 from kvplan.engines.vllm.rules import KV_FORMATS, VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings, settle
 from kvplan.engines.vllm.specs import Blocks, cache_specs
-from kvplan.engines.vllm.tiers import tiers
+from kvplan.engines.vllm.tiers import tiers, unsized
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.units import show_bytes
 
@@ -41,6 +42,8 @@ def plan(settled: Settled) -> Outcome:
         found = warned(_outcome(d, s, members, choice, budgets, notes), CHECKS, settled)
         weights = max(sum(e.bytes for e in budget.entries if e.kind == "weights") for budget in budgets)
         below = tiers(d, s, make_pool(members, [budget.available for budget in budgets], s)) if s.rules.v1 else ()
+        if (told := unsized(Options(d), s)) and found.capacity is not None:
+            found = found._replace(capacity=found.capacity._replace(warnings=(*found.capacity.warnings, told)))
         return found._replace(host=host(d, s, weights + offloaded_bytes(d), below), tiers=below)
     except Refused as refusal:
         return refused(str(refusal))

@@ -18,7 +18,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.tiers import Kind, Part, Place, Tier, pool
 from kvplan.engines.vllm.capacity import Pool
-from kvplan.engines.vllm.connectors import KVBM, uses_lmcache
+from kvplan.engines.vllm.connectors import IN_PROCESS, KVBM, uses_lmcache
 from kvplan.engines.vllm.groups import KVGroup
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings
@@ -119,9 +119,8 @@ def _lmcache(options: Options, s: VllmSettings, made: Pool) -> Iterator[Tier]:
         setting = f"--l1-size-gb {server:g} of LMCache's server"
         yield pool("cpu", "LMCache", setting, int(server * GIB), round_up(each, PAGE) * copies, parts, ranks, shared=latent)
         return
-    if own is None and size is not None and VERSIONS.index(s.release) >= VERSIONS.index("0.24"):
-        why = f"vLLM {s.release} leaves the size to LMCache's server: say its --l1-size-gb as lmcache_l1_size_gb"
-        raise SpecError("engine_option", [("kv_offloading_size", why)])
+    if unsized(options, s):
+        return
     rank = own if own is not None else size / ranks if size is not None else 5.0
     sizes: tuple[tuple[Place, str, float | None, int], ...] = (
         ("cpu", "max_local_cpu_size", rank, round_up(each, PAGE)),
@@ -131,6 +130,16 @@ def _lmcache(options: Options, s: VllmSettings, made: Pool) -> Iterator[Tier]:
         if share is not None:
             setting, held = f"{name} {share:g} GiB of {whose}", int(share * GIB) // piece
             yield pool(place, "LMCache", setting, int(share * GIB) * copies, piece * copies, parts, ranks, shared=latent, pieces=held)
+
+
+def unsized(options: Options, s: VllmSettings) -> str | None:
+    """Why a tier that was asked for is none here: its size is another process's to say."""
+    by_flag = options.text("kv_offloading_backend") == "lmcache" and not any(
+        options.text(key) for key in (*IN_PROCESS, "lmcache_l1_size_gb")
+    )
+    if not by_flag or VERSIONS.index(s.release) < VERSIONS.index("0.24"):
+        return None
+    return f"vLLM {s.release} leaves the size of the tier to LMCache's own server: say its --l1-size-gb as lmcache_l1_size_gb"
 
 
 def _chunk(parts: list[Part], tokens: int) -> Part:

@@ -38,6 +38,8 @@ ARCHITECTURES: dict[str, str] = {
     "ChameleonForConditionalGeneration": "chameleon", "Emu3ForConditionalGeneration": "emu3", "xLSTMForCausalLM": "xlstm",
     "Qwen4ExpForCausalLM": "qwen4_exp_text", "Qwen4ExpForConditionalGeneration": "qwen4_exp", "InklingForCausalLM": "inkling_text",
     "InklingForConditionalGeneration": "inkling_mm_model",
+    "Dots3NoteForCausalLM": "dots3_note_text", "Dot3NoteForCausalLM": "dots3_note_text",
+    "CohereCompassForCausalLM": "cohere_compass_text", "CohereCompassForConditionalGeneration": "cohere_compass",
     "ZayaForCausalLM": "zaya", "MoshiForCausalLM": "moshi", "MoshiForConditionalGeneration": "moshi_whole",
     "EncoderDecoderModel": "encoder-decoder", "DeepseekOcr2ForConditionalGeneration": "deepseek_ocr2",
     "UnlimitedOcrForConditionalGeneration": "unlimited_ocr",

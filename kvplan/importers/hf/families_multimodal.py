@@ -41,6 +41,7 @@ WRAPPERS: dict[str, Row] = {
     "qwen3_vl_moe": _w("qwen3_moe", _v("qwen3_vl_moe_vision")),
     "qwen3_5": _w("qwen3_5_text", _v("qwen3_5_vision"), flat=True),
     "qwen3_5_moe": _w("qwen3_5_moe_text", _v("qwen3_5_moe_vision"), flat=True),
+    "cohere_compass": _w("cohere_compass_text", _v("cohere_compass_vision")),
     "qwen4_exp": _w("qwen4_exp_text", _v("qwen4_exp_vision"), flat=True),
     "inkling_mm_model": _w("inkling_text")._replace(lower="wrappers_rare:inkling"),
     "qwen2_audio": _w("qwen2", Tower("audio_config", "qwen2_audio_encoder", "qwen2_audio", "audio_tower")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvplan.importers.hf.encoder_decoder import Seq2Seq
 from kvplan.importers.hf.families import FAMILIES
 from kvplan.importers.hf.hybrid import Hybrid
+from kvplan.importers.hf.latent import Latent
 from kvplan.importers.hf.rows import Decoder, Experts, Row
 
 _QKVO = {"q_bias": "attention_bias", "kv_bias": "attention_bias", "o_bias": "attention_bias"}
@@ -34,6 +35,9 @@ RARE: dict[str, Row] = {
     "deepseek_ocr2_text": Row(traits=_OCR), "unlimited_ocr_text": Row(traits=_OCR),
     "qwen4_exp_text": Row("convolved:qwen4", Decoder(**_QKVO, qk_norm="head", output_gate="element", experts=Experts(  # type: ignore[arg-type]
         shared="shared_expert_intermediate_size", shared_gate=True))),
+    "cohere_compass_text": FAMILIES["cohere2"],
+    "dots3_note_text": Row("latent_mixed:dots3_note", Latent(experts=Experts(
+        n="n_routed_experts", where="first_dense", shared="shared_experts_intermediate_size", bias="buffer"))),
     "inkling_text": Row("convolved:inkling", Decoder(qk_norm="head")),
     "zaya": Row("mixed_recurrent:zaya", Decoder(experts=Experts())),
     "xlstm": Row("mixed_recurrent:xlstm", Decoder(), {"num_attention_heads": ("num_heads",)}),

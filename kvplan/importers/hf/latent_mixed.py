@@ -181,3 +181,39 @@ def ling2_5(f: Fields, t: Latent) -> Stack:
         for kind, has in zip(grouped_kinds(f, n), where(f, experts, n), strict=True)
     ]
     return model(f, layers) | mtp.declared(f, t.mtp, block([mixers[FULL]], layers[-1]["mlps"]))
+
+
+#: What a sliding layer of dots3-note has where the file does not say.
+_NARROW = {"num_attention_heads": 64, "q_lora_rank": 1024, "kv_lora_rank": 1024, "head_dim": 256, "qk_nope_head_dim": 192,
+           "v_head_dim": 128}  # fmt: skip
+
+
+def dots3_note(f: Fields, t: Latent) -> Stack:
+    """dots3-note: latent attention with an indexer and, in a window, with sizes of its own (`swa_*`); a gate for each head."""
+    n, kinds = f.dim("num_hidden_layers"), f.items("layer_types") or []
+    stored = f.data.get("per_layer_config")
+    own = next((v for i, v in stored.items() if isinstance(v, dict) and "kv_lora_rank" in v), {}) if isinstance(stored, dict) else {}
+    sizes = {key: f.whole(own.get(key, f.data.get(f"swa_{key}", usual)), f"swa_{key}", 1) for key, usual in _NARROW.items()}
+    rope = own.get("qk_rope_head_dim", f.data.get("swa_qk_rope_head_dim", sizes["head_dim"] - sizes["qk_nope_head_dim"]))
+    gate = {"output_gate": "head"}
+    narrow: dict[str, Any] = {"kind": "mla", "heads": sizes["num_attention_heads"], "q_lora_rank": sizes["q_lora_rank"],
+                              "kv_lora_rank": sizes["kv_lora_rank"], "qk_nope_head_dim": sizes["qk_nope_head_dim"],
+                              "qk_rope_head_dim": f.whole(rope, "swa_qk_rope_head_dim"), "v_head_dim": sizes["v_head_dim"],
+                              "window": f.dim("sliding_window")}  # fmt: skip
+    if f.flag("attention_bias"):
+        narrow["bias"] = True
+    mixers = {
+        "sliding_attention": narrow | gate,
+        "indexed_attention": mla(f, sparse=True) | gate | {"index_dtype": "f32"},
+        FULL: mla(f) | gate,
+    }
+    if len(kinds) != n or set(kinds) - mixers.keys():
+        raise f.fault("layer_types", f"must name sliding_attention, full_attention or indexed_attention for each of {n} layers")
+    e, dense = t.experts or Experts(), dense_of(f.dim("intermediate_size"))
+    layers = []
+    for kind, has in zip(kinds, where(f, e, n), strict=True):
+        norm = weight("k_rope_norm", mixers[kind]["qk_rope_head_dim"], role="norm")
+        layers.append(block([mixers[kind]], [moe(f, e) if has else dense], 2, [norm]))
+    made = model(f, layers)
+    note = "the indexer's keys in f32, as transformers 5.23 keeps them"
+    return {**made, "notes": [*made.get("notes", []), *([note] if "indexed_attention" in kinds else [])]}

@@ -184,7 +184,7 @@ TOWERS: dict[str, Callable[[Fields], int]] = {
     "qwen2_vl_vision": qwen2_vl, "qwen2_5_vl": qwen2_5_vl, "qwen2_5_vl_vision": qwen2_5_vl, "qwen2_5_omni_vision_encoder": qwen2_5_vl,
     "exaone4_5_vision": exaone4_5, "qwen3_vl": qwen3_vl, "qwen3_vl_vision": qwen3_vl, "qwen3_vl_moe": qwen3_vl,
     "qwen3_vl_moe_vision": qwen3_vl, "qwen3_5": qwen3_vl,
-    "qwen4_exp_vision": qwen3_vl,
+    "qwen4_exp_vision": qwen3_vl, "cohere_compass_vision": qwen3_vl,
     "qwen3_5_vision": qwen3_vl, "qwen3_5_moe": qwen3_vl, "qwen3_5_moe_vision": qwen3_vl, "qwen3_omni_moe_vision_encoder": qwen3_vl,
     "glm4v": glm4v, "glm4v_vision": glm4v, "glm4v_moe_vision": glm4v, "llama4_vision_model": llama4, "mllama_vision_model": mllama,
     "kimi_k25_vision": kimi, "moonvit": kimi, "internvl_vision": internvl, "intern_vit_6b": intern_vit, "gemma4_vision": gemma4,

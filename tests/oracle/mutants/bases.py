@@ -25,6 +25,8 @@ _GLM5 = {"hidden_size": 64, "intermediate_size": 128, "moe_intermediate_size": 3
 _QWEN4 = {"indexer_n_heads": 4, "indexer_kv_heads": 1, "indexer_head_dim": 128, "indexer_budget": 2048, "indexer_compress_ratio": 4,
           "ple_layer_ids": [2], "eos_token_id": 1, "number_of_conv_states": 3, "rope_parameters": {
               "rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25, "mrope_section": [11, 11, 10]}}  # fmt: skip
+_COMPASS = {"tie_word_embeddings": True, "rope_parameters": {
+    "full_attention": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [24, 20, 20]}}}  # fmt: skip
 #: What a class default lacks to be a model at all, by model type: dotted key -> value.
 LACKS: dict[str, dict[str, Any]] = {
     "blenderbot": {"encoder_layers": 4, "decoder_layers": 4},
@@ -51,6 +53,9 @@ LACKS: dict[str, dict[str, Any]] = {
     "dbrx": {"attn_config": {"clip_qkv": 8, "kv_n_heads": 8, "rope_theta": 500000.0}, "n_heads": 32, "d_model": 2048,
              "ffn_config": {"ffn_hidden_size": 3584, "moe_num_experts": 4, "moe_top_k": 1}},
     "t5gemma": {f"{side}.{key}": v for side in ("encoder", "decoder") for key, v in _T5GEMMA.items()} | {"vocab_size": 512},
+    "jamba": {"attn_layer_period": 4, "attn_layer_offset": 2}, "molmo2": {"adapter_config.vision_feature_layer": [-1, -2]},
+    "mistral_large4": {"text_config.kv_source_layers": None},
+    "cohere_compass_text": _COMPASS, "cohere_compass": {f"text_config.{k}": v for k, v in _COMPASS.items()},
     "qwen4_exp_text": _QWEN4, "qwen4_exp": {f"text_config.{k}": v for k, v in _QWEN4.items()},
     "glm5_next": {f"text_config.{k}": v for k, v in _GLM5.items()} | {"vision_config.out_hidden_size": 64},
 }  # fmt: skip

@@ -216,3 +216,20 @@ def test_what_is_no_hit_curve_is_one_error(extra, said, capsys):
 def test_bounds_belong_to_the_curve(capsys):
     assert run(["simulate", MODEL, "--kv-memory", "2GiB", "--no-bounds"]) == 2
     assert "--hit-curve" in capsys.readouterr().err
+
+
+def test_html_is_one_page_with_the_curve_drawn(capsys):
+    """A line each for what is found and its two bounds, from the left end of the axis, and never falling."""
+    _, out, _ = ask(capsys, "--engine", "vllm", "--kv-memory", "2GiB", "--format", "html")
+    assert out.startswith("<!doctype html>")
+    assert (out.count("<svg"), out.count("<!doctype"), out.count("<polyline")) == (1, 1, 3)
+    points = out.partition('class="curve" points="')[2].partition('"')[0].split()
+    found = kvplan.hit_curve(MODEL, engine="vllm", kv_memory="2GiB", **ASKED)
+    assert len(points) == len(found.points)
+    assert points[0].startswith("70.0,")
+    heights = [float(point.partition(",")[2]) for point in points]
+    assert heights == sorted(heights, reverse=True)  # upwards is less
+    assert "your pool: 42.9 %" in out
+    _, out, _ = ask(capsys, "--engine", "vllm", "--no-bounds", "--format", "html")
+    assert out.count("<polyline") == 1
+    assert "best possible" not in out

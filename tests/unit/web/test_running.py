@@ -39,6 +39,17 @@ def test_it_says_where_it_is_answers_and_ends_when_it_is_interrupted():
         assert server.stderr.read() == ""
 
 
+def test_no_process_is_left_when_the_first_is_killed():
+    pytest.importorskip("starlette", reason="the `web` extra is not installed")
+    with subprocess.Popen([*SERVE, "--workers", "2"], cwd=ROOT, stderr=subprocess.PIPE, text=True) as server:
+        port = int(re.search(r":(\d+)/", server.stderr.readline())[1])
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/static/icon.svg", timeout=30).close()
+        server.kill()
+        assert server.communicate(timeout=30)[1] == ""  # ends when the last process that writes there has ended
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+
+
 def test_a_port_that_is_taken_is_one_line(capsys):
     pytest.importorskip("starlette", reason="the `web` extra is not installed")
     with socket.create_server(("127.0.0.1", 0)) as taken:

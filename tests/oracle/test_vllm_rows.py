@@ -1,0 +1,48 @@
+"""Rows drawn from vLLM's own planner and kept here (rows/README.md), asked of our engine: a bare clone compares with the engine too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kvplan
+from kvplan.errors import KvplanError
+
+ROWS = [json.loads(line) for line in (Path(__file__).parent / "rows" / "vllm.jsonl").read_text(encoding="utf-8").splitlines()]
+ASKED = ("max_model_len", "block_size", "max_num_seqs", "max_num_batched_tokens")
+
+
+def predicted(row: dict[str, Any]) -> dict[str, Any]:
+    """Length, blocks, tokens and groups (kind, layers, tokens of a block, bytes of a page, how many) as we plan them; or the refusal."""
+    options = {"platform": "cpu"}
+    if "states" in row:
+        options["mamba_ssm_cache_dtype"] = row["states"]  # the CPU's type of states
+    if "enable_prefix_caching" in row:
+        options["enable_prefix_caching"] = str(row["enable_prefix_caching"]).lower()
+    try:
+        plan = kvplan.estimate(
+            row["model"], engine="vllm", engine_version=row["vllm"], kv_memory=row["available"], dtype=row["dtype"], kv_dtype=row["dtype"],
+            engine_option=options, advise=False, **{name: row[name] for name in ASKED if name in row},
+        ).as_dict()  # fmt: skip
+    except KvplanError as error:
+        return {"refused": str(error)}
+    if not plan["starts"]:
+        return {"refused": plan["verdict"]}
+    c = plan["capacity"]
+    groups = sorted([g["kind"], g["layers"], g["block_tokens"], g["page_bytes"], g["n_groups"]] for g in c["groups"])
+    return {"length": plan["question"]["max_model_len"]["value"], "blocks": c["blocks"], "tokens": c["tokens"], "groups": groups}
+
+
+@pytest.mark.parametrize("release", sorted({row["vllm"] for row in ROWS}))
+def test_vllm(release: str) -> None:
+    wrong = {}
+    for row in (row for row in ROWS if row["vllm"] == release):
+        ours = predicted(row)
+        theirs = row.get("out") or {"refused": row["refused"]}
+        same = "refused" in ours if "refused" in theirs else all(ours.get(key) == value for key, value in theirs.items())
+        if not same:
+            wrong[row["model"]] = {key: (value, ours.get(key)) for key, value in theirs.items() if ours.get(key) != value}
+    assert not wrong
