@@ -30,6 +30,9 @@ COLLECTIVE_BYTES, COLLECTIVE_HIGH = 520_000, 1_600_000
 NETWORK_HIGH = 5 * GIB
 #: The same where the processes' host side shares the memory: what 14.6 GiB of the cache of two GB10 went to is not said there.
 SHARED_HIGH = 14 * GIB
+#: What the system and the server's own processes hold where host and GPU share memory.
+HOST = Span(6 * GIB, 2 * GIB, 14 * GIB)
+_SHARING = "the memory is the host's too; vllm-project/recipes#632: 0.85 of a GB10 starts, 0.92 does not"
 
 
 def context(others: int, name: str = "CUDA context") -> Entry:
@@ -53,6 +56,8 @@ def outside(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants,
     found = [exact("held by others", d.reserve, "the question", "others")] if d.reserve and not counts_context(s) else []
     if not counts_context(s):
         found.append(context(0))
+    if d.device is not None and d.device.unified:
+        found.append(modelled("RAM of the system and the server", HOST, _SHARING, "others"))
     if s.tp > 1 and VERSIONS.index(s.release) >= VERSIONS.index("0.11") and not (d.device and d.device.link == "nvls"):
         link = constants.at("outside_torch_nccl", VERSIONS, s.measured_as)
         found.append(scaled("NCCL", link, "process"))
