@@ -20,11 +20,13 @@ from kvplan.report.html import STYLE
 COMMAND = "kvplan estimate meta-llama/llama-3.3-70b --device h100 --tp 4 --context 8k --batch 32"
 QUESTION = {"device": "h100", "tp": 4, "context": "8k", "batch": 32}
 _MARGIN, _LINE, _COLUMNS = 24, 22, 64
-#: The page's colours and what it fills with them.
-_COLOURS = STYLE[: STYLE.index("\nbody{")] + "\n" + STYLE[STYLE.index(".weights{") : STYLE.index(".wide{")]
-_FONT = (
-    "rect.limit{fill:var(--ink)}text{font:13px system-ui,sans-serif;fill:var(--ink)}.said{font-size:19px;font-weight:600}"
-    ".asked{font:12.5px ui-monospace,monospace}"
+#: The page's colours, light and dark, and what is drawn with them.
+_COLOURS = STYLE[: STYLE.index("\nbody{")]
+_PARTS = ("weights", "cache", "cache-to-spare", "overhead", "lacking", "free")
+_DRAWN = "".join(f".{part}{{fill:var(--{part})}}" for part in _PARTS) + (
+    "line.limit{stroke:var(--ink);stroke-width:2;stroke-dasharray:5 3}line.asked{stroke:var(--faint)}rect.limit{fill:var(--ink)}"
+    ".axis{fill:none;stroke:var(--faint)}.curve{fill:none;stroke:var(--cache);stroke-width:2.5}"
+    "text{font:13px system-ui,sans-serif;fill:var(--ink)}.said{font-size:19px;font-weight:600}.asked{font:12.5px ui-monospace,monospace}"
 )
 
 
@@ -41,7 +43,7 @@ def picture() -> str:
     wide = WIDTH + 2 * _MARGIN
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}" role="img">\n'
-        f"<title>{text(answer.sentence(plan))}</title>\n<style>{_COLOURS}{_FONT}</style>\n"
+        f"<title>{text(answer.sentence(plan))}</title>\n<style>{_COLOURS}\n{_DRAWN}</style>\n"
         f'<rect width="{wide}" height="{high}" rx="10" style="fill:var(--paper);stroke:var(--rule)"/>\n' + "\n".join(body) + "\n</svg>\n"
     )
 

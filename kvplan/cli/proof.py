@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,16 @@ def _receipt(found: Any, fmt: str) -> str | bytes:
 
     if fmt in STRUCTURED:
         return dump(plain(found), fmt)
+    said = {name: value for name, value in (found.speed or {}).items() if name != "points"}
+    if fmt == "html":
+        html = import_module("kvplan.report.html")
+        rows = found.speed["points"] if found.speed else table(found)
+        machine = {**found.machine, "date": found.date, "kvplan": found.kvplan}
+        heading = f"kvplan validate: {found.subject}, {found.status}"
+        page: str = html.report(heading, rows, {"Found": html.facts(said), "Machine": html.facts(machine)})
+        return page
     if found.speed:
-        lines = [str(render_data(found.speed["points"], fmt))]
-        lines += [f"{name}: {value}" for name, value in found.speed.items() if name != "points"]
-        return "\n".join(lines)
+        return "\n".join([str(render_data(found.speed["points"], fmt)), *(f"{name}: {value}" for name, value in said.items())])
     return render_data(table(found), fmt)
 
 
@@ -136,10 +143,17 @@ def reconcile(log: str, model: str | None, record: bool, hub: bool, fmt: str, **
         }
         for line in found.lines
     ]
+    heading = f"{one_line(found.model)}, {found.engine} {found.question['engine_version'] or ''}: {one_line(found.summary)}"
+    if fmt == "html":
+        html = import_module("kvplan.report.html")
+        put(html.report(heading, rows, {
+            "Notes": html.listed(found.notes), "Not compared": html.listed(found.not_compared), "The question": html.facts(found.question),
+        }))  # fmt: skip
+        return int(not found.agrees)
     if rows:
         put(render_data(rows, fmt))
     if fmt == "table":
-        put(f"\n{one_line(found.model)}, {found.engine} {found.question['engine_version'] or ''}: {one_line(found.summary)}")
+        put(f"\n{heading}")
         for line in (line for line in found.lines if line.cause):
             put(f"{line.name}: usual cause: {line.cause}")
         for note in found.notes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import click
@@ -73,7 +75,7 @@ def fit(
         kept = [key for key in kept if key != "ep" or any(row[key] not in (None, 1) for row in rows)]
         kept = [key for key in kept if rank_by or key not in BOUNDS]
         rows = [{key: row[key] for key in kept} for row in rows]
-    put(render_data(rows, fmt))
+    put(_page(f"What carries {model}", rows, question, rank_by) if fmt == "html" else render_data(rows, fmt))
     if rank_by and fmt == "table":
         put(f"\n{ASSUMPTIONS}")
     return int(not any(c.plan for c in found))
@@ -132,10 +134,21 @@ def compare(models: tuple[str, ...], prices: tuple[str, ...], rank_by: str | Non
         {"": f"{row.name} ({row.unit})" if row.unit else row.name, **dict(zip(headers, map(_value, row.values, row.ratios), strict=True))}
         for row in rows
     ]
-    put(render_data(table if fmt in FOR_PEOPLE else [_flat(row, headers) for row in rows], fmt))
+    if fmt == "html":
+        said = {str(n): ", ".join(f"{name} {value}" for name, value in one.items()) for n, one in enumerate(asked, 1)}
+        put(_page("Side by side", table, said, rank_by))
+    else:
+        put(render_data(table if fmt in FOR_PEOPLE else [_flat(row, headers) for row in rows], fmt))
     if rank_by and fmt == "table":
         put(f"\n{ASSUMPTIONS}")
     return 0
+
+
+def _page(heading: str, rows: list[dict[str, Any]], question: Mapping[str, Any], rank_by: str | None) -> str:
+    """A page with what was asked under the rows."""
+    html = import_module("kvplan.report.html")
+    page: str = html.report(heading, rows, {"Bounds": html.listed([ASSUMPTIONS] if rank_by else []), "The question": html.facts(question)})
+    return page
 
 
 def _header(i: int, question: dict[str, Any], asked: list[dict[str, Any]]) -> str:

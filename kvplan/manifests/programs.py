@@ -39,7 +39,7 @@ def base(text: str) -> str:
 
 def stops(run: Sequence[Word]) -> bool:
     """Whether what was left running may have ended behind this command."""
-    names = [base(word.text) for word in run[:2]]
+    names = [base(word.text[:200]) for word in run[:2]]
     return bool(_STOPS.fullmatch(names[0])) or (names[0] in CONTAINERS and names[1:2] != ["run"] and "rm" not in names[0:1])
 
 

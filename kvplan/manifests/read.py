@@ -113,7 +113,7 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
             if finding.severity == "error":
                 yield Start("", (), {}, finding.place, finding.place.line, opaque=finding.message), Site(source)
         return
-    script = read_script(text, source, env=env)
+    script = read_script(text, source, env=env, ends=True)
     if scenario.is_scenario(script):
         yield from scenario.read(script, source)
         return

@@ -53,14 +53,18 @@ def read_script(
     breaks: Breaks = (),
     env: Mapping[str, Word] | None = None,
     arguments: Sequence[Word] | None = None,
+    ends: bool = False,
 ) -> Script:
     """The commands of a script. Raises SpecError where it is no shell text.
 
     env        variables known from outside it
     arguments  what it is called with, its own name first; None: not known
+    ends       whether its variables at the end are asked for
     """
     with bounded(source):
-        return _Reader(source, env or {}, arguments).read(text, base, breaks)
+        reader = _Reader(source, env or {}, arguments)
+        script = reader.read(text, base, breaks)
+        return script._replace(env=reader.variables.every(base)) if ends else script
 
 
 class _Reader:
@@ -68,7 +72,7 @@ class _Reader:
 
     def __init__(self, source: str, env: Mapping[str, Word], arguments: Sequence[Word] | None) -> None:
         self._source = source
-        self._variables = Variables(source, env)
+        self.variables = Variables(source, env)
         self._commands: list[Command] = []
         self._files: dict[str, tuple[str, Place]] = {}
         self._texts: list[Text] = []
@@ -81,9 +85,9 @@ class _Reader:
 
     def _call(self, arguments: Sequence[Word]) -> None:
         for n, word in enumerate(arguments[:10]):
-            self._variables.set(str(n), Value((word,)))
+            self.variables.set(str(n), Value((word,)))
         for name in "@*":
-            self._variables.set(name, Value(tuple(arguments[1:]), True))
+            self.variables.set(name, Value(tuple(arguments[1:]), True))
 
     def read(self, text: str, base: Place, breaks: Breaks) -> Script:
         current: list[Token] = []
@@ -103,15 +107,15 @@ class _Reader:
             if token.text != "|":
                 self._piped = None
             if token.text in ("&&", "||"):
-                if not self._variables.in_chain():
-                    self._variables.open(token.place, is_chain=True)
+                if not self.variables.in_chain():
+                    self.variables.open(token.place, is_chain=True)
                     if empty and token.text == "&&":
-                        self._variables.empty(empty)
-            elif token.text != "|" and self._variables.in_chain():
-                self._variables.close()
+                        self.variables.empty(empty)
+            elif token.text != "|" and self.variables.in_chain():
+                self.variables.close()
             if token.text == ";;":
                 self._turn()
-        return Script(tuple(self._commands), self._files, tuple(self._texts), self._variables.every(Place()))
+        return Script(tuple(self._commands), self._files, tuple(self._texts))
 
     def _command(self, parts: list[Token], end: Place) -> str:
         """Takes in one command. Returns the name of a variable that it tests for being empty."""
@@ -120,30 +124,30 @@ class _Reader:
         while words and (words[0].text in _SKIPPED | _OPENS | _TURNS | _CLOSES):
             first = words.pop(0).text
             if first in _OPENS:
-                self._variables.open(end)
+                self.variables.open(end)
                 self._turns += 1
                 self._branch.append(self._turns)
                 if first in ("for", "select") and words:
-                    self._variables.forget(words[0].text)
+                    self.variables.forget(words[0].text)
                     words = []
                 elif first in ("case", "function"):
                     words = []
             elif first in _TURNS:
                 self._turn()
             elif first in _CLOSES:
-                self._variables.close()
+                self.variables.close()
                 self._branch = self._branch[:-1]
         if not words:
             return ""
         empty = _tested(words)
         if empty and first == "if":
-            self._variables.empty(empty)
+            self.variables.empty(empty)
         elif not self._sets(words):
             self._run(parts, words, end)
         return empty
 
     def _turn(self) -> None:
-        self._variables.turn()
+        self.variables.turn()
         self._turns += 1
         self._branch[-1:] = [self._turns] if self._branch else []
 
@@ -158,13 +162,13 @@ class _Reader:
                 self._assign(token, exported=name == "export")
         elif name in ("unset", "read"):
             for token in words[1:]:
-                self._variables.forget(token.text)
+                self.variables.forget(token.text)
         elif name in ("shift", ":", "true"):
             for token in words[1:]:
-                self._variables.join(token.pieces, token.place)
+                self.variables.join(token.pieces, token.place)
         elif name == "set" and any(t.text == "--" for t in words):
             after = words[[t.text for t in words].index("--") + 1 :]
-            self._call([Word(name), *(w for t in after for w in self._variables.expand(t.pieces, t.place))])
+            self._call([Word(name), *(w for t in after for w in self.variables.expand(t.pieces, t.place))])
         elif all(_ASSIGN.match(token.text) for token in words):
             for token in words:
                 self._assign(token, exported=False)
@@ -179,7 +183,7 @@ class _Reader:
             value = self._value_of(words[n], match)
             local[match[1]] = value.words[0] if len(value.words) == 1 else Word(" ".join(w.text for w in value.words), words[n].place)
             n += 1
-        run = [word for token in words[n:] for word in self._variables.expand(token.pieces, token.place)]
+        run = [word for token in words[n:] for word in self.variables.expand(token.pieces, token.place)]
         redirects = [t for t in parts if t.kind == "redirect"]
         piped, self._piped = self._piped, None
         told = bool(piped and run and self._told(run, piped))
@@ -193,7 +197,7 @@ class _Reader:
             self._commands.append(Command(tuple(run), self._environment(words[0].place, local), words[n].place, last, self._group()))
 
     def _environment(self, place: Place, local: Mapping[str, Word]) -> Mapping[str, Word]:
-        exported = self._variables.exported(place)
+        exported = self.variables.exported(place)
         return {**exported, **local} if local else exported
 
     def _here_document(self, token: Token, run: list[Word], redirects: list[Token]) -> bool:
@@ -202,7 +206,7 @@ class _Reader:
             return False
         body, missing = token.body, tuple[str, ...]()
         if not token.pieces[0].quoted:
-            joined = self._variables.join(pieces_of(token.body, self._source), token.place)
+            joined = self.variables.join(pieces_of(token.body, self._source), token.place)
             body, missing = joined.text, joined.missing
         spend(len(body) // CHARACTERS, token.place.line)
         if self._told(run, Word(body, token.body_place)):
@@ -210,7 +214,7 @@ class _Reader:
         target = next((r for r in redirects if r.text in (">", ">|", ">>")), None)
         name: Word | None = None
         if run[0].text == "cat" and target:
-            name = self._variables.join(target.pieces, target.place)
+            name = self.variables.join(target.pieces, target.place)
         elif run[0].text == "tee":
             name = next((w for w in run[1:] if not w.text.startswith("-")), None)
         if name is None:
@@ -228,9 +232,9 @@ class _Reader:
     def _told(self, run: list[Word], body: Word) -> bool:
         """Takes in a text that a command hands to a shell: here, in a container, on another machine, or by a function of the script."""
         told = to_shell(run, body)
-        note, env = "", self._variables.exported(body.place)
+        note, env = "", self.variables.exported(body.place)
         if told is None and run[0].text in self._functions and not re.match(r"[\w-]+:(\s|$)", body.text):
-            told, env = [Word("bash", run[0].place), Word("-c", run[0].place), body], self._variables.every(body.place)
+            told, env = [Word("bash", run[0].place), Word("-c", run[0].place), body], self.variables.every(body.place)
             note = f"{run[0].text} is taken to run this text in a shell that has the script's variables"
         elif told is not None and told[0].text.endswith("ssh"):
             env = {}
@@ -243,26 +247,26 @@ class _Reader:
         match = _ASSIGN.match(token.text)
         if match is None:
             if exported:
-                self._variables.export(token.text)
+                self.variables.export(token.text)
             return
         name, value = match[1], self._value_of(token, match)
         first = next((p for p in token.pieces if p.text != match[0]), None)
-        if self._variables.is_default(name, value):
+        if self.variables.is_default(name, value):
             pass  # an option of the script itself, in a branch: called without arguments, what it had stands
-        elif first is not None and first.kind == "variable" and first.text == name and self._variables.knows(name) and not value.is_array:
-            self._variables.set(name, Value((self._variables.join(token.pieces[2:], token.place),)), adds=True)  # X="$X more"
+        elif first is not None and first.kind == "variable" and first.text == name and self.variables.knows(name) and not value.is_array:
+            self.variables.set(name, Value((self.variables.join(token.pieces[2:], token.place),)), adds=True)  # X="$X more"
         else:
-            self._variables.set(name, value, adds=bool(match[2]))
+            self.variables.set(name, value, adds=bool(match[2]))
         if exported:
-            self._variables.export(name)
+            self.variables.export(name)
 
     def _value_of(self, token: Token, match: re.Match[str]) -> Value:
         first, *rest = token.pieces
         head = first._replace(text=first.text[len(match[0]) :])
         if len(rest) == 1 and rest[0].other == "array" and not head.text:
             inner = [t for t in tokens(rest[0].text, self._source, token.place) if t.kind == "word"]
-            return Value(tuple(w for t in inner for w in self._variables.expand(t.pieces, t.place)), True)
-        return Value((self._variables.join((head, *rest), token.place),))
+            return Value(tuple(w for t in inner for w in self.variables.expand(t.pieces, t.place)), True)
+        return Value((self.variables.join((head, *rest), token.place),))
 
 
 def _tested(words: list[Token]) -> str:

@@ -58,6 +58,12 @@ class Tiers(NamedTuple):
     def tiers(self) -> tuple[Tier, ...]:
         return self.plan.outcome.tiers
 
+    @property
+    def gpu_bytes(self) -> int:
+        """The cache of the same server on its devices."""
+        ledgers, ranks = self.plan.ledgers, max((tier.ranks for tier in self.tiers), default=1)
+        return sum(ledger.cache_bytes * len(ledger.ranks) for ledger in ledgers) * ranks // sum(len(ledger.ranks) for ledger in ledgers)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as `--format json` prints it (schema `kvplan.tiers/1`)."""
         plan = self.plan.as_dict()
@@ -66,7 +72,7 @@ class Tiers(NamedTuple):
             **{name: plan[name] for name in ("model", "question", "starts", "fits", "verdict", "host")},
             "prefix_tokens": self.prefix_tokens,
             "gpu": None if self.plan.capacity is None else {
-                "bytes": sum(ledger.cache_bytes * len(ledger.ranks) for ledger in self.plan.ledgers) // (self.plan.question["dp"][0] or 1),
+                "bytes": self.gpu_bytes,
                 "tokens": self.plan.capacity.tokens, "pieces": self.plan.capacity.blocks, "piece_tokens": self.plan.capacity.block_tokens,
             },
             "tiers": plan["tiers"],

@@ -100,6 +100,7 @@ def transfer(
         known = ", ".join(name for name in engines.ENGINES if engines.facts(name).apart)
         raise UnsupportedError(f"transfer: {facts.name} is not modelled with prefill and decode apart; {known} are")
     way = facts.apart
+    d, decode = _connected(d, way), _connected(decode, way)
     here, there = _geometry(d), _geometry(decode)
     tokens = prompt or here.plan.question["context"][0]
     sizes: tuple[int, int] = (here.plan.question["tp"][0] or 1, there.plan.question["tp"][0] or 1)
@@ -124,6 +125,14 @@ def transfer(
     read = {*first[0], *first[1]} if any(one.kind == "state" for one in moved) else {*first[0]}
     total = rank * sizes[1]
     return Transfer(here.plan, there.plan, tokens, moved, rank, total, sent, len(read), seconds, times, made, (*notes, BOUNDS))
+
+
+def _connected(d: Deployment, way: Apart) -> Deployment:
+    """The question with what its release sets where a connector is there, unless it was chosen."""
+    version = engines.settle(d)[1].question.engine_version or ""
+    if way.one_group is None or release(version) >= release(way.one_group[1]) or way.one_group[0] in dict(d.engine_option):
+        return d
+    return replace(d, engine_option=(*d.engine_option, (way.one_group[0], "true")))
 
 
 class _Side(NamedTuple):

@@ -27,10 +27,14 @@ def render(curves: Sequence[HitCurve], fmt: str) -> str | bytes:
 def _page(curves: Sequence[HitCurve]) -> str:
     """One document, each curve with its picture."""
     from kvplan.report.hits_drawn import hits_figure
-    from kvplan.report.html import page, rows_table
+    from kvplan.report.html import page, question, rows_table
 
     body = [
-        prose(_head(one), "html") + hits_figure(one) + rows_table(_rows(one)) + "".join(prose(text, "html") for text in _after(one))
+        prose(_head(one), "html")
+        + hits_figure(one)
+        + rows_table(_rows(one))
+        + "".join(prose(text, "html") for text in _after(one))
+        + question(one.plan)
         for one in curves
     ]
     return page("hit rate by size", "\n".join(body))

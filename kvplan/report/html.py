@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kvplan.ledger import Entry, Ledger
@@ -38,6 +38,7 @@ blockquote{margin:.5rem 0;padding-left:.8rem;border-left:3px solid var(--rule);f
 footer{margin-top:2rem;color:var(--faint);font-size:.85rem}
 @media print{body{margin:0;max-width:none;font-size:11pt}figure,tr{break-inside:avoid}svg{print-color-adjust:exact}.wide{overflow:visible}}
 """
+NOTHING = "<p>nothing was found</p>"
 Rows = Sequence[Sequence[object]]
 
 
@@ -60,12 +61,33 @@ def verdict(plan: Plan) -> str:
 
 def rows_text(rows: Sequence[dict[str, Any]], fmt: str) -> str:
     """Rows of equal keys as a page with one table."""
-    return page("kvplan", rows_table(rows) or "<p>nothing was found</p>")
+    return page("kvplan", rows_table(rows) or NOTHING)
 
 
 def rows_table(rows: Sequence[dict[str, Any]]) -> str:
     """Rows of equal keys as a table of a page."""
     return table(list(rows[0]), [[_shown(value) for value in row.values()] for row in rows]) if rows else ""
+
+
+def facts(values: Mapping[str, Any]) -> str:
+    """Names and values as a table within a page; what has no value is left out."""
+    return table(("name", "value"), [(name, _shown(value)) for name, value in values.items() if value not in (None, (), [], {})])
+
+
+def question(plan: Plan) -> str:
+    """Every name of a plan's question, its value and who chose it, as a section of a page."""
+    return section(*_asked(plan))
+
+
+def _asked(plan: Plan) -> tuple[str, str]:
+    rows = [(name, _shown(value), by) for name, (value, by) in plan.question.items()]
+    return "The question, and who chose what", table(("name", "value", "chosen by"), rows)
+
+
+def report(heading: str, rows: Sequence[dict[str, Any]], more: Mapping[str, str]) -> str:
+    """A page: a heading, rows, then sections of markup by their titles; those without any are left out."""
+    sections = "".join(section(title, content) for title, content in more.items() if content)
+    return page(heading, f"<h1>{text(heading)}</h1>{rows_table(rows) or NOTHING}{sections}")
 
 
 def page(title: str, body: str) -> str:
@@ -94,7 +116,7 @@ def _sections(plan: Plan) -> Iterator[tuple[str, str]]:
 
 def what_is_assumed(plan: Plan) -> str:
     """Each assumption with who made it, then the notes."""
-    return table(("what", "by whom", "changed with"), assumed.rows(plan)) + _list(assumed.notes(plan))
+    return table(("what", "by whom", "changed with"), assumed.rows(plan)) + listed(assumed.notes(plan))
 
 
 def every_line(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -110,8 +132,7 @@ def every_line(plan: Plan) -> Iterator[tuple[str, str]]:
         "What may run out later",
         table(("what", "takes", "what removes it"), [(one.name, size(one.bytes), one.removes) for one in plan.outcome.risks]),
     )
-    question = [(name, _shown(value), by) for name, (value, by) in plan.question.items()]
-    yield "The question, and who chose what", table(("name", "value", "chosen by"), question)
+    yield _asked(plan)
     words = [*(plan.capacity.log_lines if plan.capacity else ()), *([plan.outcome.reason] if plan.starts is False else ())]
     yield f"What {engine(plan)} would print", "".join(f"<blockquote>{text(line)}</blockquote>" for line in words if line)
 
@@ -154,5 +175,6 @@ def _cell(value: object) -> str:
     return f"<td{kind}>{text(value)}</td>"
 
 
-def _list(lines: Sequence[str]) -> str:
+def listed(lines: Sequence[str]) -> str:
+    """Lines as a list within a page."""
     return f"<ul>{''.join(f'<li>{text(line)}</li>' for line in lines)}</ul>" if lines else ""

@@ -8,7 +8,7 @@ from typing import Any
 from kvplan.planner.simulation import Simulation, Size, UsersSize
 from kvplan.planner.users import Carried
 from kvplan.report import render_data, render_rows
-from kvplan.report.html import page, rows_table
+from kvplan.report.html import page, question, rows_table
 from kvplan.report.printable import one_line, prose
 from kvplan.report.structured import dump
 from kvplan.simulate.result import Moments, Routed, SimulationResult
@@ -22,8 +22,9 @@ def render(simulations: Sequence[Simulation], fmt: str) -> str | bytes:
         return dump(objects[0] if len(objects) == 1 else objects, fmt)
     if fmt in ("csv", "jsonl", "parquet"):
         return render_data([_flat(simulation, result) for simulation in simulations for result in simulation.policies], fmt)
-    text = "\n\n".join(_one(simulation, fmt) for simulation in simulations)
-    return page("simulation", text) if fmt == "html" else text
+    if fmt == "html":
+        return page("simulation", "".join(_one(simulation, fmt) + question(simulation.plan) for simulation in simulations))
+    return "\n\n".join(_one(simulation, fmt) for simulation in simulations)
 
 
 def _one(simulation: Simulation, fmt: str) -> str:

@@ -18,7 +18,7 @@ from kvplan.manifests import Source
 from kvplan.manifests.check import check as verdicts
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec, parse_spec
-from kvplan.web.bounds import MAX_ITEMS, MAX_SECONDS, MOST_NAMES, Refused, Settings, checked
+from kvplan.web.bounds import MAX_ITEMS, MAX_SECONDS, MAX_TEXT, MOST_NAMES, Refused, Settings, checked
 
 Body = dict[str, Any]
 MAX_TRIED = 64  # devices of one kind that a client's fit tries
@@ -53,7 +53,7 @@ def asked(body: Body, more: tuple[str, ...] = ()) -> tuple[str | ModelSpec, Body
     checked({name: value for name, value in question.items() if name not in more})
     model, config = body.get("model"), body.get("config")
     if config is None:
-        if not isinstance(model, str) or len(model) > MAX_ITEMS:
+        if not isinstance(model, str) or len(model) > MAX_TEXT:
             raise SpecError(
                 "question", [("model", "write a model id such as meta-llama/llama-3.1-8b, or give config: what a config.json holds")]
             )
@@ -72,7 +72,7 @@ def fit(body: Body) -> Any:
     given = {name: question.pop(name) for name in own if question.get(name) is not None}
     listed, prices, every = given.get("devices"), given.get("prices", {}), given.get("every_layout", False)
     faults = []
-    if listed is not None and not (isinstance(listed, list) and len(listed) <= MAX_ITEMS and all(isinstance(x, str) for x in listed)):
+    if listed is not None and not (isinstance(listed, list) and len(listed) <= MAX_ITEMS and all(map(_is_name, listed))):
         faults.append(("devices", f"write a list of at most {MAX_ITEMS} names"))
     if not isinstance(prices, dict) or len(prices) > MAX_ITEMS:
         faults.append(("prices", f"write an object of at most {MAX_ITEMS} names, each with its price"))
@@ -101,7 +101,7 @@ def check(body: Body) -> Any:
     faults = []
     if not isinstance(files, list) or not 1 <= len(files) <= MAX_ITEMS or not all(map(_is_file, files)):
         faults.append(("files", f"write a list of 1 to {MAX_ITEMS} objects of name and text"))
-    if not isinstance(models, list) or len(models) > MAX_ITEMS or not all(isinstance(x, str) for x in models):
+    if not isinstance(models, list) or len(models) > MAX_ITEMS or not all(map(_is_name, models)):
         faults.append(("models", f"write a list of at most {MAX_ITEMS} texts, ID or TEXT=ID"))
     if not isinstance(strict, bool):
         faults.append(("strict", "write true or false"))
@@ -113,7 +113,7 @@ def check(body: Body) -> Any:
     unknown = [name for name in given if name not in NAMES]
     if unknown:
         raise UnknownName("question", unknown[0], list(NAMES))
-    sources = [Source(file["name"][:MAX_ITEMS], file["text"]) for file in files or ()]
+    sources = [Source(file["name"], file["text"]) for file in files or ()]
     timed = within(MAX_SECONDS, "check fewer files at once")
 
     def ask(model: str, **question: Any) -> Plan:
@@ -125,7 +125,11 @@ def check(body: Body) -> Any:
 
 
 def _is_file(file: Any) -> bool:
-    return isinstance(file, dict) and file.keys() == {"name", "text"} and all(isinstance(text, str) for text in file.values())
+    return isinstance(file, dict) and file.keys() == {"name", "text"} and _is_name(file["name"]) and isinstance(file["text"], str)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_TEXT
 
 
 def emit(body: Body) -> Any:
@@ -133,7 +137,7 @@ def emit(body: Body) -> Any:
     model, question = asked(body, ("target", "serve", "fixed_pool"))
     target, serve, fixed = question.pop("target", None), question.pop("serve", None), question.pop("fixed_pool", False)
     faults = [] if isinstance(target, str) else [("target", "write the name of an engine, compose or k8s")]
-    if serve is not None and not (isinstance(serve, str) and len(serve) <= MAX_ITEMS):
+    if serve is not None and not (_is_name(serve)):
         faults.append(("serve", "write the name that the engine is to load"))
     if not isinstance(fixed, bool):
         faults.append(("fixed_pool", "write true or false"))

@@ -110,7 +110,7 @@ def _moved(part: Any) -> Any:
 
 def _posted(path: str, summary: str) -> Schema:
     question = {name: _named(one) for name, one in NAMES.items()}
-    question["engine"] = {**_TEXT, "examples": list(engines.ENGINES), "description": NAMES["engine"].help}
+    question["engine"]["examples"] = list(engines.ENGINES)
     body = {
         "type": "object",
         "properties": _BESIDE[path] | question,
@@ -127,8 +127,9 @@ def _posted(path: str, summary: str) -> Schema:
 
 
 def _named(one: Name) -> Schema:
-    schema: Schema = {"anyOf": [_SIZE, _PAIRS, _LIST]} if one.parts else dict(_KINDS[one.kind])
-    return {**schema, "description": one.help}
+    """A name of the question; null is "not chosen"."""
+    schema: Schema = {"anyOf": [_SIZE, _PAIRS, _LIST]} if one.parts else _KINDS[one.kind]
+    return {"anyOf": [*schema.get("anyOf", [schema]), {"type": "null"}], "description": one.help}
 
 
 def _listed(path: str, summary: str) -> Schema:

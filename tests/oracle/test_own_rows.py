@@ -26,7 +26,13 @@ def predicted(row: dict[str, Any]) -> dict[str, Any]:
     """Our figures for a row: what the release was told, and the bytes that it had for its pools."""
     args = dict(row.get("args", {}))
     dp, chunk = args.pop("dp_size", None), args.pop("chunked_prefill_size", None)
+    pp, dcp = args.pop("pp_size", None), args.pop("dcp_size", None)
+    method, steps = args.pop("spec_algorithm", None), args.pop("spec_num_steps", None)
+    args.pop("spec_eagle_topk", None)  # 1 in every row: a chain of steps, one token more to verify
+    args.pop("spec_num_draft_tokens", None)
     options = {key: str(value).lower() for key, value in args.items()}
+    if chunk is not None and chunk < 0:
+        chunk, options["disable_chunked_prefill"] = None, "true"
     if "backend" in row:
         options["attention_backend"] = row["backend"]
     spec = find_model(row["model"])
@@ -35,6 +41,7 @@ def predicted(row: dict[str, Any]) -> dict[str, Any]:
         plan = evaluate(
             Deployment(
                 model=spec, engine="sglang", engine_version=row["sglang"], device=find_device("h100-80gb"), tp=row["tp"], dp=dp,
+                pp=pp, dcp=dcp, speculative=f"{method.lower()}:{steps}" if method else None,
                 block_size=row.get("page"), kv_dtype="bf16" if stand_in else FORMATS.get(row["kv_dtype"], row["kv_dtype"]),
                 max_model_len=row.get("context"), max_num_seqs=row.get("running"), max_num_batched_tokens=chunk,
                 memory_fraction=row["fraction"],

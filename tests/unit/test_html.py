@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.conftest import one_block
 
 MODEL = "meta-llama/llama-3.1-8b"
 HOSTILE = "</title><script>alert(1)</script><img src=//x.example onerror=alert(2)>\u202e\"'&"
+TESTS = Path(__file__).parents[1]
 VOID = {"meta", "br", "img", "link"}
 
 
@@ -97,10 +99,20 @@ def test_nothing_is_asked_for_and_nothing_runs(capsys):
         ["estimate", MODEL, "--context", "8k,16k"],
         ["fit", MODEL, "--devices", "h100,l4", "--engine", "ideal"],
         ["compare", MODEL, "--context", "8k,16k", "--engine", "ideal"],
+        ["simulate", MODEL, "--device", "h100,h200", "--requests", "5", "--max-model-len", "8k"],
+        ["simulate", MODEL, "--device", "h100", "--requests", "5", "--max-model-len", "8k", "--hit-curve"],
+        ["sweep", MODEL, "--engine", "ideal", "--grid", "context=8k,16k"],
+        ["reconcile", str(TESTS / "logs" / "vllm-h100.log")],
+        ["validate", "--check", str(TESTS.parent / "validation" / "cpu-llama.json")],
     )
     for command in commands:
+        if command[0] in ("simulate", "sweep"):
+            pytest.importorskip("numpy", reason="the simulate extra brings numpy")
         assert run([*command, "--format", "html"]) == 0
-        page = Page(capsys.readouterr().out)
+        out = capsys.readouterr().out
+        assert out.startswith("<!doctype html>")
+        assert out.count("<html") == 1
+        page = Page(out)
         assert not page.tags & {"script", "link", "img", "iframe", "a", "object", "form", "base", "embed"}
         assert not {name for name, _ in page.attributes if name in ("src", "href", "xlink:href", "style") or name.startswith("on")}
         assert any(name == "content" and (value or "").startswith("default-src 'none'") for name, value in page.attributes)
@@ -119,3 +131,15 @@ def test_a_notebook_gets_a_part_of_a_page():
     shown = kvplan.estimate(MODEL, device="h100")._repr_html_()
     assert "<html" not in shown
     assert "<table>" in shown
+
+
+def test_what_reconcile_says_beside_its_rows_is_on_its_page(capsys):
+    log = str(TESTS / "logs" / "vllm-h100.log")
+    run(["reconcile", log])
+    told = capsys.readouterr().out
+    run(["reconcile", log, "--format", "html"])
+    shown = " ".join(Page(capsys.readouterr().out).shown)
+    beside = [line.partition(": ")[2] for line in told.splitlines() if line.startswith(("note: ", "not compared: "))]
+    assert all(line in shown for line in beside)
+    assert "are within their intervals" in shown
+    assert "0.95" in shown  # the fraction that the log says (gpu_memory_utilization)

@@ -123,6 +123,14 @@ def test_nothing_asked_is_nothing_shown() -> None:
         ask(engine_option={})
 
 
+@pytest.mark.parametrize("model", ["google/gemma-3-27b", "qwen/qwen3-next-80b-a3b", LLAMA])
+def test_what_it_says_it_holds_fits_and_a_piece_more_does_not(model: str) -> None:
+    (tier,) = ask(model, tp=4).tiers
+    assert tier.tokens is not None
+    assert tier.kept(tier.tokens) <= tier.pieces < tier.kept(tier.tokens + tier.piece_tokens)
+    assert tier.bytes == tier.pieces * tier.piece_bytes <= tier.asked_bytes
+
+
 def test_two_systems_are_one_too_many() -> None:
     with pytest.raises(kvplan.KvplanError, match="one connector"):
         ask(engine_option=ON | {"dyn_kvbm_cpu_cache_gb": "64"})

@@ -60,6 +60,13 @@ def test_a_window_moves_its_last_blocks() -> None:
     assert {one.pieces for one in short.moved} == {3}
 
 
+def test_before_0_22_a_connector_makes_windows_keep_and_move_every_token() -> None:
+    found = ask("openai/gpt-oss-20b", tp=1, engine_version="0.21")
+    assert found.rank_bytes == 8192 * 24 * 2 * 8 * 64 * 2
+    hybrid = ask("openai/gpt-oss-20b", tp=1, engine_version="0.21", engine_option={"disable_hybrid_kv_cache_manager": "false"})
+    assert hybrid.rank_bytes == (8192 + 9 * 16) * 12 * 2 * 8 * 64 * 2
+
+
 def test_a_state_moves_once_whatever_the_length() -> None:
     """Qwen3-Next: 36 layers of a state of 32 heads of 128 x 128 in fp32, and 3 columns of 8,192 channels in bf16; over 4 GPUs, SGLang."""
     short, long = (ask("qwen/qwen3-next-80b-a3b", engine="sglang", engine_version=None, prompt=n) for n in (4096, 8192))

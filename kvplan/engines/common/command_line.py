@@ -341,7 +341,8 @@ def _unknown(engine: Arguments, table: Mapping[str, Any], name: str, place: Plac
 
 def _meant(finding: Finding, table: Mapping[str, tuple[Argument, str]], name: str) -> Iterator[Unresolved]:
     """What stays open where an option that may not be there is nearly one that decides memory."""
-    near = difflib.get_close_matches(name.replace("_", "-"), table, n=1, cutoff=SURE) if finding.severity == "warning" else []
+    asked = finding.severity == "warning" and "; did you mean " in finding.message
+    near = difflib.get_close_matches(name.replace("_", "-"), table, n=1, cutoff=SURE) if asked else []
     if near and table[near[0]][0].to.isidentifier():
         to = table[near[0]][0].to
         yield Unresolved(to, finding.message, f"--{to.replace('_', '-')} VALUE", finding.place)

@@ -220,10 +220,12 @@ class Apart(NamedTuple):
 
     unit           rows: a block id with all layers behind it; pages: pages of each pool
     together_from  the release from which K and V of a layer lie in one piece; empty: they lie apart
+    one_group      the option that makes window layers keep every token, and the release before which a connector sets it
     """
 
     unit: Literal["rows", "pages"]
     together_from: str = ""
+    one_group: tuple[str, str] | None = None
 
 
 class Facts(NamedTuple):

@@ -7,7 +7,8 @@ from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
-from kvplan.engines.sglang.settle import keeps_prefixes, read_traits, settings_of, with_buffers
+from kvplan.engines.sglang.settle import settings_of
+from kvplan.engines.sglang.traits import keeps_prefixes, read_traits, with_buffers
 
 #: `get_min_capability` of the quantisation configs: format or family -> the method, and what it needs.
 CAPABILITIES: dict[str, tuple[str, int]] = {

@@ -83,7 +83,7 @@ def together(stages: Sequence[V4Model]) -> V4Model:
 def size(rest: int, m: V4Model, k: SglangPoolSettings, rules: SglangRules, ratio: float | None, charged: V4Model) -> V4Sizes:
     """The pools that `rest` bytes hold. `ratio`: --swa-full-tokens-ratio; `charged`: layers that `rest` is divided by. Raises Refusal."""
     swa_ratio = DEFAULT_RATIO if ratio is None else ratio
-    layers = charged.layers + (charged.drafts if rules.v4_states == "windows" else 0)
+    layers = charged.layers + (0 if rules.v4_staged else charged.drafts)
     drafted = (layers + 1) / layers if k.draft_tokens else 1.0
     per_swa, per_full = _per_window_token(charged, k, rules) * drafted, _per_token(charged, k, rules) * drafted
     fixed = _request_states(m, k, rules)
@@ -133,7 +133,7 @@ def _state_span(m: V4Model, k: SglangPoolSettings, rules: SglangRules) -> int:
 
 def _per_window_token(m: V4Model, k: SglangPoolSettings, rules: SglangRules) -> float:
     states = _ring(_SMALL, k) * _small_state(m) + (_ring(_LARGE, k) * _large_state(m) if rules.v4_states == "windows" else 0)
-    layers = m.layers + (m.drafts if rules.v4_states == "windows" else 0)
+    layers = m.layers + (0 if rules.v4_staged else m.drafts)
     return _row(m, k.page, rules) * layers + states / _state_span(m, k, rules)
 
 

@@ -181,7 +181,7 @@ def _agree_compressed(
     stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules: SglangRules, ratio: float | None
 ) -> list[SglangPools]:
     models = [stage.compressed for stage in stages if stage.compressed is not None]
-    charged = [deepseek_v4.together(models)] * len(models) if rules.v4_states == "windows" else models  # 0.5.12 charges every stage for all
+    charged = models if rules.v4_staged else [deepseek_v4.together(models)] * len(models)
     sizes = [deepseek_v4.size(rest, m, k, rules, ratio, c) for m, c in zip(models, charged, strict=True)]
     fewest = min(s.tokens.total for s in sizes)
     if len(sizes) > 1:

@@ -72,7 +72,7 @@ CHECKS: tuple[Stop, ...] = (
         "states in pages", "no_buffer only supports page_size=1.",
         "this model's states and a prefix cache go together in pages of one token",
         (Move("block_size", "1"), Move("option:disable_radix_cache", "true")),
-        "server_args.py _validate_mamba_no_buffer; arg_groups/mamba_hook.py", since="0.5.15", when=when.paged_states,
+        "server_args.py _validate_mamba_no_buffer; arg_groups/mamba_hook.py", since="0.5.14", when=when.paged_states,
         numbers="pages of {page} tokens",
     ),
     Stop(

@@ -66,14 +66,17 @@ NO_LENGTH = 2048
 MAMBA2 = frozenset({"FalconH1ForCausalLM", "NemotronHForCausalLM"})
 KIMI_LINEAR = frozenset({"KimiLinearForCausalLM"})
 #: Hybrid models whose states get two more slots per request under overlap scheduling (arg_groups/overrides.py, _MAMBA_EXTRA_BUFFER_ARCHS).
-EXTRA_BUFFER = frozenset({
-    "KimiLinearForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM",
-    "Qwen3_5ForCausalLM", "Qwen3NextForCausalLM", "Qwen4ExpForConditionalGeneration", "BailingMoeV2_5ForCausalLM",
-    "BailingMoeV3ForCausalLM", "BailingMoeV3VLForConditionalGeneration", "FalconH1ForCausalLM", "GraniteMoeHybridForCausalLM",
-    "Glm5NextForConditionalGeneration", "InklingForConditionalGeneration", "InternS2PreviewForConditionalGeneration",
-    "KimiK3ForConditionalGeneration", "MiniCPMV4_6ForConditionalGeneration", "MiniCPMV4_7ForConditionalGeneration",
-    "NemotronHForCausalLM", "NemotronHPuzzleForCausalLM", "NemotronH_Omni_Reasoning_V3",
+_EXTRA_0514 = frozenset({
+    "BailingMoeV2_5ForCausalLM", "FalconH1ForCausalLM", "GraniteMoeHybridForCausalLM", "InternS2PreviewForConditionalGeneration",
+    "MiniCPMV4_6ForConditionalGeneration", "NemotronHForCausalLM", "NemotronHPuzzleForCausalLM", "Qwen3NextForCausalLM",
+    "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration",
 })  # fmt: skip
+_EXTRA_0516 = _EXTRA_0514 | KIMI_LINEAR
+_EXTRA_0517 = _EXTRA_0516 | {"KimiK3ForConditionalGeneration"}
+_EXTRA_0519 = _EXTRA_0517 | {"BailingMoeV3ForCausalLM", "Qwen3_5ForCausalLM", "Qwen3_5MoeForCausalLM"}
+_EXTRA_0520 = _EXTRA_0519 | {"Glm5NextForConditionalGeneration", "NemotronH_Omni_Reasoning_V3", "Qwen4ExpForConditionalGeneration"}
+_EXTRA_0521 = _EXTRA_0520 | {"BailingMoeV3VLForConditionalGeneration", "InklingForConditionalGeneration"}
+_EXTRA_0523 = _EXTRA_0521 | {"MiniCPMV4_7ForConditionalGeneration"}
 
 
 #: Models that draft with modules of their own, given the target's path for a draft's (arg_groups/speculative_hook.py _handle_eagle_family).
@@ -112,7 +115,7 @@ class SglangRules(NamedTuple):
     spare_states     a request needs two state slots more, buffers or not
     draft_states     copies of states for drafts: of every slot; of running requests, taken before the ratio; of those, within the ratio
     shared_windows   convolution windows of a draft's steps overlap
-    staged_states    a pipeline stage of a recurrent model has the caches of all layers; all states; its own states, charged as all; its own,
+    staged_states    a pipeline stage of a recurrent model has the caches of all layers; all states; its own, charged as all; its own,
                      charged as the largest stage's
     drafts_unshared  states without extra buffers have no prefix cache beside a draft
     padded_states    the state slot that is allocated beside those of requests is charged
@@ -133,6 +136,7 @@ class SglangRules(NamedTuple):
     fp4_workspace    fp4: a layer's fp8 rows are charged as a workspace
     v4_states        DeepSeek-V4's compressor states: both ratios' for each window of tokens; the large ratio's for each request; the small
                      ratio's for each page
+    v4_staged        DeepSeek-V4 is charged for a stage's layers; else for all of the model's, its draft's among them
     whole_default    a window pool of 0.8 asked of DeepSeek-V4 is taken for the default of others, and so for none asked
     no_buffer_pages  states without extra buffers refuse pages of more than one token
     extra_buffer     architectures that get extra state slots by default
@@ -175,6 +179,7 @@ class SglangRules(NamedTuple):
     fp4_states: bool = False
     fp4_workspace: bool = False
     v4_states: Literal["windows", "requests", "pages"] = "windows"
+    v4_staged: bool = False
     whole_default: bool = True
     no_buffer_pages: bool = False
     extra_buffer: frozenset[str] = frozenset()
@@ -211,22 +216,23 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
     ("0.5.11", {"split_from": "bytes", "paged_states": False, "fp4_windows": True, "split": _SPLIT_0511}),
     ("0.5.12", {"split": _SPLIT_0512, "stretched": {}}),
-    ("0.5.13", {"split": _SPLIT_0513}),
-    ("0.5.14", {"running": "half", "draft_in_cell": "by_path", "draft_states": "shared", "shared_windows": True}),
+    ("0.5.13", {"split": _SPLIT_0513, "v4_staged": True}),
     (
-        "0.5.15",
+        "0.5.14",
         {
-            "split": _SPLIT_0515,
-            "spec_reserve": (0, 0),
-            "extra_buffer": EXTRA_BUFFER,
+            "running": "half",
+            "draft_in_cell": "by_path",
+            "draft_states": "shared",
+            "shared_windows": True,
+            "extra_buffer": _EXTRA_0514,
             "no_buffer_pages": True,
             "paged_states": True,
             "no_radix": frozenset(),
-            "v4_states": "requests",
         },
     ),
-    ("0.5.16", {"split": _SPLIT_0516, "fp4_workspace": True}),
-    ("0.5.17", {"staged_states": "charged", "padded_states": True, "dsa_charge": "stored"}),
+    ("0.5.15", {"split": _SPLIT_0515, "spec_reserve": (0, 0), "v4_states": "requests"}),
+    ("0.5.16", {"split": _SPLIT_0516, "fp4_workspace": True, "extra_buffer": _EXTRA_0516}),
+    ("0.5.17", {"staged_states": "charged", "padded_states": True, "dsa_charge": "stored", "extra_buffer": _EXTRA_0517}),
     (
         "0.5.18",
         {
@@ -237,6 +243,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "fp4_states": True,
         },
     ),
+    ("0.5.19", {"extra_buffer": _EXTRA_0519}),
     (
         "0.5.20",
         {
@@ -246,11 +253,12 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "graph_capped": True,
             "window_checked": True,
             "draft_in_cell": "counted",
+            "extra_buffer": _EXTRA_0520,
         },
     ),
-    ("0.5.21", {"split": _SPLIT_0521, "next_window": False, "fp4_workspace": False, "v4_states": "pages"}),
+    ("0.5.21", {"split": _SPLIT_0521, "next_window": False, "fp4_workspace": False, "v4_states": "pages", "extra_buffer": _EXTRA_0521}),
     ("0.5.22", {"split": _SPLIT_0522, "dcp_index": True}),
-    ("0.5.23", {"split": _SPLIT_0523}),
+    ("0.5.23", {"split": _SPLIT_0523, "extra_buffer": _EXTRA_0523}),
 )
 
 RELEASES = Releases("sglang", cumulative(SglangRules(), CHANGES))

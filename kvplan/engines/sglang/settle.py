@@ -19,14 +19,13 @@ from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.pools import SglangPoolSettings
 from kvplan.engines.sglang.rules import DRAFTS_BY_PATH, EXCLUSIVE, NO_LENGTH, RELEASES, UNNAMED_DRAFTS, WHOLE_PROMPTS, SglangRules
+from kvplan.engines.sglang.traits import Traits, keeps_prefixes, read_traits, slots_per_request, with_buffers
 from kvplan.errors import SpecError
-from kvplan.forms import STATES
 from kvplan.spec import lower
-from kvplan.tensors import Cache, CacheFormats, CacheTensor, Lowered
+from kvplan.tensors import Cache, CacheFormats, CacheTensor
 from kvplan.units import MIB, cdiv
 
 SSM_DTYPES = ("float32", "bfloat16", "float16")
-STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
 OWN_DRAFTS = ("mtp", "nextn", "eagle")  # EAGLE without a model means the checkpoint's own modules too
 DRAFTS = (*OWN_DRAFTS, "eagle3", "standalone", "draft_model", "dflash", "dspark", "ngram")
 A2A = (
@@ -56,18 +55,6 @@ class SglangLayout(NamedTuple):
     @property
     def n_devices(self) -> int:
         return self.tp * self.pp * (1 if self.attention_dp > 1 else self.dp)
-
-
-class Traits(NamedTuple):
-    """What of the model moves defaults. pooled_index: tokens per indexer key (None: none); shared: layers read another's cache."""
-
-    latent: bool
-    pooled_index: int | None
-    compressed: bool
-    windows: bool
-    states: bool
-    shared: bool
-    cross: bool
 
 
 class SglangSettings(NamedTuple):
@@ -225,29 +212,6 @@ def read_shape(d: Deployment, options: Options, *, forced: bool) -> SglangLayout
     return SglangLayout(tp, pp, dp, ep, dcp, attention_dp)
 
 
-def read_traits(model: Lowered) -> Traits:
-    """What the lowered layers say about the model."""
-    caches = [cache for layer in dict.fromkeys(model.layers) for cache in layer.caches]
-    tensors = [t for cache in caches for t in cache.tensors]
-    forms = {cache.form for cache in caches}
-    pooled = [
-        t.tokens_per_state or 1
-        for c in caches
-        if c.form in ("latent+index", "latent+pooled-index")
-        for t in c.tensors
-        if t.name == "index_k"
-    ]
-    return Traits(
-        latent=any(form.startswith("latent") or form == "compressed" for form in forms),
-        pooled_index=max(pooled, default=None),
-        compressed="compressed" in forms,
-        windows=any(t.keep.kind in ("window", "chunk") for t in tensors),
-        states=bool(forms & STATES),
-        shared="shared" in forms,
-        cross="encoder-kv" in forms,
-    )
-
-
 def formats(d: Deployment) -> CacheFormats:
     """The engine's cache formats: convolution states in bf16, recurrent ones in f32 unless the model or --mamba-ssm-dtype says."""
     ssm = Options(d).text("mamba_ssm_dtype", SSM_DTYPES)
@@ -316,7 +280,7 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         swa_ratio=options.number("swa_full_tokens_ratio") or 0.8,
         mamba_ratio=options.number("mamba_full_memory_ratio") or 0.9,
         max_states=options.count("max_mamba_cache_size"),
-        slots_per_request=_slots_per_request(with_buffers(d, rules, traits, d.block_size or 1), radix, overlap),
+        slots_per_request=slots_per_request(with_buffers(d, rules, traits, d.block_size or 1), radix, overlap or rules.spare_states),
         max_total_tokens=options.count("max_total_tokens"),
         fraction=(d.memory_fraction or 0.0) * (AITER_SHARE if uses_aiter(d) else 1),
     )
@@ -327,35 +291,11 @@ def whole_prompts(d: Deployment) -> bool:
     return d.model.architecture in WHOLE_PROMPTS or Options(d).flag("disable_chunked_prefill")
 
 
-def keeps_prefixes(d: Deployment, rules: SglangRules, traits: Traits) -> bool:
-    """Whether there is a prefix cache: early releases have none for recurrent models, or for some."""
-    without = traits.states and (rules.radix_states == "none" or d.model.architecture in rules.no_radix)
-    if rules.drafts_unshared and traits.states and read_speculative(d.speculative):
-        without = without or with_buffers(d, rules, traits, d.block_size or 1) == "no_buffer"
-    return not without and not Options(d).flag("disable_radix_cache")
-
-
-def with_buffers(d: Deployment, rules: SglangRules, traits: Traits, page: int) -> str:
-    """The strategy by which states and a prefix cache live together (arg_groups/overrides.py)."""
-    told = Options(d).text("mamba_radix_cache_strategy", STRATEGIES) or "auto"
-    if rules.spare_states:
-        return "extra_buffer"  # 0.5.7 counts them for either strategy
-    overlap = not Options(d).flag("disable_overlap_schedule")
-    if told != "auto":
-        return told
-    return "extra_buffer" if (overlap or page > 1) and traits.states and d.model.architecture in rules.extra_buffer else "no_buffer"
-
-
 def uses_aiter(d: Deployment) -> bool:
     """Whether the AITER backend of AMD GPUs takes its share of the fraction, even of one that the user gave (attention_hook.py)."""
     backend = Options(d).text("attention_backend")
     amd = d.device is not None and d.device.vendor == "amd"
     return (backend == "aiter" or (amd and backend is None)) and (d.max_model_len or d.context or 0) > AITER_CONTEXT
-
-
-def _slots_per_request(strategy: str, radix: bool, overlap: bool) -> int:
-    """State slots that one running request needs: itself, what the prefix cache locks, and the buffers of overlap scheduling."""
-    return 3 + {"no_buffer": 0, "extra_buffer_lazy": 1, "extra_buffer": 2 if overlap else 1}[strategy] if radix else 1
 
 
 def _fraction(

@@ -6,112 +6,51 @@ keys that it makes. Absent and null are the same to most of them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
-Made = dict[str, Any]
+from kvplan.importers.hf.classes import FULL, LINEAR, SLIDING, Made, Read, class_defaults, class_part, table
 
 
-@cache
-def _table(name: str) -> dict[str, Any]:
-    """One of the tables that tools/class_defaults.py writes."""
-    loaded: dict[str, Any] = json.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
-    return loaded
-
-
-def class_defaults() -> dict[str, dict[str, Any]]:
-    """Model type -> the defaults of its configuration class."""
-    return _table("class_defaults.json")
-
-
-def class_part(model_type: str, key: str) -> tuple[str, bool, bool, dict[str, Any]] | None:
-    """A nested config: its model type, whether the file may choose another, whether it may be absent, what it is where absent."""
-    found = _table("class_parts.json").get(model_type, {}).get(key)
-    return tuple(found) if found else None
-
-
-class _Read:
-    """Keys of the file, else class defaults."""
-
-    def __init__(self, data: Mapping[str, Any], model_type: str) -> None:
-        self.data, self.model_type, self.defaults = data, model_type, class_defaults().get(model_type, {})
-
-    def __call__(self, key: str, otherwise: Any = None) -> Any:
-        """The value, or the class default; `otherwise` where the class has no such key and the file neither."""
-        if key in self.data:
-            return self.data[key]
-        return self.defaults.get(key, otherwise)
-
-    def layers(self, kind: Callable[[int, int], str], key: str = "layer_types") -> Made:
-        """`key` by a rule of layer number and number of layers, where the file has none."""
-        n = self("num_hidden_layers")
-        if self(key) is not None or not isinstance(n, int) or isinstance(n, bool) or not 0 < n < 4096:
-            return {}
-        return {key: [kind(i, n) for i in range(n)]}
-
-    def every(self, period: Any, other: str = SLIDING) -> Made:
-        """Every `period`-th layer full."""
-        if not isinstance(period, int) or isinstance(period, bool) or period < 1:
-            return {}
-        return self.layers(lambda i, n: other if (i + 1) % period else FULL)
-
-    def first_dense(self, dense: Any, step: Any = 1) -> Made:
-        """mlp_layer_types: dense first, then experts (every `step`-th layer)."""
-        if not isinstance(dense, int) or not isinstance(step, int) or step < 1:
-            return {}
-        return self.layers(lambda i, n: "sparse" if i >= dense and i % step == 0 else "dense", "mlp_layer_types")
-
-    def split(self, key: str = "head_dim") -> Made:
-        """hidden size / heads: whatever the file says of a declared field, else where it says nothing."""
-        if key not in self.defaults and self.data.get(key) is not None:
-            return {}
-        hidden, heads = self("hidden_size"), self("num_attention_heads")
-        return {key: hidden // heads} if isinstance(hidden, int) and isinstance(heads, int) and heads > 0 else {}
-
-
-def _untied(c: _Read) -> Made:
+def _untied(c: Read) -> Made:
     """A class that ties nothing."""
     return {"tie_word_embeddings": False}
 
 
-def _qwen(c: _Read) -> Made:
+def _qwen(c: Read) -> Made:
     window = c("sliding_window") if c("use_sliding_window") else None
     first = c("max_window_layers")
     slides = window is not None and isinstance(first, int)
     return {"sliding_window": window} | c.layers(lambda i, n: SLIDING if slides and i >= first else FULL)
 
 
-def _qwen2_moe(c: _Read) -> Made:
+def _qwen2_moe(c: Read) -> Made:
     first = c("max_window_layers")
     slides = bool(c("use_sliding_window")) and isinstance(first, int)
     return c.layers(lambda i, n: SLIDING if slides and (i + 1) % 2 and i < first else FULL)
 
 
-def _flagged_window(c: _Read) -> Made:
+def _flagged_window(c: Read) -> Made:
     return {"sliding_window": c("sliding_window") if c("use_sliding_window") else None}
 
 
-def _halved(c: _Read, on: bool) -> Made:
+def _halved(c: Read, on: bool) -> Made:
     """Attending both ways, a window reaches half as far to each side."""
     window = c("sliding_window")
     return {"sliding_window": window // 2 + 1} if on and isinstance(window, int) else {}
 
 
-def _gemma3(c: _Read) -> Made:
+def _gemma3(c: Read) -> Made:
     return _halved(c, bool(c("use_bidirectional_attention"))) | c.every(c("sliding_window_pattern", 6))
 
 
-def _gemma4(c: _Read) -> Made:
+def _gemma4(c: Read) -> Made:
     types = c.every(6).get("layer_types") or c("layer_types")
     last = {"layer_types": [*types[:-1], FULL]} if isinstance(types, list) and types else {}
     return _halved(c, c("use_bidirectional_attention") == "all") | last
 
 
-def _cohere2_moe(c: _Read) -> Made:
+def _cohere2_moe(c: Read) -> Made:
     dense, prefix, rest = c("first_k_dense_replace", 0), c("prefix_dense_sliding_window_pattern"), c("sliding_window_pattern")
     if not all(isinstance(v, int) and v >= least for v, least in ((dense, 0), (prefix, 1), (rest, 1))):
         return {}
@@ -119,7 +58,7 @@ def _cohere2_moe(c: _Read) -> Made:
     return types | c.first_dense(dense)
 
 
-def _smollm3(c: _Read) -> Made:
+def _smollm3(c: Read) -> Made:
     rope, step = c("no_rope_layers"), c("no_rope_layer_interval")
     slides = bool(c("use_sliding_window")) and c("sliding_window") is not None
 
@@ -129,7 +68,7 @@ def _smollm3(c: _Read) -> Made:
     return c.layers(lambda i, n: SLIDING if slides and not has_rope(i) else FULL)
 
 
-def _llama4(c: _Read) -> Made:
+def _llama4(c: Read) -> Made:
     rope, step, every = c("no_rope_layers"), c("no_rope_layer_interval"), c("interleave_moe_layer_step")
     n = c("num_hidden_layers")
     made = {}
@@ -140,7 +79,7 @@ def _llama4(c: _Read) -> Made:
     return made | (c.layers(lambda i, n: "chunked_attention" if rope[i] else FULL) if rope and len(rope) == n else {})
 
 
-def _kimi_linear(c: _Read) -> Made:
+def _kimi_linear(c: Read) -> Made:
     inner = c("linear_attn_config") if isinstance(c("linear_attn_config"), dict) else {}
     full, linear = inner.get("full_attn_layers"), inner.get("kda_layers")
     if isinstance(full, list) and isinstance(linear, list):
@@ -150,23 +89,23 @@ def _kimi_linear(c: _Read) -> Made:
     return types | c.first_dense(c("first_k_dense_replace", 1)) | {"tie_word_embeddings": False}  # the class ties nothing
 
 
-def _longcat(c: _Read) -> Made:
+def _longcat(c: Read) -> Made:
     """num_hidden_layers is a property of the class, two for each layer: a file that states it sets num_layers."""
     n = c("num_hidden_layers")
     return {"num_layers": n // 2} if isinstance(n, int) and not isinstance(n, bool) else {}
 
 
-def _glm5_next(c: _Read) -> Made:
+def _glm5_next(c: Read) -> Made:
     return c.layers(lambda i, n: "indexed_attention" if i % 4 == 3 else LINEAR) | c.first_dense(3)
 
 
-def _mimo_v2(c: _Read) -> Made:
+def _mimo_v2(c: Read) -> Made:
     size = c("sliding_window_size")
     window = {"sliding_window": size + 1} if isinstance(size, int) else {}
     return window | c.layers(lambda i, n: FULL if i == 0 or not (i + 1) % 6 else SLIDING) | c.first_dense(1)
 
 
-def _olmo_hybrid(c: _Read) -> Made:
+def _olmo_hybrid(c: Read) -> Made:
     types = c.layers(lambda i, n: FULL if i % 4 == 3 or (n < 4 and i == n - 1) else LINEAR)
     heads, hidden = c("num_attention_heads"), c("hidden_size")
     keys = c("linear_num_key_heads") or heads
@@ -184,13 +123,13 @@ def _olmo_hybrid(c: _Read) -> Made:
     }
 
 
-def _lfm2(c: _Read) -> Made:
+def _lfm2(c: Read) -> Made:
     indices = c("full_attn_idxs")
     made = {} if c("block_ff_dim") is None else {"intermediate_size": c("block_ff_dim")}
     return made | c.layers(lambda i, n: FULL if indices is None or i in indices else "conv")
 
 
-def _zamba2(c: _Read) -> Made:
+def _zamba2(c: Read) -> Made:
     hidden, heads, expand, inner = c("hidden_size"), c("num_attention_heads"), c("mamba_expand"), c("n_mamba_heads")
     if not all(isinstance(v, int) and v > 0 for v in (hidden, heads, expand, inner)):
         return {}
@@ -202,23 +141,23 @@ def _zamba2(c: _Read) -> Made:
     return made
 
 
-def _mllama(c: _Read) -> Made:
+def _mllama(c: Read) -> Made:
     n = c("num_hidden_layers")
     if c("cross_attention_layers") is not None or not isinstance(n, int):
         return _untied(c)
     return _untied(c) | {"cross_attention_layers": [i for i in range(3, 40, 5) if i < n]}
 
 
-def _mllama_vision(c: _Read) -> Made:
+def _mllama_vision(c: Read) -> Made:
     tiles = [[1, 1], [1, 2], [1, 3], [1, 4], [2, 1], [2, 2], [3, 1], [4, 1]]
     return {} if c("supported_aspect_ratios") is not None else {"supported_aspect_ratios": tiles}
 
 
-def _minicpm3(c: _Read) -> Made:
+def _minicpm3(c: Read) -> Made:
     return {} if c("v_head_dim") is not None else c.split("v_head_dim")
 
 
-def _minimax_m3(c: _Read) -> Made:
+def _minimax_m3(c: Read) -> Made:
     inner = c("sparse_attention_config") if isinstance(c("sparse_attention_config"), dict) else {}
     flags, freq = inner.get("sparse_attention_freq"), c("moe_layer_freq")
     made = c.layers(lambda i, n: "minimax_m3_sparse" if isinstance(flags, list) and i < len(flags) and flags[i] else FULL)
@@ -227,14 +166,14 @@ def _minimax_m3(c: _Read) -> Made:
     return made | c.layers(lambda i, n: "sparse", "mlp_layer_types")
 
 
-def _qwen4(c: _Read) -> Made:
+def _qwen4(c: Read) -> Made:
     """Released files write full_attention for what has an indexer."""
     types = c.every(c("full_attention_interval", 4), LINEAR).get("layer_types") or c("layer_types")
     indexed = ["indexed_attention" if kind == FULL else kind for kind in types] if isinstance(types, list) else types
     return {"layer_types": indexed}
 
 
-def _dots3(c: _Read) -> Made:
+def _dots3(c: Read) -> Made:
     """Released files write full_attention for what has an indexer, where use_dsa does not say otherwise."""
     full = FULL if c("use_dsa") is False else "indexed_attention"
     window = c("use_sliding_window", True)
@@ -252,7 +191,7 @@ def _dots3(c: _Read) -> Made:
     return more | c.first_dense(c("first_k_dense_replace", 1), freq)
 
 
-def _inkling(c: _Read) -> Made:
+def _inkling(c: Read) -> Made:
     """Released files name the dense layers by their number and write the experts' width as the dense one."""
     local, dense, wide = c("local_layer_ids"), c("dense_mlp_idx", 0), c("dense_intermediate_size")
     slides = local if isinstance(local, list) else None
@@ -261,68 +200,68 @@ def _inkling(c: _Read) -> Made:
     return made | c.first_dense(dense) | widths | {"tie_word_embeddings": False}
 
 
-def _n_embed(c: _Read) -> Made:
+def _n_embed(c: Read) -> Made:
     """An older name, which counts where both are there."""
     return {} if c.data.get("n_embed") is None else {"hidden_size": c("n_embed")}
 
 
-def _gpt_bigcode(c: _Read) -> Made:
+def _gpt_bigcode(c: Read) -> Made:
     return {"num_key_value_heads": 1 if c("multi_query") else c("n_head")}
 
 
-def _indexed(c: _Read) -> Made:
+def _indexed(c: Read) -> Made:
     made = c.first_dense(c("first_k_dense_replace"))
     return made | ({"n_routed_experts": c("num_experts")} if c("num_experts") is not None else {})
 
 
-def _granite_swa(c: _Read) -> Made:
+def _granite_swa(c: Read) -> Made:
     return c.layers(lambda i, n: SLIDING if i % 4 else FULL)
 
 
-def _all_sparse(c: _Read) -> Made:
+def _all_sparse(c: Read) -> Made:
     return c.layers(lambda i, n: FULL) | c.layers(lambda i, n: "sparse", "mlp_layer_types")
 
 
-def _heads_of_rope(c: _Read) -> Made:
+def _heads_of_rope(c: Read) -> Made:
     made = {"linear_head_dim": c("linear_head_dim", c("head_dim")), "tie_word_embeddings": False}
     return made | c.every(c("layer_group_size"), LINEAR) | c.first_dense(c("first_k_dense_replace"))
 
 
-def _tied(c: _Read) -> Made:
+def _tied(c: Read) -> Made:
     """T5 ties always; a file that says otherwise has a head of its own in its checkpoint (flan-t5)."""
     return {"tie_word_embeddings": c("tie_word_embeddings") is not False}
 
 
-def _tied_inside(c: _Read) -> Made:
+def _tied_inside(c: Read) -> Made:
     """BLIP-2: the text model is a whole model of its own, tied as its config or its class says (OPT and T5: tied)."""
     text = c("text_config")
     return {"tie_word_embeddings": not (isinstance(text, dict) and text.get("tie_word_embeddings") is False)}
 
 
-def _either_tied(c: _Read) -> Made:
+def _either_tied(c: Read) -> Made:
     """Tied where the wrapper or its text model says so."""
     text = c("text_config")
     stated = isinstance(text, dict) and text.get("tie_word_embeddings") is True
     return {"tie_word_embeddings": True} if stated else {}
 
 
-def _over_default(c: _Read) -> Made:
+def _over_default(c: Read) -> Made:
     """A text config laid over the wrapper's own."""
     text, whole = c("text_config"), class_part(c.model_type, "text_config")
     return {"text_config": {**whole[3], **text}} if isinstance(text, dict) and whole else {}
 
 
-def _alternate(c: _Read) -> Made:
+def _alternate(c: Read) -> Made:
     return c.every(2)
 
 
-def _dots1(c: _Read) -> Made:
+def _dots1(c: Read) -> Made:
     first = c("max_window_layers")
     slides = c("sliding_window") is not None and isinstance(first, int)
     return c.layers(lambda i, n: SLIDING if slides and i >= first else FULL)
 
 
-def _deepseek_v4(c: _Read) -> Made:
+def _deepseek_v4(c: Read) -> Made:
     """Where neither compress_ratios nor layer_types say: two heavily compressed layers, then heavy and light in turn."""
     heavy, light = "heavily_compressed_attention", "compressed_sparse_attention"
     types = {} if c("compress_ratios") is not None else c.layers(lambda i, n: light if i >= 2 and i % 2 else heavy)
@@ -334,32 +273,32 @@ def _deepseek_v4(c: _Read) -> Made:
     return types | (c.layers(lambda i, n: "hash_moe" if i < hashed else "moe", "mlp_layer_types") if isinstance(hashed, int) else {})
 
 
-def _udop(c: _Read) -> Made:
+def _udop(c: Read) -> Made:
     """Always tied; three biases where the file lists none."""
     kinds = c("relative_bias_args")
     usual = [{"type": kind} for kind in ("1d", "horizontal", "vertical")]
     return {"tie_word_embeddings": True, "relative_bias_args": usual if kinds is None else kinds}
 
 
-def _xlstm(c: _Read) -> Made:
+def _xlstm(c: Read) -> Made:
     made = _untied(c) | ({"hidden_size": c("embedding_dim")} if c("hidden_size") is None else {})
     return made | ({"num_hidden_layers": c("num_blocks")} if c("num_hidden_layers") is None else {})
 
 
-def _molmo2_vision(c: _Read) -> Made:
+def _molmo2_vision(c: Read) -> Made:
     size, patch, n = c("image_size") or [378, 378], c("patch_size"), c("num_position_embeddings")
     square = isinstance(size, list) and len(size) == 2 and all(isinstance(side, int) for side in size) and isinstance(patch, int) and patch
     return {"image_size": size} | ({"num_position_embeddings": (size[0] // patch) * (size[1] // patch)} if n is None and square else {})
 
 
-def _ocr(c: _Read) -> Made:
+def _ocr(c: Read) -> Made:
     """Heads split the width whatever the file says; every kind of attention of this class keeps a prompt whole."""
     n, older = c("num_hidden_layers"), c("first_k_dense_replace", 1)
     kept = {"layer_types": [FULL] * n} if c.model_type == "unlimited_ocr_text" and isinstance(n, int) and 0 < n < 4096 else {}
     return c.split() | kept | c.first_dense(older)
 
 
-RULES: dict[str, Callable[[_Read], Made]] = {
+RULES: dict[str, Callable[[Read], Made]] = {
     "xlstm": _xlstm, "unlimited_ocr_text": _ocr, "molmo2_vision": _molmo2_vision,
     "afmoe": lambda c: c.every(c("global_attn_every_n_layers")),
     "axk1": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
@@ -436,10 +375,10 @@ RULES: dict[str, Callable[[_Read], Made]] = {
 def as_read(data: Mapping[str, Any], model_type: str) -> dict[str, Any]:
     """`data` as the class of `model_type` has it once read. A model type that transformers does not have is left as it is."""
     made, declared = dict(data), class_defaults().get(model_type, {})
-    for other, own in _table("class_names.json").get(model_type, {}).items():
+    for other, own in table("class_names.json").get(model_type, {}).items():
         if other in declared and own not in declared:  # the map leads away from the declared field
             other, own = own, other
         if other in made:
             made[own] = made[other]
     rule = RULES.get(model_type)
-    return made | rule(_Read(made, model_type)) if rule else made
+    return made | rule(Read(made, model_type)) if rule else made

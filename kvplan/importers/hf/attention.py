@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvplan.importers.hf.as_read import class_defaults
+from kvplan.importers.hf.classes import class_defaults
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Bias, Decoder
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kvplan.importers.hf import mtp
-from kvplan.importers.hf.as_read import class_defaults
 from kvplan.importers.hf.attention import bias, mixer, windows
+from kvplan.importers.hf.classes import class_defaults
 from kvplan.importers.hf.experts import dense, moe, shared_biases, where
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder

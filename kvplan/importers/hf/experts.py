@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvplan.importers.hf.as_read import class_defaults
 from kvplan.importers.hf.attention import bias
+from kvplan.importers.hf.classes import class_defaults
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder, Experts
 from kvplan.importers.hf.stack import weight

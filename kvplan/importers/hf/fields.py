@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.errors import SpecError
-from kvplan.importers.hf.as_read import as_read, class_defaults, class_part
+from kvplan.importers.hf.as_read import as_read
+from kvplan.importers.hf.classes import class_defaults, class_part
 from kvplan.spec import MAX_LAYERS
 
 MOST = 1 << 24

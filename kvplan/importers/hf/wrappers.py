@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvplan.errors import UnsupportedError
-from kvplan.importers.hf.as_read import class_part
 from kvplan.importers.hf.audio_towers import AUDIO
+from kvplan.importers.hf.classes import class_part
 from kvplan.importers.hf.decoder import Stack
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.projectors import PROJECTORS, Sides

@@ -52,6 +52,11 @@ TABLE: dict[str, tuple[dict[str, Any], ...]] = {
          "memory_fraction": 0.8, "device": "h100-80gb", "n_devices": 2},
     ),
     "ome.yaml": ({"engine": "sglang", "tp": 4, "n_devices": 4, "open": {"model", "device"}},),
+    "llm-d-scenario.sh": (
+        {"engine": "vllm", "model": "Qwen/Qwen3-32B", "max_model_len": 16000, "block_size": 64, "device": "h100-80gb", "n_devices": 1,
+         "open": {"memory_fraction"}},
+        {"engine": "vllm", "model": "Qwen/Qwen3-32B", "max_model_len": 16000, "tp": 4, "device": "h100-80gb", "n_devices": 4},
+    ),
     "dynamo.yaml": ({"engine": "vllm", "model": "Qwen/Qwen3-8B", "tp": 2, "n_devices": 2, "open": {"device"}},),
     "llmisvc-config.yaml": ({"engine": "vllm", "max_model_len": 4096, "n_devices": 1, "open": {"model", "device"}},),
     "ray-own-code.yaml": ({"engine": "vllm", "model": "Qwen/Qwen3-8B", "tp": 2, "max_model_len": 4096, "open": {"device"}},),

@@ -97,7 +97,7 @@ def test_hostile(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FILES)
     with Path(name).open(newline="") as file:
         says = any(word in file.read() for word in OWN)
-    device = {} if says else {"device": "rtx-4090" if "mixed" in name else "h100"}
+    device: dict[str, Any] = {} if says else {"device": "rtx-4090" if "mixed" in name else "h100"}
     verdicts = check([name], kvplan.estimate, **device)
     found = [(v.status, {f.rule for f in v.findings if f.severity != "note"}) for v in verdicts]
     assert found == [(one.status, one.rules) for one in TABLE[name]], [v.message for v in verdicts]

@@ -115,6 +115,7 @@ def test_emit_and_the_lists_are_the_librarys(client):
         ("/api/fit", {"model": MODEL, "most": 10**9}, "from 1 to 64"),
         ("/api/fit", {"model": MODEL, "device": "h100"}, "name candidates with devices"),
         ("/api/check", {"files": "a"}, "objects of name and text"),
+        ("/api/check", {"files": [{"name": "x" * 501, "text": ""}]}, "objects of name and text"),
         ("/api/check", {"files": [{"name": "a", "text": "x"}], "modell": "y"}, "unknown question 'modell'"),
         ("/api/emit", {"model": MODEL, "engine": "ideal"}, "target: write"),
     ],

@@ -1,0 +1,72 @@
+"""What a model's layers say about it, and how its states and a prefix cache live together."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.engines.common.options import Options, read_speculative
+from kvplan.engines.sglang.rules import SglangRules
+from kvplan.forms import STATES
+from kvplan.tensors import Lowered
+
+STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
+
+
+class Traits(NamedTuple):
+    """What of the model moves defaults. pooled_index: tokens per indexer key (None: none); shared: layers read another's cache."""
+
+    latent: bool
+    pooled_index: int | None
+    compressed: bool
+    windows: bool
+    states: bool
+    shared: bool
+    cross: bool
+
+
+def read_traits(model: Lowered) -> Traits:
+    """What the lowered layers say about the model."""
+    caches = [cache for layer in dict.fromkeys(model.layers) for cache in layer.caches]
+    tensors = [t for cache in caches for t in cache.tensors]
+    forms = {cache.form for cache in caches}
+    pooled = [
+        t.tokens_per_state or 1
+        for c in caches
+        if c.form in ("latent+index", "latent+pooled-index")
+        for t in c.tensors
+        if t.name == "index_k"
+    ]
+    return Traits(
+        latent=any(form.startswith("latent") or form == "compressed" for form in forms),
+        pooled_index=max(pooled, default=None),
+        compressed="compressed" in forms,
+        windows=any(t.keep.kind in ("window", "chunk") for t in tensors),
+        states=bool(forms & STATES),
+        shared="shared" in forms,
+        cross="encoder-kv" in forms,
+    )
+
+
+def keeps_prefixes(d: Deployment, rules: SglangRules, traits: Traits) -> bool:
+    """Whether there is a prefix cache: early releases have none for recurrent models, or for some."""
+    without = traits.states and (rules.radix_states == "none" or d.model.architecture in rules.no_radix)
+    if rules.drafts_unshared and traits.states and read_speculative(d.speculative):
+        without = without or with_buffers(d, rules, traits, d.block_size or 1) == "no_buffer"
+    return not without and not Options(d).flag("disable_radix_cache")
+
+
+def with_buffers(d: Deployment, rules: SglangRules, traits: Traits, page: int) -> str:
+    """The strategy by which states and a prefix cache live together (arg_groups/overrides.py)."""
+    told = Options(d).text("mamba_radix_cache_strategy", STRATEGIES) or "auto"
+    if rules.spare_states:
+        return "extra_buffer"  # 0.5.7 counts them for either strategy
+    overlap = not Options(d).flag("disable_overlap_schedule")
+    if told != "auto":
+        return told
+    return "extra_buffer" if (overlap or page > 1) and traits.states and d.model.architecture in rules.extra_buffer else "no_buffer"
+
+
+def slots_per_request(strategy: str, radix: bool, overlap: bool) -> int:
+    """State slots that one running request needs: itself, what the prefix cache locks, and the buffers of overlap scheduling."""
+    return 3 + {"no_buffer": 0, "extra_buffer_lazy": 1, "extra_buffer": 2 if overlap else 1}[strategy] if radix else 1
