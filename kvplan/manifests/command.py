@@ -17,17 +17,16 @@ from kvplan.manifests.programs import (
     DOCKER_FLAGS,
     ELSEWHERE,
     LAUNCHERS,
-    PYTHON_TAKES,
     SHELLS,
-    WRAPPERS,
     base,
     gpu_count,
     gpus_on,
     kserve_words,
     ssh_target,
 )  # fmt: skip
-from kvplan.manifests.script import MAX_WORDS, Script, read_script
+from kvplan.manifests.script import Script, read_script
 from kvplan.manifests.words import Command
+from kvplan.manifests.wrapped import Files, behind, first_plain, named, open_program, script_option
 
 
 class Start(NamedTuple):
@@ -63,18 +62,6 @@ class Start(NamedTuple):
 
 
 MAX_NESTED = 4
-Files = Mapping[str, "tuple[str, Place]"]
-
-
-class _Program(NamedTuple):
-    """What a command runs behind its wrappers: where it stands, its name, the words after it, the engine that it is."""
-
-    at: int
-    name: str
-    own: Sequence[Word]
-    engine: str = ""
-    opaque: str = ""
-    foreign: str = ""
 
 
 def starts(command: Command, source: str, files: Files, depth: int = 0) -> Iterator[Start]:
@@ -87,8 +74,8 @@ def starts(command: Command, source: str, files: Files, depth: int = 0) -> Itera
 
 def _starts(command: Command, source: str, files: Files, depth: int = 0) -> Iterator[Start]:
     spend(1 + len(command.words), command.place.line)
-    program = _program(command.words, files)
-    if program is None and (engine := _open_program(command.words)):
+    program = behind(command.words, files)
+    if program is None and (engine := open_program(command.words)):
         n = next((n for n, w in enumerate(command.words) if w.text.startswith("-")), len(command.words))
         yield Start(engine, command.words[n:], command.env, command.place, command.end_line, files=files)
         return
@@ -122,100 +109,6 @@ def _starts(command: Command, source: str, files: Files, depth: int = 0) -> Iter
         yield start(program.engine, own, program.opaque)
 
 
-def _open_program(found: Sequence[Word]) -> str:
-    """The engine of `"$LLAMA_SERVER" --ctx-size 8192 ...`: a program that is not known, by its options."""
-    n = next((n for n, w in enumerate(found) if base(w.text) not in WRAPPERS and not re.match(r"[A-Za-z_]\w*=", w.text)), len(found))
-    first = found[n] if n < len(found) else Word("")
-    is_program = first.missing and "=" not in first.text and not re.search(r"\s", first.text)
-    return images.by_options(found[n + 1 :]) if is_program else ""
-
-
-def _program(found: Sequence[Word], files: Files, within: int = MAX_WORDS) -> _Program | None:
-    """The engine's command, at the start or behind wrappers: among the first `within` words."""
-    for n, word in enumerate(found[:within]):
-        name, rest = base(word.text), found[n + 1 :]
-        follows = rest[0].text if rest else ""
-        if engine := _engine(n, name, rest):
-            return engine
-        if not word.missing and (title := foreign.of_program(name)):
-            return _Program(n, name, rest, foreign=title)
-        if name in ("kserve-huggingfaceserver", "llama-tools"):
-            return _Program(n, name, rest)
-        if name in CONTAINERS and (follows == "run" or (follows == "container" and len(rest) > 1 and rest[1].text == "run")):
-            return _Program(n, name, rest if follows == "run" else rest[1:])
-        if name in SHELLS and (_script_option(rest) is not None or _named(_first_plain(rest), files)):
-            return _Program(n, name, rest)
-        if name == "eval" and rest:
-            return _Program(n, name, rest)
-        if path := _named(word, files):
-            return _Program(n, path, rest)
-        is_python = re.fullmatch(r"(python|pypy)[0-9.]*", name)
-        if is_python and (module := _module(n, rest)):
-            return module
-        if n == 0 and name not in WRAPPERS and "=" not in name and not word.missing and not is_python:
-            return None
-    return None
-
-
-def _engine(n: int, name: str, rest: Sequence[Word]) -> _Program | None:
-    """An engine's own command: its words, or why they can not be followed."""
-    for engine in engines.served():
-        table = engines.arguments(engine)
-        for command in (*table.commands, *table.waiting):
-            program, *more = command.split()
-            if not re.fullmatch(program, name) or [w.text for w in rest[: len(more)]] != more:
-                continue
-            own = () if command in table.waiting else rest[len(more) :]
-            if own and own[0].text in table.others:
-                return _Program(n, name, (), engine, f"{command} {own[0].text} starts no single engine")
-            return _Program(n, name, own, engine)
-    return None
-
-
-def _module(at: int, rest: Sequence[Word]) -> _Program | None:
-    """`-u -m MODULE`: the engine that it starts, and its words."""
-    n = 0
-    while n < len(rest) and rest[n].text.startswith("-"):
-        if rest[n].text == "-m" and n + 1 < len(rest):
-            module, own = rest[n + 1].text, rest[n + 2 :]
-            found = next(((e, more[module]) for e in engines.served() if module in (more := engines.arguments(e).modules)), None)
-            if found is None:
-                title = foreign.of_module(module)
-                return _Program(at, module, own, foreign=title) if title else None
-            engine, before = found
-            if before.startswith("-"):
-                own = _without(own, before)
-            elif before and own and own[0].text == before:
-                own = own[1:]
-            return _Program(at, module, own, engine)
-        n += 2 if rest[n].text in PYTHON_TAKES else 1
-    return None
-
-
-def _named(word: Word | None, files: Files) -> str:
-    """The script of the same file that a path names."""
-    if word is None or word.missing:
-        return ""
-    path = word.text.removeprefix("./")
-    ends = path.rsplit("/", 1)[-1]
-    return next((name for name in (path, ends) if name in files and "." in name and not re.search(r"\.(ya?ml|json|toml|txt)$", name)), "")
-
-
-def _first_plain(words: Sequence[Word]) -> Word | None:
-    return next((w for w in words if not w.text.startswith("-")), None)
-
-
-def _script_option(rest: Sequence[Word]) -> int | None:
-    """Where the text after a shell's -c stands."""
-    for n, word in enumerate(rest):
-        if re.fullmatch(r"-[a-z]*c", word.text):
-            at = n + 2 if n + 2 < len(rest) and rest[n + 1].text == "--" else n + 1
-            return at if at < len(rest) else None
-        if not word.text.startswith(("-", "+")) and not (n and rest[n - 1].text in ("-o", "-O")):
-            return None
-    return None
-
-
 def _launched(command: Command, source: str, files: Files, depth: int) -> Iterator[Start]:
     """The command that a launcher takes: as one word, or as all that follow."""
     if not command.words or base(command.words[0].text) not in LAUNCHERS or depth >= MAX_NESTED:
@@ -224,7 +117,7 @@ def _launched(command: Command, source: str, files: Files, depth: int) -> Iterat
         if " " in word.text.strip():
             env = {**command.env, **_env_prefix(command.words[:n])}
             yield from _text(word, env, source, files, depth)
-        elif _program(command.words[n:], files, within=1):
+        elif behind(command.words[n:], files, within=1):
             yield from starts(command._replace(words=command.words[n:]), source, files, depth + 1)
             return
 
@@ -301,7 +194,7 @@ def _told(
 
 def _is_shell(run: Sequence[Word]) -> bool:
     """Whether a shell's own text is what runs: its options are no engine's."""
-    return base(run[0].text) in SHELLS and _script_option(run[1:]) is not None
+    return base(run[0].text) in SHELLS and script_option(run[1:]) is not None
 
 
 def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
@@ -349,10 +242,10 @@ def _env_prefix(prefix: Sequence[Word]) -> dict[str, Word]:
 
 def _shell(after: Sequence[Word], env: Mapping[str, Word], source: str, files: Files, depth: int) -> Iterator[Start]:
     """`sh -c TEXT NAME ARGUMENTS`, or a script of the same file."""
-    n = _script_option(after)
+    n = script_option(after)
     if n is None:
-        word = _first_plain(after)
-        name = _named(word, files)
+        word = first_plain(after)
+        name = named(word, files)
         if word is not None and name:
             at = list(after).index(word)
             yield from _text(Word(*files[name]), env, source, files, depth, after[at:])
@@ -393,20 +286,6 @@ def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping
     end = command.end_line
     found = container(after[n], entry, after[n + 1 :] or None, env, source, command.place, end, files=files, gpus=gpus, depth=depth + 1)
     yield from (one._replace(stays=stays, on=on) for one in found)
-
-
-def _without(own: Sequence[Word], prefix: str) -> list[Word]:
-    """The words without the options of a prefix, and their values."""
-    out: list[Word] = []
-    skip = False
-    for word in own:
-        is_option = word.text.startswith("-")
-        if word.text.startswith(prefix):
-            skip = "=" not in word.text
-        elif is_option or not skip:
-            out.append(word)
-            skip = False
-    return out
 
 
 def _is_other(run: Sequence[Word]) -> bool:

@@ -1,0 +1,135 @@
+"""What a command runs behind its wrappers: an engine, a script, a container, or nothing that is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kvplan import engines
+from kvplan.engines.common.words import Place, Word
+from kvplan.manifests import foreign, images
+from kvplan.manifests.programs import CONTAINERS, PYTHON_TAKES, SHELLS, WRAPPERS, base
+from kvplan.manifests.script import MAX_WORDS
+
+#: The scripts of a file by name: their text and where it stands.
+Files = Mapping[str, tuple[str, Place]]
+
+
+class Program(NamedTuple):
+    """What a command runs behind its wrappers: where it stands, its name, the words after it, the engine that it is."""
+
+    at: int
+    name: str
+    own: Sequence[Word]
+    engine: str = ""
+    opaque: str = ""
+    foreign: str = ""
+
+
+def open_program(found: Sequence[Word]) -> str:
+    """The engine of `"$LLAMA_SERVER" --ctx-size 8192 ...`: a program that is not known, by its options."""
+    n = next((n for n, w in enumerate(found) if base(w.text) not in WRAPPERS and not re.match(r"[A-Za-z_]\w*=", w.text)), len(found))
+    first = found[n] if n < len(found) else Word("")
+    is_program = first.missing and "=" not in first.text and not re.search(r"\s", first.text)
+    return images.by_options(found[n + 1 :]) if is_program else ""
+
+
+def behind(found: Sequence[Word], files: Files, within: int = MAX_WORDS) -> Program | None:
+    """The engine's command, at the start or behind wrappers: among the first `within` words."""
+    for n, word in enumerate(found[:within]):
+        name, rest = base(word.text), found[n + 1 :]
+        follows = rest[0].text if rest else ""
+        if engine := _engine(n, name, rest):
+            return engine
+        if not word.missing and (title := foreign.of_program(name)):
+            return Program(n, name, rest, foreign=title)
+        if name in ("kserve-huggingfaceserver", "llama-tools"):
+            return Program(n, name, rest)
+        if name in CONTAINERS and (follows == "run" or (follows == "container" and len(rest) > 1 and rest[1].text == "run")):
+            return Program(n, name, rest if follows == "run" else rest[1:])
+        if name in SHELLS and (script_option(rest) is not None or named(first_plain(rest), files)):
+            return Program(n, name, rest)
+        if name == "eval" and rest:
+            return Program(n, name, rest)
+        if path := named(word, files):
+            return Program(n, path, rest)
+        is_python = re.fullmatch(r"(python|pypy)[0-9.]*", name)
+        if is_python and (module := _module(n, rest)):
+            return module
+        if n == 0 and name not in WRAPPERS and "=" not in name and not word.missing and not is_python:
+            return None
+    return None
+
+
+def _engine(n: int, name: str, rest: Sequence[Word]) -> Program | None:
+    """An engine's own command: its words, or why they can not be followed."""
+    for engine in engines.served():
+        table = engines.arguments(engine)
+        for command in (*table.commands, *table.waiting):
+            program, *more = command.split()
+            if not re.fullmatch(program, name) or [w.text for w in rest[: len(more)]] != more:
+                continue
+            own = () if command in table.waiting else rest[len(more) :]
+            if own and own[0].text in table.others:
+                return Program(n, name, (), engine, f"{command} {own[0].text} starts no single engine")
+            return Program(n, name, own, engine)
+    return None
+
+
+def _module(at: int, rest: Sequence[Word]) -> Program | None:
+    """`-u -m MODULE`: the engine that it starts, and its words."""
+    n = 0
+    while n < len(rest) and rest[n].text.startswith("-"):
+        if rest[n].text == "-m" and n + 1 < len(rest):
+            module, own = rest[n + 1].text, rest[n + 2 :]
+            found = next(((e, more[module]) for e in engines.served() if module in (more := engines.arguments(e).modules)), None)
+            if found is None:
+                title = foreign.of_module(module)
+                return Program(at, module, own, foreign=title) if title else None
+            engine, before = found
+            if before.startswith("-"):
+                own = _without(own, before)
+            elif before and own and own[0].text == before:
+                own = own[1:]
+            return Program(at, module, own, engine)
+        n += 2 if rest[n].text in PYTHON_TAKES else 1
+    return None
+
+
+def named(word: Word | None, files: Files) -> str:
+    """The script of the same file that a path names."""
+    if word is None or word.missing:
+        return ""
+    path = word.text.removeprefix("./")
+    ends = path.rsplit("/", 1)[-1]
+    return next((name for name in (path, ends) if name in files and "." in name and not re.search(r"\.(ya?ml|json|toml|txt)$", name)), "")
+
+
+def first_plain(words: Sequence[Word]) -> Word | None:
+    return next((w for w in words if not w.text.startswith("-")), None)
+
+
+def script_option(rest: Sequence[Word]) -> int | None:
+    """Where the text after a shell's -c stands."""
+    for n, word in enumerate(rest):
+        if re.fullmatch(r"-[a-z]*c", word.text):
+            at = n + 2 if n + 2 < len(rest) and rest[n + 1].text == "--" else n + 1
+            return at if at < len(rest) else None
+        if not word.text.startswith(("-", "+")) and not (n and rest[n - 1].text in ("-o", "-O")):
+            return None
+    return None
+
+
+def _without(own: Sequence[Word], prefix: str) -> list[Word]:
+    """The words without the options of a prefix, and their values."""
+    out: list[Word] = []
+    skip = False
+    for word in own:
+        is_option = word.text.startswith("-")
+        if word.text.startswith(prefix):
+            skip = "=" not in word.text
+        elif is_option or not skip:
+            out.append(word)
+            skip = False
+    return out
