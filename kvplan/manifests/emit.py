@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kvplan import catalogue, engines
+from kvplan.dtypes import canonical_weight, weight_scheme
 from kvplan.engines.common.arguments import Arguments
 from kvplan.engines.common.command_line import parse
 from kvplan.engines.common.words import words
@@ -71,6 +72,16 @@ def emit(plan: Plan, target: str, *, model: str | None = None) -> str:
     return _script(job)
 
 
+def _otherwise(model: str, asked: str) -> str:
+    """The quantised format that the known model of this id is stored in, where it is of another scheme than what is asked for."""
+    try:
+        stored = [one.format for one in catalogue.find_model(model).quantization]
+    except KvplanError:
+        return ""
+    scheme = weight_scheme(canonical_weight(asked))
+    return "" if any(weight_scheme(canonical_weight(name)) == scheme for name in stored) else "+".join(stored)
+
+
 def _job(plan: Plan, engine: str, model: str | None) -> Job:
     table, question = engines.arguments(engine), {name: value for name, (value, _) in plan.question.items()}
     asked = {name: value for name, (value, by) in plan.question.items() if by == "you" and value is not None}
@@ -85,6 +96,11 @@ def _job(plan: Plan, engine: str, model: str | None) -> Job:
     served = model or name_of(id_, table)
     own = {name: value for name, value in asked.items() if name not in ("model", "engine", "engine_version")}
     found = write(table, {**own, **options}, version)
+    if "weight_dtype" in found.said and (stored := _otherwise(id_, str(asked["weight_dtype"]))):
+        asked_for = asked["weight_dtype"]
+        raise UnsupportedError(
+            f"{engine} converts no {stored} checkpoint to {asked_for} while it loads; name a release that is {asked_for}"
+        )
     aside = {name: asked[name] for name in ASIDE if name in asked and name not in found.said}
     if asked.get("context") == asked.get("max_model_len") and "max_model_len" in found.said and not (table.placeholder or table.per_slot):
         aside.pop("context", None)

@@ -192,6 +192,13 @@ def test_what_fits_is_accepted(engine: str, data: st.DataObject) -> None:
     assert not re.search(r"(?<![\w.-])\d+[kKmMgG](i?B)?(?![\w.])", text), text
 
 
+def test_no_flag_makes_another_quantised_checkpoint_of_one() -> None:
+    """vLLM stops where --quantization differs from what config.json says (config/model.py _verify_quantization)."""
+    with pytest.raises(UnsupportedError, match="converts no mxfp4 checkpoint to fp8"):
+        emit(kvplan.estimate("openai/gpt-oss-20b", engine="vllm", device="h200", weight_dtype="fp8"), "vllm")
+    assert "--quantization fp8" in emit(kvplan.estimate(MODEL, engine="vllm", device="h200", weight_dtype="fp8"), "vllm")
+
+
 #: What an engine itself refuses at its start: an answer in its words, and a command that can be written.
 REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("sglang", {"tp": 4, "dp": 3, "engine_option": {"enable_dp_attention": True}}, "self.tp_size % self.dp_size == 0 (tp 4, dp 3)"),
