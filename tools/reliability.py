@@ -1,7 +1,7 @@
 """How often a verdict is right, by how sure it says it is: `python tools/reliability.py`.
 
 Asked are the start-up logs beside the checkout (all of which started, but those that say they did not) and the threads of tests/threads:
-dev.jsonl, and held_out.jsonl and held_out_2.jsonl, which were set aside until they were asked once. A verdict is `starts`; `weak` threads,
+dev.jsonl, and held_out.jsonl to held_out_4.jsonl, which were set aside until they were asked once. A verdict is `starts`; `weak` threads,
 which leave out what decides them, are not counted. The constants are the packaged ones: logs that they were fitted on are in.
 """
 
@@ -25,6 +25,12 @@ from kvplan.planner.evaluate import evaluate
 THREADS = Path(__file__).parents[1] / "tests" / "threads"
 #: Did it start? A part in RAM is no start on the card; what ran out later did start.
 STARTED = {"starts": True, "oom-later": True, "refuses": False, "oom-at-start": False, "partial-offload": False}
+#: What the sets of threads are called -> their files.
+SETS = (
+    ("dev", "dev"),
+    ("once set aside", "held_out"),
+    *((f"collected blind, {which}", f"held_out_{n}") for n, which in ((2, "first"), (3, "second"), (4, "third"))),
+)
 SURE = ("certain", "likely", "too close to call")
 
 
@@ -60,6 +66,8 @@ def of_threads(path: Path) -> Iterator[Verdict]:
             except KvplanError as error:  # a name that nobody here knows: no verdict
                 print(f"{case['id']}: {error}", file=sys.stderr)
                 continue
+            if plan.outcome.unknown:
+                continue
             yield Verdict(case["id"], bool(plan.starts), plan.outcome.start_certainty or plan.certainty, STARTED[case["outcome"]])
 
 
@@ -75,7 +83,7 @@ def table(name: str, verdicts: list[Verdict]) -> list[str]:
 def tables() -> list[str]:
     """The lines that `make accuracy` shows."""
     lines = table("logs", list(of_logs(read_cases())))
-    for name, half in (("dev", "dev"), ("once set aside", "held_out"), ("collected blind", "held_out_2")):
+    for name, half in SETS:
         lines += table(f"threads, {name}", list(of_threads(THREADS / f"{half}.jsonl")))
     return lines
 
