@@ -14,7 +14,7 @@ from kvplan.manifests.command import MAX_NESTED
 from kvplan.manifests.read import MAX_COMMENTS, MAX_ENGINES, read
 from kvplan.manifests.words import Word, replaced
 
-SECONDS = 8.0  # of the processor; each takes far less, and took minutes or for ever
+SECONDS = 30.0  # of the processor; each takes far less, and took minutes or for ever
 IMAGE = "vllm/vllm-openai:v0.19.0"
 SERVICES = "services:\n" + "".join(f'  s{n}: {{image: "{IMAGE}", command: "--model a/b"}}\n' for n in range(200))
 ENGINES = f"starts more than {MAX_ENGINES} engines"
