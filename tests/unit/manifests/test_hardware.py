@@ -249,7 +249,7 @@ def test_memory_beside_the_gpu() -> None:
     assert pod(l40s).status == "fits"
     pinned = pod(l40s, '"nvidia.com/gpu": "1", memory: 8Gi', ', "--kv-offloading-size", "20", "--disable-hybrid-kv-cache-manager"')
     assert pinned.status == "refuses"
-    assert "KV cache offloaded 20.000 GiB (kv_offloading_size, all ranks together)" in pinned.message
+    assert "KV cache offloaded 20.000 GiB (kv_offloading_size 20 GiB; vLLM's offloading connector)" in pinned.message
 
 
 def test_shared_memory_between_ranks_is_said() -> None:
