@@ -42,7 +42,7 @@ KNOWN_WRONG: dict[str, str] = {
     "z4895-gemma3-27b-awq-24g": "what this AWQ release keeps in 16 bits is not said",
     "d4558-qwen36-27b-awq-v100": "LMDeploy's conversion of weights while they are loaded",
     "v53961-dsv4pro-8xmi300x-16k": "FP4 experts on a card without FP4: about 50 GiB a card more than shapes say",
-    # of the third and fourth sets: 15 of 93 verdicts were wrong, 6 of them called certain
+    # of the third and fourth sets: 17 of 90 verdicts (but for what was too close) were wrong, 6 of them called certain
     "z25453-glm51-fp8-8xb200-dp8-090": "6.38 GiB are DeepGEMM's input of 256 experts x 4,352 tokens; who chose that runner is not told",
     "z5634-dsv3-8xh200-dp8": "graphs with attention data parallelism on 0.4.5 hang out of memory; how much they took is not said",
     "g3-glm45air-fp8-4xh100-eagle": "the report says that the model is loaded twice for its own draft module",
