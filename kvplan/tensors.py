@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from kvplan.dtypes import row_bytes
 from kvplan.forms import Form
-from kvplan.units import cdiv
+from kvplan.units import LARGEST, cdiv, longest
 
 
 class CacheFormats(NamedTuple):
@@ -197,15 +197,8 @@ class Curve(NamedTuple):
         """
         if n_bytes < self.fixed_bytes:
             return -1
-        if self.at(1 << 62) <= n_bytes:
-            return None
-        low, high = 0, 1
-        while self.at(high) <= n_bytes:
-            low, high = high, high * 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.at(middle) <= n_bytes else (low, middle)
-        return low
+        found = longest(lambda n: self.at(n) <= n_bytes)
+        return None if found == LARGEST else found
 
     def segments(self) -> tuple[Segment, ...]:
         """The curve as straight pieces; a new one starts where a term reaches its cap."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from kvplan.errors import SpecError
 
@@ -29,6 +30,20 @@ def cdiv(a: int, b: int) -> int:
 def round_up(a: int, multiple: int) -> int:
     """The smallest multiple of `multiple` that is at least `a`."""
     return cdiv(a, multiple) * multiple
+
+
+def longest(holds: Callable[[int], bool], most: int = LARGEST) -> int:
+    """The largest n up to `most` for which `holds` is true, 0 where it holds for none; `holds` turns false once and stays so."""
+    if holds(most):
+        return most
+    low, high = 0, 1
+    while high < most and holds(high):
+        low, high = high, high * 2
+    high = min(high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 def plain_number(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
@@ -28,24 +28,23 @@ _ASKS_HUB: ContextVar[bool] = ContextVar("asks_hub", default=True)
 _READS_FILES: ContextVar[bool] = ContextVar("reads_files", default=True)
 
 
-@contextmanager
-def hub_asked(asked: bool) -> Iterator[None]:
+def hub_asked(asked: bool) -> AbstractContextManager[None]:
     """Inside, names that are not known here are asked of the Hub, or not: a file that somebody else wrote is not to choose what is."""
-    token = _ASKS_HUB.set(asked)
-    try:
-        yield
-    finally:
-        _ASKS_HUB.reset(token)
+    return _within(_ASKS_HUB, asked)
+
+
+def files_read(read: bool) -> AbstractContextManager[None]:
+    """Inside, files that a question names are read, and this machine's GPU and calibration, or not: a stranger's are refused."""
+    return _within(_READS_FILES, read)
 
 
 @contextmanager
-def files_read(read: bool) -> Iterator[None]:
-    """Inside, files that a question names are read, and this machine's GPU and calibration, or not: a stranger's are refused."""
-    token = _READS_FILES.set(read)
+def _within(switch: ContextVar[bool], on: bool) -> Iterator[None]:
+    token = switch.set(on)
     try:
         yield
     finally:
-        _READS_FILES.reset(token)
+        switch.reset(token)
 
 
 def _ours(name: str, value: str, what: str) -> None:

@@ -9,8 +9,7 @@ import click
 from kvplan import api
 from kvplan.cli.grid import questions
 from kvplan.cli.groups import Grouped
-from kvplan.cli.options import FORMAT, MODEL, chosen, put, question_options
-from kvplan.deployment import NAMES
+from kvplan.cli.options import FORMAT, MODEL, parted, put, question_options
 
 
 @click.command(cls=Grouped)
@@ -29,9 +28,8 @@ def tiers(model: str, fmt: str, **options: Any) -> int:
     """
     from kvplan.report import tiers as report
 
-    given = chosen(options)
-    own = {name: value for name, value in given.items() if name not in NAMES}
-    found = [api.tiers(model, **own, **question) for question in questions({k: v for k, v in given.items() if k in NAMES})]
+    asked, own = parted(options)
+    found = [api.tiers(model, **own, **question) for question in questions(asked)]
     put(report.render(found, fmt))
     return max(int(one.plan.starts is False) for one in found)
 
@@ -54,8 +52,6 @@ def transfer(model: str, fmt: str, links: tuple[str, ...], **options: Any) -> in
     """
     from kvplan.report import transfer as report
 
-    given = chosen(options)
-    own = {name: value for name, value in given.items() if name not in NAMES}
-    asked = questions({name: value for name, value in given.items() if name in NAMES})
-    put(report.render([api.transfer(model, links=links, **own, **question) for question in asked], fmt))
+    asked, own = parted(options)
+    put(report.render([api.transfer(model, links=links, **own, **question) for question in questions(asked)], fmt))
     return 0

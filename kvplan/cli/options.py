@@ -124,6 +124,12 @@ def chosen(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value[0] if name in NAMES and NAMES[name].parts and _alone(value) else value for name, value in given.items()}
 
 
+def parted(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What was given of the names of a question, and of a command's own."""
+    given = chosen(options)
+    return {n: value for n, value in given.items() if n in NAMES}, {n: value for n, value in given.items() if n not in NAMES}
+
+
 def _alone(values: Any) -> bool:
     """One size without a name, which may be several of a grid."""
     return len(values) == 1 and "=" not in values[0]

@@ -12,8 +12,7 @@ import click
 from kvplan import api
 from kvplan.cli.grid import questions
 from kvplan.cli.groups import Grouped
-from kvplan.cli.options import FORMAT, MODEL, chosen, put, question_options
-from kvplan.deployment import NAMES
+from kvplan.cli.options import FORMAT, MODEL, parted, put, question_options
 from kvplan.errors import SpecError
 
 if TYPE_CHECKING:
@@ -75,8 +74,7 @@ def simulate(model: str, policy: str, plot: str | None, hit_curve: bool, bounds:
         from kvplan.report import plot as drawing
 
         drawing.ready(plot)
-    asked = {name: value for name, value in chosen(options).items() if name in NAMES}
-    workload = {name: value for name, value in chosen(options).items() if name not in NAMES}
+    asked, workload = parted(options)
     watch = _watch if sys.stderr.isatty() else None
     several = questions(asked)
     if hit_curve:

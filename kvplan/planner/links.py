@@ -41,8 +41,10 @@ def _all() -> dict[str, Link]:
 LINKS: dict[str, Link] = _all()
 #: Devices whose host memory is on NVLink-C2C.
 _C2C = ("gh200", "gb200", "gb300")
-#: PCIe generation by compute capability: NVIDIA's datasheets of the GPUs of each (a card in a slot of fewer lanes has less).
-_GENERATIONS = (("7.", "pcie3"), ("8.", "pcie4"), ("9.", "pcie5"), ("10.", "pcie5"), ("12.0", "pcie5"))
+#: PCIe generation by compute capability (x 10): NVIDIA's datasheets of the GPUs of each (a card in a slot of fewer lanes has less).
+_GENERATIONS = {7: "pcie3", 8: "pcie4", 9: "pcie5", 10: "pcie5", 12: "pcie5"}
+#: NVLink of modules by compute capability (x 10).
+_NVLINKS = {70: "nvlink2", 80: "nvlink3", 90: "nvlink4", 100: "nvlink5", 103: "nvlink5"}
 _AMD = {"mi300x": "pcie5", "mi325x": "pcie5", "mi350x": "pcie5", "mi355x": "pcie5", "mi250x": "pcie4", "mi210": "pcie4"}
 
 
@@ -66,5 +68,11 @@ def host_link(device: Device | None) -> Link | None:
     if device.id.startswith(_C2C):
         return LINKS["nvlink-c2c"]
     if device.vendor == "nvidia" and not device.unified:
-        return next((LINKS[name] for start, name in _GENERATIONS if (device.compute_capability or "").startswith(start)), None)
+        return LINKS.get(_GENERATIONS.get((device.capability or 0) // 10, ""))
     return LINKS.get(_AMD.get(device.id, ""))
+
+
+def peer_link(device: Device | None) -> Link | None:
+    """What joins an NVIDIA module to its peers through a switch; None for others."""
+    switched = device is not None and device.vendor == "nvidia" and device.link in ("nvls", "nvswitch")
+    return LINKS.get(_NVLINKS.get(device.capability or 0, "")) if device is not None and switched else None

@@ -17,7 +17,7 @@ from kvplan.planner.evaluate import evaluate
 from kvplan.planner.links import LINKS, Link, host_link
 from kvplan.planner.plan import Plan, plain
 from kvplan.planner.speed import bounds
-from kvplan.units import round_up
+from kvplan.units import longest, round_up
 
 SCHEMA = "kvplan.tiers/1"
 #: The longest prefix that is tried for `pays_from`.
@@ -134,8 +134,4 @@ def _pays_from(pays: Callable[[int], bool], piece: int) -> int | None:
     """The shortest prefix, in whole pieces, from which on it pays: operations grow faster than bytes, so that there is one."""
     if not pays(round_up(MOST_TOKENS, piece)):
         return None
-    low, high = 0, MOST_TOKENS // piece + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if pays(middle * piece) else (middle, high)
-    return high * piece
+    return (longest(lambda n: not pays(n * piece), MOST_TOKENS // piece) + 1) * piece

@@ -22,7 +22,7 @@ from kvplan.engines.common.releases import release
 from kvplan.errors import KvplanError, SpecError, UnsupportedError
 from kvplan.forms import STATES
 from kvplan.planner.evaluate import evaluate
-from kvplan.planner.links import LINKS, Link, host_link
+from kvplan.planner.links import LINKS, Link, host_link, peer_link
 from kvplan.planner.plan import Plan, plain
 from kvplan.planner.speed import bounds
 from kvplan.planner.workers import Workers, workers
@@ -238,9 +238,5 @@ def _time(link: Link, n_bytes: int, prompt: float | None, layers: int) -> Time:
 
 def _usual(d: Deployment) -> list[Link]:
     """The device's own links, and networks."""
-    capability = (d.device.compute_capability or "") if d.device else ""
-    module = d.device is not None and d.device.link in ("nvls", "nvswitch") and d.device.vendor == "nvidia"
-    name = {"7.0": "nvlink2", "8.0": "nvlink3", "9.0": "nvlink4", "10.0": "nvlink5", "10.3": "nvlink5"}.get(capability) if module else None
-    own = [LINKS[name]] if name else []
-    host = host_link(d.device)
-    return [*own, *([host] if host else []), *(LINKS[network] for network in NETWORKS)]
+    own = [link for link in (peer_link(d.device), host_link(d.device)) if link is not None]
+    return [*own, *(LINKS[network] for network in NETWORKS)]

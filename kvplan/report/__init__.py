@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from kvplan.planner.plan import Plan
 
@@ -36,6 +36,37 @@ def render(plans: Sequence[Plan], fmt: str, *, detail: bool = False) -> str | by
         return f"{first_screen(plans[0])}\n\n{tables}"
     text: str | bytes = import_module(f"kvplan.report.{FORMATS[fmt]}").plans_text(plans, fmt)
     return text
+
+
+class Answer(Protocol):
+    """What `render_answers` prints."""
+
+    def as_dict(self) -> dict[str, Any]: ...
+
+
+A = TypeVar("A", bound=Answer)
+
+
+def render_answers(
+    found: Sequence[A],
+    fmt: str,
+    flat: Callable[[A], Iterable[dict[str, Any]]],
+    one: Callable[[A, str], str],
+    page: Callable[[Sequence[A]], str] | None = None,
+) -> str | bytes:
+    """Answers in a format: structured ones print an object for one and an array for several.
+
+    flat  an answer's rows of plain values; one: an answer as text; page: all of them as HTML, where that is not their texts
+    """
+    if fmt in ("json", "yaml"):
+        objects = [answer.as_dict() for answer in found]
+        dumped: str = import_module("kvplan.report.structured").dump(objects[0] if len(objects) == 1 else objects, fmt)
+        return dumped
+    if fmt in ("csv", "jsonl", "parquet"):
+        return render_data([row for answer in found for row in flat(answer)], fmt)
+    if fmt == "html" and page is not None:
+        return page(found)
+    return "\n\n".join(one(answer, fmt) for answer in found)
 
 
 def plain_text(plan: Plan) -> str:

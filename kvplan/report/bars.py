@@ -42,11 +42,14 @@ class Bar(NamedTuple):
     has: int | None
     several: bool
 
+    @property
+    def title(self) -> str:
+        return f"{self.label}{', each' if self.several else ''}"
+
 
 def bars(plan: Plan, screen: Screen) -> str:
     """A bar and its legend for every distinct device of the plan, all on one scale."""
-    found = [bar_of(plan, ledger) for ledger in plan.ledgers]
-    found = [bar for bar in found if bar.parts]
+    found = bars_of(plan)
     if not found:
         return ""
     label = max(len(bar.label) for bar in found)
@@ -58,6 +61,11 @@ def bars(plan: Plan, screen: Screen) -> str:
         lines.append(f"{bar.label:<{label}}  {_drawn(bar, width, scale, screen)}  {end}")
         lines.append(_legend(plan, bar, label, screen))
     return "\n".join(lines)
+
+
+def bars_of(plan: Plan) -> list[Bar]:
+    """What is drawn: devices that hold something."""
+    return [bar for bar in (bar_of(plan, ledger) for ledger in plan.ledgers) if bar.parts]
 
 
 def bar_of(plan: Plan, ledger: Ledger) -> Bar:

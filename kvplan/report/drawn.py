@@ -7,7 +7,7 @@ from html import escape
 from typing import NamedTuple
 
 from kvplan.planner.plan import Plan
-from kvplan.report.bars import Bar, bar_of
+from kvplan.report.bars import Bar, bars_of
 from kvplan.report.printable import one_line
 from kvplan.report.words import asked, engine, size
 from kvplan.units import counted
@@ -23,13 +23,13 @@ def text(value: object) -> str:
 
 def device_bars(plan: Plan) -> str:
     """A bar for each distinct device, all on one scale, each with its legend."""
-    found = [bar for bar in (bar_of(plan, ledger) for ledger in plan.ledgers) if bar.parts]
+    found = bars_of(plan)
     scale = max((max(sum(p.bytes for p in bar.parts), bar.has or 0, bar.limit or 0) for bar in found), default=0)
     return "".join(_bar(plan, bar, scale) for bar in found if scale)
 
 
 def _bar(plan: Plan, bar: Bar, scale: int) -> str:
-    title = f"{bar.label}{', each' if bar.several else ''}: {size(bar.has or sum(part.bytes for part in bar.parts))}"
+    title = f"{bar.title}: {size(bar.has or sum(part.bytes for part in bar.parts))}"
     return (
         f'<figure><figcaption>{text(title)}</figcaption><svg viewBox="0 0 {WIDTH} {BAR_HEIGHT}" role="img" aria-label="{text(title)}">'
         f'{"".join(_parts(bar, scale))}</svg><ul class="legend">{"".join(_legend(plan, bar))}</ul></figure>'

@@ -6,22 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kvplan.planner.hits import HitCurve, HitPoint
-from kvplan.report import render_data, render_rows
-from kvplan.report.printable import one_line, prose
-from kvplan.report.structured import dump
+from kvplan.report import render_answers, render_rows
+from kvplan.report.printable import noted, one_line, prose
+from kvplan.report.words import chosen
 from kvplan.units import show_bytes
 
 
 def render(curves: Sequence[HitCurve], fmt: str) -> str | bytes:
-    """The curves in a format: structured ones print an object for one and an array for several."""
-    if fmt in ("json", "yaml"):
-        objects = [curve.as_dict() for curve in curves]
-        return dump(objects[0] if len(objects) == 1 else objects, fmt)
-    if fmt in ("csv", "jsonl", "parquet"):
-        return render_data([row for curve in curves for row in _flat(curve)], fmt)
-    if fmt == "html":
-        return _page(curves)
-    return "\n\n".join(_one(curve, fmt) for curve in curves)
+    """The curves in a format."""
+    return render_answers(curves, fmt, _flat, _one, _page)
 
 
 def _page(curves: Sequence[HitCurve]) -> str:
@@ -42,7 +35,7 @@ def _page(curves: Sequence[HitCurve]) -> str:
 
 def _flat(curve: HitCurve) -> list[dict[str, Any]]:
     asked: dict[str, Any] = {"model": curve.plan.model.id}
-    asked |= {name: value for name, (value, by) in curve.plan.question.items() if by == "you" and name not in ("model", "engine_option")}
+    asked |= chosen(curve.plan)
     asked |= curve.workload
     return [asked | {"own_pool": own} | point._asdict() for point, own in _points(curve)]
 
@@ -78,7 +71,7 @@ def _after(curve: HitCurve) -> Iterator[str]:
         words = f"{tier.system}, {tier.tokens:,} tokens in {'RAM' if tier.place == 'cpu' else 'files'}"
         yield f"{words}: {_share(tier.found)} found in it or above it, {_share(tier.adds)} by it alone"
     if curve.notes:
-        yield "\n".join(f"note: {one_line(note)}" for note in curve.notes)
+        yield noted(curve.notes)
 
 
 def _row(point: HitPoint, own: bool) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 from kvplan.errors import SpecError
 from kvplan.planner.plan import Plan
 from kvplan.report import answer
-from kvplan.report.bars import Bar, bar_of
+from kvplan.report.bars import Bar, bars_of
 from kvplan.report.drawn import curve_of
 from kvplan.report.first import model_line
 from kvplan.report.printable import one_line
@@ -24,7 +24,7 @@ def draw(plan: Plan, path: str) -> None:
     """Writes the picture to a file. Raises SpecError where it can not be written."""
     from matplotlib.figure import Figure
 
-    found = [bar for bar in (bar_of(plan, ledger) for ledger in plan.ledgers) if bar.parts]
+    found = bars_of(plan)
     figure = Figure(figsize=(12, 5 + 0.5 * len(found)), layout="constrained")
     upper, lower = figure.subplots(2, 1, height_ratios=[1 + 0.5 * len(found), 3])
     title = "\n".join(textwrap.wrap(one_line(answer.sentence(plan)), 100))
@@ -39,7 +39,6 @@ def draw(plan: Plan, path: str) -> None:
 
 def _bars(panel: Any, plan: Plan, found: list[Bar]) -> None:
     """In GiB, the engine's limit as a dashed line on each bar that has one."""
-    labels = [f"{bar.label}{', each' if bar.several else ''}" for bar in found]
     said: set[str] = set()
     for row, bar in enumerate(found):
         start = 0
@@ -52,7 +51,7 @@ def _bars(panel: Any, plan: Plan, found: list[Bar]) -> None:
             start += part.bytes
         if bar.limit is not None:
             panel.plot([bar.limit / GIB] * 2, [row - 0.4, row + 0.4], color="black", linestyle="--", label=_limit(plan, said))
-    panel.set_yticks(range(len(found)), labels, parse_math=False)
+    panel.set_yticks(range(len(found)), [bar.title for bar in found], parse_math=False)
     panel.invert_yaxis()
     panel.set_xlabel("GiB")
     panel.set_title(model_line(plan), parse_math=False, fontsize="medium")

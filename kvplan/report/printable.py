@@ -7,6 +7,7 @@ that begin with `::` (GitHub, actions/runner ActionCommand.cs) or hold `##[` (Gi
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from html import escape
 
 _CONTROLS = re.compile(
@@ -25,6 +26,11 @@ def printable(text: str) -> str:
 def one_line(text: object) -> str:
     r"""A text that is part of a line: its line ends and tabs are written out too (\n)."""
     return printable(str(text).replace("\n", "\\n").replace("\t", "\\t"))
+
+
+def noted(notes: Iterable[str]) -> str:
+    """Notes, a line each."""
+    return "\n".join(f"note: {one_line(note)}" for note in notes)
 
 
 def prose(text: str, fmt: str) -> str:

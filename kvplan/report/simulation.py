@@ -7,24 +7,21 @@ from typing import Any
 
 from kvplan.planner.simulation import Simulation, Size, UsersSize
 from kvplan.planner.users import Carried
-from kvplan.report import render_data, render_rows
+from kvplan.report import render_answers, render_rows
 from kvplan.report.html import page, question, rows_table
-from kvplan.report.printable import one_line, prose
-from kvplan.report.structured import dump
+from kvplan.report.printable import noted, one_line, prose
+from kvplan.report.words import chosen
 from kvplan.simulate.result import Moments, Routed, SimulationResult
 from kvplan.units import counted, show_bytes
 
 
 def render(simulations: Sequence[Simulation], fmt: str) -> str | bytes:
-    """The simulations in a format: structured ones print an object for one and an array for several."""
-    if fmt in ("json", "yaml"):
-        objects = [simulation.as_dict() for simulation in simulations]
-        return dump(objects[0] if len(objects) == 1 else objects, fmt)
-    if fmt in ("csv", "jsonl", "parquet"):
-        return render_data([_flat(simulation, result) for simulation in simulations for result in simulation.policies], fmt)
-    if fmt == "html":
-        return page("simulation", "".join(_one(simulation, fmt) + question(simulation.plan) for simulation in simulations))
-    return "\n\n".join(_one(simulation, fmt) for simulation in simulations)
+    """The simulations in a format."""
+    return render_answers(simulations, fmt, lambda one: [_flat(one, result) for result in one.policies], _one, _document)
+
+
+def _document(simulations: Sequence[Simulation]) -> str:
+    return page("simulation", "".join(_one(simulation, "html") + question(simulation.plan) for simulation in simulations))
 
 
 def _one(simulation: Simulation, fmt: str) -> str:
@@ -37,7 +34,7 @@ def _one(simulation: Simulation, fmt: str) -> str:
     if simulation.size is not None:
         parts.append(prose(_size(simulation, simulation.size), fmt))
     if simulation.notes:
-        parts.append(prose("\n".join(f"note: {one_line(note)}" for note in simulation.notes), fmt))
+        parts.append(prose(noted(simulation.notes), fmt))
     return "\n\n".join(parts)
 
 
@@ -51,7 +48,7 @@ def _name(result: SimulationResult, simulation: Simulation) -> str:
 
 def _flat(simulation: Simulation, result: SimulationResult) -> dict[str, Any]:
     row: dict[str, Any] = {"model": simulation.plan.model.id}
-    row |= {name: value for name, (value, by) in simulation.plan.question.items() if by == "you" and name not in ("model", "engine_option")}
+    row |= chosen(simulation.plan)
     row |= simulation.workload
     for name, value in result.as_dict().items():
         if name == "routed" and value:

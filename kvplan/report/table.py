@@ -15,7 +15,7 @@ from kvplan.planner.plan import Advice, Plan, Waste
 from kvplan.report import assumed
 from kvplan.report.answer import changes, sentence
 from kvplan.report.printable import cell, one_line, prose
-from kvplan.report.words import engine
+from kvplan.report.words import chosen, engine
 from kvplan.units import show_bytes
 
 _STYLE = {"table": "simple", "markdown": "github", "html": "html"}
@@ -71,8 +71,7 @@ def _narrow(rows: list[dict[str, str]], width: int) -> list[dict[str, str]]:
 def summary(plan: Plan) -> dict[str, Any]:
     """One of several plans: what was asked of it, what it needs, whether it fits."""
     asked = {name: value for name, (value, _) in plan.question.items()}
-    mine = [name for name, (_, by) in plan.question.items() if by == "you" and name not in ("model", "engine_option")]
-    row: dict[str, Any] = {name: asked[name] for name in dict.fromkeys((*mine, "context", "batch"))}
+    row: dict[str, Any] = {name: asked[name] for name in dict.fromkeys((*chosen(plan), "context", "batch"))}
     return row | {
         "per token": f"{plan.cache.bytes_per_token:,} B",
         "per sequence": show_bytes(plan.cache.bytes_per_sequence),

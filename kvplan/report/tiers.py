@@ -7,28 +7,22 @@ from typing import Any
 
 from kvplan.engines.common.tiers import Tier
 from kvplan.planner.tiers import Tiers
-from kvplan.report import render_data, render_rows
-from kvplan.report.printable import one_line, prose
-from kvplan.report.structured import dump
-from kvplan.report.words import engine, hardware, seconds
+from kvplan.report import render_answers, render_rows
+from kvplan.report.printable import noted, one_line, prose
+from kvplan.report.words import chosen, engine, hardware, seconds
 from kvplan.units import show_bytes
 
 _PLACES = {"cpu": "RAM", "disk": "disk", "remote": "remote store"}
 
 
 def render(found: Sequence[Tiers], fmt: str) -> str | bytes:
-    """The tiers in a format: structured ones print an object for one and an array for several."""
-    if fmt in ("json", "yaml"):
-        objects = [one.as_dict() for one in found]
-        return dump(objects[0] if len(objects) == 1 else objects, fmt)
-    if fmt in ("csv", "jsonl", "parquet"):
-        return render_data([row for one in found for row in _flat(one)], fmt)
-    return "\n\n".join(_one(one, fmt) for one in found)
+    """The tiers in a format."""
+    return render_answers(found, fmt, _flat, _one)
 
 
 def _flat(one: Tiers) -> list[dict[str, Any]]:
     asked: dict[str, Any] = {"model": one.plan.model.id, "prefix_tokens": one.prefix_tokens, "recompute_seconds": one.recompute_seconds}
-    asked |= {name: value for name, (value, by) in one.plan.question.items() if by == "you" and name not in ("model", "engine_option")}
+    asked |= chosen(one.plan)
     loads = {load.place: load for load in one.loads}
     rows = []
     for tier in one.tiers:
@@ -49,7 +43,7 @@ def _one(one: Tiers, fmt: str) -> str:
     notes = [*one.plan.model.notes, *(one.plan.capacity.warnings if one.plan.capacity else ()), *one.notes]
     if one.plan.outcome.risk:
         notes.insert(0, one.plan.outcome.risk)
-    return "\n\n".join((*parts, *([prose("\n".join(f"note: {one_line(note)}" for note in notes), fmt)] if notes else [])))
+    return "\n\n".join((*parts, *([prose(noted(notes), fmt)] if notes else [])))
 
 
 def _head(one: Tiers) -> str:

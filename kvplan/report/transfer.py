@@ -6,28 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvplan.planner.transfer import Transfer
-from kvplan.report import render_data, render_rows
-from kvplan.report.printable import one_line, prose
-from kvplan.report.structured import dump
-from kvplan.report.words import engine, seconds
+from kvplan.report import render_answers, render_rows
+from kvplan.report.printable import noted, one_line, prose
+from kvplan.report.words import chosen, engine, seconds
 from kvplan.units import counted, show_bytes
 
 _KINDS = {"full": "every token", "window": "a window", "state": "a state"}
 
 
 def render(found: Sequence[Transfer], fmt: str) -> str | bytes:
-    """The transfers in a format: structured ones print an object for one and an array for several."""
-    if fmt in ("json", "yaml"):
-        objects = [one.as_dict() for one in found]
-        return dump(objects[0] if len(objects) == 1 else objects, fmt)
-    if fmt in ("csv", "jsonl", "parquet"):
-        return render_data([row for one in found for row in _flat(one)], fmt)
-    return "\n\n".join(_one(one, fmt) for one in found)
+    """The transfers in a format."""
+    return render_answers(found, fmt, _flat, _one)
 
 
 def _flat(one: Transfer) -> list[dict[str, Any]]:
     asked: dict[str, Any] = {"model": one.plan.model.id}
-    asked |= {name: value for name, (value, by) in one.plan.question.items() if by == "you" and name not in ("model", "engine_option")}
+    asked |= chosen(one.plan)
     asked |= {"decode_tp": one.decode.question["tp"][0], "decode_device": one.decode.question["device"][0]}
     figures = {
         name: getattr(one, name) for name in ("prompt_tokens", "rank_bytes", "total_bytes", "sent_bytes", "sources", "prefill_seconds")
@@ -42,7 +36,7 @@ def _one(one: Transfer, fmt: str) -> str:
     if one.workers is not None:
         parts.append(prose(_workers(one), fmt))
     notes = [*one.plan.model.notes, *one.notes]
-    return "\n\n".join((*parts, prose("\n".join(f"note: {one_line(note)}" for note in notes), fmt)))
+    return "\n\n".join((*parts, prose(noted(notes), fmt)))
 
 
 def _worker(one: Transfer, side: str) -> str:

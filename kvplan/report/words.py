@@ -56,6 +56,11 @@ def ranks(plan: Plan) -> int:
     return sum(len(ledger.ranks) for ledger in plan.ledgers if ledger.device != "host") or (asked(plan, "n_devices") or 1)
 
 
+def chosen(plan: Plan) -> dict[str, Any]:
+    """What somebody asked, but for the model and the engine's own options."""
+    return {name: value for name, (value, by) in plan.question.items() if by == "you" and name not in ("model", "engine_option")}
+
+
 def requests(plan: Plan) -> str:
     """`32 requests of 8,192 tokens`."""
     return f"{counted(asked(plan, 'batch'), 'request')} of {asked(plan, 'context'):,} tokens"

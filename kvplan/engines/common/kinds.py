@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kvplan.dtypes import ALIASES
+from kvplan.units import LARGEST
 
-LARGEST = 1 << 62
 TORCH_TYPES = ("auto", "float16", "bfloat16", "half", "float", "float32")
 _HUMAN = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)([kKmMgGtT])")
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvplan.engines.common.protocol import Certainty
 from kvplan.ledger import Entry, Kind, Phase
 from kvplan.tensors import Lowered, Role, WeightTensor
-from kvplan.units import GIB, LARGEST
+from kvplan.units import GIB
 from kvplan.weights import WeightFormats, rank_bytes, weight_line
 
 
@@ -75,20 +75,6 @@ def modelled(name: str, size: Span, source: str, kind: Kind, phases: tuple[Phase
 def growth(source: str, most: int = GIB) -> Entry:
     """What a start may take after the pools are made, where no published log says it: bytes, up to `most`."""
     return modelled("growth after the pools", Span(0, 0, most), source, "transient", ("warm up", "serve"))
-
-
-def longest(holds: Callable[[int], bool], most: int = LARGEST) -> int:
-    """The largest n up to `most` for which `holds` is true, 0 where it holds for none; `holds` turns false once and stays so."""
-    if holds(most):
-        return most
-    low, high = 0, 1
-    while high < most and holds(high):
-        low, high = high, high * 2
-    high = min(high, most)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
 
 
 #: Of an interval that bounds 90 % of cases, the share that a margin must have for one answer in a hundred, or in ten, to be wrong where

@@ -8,13 +8,14 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines.common.drafters import drafter_weights
-from kvplan.engines.common.lines import Refusal, Span, certainty, longest, stage_weights, weight_entries
+from kvplan.engines.common.lines import Refusal, Span, certainty, stage_weights, weight_entries
 from kvplan.engines.common.measured import stage_entries
 from kvplan.engines.common.protocol import Capacity, Drafter, Group, Outcome, Settled
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.common.tiers import Tier
 from kvplan.ledger import Entry, Ledger, exact, held_by_others, left_to_the_gpu
 from kvplan.tensors import Layer, Lowered, Role
+from kvplan.units import longest
 
 MOST_TOKENS = 1 << 40
 P = TypeVar("P")

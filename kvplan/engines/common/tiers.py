@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from kvplan.ledger import Entry, exact
-from kvplan.units import LARGEST, cdiv
+from kvplan.units import cdiv, longest
 
 Kind = Literal["full", "window", "chunk", "state"]
 Place = Literal["cpu", "disk"]
@@ -79,15 +79,7 @@ class Tier(NamedTuple):
         """The longest prefix that it holds whole; None where it keeps no tokens."""
         if not self.piece_tokens:
             return None
-        low, high = 0, 1
-        while self.kept(high) <= self.pieces:
-            low, high = high, high * 2
-            if high > LARGEST:
-                return LARGEST
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.kept(middle) <= self.pieces else (low, middle)
-        return low // self.piece_tokens * self.piece_tokens
+        return longest(lambda n: self.kept(n) <= self.pieces) // self.piece_tokens * self.piece_tokens
 
 
 def pool(

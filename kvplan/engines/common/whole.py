@@ -10,12 +10,12 @@ from kvplan.constants import PROCESS, PROCESS_LINES
 from kvplan.deployment import Deployment
 from kvplan.engines.common import lora
 from kvplan.engines.common.drafters import drafter_weights
-from kvplan.engines.common.lines import certainty, longest, stage_weights, weight_entries
+from kvplan.engines.common.lines import certainty, stage_weights, weight_entries
 from kvplan.engines.common.protocol import Capacity, Drafter, Group, Outcome
 from kvplan.ledger import Entry, Ledger, exact, held_by_others, left_to_the_gpu
 from kvplan.parallel import heads_per_rank, split_layers
 from kvplan.tensors import Cache, Layer, Lowered
-from kvplan.units import show_bytes
+from kvplan.units import longest, show_bytes
 from kvplan.weights import WeightFormats
 
 MOST_TOKENS = 1 << 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvplan.engines.common.lines import certainty, longest
+from kvplan.engines.common.lines import certainty
 from kvplan.engines.common.protocol import Capacity, Engine, Group, Outcome, Settled, refused
 from kvplan.engines.common.whole import most
 from kvplan.engines.llama_cpp import context, situation, wordings
@@ -14,7 +14,7 @@ from kvplan.engines.llama_cpp.placement import HOST
 from kvplan.engines.llama_cpp.settle import LlamaSettings, settle
 from kvplan.engines.llama_cpp.situation import Loaded, Situation
 from kvplan.ledger import Ledger
-from kvplan.units import show_bytes
+from kvplan.units import longest, show_bytes
 
 MOST_CELLS = 1 << 32
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvplan.engines.common.lines import longest
 from kvplan.engines.common.protocol import Capacity, Group
 from kvplan.engines.lmdeploy.pools import Pool, Slabs, most_blocks
 from kvplan.engines.lmdeploy.settle import LmdeploySettings
-from kvplan.units import MIB, cdiv
+from kvplan.units import MIB, cdiv, longest
 
 _MOST = 1 << 40
 

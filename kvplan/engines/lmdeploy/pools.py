@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvplan.engines.common.lines import Refusal, longest
+from kvplan.engines.common.lines import Refusal
 from kvplan.engines.lmdeploy.blocks import Kept
 from kvplan.engines.lmdeploy.settle import LmdeploySettings
-from kvplan.units import MIB, cdiv, round_up
+from kvplan.units import MIB, cdiv, longest, round_up
 
 PAGE = 32 * MIB  # MemoryState::kPageSize and kMinSlabSize
 MAX_SLAB, FULL_ENOUGH = 1 << 30, 0.95  # kMaxSlabSize, kUtilThresh

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release
-from kvplan.engines.common.tiers import Kind, Part, Tier
+from kvplan.engines.common.tiers import Kind, Part, Tier, pool
 from kvplan.engines.sglang.pools import SglangPoolSettings
 from kvplan.engines.sglang.rank import SglangPools
 from kvplan.engines.sglang.settle import SglangLayout
@@ -49,10 +49,10 @@ def _pools(size: float | None, ratio: float, made: Sequence[SglangPools], k: Sgl
         if size is None:
             held = int(tokens * ratio)
         else:
-            shares = [size * pool / total for pool, total in zip(pools, whole, strict=True)]
+            shares = [size * held / total for held, total in zip(pools, whole, strict=True)]
             held = min(int(share * 1e9 // one) for share, one in zip(shares, each, strict=True) if one)
         pieces = held // unit + padding
         piece_bytes = sum(each) * unit * tp
         part = Part(kind, page, 1, max(each) * unit, span)
         asked = int(size * GB) * tp * len(made) if size is not None else int(tokens * ratio) * sum(each) * tp
-        yield Tier("cpu", "HiCache", what, setting, asked, pieces * piece_bytes, pieces, piece_bytes, tp * len(made), False, (part,))
+        yield pool("cpu", "HiCache", setting, asked, piece_bytes, (part,), tp * len(made), pieces=pieces, what=what)

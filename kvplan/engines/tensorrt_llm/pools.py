@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvplan.engines.common.lines import Refusal, longest
+from kvplan.engines.common.lines import Refusal
 from kvplan.engines.tensorrt_llm.cells import LayerCache
 from kvplan.engines.tensorrt_llm.rules import TrtRules
-from kvplan.units import LARGEST, cdiv, round_up
+from kvplan.units import LARGEST, cdiv, longest, round_up
 
 RESUME = 0.95  # max_util_for_resume: V2 keeps this share for requests that come back
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kvplan.engines.common.lines import longest
 from kvplan.engines.vllm.backends import DEFAULT_BLOCK
 from kvplan.engines.vllm.groups import KVGroup, Member, block_bytes, form_groups
 from kvplan.engines.vllm.rules import VERSIONS
@@ -18,7 +17,7 @@ from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.engines.vllm.specs import Load, pages
 from kvplan.engines.vllm.wordings import Refused, gib, no_memory, too_few_states, too_long
 from kvplan.tensors import Curve, total
-from kvplan.units import cdiv
+from kvplan.units import cdiv, longest
 
 FOREVER = 1 << 40  # a length that no request has
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.engines.common.lines import certainty, longest
+from kvplan.engines.common.lines import certainty
 from kvplan.engines.common.phases import tightest as tightest_phase
 from kvplan.engines.common.protocol import Capacity, Group, Outcome, Pooled, Settled
 from kvplan.engines.common.settling import whole_curve
@@ -19,7 +19,7 @@ from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.engines.vllm.specs import FULL
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.ledger import Basis, Entry, Ledger
-from kvplan.units import cdiv, show_bytes
+from kvplan.units import cdiv, longest, show_bytes
 
 
 class Asked(NamedTuple):
