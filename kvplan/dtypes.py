@@ -262,7 +262,8 @@ WEIGHT_FORMATS: dict[str, WeightFormat] = _Formats(
 WEIGHT_ALIASES = {
     **ALIASES, "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_block": "fp8_block128", "fp8_dynamic": "fp8_channel", "awq": "awq_any",
     "awq_int4": "awq_any", "awq_int8": "awq8_g128", "awq_4bit": "awq_any", "gptq": "gptq_any", "gptq_int4": "gptq_any",
-    "gptq_int8": "gptq8_g128", "autoround": "gptq_any", "w4a16": "int4_g128", "w4a8_fp8": "w4afp8", "w8a16": "int8_g128", "w8a8": "int8_channel",
+    "gptq_int8": "gptq8_g128", "autoround": "gptq_any", "w4a16": "int4_g128", "w4a8_fp8": "w4afp8", "w8a16": "int8_g128",
+    "w8a8": "int8_channel",
     "int4": "int4_any", "4bit": "int4_any", "8bit": "int8", "fp4": "nvfp4", "bitsandbytes": "bnb_4bit", "bnb": "bnb_4bit",
     "bitsandbytes_4bit": "bnb_4bit", "bitsandbytes_8bit": "int8", "bnb_8bit": "int8", "unsloth_bnb_4bit": "bnb_4bit_dynamic",
     "q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m",
