@@ -31,9 +31,9 @@ from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.model import as_run, encodes, least_batch, left, length_served, pools
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
-from kvplan.engines.vllm.specs import INDEX_ROWS, PACKED_ROWS, RECURRENCES
-from kvplan.errors import SpecError
-from kvplan.forms import STATES, Form
+from kvplan.engines.vllm.specs import INDEX_ROWS, KEPT_STATES, PACKED_ROWS, RECURRENCES
+from kvplan.errors import SpecError, UnsupportedError
+from kvplan.forms import Form
 from kvplan.spec import ModelSpec
 from kvplan.tensors import Cache, CacheFormats, Lowered
 from kvplan.units import GIB
@@ -280,8 +280,10 @@ def _read(
     """What vLLM runs with."""
     platform: Literal["cuda", "cpu"] = "cpu" if options.text("platform", ("cuda", "cpu")) == "cpu" else "cuda"
     caches = [cache for layer in model.layers for cache in layer.caches if cache.tensors]
-    states = [cache.form for cache in caches if cache.form in STATES]
+    states = [cache.form for cache in caches if cache.form in KEPT_STATES]
     attention = len(states) < len(caches)
+    if (d.model.architecture or "").startswith("Inkling2"):
+        raise UnsupportedError(f"vllm: no release to {VERSIONS[-1]} has a class for {d.model.architecture}")
     speculation = read_speculative(d.speculative)
     method = speculation.method if speculation else "off"
     found = drafter(d, model, formats)
