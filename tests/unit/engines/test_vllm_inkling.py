@@ -59,5 +59,5 @@ def test_releases_without_its_class(tmp_path: Path) -> None:
     plan = kvplan.estimate(inkling(tmp_path), engine="vllm", engine_version="0.27.0", kv_memory=40 * GIB, context=8192)
     assert not plan.starts
     second = inkling(tmp_path, architectures=["Inkling2ForCausalLM"], model_type="inkling2_text")
-    with pytest.raises(UnsupportedError, match="no release to 0.33"):
+    with pytest.raises(UnsupportedError, match="has a class for Inkling2ForCausalLM"):
         kvplan.estimate(second, engine="vllm", kv_memory=40 * GIB, context=8192)
