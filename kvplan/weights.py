@@ -123,7 +123,7 @@ def total_bytes(tensors: Iterable[WeightTensor], formats: WeightFormats) -> int:
 @lru_cache(maxsize=4096)
 def _bytes(shape: tuple[int, ...], format_name: str) -> int:
     if len(shape) < 2:
-        return matrix_bytes(format_name, 1, shape[0])
+        return matrix_bytes(format_name, 1, *(shape or (1,)))
     matrices = 1
     for n in shape[:-2]:
         matrices *= n
