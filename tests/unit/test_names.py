@@ -79,6 +79,18 @@ def test_a_window_that_a_table_leaves_out_is_that_of_the_releases_it_copies() ->
         assert any("window" in note for note in found.notes)
 
 
+def test_a_tag_in_a_quantisation_that_is_not_listed() -> None:
+    """By hand: 8,030,261,248 parameters, 266,240 of them norms in f32, the others in Q8_0 (34 bytes for 32)."""
+    plan = kvplan.estimate("llama3.1:8b-instruct-q8_0", context=1024)
+    assert plan.model.weight_bytes == (8_030_261_248 - 266_240) * 34 // 32 + 266_240 * 4
+    assert any("as the same tag" in note for note in plan.model.notes)
+    assert catalogue.find_model("qwen3:32b-fp16").dtype == "f16"
+    assert names.look_up("llama3.1:8b-text-q8_0") is None  # another checkpoint
+    assert names.look_up("gpt-oss:20b-q8_0") is None  # stored in MXFP4
+    with pytest.raises(UnknownName, match="gemma3:27b or gemma3:27b-it-q4_K_M"):
+        catalogue.find_model("gemma3:27b-it-qat")
+
+
 def test_a_tag_whose_format_no_page_lists() -> None:
     """ollama.com lists granite4:micro with 2.1 GB and no format: of the library's formats only Q4_K_M makes that of 3.4 G parameters."""
     plan = kvplan.estimate("granite4:micro", context=1024)
