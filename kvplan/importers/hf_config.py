@@ -75,7 +75,7 @@ def import_config(config: dict[str, Any], source: str) -> dict[str, Any]:
     row = family_row(model_type, architecture, source)
     f = Fields(config, source, model_type=row.model_type or model_type).named(row.names, row.defaults)
     inner = f
-    if isinstance(config.get("text_config"), dict) and not f.shaped and not row.lower.startswith(("wrappers", "small_multimodal")):
+    if isinstance(config.get("text_config"), dict) and not f.shaped and not row.lower.startswith(_NESTING):
         inner = f.part("text_config", f.model_type).named(row.names, row.defaults)  # a wrapper's file read for its text model alone
     alone = {} if inner is f else {"dtype": dtype(inner) or dtype(f)}
     stack = alone | _both_ways(inner, lowering(row)(inner, row.traits), architecture)
@@ -89,6 +89,8 @@ def import_config(config: dict[str, Any], source: str) -> dict[str, Any]:
     return assemble(f, {**stack, **headless, "notes": [*stack.get("notes", []), note]}, architecture, source)
 
 
+#: Modules whose rows read nested parts themselves.
+_NESTING = ("wrappers", "small_multimodal", "image_seq2seq")
 #: Classes that are decoders by shape and read both ways: embedding models.
 _BOTH_WAYS = ("LlamaBidirectionalModel", "LlamaBidirectionalForSequenceClassification")
 

@@ -12,6 +12,7 @@ from kvplan.importers.hf.decoder import Stack
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.projectors import PROJECTORS, Sides
 from kvplan.importers.hf.towers import TOWERS
+from kvplan.importers.hf.towers_joined import JOINED
 from kvplan.importers.hf.towers_newest import NEWEST, NEWEST_JOINTS
 from kvplan.importers.hf.towers_rare import JOINTS, RARE
 from kvplan.importers.hf.towers_with_mergers import MORE
@@ -61,7 +62,7 @@ def wrapper(f: Fields, t: Wrapper) -> Stack:
             continue
         part = f.part(key, tower.model_type)
         own = declared[0] if declared and not declared[1] else tower_class(f, part, tower)
-        count = TOWERS.get(own) or MORE.get(own) or AUDIO.get(own) or RARE.get(own) or NEWEST.get(own)
+        count = TOWERS.get(own) or MORE.get(own) or AUDIO.get(own) or RARE.get(own) or NEWEST.get(own) or JOINED.get(own)
         if count is None:
             notes.append(f"{tower.name} not counted: no formula for {own[:60]!r}")
             continue
