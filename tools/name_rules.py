@@ -146,17 +146,25 @@ def weights_of(name: str, label: str, base: ModelSpec) -> str | None:
         if said - other:
             release = taken_apart(name.lower())
             return release.weights if release and release.weights != "gguf" and len(said) == 1 else None
-        return "bf16" if (other - said and base.quantization) or "bf16" in name.lower() else ""
+        return "bf16" if (other - said and base.quantization) or ("bf16" in name.lower() and not said) else ""
     agree = _AGREE.get(label)
     if agree is None or any(not re.fullmatch(agree, word) for word in said):
         return None
     if label == "bf16":
+        if base.quantization and not said and "bf16" not in name.lower() and _next_release(name, base):
+            return ""
         return "bf16" if base.quantization or base.dtype == "f32" else ""
     if label == "bnb-4bit" and "unsloth-bnb" in name.lower():
         return "unsloth-bnb-4bit"
     if label == "mxfp4" and any(q.format == "mxfp4" for q in base.quantization):
         return ""
     return FORMATS[label]
+
+
+def _next_release(name: str, base: ModelSpec) -> bool:
+    """A publisher's later release beside its own that is stored quantised and does not say so in its name (Kimi K2.5, K2.7): the table's
+    `bf16` is what it writes where it does not know, and its total counts parameters, not bytes."""
+    return name.partition("/")[0].lower() == base.id.partition("/")[0] and not _SAID.search(base.hub_id or base.id)
 
 
 def length_of(name: str, base: str, own: int | None, stated: int | None, *, unread: bool = False) -> int:

@@ -1,7 +1,7 @@
 """What people reported of their deployments, asked through the library: who failed is not called a start, who ran is not refused.
 
 dev.jsonl and held_out.jsonl were split by the first byte of sha256(id) (even: dev) before anything was asked; held_out.jsonl was set aside,
-asked once, and is learnt from since; so are held_out_2.jsonl to held_out_4.jsonl, each collected by somebody who never ran kvplan. Nothing
+asked once, and is learnt from since; so are held_out_2.jsonl to held_out_5.jsonl, each collected by somebody who never ran kvplan. Nothing
 is set aside today.
 Each case states its public source; `weak` ones leave out what decides them (their note says what) and are only asked. A start that is
 `too close to call` is no wrong answer.
@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 from reliability import STARTED
 
 FOLDER = Path(__file__).parents[1] / "threads"
-BLIND = ("held_out_2", "held_out_3", "held_out_4")
+BLIND = ("held_out_2", "held_out_3", "held_out_4", "held_out_5")
 #: Cases that are wrong today and why; one that agrees is to be taken out.
 KNOWN_WRONG: dict[str, str] = {
     "s396-minimax27-awq-2xgb10-80": "14.6 GiB of two GB10's caches are elsewhere, 5.1 of it graphs; its log does not say where",
@@ -59,6 +59,10 @@ KNOWN_WRONG: dict[str, str] = {
     "ho13226-qwen36-35b-fp8-gb10-128k": "95 blocks of states were left beside another server on shared memory",
     "lg-qwen3-32b-q5km-2x3090-48k": "the build is not told; one without flash attention takes 6 GiB more",
     "v2561-mistral7-a10": "0.2.7 ran what its check of the length refuses; the release is by the thread's date",
+    # of the fifth set: 3 of 46 verdicts (but for what was too close) were wrong, 2 of them called certain
+    "ds-qwen3-32b-awq-2x3080ti-fp8kv": "0.97 of the card is asked of a host without a desktop; the card's context is taken for what V1 asks",
+    "va-gemma4-e2b-1650ti": "35 of 36 layers on 4 GiB; the context and what the desktop holds are not told",
+    "t352-llama2-7b-b64-build": "one layer's attention over the context without fusion",
 }
 #: Names and releases that are refused by name, offline.
 NOT_KNOWN = {
@@ -93,6 +97,21 @@ NOT_KNOWN = {
     "d2381-internvl2-40b-a100",
     "h2381-internvl2-40b-8bit-a100",
     "lc2906-qwen72b-a100",
+    "q288-qwen25omni7b-2x3090",
+    "hz-qwen36-27b-awq-5090-12k",
+    "hz-qwen36-27b-awq-5090-24k-fp8",
+    "th-qwen35-122b-nvfp4-mtp-thor",
+    "th-gemma4-31b-nvfp4-thor",
+    "th-gemma4-26b-thor",
+    "kz-qwen3-14b-fp8-r9700",
+    "kz-qwen3-14b-fp8-2xr9700-098",
+    "kz-qwen3-14b-fp8-3090",
+    "kz-llama31-8b-ada5000",
+    "ix-dsr1-fp4-4xb200-trt",
+    "rk-qwen35-397b-nvfp4-4xpro6000-vllm",
+    "rk-qwen35-397b-nvfp4-4xpro6000-097",
+    "rk-qwen35-397b-nvfp4-4xpro6000-090",
+    "sv-mistralsmall4-gb10-088",
 }
 
 
@@ -135,4 +154,4 @@ def test_halves_are_split_by_rule_and_state_their_source() -> None:
             assert case["outcome"] in STARTED, case["id"]
     blind = [case["id"] for half in BLIND for case in cases(half)]
     assert set(KNOWN_WRONG) | NOT_KNOWN <= {*ids, *blind}
-    assert len(set(blind)) == len(blind) == 299
+    assert len(set(blind)) == len(blind) == 386

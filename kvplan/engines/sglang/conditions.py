@@ -24,6 +24,18 @@ def attention_ranks(settled: Settled) -> Values:
     return {"tp": layout.tp, "dp": dp} if Options(settled.question).flag("enable_dp_attention") and layout.tp % dp else None
 
 
+def expert_ranks(settled: Settled) -> Values:
+    """Experts over a number of ranks that does not divide tp: settled without (settle.read_shape)."""
+    tp, ep = settings_of(settled).layout.tp, settled.question.ep or 1
+    return {"tp": tp, "ep": ep} if tp % ep else None
+
+
+def context_ranks(settled: Settled) -> Values:
+    """Decode context parallelism over a number of ranks that does not divide tp: settled without (settle.read_shape)."""
+    tp, dcp = settings_of(settled).layout.tp, settled.question.dcp or 1
+    return {"tp": tp, "dcp": dcp} if tp % dcp else None
+
+
 def longer(settled: Settled) -> Values:
     s = settings_of(settled)
     most, asked = s.most_context, s.pools.context_len

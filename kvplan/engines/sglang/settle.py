@@ -20,7 +20,7 @@ from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.pools import SglangPoolSettings
 from kvplan.engines.sglang.rules import DRAFTS_BY_PATH, EXCLUSIVE, NO_LENGTH, RELEASES, UNNAMED_DRAFTS, WHOLE_PROMPTS, SglangRules
 from kvplan.engines.sglang.traits import Traits, keeps_prefixes, read_traits, slots_per_request, with_buffers
-from kvplan.errors import SpecError
+from kvplan.errors import SpecError, UnsupportedError
 from kvplan.spec import lower
 from kvplan.tensors import Cache, CacheFormats, CacheTensor
 from kvplan.units import MIB, cdiv
@@ -198,17 +198,16 @@ def most_context(d: Deployment, rules: SglangRules) -> int | None:
 
 
 def read_shape(d: Deployment, options: Options, *, forced: bool) -> SglangLayout:
-    """Parallel sizes. `forced`: attention data parallelism over all of tp, as asked or not. Where dp does not divide tp, those without: a
-    check refuses them. Raises SpecError for other sizes that do not divide."""
+    """Parallel sizes. `forced`: attention data parallelism over all of tp, as asked or not. Where dp, ep or dcp does not divide tp, those
+    without it: a check refuses them. Raises UnsupportedError for dcp over ranks of several attention groups."""
     tp, pp, dp, ep, dcp = (n or 1 for n in (d.tp, d.pp, d.dp, d.ep, d.dcp))
     dp = tp if forced else dp
     attention_dp = dp if forced or options.flag("enable_dp_attention") else 1
     if tp % attention_dp:
         dp = attention_dp = 1
+    ep, dcp = (1 if tp % ep else ep), (1 if tp % dcp else dcp)
     if (tp // attention_dp) % dcp:
-        raise SpecError("dcp", [("", f"decode context parallel size {dcp} must divide the attention ranks, {tp // attention_dp}")])
-    if tp % ep:
-        raise SpecError("ep", [("", f"expert parallel size {ep} must divide tp = {tp}")])
+        raise UnsupportedError(f"dcp: {dcp} ranks that share a sequence, of attention groups of {tp // attention_dp}, are not modelled")
     return SglangLayout(tp, pp, dp, ep, dcp, attention_dp)
 
 

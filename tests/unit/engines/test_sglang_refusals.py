@@ -45,6 +45,22 @@ def test_heads(tp: int, dp: int | None, said: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("version", "sizes", "said"),
+    [
+        # distributed/parallel_state.py: 4 // 3 = 1 group of ranks 0 to 2, so that rank 3 has none (0.4.10, 0.5.9, 0.5.23)
+        ("0.4.10", {"ep": 3}, "assert self.cpu_group is not None (4 ranks in expert groups of 3)"),
+        ("0.5.23", {"ep": 8}, "assert self.cpu_group is not None (4 ranks in expert groups of 8)"),
+        ("0.5.23", {"ep": 2}, None),
+        ("0.4.6", {"ep": 3}, None),  # server_args.py: --enable-ep-moe alone sets ep_size, to tp
+        ("0.5.18", {"dcp": 3}, "tensor_model_parallel_size (4) must be divisible by decode_context_parallel_size (3)"),
+    ],
+)
+def test_ranks_that_are_left_over(version: str, sizes: dict[str, int], said: str | None) -> None:
+    model = one_block({"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}, max_context=32768)
+    assert stopped(model, version, tp=4, **sizes) == said
+
+
+@pytest.mark.parametrize(
     ("version", "chunk", "said"),
     [
         ("0.4.5", 1000, None),
