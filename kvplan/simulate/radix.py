@@ -6,6 +6,7 @@ tree when its prompt is computed and when it ends; what another brought in meanw
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from heapq import heappop, heappush
 from itertools import count
 
@@ -166,11 +167,11 @@ class RadixTree:
         s.held[0] = full
         self.changes += 1
 
-    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
+    def extend(self, due: Collection[Sequence], step: int) -> bool:
         """Decoded tokens enter the tree at the end."""
         if not self._take(len(due)):
             return False
-        for _, s in due:
+        for s in due:
             s.held[1] += 1
         return True
 
@@ -191,10 +192,10 @@ class RadixTree:
         coming = sum(min(s.held[1] - computed / self.block, max(s.whole - 1 - computed, 0) / self.block) for s, computed in running)
         return Shares(in_tree + filled, coming, self.used - in_tree - filled - coming)
 
-    def check(self, running: list[Sequence]) -> None:
+    def check(self, running: list[tuple[Sequence, int]]) -> None:
         in_tree = evictable = 0
         locks: dict[int, int] = {}
-        for s in running:
+        for s, _ in running:
             node: Node | None = self._at[s]
             while node is not None and node is not self.root:
                 locks[id(node)] = locks.get(id(node), 0) + 1
@@ -208,6 +209,6 @@ class RadixTree:
             assert node.locks == locks.get(id(node), 0), "a node is held as often as it is counted"
             assert node.parent is not None
             assert node.start == node.parent.start + len(node.parent.pages)
-        outside = sum(s.held[1] - s.held[0] for s in running)
+        outside = sum(s.held[1] - s.held[0] for s, _ in running)
         assert evictable == self.evictable
         assert self.free + in_tree + outside == self.size, f"{self.free} free + {in_tree} in the tree + {outside} outside"

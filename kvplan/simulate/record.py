@@ -11,6 +11,7 @@ from kvplan.simulate.workload import Request
 
 SAMPLE_STEPS = 32  # every so many steps the pages are looked into
 POINTS = 1024  # most points of a timeline; beyond it every second is dropped
+MILLISECOND, MICROSECOND = 1e-3, 1e-6
 
 
 class Histogram:
@@ -21,6 +22,18 @@ class Histogram:
 
     def add(self, value: int, weight: float) -> None:
         self.weight[value] = self.weight.get(value, 0.0) + weight
+
+    def mark(self, seconds: float, unit: float = MILLISECOND) -> None:
+        """One more of so many seconds, in whole units of three figures at most: so that a histogram of delays stays small."""
+        n = round(seconds / unit)
+        if n >= 1000:
+            cut = 10
+            while n >= 1000 * cut:
+                cut *= 10
+            n = n // cut * cut
+        elif n < 0:
+            n = 0
+        self.weight[n] = self.weight.get(n, 0.0) + 1
 
     def moments(self, scale: float = 1.0) -> Moments:
         """Mean and percentiles, values multiplied by `scale`."""
@@ -38,19 +51,6 @@ class Histogram:
         marks += [values[-1] * scale] * (len(wanted) - at)
         mean = sum(value * weight for value, weight in self.weight.items()) / whole * scale
         return Moments(mean, marks[0], marks[1], marks[2], marks[3], values[-1] * scale)
-
-
-MILLISECOND, MICROSECOND = 1e-3, 1e-6
-
-
-def _bucket(seconds: float, unit: float = MILLISECOND) -> int:
-    """Whole units, three figures at most: so that a histogram of delays stays small."""
-    n = max(round(seconds / unit), 0)
-    if n < 1000:
-        return n
-    digits = max(len(str(n)) - 3, 0)
-    cut = int(10**digits)
-    return n // cut * cut
 
 
 class Goal(NamedTuple):
@@ -97,9 +97,8 @@ class Recorder:
         self.tokens += tokens
         self.seconds += dt
         self._since += dt
-        self.used.add(used, dt)
-        self.running.add(running, dt)
-        self.queued.add(waiting, dt)
+        for seconds, value in ((self.used.weight, used), (self.running.weight, running), (self.queued.weight, waiting)):
+            seconds[value] = seconds.get(value, 0.0) + dt
         self._skipped += 1
         if self._skipped >= self._every:
             self._skipped = 0
@@ -129,19 +128,19 @@ class Recorder:
             self._sums[i] += pages * dt
 
     def admitted(self, waited: float) -> None:
-        self.wait.add(_bucket(waited), 1)
+        self.wait.mark(waited)
 
     def first_token(self, seconds: float) -> None:
-        self.first.add(_bucket(seconds), 1)
+        self.first.mark(seconds)
 
     def finished(self, now: float, first: float, request: Request) -> None:
         """An answer that began and ended at these times."""
         self.done += 1
         self.done_tokens += request.prompt + request.output
-        self.latency.add(_bucket(now - request.arrival), 1)
+        self.latency.mark(now - request.arrival)
         each = (now - first) / (request.output - 1) if request.output > 1 else 0.0
         if request.output > 1:
-            self.per_token.add(_bucket(each, MICROSECOND), 1)
+            self.per_token.mark(each, MICROSECOND)
         self.good += self.goal is None or (first - request.arrival <= self.goal.first_token and each <= self.goal.per_token)
 
     @property
