@@ -94,8 +94,13 @@ def _facts(settled: Settled) -> ModelFacts:
         embedding_parameters=parameters.embedding,
         mtp_parameters=parameters.draft,
         weight_bytes=total_bytes(model_tensors(settled.model), weight_formats(settled.question)),
-        notes=(*spec.notes, *settled.notes, *([settled.unknown] if settled.unknown else []), *shown, *_calibration(settled.question)),
+        notes=(*_said(settled), *shown, *_calibration(settled.question)),
     )
+
+
+def _said(settled: Settled) -> tuple[str, ...]:
+    spec = settled.question.model
+    return (*spec.notes, *spec.uncounted, *settled.notes, *([settled.unknown] if settled.unknown else []))
 
 
 def _calibration(d: Deployment) -> tuple[str, ...]:
