@@ -206,6 +206,9 @@ def asked_formats(base: str, asked: str, *, routed: bool, tied: bool = False) ->
         return role_formats(base, own, "the layers' matrices, the head in 6 bits as by default")
     if asked.startswith("mlx_"):
         return role_formats(base, dict.fromkeys((*MATRICES, "router", "embedding", "head"), asked), "every matrix, as MLX converts")
+    if asked == "w4afp8":  # SGLang quantization/w4afp8.py get_quant_method: experts so, every other linear in FP8 blocks
+        own = {**dict.fromkeys(MATRICES, "fp8_block128"), "experts": asked}
+        return role_formats(base, own, "the experts in int4, the other matrices of the layers in fp8 blocks")
     few_bits = WEIGHT_FORMATS[asked].bits < 8
     kept = ("attention",) if routed and few_bits else ()
     unsure: dict[Role, str] = {}

@@ -12,6 +12,8 @@ from kvplan.names.releases import CONVERTERS, COPIERS, TAG, Release, taken_apart
 _DRESSING = re.compile(r"-(?:instruct|it|hf|chat)(?=-|\t|$)")
 #: Publishers that the Hub knows by another name since, and redirects (huggingface.co/CohereForAI, /THUDM, /neuralmagic).
 _RENAMED = {"cohereforai": "coherelabs", "thudm": "zai-org", "neuralmagic": "redhatai"}
+#: Who uploads other makers' releases unchanged under their own name and the same model's.
+_MIRRORS = ("unsloth",)
 _PREFIX = re.compile(r"(?:https?://)?(?:www\.)?(?:hf\.co|huggingface\.co|ollama\.com/library|ollama)/", re.IGNORECASE)
 
 
@@ -23,7 +25,7 @@ def look_up(name: str) -> Named | None:
     publisher was renamed, or whose model is known of that publisher but for -instruct and the like.
     """
     typed = name.strip()
-    key = _PREFIX.sub("", typed).lower().rstrip("/")
+    key = re.sub(r" +", "-", _PREFIX.sub("", typed).lower().rstrip("/"))
     if not key or "\t" in key or "\n" in key:
         return None
     found = exact(key)
@@ -63,6 +65,8 @@ def _published(typed: str, key: str) -> Named | None:
             return found
     if taken_apart(key) is not None:
         return None
+    if publisher in _MIRRORS and (found := _unique(_ending(model))) is not None:
+        return Named(typed, found.base, found.weights, 0, "b")
     found = _unique([line for line in _undressed(model) if line.name.lower().partition("/")[0] in names])
     return None if found is None or found.weights is not None else Named(typed, found.base, None, 0, "b")
 
@@ -167,8 +171,9 @@ def _released(release: Release) -> Named | None:
     """The known model that a release's name speaks of: its catalogue id where that is what was said, else the name that people know."""
     model = release.of.rpartition("/")[2]
     found = exact(release.of) or exact(model.replace("_", "/", 1))
-    found = found or _unique(_ending(model)) or _unique(_undressed(model))
-    if found is None or found.weights not in (None, "bf16"):
+    for said in (model, model.removeprefix("meta-")):
+        found = found or _unique(_ending(said)) or _unique(_undressed(said))
+    if found is None or found.weights not in (None, "bf16", "fp8-block"):
         return None
-    base, said = exact(found.base), _TUNED.sub("", found.name.lower().rpartition("/")[2])
-    return base if base is not None and found.same and said == base.name.lower().rpartition("/")[2] else found
+    base, tail = exact(found.base), _TUNED.sub("", found.name.lower().rpartition("/")[2])
+    return base if base is not None and found.same and tail == base.name.lower().rpartition("/")[2] else found
