@@ -30,7 +30,6 @@ BLIND = ("held_out_2", "held_out_3", "held_out_4", "held_out_5")
 KNOWN_WRONG: dict[str, str] = {
     "s396-minimax27-awq-2xgb10-80": "14.6 GiB of two GB10's caches are elsewhere, 5.1 of it graphs; its log does not say where",
     "r831-qwen38-27b-fp8-pro6000": "1,124 blocks of states planned, 939 logged: 9 GiB more are taken on that image, by what is not said",
-    "z1439-llama405b-fp8-16xa40": "FP8 on cards without it: out of memory after the last shard, whatever the cache",
     "k601-qwen36-35b-2x5060ti-256k": "four copies of the inputs are counted; 1.6 GiB of a card are left by what shapes say",
     "t5872-qwen3-235b-fp8-8xh200": "the cache of 0.9 of 108.86 GiB that were free could not be had; nothing says what took it in between",
     # of those collected blind: twelve of 64 verdicts were wrong, all of them called certain; what is written here is not known of any
@@ -51,18 +50,13 @@ KNOWN_WRONG: dict[str, str] = {
     "o10737-qwen3-32b-3x16g-19k": "66 GB is the sum for four slots, and how many were asked is not told",
     "o5670-qwen2-7b-q5km-4060m-19k": "what a laptop's desktop held of the card is not told",
     "o5670-llama3-8b-q6k-4060m-5k": "what a laptop's desktop held of the card is not told",
-    "t67-llama7b-a40-b8": "buffers of an engine that was built beforehand are not modelled",
-    "t2043-mixtral-2xa100-build": "the building of an engine is not modelled",
-    "t1543-llama3-8b-a100": "the building of an engine is not modelled",
     "qvl1493-qwen3vl-235b-fp8load-8xh20": "the encoder's profile of Qwen3-VL's videos is not modelled",
     "v18446-qwen3-235b-8x80-v1": "V1's profile run ran out with 16 GiB beside the weights; nothing says what took them",
     "ho13226-qwen36-35b-fp8-gb10-128k": "95 blocks of states were left beside another server on shared memory",
     "lg-qwen3-32b-q5km-2x3090-48k": "the build is not told; one without flash attention takes 6 GiB more",
     "v2561-mistral7-a10": "0.2.7 ran what its check of the length refuses; the release is by the thread's date",
     # of the fifth set: 3 of 46 verdicts (but for what was too close) were wrong, 2 of them called certain
-    "ds-qwen3-32b-awq-2x3080ti-fp8kv": "0.97 of the card is asked of a host without a desktop; the card's context is taken for what V1 asks",
-    "va-gemma4-e2b-1650ti": "35 of 36 layers on 4 GiB; the context and what the desktop holds are not told",
-    "t352-llama2-7b-b64-build": "one layer's attention over the context without fusion",
+    "va-gemma4-e2b-1650ti": "35 of 36 layers on 4 GiB; what the graph of Gemma 4's largest image takes is not known",
 }
 #: Names and releases that are refused by name, offline.
 NOT_KNOWN = {
