@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from name_rules import (
+    FORMATS,
     LENGTHS,
     NOT_CONVERTED,
     OLLAMA_FORMATS,
+    STORED,
     TUNED_FROM,
     left_out,
     length_of,
@@ -262,7 +264,8 @@ def tuned(index: dict[str, Line]) -> None:
     """A line for every hub id that is known by its model card alone."""
     for name, base in TUNED_FROM.items():
         of = index[base.lower()]
-        add(index, Line(name, of.base, of.weights, of.length, "m"))
+        weights = FORMATS[STORED[name]] if name in STORED else of.weights
+        add(index, Line(name, of.base, weights, of.length, "m"))
 
 
 def by_size(base: ModelSpec, row: dict[str, Any]) -> str | None:

@@ -6,7 +6,7 @@ import re
 
 from kvplan.errors import AmbiguousName, UnknownName
 from kvplan.names.index import Named, at, exact, lowered
-from kvplan.names.releases import CONVERTERS, COPIERS, TAG, Release, taken_apart
+from kvplan.names.releases import CONVERTERS, COPIERS, TAG, UNIFORM, Release, taken_apart
 
 #: What people leave out of a name and catalogue ids never have.
 _DRESSING = re.compile(r"-(?:instruct|it|hf|chat)(?=-|\t|$)")
@@ -72,7 +72,7 @@ def _published(typed: str, key: str) -> Named | None:
 
 
 def _release(typed: str, key: str) -> Named | None:
-    """A file of a GGUF repository that is listed or of a known converter, or a 4-bit copy by unsloth, whose model is known."""
+    """A file of a GGUF repository that is listed or of a known converter, or a copy that its publisher makes alike of all models."""
     release = taken_apart(key)
     if release is None or release.weights == "gguf":
         return None
@@ -81,7 +81,8 @@ def _release(typed: str, key: str) -> Named | None:
         return listed._replace(name=typed, weights=release.weights, evidence="g")
     publisher, _, model = release.of.rpartition("/")
     gguf = "gguf" in key
-    if not ((gguf and publisher in CONVERTERS) or (release.weights.endswith("bnb-4bit") and publisher == "unsloth")):
+    alike = release.weights in UNIFORM.get(publisher, ()) or (release.weights.endswith("bnb-4bit") and publisher == "unsloth")
+    if not (alike or (gguf and publisher in CONVERTERS)):
         return None
     known = exact(model.replace("_", "/", 1)) if gguf else None
     known = known or _unique(_ending(model))

@@ -7,7 +7,7 @@ from typing import Any
 
 from kvplan import engines
 from kvplan.deployment import NAMES, Deployment
-from kvplan.engines.common.checks import refusal
+from kvplan.engines.common.checks import before_all, refusal
 from kvplan.engines.common.doubts import doubts
 from kvplan.engines.common.lines import stage_weights, weight_entries
 from kvplan.engines.common.phases import doubted, judged
@@ -43,7 +43,8 @@ def evaluate(d: Deployment, *, limits: bool = True) -> Plan:
     if outcome.capacity is not None and outcome.capacity.max_batch is not None:  # of one replica: the question's is shared by all
         whole = outcome.capacity._replace(max_batch=outcome.capacity.max_batch * (question.dp or 1))
         outcome = outcome._replace(capacity=whole)
-    if settled.unknown and outcome.starts is not False and outcome.fits is not False:
+    unread = reason is None and bool(before_all(d, engine.facts)) and not _too_heavy(question, outcome)
+    if settled.unknown and (unread or (outcome.starts is not False and outcome.fits is not False)):
         outcome = outcome._replace(fits=None, starts=None, survives=None, certainty="too close to call", unknown=settled.unknown)
     held, has = sum(e.bytes for e in outcome.host), question.host_memory
     if held and has is not None and held > has and outcome.risk is None:
@@ -81,6 +82,14 @@ def _weights_alone(settled: Settled) -> tuple[Ledger, ...]:
         ranks = tuple(range(n * tp, n * tp + tp))
         found.append(Ledger(ranks, d.device.id if d.device else None, 0, 0, tuple(entries), d.device.memory_bytes if d.device else None))
     return tuple(found)
+
+
+def _too_heavy(question: Deployment, outcome: Outcome) -> bool:
+    """Whether the weights of a rank alone are more than its device, which no release changes."""
+    if question.device is None:
+        return False
+    held = (sum(e.bytes for e in ledger.entries if e.kind == "weights") for ledger in outcome.ledgers if ledger.device is not None)
+    return max(held, default=0) > question.device.memory_bytes
 
 
 def _facts(settled: Settled) -> ModelFacts:

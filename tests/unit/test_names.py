@@ -213,3 +213,31 @@ def test_a_tuned_model_of_the_same_publisher_is_said_to_rest_on_its_name() -> No
     assert any("no source states the maximum length" in note for note in spec.notes)
     with pytest.raises(UnknownName):
         catalogue.find_model("somebody/Qwen-72B-Chat")
+
+
+def test_a_publisher_that_converts_all_models_alike() -> None:
+    """vLLM 0.13 loads 15.33 to 15.42 GiB of RedHatAI/Qwen3-14B-FP8-dynamic on one card (kyuz0/amd-r9700-vllm-toolboxes, benchmarks)."""
+    name = "RedHatAI/Qwen3-14B-FP8-dynamic"
+    plan = kvplan.estimate(name, engine="vllm", engine_version="0.13.0", device="rtx-4090", max_model_len=4096)
+    assert sum(e.bytes for e in plan.ledgers[0].entries if e.kind == "weights") == pytest.approx(15.37 * 2**30, rel=0.015)
+    assert any("by its name and publisher; its config.json was not read" in note for note in plan.model.notes)
+    with pytest.raises(UnknownName):
+        catalogue.find_model(name.replace("RedHatAI", "somebody"))
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("deepseek-ai/DeepSeek-OCR", 3_336_106_240),  # a published list of its 2,710 tensors
+        ("mistralai/Mistral-Large-Instruct-2407", 122_610_069_504),  # the Hub's total
+        ("internlm/internlm-chat-20b", 20_088_714_240),  # 2 x 103,168 x 5,120 + 60 x (4 x 5,120^2 + 3 x 5,120 x 13,824 + 2 x 5,120) + 5,120
+    ],
+)
+def test_models_that_were_asked_for_and_not_known(name: str, parameters: int) -> None:
+    assert kvplan.estimate(name).model.parameters == parameters
+
+
+def test_mistral_small_4_keeps_what_vllm_asked_for_it() -> None:
+    """kaito-project/kaito issue 2132: 22.5 GiB for one request of 1,048,576 tokens, on either of two ranks."""
+    plan = kvplan.estimate("mistralai/Mistral-Small-4-119B-2603", context=1_048_576)
+    assert plan.cache.total_bytes == int(22.5 * 2**30)
