@@ -52,6 +52,7 @@ _FORMS: frozenset[Form] = frozenset({
 FACTS = Facts(
     name="vllm",
     title="vLLM",
+    free_batch=True,
     versions=VERSIONS,
     options=OPTIONS,
     # rwkv is refused in the engine's own words; rows by blocks (InfLLM-V2) are kept without their mean keys
