@@ -45,6 +45,29 @@ def test_names_that_no_file_can_have_are_faults():
 
 
 @POSIX
+@pytest.mark.parametrize("end", [".json", ".yaml", ".gguf", ".safetensors", ".sh", ".log", ".csv", ""])
+def test_no_command_waits_for_a_fifo_or_a_device_without_end(end, tmp_path, capsys):
+    fifo, endless = tmp_path / f"fifo{end}", tmp_path / f"endless{end}"
+    os.mkfifo(fifo)
+    endless.symlink_to("/dev/zero")
+    model = "meta-llama/llama-3.1-8b"
+    for place in map(str, (fifo, endless)):
+        for words in (
+            ["estimate", place], ["import", place], ["check", place], ["check", "--diff", place, place], ["reconcile", place],
+            ["calibrate", place], ["validate", "--check", place], ["simulate", model, "--device", "h100", "--trace", place],
+            ["sweep", model, "--grid", "context=1:9", "--out", place, "--resume"], ["estimate", model, "--device", place],
+            ["emit", place, "vllm"], ["roofline", place, "--device", "h100"],
+        ):  # fmt: skip
+            assert run(words) == 2, words
+            assert "internal" not in capsys.readouterr().err, words
+
+
+def test_a_home_of_nobody_is_no_such_file(capsys):
+    assert run(["estimate", "~nobody-of-this-name/x.json"]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+@POSIX
 def test_places_that_can_not_be_looked_at_are_faults_of_the_question(tmp_path, capsys):
     """Too long for any file, or in a folder that one may not enter: pathlib's own questions raise there."""
     shut = tmp_path / "shut"
