@@ -15,6 +15,7 @@ from kvplan.simulate.blocks import block_shares, full_shares
 from kvplan.simulate.geometry import Geometry
 from kvplan.simulate.pool import BlockPool
 from kvplan.simulate.sequence import Sequence, Shares
+from kvplan.simulate.tiers import Tiers
 from kvplan.units import cdiv
 
 #: Bits of a key that number the page within its sequence.
@@ -28,7 +29,8 @@ class PrefixBlocks:
     Pages behind all that others may ask for are only counted, unless `numbered`: then every page has its number, as vLLM's have.
     """
 
-    def __init__(self, geometry: Geometry, in_flight: int, numbered: bool = False) -> None:
+    def __init__(self, geometry: Geometry, in_flight: int, numbered: bool = False, tiers: Tiers | None = None) -> None:
+        self.tiers = tiers
         self.groups = tuple(group._replace(copies=1) for group in geometry.groups for _ in range(group.copies))
         if any(group.kind == "state" for group in self.groups):
             raise UnsupportedError("simulate: prefix sharing of recurrent states is not simulated; use share_prefixes=False")
@@ -147,9 +149,13 @@ class PrefixBlocks:
 
     def admit(self, s: Sequence, budget: int) -> int | None:
         tables, hit = self.lookup(s)
-        tokens = hit + min(s.known - hit, budget)
+        below = self.tiers.found(s, hit) if self.tiers else []
+        there = hit + sum(below)
+        tokens = there + min(s.known - there, budget)
         if self._needed(s.known, tokens, tables, hit) > self.pool.free:
             return None
+        if self.tiers:
+            self.tiers.take(below)
         s.tables = [] if self._windows else tables
         for table in s.tables:
             self.pool.touch(table)
@@ -165,9 +171,9 @@ class PrefixBlocks:
             self._endless[s] = None
         self._take(s, cdiv(tokens, self.block), len(s.tables[0]))
         self._register(s, min(tokens // self.block, s.named))
-        self.hit_tokens += hit
+        self.hit_tokens += there
         self.asked_tokens += s.known
-        return hit
+        return there
 
     def _take(self, s: Sequence, pages: int, had: int) -> None:
         """Pages up to so many of each table: those that others may ask for by number."""
@@ -267,6 +273,8 @@ class PrefixBlocks:
 
     def end(self, s: Sequence, computed: int) -> None:
         """Names of pages that are nobody else's are given only to a sequence that will return to look for them."""
+        if self.tiers:
+            self.tiers.keep(s, computed)
         full, pages = computed // self.block, cdiv(computed, self.block)
         if computed < s.whole - 1:
             self._number(s, full)

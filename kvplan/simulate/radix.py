@@ -12,6 +12,7 @@ from itertools import count
 
 from kvplan.simulate.geometry import Geometry
 from kvplan.simulate.sequence import Sequence, Shares
+from kvplan.simulate.tiers import Tiers
 from kvplan.units import cdiv
 
 Page = int  # the stream that covers a page's last token
@@ -32,7 +33,8 @@ class Node:
 class RadixTree:
     """A pool of pages: in the tree (held or evictable), with running requests outside it, or free."""
 
-    def __init__(self, geometry: Geometry) -> None:
+    def __init__(self, geometry: Geometry, tiers: Tiers | None = None) -> None:
+        self.tiers = tiers
         self.block = geometry.groups[0].block_tokens
         self.stride = self.block
         self.size = geometry.pages
@@ -129,14 +131,18 @@ class RadixTree:
         if needed > self.free + self.evictable:
             self._lock(node, -1)
             return None
-        tokens = hit * self.block + min(s.known - hit * self.block, budget)
+        below = self.tiers.found(s, hit * self.block) if self.tiers else []
+        there = hit * self.block + sum(below)
+        tokens = there + min(s.known - there, budget)
+        if self.tiers:
+            self.tiers.take(below)
         self._take(cdiv(tokens, self.block) - hit)
         self._at[s] = node
         s.held = [hit, cdiv(tokens, self.block)]  # pages held through the tree; pages in all
-        self.hit_tokens += hit * self.block
+        self.hit_tokens += there
         self.asked_tokens += s.known
         self._insert(s, tokens)
-        return hit * self.block
+        return there
 
     def grow(self, s: Sequence, computed: int, tokens: int) -> bool:
         more = cdiv(tokens, self.block) - s.held[1]
@@ -179,6 +185,8 @@ class RadixTree:
         return -(-computed // self.block) * self.block
 
     def end(self, s: Sequence, computed: int) -> None:
+        if self.tiers:
+            self.tiers.keep(s, computed)
         self._insert(s, computed)
         self.free += s.held[1] - s.held[0]
         self._lock(self._at.pop(s), -1)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvplan.simulate.result import Moments, Routed, SimulationResult, Timeline
+from kvplan.simulate.result import Moments, Routed, SimulationResult, TierFound, Timeline
 from kvplan.simulate.sequence import Manager, Shares
+from kvplan.simulate.tiers import Tiers
 from kvplan.simulate.workload import Request
 
 SAMPLE_STEPS = 32  # every so many steps the pages are looked into
@@ -53,6 +54,18 @@ class Histogram:
         return Moments(mean, marks[0], marks[1], marks[2], marks[3], values[-1] * scale)
 
 
+def tiers_of(manager: Manager) -> tuple[TierFound, ...]:
+    """What the tiers below a pool gave so far; nothing where it has none."""
+    tiers: Tiers | None = getattr(manager, "tiers", None)
+    return tiers.results() if tiers is not None else ()
+
+
+def _less(one: TierFound, before: TierFound | None) -> TierFound:
+    if before is None:
+        return one
+    return one._replace(hit_tokens=one.hit_tokens - before.hit_tokens, evicted=one.evicted - before.evicted)
+
+
 class Goal(NamedTuple):
     """What a good answer is: seconds to the first token, and for each further one on average."""
 
@@ -67,6 +80,7 @@ class Recorder:
         self.warm, self.goal = warm, goal
         self._early = warm > 0
         self._before: tuple[int, ...] = (0, 0, 0)  # tokens found and asked for, pages evicted, before `warm`
+        self._tiers: tuple[TierFound, ...] = ()  # what tiers had given before it
         self._clear()
 
     def _clear(self) -> None:
@@ -85,6 +99,7 @@ class Recorder:
         """What is asked about begins now."""
         self._early = False
         self._before = (manager.hit_tokens, manager.asked_tokens, manager.evicted)
+        self._tiers = tiers_of(manager)
         self._clear()
 
     def step(self, now: float, dt: float, manager: Manager, running: int, waiting: int, tokens: int) -> None:
@@ -160,6 +175,11 @@ class Recorder:
         self._sums = [a + b for a, b in zip(self._sums, other._sums, strict=True)]
         self._saved = [a + b for a, b in zip(self._saved, other._saved, strict=True)]
         self._before = tuple(a + b for a, b in zip(self._before, other._before, strict=True))
+
+    def tiers(self, manager: Manager) -> tuple[TierFound, ...]:
+        """What the tiers of its own manager gave since it began."""
+        before = {(one.place, one.system): one for one in self._tiers}
+        return tuple(_less(one, before.get((one.place, one.system))) for one in tiers_of(manager))
 
     def result(self, managers: Sequence[Manager], policy: str, promised: float | None, router: Routed | None = None) -> SimulationResult:
         """The result; shares of what the recorder looked into, over the whole pool. Of several replicas: of one, where time counts."""
