@@ -42,6 +42,8 @@ TAG = re.compile(r"(?:ud-)?(?:i?q\d|tq\d|mxfp4|b?f16|f32)[a-z0-9_]*", re.IGNOREC
 CONVERTERS = (
     "bartowski", "ggml-org", "lmstudio-community", "maziyarpanahi", "mradermacher", "quantfactory", "second-state", "thebloke", "unsloth",
 )  # fmt: skip
+#: Who converts text models of one kind in one way, all layers but the head (github.com/vllm-project/llm-compressor, examples).
+UNIFORM = {"redhatai": ("fp8-dynamic", "w8a8", "w4a16"), "neuralmagic": ("fp8-dynamic", "w8a8", "w4a16")}
 #: Who copies other people's releases under their own names.
 COPIERS = (*CONVERTERS, "huihui-ai", "mlx-community", "neuralmagic", "nousresearch", "redhatai")
 

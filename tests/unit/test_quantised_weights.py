@@ -351,3 +351,15 @@ def test_glm_5_3_is_its_hub_total_plain_and_in_fp4() -> None:
         formats = role_formats("bf16", {role: q.format for q in spec.quantization for role in q.roles})
         tensors = [*model_tensors(model), *(w for layer in model.draft for w in layer.weights)]
         assert sum(w.elems // 2 if formats.of(w) == "nvfp4" else w.elems for w in tensors) == total
+
+
+def test_a_tensor_without_sides_is_one_element() -> None:
+    """A scalar: 2 bytes in 16 bits."""
+    block = {"mixers": [{"kind": "gqa", "heads": 4, "kv_heads": 2, "head_dim": 16}]}
+    plain: dict[str, Any] = {
+        "id": "test/scalar", "name": "scalar", "source": "written for a test", "max_context": 64, "vocab_size": 100, "hidden_size": 64,
+        "n_layers": 1, "dtype": "bf16", "layers": [{"pattern": ["1*block"]}], "blocks": {"block": block},
+    }  # fmt: skip
+    more = plain | {"weights": [{"name": "scale", "shape": []}]}
+    with_scalar, without = (kvplan.estimate(parse_spec(data, "test"), context=64).model.weight_bytes for data in (more, plain))
+    assert with_scalar - without == 2

@@ -9,6 +9,7 @@ from kvplan.forms import Form
 #: engine_option keys, by the names of its arguments.
 OPTIONS: dict[str, str] = {
     "backend": "pytorch or tensorrt: an engine that trtllm-build made",
+    "built": "here, or elsewhere: trtllm-build ran on a larger card",
     "cross_kv_cache_fraction": "share of the cache for cross-attention",
     "enable_attention_dp": "attention data parallelism over the tp ranks",
     "enable_block_reuse": "prefix reuse, which keeps snapshots of states",
