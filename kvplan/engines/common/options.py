@@ -53,7 +53,7 @@ class Options:
 
 
 class Speculation(NamedTuple):
-    """`METHOD:TOKENS[:MODEL]`, read."""
+    """`METHOD:TOKENS[:MODEL]`, read; `auto` for tokens is 0: as many as the engine picks."""
 
     method: str
     tokens: int
@@ -70,6 +70,8 @@ def read_speculative(text: str | None) -> Speculation | None:
         return None
     method, _, rest = str(text).partition(":")
     tokens, _, model = rest.partition(":")
+    if tokens == "auto":
+        return Speculation(method.lower(), 0, model or None)
     if not tokens.isascii() or not tokens.isdecimal() or not 1 <= int(tokens[:9]) <= 1024:
         raise SpecError("speculative", [("", f"{str(text)[:60]!r}: write METHOD:TOKENS[:MODEL] such as eagle3:3, or off")])
     return Speculation(method.lower(), int(tokens), model or None)
