@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,7 +70,9 @@ def read_file(path: str, env: Mapping[str, str] | None = None) -> list[Found]:
     def beside(name: str) -> str | None:
         other = Path(path).parent / name
         try:
-            return read_text(str(other)) if not Path(name).is_absolute() and ".." not in Path(name).parts and other.is_file() else None
+            return (
+                read_text(str(other)) if not Path(name).is_absolute() and ".." not in Path(name).parts and os.path.isfile(other) else None
+            )
         except (OSError, ValueError):
             return None
 
