@@ -329,7 +329,7 @@ def _read(
         draft_tokens=speculation.tokens if speculation else 0,
         backend=plain(options.text("attention_backend")),
         blocks_override=options.count("num_gpu_blocks_override"),
-        swap_bytes=int((options.number("swap_space") or 4) * GIB),
+        swap_bytes=int(((options.number("swap_space", zero=True) or 0) if options.text("swap_space") else 4) * GIB),
         served=replace(model, draft=found.layers) if found else model,
         drafter=found,
         context_chosen="context" not in chosen_by,
