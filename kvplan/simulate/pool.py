@@ -14,7 +14,7 @@ Key = int  # group, stream and block within the sequence, in one number: see Pre
 
 
 class BlockPool:
-    """`size` blocks, of which one is the null block. Lists by block number, no object per block.
+    """`size` blocks, of which one is the null block. Lists by block number, as far as blocks were ever taken; no object per block.
 
     Content that nobody can ask for has no key; its block waits for its turn among those with content all the same.
     """
@@ -22,15 +22,15 @@ class BlockPool:
     def __init__(self, size: int) -> None:
         self.size = size
         self.free = size - 1
-        self.refs = [0] * size
-        self.refs[0] = 1  # the null block is nobody's
+        self.refs = [1]  # the null block is nobody's
         self.again = 0  # holders beyond the first, over all blocks
         self.evicted = 0
-        self.keys: list[Key | None] = [None] * size
+        self.keys: list[Key | None] = [None]
         self.found: dict[Key, int | dict[int, None]] = {}
-        # The free list: blocks without content from the end, then those with content from the start. A block that is found leaves the
-        # latter's middle; its entry stays, is counted here and skipped when its turn comes, which is much cheaper than linking them all.
-        self._blank = list(range(size - 1, 0, -1))
+        # The free list: blocks without content from the end, those never taken, then those with content from the start. A block that is
+        # found leaves the latter's middle; its entry stays, is counted here and skipped when its turn comes, which is much cheaper than
+        # linking them all.
+        self._blank: list[int] = []
         self._kept: deque[int] = deque()
         self._left: dict[int, int] = {}
 
@@ -44,6 +44,11 @@ class BlockPool:
         blank, refs = self._blank, self.refs
         blocks = blank[: -n - 1 : -1]
         del blank[len(blank) - len(blocks) :]
+        if len(blocks) < n:
+            fresh = range(len(refs), min(len(refs) + n - len(blocks), self.size))
+            blocks += fresh
+            refs += [0] * len(fresh)
+            self.keys += [None] * len(fresh)
         if len(blocks) < n:
             self._oldest(n - len(blocks), blocks)
         for block in blocks:
@@ -154,11 +159,11 @@ class BlockPool:
 
     def order(self) -> list[int]:
         """The free list from its head."""
-        return [*reversed(self._blank), *self._waiting()]
+        return [*reversed(self._blank), *range(len(self.refs), self.size), *self._waiting()]
 
     def check(self, tables: Iterable[list[int]]) -> None:
         """AssertionError unless each block is either in the free list once or held as often as it is counted."""
-        held = [0] * self.size
+        held = [0] * len(self.refs)
         for table in tables:
             for block in table:
                 held[block] += 1
@@ -166,7 +171,7 @@ class BlockPool:
         free = set(order)
         assert len(order) == len(free) == self.free, "the free list is broken"
         assert 0 not in order, "the null block is free"
-        for block in range(1, self.size):
+        for block in range(1, len(self.refs)):
             assert self.refs[block] == held[block], f"block {block} is held {held[block]} times and counted {self.refs[block]}"
             assert (block in free) == (held[block] == 0), f"block {block} is free and held, or neither"
         assert self.again == sum(max(n - 1, 0) for n in held[1:])
