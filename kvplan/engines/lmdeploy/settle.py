@@ -22,7 +22,7 @@ from kvplan.engines.lmdeploy.facts import FACTS
 from kvplan.engines.lmdeploy.rules import MAX_BATCH, RELEASES, LmdeployRules
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.forms import Form
-from kvplan.tensors import ALL, Cache, CacheFormats, Lowered
+from kvplan.tensors import ALL, Cache, CacheFormats, Lowered, distinct
 
 Backend = Literal["turbomind", "pytorch"]
 #: pytorch/spec_decode/proposers, from 0.11; TurboMind drafts with nothing.
@@ -80,7 +80,7 @@ def settle(d: Deployment) -> Settled:
     backend, why = read_backend(d, options, rules)
     layout, misdealt = read_layout(d, backend, rules)
     plain, _ = lowered_or_plain(d, cache_formats(replace(d, kv_dtype=None)))
-    forms = {cache.form for layer in dict.fromkeys(plain.layers) for cache in layer.caches}
+    forms = {cache.form for layer in distinct(plain.layers) for cache in layer.caches}
     check_forms(d, backend, rules, forms, plain)
     block, flash, about_blocks = _block(d, options, backend, plain, forms, rules.block)
     defaults: dict[str, Any] = {
@@ -219,7 +219,7 @@ def check_forms(d: Deployment, backend: Backend, rules: LmdeployRules, forms: se
         raise UnsupportedError(f"{where}: indexers are not supported in this release")
     if "gated-delta-net" in forms and not (rules.states if backend == "turbomind" else rules.spare_states is not None):
         raise UnsupportedError(f"{where}: gated delta nets are not supported in this release")
-    widths = {t.elems_per_state for x in dict.fromkeys(model.layers) for c in x.caches for t in c.tensors if t.name == "latent"}
+    widths = {t.elems_per_state for x in distinct(model.layers) for c in x.caches for t in c.tensors if t.name == "latent"}
     if backend == "turbomind" and widths - {576}:
         raise UnsupportedError(f"{where}: latents of {max(widths)} elements are not modelled; it shares K and V for 576 only")
 
@@ -274,9 +274,7 @@ def _block(
     Source: executor/base.py, _adjust_block_size.
     """
     block = d.block_size or (default if backend == "turbomind" else BLOCK)
-    wide = any(
-        t.elems_per_state >= _WIDE for x in dict.fromkeys(model.layers) for c in x.caches for t in c.tensors if t.name in ("k", "latent")
-    )
+    wide = any(t.elems_per_state >= _WIDE for x in distinct(model.layers) for c in x.caches for t in c.tensors if t.name in ("k", "latent"))
     unsaid = d.device is None or not d.device.compute_capability
     installed = options.flag("flash_mla", unsaid or (capability(d) or 0) >= 90)
     if backend == "turbomind" or not wide:
@@ -307,5 +305,5 @@ def _prefixes(options: Options, rules: LmdeployRules, backend: Backend, forms: s
 
 
 def _windows(model: Lowered) -> tuple[str, ...]:
-    windows = any(t.keep.kind in ("window", "chunk") for x in dict.fromkeys(model.layers) for c in x.caches for t in c.tensors)
+    windows = any(t.keep.kind in ("window", "chunk") for x in distinct(model.layers) for c in x.caches for t in c.tensors)
     return ("blocks for all tokens of window layers are counted, as a prompt takes them",) if windows else ()

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
-from kvplan.engines.common.tiers import Kind, Part, Place, Tier, pool
+from kvplan.engines.common.tiers import OFFLOADING, Kind, Part, Place, Tier, pool
 from kvplan.engines.vllm.capacity import Pool
 from kvplan.engines.vllm.connectors import IN_PROCESS, KVBM, uses_lmcache
 from kvplan.engines.vllm.groups import KVGroup
@@ -63,7 +63,7 @@ def _native(options: Options, chunk: int | None, s: VllmSettings, made: Pool) ->
     each = made.block_bytes[0] * blocks
     piece = round_up(each * (1 if shared else ranks), PAGE if since >= VERSIONS.index("0.27") else 1)
     setting = f"kv_offloading_size {size:g} GiB"
-    yield pool("cpu", "vLLM's offloading connector", setting, int(size * GIB), piece, _parts(made, blocks), ranks, shared=shared)
+    yield pool("cpu", OFFLOADING, setting, int(size * GIB), piece, _parts(made, blocks), ranks, shared=shared)
 
 
 def _one_copy(made: Pool, s: VllmSettings) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kvplan
-from kvplan import engines
+from kvplan import catalogue, engines
 from kvplan.engines.common.stops import stop_of
 from kvplan.engines.sglang.refusals import CHECKS
 from kvplan.spec import ModelSpec
@@ -101,6 +101,14 @@ def test_stages_and_drafts(version: str, method: str, pp: int, stops: bool) -> N
 )  # fmt: skip
 def test_fp8_experts(version: str, tp: int, ep: int | None, said: str | None) -> None:
     assert stopped("qwen/qwen3-30b-a3b-fp8", version, tp=tp, ep=ep) == said
+
+
+def test_blocks_that_a_class_does_not_check() -> None:
+    """MiMo-V2-Flash at tp 4: one KV head a rank, 192 wide. sglang 0.5.9 models/mimo_v2_flash.py: skip_block_quant_check."""
+    spec = catalogue.find_model("xiaomimimo/mimo-v2-flash")
+    assert stopped(spec, "0.5.23", tp=4) is None
+    said = "Weight output_partition_size = 192 is not divisible by weight quantization block_n = 128."
+    assert stopped(spec.changed(architecture="AnotherForCausalLM"), "0.5.23", tp=4) == said
 
 
 @pytest.mark.parametrize(
