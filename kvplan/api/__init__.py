@@ -44,6 +44,8 @@ HOMES: dict[str, str] = {
     "calibrate": "proof",
     "doctor": "proof",
     "why": "causes",
+    "check_vectors": "vectors",
+    "answer_vectors": "vectors",
 }
 
 
