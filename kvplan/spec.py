@@ -114,6 +114,7 @@ class ModelSpec(Record):
     original_context  positions before longrope stretches them to `max_context`
     stated_context    positions as the config states them, where a YaRN factor makes more of them (`max_context`)
     bidirectional     tokens that see later ones too: none, those of one image, or all
+    uncounted         what the released model has beside all this, a sentence each: its weights are more than are counted
     """
 
     id: Id
@@ -122,6 +123,7 @@ class ModelSpec(Record):
     hub_id: Text | None = None
     aliases: tuple[Text, ...] = ()
     notes: tuple[Text, ...] = ()
+    uncounted: tuple[Text, ...] = ()
     architecture: Text | None = None
     dtype: Text = "bf16"
     quantization: tuple[Quantization, ...] = ()

@@ -134,7 +134,7 @@ def all_bytes(tensors: Iterable[tuple[WeightTensor, int]], formats: WeightFormat
 @lru_cache(maxsize=4096)
 def _bytes(shape: tuple[int, ...], format_name: str) -> int:
     if len(shape) < 2:
-        return matrix_bytes(format_name, 1, shape[0])
+        return matrix_bytes(format_name, 1, *(shape or (1,)))
     matrices = 1
     for n in shape[:-2]:
         matrices *= n
@@ -230,6 +230,9 @@ def asked_formats(base: str, asked: str, *, routed: bool, tied: bool = False) ->
         return role_formats(base, own, "the layers' matrices, the head in 6 bits as by default")
     if asked.startswith("mlx_"):
         return role_formats(base, dict.fromkeys((*MATRICES, "router", "embedding", "head"), asked), "every matrix, as MLX converts")
+    if asked == "w4afp8":  # SGLang quantization/w4afp8.py get_quant_method: experts so, every other linear in FP8 blocks
+        own = {**dict.fromkeys(MATRICES, "fp8_block128"), "experts": asked}
+        return role_formats(base, own, "the experts in int4, the other matrices of the layers in fp8 blocks")
     few_bits = WEIGHT_FORMATS[asked].bits < 8
     kept = ("attention",) if routed and few_bits else ()
     unsure: dict[Role, str] = {}

@@ -7,7 +7,7 @@ from typing import Any
 
 from kvplan import engines
 from kvplan.deployment import NAMES, Deployment
-from kvplan.engines.common.checks import refusal
+from kvplan.engines.common.checks import before_all, refusal
 from kvplan.engines.common.doubts import doubts
 from kvplan.engines.common.lines import stage_weights, weight_entries
 from kvplan.engines.common.phases import doubted, judged
@@ -64,7 +64,8 @@ def _answered(d: Deployment, limits: bool) -> tuple[Settled, Outcome]:
     if outcome.capacity is not None and outcome.capacity.max_batch is not None:  # of one replica: the question's is shared by all
         whole = outcome.capacity._replace(max_batch=outcome.capacity.max_batch * (question.dp or 1))
         outcome = outcome._replace(capacity=whole)
-    if settled.unknown and outcome.starts is not False and outcome.fits is not False:
+    unread = reason is None and bool(before_all(d, engine.facts)) and not _too_heavy(question, outcome)
+    if settled.unknown and (unread or (outcome.starts is not False and outcome.fits is not False)):
         outcome = outcome._replace(fits=None, starts=None, survives=None, certainty="too close to call", unknown=settled.unknown)
     held, has = sum(e.bytes for e in outcome.host), question.host_memory
     if held and has is not None and held > has and outcome.risk is None:
@@ -97,6 +98,14 @@ def _weights_alone(settled: Settled) -> tuple[Ledger, ...]:
     return tuple(found)
 
 
+def _too_heavy(question: Deployment, outcome: Outcome) -> bool:
+    """Whether the weights of a rank alone are more than its device, which no release changes."""
+    if question.device is None:
+        return False
+    held = (sum(e.bytes for e in ledger.entries if e.kind == "weights") for ledger in outcome.ledgers if ledger.device is not None)
+    return max(held, default=0) > question.device.memory_bytes
+
+
 def _facts(settled: Settled) -> ModelFacts:
     spec, parameters = settled.question.model, count(settled.model)
     shown = (f"the cache is shown in {settled.question.dtype}: {settled.misfit}",) if settled.misfit else ()
@@ -108,8 +117,13 @@ def _facts(settled: Settled) -> ModelFacts:
         embedding_parameters=parameters.embedding,
         mtp_parameters=parameters.draft,
         weight_bytes=all_bytes(model_tensors(settled.model), weight_formats(settled.question)),
-        notes=(*spec.notes, *settled.notes, *([settled.unknown] if settled.unknown else []), *shown, *_calibration(settled.question)),
+        notes=(*_said(settled), *shown, *_calibration(settled.question)),
     )
+
+
+def _said(settled: Settled) -> tuple[str, ...]:
+    spec = settled.question.model
+    return (*spec.notes, *spec.uncounted, *settled.notes, *([settled.unknown] if settled.unknown else []))
 
 
 def _calibration(d: Deployment) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules
     fewest = min(t.total for t in found)
     agreed = [t if t.total == fewest else pools.at_most(t, s.cells, k, rules, fewest) for t, s in zip(found, stages, strict=True)]
     profiled = fewest
-    if (k.max_total_tokens is not None or stages[0].cells.n_swa) and rules.running == "asked":
+    if rules.running == "asked":  # before pages, too
         profiled = min(left // (s.cells.full + s.cells.swa) if _keeps_kv(s) else LARGEST for s in stages)
     running = pools.running_requests(profiled, fewest, k, rules, states.slots if states else None)
     if rules.draft_headroom and k.draft_steps and k.draft_tokens and stages[0].cells.n_full and not stages[0].cells.n_swa:

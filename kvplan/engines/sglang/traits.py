@@ -14,7 +14,10 @@ STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
 
 
 class Traits(NamedTuple):
-    """What of the model moves defaults. pooled_index: tokens per indexer key (None: none); shared: layers read another's cache."""
+    """What of the model moves defaults. pooled_index: tokens per indexer key (None: none); shared: layers read another's cache.
+
+    encodes: it is an encoder.
+    """
 
     latent: bool
     pooled_index: int | None
@@ -23,6 +26,7 @@ class Traits(NamedTuple):
     states: bool
     shared: bool
     cross: bool
+    encodes: bool
 
 
 def read_traits(model: Lowered) -> Traits:
@@ -45,6 +49,7 @@ def read_traits(model: Lowered) -> Traits:
         states=bool(forms & STATES),
         shared="shared" in forms,
         cross="encoder-kv" in forms,
+        encodes=all(cache.kind == "encoder" for cache in caches if cache.kind),
     )
 
 
