@@ -242,11 +242,12 @@ def _receipts() -> str:
 
 def _beside(peers: Row) -> str:
     lines = [
-        "| tool | version | rows | right | within 5 % | too many | too few | refused | median error of those answered |",
-        "|" + "---|" * 9,
+        "| tool | version | rows | right | right of full attention alone | within 5 % | too many | too few | refused | median error |",
+        "|" + "---|" * 10,
     ]
     for r in peers["table"]:
-        cells = (r["name"], r["version"], *(r[k] for k in ("rows", "right", "near", "too_many", "too_few", "refused")), f"{r['median']} %")
+        counts = (r[key] for key in ("near", "too_many", "too_few", "refused"))
+        cells = (r["name"], r["version"], r["rows"], r["right"], f"{r['plain_right']} of {r['plain']}", *counts, f"{r['median']} %")
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     missing = ", ".join(peers["missing"]) or "none"
     return "\n".join([*lines, "", f"Run on {peers['date']} beside {peers['engine']}. Did not install: {missing}."]) + "\n"
