@@ -3,7 +3,7 @@
     python tools/performance_page.py run [--peers VENV] [--vllm PYTHON]    runs them, keeps what they print in benchmarks/kept
     python tools/performance_page.py write                                 writes docs/performance.md from that
 
-`make bench` does both. VENV has peers (tools/peers.py), PYTHON is an interpreter that has vLLM beside kvplan's dependencies; without them
+`make bench` does both. VENV has peers (tools/peers.py), PYTHON vLLM, both beside kvplan's dependencies; without them
 those comparisons are left out and the page says so. Only ratios are the same from machine to machine.
 """
 
@@ -24,7 +24,7 @@ KEPT, PAGE = ROOT / "benchmarks" / "kept" / "performance.json", ROOT / "docs" / 
 
 
 class Bench(NamedTuple):
-    """A benchmark: its command after the interpreter, what the page says of it, whose interpreter runs it (vllm: where there is one)."""
+    """A benchmark: its command after the interpreter, what the page says of it, whose interpreter runs it where there is one."""
 
     title: str
     command: tuple[str, ...]
@@ -38,7 +38,7 @@ BENCHES = (
           "Processor time; medians, and the median of the ratios run by run."),
     Bench("An estimate in process, and a sweep", ("benchmarks/sweep.py",),
           "Points a second of processor time: one `evaluate` after another (scalar), and on arrays; peers are asked for the cache of one "
-          "configuration a call, which is less than a point. Below, how time and peak memory grow with the grid."),
+          "configuration a call, which is less than a point. Below, how time and peak memory grow with the grid.", "peers"),
     Bench("A simulation", ("benchmarks/simulate.py", "--largest", "100000"),
           "Requests and tokens a second with 256 live at once, and how that grows; where vLLM is installed, its own manager is driven "
           "through the same requests in the same run.", "vllm"),
@@ -53,11 +53,16 @@ on the machine counts little; each block is one run, and only its ratios carry o
 """
 
 
-def run(peers: Path | None, vllm: Path | None) -> None:
-    """Runs every benchmark and keeps what it prints."""
+def run(peers: Path | None, vllm: Path | None, only: str = "") -> None:
+    """Runs every benchmark, or those whose file has `only` in its name, and keeps what it prints."""
+    before = {done["command"]: done for done in json.loads(KEPT.read_text(encoding="utf-8"))["runs"]} if only else {}
+    pythons = {"vllm": vllm, "peers": peers and peers / "bin" / "python"}
     outputs = []
     for bench in BENCHES:
-        python = str(vllm) if vllm and bench.by == "vllm" else sys.executable
+        if only not in bench.command[0]:
+            outputs.append(before[" ".join(("python", *bench.command))])
+            continue
+        python = str(pythons.get(bench.by) or sys.executable)
         env = {**os.environ, "PYTHONPATH": str(ROOT), **({"PEERS": str(peers)} if peers else {})}
         done = subprocess.run([python, *bench.command], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -83,9 +88,10 @@ def main() -> None:
     p.add_argument("what", nargs="+", choices=["run", "write"])
     p.add_argument("--peers", type=Path)
     p.add_argument("--vllm", type=Path)
+    p.add_argument("--only", default="", help="benchmarks with this in their file's name; the others as they were")
     a = p.parse_args()
     if "run" in a.what:
-        run(a.peers, a.vllm)
+        run(a.peers, a.vllm, a.only)
     if "write" in a.what:
         PAGE.write_text(page(), encoding="utf-8")
 
