@@ -49,7 +49,7 @@ def rows(path: str | os.PathLike[str]) -> Iterator[Row]:
 def vectors(folder: str | os.PathLike[str], engine: str | None = None) -> Iterator[Vector]:
     """The vectors of a folder, of one engine or of all, in the order of their files. Raises SpecError."""
     here = Path(folder)
-    names = sorted(path for path in here.iterdir() if path.name.endswith(ENDINGS)) if here.is_dir() else []
+    names = sorted(path for path in here.iterdir() if path.name.endswith(ENDINGS)) if os.path.isdir(here) else []
     found = {path.name.split(".jsonl")[0]: path for path in names}
     if MODELS not in found:
         raise SpecError(os.fspath(folder), [("", "no folder of vectors: models.jsonl is not there; a clone of kvplan has one in vectors/")])

@@ -8,6 +8,7 @@ import pytest
 
 import kvplan
 from kvplan.cli import run
+from kvplan.devices import sized
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
@@ -16,6 +17,7 @@ from kvplan.report.bars import bars
 from kvplan.report.first import first_screen
 from kvplan.report.screen import Screen, here
 from kvplan.report.words import device
+from kvplan.units import parse_bytes
 from tests.contract.models import DEVICES
 
 LLAMA = "meta-llama/llama-3.1-8b"
@@ -147,6 +149,8 @@ def test_a_hostile_name_is_text(tmp_path, capsys):
 
 def test_names_of_devices():
     names = {"h100-80gb": "H100 80GB", "rtx-4060-ti-16gb": "RTX 4060 Ti 16GB", "a100-pcie-80gb": "A100 PCIe 80GB", "24GiB": "24 GiB"}
+    names |= {"80GB": "80 GB", "24564MiB": "24564 MiB", "85029615042B": "79.190 GiB"}
+    assert {sized(parse_bytes(name)).id for name in list(names)[3:]} == set(list(names)[3:])
     assert {name: device(name) for name in names} == names
 
 

@@ -22,7 +22,7 @@ from kvplan.engines.tensorrt_llm.pools import TrtPoolSettings
 from kvplan.engines.tensorrt_llm.rules import RELEASES, TrtRules
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.spec import lower
-from kvplan.tensors import CacheFormats, Lowered
+from kvplan.tensors import CacheFormats, Lowered, distinct
 from kvplan.units import parse_bytes
 
 SSM_DTYPES = ("auto", "float16", "bfloat16", "float32")
@@ -87,6 +87,7 @@ class TrtSettings(NamedTuple):
     temporary: int
     host_bytes: int | None
     cross_fraction: float | None
+    built_here: bool
 
     @property
     def own_buffers(self) -> bool:
@@ -111,7 +112,7 @@ def settle(d: Deployment) -> Settled:
     if d.n_devices not in (None, shape.n_devices):
         raise SpecError("n_devices", [("", f"these parallel sizes need {shape.n_devices} devices, not {d.n_devices}")])
     model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))
-    forms = {cache.form for layer in dict.fromkeys(model.layers) for cache in layer.caches}
+    forms = {cache.form for layer in distinct(model.layers) for cache in layer.caches}
     longest, by = d.context or d.model.max_context, "you" if d.context else "model"
     defaults: dict[str, Any] = {
         "engine": ("tensorrt-llm", "kvplan"),
@@ -147,6 +148,7 @@ def settle(d: Deployment) -> Settled:
         temporary=parse_bytes(options.text("temporary_kv_memory") or 0, "temporary_kv_memory"),
         host_bytes=None if host is None else parse_bytes(host, "host_cache_size"),
         cross_fraction=options.number("cross_kv_cache_fraction", 1),
+        built_here=is_built_here(question, options, rules),
     )
     among(question, METHODS, FACTS.title)
     found = drafter(question, model, stored)
@@ -160,6 +162,12 @@ def is_profiled(options: Options, rules: TrtRules) -> bool:
     """Whether the budget is measured by a dry run: the PyTorch backend does, engines that trtllm-build made do not."""
     asked = options.text("backend", BACKENDS)
     return asked == "pytorch" if asked else rules.profiled
+
+
+def is_built_here(d: Deployment, options: Options, rules: TrtRules) -> bool:
+    """Whether trtllm-build has to run on the card first; what it takes there is not known, but that of a server that ran it is."""
+    known = d.device is None or d.kv_memory is not None or options.text("peak_memory") is not None
+    return options.text("built", ("here", "elsewhere")) != "elsewhere" and not known and not is_profiled(options, rules)
 
 
 def formats(d: Deployment) -> CacheFormats:
@@ -217,13 +225,13 @@ def uses_v2(d: Deployment, rules: TrtRules, model: Lowered) -> bool:
         return False
     if d.model.architecture is not None:
         return d.model.architecture in rules.v2
-    tensors = [t for layer in dict.fromkeys(model.layers) for cache in layer.caches for t in cache.tensors]
+    tensors = [t for layer in distinct(model.layers) for cache in layer.caches for t in cache.tensors]
     return any(t.keep.kind == "window" or t.tokens_per_state is None for t in tensors)
 
 
 def _notes(d: Deployment, rules: TrtRules, model: Lowered, options: Options) -> tuple[str, ...]:
     notes = []
-    windows = any(t.keep.kind == "window" for layer in dict.fromkeys(model.layers) for c in layer.caches for t in c.tensors)
+    windows = any(t.keep.kind == "window" for layer in distinct(model.layers) for c in layer.caches for t in c.tensors)
     if windows and not uses_v2(d, rules, model) and options.text("max_attention_window") is None:
         notes.append("the V1 cache manager keeps all tokens of window layers unless max_attention_window is given")
     if d.host_memory and not uses_v2(d, rules, model):
@@ -233,6 +241,11 @@ def _notes(d: Deployment, rules: TrtRules, model: Lowered, options: Options) -> 
     if d.kv_memory and d.max_num_batched_tokens:
         what = "and a step's share of window layers where the pool is larger than that" if uses_v2(d, rules, model) else "only"
         notes.append(f"max_num_batched_tokens moves the measured peak {what}; kv_memory is given, so the peak is not asked")
+    if is_built_here(d, options, rules):
+        notes.append(
+            "too close to call at most: what trtllm-build takes on the card while it makes the engine is not modelled; "
+            "engine_option built=elsewhere says that it is made"
+        )
     if d.max_model_len:
         notes.append(f"a request has at most max_model_len = {d.max_model_len} tokens; the V1 pool's size does not follow it")
     return tuple(notes)
