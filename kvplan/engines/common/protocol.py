@@ -54,6 +54,7 @@ class Settled(NamedTuple):
     drafter   what drafts tokens; its caches are in `drafts` where the engine keeps them for as many tokens as the model's
     unknown   what is held and can not be sized as asked, and how to say it: then nothing that fits is called so
     limits    whether the longest context and the most sequences are asked for, which cost an engine many tries
+    undecided why a start is too close to call, whatever room is left: what public starts ran out of and nothing here sizes
     """
 
     question: Deployment
@@ -66,6 +67,7 @@ class Settled(NamedTuple):
     drafter: Drafter | None = None
     unknown: str = ""
     limits: bool = True
+    undecided: tuple[str, ...] = ()
 
     @property
     def layers(self) -> tuple[Layer, ...]:
