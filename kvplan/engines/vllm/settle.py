@@ -32,6 +32,7 @@ from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.model import as_pooled, as_run, encodes, least_batch, left, length_served, pools
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
 from kvplan.engines.vllm.specs import INDEX_ROWS, KEPT_STATES, PACKED_ROWS, RECURRENCES
+from kvplan.engines.vllm.undecided import undecided
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.forms import Form
 from kvplan.spec import ModelSpec
@@ -172,7 +173,8 @@ def settle(d: Deployment) -> Settled:
     drafts = settings.served.draft if settings.drafter else ()
     lora.asked_modules(question)
     resolved = resolved._replace(notes=(*resolved.notes, *lora.note(question, model.layers)))
-    return Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
+    made = Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
+    return made._replace(undecided=undecided(question, release))
 
 
 def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
@@ -329,7 +331,7 @@ def _read(
         draft_tokens=speculation.tokens if speculation else 0,
         backend=plain(options.text("attention_backend")),
         blocks_override=options.count("num_gpu_blocks_override"),
-        swap_bytes=int((options.number("swap_space") or 4) * GIB),
+        swap_bytes=int(((options.number("swap_space", zero=True) or 0) if options.text("swap_space") else 4) * GIB),
         served=replace(model, draft=found.layers) if found else model,
         drafter=found,
         context_chosen="context" not in chosen_by,
