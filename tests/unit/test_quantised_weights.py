@@ -349,8 +349,8 @@ def test_glm_5_3_is_its_hub_total_plain_and_in_fp4() -> None:
         spec = read_config(shared(f"data/hf_configs_more/{name}.json"))
         model = lower(spec, CacheFormats("bf16", "bf16", "bf16", "bf16"))
         formats = role_formats("bf16", {role: q.format for q in spec.quantization for role in q.roles})
-        tensors = [*model_tensors(model), *(w for layer in model.draft for w in layer.weights)]
-        assert sum(w.elems // 2 if formats.of(w) == "nvfp4" else w.elems for w in tensors) == total
+        tensors = [*model_tensors(model), *((w, 1) for layer in model.draft for w in layer.weights)]
+        assert sum(n * (w.elems // 2 if formats.of(w) == "nvfp4" else w.elems) for w, n in tensors) == total
 
 
 def test_a_tensor_without_sides_is_one_element() -> None:

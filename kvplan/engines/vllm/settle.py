@@ -249,7 +249,7 @@ def _chunked(d: Deployment, rules: VllmRules, options: Options, max_model_len: i
     if options.text("enable_chunked_prefill") is not None:
         return options.flag("enable_chunked_prefill")
     if rules.v1:
-        return not pools(d.model) and not encodes(d.model, rules_of(d)[0])
+        return not pools(d.model) and (d.model.lm_head or not encodes(d.model, rules_of(d)[0]))
     whole = bool(d.model.towers) or not d.model.lm_head or d.speculative not in (None, "off") or d.lora not in (None, "off")
     return bool(rules.long_steps) and max_model_len > 32768 and not whole
 
