@@ -113,7 +113,8 @@ def corrected(hub_id: str, config: dict[str, Any]) -> dict[str, Any]:
 
 def geometry(spec: ModelSpec, *, stored: bool = True) -> str:
     """What two models must share to share a file."""
-    apart = {"id", "name", "source", "aliases", "notes", "max_context", "dtype", *(() if stored else ("quantization", "kv_dtype"))}
+    said = {"id", "name", "source", "aliases", "notes", "uncounted"}
+    apart = said | {"max_context", "dtype", *(() if stored else ("quantization", "kv_dtype"))}
     text = json.dumps({key: value for key, value in spec.plain().items() if key not in apart}, sort_keys=True)
     for n, block in enumerate(spec.blocks):  # what a file calls its blocks is no difference
         text = re.sub(rf'(?<=["*]){re.escape(block)}"', f'block {n}"', text)

@@ -78,6 +78,10 @@ TUNED_FROM = {
     "openai/gpt-oss-safeguard-20b": "openai/gpt-oss-20b", "openai/gpt-oss-safeguard-120b": "openai/gpt-oss-120b",
     "Nexusflow/Athene-V2-Chat": "Qwen/Qwen2.5-72B-Instruct", "PowerInfer/SmallThinker-3B-Preview": "Qwen/Qwen2.5-3B-Instruct",
     "tiiuae/falcon-40b-instruct": "tiiuae/falcon-40b", "HuggingFaceH4/zephyr-7b-alpha": "mistralai/Mistral-7B-v0.1",
+    "mistralai/Magistral-Small-2509": "mistralai/Mistral-Small-3.2-24B-Instruct-2506",
+    "mistralai/Devstral-Small-2507": "mistralai/Devstral-Small-2505",  # both from Mistral Small 3.1 without its vision encoder
+    "NousResearch/Hermes-4-14B": "Qwen/Qwen3-14B", "numind/NuMarkdown-8B-Thinking": "Qwen/Qwen2.5-VL-7B-Instruct",
+    **{f"Qwen/Qwen3-VL-{kind}-{size}": f"Qwen/Qwen3-VL-{size}-Instruct" for kind in ("Embedding", "Reranker") for size in ("2B", "8B")},
     "Phind/Phind-CodeLlama-34B-v1": "codellama/CodeLlama-34b-Python-hf",
     "Phind/Phind-CodeLlama-34B-v2": "codellama/CodeLlama-34b-Python-hf",
     "01-ai/Yi-34B-Chat-4bits": "01-ai/Yi-34B-Chat",

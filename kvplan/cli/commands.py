@@ -33,6 +33,7 @@ LAZY = {
     "sweep": "sweep",
     "tiers": "beyond",
     "transfer": "beyond",
+    "vectors": "vectors",
     "why": "why",
 }
 

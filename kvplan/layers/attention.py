@@ -221,5 +221,9 @@ class Encoder(Grouped):
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         return ()
 
+    def reads(self, formats: CacheFormats) -> tuple[CacheTensor, ...]:
+        """K and V of the prompt at hand: an engine with one pool for all layers gives them rows."""
+        return self.kv_tensors(formats, ALL)
+
     def work(self, hidden: int) -> tuple[TokenWork, ...]:
         return ()

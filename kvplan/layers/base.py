@@ -37,7 +37,7 @@ class LayerKind(Record):
         return ()
 
     def reads(self, formats: CacheFormats) -> tuple[CacheTensor, ...]:
-        """What it reads of another layer's cache, of which it keeps nothing itself."""
+        """What it reads and keeps nothing of itself: another layer's cache, or all of one prompt."""
         return ()
 
     def work(self, hidden: int) -> tuple[TokenWork, ...]:

@@ -14,12 +14,13 @@ from kvplan.engines.common.phases import doubted, judged
 from kvplan.engines.common.protocol import ChosenBy, Outcome, Settled, refused
 from kvplan.engines.common.risks import risks
 from kvplan.engines.common.settling import weight_formats
+from kvplan.errors import KvplanError
 from kvplan.ledger import Entry, Ledger, exact
 from kvplan.parallel import split_layers
 from kvplan.planner.cache import report
 from kvplan.planner.plan import ModelFacts, Plan
 from kvplan.units import show_bytes
-from kvplan.weights import count, model_tensors, total_bytes
+from kvplan.weights import all_bytes, count, model_tensors
 
 
 def evaluate(d: Deployment, *, limits: bool = True) -> Plan:
@@ -27,6 +28,26 @@ def evaluate(d: Deployment, *, limits: bool = True) -> Plan:
 
     limits=False: the longest context and most sequences may be left out, for those who ask only whether it fits.
     """
+    settled, outcome = _answered(d, limits)
+    return Plan(
+        model=_facts(settled),
+        question=_question(d, settled),
+        cache=report(settled.question, settled.layers),
+        outcome=outcome,
+        verdict=_verdict(settled.question, outcome),
+    )
+
+
+def holds(d: Deployment) -> bool:
+    """Whether a question can be asked and fits: `evaluate` without what is only shown, for searches that ask often."""
+    try:
+        return _answered(d, limits=False)[1].fits is True
+    except KvplanError:
+        return False
+
+
+def _answered(d: Deployment, limits: bool) -> tuple[Settled, Outcome]:
+    """The question as its engine settles it, and the answer. Raises as `evaluate` does."""
     engine, settled = engines.settle(d)
     settled = settled._replace(limits=limits)
     question = settled.question
@@ -53,14 +74,7 @@ def evaluate(d: Deployment, *, limits: bool = True) -> Plan:
         outcome = outcome._replace(risk=risk)
     if d.neighbours:
         outcome = outcome._replace(ledgers=tuple(_by_neighbour(ledger, d) for ledger in outcome.ledgers))
-    cache = report(question, settled.layers)
-    return Plan(
-        model=_facts(settled),
-        question=_question(d, settled),
-        cache=cache,
-        outcome=outcome,
-        verdict=_verdict(question, outcome),
-    )
+    return settled, outcome
 
 
 def _by_neighbour(ledger: Ledger, d: Deployment) -> Ledger:
@@ -103,9 +117,14 @@ def _facts(settled: Settled) -> ModelFacts:
         active_parameters=parameters.active,
         embedding_parameters=parameters.embedding,
         mtp_parameters=parameters.draft,
-        weight_bytes=total_bytes(model_tensors(settled.model), weight_formats(settled.question)),
-        notes=(*spec.notes, *settled.notes, *([settled.unknown] if settled.unknown else []), *shown, *_calibration(settled.question)),
+        weight_bytes=all_bytes(model_tensors(settled.model), weight_formats(settled.question)),
+        notes=(*_said(settled), *shown, *_calibration(settled.question)),
     )
+
+
+def _said(settled: Settled) -> tuple[str, ...]:
+    spec = settled.question.model
+    return (*spec.notes, *spec.uncounted, *settled.notes, *([settled.unknown] if settled.unknown else []))
 
 
 def _calibration(d: Deployment) -> tuple[str, ...]:

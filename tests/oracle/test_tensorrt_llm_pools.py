@@ -147,16 +147,19 @@ def test_latent_is_keys_only_and_sparse_blocks_are_64() -> None:
 
 
 def test_older_releases_round_blocks_up() -> None:
-    """86,711 tokens were laid out as 86,720 in a log of December 2025; the runtime of 2024 used blocks of 64."""
-    found = plan(llama(), 86_711 * 131072, engine_version="1.2.0", context=4096).capacity
+    """86,711 tokens were laid out as 86,720 in a log of 1.1.0rc3; the runtime of 2024 used blocks of 64."""
+    found = plan(llama(), 86_711 * 131072, engine_version="1.1.0", context=4096).capacity
     assert found is not None
     assert found.tokens == 86_720
     assert "Adjusted" not in found.log_lines[-1]
     assert found.warnings == ()
-    long = plan(llama(), 86_711 * 131072, engine_version="1.2.0", context=131072).capacity
+    long = plan(llama(), 86_711 * 131072, engine_version="1.1.0", context=131072).capacity
     assert long is not None
     assert long.max_context == 86_720
     assert "Reducing to 86720" in long.warnings[0]
+    down = plan(llama(), 86_711 * 131072, engine_version="1.2.0", context=4096).capacity
+    assert down is not None
+    assert down.tokens == 86_711 // 32 * 32
     assert ENGINE.settle(Deployment(model=llama(), engine_version="0.13.0")).question.block_size == 64
 
 

@@ -257,6 +257,7 @@ class Facts(NamedTuple):
     measured_from    the release from which five or more public start-up logs are behind them; None: fewer are
     tiers            options that ask for a tier of the cache beside the devices, as words; empty: none is modelled
     apart            how caches move between prefill and decode workers; None: not modelled
+    free_batch       nothing of it follows the batch: the most sequences of a plan that fits hold as its pool says
     measured_sizes   sizes that lines measured in its logs depend on; measured_names: other names, beside those of every engine
     """
 
@@ -285,6 +286,7 @@ class Facts(NamedTuple):
     measured_sizes: tuple[str, ...] = ("tp", "pp", "max_num_seqs", "max_num_batched_tokens")
     measured_names: tuple[str, ...] = ()
     tiers: str = ""
+    free_batch: bool = False
     apart: Apart | None = None
 
 

@@ -10,6 +10,8 @@ from kvplan.units import cdiv, longest
 
 Kind = Literal["full", "window", "chunk", "state"]
 Place = Literal["cpu", "disk"]
+#: Of vLLM itself; reads nothing back that is less than a piece.
+OFFLOADING = "vLLM's offloading connector"
 
 
 class Part(NamedTuple):

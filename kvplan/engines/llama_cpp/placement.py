@@ -110,8 +110,10 @@ def cache_bytes(stores: Sequence[Store], where: Placement, *, offload: bool) -> 
     """Device -> role of the cache -> bytes: each layer's cache follows its weights, or all stays in host memory."""
     held: dict[int, dict[str, int]] = {device: {} for device in (*range(where.n_devices), HOST)}
     for store in stores:
+        sums: dict[int, int] = {}
         for layer, k, v in store.parts:
-            device = where.layers[layer] if layer < len(where.layers) else where.output
-            mine = held[device if offload else HOST]
-            mine[store.role] = mine.get(store.role, 0) + k + v
+            device = HOST if not offload else where.layers[layer] if layer < len(where.layers) else where.output
+            sums[device] = sums.get(device, 0) + k + v
+        for device, n_bytes in sums.items():
+            held[device][store.role] = held[device].get(store.role, 0) + n_bytes
     return held

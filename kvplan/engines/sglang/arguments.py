@@ -49,6 +49,7 @@ ROWS = (
     row("--disable-prefill-cuda-graph", "option:disable_prefill_cuda_graph", takes="flag", since="0.5.15"),
     row("--disable-piecewise-cuda-graph", "option:disable_prefill_cuda_graph", takes="flag", since="0.5.10", until="0.5.18"),
     row("--attention-backend", "option:attention_backend"),
+    row("--is-embedding", "option:is_embedding", takes="flag"),
     row("--disable-radix-cache", "option:disable_radix_cache", takes="flag"),
     row("--disable-overlap-schedule", "option:disable_overlap_schedule", takes="flag"),
     row("--disable-hybrid-swa-memory", "option:disable_hybrid_swa_memory", takes="flag", since="0.5.0"),

@@ -18,6 +18,7 @@ OPTIONS: dict[str, str] = {
     "disable_radix_cache": "no prefix cache",
     "dsa_backend": "the sparse attention's decode backend",
     "enable_dp_attention": "dp is attention data parallelism inside tp",
+    "is_embedding": "embeddings or scores are served: nothing is decoded, no graphs of that are captured",
     "is_hybrid_swa": "window layers get a pool of their own, whatever the architecture",
     "mamba_full_memory_ratio": "memory of states beside that of the cache",
     "mamba_radix_cache_strategy": "auto, no_buffer, extra_buffer or extra_buffer_lazy",
@@ -54,7 +55,9 @@ FACTS = Facts(
     pool="set aside",
     pages="radix",
     vendors=frozenset({"nvidia", "amd", "intel"}),
-    weight_schemes=frozenset({"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "affine", "bitsandbytes", "gguf", "unknown"}),
+    weight_schemes=frozenset(
+        {"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "affine", "bitsandbytes", "gguf", "w4afp8", "unknown"}
+    ),
     kv_advice=(("fp8", 8),),
     weight_advice=(("fp8", 8), ("int4_g128", 4)),
     settings=(

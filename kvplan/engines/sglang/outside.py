@@ -13,7 +13,7 @@ from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.common.widths import layer_width
 from kvplan.engines.sglang.memory import decode_graph_sizes
 from kvplan.engines.sglang.rules import VERSIONS
-from kvplan.engines.sglang.settle import SglangSettings
+from kvplan.engines.sglang.settle import SglangSettings, embeds
 from kvplan.ledger import Entry
 from kvplan.tensors import Lowered
 
@@ -25,9 +25,9 @@ EXPERTS = span(2.5, 0.0, 6.0)
 
 
 def outside(d: Deployment, model: Lowered, s: SglangSettings) -> tuple[Entry, ...]:
-    """CUDA graphs of decoding, and the largest chunk of a prompt."""
+    """CUDA graphs of decoding, where something is decoded, and the largest chunk of a prompt."""
     found = []
-    if d.constants is not None and d.constants.engine == "sglang" and not d.enforce_eager:
+    if d.constants is not None and d.constants.engine == "sglang" and not d.enforce_eager and not embeds(d):
         each, n = d.constants.at("graph_bytes", VERSIONS, s.release), decode_graph_sizes(s.graph_bs)
         first = EXPERTS if any(w.experts for layer in model.layers for w in layer.weights) else Span(0, 0, 0)
         sizes = Span(*(int(n * end) + more for end, more in zip(each.ends, first, strict=True)))

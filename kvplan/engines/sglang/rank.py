@@ -11,7 +11,7 @@ from kvplan.engines.sglang import deepseek_v4, pools
 from kvplan.engines.sglang.cells import Cells, LayerBytes, Split, add_up, layer_bytes, together, with_draft, with_workspace
 from kvplan.engines.sglang.pools import SglangPoolSettings, States, Tokens
 from kvplan.engines.sglang.rules import SglangRules
-from kvplan.tensors import Layer, Lowered
+from kvplan.tensors import Layer, Lowered, distinct
 from kvplan.units import LARGEST
 
 
@@ -83,7 +83,7 @@ def read_stage(model: Lowered, layers: range, split: Split, rules: SglangRules, 
         lowered += model.layers[layers.stop : layers.stop + 1]
     held = [layer_bytes(layer, split, rules) for layer in lowered]
     if not split.windows:
-        held = _alike(held, [layer_bytes(layer, split, rules) for layer in dict.fromkeys(model.layers)])
+        held = _alike(held, [layer_bytes(layer, split, rules) for layer in distinct(model.layers)])
     if not rules.dsa_elides and (keys := max(x.index_token for x in held)):
         held = [x if x.index_token or not x.latent else x._replace(index_token=keys, charged=x.charged + keys) for x in held]
     cells = with_workspace(add_up(held, windows=split.windows), held, rules, dtype)
@@ -128,7 +128,7 @@ def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules
     fewest = min(t.total for t in found)
     agreed = [t if t.total == fewest else pools.at_most(t, s.cells, k, rules, fewest) for t, s in zip(found, stages, strict=True)]
     profiled = fewest
-    if (k.max_total_tokens is not None or stages[0].cells.n_swa) and rules.running == "asked":
+    if rules.running == "asked":  # before pages, too
         profiled = min(left // (s.cells.full + s.cells.swa) if _keeps_kv(s) else LARGEST for s in stages)
     running = pools.running_requests(profiled, fewest, k, rules, states.slots if states else None)
     if rules.draft_headroom and k.draft_steps and k.draft_tokens and stages[0].cells.n_full and not stages[0].cells.n_swa:

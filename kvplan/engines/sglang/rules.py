@@ -63,6 +63,13 @@ WHOLE_PROMPTS = frozenset({
 })  # fmt: skip
 #: A config that names no length is taken for this one (hf_transformers_utils.py get_context_length).
 NO_LENGTH = 2048
+#: Classes that are served for embeddings or scores, asked or not (configs/model_config.py is_generation_model).
+EMBEDS = frozenset({
+    "BertForSequenceClassification", "BertModel", "CLIPModel", "Contriever", "EmbeddingGemma2Model", "Gemma2ForSequenceClassification",
+    "InternLM2ForRewardModel", "Lfm2BidirectionalModel", "LlamaEmbeddingModel", "LlamaForSequenceClassification", "MistralModel",
+    "LlamaForSequenceClassificationWithNormal_Weights", "Qwen2ForRewardModel", "Qwen2ForSequenceClassification", "Qwen3ForRewardModel",
+    "Qwen3ForSequenceClassification", "Qwen3Model", "XLMRobertaForSequenceClassification", "XLMRobertaModel",
+})  # fmt: skip
 MAMBA2 = frozenset({"FalconH1ForCausalLM", "NemotronHForCausalLM"})
 KIMI_LINEAR = frozenset({"KimiLinearForCausalLM"})
 #: Hybrid models whose states get two more slots per request under overlap scheduling (arg_groups/overrides.py, _MAMBA_EXTRA_BUFFER_ARCHS).

@@ -18,9 +18,9 @@ from kvplan.engines.sglang import memory, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.pools import SglangPoolSettings
-from kvplan.engines.sglang.rules import DRAFTS_BY_PATH, EXCLUSIVE, NO_LENGTH, RELEASES, UNNAMED_DRAFTS, WHOLE_PROMPTS, SglangRules
+from kvplan.engines.sglang.rules import DRAFTS_BY_PATH, EMBEDS, EXCLUSIVE, NO_LENGTH, RELEASES, UNNAMED_DRAFTS, WHOLE_PROMPTS, SglangRules
 from kvplan.engines.sglang.traits import Traits, keeps_prefixes, read_traits, slots_per_request, with_buffers
-from kvplan.errors import SpecError
+from kvplan.errors import SpecError, UnsupportedError
 from kvplan.spec import lower
 from kvplan.tensors import Cache, CacheFormats, CacheTensor
 from kvplan.units import MIB, cdiv
@@ -186,7 +186,7 @@ def undecided(settled: Settled, attention_dp: int) -> tuple[str, ...]:
 
 
 def as_kept(cache: Cache, split: Split) -> Cache:
-    """Mean keys of blocks are not kept; layers that read another's cache are given rows all the same.
+    """Mean keys of blocks are not kept; layers that read another's cache, and an encoder's, are given rows all the same.
 
     fp8 rows beside an indexer are packed, unless the kernels read them raw; DeepSeek-V4's always.
     """
@@ -194,7 +194,7 @@ def as_kept(cache: Cache, split: Split) -> Cache:
     if split.sparse and not split.raw_mla:
         formats["latent"] = "fp8_ds_mla"
     rows = [replace(t, dtype=formats[t.name]) if t.name in formats and _packs(t) else t for t in cache.tensors if t.name != "k_blocks"]
-    return replace(cache, tensors=(*rows, *cache.reads))  # of another layer's cache: pools are sized for every layer
+    return replace(cache, tensors=(*rows, *cache.reads))  # pools are sized for every layer
 
 
 def _packs(t: CacheTensor) -> bool:
@@ -209,17 +209,16 @@ def most_context(d: Deployment, rules: SglangRules) -> int | None:
 
 
 def read_shape(d: Deployment, options: Options, *, forced: bool) -> SglangLayout:
-    """Parallel sizes. `forced`: attention data parallelism over all of tp, as asked or not. Where dp does not divide tp, those without: a
-    check refuses them. Raises SpecError for other sizes that do not divide."""
+    """Parallel sizes. `forced`: attention data parallelism over all of tp, as asked or not. Where dp, ep or dcp does not divide tp, those
+    without it: a check refuses them. Raises UnsupportedError for dcp over ranks of several attention groups."""
     tp, pp, dp, ep, dcp = (n or 1 for n in (d.tp, d.pp, d.dp, d.ep, d.dcp))
     dp = tp if forced else dp
     attention_dp = dp if forced or options.flag("enable_dp_attention") else 1
     if tp % attention_dp:
         dp = attention_dp = 1
+    ep, dcp = (1 if tp % ep else ep), (1 if tp % dcp else dcp)
     if (tp // attention_dp) % dcp:
-        raise SpecError("dcp", [("", f"decode context parallel size {dcp} must divide the attention ranks, {tp // attention_dp}")])
-    if tp % ep:
-        raise SpecError("ep", [("", f"expert parallel size {ep} must divide tp = {tp}")])
+        raise UnsupportedError(f"dcp: {dcp} ranks that share a sequence, of attention groups of {tp // attention_dp}, are not modelled")
     return SglangLayout(tp, pp, dp, ep, dcp, attention_dp)
 
 
@@ -297,6 +296,11 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
     )
 
 
+def embeds(d: Deployment) -> bool:
+    """Whether embeddings or scores are served, by the model's class or as the user says: nothing is decoded."""
+    return d.model.architecture in EMBEDS or Options(d).flag("is_embedding")
+
+
 def whole_prompts(d: Deployment) -> bool:
     """Whether prompts are not cut into chunks, by the model's class or as the user says."""
     return d.model.architecture in WHOLE_PROMPTS or Options(d).flag("disable_chunked_prefill")
@@ -350,6 +354,10 @@ def _notes(d: Deployment, rules: SglangRules, traits: Traits, options: Options, 
         notes.append(f"sglang keeps every token here: window {d.model.cache_window} of the config has a pool only in classes that it names")
     if traits.cross:
         notes.append("sglang has one pool for all layers: a decoder's token takes a row in cross-attention layers too, an encoder's in all")
+    if traits.encodes:
+        notes.append(
+            "sglang gives an encoder's layers rows in its pool, which takes what its fraction leaves: K and V of the prompts at hand"
+        )
     if traits.shared:
         notes.append("sglang sizes its pools for all layers, those that read another layer's cache too")
     if d.model.towers and d.multimodal != "off" and d.memory_fraction is None:

@@ -8,13 +8,16 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.forms import STATES
-from kvplan.tensors import Lowered
+from kvplan.tensors import Lowered, distinct
 
 STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
 
 
 class Traits(NamedTuple):
-    """What of the model moves defaults. pooled_index: tokens per indexer key (None: none); shared: layers read another's cache."""
+    """What of the model moves defaults. pooled_index: tokens per indexer key (None: none); shared: layers read another's cache.
+
+    encodes: it is an encoder.
+    """
 
     latent: bool
     pooled_index: int | None
@@ -23,11 +26,12 @@ class Traits(NamedTuple):
     states: bool
     shared: bool
     cross: bool
+    encodes: bool
 
 
 def read_traits(model: Lowered) -> Traits:
     """What the lowered layers say about the model."""
-    caches = [cache for layer in dict.fromkeys(model.layers) for cache in layer.caches]
+    caches = [cache for layer in distinct(model.layers) for cache in layer.caches]
     tensors = [t for cache in caches for t in cache.tensors]
     forms = {cache.form for cache in caches}
     pooled = [
@@ -45,6 +49,7 @@ def read_traits(model: Lowered) -> Traits:
         states=bool(forms & STATES),
         shared="shared" in forms,
         cross="encoder-kv" in forms,
+        encodes=all(cache.kind == "encoder" for cache in caches if cache.kind),
     )
 
 

@@ -13,7 +13,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         schedule-policy served-model-name show-time-cost! skip-tokenizer-init! stream-interval tokenizer-mode tokenizer-path
         tool-call-parser torch-compile-max-bs triton-attention-num-kv-splits triton-attention-reduce-in-fp32! trust-remote-code!
         watchdog-timeout enable-memory-saver! enable-hicache! max-prefill-tokens# enable-mixed-chunk!
-        enable-torch-compile! is-embedding! num-continuous-decode-steps# base-gpu-id#
+        enable-torch-compile! num-continuous-decode-steps# base-gpu-id#
     """,
     ("", "0.4.3"): "disable-jump-forward! disable-mla! file-storage-pth prefill-only-one-req return-hidden-states!",
     ("", "0.4.7"): "enable-flashinfer-mla!",

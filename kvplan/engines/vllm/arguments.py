@@ -25,6 +25,10 @@ RELEASES = (
 #: Formats of a cache that it calls otherwise.
 KV_FORMATS = {"bf16": "bfloat16", "f16": "float16"}
 
+RUNNER = "option:runner"
+#: --task and --convert values under which the pooling runner serves (config/model.py _get_runner_type).
+POOLED = frozenset({"pooling", "embed", "embedding", "classify", "score", "reward", "pool", "token_embed", "token_classify"})
+
 ROWS = (
     row("--model", "@model", printed="model_tag"),
     row("--config", "@config"),
@@ -66,6 +70,9 @@ ROWS = (
     row("--kv-offloading-backend", "option:kv_offloading_backend", since="0.11.1"),
     row("--cpu-offload-gb", "option:cpu_offload_gb", "float"),
     row("--num-gpu-blocks-override", "option:num_gpu_blocks_override", "int"),
+    row("--runner", RUNNER, since="0.10.2"),
+    row("--convert", "@convert", since="0.10.2"),
+    row("--task", RUNNER, says={"pooling": "embed"}, until="0.12.0"),
     row("--enable-prefix-caching", "option:enable_prefix_caching", takes="switch"),
     row("--async-scheduling", "option:async_scheduling", takes="switch", since="0.10.0"),
     row("--mamba-cache-mode", "option:mamba_cache_mode", since="0.15.0"),
@@ -113,6 +120,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     quantised = given.get("@quantization") or loaded_as(given.get("@load"))
     if quantised and quantised.value in ON_LOAD:
         question["weight_dtype"] = moved(quantised, ON_LOAD[quantised.value])
+    _runner(given, question)
     _graphs(given, question)
     findings += _speculative(given, question)
     if (one := given.get("@lora")) and one.value:
@@ -143,6 +151,15 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         is_worker=bool("@headless" in given or (rank and rank.value)),
         weights=quantised,
     )
+
+
+def _runner(given: Mapping[str, Given], question: dict[str, Given]) -> None:
+    """The pooling runner by whichever of its three names; all others are what a model is served by anyway."""
+    told = question.pop("engine_option.runner", None)
+    if told is None or told.value == "auto":
+        told = given.get("@convert")
+    if told and told.value in POOLED:
+        question["engine_option.runner"] = moved(told, "pooling")
 
 
 def _scheduler(question: Mapping[str, Given], chunked: Given | None) -> list[Finding]:

@@ -36,6 +36,7 @@ OPTIONS: dict[str, str] = {
     "dyn_kvbm_disk_cache_gb": "Dynamo KVBM: GB of disk, all ranks together",
     "lora_target_modules": "modules that adapters change, joined by commas; all by default",
     "max_num_encoder_input_tokens": "encoder tokens of one step",
+    "runner": "pooling: embeddings, scores or rewards are served, without an output layer; generate; auto: as the model is made",
     "pp_layer_partition": "VLLM_PP_LAYER_PARTITION: layers of each pipeline stage, such as 20,12",
     "num_gpu_blocks_override": "blocks, whatever memory says",
     "performance_mode": "balanced, interactivity or throughput: batch defaults",
@@ -51,6 +52,7 @@ _FORMS: frozenset[Form] = frozenset({
 FACTS = Facts(
     name="vllm",
     title="vLLM",
+    free_batch=True,
     versions=VERSIONS,
     options=OPTIONS,
     # rwkv is refused in the engine's own words; rows by blocks (InfLLM-V2) are kept without their mean keys

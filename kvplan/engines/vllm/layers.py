@@ -11,7 +11,7 @@ from kvplan.engines.vllm.specs import unquantised
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.forms import STATES, Form
 from kvplan.parallel import split_layers
-from kvplan.tensors import CacheTensor, Layer, Lowered
+from kvplan.tensors import CacheTensor, Layer, Lowered, distinct
 
 #: Speculative methods whose drafter is one attention layer on the model's own hidden states, where no model says more.
 HEADS: tuple[str, ...] = ("eagle", "eagle3")
@@ -62,9 +62,10 @@ def stages(model: Lowered, s: VllmSettings) -> list[range]:
 def mixers(model: Lowered, s: VllmSettings) -> tuple[list[Mixer], tuple[str, ...]]:
     """Every mixer that keeps a cache, in the order vLLM registers them, and notes on what had to be assumed."""
     found = []
+    known = {id(layer): _typed(layer, s) for layer in distinct(model.layers)}
     for stage, layers in enumerate(stages(model, s)):
         for i in layers:
-            found += [Mixer(stage, *typed) for typed in _typed(model.layers[i], s)]
+            found += [Mixer(stage, *typed) for typed in known[id(model.layers[i])]]
     if s.skip_ends:  # TurboQuant leaves the first and last two attention layers of a dense model in the compute type
         for i in {0, 1, len(found) - 2, len(found) - 1} & set(range(len(found))):
             found[i] = found[i]._replace(tensors=tuple(unquantised(found[i].tensors, s.formats.compute)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.options import Options
 from kvplan.engines.common.settling import without
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules
 from kvplan.spec import ModelSpec
@@ -34,6 +35,12 @@ def longest_of(model: ModelSpec, rules: VllmRules) -> int | None:
 def length_served(model: ModelSpec, rules: VllmRules) -> int | None:
     """max_model_len where it is not chosen."""
     return model.original_context if model.original_context and rules.serves_original else longest_of(model, rules)
+
+
+def as_pooled(d: Deployment, options: Options) -> Deployment:
+    """The question with the model as its runner holds it: the pooling runner makes no output layer (models/adapters.py)."""
+    asked = options.text("runner", ("auto", "generate", "pooling")) == "pooling"
+    return replace(d, model=d.model.changed(lm_head=False)) if asked and d.model.lm_head else d
 
 
 def pools(model: ModelSpec) -> bool:

@@ -29,7 +29,7 @@ from kvplan.engines.vllm.before_v1 import capped
 from kvplan.engines.vllm.connectors import without_hybrid
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
-from kvplan.engines.vllm.model import as_run, encodes, least_batch, left, length_served, pools
+from kvplan.engines.vllm.model import as_pooled, as_run, encodes, least_batch, left, length_served, pools
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
 from kvplan.engines.vllm.specs import INDEX_ROWS, PACKED_ROWS, RECURRENCES
 from kvplan.engines.vllm.undecided import undecided
@@ -117,6 +117,7 @@ class VllmSettings(NamedTuple):
 def settle(d: Deployment) -> Settled:
     """The question with vLLM's defaults, read and lowered. Raises SpecError where choices contradict."""
     options = Options(d)
+    d = as_pooled(d, options)
     d, served = served_in(d, auto_dtype(d), FACTS.title)
     release, rules, notes = rules_of(d)
     notes = (*notes, *served)
@@ -248,7 +249,7 @@ def _chunked(d: Deployment, rules: VllmRules, options: Options, max_model_len: i
     if options.text("enable_chunked_prefill") is not None:
         return options.flag("enable_chunked_prefill")
     if rules.v1:
-        return not pools(d.model)
+        return not pools(d.model) and not encodes(d.model, rules_of(d)[0])
     whole = bool(d.model.towers) or not d.model.lm_head or d.speculative not in (None, "off") or d.lora not in (None, "off")
     return bool(rules.long_steps) and max_model_len > 32768 and not whole
 
@@ -289,7 +290,8 @@ def _read(
     found = drafter(d, model, formats)
     pp = d.pp or 1
     asynchronous = options.flag(
-        "async_scheduling", rules.async_scheduling and platform == "cuda" and (method == "off" or method in ASYNC_METHODS)
+        "async_scheduling",
+        rules.async_scheduling and platform == "cuda" and d.model.lm_head and (method == "off" or method in ASYNC_METHODS),
     )
     batches = 1
     if rules.in_flight_batches:

@@ -35,7 +35,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("", "0.10.2"): "disable-async-output-proc? guided-decoding-backend preemption-mode scheduler-delay-factor",
     ("", "0.11.0"): "enable-lora-bias? rope-theta~",
     ("", "0.11.1"): "num-lookahead-slots override-pooler-config lora-extra-vocab-size#",
-    ("", "0.12.0"): "disable-mm-preprocessor-cache? task",
+    ("", "0.12.0"): "disable-mm-preprocessor-cache?",
     ("", "0.16.0"): "disable-log-requests? logits-processor-pattern",
     ("", "0.26.0"): "max-long-partial-prefills max-num-partial-prefills",
     ("", "0.27.0"): "calculate-kv-scales?",
@@ -52,7 +52,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         data-parallel-hybrid-lb=-dph? data-parallel-start-rank=-dpr default-mm-loras interleave-mm-strings? logprobs-mode
     """,
     ("0.10.2", ""): """
-        enable-log-requests? io-processor-plugin logits-processors* mm-processor-cache-gb safetensors-load-strategy runner convert
+        enable-log-requests? io-processor-plugin logits-processors* mm-processor-cache-gb safetensors-load-strategy
     """,
     ("0.11.0", ""): """
         allowed-media-domains* dbo-decode-token-threshold dbo-prefill-token-threshold expert-placement-strategy

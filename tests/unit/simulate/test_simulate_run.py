@@ -91,7 +91,7 @@ def test_the_tree_evicts_the_least_recently_used_leaf():
     s = Sequence(9, Request(0.0, 3, 1, ((9, 3),)))
     assert tree.admit(s, 64) == 0
     assert (tree.evicted, tree.free, tree.evictable) == (4, 1, 4)
-    tree.check([s])
+    tree.check([(s, 0)])
     assert {child.pages[0] for child in tree.root.children.values()} == {2, 3, 9}
 
 

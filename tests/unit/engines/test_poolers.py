@@ -1,0 +1,54 @@
+"""Embeddings and scores: what vLLM's pooling runner and SGLang's embedding mode leave out, and how they are said in commands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kvplan
+from kvplan.manifests import read
+
+QWEN = "qwen/qwen3-8b"
+HEAD = 151936 * 4096  # Qwen/Qwen3-8B config.json: vocab_size x hidden_size, untied
+
+
+def weights(**options: str) -> int:
+    plan = kvplan.estimate(QWEN, engine="vllm", device="l4", context=8192, engine_option=options, advise=False).as_dict()
+    return sum(line["bytes"] for line in plan["ledgers"][0]["entries"] if line["name"].startswith("weights"))
+
+
+def test_pooling_runner_makes_no_output_layer() -> None:
+    """models/adapters.py: ParallelLMHead is not made; 16-bit weights."""
+    assert weights() - weights(runner="pooling") == HEAD * 2
+
+
+def test_embedding_mode_captures_no_graphs() -> None:
+    """SGLang 0.5.9 model_runner.py init_device_graphs: not for models that do not generate."""
+
+    def plan(**options: str) -> dict[str, Any]:
+        return kvplan.estimate(QWEN, engine="sglang", device="h100-80gb", context=8192, engine_option=options, advise=False).as_dict()
+
+    plain, embeds = plan(), plan(is_embedding="true")
+    assert "CUDA graphs" in {line["name"] for line in plain["ledgers"][0]["outside"]}
+    assert "CUDA graphs" not in {line["name"] for line in embeds["ledgers"][0]["outside"]}
+    assert plain["capacity"]["tokens"] == embeds["capacity"]["tokens"]
+
+
+COMMANDS: list[tuple[str, dict[str, Any]]] = [
+    ("vllm serve m/x --runner pooling", {"runner": "pooling"}),
+    ("vllm serve m/x --convert classify", {"runner": "pooling"}),
+    ("vllm serve m/x --runner auto --convert embed", {"runner": "pooling"}),
+    ("vllm serve m/x --task embed", {"runner": "pooling"}),
+    ("vllm serve m/x --task score", {"runner": "pooling"}),
+    ("vllm serve m/x --runner generate --convert none", {}),
+    ("vllm serve m/x --task generate", {}),
+    ("python -m sglang.launch_server --model-path m/x --is-embedding", {"is_embedding": True}),
+]
+
+
+@pytest.mark.parametrize(("command", "options"), COMMANDS)
+def test_read(command: str, options: dict[str, Any]) -> None:
+    (found,) = read(command, "serve.sh")
+    assert found.question.get("engine_option", {}) == options
+    assert not [x for x in found.findings if x.severity == "error"]
