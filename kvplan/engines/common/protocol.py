@@ -249,6 +249,7 @@ class Facts(NamedTuple):
     least_capability the least compute capability of NVIDIA GPUs that its makers name (70 is 7.0); None: not known
     offloads         layers may stay in memory beside the device
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
+    picks_drafts     methods of speculation for which it picks the tokens itself (METHOD:auto)
     kv_advice        cache formats that advice may offer, with their bits; weight_advice likewise
     settings         switches that advice may offer
     fraction_ceiling advice raises the memory fraction up to here; None: not above its own default
@@ -275,6 +276,7 @@ class Facts(NamedTuple):
     least_capability: int | None = None
     offloads: bool = False
     weight_schemes: frozenset[str] = frozenset()
+    picks_drafts: tuple[str, ...] = ()
     kv_advice: tuple[tuple[str, int], ...] = ()
     weight_advice: tuple[tuple[str, int], ...] = ()
     settings: tuple[Setting, ...] = ()

@@ -16,6 +16,7 @@ from kvplan.engines.common.protocol import Drafter, Settled
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in
 from kvplan.engines.sglang import memory, pages
 from kvplan.engines.sglang.cells import Split
+from kvplan.engines.sglang.drafts import with_steps
 from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.pools import SglangPoolSettings
 from kvplan.engines.sglang.rules import DRAFTS_BY_PATH, EMBEDS, EXCLUSIVE, NO_LENGTH, RELEASES, UNNAMED_DRAFTS, WHOLE_PROMPTS, SglangRules
@@ -97,8 +98,9 @@ def settings_of(settled: Settled) -> SglangSettings:
 
 def settle(d: Deployment) -> Settled:
     """The question with SGLang's defaults, read and lowered. Raises SpecError for choices that contradict."""
-    options, spec = Options(d), read_speculative(d.speculative)
     version, rules, notes = RELEASES.find(d.engine_version)
+    d, picked = with_steps(d, rules)
+    options, spec, notes = Options(d), read_speculative(d.speculative), (*notes, *picked)
     own = canonical(d.model.dtype, "dtype")  # configs/model_config.py _get_and_verify_dtype
     d, served = served_in(d, own if own != "f32" else "bf16" if (d.model.architecture or "").startswith("Gemma") else "f16", FACTS.title)
     notes = (*notes, *served)
