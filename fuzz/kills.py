@@ -21,7 +21,7 @@ from pathlib import Path
 import yaml
 
 KVPLAN = [sys.executable, "-m", "kvplan"]
-SWEEP = ["sweep", "meta-llama/llama-3.1-8b", "--engine", "ideal", "--rows", "5000"]
+SWEEP = ["sweep", "meta-llama/llama-3.1-8b", "--engine", "ideal", "--rows", "1000"]
 LOG = """INFO 01-01 00:00:00 [llm_engine.py:1] Initializing a V1 LLM engine (v0.11.0) with config: model='meta-llama/Llama-3.1-8B'
 INFO 01-01 00:00:01 [gpu_model_runner.py:1] Model loading took {gib} GiB and 5.0 seconds
 INFO 01-01 00:00:02 [gpu_worker.py:1] Available KV cache memory: {left} GiB
@@ -39,7 +39,7 @@ def killed(command: Sequence[str], seconds: float, **env: str) -> bool:
 def sweeps(folder: Path, kills: int, rng: random.Random) -> list[str]:
     """Faults of sweeps that are killed and resumed until they are whole, `kills` times in all."""
     whole, faults, n, files = folder / "whole.csv", [], 0, 0
-    grid = ["--grid", "context=1:120000"]
+    grid = ["--grid", "context=1:30000"]
     started = time.monotonic()
     subprocess.run([*KVPLAN, *SWEEP, *grid, "--out", str(whole)], check=True, stderr=subprocess.DEVNULL)
     length = time.monotonic() - started

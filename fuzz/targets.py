@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import struct
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from random import Random
+from typing import Any, NamedTuple
 
-from kvplan import estimate, files
+from fuzz import structures
+from kvplan import check, estimate, files
 from kvplan.constants import parse_constants, parse_user_file
 from kvplan.devices import parse_device
+from kvplan.errors import KvplanError
 from kvplan.importers.gguf import read_gguf
-from kvplan.importers.gguf.architectures import ARCHITECTURES
 from kvplan.importers.hf_config import import_config, parse_json
-from kvplan.importers.safetensors import read_header
-from kvplan.manifests.read import decoded, read
+from kvplan.importers.safetensors import read_checkpoint, read_header
+from kvplan.manifests import Source
+from kvplan.manifests.read import decoded
 from kvplan.report import progress
 from kvplan.simulate import traces
 from kvplan.spec import parse_spec
 from kvplan.startup_logs import read_log
+from kvplan.startup_logs.why import why
 from kvplan.units import parse_bytes, parse_tokens
 from kvplan.validate import receipts
-from tests import header_files
+from kvplan.web.app import application
 
 ROOT = Path(__file__).parents[1]
 FOLDER = Path(tempfile.mkdtemp(prefix="kvplan-fuzz-"))
 
 
 class Target(NamedTuple):
-    """`call` takes the bytes of one input; `tree`: they are JSON or YAML, and are changed as trees too."""
+    """`call` takes the bytes of one input; `tree`: they are JSON or YAML, and are changed as trees too; `made`: well formed ones."""
 
     call: Callable[[bytes], object]
     seeds: list[bytes]
     tree: bool = False
+    made: Callable[[Random], bytes] | None = None
 
 
 def _text(data: bytes) -> str:
@@ -80,12 +86,57 @@ def _gguf(data: bytes) -> object:
     """A file with this metadata and these tensors, written and sized; None where no file can say so."""
     tree = _json(data)
     try:
-        made = header_files.gguf(tree["metadata"], [(t[0], tuple(t[1]), t[2], 64) for t in tree["tensors"]])  # type: ignore[index]
+        made = structures.gguf_file(tree)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, struct.error, MemoryError, OverflowError):
         return None
+    return _gguf_file(made)
+
+
+def _gguf_file(data: bytes) -> object:
     path = FOLDER / "x.gguf"
-    path.write_bytes(made[: 1 << 20])
-    return estimate(read_gguf(path).spec, engine="llama.cpp", device="24GiB", context=64)
+    path.write_bytes(data)
+    found = read_gguf(path)
+    return estimate(found.spec, engine="llama.cpp", device="24GiB", context=64)
+
+
+def _index(data: bytes) -> object:
+    """As the index of a folder with one file of weights."""
+    folder = FOLDER / "checkpoint"
+    folder.mkdir(exist_ok=True)
+    (folder / "model-00001-of-00001.safetensors").write_bytes(SAFETENSORS)
+    (folder / "model.safetensors.index.json").write_bytes(data)
+    return read_checkpoint(folder)
+
+
+def _checked(name: str) -> Callable[[bytes], object]:
+    return lambda data: check(Source(name, decoded(data, name)))
+
+
+LOOP, APPLICATION = asyncio.new_event_loop(), application()
+
+
+def _web(data: bytes) -> object:
+    """A request: an object of `path` and `body`; anything else is the body of /api/estimate. An answer of 500 raises what caused it."""
+    tree = _json(data)
+    path, body = (tree.get("path"), json.dumps(tree.get("body")).encode()) if isinstance(tree, dict) else ("/api/estimate", data)
+    url, _, query = (path if isinstance(path, str) else "/").partition("?")
+    said: list[Any] = []
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST" if query == "" else "GET", "scheme": "http",
+        "path": url, "raw_path": url.encode("utf-8", "replace"), "query_string": query.encode("utf-8", "replace"), "root_path": "",
+        "headers": [(b"content-type", b"application/json")], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+    }  # fmt: skip
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    LOOP.run_until_complete(APPLICATION(scope, receive, send))
+    if said[0]["status"] != 200:
+        raise KvplanError(f"{said[0]['status']}")
+    return json.loads(b"".join(message.get("body", b"") for message in said))
 
 
 def _receipt(path: Path) -> object:
@@ -127,19 +178,10 @@ HEADER = json.dumps(
     {"__metadata__": {"format": "pt"}, "model.layers.0.w": {"dtype": "BF16", "shape": [4, 8], "data_offsets": [0, 64]}}
 ).encode()
 SAFETENSORS = len(HEADER).to_bytes(8, "little") + HEADER + bytes(64)
-GGUF = b"GGUF" + (3).to_bytes(4, "little") + (0).to_bytes(8, "little") + (1).to_bytes(8, "little")
-GGUF += (20).to_bytes(8, "little") + b"general.architecture" + (8).to_bytes(4, "little") + (5).to_bytes(8, "little") + b"llama"
-GEOMETRY = {
-    "block_count": 4, "embedding_length": 1024, "feed_forward_length": 4096, "attention.head_count": 8, "attention.head_count_kv": 2,
-    "context_length": 8192, "vocab_size": 1000, "attention.sliding_window": 512, "expert_count": 4, "expert_used_count": 2,
-    "ssm.conv_kernel": 4, "ssm.inner_size": 2048, "ssm.state_size": 128, "ssm.time_step_rank": 32, "ssm.group_count": 2,
-    "attention.key_length": 64, "attention.value_length": 64, "attention.kv_lora_rank": 512, "wkv.head_size": 64, "shortconv.l_cache": 3,
-}  # fmt: skip
-GGUFS = [
-    json.dumps({"metadata": header_files.model(name, GEOMETRY), "tensors": tensors}).encode()
-    for name in ARCHITECTURES
-    for tensors in ([], [["token_embd.weight", [1024, 1000], 1], ["blk.0.attn_k.weight", [1024, 128], 12]])
-]
+GGUFS = [structures.gguf(Random(seed)) for seed in range(200)]
+FILES = [file for seed in GGUFS[:20] for file in (structures.gguf_file(json.loads(seed)),) if len(file) < 1 << 20]
+FILES += [structures.gguf_file({**json.loads(seed), "tensors": []}, order=order) for seed in GGUFS[:20] for order in "<>"]
+INDEX = json.dumps({"metadata": {"total_size": 64}, "weight_map": {"model.layers.0.w": "model-00001-of-00001.safetensors"}}).encode()
 LOGS = [path.encode() for path in ("non-default args: {'model': 'a/b', 'max_model_len': 8192}\nModel loading took 14.99 GiB memory\n",)]
 TAIL = hashlib.sha256(b"a\n1\n").hexdigest()
 SWEEP = json.dumps({"question": "q", "format": "csv", "points": 1, "bytes": 4, "tail": TAIL}).encode()
@@ -151,15 +193,18 @@ TARGETS: dict[str, Target] = {
     "user file": Target(_yaml(parse_user_file), [b"records: []\nconstants: []\n"], True),
     "config": Target(_config, CONFIGS, True),
     "safetensors": Target(_at("x.safetensors", read_header), [SAFETENSORS]),
-    "gguf": Target(_at("x.gguf", read_gguf), [GGUF]),
-    "gguf model": Target(_gguf, GGUFS, True),
+    "index": Target(_index, [INDEX], True),
+    "gguf": Target(_gguf_file, FILES),
+    "gguf model": Target(_gguf, GGUFS, True, structures.gguf),
     "trace csv": Target(_trace("lengths"), [b"arrival,prompt,output\n0,10,5\n1,20,5\n"]),
     "trace mooncake": Target(_trace("mooncake"), [b'{"timestamp": 0, "input_length": 700, "output_length": 5, "hash_ids": [0, 7]}\n'], True),
     "trace sharegpt": Target(_trace("sharegpt"), [b'[{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}]'], True),
     "log": Target(_at("x.log", read_log), [*_files("tests/logs/*"), *LOGS]),
-    "shell": Target(lambda data: read(decoded(data, "s.sh"), "s.sh"), _files("tests/manifests/*.sh")),
-    "manifest": Target(lambda data: read(decoded(data, "m.yaml"), "m.yaml"), _files("tests/manifests/*.yaml", "tests/manifests/deployments/*.yaml"), True),
+    "why": Target(lambda data: why(_text(data)), [*_files("tests/logs/*"), *LOGS]),
+    "shell": Target(_checked("s.sh"), _files("tests/manifests/*.sh", "tests/manifests/*/*.sh"), made=structures.shell),
+    "manifest": Target(_checked("m.yaml"), _files("tests/manifests/*.yaml", "tests/manifests/*/*.yaml"), True, structures.manifest),
     "receipt": Target(_at("x.json", _receipt), _files("validation/*.json", largest=20_000), True),
     "progress": Target(_progress, [SWEEP], True),
+    "web": Target(_web, [structures.request(Random(seed)) for seed in range(40)], True, structures.request),
     "sizes": Target(_size, [b"128k", b"40GiB", b"1.5 GB", b"32_000"]),
 }  # fmt: skip

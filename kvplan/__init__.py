@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kvplan.api.asking import deployment, device, import_model, model
-    from kvplan.api.beyond import tiers, transfer
+    from kvplan.api.beyond import disaggregate, tiers, transfer
     from kvplan.api.causes import why
     from kvplan.api.hits import hit_curve
     from kvplan.api.manifests import check, diff, emit
@@ -32,6 +32,7 @@ __all__ = [
     "device",
     "devices",
     "diff",
+    "disaggregate",
     "doctor",
     "emit",
     "engines",

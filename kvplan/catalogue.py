@@ -34,7 +34,7 @@ _CALIBRATION = _PACKAGE / "calibration"
 def model_folder() -> Path:
     """Where the model specs are: inside an installed package, beside it in a checkout."""
     inside = _PACKAGE / "model_specs"
-    return inside if inside.is_dir() else _PACKAGE.parent / "model_specs"
+    return inside if os.path.isdir(inside) else _PACKAGE.parent / "model_specs"
 
 
 def read_spec(path: str | Path) -> ModelSpec:
@@ -50,7 +50,7 @@ def model_ids() -> list[str]:
 
 def _model_files(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.DirEntry[str]]]:
     for org in os.scandir(folder):
-        if org.is_dir():
+        if os.path.isdir(org):
             for file in os.scandir(org):
                 if file.name.endswith(".yaml"):
                     yield org, file
@@ -64,7 +64,7 @@ def find_model(name: str) -> ModelSpec:
     """
     key = name.strip().lower()
     path = _model_file(key)
-    if _ID.fullmatch(key) and path.is_file():
+    if _ID.fullmatch(key) and os.path.isfile(path):
         return read_spec(path)
     from kvplan import names
 
@@ -115,7 +115,7 @@ def spelling(name: str) -> str:
 
 def _called(name: str, word: str) -> str | None:
     """The file of the device that is called `name` to the letter, else whose id or alias is spelled `word`, else whose label is."""
-    letters = re.compile(_BETWEEN.join(map(re.escape, word)).encode())
+    letters = re.compile(_BETWEEN.join(map(re.escape, word)).encode("utf-8", "surrogatepass"))
     found = []
     for id_ in device_ids():
         path = str(_DEVICES / f"{id_}.yaml")
@@ -154,7 +154,7 @@ def find_device(name: str) -> Device:
     """
     key = name.strip().lower()
     path = _DEVICES / f"{key}.yaml"
-    if _ID.fullmatch(key) and path.is_file():
+    if _ID.fullmatch(key) and os.path.isfile(path):
         return read_device(path)
     found = _by_spelling(key)
     sized_name = re.fullmatch(r"(.{1,80}?)[ _-]*\(?(\d{1,4}) ?gi?b\)?", key)
@@ -222,13 +222,13 @@ def constants(engine: str, which: str = "packaged", device: str | None = None) -
     """
     name = engines.facts(engine).constants if engine in engines.ENGINES else None
     path = _CALIBRATION / f"{name}.yaml"
-    if which == "packaged" and (name is None or not path.is_file()):
+    if which == "packaged" and (name is None or not os.path.isfile(path)):
         return None
     from kvplan.constants import CALIBRATIONS, PROCESS, Constants, UserFile, with_user
 
     if which not in CALIBRATIONS:
         raise SpecError("calibration", [("", f"{which[:60]!r} is not one of {', '.join(CALIBRATIONS)}")])
-    if which == "none" or name is None or not (path.is_file() or name == PROCESS):
+    if which == "none" or name is None or not (os.path.isfile(path) or name == PROCESS):
         return None
     packaged = Constants("packaged", PROCESS, "", ())  # nothing is shipped: every machine's is its own
     if name != PROCESS:
@@ -236,7 +236,7 @@ def constants(engine: str, which: str = "packaged", device: str | None = None) -
     if which == "packaged":
         return packaged
     file = user_calibration()
-    user = read_user_file(file) if file.exists() else UserFile()
+    user = read_user_file(file) if os.path.exists(file) else UserFile()
     return with_user(packaged, user, device, str(file))
 
 
@@ -255,14 +255,22 @@ def read_user_file(path: Path) -> UserFile:
 
 
 def user_calibration() -> Path:
-    """The user's calibration file: KVPLAN_CALIBRATION, else calibration.yaml in the platform's folder for settings."""
+    """The user's calibration file: KVPLAN_CALIBRATION, else calibration.yaml in the platform's folder for settings.
+
+    Raises SpecError where the system knows no home directory of this user (containers that run as any number).
+    """
     named = os.environ.get("KVPLAN_CALIBRATION")
     if named:
         return Path(named)
-    if sys.platform == "win32":
-        folder = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
-    elif sys.platform == "darwin":
-        folder = Path.home() / "Library" / "Application Support"
-    else:
-        folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    try:
+        if sys.platform == "win32":
+            folder = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+        elif sys.platform == "darwin":
+            folder = Path.home() / "Library" / "Application Support"
+        else:
+            folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    except RuntimeError:
+        raise SpecError(
+            "calibration", [("", "this user has no home directory to keep it in; name a file with KVPLAN_CALIBRATION")]
+        ) from None
     return folder / "kvplan" / "calibration.yaml"

@@ -102,9 +102,9 @@ class Device(Record):
 
 def sized(n_bytes: int) -> Device:
     """A device that is only an amount of memory."""
-    whole = n_bytes % GIB == 0
+    n, unit = next((n_bytes // size, unit) for unit, size in (("GiB", GIB), ("GB", 10**9), ("MiB", MIB), ("B", 1)) if n_bytes % size == 0)
     return Device(
-        id=f"{n_bytes // GIB}GiB" if whole else f"{n_bytes}B",
+        id=f"{n}{unit}",
         name=show_bytes(n_bytes),
         vendor="other",
         memory_gb=None,

@@ -222,6 +222,7 @@ WEIGHT_FORMATS: dict[str, WeightFormat] = _Formats(
         "nvfp4": WeightFormat(4, 16, 1, 8, "NVIDIA ModelOpt NVFP4: one e4m3 scale per 16", ends=_ENDS),
         **_grouped("int", 4, False, _CT + ", symmetric W4A16"),
         **_grouped("int", 8, False, _CT + ", symmetric W8A16"),
+        "w4afp8": WeightFormat(4, 128, 1, 16, "SGLang quantization/w4afp8.py: experts in int4, one bf16 scale per 128", ends=_ENDS),
         "int8_channel": WeightFormat(8, 0, 1, 32, _CT + ": W8A8, one f32 scale per output channel", ends=_ENDS),
         **_grouped("awq", 4, True, "AutoAWQ"),
         **_grouped("awq", 8, True, "compressed-tensors, asymmetric W8A16"),
@@ -261,7 +262,8 @@ WEIGHT_FORMATS: dict[str, WeightFormat] = _Formats(
 WEIGHT_ALIASES = {
     **ALIASES, "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_block": "fp8_block128", "fp8_dynamic": "fp8_channel", "awq": "awq_any",
     "awq_int4": "awq_any", "awq_int8": "awq8_g128", "awq_4bit": "awq_any", "gptq": "gptq_any", "gptq_int4": "gptq_any",
-    "gptq_int8": "gptq8_g128", "autoround": "gptq_any", "w4a16": "int4_g128", "w8a16": "int8_g128", "w8a8": "int8_channel",
+    "gptq_int8": "gptq8_g128", "autoround": "gptq_any", "w4a16": "int4_g128", "w4a8_fp8": "w4afp8", "w8a16": "int8_g128",
+    "w8a8": "int8_channel",
     "int4": "int4_any", "4bit": "int4_any", "8bit": "int8", "fp4": "nvfp4", "bitsandbytes": "bnb_4bit", "bnb": "bnb_4bit",
     "bitsandbytes_4bit": "bnb_4bit", "bitsandbytes_8bit": "int8", "bnb_8bit": "int8", "unsloth_bnb_4bit": "bnb_4bit_dynamic",
     "q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m",
@@ -293,6 +295,7 @@ def matrix_bytes(name: str, out_features: int, in_features: int) -> int:
 _SCHEMES = (
     ("fp8", "fp8"), ("mxfp", "mxfp"), ("nvfp4", "nvfp4"), ("awq", "awq"), ("gptq", "gptq"), ("affine", "affine"), ("mlx", "affine"),
     ("nf4", "bitsandbytes"), ("bnb", "bitsandbytes"), ("exl2", "exl2"), ("exl3", "exl3"),
+    ("w4afp8", "w4afp8"),
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def missing(what: str, extra: str, instead: str = "") -> KvplanError:
 def command(extra: str, prefix: str = sys.prefix, package: Path = Path(__file__).parent) -> str:
     """Installs an extra into a copy made by pipx, by `uv tool`, from a clone, or by pip."""
     parts, wanted = Path(prefix).parts, f"kvplan-llm[{extra}]"
-    clone = package.parent if (package.parent / "pyproject.toml").is_file() else None
+    clone = package.parent if os.path.isfile(package.parent / "pyproject.toml") else None
     source = f"{clone}[{extra}]" if clone else wanted
     if "pipx" in parts:
         return f"pipx install --force '{source}'"

@@ -145,8 +145,10 @@ def update(path: str | os.PathLike[str], change: Callable[[], str]) -> None:
     """Writes what `change` returns, which may read the file first: no other kvplan writes it in between."""
     target = Path(os.path.realpath(path))
     try:
-        if target.exists() and not target.is_file():
-            raise SpecError(os.fspath(path), [("", "a directory; name a file" if target.is_dir() else "no regular file; name another")])
+        if os.path.exists(target) and not os.path.isfile(target):
+            raise SpecError(
+                os.fspath(path), [("", "a directory; name a file" if os.path.isdir(target) else "no regular file; name another")]
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
         with locked(target):
             _replace(target, change())
@@ -165,7 +167,7 @@ def _replace(target: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(partial, stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o644)
+        os.chmod(partial, stat.S_IMODE(target.stat().st_mode) if os.path.exists(target) else 0o644)
         os.replace(partial, target)
     except BaseException:
         os.unlink(partial)

@@ -116,10 +116,11 @@ class Ledger(NamedTuple):
         A cache that takes what its budget leaves is as much smaller as the lines beside it are larger: then only lines outside the
         budget, and lines inside that are not held in a phase, leave that phase uncertain.
         """
-        filled = any(entry.kind == "cache" and entry.basis == "modelled" for entry in self.entries)
-        return tuple(self._peak(phase, filled) for phase in PHASES)
+        return tuple(map(self.peak, PHASES))
 
-    def _peak(self, phase: Phase, filled: bool) -> Peak:
+    def peak(self, phase: Phase) -> Peak:
+        """What is held in one phase."""
+        filled = any(entry.kind == "cache" and entry.basis == "modelled" for entry in self.entries)
         lines = (*self.entries, *self.outside)
         held = [entry for entry in lines if entry.held_in(phase)]
         total = sum(entry.bytes for entry in held)

@@ -7,15 +7,15 @@ a prompt's chunks keep all of them busy. Real engines are slower; the shape (wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kvplan.devices import Device
 from kvplan.errors import UnsupportedError
 from kvplan.parallel import Layout, heads_per_rank
-from kvplan.tensors import CacheTensor, Keep, Layer, Lowered, TokenWork, WeightTensor, tensor_curve
+from kvplan.tensors import CacheTensor, Keep, Layer, Lowered, TokenWork, layer_counts, tensor_curve
 from kvplan.units import cdiv
-from kvplan.weights import WeightFormats, model_tensors, rank_bytes
+from kvplan.weights import Tensors, WeightFormats, model_tensors, rank_bytes
 
 MOST_BATCH = 1 << 20
 
@@ -121,29 +121,29 @@ def _turn(decode: Callable[[int], Bound]) -> int | None:
     return high
 
 
-def _running(model: Lowered) -> list[WeightTensor]:
+def _running(model: Lowered) -> Tensors:
     """The tensors a decode step reads: all but towers and the embedding table, of which it reads rows; a tied one is the head too."""
-    tensors = [w for w in model_tensors(model) if w.role not in ("tower", "embedding")]
-    return [*tensors, model.embedding] if model.embedding and model.tied else tensors
+    tensors = [(w, n) for w, n in model_tensors(model) if w.role not in ("tower", "embedding")]
+    return [*tensors, (model.embedding, 1)] if model.embedding and model.tied else tensors
 
 
 def _read(model: Lowered, formats: WeightFormats, layout: Layout, tokens: int) -> int:
     """Weight bytes that one rank reads for a step of `tokens` tokens: of experts, those that any token is expected to pick."""
     total = 0.0
-    for w in _running(model):
+    for w, n in _running(model):
         touched = 1.0 if not w.experts else 1 - (1 - w.active / w.experts) ** tokens
-        total += rank_bytes(w, formats, tp=layout.tp, ep=layout.ep) * touched
+        total += n * rank_bytes(w, formats, tp=layout.tp, ep=layout.ep) * touched
     return int(total) // layout.pp
 
 
 def _matrices(model: Lowered, layout: Layout) -> int:
     """Operations of one token in one rank's matrices: a multiply-add for each weight that serves it."""
-    elems = sum(w.elems // w.experts * w.active if w.experts else w.elems for w in _running(model) if len(w.shape) > 1)
+    elems = sum(n * (w.elems // w.experts * w.active if w.experts else w.elems) for w, n in _running(model) if len(w.shape) > 1)
     return 2 * elems // (layout.tp * layout.pp)
 
 
 def _cache(model: Lowered, layout: Layout, context: int, encoder_tokens: int | None) -> int:
-    return sum(_tensor(t, layout, context, encoder_tokens) for t in _tensors(model.layers)) // layout.pp
+    return sum(n * _tensor(t, layout, context, encoder_tokens) for t, n in _tensors(model.layers)) // layout.pp
 
 
 def _tensor(t: CacheTensor, layout: Layout, context: int, encoder_tokens: int | None) -> int:
@@ -151,26 +151,26 @@ def _tensor(t: CacheTensor, layout: Layout, context: int, encoder_tokens: int | 
     return int(tensor_curve(t, encoder_tokens=encoder_tokens).at(context) * share)
 
 
-def _tensors(layers: Iterable[Layer]) -> Iterable[CacheTensor]:
-    return (t for layer in layers for cache in layer.caches for t in cache.tensors)
+def _tensors(layers: Sequence[Layer]) -> Iterator[tuple[CacheTensor, int]]:
+    return ((t, n) for layer, n in layer_counts(layers) for cache in layer.caches for t in cache.tensors)
 
 
-def _works(model: Lowered) -> Iterable[TokenWork]:
-    return (work for layer in model.layers for cache in layer.caches for work in cache.work)
+def _works(model: Lowered) -> Iterator[tuple[TokenWork, int]]:
+    return ((work, n) for layer, n in layer_counts(model.layers) for cache in layer.caches for work in cache.work)
 
 
 def _attention(model: Lowered, layout: Layout, context: int, encoder_tokens: int | None) -> int:
-    ops = sum(work.fixed + work.per_kept * _kept(work.keep, context, encoder_tokens) for work in _works(model))
+    ops = sum(n * (work.fixed + work.per_kept * _kept(work.keep, context, encoder_tokens)) for work, n in _works(model))
     return ops // (layout.tp * layout.pp)
 
 
 def _prompt_attention(model: Lowered, layout: Layout, context: int, encoder_tokens: int | None) -> int:
     """Of a whole prompt: token t sees what is kept of t tokens."""
     ops = 0
-    for work in _works(model):
+    for work, n in _works(model):
         most = _kept(work.keep, context, encoder_tokens)
         seen = most * context if work.keep.kind == "source" else most * (most + 1) // 2 + most * (context - most)
-        ops += work.fixed * context + work.per_kept * seen
+        ops += n * (work.fixed * context + work.per_kept * seen)
     return ops // (layout.tp * layout.pp)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic_core import ValidationError
@@ -14,7 +15,7 @@ from kvplan.fields import Between, Matching, Record
 from kvplan.forms import misfit
 from kvplan.layers import MIXERS, MLPS, find
 from kvplan.layers.base import Dim, LayerKind, Tokens
-from kvplan.tensors import PLAIN, Cache, CacheFormats, Layer, Lowered, Role, WeightTensor
+from kvplan.tensors import KEPT_MODELS, PLAIN, Cache, CacheFormats, Layer, Lowered, Role, Same, WeightTensor
 
 MAX_LAYERS = 4096
 _ITEM = re.compile(r"(?:([1-9][0-9]{0,3})\*)?([A-Za-z0-9_.-]{1,64})")
@@ -113,6 +114,7 @@ class ModelSpec(Record):
     original_context  positions before longrope stretches them to `max_context`
     stated_context    positions as the config states them, where a YaRN factor makes more of them (`max_context`)
     bidirectional     tokens that see later ones too: none, those of one image, or all
+    uncounted         what the released model has beside all this, a sentence each: its weights are more than are counted
     """
 
     id: Id
@@ -121,6 +123,7 @@ class ModelSpec(Record):
     hub_id: Text | None = None
     aliases: tuple[Text, ...] = ()
     notes: tuple[Text, ...] = ()
+    uncounted: tuple[Text, ...] = ()
     architecture: Text | None = None
     dtype: Text = "bf16"
     quantization: tuple[Quantization, ...] = ()
@@ -267,6 +270,12 @@ def lower(spec: ModelSpec, formats: CacheFormats) -> Lowered:
 
     Raises SpecError where a format can not hold a row of this model (a packed row of another width, a broken block).
     """
+    return _lower(Same(spec), formats)
+
+
+@lru_cache(maxsize=KEPT_MODELS)
+def _lower(same: Same[ModelSpec], formats: CacheFormats) -> Lowered:
+    spec = same.it
     lowered = {name: _lower_block(spec, block, formats) for name, block in spec.blocks.items()}
     first, last = [w.tensor() for w in spec.weights if w.role != "head"], [w.tensor() for w in spec.weights if w.role == "head"]
     width, embedding = spec.embedding_size or spec.hidden_size, None

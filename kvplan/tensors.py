@@ -5,13 +5,33 @@ Once a model is lowered to these, nothing knows layer kinds any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from kvplan.dtypes import row_bytes
 from kvplan.forms import Form
 from kvplan.units import LARGEST, cdiv, longest
+
+T = TypeVar("T")
+#: How many models a cache keeps what it derived from: questions asked one after the other are mostly of one.
+KEPT_MODELS = 32
+
+
+class Same(Generic[T]):
+    """An object as the key of a cache: equal to itself alone, which is cheaper to see than to compare all that is in it."""
+
+    __slots__ = ("it",)
+
+    def __init__(self, it: T) -> None:
+        self.it = it
+
+    def __hash__(self) -> int:
+        return id(self.it)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.it is other.it
 
 
 class CacheFormats(NamedTuple):
@@ -158,6 +178,17 @@ class Lowered:
     last: tuple[WeightTensor, ...]
     draft: tuple[Layer, ...]
     tied: bool
+
+
+def layer_counts(layers: Sequence[Layer]) -> list[tuple[Layer, int]]:
+    """Each layer once and how often it comes, in the order of their first places: arithmetic on 80 equal layers is that of one."""
+    numbers = Counter(map(id, layers))
+    return [(layer, numbers[key]) for key, layer in {id(layer): layer for layer in layers}.items()]
+
+
+def distinct(layers: Iterable[Layer]) -> list[Layer]:
+    """Each layer once, in the order of their first places; equal ones are mostly one object, which is cheaper to see than to hash."""
+    return list({id(layer): layer for layer in layers}.values())
 
 
 class Term(NamedTuple):

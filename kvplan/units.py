@@ -32,18 +32,41 @@ def round_up(a: int, multiple: int) -> int:
     return cdiv(a, multiple) * multiple
 
 
-def longest(holds: Callable[[int], bool], most: int = LARGEST) -> int:
-    """The largest n up to `most` for which `holds` is true, 0 where it holds for none; `holds` turns false once and stays so."""
+def longest(holds: Callable[[int], bool], most: int = LARGEST, near: int = 0) -> int:
+    """The largest n up to `most` for which `holds` is true, 0 where it holds for none; `holds` turns false once and stays so.
+
+    near  a guess: it saves steps where it is right, and changes nothing where it is wrong
+    """
     if holds(most):
         return most
-    low, high = 0, 1
-    while high < most and holds(high):
-        low, high = high, high * 2
-    high = min(high, most)
+    low, high, step = 0, most, 1
+    if 0 < near < most and not holds(near):
+        high = near
+        while high - step > 0 and not holds(high - step):
+            high, step = high - step, 2 * step
+        low = max(high - step, 0)
+    else:
+        low = near if 0 < near < most else 0
+        while low + step < most and holds(low + step):
+            low, step = low + step, 2 * step
+        high = min(low + step, most)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
+
+
+def crossing(spare: Callable[[int], int], start: int, most: int) -> int:
+    """About where `spare`, which falls as n grows, turns negative, by straight lines through tries from `start` on; `most`: nowhere."""
+    (x, y), (other, its) = ((n, spare(n)) for n in (start, 2 * start))
+    for _ in range(4):
+        if y == its:
+            return most if y >= 0 else 0
+        x, y, other = other, its, min(max(x + y * (other - x) // (y - its), 1), most)
+        if other == x:
+            break
+        its = spare(other)
+    return other
 
 
 def plain_number(text: str) -> str:
@@ -58,10 +81,19 @@ def _parse(text: str | int, units: dict[str, int], name: str, example: str) -> i
         value = text
     else:
         match = _SIZE.fullmatch(plain_number(text.strip()).replace("_", ""))
-        unit = match[3].lower() if match else None
+        unit = match[3].lower() if match else ""
+        if match is not None and f"{unit}ib" in units and unit not in units:
+            n = text.strip()[: -len(match[3])].strip()
+            raise SpecError(
+                name, [("", f"{text[:60]!r} is {n}{unit.upper()}iB (powers of 1024) or {n}{unit.upper()}B (of 1000)? Write which")]
+            )
         if match is None or unit not in units:
             raise SpecError(name, [("", f"{text[:60]!r} is not a size; write a number such as {example}")])
         whole, fraction = match[1], match[2] or ""
+        if fraction.strip("0") and units[unit] == 1:
+            raise SpecError(
+                name, [("", f"{text[:60]!r} is no whole number; write {whole}{fraction} if the dot parts thousands, or a unit")]
+            )
         value = int(whole + fraction) * units[unit] // 10 ** len(fraction)
     if not 0 <= value <= LARGEST:
         raise SpecError(name, [("", f"{str(text)[:60]} is out of range: 0 to {LARGEST}")])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.dtypes import GGUF_BITS, GGUF_DYNAMIC, WEIGHT_FORMATS, matrix_bytes
 from kvplan.ledger import Entry, exact
-from kvplan.tensors import PLAIN, Layer, Lowered, Role, WeightTensor
+from kvplan.tensors import PLAIN, Layer, Lowered, Role, WeightTensor, layer_counts
 from kvplan.units import cdiv
 
 if TYPE_CHECKING:
@@ -74,24 +74,30 @@ class Parameters(NamedTuple):
     draft: int
 
 
-def model_tensors(model: Lowered) -> list[WeightTensor]:
+#: Tensors, each with how many equal ones there are.
+Tensors = list[tuple[WeightTensor, int]]
+
+
+def layer_tensors(layers: Sequence[Layer]) -> Tensors:
+    """Every tensor of these layers."""
+    return [(w, n) for layer, n in layer_counts(layers) for w in layer.weights]
+
+
+def model_tensors(model: Lowered) -> Tensors:
     """Every tensor of the model but its draft modules, tied ones once."""
-    tensors = [*model.first, *model.last]
-    if model.embedding:
-        tensors.append(model.embedding)
-    for layer in model.layers:
-        tensors += layer.weights
-    return tensors
+    outside = [*model.first, *model.last, *([model.embedding] if model.embedding else ())]
+    return [*((w, 1) for w in outside), *layer_tensors(model.layers)]
 
 
 def count(model: Lowered) -> Parameters:
     """Parameter counts. `active` leaves out the experts that do not serve a token, and nothing else."""
     total = active = 0
-    for w in model_tensors(model):
+    for w, n in model_tensors(model):
         if w.role == "buffer":
             continue
-        total += w.elems
-        active += w.elems // w.experts * w.active if w.experts else w.elems
+        elems = w.elems
+        total += n * elems
+        active += n * (elems // w.experts * w.active if w.experts else elems)
     draft = sum(w.elems for layer in model.draft for w in layer.weights if w.role != "buffer")
     return Parameters(total, active, model.embedding.elems if model.embedding else 0, draft)
 
@@ -120,10 +126,15 @@ def total_bytes(tensors: Iterable[WeightTensor], formats: WeightFormats) -> int:
     return sum(stored_bytes(w, formats) for w in tensors)
 
 
+def all_bytes(tensors: Iterable[tuple[WeightTensor, int]], formats: WeightFormats) -> int:
+    """Bytes of whole tensors, each as often as there are."""
+    return sum(n * stored_bytes(w, formats) for w, n in tensors)
+
+
 @lru_cache(maxsize=4096)
 def _bytes(shape: tuple[int, ...], format_name: str) -> int:
     if len(shape) < 2:
-        return matrix_bytes(format_name, 1, shape[0])
+        return matrix_bytes(format_name, 1, *(shape or (1,)))
     matrices = 1
     for n in shape[:-2]:
         matrices *= n
@@ -147,12 +158,25 @@ def with_stored(model: Lowered, stored: StoredWeights) -> Lowered:
     embedding = stored.outside().get("embedding", 0)
     return replace(
         model,
-        layers=tuple(_layer(layer, layers.get(i, {})) for i, layer in enumerate(model.layers)),
+        layers=_layers(model.layers, layers),
         draft=tuple(_layer(layer, roles) for layer, roles in zip(model.draft, drafts.values(), strict=False)) or model.draft,
         first=_dealt(model.first, first),
         last=_dealt(model.last, last),
         embedding=model.embedding._replace(stored=embedding) if model.embedding else None,
     )
+
+
+def _layers(layers: Sequence[Layer], stored: Mapping[int, Mapping[Role, int]]) -> tuple[Layer, ...]:
+    """Equal layers that store the same share one object afterwards too."""
+    made: dict[tuple[int, tuple[tuple[Role, int], ...]], Layer] = {}
+    found = []
+    for i, layer in enumerate(layers):
+        roles = stored.get(i, {})
+        key = (id(layer), tuple(roles.items()))
+        if key not in made:
+            made[key] = _layer(layer, roles)
+        found.append(made[key])
+    return tuple(found)
 
 
 def _layer(layer: Layer, roles: Mapping[Role, int]) -> Layer:
@@ -206,6 +230,9 @@ def asked_formats(base: str, asked: str, *, routed: bool, tied: bool = False) ->
         return role_formats(base, own, "the layers' matrices, the head in 6 bits as by default")
     if asked.startswith("mlx_"):
         return role_formats(base, dict.fromkeys((*MATRICES, "router", "embedding", "head"), asked), "every matrix, as MLX converts")
+    if asked == "w4afp8":  # SGLang quantization/w4afp8.py get_quant_method: experts so, every other linear in FP8 blocks
+        own = {**dict.fromkeys(MATRICES, "fp8_block128"), "experts": asked}
+        return role_formats(base, own, "the experts in int4, the other matrices of the layers in fp8 blocks")
     few_bits = WEIGHT_FORMATS[asked].bits < 8
     kept = ("attention",) if routed and few_bits else ()
     unsure: dict[Role, str] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ from hypothesis.internal.conjecture import providers
 from kvplan.spec import ModelSpec, parse_spec
 
 SHARED = Path(__file__).parents[2] / "shared"
+
+# Tests of what measures with torch, which kvplan itself does without (`make test-lowest` has none).
+TORCH = ("gpu/test_cuda.py", *(f"unit/validate/test_{name}.py" for name in ("attention", "gpu_stand_in", "measure", "storage")))
+collect_ignore = list(TORCH) if find_spec("torch") is None else []
 
 # `make test` draws the same examples everywhere, and does not shrink what it finds (a plan of a large model is dear to ask a thousand
 # times); `make explore` draws at random, EXAMPLES times as many, shrinks, and prints how to repeat a find, which is kept as an @example.

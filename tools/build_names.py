@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from name_rules import (
+    FORMATS,
     LENGTHS,
     NOT_CONVERTED,
     OLLAMA_FORMATS,
+    STORED,
     TUNED_FROM,
     left_out,
     length_of,
@@ -111,7 +113,8 @@ def corrected(hub_id: str, config: dict[str, Any]) -> dict[str, Any]:
 
 def geometry(spec: ModelSpec, *, stored: bool = True) -> str:
     """What two models must share to share a file."""
-    apart = {"id", "name", "source", "aliases", "notes", "max_context", "dtype", *(() if stored else ("quantization", "kv_dtype"))}
+    said = {"id", "name", "source", "aliases", "notes", "uncounted"}
+    apart = said | {"max_context", "dtype", *(() if stored else ("quantization", "kv_dtype"))}
     text = json.dumps({key: value for key, value in spec.plain().items() if key not in apart}, sort_keys=True)
     for n, block in enumerate(spec.blocks):  # what a file calls its blocks is no difference
         text = re.sub(rf'(?<=["*]){re.escape(block)}"', f'block {n}"', text)
@@ -261,7 +264,8 @@ def tuned(index: dict[str, Line]) -> None:
     """A line for every hub id that is known by its model card alone."""
     for name, base in TUNED_FROM.items():
         of = index[base.lower()]
-        add(index, Line(name, of.base, of.weights, of.length, "m"))
+        weights = FORMATS[STORED[name]] if name in STORED else of.weights
+        add(index, Line(name, of.base, weights, of.length, "m"))
 
 
 def by_size(base: ModelSpec, row: dict[str, Any]) -> str | None:

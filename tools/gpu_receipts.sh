@@ -22,7 +22,7 @@ step() { # NAME SECONDS COMMAND...: its output in OUT/NAME.log, its exit code in
     printf '%s\t%s\t%ss\n' "$name" "$code" "$((SECONDS - began))" | tee -a "$out/steps.tsv"
 }
 
-step nvidia-smi 30 nvidia-smi -q -x
+[ "$on" = cpu ] || step nvidia-smi 30 nvidia-smi -q -x
 step doctor 60 "$python" -m kvplan doctor --format json
 [ "$on" = cpu ] || step tests 300 "$python" -m pytest -q -m gpu tests/gpu
 step kinds 240 "$python" -m kvplan validate --all-kinds --size "$size" --on "$on" --record "$out/$on-kinds.json"

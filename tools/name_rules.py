@@ -60,8 +60,8 @@ WINDOWS: dict[str, dict[str, Any]] = {
     r"[-/]mistral-7b-(instruct-)?v0\.3|dolphin-2\.9\.3-mistral-7b-32k": {"sliding_window": None},
 }
 #: Sizes (layers, hidden, feed-forward) of which no release has a window: Mistral Nemo, Small 3 and its kin, Small 2409 and Codestral,
-#: whose config.json files say null.
-_WINDOWLESS = {(40, 5120, 14336), (40, 5120, 32768), (56, 6144, 16384)}
+#: Large 2, whose config.json files say null.
+_WINDOWLESS = {(40, 5120, 14336), (40, 5120, 32768), (56, 6144, 16384), (88, 12288, 28672)}
 
 
 def unstated(hub_id: str, config: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -78,11 +78,20 @@ TUNED_FROM = {
     "openai/gpt-oss-safeguard-20b": "openai/gpt-oss-20b", "openai/gpt-oss-safeguard-120b": "openai/gpt-oss-120b",
     "Nexusflow/Athene-V2-Chat": "Qwen/Qwen2.5-72B-Instruct", "PowerInfer/SmallThinker-3B-Preview": "Qwen/Qwen2.5-3B-Instruct",
     "tiiuae/falcon-40b-instruct": "tiiuae/falcon-40b", "HuggingFaceH4/zephyr-7b-alpha": "mistralai/Mistral-7B-v0.1",
+    "mistralai/Magistral-Small-2509": "mistralai/Mistral-Small-3.2-24B-Instruct-2506",
+    "mistralai/Devstral-Small-2507": "mistralai/Devstral-Small-2505",  # both from Mistral Small 3.1 without its vision encoder
+    "NousResearch/Hermes-4-14B": "Qwen/Qwen3-14B", "numind/NuMarkdown-8B-Thinking": "Qwen/Qwen2.5-VL-7B-Instruct",
+    **{f"Qwen/Qwen3-VL-{kind}-{size}": f"Qwen/Qwen3-VL-{size}-Instruct" for kind in ("Embedding", "Reranker") for size in ("2B", "8B")},
+    "Phind/Phind-CodeLlama-34B-v1": "codellama/CodeLlama-34b-Python-hf",
+    "Phind/Phind-CodeLlama-34B-v2": "codellama/CodeLlama-34b-Python-hf",
+    "01-ai/Yi-34B-Chat-4bits": "01-ai/Yi-34B-Chat",
 }  # fmt: skip
 #: What ollama.com keeps its files in, the usual first.
 OLLAMA_FORMATS = ("Q4_K_M", "Q4_0", "Q8_0", "F16", "Q5_K_M", "Q6_K")
 #: Lengths that a copy of a config has changed, or a table multiplied: hub id -> the release's own; 0 not known.
 LENGTHS = {
+    "mistralai/Mistral-Large-Instruct-2407": 131_072,
+    "mistralai/Mistral-Large-Instruct-2411": 131_072,
     "Qwen/Qwen2.5-VL-3B-Instruct": 128_000,
     "hugging-quants/Meta-Llama-3.1-405B-Instruct-AWQ-INT4": 131_072,
     "hugging-quants/Meta-Llama-3.1-405B-Instruct-GPTQ-INT4": 131_072,
@@ -131,6 +140,7 @@ def left_out(hub_id: str, said: str) -> str | None:
 STORED = {  # FP8 in blocks of 128 x 128: sgl-project/sglang-jax pull 1278; 109 GB a card at tp 2: vllm-project/recipes issue 273
     "MiniMaxAI/MiniMax-M2": "fp8-block",
     "MiniMaxAI/MiniMax-M2.1": "fp8-block",
+    "01-ai/Yi-34B-Chat-4bits": "awq-int4",  # made with AWQ: its model card
 }
 
 
@@ -146,17 +156,25 @@ def weights_of(name: str, label: str, base: ModelSpec) -> str | None:
         if said - other:
             release = taken_apart(name.lower())
             return release.weights if release and release.weights != "gguf" and len(said) == 1 else None
-        return "bf16" if (other - said and base.quantization) or "bf16" in name.lower() else ""
+        return "bf16" if (other - said and base.quantization) or ("bf16" in name.lower() and not said) else ""
     agree = _AGREE.get(label)
     if agree is None or any(not re.fullmatch(agree, word) for word in said):
         return None
     if label == "bf16":
+        if base.quantization and not said and "bf16" not in name.lower() and _next_release(name, base):
+            return ""
         return "bf16" if base.quantization or base.dtype == "f32" else ""
     if label == "bnb-4bit" and "unsloth-bnb" in name.lower():
         return "unsloth-bnb-4bit"
     if label == "mxfp4" and any(q.format == "mxfp4" for q in base.quantization):
         return ""
     return FORMATS[label]
+
+
+def _next_release(name: str, base: ModelSpec) -> bool:
+    """A publisher's later release beside its own that is stored quantised and does not say so in its name (Kimi K2.5, K2.7): the table's
+    `bf16` is what it writes where it does not know, and its total counts parameters, not bytes."""
+    return name.partition("/")[0].lower() == base.id.partition("/")[0] and not _SAID.search(base.hub_id or base.id)
 
 
 def length_of(name: str, base: str, own: int | None, stated: int | None, *, unread: bool = False) -> int:

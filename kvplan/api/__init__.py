@@ -24,6 +24,7 @@ HOMES: dict[str, str] = {
     "engines": "plans",
     "schema": "plans",
     "fit": "searches",
+    "disaggregate": "beyond",
     "compare": "searches",
     "roofline": "searches",
     "Sweep": "searches",
@@ -43,6 +44,8 @@ HOMES: dict[str, str] = {
     "calibrate": "proof",
     "doctor": "proof",
     "why": "causes",
+    "check_vectors": "vectors",
+    "answer_vectors": "vectors",
 }
 
 
@@ -54,6 +57,7 @@ SCHEMAS = (
     "tiers",
     "transfer",
     "fit",
+    "disaggregate",
     "compare",
     "roofline",
     "check",

@@ -181,7 +181,7 @@ def calibrate(
     from kvplan import startup_logs
 
     places = [Path(logs)] if isinstance(logs, str | Path) else [Path(log) for log in logs]
-    missing = [(str(place), "no such file or folder") for place in places if not place.exists()]
+    missing = [(str(place), "no such file or folder") for place in places if not os.path.exists(place)]
     if missing:
         raise SpecError("calibrate", missing)
     starts: list[startup_logs.Start] = []
@@ -233,7 +233,7 @@ def _is_known(model: str | None) -> bool:
     try:
         catalogue.find_model(model)
     except UnknownName:
-        return Path(model).exists()
+        return os.path.exists(model)
     return True
 
 
@@ -258,8 +258,12 @@ def doctor() -> list[dict[str, Any]]:
 
     rows = [{"what": "kvplan", "found": __version__}, {"what": "model specs", "found": f"{len(models()):,} in {catalogue.model_folder()}"}]
     rows.append({"what": "devices", "found": f"{len(catalogue.device_ids()):,}"})
-    calibration = catalogue.user_calibration()
-    rows.append({"what": "user calibration", "found": f"{calibration} ({'there' if calibration.is_file() else 'none yet'})"})
+    try:
+        calibration = catalogue.user_calibration()
+        kept = f"{calibration} ({'there' if os.path.isfile(calibration) else 'none yet'})"
+    except KvplanError as error:
+        kept = str(error)
+    rows.append({"what": "user calibration", "found": kept})
     for extra, module in (("gpu", "torch"), ("hub", "huggingface_hub"), ("sweep", "numpy"), ("sweep", "pyarrow"), ("dask", "distributed"),
                           ("web", "starlette")):  # fmt: skip
         rows.append({"what": f"{module} (extra {extra})", "found": "installed" if find_spec(module) else "not installed"})

@@ -60,22 +60,35 @@ def fit(
                       ("kv_memory", "given bytes for the cache fit any device; leave it out, or ask estimate")):  # fmt: skip
         if question.get(name) is not None:
             raise SpecError(name, [("", why)])
-    among = list({x.id: x for x in map(device, devices)}.values()) if devices is not None else catalogue.devices()
-    if not among:
-        raise SpecError("devices", [("", "name at least one")])
-    named = {device(name).id: _price(name, price) for name, price in (prices or {}).items()}
-    d = deployment(model, **question)
-    if d.engine is None:
-        d = calibrated(d, engines.DEFAULT)  # what a question with a device is put to
+    candidates, named, d = among(devices), prices_by_id(prices), candidate(model, question)
     mine = {}
     if d.calibration == "user":
-        mine = {x.id: calibrated(replace(d, device=x), d.engine or engines.DEFAULT).constants for x in among}
-    ranked = _ranking(rank_by, named)
-    most, told = at_least_one("most", most), None if watch is None else lambda i, x: watch(i, len(among), x)
-    return search(d, among, most=most, prices=named, rank_by=ranked, constants=mine, every_layout=every_layout, watch=told)
+        mine = {x.id: calibrated(replace(d, device=x), d.engine or engines.DEFAULT).constants for x in candidates}
+    ranked = ranking(rank_by, named)
+    most, told = at_least_one("most", most), None if watch is None else lambda i, x: watch(i, len(candidates), x)
+    return search(d, candidates, most=most, prices=named, rank_by=ranked, constants=mine, every_layout=every_layout, watch=told)
 
 
-def _ranking(rank_by: str | None, prices: Mapping[str, float]) -> str | None:
+def among(devices: Sequence[str | Device] | None) -> list[Device]:
+    """The candidates of a search, each once; None: every packaged device."""
+    found = list({x.id: x for x in map(device, devices)}.values()) if devices is not None else catalogue.devices()
+    if not found:
+        raise SpecError("devices", [("", "name at least one")])
+    return found
+
+
+def prices_by_id(prices: Mapping[str, float] | None) -> dict[str, float]:
+    """What users pay for a device, by its id."""
+    return {device(name).id: _price(name, price) for name, price in (prices or {}).items()}
+
+
+def candidate(model: str | ModelSpec, question: Mapping[str, Any]) -> Deployment:
+    """The question of a search for devices, as a device will be asked it."""
+    d = deployment(model, **question)
+    return calibrated(d, engines.DEFAULT) if d.engine is None else d
+
+
+def ranking(rank_by: str | None, prices: Mapping[str, float]) -> str | None:
     from kvplan.planner.speed import RANKINGS
 
     if rank_by is None:
@@ -109,14 +122,14 @@ def compare(*questions: Mapping[str, Any], rank_by: str | None = None, prices: M
 
     if not questions:
         raise SpecError("compare", [("", "name at least one question")])
-    named = {device(name).id: _price(name, price) for name, price in (prices or {}).items()}
+    named = prices_by_id(prices)
     compared = []
     for question in questions:
         if "model" not in question:
             raise SpecError("compare", [("model", "every question names its model")])
         d = asked(**question)
         compared.append(Compared.of(*with_offload(d, evaluate(d)), named))
-    return side_by_side(ranked(compared, _ranking(rank_by, named)))
+    return side_by_side(ranked(compared, ranking(rank_by, named)))
 
 
 def _price(name: str, price: Any) -> float:
@@ -155,7 +168,7 @@ def sweep(model: str | ModelSpec, axes: Mapping[str, Sequence[Any]], **question:
     except ImportError:
         raise missing("a sweep needs numpy", "sweep") from None
     if not axes:
-        raise SpecError("grid", [("", "name at least one axis such as context=8k:1m:x2")])
+        raise SpecError("grid", [("", "name at least one axis such as context=8k:1m:x2 (NAME=VALUES, without dashes)")])
     both = [name for name in axes if question.get(name) is not None]
     if both:
         raise SpecError("grid", [(name, "is an axis and an option; keep one") for name in both])

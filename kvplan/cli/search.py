@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from kvplan import api
+from kvplan.cli import apart
 from kvplan.cli.grid import expand, questions
 from kvplan.cli.groups import Grouped
 from kvplan.cli.options import FORMAT, MODEL, Named, chosen, put, question_options
@@ -36,6 +37,7 @@ FOR_PEOPLE = ("table", "markdown", "html")
 @click.option("--most", type=click.IntRange(1, 4096), default=16, show_default=True, help="Try up to this many of one device.")
 @click.option("--every-layout", is_flag=True, help="Any number of devices in any layout; else powers of two, tp within a machine first.")
 @click.option("--all", "everything", is_flag=True, help="Show the devices that do not carry it too, and why.")
+@apart.OPTIONS
 @question_options
 @FORMAT
 def fit(
@@ -54,13 +56,28 @@ def fit(
     Ranked by price where given, else by memory bought; or --rank-by tokens-per-second, first-token or cost-per-token (prices per hour):
     bounds from bytes and operations, as `kvplan roofline` says. What is too close to call comes last. Parallel sizes that you choose are
     kept.
+
+    With --disaggregate, workers that prefill and workers that decode: the tp and the number of each among up to --most GPUs, or the fewest
+    GPUs for --rate. `kvplan fit MODEL --disaggregate --devices h100,h200 --context 8k --output 500`.
     """
-    question = chosen(options)
+    given = chosen(options)
+    apart_asked = {name: given.pop(name) for name in apart.NAMES if name in given}
+    question = given
     several = [name for name, value in question.items() if isinstance(value, str) and len(expand(name, value)) > 1]
     if several:
         raise SpecError("question", [(name, "one value at a time; fit answers one question") for name in several])
     names = [name.strip() for name in devices.split(",")] if devices is not None else None
     watch = _watch if sys.stderr is not None and sys.stderr.isatty() else None
+    if apart.wanted(apart_asked, every_layout):
+        try:
+            split = api.disaggregate(
+                model, devices=names, prices=_prices(prices), most=most, rank_by=rank_by, watch=watch, **apart_asked, **question
+            )
+        finally:
+            if watch:
+                sys.stderr.write("\r\x1b[K")
+        put(apart.render(model, split, question | apart_asked, fmt, everything=everything or names is not None))
+        return int(not any(row.split for row in split))
     try:
         found = api.fit(
             model, devices=names, prices=_prices(prices), most=most, rank_by=rank_by, every_layout=every_layout, watch=watch, **question
@@ -126,6 +143,8 @@ def compare(models: tuple[str, ...], prices: tuple[str, ...], rank_by: str | Non
     `model` and the names of the options. With --rank-by the best comes first; speeds are bounds, as `kvplan roofline` says.
     """
     asked = [{**api.question(model), **question} for model in models for question in questions(chosen(options))]
+    if len(asked) == 1:
+        raise SpecError("compare", [("", "one question has nothing beside it; name a second model, or several values: --device h100,l4")])
     found = api.compare(*asked, rank_by=rank_by, prices=_prices(prices))
     places = next((row.values for row in found if row.name == PLACE), range(1, len(asked) + 1))
     rows = [row for row in found if (row.differs or everything) and row.name != PLACE]

@@ -24,7 +24,7 @@ def read(path: str) -> Imported:
     Raises SpecError, FormatError, UnsupportedError.
     """
     name = Path(os.path.expanduser(path))
-    if name.is_dir():
+    if os.path.isdir(name):
         return _folder(name)
     if path.endswith(".gguf"):
         from kvplan.importers.gguf import read_gguf
@@ -52,7 +52,7 @@ def from_hub(model_id: str, revision: str | None = None) -> Imported:
 def _folder(folder: Path) -> Imported:
     from kvplan.importers.hf_config import read_config
 
-    if (folder / "config.json").is_file():
+    if os.path.isfile(folder / "config.json"):
         spec = read_config(folder / "config.json")
         if not any(folder.glob("*.safetensors")):
             return Imported(spec, None)

@@ -75,7 +75,7 @@ def import_config(config: dict[str, Any], source: str) -> dict[str, Any]:
     row = family_row(model_type, architecture, source)
     f = Fields(config, source, model_type=row.model_type or model_type).named(row.names, row.defaults)
     inner = f
-    if isinstance(config.get("text_config"), dict) and not f.shaped and not row.lower.startswith(("wrappers", "small_multimodal")):
+    if isinstance(config.get("text_config"), dict) and not f.shaped and not row.lower.startswith(_NESTING):
         inner = f.part("text_config", f.model_type).named(row.names, row.defaults)  # a wrapper's file read for its text model alone
     alone = {} if inner is f else {"dtype": dtype(inner) or dtype(f)}
     stack = alone | _both_ways(inner, lowering(row)(inner, row.traits), architecture)
@@ -89,6 +89,8 @@ def import_config(config: dict[str, Any], source: str) -> dict[str, Any]:
     return assemble(f, {**stack, **headless, "notes": [*stack.get("notes", []), note]}, architecture, source)
 
 
+#: Modules whose rows read nested parts themselves.
+_NESTING = ("wrappers", "small_multimodal", "image_seq2seq")
 #: Classes that are decoders by shape and read both ways: embedding models.
 _BOTH_WAYS = ("LlamaBidirectionalModel", "LlamaBidirectionalForSequenceClassification")
 
@@ -172,7 +174,8 @@ def assemble(f: Fields, stack: dict[str, Any], architecture: str | None, source:
         mtp = {**mtp, "block": name_blocks([mtp["block"]], blocks)[0]}
     if f.assumed:
         notes.insert(0, _assumptions(f.assumed))
-    notes += _left_out(f, stack, notes, mtp)
+    notes += _drafts(f, mtp)
+    stack["uncounted"] = stack.get("uncounted") or _towers(f, stack)
     compute = stack.pop("dtype", None) or dtype(f)
     if compute is None:
         notes.append("the config states no dtype: bf16 assumed")
@@ -206,14 +209,17 @@ _TOWERS = ("vision_config", "audio_config", "visual", "mm_vision_tower", "speech
 _DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers")
 
 
-def _left_out(f: Fields, stack: dict[str, Any], notes: list[str], mtp: Any) -> list[str]:
-    """What the config declares and the stack has no part for."""
-    said = " ".join(notes)
-    towers = [key for key in _TOWERS if f.data.get(key)] if not stack.get("towers") and "not counted" not in said else []
+def _towers(f: Fields, stack: dict[str, Any]) -> list[str]:
+    """Towers that the config describes and the stack has no part for."""
+    found = [key for key in _TOWERS if f.data.get(key)] if not stack.get("towers") else []
+    return [f"{key}: this class has no tower that is known, none is counted" for key in found]
+
+
+def _drafts(f: Fields, mtp: Any) -> list[str]:
+    """Draft modules that the config declares and the stack has no part for."""
     inner = [f.data, *(v for key in ("text_config", "llm_config", "language_config") if isinstance(v := f.data.get(key), dict))]
-    drafts = [key for key in _DRAFTS if any(part.get(key) for part in inner)] if not mtp else []
-    found = [f"{key}: this class builds no tower, none is counted" for key in towers]
-    return found + [f"{key}: draft modules that the config declares are not counted" for key in drafts]
+    found = [key for key in _DRAFTS if any(part.get(key) for part in inner)] if not mtp else []
+    return [f"{key}: draft modules that the config declares are not counted" for key in found]
 
 
 def quantization(f: Fields, made: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

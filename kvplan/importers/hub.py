@@ -176,7 +176,7 @@ class _Repo:
             pass
         if data is None:
             return None
-        if not path.is_file():
+        if not os.path.isfile(path):
             path = Path(tempfile.mkdtemp(prefix="kvplan-")) / commit / name
             path.parent.mkdir()
             path.write_bytes(data)
@@ -205,7 +205,7 @@ class _Repo:
         if isinstance(whole, str):
             return read_header(whole)
         kept = self.kept(name)
-        if kept.is_file():
+        if os.path.isfile(kept):
             with FileRanges(kept) as file:
                 file.size = None  # the file holds the header only
                 return read_header(file)

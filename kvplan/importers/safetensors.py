@@ -246,8 +246,8 @@ def shard_names(index: Any, source: str) -> list[str]:
 def checkpoint_files(path: str | Path) -> list[Path]:
     """The safetensors files of a checkpoint: of one file, an index, or a folder (its index first). Raises SpecError."""
     path = Path(path)
-    if path.is_dir():
-        if (path / INDEX).is_file():
+    if os.path.isdir(path):
+        if os.path.isfile(path / INDEX):
             return checkpoint_files(path / INDEX)
         names = sorted(entry.name for entry in os.scandir(path) if entry.name.endswith(".safetensors"))
         indexes = sorted(entry.name for entry in os.scandir(path) if entry.name.endswith(".safetensors.index.json"))
@@ -262,7 +262,7 @@ def checkpoint_files(path: str | Path) -> list[Path]:
         return [path / name for name in names]
     if path.name.endswith(".json"):
         names = shard_names(read_json(path), str(path))
-        missing = [name for name in names if not (path.parent / name).is_file()]
+        missing = [name for name in names if not os.path.isfile(path.parent / name)]
         if missing:
             raise SpecError(str(path), [("weight_map", f"{len(missing)} of {len(names)} files are not there, first {missing[0]}")])
         return [path.parent / name for name in names]

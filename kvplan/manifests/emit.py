@@ -106,7 +106,7 @@ def _job(plan: Plan, engine: str, model: str | None) -> Job:
         aside.pop("context", None)
     if not table.takes_devices:
         aside.pop("n_devices", None)  # it follows from the parallel sizes
-    if version and table.image[1] and not table.per_slot:
+    if version and table.image[1]:
         aside["engine_version"] = version
     if not means(served, id_):
         aside["model"] = id_
@@ -190,7 +190,7 @@ def _joined(words: tuple[str, ...]) -> str:
 def _image(job: Job) -> str:
     repository, pattern, newest = job.table.image
     number = job.version if re.fullmatch(r"(b|v?\d)[\w.+-]*", job.version or "", re.ASCII) else None
-    if number is None or job.table.per_slot:
+    if number is None:
         return f"{repository}:{newest}"
     number = number.removeprefix("v")
     return f"{repository}:{pattern.format(f'{number}.0' if number.count('.') == 1 else number)}"

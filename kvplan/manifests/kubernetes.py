@@ -18,6 +18,9 @@ OTHERS = frozenset({"ConfigMap", "Secret", "CustomResourceDefinition", "Kustomiz
 GROUPS = ("leaderWorkerTemplate", "workloadTemplate", "leaderWorkerPattern")
 MEMBERS = ("leaderTemplate", "workerTemplate", "template")
 
+#: Parts of a Dynamo graph that run no engine.
+NO_WORKERS = frozenset({"frontend", "planner", "epp"})
+
 
 def is_object(document: Item) -> bool:
     """A Kubernetes object: it has a kind and an apiVersion."""
@@ -36,7 +39,11 @@ def objects(document: Item) -> Iterator[Item]:
 def read(document: Item, others: Sequence[Item], n: int, source: str) -> Iterator[tuple[Start, Site]]:
     """The engines of one object; `others` are the file's objects, for ConfigMaps and serving runtimes."""
     kind, name = document.get("kind").text, document.get("metadata", "name").text or "unnamed"
-    if kind not in OTHERS:
+    if kind in ("NIMService", "NIMPipeline") and "nvidia.com" in document.get("apiVersion").text:
+        for spec in [one.get("spec") for one in document.get("spec", "services")] or [document.get("spec")]:
+            start = Start("", (), {}, spec.place, spec.end_line, in_container=True, foreign="NVIDIA NIM")
+            yield start, Site(f"{kind}/{name}", n, span=(spec.place.line, spec.end_line))
+    elif kind not in OTHERS:
         for pod in _pods(document, f"{kind}/{name}"):
             yield from pods.read(pod, others, n, source)
 
@@ -56,8 +63,13 @@ def _pods(item: Item, label: str, nodes: int = 1, grouped: bool = False) -> Iter
     if main := item.get("mainContainer") or item.get("runner"):  # NVIDIA Dynamo's extraPodSpec, a runner of OME's
         yield Pod(Item({**item.value, "containers": Item([main], "", main.place, main.end_line)}, "", item.place, item.end_line), label)
         return
+    if (one := item.get("container")) and one.get("image"):  # a template of Argo Workflows
+        yield Pod(replace(item, value={**item.value, "containers": Item([one], "", one.place, one.end_line)}), label, nodes, grouped)
+        return
     gpus = item.get("resources", "limits", "gpu")  # NVIDIA Dynamo: beside the pod, by its own name
     for key, part in item.items():
+        if part.get("componentType").text in NO_WORKERS:
+            continue
         if key == "extraPodSpec" and gpus and part.get("mainContainer"):
             part = _with_gpus(part, gpus)
         if isinstance(part.value, dict):

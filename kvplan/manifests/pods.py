@@ -37,8 +37,37 @@ class Pod(NamedTuple):
 def read(pod: Pod, others: Sequence[Item], n: int, source: str) -> Iterator[tuple[Start, Site]]:
     """The engines of a pod's containers and of its init containers that stay (restartPolicy Always), with the devices of their limits."""
     staying = [item for item in pod.spec.get("initContainers") if item.get("restartPolicy").text == "Always"]
-    for item in [*pod.spec.get("containers"), *staying]:
-        yield from start(pod, item, of_pod(pod.spec, [item], others), others, n, source)
+    items = [*pod.spec.get("containers"), *staying]
+    beyond = [item for item in items if _sees_all(item)]
+    for item in items:
+        hardware = of_pod(pod.spec, [item], others)
+        shared = _shared(item, hardware, [other for other in (items if item in beyond else beyond) if other is not item])
+        for one, where in start(pod, item, hardware, others, n, source):
+            yield one, where._replace(findings=(*where.findings, *shared))
+
+
+def _sees_all(item: Item) -> bool:
+    """Whether a container asks for no GPU and is let see all of the node's: NVIDIA_VISIBLE_DEVICES (NVIDIA container toolkit)."""
+    visible = next((e.get("value").text for e in item.get("env") if e.get("name").text == "NVIDIA_VISIBLE_DEVICES"), "")
+    return visible not in ("", "none", "void") and not _has_gpus(item)
+
+
+def _shared(item: Item, hardware: Hardware, others: Sequence[Item]) -> tuple[Finding, ...]:
+    """What is to be said of a container with GPUs of its own beside one of the pod that sees all of the node's, and the other way."""
+    if hardware.n_devices is not None and others:
+        name = others[0].get("name").text or "another container"
+        message = f"{name} asks for no GPU and sees all of the node's, this one's among them; say what it holds with --reserve"
+    elif owner := next((one for one in others if hardware.n_devices is None and _has_gpus(one)), None):
+        message = (
+            f"it asks for no GPU and sees all of the node's, {owner.get('name').text}'s among them; say what that holds with --reserve"
+        )
+    else:
+        return ()
+    return (Finding("not-modelled-more", "warning", message, item.place),)
+
+
+def _has_gpus(item: Item) -> bool:
+    return any("/" in name for name, _ in item.get("resources", "limits").items())
 
 
 def start(

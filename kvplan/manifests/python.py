@@ -236,6 +236,8 @@ class _Reader:
         if isinstance(node, ast.Name):
             return scope.names.get(node.id, Open(node.id))
         if isinstance(node, ast.Attribute):
+            if _name(node) == "sys.executable":
+                return "python3"
             return scope.names.get(node.attr, Open(node.attr))
         if isinstance(node, (ast.List, ast.Tuple)):
             return flat([(self._value(e.value if isinstance(e, ast.Starred) else e, scope, again), isinstance(e, ast.Starred))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,16 +18,20 @@ from kvplan.manifests import (
     clouds,
     compose,
     dockerfile,
+    hcl,
     helm,
+    jobs,
     kserve,
     kubernetes,
     python,
     ray,
     scenario,
     services,
+    slurm,
     swap,
     truss,
     units,
+    windows,
 )
 from kvplan.manifests.budget import bounded
 from kvplan.manifests.command import Start, scripts
@@ -65,7 +70,9 @@ def read_file(path: str, env: Mapping[str, str] | None = None) -> list[Found]:
     def beside(name: str) -> str | None:
         other = Path(path).parent / name
         try:
-            return read_text(str(other)) if not Path(name).is_absolute() and ".." not in Path(name).parts and other.is_file() else None
+            return (
+                read_text(str(other)) if not Path(name).is_absolute() and ".." not in Path(name).parts and os.path.isfile(other) else None
+            )
         except (OSError, ValueError):
             return None
 
@@ -100,6 +107,9 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         if one(text, source):
             yield from reader(text, source)
             return
+    if hcl.is_terraform(source):
+        yield from hcl.read(text, source)
+        return
     if python.is_python(source):
         yield from python.read(text, source, Place(), env)
         return
@@ -113,13 +123,16 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
             if finding.severity == "error":
                 yield Start("", (), {}, finding.place, finding.place.line, opaque=finding.message), Site(source)
         return
+    if windows.is_windows(source):
+        text = windows.as_shell(text, source)
     script = read_script(text, source, env=env, ends=True)
     if scenario.is_scenario(script):
         yield from scenario.read(script, source)
         return
-    cut = _windows(text, source)
+    cut, job = _windows(text, source), slurm.asked(text)
     for start in scripts(script, source):
-        yield start, Site(name="", host=start.host, on=start.on, findings=cut)
+        site = Site(name="", host=start.host, on=start.on, findings=cut)
+        yield start, site._replace(device=job.device, n_devices=job.n_devices, why=job.why, place=job.place) if job else site
     for here in script.texts:
         yield from _here(here, source, env, beside)
 
@@ -209,6 +222,8 @@ def _document(
         yield from truss.read(document, n, source)
     elif chart.is_chart(document):
         yield from chart.read(document, n, source)
+    elif jobs.is_job(document):
+        yield from jobs.read(document, n, source)
 
 
 def _is_yaml(text: str, source: str) -> bool:

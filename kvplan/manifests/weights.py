@@ -71,6 +71,8 @@ def settled(claim: Claim, own: str) -> tuple[str | None, str]:
 
 def meant(path: str) -> str | None:
     """The known model that the end of a path names: `/models/Qwen3-8B`, `models--Qwen--Qwen3-8B/snapshots/x`, `Qwen3-8B-Q4_K_M.gguf`."""
+    if path.startswith("oci://"):  # an image that holds a model, told by its tag
+        path = path.rpartition("/")[2].rpartition(":")[2]
     parts = [part for part in path.replace("\\", "/").split("/") if part and part not in (".", "..", "~")]
     hub = next((part for part in parts if part.startswith("models--")), "")
     names = [hub.removeprefix("models--").replace("--", "/")] if hub else ["/".join(parts[-2:]), parts[-1]] if parts else []

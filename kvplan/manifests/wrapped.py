@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kvplan import engines
 from kvplan.engines.common.words import Place, Word
-from kvplan.manifests import foreign, images
+from kvplan.manifests import dynamo, foreign, images
 from kvplan.manifests.programs import CONTAINERS, PYTHON_TAKES, SHELLS, WRAPPERS, base
 from kvplan.manifests.script import MAX_WORDS
 
@@ -88,6 +88,8 @@ def _module(at: int, rest: Sequence[Word]) -> Program | None:
                 title = foreign.of_module(module)
                 return Program(at, module, own, foreign=title) if title else None
             engine, before = found
+            if module.startswith("dynamo."):
+                own = dynamo.words(module, own)
             if before.startswith("-"):
                 own = _without(own, before)
             elif before and own and own[0].text == before:

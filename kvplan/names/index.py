@@ -32,6 +32,7 @@ EVIDENCE: dict[str, str] = {
     "n": "{name} has the shapes of {base}: a table (llmfit 1.1.17) gives both the same sizes; the format of its weights is by its name",
     "p": "{name} has the shapes of {base}: the Hub gives both one total and model type (llmfit 1.1.17); its sizes could not be read there",
     "o": "{name} has the shapes of {base}, by the name and digest of the tag (ollama.com/library, June 2026)",
+    "q": "{name} has the shapes of {base}, as the same tag in the quantisation that is listed (ollama.com/library, June 2026)",
     "g": "{name} has the shapes of {base}, by its name: a GGUF conversion keeps them",
     "b": "{name} has the shapes of {base}, by its name and publisher; its config.json was not read",
 }

@@ -6,24 +6,26 @@ import re
 
 from kvplan.errors import AmbiguousName, UnknownName
 from kvplan.names.index import Named, at, exact, lowered
-from kvplan.names.releases import CONVERTERS, COPIERS, Release, taken_apart
+from kvplan.names.releases import CONVERTERS, COPIERS, TAG, UNIFORM, Release, taken_apart
 
 #: What people leave out of a name and catalogue ids never have.
 _DRESSING = re.compile(r"-(?:instruct|it|hf|chat)(?=-|\t|$)")
 #: Publishers that the Hub knows by another name since, and redirects (huggingface.co/CohereForAI, /THUDM, /neuralmagic).
 _RENAMED = {"cohereforai": "coherelabs", "thudm": "zai-org", "neuralmagic": "redhatai"}
+#: Who uploads other makers' releases unchanged under their own name and the same model's.
+_MIRRORS = ("unsloth",)
 _PREFIX = re.compile(r"(?:https?://)?(?:www\.)?(?:hf\.co|huggingface\.co|ollama\.com/library|ollama)/", re.IGNORECASE)
 
 
 def look_up(name: str) -> Named | None:
     """The line that a name means; None where none does. Raises AmbiguousName with the candidates where several do.
 
-    A hub id or short name in any case, with or without `hf.co/`; an Ollama tag; a GGUF repository with `:TYPE`; the last part of an id,
-    with or without -instruct and the like, where all ids that end in it mean the same; an id whose publisher was renamed, or whose model is
-    known of that publisher but for -instruct and the like.
+    A hub id or short name in any case, with or without `hf.co/`; an Ollama tag, in any quantisation of a listed one; a GGUF repository with
+    `:TYPE`; the last part of an id, with or without -instruct and the like, where all ids that end in it mean the same; an id whose
+    publisher was renamed, or whose model is known of that publisher but for -instruct and the like.
     """
     typed = name.strip()
-    key = _PREFIX.sub("", typed).lower().rstrip("/")
+    key = re.sub(r" +", "-", _PREFIX.sub("", typed).lower().rstrip("/"))
     if not key or "\t" in key or "\n" in key:
         return None
     found = exact(key)
@@ -33,10 +35,25 @@ def look_up(name: str) -> Named | None:
     if found is None and key.endswith(":latest"):
         found = exact(key.removesuffix(":latest"))
     if found is None:
-        found = _release(typed, key)
+        found = _quantised(typed, key) or _release(typed, key)
     if found is None:
         found = _published(typed, key) if "/" in key else _tail(typed, key)
     return found
+
+
+def _quantised(typed: str, key: str) -> Named | None:
+    """An Ollama tag that is listed in another quantisation: `llama3.1:8b-instruct-q8_0` beside `llama3.1:8b-instruct-q4_K_M`."""
+    stem, _, kind = key.rpartition("-")
+    if "/" in key or ":" not in stem or not TAG.fullmatch(kind.replace("fp16", "f16")):
+        return None
+    listed = [line for line in _starting(stem) if line.name.lower() == stem or TAG.fullmatch(line.name[len(stem) + 1 :])]
+    found = _unique([line._replace(weights="gguf") for line in listed if line.weights is not None])
+    return None if found is None else Named(typed, found.base, kind.replace("fp16", "f16"), found.length, "q")
+
+
+def _starting(key: str) -> list[Named]:
+    """Every line whose name starts with `key`."""
+    return [at(match.start() + 1) for match in re.finditer(rf"\n{re.escape(key)}", lowered())]
 
 
 def _published(typed: str, key: str) -> Named | None:
@@ -48,12 +65,14 @@ def _published(typed: str, key: str) -> Named | None:
             return found
     if taken_apart(key) is not None:
         return None
+    if publisher in _MIRRORS and (found := _unique(_ending(model))) is not None:
+        return Named(typed, found.base, found.weights, 0, "b")
     found = _unique([line for line in _undressed(model) if line.name.lower().partition("/")[0] in names])
     return None if found is None or found.weights is not None else Named(typed, found.base, None, 0, "b")
 
 
 def _release(typed: str, key: str) -> Named | None:
-    """A file of a GGUF repository that is listed or of a known converter, or a 4-bit copy by unsloth, whose model is known."""
+    """A file of a GGUF repository that is listed or of a known converter, or a copy that its publisher makes alike of all models."""
     release = taken_apart(key)
     if release is None or release.weights == "gguf":
         return None
@@ -62,7 +81,8 @@ def _release(typed: str, key: str) -> Named | None:
         return listed._replace(name=typed, weights=release.weights, evidence="g")
     publisher, _, model = release.of.rpartition("/")
     gguf = "gguf" in key
-    if not ((gguf and publisher in CONVERTERS) or (release.weights.endswith("bnb-4bit") and publisher == "unsloth")):
+    alike = release.weights in UNIFORM.get(publisher, ()) or (release.weights.endswith("bnb-4bit") and publisher == "unsloth")
+    if not (alike or (gguf and publisher in CONVERTERS)):
         return None
     known = exact(model.replace("_", "/", 1)) if gguf else None
     known = known or _unique(_ending(model))
@@ -139,6 +159,10 @@ def unknown(name: str) -> UnknownName:
         command = f"kvplan estimate {known.name if known.name != known.base else known.base} --weight-dtype {weights}"
         text = f"it is not known whether it is {known.name} in another format, as its name says; if it is: {command}"
         return UnknownName("model", name, [], hint=text)
+    family, _, tag = key.partition(":")
+    if tag and "/" not in family and (tags := [line.name for line in _starting(f"{family}:")]):
+        size = f"{family}:{tag.partition('-')[0]}"
+        return UnknownName("model", name, [], nearest=([found for found in tags if found.lower().startswith(size)] or tags)[:3])
     from kvplan.names.nearest import nearest
 
     return UnknownName("model", name, [], nearest=nearest(release.of if release else key))
@@ -148,8 +172,9 @@ def _released(release: Release) -> Named | None:
     """The known model that a release's name speaks of: its catalogue id where that is what was said, else the name that people know."""
     model = release.of.rpartition("/")[2]
     found = exact(release.of) or exact(model.replace("_", "/", 1))
-    found = found or _unique(_ending(model)) or _unique(_undressed(model))
-    if found is None or found.weights not in (None, "bf16"):
+    for said in (model, model.removeprefix("meta-")):
+        found = found or _unique(_ending(said)) or _unique(_undressed(said))
+    if found is None or found.weights not in (None, "bf16", "fp8-block"):
         return None
-    base, said = exact(found.base), _TUNED.sub("", found.name.lower().rpartition("/")[2])
-    return base if base is not None and found.same and said == base.name.lower().rpartition("/")[2] else found
+    base, tail = exact(found.base), _TUNED.sub("", found.name.lower().rpartition("/")[2])
+    return base if base is not None and found.same and tail == base.name.lower().rpartition("/")[2] else found

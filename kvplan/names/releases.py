@@ -13,18 +13,19 @@ _SUFFIXES: tuple[tuple[str, str], ...] = (
     (r"(?:quantized[.-])?w8a16", "w8a16"),
     (r"(?:quantized[.-])?w4a16(?:[-_]g128|[-_]awq)?", "w4a16"),
     (r"(?:static[-_])?(?:modelopt[-_])?fp8(?:[-_](?:kv|static|static-pertensor))?", "fp8"),
-    (r"(?:modelopt[-_])?(?:nvfp4|fp4)(?:a16)?", "nvfp4"),
+    (r"(?:modelopt[-_])?(?:nvfp4|fp4)(?:a16)?(?:[-_]v\d)?", "nvfp4"),
     (r"mxfp4", "mxfp4"),
     (r"mxfp8", "mxfp8"),
     (r"awq[-_](?:8bit|int8)", "awq-int8"),
     (r"awq(?:[-_](?:4bit|int4|g128|w4a16))?", "awq"),
     (r"gptq[-_](?:8bit|int8)", "gptq-int8"),
-    (r"gptq(?:[-_](?:4bit|int4|marlin))?(?:[-_](?:32g|64g|128g))?", "gptq"),
+    (r"gptq(?:[-_](?:4bit|4b|int4|marlin))?(?:[-_](?:32g|64g|128g))?", "gptq"),
     (r"(?:int4[-_])?autoround(?:[-_](?:int4|4bit|gptq))?", "gptq"),
     (r"unsloth[-_]bnb[-_]4bit", "unsloth-bnb-4bit"),
     (r"(?:bnb|bitsandbytes)[-_](?:4bit|nf4)|nf4|bnb", "bnb-4bit"),
     (r"(?:bnb|bitsandbytes)[-_]8bit", "bnb-8bit"),
-    (r"(?:mlx[-_])?([34568])[-_]?bit(?:[-_]dwq)?", r"mlx-\1bit"),
+    (r"(?:qat[-_])?(?:mlx[-_])?([34568])[-_]?bit(?:[-_]dwq)?", r"mlx-\1bit"),
+    (r"w4afp8", "w4afp8"),
     (r"exl([23])[-_](\d+(?:\.\d+)?)bpw(?:[-_]h\d)?", r"exl\1:\2bpw"),
     (r"(\d+(?:\.\d+)?)bpw(?:[-_]h\d)?[-_]exl([23])", r"exl\2:\1bpw"),
     (r"int8", "int8"),
@@ -34,12 +35,15 @@ _SUFFIXES: tuple[tuple[str, str], ...] = (
 )
 _PARSED = [(re.compile(rf"(.+?)[-_.](?:{pattern})"), format_) for pattern, format_ in _SUFFIXES]
 _GGUF = re.compile(r"(.+?)[-_.]gguf")
+_QAT = re.compile(r"(.+?)[-_]qat[-_](q\d_\d)")  # Google's own GGUF files of one type, trained for it
 TAG = re.compile(r"(?:ud-)?(?:i?q\d|tq\d|mxfp4|b?f16|f32)[a-z0-9_]*", re.IGNORECASE)
 
 #: Who converts other people's models to GGUF under `publisher/[organisation_]Model-GGUF`.
 CONVERTERS = (
     "bartowski", "ggml-org", "lmstudio-community", "maziyarpanahi", "mradermacher", "quantfactory", "second-state", "thebloke", "unsloth",
 )  # fmt: skip
+#: Who converts text models of one kind in one way, all layers but the head (github.com/vllm-project/llm-compressor, examples).
+UNIFORM = {"redhatai": ("fp8-dynamic", "w8a8", "w4a16"), "neuralmagic": ("fp8-dynamic", "w8a8", "w4a16")}
 #: Who copies other people's releases under their own names.
 COPIERS = (*CONVERTERS, "huihui-ai", "mlx-community", "neuralmagic", "nousresearch", "redhatai")
 
@@ -61,6 +65,8 @@ def taken_apart(name: str) -> Release | None:
     """
     stem, _, tag = name.partition(":")
     gguf = _GGUF.fullmatch(stem)
+    if gguf is not None and not tag and (trained := _QAT.fullmatch(gguf[1])) is not None:
+        return Release(trained[1], trained[2])
     if gguf is not None:
         return Release(gguf[1], tag or "gguf") if not tag or TAG.fullmatch(tag) else None
     if tag:

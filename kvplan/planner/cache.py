@@ -6,17 +6,18 @@ from collections.abc import Sequence
 
 from kvplan.deployment import Deployment
 from kvplan.planner.plan import CacheLayers, CacheReport
-from kvplan.tensors import Cache, Curve, Layer, tensor_curve, total
+from kvplan.tensors import Cache, Curve, Layer, layer_counts, tensor_curve, total
 
 MAX_PAGE = 1 << 16
 
 
 def report(d: Deployment, layers: Sequence[Layer]) -> CacheReport:
     """Bytes of the settled question's sequences, before any engine, layout or replication."""
-    caches = [cache for layer in layers for cache in layer.caches if cache.tensors]
     counts: dict[Cache, int] = {}
-    for cache in caches:
-        counts[cache] = counts.get(cache, 0) + 1
+    for layer, n in layer_counts(layers):
+        for cache in layer.caches:
+            if cache.tensors:
+                counts[cache] = counts.get(cache, 0) + n
     context, batch = d.context or 1, d.batch or 1
     curve = total(cache_curve(cache, d.encoder_tokens).times(n) for cache, n in counts.items())
     per_sequence = curve.at(context)

@@ -7,19 +7,20 @@ from typing import Any
 
 from kvplan import engines
 from kvplan.deployment import NAMES, Deployment
-from kvplan.engines.common.checks import refusal
+from kvplan.engines.common.checks import before_all, refusal
 from kvplan.engines.common.doubts import doubts
 from kvplan.engines.common.lines import stage_weights, weight_entries
 from kvplan.engines.common.phases import doubted, judged
 from kvplan.engines.common.protocol import ChosenBy, Outcome, Settled, refused
 from kvplan.engines.common.risks import risks
 from kvplan.engines.common.settling import weight_formats
+from kvplan.errors import KvplanError
 from kvplan.ledger import Entry, Ledger, exact
 from kvplan.parallel import split_layers
 from kvplan.planner.cache import report
 from kvplan.planner.plan import ModelFacts, Plan
 from kvplan.units import show_bytes
-from kvplan.weights import count, model_tensors, total_bytes
+from kvplan.weights import all_bytes, count, model_tensors
 
 
 def evaluate(d: Deployment, *, limits: bool = True) -> Plan:
@@ -27,6 +28,26 @@ def evaluate(d: Deployment, *, limits: bool = True) -> Plan:
 
     limits=False: the longest context and most sequences may be left out, for those who ask only whether it fits.
     """
+    settled, outcome = _answered(d, limits)
+    return Plan(
+        model=_facts(settled),
+        question=_question(d, settled),
+        cache=report(settled.question, settled.layers),
+        outcome=outcome,
+        verdict=_verdict(settled.question, outcome),
+    )
+
+
+def holds(d: Deployment) -> bool:
+    """Whether a question can be asked and fits: `evaluate` without what is only shown, for searches that ask often."""
+    try:
+        return _answered(d, limits=False)[1].fits is True
+    except KvplanError:
+        return False
+
+
+def _answered(d: Deployment, limits: bool) -> tuple[Settled, Outcome]:
+    """The question as its engine settles it, and the answer. Raises as `evaluate` does."""
     engine, settled = engines.settle(d)
     settled = settled._replace(limits=limits)
     question = settled.question
@@ -35,15 +56,17 @@ def evaluate(d: Deployment, *, limits: bool = True) -> Plan:
     outcome = judged(outcome if outcome.ledgers else outcome._replace(ledgers=_weights_alone(settled)), engine.facts)
     outcome = outcome._replace(risks=risks(settled, engine.facts.name, outcome))
     why = doubts(question, engine.facts) if outcome.starts else ()
-    outcome = doubted(outcome, why)
-    if why:
-        settled = settled._replace(notes=(*settled.notes, *(f"likely at most: {reason}" for reason in why)))
+    outcome = doubted(doubted(outcome, why, "likely"), settled.undecided, "too close to call")
+    found = (*(f"likely at most: {reason}" for reason in why), *(f"too close to call at most: {reason}" for reason in settled.undecided))
+    if outcome.starts and found:
+        settled = settled._replace(notes=(*settled.notes, *found))
     if settled.misfit is not None and outcome.starts is not False:
         raise settled.misfit
     if outcome.capacity is not None and outcome.capacity.max_batch is not None:  # of one replica: the question's is shared by all
         whole = outcome.capacity._replace(max_batch=outcome.capacity.max_batch * (question.dp or 1))
         outcome = outcome._replace(capacity=whole)
-    if settled.unknown and outcome.starts is not False and outcome.fits is not False:
+    unread = reason is None and bool(before_all(d, engine.facts)) and not _too_heavy(question, outcome)
+    if settled.unknown and (unread or (outcome.starts is not False and outcome.fits is not False)):
         outcome = outcome._replace(fits=None, starts=None, survives=None, certainty="too close to call", unknown=settled.unknown)
     held, has = sum(e.bytes for e in outcome.host), question.host_memory
     if held and has is not None and held > has and outcome.risk is None:
@@ -51,14 +74,7 @@ def evaluate(d: Deployment, *, limits: bool = True) -> Plan:
         outcome = outcome._replace(risk=risk)
     if d.neighbours:
         outcome = outcome._replace(ledgers=tuple(_by_neighbour(ledger, d) for ledger in outcome.ledgers))
-    cache = report(question, settled.layers)
-    return Plan(
-        model=_facts(settled),
-        question=_question(d, settled),
-        cache=cache,
-        outcome=outcome,
-        verdict=_verdict(question, outcome),
-    )
+    return settled, outcome
 
 
 def _by_neighbour(ledger: Ledger, d: Deployment) -> Ledger:
@@ -83,6 +99,14 @@ def _weights_alone(settled: Settled) -> tuple[Ledger, ...]:
     return tuple(found)
 
 
+def _too_heavy(question: Deployment, outcome: Outcome) -> bool:
+    """Whether the weights of a rank alone are more than its device, which no release changes."""
+    if question.device is None:
+        return False
+    held = (sum(e.bytes for e in ledger.entries if e.kind == "weights") for ledger in outcome.ledgers if ledger.device is not None)
+    return max(held, default=0) > question.device.memory_bytes
+
+
 def _facts(settled: Settled) -> ModelFacts:
     spec, parameters = settled.question.model, count(settled.model)
     shown = (f"the cache is shown in {settled.question.dtype}: {settled.misfit}",) if settled.misfit else ()
@@ -93,9 +117,14 @@ def _facts(settled: Settled) -> ModelFacts:
         active_parameters=parameters.active,
         embedding_parameters=parameters.embedding,
         mtp_parameters=parameters.draft,
-        weight_bytes=total_bytes(model_tensors(settled.model), weight_formats(settled.question)),
-        notes=(*spec.notes, *settled.notes, *([settled.unknown] if settled.unknown else []), *shown, *_calibration(settled.question)),
+        weight_bytes=all_bytes(model_tensors(settled.model), weight_formats(settled.question)),
+        notes=(*_said(settled), *shown, *_calibration(settled.question)),
     )
+
+
+def _said(settled: Settled) -> tuple[str, ...]:
+    spec = settled.question.model
+    return (*spec.notes, *spec.uncounted, *settled.notes, *([settled.unknown] if settled.unknown else []))
 
 
 def _calibration(d: Deployment) -> tuple[str, ...]:

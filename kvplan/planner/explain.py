@@ -124,11 +124,11 @@ def _weights(d: Deployment, model: Lowered, plan: Plan) -> Iterator[Line]:
     formats = weight_formats(d)
     sums: dict[tuple[Role, str], tuple[int, int]] = {}
     tensors = model_tensors(model)
-    stored = any(w.stored is not None for w in tensors)
-    for w in tensors:
+    stored = any(w.stored is not None for w, _ in tensors)
+    for w, n in tensors:
         key = (w.role, formats.of(w))
         elems, n_bytes = sums.get(key, (0, 0))
-        sums[key] = (elems + w.elems, n_bytes + stored_bytes(w, formats))
+        sums[key] = (elems + n * w.elems, n_bytes + n * stored_bytes(w, formats))
     for (role, name), (elems, n_bytes) in sums.items():
         own = name == formats[role]
         source = weight_line(role, n_bytes, formats, stored=stored).source if own else f"declared tensor shapes; {formats.said}"

@@ -22,7 +22,7 @@ from kvplan.planner.plan import Plan
 from kvplan.planner.records import FitRecord
 from kvplan.planner.speed import Pace, pace, worth
 from kvplan.units import cdiv, show_bytes
-from kvplan.weights import model_tensors, total_bytes
+from kvplan.weights import all_bytes, model_tensors
 
 
 class FitRow(NamedTuple):
@@ -133,7 +133,7 @@ def _row(d: Deployment, device: Device, terms: Terms) -> FitRow:
             if terms.least_bytes + ((asked.dp or 1) - 1) * terms.replica_bytes > n * device.memory_bytes:
                 continue
             try:
-                plan = evaluate(asked)
+                plan = evaluate(asked, limits=False)
             except KvplanError as error:  # the model can not be split like that
                 fault = fault or error
                 continue
@@ -145,7 +145,7 @@ def _row(d: Deployment, device: Device, terms: Terms) -> FitRow:
         if fitting:
             cost = None if price is None else price * n
             best, pace_ = _best(fitting, terms, cost)
-            return FitRow(device, n, best, cost, None, pace_)
+            return FitRow(device, n, evaluate(best), cost, None, pace_)
         last = max((plan for _, plan in tried), key=_margin, default=last)
     reason = _why(device, terms.most, last, fewest, d.n_devices)
     if last is None and fault is not None:
@@ -157,16 +157,16 @@ def _margin(plan: Plan) -> float:
     return -math.inf if plan.margin_bytes is None else plan.margin_bytes
 
 
-def _best(fitting: list[tuple[Deployment, Plan]], terms: Terms, price: float | None) -> tuple[Plan, Pace | None]:
+def _best(fitting: list[tuple[Deployment, Plan]], terms: Terms, price: float | None) -> tuple[Deployment, Pace | None]:
     """The layout that leaves most, the first that is not too close to call, or the fastest; its bounds."""
     if terms.rank_by in ("price", "memory"):
         leaves = (lambda one: -_margin(one[1])) if terms.every else (lambda one: _close(one[1]))
-        asked, plan = min(fitting, key=leaves)
-        return plan, pace(asked, price)
+        asked, _ = min(fitting, key=leaves)
+        return asked, pace(asked, price)
     paces = [pace(asked, price) for asked, _ in fitting]
     order = [worth(found, terms.rank_by) for found in paces]
     best = min(range(len(fitting)), key=lambda i: (order[i] is None, order[i] or 0.0, -_margin(fitting[i][1])))
-    return fitting[best][1], paces[best]
+    return fitting[best][0], paces[best]
 
 
 def _replica_bytes(d: Deployment) -> int:
@@ -188,7 +188,7 @@ def _may_offload(d: Deployment) -> bool:
 def _weights_on_devices(d: Deployment) -> int:
     """Of the weights what every engine puts on devices."""
     tensors = model_tensors(lowered(d, cache_formats(d)))
-    return total_bytes((w for w in tensors if w.role not in ("embedding", "tower", "other", "buffer")), weight_formats(d))
+    return all_bytes(((w, n) for w, n in tensors if w.role not in ("embedding", "tower", "other", "buffer")), weight_formats(d))
 
 
 def _least_bytes(d: Deployment) -> int:

@@ -110,77 +110,137 @@ class HitCurve(NamedTuple):
         }
 
 
+class _Cache:
+    """The cache of a question, asked what it finds at any size: by the one pass, or by its manager, on a sample where there is much.
+
+    single  whether there is one pass; one_in: pages of the workload for each of the sample
+    """
+
+    def __init__(self, shown: Plan, requests: Callable[[], Iterable[Request]], bounds: bool) -> None:
+        self.shown, self.geometry, self.requests = shown, from_plan(shown), requests
+        if self.geometry.beside or not shares_prefixes(shown, self.geometry):
+            raise UnsupportedError("hit_curve: this engine shares no prefixes for this model and these options, or it is not simulated")
+        groups = self.geometry.groups
+        self.block, self.copies = groups[0].block_tokens, sum(group.copies for group in groups)
+        self.single = self.geometry.sort == "blocks" and self.copies == 1 and groups[0].kind == "full"
+        self.came = 0
+        self._kept: list[Chain] | None = [] if bounds and self.single else None
+        self.stack = stack(_chains(self._accepted(), self.block, self._kept))
+        if not self.stack.requests:
+            raise SpecError("workload", [("", f"no request is within the longest of {self.geometry.max_model_len:,} tokens")])
+        self._uses = next_uses(self._kept) if self._kept else []
+        self.one_in = 1 if self.single else rate_for(self.references, self.geometry)
+        self._sample = Sample(self.block, self.one_in)
+        self._thin = list(self._sample.requests(accepted(requests(), self.geometry.max_model_len))) if self.one_in > 1 else []
+        self._small, self._prompts = shrunk(self.geometry, self.one_in), sum(request.prompt for request in self._thin)
+
+    def _accepted(self) -> Iterator[Request]:
+        """Requests within the longest; `came` counts all."""
+
+        def counted() -> Iterator[Request]:
+            for request in self.requests():
+                self.came += 1
+                yield request
+
+        return accepted(counted(), self.geometry.max_model_len)
+
+    @property
+    def references(self) -> int:
+        """Pages that the requests held, each as often as it was asked for."""
+        return self.stack.references * self.copies
+
+    @property
+    def page_bytes(self) -> int:
+        """Of a page, on a rank."""
+        capacity = self.shown.capacity
+        return self.geometry.bytes_per_page or (capacity.kv_bytes // self.geometry.pages if capacity else 0)
+
+    def found(self, pages: int) -> float:
+        """Share of prompt tokens found by so many pages."""
+        if self.single:
+            return self.stack.found(pages) * self.block / self.stack.asked_tokens
+        if self.one_in == 1:
+            return self.whole(pages)
+        hits = alone(self._small, self._thin, max(round(pages / self.one_in), 1)) * self._prompts
+        return self._sample.share(hits) * self._sample.asked * self.block / self.stack.asked_tokens
+
+    def whole(self, pages: int) -> float:
+        """The same by the manager, run on all requests."""
+        return alone(self.shown, self.requests(), pages)
+
+    def point(self, pages: int) -> HitPoint:
+        """A size with its bounds."""
+        fifo = best = None
+        if self._kept:
+            hits = first_in(self._kept, pages), optimum(self._kept, self._uses, pages)
+            fifo, best = (n * self.block / self.stack.asked_tokens for n in hits)
+        return HitPoint(pages, pages // self.copies * self.block, pages * self.page_bytes, self.found(pages), fifo, best)
+
+    def points(self) -> tuple[list[HitPoint], float]:
+        """The sizes shown, from the largest request to where nothing more is found, and the share found there."""
+        smallest, largest = self.stack.largest * self.copies, self.stack.working_set * self.copies
+        points = [self.point(pages) for pages in spread(smallest, largest, SHOWN if self.single or self.one_in > 1 else RUNS)]
+        most = self.found(largest if self.single else self.references)
+        while points[-1].found < most:  # evicting whole leaves, or windows, may need more than least recently used pages do
+            points.append(self.point(2 * points[-1].pages))
+        return points, most
+
+    def said(self, points: Sequence[HitPoint]) -> Iterator[str]:
+        """How the shares were found, for people."""
+        if self.one_in > 1:
+            middle = points[len(points) // 2].pages
+            shares = f"{100 * self.whole(middle):.1f} %, the sample {100 * self.found(middle):.1f} %"
+            whole = f"at {middle:,} pages the whole workload finds {shares}"
+            yield f"a sample of one page in {self.one_in:,}, by hash (SHARDS), as this cache is no stack algorithm: {whole}"
+        elif not self.single:
+            yield f"this cache is no stack algorithm: its manager was run at each of the {len(points)} sizes"
+        if self.single and self.stack.again:
+            yield f"{self.stack.again:,} last blocks were computed beside an equal one: the curve may be off by as many blocks at most"
+        if not self.stack.hits.any():
+            yield "nothing is ever found: the requests share nothing (prefixes, turns, samples, a trace with hash_ids)"
+
+
 def curve(d: Deployment, replica: Replica, described: Mapping[str, Any], *, bounds: bool = True, notes: Sequence[str] = ()) -> HitCurve:
     """The hit curve of a question under a workload. Raises UnsupportedError where prefixes are not shared or it is not simulated."""
     plan = evaluate(d)
     if plan.starts is False:
         return HitCurve(plan, described, "none", 0, 0, 0, 0, 0, 0, 0, 0.0, 0, (), None, None, (*notes, plan.verdict), None)
-    own = plan.capacity is not None
-    shown = plan if own else evaluate(replace(d, kv_memory=_PLENTY))
-    geometry = from_plan(shown)
-    if geometry.beside or not shares_prefixes(shown, geometry):
-        raise UnsupportedError("hit_curve: this engine shares no prefixes for this model and these options, or it is not simulated")
-    block, dp = geometry.groups[0].block_tokens, plan.question["dp"][0] or 1
-    cost = geometry.bytes_per_page or (shown.capacity.kv_bytes // geometry.pages if shown.capacity else 0)
+    own, dp = plan.capacity is not None, plan.question["dp"][0] or 1
+    cache = _Cache(plan if own else evaluate(replace(d, kv_memory=_PLENTY)), lambda: replica(dp), bounds)
+    points, most = cache.points()
+    smallest, largest = points[0].pages, next(one.pages for one in points if one.found >= most)
+    pool = cache.point(cache.geometry.pages) if own and cache.geometry.pages >= smallest else None
+    below: tuple[TierHits, ...] = ()
+    batched = None
+    if pool is not None:
+        below = _tiers(plan, pool, lambda tokens: cache.found(max(min(tokens // cache.block * cache.copies, largest), smallest)))
+        batched = simulate(plan, replica(dp), step_time=step_time(d)[0]).hit_rate
     said = [*notes, *([f"one of {dp} replicas, which take turns with the requests"] if dp > 1 else [])]
-    counted = [0]
-    kept: list[Chain] | None = [] if bounds else None
-    pass_ = stack(_chains(accepted(_counted(replica(dp), counted), geometry.max_model_len), block, kept))
-    if not pass_.requests:
-        raise SpecError("workload", [("", f"no request is within the longest of {geometry.max_model_len:,} tokens")])
-    copies = sum(group.copies for group in geometry.groups)
-    single = geometry.sort == "blocks" and copies == 1 and geometry.groups[0].kind == "full"
-    smallest, largest = pass_.largest * copies, pass_.working_set * copies
-    uses = next_uses(kept) if kept and single else []
-
-    one_in = 1 if single else rate_for(pass_.references * copies, geometry)
-    sample = Sample(block, one_in)
-    thin = list(sample.requests(accepted(replica(dp), geometry.max_model_len))) if one_in > 1 else []
-    small, prompts = shrunk(geometry, one_in), sum(request.prompt for request in thin)
-
-    def found(pages: int) -> float:
-        if single:
-            return pass_.found(pages) * block / pass_.asked_tokens
-        if one_in == 1:
-            return alone(shown, replica(dp), pages)
-        hits = alone(small, thin, max(round(pages / one_in), 1)) * prompts
-        return sample.share(hits) * sample.asked * block / pass_.asked_tokens
-
-    def point(pages: int) -> HitPoint:
-        fifo = best = None
-        if kept and single:
-            fifo, best = (hits * block / pass_.asked_tokens for hits in (first_in(kept, pages), optimum(kept, uses, pages)))
-        return HitPoint(pages, pages // copies * block, pages * cost, found(pages), fifo, best)
-
-    points = [point(pages) for pages in spread(smallest, largest, SHOWN if single or one_in > 1 else RUNS)]
-    most = found(largest if single else pass_.references * copies)
-    while points[-1].found < most:  # evicting whole leaves, or windows, may need more than least recently used pages do
-        points.append(point(2 * points[-1].pages))
-    largest = next(one.pages for one in points if one.found >= most)
-    pool = point(geometry.pages) if own and geometry.pages >= smallest else None
-    below = _tiers(plan, pool, lambda tokens: found(max(min(tokens // block * copies, largest), smallest))) if pool else ()
-    batched = simulate(plan, replica(dp), step_time=step_time(d)[0]).hit_rate if pool else None
     if below:
         said.append("tiers are taken to hold what was used last, whatever lies above them, without requests that run at once")
     if own and pool is None:
-        said.append(f"the plan's own pool of {geometry.pages:,} pages is less than the largest request needs")
-    if one_in > 1:
-        middle = points[len(points) // 2].pages
-        whole = f"at {middle:,} pages the whole workload finds {100 * alone(shown, replica(dp), middle):.1f} %"
-        said.append(f"a sample of one page in {one_in:,}, by hash (SHARDS), as this cache is no stack algorithm: {whole}, the sample")
-        said[-1] += f" {100 * found(middle):.1f} %"
-    elif not single:
-        said.append(f"this cache is no stack algorithm: its manager was run at each of the {len(points)} sizes")
-    if single and pass_.again:
-        said.append(f"{pass_.again:,} last blocks were computed beside an equal one: the curve may be off by as many blocks at most")
-    if not pass_.hits.any():
-        said.append("nothing is ever found: the requests share nothing (prefixes, turns, samples, a trace with hash_ids)")
-    method = "stack distance" if single else "samples" if one_in > 1 else "runs"
+        said.append(f"the plan's own pool of {cache.geometry.pages:,} pages is less than the largest request needs")
     return HitCurve(
-        plan, described, method, block, cost, pass_.requests, counted[0] - pass_.requests,
-        pass_.asked_tokens, smallest, largest, most, pass_.again if single else 0, tuple(points), pool, batched, tuple(said), pass_,
-        below, one_in,
-    )  # fmt: skip
+        plan=plan,
+        workload=described,
+        method="stack distance" if cache.single else "samples" if cache.one_in > 1 else "runs",
+        page_tokens=cache.block,
+        page_bytes=cache.page_bytes,
+        requests=cache.stack.requests,
+        too_long=cache.came - cache.stack.requests,
+        asked_tokens=cache.stack.asked_tokens,
+        smallest=smallest,
+        working_set=largest,
+        most=most,
+        again=cache.stack.again if cache.single else 0,
+        points=tuple(points),
+        pool=pool,
+        batched=batched,
+        notes=(*said, *cache.said(points)),
+        stack=cache.stack,
+        tiers=below,
+        one_in=cache.one_in,
+    )
 
 
 def _tiers(plan: Plan, pool: HitPoint, found: Callable[[int], float]) -> tuple[TierHits, ...]:
@@ -198,12 +258,6 @@ def _tiers(plan: Plan, pool: HitPoint, found: Callable[[int], float]) -> tuple[T
 def spread(low: int, high: int, n: int) -> list[int]:
     """Up to n whole sizes from low to high, each the same factor above the last."""
     return sorted({low, high, *(round(low * (high / low) ** (i / (n - 1))) for i in range(n))})
-
-
-def _counted(requests: Iterable[Request], count: list[int]) -> Iterator[Request]:
-    for request in requests:
-        count[0] += 1
-        yield request
 
 
 def _chains(requests: Iterable[Request], block: int, kept: list[Chain] | None) -> Iterator[Chain]:

@@ -29,6 +29,38 @@ class FitRecord(TypedDict):
     why_not: str | None
 
 
+class DisaggregateRecord(TypedDict):
+    """One pair of devices of `fit --disaggregate`: workers of each kind, or None and `why_not`. Bounds, of requests of one length.
+
+    decode_batch         requests that a decode worker decodes at once; step_seconds: of that step
+    prefill_per_decode   workers that prefill for each that decodes, where both are as far from their bounds
+    moved_bytes          of one request, to all GPUs of its decode worker; transfer_seconds: over `link` of the busiest GPU
+    first_token_seconds  of a prompt alone, and its transfer; tokens_per_second: of answers, all workers together
+    """
+
+    prefill_device: str
+    prefill_workers: int | None
+    prefill_tp: int | None
+    decode_device: str
+    decode_workers: int | None
+    decode_tp: int | None
+    devices: int | None
+    price: float | None
+    memory_bytes: int | None
+    requests_per_second: float | None
+    bound_by: Literal["prefill", "decode"] | None
+    decode_batch: int | None
+    prefill_per_decode: float | None
+    moved_bytes: int | None
+    link: str | None
+    transfer_seconds: float | None
+    step_seconds: float | None
+    tokens_per_second: float | None
+    first_token_seconds: float | None
+    cost_per_million_tokens: float | None
+    why_not: str | None
+
+
 class CompareRecord(TypedDict):
     """One figure of `compare`, a value for each plan; `ratios` over the first."""
 
@@ -152,6 +184,7 @@ class ModelRecord(TypedDict):
 #: What `kvplan schema` prints, beside the plan, the simulation and the model spec.
 RECORDS: dict[str, Any] = {
     "fit": list[FitRecord],
+    "disaggregate": list[DisaggregateRecord],
     "compare": list[CompareRecord],
     "roofline": list[RooflineRecord],
     "check": list[CheckRecord],

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.tiers import OFFLOADING
 from kvplan.errors import KvplanError, SpecError, UnsupportedError
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.layouts import layouts
@@ -18,8 +19,9 @@ from kvplan.planner.users import GOAL, SHARE, Carried, good, met, most_users
 from kvplan.simulate.geometry import Geometry, from_plan
 from kvplan.simulate.record import Goal
 from kvplan.simulate.result import SimulationResult
-from kvplan.simulate.run import DEFAULT_STEP, MAX_SEQS, enough, pool_for, simulate
+from kvplan.simulate.run import DEFAULT_STEP, MAX_SEQS, enough, has_tiers, pool_for, shares_prefixes, simulate
 from kvplan.simulate.steptime import StepTime, from_roofline
+from kvplan.simulate.tiers import TierSize
 from kvplan.simulate.users import Habits, Users
 from kvplan.simulate.workload import Request
 
@@ -164,11 +166,14 @@ def simulated(
     said += [f"one of {dp} replicas, which take turns with the requests"] if dp > 1 and not every else []
     if any(group.kind == "state" for group in geometry.groups) and settings.get("share_prefixes") is None:
         said.append("prefix sharing is off: keeping recurrent states for it is not simulated")
-    settings |= {"goal": goal}
+    settings |= {"goal": goal, "tiers": tier_sizes(plan)}
+    if settings["tiers"] and not (has_tiers(geometry) and shares_prefixes(plan, geometry)):
+        said.append("the tiers below the pool are left out: they are simulated below one pool of full attention whose prefixes are shared")
 
     def run(one: Plan, asking: Iterable[Request] | Users, tried: Deployment, **more: Any) -> SimulationResult:
         n = (one.question["dp"][0] or 1) if every else 1
-        return simulate(one, asking, replicas=n, **{"router": names[0], "step_time": timed(tried), **settings, **more})
+        own = {"router": names[0], "step_time": timed(tried), **settings, "tiers": tier_sizes(one)}
+        return simulate(one, asking, replicas=n, **{**own, **more})
 
     def load() -> Iterable[Request] | Users:
         return Users(users) if users else replica(1 if every else dp)
@@ -197,6 +202,18 @@ def simulated(
         if d.device is not None and devices[0] is None:
             said.append(f"no layout of up to {most} devices has such a pool")
     return found._replace(notes=tuple(said))
+
+
+def tier_sizes(plan: Plan) -> tuple[TierSize, ...]:
+    """The tiers that a plan has below its pool, of one replica, nearest first."""
+    found = [tier for tier in plan.outcome.tiers if tier.tokens is not None and tier.what == "cache"]
+    return tuple(
+        TierSize(
+            tier.place, tier.system, tier.piece_tokens, (tier.tokens or 0) // tier.piece_tokens,
+            tier.piece_tokens if tier.system == OFFLOADING else 1,
+        )
+        for tier in found
+    )  # fmt: skip
 
 
 def _for_users(d: Deployment, habits: Habits, most: int, run: Callable[..., SimulationResult]) -> UsersSize:
@@ -254,7 +271,7 @@ def _devices(
                 plan = evaluate(tried)
                 if plan.starts is False:
                     continue
-                result = simulate(plan, replica(sizes.dp), **{**settings, "step_time": steps(tried)})
+                result = simulate(plan, replica(sizes.dp), **{**settings, "step_time": steps(tried), "tiers": tier_sizes(plan)})
             except KvplanError:
                 continue  # the model can not be split like that
             if enough(result, share):

@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 from kvplan.planner.schema import PLAN, _array, _object
 from kvplan.planner.simulation import SCHEMA
 from kvplan.simulate.record import Goal
-from kvplan.simulate.result import BesidePool, Moments, Routed, SimulationResult, Timeline
+from kvplan.simulate.result import BesidePool, Moments, Routed, SimulationResult, TierFound, Timeline
 from kvplan.simulate.steptime import StepTime
 
 _NUMBER: dict[str, Any] = {"type": "number"}
@@ -20,10 +20,11 @@ _MAYBE_NUMBER: dict[str, Any] = {"type": ["number", "null"]}
 _MOMENTS = _object(dict.fromkeys(Moments._fields, _NUMBER))
 _TIMELINE = _object({name: _array(_NUMBER) for name in Timeline._fields})
 _BESIDE = _array(_object({"kind": _TEXT, "pages": _INT, "most": _INT}))
+_TIERS = _array(_object({"place": _TEXT, "system": _TEXT, **dict.fromkeys(("tokens", "hit_tokens", "evicted"), _INT)}))
 _ROUTED = {"anyOf": [{"type": "null"}, _object({"router": _TEXT, "replicas": _INT, "busiest": _NUMBER, "idlest": _NUMBER})]}
 _OF: dict[Any, dict[str, Any]] = {
     int: _INT, float: _NUMBER, str: _TEXT, float | None: _MAYBE_NUMBER, Moments: _MOMENTS, Timeline: _TIMELINE,
-    tuple[BesidePool, ...]: _BESIDE, Routed | None: _ROUTED,
+    tuple[BesidePool, ...]: _BESIDE, tuple[TierFound, ...]: _TIERS, Routed | None: _ROUTED,
 }  # fmt: skip
 
 #: One policy: the fields of a SimulationResult as they are typed, and what is worked out of them.

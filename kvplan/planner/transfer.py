@@ -95,12 +95,8 @@ def transfer(
     d: Deployment, decode: Deployment, prompt: int | None, output: int | None, links: Sequence[Link], n_gpus: int | None
 ) -> Transfer:
     """What one request of `prompt` tokens moves from a worker of `d` to one of `decode`. Raises UnsupportedError where that is unknown."""
-    facts = engines.settle(d)[0].facts
-    if facts.apart is None:
-        known = ", ".join(name for name in engines.ENGINES if engines.facts(name).apart)
-        raise UnsupportedError(f"transfer: {facts.name} is not modelled with prefill and decode apart; {known} are")
-    way = facts.apart
-    d, decode = _connected(d, way), _connected(decode, way)
+    way = connector(d)
+    d, decode = connected(d, way), connected(decode, way)
     here, there = _geometry(d), _geometry(decode)
     tokens = prompt or here.plan.question["context"][0]
     sizes: tuple[int, int] = (here.plan.question["tp"][0] or 1, there.plan.question["tp"][0] or 1)
@@ -127,10 +123,20 @@ def transfer(
     return Transfer(here.plan, there.plan, tokens, moved, rank, total, sent, len(read), seconds, times, made, (*notes, BOUNDS))
 
 
-def _connected(d: Deployment, way: Apart) -> Deployment:
+def connector(d: Deployment) -> Apart:
+    """How the engine of a question moves caches. Raises UnsupportedError where that is not known."""
+    facts = engines.facts(d.engine or engines.default(d))
+    if facts.apart is None:
+        known = ", ".join(name for name in engines.ENGINES if engines.facts(name).apart)
+        raise UnsupportedError(f"{facts.name} is not modelled with prefill and decode apart; {known} are")
+    return facts.apart
+
+
+def connected(d: Deployment, way: Apart) -> Deployment:
     """The question with what its release sets where a connector is there, unless it was chosen."""
-    version = engines.settle(d)[1].question.engine_version or ""
-    if way.one_group is None or release(version) >= release(way.one_group[1]) or way.one_group[0] in dict(d.engine_option):
+    if way.one_group is None or way.one_group[0] in dict(d.engine_option) or d.engine_version is None:  # the newest release is not before
+        return d
+    if release(engines.settle(d)[1].question.engine_version or "") >= release(way.one_group[1]):
         return d
     return replace(d, engine_option=(*d.engine_option, (way.one_group[0], "true")))
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.errors import SpecError
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.limits import with_limits
 from kvplan.planner.speed import bounds, decoding
+from kvplan.units import longest
 
 
 class Split(NamedTuple):
@@ -19,7 +21,7 @@ class Split(NamedTuple):
     prefill: int
     decode: int
     requests_per_second: float
-    bound_by: str
+    bound_by: Literal["prefill", "decode"]
 
 
 class Workers(NamedTuple):
@@ -39,38 +41,90 @@ class Workers(NamedTuple):
     split: Split | None
 
 
+class Worker(NamedTuple):
+    """One worker at its bound: its question, GPUs, requests a second at most, how many at once, and what a prompt or a step takes."""
+
+    asked: Deployment
+    gpus: int
+    per_second: float
+    batch: int
+    seconds: float
+
+    @property
+    def tp(self) -> int:
+        """Its tensor parallel size."""
+        return self.asked.tp or 1
+
+
+def prefiller(d: Deployment, prompt: int) -> Worker:
+    """A worker that computes prompts of so many tokens one after the other."""
+    seconds = bounds(d)(prompt).seconds
+    return Worker(d, _gpus(d), 1 / seconds, 1, seconds)
+
+
+def decoder(d: Deployment, prompt: int, output: int, per_token: float | None = None) -> Worker:
+    """A worker that decodes as many requests as it holds at their full length, or fewer so that a step takes `per_token` seconds at most.
+
+    Raises SpecError where it holds none, or takes longer for one.
+    """
+    length = prompt + output
+    asked = replace(d, context=length, batch=d.batch or 1, max_model_len=None)
+    plan = with_limits(asked, evaluate(asked))
+    most = plan.capacity.max_batch if plan.capacity is not None and plan.starts else 0
+    batch = min(most or 0, d.batch or most or 0)
+    if not batch:
+        raise SpecError("output", [("", f"the decode worker holds no request of {length:,} tokens: {plan.verdict}")])
+    at = decoding(d)
+    if per_token is not None:
+        batch = longest(lambda n: at(length, n).decode.seconds <= per_token, batch)
+        if not batch:
+            raise SpecError("per_token", [("", f"a step takes {at(length, 1).decode.seconds * 1e3:.3g} ms at least")])
+    step = at(length, batch).decode.seconds
+    return Worker(d, _gpus(d), batch / (step * output), batch, step)
+
+
 def workers(d: Deployment, decode: Deployment, prompt: int, output: int, n_gpus: int | None) -> Workers:
     """Of requests of so many tokens in and out. Raises SpecError without devices, or where the decode worker holds no such request."""
     if d.device is None or decode.device is None:
         raise SpecError("device", [("", "how many workers depends on the device; name one")])
-    length = prompt + output
-    asked = replace(decode, context=length, batch=decode.batch or 1, max_model_len=None)
-    plan = with_limits(asked, evaluate(asked))
-    most = plan.capacity.max_batch if plan.capacity is not None and plan.starts else 0
-    batch = min(most or 0, decode.batch or most or 0)
-    if not batch:
-        raise SpecError("output", [("", f"the decode worker holds no request of {length:,} tokens: {plan.verdict}")])
-    step = decoding(decode)(length, batch).decode.seconds
-    each = bounds(d)(prompt).seconds
-    rates = 1 / each, batch / (step * output)
-    split = None if n_gpus is None else _split(n_gpus, _gpus(d), _gpus(decode), rates)
-    return Workers(prompt, output, batch, rates[0], rates[1], rates[1] / rates[0], split)
+    one, other = prefiller(d, prompt), decoder(decode, prompt, output)
+    split = None if n_gpus is None else best_split(n_gpus, one, other)
+    if split is None and n_gpus is not None:
+        raise SpecError("gpus", [("", f"{n_gpus} are fewer than one worker of each kind: {one.gpus} and {other.gpus}")])
+    split = split and split._replace(gpus=n_gpus or 0)
+    return Workers(prompt, output, other.batch, one.per_second, other.per_second, other.per_second / one.per_second, split)
 
 
 def _gpus(d: Deployment) -> int:
     return (d.tp or 1) * (d.pp or 1)
 
 
-def _split(n_gpus: int, prefill: int, decode: int, rates: tuple[float, float]) -> Split:
-    """The workers that carry most; of equal ones those of fewer GPUs. Raises SpecError where not even one of each is there."""
+def best_split(n_gpus: int, one: Worker, other: Worker) -> Split | None:
+    """The workers that carry most; of equal ones those of fewer GPUs. None where not even one of each is there."""
     best: Split | None = None
-    for n in range(1, n_gpus // prefill + 1):
-        m = (n_gpus - n * prefill) // decode
+    for n in range(1, n_gpus // one.gpus + 1):
+        m = (n_gpus - n * one.gpus) // other.gpus
         if not m:
             break
-        carried = min(n * rates[0], m * rates[1])
-        if best is None or carried > best.requests_per_second:
-            best = Split(n_gpus, n, m, carried, "prefill" if n * rates[0] <= m * rates[1] else "decode")
+        found = _split(n, m, one, other)
+        if best is None or found.requests_per_second > best.requests_per_second:
+            best = found
     if best is None:
-        raise SpecError("gpus", [("", f"{n_gpus} are fewer than one worker of each kind: {prefill} and {decode}")])
-    return best
+        return None
+    return fewest(best.requests_per_second, one, other)
+
+
+def fewest(rate: float, one: Worker, other: Worker) -> Split:
+    """As few workers of each kind as carry so many requests a second."""
+    n, m = (max(_ceil(rate / worker.per_second), 1) for worker in (one, other))
+    return _split(n, m, one, other)
+
+
+def _ceil(x: float) -> int:
+    """Upwards, but for what the arithmetic of floats adds to a whole number."""
+    return math.ceil(x * (1 - 1e-12))
+
+
+def _split(n: int, m: int, one: Worker, other: Worker) -> Split:
+    rates = n * one.per_second, m * other.per_second
+    return Split(n * one.gpus + m * other.gpus, n, m, min(rates), "prefill" if rates[0] <= rates[1] else "decode")

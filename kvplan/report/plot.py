@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ def ready(path: str) -> None:
     """Says before a long run what would stop the picture after it. Raises KvplanError."""
     if not path.endswith(ENDINGS):
         raise SpecError("plot", [("", f"{path!r}: a file that ends in {', '.join(ENDINGS)}")])
-    if not Path(path).absolute().parent.is_dir():
+    if not os.path.isdir(Path(path).absolute().parent):
         raise SpecError("plot", [("", f"{path!r}: there is no such folder")])
     try:
         import matplotlib  # noqa: F401

@@ -78,7 +78,7 @@ def _fault(out: Path, found: Progress) -> str:
 
 
 def _parts_fault(out: Path, found: Progress) -> str:
-    if not out.is_dir():
+    if not os.path.isdir(out):
         return "is gone" if found.points else ""
     parquet, points = import_pyarrow()[1], 0
     for part in sorted(out.glob("part-*.parquet")):

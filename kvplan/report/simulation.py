@@ -11,7 +11,7 @@ from kvplan.report import render_answers, render_rows
 from kvplan.report.html import page, question, rows_table
 from kvplan.report.printable import noted, one_line, prose
 from kvplan.report.words import chosen
-from kvplan.simulate.result import Moments, Routed, SimulationResult
+from kvplan.simulate.result import Moments, Routed, SimulationResult, TierFound
 from kvplan.units import counted, show_bytes
 
 
@@ -57,6 +57,8 @@ def _flat(simulation: Simulation, result: SimulationResult) -> dict[str, Any]:
             row |= {f"{name}_{part}": number for part, number in value.items()} if name != "timeline" else {}
         elif name == "routed":
             row |= dict.fromkeys(("router", "replicas", "busiest", "idlest"))
+        elif name == "tiers":
+            row |= {f"found_in_{tier['place']}": tier["hit_tokens"] for tier in value}
         elif name != "beside":
             row[name] = value
     return row
@@ -116,6 +118,11 @@ def _spread(m: Moments, unit: str = "") -> str:
     return " / ".join(f"{value:,.4g}" if unit else f"{value:,.0f}" for value in (m.mean, m.p50, m.p99, m.most)) + (unit and f" {unit}")
 
 
+def _tier(one: TierFound, r: SimulationResult) -> str:
+    where = {"cpu": "RAM", "disk": "disk"}[one.place]
+    return f"{where} {one.hit_tokens:,} ({_percent(one.hit_tokens / r.asked_tokens if r.asked_tokens else 0.0)})"
+
+
 def _when(value: int | float, text: str) -> str:
     return text if value else ""
 
@@ -135,6 +142,7 @@ ROWS: list[tuple[str, Show]] = [
     ("pages in use: mean / p50 / p99 / most", lambda r, _: _spread(r.pages_used)),
     ("pages one could give back (p99)", lambda r, s: f"{r.spare_pages:,} ({show_bytes(int(r.spare_pages * _page(r, s)))})"),
     ("prefix tokens found", lambda r, _: _when(r.asked_tokens, f"{r.hit_tokens:,} of {r.asked_tokens:,} ({_percent(r.hit_rate)})")),
+    ("of them back from tiers below the pool", lambda r, _: ", ".join(_tier(one, r) for one in r.tiers)),
     ("cached pages evicted", lambda r, _: _when(r.evicted, f"{r.evicted:,}")),
     ("pages saved by sharing", lambda r, _: _when(r.saved, _percent(r.saved))),
     ("running: mean / p50 / p99 / most", lambda r, _: _spread(r.running)),

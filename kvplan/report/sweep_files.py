@@ -69,7 +69,7 @@ def _append_text(path: Path, so_far: Progress, ranges: Iterable[tuple[int, Colum
     known = progress.read(path)
     if known is None:  # before the file is there, so that a run killed now is known as ours
         progress.write(path, so_far._replace(tail=sha256().hexdigest()))
-    with open(path, "r+b" if path.exists() else "x+b") as file:
+    with open(path, "r+b" if os.path.exists(path) else "x+b") as file:
         file.truncate(known.bytes if known else 0)
         file.seek(0, os.SEEK_END)
         for n, columns in ranges:

@@ -8,7 +8,7 @@ from typing import Any
 from kvplan import engines
 from kvplan.engines.common.tiers import Tier
 from kvplan.planner.plan import Plan
-from kvplan.units import GIB, counted
+from kvplan.units import GIB, counted, show_bytes
 
 _WORDS = {"pcie": "PCIe", "ai": "AI", **{word: word.upper() for word in ("rtx", "gtx", "rx", "nvl", "gpu")}}
 
@@ -36,9 +36,9 @@ def held(tier: Tier) -> str:
 
 
 def device(id_: str) -> str:
-    """A device's id as its name is written: h100-80gb is H100 80GB, rtx-4090 is RTX 4090, 24GiB stays."""
-    if re.fullmatch(r"\d+(GiB|B)", id_):
-        return re.sub(r"(?<=\d)(?=[GB])", " ", id_)
+    """A device's id as its name is written: h100-80gb is H100 80GB, rtx-4090 is RTX 4090, 24GiB is 24 GiB."""
+    if bare := re.fullmatch(r"(\d+)(GiB|GB|MiB|B)", id_):
+        return f"{bare[1]} {bare[2]}" if bare[2] != "B" else show_bytes(int(bare[1]))
     return " ".join(_WORDS.get(part) or (part.upper() if re.search(r"\d", part) else part.capitalize()) for part in id_.split("-"))
 
 

@@ -6,6 +6,7 @@ SGLang 0.5.23 `python/sglang/srt/mem_cache/allocator/swa.py` (alloc_extend, allo
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from collections.abc import Sequence as Listed
 
 from kvplan.simulate.sequence import Manager, Sequence, Shares
@@ -62,7 +63,7 @@ class Beside:
     def _note(self) -> None:
         self.peaks = [max(peak, manager.used) for peak, manager in zip(self.peaks, self.others, strict=True)]
 
-    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
+    def extend(self, due: Collection[Sequence], step: int) -> bool:
         return False
 
     def wake(self, s: Sequence, computed: int) -> int:
@@ -77,8 +78,8 @@ class Beside:
     def shares(self, running: list[tuple[Sequence, int]]) -> Shares:
         return self.first.shares(running)
 
-    def check(self, running: list[Sequence]) -> None:
+    def check(self, running: list[tuple[Sequence, int]]) -> None:
         self.first.check(running)
-        assert set(self._parts) == set(running)
+        assert set(self._parts) == {s for s, _ in running}
         for i, manager in enumerate(self.others):
-            manager.check([self._parts[s][i] for s in running])
+            manager.check([(self._parts[s][i], computed) for s, computed in running])

@@ -5,6 +5,8 @@ Counts agree with vLLM's KVCacheManager without prefix caching (0.32 `vllm/v1/co
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kvplan.simulate.geometry import Geometry, PageGroup
 from kvplan.simulate.sequence import Sequence, Shares
 from kvplan.units import cdiv
@@ -36,12 +38,12 @@ class CountedBlocks:
 
     def grow(self, s: Sequence, computed: int, tokens: int) -> bool:
         if self._full:
-            more = -(-tokens // self._block) - s.held[0]
-            needed = more * self._copies
-            if needed > self.size - self.used:
+            had = self._had(s, computed)
+            needed = max(-(-tokens // self._block) - had, 0)
+            if needed * self._copies > self.size - self.used:
                 return False
-            s.held[0] += more
-            self.used += needed
+            s.held[0] = had + needed
+            self.used += needed * self._copies
             return True
         gone = 0
         for i, group in enumerate(self.groups):
@@ -61,13 +63,15 @@ class CountedBlocks:
         self.used += needed
         return True
 
-    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
+    def _had(self, s: Sequence, computed: int) -> int:
+        """Pages of full attention: what `grow` noted last, and what `extend` gave since."""
+        return max(s.held[0], -(-computed // self._block))
+
+    def extend(self, due: Collection[Sequence], step: int) -> bool:
         needed = len(due) * self._copies
         if needed > self.size - self.used:
             return False
         self.used += needed
-        for _, s in due:
-            s.held[0] += 1
         return True
 
     def wake(self, s: Sequence, computed: int) -> int:
@@ -83,19 +87,36 @@ class CountedBlocks:
                 soonest = min(soonest, -(-computed // group.span) * group.span)
         return soonest
 
+    def _pages(self, s: Sequence, computed: int) -> list[int]:
+        return [self._had(s, computed)] if self._full else s.held
+
     def end(self, s: Sequence, computed: int) -> None:
-        self.used -= sum(n * group.copies for n, group in zip(s.held, self.groups, strict=True))
+        self.used -= sum(n * group.copies for n, group in zip(self._pages(s, computed), self.groups, strict=True))
         s.held = []
         self.changes += 1
 
     def shares(self, running: list[tuple[Sequence, int]]) -> Shares:
-        return block_shares(self.groups, [(s, computed, s.held) for s, computed in running])
+        if self._full:
+            return full_shares(running, self._block, self._copies, self.used)
+        return block_shares(self.groups, [(s, computed, self._pages(s, computed)) for s, computed in running])
 
-    def check(self, running: list[Sequence]) -> None:
-        held = sum(n * group.copies for s in running for n, group in zip(s.held, self.groups, strict=True))
+    def check(self, running: list[tuple[Sequence, int]]) -> None:
+        pages = [self._pages(s, computed) for s, computed in running]
+        held = sum(n * group.copies for each in pages for n, group in zip(each, self.groups, strict=True))
         assert held == self.used, f"{held} pages held, {self.used} counted"
         assert 0 <= self.used <= self.size
-        assert all(n >= 0 for s in running for n in s.held)
+        assert all(n >= 0 for each in pages for n in each)
+
+
+def full_shares(running: list[tuple[Sequence, int]], block: int, copies: int, pages: int) -> Shares:
+    """Of `pages` of full attention in groups of one block size, which hold the computed tokens and no page more."""
+    stored = reserved = 0
+    for s, computed in running:
+        stored += computed
+        rest, coming = -computed % block, s.whole - 1 - computed
+        reserved += rest if rest < coming else coming
+    filled, awaited = stored / block * copies, reserved / block * copies
+    return Shares(filled, awaited, pages - filled - awaited)
 
 
 def block_shares(groups: tuple[PageGroup, ...], held: list[tuple[Sequence, int, list[int]]]) -> Shares:
@@ -109,7 +130,9 @@ def block_shares(groups: tuple[PageGroup, ...], held: list[tuple[Sequence, int, 
                 rest = n - filled
                 total += n * copies
                 stored += filled * copies
-                reserved += (rest if coming >= block else min(coming / block, rest)) * copies
+                if coming < block and coming / block < rest:
+                    rest = coming / block
+                reserved += rest * copies
             continue
         for s, computed, pages in held:
             total += pages[i] * copies

@@ -6,6 +6,7 @@ of two (pow2), or the true output length (oracle). Chunks are powers of two; an 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from heapq import heappop, heappush
 
 from kvplan.simulate.geometry import Geometry
@@ -108,7 +109,7 @@ class Contiguous:
     def grow(self, s: Sequence, computed: int, tokens: int) -> bool:
         return True
 
-    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
+    def extend(self, due: Collection[Sequence], step: int) -> bool:
         return False
 
     def wake(self, s: Sequence, computed: int) -> int:
@@ -127,11 +128,11 @@ class Contiguous:
         internal = sum(wanted(self.rule, s.request, self.longest) for s, _ in running) - stored - reserved
         return Shares(stored, reserved, internal)
 
-    def check(self, running: list[Sequence]) -> None:
-        chunks = sorted([(s.held[0], s.held[1]) for s in running] + self.buddy.free_chunks())
+    def check(self, running: list[tuple[Sequence, int]]) -> None:
+        chunks = sorted([(s.held[0], s.held[1]) for s, _ in running] + self.buddy.free_chunks())
         at = 0
         for start, size in chunks:
             assert start == at, f"chunk at {start}, expected {at}"
             at = start + size
         assert at == self.size
-        assert self.used == sum(s.held[1] for s in running)
+        assert self.used == sum(s.held[1] for s, _ in running)

@@ -5,6 +5,8 @@ llama.cpp 0c1e57098 `src/llama-kv-cache.cpp` (find_slot): cells need not be cont
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kvplan.simulate.geometry import Geometry
 from kvplan.simulate.sequence import Sequence, Shares
 
@@ -40,7 +42,7 @@ class Cells:
         s.held[0] = tokens
         return True
 
-    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
+    def extend(self, due: Collection[Sequence], step: int) -> bool:
         return False
 
     def wake(self, s: Sequence, computed: int) -> int:
@@ -56,8 +58,8 @@ class Cells:
     def shares(self, running: list[tuple[Sequence, int]]) -> Shares:
         return Shares(sum(s.held[0] for s, _ in running), 0.0, 0.0)
 
-    def check(self, running: list[Sequence]) -> None:
-        assert self.used == sum(s.held[0] for s in running) <= self.size
+    def check(self, running: list[tuple[Sequence, int]]) -> None:
+        assert self.used == sum(s.held[0] for s, _ in running) <= self.size
         if not self.unified:
             assert len(self.free_slots) + len(running) == self.size // self.cells
-            assert all(s.held[0] <= self.cells for s in running)
+            assert all(s.held[0] <= self.cells for s, _ in running)

@@ -3,6 +3,8 @@ beam search."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kvplan.errors import UnsupportedError
 from kvplan.simulate.fork import Fork
 from kvplan.simulate.geometry import Geometry
@@ -56,7 +58,7 @@ class ForkedBlocks:
         self._count(fork, 1)
         return enough
 
-    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
+    def extend(self, due: Collection[Sequence], step: int) -> bool:
         return False
 
     def wake(self, s: Sequence, computed: int) -> int:
@@ -82,9 +84,9 @@ class ForkedBlocks:
             total += len(fork.holders)
         return Shares(stored * self.copies, reserved * self.copies, (total - stored - reserved) * self.copies)
 
-    def check(self, running: list[Sequence]) -> None:
-        assert set(self._forks) == set(running)
-        for s in running:
+    def check(self, running: list[tuple[Sequence, int]]) -> None:
+        assert set(self._forks) == {s for s, _ in running}
+        for s, _ in running:
             fork = self._forks[s]
             held: dict[int, int] = {}
             for page in (page for table in fork.tables for page in table):

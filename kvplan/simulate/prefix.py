@@ -8,13 +8,14 @@ All groups must have one block size: with several, vLLM keeps entries for parts 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from kvplan.errors import UnsupportedError
-from kvplan.simulate.blocks import block_shares
+from kvplan.simulate.blocks import block_shares, full_shares
 from kvplan.simulate.geometry import Geometry
 from kvplan.simulate.pool import BlockPool
 from kvplan.simulate.sequence import Sequence, Shares
+from kvplan.simulate.tiers import Tiers
 from kvplan.units import cdiv
 
 #: Bits of a key that number the page within its sequence.
@@ -23,9 +24,13 @@ ENDLESS = 1 << PAGE_BITS
 
 
 class PrefixBlocks:
-    """Pages by number; `tables[i]` of a sequence is its page table in group i, copies apart."""
+    """Pages by number; `tables[i]` of a sequence is its page table in group i, copies apart.
 
-    def __init__(self, geometry: Geometry, in_flight: int) -> None:
+    Pages behind all that others may ask for are only counted, unless `numbered`: then every page has its number, as vLLM's have.
+    """
+
+    def __init__(self, geometry: Geometry, in_flight: int, numbered: bool = False, tiers: Tiers | None = None) -> None:
+        self.tiers = tiers
         self.groups = tuple(group._replace(copies=1) for group in geometry.groups for _ in range(group.copies))
         if any(group.kind == "state" for group in self.groups):
             raise UnsupportedError("simulate: prefix sharing of recurrent states is not simulated; use share_prefixes=False")
@@ -38,6 +43,8 @@ class PrefixBlocks:
         self.changes = self.hit_tokens = self.asked_tokens = 0
         self.stride = self.block if all(group.kind == "full" for group in self.groups) else 0
         self._windows = [i for i, group in enumerate(self.groups) if group.kind in ("window", "chunk")]
+        self._numbered = numbered or bool(self._windows)  # pages that leave a window take their names with them
+        self._endless: dict[Sequence, None] = {}  # of whom others may ask for the answer too
         #: groups of one kind and span are looked up together; full attention first
         kinds = dict.fromkeys((group.kind, group.span) for group in self.groups)
         self._kinds = [
@@ -59,6 +66,10 @@ class PrefixBlocks:
 
     def lookup(self, s: Sequence) -> tuple[list[list[int]], int]:
         """The pages of the longest prefix that every group still has, and its tokens; the last token is always computed."""
+        if not self._windows:
+            found = [self.pool.walk(self._keys(s, i, 0, (s.known - 1) // self.block)) for i in range(len(self.groups))]
+            length = min(map(len, found))
+            return [table[:length] for table in found], length * self.block
         hit = s.known - 1
         tables: list[list[int]] = [[] for _ in self.groups]
         full: int | None = None
@@ -88,12 +99,18 @@ class PrefixBlocks:
 
     def _keys(self, s: Sequence, group: int, start: int, end: int) -> Iterator[range]:
         """Keys of the pages from `start` to `end`, a run for each stream: a page is named by the stream that covers its last token."""
-        for stream, until in (*s.content, (s.tail, end * self.block)):
-            stop = min(until // self.block, end)
+        block, groups = self.block, len(self.groups)
+        for stream, until in s.content:
+            stop = until // block
+            if stop > end:
+                stop = end
             if start < stop:
-                first = stream * len(self.groups) + group << PAGE_BITS
+                first = stream * groups + group << PAGE_BITS
                 yield range(first + start, first + stop)
                 start = stop
+        if start < end:
+            first = s.tail * groups + group << PAGE_BITS
+            yield range(first + start, first + end)
 
     def _found(self, s: Sequence, n: int, members: list[int]) -> list[int] | None:
         first = (s.stream((n + 1) * self.block - 1) * len(self.groups) << PAGE_BITS) + n
@@ -132,28 +149,47 @@ class PrefixBlocks:
 
     def admit(self, s: Sequence, budget: int) -> int | None:
         tables, hit = self.lookup(s)
-        tokens = hit + min(s.known - hit, budget)
+        below = self.tiers.found(s, hit) if self.tiers else []
+        there = hit + sum(below)
+        tokens = there + min(s.known - there, budget)
         if self._needed(s.known, tokens, tables, hit) > self.pool.free:
             return None
-        s.tables = []
-        for group, table in zip(self.groups, tables, strict=True):
+        if self.tiers:
+            self.tiers.take(below)
+        s.tables = [] if self._windows else tables
+        for table in s.tables:
+            self.pool.touch(table)
+        for group, table in zip(self.groups, tables, strict=True) if self._windows else ():
             gone = min(group.skipped(hit) // self.block, len(table))
             kept = table[gone:]
             self.pool.touch(kept)
             s.tables.append([0] * gone + kept)
         s.cached = [len(table) for table in s.tables]
         s.named = s.content[-1][1] // self.block if s.content else 0
-        if self._windows or (s.content and s.request.continues):  # pages that leave a window take their names with them
+        if self._numbered or (s.content and s.request.continues):
             s.named = ENDLESS
-        for table in s.tables:
-            self.pool.take(cdiv(tokens, self.block) - len(table), table)
+            self._endless[s] = None
+        self._take(s, cdiv(tokens, self.block), len(s.tables[0]))
         self._register(s, min(tokens // self.block, s.named))
-        self.hit_tokens += hit
+        self.hit_tokens += there
         self.asked_tokens += s.known
-        return hit
+        return there
+
+    def _take(self, s: Sequence, pages: int, had: int) -> None:
+        """Pages up to so many of each table: those that others may ask for by number."""
+        tables, own = s.tables, pages - had
+        more = min(pages, s.named) - len(tables[0])
+        if more > 0:
+            own -= more
+            for table in tables:
+                self.pool.take(more, table)
+        if own > 0:
+            self.pool.own(own * len(tables))
 
     def _needed(self, known: int, tokens: int, tables: list[list[int]], hit: int) -> int:
         """Pages for the first chunk, and for the whole prompt: the gate that keeps a request out whose first chunk alone would fit."""
+        if not self._windows:
+            return sum(max(cdiv(known, self.block) - len(table), 0) + self.pool.idle(table) for table in tables)
         whole = first = 0
         for group, table in zip(self.groups, tables, strict=True):
             gone = group.skipped(hit) // self.block
@@ -181,29 +217,29 @@ class PrefixBlocks:
         for i in self._windows:
             table = s.tables[i]
             self._drop(table, min(self.groups[i].skipped(computed) // self.block, len(table)))
-        tables, pool = s.tables, self.pool
-        more = -(-tokens // self.block) - len(tables[0])  # all tables are equally long
-        if more > 0:
-            if more * len(tables) > pool.free:
+        pages, had = -(-tokens // self.block), -(-computed // self.block)
+        if pages > had:
+            if (pages - had) * len(s.tables) > self.pool.free:
                 return False
-            for table in tables:
-                pool.take(more, table)
+            self._take(s, pages, had)
         if tokens > s.known:
             s.known = tokens
         if s.cached[0] < s.named:
             self._register(s, min(tokens // self.block, s.named))
         return True
 
-    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
-        if len(due) * len(self.groups) > self.pool.free:
+    def extend(self, due: Collection[Sequence], step: int) -> bool:
+        n = len(self.groups)
+        if len(due) * n > self.pool.free:
             return False
-        blocks = self.pool.next(len(due) * len(self.groups))
-        for i in range(len(self.groups)):
-            for (_, s), block in zip(due, blocks[i :: len(self.groups)], strict=True):
+        named = [s for s in due if s in self._endless] if self._endless else []
+        self.pool.own((len(due) - len(named)) * n)
+        blocks = self.pool.next(len(named) * n) if named else []
+        for i in range(n):
+            for s, block in zip(named, blocks[i::n], strict=True):
                 s.tables[i].append(block)
-        for _, s in due:
-            if s.cached[0] < s.named:
-                self._register(s, min((step + s.offset) // self.block, s.named))
+        for s in named:
+            self._register(s, (step + s.offset) // self.block)
         return True
 
     def _drop(self, table: list[int], end: int) -> None:
@@ -237,22 +273,39 @@ class PrefixBlocks:
 
     def end(self, s: Sequence, computed: int) -> None:
         """Names of pages that are nobody else's are given only to a sequence that will return to look for them."""
-        finished = computed >= s.whole - 1
-        full = computed // self.block
-        self._register(s, min(full, s.named) if finished else full)
+        if self.tiers:
+            self.tiers.keep(s, computed)
+        full, pages = computed // self.block, cdiv(computed, self.block)
+        if computed < s.whole - 1:
+            self._number(s, full)
+            self._register(s, full)
+        else:
+            self._register(s, min(full, s.named))
+        had, pool = len(s.tables[0]), self.pool
         for table, cached in zip(s.tables, s.cached, strict=True):
-            self.pool.release(table, max(full, cached))
+            if pages > had:
+                pool.disown(max(full - had, 0), pages - max(full, had))
+            pool.release(table, max(min(full, had), cached))
         s.tables, s.cached = [], []
+        self._endless.pop(s, None)
         self.changes += 1
+
+    def _number(self, s: Sequence, full: int) -> None:
+        """Every full page of a sequence that will come back for them gets a number."""
+        more = full - len(s.tables[0])
+        if more > 0:
+            for table in s.tables:
+                table += self.pool.numbered(more)
 
     def shares(self, running: list[tuple[Sequence, int]]) -> Shares:
         """A page held by several counts once: full pages are shared, never a last one that still fills."""
-        if self._windows:
-            held = [(s, computed, [len(table) - table.count(0) for table in s.tables]) for s, computed in running]
-        else:
-            held = [(s, computed, [len(table) for table in s.tables]) for s, computed in running]
+        if not self._windows:
+            alone = full_shares(running, self.block, len(self.groups), self.used + self.pool.again)
+            return alone._replace(stored=alone.stored - self.pool.again)
+        held = [(s, computed, [len(table) - table.count(0) for table in s.tables]) for s, computed in running]
         alone = block_shares(self.groups, held)
         return alone._replace(stored=alone.stored - self.pool.again)
 
-    def check(self, running: list[Sequence]) -> None:
-        self.pool.check(table for s in running for table in s.tables)
+    def check(self, running: list[tuple[Sequence, int]]) -> None:
+        own = sum(cdiv(computed, self.block) - len(table) for s, computed in running for table in s.tables)
+        self.pool.check((table for s, _ in running for table in s.tables), own)

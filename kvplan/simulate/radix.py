@@ -6,11 +6,13 @@ tree when its prompt is computed and when it ends; what another brought in meanw
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from heapq import heappop, heappush
 from itertools import count
 
 from kvplan.simulate.geometry import Geometry
 from kvplan.simulate.sequence import Sequence, Shares
+from kvplan.simulate.tiers import Tiers
 from kvplan.units import cdiv
 
 Page = int  # the stream that covers a page's last token
@@ -31,7 +33,8 @@ class Node:
 class RadixTree:
     """A pool of pages: in the tree (held or evictable), with running requests outside it, or free."""
 
-    def __init__(self, geometry: Geometry) -> None:
+    def __init__(self, geometry: Geometry, tiers: Tiers | None = None) -> None:
+        self.tiers = tiers
         self.block = geometry.groups[0].block_tokens
         self.stride = self.block
         self.size = geometry.pages
@@ -128,14 +131,18 @@ class RadixTree:
         if needed > self.free + self.evictable:
             self._lock(node, -1)
             return None
-        tokens = hit * self.block + min(s.known - hit * self.block, budget)
+        below = self.tiers.found(s, hit * self.block) if self.tiers else []
+        there = hit * self.block + sum(below)
+        tokens = there + min(s.known - there, budget)
+        if self.tiers:
+            self.tiers.take(below)
         self._take(cdiv(tokens, self.block) - hit)
         self._at[s] = node
         s.held = [hit, cdiv(tokens, self.block)]  # pages held through the tree; pages in all
-        self.hit_tokens += hit * self.block
+        self.hit_tokens += there
         self.asked_tokens += s.known
         self._insert(s, tokens)
-        return hit * self.block
+        return there
 
     def grow(self, s: Sequence, computed: int, tokens: int) -> bool:
         more = cdiv(tokens, self.block) - s.held[1]
@@ -166,11 +173,11 @@ class RadixTree:
         s.held[0] = full
         self.changes += 1
 
-    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
+    def extend(self, due: Collection[Sequence], step: int) -> bool:
         """Decoded tokens enter the tree at the end."""
         if not self._take(len(due)):
             return False
-        for _, s in due:
+        for s in due:
             s.held[1] += 1
         return True
 
@@ -178,6 +185,8 @@ class RadixTree:
         return -(-computed // self.block) * self.block
 
     def end(self, s: Sequence, computed: int) -> None:
+        if self.tiers:
+            self.tiers.keep(s, computed)
         self._insert(s, computed)
         self.free += s.held[1] - s.held[0]
         self._lock(self._at.pop(s), -1)
@@ -191,10 +200,10 @@ class RadixTree:
         coming = sum(min(s.held[1] - computed / self.block, max(s.whole - 1 - computed, 0) / self.block) for s, computed in running)
         return Shares(in_tree + filled, coming, self.used - in_tree - filled - coming)
 
-    def check(self, running: list[Sequence]) -> None:
+    def check(self, running: list[tuple[Sequence, int]]) -> None:
         in_tree = evictable = 0
         locks: dict[int, int] = {}
-        for s in running:
+        for s, _ in running:
             node: Node | None = self._at[s]
             while node is not None and node is not self.root:
                 locks[id(node)] = locks.get(id(node), 0) + 1
@@ -208,6 +217,6 @@ class RadixTree:
             assert node.locks == locks.get(id(node), 0), "a node is held as often as it is counted"
             assert node.parent is not None
             assert node.start == node.parent.start + len(node.parent.pages)
-        outside = sum(s.held[1] - s.held[0] for s in running)
+        outside = sum(s.held[1] - s.held[0] for s, _ in running)
         assert evictable == self.evictable
         assert self.free + in_tree + outside == self.size, f"{self.free} free + {in_tree} in the tree + {outside} outside"

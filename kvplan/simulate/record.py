@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvplan.simulate.result import Moments, Routed, SimulationResult, Timeline
+from kvplan.simulate.result import Moments, Routed, SimulationResult, TierFound, Timeline
 from kvplan.simulate.sequence import Manager, Shares
+from kvplan.simulate.tiers import Tiers
 from kvplan.simulate.workload import Request
 
 SAMPLE_STEPS = 32  # every so many steps the pages are looked into
 POINTS = 1024  # most points of a timeline; beyond it every second is dropped
+MILLISECOND, MICROSECOND = 1e-3, 1e-6
 
 
 class Histogram:
@@ -21,6 +23,18 @@ class Histogram:
 
     def add(self, value: int, weight: float) -> None:
         self.weight[value] = self.weight.get(value, 0.0) + weight
+
+    def mark(self, seconds: float, unit: float = MILLISECOND) -> None:
+        """One more of so many seconds, in whole units of three figures at most: so that a histogram of delays stays small."""
+        n = round(seconds / unit)
+        if n >= 1000:
+            cut = 10
+            while n >= 1000 * cut:
+                cut *= 10
+            n = n // cut * cut
+        elif n < 0:
+            n = 0
+        self.weight[n] = self.weight.get(n, 0.0) + 1
 
     def moments(self, scale: float = 1.0) -> Moments:
         """Mean and percentiles, values multiplied by `scale`."""
@@ -40,17 +54,16 @@ class Histogram:
         return Moments(mean, marks[0], marks[1], marks[2], marks[3], values[-1] * scale)
 
 
-MILLISECOND, MICROSECOND = 1e-3, 1e-6
+def tiers_of(manager: Manager) -> tuple[TierFound, ...]:
+    """What the tiers below a pool gave so far; nothing where it has none."""
+    tiers: Tiers | None = getattr(manager, "tiers", None)
+    return tiers.results() if tiers is not None else ()
 
 
-def _bucket(seconds: float, unit: float = MILLISECOND) -> int:
-    """Whole units, three figures at most: so that a histogram of delays stays small."""
-    n = max(round(seconds / unit), 0)
-    if n < 1000:
-        return n
-    digits = max(len(str(n)) - 3, 0)
-    cut = int(10**digits)
-    return n // cut * cut
+def _less(one: TierFound, before: TierFound | None) -> TierFound:
+    if before is None:
+        return one
+    return one._replace(hit_tokens=one.hit_tokens - before.hit_tokens, evicted=one.evicted - before.evicted)
 
 
 class Goal(NamedTuple):
@@ -67,6 +80,7 @@ class Recorder:
         self.warm, self.goal = warm, goal
         self._early = warm > 0
         self._before: tuple[int, ...] = (0, 0, 0)  # tokens found and asked for, pages evicted, before `warm`
+        self._tiers: tuple[TierFound, ...] = ()  # what tiers had given before it
         self._clear()
 
     def _clear(self) -> None:
@@ -85,6 +99,7 @@ class Recorder:
         """What is asked about begins now."""
         self._early = False
         self._before = (manager.hit_tokens, manager.asked_tokens, manager.evicted)
+        self._tiers = tiers_of(manager)
         self._clear()
 
     def step(self, now: float, dt: float, manager: Manager, running: int, waiting: int, tokens: int) -> None:
@@ -97,9 +112,8 @@ class Recorder:
         self.tokens += tokens
         self.seconds += dt
         self._since += dt
-        self.used.add(used, dt)
-        self.running.add(running, dt)
-        self.queued.add(waiting, dt)
+        for seconds, value in ((self.used.weight, used), (self.running.weight, running), (self.queued.weight, waiting)):
+            seconds[value] = seconds.get(value, 0.0) + dt
         self._skipped += 1
         if self._skipped >= self._every:
             self._skipped = 0
@@ -129,19 +143,19 @@ class Recorder:
             self._sums[i] += pages * dt
 
     def admitted(self, waited: float) -> None:
-        self.wait.add(_bucket(waited), 1)
+        self.wait.mark(waited)
 
     def first_token(self, seconds: float) -> None:
-        self.first.add(_bucket(seconds), 1)
+        self.first.mark(seconds)
 
     def finished(self, now: float, first: float, request: Request) -> None:
         """An answer that began and ended at these times."""
         self.done += 1
         self.done_tokens += request.prompt + request.output
-        self.latency.add(_bucket(now - request.arrival), 1)
+        self.latency.mark(now - request.arrival)
         each = (now - first) / (request.output - 1) if request.output > 1 else 0.0
         if request.output > 1:
-            self.per_token.add(_bucket(each, MICROSECOND), 1)
+            self.per_token.mark(each, MICROSECOND)
         self.good += self.goal is None or (first - request.arrival <= self.goal.first_token and each <= self.goal.per_token)
 
     @property
@@ -161,6 +175,11 @@ class Recorder:
         self._sums = [a + b for a, b in zip(self._sums, other._sums, strict=True)]
         self._saved = [a + b for a, b in zip(self._saved, other._saved, strict=True)]
         self._before = tuple(a + b for a, b in zip(self._before, other._before, strict=True))
+
+    def tiers(self, manager: Manager) -> tuple[TierFound, ...]:
+        """What the tiers of its own manager gave since it began."""
+        before = {(one.place, one.system): one for one in self._tiers}
+        return tuple(_less(one, before.get((one.place, one.system))) for one in tiers_of(manager))
 
     def result(self, managers: Sequence[Manager], policy: str, promised: float | None, router: Routed | None = None) -> SimulationResult:
         """The result; shares of what the recorder looked into, over the whole pool. Of several replicas: of one, where time counts."""

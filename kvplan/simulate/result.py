@@ -35,6 +35,17 @@ class BesidePool(NamedTuple):
     most: int
 
 
+class TierFound(NamedTuple):
+    """A tier below the pool, of one replica: where it lies, what keeps it, the tokens that it holds, those of prompts that came back from
+    it, and pieces that it forgot. Of several replicas: the tokens of one, what came back of all."""
+
+    place: str
+    system: str
+    tokens: int
+    hit_tokens: int
+    evicted: int
+
+
 class Routed(NamedTuple):
     """Replicas behind a router: how many, and requests of the one that got most and of the one that got least, over the mean."""
 
@@ -61,6 +72,7 @@ class SimulationResult(NamedTuple):
     good             finished requests that met the goal for these; all of them where there is none
     routed           of several replicas: pages, shares and what runs are those of one, requests and tokens those of all
     hit_tokens       tokens found in the cache, of `asked_tokens` tokens of admitted prompts; `evicted`: registered pages reused
+    tiers            of `hit_tokens` those that came back from each tier below the pool, nearest first
     saved            pages that sharing saves, of those that would be in use without it, both over the whole time
     promised         longest requests that the plan says run at once
     """
@@ -97,6 +109,7 @@ class SimulationResult(NamedTuple):
     good: int
     per_token: Moments
     beside: tuple[BesidePool, ...] = ()
+    tiers: tuple[TierFound, ...] = ()
     routed: Routed | None = None
     timeline: Timeline = Timeline()
 
@@ -115,4 +128,5 @@ class SimulationResult(NamedTuple):
         plain: dict[str, Any] = dict(self._asdict())
         plain |= {name: value._asdict() for name, value in plain.items() if isinstance(value, Moments | Timeline | Routed)}
         plain["beside"] = [pool._asdict() for pool in self.beside]
+        plain["tiers"] = [tier._asdict() for tier in self.tiers]
         return {**plain, "hit_rate": self.hit_rate, "spare_pages": self.spare_pages}

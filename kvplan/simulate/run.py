@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -24,6 +24,7 @@ from kvplan.simulate.scheduler import Limits, Scheduler
 from kvplan.simulate.sequence import Manager, Sequence
 from kvplan.simulate.source import Source, Stream
 from kvplan.simulate.steptime import StepTime
+from kvplan.simulate.tiers import Tiers, TierSize
 from kvplan.simulate.users import Users
 from kvplan.simulate.workload import Request
 
@@ -52,6 +53,7 @@ def simulate(
     router: str = "least-loaded",
     goal: Goal | None = None,
     most_bad: int | None = None,
+    tiers: Collection[TierSize] = (),
     check: bool = False,
 ) -> SimulationResult:
     """What the caches of one replica, or of several behind a router, do under a workload: requests in the order of their arrival, or users.
@@ -66,6 +68,7 @@ def simulate(
     warm_seconds    simulated time at the start that is left out; users: left out is until each had an answer
     router          of several replicas, see `routers`
     goal            what a good answer is, which are counted
+    tiers           below the pool of each replica, nearest first: where prefixes are shared in one pool of full attention, else left out
     most_bad        stop when more than so many requests had no good one
     check           prove after every step that each page is free or held (slow)
 
@@ -102,12 +105,13 @@ def simulate(
     warm = WHEN_WARMED if not source.warmed else warm_seconds
 
     def one() -> Scheduler:
-        manager = ForkedBlocks(geometry) if forks else _manager(geometry, policy, sharing, step_tokens)
+        manager = ForkedBlocks(geometry) if forks else _manager(geometry, policy, sharing, step_tokens, tiers)
         return Scheduler(manager, limits, step_time, Recorder(warm, goal), check)
 
     ones = [one() for _ in range(replicas)]
     got = drive(ones, source, ROUTERS[router](replicas, geometry.groups[0].block_tokens, geometry.pages), most_bad)
     recorder, mean = ones[0].recorder, sum(got) / replicas
+    found = [one.recorder.tiers(one.manager) for one in ones]
     for other in ones[1:]:
         recorder.take_in(other.recorder)
     routed = Routed(router, replicas, max(got) / mean if mean else 0.0, min(got) / mean if mean else 0.0) if replicas > 1 else None
@@ -115,7 +119,18 @@ def simulate(
     besides = [one.manager for one in ones if isinstance(one.manager, Beside)]
     peaks = (max(column) for column in zip(*(manager.peaks for manager in besides), strict=True))
     pools = zip(geometry.beside, peaks, strict=False)
-    return result._replace(beside=tuple(BesidePool(one.groups[0].kind, one.pages, most) for one, most in pools))
+    return result._replace(
+        beside=tuple(BesidePool(one.groups[0].kind, one.pages, most) for one, most in pools),
+        tiers=tuple(
+            same[0]._replace(hit_tokens=sum(one.hit_tokens for one in same), evicted=sum(one.evicted for one in same))
+            for same in zip(*found, strict=True)
+        ),
+    )
+
+
+def has_tiers(geometry: Geometry) -> bool:
+    """Whether tiers below such a pool are simulated: one pool of full attention whose prefixes are shared."""
+    return not geometry.beside and geometry.sort != "cells" and all(group.kind == "full" for group in geometry.groups)
 
 
 def alone(pool: Planned | Geometry, workload: Iterable[Request], pages: int) -> float:
@@ -174,7 +189,7 @@ def _fits(geometry: Geometry, policy: str, in_flight: int) -> Callable[[Request]
     return lambda r: all(r.width * pool.request_pages(r.prompt + r.output - 1, in_flight) <= pool.pages for pool in pools)
 
 
-def _manager(geometry: Geometry, policy: str, sharing: bool, in_flight: int) -> Manager:
+def _manager(geometry: Geometry, policy: str, sharing: bool, in_flight: int, tiers: Collection[TierSize] = ()) -> Manager:
     if policy != "paged":
         if geometry.beside or any(group.kind == "state" for group in geometry.groups):
             raise UnsupportedError("simulate: contiguous reservation is a baseline for one pool of keys and values; this model has others")
@@ -187,9 +202,10 @@ def _manager(geometry: Geometry, policy: str, sharing: bool, in_flight: int) -> 
         if sharing:
             raise UnsupportedError("simulate: prefix sharing over pools apart (windows) is not simulated; use share_prefixes=False")
         return Beside([CountedBlocks(one, in_flight) for one in (geometry, *geometry.beside)])
+    below = Tiers([*tiers]) if tiers and sharing and has_tiers(geometry) else None
     if sharing and geometry.sort == "radix":
-        return RadixTree(geometry)
-    return PrefixBlocks(geometry, in_flight) if sharing else CountedBlocks(geometry, in_flight)
+        return RadixTree(geometry, below)
+    return PrefixBlocks(geometry, in_flight, tiers=below) if sharing else CountedBlocks(geometry, in_flight)
 
 
 def _peek(requests: Iterator[Request]) -> tuple[Iterator[Request], Request]:

@@ -46,13 +46,14 @@ class Scheduler:
         self.now = 0.0
         self.step = 0
         self._decoding = self._kept = 0  # sequences that decode, and the sum of their offsets
-        # by step: who asks for a page then, and who ends after it, each with the rank that it had when that was noted
+        # who asks for a page at steps of one remainder by the stride, in the order of admission
+        self._phases: list[dict[Sequence, None]] = [{} for _ in range(manager.stride)]
+        # by step: who asks for a page then (where there is no stride), and who ends after it, each with the rank it had when that was noted
         self._wakes: defaultdict[int, list[tuple[int, Sequence]]] = defaultdict(list)
         self._ends: defaultdict[int, list[tuple[int, Sequence]]] = defaultdict(list)
         self._blocked: tuple[Sequence, int] | None = None
         self._refused_at = -1.0  # when a request was last refused for want of pages
         self._admitted = self._sequences = 0
-        self._preempted = False  # anybody, ever
         self.on_end: Callable[[Request, float, bool], None] | None = None  # told who had an answer, and when
 
     def computed(self, s: Sequence) -> int:
@@ -98,7 +99,7 @@ class Scheduler:
             s = self.waiting[0]
             if self._sequences + s.width > limits.max_seqs:
                 break
-            if self._blocked == (s, manager.changes):
+            if self._blocked is not None and self._blocked == (s, manager.changes):
                 self._refused_at = self.now
                 break
             swapped = s.epoch > 0 and limits.swap_seconds is not None
@@ -135,26 +136,29 @@ class Scheduler:
         self.step += 1
         self._finish(started)
         if self.recorder.due(self.step):
-            self.recorder.sample(manager.shares([(s, self.computed(s)) for s in self.running]), manager)
+            self.recorder.sample(manager.shares(self._all()), manager)
         if self.checking:
-            manager.check(list(self.running))
+            manager.check(self._all())
         if not self.running and not decoded and not started and self.partial is None and not preempted and self.waiting:
             raise AssertionError("the first request waits for a pool that is empty")
 
+    def _all(self) -> list[tuple[Sequence, int]]:
+        """Every running sequence, with its computed tokens."""
+        step = self.step
+        found = [(s, step + s.offset) for s in self.running]
+        if self.partial is not None:  # always the last admitted
+            found[-1] = self.partial, self.partial.computed
+        return found
+
     def _wake(self) -> bool:
         """Let those decode that need a page for it, in the order of admission; whether any was preempted."""
-        due = self._wakes.pop(self.step, None)
-        if due is None:
-            return False
-        due.sort()
-        if self._preempted:  # some may have been so since they were noted
-            due = [one for one in due if one[1].rank == one[0]]
-        stride = self.manager.stride
-        if stride and self.manager.extend(due, self.step):
-            then = self.step + stride
-            if on := [one for one in due if then < one[1].until]:
-                self._wakes[then] += on
-            return False
+        if self._phases:
+            phase = self._phases[self.step % len(self._phases)]
+            if not phase or self.manager.extend(phase, self.step):
+                return False
+            due = [(s.rank, s) for s in phase]
+        else:
+            due = sorted(self._wakes.pop(self.step, ()))
         preempted = False
         for rank, s in due:
             if s.rank != rank:  # preempted for one before it
@@ -171,17 +175,21 @@ class Scheduler:
         return preempted
 
     def _sleep(self, s: Sequence, computed: int) -> None:
+        if self._phases:
+            self._phases[-s.offset % len(self._phases)][s] = None
+            return
         step = self.manager.wake(s, computed) - s.offset
         if step < s.until:
             self._wakes[step].append((s.rank, s))
 
     def _leave(self, s: Sequence) -> None:
         del self.running[s]
+        if self._phases:
+            self._phases[-s.offset % len(self._phases)].pop(s, None)
         s.rank = 0
         self._sequences -= s.width
 
     def _preempt(self, s: Sequence) -> None:
-        self._preempted = True
         computed = self.computed(s)
         if s is self.partial:
             self.partial = None
@@ -212,7 +220,11 @@ class Scheduler:
             s.until = self.step + left
             self._ends[s.until].append((s.rank, s))
             self._sleep(s, s.computed)
-        for rank, s in sorted(self._ends.pop(self.step, ())):
+        ending = self._ends.pop(self.step, None)
+        if ending is None:
+            return
+        ending.sort()
+        for rank, s in ending:
             if s.rank != rank:
                 continue
             self._decoding -= s.width

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
 from kvplan.simulate.fork import Fork
@@ -100,7 +101,7 @@ class Manager(Protocol):
         """Room for the step that takes a sequence from `computed` to `tokens` tokens; False (nothing taken) where there is none."""
         ...
 
-    def extend(self, due: list[tuple[int, Sequence]], step: int) -> bool:
+    def extend(self, due: Collection[Sequence], step: int) -> bool:
         """Where there is a stride: `grow` by a token for all of these, from `step` plus their offsets; False: no room, nothing taken."""
         ...
 
@@ -116,6 +117,6 @@ class Manager(Protocol):
         """What the pages in use are used for; `running` is every sequence with its computed tokens."""
         ...
 
-    def check(self, running: list[Sequence]) -> None:
-        """AssertionError unless every page is free or held, exactly as often as it is counted."""
+    def check(self, running: list[tuple[Sequence, int]]) -> None:
+        """`running` as for `shares`. AssertionError unless every page is free or held, exactly as often as it is counted."""
         ...

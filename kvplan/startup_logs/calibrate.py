@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -82,8 +83,8 @@ def log_files(places: Sequence[Path]) -> Iterator[Path]:
     """The files named, and those in the folders named, hidden ones aside, in order. At most MAX_FILES."""
     left = MAX_FILES
     for place in places:
-        inside = place.is_dir()
-        found = sorted(p for p in place.rglob("*") if p.is_file()) if inside else [place]
+        inside = os.path.isdir(place)
+        found = sorted(p for p in place.rglob("*") if os.path.isfile(p)) if inside else [place]
         for path in found:
             if inside and any(part.startswith(".") for part in path.relative_to(place).parts):
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def keep_all(records: Iterable[Record], fitted: Iterable[Fitted], path: Path | N
 
 def _added(path: Path, records: Iterable[Record], fitted: Iterable[Fitted]) -> UserFile:
     """What the file holds, with these in place of older ones."""
-    known = catalogue.read_user_file(path) if path.exists() else UserFile()
+    known = catalogue.read_user_file(path) if os.path.exists(path) else UserFile()
     kept = {r.key: r for r in known.records}
     for record in records:
         kept.pop(record.key, None)

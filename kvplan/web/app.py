@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -100,7 +100,8 @@ def application(settings: Settings = CLOSED) -> ASGIApp:
     routes += [Route("/openapi.json", _fixed(json.dumps(openapi()).encode(), "application/json"), methods=["GET"])]
     routes += [Route("/", _fixed(page().encode(), "text/html; charset=utf-8"), methods=["GET"])]
     routes += [Route(f"/static/{name}", _fixed(*file), methods=["GET"]) for name, file in STATIC.items()]
-    inner = Starlette(routes=routes, exception_handlers={KvplanError: _wrong, Refused: _refused, HTTPException: _http, Exception: _broken})
+    told: dict[Any, Any] = {KvplanError: _wrong, Refused: _refused, HTTPException: _http, ClientDisconnect: _gone, Exception: _broken}
+    inner = Starlette(routes=routes, exception_handlers=told)
     return _guarded(inner, frozenset(settings.hosts))
 
 
@@ -174,6 +175,11 @@ async def _http(request: Request, error: Exception) -> Response:
     status, headers = getattr(error, "status_code", 400), getattr(error, "headers", None)
     says = {404: f"there is nothing at {request.url.path[:100]}; /openapi.json lists what is", 405: f"not with {request.method[:20]}"}
     return _json(status, says.get(status, str(error)), headers)
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    """Who asked hung up in the middle of a request: nobody reads this."""
+    return _json(400, "the request did not arrive")
 
 
 async def _broken(request: Request, error: Exception) -> Response:

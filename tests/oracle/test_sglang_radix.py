@@ -194,6 +194,6 @@ def test_prefixes_nodes_and_evictions_agree(sglang: Any, block: int, slots: int,
             insert(one, one.computed)
             theirs.freed(one.slots[one.req.kv.cache_protected_len :], one.req.kv.cache_protected_len)
             theirs.cache.unlock(one.req.lock)
-        mine.check([one.s for one in live])
+        mine.check([(one.s, one.computed) for one in live])
         assert (mine.free, mine.evictable) == (len(theirs.free), theirs.cache.evictable_size() // block)
         assert shape(mine.root) == theirs.shape()

@@ -58,7 +58,7 @@ def test_configs_once_read_otherwise(case: dict[str, Any], tmp_path: Path) -> No
 @pytest.mark.vllm_oracle
 @pytest.mark.filterwarnings("ignore")
 def test_mutants_of_real_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """VLLM_EXAMPLES mutants of every file. Those that vLLM or we refuse by name are no fault; half of all at least are compared."""
+    """VLLM_EXAMPLES mutants of every file, drawn by VLLM_SEED. What vLLM or we refuse by name is no fault; half at least are compared."""
     pytest.importorskip("vllm", reason="vLLM is not installed in this environment")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     from importlib.metadata import version
@@ -73,7 +73,7 @@ def test_mutants_of_real_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for i in range(total):
         name, start = real[i % len(real)]
         try:
-            config = plain(judge.mutant(name, start, 7, i // len(real)).config)
+            config = plain(judge.mutant(name, start, int(os.environ.get("VLLM_SEED", "7")), i // len(real)).config)
             (tmp_path / "theirs" / "config.json").write_text(json.dumps(config), encoding="utf-8")
             theirs = vllm_reads.reads(tmp_path / "theirs", AVAILABLE)
             ours = asked(config, release, tmp_path)

@@ -268,7 +268,7 @@ def test_the_planners_agree(
     s = s._replace(pp=stages, state_mode="align" if caching and s.rules.states_per_request == "mode" else "none")
     theirs = planner.plan(members, available, s)
     try:
-        pool = ours.make_pool(members, available, s)
+        pool = ours.make_pool(ours.make_tables(members, s), available, s)
         reached = ours.auto_fit(pool, s, length)[0] if s.auto_fit else length
         refusal = ours.admit(pool, s, reached).refusal
     except Refused as error:

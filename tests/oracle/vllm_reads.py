@@ -6,6 +6,7 @@ The CPU platform's own: blocks of 128 tokens, no chunked prefill of latent atten
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -94,10 +95,13 @@ def _resolve_layout(config: Any, specs: dict[str, Any]) -> None:
 
 def _planned(config: Any, specs: dict[str, Any], available: int) -> dict[str, Any]:
     utils: Any = importlib.import_module("vllm.v1.core.kv_cache_utils")
+    moved = importlib.util.find_spec("vllm.v1.core.kv_cache_planning") is not None  # from 0.33 on
+    planning: Any = importlib.import_module("vllm.v1.core.kv_cache_planning") if moved else utils
     current: Any = importlib.import_module("vllm.config")
     try:
-        with mock.patch.object(utils, "logger"), current.set_current_vllm_config(config):
-            made = utils.get_kv_cache_configs(config, [specs], [available])[0]
+        with mock.patch.object(planning, "logger"), current.set_current_vllm_config(config):
+            groups_of_all = [planning.get_global_kv_cache_groups(config, [specs])] if moved else []
+            made = planning.get_kv_cache_configs(config, [specs], [available], *groups_of_all)[0]
             tokens = (
                 utils.get_kv_cache_capacity(config, made)[0] if made.kv_cache_groups and hasattr(utils, "get_kv_cache_capacity") else None
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -38,6 +39,12 @@ def test_import_kvplan_loads_nothing_of_ours_but_itself():
 def test_no_file_is_longer_than_400_lines():
     long = [str(path) for path in (ROOT / "kvplan").rglob("*.py") if len(path.read_text().splitlines()) > 400]
     assert not long
+
+
+def test_places_are_looked_at_with_os_path() -> None:
+    """pathlib's is_file, is_dir and exists raise for names that are too long and in folders that one may not enter; os.path says no."""
+    asked = re.compile(r"\.(is_file|is_dir|exists)\(\)")
+    assert [str(path) for path in (ROOT / "kvplan").rglob("*.py") if asked.search(path.read_text())] == []
 
 
 def test_nothing_tells_people_to_install_the_other_package_of_this_name():

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+import kvplan
 from kvplan.cli import run
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
@@ -89,6 +91,29 @@ def test_reconcile_agrees_or_says_which_line_is_off(capsys, tmp_path, cache, cod
     found, out, err = ask(capsys, "reconcile", log, "--device", "h100")
     assert (found, err) == (code, "")
     assert ("off" in out) == bool(code)
+
+
+def test_reconcile_with_a_plan_of_no_lines_says_why_there_are_none(capsys, tmp_path):
+    """An engine that would not start has no ledger."""
+    log = tmp_path / "serve.log"
+    log.write_text(LOG.replace("CACHE", "41.30"))
+    assert kvplan.estimate("qwen/qwen3-14b", engine="vllm", device="h100", max_model_len=9_999_999).ledgers == ()
+    code, out, err = ask(capsys, "reconcile", log, "--device", "h100", "--max-model-len", "9999999")
+    assert (code, err) == (1, "")
+    assert "the engine would not start: User-specified max_model_len (9999999)" in out
+
+
+@pytest.mark.parametrize("place", ["", "file/below.yaml"])
+def test_records_that_no_place_takes_are_wrong_input(capsys, tmp_path, monkeypatch, place):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("KVPLAN_CALIBRATION", str(tmp_path / place))
+    log = tmp_path / "serve.log"
+    log.write_text(LOG.replace("CACHE", "41.30"))
+    for command in (["reconcile", log, "--device", "h100"], ["calibrate", log, "--device", "h100"]):
+        code, _, err = ask(capsys, *command, "--record")
+        assert code == 2
+        assert err.count("error: ") == 1
+        assert sorted(os.listdir(tmp_path)) == ["file", "serve.log"]
 
 
 def test_reconcile_records_what_was_measured(capsys, tmp_path, monkeypatch):

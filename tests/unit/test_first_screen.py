@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 import kvplan
+from kvplan import engines
 from kvplan.cli import run
+from kvplan.devices import sized
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
@@ -16,6 +18,7 @@ from kvplan.report.bars import bars
 from kvplan.report.first import first_screen
 from kvplan.report.screen import Screen, here
 from kvplan.report.words import device
+from kvplan.units import parse_bytes
 from tests.contract.models import DEVICES
 
 LLAMA = "meta-llama/llama-3.1-8b"
@@ -26,7 +29,14 @@ QUESTIONS: list[dict[str, Any]] = [
     {"model": "google/gemma-3-27b", "engine": "ideal", "device": "h100"},
     {"model": "deepseek-ai/deepseek-v3", "device": "h200", "engine": "vllm", "tp": 8, "context": "8k"},
     {"model": LLAMA, "engine": "vllm", "kv_memory": "4GiB", "context": "8k"},
+    {"model": "llama3.1:8b", "device": "rtx-4090", "engine": "ollama"},
+    {"model": LLAMA, "device": "h100", "engine": "tensorrt-llm", "context": "8k"},
+    {"model": LLAMA, "device": "h100", "engine": "lmdeploy", "context": "8k"},
+    {"model": LLAMA, "device": "h100", "engine": "transformers", "context": "8k"},
+    {"model": LLAMA, "device": "m3-max-64gb", "engine": "mlx-lm", "context": "8k"},
+    {"model": LLAMA, "device": "h100", "engine": "exllamav3", "context": "8k"},
 ]
+assert {question.get("engine", "vllm") for question in QUESTIONS} == set(engines.ENGINES)
 #: Another value of each name that may be left open.
 OTHERS: dict[str, tuple[Any, ...]] = {
     "engine_version": ("0.19", "0.5.10", "b7406"), "n_devices": (2,), "tp": (2,), "pp": (2,), "dp": (2,), "ep": (2,), "dcp": (2,),
@@ -147,6 +157,8 @@ def test_a_hostile_name_is_text(tmp_path, capsys):
 
 def test_names_of_devices():
     names = {"h100-80gb": "H100 80GB", "rtx-4060-ti-16gb": "RTX 4060 Ti 16GB", "a100-pcie-80gb": "A100 PCIe 80GB", "24GiB": "24 GiB"}
+    names |= {"80GB": "80 GB", "24564MiB": "24564 MiB", "85029615042B": "79.190 GiB"}
+    assert {sized(parse_bytes(name)).id for name in list(names)[3:]} == set(list(names)[3:])
     assert {name: device(name) for name in names} == names
 
 

@@ -18,6 +18,9 @@ from kvplan.names.releases import taken_apart
     [
         ("qwen3-next-80b-a3b", "qwen/qwen3-next-80b-a3b", None, 262_144),
         ("Llama-3.1-8B-Instruct", "meta-llama/llama-3.1-8b", None, 131_072),
+        ("llama 3.1 8b", "meta-llama/llama-3.1-8b", None, 131_072),
+        ("mistralai/Devstral-Small-2507", "mistralai/devstral-small-2507", None, 131_072),
+        ("Qwen/Qwen3-VL-Reranker-8B", "qwen/qwen3-vl-8b", None, 262_144),
         ("llama-3.3-70b", "meta-llama/llama-3.1-70b", None, 131_072),
         ("Qwen2.5-Coder-14B-Instruct", "qwen/qwen2.5-14b", None, 32_768),
         ("https://huggingface.co/Qwen/Qwen2.5-Coder-14B-Instruct", "qwen/qwen2.5-14b", None, 32_768),
@@ -79,6 +82,18 @@ def test_a_window_that_a_table_leaves_out_is_that_of_the_releases_it_copies() ->
         assert any("window" in note for note in found.notes)
 
 
+def test_a_tag_in_a_quantisation_that_is_not_listed() -> None:
+    """By hand: 8,030,261,248 parameters, 266,240 of them norms in f32, the others in Q8_0 (34 bytes for 32)."""
+    plan = kvplan.estimate("llama3.1:8b-instruct-q8_0", context=1024)
+    assert plan.model.weight_bytes == (8_030_261_248 - 266_240) * 34 // 32 + 266_240 * 4
+    assert any("as the same tag" in note for note in plan.model.notes)
+    assert catalogue.find_model("qwen3:32b-fp16").dtype == "f16"
+    assert names.look_up("llama3.1:8b-text-q8_0") is None  # another checkpoint
+    assert names.look_up("gpt-oss:20b-q8_0") is None  # stored in MXFP4
+    with pytest.raises(UnknownName, match="gemma3:27b or gemma3:27b-it-q4_K_M"):
+        catalogue.find_model("gemma3:27b-it-qat")
+
+
 def test_a_tag_whose_format_no_page_lists() -> None:
     """ollama.com lists granite4:micro with 2.1 GB and no format: of the library's formats only Q4_K_M makes that of 3.4 G parameters."""
     plan = kvplan.estimate("granite4:micro", context=1024)
@@ -104,6 +119,11 @@ def test_a_tag_whose_format_no_page_lists() -> None:
             "acme/Llama-3.3-70B-Instruct-AWQ",
             "kvplan estimate meta-llama/Llama-3.3-70B-Instruct --weight-dtype awq",
         ),  # not 3.1, of its shapes
+        ("acme/MiniMax-M2-AWQ", "kvplan estimate MiniMaxAI/MiniMax-M2 --weight-dtype awq"),  # released in FP8
+        ("acme/Meta-Llama-3.3-70B-Instruct-AWQ-INT4", "kvplan estimate meta-llama/Llama-3.3-70B-Instruct --weight-dtype awq"),
+        ("nvidia/DeepSeek-R1-0528-FP4-v2", "kvplan estimate deepseek-ai/DeepSeek-R1-0528 --weight-dtype nvfp4"),
+        ("acme/gemma-3-27b-it-GPTQ-4b-128g", "kvplan estimate google/gemma-3-27b --weight-dtype gptq"),
+        ("google/gemma-3-27b-it-qat-q4_0-gguf", "kvplan estimate google/gemma-3-27b --weight-dtype q4_0"),
         ("acme/Qwen3-Coder-30B-A3B-Instruct-AWQ", "kvplan estimate Qwen/Qwen3-Coder-30B-A3B-Instruct --weight-dtype awq"),
         ("acme/DeepSeek-R1-Distill-Qwen-7B-AWQ", "kvplan estimate deepseek-ai/DeepSeek-R1-Distill-Qwen-7B --weight-dtype awq"),
     ],
@@ -178,6 +198,13 @@ def test_a_publisher_that_was_renamed() -> None:
     assert catalogue.find_model("CohereForAI/c4ai-command-r-plus").id == catalogue.find_model("CohereLabs/c4ai-command-r-plus").id
 
 
+def test_a_mirror_of_a_release_is_that_release_by_its_name() -> None:
+    """huggingface.co/unsloth holds other makers' releases unchanged; gpt-oss-20b is in MXFP4 there too."""
+    spec, own = catalogue.find_model("unsloth/gpt-oss-20b"), catalogue.find_model("openai/gpt-oss-20b")
+    assert (spec.id, spec.quantization) == ("unsloth/gpt-oss-20b", own.quantization)
+    assert any("by its name and publisher" in note for note in spec.notes)
+
+
 def test_a_tuned_model_of_the_same_publisher_is_said_to_rest_on_its_name() -> None:
     """Qwen-72B-Chat: 80 layers of 64 heads, as Qwen-72B's config.json has them."""
     spec = catalogue.find_model("Qwen/Qwen-72B-Chat")
@@ -186,3 +213,31 @@ def test_a_tuned_model_of_the_same_publisher_is_said_to_rest_on_its_name() -> No
     assert any("no source states the maximum length" in note for note in spec.notes)
     with pytest.raises(UnknownName):
         catalogue.find_model("somebody/Qwen-72B-Chat")
+
+
+def test_a_publisher_that_converts_all_models_alike() -> None:
+    """vLLM 0.13 loads 15.33 to 15.42 GiB of RedHatAI/Qwen3-14B-FP8-dynamic on one card (kyuz0/amd-r9700-vllm-toolboxes, benchmarks)."""
+    name = "RedHatAI/Qwen3-14B-FP8-dynamic"
+    plan = kvplan.estimate(name, engine="vllm", engine_version="0.13.0", device="rtx-4090", max_model_len=4096)
+    assert sum(e.bytes for e in plan.ledgers[0].entries if e.kind == "weights") == pytest.approx(15.37 * 2**30, rel=0.015)
+    assert any("by its name and publisher; its config.json was not read" in note for note in plan.model.notes)
+    with pytest.raises(UnknownName):
+        catalogue.find_model(name.replace("RedHatAI", "somebody"))
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("deepseek-ai/DeepSeek-OCR", 3_336_106_240),  # a published list of its 2,710 tensors
+        ("mistralai/Mistral-Large-Instruct-2407", 122_610_069_504),  # the Hub's total
+        ("internlm/internlm-chat-20b", 20_088_714_240),  # 2 x 103,168 x 5,120 + 60 x (4 x 5,120^2 + 3 x 5,120 x 13,824 + 2 x 5,120) + 5,120
+    ],
+)
+def test_models_that_were_asked_for_and_not_known(name: str, parameters: int) -> None:
+    assert kvplan.estimate(name).model.parameters == parameters
+
+
+def test_mistral_small_4_keeps_what_vllm_asked_for_it() -> None:
+    """kaito-project/kaito issue 2132: 22.5 GiB for one request of 1,048,576 tokens, on either of two ranks."""
+    plan = kvplan.estimate("mistralai/Mistral-Small-4-119B-2603", context=1_048_576)
+    assert plan.cache.total_bytes == int(22.5 * 2**30)

@@ -70,6 +70,31 @@ def test_a_spec_that_names_itself_for_a_terminal(fmt, command, tmp_path, capsys)
         assert data.get("model", data)["name"] == BAD
 
 
+ASKED = ["--engine", "vllm", "--engine-version", "0.19.0", "--context", "2k"]
+HERE, LOAD = ["--device", "h100"], ["--prompt-lengths", "100", "--output-lengths", "10"]
+COMMANDS = {
+    "tiers": [*HERE, "--engine-option", "kv_offloading_size=8"], "fit": ["--devices", "h100,l4"],
+    "transfer": HERE, "compare": HERE, "roofline": HERE,
+    "simulate": [*HERE, *LOAD, "--requests", "3"], "simulate --hit-curve": [*HERE, *LOAD, "--requests", "3"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fmt", ["table", "csv", "markdown", "html"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_answer_about_such_a_spec(fmt, command, tmp_path, capsys):
+    path = tmp_path / "spec.yaml"
+    path.write_text(spec(BAD), encoding="utf-8")
+    name, *more = command.split()
+    code = run([name, str(path), *ASKED, *COMMANDS[command], *more, "--format", fmt])
+    said = capsys.readouterr()
+    assert code in (0, 1), said.err
+    for text in said:
+        assert not OBEYED.search(text)
+        assert not COMMAND.search(text)
+    if fmt in ("html", "markdown"):
+        assert "<script>" not in said.out
+
+
 MANIFEST = """
 apiVersion: v1
 kind: Pod

@@ -72,6 +72,29 @@ def test_what_tools_wrote_is_met_within_a_thousandth_and_inside_the_interval(con
     assert sum(e.low for e in lines) <= written <= sum(e.high for e in lines)
 
 
+def test_w4afp8_has_experts_in_int4_and_the_rest_in_fp8_blocks() -> None:
+    """SGLang quantization/w4afp8.py, create_weights: int4 with one scale (bf16 once loaded) per 128 inputs for the experts,
+    Fp8LinearMethod for every other linear; asked for by name, and stated by a config. By hand: 2 experts of 3 x 128 x 256."""
+    sizes = {
+        "n_routed_experts": 2,
+        "num_experts_per_tok": 1,
+        "moe_intermediate_size": 128,
+        "n_shared_experts": 1,
+        "first_k_dense_replace": 0,
+    }
+    config = {
+        "architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "hidden_size": 256, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "num_key_value_heads": 2, "intermediate_size": 512, "vocab_size": 1024, "q_lora_rank": 128,
+        "kv_lora_rank": 128, "qk_nope_head_dim": 64, "qk_rope_head_dim": 64, "v_head_dim": 64, "n_group": 1, "topk_group": 1,
+        "num_nextn_predict_layers": 0, "torch_dtype": "bfloat16", **sizes,
+    }  # fmt: skip
+    _, lines = weights(imported(config, quant_method="w4afp8"))
+    found = {line.name.removeprefix("weights: "): line.bytes for line in lines}
+    assert found["experts"] == 2 * 3 * (128 * 256 // 2 + 128 * 256 // 128 * 2)
+    assert found["shared_experts"] == 3 * (128 * 256 + 1 * 2 * 4)
+    assert found["head"] == 2 * 1024 * 256
+
+
 def test_gptq_by_hand() -> None:
     """GPTQModel's QuantLinear buffers: qweight, qzeros of the same width, 16-bit scales, a 32-bit g_idx for each input."""
     inputs = 4096 * 6 + 14336  # q, k, v, o, gate and up read 4,096 features, down 14,336
@@ -328,3 +351,15 @@ def test_glm_5_3_is_its_hub_total_plain_and_in_fp4() -> None:
         formats = role_formats("bf16", {role: q.format for q in spec.quantization for role in q.roles})
         tensors = [*model_tensors(model), *(w for layer in model.draft for w in layer.weights)]
         assert sum(w.elems // 2 if formats.of(w) == "nvfp4" else w.elems for w in tensors) == total
+
+
+def test_a_tensor_without_sides_is_one_element() -> None:
+    """A scalar: 2 bytes in 16 bits."""
+    block = {"mixers": [{"kind": "gqa", "heads": 4, "kv_heads": 2, "head_dim": 16}]}
+    plain: dict[str, Any] = {
+        "id": "test/scalar", "name": "scalar", "source": "written for a test", "max_context": 64, "vocab_size": 100, "hidden_size": 64,
+        "n_layers": 1, "dtype": "bf16", "layers": [{"pattern": ["1*block"]}], "blocks": {"block": block},
+    }  # fmt: skip
+    more = plain | {"weights": [{"name": "scale", "shape": []}]}
+    with_scalar, without = (kvplan.estimate(parse_spec(data, "test"), context=64).model.weight_bytes for data in (more, plain))
+    assert with_scalar - without == 2

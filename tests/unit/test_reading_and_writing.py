@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from kvplan import files
+from kvplan import catalogue, files
+from kvplan.cli import run
 from kvplan.errors import SpecError
+from tests.modes import modes_hold
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="FIFOs and signals as POSIX has them")
 
@@ -40,6 +42,82 @@ def test_names_that_no_file_can_have_are_faults():
     for name in ("a\0b", "x" * 5000):
         with pytest.raises(SpecError, match="can not be read"):
             files.read_text(name)
+
+
+@POSIX
+@pytest.mark.parametrize("end", [".json", ".yaml", ".gguf", ".safetensors", ".sh", ".log", ".csv", ""])
+def test_no_command_waits_for_a_fifo_or_a_device_without_end(end, tmp_path, capsys):
+    fifo, endless = tmp_path / f"fifo{end}", tmp_path / f"endless{end}"
+    os.mkfifo(fifo)
+    endless.symlink_to("/dev/zero")
+    model = "meta-llama/llama-3.1-8b"
+    for place in map(str, (fifo, endless)):
+        for words in (
+            ["estimate", place], ["import", place], ["check", place], ["check", "--diff", place, place], ["reconcile", place],
+            ["calibrate", place], ["validate", "--check", place], ["simulate", model, "--device", "h100", "--trace", place],
+            ["sweep", model, "--grid", "context=1:9", "--out", place, "--resume"], ["estimate", model, "--device", place],
+            ["emit", place, "vllm"], ["roofline", place, "--device", "h100"],
+        ):  # fmt: skip
+            assert run(words) == 2, words
+            assert "internal" not in capsys.readouterr().err, words
+
+
+def test_a_home_of_nobody_is_no_such_file(capsys):
+    assert run(["estimate", "~nobody-of-this-name/x.json"]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+@POSIX
+def test_places_that_can_not_be_looked_at_are_faults_of_the_question(tmp_path, capsys):
+    """Too long for any file, or in a folder that one may not enter: pathlib's own questions raise there."""
+    shut = tmp_path / "shut"
+    shut.mkdir()
+    names = ("config.json", "a.gguf", "a.safetensors", "model.safetensors.index.json")
+    for name in names:
+        (shut / name).write_text("{}")
+    shut.chmod(0)
+    with modes_hold():
+        for place in (f"./{'x' * 5000}", f"./{'x' * 5000}.gguf", f"a/{'x' * 5000}", shut, *(shut / name for name in names)):
+            for command in ("estimate", "import", "fit", "explain", "check", "reconcile", "calibrate"):
+                assert run([command, str(place)]) == 2, (command, place)
+                err = capsys.readouterr().err
+                assert err.count("error: ") <= 1, err
+                assert "internal" not in err
+    shut.chmod(0o700)
+
+
+@POSIX
+def test_who_has_no_home_is_told_what_to_set(monkeypatch, capsys):
+    """As in a container that runs as a number that its system does not know."""
+    import pwd
+
+    def unknown(uid):
+        raise KeyError(uid)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    for name in ("HOME", "XDG_CONFIG_HOME", "KVPLAN_CALIBRATION"):
+        monkeypatch.delenv(name, raising=False)
+    question = ["estimate", "meta-llama/llama-3.1-8b", "--engine", "vllm", "--device", "h100", "--context", "8k"]
+    assert run(question) in (0, 1)
+    assert run(["doctor"]) == 0
+    assert "KVPLAN_CALIBRATION" in capsys.readouterr().out
+    assert run([*question, "--calibration", "user"]) == 2
+    assert "no home directory to keep it in; name a file with KVPLAN_CALIBRATION" in capsys.readouterr().err
+
+
+def test_a_device_whose_name_is_no_text_is_unknown(capsys):
+    assert run(["estimate", "meta-llama/llama-3.1-8b", "--device", "h\udcff100"]) == 2
+    assert "unknown device" in capsys.readouterr().err
+
+
+@POSIX
+def test_a_folder_of_settings_that_one_may_not_enter_holds_no_calibration(tmp_path, monkeypatch):
+    monkeypatch.setenv("KVPLAN_CALIBRATION", str(tmp_path / "shut" / "calibration.yaml"))
+    (tmp_path / "shut").mkdir()
+    (tmp_path / "shut").chmod(0)
+    with modes_hold():
+        assert catalogue.constants("vllm", "user") is not None
+    (tmp_path / "shut").chmod(0o700)
 
 
 def test_a_broken_archive_is_a_fault_or_gives_what_it_holds(tmp_path):

@@ -166,3 +166,24 @@ def test_what_a_tier_adds_to_the_hits_of_the_pool(tmp_path: Path) -> None:
     assert found.pool is not None
     assert found.pool.found < 0.02
     assert tier.adds == pytest.approx(tier.found - found.pool.found)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "words"),
+    [("48", None), ("40", "'block_size'=40 in kv_connector_extra_config must be a multiple of the GPU KV cache block size (16 tokens).")],
+)
+def test_a_chunk_that_the_connector_refuses(chunk: str, words: str | None) -> None:
+    """vLLM 0.32 kv_connector/v1/offloading/config.py build_offloading_config."""
+    options = {**ON, "kv_offloading_block_size": chunk}
+    plan = kvplan.estimate(LLAMA, engine="vllm", engine_version="0.32", device="h100", context=8192, engine_option=options)
+    assert plan.starts is (words is None)
+    assert (words or "") in plan.verdict
+
+
+def test_groups_of_several_block_sizes_take_no_chunk() -> None:
+    """The same function: its assertion that all groups have one block size; a hybrid of states and attention has two."""
+    options = {**ON, "kv_offloading_block_size": "64", "enable_prefix_caching": "false"}
+    plan = kvplan.estimate(
+        "qwen/qwen3-next-80b-a3b", engine="vllm", engine_version="0.32", device="b200", tp=2, context=8192, engine_option=options
+    )
+    assert "all groups must have the same block size" in plan.verdict

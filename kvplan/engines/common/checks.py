@@ -14,6 +14,7 @@ from kvplan.engines.common.protocol import Facts, Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.errors import SpecError, UnsupportedError
+from kvplan.tensors import distinct
 
 
 def check_question(d: Deployment, facts: Facts) -> None:
@@ -81,7 +82,8 @@ def _without_part(settled: Settled) -> dict[str, str]:
     """Name -> why it moves nothing of a model that has no such part."""
     model = settled.question.model
     found: dict[str, str] = {}
-    sources = {t.keep.tokens for layer in settled.layers for cache in layer.caches for t in cache.tensors if t.keep.kind == "source"}
+    tensors = [t for layer in distinct(settled.layers) for cache in layer.caches for t in cache.tensors]
+    sources = {t.keep.tokens for t in tensors if t.keep.kind == "source"}
     if not sources:
         found["encoder_tokens"] = f"no layer of {model.id} keeps anything of an encoder"
     elif 0 not in sources:
@@ -93,7 +95,7 @@ def _without_part(settled: Settled) -> dict[str, str]:
 
 def check_forms(settled: Settled, facts: Facts) -> None:
     """Raises UnsupportedError for a form of cache that the engine does not model."""
-    for cache in dict.fromkeys(cache for layer in settled.layers for cache in layer.caches):
+    for cache in dict.fromkeys(cache for layer in distinct(settled.layers) for cache in layer.caches):
         if cache.form not in facts.forms:
             raise UnsupportedError(f"{facts.name}: the cache of {cache.kind} layers ({cache.form}) is not modelled")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
@@ -10,7 +11,7 @@ from kvplan.dtypes import WEIGHT_FORMATS, canonical, weight_scheme
 from kvplan.engines.common.lines import query_heads
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.settling import weight_formats
-from kvplan.tensors import Layer, Lowered, WeightTensor
+from kvplan.tensors import KEPT_MODELS, Layer, Lowered, Same, WeightTensor, distinct
 
 #: Matrices whose inputs tensor parallelism splits: the others split their outputs.
 ROW_PARALLEL = ("o", "mlp_down", "shared_down", "expert_down")
@@ -82,13 +83,18 @@ def parts(settled: Settled, tp: int, *, experts_whole: bool = False) -> Iterator
 
 def _distinct(model: Lowered) -> Iterable[Layer]:
     """Layers that differ; equal ones are mostly one object, which is cheaper to see than to hash."""
-    return dict.fromkeys({id(layer): layer for layer in model.layers}.values())
+    return dict.fromkeys(distinct(model.layers))
 
 
-def _matrices(model: Lowered) -> Iterator[WeightTensor]:
-    layers = _distinct(model)
+def _matrices(model: Lowered) -> tuple[WeightTensor, ...]:
+    return _matrices_of(Same(model))
+
+
+@lru_cache(maxsize=KEPT_MODELS)
+def _matrices_of(same: Same[Lowered]) -> tuple[WeightTensor, ...]:
+    layers = _distinct(same.it)
     roles = ("attention", "mlp", "shared_experts", "experts")
-    yield from dict.fromkeys(w for layer in layers for w in layer.weights if len(w.shape) >= 2 and w.role in roles)
+    return tuple(dict.fromkeys(w for layer in layers for w in layer.weights if len(w.shape) >= 2 and w.role in roles))
 
 
 def uneven_widths(model: Lowered, tp: int, *, experts_whole: bool, of: tuple[str, ...]) -> Mapping[str, object] | None:

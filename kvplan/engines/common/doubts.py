@@ -28,6 +28,8 @@ def doubts(d: Deployment, facts: Facts) -> tuple[str, ...]:
         found.append(f"fewer than five public start-up logs are behind what {facts.title} holds beside weights and cache")
     elif () < release(d.engine_version or "") < release(facts.measured_from):
         found.append(f"what {facts.title} held before {facts.measured_from} beside weights and cache was not published")
+    if d.model.uncounted and d.stored is None:
+        found.append(f"parts of {d.model.name} are not counted")
     return (*found, *(_converted(d) if not facts.weight_schemes or "fp8" in facts.weight_schemes else ()))
 
 

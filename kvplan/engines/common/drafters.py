@@ -95,7 +95,7 @@ def _by_rows(w: WeightTensor) -> WeightTensor:
 
 def drafter_weights(found: Drafter, *, tp: int, ep: int, role_tp: Mapping[Role, int] | None = None) -> list[Entry]:
     """A ledger line per role of the drafter's weights: bytes of the fullest rank's share."""
-    entries = weight_entries(list(found.weights), found.formats, tp=tp, ep=ep, role_tp=role_tp)
+    entries = weight_entries([(w, 1) for w in found.weights], found.formats, tp=tp, ep=ep, role_tp=role_tp)
     return [e._replace(name=e.name.replace("weights: ", "weights: drafter "), source=f"{found.name}: {e.source}") for e in entries]
 
 

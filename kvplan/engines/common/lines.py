@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from kvplan.engines.common.protocol import Certainty
 from kvplan.ledger import Entry, Kind, Phase
-from kvplan.tensors import Lowered, Role, WeightTensor
+from kvplan.tensors import Lowered, Role, distinct
 from kvplan.units import GIB
-from kvplan.weights import WeightFormats, rank_bytes, weight_line
+from kvplan.weights import Tensors, WeightFormats, layer_tensors, rank_bytes, weight_line
 
 
 class Refusal(Exception):
@@ -35,35 +35,31 @@ def span(point: float, low: float, high: float) -> Span:
 
 def query_heads(model: Lowered) -> int:
     """The most query heads of any layer; 1 where none has attention."""
-    return max((w.units for layer in model.layers for w in layer.weights if w.name in ("o", "q_b")), default=1)
+    return max((w.units for layer in distinct(model.layers) for w in layer.weights if w.name in ("o", "q_b")), default=1)
 
 
-def stage_weights(model: Lowered, stage: range) -> list[WeightTensor]:
+def stage_weights(model: Lowered, stage: range) -> Tensors:
     """What the ranks of one pipeline stage own between them; a tied embedding is also at the last stage, for the head."""
     is_first, is_last = stage.start == 0, stage.stop == len(model.layers)
-    weights = [w for i in stage for w in model.layers[i].weights]
-    weights += model.first if is_first else ()
-    weights += model.last if is_last else ()
+    outside = [*(model.first if is_first else ()), *(model.last if is_last else ())]
     if model.embedding and (is_first or (is_last and model.tied)):
-        weights.append(model.embedding)
-    return weights
+        outside.append(model.embedding)
+    return layer_tensors(model.layers[stage.start : stage.stop]) + [(w, 1) for w in outside]
 
 
-def weight_entries(
-    weights: list[WeightTensor], formats: WeightFormats, *, tp: int, ep: int, role_tp: Mapping[Role, int] | None = None
-) -> list[Entry]:
+def weight_entries(weights: Tensors, formats: WeightFormats, *, tp: int, ep: int, role_tp: Mapping[Role, int] | None = None) -> list[Entry]:
     """A ledger line per role: bytes of the fullest rank's share.
 
     role_tp  roles split over fewer ranks than tp (attention under attention data parallelism)
     ep       experts are dealt out whole over ep ranks, and each split over the tp / ep ranks that share it
     """
     by_role: dict[Role, int] = {}
-    for w in weights:
+    for w, n in weights:
         n_bytes = rank_bytes(w, formats, tp=(role_tp or {}).get(w.role, tp), ep=ep)
         if w.experts and 1 < ep < tp:
             n_bytes = -(-n_bytes // (tp // ep))
-        by_role[w.role] = by_role.get(w.role, 0) + n_bytes
-    stored = any(w.stored is not None for w in weights)
+        by_role[w.role] = by_role.get(w.role, 0) + n * n_bytes
+    stored = any(w.stored is not None for w, _ in weights)
     return [weight_line(role, n, formats, stored=stored) for role, n in by_role.items() if n]
 
 

@@ -39,7 +39,8 @@ class Options:
             raise SpecError("engine_option", [(key, f"{value[:60]!r} is not a whole number of at least {least}")])
         return int(value)
 
-    def number(self, key: str, most: float = 1e9) -> float | None:
+    def number(self, key: str, most: float = 1e9, *, zero: bool = False) -> float | None:
+        """A number above 0; with `zero` that too, where it says that there is none."""
         value = self._values.get(key)
         if value is None:
             return None
@@ -47,8 +48,9 @@ class Options:
             number = float(value)
         except ValueError:
             number = -1.0
-        if not 0 < number <= most:
-            raise SpecError("engine_option", [(key, f"{value[:60]!r} is not a number above 0 and at most {most:g}")])
+        if not 0 <= number <= most or not (number or zero):
+            least = "of at least" if zero else "above"
+            raise SpecError("engine_option", [(key, f"{value[:60]!r} is not a number {least} 0 and at most {most:g}")])
         return number
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kvplan.engines.common.lines import certainty, least_sure
 from kvplan.engines.common.protocol import Certainty, Facts, Outcome
-from kvplan.ledger import Ledger, Peak, Phase
+from kvplan.ledger import PHASES, Ledger, Peak, Phase
 from kvplan.units import GIB, show_bytes
 
 #: What contexts and libraries of a process may hold on a device: SGLang's is 0.36 to 0.99 GB (calibration/sglang.yaml).
@@ -41,8 +41,7 @@ def moments(ledgers: Sequence[Ledger], *, serving: bool) -> list[Moment]:
         Moment(ledger.ranks[0], peak, device, device - peak.bytes, device - peak.high, device - peak.low)
         for ledger in ledgers
         if (device := ledger.device_bytes) is not None
-        for peak in ledger.peaks
-        if (peak.phase == "serve") == serving
+        for peak in map(ledger.peak, ("serve",) if serving else PHASES[:-1])
     ]
 
 
@@ -59,12 +58,12 @@ def _sure(moment: Moment) -> Certainty:
     return certainty(moment.low >= 0, moment.spare >= 0, moment.high >= 0, moment.spare, moment.high - moment.low)
 
 
-def doubted(outcome: Outcome, why: Sequence[str]) -> Outcome:
-    """A start that is called no surer than likely, where there is a reason to doubt what is not measured."""
+def doubted(outcome: Outcome, why: Sequence[str], most: Certainty) -> Outcome:
+    """A start that is called no surer than `most`, where there is a reason to doubt what is not measured."""
     if not why or not outcome.starts:
         return outcome
-    start = least_sure(outcome.start_certainty or outcome.certainty, "likely")
-    return outcome._replace(start_certainty=start, certainty=least_sure(outcome.certainty, "likely") if outcome.fits else outcome.certainty)
+    start = least_sure(outcome.start_certainty or outcome.certainty, most)
+    return outcome._replace(start_certainty=start, certainty=least_sure(outcome.certainty, most) if outcome.fits else outcome.certainty)
 
 
 def judged(outcome: Outcome, facts: Facts) -> Outcome:

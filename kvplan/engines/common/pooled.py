@@ -94,6 +94,7 @@ class SetAside(NamedTuple, Generic[P]):
     running   the most requests of a worker
     figures   (the fullest rank's pools, all stages' pools, the budget's bytes) -> figures
     tiers     (all stages' pools, the budget's bytes) -> where the cache goes beside the devices
+    limits    the longest context and most sequences are asked for too
     """
 
     question: Deployment
@@ -113,6 +114,7 @@ class SetAside(NamedTuple, Generic[P]):
     running: Callable[[Sequence[P]], int]
     figures: Callable[[P, Sequence[P], int], Figures]
     tiers: Callable[[Sequence[P], int], tuple[Tier, ...]] = lambda *_: ()
+    limits: bool = True
 
 
 def staged_weights(
@@ -217,8 +219,12 @@ def _capacity(e: SetAside[P], tried: _Tried[P], n_bytes: int) -> Capacity:
     def holds(batch: int, context: int, limit: int = MOST_TOKENS) -> bool:
         return _tightest(e, e.requests._replace(batch=batch, context=context), made, limit)[0].spare >= 0
 
-    unbounded = longest(lambda n: holds(1, n), MOST_TOKENS)
-    at_batch = longest(lambda n: holds(e.requests.batch, n), MOST_TOKENS)
+    unbounded = at_batch = e.limit
+    most = 0
+    if e.limits:
+        unbounded = longest(lambda n: holds(1, n), MOST_TOKENS)
+        at_batch = longest(lambda n: holds(e.requests.batch, n), MOST_TOKENS)
+        most = longest(lambda n: holds(n, e.requests.context, e.limit), e.running(made))
     low, high = (max(_total(e, pools) for pools in ends) if ends else 0 for ends in (tried.low, tried.high))
     return Capacity(
         kv_bytes=_total(e, fullest),
@@ -227,7 +233,7 @@ def _capacity(e: SetAside[P], tried: _Tried[P], n_bytes: int) -> Capacity:
         max_context=min(unbounded, e.limit),
         max_context_unbounded=None if unbounded >= MOST_TOKENS else unbounded,
         max_context_at_batch=min(at_batch, e.limit) if e.limited else None if at_batch >= MOST_TOKENS else at_batch,
-        max_batch=longest(lambda n: holds(n, e.requests.context, e.limit), e.running(made)),
+        max_batch=most if e.limits else None,
         **e.figures(fullest, made, n_bytes)._asdict(),
     )
 

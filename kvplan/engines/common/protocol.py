@@ -54,6 +54,7 @@ class Settled(NamedTuple):
     drafter   what drafts tokens; its caches are in `drafts` where the engine keeps them for as many tokens as the model's
     unknown   what is held and can not be sized as asked, and how to say it: then nothing that fits is called so
     limits    whether the longest context and the most sequences are asked for, which cost an engine many tries
+    undecided why a start is too close to call, whatever room is left: what public starts ran out of and nothing here sizes
     """
 
     question: Deployment
@@ -66,6 +67,7 @@ class Settled(NamedTuple):
     drafter: Drafter | None = None
     unknown: str = ""
     limits: bool = True
+    undecided: tuple[str, ...] = ()
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -256,6 +258,7 @@ class Facts(NamedTuple):
     measured_from    the release from which five or more public start-up logs are behind them; None: fewer are
     tiers            options that ask for a tier of the cache beside the devices, as words; empty: none is modelled
     apart            how caches move between prefill and decode workers; None: not modelled
+    free_batch       nothing of it follows the batch: the most sequences of a plan that fits hold as its pool says
     measured_sizes   sizes that lines measured in its logs depend on; measured_names: other names, beside those of every engine
     """
 
@@ -285,6 +288,7 @@ class Facts(NamedTuple):
     measured_sizes: tuple[str, ...] = ("tp", "pp", "max_num_seqs", "max_num_batched_tokens")
     measured_names: tuple[str, ...] = ()
     tiers: str = ""
+    free_batch: bool = False
     apart: Apart | None = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from kvplan.deployment import Deployment
@@ -11,8 +12,8 @@ from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype
 from kvplan.engines.common.protocol import ChosenBy, Defaults, Resolved, Settled
 from kvplan.errors import SpecError
 from kvplan.llama_quantize import FILE_TYPES, with_types
-from kvplan.spec import lower
-from kvplan.tensors import Cache, CacheFormats, Curve, Layer, Lowered, Role, tensor_curve, total
+from kvplan.spec import ModelSpec, lower
+from kvplan.tensors import KEPT_MODELS, Cache, CacheFormats, Curve, Layer, Lowered, Role, Same, layer_counts, tensor_curve, total
 from kvplan.weights import WeightFormats, asked_formats, is_quantized, role_formats, with_stored
 
 
@@ -62,10 +63,15 @@ def served_in(d: Deployment, dtype: str, title: str) -> tuple[Deployment, tuple[
 
 def checkpoint_format(d: Deployment) -> str:
     """The format of the model's own checkpoint; several joined by +."""
-    if d.model.checkpoint:
-        return canonical_weight(d.model.checkpoint)
-    formats = sorted({q.format for q in d.model.quantization})
-    return "+".join(formats) if formats else d.model.dtype
+    return format_of(d.model)
+
+
+def format_of(model: ModelSpec) -> str:
+    """The format of a model's checkpoint; several joined by +."""
+    if model.checkpoint:
+        return canonical_weight(model.checkpoint)
+    formats = sorted({q.format for q in model.quantization})
+    return "+".join(formats) if formats else model.dtype
 
 
 def cache_formats(d: Deployment, *, state: str = "f32") -> CacheFormats:
@@ -107,6 +113,8 @@ def remade(model: Lowered, change: Callable[[Layer, Cache], Cache]) -> Lowered:
         if id(layer) not in made:
             caches = tuple(change(layer, cache) for cache in layer.caches)
             made[id(layer)] = layer if caches == layer.caches else replace(layer, caches=caches)
+    if all(id(layer) == key for key, layer in made.items()):
+        return model
     return replace(model, layers=tuple(made[id(x)] for x in model.layers), draft=tuple(made[id(x)] for x in model.draft))
 
 
@@ -122,8 +130,8 @@ def without(cache: Cache, *names: str) -> Cache:
 
 def whole_curve(settled: Settled) -> Curve:
     """The cache of one sequence of a settled question over its length, whole and unreplicated."""
-    tensors = (t for layer in settled.layers for cache in layer.caches for t in cache.tensors)
-    return total(tensor_curve(t, encoder_tokens=settled.question.encoder_tokens) for t in tensors)
+    tensors = ((t, n) for layer, n in layer_counts(settled.layers) for cache in layer.caches for t in cache.tensors)
+    return total(tensor_curve(t, encoder_tokens=settled.question.encoder_tokens).times(n) for t, n in tensors)
 
 
 #: How the names of classes begin whose checkpoints and GGUF files never hold an output beside the embedding (convert_hf_to_gguf.py).
@@ -132,13 +140,19 @@ NEVER_APART = ("Gemma", "Cohere")
 
 def weight_formats(d: Deployment) -> WeightFormats:
     """Role -> format of the weights: the checkpoint's own, or the one asked for (a quantised one applies to the layers' matrices)."""
-    base = canonical_weight(d.model.dtype)
-    own: dict[Role, str] = {role: canonical_weight(q.format) for q in d.model.quantization for role in q.roles}
-    if d.model.checkpoint is None and d.weight_dtype in (None, checkpoint_format(d)):
+    return _weight_formats(Same(d.model), d.weight_dtype)
+
+
+@lru_cache(maxsize=KEPT_MODELS)
+def _weight_formats(same: Same[ModelSpec], weight_dtype: str | None) -> WeightFormats:
+    model = same.it
+    base = canonical_weight(model.dtype)
+    own: dict[Role, str] = {role: canonical_weight(q.format) for q in model.quantization for role in q.roles}
+    if model.checkpoint is None and weight_dtype in (None, format_of(model)):
         return role_formats(base, own)
-    asked = canonical_weight(d.weight_dtype or d.model.checkpoint or "")
+    asked = canonical_weight(weight_dtype or model.checkpoint or "")
     if not is_quantized(asked):
         return role_formats(asked, {})
-    routed = any(getattr(mlp, "experts", 0) for block in d.model.blocks.values() for mlp in block.mlps)
-    tied = d.model.tied_embeddings and not (d.model.architecture or "").startswith(NEVER_APART)
+    routed = any(getattr(mlp, "experts", 0) for block in model.blocks.values() for mlp in block.mlps)
+    tied = model.tied_embeddings and not (model.architecture or "").startswith(NEVER_APART)
     return asked_formats(base, asked, routed=routed, tied=tied)

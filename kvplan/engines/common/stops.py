@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from kvplan.engines.common.lines import Refusal
@@ -123,6 +123,7 @@ def _first(stops: Iterable[Stop], settled: Settled) -> str | None:
     return None
 
 
+@lru_cache(maxsize=256)
 def _number(version: str | None) -> tuple[int, ...]:
     """`0.9.2` -> (0, 9, 2), `b5427` -> (5427,)."""
     return release((version or "").strip().removeprefix("b"))

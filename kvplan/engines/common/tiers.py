@@ -10,6 +10,8 @@ from kvplan.units import cdiv, longest
 
 Kind = Literal["full", "window", "chunk", "state"]
 Place = Literal["cpu", "disk"]
+#: Of vLLM itself; reads nothing back that is less than a piece.
+OFFLOADING = "vLLM's offloading connector"
 
 
 class Part(NamedTuple):
@@ -89,6 +91,11 @@ def pool(
     """A pool of as many whole pieces as the bytes hold, or of so many."""
     held = asked_bytes // piece_bytes if pieces is None else pieces
     return Tier(place, system, what, setting, asked_bytes, held * piece_bytes, held, piece_bytes, ranks, shared, tuple(parts))
+
+
+def of_each(ranks: int) -> str:
+    """Behind a size that every rank has: ` of each of 4 ranks`; nothing where there is one."""
+    return f" of each of {ranks:,} ranks" if ranks > 1 else ""
 
 
 def tier_lines(tiers: Iterable[Tier]) -> list[Entry]:

@@ -216,7 +216,7 @@ def _groups(all_ranks: list[Rank], context: int, batch: int) -> tuple[Group, ...
     return tuple(Group(role=role, kind=kind, layers=n, k_bytes=k, v_bytes=v) for (role, kind), (n, k, v) in found.items())
 
 
-def most(holds: Callable[[int], bool], limit: int = MOST_TOKENS) -> int | None:
-    """The largest n for which `holds`; 0 where it never does, None where it still does at the limit."""
-    n = longest(holds, limit)
+def most(holds: Callable[[int], bool], limit: int = MOST_TOKENS, near: int = 0) -> int | None:
+    """The largest n for which `holds`; 0 where it never does, None where it still does at the limit. `near`: a guess."""
+    n = longest(holds, limit, near)
     return None if n >= limit else n

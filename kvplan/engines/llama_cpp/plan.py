@@ -14,7 +14,7 @@ from kvplan.engines.llama_cpp.placement import HOST
 from kvplan.engines.llama_cpp.settle import LlamaSettings, settle
 from kvplan.engines.llama_cpp.situation import Loaded, Situation
 from kvplan.ledger import Ledger
-from kvplan.units import longest, show_bytes
+from kvplan.units import crossing, longest, show_bytes
 
 MOST_CELLS = 1 << 32
 
@@ -154,18 +154,26 @@ def _capacity(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Si
             margin >= 0 for device in tried.entries for margin, _, _ in _margins(f, tried, device)
         )
 
-    def holds(tokens: int, sequences: int) -> bool:
+    def made(tokens: int, sequences: int) -> Situation:
         slots = ctx.n_seq_max if s.own_slots else sequences
         pool = context.pool_for(tokens, sequences, unified=s.unified, n_seq_max=slots, pad=ctx.pad)
-        tried = attempt(ctx.n_ctx if s.own_cells else pool, slots)
+        return attempt(ctx.n_ctx if s.own_cells else pool, slots)
+
+    def holds(tokens: int, sequences: int) -> bool:
+        tried = made(tokens, sequences)
         return context.resident(tried.ctx, tokens) >= sequences and fits(tried)
+
+    def near(try_: Callable[[int], Situation], start: int, most_: int) -> int:
+        return crossing(lambda n: min(m for held in (try_(n),) for i in held.entries for m, _, _ in _margins(f, held, i)), start, most_)
 
     limited = limits and any(_margins(f, now, device) for device in now.entries)
     alone = batched = sequences = None
     if limited:
-        alone = most(lambda n: fits(attempt(n, 1)), MOST_CELLS)
-        batched = most(lambda n: holds(n, batch), MOST_CELLS)
-        sequences = longest(lambda n: holds(context_tokens, n), context.MAX_SEQ)
+        alone = most(lambda n: fits(attempt(n, 1)), MOST_CELLS, near(lambda n: attempt(n, 1), context_tokens, MOST_CELLS))
+        batched = most(lambda n: holds(n, batch), MOST_CELLS, near(lambda n: made(n, batch), context_tokens, MOST_CELLS))
+        sequences = longest(
+            lambda n: holds(context_tokens, n), context.MAX_SEQ, near(lambda n: made(context_tokens, n), batch, context.MAX_SEQ)
+        )
     groups = tuple(
         Group(
             role=store.role,

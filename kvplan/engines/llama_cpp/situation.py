@@ -26,6 +26,9 @@ from kvplan.weights import WeightFormats, weight_line
 CACHE = "llama.cpp {build}: llama_kv_cache, llama_memory_recurrent"
 
 
+NO_SPAN = Span(0, 0, 0)
+
+
 class Loaded(NamedTuple):
     """What does not change with the length: the model as rows and weights, the rules, the options.
 
@@ -43,7 +46,7 @@ class Loaded(NamedTuple):
     constants: Constants | None
     record: Record | None
     drafter: Loaded | None = None
-    images: Span = Span(0, 0, 0)
+    images: Span = NO_SPAN
 
     def memory(self, device: int) -> int:
         """Bytes of a device; 0 where none is given."""
@@ -181,19 +184,21 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
         drafts = caches.stores(f.draft_rows, ctx._replace(type_k="f16", type_v="f16", n_rs_seq=0), prefix="draft_")
         stores += tuple(s._replace(parts=tuple((trunk + i, k, v) for i, k, v in s.parts)) for s in drafts)
     cached = placement.cache_bytes(stores, where, offload=ctx.offload_kqv)
+    measured = None if f.rules.own_graphs else f.constants
+    working = {*where.layers, where.output}
+    plain, pictured = (compute.compute_entry("compute buffer", f.widths, stores, ctx, measured, images) for images in (NO_SPAN, f.images))
+    scheduled = _scheduled(f, placed, stores, ctx)
+    own = compute.context_entry(d.device, f.constants) if d.device else []
     entries: dict[int, tuple[Entry, ...]] = {}
     for device in (*range(n_devices), HOST):
         lines = [*placed.weights[device], *(exact(f"cache: {role}", n, source, "cache") for role, n in cached[device].items() if n)]
         if device == HOST:
             lines.append(exact("output buffer", compute.output_bytes(ctx, f.widths.vocab), "output_reserve: f32 logits", "activations"))
-        works = device in where.layers or device == where.output
-        if works and (device != HOST or not n_devices):
-            measured = None if f.rules.own_graphs else f.constants
-            images = f.images if device == where.output else Span(0, 0, 0)
-            lines.append(compute.compute_entry("compute buffer", f.widths, stores, ctx, measured, images))
-            lines += _scheduled(f, placed, stores, ctx) if device != HOST else []
-        if device != HOST and d.device:
-            lines += compute.context_entry(d.device, f.constants)
+        if device in working and (device != HOST or not n_devices):
+            lines.append(pictured if device == where.output else plain)
+            lines += scheduled if device != HOST else []
+        if device != HOST:
+            lines += own
         if device != HOST and d.device and d.device.uncertain_bytes and not f.options.device_memory:
             lines.append(left_to_the_gpu(d.device.uncertain_bytes))
         if device != HOST and d.reserve:

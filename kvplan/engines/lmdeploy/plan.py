@@ -124,7 +124,7 @@ class Plan:
         tensors = stage_weights(model, range(len(model.layers)))
         role_tp: dict[Role, int] = {"attention": layout.attn_tp, "state": layout.attn_tp}
         if self.s.backend == "turbomind":
-            tensors += [model.embedding._replace(role="head")] if model.embedding and model.tied else []
+            tensors += [(model.embedding._replace(role="head"), 1)] if model.embedding and model.tied else []
         else:
             split = self.s.rules.split_embedding and self.d.model.architecture in SPLIT_EMBEDDING
             role_tp |= {"embedding": layout.attn_tp if split else 1, "head": 1}

@@ -30,6 +30,7 @@ class LmdeployRules(NamedTuple):
     fp8            PyTorch takes quant_policy 16 and 17
     split_embedding  PyTorch splits the embedding of SPLIT_EMBEDDING
     drafts         PyTorch runs speculative decoding
+    deals_experts  TurboMind takes ep
     dp_whole       PyTorch's data parallelism has one rank to each share of the requests
     fraction       cache_max_entry_count where it is not given; of_total: TurboMind takes it of the whole device, not of what is free
     block          tokens of TurboMind's blocks
@@ -52,6 +53,7 @@ class LmdeployRules(NamedTuple):
     indexers: bool = True
     fp8: bool = False
     split_embedding: bool = True
+    deals_experts: bool = False
     dp_whole: bool = False
     drafts: bool = True
     fraction: float = 0.8
@@ -120,7 +122,11 @@ _0_14 = _0_13._replace(
     turbomind=_TURBOMIND | _DELTA | _S2, pytorch=_PYTORCH | _PYTORCH_OLD | _PYTORCH_14, spare_states=2, fp8=True, states_or_prefixes=True
 )
 _0_15 = _0_14._replace(
-    pool="objects", truncated="", states_or_prefixes=False, pytorch=_PYTORCH | _PYTORCH_14 | _named("DeepseekV4ForCausalLM")
+    deals_experts=True,
+    pool="objects",
+    truncated="",
+    states_or_prefixes=False,
+    pytorch=_PYTORCH | _PYTORCH_14 | _named("DeepseekV4ForCausalLM"),
 )
 _0_16 = _0_15._replace(
     turbomind=_0_15.turbomind | _MOBIUS | _named("Qwen2VLForConditionalGeneration Qwen2_5_VLForConditionalGeneration"),

@@ -22,7 +22,7 @@ from kvplan.engines.lmdeploy.facts import FACTS
 from kvplan.engines.lmdeploy.rules import MAX_BATCH, RELEASES, LmdeployRules
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.forms import Form
-from kvplan.tensors import ALL, Cache, CacheFormats, Lowered
+from kvplan.tensors import ALL, Cache, CacheFormats, Lowered, distinct
 
 Backend = Literal["turbomind", "pytorch"]
 #: pytorch/spec_decode/proposers, from 0.11; TurboMind drafts with nothing.
@@ -78,9 +78,9 @@ def settle(d: Deployment) -> Settled:
     version, rules, notes = RELEASES.find(d.engine_version)
     d, about_dtype = served_in(d, dtype, FACTS.title)
     backend, why = read_backend(d, options, rules)
-    layout = read_layout(d, backend, rules)
+    layout, misdealt = read_layout(d, backend, rules)
     plain, _ = lowered_or_plain(d, cache_formats(replace(d, kv_dtype=None)))
-    forms = {cache.form for layer in dict.fromkeys(plain.layers) for cache in layer.caches}
+    forms = {cache.form for layer in distinct(plain.layers) for cache in layer.caches}
     check_forms(d, backend, rules, forms, plain)
     block, flash, about_blocks = _block(d, options, backend, plain, forms, rules.block)
     defaults: dict[str, Any] = {
@@ -91,13 +91,14 @@ def settle(d: Deployment) -> Settled:
         "max_num_batched_tokens": (PREFILL, "engine default"),
         "memory_fraction": (rules.fraction, "engine default"),
     }
-    stored = formats(d, rules, backend, forms, options)
+    stored, unstored = formats(d, rules, backend, forms, options)
     auto = d.kv_dtype in (None, "auto")
     asked = replace(d, engine_version=version, kv_dtype=stored.k, block_size=block)
     notes = (
         *notes,
         *about_dtype,
         *why,
+        *_ranks(d, backend, rules),
         *about_blocks,
         *_windows(plain),
         *_prefixes(options, rules, backend, forms),
@@ -122,7 +123,11 @@ def settle(d: Deployment) -> Settled:
         asked_blocks=options.count("num_gpu_blocks"),
         state_budget=options.count("prefix_cache_state_budget", 0) or 0,
         prefixes=options.flag("enable_prefix_caching"),
-        refused=_refused_blocks(backend, rules, block, options.count("num_gpu_blocks")) or _sparse(d, forms),
+        refused=_dtype(dtype)
+        or unstored
+        or misdealt
+        or _refused_blocks(backend, rules, block, options.count("num_gpu_blocks"))
+        or _sparse(d, forms),
     )
     model, misfit = lowered_or_plain(question, stored, cast=True)
     among(question, METHODS if backend == "pytorch" and rules.drafts else (), f"LMDeploy ({backend})")
@@ -133,15 +138,26 @@ def settle(d: Deployment) -> Settled:
     notes = (*notes, *lora.note(question, model.layers))
     if backend == "turbomind" and read_lora(question.lora):
         notes = (*notes, "lora: TurboMind loads no adapters; --backend pytorch does, and its slots are counted")
-    return Settled(question, chosen, notes, settings, model, drafts, misfit, drafts_with, unknown(question, drafts_with))
+    made = Settled(question, chosen, notes, settings, model, drafts, misfit, drafts_with, unknown(question, drafts_with))
+    return made._replace(undecided=undecided(d))
+
+
+def undecided(d: Deployment) -> tuple[str, ...]:
+    """Cards before Ampere: weights are converted there while they are loaded (lmdeploy issues 4558, 1298, 2127 ran out of memory in it)."""
+    has = d.device.capability if d.device else None
+    if has is None or has >= 80:
+        return ()
+    return ("what LMDeploy takes to convert weights on cards before Ampere while it loads them is not modelled",)
 
 
 def compute_type(d: Deployment) -> str:
-    """--dtype: bf16 for bf16 models, else f16. Raises SpecError for any other."""
-    asked = canonical(d.dtype, "dtype") if d.dtype else "bf16" if d.model.dtype == "bf16" else "f16"
-    if asked not in ("f16", "bf16"):
-        raise SpecError("dtype", [("", f"{d.dtype!r} is not one of auto, float16, bfloat16")])
-    return asked
+    """--dtype: bf16 for bf16 models, else f16, unless another is asked for."""
+    return canonical(d.dtype, "dtype") if d.dtype else "bf16" if d.model.dtype == "bf16" else "f16"
+
+
+def _dtype(asked: str) -> str:
+    """What the command line says to another compute type (cli/utils.py, ArgumentHelper.dtype)."""
+    return "" if asked in ("f16", "bf16") else f"argument --dtype: invalid choice: {asked!r} (choose from 'auto', 'float16', 'bfloat16')"
 
 
 def read_backend(d: Deployment, options: Options, rules: LmdeployRules) -> tuple[Backend, tuple[str, ...]]:
@@ -156,28 +172,43 @@ def read_backend(d: Deployment, options: Options, rules: LmdeployRules) -> tuple
     return "pytorch", (f"Fallback to pytorch engine because '{d.model.architecture}' not supported by turbomind engine.",)
 
 
-def read_layout(d: Deployment, backend: Backend, rules: LmdeployRules) -> LmdeployLayout:
-    """Parallel sizes as that backend defines them. Raises SpecError where they do not divide."""
+def read_layout(d: Deployment, backend: Backend, rules: LmdeployRules) -> tuple[LmdeployLayout, str]:
+    """Parallel sizes as that backend defines them, and its words where they do not divide; those are then left at what one rank each has.
+
+    Source: pytorch/config.py, DistConfig; pytorch/engine/config_builder.py; turbomind/parallel_config.py, _try_layout.
+    """
     tp, dp, ep = (n or 1 for n in (d.tp, d.dp, d.ep))
     for name, size in (("pp", d.pp), ("dcp", d.dcp)):
         if (size or 1) > 1:
             raise UnsupportedError(f"{name}: LMDeploy is planned over tp, dp and ep")
+    refused = ""
     if backend == "turbomind":
-        if tp % ep:
-            raise SpecError("ep", [("", f"ep {ep} must divide tp {tp}: TurboMind deals experts out over its tp ranks")])
-        layout = LmdeployLayout(tp, tp, ep, dp, tp * dp)
+        if tp % ep and rules.deals_experts:
+            refused = f"no valid parallel config: dp={dp}, tp={tp}, ep={ep}, cp=1"
+        layout = LmdeployLayout(tp, tp, 1 if refused or not rules.deals_experts else ep, dp, tp * dp)
     else:
         world = ep if ep > 1 else tp
-        if dp > 1 and world == 1:
-            raise SpecError("dp", [("", "the PyTorch engine sets dp to 1 unless tp or ep is more than 1")])
-        if world % dp or world % tp:
-            raise SpecError("dp", [("", f"world_size {world}, dp {dp}: dp and tp divide the ranks of ep, or of tp where ep is 1")])
-        if rules.dp_whole and dp not in (1, world):
-            raise SpecError("dp", [("", f"this release takes dp 1 or as many as there are ranks ({world}), not {dp}")])
-        layout = LmdeployLayout(world // dp, tp, ep, dp, world)
+        dp = dp if world > 1 else 1
+        if world % dp:
+            refused = f"world_size {world}, dp {dp}"
+        elif world % tp:
+            refused = f"world_size {world}, mlp_tp {tp}"
+        elif rules.dp_whole and dp not in (1, world):
+            raise UnsupportedError(f"dp: data parallelism of this release is modelled with one rank to each share, dp {world}, not {dp}")
+        layout = LmdeployLayout(world, world, 1, 1, world) if refused else LmdeployLayout(world // dp, tp, ep, dp, world)
     if d.n_devices not in (None, layout.n_devices):
         raise SpecError("n_devices", [("", f"these parallel sizes need {layout.n_devices} devices, not {d.n_devices}")])
-    return layout
+    return layout, refused
+
+
+def _ranks(d: Deployment, backend: Backend, rules: LmdeployRules) -> tuple[str, ...]:
+    """Parallel sizes that this backend passes over."""
+    if backend == "turbomind":
+        deaf = (d.ep or 1) > 1 and not rules.deals_experts
+        return ("ep: TurboMind of this release takes none; experts are split like the rest",) if deaf else ()
+    if (d.dp or 1) == 1 or (d.tp or 1) > 1 or (d.ep or 1) > 1:
+        return ()
+    return ("Data parallelism is enabled but tensor parallelism and expert parallelism are not enabled. Setting dp=1.",)
 
 
 def default_batch(d: Deployment) -> int:
@@ -197,13 +228,13 @@ def check_forms(d: Deployment, backend: Backend, rules: LmdeployRules, forms: se
         raise UnsupportedError(f"{where}: indexers are not supported in this release")
     if "gated-delta-net" in forms and not (rules.states if backend == "turbomind" else rules.spare_states is not None):
         raise UnsupportedError(f"{where}: gated delta nets are not supported in this release")
-    widths = {t.elems_per_state for x in dict.fromkeys(model.layers) for c in x.caches for t in c.tensors if t.name == "latent"}
+    widths = {t.elems_per_state for x in distinct(model.layers) for c in x.caches for t in c.tensors if t.name == "latent"}
     if backend == "turbomind" and widths - {576}:
         raise UnsupportedError(f"{where}: latents of {max(widths)} elements are not modelled; it shares K and V for 576 only")
 
 
-def formats(d: Deployment, rules: LmdeployRules, backend: Backend, forms: set[Form], options: Options) -> CacheFormats:
-    """The cache formats that quant_policy (kv_dtype) makes. Raises SpecError for what no policy stores."""
+def formats(d: Deployment, rules: LmdeployRules, backend: Backend, forms: set[Form], options: Options) -> tuple[CacheFormats, str]:
+    """The cache formats that quant_policy (kv_dtype) makes, and LMDeploy's words to what no policy of this backend and release stores."""
     asked = d.kv_dtype.strip().lower() if d.kv_dtype else "auto"
     found = cache_formats(replace(d, kv_dtype=None))
     found = found._replace(k=found.compute, v=found.compute, state="f32" if options.flag("fp32_mamba_ssm_dtype") else found.compute)
@@ -211,14 +242,16 @@ def formats(d: Deployment, rules: LmdeployRules, backend: Backend, forms: set[Fo
     policy = policy if policy == "auto" else canonical(policy, "KV cache format")
     takes = (*POLICIES, *(_FP8 if backend == "pytorch" and rules.fp8 else ()))
     if policy not in ("auto", found.compute, *POLICIES.values(), *(_FP8 if "fp8_e4m3" in takes else ())):
-        raise SpecError("kv_dtype", [("", f"{asked[:40]!r}: quant_policy of this backend and release stores {', '.join(takes)}")])
+        by_turbomind = policy in _FP8 and rules.fp8 and backend == "turbomind"
+        words = "invalid quant_policy for TurboMind, FP8 quantization is not supported" if by_turbomind else "invalid quant_policy"
+        return found, f"{words} ({asked[:40]!r}; this backend and release store {', '.join(takes)})"
     if "latent+index" in forms:
         policy = "auto" if policy in _NOT_SPARSE else policy  # which _sparse refuses
         packed = rules.index_fp8 or policy == "fp8_e4m3" or d.model.architecture == "DeepseekV32ForCausalLM"
         policy = "fp8_ds_mla" if packed else found.compute
     elif "latent" in forms and backend == "pytorch" and policy not in ("auto", found.compute):
         raise UnsupportedError("lmdeploy (pytorch): a quantised cache of latents is not modelled")
-    return found if policy == "auto" else found._replace(k=policy, v=policy)
+    return (found if policy == "auto" else found._replace(k=policy, v=policy)), ""
 
 
 def _sparse(d: Deployment, forms: set[Form]) -> str:
@@ -250,9 +283,7 @@ def _block(
     Source: executor/base.py, _adjust_block_size.
     """
     block = d.block_size or (default if backend == "turbomind" else BLOCK)
-    wide = any(
-        t.elems_per_state >= _WIDE for x in dict.fromkeys(model.layers) for c in x.caches for t in c.tensors if t.name in ("k", "latent")
-    )
+    wide = any(t.elems_per_state >= _WIDE for x in distinct(model.layers) for c in x.caches for t in c.tensors if t.name in ("k", "latent"))
     unsaid = d.device is None or not d.device.compute_capability
     installed = options.flag("flash_mla", unsaid or (capability(d) or 0) >= 90)
     if backend == "turbomind" or not wide:
@@ -283,5 +314,5 @@ def _prefixes(options: Options, rules: LmdeployRules, backend: Backend, forms: s
 
 
 def _windows(model: Lowered) -> tuple[str, ...]:
-    windows = any(t.keep.kind in ("window", "chunk") for x in dict.fromkeys(model.layers) for c in x.caches for t in c.tensors)
+    windows = any(t.keep.kind in ("window", "chunk") for x in distinct(model.layers) for c in x.caches for t in c.tensors)
     return ("blocks for all tokens of window layers are counted, as a prompt takes them",) if windows else ()

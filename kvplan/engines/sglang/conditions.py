@@ -24,6 +24,18 @@ def attention_ranks(settled: Settled) -> Values:
     return {"tp": layout.tp, "dp": dp} if Options(settled.question).flag("enable_dp_attention") and layout.tp % dp else None
 
 
+def expert_ranks(settled: Settled) -> Values:
+    """Experts over a number of ranks that does not divide tp: settled without (settle.read_shape)."""
+    tp, ep = settings_of(settled).layout.tp, settled.question.ep or 1
+    return {"tp": tp, "ep": ep} if tp % ep else None
+
+
+def context_ranks(settled: Settled) -> Values:
+    """Decode context parallelism over a number of ranks that does not divide tp: settled without (settle.read_shape)."""
+    tp, dcp = settings_of(settled).layout.tp, settled.question.dcp or 1
+    return {"tp": tp, "dcp": dcp} if tp % dcp else None
+
+
 def longer(settled: Settled) -> Values:
     s = settings_of(settled)
     most, asked = s.most_context, s.pools.context_len
@@ -138,9 +150,14 @@ def early_experts_blocks(settled: Settled) -> Values:
     return {"side": width // moe_tp, "block": BLOCK} if (width // moe_tp) % BLOCK else None
 
 
+#: Classes whose Q, K and V may end within a block (`skip_block_quant_check` in models/mimo_v2.py, mimo_v2_flash.py).
+_UNCHECKED = ("MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM")
+
+
 def _blocks(settled: Settled, row: bool) -> Values:
     shape = settings_of(settled).layout
-    for roles, tp in ((("o", "q", "k", "v"), shape.attn_tp), (("mlp_up", "mlp_gate", "mlp_down"), shape.tp)):
+    attention = ("o",) if settled.question.model.architecture in _UNCHECKED else ("o", "q", "k", "v")
+    for roles, tp in ((attention, shape.attn_tp), (("mlp_up", "mlp_gate", "mlp_down"), shape.tp)):
         for part, side in on.split_blocks(settled, tp, block=BLOCK, format_="fp8_block128", experts_whole=True):
             if part.name in roles and part.row is row:
                 return {"side": side, "block": BLOCK}

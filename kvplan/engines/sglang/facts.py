@@ -56,7 +56,9 @@ FACTS = Facts(
     pool="set aside",
     pages="radix",
     vendors=frozenset({"nvidia", "amd", "intel"}),
-    weight_schemes=frozenset({"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "affine", "bitsandbytes", "gguf", "unknown"}),
+    weight_schemes=frozenset(
+        {"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "affine", "bitsandbytes", "gguf", "w4afp8", "unknown"}
+    ),
     kv_advice=(("fp8", 8),),
     weight_advice=(("fp8", 8), ("int4_g128", 4)),
     settings=(

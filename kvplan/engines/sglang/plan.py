@@ -63,6 +63,7 @@ def plan(settled: Settled) -> Outcome:
     found = answer(
         SetAside(
             question=d,
+            limits=settled.limits,
             layout=shape,
             weights=staged_weights(d, model, stages, shape, settled.drafter if rules.draft_in_cell else None, role_tp, adapters),
             requests=requests,

@@ -11,7 +11,7 @@ from kvplan.engines.sglang import deepseek_v4, pools
 from kvplan.engines.sglang.cells import Cells, LayerBytes, Split, add_up, layer_bytes, together, with_draft, with_workspace
 from kvplan.engines.sglang.pools import SglangPoolSettings, States, Tokens
 from kvplan.engines.sglang.rules import SglangRules
-from kvplan.tensors import Layer, Lowered
+from kvplan.tensors import Layer, Lowered, distinct
 from kvplan.units import LARGEST
 
 
@@ -83,7 +83,7 @@ def read_stage(model: Lowered, layers: range, split: Split, rules: SglangRules, 
         lowered += model.layers[layers.stop : layers.stop + 1]
     held = [layer_bytes(layer, split, rules) for layer in lowered]
     if not split.windows:
-        held = _alike(held, [layer_bytes(layer, split, rules) for layer in dict.fromkeys(model.layers)])
+        held = _alike(held, [layer_bytes(layer, split, rules) for layer in distinct(model.layers)])
     if not rules.dsa_elides and (keys := max(x.index_token for x in held)):
         held = [x if x.index_token or not x.latent else x._replace(index_token=keys, charged=x.charged + keys) for x in held]
     cells = with_workspace(add_up(held, windows=split.windows), held, rules, dtype)

@@ -53,6 +53,16 @@ CHECKS: tuple[Stop, ...] = (
         "arg_groups/validation_hook.py check_pipeline_parallel_compat", since="0.5.20", when=when.staged_other_drafts,
     ),
     Stop(
+        "expert ranks", "assert self.cpu_group is not None", "expert groups are parts of tp, and some ranks would be in none",
+        (Move("ep", "a size that divides tp"),), "distributed/parallel_state.py GroupCoordinator", since="0.4.10", when=when.expert_ranks,
+        numbers="{tp} ranks in expert groups of {ep}",
+    ),
+    Stop(
+        "decode context parallelism", "tensor_model_parallel_size ({tp}) must be divisible by decode_context_parallel_size ({dcp})",
+        "ranks that share a sequence's tokens are parts of tp", (Move("dcp", "a size that divides {tp}"),),
+        "distributed/parallel_state.py initialize_model_parallel", since="0.5.15", when=when.context_ranks,
+    ),
+    Stop(
         "longer than the model",
         "User-specified context_length ({length}) is greater than the derived context_length ({most}).",
         "the model was made for {most} tokens and {length} were asked for",

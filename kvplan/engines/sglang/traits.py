@@ -8,7 +8,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.forms import STATES
-from kvplan.tensors import Lowered
+from kvplan.tensors import Lowered, distinct
 
 STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
 
@@ -31,7 +31,7 @@ class Traits(NamedTuple):
 
 def read_traits(model: Lowered) -> Traits:
     """What the lowered layers say about the model."""
-    caches = [cache for layer in dict.fromkeys(model.layers) for cache in layer.caches]
+    caches = [cache for layer in distinct(model.layers) for cache in layer.caches]
     tensors = [t for cache in caches for t in cache.tensors]
     forms = {cache.form for cache in caches}
     pooled = [

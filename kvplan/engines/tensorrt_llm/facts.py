@@ -9,6 +9,7 @@ from kvplan.forms import Form
 #: engine_option keys, by the names of its arguments.
 OPTIONS: dict[str, str] = {
     "backend": "pytorch or tensorrt: an engine that trtllm-build made",
+    "built": "here, or elsewhere: trtllm-build ran on a larger card",
     "cross_kv_cache_fraction": "share of the cache for cross-attention",
     "enable_attention_dp": "attention data parallelism over the tp ranks",
     "enable_block_reuse": "prefix reuse, which keeps snapshots of states",
@@ -43,7 +44,7 @@ FACTS = Facts(
     pages="pools",
     vendors=frozenset({"nvidia"}),
     least_capability=80,  # nvidia.github.io/TensorRT-LLM/0.18.2/reference/support-matrix.html
-    weight_schemes=frozenset({"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "unknown"}),
+    weight_schemes=frozenset({"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "w4afp8", "unknown"}),
     kv_advice=(("fp8", 8),),
     weight_advice=(("fp8", 8), ("int4_g128", 4)),
     settings=(Setting("enable_block_reuse", ("false",), "no block reuse"),),

@@ -85,6 +85,7 @@ def plan(settled: Settled) -> Outcome:
     found = answer(
         SetAside(
             question=d,
+            limits=settled.limits,
             layout=shape,
             weights=weights,
             requests=requests,

@@ -22,7 +22,7 @@ from kvplan.engines.tensorrt_llm.pools import TrtPoolSettings
 from kvplan.engines.tensorrt_llm.rules import RELEASES, TrtRules
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.spec import lower
-from kvplan.tensors import CacheFormats, Lowered
+from kvplan.tensors import CacheFormats, Lowered, distinct
 from kvplan.units import parse_bytes
 
 SSM_DTYPES = ("auto", "float16", "bfloat16", "float32")
@@ -111,7 +111,7 @@ def settle(d: Deployment) -> Settled:
     if d.n_devices not in (None, shape.n_devices):
         raise SpecError("n_devices", [("", f"these parallel sizes need {shape.n_devices} devices, not {d.n_devices}")])
     model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))
-    forms = {cache.form for layer in dict.fromkeys(model.layers) for cache in layer.caches}
+    forms = {cache.form for layer in distinct(model.layers) for cache in layer.caches}
     longest, by = d.context or d.model.max_context, "you" if d.context else "model"
     defaults: dict[str, Any] = {
         "engine": ("tensorrt-llm", "kvplan"),
@@ -153,13 +153,22 @@ def settle(d: Deployment) -> Settled:
     drafts = without_weights(found.layers) if found else ()
     lora.asked_modules(question)
     notes = (*settled.notes, *lora.note(question, model.layers))
-    return Settled(question, chosen, notes, settings, model, drafts, misfit, found, unknown(question, found))
+    made = Settled(question, chosen, notes, settings, model, drafts, misfit, found, unknown(question, found))
+    return made._replace(undecided=undecided(question, options, rules))
 
 
 def is_profiled(options: Options, rules: TrtRules) -> bool:
     """Whether the budget is measured by a dry run: the PyTorch backend does, engines that trtllm-build made do not."""
     asked = options.text("backend", BACKENDS)
     return asked == "pytorch" if asked else rules.profiled
+
+
+def undecided(d: Deployment, options: Options, rules: TrtRules) -> tuple[str, ...]:
+    """An engine that trtllm-build has to make on the card first: what that takes is not known, but that of a server that ran it is."""
+    known = d.device is None or d.kv_memory is not None or options.text("peak_memory") is not None
+    if options.text("built", ("here", "elsewhere")) == "elsewhere" or known or is_profiled(options, rules):
+        return ()
+    return ("what trtllm-build takes on the card is not modelled; engine_option built=elsewhere says that the engine is made",)
 
 
 def formats(d: Deployment) -> CacheFormats:
@@ -217,13 +226,13 @@ def uses_v2(d: Deployment, rules: TrtRules, model: Lowered) -> bool:
         return False
     if d.model.architecture is not None:
         return d.model.architecture in rules.v2
-    tensors = [t for layer in dict.fromkeys(model.layers) for cache in layer.caches for t in cache.tensors]
+    tensors = [t for layer in distinct(model.layers) for cache in layer.caches for t in cache.tensors]
     return any(t.keep.kind == "window" or t.tokens_per_state is None for t in tensors)
 
 
 def _notes(d: Deployment, rules: TrtRules, model: Lowered, options: Options) -> tuple[str, ...]:
     notes = []
-    windows = any(t.keep.kind == "window" for layer in dict.fromkeys(model.layers) for c in layer.caches for t in c.tensors)
+    windows = any(t.keep.kind == "window" for layer in distinct(model.layers) for c in layer.caches for t in c.tensors)
     if windows and not uses_v2(d, rules, model) and options.text("max_attention_window") is None:
         notes.append("the V1 cache manager keeps all tokens of window layers unless max_attention_window is given")
     if d.host_memory and not uses_v2(d, rules, model):

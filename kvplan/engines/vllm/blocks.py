@@ -48,7 +48,10 @@ def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
     """The block sizes for the mixers of a model (one entry per layer and mixer, in layer order)."""
     backend = backend_of(mixers, s)
     kernel = backend_rows(backend, s.release)
-    block = s.block_size or (128 if backend == "CPU_ATTN" else kernel.preferred)
+    chosen = 128 if backend == "CPU_ATTN" else kernel.preferred
+    if s.platform == "cpu" and all(m.is_state for m in mixers):
+        chosen = 16  # no backend chooses: config/cache.py, DEFAULT_BLOCK_SIZE
+    block = s.block_size or chosen
     if backend in ("CPU_MLA", "DEEPSEEK_V4"):
         block = kernel.base  # whatever is asked for
     lines: list[str] = []

@@ -28,7 +28,7 @@ from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.ledger import Entry, Phase, exact
-from kvplan.tensors import Lowered
+from kvplan.tensors import Lowered, distinct
 from kvplan.units import GIB, MIB
 from kvplan.weights import WeightFormats, role_formats
 
@@ -165,7 +165,7 @@ def _before_quantising(d: Deployment, model: Lowered, stage: range, s: VllmSetti
 
 def _in_flight(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -> Entry:
     """One matrix in 16 bits at a time, whole or as its rank has it (model_loader/bitsandbytes_loader.py _unquantized_generator)."""
-    weights = [w for w in loaded_weights(d, model, stage, s, weight_formats(d)) if len(w.shape) > 1]
+    weights = [w for w, _ in loaded_weights(d, model, stage, s, weight_formats(d)) if len(w.shape) > 1]
     largest = max((2 * w.elems // (w.shape[0] if w.experts else 1) for w in weights), default=0)
     return modelled(
         "a matrix before it is quantised", Span(largest // s.tp, 0, largest), "the largest matrix in 16 bits", "activations", ("load",)
@@ -237,7 +237,8 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     formats = {q.format for q in d.model.quantization} | ({d.weight_dtype} if d.weight_dtype in WEIGHT_FORMATS else set())
     if d.device is not None and d.device.unified:
         return "unified"
-    if s.method != "off" or any(t.tokens_per_state != 1 for layer in model.layers for cache in layer.caches for t in cache.tensors):
+    tensors = (t for layer in distinct(model.layers) for cache in layer.caches for t in cache.tensors)
+    if s.method != "off" or any(t.tokens_per_state != 1 for t in tensors):
         return "states"
     if tower_of(d) is not None or any(WEIGHT_FORMATS[name].bits < 8 for name in formats if name in WEIGHT_FORMATS):
         return "hard"

@@ -32,6 +32,16 @@ class Pool(NamedTuple):
     load: Load
 
 
+class Tables(NamedTuple):
+    """What of a pool does not depend on its bytes: the groups, of the whole model and of each stage alone, and the cost of a block."""
+
+    members: tuple[Member, ...]
+    groups: tuple[KVGroup, ...]
+    alone: tuple[tuple[KVGroup, ...], ...]  # by stage, where the release groups the layers of each stage apart; else empty
+    block_bytes: tuple[int, ...]
+    load: Load
+
+
 class Admission(NamedTuple):
     """Whether one longest request is admitted: the stage that decides, what it needs and has, and what vLLM says if not."""
 
@@ -53,22 +63,30 @@ def load_of(s: VllmSettings) -> Load:
     return Load(s.in_flight_tokens, s.encoder_tokens, s.dcp, states, drafts)
 
 
-def make_pool(members: Sequence[Member], available: Sequence[int], s: VllmSettings) -> Pool:
-    """The pool of a replica. Refused where the layers can not be grouped. `available` has one entry per pipeline stage."""
+def make_tables(members: Sequence[Member], s: VllmSettings) -> Tables:
+    """The block tables of a replica. Refused where the layers can not be grouped."""
     groups = form_groups(members, s.rules, s.hybrid)
     if s.dcp > 1 and any(m.spec.kind in ("sliding_window", "sliding_window_mla") for g in groups for m in g.members):
         raise Refused("DCP not support sliding window.")
     costs = tuple(block_bytes(groups, s.rules, stage) for stage in range(s.pp))
+    alone: list[list[KVGroup]] = []
     if s.rules.groups_of == "stage" and s.pp > 1:
         alone = [form_groups([m for m in members if m.stage == stage], s.rules, s.hybrid) for stage in range(s.pp)]
         tables = [sorted(group.members[0].spec for group in own) for own in alone]
         if any(a != b for other in tables[1:] for a, b in zip(tables[0], other, strict=False)):
             raise Refused("the KV cache groups of the pipeline stages differ")
         costs = tuple(block_bytes(own, s.rules) for own in alone)
-        groups = min(zip(available, costs, alone, strict=True), key=lambda one: one[0] // one[1] if one[1] else one[0])[2]
+    return Tables(tuple(members), tuple(groups), tuple(map(tuple, alone)), costs, load_of(s))
+
+
+def make_pool(tables: Tables, available: Sequence[int], s: VllmSettings) -> Pool:
+    """The pool of a replica with so many bytes on each pipeline stage."""
+    groups, costs = tables.groups, tables.block_bytes
+    if tables.alone:
+        groups = min(zip(available, costs, tables.alone, strict=True), key=lambda one: one[0] // one[1] if one[1] else one[0])[2]
     if s.blocks_override is not None:
         available = [cost * s.blocks_override for cost in costs]
-    return Pool(tuple(members), tuple(groups), costs, tuple(available), load_of(s))
+    return Pool(tables.members, groups, costs, tuple(available), tables.load)
 
 
 def num_blocks(pool: Pool) -> int:

@@ -175,10 +175,14 @@ def kernel_groups(settled: Settled) -> Values:
     return next(({"inputs": part.inputs, "group": group} for part, group in found), None) if _own(settled) else None
 
 
-def _blocks(settled: Settled, row: bool, of_experts: bool) -> Values:
+#: Matrices that lie alone: from 0.14 on those that share one (Q, K and V; gate and up) may end within a block.
+_ALONE = frozenset({"q_b", "kv_b"})
+
+
+def _blocks(settled: Settled, row: bool, of_experts: bool, names: frozenset[str] = on.BLOCKED) -> Values:
     whole = (settled.question.ep or 1) > 1
     found = on.split_blocks(settled, _settings(settled).tp, block=128, format_="fp8_block128", experts_whole=whole)
-    sides = (side for part, side in found if part.row is row and part.name.startswith("expert") is of_experts)
+    sides = (side for part, side in found if part.name in names and part.row is row and part.name.startswith("expert") is of_experts)
     side = next(sides, None)
     return None if side is None else {"side": side, "block": 128}
 
@@ -189,6 +193,10 @@ def block_in(settled: Settled) -> Values:
 
 def block_out(settled: Settled) -> Values:
     return _blocks(settled, row=False, of_experts=False)
+
+
+def block_out_alone(settled: Settled) -> Values:
+    return _blocks(settled, row=False, of_experts=False, names=_ALONE)
 
 
 def block_experts(settled: Settled) -> Values:

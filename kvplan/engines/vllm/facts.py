@@ -47,11 +47,13 @@ OPTIONS: dict[str, str] = {
 _FORMS: frozenset[Form] = frozenset({
     "none", "shared", "kv", "kv+index", "kv+blocks", "encoder-kv", "latent", "latent+index", "compressed", "mamba1", "mamba2",
     "gated-delta-net", "kda", "linear-attention", "short-conv", "rwkv",
+    "depthwise-conv",
 })  # fmt: skip
 
 FACTS = Facts(
     name="vllm",
     title="vLLM",
+    free_batch=True,
     versions=VERSIONS,
     options=OPTIONS,
     # rwkv is refused in the engine's own words; rows by blocks (InfLLM-V2) are kept without their mean keys

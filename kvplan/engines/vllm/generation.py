@@ -1,6 +1,7 @@
 """Which of vLLM's two engines a question runs: 0.8 to 0.10 fall back to V0 for what their V1 could not do.
 
-vLLM 0.8.5 and 0.9.2 `vllm/engine/arg_utils.py` _is_v1_supported_oracle.
+vLLM 0.8.5 and 0.9.2 `vllm/engine/arg_utils.py` _is_v1_supported_oracle; 0.10.1 asks `vllm/platforms/cuda.py`
+is_kv_cache_dtype_supported, which knows Hopper and capability 10.0; ROCm's says yes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from kvplan.engines.vllm.rules import VERSIONS, VllmRules, find_rules
 LAST_V0, FIRST_V1 = "0.7.3", "0.8"
 #: Classes with cross-attention but no encoder of their own (SupportsV0Only).
 V0_ONLY: tuple[str, ...] = ("MllamaForConditionalGeneration",)
+EIGHT_BITS = "a cache of 8 bits needs FlashAttention 3, which is for Hopper"
 
 
 def rules_of(d: Deployment) -> tuple[str, VllmRules, tuple[str, ...]]:
@@ -50,16 +52,23 @@ def falls_back(d: Deployment, release: str) -> str | None:
         return None
     if d.model.encoder is not None or d.model.architecture in V0_ONLY:
         return "V1 has no encoder-decoder models yet"
-    if at > VERSIONS.index("0.9.2"):
-        return None
     has = d.device.capability
+    if at > VERSIONS.index("0.9.2"):
+        return EIGHT_BITS if has not in (None, 100) and _without_fp8(d) else None
     if has is not None and has < 80:
         return f"compute capability {d.device.compute_capability} is below 8.0"
-    formats = parse_kv_dtype(d.kv_dtype) if d.kv_dtype not in (None, "auto") else ()
-    if d.device.compute_capability and (has or 0) // 10 != 9 and any(name.startswith("fp8") for name in formats):
-        return "a cache of 8 bits needs FlashAttention 3, which is for Hopper"
+    if _without_fp8(d):
+        return EIGHT_BITS
     if release in ("0.8", "0.9") and not d.model.lm_head:
         return "its V1 does not pool"
     if release == "0.8" and canonical(d.dtype or d.model.dtype) == "f32":
         return "its V1 computes in 16 bits"
     return None
+
+
+def _without_fp8(d: Deployment) -> bool:
+    """Whether a cache in FP8 is asked of a card whose attention has none."""
+    formats = parse_kv_dtype(d.kv_dtype) if d.kv_dtype not in (None, "auto") else ()
+    if d.device is None or not d.device.compute_capability:
+        return False
+    return (d.device.capability or 0) // 10 != 9 and any(name.startswith("fp8") for name in formats)

@@ -5,6 +5,7 @@ vLLM 0.33 `vllm/v1/core/kv_cache_planning.py` (get_kv_cache_groups and what it c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -34,7 +35,8 @@ class KVGroup(NamedTuple):
 
     def bytes(self, stage: int | None = None) -> int:
         """Bytes of one block of this group on one rank of a stage (None: on a rank that had all layers)."""
-        return sum(m.spec.page for m in self.members if stage is None or m.stage == stage)
+        counts = Counter(m.spec for m in self.members if stage is None or m.stage == stage)
+        return sum(n * spec.page for spec, n in counts.items())
 
     def layers(self, stage: int | None = None) -> int:
         return sum(1 for m in self.members if stage is None or m.stage == stage)

@@ -11,9 +11,9 @@ from kvplan.engines.common.lines import stage_weights
 from kvplan.engines.common.protocol import Drafter
 from kvplan.engines.vllm.before_v1 import absorbed
 from kvplan.engines.vllm.settle import VllmSettings
-from kvplan.tensors import Layer, Lowered, WeightTensor
+from kvplan.tensors import Layer, Lowered, WeightTensor, distinct, layer_counts
 from kvplan.units import cdiv, round_up
-from kvplan.weights import WeightFormats
+from kvplan.weights import Tensors, WeightFormats
 
 VOCAB_PADDING = 64  # vocab_parallel_embedding.py DEFAULT_VOCAB_PADDING_SIZE
 MXFP4_HIDDEN, MXFP4_INNER = 256, 128  # mxfp4.py create_weights: what the kernels want the hidden size and an expert's width to be
@@ -30,14 +30,15 @@ STRETCHED_TABLES: dict[str, int] = {
 }
 
 
-def loaded_weights(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> list[WeightTensor]:
+def loaded_weights(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> Tensors:
     """What the ranks of one stage hold between them: no tower without images, vocabularies padded, packed experts padded."""
     weights = stage_weights(model, stage)
+    layers = layer_counts(model.layers[stage.start : stage.stop])
     if s.rules.v1:
-        weights += [copy for i in stage for copy in _absorbed(model.layers[i], formats)]
+        weights += [(copy, n) for layer, n in layers for copy in _absorbed(layer, formats)]
     elif s.rules.absorbs and (s.rules.latent == "rows" or not s.packed):
-        weights += [copy for i in stage for copy in absorbed(model.layers[i], d.model.hidden_size, formats)]
-    return [_padded(w, formats, s.tp) for w in weights if not (w.role == "tower" and d.multimodal == "off")]
+        weights += [(copy, n) for layer, n in layers for copy in absorbed(layer, d.model.hidden_size, formats)]
+    return [(_padded(w, formats, s.tp), n) for w, n in weights if not (w.role == "tower" and d.multimodal == "off")]
 
 
 def drafted(s: VllmSettings) -> Drafter | None:
@@ -74,7 +75,7 @@ def _grown(w: WeightTensor, shape: tuple[int, ...]) -> WeightTensor:
 def rotary_bytes(d: Deployment, model: Lowered, s: VllmSettings) -> int:
     """Cosines and sines of every position, in the compute type, once for each width that rotates, and for windows beside full attention."""
     positions = d.model.max_context or s.max_model_len
-    tensors = [t for layer in model.layers for cache in layer.caches for t in cache.tensors]
+    tensors = [t for layer in distinct(model.layers) for cache in layer.caches for t in cache.tensors]
     full = {t.elems_per_state for t in tensors if t.name == "k" and t.keep.kind != "window"}
     windowed = {t.elems_per_state for t in tensors if t.name == "k" and t.keep.kind == "window"}
     if any(t.name == "latent" for t in tensors):

@@ -12,8 +12,8 @@ from kvplan.engines.common.protocol import Capacity, Group, Outcome, Pooled, Set
 from kvplan.engines.common.settling import whole_curve
 from kvplan.engines.vllm import capacity as engine
 from kvplan.engines.vllm.budget import Budget
-from kvplan.engines.vllm.capacity import Pool
-from kvplan.engines.vllm.groups import KVGroup, Member
+from kvplan.engines.vllm.capacity import Pool, Tables
+from kvplan.engines.vllm.groups import KVGroup
 from kvplan.engines.vllm.model import longest_of
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.engines.vllm.specs import FULL
@@ -66,9 +66,9 @@ class Answer(NamedTuple):
         return self.admission.available - self.admission.needed if self.admission.refusal else self.margin
 
 
-def answer(members: Sequence[Member], available: Sequence[int], s: VllmSettings, asked: Asked) -> Answer:
+def answer(tables: Tables, available: Sequence[int], s: VllmSettings, asked: Asked) -> Answer:
     """The engine's verdict for these bytes per stage. Refused where it stops before the admission check."""
-    pool = engine.make_pool(members, available, s)
+    pool = engine.make_pool(tables, available, s)
     blocks, max_model_len = engine.num_blocks(pool), s.max_model_len
     lines: tuple[str, ...] = ()
     if s.auto_fit:
@@ -111,10 +111,10 @@ def usable_blocks(s: VllmSettings, blocks: int) -> int:
     return blocks - 1 if s.rules.v1 else blocks // s.pp
 
 
-def pooled(settled: Settled, members: Sequence[Member], budgets: Sequence[Budget]) -> Pooled | None:
+def pooled(settled: Settled, tables: Tables, budgets: Sequence[Budget]) -> Pooled | None:
     """The answer over every batch, and every context up to max_model_len; None where there is no pool. Refused as `answer` is."""
     d, s = settled.question, settled.settings
-    a = answer(members, [b.available for b in budgets], s, Asked(1, s.max_model_len))
+    a = answer(tables, [b.available for b in budgets], s, Asked(1, s.max_model_len))
     if not a.pool.groups:
         return None
     found = ledgers(d, s, budgets, a.pool, a.blocks)
@@ -138,22 +138,24 @@ def pooled(settled: Settled, members: Sequence[Member], budgets: Sequence[Budget
 def outcome(
     d: Deployment,
     s: VllmSettings,
-    members: Sequence[Member],
+    tables: Tables,
     budgets: Sequence[Budget],
     asked: Asked,
     notes: Sequence[str],
     lines: Sequence[str],
+    *,
+    limits: bool = True,
 ) -> Outcome:
-    """The outcome for the point estimate, and how sure it is from both ends of the budget."""
-    point = answer(members, [b.available for b in budgets], s, asked)
-    low, high = (_tried(members, ends, s, asked) for ends in ([b.low for b in budgets], [b.high for b in budgets]))
+    """The outcome for the point estimate, and how sure it is from both ends of the budget. `limits`: see `evaluate`."""
+    point = answer(tables, [b.available for b in budgets], s, asked)
+    low, high = (_tried(tables, ends, s, asked) for ends in ([b.low for b in budgets], [b.high for b in budgets]))
     budget = budgets[point.stage]
     spread = budget.high - budget.low
     fits = [end is not None and end.fits for end in (low, high)]
     starts = [end is not None and end.starts for end in (low, high)]
     return Outcome(
         ledgers=ledgers(d, s, budgets, point.pool, point.blocks),
-        capacity=_capacity(d, s, point, budgets, asked, notes, lines),
+        capacity=_capacity(d, s, point, budgets, asked, notes, lines, limits),
         starts=point.starts,
         fits=point.fits,
         certainty=certainty(fits[0], point.fits, fits[1], point.margin, spread),
@@ -164,9 +166,9 @@ def outcome(
     )
 
 
-def _tried(members: Sequence[Member], available: Sequence[int], s: VllmSettings, asked: Asked) -> Answer | None:
+def _tried(tables: Tables, available: Sequence[int], s: VllmSettings, asked: Asked) -> Answer | None:
     try:
-        return answer(members, available, s, asked)
+        return answer(tables, available, s, asked)
     except Refused:
         return None
 
@@ -222,19 +224,30 @@ def _slope(pool: Pool, stage: int, s: VllmSettings) -> int | float:
 
 
 def _capacity(
-    d: Deployment, s: VllmSettings, a: Answer, budgets: Sequence[Budget], asked: Asked, notes: Sequence[str], lines: Sequence[str]
+    d: Deployment,
+    s: VllmSettings,
+    a: Answer,
+    budgets: Sequence[Budget],
+    asked: Asked,
+    notes: Sequence[str],
+    lines: Sequence[str],
+    limits: bool,
 ) -> Capacity:
     pool, per_request = a.pool, engine.request_blocks(a.pool, a.context)
     usable = max(usable_blocks(s, a.blocks), 0)
     cost = pool.block_bytes[a.stage]
     kept = bool(pool.groups)
-    unbounded = 0 if a.capture else engine.longest_admitted(pool, s, engine.FOREVER)  # too many sequences stop it at any length
-    curves = engine.request_curves(pool)
     own = longest_of(d.model, s.rules)
     most = a.max_model_len  # which follows the context where it was not chosen, up to the model's own
     if not s.length_chosen:
         most = own if own and not s.allow_long else engine.FOREVER
-    at_batch = 0 if a.capture else longest(lambda n: asked.batch * engine.request_at(curves, n) <= usable, most) if kept else most
+    unbounded = at_batch = engine.FOREVER
+    if a.capture:  # too many sequences stop it at any length
+        unbounded = at_batch = 0
+    elif limits:
+        curves = engine.request_curves(pool)
+        unbounded = engine.longest_admitted(pool, s, engine.FOREVER)
+        at_batch = longest(lambda n: asked.batch * engine.request_at(curves, n) <= usable, most) if kept else most
     ends = [
         min(max(getattr(b, end), 0) // c for b, c in zip(budgets, pool.block_bytes, strict=True) if c) if kept else 0
         for end in ("low", "high")

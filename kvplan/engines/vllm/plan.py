@@ -19,7 +19,7 @@ from kvplan.engines.common.protocol import Engine, Outcome, Pooled, Settled, ref
 from kvplan.engines.common.stops import stop_of, warned
 from kvplan.engines.vllm.blocks import Choice, choose_blocks
 from kvplan.engines.vllm.budget import Budget, caveats, stage_budget
-from kvplan.engines.vllm.capacity import make_pool
+from kvplan.engines.vllm.capacity import Tables, make_pool, make_tables
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.groups import Member
 from kvplan.engines.vllm.host import host, offloaded_bytes
@@ -28,9 +28,10 @@ from kvplan.engines.vllm.outcome import Asked, ledgers, outcome, pooled, replica
 from kvplan.engines.vllm.refusals import CHECKS
 from kvplan.engines.vllm.rules import KV_FORMATS, VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings, settle
-from kvplan.engines.vllm.specs import Blocks, cache_specs
+from kvplan.engines.vllm.specs import Blocks, Spec, cache_specs
 from kvplan.engines.vllm.tiers import tiers, unsized
 from kvplan.engines.vllm.wordings import Refused
+from kvplan.forms import Form
 from kvplan.units import show_bytes
 
 
@@ -39,9 +40,10 @@ def plan(settled: Settled) -> Outcome:
     d, s = settled.question, settled.settings
     try:
         members, choice, budgets, notes = _ready(settled)
-        found = warned(_outcome(d, s, members, choice, budgets, notes), CHECKS, settled)
+        tables = make_tables(members, s) if s.rules.v1 or _is_sized(d) else None
+        found = warned(_outcome(settled, tables, choice, budgets, notes), CHECKS, settled)
         weights = max(sum(e.bytes for e in budget.entries if e.kind == "weights") for budget in budgets)
-        below = tiers(d, s, make_pool(members, [budget.available for budget in budgets], s)) if s.rules.v1 else ()
+        below = tiers(d, s, make_pool(tables, [budget.available for budget in budgets], s)) if tables and s.rules.v1 else ()
         if (told := unsized(Options(d), s)) and found.capacity is not None:
             found = found._replace(capacity=found.capacity._replace(warnings=(*found.capacity.warnings, told)))
         return found._replace(host=host(d, s, weights + offloaded_bytes(d), below), tiers=below)
@@ -59,7 +61,7 @@ def surface(d: Deployment) -> Pooled | None:
         return None
     try:
         ready = _ready(settled)
-        return pooled(settled, ready.members, ready.budgets)
+        return pooled(settled, make_tables(ready.members, s), ready.budgets)
     except Refused:
         return None
 
@@ -85,8 +87,13 @@ def _ready(settled: Settled) -> _Ready:
     return _Ready(members, choice, [stage_budget(d, model, stage, s) for stage in stages(model, s)], notes)
 
 
-def _outcome(d: Deployment, s: VllmSettings, members: list[Member], choice: Choice, budgets: list[Budget], notes: Sequence[str]) -> Outcome:
-    if d.kv_memory is None and d.device is None:
+def _is_sized(d: Deployment) -> bool:
+    return d.kv_memory is not None or d.device is not None
+
+
+def _outcome(settled: Settled, tables: Tables | None, choice: Choice, budgets: list[Budget], notes: Sequence[str]) -> Outcome:
+    d, s = settled.question, settled.settings
+    if tables is None or not _is_sized(d):
         return Outcome(
             ledgers=ledgers(d, s, budgets, None, 0), capacity=None, starts=None, fits=None, margin_bytes=None, limiting_rank=None
         )
@@ -94,7 +101,7 @@ def _outcome(d: Deployment, s: VllmSettings, members: list[Member], choice: Choi
     lines = list(choice.lines)
     if d.kv_memory is None and s.rules.v1:
         lines.append(f"Available KV cache memory: {min(b.available for b in budgets) / (1 << 30):.2f} GiB")
-    found = outcome(d, s, members, budgets, asked, [*notes, *caveats(d)], lines)
+    found = outcome(d, s, tables, budgets, asked, [*notes, *caveats(d)], lines, limits=settled.limits)
     if found.capacity is not None:
         found = found._replace(capacity=found.capacity._replace(block_tokens=choice.blocks.primary))
     if found.margin_bytes is not None and found.reason and min(b.available for b in budgets) <= 0 and d.kv_memory is None:
@@ -105,10 +112,14 @@ def _outcome(d: Deployment, s: VllmSettings, members: list[Member], choice: Choi
 
 def _members(owners: list[Mixer], blocks: Blocks, s: VllmSettings) -> list[Member]:
     held = s.rules.checkpoints and s.state_mode == "align"
-    made = []
+    made, known = [], dict[tuple[Form, int], list[Spec]]()
     for stage, form, tensors, draft in owners:
-        specs = cache_specs(form, tensors, blocks, tp=s.tp, draft_tokens=s.draft_tokens, checkpoints=held, chunked=s.rules.chunked_spec)
-        made += [Member(stage, spec, draft) for spec in specs]
+        key = (form, id(tensors))
+        if key not in known:
+            known[key] = cache_specs(
+                form, tensors, blocks, tp=s.tp, draft_tokens=s.draft_tokens, checkpoints=held, chunked=s.rules.chunked_spec
+            )
+        made += [Member(stage, spec, draft) for spec in known[key]]
     return made
 
 

@@ -15,7 +15,7 @@ from kvplan.engines.common.widths import layer_width, split
 from kvplan.engines.vllm.before_v1 import awq_bytes
 from kvplan.engines.vllm.encoders import encoded
 from kvplan.engines.vllm.settle import VllmSettings
-from kvplan.tensors import Layer, Lowered
+from kvplan.tensors import Layer, Lowered, distinct
 from kvplan.units import cdiv
 from kvplan.weights import WeightFormats
 
@@ -96,7 +96,7 @@ def _latent_context(model: Lowered, stage: range, s: VllmSettings) -> int:
 
 
 def _distinct(model: Lowered, stage: range) -> list[Layer]:
-    return list({id(model.layers[i]): model.layers[i] for i in stage}.values())
+    return distinct(model.layers[stage.start : stage.stop])
 
 
 def captured(s: VllmSettings) -> int:

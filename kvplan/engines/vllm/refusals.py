@@ -175,8 +175,13 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "FP8 blocks and tp", "Weight output_partition_size = {side} is not divisible by weight quantization block_n = {block}.",
-        _WHY_BLOCKS, (FEWER, _OTHER_FORMAT), f"{_FP8} create_weights; 0.30 on utils/fp8_utils.py", since="0.6.6",
+        _WHY_BLOCKS, (FEWER, _OTHER_FORMAT), f"{_FP8} create_weights", since="0.6.6", before="0.14",
         when=when.block_out, loading=True,
+    ),
+    Stop(
+        "FP8 blocks and tp", "Weight output_partition_size = {side} is not divisible by weight quantization block_n = {block}.",
+        _WHY_BLOCKS, (FEWER, _OTHER_FORMAT), f"{_FP8} create_weights; 0.30 on utils/fp8_utils.py; not where several matrices lie in one "
+        "(layers/linear.py _maybe_allow_fp8_block_shape_mismatch)", since="0.14", when=when.block_out_alone, loading=True,
     ),
     Stop(
         "FP8 blocks and tp", "Weight input_size_per_partition = {side} is not divisible by weight quantization block_k = {block}.",

@@ -16,21 +16,25 @@ from collections.abc import Iterator
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
-from kvplan.engines.common.tiers import Kind, Part, Place, Tier, pool
+from kvplan.engines.common.tiers import OFFLOADING, Kind, Part, Place, Tier, of_each, pool
 from kvplan.engines.vllm.capacity import Pool
 from kvplan.engines.vllm.connectors import IN_PROCESS, KVBM, uses_lmcache
 from kvplan.engines.vllm.groups import KVGroup
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.engines.vllm.specs import LATENT
-from kvplan.errors import SpecError
+from kvplan.engines.vllm.wordings import Refused
+from kvplan.errors import SpecError, UnsupportedError
 from kvplan.units import GIB, round_up
 
 GB, PAGE = 10**9, 4096
 
 
 def tiers(d: Deployment, s: VllmSettings, made: Pool) -> tuple[Tier, ...]:
-    """The tiers that were asked for. Raises SpecError where two systems are, or a size is missing."""
+    """The tiers that were asked for.
+
+    Raises SpecError where a size is missing, UnsupportedError where two systems are asked for, Refused where the connector does not start.
+    """
     options = Options(d)
     chunk = options.count("kv_offloading_block_size")
     if not made.groups:
@@ -41,9 +45,7 @@ def tiers(d: Deployment, s: VllmSettings, made: Pool) -> tuple[Tier, ...]:
         "KVBM": any(options.text(key) for key in KVBM),
     }
     if sum(asked.values()) > 1:
-        raise SpecError(
-            "engine_option", [("", f"one connector keeps the tiers; {' and '.join(n for n, on in asked.items() if on)} were asked for")]
-        )
+        raise UnsupportedError(f"one connector keeps the tiers; {' and '.join(n for n, on in asked.items() if on)} were asked for")
     if chunk is not None and not asked["the offloading connector"]:
         raise SpecError("engine_option", [("kv_offloading_block_size", "is the chunk of kv_offloading_size, which is not asked for")])
     if asked["the offloading connector"]:
@@ -61,7 +63,7 @@ def _native(options: Options, chunk: int | None, s: VllmSettings, made: Pool) ->
     each = made.block_bytes[0] * blocks
     piece = round_up(each * (1 if shared else ranks), PAGE if since >= VERSIONS.index("0.27") else 1)
     setting = f"kv_offloading_size {size:g} GiB"
-    yield pool("cpu", "vLLM's offloading connector", setting, int(size * GIB), piece, _parts(made, blocks), ranks, shared=shared)
+    yield pool("cpu", OFFLOADING, setting, int(size * GIB), piece, _parts(made, blocks), ranks, shared=shared)
 
 
 def _one_copy(made: Pool, s: VllmSettings) -> bool:
@@ -73,15 +75,20 @@ def _one_copy(made: Pool, s: VllmSettings) -> bool:
 
 
 def _blocks_per_chunk(tokens: int | None, made: Pool) -> int:
-    """Blocks of a chunk of so many tokens. Raises SpecError where the engine refuses it."""
+    """Blocks of a chunk of so many tokens. Raises Refused where the engine refuses it.
+
+    Source: v1/kv_offload/base.py OffloadingSpec; from 0.32 offloading/config.py build_offloading_config.
+    """
     sizes = {group.members[0].spec.block * made.load.dcp for group in made.groups}
     if tokens is None:
         return 1
     block = min(sizes)
     if len(sizes) > 1:
-        raise SpecError("engine_option", [("kv_offloading_block_size", "all KV cache groups must have the same block size; leave it out")])
+        raise Refused("If 'block_size' is specified in kv_connector_extra_config, all groups must have the same block size.")
     if tokens % block:
-        raise SpecError("engine_option", [("kv_offloading_block_size", f"{tokens} is no multiple of the block size of {block} tokens")])
+        raise Refused(
+            f"'block_size'={tokens} in kv_connector_extra_config must be a multiple of the GPU KV cache block size ({block} tokens)."
+        )
     return tokens // block
 
 
@@ -112,7 +119,7 @@ def _unpadded(group: KVGroup) -> int:
 def _lmcache(options: Options, s: VllmSettings, made: Pool) -> Iterator[Tier]:
     parts, ranks = [_chunk(_parts(made, 1), options.count("lmcache_chunk_size") or 256)], s.tp * s.pp
     each, latent = parts[0].load_bytes, s.tp > 1 and all(m.spec.kind in LATENT for group in made.groups for m in group.members)
-    copies, whose = (1, "the first rank") if latent else (ranks, f"each of {ranks} ranks")
+    copies, whose = (1, " of the first rank" if ranks > 1 else "") if latent else (ranks, of_each(ranks))
     own, size = options.number("lmcache_max_local_cpu_size"), options.number("kv_offloading_size")
     server, disk = options.number("lmcache_l1_size_gb"), options.number("lmcache_max_local_disk_size")
     if server is not None:
@@ -128,7 +135,7 @@ def _lmcache(options: Options, s: VllmSettings, made: Pool) -> Iterator[Tier]:
     )
     for place, name, share, piece in sizes:
         if share is not None:
-            setting, held = f"{name} {share:g} GiB of {whose}", int(share * GIB) // piece
+            setting, held = f"{name} {share:g} GiB{whose}", int(share * GIB) // piece
             yield pool(place, "LMCache", setting, int(share * GIB) * copies, piece * copies, parts, ranks, shared=latent, pieces=held)
 
 
@@ -143,11 +150,11 @@ def unsized(options: Options, s: VllmSettings) -> str | None:
 
 
 def _chunk(parts: list[Part], tokens: int) -> Part:
-    """LMCache's chunk of groups that keep every token. Raises SpecError for what it can not cut so."""
+    """LMCache's chunk of groups that keep every token. Raises UnsupportedError for what it can not cut so."""
     for part in parts:
         if part.kind != "full" or tokens % part.tokens:
             why = "LMCache's chunks are modelled for caches of full attention, in multiples of the block size"
-            raise SpecError("engine_option", [("lmcache_chunk_size", f"{tokens} tokens of {part.kind} blocks of {part.tokens}: {why}")])
+            raise UnsupportedError(f"lmcache_chunk_size: {tokens} tokens of {part.kind} blocks of {part.tokens}: {why}")
     return Part("full", tokens, 1, sum(part.load_bytes * tokens // part.tokens for part in parts))
 
 

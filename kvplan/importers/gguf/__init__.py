@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -47,7 +48,7 @@ def parts(path: str | Path) -> list[Path]:
     if not 1 <= int(match[1]) <= n <= 4096:
         raise SpecError(str(path), [("", f"part {int(match[1])} of {n}: not a name of a split model")])
     files = [path.with_name(f"{stem}-{i:05d}-of-{n:05d}.gguf") for i in range(1, n + 1)]
-    missing = [file.name for file in files if not file.is_file()]
+    missing = [file.name for file in files if not os.path.isfile(file)]
     if missing:
         raise SpecError(str(path), [("", f"{len(missing)} of {n} parts are not there, first {missing[0]}")])
     return files

@@ -10,7 +10,7 @@ from kvplan.errors import SpecError, UnknownName, UnsupportedError
 from kvplan.importers.gguf.architectures import ARCHITECTURES, UNSUPPORTED
 from kvplan.importers.gguf.header import Long
 from kvplan.importers.gguf.hparams import Hparams, Keys, read_hparams
-from kvplan.importers.gguf.mixers import mixers
+from kvplan.importers.gguf.mixers import attention, mixers
 from kvplan.importers.gguf.tensors import Table
 from kvplan.importers.gguf.types import FILE_TYPES, PLAIN_FILE_TYPES
 from kvplan.importers.hf.stack import block, name_blocks, patterns, weight
@@ -130,7 +130,7 @@ def _has_experts(h: Hparams, il: int, table: Table) -> bool:
 
 def _encoder_decoder(h: Hparams, layers: list[dict[str, Any]], table: Table) -> tuple[list[Any], list[Any]]:
     """T5: block_count encoder layers, decoder_block_count decoder layers with cross-attention (src/models/t5.cpp)."""
-    own, mlps = layers[0]["mixers"][0], layers[0]["mlps"]
+    own, mlps = attention(h, 0, table), layers[0].get("mlps")
     kv = h.kv_heads[0]
     cross = {"kind": "cross", "heads": own["heads"], "kv_heads": kv, "head_dim": own["head_dim"]}
     encoder = {"kind": "encoder", "heads": own["heads"], "kv_heads": kv, "head_dim": own["head_dim"]}

@@ -200,6 +200,10 @@ def _inkling(c: Read) -> Made:
     return made | c.first_dense(dense) | widths | {"tie_word_embeddings": False}
 
 
+def _inkling2(c: Read) -> Made:
+    return c.layers(lambda i, n: "hybrid_sliding" if (i + 1) % 6 else "hybrid") | _untied(c)
+
+
 def _n_embed(c: Read) -> Made:
     """An older name, which counts where both are there."""
     return {} if c.data.get("n_embed") is None else {"hidden_size": c("n_embed")}
@@ -304,7 +308,7 @@ RULES: dict[str, Callable[[Read], Made]] = {
     "axk1": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
     "axk2": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
     "bailing_hybrid": _heads_of_rope,
-    "qwen4_exp_text": _qwen4, "inkling_text": _inkling, "dots3_note_text": _dots3,
+    "qwen4_exp_text": _qwen4, "inkling_text": _inkling, "dots3_note_text": _dots3, "inkling2_text": _inkling2, "inkling2": _untied,
     "cohere_compass_text": lambda c: c.split() | c.layers(lambda i, n: FULL), "inkling_mm_model": _untied,
     "bloom": _n_embed, "falcon": _n_embed,
     "cohere2": lambda c: c.split() | c.every(c("sliding_window_pattern", 4)),

@@ -1,6 +1,6 @@
-"""Models with depthwise convolutions beside their layers: Qwen4-Exp (an n-gram layer) and Inkling (four a layer).
+"""Models with depthwise convolutions beside their layers: Qwen4-Exp (an n-gram layer), Inkling and Inkling 2 (four a layer).
 
-transformers 5.23.0 models/qwen4_exp/modeling_qwen4_exp.py, models/inkling/modeling_inkling.py.
+transformers 5.23.0 models/qwen4_exp/modeling_qwen4_exp.py, models/inkling/modeling_inkling.py, models/inkling2/modeling_inkling2.py.
 """
 
 from __future__ import annotations
@@ -97,3 +97,24 @@ def inkling(f: Fields, t: Decoder) -> Stack:
         for kind, has in zip(kinds, sparse, strict=True)
     ]
     return model(f, layers, weights=[weight("embedding_norm", hidden, role="norm")])
+
+
+def inkling2(f: Fields, t: Decoder) -> Stack:
+    """Inkling 2: experts in every layer, learned scales and sinks, residuals of earlier blocks; full layers' taps follow the token."""
+    n, hidden, kernel, low = f.dim("num_hidden_layers"), f.dim("hidden_size"), f.dim("conv_kernel_size"), f.dim("d_rel")
+    kinds = f.items("layer_types", n) or []
+    if set(kinds) - {"hybrid", "hybrid_sliding"} or not kinds:
+        raise f.fault("layer_types", f"must name hybrid or hybrid_sliding for each of {n} layers")
+    routed, window, layers = moe(f, Experts(n="n_routed_experts", bias="buffer")), f.dim("sliding_window_size"), list[Block]()
+    for i, kind in enumerate(kinds):
+        full = kind == "hybrid"
+        heads, kv, dim = (f.dim(f"{'' if full else 'swa_'}{key}") for key in ("num_attention_heads", "num_key_value_heads", "head_dim"))
+        conv = {"kind": "depthwise_conv", "channels": 2 * kv * dim + 2 * hidden, "d_conv": kernel, "state_dtype": "f32"}
+        own = [weight("relative_proj", heads * low, hidden, role="attention"), weight("relative_logits", low, f.dim("rel_extent")
+               if full else window), weight("sink_proj", heads, hidden, role="attention"), weight("query_scale", heads, dim),
+               weight("relative_scale", heads, low), weight("mlp_query", hidden)]  # fmt: skip
+        own += [weight("attention_query", 3 if full else 1, hidden)] if i else []
+        own += [weight(f"{x}_conv_proj", kv * kernel, hidden) for x in "kv"] if full else []
+        mixer = softmax(heads, kv, dim, window=None if full else window, output_gate="element")
+        layers.append(block([mixer, conv], [routed], 4 if full else 2, own))
+    return model(f, layers, weights=[weight("embedding_norm", hidden, role="norm"), weight("final_query", hidden)])

@@ -151,7 +151,7 @@ def doge(f: Fields, t: Decoder) -> Stack:
 def molmo(f: Fields, t: Decoder) -> Stack:
     """Molmo 1: the config has the text model alone; its tower is written in the code of the repository."""
     note = "the image tower and what joins it are not counted: the config does not describe them"
-    return {**decoder(f, t), "notes": [note]}
+    return {**decoder(f, t), "uncounted": [note]}
 
 
 def ernie_vl(f: Fields, t: Decoder) -> Stack:

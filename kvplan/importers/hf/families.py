@@ -156,7 +156,7 @@ FAMILIES: dict[str, Row] = {
     "paddleocr_vl_text": _d(q_bias="use_bias", kv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias"),
     "aria_text": _d(_QKVO, mlp_bias="mlp_bias", experts=Experts(n="moe_num_experts", top_k="moe_topk", width="intermediate_size",
                                                                 shared_count="moe_num_shared_experts", shared_bias="mlp_bias")),
-    "molmo2_text": _d(q_bias="qkv_bias", kv_bias="qkv_bias", qk_norm="head", model_weights=(
+    "molmo2_text": _d(q_bias="attention_bias", kv_bias="attention_bias", qk_norm="head", model_weights=(
         ("embedding_of_image_tokens", ("additional_vocab_size", "hidden_size")),)),
     "openai-gpt": _d(_ALL_BIAS, _LAYER, final_norm=False, mlp_width="4x", positions=("max_position_embeddings", 0))._replace(
         names=_GPT, lower="decoders_by_rule:no_cache"),

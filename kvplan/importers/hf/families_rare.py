@@ -39,9 +39,14 @@ RARE: dict[str, Row] = {
     "dots3_note_text": Row("latent_mixed:dots3_note", Latent(experts=Experts(
         n="n_routed_experts", where="first_dense", shared="shared_experts_intermediate_size", bias="buffer"))),
     "inkling_text": Row("convolved:inkling", Decoder(qk_norm="head")),
+    "inkling2_text": Row("convolved:inkling2", Decoder()),
     "zaya": Row("mixed_recurrent:zaya", Decoder(experts=Experts())),
     "xlstm": Row("mixed_recurrent:xlstm", Decoder(), {"num_attention_heads": ("num_heads",)}),
     "encoder-decoder": Row("two_encoders:joined", Decoder()),
+    "vision-encoder-decoder": Row("image_seq2seq:joined", Decoder()),
+    "pix2struct": Row("image_seq2seq:pix2struct", Decoder()),
+    "pp_formulanet": Row("image_seq2seq:pp_formulanet", Seq2Seq(final_norm=True)),
+    "whisper_decoder": Row("image_seq2seq:whisper_decoder", Decoder(), _BART, model_type="whisper"),
     "jetmoe": Row("mixed:jetmoe", Decoder()),
     "zamba": Row("mixed:zamba", Hybrid()),
     "lfm3": Row("mixed:lfm3", Decoder(**_QKVO, qk_norm="head")),  # type: ignore[arg-type]

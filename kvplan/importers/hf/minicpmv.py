@@ -30,8 +30,11 @@ def lowered(f: Fields, t: Any) -> Stack:
     described = f.data.get("vision_config")
     if t is VISION and str(stated) in _SIGLIP and isinstance(described, dict) and "hidden_size" in described:
         return {**stack, "towers": _towers(f, stack["hidden_size"]), "notes": [f"version {stated}: a {family} text model"]}
-    note = f"version {stated}: a {family} text model; the towers, the resampler and speech parts are not counted: no formula"
-    return {**stack, "notes": [note]}
+    return {
+        **stack,
+        "notes": [f"version {stated}: a {family} text model"],
+        "uncounted": ["the towers, the resampler and speech parts are not counted: no formula"],
+    }
 
 
 #: Versions whose tower is SigLIP (2.0's and 2.5's are others), joined by one perceiver layer.

@@ -19,7 +19,7 @@ def vision(f: Fields, t: Decoder) -> Stack:
     usual = layer.opt("projection_cls") == "mlp" and layer.flag("use_hd_transform") and layer.flag("with_learnable_separator")
     if not named.startswith(("openai/clip-vit-large-patch14-336", "clip_vision_model")) or not usual:
         note = f"the image tower and its projector are not counted: {named[:60]!r} in another arrangement than Phi-3's"
-        return {**made, "notes": [note]}
+        return {**made, "uncounted": [note]}
     wide, hidden = 4 * image.dim("image_dim_out"), made["hidden_size"]
     joined = linear(hidden, wide) + linear(hidden, hidden) + 2 * wide
     towers = [{"name": "vision_tower", "parameters": _CLIP}, {"name": "vision_projector", "parameters": joined}]

@@ -70,6 +70,8 @@ def _formats(q: Fields, f: Fields, lowered: Callable[[], Lowered], notes: list[s
     whole: dict[str, str] = {}
     if str(f.data.get("expert_dtype") or q.data.get("expert_dtype")) == "fp4" and not q.data.get("quantized_layers"):
         whole = {"experts": "mxfp4"}
+    if name == "w4afp8":
+        whole, name = {"experts": name}, "fp8_block128"
     if name == "mxfp4" and method == "mxfp4":  # only the experts, whatever is named
         return {"experts": name}, {}
     made = rules(q.data, name)

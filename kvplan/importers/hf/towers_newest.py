@@ -141,6 +141,11 @@ def hunyuan_vl_joint(s: Sides) -> int:
     return linear(s.text, 4 * s.hidden) + 4 * s.text
 
 
+def transcribed(s: Sides) -> int:
+    """Nemotron 3.5 Transcribe: one linear from the speech encoder's width."""
+    return linear(s.text, s.vision.part("asr_config", "nemotron3_5_transcribe_asr_audio").dim("hidden_size"))
+
+
 def muse_spark(s: Sides) -> int:
     """An adapter of two linears over merged patches, and a projection to the text's width, all without bias."""
     middle = s.whole.dim("projector_hidden_size")
@@ -151,6 +156,6 @@ NEWEST_JOINTS: dict[str, Callable[[Sides], int]] = {
     "janus": janus_joint, "two_linears_normed": two_linears_normed,
     "muse_spark": muse_spark, "hunyuan_vl": hunyuan_vl_joint, "window_q_formers": window_q_formers,
     "merged_norm": merged_norm, "two_resolutions": two_resolutions, "moss": moss_joint,
-    "shuffled": shuffled,
+    "shuffled": shuffled, "transcribed": transcribed,
     "shuffled_normed": shuffled_normed,
 }  # fmt: skip

@@ -17,7 +17,7 @@ _SIDES = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "ca
 
 def joined(f: Fields, t: Decoder) -> Stack:
     """EncoderDecoderModel: the encoder without a head, the decoder with its own and a cross-attention in every layer."""
-    reads, writes = _side(f, "encoder", "Model"), _side(f, "decoder", "ForCausalLM")
+    reads, writes = side(f, "encoder", "Model"), side(f, "decoder", "ForCausalLM")
     if reads["hidden_size"] != writes["hidden_size"]:
         raise f.fault("encoder.hidden_size", "an encoder of another width than the decoder is not modelled; declare a spec file")
     if not any(mixer["kind"] == "cross" for mixer in writes["layers"][0]["mixers"]):
@@ -28,7 +28,13 @@ def joined(f: Fields, t: Decoder) -> Stack:
     return {**writes, "encoder": {"layers": reads["layers"], "weights": [*reads["weights"], embedding]}}
 
 
-def _side(f: Fields, key: str, suffix: str) -> Stack:
+def sides() -> tuple[str, ...]:
+    """Model types that may read or write here."""
+    return tuple(_SIDES)
+
+
+def side(f: Fields, key: str, suffix: str) -> Stack:
+    """One of the two, as the class of that ending has it."""
     from kvplan.importers.hf.architectures import FAMILIES
 
     part = f.part(key)
@@ -40,7 +46,7 @@ def _side(f: Fields, key: str, suffix: str) -> Stack:
         )
     row = FAMILIES[stated]
     named = {**part.file, "architectures": [_SIDES[stated] + suffix]}
-    side = Fields(named, f.source, model_type=row.model_type or stated, path=part.path, assumed=f.assumed).named(row.names, row.defaults)
+    view = Fields(named, f.source, model_type=row.model_type or stated, path=part.path, assumed=f.assumed).named(row.names, row.defaults)
     assert isinstance(row.traits, Encoder)
     traits = row.traits._replace(crosses=suffix == "ForCausalLM")
-    return lowering(row)(side, traits)
+    return lowering(row)(view, traits)

@@ -16,7 +16,7 @@ from kvplan.dtypes import WEIGHT_FORMATS
 METHODS: dict[str, str] = {
     "modelopt_fp4": "nvfp4", "petit_nvfp4": "nvfp4", "modelopt_mxfp8": "mxfp8", "fbgemm_fp8": "fp8_channel", "ptpc_fp8": "fp8_channel",
     "experts_int8": "int8_channel", "tpu_int8": "int8_channel", "eetq": "int8_channel", "mxfp4": "mxfp4", "mxfp8": "mxfp8",
-    "nvfp4": "nvfp4",
+    "nvfp4": "nvfp4", "w4afp8": "w4afp8",
 }  # fmt: skip
 #: ModelOpt's quant_algo -> format.
 ALGORITHMS: dict[str, str] = {

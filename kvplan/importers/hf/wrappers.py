@@ -12,6 +12,7 @@ from kvplan.importers.hf.decoder import Stack
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.projectors import PROJECTORS, Sides
 from kvplan.importers.hf.towers import TOWERS
+from kvplan.importers.hf.towers_joined import JOINED
 from kvplan.importers.hf.towers_newest import NEWEST, NEWEST_JOINTS
 from kvplan.importers.hf.towers_rare import JOINTS, RARE
 from kvplan.importers.hf.towers_with_mergers import MORE
@@ -43,7 +44,8 @@ class Wrapper(NamedTuple):
     text: str = "text_config"
     flat: bool = False
     inside: str | None = None  # all of it nested once more under this key (Qwen omni: thinker_config)
-    unstated: str | None = None  # what else the checkpoint has that is not counted
+    unstated: str | None = None  # what else the checkpoint has that engines do not load
+    uncounted: str | None = None  # what else it has that they do, and no formula is known for
     inner_head: bool = False  # the head is the text model's, and so is tying it
 
 
@@ -53,22 +55,23 @@ def wrapper(f: Fields, t: Wrapper) -> Stack:
         f = f.part(t.inside)
     text = text_part(f, t)
     stack, notes, towers = text_stack(f, text, t), [], []
+    uncounted = [t.uncounted] if t.uncounted else []
     for tower in t.towers:
         key = tower.older if tower.older in f.data and tower.key not in f.data else tower.key
         declared = class_part(f.model_type, key)
         if f.data.get(key) is None and (declared is None or declared[2]):
-            notes += [] if declared and declared[2] else [f"{tower.name} not counted: the config has no {tower.key}"]
+            uncounted += [] if declared and declared[2] else [f"{tower.name} not counted: the config has no {tower.key}"]
             continue
         part = f.part(key, tower.model_type)
         own = declared[0] if declared and not declared[1] else tower_class(f, part, tower)
-        count = TOWERS.get(own) or MORE.get(own) or AUDIO.get(own) or RARE.get(own) or NEWEST.get(own)
+        count = TOWERS.get(own) or MORE.get(own) or AUDIO.get(own) or RARE.get(own) or NEWEST.get(own) or JOINED.get(own)
         if count is None:
-            notes.append(f"{tower.name} not counted: no formula for {own[:60]!r}")
+            uncounted.append(f"{tower.name} not counted: no formula for {own[:60]!r}")
             continue
         part = part.of_class(own).named(tower.names, {})
         towers.append({"name": tower.name, "parameters": count(part)})
         if tower.projector == "unknown":
-            notes.append(f"what joins {tower.name} to the text model is not counted: no formula")
+            uncounted.append(f"what joins {tower.name} to the text model is not counted: no formula")
             continue
         joined = (PROJECTORS.get(tower.projector) or JOINTS.get(tower.projector) or NEWEST_JOINTS[tower.projector])(
             Sides(f, part, stack["hidden_size"])
@@ -77,7 +80,7 @@ def wrapper(f: Fields, t: Wrapper) -> Stack:
             towers.append({"name": tower.name.replace("_tower", "_projector"), "parameters": joined})
     if t.unstated:
         notes.append(t.unstated)
-    return {**stack, "towers": towers, "notes": [*stack.get("notes", []), *notes]}
+    return {**stack, "towers": towers, "notes": [*stack.get("notes", []), *notes], "uncounted": [*stack.get("uncounted", []), *uncounted]}
 
 
 def tower_class(f: Fields, part: Fields, tower: Tower) -> str:

@@ -65,10 +65,7 @@ def released(f: Fields, t: Wrapper) -> Stack:
     made = wrapper(f, t)
     widths = f.data.get("vision_config", {}).get("width") if isinstance(f.data.get("vision_config"), dict) else None
     if not isinstance(widths, dict) or not isinstance(widths.get("sam_vit_b"), dict):
-        return {
-            **made,
-            "notes": [*made.get("notes", []), "the image encoders and what joins them are not counted: no `width` describes them"],
-        }
+        return {**made, "uncounted": ["the image encoders and what joins them are not counted: no `width` describes them"]}
     stated = {**_SAM, "downsample_channels": widths["sam_vit_b"].get("downsample_channels")}
     first, text = Fields(stated, f.source, path="vision_config.width.sam_vit_b"), made["hidden_size"]
     if "qwen2-0-5b" in widths:

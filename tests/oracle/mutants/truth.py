@@ -285,7 +285,15 @@ def _runs(model: Any, made: Any) -> list[Any]:
         return torch.zeros((1, n), dtype=torch.long)
 
     def whole(n: int) -> Any:
-        if made.is_encoder_decoder:
+        if model.config.is_encoder_decoder:
+            if made.model_type in ("vision-encoder-decoder", "pp_formulanet"):
+                seen = getattr(made, "encoder", None) or made.vision_config
+                size = seen.image_size if isinstance(seen.image_size, (list, tuple)) else [seen.image_size] * 2
+                image = torch.zeros((1, seen.num_channels, *size), dtype=model.dtype)
+                return model(pixel_values=image, decoder_input_ids=ids(n), use_cache=True)
+            if made.model_type == "pix2struct":  # as many patches as there are tokens; the first two numbers say row and column
+                patches = torch.ones((1, n, 2 + made.vision_config.patch_embed_hidden_size), dtype=model.dtype)
+                return model(flattened_patches=patches, decoder_input_ids=ids(n), use_cache=True)
             if made.model_type == "whisper":
                 sound = torch.zeros((1, made.num_mel_bins, 2 * made.max_source_positions), dtype=model.dtype)
                 return model(input_features=sound, decoder_input_ids=ids(n), use_cache=True)
@@ -311,7 +319,7 @@ def _runs(model: Any, made: Any) -> list[Any]:
     def placed(n: int) -> Any:
         return decoder(n, position_ids=torch.zeros((1, n), dtype=torch.long))
 
-    return [whole] if made.is_encoder_decoder else [whole, decoder, placed]
+    return [whole] if model.config.is_encoder_decoder else [whole, decoder, placed]
 
 
 def held(out: Any) -> tuple[int, str]:

@@ -52,3 +52,12 @@ def test_minimax_m2_is_stored_in_fp8():
     held = sum(entry.bytes for entry in plan.ledgers[0].entries if entry.kind == "weights")
     assert abs(held / 1e9 - 109) < 10  # GB a card, logged in vllm-project/recipes issue 273
     assert plan.starts
+
+
+def test_a_model_of_which_parts_are_not_counted_is_at_most_likely() -> None:
+    """MiMo-V2.5 reads images and sound; its towers have no formula here."""
+    plan = kvplan.estimate("xiaomimimo/mimo-v2.5", engine="vllm", device="h200", tp=4, context=8192)
+    assert (plan.starts, plan.certainty) == (True, "likely")
+    assert any("parts of MiMo-V2.5 are not counted" in note for note in plan.model.notes)
+    whole = kvplan.estimate("xiaomimimo/mimo-v2-flash", engine="vllm", device="h200", tp=4, context=8192)
+    assert (whole.starts, whole.certainty) == (True, "certain")

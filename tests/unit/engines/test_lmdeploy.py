@@ -210,6 +210,17 @@ def test_pytorch_admits_one_block_less_than_it_has() -> None:
         (LLAMA, {"memory_fraction": 1.0}, "invalid cache_max_entry_count"),
         (LLAMA, {"block_size": 24, "backend": "pytorch"}, "kernel_block_size must be >= 16 and a power of 2, but got 24"),
         (V3_2, {"kv_dtype": "int8"}, "Sparse MLA does not support quant_policy=int8. Use none/0 for BF16 or fp8/16 for FP8."),
+        # cli/utils.py dtype; messages.py TurbomindEngineConfig, PytorchEngineConfig (0.12.3, 0.14.0, 0.16.0)
+        (LLAMA, {"dtype": "f32"}, "argument --dtype: invalid choice: 'f32' (choose from 'auto', 'float16', 'bfloat16')"),
+        (LLAMA, {"kv_dtype": "fp8"},
+         "invalid quant_policy for TurboMind, FP8 quantization is not supported ('fp8'; this backend and release store int4, int8)"),
+        (LLAMA, {"kv_dtype": "fp8", "backend": "pytorch", "engine_version": "0.13"},
+         "invalid quant_policy ('fp8'; this backend and release store int4, int8)"),
+        # pytorch/config.py DistConfig: a world of ep ranks where ep is more than 1, else of tp
+        (LLAMA, {"tp": 4, "dp": 3, "backend": "pytorch"}, "world_size 4, dp 3"),
+        (LLAMA, {"tp": 4, "ep": 6, "backend": "pytorch"}, "world_size 6, mlp_tp 4"),
+        # turbomind/parallel_config.py, from 0.15
+        (LLAMA, {"tp": 4, "ep": 3}, "no valid parallel config: dp=1, tp=4, ep=3, cp=1"),
         (LLAMA, {"tp": 3}, "assert head_num % attn_tp_size == 0 (32 query heads over 3 ranks)"),
         (LLAMA, {"backend": "pytorch", "weight_dtype": "gptq"}, "Unsupported quant method: gptq"),
         (LLAMA, {"backend": "pytorch", "kv_memory": 16 * MIB}, "No enough gpu memory for kv cache."),
@@ -230,6 +241,15 @@ def test_it_would_not_start(model: str, asked: dict[str, Any], reason: str) -> N
     assert (found.reason, found.starts, found.fits) == (reason, False, False)
 
 
+def test_sizes_that_a_backend_passes_over() -> None:
+    """pytorch/engine/config_builder.py sets dp to 1 where tp and ep are 1; TurboMind before 0.15 is told no ep (cli/serve.py)."""
+    size = sized(24 * GIB)
+    alone, one = ask(LLAMA, dp=2, backend="pytorch", device=size), ask(LLAMA, backend="pytorch", device=size)
+    assert (alone.starts, len(alone.ledgers[0].ranks)) == (True, 1)
+    assert alone.capacity == one.capacity
+    assert ask(LLAMA, tp=4, ep=3, engine_version="0.14", device=size).starts is True
+
+
 def test_counted_blocks() -> None:
     assert held(LLAMA, device=sized(40 * GIB), num_gpu_blocks=500, engine_version="0.14").blocks == 500
     over = ask(LLAMA, device=sized(24 * GIB), num_gpu_blocks=5000, engine_version="0.14")
@@ -242,16 +262,12 @@ def test_counted_blocks() -> None:
     ("model", "asked", "text"),
     [
         (LLAMA, {"pp": 2}, "pp: LMDeploy is planned over tp, dp and ep"),
-        (LLAMA, {"kv_dtype": "fp8"}, "stores int4, int8"),
-        (LLAMA, {"kv_dtype": "fp8", "backend": "pytorch", "engine_version": "0.13"}, "stores int4, int8"),
         (V3_2, {"engine_version": "0.10"}, "indexers are not supported in this release"),
         ("qwen/qwen3-next-80b-a3b", {"engine_version": "0.10"}, "gated delta nets are not supported in this release"),
         ("openbmb/minicpm3-4b", {}, "kept per head, which is not modelled"),
         ("deepseek-ai/deepseek-v4-flash", {}, "is not modelled"),
         ("state-spaces/mamba2-2.7b", {}, "is not modelled"),
-        (LLAMA, {"dp": 2, "backend": "pytorch"}, "sets dp to 1 unless tp or ep is more than 1"),
-        (LLAMA, {"tp": 8, "dp": 2, "backend": "pytorch", "engine_version": "0.10"}, "takes dp 1 or as many as there are ranks"),
-        (LLAMA, {"dtype": "f32"}, "is not one of auto, float16, bfloat16"),
+        (LLAMA, {"tp": 8, "dp": 2, "backend": "pytorch", "engine_version": "0.10"}, "one rank to each share, dp 8, not 2"),
     ],
 )  # fmt: skip
 def test_what_can_not_be_asked(model: str, asked: dict[str, Any], text: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kvplan import api
 from kvplan.catalogue import find_model
 from kvplan.deployment import Deployment
 from kvplan.devices import Device, sized
@@ -227,3 +228,10 @@ def test_windows_of_its_own_engine_keep_4096_tokens() -> None:
         _, outcome = ask(version, model=model, max_model_len=32_768)
         assert outcome.capacity is not None
         assert next(g.cells for g in outcome.capacity.groups if g.role == "kv_swa") == cells
+
+
+def test_the_graph_of_a_tower_that_is_not_described_is_not_known() -> None:
+    """Ollama 0.23.1 left a layer of gemma4:e2b out of 4 GiB (vasyl.blog, 12 May 2026); the text alone leaves 1.3 GiB."""
+    asked: dict[str, Any] = {"engine": "ollama", "engine_version": "0.23.1", "device": "4GiB", "weight_dtype": "q4_k_m"}
+    with_images, without = (api.estimate("google/gemma-4-e2b", multimodal=on, **asked) for on in (None, "off"))
+    assert (with_images.outcome.certainty, without.outcome.certainty) == ("likely", "certain")

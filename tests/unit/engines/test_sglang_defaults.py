@@ -135,8 +135,6 @@ def test_versions() -> None:
         ({"engine_option": (("attention_backend", "magic"),)}, "attention_backend"),
         ({"speculative": "medusa:3"}, "medusa"),
         ({"speculative": "eagle"}, "METHOD:TOKENS"),
-        ({"tp": 4, "ep": 3}, "expert parallel"),
-        ({"tp": 4, "dcp": 3}, "decode context"),
         ({"tp": 4, "n_devices": 8}, "need 4 devices"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kvplan
-from kvplan import engines
+from kvplan import catalogue, engines
 from kvplan.engines.common.stops import stop_of
 from kvplan.engines.sglang.refusals import CHECKS
 from kvplan.spec import ModelSpec
@@ -42,6 +42,22 @@ def test_heads(tp: int, dp: int | None, said: str | None) -> None:
     option = {"enable_dp_attention": "true"} if dp else {}
     for version in ("0.4.3", "0.5.6", "0.5.23"):
         assert stopped(gqa(), version, tp=tp, dp=dp, engine_option=option) == said
+
+
+@pytest.mark.parametrize(
+    ("version", "sizes", "said"),
+    [
+        # distributed/parallel_state.py: 4 // 3 = 1 group of ranks 0 to 2, so that rank 3 has none (0.4.10, 0.5.9, 0.5.23)
+        ("0.4.10", {"ep": 3}, "assert self.cpu_group is not None (4 ranks in expert groups of 3)"),
+        ("0.5.23", {"ep": 8}, "assert self.cpu_group is not None (4 ranks in expert groups of 8)"),
+        ("0.5.23", {"ep": 2}, None),
+        ("0.4.6", {"ep": 3}, None),  # server_args.py: --enable-ep-moe alone sets ep_size, to tp
+        ("0.5.18", {"dcp": 3}, "tensor_model_parallel_size (4) must be divisible by decode_context_parallel_size (3)"),
+    ],
+)
+def test_ranks_that_are_left_over(version: str, sizes: dict[str, int], said: str | None) -> None:
+    model = one_block({"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}, max_context=32768)
+    assert stopped(model, version, tp=4, **sizes) == said
 
 
 @pytest.mark.parametrize(
@@ -85,6 +101,14 @@ def test_stages_and_drafts(version: str, method: str, pp: int, stops: bool) -> N
 )  # fmt: skip
 def test_fp8_experts(version: str, tp: int, ep: int | None, said: str | None) -> None:
     assert stopped("qwen/qwen3-30b-a3b-fp8", version, tp=tp, ep=ep) == said
+
+
+def test_blocks_that_a_class_does_not_check() -> None:
+    """MiMo-V2-Flash at tp 4: one KV head a rank, 192 wide. sglang 0.5.9 models/mimo_v2_flash.py: skip_block_quant_check."""
+    spec = catalogue.find_model("xiaomimimo/mimo-v2-flash")
+    assert stopped(spec, "0.5.23", tp=4) is None
+    said = "Weight output_partition_size = 192 is not divisible by weight quantization block_n = 128."
+    assert stopped(spec.changed(architecture="AnotherForCausalLM"), "0.5.23", tp=4) == said
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kvplan.deployment import Deployment
-from kvplan.engines.vllm.capacity import make_pool, num_blocks, reported_tokens
+from kvplan.engines.vllm.capacity import make_pool, make_tables, num_blocks, reported_tokens
 from kvplan.engines.vllm.groups import Member, form_groups
 from kvplan.engines.vllm.rules import find_rules
 from kvplan.engines.vllm.settle import settle
@@ -221,7 +221,7 @@ def test_i1_the_smallest_stage_decides() -> None:
     s = settled.settings
     layer = Spec("full_attention", 16, 4096, (8, 128, 128, "bf16", "bf16"))
     members = [Member(stage, layer) for stage, n in enumerate((11, 11, 10)) for _ in range(n)]
-    pool = make_pool(members, [60 * GIB, 60 * GIB, 58 * GIB], s)
+    pool = make_pool(make_tables(members, s), [60 * GIB, 60 * GIB, 58 * GIB], s)
     assert pool.block_bytes == (720_896, 720_896, 655_360)
     assert num_blocks(pool) == 89_367
     assert reported_tokens(pool, s, 89_367, 131072) == 1_429_872

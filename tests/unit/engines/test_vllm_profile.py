@@ -162,3 +162,13 @@ def test_a_matrix_is_in_16_bits_before_bitsandbytes_quantises_it() -> None:
     beside = {entry.name: entry for entry in plan.ledgers[0].outside}
     assert beside["a matrix before it is quantised"].high == 128_256 * 4096 * 2
     assert not any("quantised" in entry.name for entry in ask("meta-llama/llama-3.1-8b", max_model_len=8192).ledgers[0].outside)
+
+
+@pytest.mark.parametrize(
+    ("device", "version", "older"),
+    [("rtx-3080-ti", "0.10.1.1", True), ("rtx-3080-ti", "0.11.0", False), ("h100-80gb", "0.10.1.1", False), ("b200", "0.10.1.1", False)],
+)
+def test_a_cache_of_8_bits_runs_the_older_engine_where_attention_has_none(device: str, version: str, older: bool) -> None:
+    """A log of 0.10.1.1 on two RTX 3080 Ti (Juunary/deutsch-shorts SERVER_ENV.md); platforms/cuda.py is_kv_cache_dtype_supported."""
+    plan = ask("qwen/qwen3-8b", device=device, engine_version=version, kv_dtype="fp8").as_dict()
+    assert any("runs its V0 engine here" in note for note in plan["model"]["notes"]) == older

@@ -20,7 +20,7 @@ from kvplan.importers.gguf.architectures import ARCHITECTURES, UNSUPPORTED
 from kvplan.spec import ModelSpec, lower
 from kvplan.tensors import CacheFormats, Layer
 from tests.conftest import shared
-from tests.header_files import gguf, model
+from tests.header_files import F16, gguf, model
 
 BASE = {"block_count": 4, "embedding_length": 1024, "feed_forward_length": 4096, "attention.head_count": 8, "context_length": 8192}
 SSM = {"ssm.conv_kernel": 4, "ssm.inner_size": 2048, "ssm.state_size": 128, "ssm.time_step_rank": 32, "ssm.group_count": 2}
@@ -169,6 +169,15 @@ CASES: dict[str, tuple[str, dict[str, Any], list[Row]]] = {
 def test_rows(case: str, tmp_path: Path) -> None:
     arch, geometry, expected = CASES[case]
     assert rows(read(tmp_path / "a.gguf", arch, {**BASE, **geometry}).spec) == expected
+
+
+def test_t5_with_its_tensors(tmp_path: Path) -> None:
+    """No tensor of it is called blk.N (src/llama-arch.cpp LLM_TENSOR_NAMES: enc.blk.N, dec.blk.N): the rows are those of its metadata."""
+    names = ("enc.blk.0.attn_q", "enc.blk.0.ffn_up", "dec.blk.0.attn_q", "dec.blk.0.cross_attn_q", "dec.blk.0.ffn_up")
+    tensors = [(f"{name}.weight", (32, 32), F16, 32 * 32 * 2) for name in names]
+    path = tmp_path / "t5.gguf"
+    path.write_bytes(gguf(model("t5", {**BASE, "decoder_block_count": 2}), tensors))
+    assert rows(read_gguf(path).spec) == [(2048, 2048, 0, 0, 0, 0)] * 2
 
 
 def test_mamba2_of_the_worked_example(tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def test_towers_that_have_no_formula_are_said_not_to_be_counted() -> None:
         "vision_config": {"model_type": "a_new_tower"},
     }
     data = import_config(config, "c.json")
-    assert "vision_tower not counted: no formula for 'a_new_tower'" in data["notes"]
+    assert "vision_tower not counted: no formula for 'a_new_tower'" in data["uncounted"]
     assert "towers" not in data
 
 

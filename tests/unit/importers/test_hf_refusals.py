@@ -76,6 +76,7 @@ def test_a_shape_is_a_positive_whole_number(value: Any) -> None:
         ({**MIXTRAL, "num_experts_per_tok": 9}, "9 of 8 experts"),
         ({**LLAMA, "architectures": ["Qwen3ForCausalLM"], "layer_types": ["full_attention"] * 31}, "31 entries for 32 layers"),
         ({**LLAMA, "architectures": ["Qwen3ForCausalLM"], "head_dim": 128, "layer_types": ["linear"] * 32}, "'linear'"),
+        ({**LLAMA, "architectures": ["Qwen3ForCausalLM"], "head_dim": 128, "layer_types": [["full_attention"]] * 32}, "layer_types"),
         ({**LLAMA, "torch_dtype": "int4"}, "torch_dtype"),
         ({**LLAMA, "tie_word_embeddings": "no"}, "tie_word_embeddings: must be true or false"),
         ({**LLAMA, "quantization_config": []}, "quantization_config: must be a mapping"),

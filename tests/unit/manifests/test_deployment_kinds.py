@@ -18,6 +18,53 @@ def of(found: Found) -> dict[str, Any]:
 
 #: File -> what is known of each engine; `open`: what must be given; "" for an engine that is not modelled.
 TABLE: dict[str, tuple[dict[str, Any], ...]] = {
+    "gitlab-ci.yml": (
+        {"engine": "vllm", "model": "Qwen/Qwen3-8B", "max_model_len": 16_384, "memory_fraction": 0.9, "open": {"device"}},
+    ),
+    "workflow.yml": ({"engine": "vllm", "model": "Qwen/Qwen3-14B", "tp": 2, "max_model_len": 8192, "open": {"device"}},),
+    "ansible.yml": (
+        {"engine": "vllm", "model": "Qwen/Qwen3-8B", "max_model_len": 8192, "memory_fraction": 0.85, "open": {"device"}},
+        {"engine": "vllm", "model": "Qwen/Qwen3-8B", "max_model_len": 4096, "open": {"device"}},
+    ),
+    "deployment.tf": (
+        {
+            "engine": "vllm", "model": "mistralai/Mistral-Nemo-Instruct-2407", "tp": 2, "max_model_len": 32_768, "device": "l40s",
+            "n_devices": 2,
+        },
+    ),
+    "startup.tf": ({"engine": "vllm", "model": "Qwen/Qwen2.5-7B-Instruct", "max_model_len": 8192, "device": "l4"},),
+    "run.ps1": ({"engine": "vllm", "model": "Qwen/Qwen3-8B", "max_model_len": 8192, "open": {"device"}},),
+    "serve.bat": (
+        {
+            "engine": "llama.cpp", "model": r"C:\models\Qwen3-8B-Q4_K_M.gguf", "max_model_len": 32_768, "n_gpu_layers": 99,
+            "open": {"device", "model"},
+        },
+    ),
+    "launch.py": ({"engine": "vllm", "model": "Qwen/Qwen3-8B", "max_model_len": 8192, "open": {"device"}},),
+    "dynamo-disagg.yaml": (  # the frontend runs no engine; --served-model-name and its like are Dynamo's own
+        {"engine": "tensorrt-llm", "model": "Qwen/Qwen3-0.6B", "device": "h200", "n_devices": 1, "open": {"config"}},
+        {"engine": "sglang", "model": "Qwen/Qwen3-32B", "tp": 2, "memory_fraction": 0.8, "device": "h200", "n_devices": 2},
+    ),
+    "argo.yaml": ({"engine": "vllm", "max_model_len": 8192, "device": "l4", "n_devices": 1, "open": {"model"}},),
+    "ecs.json": ({"engine": "vllm", "model": "Qwen/Qwen3-8B", "max_model_len": 8192, "n_devices": 1, "open": {"device"}},),
+    "task.nomad.hcl": ({"engine": "vllm", "model": "Qwen/Qwen3-8B", "max_model_len": 8192, "n_devices": 1, "open": {"device"}},),
+    "nim.yaml": ({"engine": "", "says": "NVIDIA NIM"},),
+    "slurm-gres.sh": (  # an A100 of 40 or 80 GB
+        {"engine": "vllm", "model": "meta-llama/Llama-3.3-70B-Instruct", "tp": 4, "n_devices": 4, "open": {"device"}},
+    ),
+    "srun-gres.sh": (
+        {"engine": "vllm", "model": "/data/models/Qwen2.5-72B-Instruct", "tp": 8, "n_devices": 8, "open": {"device", "model"}},
+    ),
+    "modelcar.yaml": (
+        {
+            "engine": "vllm", "model": "oci://quay.io/redhat-ai-services/modelcar-catalog:granite-3.1-8b-instruct", "device": "t4",
+            "n_devices": 1, "open": {"model"},
+        },
+    ),
+    "pod-sees-all.yaml": (
+        {"engine": "vllm", "model": "Qwen/Qwen3-8B", "memory_fraction": 0.85, "device": "l40s", "n_devices": 1},
+        {"engine": "vllm", "model": "BAAI/bge-m3", "memory_fraction": 0.3, "device": "l40s"},
+    ),
     "skypilot.yaml": (
         {"engine": "vllm", "model": "Qwen/Qwen3-32B", "tp": 8, "pp": 2, "max_model_len": 8192, "device": "l4", "n_devices": 16},
     ),
@@ -93,3 +140,19 @@ def test_releases() -> None:
     assert read_file(str(FILES / "skypilot.yaml"))[0].engine_version == "0.11.0"
     assert read_file(str(FILES / "truss.yaml"))[0].engine_version == "0.11.0"
     assert read_file(str(FILES / "compose-others.yaml"))[2].engine_version is None
+
+
+def test_the_image_of_a_job_says_the_release() -> None:
+    (found,) = read_file(str(FILES / "gitlab-ci.yml"))
+    assert found.engine_version == "0.11.0"
+
+
+def test_a_container_that_sees_the_gpus_of_its_neighbour() -> None:
+    """NVIDIA_VISIBLE_DEVICES=all without a limit: the container toolkit lets it see every GPU of the node."""
+    for found in read_file(str(FILES / "pod-sees-all.yaml")):
+        assert [f.rule for f in found.findings if f.severity == "warning"] == ["not-modelled-more"]
+
+
+def test_the_tag_of_a_model_image_is_offered() -> None:
+    (found,) = read_file(str(FILES / "modelcar.yaml"))
+    assert any("did you mean ibm-granite/granite-3.1-8b" in one.why for one in found.unresolved)

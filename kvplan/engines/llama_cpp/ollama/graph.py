@@ -224,15 +224,19 @@ class Vision(NamedTuple):
 #: Towers as the released configurations have them (vision_config of gemma-3, Mistral-Small-3.1; Ollama's conversion: 1,280 merged patches).
 _SQUARE = {"gemma3": Vision(896, 14, 1152, 16), "mistral3": Vision(1540, 14, 1024, 16)}
 _MLLAMA_TOWER = Vision(560, 14, 1280, 16)
+_UNSEEN = int(1.8 * 2**30)
 _QWEN25VL_TOWER = (28 * 28 * 1280, Vision(0, 14, 1280, 16))
 
 
 def largest_image(rules: OllamaRules, m: Metadata) -> Span:
     """Bytes of the graph of the largest image, which Ollama's own engine reserves when it loads (runner.go reserveWorstCaseGraph).
 
-    From 0.13.4 on up to what ollama#13687 reports for Qwen2.5-VL: 6.7 GiB where 0.13.3 took 1.8.
+    From 0.13.4 on up to what ollama#13687 reports for Qwen2.5-VL: 6.7 GiB where 0.13.3 took 1.8. Of towers that no row of this file
+    describes it is not known: up to what that one took before.
     """
     n_bytes = vision_graph(rules, m) if m.arch in rules.own else 0
+    if m.tower and m.arch in rules.own and not n_bytes:
+        return Span(0, 0, _UNSEEN)
     return Span(n_bytes, n_bytes, int(n_bytes * (4.5 if rules.release >= (0, 13, 4) else 1.25)))
 
 

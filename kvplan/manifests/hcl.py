@@ -1,0 +1,244 @@
+"""Terraform: containers of Kubernetes and Docker resources, and the scripts that machines are started with; Nomad: tasks.
+
+Blocks, attributes, strings, lists, maps and here-documents are read (developer.hashicorp.com/terraform/language/syntax); names of
+variables and locals with a plain value stand for it, all else is open. Nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from kvplan.engines.common.words import Given, Place, Word
+from kvplan.errors import SpecError
+from kvplan.manifests import accelerators
+from kvplan.manifests.budget import spend
+from kvplan.manifests.command import Start, container, scripts
+from kvplan.manifests.found import NO_DEVICE, Site
+from kvplan.manifests.marked import NOTHING, Item
+from kvplan.manifests.pods import Pod
+from kvplan.manifests.pods import read as read_pod
+from kvplan.manifests.script import read_script
+
+MAX_DEPTH, MAX_TOKENS = 40, 100_000
+_TOKEN = re.compile(
+    r"(?P<skip>[ \t\r]+|\#[^\n]*|//[^\n]*)|(?P<note>/\*)|(?P<here><<-?[ \t]*(?P<mark>[A-Za-z_]\w*)[ \t]*\r?\n)"
+    r"|(?P<string>\"(?:\\.|\$\{[^{}]*\}|\$(?!\{[^{}]*\})|[^\"\\\n$])*\")|(?P<word>-?[\w*][\w.\-*/]{0,200})|(?P<sign>.|\n)"
+)
+_REFERENCE = re.compile(r"\$\{\s*((?:var|local)\.\w+)\s*\}")
+_PLACE = re.compile(r"\$\{[^{}]*\}")
+#: Kubernetes' names of what the provider spells with underscores.
+_NAMES = {"node_selector": "nodeSelector", "container": "containers", "value_from": "valueFrom", "init_container": "initContainers"}
+_TEXTS = ("metadata_startup_script", "startup_script", "startup-script", "user_data", "inline", "custom_data", "command")
+
+
+def is_terraform(source: str) -> bool:
+    """By its name: Terraform's, OpenTofu's, Nomad's."""
+    return source.lower().endswith((".tf", ".tofu", ".nomad", ".hcl"))
+
+
+def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
+    """The engines that the file's resources start."""
+    tree = _Reader(text, source).block(0)
+    names = {f"var.{name}": body.get("default").text for name, body in _labelled(tree, "variable") if body.get("default").text}
+    for locals_ in tree.get("locals"):
+        names |= {f"local.{name}": one.text for name, one in locals_.items() if one.text}
+    tree = _filled(tree, names)
+    for kind in ("resource", "module"):
+        for label, body in _labelled(tree, kind):
+            yield from _resource(body, label, source)
+    for task in _tasks(tree.get("job")):
+        yield from _task(task, source)
+
+
+def _tasks(item: Item) -> Iterator[Item]:
+    """Nomad's tasks: a driver and its config."""
+    if item.get("driver") and item.get("config"):
+        yield item
+        return
+    for _, part in item.items():
+        yield from _tasks(part)
+    for part in item:
+        yield from _tasks(part)
+
+
+def _task(task: Item, source: str) -> Iterator[tuple[Start, Site]]:
+    """developer.hashicorp.com/nomad/docs/drivers/docker: image, entrypoint, command, args; env beside it; a device of the resources."""
+    for config in task.get("config"):
+        words = [Word(one.text, one.place) for one in config.get("args")]
+        if command := config.get("command"):
+            words = [Word(command.text, command.place), *words]
+        entry = [Word(one.text, one.place) for one in config.get("entrypoint")]
+        env = {name: Word(value.text, value.place) for one in task.get("env") for name, value in one.items()}
+        image = config.get("image")
+        named = Word(image.text, image.place) if image else None
+        count = next((one.get("count") for one in task.get("resources", "device")), NOTHING)
+        n = Given(int(count.text[:6]), "device", count.place) if count.text.isdecimal() else None
+        for start in container(named, entry or None, words or None, env, source, task.place, task.end_line):
+            yield start, Site(task.get("$").text, 1, None, n, 1, NO_DEVICE, task.place, span=(task.place.line, task.end_line))
+
+
+def _labelled(tree: Item, kind: str) -> Iterator[tuple[str, Item]]:
+    for one in tree.get(kind):
+        yield one.get("$").text, one
+
+
+def _resource(body: Item, label: str, source: str) -> Iterator[tuple[Start, Site]]:
+    pods = list(_pods(body))
+    for pod in pods:
+        yield from read_pod(Pod(pod, label), [], 1, source)
+    if not pods and label.startswith("docker_container"):
+        words = [Word(one.text, one.place) for one in body.get("command")]
+        image = body.get("image")
+        for start in container(Word(image.text, image.place), None, words or None, {}, source, body.place, body.end_line):
+            yield start, Site(label, 1, why=NO_DEVICE, place=body.place, span=(body.place.line, body.end_line))
+    machine = next((body.get(key) for key in ("machine_type", "instance_type", "size", "shape") if body.get(key)), None)
+    device, why = accelerators.instance(machine, "machine type") if machine else (None, NO_DEVICE)
+    for text in _texts(body):
+        script = read_script(text.text, source, base=text.body)
+        for start in scripts(script, source):
+            place = machine.place if machine else start.place
+            site = Site(
+                label, 1, device, None, 1, why or NO_DEVICE, place, span=(text.place.line, text.end_line), host=start.host, on=start.on
+            )
+            yield start, site
+
+
+def _pods(item: Item) -> Iterator[Item]:
+    if item.get("containers"):
+        yield item
+        return
+    for _, part in item.items():
+        yield from _pods(part)
+    for part in item:
+        yield from _pods(part)
+
+
+def _texts(item: Item) -> Iterator[Item]:
+    """Here-documents and texts that a machine runs."""
+    for key, part in item.items():
+        if isinstance(part.value, str) and (part.style == "|" or key in _TEXTS):
+            yield part
+        else:
+            yield from _texts(part)
+    for part in item:
+        yield from _texts(part)
+
+
+def _filled(item: Item, names: dict[str, str]) -> Item:
+    """With what variables and locals of the file stand for; another expression in a text is a variable of no value."""
+    value: Any = item.value
+    if isinstance(value, dict):
+        value = {key: _filled(part, names) for key, part in value.items()}
+    elif isinstance(value, list):
+        value = [_filled(part, names) for part in value]
+    elif isinstance(value, str) and "${" in value:
+        text = _REFERENCE.sub(lambda match: names.get(match[1], match[0]), value)
+        text = _PLACE.sub(lambda match: "${" + re.sub(r"\W+", "_", match[0][2:-1]).strip("_")[:60] + "}", text)
+        return Item(text, text, item.place, item.end_line, item.style, item.breaks)
+    return Item(value, item.text, item.place, item.end_line, item.style, item.breaks)
+
+
+class _Reader:
+    """One pass over the tokens; local to read."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self._source = source
+        self._tokens: list[tuple[str, str, int]] = []
+        line, at = 1, 0
+        while at < len(text) and (match := _TOKEN.match(text, at)):
+            kind, value, at = match.lastgroup or "", match[0], match.end()
+            if match["here"]:
+                value, at = self._body(text, at, match["mark"], line)
+                kind = "here"
+            elif kind == "note":
+                at = text.find("*/", at) + 2
+                if at < 2:
+                    raise SpecError(source, [(f"line {line}", "a comment is not ended")])
+            if kind not in ("skip", "note"):
+                self._tokens.append((kind, value, line))
+            if len(self._tokens) > MAX_TOKENS:
+                raise SpecError(source, [(f"line {line}", f"more than {MAX_TOKENS:,} words; check it in parts")])
+            line += text.count("\n", match.start(), at)
+        spend(len(self._tokens) // 4, 1)
+        self._at = 0
+
+    def _body(self, text: str, at: int, mark: str, line: int) -> tuple[str, int]:
+        """What a here-document holds, and where it ends."""
+        end = re.compile(rf"^[ \t]*{mark}[ \t]*\r?$", re.MULTILINE).search(text, at)
+        if end is None:
+            raise SpecError(self._source, [(f"line {line}", f"the here-document is not ended by {mark[:40]!r}")])
+        return text[at : end.start()].removesuffix("\n"), end.end()
+
+    def _next(self) -> tuple[str, str, int]:
+        token = self._tokens[self._at] if self._at < len(self._tokens) else ("end", "", self._tokens[-1][2] if self._tokens else 1)
+        self._at += 1
+        return token
+
+    def _peek(self) -> tuple[str, str, int]:
+        token = self._next()
+        self._at -= 1
+        return token
+
+    def block(self, depth: int) -> Item:
+        """Attributes and blocks up to the closing brace; blocks of one kind are a list."""
+        if depth > MAX_DEPTH:
+            raise SpecError(self._source, [(f"line {self._peek()[2]}", "nested too deep")])
+        first, found = self._peek()[2], dict[str, Any]()
+        while True:
+            kind, text, line = self._next()
+            if kind == "end" or text == "}":
+                break
+            if kind not in ("word", "string"):
+                continue
+            key, labels = text.strip('"'), list[str]()
+            while self._peek()[0] in ("word", "string"):
+                labels.append(self._next()[1].strip('"'))
+            sign = self._next()[1]
+            if sign in ("=", ":"):
+                found[_NAMES.get(key, key)] = self.value(depth + 1)
+            elif sign == "{":
+                inner = self.block(depth + 1)
+                label = Item(".".join(labels), ".".join(labels), Place(line), line)
+                inner = Item({**inner.value, "$": label} if labels else inner.value, "", Place(line), inner.end_line)
+                key = _NAMES.get(key, key)
+                single = key in ("resources", "limits", "requests", "spec", "template", "metadata")
+                found[key] = inner if single else Item([*found.get(key, ()), inner], "", Place(line), inner.end_line)
+        return Item(found, "", Place(first), self._tokens[min(self._at, len(self._tokens)) - 1][2] if self._tokens else 1)
+
+    def value(self, depth: int) -> Item:
+        """A text, list, map or here-document; of any other expression its words, open."""
+        while self._peek()[1] == "\n":
+            self._next()
+        kind, text, line = self._next()
+        if kind == "here":
+            body = re.sub(rf"(?m)^[ \t]{{0,{_margin(text)}}}", "", text)
+            return Item(body, body, Place(line), line + text.count("\n") + 1, "|")
+        if kind == "string":
+            plain = re.sub(r"\\(.)", lambda m: {"n": "\n", "t": "\t"}.get(m[1], m[1]), text[1:-1])
+            return Item(plain, plain, Place(line), line)
+        if text == "{":
+            return self.block(depth + 1)
+        if text == "[":
+            parts = list[Item]()
+            while self._peek()[1] not in ("]", ""):
+                if self._peek()[1] in (",", "\n"):
+                    self._next()
+                else:
+                    parts.append(self.value(depth + 1))
+            self._next()
+            return Item(parts, "", Place(line), self._peek()[2])
+        if kind != "word":
+            return Item("", "", Place(line), line)
+        if self._peek()[1] == "(":  # a call: its arguments are passed over, or read where it is one here-document or list
+            self._next()
+            return self.value(depth + 1) if self._peek()[1] != ")" else Item("", "", Place(line), line)
+        if text in ("true", "false", "null") or re.fullmatch(r"-?\d+(\.\d+)?", text):
+            return Item(text, text, Place(line), line)
+        return Item("${" + text + "}", "${" + text + "}", Place(line), line)
+
+
+def _margin(text: str) -> int:
+    """Blanks that every line of a here-document begins with."""
+    return min((len(line) - len(line.lstrip()) for line in text.splitlines() if line.strip()), default=0)

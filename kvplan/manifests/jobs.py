@@ -1,0 +1,170 @@
+"""Files that run commands as steps: GitLab CI (`script`), GitHub Actions (`run`), Ansible (shell and command tasks, containers, k8s).
+
+docs.gitlab.com/ci/yaml; docs.github.com/actions, "Workflow syntax"; docs.ansible.com, community.docker.docker_container and its like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from kvplan.engines.common.words import Given, Word
+from kvplan.manifests import images, requested
+from kvplan.manifests.command import Start, container, scripts
+from kvplan.manifests.found import NO_DEVICE, Site
+from kvplan.manifests.lexer import tokens
+from kvplan.manifests.marked import NOTHING, Item
+from kvplan.manifests.script import read_script
+
+_EXPRESSION = re.compile(r"\$\{\{\s*([^{}]{1,200}?)\s*\}\}")
+_VARIABLE = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
+_CONTAINERS = ("docker_container", "podman_container")
+_SHELLS = ("shell", "command", "raw")
+
+
+def is_job(document: Item) -> bool:
+    """One of the three."""
+    return _is_github(document) or _is_gitlab(document) or any(_tasks(document))
+
+
+def _is_github(document: Item) -> bool:
+    return any(job.get("steps") for _, job in document.get("jobs").items())
+
+
+def _is_gitlab(document: Item) -> bool:
+    return any(job.get("script") for _, job in document.items()) and not document.get("services")
+
+
+def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    """The engines that the steps start, in their order."""
+    if _is_github(document):
+        yield from _github(document, n, source)
+    elif _is_gitlab(document):
+        yield from _gitlab(document, n, source)
+    else:
+        yield from _ansible(document, n, source)
+
+
+def _github(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    whole = requested.variables(document.get("env"))
+    for name, job in document.get("jobs").items():
+        env = {**whole, **requested.variables(job.get("env"))}
+        for step in job.get("steps"):
+            if run := step.get("run"):
+                own = {**env, **requested.variables(step.get("env"))}
+                yield from _run([run], {key: _plain(word) for key, word in own.items()}, f"jobs/{name}", n, source)
+
+
+def _plain(word: Word) -> Word:
+    """A value that an expression of the workflow fills in is open."""
+    left = _EXPRESSION.search(word.text)
+    return word._replace(missing=(*word.missing, left[1][:60])) if left else word
+
+
+def _gitlab(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    whole = _gitlab_variables(document.get("variables"))
+    default = document.get("default", "before_script") or document.get("before_script")
+    for name, job in document.items():
+        if not job.get("script"):
+            continue
+        parts = [part for key in ("before_script", "script") for part in _list(job.get(key) or (default if key != "script" else NOTHING))]
+        image = images.find((job.get("image", "name") or job.get("image") or document.get("image")).text)
+        for start, site in _run(parts, {**whole, **_gitlab_variables(job.get("variables"))}, name, n, source):
+            yield start._replace(version=start.version or (image.version if image and image.engine == start.engine else None)), site
+
+
+def _gitlab_variables(item: Item) -> dict[str, Word]:
+    return {name: Word((value.get("value") or value).text, value.place) for name, value in item.items()}
+
+
+def _list(item: Item) -> list[Item]:
+    return [*item] if isinstance(item.value, list) else [item] if item else []
+
+
+def _run(parts: list[Item], env: Mapping[str, Word], name: str, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    """The engines of lines that one shell runs after each other."""
+    known = dict(env)
+    for part in parts:
+        text = _EXPRESSION.sub(lambda match: "{{" + re.sub(r"\s", "", match[1]) + "}}", part.text)
+        script = read_script(text, source, base=part.body, breaks=part.breaks, env=known, ends=True)
+        for start in scripts(script, source):
+            yield start, _site(name, n, part, start)
+        known |= script.env
+
+
+def _site(name: str, n: int, item: Item, start: Start) -> Site:
+    return Site(name, n, None, None, 1, NO_DEVICE, start.place, span=(item.place.line, item.end_line), host=start.host, on=start.on)
+
+
+def _tasks(document: Item) -> Iterator[tuple[Item, Item]]:
+    """(a task, the play around it): of a playbook, or of a role's list of tasks."""
+    for play in document:
+        if play.get("hosts") or play.get("tasks") or play.get("block"):
+            for key in ("pre_tasks", "tasks", "post_tasks", "handlers", "block", "rescue"):
+                for task in play.get(key):
+                    inner = [one for one, _ in _tasks(Item([task], "", task.place, task.end_line))] if task.get("block") else [task]
+                    yield from ((one, play) for one in inner)
+        elif any(_module(key) for key, _ in play.items()):
+            yield play, NOTHING
+
+
+def _module(key: str) -> str:
+    last = key.rpartition(".")[2]
+    return last if last in (*_CONTAINERS, *_SHELLS) and (last == key or key.count(".") == 2) else ""
+
+
+def _ansible(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    for task, play in _tasks(document):
+        known = {**_literals(play.get("vars")), **_literals(task.get("vars"))}
+        name = task.get("name").text or "task"
+        for key, item in task.items():
+            module = _module(key)
+            if module in _CONTAINERS:
+                yield from _container(item, known, name, n, source)
+            elif module:
+                text = (
+                    item
+                    if isinstance(item.value, str)
+                    else item.get("cmd") or Item(" ".join(i.text for i in item.get("argv")), "", item.place, item.end_line)
+                )
+                said = _said(text, known)
+                part = Item(said.text, said.text, text.place, text.end_line, text.style, text.breaks)
+                yield from _run([part], requested.variables(task.get("environment")), name, n, source)
+
+
+def _literals(item: Item) -> dict[str, str]:
+    return {key: value.text for key, value in item.items() if not isinstance(value.value, (dict, list)) and "{{" not in value.text}
+
+
+def _said(item: Item, known: Mapping[str, str]) -> Word:
+    """A text with the play's own variables in it; others stay as they are written."""
+    return Word(_VARIABLE.sub(lambda match: known.get(match[1], match[0].replace(" ", "")), item.text), item.body, (), item.breaks)
+
+
+def _container(item: Item, known: Mapping[str, str], name: str, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    def split(part: Item) -> list[Word] | None:
+        if isinstance(part.value, list):
+            return [_said(one, known) for one in part]
+        if not part:
+            return None
+        word = _said(part, known)
+        return [
+            Word("".join(p.text for p in t.pieces), word.place)
+            for t in tokens(word.text, source, word.place, word.breaks)
+            if t.kind == "word"
+        ]
+
+    env = {key: _said(value, known) for key, value in item.get("env").items()}
+    count, ids, place = None, [], item.place
+    for request in item.get("device_requests"):
+        place = request.place
+        text, ids = request.get("count").text, [one.text for one in request.get("device_ids")]
+        count = Given(int(text[:6]), "device_requests", place) if text.isdecimal() and int(text[:6]) else count
+        count = Given(len(ids), "device_requests", place) if ids else count
+    image = _said(item.get("image"), known)
+    words, entry = split(item.get("command")), split(item.get("entrypoint"))
+    for start in container(image if image.text else None, entry, words, env, source, item.place, item.end_line):
+        yield (
+            start,
+            Site(name, n, None, count, 1, NO_DEVICE, place, span=(item.place.line, item.end_line), host=f"{n}", on=tuple(ids) or ("*",)),
+        )

@@ -1,0 +1,260 @@
+"""docs/accuracy.md: kvplan beside what engines' own code answered, beside logs, beside peers, and what is not covered.
+
+    python tools/accuracy_page.py count     asks everything anew and keeps the counts in benchmarks/kept/accuracy.json
+    python tools/accuracy_page.py write     writes docs/accuracy.md from those, benchmarks/kept/peers.json and docs/budget.md
+
+`make accuracy` does both. Rows that are not published with the project are counted where they lie beside the checkout; elsewhere the
+counts of the last time stay, with their date.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+import accuracy_lines
+
+KEPT, PEERS, PAGE = (
+    ROOT / "benchmarks" / "kept" / "accuracy.json",
+    ROOT / "benchmarks" / "kept" / "peers.json",
+    ROOT / "docs" / "accuracy.md",
+)
+SHARED = ROOT.parent / "shared" / "data"
+Row = dict[str, Any]
+WORDS = ("rows", "right", "refused", "unsupported", "wrong")
+
+
+def vectors() -> Iterator[Row]:
+    from kvplan.vectors import answer, judge, read
+
+    found = list(read.vectors(ROOT / "vectors"))
+    for row in judge.counted(judge.judged(found, {a["id"]: a for a in answer.answers(found)})):
+        yield _row(f"vectors/{row['engine']}.jsonl", f"{row['engine']} {row['release']}", Counter({w: row[w] for w in WORDS[1:]}))
+
+
+def _row(source: str, what: str, words: Counter[str]) -> Row:
+    return {"source": source, "what": what, "rows": sum(words.values()), **{w: words[w] for w in WORDS[1:]}}
+
+
+def own_rows() -> Iterator[Row]:
+    from tests.oracle import test_own_rows, test_vllm_rows
+
+    words: Counter[str] = Counter()
+    for row in test_vllm_rows.ROWS:
+        ours, theirs = test_vllm_rows.predicted(row), row.get("out") or {"refused": row["refused"]}
+        words[_word("refused" in theirs, "refused" in ours, all(ours.get(k) == v for k, v in theirs.items()))] += 1
+    yield _row("tests/oracle/rows/vllm.jsonl", "vllm, four releases 0.20.0 to 0.32.0", words)
+    words = Counter()
+    for row in test_own_rows.rows():
+        ours, theirs = test_own_rows.predicted(row), row.get("out") or {"error": row["error"]}
+        words[_word("error" in theirs, "error" in ours, all(ours.get(k) == v for k, v in theirs.items()))] += 1
+    yield _row("tests/oracle/rows/sglang.jsonl", "sglang, 27 releases 0.4.6.post5 to 0.5.23", words)
+
+
+def own_llama_cpp() -> Iterator[Row]:
+    from tests.oracle import test_llama_cpp_own_rows as own
+
+    with tempfile.TemporaryDirectory() as folder:
+        words = Counter(
+            "right" if own.predicted(row, Path(folder) / f"{n}.gguf") == row["out"] else "wrong" for n, row in enumerate(own.ROWS)
+        )
+    yield _row("tests/oracle/rows/llama_cpp.jsonl", "llama.cpp b11549", words)
+
+
+def _word(they_refuse: bool, we_refuse: bool, same: bool) -> str:
+    if they_refuse or we_refuse:
+        return "refused" if they_refuse and we_refuse else "wrong"
+    return "right" if same else "wrong"
+
+
+def shared_vllm() -> Iterator[Row]:
+    from tests.oracle import test_vllm as oracle
+
+    found = oracle.rows()
+    words = Counter("wrong" if oracle.mismatches(row) else "refused" if row.get("refused") else "right" for row in found)
+    yield from [_row("rows beside the checkout", "vllm 0.32.0, released models", words)] if found else []
+
+
+def shared_sglang() -> Iterator[Row]:
+    from tests.oracle import test_sglang_rows as oracle
+
+    found = [row for release in oracle.RELEASES for row in oracle.rows(release)] if oracle.ORACLE.exists() else []
+    words = Counter("wrong" if oracle.mismatches(row) else "refused" if "error" in row else "right" for row in found)
+    yield from [_row("rows beside the checkout", "sglang, eight releases, released models", words)] if found else []
+
+
+def shared_llama_cpp() -> Iterator[Row]:
+    from kvplan.importers.gguf import read_gguf
+    from tests.header_files import gguf, model
+    from tests.oracle import test_llama_cpp_rows as oracle
+
+    if not (SHARED / "llamacpp_oracle.jsonl").exists():
+        return
+    specs: dict[str, Any] = {}
+    words: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for row in oracle.rows():
+            key = row["arch"] + json.dumps(row["geometry"])
+            if key not in specs:
+                path = Path(folder) / f"{len(specs)}.gguf"
+                path.write_bytes(gguf(model(row["arch"], row["geometry"])))
+                specs[key] = read_gguf(path).spec
+            words["wrong" if oracle.faults(oracle.ask(specs[key], row), row) else "right" if row["ok"] else "refused"] += 1
+    yield _row("rows beside the checkout", "llama.cpp b11312, printed sizes and warnings", words)
+
+
+def shared_transformers() -> Iterator[Row]:
+    from tests.oracle import test_transformers_cache as oracle
+
+    if not all((SHARED / name).exists() for name in oracle.FILES):
+        return
+    words: Counter[str] = Counter()
+    for path, model in oracle.models():
+        wrong = {fault.split(":")[0].split(" by ")[0] for fault in oracle.faults(path, model)}
+        words += Counter({"wrong": len(wrong), "right": len(oracle.measured(model)) - len(wrong)})
+    yield _row("rows beside the checkout", "transformers 5.23.0, caches of forwards", words)
+
+
+SOURCES: tuple[Callable[[], Iterator[Row]], ...] = (
+    vectors,
+    own_rows,
+    own_llama_cpp,
+    shared_vllm,
+    shared_sglang,
+    shared_llama_cpp,
+    shared_transformers,
+)
+
+
+def count() -> None:
+    """Asks everything; rows that are not there now keep what was counted before."""
+    before = {(r["source"], r["what"]): r for r in json.loads(KEPT.read_text(encoding="utf-8"))} if KEPT.exists() else {}
+    date = datetime.now(tz=UTC).date().isoformat()
+    now = {(r["source"], r["what"]): {**r, "date": date} for source in SOURCES for r in source()}
+    kept = {key: row for key, row in before.items() if key[0] == "rows beside the checkout"} | now
+    KEPT.write_text("[\n" + ",\n".join(json.dumps(kept[key]) for key in sorted(kept)) + "\n]\n", encoding="utf-8")
+
+
+_HEAD = """# Accuracy, beside engines, logs and peers
+
+Made by `make accuracy`; a test compares the page with what it is made of. What "exact" and "modelled" mean is in
+[accuracy and its limits](limits.md).
+
+## Beside the engines' own code
+
+Each row is a question that an engine's own code answered: blocks, tokens, groups, pools, bytes. *Right* is every figure equal; *refused*
+is a refusal to start that kvplan makes, too; *not answered* is where kvplan says that it does not know. Rows "beside the checkout" are
+of released models' configs that are not published with the project; the others are in the repository, and
+[anyone can be held against them](vectors.md).
+"""
+
+_LOGS = """## Beside start-up logs
+
+Every case is predicted without its own group. Every kind of case, and every wrong verdict by name, is in
+[the budget's table](budget.md#how-far-off-it-is), which the same command writes. TensorRT-LLM and SGLang have few logs (six that count
+are of other engines than vLLM), so little follows from theirs.
+"""
+
+_PEERS = """## Beside peers
+
+Other tools that size caches, asked the same in one run: how many requests of the model's length fit into the memory that a rank has, on
+one GPU. The truth is the concurrency that vLLM's own planner reported (`vectors/vllm.jsonl`, the largest memory of each model). Each peer
+says on its own terms what one request takes, through its own functions; the models are drawn, in 29 families, and many of those have
+windows, latents or states, which some peers do not claim to know. Right is within 1 %, for blocks round up; *too many* and *too few* are
+off by more than 5 %. Too many is the error that ends in an engine that can not hold what was promised. `make accuracy PEERS=VENV` runs it.
+"""
+
+_NOT = """## What is not covered
+
+| what | how it stands |
+|---|---|
+| GPUs | receipts are of CPUs so far ([measured](validation.md)); `tools/gpu_receipts.sh` is what a GPU will be asked |
+| vLLM's rows | its CPU platform and its planner; a CUDA platform's own choices rest on reading its code and on logs |
+| a config without a maximum length | vLLM assumes 2,048 tokens, kvplan asks for one |
+| TensorRT-LLM, LMDeploy, MLX-LM, ExLlamaV3 | no rows of their own code here; formulas read from the source, few logs or none |
+| peers' other answers | weights, overheads and speeds are not compared: they have no question in common |
+
+What else kvplan does not model is in [its limits](limits.md#what-is-not-covered).
+"""
+
+
+def page() -> str:
+    """The page, Markdown, from what is kept."""
+    rows, peers = json.loads(KEPT.read_text(encoding="utf-8")), json.loads(PEERS.read_text(encoding="utf-8"))
+    budget = (ROOT / "docs" / "budget.md").read_text(encoding="utf-8")
+    return (
+        "\n".join([_HEAD, _exact(rows), _LOGS, _logged(budget), _RECEIPTS, _receipts(), _PEERS, _beside(peers), _NOT]).rstrip("\n") + "\n"
+    )
+
+
+def _exact(rows: list[Row]) -> str:
+    lines = [
+        "| engine and release | rows of | rows | right | refused | not answered | wrong | counted |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for r in rows:
+        cells = [r["what"], r["source"], *(f"{r[w]:,}" for w in WORDS), r["date"]]
+        lines.append("| " + " | ".join(cells) + " |")
+    total = {w: sum(r[w] for r in rows) for w in WORDS}
+    return "\n".join([*lines, "| all | | " + " | ".join(f"{total[w]:,}" for w in WORDS) + " | |"]) + "\n"
+
+
+def _logged(budget: str) -> str:
+    """The first row of the table of logs, and the verdicts, as docs/budget.md has them."""
+    found = accuracy_lines.summary(budget)
+    return (
+        "| what | how far off |\n|---|---|\n"
+        f"| memory of a device, {found.logs} logs | {found.median} % of it (median), {found.ninth} % (90th percentile) |\n"
+        f"| memory of the cache | {found.cache_median} % (median), {found.cache_ninth} % (90th percentile) |\n"
+        f"| coverage of the interval that is shown | {found.held} % |\n"
+        f"| starts or not, said to be certain | {found.sure[0]} of {found.sure[1]} right |\n"
+        f"| starts or not, said to be likely | {found.likely[0]} of {found.likely[1]} right |\n"
+        f"| false starts (it said that it starts; it did not) | {found.false_starts} |\n"
+        f"| false refusals | {found.false_refusals} |\n"
+    )
+
+
+_RECEIPTS = """## Beside real memory
+
+Receipts of tensors that were allocated, written to and measured; [all of them](validation.md).
+"""
+
+
+def _receipts() -> str:
+    lines = ["| receipt | where | cases | equal |", "|---|---|---|---|"]
+    for path in sorted((ROOT / "validation").glob("*-*.json")):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        for receipt in found if isinstance(found, list) else [found]:
+            cases = receipt.get("cases", [])
+            equal = sum(case["status"] in ("equal", "measured") for case in cases)
+            lines.append(f"| {path.name} | {receipt['machine']['name']} | {len(cases)} | {equal} |")
+    return "\n".join(lines) + "\n"
+
+
+def _beside(peers: Row) -> str:
+    lines = [
+        "| tool | version | rows | right | right of full attention alone | within 5 % | too many | too few | refused | median error |",
+        "|" + "---|" * 10,
+    ]
+    for r in peers["table"]:
+        counts = (r[key] for key in ("near", "too_many", "too_few", "refused"))
+        cells = (r["name"], r["version"], r["rows"], r["right"], f"{r['plain_right']} of {r['plain']}", *counts, f"{r['median']} %")
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    missing = ", ".join(peers["missing"]) or "none"
+    return "\n".join([*lines, "", f"Run on {peers['date']} beside {peers['engine']}. Did not install: {missing}."]) + "\n"
+
+
+if __name__ == "__main__":
+    if "count" in sys.argv[1:]:
+        count()
+    if "write" in sys.argv[1:]:
+        PAGE.write_text(page(), encoding="utf-8")
