@@ -8,6 +8,7 @@ Prints counts; exit code 1 where a byte or a record was lost, or anything was le
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import signal
@@ -23,6 +24,7 @@ import yaml
 KVPLAN = [sys.executable, "-m", "kvplan"]
 SWEEP = ["sweep", "meta-llama/llama-3.1-8b", "--engine", "ideal", "--rows", "1000"]
 LOG = """INFO 01-01 00:00:00 [llm_engine.py:1] Initializing a V1 LLM engine (v0.11.0) with config: model='meta-llama/Llama-3.1-8B'
+INFO 01-01 00:00:00 [x.py:1] non-default args: {{'max_num_seqs': {seqs}}}
 INFO 01-01 00:00:01 [gpu_model_runner.py:1] Model loading took {gib} GiB and 5.0 seconds
 INFO 01-01 00:00:02 [gpu_worker.py:1] Available KV cache memory: {left} GiB
 """
@@ -61,13 +63,13 @@ def sweeps(folder: Path, kills: int, rng: random.Random) -> list[str]:
 
 def records(folder: Path, rounds: int, rng: random.Random) -> list[str]:
     """Faults of a calibration file that two processes add to at once, in each round beside one that is killed."""
-    kept, faults = folder / "own" / "calibration.yaml", []
+    kept, faults, different = folder / "own" / "calibration.yaml", [], itertools.count(1)  # of equal questions the last record is kept
     command = [*KVPLAN, "calibrate"]
     more = ["--engine", "vllm", "--device", "h100-80gb", "--record"]
 
     def log(name: str) -> str:
         path = folder / f"{name}.log"
-        path.write_text(LOG.format(gib=f"{15 + rng.random():.2f}", left=f"{40 + rng.random():.2f}"))
+        path.write_text(LOG.format(seqs=next(different), gib=f"{15 + rng.random():.2f}", left=f"{40 + rng.random():.2f}"))
         return str(path)
 
     env, kills = {"KVPLAN_CALIBRATION": str(kept)}, 0
