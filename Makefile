@@ -45,16 +45,19 @@ lint: .venv/dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Benchmarks, and docs/performance.md; beside peers and vLLM's own manager where they are (PEERS=/path/to/venv VLLM=/path/to/python).
 bench: .venv/dev
-	$(BIN)/python benchmarks/cold_start.py
 	$(BIN)/python benchmarks/imports.py
-	$(BIN)/python benchmarks/sweep.py
-	$(BIN)/python benchmarks/simulate.py --largest 100000
 	$(BIN)/python benchmarks/serve.py
+	$(BIN)/python tools/performance_page.py run write $(if $(PEERS),--peers $(PEERS)) $(if $(VLLM),--vllm $(VLLM))
 
 # Predicted against published start-up logs, leave-one-group-out, and the table in docs/budget.md; needs the log set beside the checkout.
+# Then docs/accuracy.md, and beside peers where an environment has them (PEERS=/path/to/venv).
+PEERS ?=
 accuracy: .venv/dev
 	$(BIN)/python tools/accuracy.py --document docs/budget.md
+	$(if $(PEERS),$(BIN)/python tools/peers.py $(PEERS) --keep benchmarks/kept/peers.json)
+	$(BIN)/python tools/accuracy_page.py count write
 	$(BIN)/python tools/accuracy_lines.py docs/budget.md README.md
 
 # Allocates the caches of every layer kind for real, on the GPU where there is one (ON=cpu or ON=cuda chooses), and keeps the receipts.

@@ -1,6 +1,8 @@
 """A cold `kvplan estimate` beside what its dependencies cost to import, interleaved in one run: ratios, not seconds.
 
-    python benchmarks/cold_start.py [RUNS]
+    python benchmarks/cold_start.py [RUNS]      PEERS=/path/to/venv names an environment that has peers (tools/peers.py)
+
+Seconds are of the processor, of the process and what it starts, so that what else runs on the machine counts little.
 
 `import pydantic` alone loads a stub (its names are lazy); the second baseline also imports BaseModel, which every use of it loads.
 """
@@ -8,16 +10,17 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 PYTHON = sys.executable
-KVPLAN = str(Path(PYTHON).with_name("kvplan"))
+KVPLAN = [PYTHON, "-m", "kvplan"]
 MODEL = ["meta-llama/llama-3.1-8b", "--engine", "ideal", "--context", "32768", "--batch", "16"]
 CONFIG = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
@@ -29,30 +32,37 @@ FOLDER = Path(tempfile.mkdtemp())
 #: What people run today, where it is installed beside this Python and answers from local files.
 PEERS = {
     "hf-mem": ["hf-mem", "--model-id", str(FOLDER)],
+    "vramscout": ["vramscout", str(FOLDER / "config.json"), "--vram-gib", "80", "--context", "32768"],
+    "kvfit --help, no answer": ["kvfit", "--help"],
+    "vllm-wizard --help, no answer": ["vllm-wizard", "--help"],
+    "modelinfo --help, no answer": ["modelinfo", "--help"],
+    "ridgepoint, a model it knows": ["ridgepoint", "fit", "llama-3-70b", "--gpu", "h100-80gb:4"],
     "accelerate estimate-memory": ["accelerate", "estimate-memory", str(FOLDER)],
 }
 COMMANDS = {
     "bare python": [PYTHON, "-c", "pass"],
     "import click, yaml, pydantic, tabulate": [PYTHON, "-c", "import click, yaml, pydantic, tabulate"],
     "the same with pydantic.BaseModel": [PYTHON, "-c", "import click, yaml, tabulate; from pydantic import BaseModel"],
-    "kvplan estimate, table": [KVPLAN, "estimate", *MODEL, "--device", "h100-80gb"],
-    "kvplan estimate, json": [KVPLAN, "estimate", *MODEL, "--format", "json"],
-    "the same from a local config.json": [KVPLAN, "estimate", str(FOLDER / "config.json"), *MODEL[1:], "--format", "json"],
+    "kvplan estimate, table": [*KVPLAN, "estimate", *MODEL, "--device", "h100-80gb"],
+    "kvplan estimate, json": [*KVPLAN, "estimate", *MODEL, "--format", "json"],
+    "the same from a local config.json": [*KVPLAN, "estimate", str(FOLDER / "config.json"), *MODEL[1:], "--format", "json"],
 }
 
 
 def seconds(command: list[str]) -> float:
-    """Wall time of one whole process, its output thrown away."""
-    started = time.perf_counter()
+    """Processor time of one whole process, its output thrown away."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-    return time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main() -> None:
     """Every command in turn, RUNS times after one warm-up; medians, and the median of the ratios run by run."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 15
     for name, command in PEERS.items():
-        found = shutil.which(command[0], path=str(Path(PYTHON).parent))
+        where = [str(Path(PYTHON).parent), *([os.path.join(os.environ["PEERS"], "bin")] if os.environ.get("PEERS") else [])]
+        found = shutil.which(command[0], path=os.pathsep.join(where))
         if found and subprocess.run([found, *command[1:]], capture_output=True, check=False).returncode == 0:
             COMMANDS[name] = [found, *command[1:]]
         else:

@@ -122,7 +122,16 @@ def table(cases: Sequence[Case], predictions: Sequence[Prediction]) -> list[str]
     wrong = [p.case.id for p in refused if p.starts], [p.case.id for p in predictions if not p.refused and p.starts is False]
     lines.append(f"refused by the engine: {len(refused)}; called a start all the same: {wrong[0] or 'none'}")
     lines.append(f"started, called a refusal: {wrong[1] or 'none'}")
+    lines.append(promised([p for p in predictions if counted(p.case)]))
     return [*lines, *arithmetic(compare(cases)), "verdicts by how sure they are", *reliability.tables()]
+
+
+def promised(predictions: Sequence[Prediction]) -> str:
+    """How often a start's memory was under-predicted, so that a plan shows more cache than was left, and the three worst by name."""
+    found = [(100 * p.error / p.device, p.case.id) for p in predictions if p.error is not None and not p.refused]
+    over = sorted((share for share in found if share[0] > 1), reverse=True)
+    worst = ", ".join(f"{name} {share:.2f} %" for share, name in over[:3])
+    return f"memory under-predicted by more than 1 % of the device: {len(over)} of {len(found)}; worst: {worst or 'none'}"
 
 
 def arithmetic(compared: Sequence[Compared]) -> list[str]:

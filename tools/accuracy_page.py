@@ -23,7 +23,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import accuracy_lines
 
-KEPT, PEERS, PAGE = ROOT / "benchmarks" / "kept" / "accuracy.json", ROOT / "benchmarks" / "kept" / "peers.json", ROOT / "docs" / "accuracy.md"
+KEPT, PEERS, PAGE = (
+    ROOT / "benchmarks" / "kept" / "accuracy.json",
+    ROOT / "benchmarks" / "kept" / "peers.json",
+    ROOT / "docs" / "accuracy.md",
+)
+SHARED = ROOT.parent / "shared" / "data"
 Row = dict[str, Any]
 WORDS = ("rows", "right", "refused", "unsupported", "wrong")
 
@@ -87,7 +92,47 @@ def shared_sglang() -> Iterator[Row]:
     yield from [_row("rows beside the checkout", "sglang, eight releases, released models", words)] if found else []
 
 
-SOURCES: tuple[Callable[[], Iterator[Row]], ...] = (vectors, own_rows, own_llama_cpp, shared_vllm, shared_sglang)
+def shared_llama_cpp() -> Iterator[Row]:
+    from kvplan.importers.gguf import read_gguf
+    from tests.header_files import gguf, model
+    from tests.oracle import test_llama_cpp_rows as oracle
+
+    if not (SHARED / "llamacpp_oracle.jsonl").exists():
+        return
+    specs: dict[str, Any] = {}
+    words: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for row in oracle.rows():
+            key = row["arch"] + json.dumps(row["geometry"])
+            if key not in specs:
+                path = Path(folder) / f"{len(specs)}.gguf"
+                path.write_bytes(gguf(model(row["arch"], row["geometry"])))
+                specs[key] = read_gguf(path).spec
+            words["wrong" if oracle.faults(oracle.ask(specs[key], row), row) else "right" if row["ok"] else "refused"] += 1
+    yield _row("rows beside the checkout", "llama.cpp b11312, printed sizes and warnings", words)
+
+
+def shared_transformers() -> Iterator[Row]:
+    from tests.oracle import test_transformers_cache as oracle
+
+    if not all((SHARED / name).exists() for name in oracle.FILES):
+        return
+    words: Counter[str] = Counter()
+    for path, model in oracle.models():
+        wrong = {fault.split(":")[0].split(" by ")[0] for fault in oracle.faults(path, model)}
+        words += Counter({"wrong": len(wrong), "right": len(oracle.measured(model)) - len(wrong)})
+    yield _row("rows beside the checkout", "transformers 5.23.0, caches of forwards", words)
+
+
+SOURCES: tuple[Callable[[], Iterator[Row]], ...] = (
+    vectors,
+    own_rows,
+    own_llama_cpp,
+    shared_vllm,
+    shared_sglang,
+    shared_llama_cpp,
+    shared_transformers,
+)
 
 
 def count() -> None:
@@ -106,26 +151,26 @@ Made by `make accuracy`; a test compares the page with what it is made of. What 
 
 ## Beside the engines' own code
 
-Each row is a question that an engine's own code answered: blocks, tokens, groups, pools, bytes. *Right* is every figure equal; *refused* is a
-refusal to start that kvplan makes, too; *not answered* is where kvplan says that it does not know. Rows "beside the checkout" are
-released models' configs that are not published with the project; the others are in the repository, and [anyone can be held against
-them](vectors.md).
+Each row is a question that an engine's own code answered: blocks, tokens, groups, pools, bytes. *Right* is every figure equal; *refused*
+is a refusal to start that kvplan makes, too; *not answered* is where kvplan says that it does not know. Rows "beside the checkout" are
+of released models' configs that are not published with the project; the others are in the repository, and
+[anyone can be held against them](vectors.md).
 """
 
 _LOGS = """## Beside start-up logs
 
-Every case is predicted without its own group. Under-predictions, the worst by name, and every wrong verdict are in
-[the budget's table](budget.md#how-far-off-it-is), which the same command writes; TensorRT-LLM and SGLang have few logs (six that count of other
-engines than vLLM), so little follows from theirs.
+Every case is predicted without its own group. Every kind of case, and every wrong verdict by name, is in
+[the budget's table](budget.md#how-far-off-it-is), which the same command writes. TensorRT-LLM and SGLang have few logs (six that count
+are of other engines than vLLM), so little follows from theirs.
 """
 
 _PEERS = """## Beside peers
 
-Other tools that size caches, asked the same in one run: how many requests of the model's length fit into the memory that a rank has, on one
-GPU. The truth is the concurrency that vLLM's own planner reported (`vectors/vllm.jsonl`, the largest memory of each model). Each peer says on its
-own terms what one request takes, through its own functions; the models are drawn, in 30 families, and many of those have windows, latents or
-states, which some peers do not claim to know. Right is within 1 %, for blocks round up. *Too many* is the error that ends in an engine
-that can not hold what was promised. `python tools/peers.py VENV --keep benchmarks/kept/peers.json` runs it.
+Other tools that size caches, asked the same in one run: how many requests of the model's length fit into the memory that a rank has, on
+one GPU. The truth is the concurrency that vLLM's own planner reported (`vectors/vllm.jsonl`, the largest memory of each model). Each peer
+says on its own terms what one request takes, through its own functions; the models are drawn, in 29 families, and many of those have
+windows, latents or states, which some peers do not claim to know. Right is within 1 %, for blocks round up; *too many* and *too few* are
+off by more than 5 %. Too many is the error that ends in an engine that can not hold what was promised. `make accuracy PEERS=VENV` runs it.
 """
 
 _NOT = """## What is not covered
@@ -135,8 +180,8 @@ _NOT = """## What is not covered
 | GPUs | receipts are of CPUs so far ([measured](validation.md)); `tools/gpu_receipts.sh` is what a GPU will be asked |
 | vLLM's rows | its CPU platform and its planner; a CUDA platform's own choices rest on reading its code and on logs |
 | a config without a maximum length | vLLM assumes 2,048 tokens, kvplan asks for one |
-| TensorRT-LLM, LMDeploy, MLX-LM, ExLlamaV3 | no rows of their own code here: their formulas are read from the source, their logs are few or none |
-| peers' other answers | weights, overheads and speeds are not compared: a log that all of them could be asked about has no flags in common |
+| TensorRT-LLM, LMDeploy, MLX-LM, ExLlamaV3 | no rows of their own code here; formulas read from the source, few logs or none |
+| peers' other answers | weights, overheads and speeds are not compared: they have no question in common |
 
 What else kvplan does not model is in [its limits](limits.md#what-is-not-covered).
 """
@@ -146,11 +191,16 @@ def page() -> str:
     """The page, Markdown, from what is kept."""
     rows, peers = json.loads(KEPT.read_text(encoding="utf-8")), json.loads(PEERS.read_text(encoding="utf-8"))
     budget = (ROOT / "docs" / "budget.md").read_text(encoding="utf-8")
-    return "\n".join([_HEAD, _exact(rows), _LOGS, _logged(budget), _RECEIPTS, _receipts(), _PEERS, _beside(peers), _NOT]).rstrip("\n") + "\n"
+    return (
+        "\n".join([_HEAD, _exact(rows), _LOGS, _logged(budget), _RECEIPTS, _receipts(), _PEERS, _beside(peers), _NOT]).rstrip("\n") + "\n"
+    )
 
 
 def _exact(rows: list[Row]) -> str:
-    lines = ["| engine and release | rows of | rows | right | refused | not answered | wrong | counted |", "|---|---|---|---|---|---|---|---|"]
+    lines = [
+        "| engine and release | rows of | rows | right | refused | not answered | wrong | counted |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for r in rows:
         cells = [r["what"], r["source"], *(f"{r[w]:,}" for w in WORDS), r["date"]]
         lines.append("| " + " | ".join(cells) + " |")
@@ -166,8 +216,8 @@ def _logged(budget: str) -> str:
         f"| memory of a device, {found.logs} logs | {found.median} % of it (median), {found.ninth} % (90th percentile) |\n"
         f"| memory of the cache | {found.cache_median} % (median), {found.cache_ninth} % (90th percentile) |\n"
         f"| coverage of the interval that is shown | {found.held} % |\n"
-        f'| starts or not, said to be certain | {found.sure[0]} of {found.sure[1]} right |\n'
-        f'| starts or not, said to be likely | {found.likely[0]} of {found.likely[1]} right |\n'
+        f"| starts or not, said to be certain | {found.sure[0]} of {found.sure[1]} right |\n"
+        f"| starts or not, said to be likely | {found.likely[0]} of {found.likely[1]} right |\n"
         f"| false starts (it said that it starts; it did not) | {found.false_starts} |\n"
         f"| false refusals | {found.false_refusals} |\n"
     )
@@ -191,9 +241,13 @@ def _receipts() -> str:
 
 
 def _beside(peers: Row) -> str:
-    lines = ["| tool | version | rows | right | within 5 % | too many | too few | refused | median error of those answered |", "|" + "---|" * 9]
+    lines = [
+        "| tool | version | rows | right | right of full attention alone | within 5 % | too many | too few | refused | median error |",
+        "|" + "---|" * 10,
+    ]
     for r in peers["table"]:
-        cells = (r["name"], r["version"], *(r[k] for k in ("rows", "right", "near", "too_many", "too_few", "refused")), f"{r['median']} %")
+        counts = (r[key] for key in ("near", "too_many", "too_few", "refused"))
+        cells = (r["name"], r["version"], r["rows"], r["right"], f"{r['plain_right']} of {r['plain']}", *counts, f"{r['median']} %")
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     missing = ", ".join(peers["missing"]) or "none"
     return "\n".join([*lines, "", f"Run on {peers['date']} beside {peers['engine']}. Did not install: {missing}."]) + "\n"

@@ -68,12 +68,16 @@ def ours(vectors: list[read.Vector]) -> dict[str, float]:
 
 
 def scored(name: str, version: str, found: dict[str, float], vectors: list[read.Vector]) -> Row:
-    """How many are right, near, and too many (more than the engine holds); refusals; the median error in percent of those answered."""
+    """How many are right, near, and too many (more than the engine holds); how many of models of full attention alone are right;
+    refusals; the median error in percent of those answered."""
     errors = [found[v.id] / v.expect["concurrency"] - 1 for v in vectors if v.id in found]
     sizes = sorted(abs(e) for e in errors)
+    plain = [v for v in vectors if all(group["kind"] == "full_attention" for group in v.expect["groups"])]
+    plain_right = sum(v.id in found and abs(found[v.id] / v.expect["concurrency"] - 1) <= RIGHT for v in plain)
     return {
         "name": name, "version": version, "rows": len(vectors), "refused": len(vectors) - len(errors),
         "right": sum(e <= RIGHT for e in sizes), "near": sum(RIGHT < e <= NEAR for e in sizes),
+        "plain": len(plain), "plain_right": plain_right,
         "too_many": sum(e > NEAR for e in errors), "too_few": sum(e < -NEAR for e in errors),
         "median": round(100 * median(sizes), 2) if sizes else None,
     }  # fmt: skip

@@ -20,7 +20,7 @@ ENGINE = click.option("--engine", help="Those of one engine alone.")
 
 @click.group()
 def vectors() -> None:
-    """Conformance vectors: what engines' own code made of five thousand questions, for anyone's planner (docs/vectors.md)."""
+    """Conformance vectors: what engines' own code made of six thousand questions, for anyone's planner (docs/vectors.md)."""
 
 
 @vectors.command("check")

@@ -24,7 +24,7 @@ MESSAGES, TO_WORKERS = 10, 16 * MIB
 
 def offloaded_bytes(d: Deployment) -> int:
     """Weights of a rank that stay in host memory, at most."""
-    return int((Options(d).number("cpu_offload_gb") or 0) * GIB)
+    return int((Options(d).number("cpu_offload_gb", zero=True) or 0) * GIB)
 
 
 def host(d: Deployment, s: VllmSettings, weights: int, tiers: Sequence[Tier]) -> tuple[Entry, ...]:

@@ -186,6 +186,16 @@ def test_bad_input_is_one_error():
             generate(named("alpaca"), arrivals, 5)
 
 
+def test_blocks_that_nobody_took_hold_no_memory() -> None:
+    """A model of a few bytes a token on a large card has a billion pages; they are still taken in vLLM's order."""
+    pool = BlockPool(1 << 40)
+    table = pool.next(3)
+    assert table == [1, 2, 3]
+    pool.release(table, 1)
+    assert pool.next(3) == [3, 2, 4]
+    assert pool.free == (1 << 40) - 4
+
+
 def test_a_block_found_again_and_again_keeps_its_turn_and_leaves_nothing_behind():
     """Blocks 1 and 2 have content and are free; 1 is found and given back each time, so it goes after 2 when they are reused."""
     pool, table = BlockPool(4), []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,13 @@ def test_a_folder_without_vectors_or_with_a_model_that_is_not_there(folder: Path
         api.check_vectors(answers, folder)
     (folder / "models.jsonl").write_text(json.dumps({"id": "small", "config": {}}) + "\n")
     assert all("unsupported" in row for row in api.answer_vectors(folder))
+
+
+def test_a_wheel_carries_no_vectors() -> None:
+    """They lie outside of the packages that pyproject.toml puts into one."""
+    root = Path(__file__).parents[2]
+    found = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]
+    assert found["wheel"]["packages"] == ["kvplan"]
+    assert "vectors" not in found["wheel"]["force-include"]
+    assert "vectors" in found["sdist"]["include"]
+    assert not list((root / "kvplan").rglob("*.jsonl"))
