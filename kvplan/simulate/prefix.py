@@ -152,7 +152,8 @@ class PrefixBlocks:
         below = self.tiers.found(s, hit) if self.tiers else []
         there = hit + sum(below)
         tokens = there + min(s.known - there, budget)
-        if self._needed(s.known, tokens, tables, hit) > self.pool.free:
+        plenty = not self._windows and cdiv(s.known, self.block) * len(tables) <= self.pool.free  # whatever of it is found free
+        if not plenty and self._needed(s.known, tokens, tables, hit) > self.pool.free:
             return None
         if self.tiers:
             self.tiers.take(below)
