@@ -101,7 +101,10 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
 #: Spellings that several cards have -> the word that has to be said with them.
 SHARED_NAMES = {"rtx6000": "quadro"}
 #: Words that a device's name may have or not, and the marks around them.
-_MAKERS = re.compile(r"\((?:r|tm)\)|\b(?:nvidia|geforce|tesla|quadro|amd|radeon|instinct|intel|apple|graphics|generation)\b")
+_MAKERS = re.compile(
+    r"\((?:r|tm)\)|\b(?:nvidia|geforce|tesla|quadro|amd|radeon|instinct|intel|apple|graphics|generation"
+    r"|mac ?(?:studio|mini|pro)|macbook ?(?:air|pro)?|imac)\b"
+)
 _BETWEEN = r"(?:\((?:r|tm)\)|[ _()-])*"
 
 
@@ -162,7 +165,7 @@ def find_device(name: str) -> Device:
     if found is None and (part := _SLICE.fullmatch(key)) and (slice_ := _slice(part[1], part[2])):
         return slice_
     if found is None:
-        sizes = [id_ for id_ in device_ids() if re.fullmatch(r"\d+gb", id_.removeprefix(f"apple-{_dashed(key)}-"))]
+        sizes = [id_ for id_ in device_ids() if re.fullmatch(r"\d+gb", id_.removeprefix(f"apple-{_dashed(_MAKERS.sub(' ', key))}-"))]
         if len(sizes) > 1:
             raise KvplanError(f"device {name[:40]!r} is sold with several sizes of memory: say which ({', '.join(_by_size(sizes))})")
     if found is None or SHARED_NAMES.get(spelling(key), "") not in key:

@@ -81,10 +81,19 @@ def _parse(text: str | int, units: dict[str, int], name: str, example: str) -> i
         value = text
     else:
         match = _SIZE.fullmatch(plain_number(text.strip()).replace("_", ""))
-        unit = match[3].lower() if match else None
+        unit = match[3].lower() if match else ""
+        if match is not None and f"{unit}ib" in units and unit not in units:
+            n = text.strip()[: -len(match[3])].strip()
+            raise SpecError(
+                name, [("", f"{text[:60]!r} is {n}{unit.upper()}iB (powers of 1024) or {n}{unit.upper()}B (of 1000)? Write which")]
+            )
         if match is None or unit not in units:
             raise SpecError(name, [("", f"{text[:60]!r} is not a size; write a number such as {example}")])
         whole, fraction = match[1], match[2] or ""
+        if fraction.strip("0") and units[unit] == 1:
+            raise SpecError(
+                name, [("", f"{text[:60]!r} is no whole number; write {whole}{fraction} if the dot parts thousands, or a unit")]
+            )
         value = int(whole + fraction) * units[unit] // 10 ** len(fraction)
     if not 0 <= value <= LARGEST:
         raise SpecError(name, [("", f"{str(text)[:60]} is out of range: 0 to {LARGEST}")])

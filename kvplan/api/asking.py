@@ -234,7 +234,7 @@ def device(name: str | Device) -> Device:
     if name == "auto":
         _ours("device", "auto", "this machine's GPU")
         return _this_machine()[0]
-    if str(name)[:1].isdigit() and str(name).lower().rstrip().endswith("b") and "g." not in str(name).lower():
+    if re.fullmatch(r"\s*\d[\d.,_]*\s*[a-z]{0,3}b\s*", str(name).lower()):
         return sized(parse_bytes(name, "device"))
     if (card := re.fullmatch(r"\s*(\d{1,6})\s*[gG]i?\s*", str(name))) is not None:  # as cards are sold
         return sized(int(card[1]) * GIB)

@@ -30,6 +30,8 @@ DEFAULTS = Workload(
     branch=0, depth=1, turns=1, think_seconds=10.0, samples=1, beams=1, trace=None, trace_format=None, users=None, tool_calls=0,
     tool_tokens=None, tool_seconds=1.0,
 )  # fmt: skip
+#: The most of what is held for each request or user at once, and of requests in all.
+MOST = {"users": 1 << 20, "turns": 10_000, "tool_calls": 10_000, "depth": 10_000, "requests": 10**9}
 #: Keywords that a trace has no use for, that users have none for, and that only users have.
 _DRAWN = ("workload", "prompt_lengths", "output_lengths", "prefixes", "prefix_tokens", "branch", "turns", "samples", "beams")
 _NOT_OF_USERS = ("rate", "burstiness", "branch", "depth", "samples", "beams", "trace", "trace_format")
@@ -193,7 +195,9 @@ def number(name: str, value: Any, *, above: bool = False) -> float:
 
 
 def whole(name: str, value: Any, least: int) -> int:
-    """A whole number of at least `least`. Raises SpecError."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 40:
-        raise SpecError(name, [("", f"{str(value)[:40]!r} is not a whole number of at least {least}")])
+    """A whole number of at least `least`, and at most what MOST says. Raises SpecError."""
+    most = MOST.get(name, (1 << 40) - 1)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        bound = f" and at most {most:,}" if name in MOST else ""
+        raise SpecError(name, [("", f"{str(value)[:40]!r} is not a whole number of at least {least}{bound}")])
     return value

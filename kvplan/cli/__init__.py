@@ -7,9 +7,13 @@ import os
 import sys
 from contextlib import suppress
 from io import StringIO
+from typing import TYPE_CHECKING
 
 from kvplan.errors import KvplanError
 from kvplan.extras import missing_module
+
+if TYPE_CHECKING:
+    import click
 
 EXIT_DONE, EXIT_NO, EXIT_INPUT, EXIT_INTERNAL = 0, 1, 2, 3
 
@@ -27,6 +31,7 @@ def run(args: list[str] | None = None) -> int:
     import click
 
     from kvplan.cli.commands import cli
+    from kvplan.cli.groups import TooMany
     from kvplan.cli.options import NoReader, tell
 
     gc.freeze()
@@ -52,11 +57,20 @@ def run(args: list[str] | None = None) -> int:
         near = nearest(error.option_name)
         tell(f"error: No such option: {error.option_name}; {known or (f'did you mean {near}?' if near else 'see --help')}")
         return EXIT_INPUT
-    except click.ClickException as error:
-        shown = StringIO()
-        error.show(shown)
-        tell(shown.getvalue())
+    except click.MissingParameter as error:
+        if error.ctx is None or [one.name for one in error.ctx.command.params if isinstance(one, click.Argument)] != ["model"]:
+            return _usage(error)
+        from kvplan.cli.meant import misplaced
+
+        tell(f"error: {misplaced(str(error.ctx.info_name), ())}")
         return EXIT_INPUT
+    except TooMany as error:
+        from kvplan.cli.meant import misplaced
+
+        tell(f"error: {misplaced(str(error.ctx and error.ctx.info_name), error.words)}")
+        return EXIT_INPUT
+    except click.ClickException as error:
+        return _usage(error)
     except NoReader:
         _unwritten()
         return EXIT_DONE
@@ -68,6 +82,15 @@ def run(args: list[str] | None = None) -> int:
         tell(f"internal error: {type(error).__name__}: {error}; please report it with the command line")
         _unwritten()
         return EXIT_INTERNAL
+
+
+def _usage(error: click.ClickException) -> int:
+    from kvplan.cli.options import tell
+
+    shown = StringIO()
+    error.show(shown)
+    tell(shown.getvalue())
+    return EXIT_INPUT
 
 
 def _unwritten() -> None:

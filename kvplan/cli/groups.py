@@ -18,8 +18,23 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 
 
+class TooMany(click.UsageError):
+    """Words of a command line that no argument takes."""
+
+    def __init__(self, words: list[str], ctx: click.Context) -> None:
+        super().__init__(f"unexpected: {' '.join(words)}", ctx)
+        self.words = words
+
+
 class Grouped(click.Command):
     """A command whose options are the names of a question and its own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.allow_extra_args = True
+        rest = super().parse_args(ctx, args)
+        if ctx.args and not ctx.resilient_parsing:
+            raise TooMany(list(ctx.args), ctx)
+        return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         records = {param.name: param.get_help_record(ctx) for param in self.get_params(ctx)}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from kvplan import engines
+from collections.abc import Sequence
+
+from kvplan import catalogue, engines
 from kvplan.deployment import NAMES
-from kvplan.errors import UnknownName
+from kvplan.errors import KvplanError, UnknownName
 
 #: What people call names of the question, beside the spellings of engines.
 _CALLED = {
@@ -30,9 +32,20 @@ _CALLED = {
 _COMMANDS = {"verbose": "--detail", "json": "--format json", "csv": "--format csv", "output": "--format", "o": "--format"}
 
 
+#: What is no option at all.
+_WORDS = {
+    "model": "write the model itself, as the first word: kvplan estimate meta-llama/llama-3.1-8b",
+    "d": "write --device: device id, product name, auto (this machine) or a size such as 24GiB",
+    "target": "write the target before the model: kvplan emit vllm meta-llama/llama-3.1-8b",
+    "c": "write --context: tokens per sequence, e.g. 32k",
+}
+
+
 def meant(option: str) -> str:
     """`write --tp (vLLM: --tensor-parallel-size)`, such as follows an error; empty where nothing is known by that name."""
     word = option.lstrip("-").replace("_", "-").lower()
+    if word in _WORDS:
+        return _WORDS[word]
     if word in _COMMANDS:
         return f"write {_COMMANDS[word]}"
     for name, words in _CALLED.items():
@@ -51,6 +64,23 @@ def _said(name: str, whose: str = "") -> str:
     flag = f"--{name.replace('_', '-')}"
     longer = ", or --context for the tokens that each sequence holds" if name == "max_model_len" else ""
     return f"write {flag}{whose}{longer}: {NAMES[name].help}"
+
+
+def misplaced(command: str, typed: Sequence[str]) -> str:
+    """What to write instead of a command line with words left over, or without a model: one line."""
+    if not typed:
+        return f"kvplan {command} needs a model, such as: kvplan {command} meta-llama/llama-3.1-8b"
+    rest = " ".join(typed)[:60]
+    if len(typed) == 1 and (card := _device(rest)):
+        return f"{rest!r} is one word too many; if it is the device, write --device {card}"
+    return f"{rest!r} is too much: a name with blanks goes in quotes, or is written with dashes; sizes and devices are options (--help)"
+
+
+def _device(word: str) -> str:
+    try:
+        return word if catalogue.find_device(word) else ""
+    except KvplanError:
+        return ""
 
 
 def nearest(option: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -16,6 +16,7 @@ from kvplan.deployment import NAMES
 from kvplan.errors import KvplanError, SpecError
 from kvplan.report import FORMATS
 from kvplan.report.printable import printable
+from kvplan.units import THOUSANDS
 
 Command = Callable[..., Any]
 
@@ -101,6 +102,19 @@ OFFLINE = click.option(
 HUB = click.option("--hub", is_flag=True, help="Ask the Hub for models that are not known here; else a file's own names are not asked for.")
 
 
+class Several(click.Option):
+    """An option whose values, given one at a time (--tp 2 --tp 4), are those of one list (--tp 2,4): none is dropped."""
+
+    def __init__(self, declarations: Sequence[str], **kwargs: Any) -> None:
+        super().__init__(declarations, **{**kwargs, "multiple": True})
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        values = super().process_value(ctx, value)
+        if not values or len(values) == 1:
+            return values[0] if values else None
+        return ",".join(str(one).replace(",", "") if THOUSANDS.fullmatch(str(one)) else str(one) for one in values)
+
+
 def question_options(command: Command) -> Command:
     """One option for every name of the contract, and --offline."""
     command = OFFLINE(command)
@@ -114,7 +128,7 @@ def question_options(command: Command) -> Command:
             command = click.option(flag, name, multiple=True, metavar="KEY=VALUE", help=text)(command)
         else:
             type_ = Named(name) if name in COMPLETED else None
-            command = click.option(flag, name, type=type_, metavar=kind.upper(), help=text)(command)
+            command = click.option(flag, name, cls=Several, type=type_, metavar=kind.upper(), help=text)(command)
     return command
 
 

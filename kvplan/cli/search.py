@@ -143,6 +143,8 @@ def compare(models: tuple[str, ...], prices: tuple[str, ...], rank_by: str | Non
     `model` and the names of the options. With --rank-by the best comes first; speeds are bounds, as `kvplan roofline` says.
     """
     asked = [{**api.question(model), **question} for model in models for question in questions(chosen(options))]
+    if len(asked) == 1:
+        raise SpecError("compare", [("", "one question has nothing beside it; name a second model, or several values: --device h100,l4")])
     found = api.compare(*asked, rank_by=rank_by, prices=_prices(prices))
     places = next((row.values for row in found if row.name == PLACE), range(1, len(asked) + 1))
     rows = [row for row in found if (row.differs or everything) and row.name != PLACE]

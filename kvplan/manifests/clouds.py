@@ -1,4 +1,4 @@
-"""Jobs of SkyPilot and dstack: a shell script, variables, and the accelerators that the service finds for it.
+"""Jobs of SkyPilot, dstack and Amazon ECS: a shell script, variables, and the accelerators that the service finds for it.
 
 docs.skypilot.co "Task YAML" (run, setup, envs, resources.accelerators, num_nodes, SKYPILOT_*); dstack.ai/docs "service" (commands, env,
 image, resources.gpu, nodes, DSTACK_*).
@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engines.common.words import Breaks, Place, Word
+from kvplan.engines.common.words import Breaks, Given, Place, Word
 from kvplan.manifests import images, requested
 from kvplan.manifests.accelerators import Hardware
 from kvplan.manifests.command import Start, container, scripts
-from kvplan.manifests.found import Site
+from kvplan.manifests.found import NO_DEVICE, Site
 from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.script import read_script
 
 
 def is_job(document: Item) -> bool:
-    """A SkyPilot task or a dstack run configuration."""
-    return _is_skypilot(document) or _is_dstack(document)
+    """A SkyPilot task, a dstack run configuration or a task definition of Amazon ECS."""
+    return _is_skypilot(document) or _is_dstack(document) or _is_ecs(document)
+
+
+def _is_ecs(document: Item) -> bool:
+    return any(one.get("image") for one in document.get("containerDefinitions"))
 
 
 def _is_skypilot(document: Item) -> bool:
@@ -34,7 +38,20 @@ def _is_dstack(document: Item) -> bool:
 
 def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     """The engines that the job's commands start."""
-    yield from (_skypilot if _is_skypilot(document) else _dstack)(document, n, source)
+    yield from (_skypilot if _is_skypilot(document) else _ecs if _is_ecs(document) else _dstack)(document, n, source)
+
+
+def _ecs(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    """docs.aws.amazon.com/AmazonECS, "Task definition parameters": entryPoint, command, environment, resourceRequirements."""
+    for one in document.get("containerDefinitions"):
+        env = {entry.get("name").text: Word(entry.get("value").text, entry.place) for entry in one.get("environment")}
+        gpus = next((r.get("value") for r in one.get("resourceRequirements") if r.get("type").text == "GPU"), NOTHING)
+        count = Given(int(gpus.text[:6]), "resourceRequirements", gpus.place) if gpus.text.isdecimal() else None
+        entry, words = ([Word(part.text, part.place) for part in one.get(key)] for key in ("entryPoint", "command"))
+        image = Word(one.get("image").text, one.get("image").place)
+        for start in container(image, entry or None, words or None, env, source, one.place, one.end_line):
+            span = (one.place.line, one.end_line)
+            yield start, Site(one.get("name").text, n, None, count, 1, NO_DEVICE, one.place, span=span)
 
 
 def _skypilot(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:

@@ -1,4 +1,4 @@
-"""Terraform: containers of Kubernetes and Docker resources, and the scripts that machines are started with.
+"""Terraform: containers of Kubernetes and Docker resources, and the scripts that machines are started with; Nomad: tasks.
 
 Blocks, attributes, strings, lists, maps and here-documents are read (developer.hashicorp.com/terraform/language/syntax); names of
 variables and locals with a plain value stand for it, all else is open. Nothing is evaluated.
@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from kvplan.engines.common.words import Place, Word
+from kvplan.engines.common.words import Given, Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests import accelerators
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start, container, scripts
 from kvplan.manifests.found import NO_DEVICE, Site
-from kvplan.manifests.marked import Item
+from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.pods import Pod
 from kvplan.manifests.pods import read as read_pod
 from kvplan.manifests.script import read_script
@@ -34,8 +34,8 @@ _TEXTS = ("metadata_startup_script", "startup_script", "startup-script", "user_d
 
 
 def is_terraform(source: str) -> bool:
-    """By its name."""
-    return source.lower().endswith((".tf", ".tofu"))
+    """By its name: Terraform's, OpenTofu's, Nomad's."""
+    return source.lower().endswith((".tf", ".tofu", ".nomad", ".hcl"))
 
 
 def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
@@ -48,6 +48,35 @@ def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
     for kind in ("resource", "module"):
         for label, body in _labelled(tree, kind):
             yield from _resource(body, label, source)
+    for task in _tasks(tree.get("job")):
+        yield from _task(task, source)
+
+
+def _tasks(item: Item) -> Iterator[Item]:
+    """Nomad's tasks: a driver and its config."""
+    if item.get("driver") and item.get("config"):
+        yield item
+        return
+    for _, part in item.items():
+        yield from _tasks(part)
+    for part in item:
+        yield from _tasks(part)
+
+
+def _task(task: Item, source: str) -> Iterator[tuple[Start, Site]]:
+    """developer.hashicorp.com/nomad/docs/drivers/docker: image, entrypoint, command, args; env beside it; a device of the resources."""
+    for config in task.get("config"):
+        words = [Word(one.text, one.place) for one in config.get("args")]
+        if command := config.get("command"):
+            words = [Word(command.text, command.place), *words]
+        entry = [Word(one.text, one.place) for one in config.get("entrypoint")]
+        env = {name: Word(value.text, value.place) for one in task.get("env") for name, value in one.items()}
+        image = config.get("image")
+        named = Word(image.text, image.place) if image else None
+        count = next((one.get("count") for one in task.get("resources", "device")), NOTHING)
+        n = Given(int(count.text[:6]), "device", count.place) if count.text.isdecimal() else None
+        for start in container(named, entry or None, words or None, env, source, task.place, task.end_line):
+            yield start, Site(task.get("$").text, 1, None, n, 1, NO_DEVICE, task.place, span=(task.place.line, task.end_line))
 
 
 def _labelled(tree: Item, kind: str) -> Iterator[tuple[str, Item]]:

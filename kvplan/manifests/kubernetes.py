@@ -63,6 +63,9 @@ def _pods(item: Item, label: str, nodes: int = 1, grouped: bool = False) -> Iter
     if main := item.get("mainContainer") or item.get("runner"):  # NVIDIA Dynamo's extraPodSpec, a runner of OME's
         yield Pod(Item({**item.value, "containers": Item([main], "", main.place, main.end_line)}, "", item.place, item.end_line), label)
         return
+    if (one := item.get("container")) and one.get("image"):  # a template of Argo Workflows
+        yield Pod(replace(item, value={**item.value, "containers": Item([one], "", one.place, one.end_line)}), label, nodes, grouped)
+        return
     gpus = item.get("resources", "limits", "gpu")  # NVIDIA Dynamo: beside the pod, by its own name
     for key, part in item.items():
         if part.get("componentType").text in NO_WORKERS:

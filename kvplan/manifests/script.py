@@ -142,6 +142,8 @@ class _Reader:
         empty = _tested(words)
         if empty and first == "if":
             self.variables.empty(empty)
+        elif first == "if" and (asked := _compared(words)):
+            self.variables.ask(asked)
         elif not self._sets(words):
             self._run(parts, words, end)
         return empty
@@ -275,3 +277,12 @@ def _tested(words: list[Token]) -> str:
         return ""
     pieces = [p for p in words[2].pieces if p.text]
     return pieces[0].text if len(pieces) == 1 and pieces[0].kind == "variable" else ""
+
+
+def _compared(words: list[Token]) -> str:
+    """The variable of `[ "$NAME" = text ]`."""
+    if len(words) < 4 or words[0].text not in ("[", "[[", "test") or words[2].text not in ("=", "==", "-eq"):
+        return ""
+    pieces = [p for p in words[1].pieces if p.text]
+    plain = all(p.kind == "text" for p in words[3].pieces) and any(p.text for p in words[3].pieces)
+    return pieces[0].text if plain and len(pieces) == 1 and pieces[0].kind == "variable" and pieces[0].default is None else ""

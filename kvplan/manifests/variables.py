@@ -34,12 +34,16 @@ class Value(NamedTuple):
 
 
 class _Scope(NamedTuple):
-    """A branch: what was known before it, what it changed (True: only added to), what it sets where it was empty."""
+    """A branch: what was known before it, what it changed (True: only added to), what it sets where it was empty.
+
+    asked  a variable that nothing here sets, which the branch asks to be a certain text
+    """
 
     is_chain: bool
     before: Mapping[str, Value]
     changed: dict[str, bool]
     defaults: set[str]
+    asked: list[str]
 
 
 class Variables:
@@ -114,7 +118,7 @@ class Variables:
 
     def open(self, place: Place, *, is_chain: bool = False) -> None:
         self._spend(1 + len(self._values), place)
-        self._scopes.append(_Scope(is_chain, dict(self._values), {}, set()))
+        self._scopes.append(_Scope(is_chain, dict(self._values), {}, set(), []))
 
     def in_chain(self) -> bool:
         return bool(self._scopes) and self._scopes[-1].is_chain
@@ -124,6 +128,11 @@ class Variables:
         if self._scopes and name not in self._values:
             self._scopes[-1].defaults.add(name)
 
+    def ask(self, name: str) -> None:
+        """The branch is for when this variable is a certain text: one that nothing sets is not, unless the environment says so."""
+        if self._scopes and name not in self._values and not self._scopes[-1].changed:
+            self._scopes[-1].asked.append(name)
+
     def turn(self) -> None:
         """The next branch of the same choice."""
         if self._scopes:
@@ -131,6 +140,7 @@ class Variables:
             self._values = dict(self._scopes[-1].before)
             self._environment = None
             self._scopes[-1].defaults.clear()
+            self._scopes[-1].asked.clear()
 
     def close(self) -> None:
         if not self._scopes:
@@ -141,6 +151,9 @@ class Variables:
         for name, only_adds in scope.changed.items():
             if name in scope.defaults and name in inside:
                 self._values[name] = inside[name]
+            elif scope.asked and name in inside and _is_empty(scope.before.get(name)):
+                more = ("", *(part for word in inside[name].words for part in word.text.split()))
+                self._values[name] = scope.before[name]._replace(words=(Word(f"${name}", Place(), (name,), (), more),))
             elif only_adds and name in scope.before:
                 old = scope.before[name]
                 more = _added(old, inside[name]) if name in inside else ()
@@ -272,6 +285,11 @@ class Variables:
             shown = f"$(({text.strip()[:40]}))"
             return Word(shown, place, tuple(missing) or (shown,))
         return Word(str(result), place)
+
+
+def _is_empty(value: Value | None) -> bool:
+    """Whether the script itself leaves it empty."""
+    return value is not None and not any(word.text for word in value.words)
 
 
 def _added(old: Value, new: Value) -> tuple[str, ...]:

@@ -56,9 +56,10 @@ def _answered(d: Deployment, limits: bool) -> tuple[Settled, Outcome]:
     outcome = judged(outcome if outcome.ledgers else outcome._replace(ledgers=_weights_alone(settled)), engine.facts)
     outcome = outcome._replace(risks=risks(settled, engine.facts.name, outcome))
     why = doubts(question, engine.facts) if outcome.starts else ()
-    outcome = doubted(outcome, why)
-    if why:
-        settled = settled._replace(notes=(*settled.notes, *(f"likely at most: {reason}" for reason in why)))
+    outcome = doubted(doubted(outcome, why, "likely"), settled.undecided, "too close to call")
+    found = (*(f"likely at most: {reason}" for reason in why), *(f"too close to call at most: {reason}" for reason in settled.undecided))
+    if outcome.starts and found:
+        settled = settled._replace(notes=(*settled.notes, *found))
     if settled.misfit is not None and outcome.starts is not False:
         raise settled.misfit
     if outcome.capacity is not None and outcome.capacity.max_batch is not None:  # of one replica: the question's is shared by all

@@ -128,13 +128,13 @@ def connector(d: Deployment) -> Apart:
     facts = engines.facts(d.engine or engines.default(d))
     if facts.apart is None:
         known = ", ".join(name for name in engines.ENGINES if engines.facts(name).apart)
-        raise UnsupportedError(f"transfer: {facts.name} is not modelled with prefill and decode apart; {known} are")
+        raise UnsupportedError(f"{facts.name} is not modelled with prefill and decode apart; {known} are")
     return facts.apart
 
 
 def connected(d: Deployment, way: Apart) -> Deployment:
     """The question with what its release sets where a connector is there, unless it was chosen."""
-    if way.one_group is None or way.one_group[0] in dict(d.engine_option):
+    if way.one_group is None or way.one_group[0] in dict(d.engine_option) or d.engine_version is None:  # the newest release is not before
         return d
     if release(engines.settle(d)[1].question.engine_version or "") >= release(way.one_group[1]):
         return d

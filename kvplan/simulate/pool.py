@@ -17,7 +17,7 @@ WALK = 64
 
 
 class BlockPool:
-    """`size` blocks, of which one is the null block. Lists by block number, no object per block.
+    """`size` blocks, of which one is the null block. Lists by block number, as far as they were ever taken; no object per block.
 
     Pages that nobody but their sequence can ask for are only counted: `own`. With content they wait for their turn among the others all
     the same, a row of them at once. A block's number is of a page that can be found; there are as many numbers as pages.
@@ -26,16 +26,15 @@ class BlockPool:
     def __init__(self, size: int) -> None:
         self.size = size
         self.free = size - 1
-        self.refs = [0] * size
-        self.refs[0] = 1  # the null block is nobody's
+        self.refs = [1]  # the null block is nobody's; as long as numbers were ever taken
         self.again = 0  # holders beyond the first, over all blocks
         self.evicted = 0
-        self.keys: list[Key | None] = [None] * size
+        self.keys: list[Key | None] = [None]
         self.found: dict[Key, int | dict[int, None]] = {}
         # The free list: blocks without content from the end, then those with content from the start. A block that is found leaves the
         # latter's middle; its entry stays, is counted here and skipped when its turn comes, which is much cheaper than linking them all.
         self.blank = size - 1
-        self._spare = list(range(size - 1, 0, -1))  # numbers that no page bears; where all pages do, those of the blank ones
+        self._spare: list[int] = []  # numbers that no page bears any more; where all pages do, those of the blank ones
         self._kept: deque[int] = deque()  # below zero: so many pages that only their sequence knew
         self._left: dict[int, int] = {}
 
@@ -60,7 +59,12 @@ class BlockPool:
     def _numbers(self, n: int) -> list[int]:
         spare = self._spare
         numbers = spare[: -n - 1 : -1]
-        del spare[len(spare) - n :]
+        del spare[len(spare) - len(numbers) :]
+        if len(numbers) < n:
+            new = range(len(self.refs), len(self.refs) + n - len(numbers))
+            numbers += new
+            self.refs += [0] * len(new)
+            self.keys += [None] * len(new)
         return numbers
 
     def own(self, n: int) -> None:
@@ -207,7 +211,7 @@ class BlockPool:
 
     def order(self) -> list[int]:
         """The free list from its head, where all pages have numbers."""
-        return [*reversed(self._spare), *self._waiting()]
+        return [*reversed(self._spare), *range(len(self.refs), self.size), *self._waiting()]
 
     def check(self, tables: Iterable[list[int]], own: int = 0) -> None:
         """AssertionError unless each block is either in the free list once or held as often as it is counted, and `own` pages are taken."""
@@ -217,13 +221,14 @@ class BlockPool:
                 held[block] += 1
         waiting = self._waiting()
         nameless = -sum(n for n in waiting if n < 0)
-        order = [*self._spare, *(block for block in waiting if block > 0)]
+        order = [*self._spare, *range(len(self.refs), self.size), *(block for block in waiting if block > 0)]
         free = set(order)
         assert self.blank + nameless + sum(block > 0 for block in waiting) == self.free, "the free list is broken"
         assert len(order) == len(free) == self.free + own, "each number is a page's or spare"
         assert 0 not in order, "the null block is free"
         for block in range(1, self.size):
-            assert self.refs[block] == held[block], f"block {block} is held {held[block]} times and counted {self.refs[block]}"
+            counted = self.refs[block] if block < len(self.refs) else 0
+            assert counted == held[block], f"block {block} is held {held[block]} times and counted {counted}"
             assert (block in free) == (held[block] == 0), f"block {block} is free and held, or neither"
         assert self.again == sum(max(n - 1, 0) for n in held[1:])
         named = set()

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from numpy.random import default_rng
 
-from kvplan.simulate.workload import Content, Lengths, Request, Shape, prefix_of
+from kvplan.errors import SpecError
+from kvplan.simulate.workload import Content, Lengths, Request, Shape, no_room, prefix_of
 
 REQUESTS, OF_EACH = 1000, 2
 _FIRST_STREAM = 1 << 41  # apart from the numbers of prefixes
@@ -100,6 +101,8 @@ class Users:
     """All of them, as a source of requests."""
 
     def __init__(self, habits: Habits) -> None:
+        if faults := no_room(habits.shape):
+            raise SpecError("workload", faults)
         self.habits = habits
         self._users = [User(n, habits) for n in range(habits.users)]
         self._waiting = [(user.first_gap(), n) for n, user in enumerate(self._users)]

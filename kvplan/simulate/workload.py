@@ -10,6 +10,7 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 from kvplan.errors import SpecError, UnknownName
+from kvplan.units import cdiv
 
 #: Content of a request: (stream, end) pairs. Two requests agree up to a token when the same stream covers it in both; a stream stands
 #: for everything up to its end, what came before it included. What follows the last pair is nobody else's.
@@ -127,10 +128,14 @@ def named(name: str) -> Shape:
 
 
 def generate(shape: Shape, arrivals: Arrivals, n: int, seed: int = 0) -> Iterator[Request]:
-    """The first n requests of a workload, by time of arrival. The same seed gives the same requests."""
+    """The first n requests of a workload, by time of arrival. The same seed gives the same requests.
+
+    Conversations that all begin at once are as many as have n turns together: otherwise nobody would come to a second turn.
+    """
     _check(shape, arrivals, n)
     if shape.turns > 1:
-        return islice(_conversations(shape, arrivals, seed), n)
+        begun = None if arrivals.rate is not None else cdiv(n, shape.turns)
+        return islice(_conversations(shape, arrivals, seed, begun), n)
     return islice(_single(shape, arrivals, seed), n)
 
 
@@ -143,10 +148,19 @@ def _check(shape: Shape, arrivals: Arrivals, n: int) -> None:
             ("prefix_tokens", shape.prefix_tokens, 0), ("depth", shape.depth, 1), ("cv", arrivals.cv, 0),
         ) if not value >= least
     ]  # fmt: skip
+    faults += no_room(shape) if shape.turns > 1 else []
     if arrivals.rate is not None and not 0 < arrivals.rate < float("inf"):
         faults.append(("rate", f"{arrivals.rate} requests a second; write a number above 0"))
     if faults:
         raise SpecError("workload", faults)
+
+
+def no_room(shape: Shape) -> list[tuple[str, str]]:
+    """What is wrong with a conversation whose system prompt is as long as the longest request."""
+    before = shape.prefix_tokens * (shape.depth if shape.branch else min(shape.prefixes, 1))
+    if before <= shape.max_tokens - 2:
+        return []
+    return [("prefix_tokens", f"{before:,} tokens before each text leave none of {shape.max_tokens:,} for it")]
 
 
 def _drawn(shape: Shape, arrivals: Arrivals, rng: Generator) -> Iterator[tuple[float, int, int, int]]:
@@ -192,19 +206,23 @@ def prefix_of(shape: Shape) -> Callable[[int], Content]:
     return lambda pick: ()
 
 
-def _conversations(shape: Shape, arrivals: Arrivals, seed: int) -> Iterator[Request]:
-    """Conversations that start at the arrivals; a heap holds those that go on."""
+def _conversations(shape: Shape, arrivals: Arrivals, seed: int, begun: int | None = None) -> Iterator[Request]:
+    """Conversations that start at the arrivals, so many at most; a heap holds those that go on."""
     from heapq import heappop, heappush
 
     rng, streams, before = default_rng(seed), count(1 << 41), prefix_of(shape)
-    starts = _drawn(shape, arrivals, rng)
+    drawn = _drawn(shape, arrivals, rng)
+    starts, time = islice(drawn, begun), 0.0
     waiting: list[tuple[float, int, int, int, Content]] = []  # next turn's time, stream, turns left, tokens so far, system prompt
     start = next(starts, None)
-    while start is not None or waiting:
+    while True:
+        if start is None and not waiting:  # all that began have ended, some of them before their last turn
+            start = (time, *next(drawn)[1:])
         if start is not None and (not waiting or start[0] <= waiting[0][0]):
             time, text, output, pick = start
             shared = before(pick)
             stream, left, past = next(streams), shape.turns, shared[-1][1] if shared else 0
+            text = min(text, shape.max_tokens - past - 1)  # a first text is cut, as without turns; a later one ends the conversation
             start = next(starts, None)
         else:
             time, stream, left, past, shared = heappop(waiting)

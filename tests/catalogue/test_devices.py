@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvplan import catalogue
+from kvplan.api.asking import device
 from kvplan.errors import KvplanError
 
 DEVICES = catalogue.devices()
@@ -49,6 +50,10 @@ def test_names_belong_to_one_device():
         ("Titan RTX", "titan-rtx"),
         ("RTX 4060 8GB", "rtx-4060"),
         ("GeForce RTX 3060 Ti", "rtx-3060-ti"),
+        ("Mac Studio M3 Ultra 512GB", "apple-m3-ultra-512gb"),
+        ("MacBook Pro M4 Max 128GB", "apple-m4-max-128gb"),
+        ("mac mini m4 pro 48gb", "apple-m4-pro-48gb"),
+        ("AMD Ryzen AI Max+ 395", "ryzen-ai-max-395"),
         ("rtx3070ti", "rtx-3070-ti"),
         ("3080 Ti", "rtx-3080-ti"),
         ("4070 Ti", "rtx-4070-ti"),
@@ -110,3 +115,9 @@ def test_the_contracts_ids(name):
 def test_unknown_devices(name):
     with pytest.raises(KvplanError):
         catalogue.find_device(name)
+
+
+def test_card_with_its_memory_is_no_size() -> None:
+    """A number, words and a memory: a card's name; a number and a unit: a size."""
+    assert [device(name).id for name in ("4060 Ti 16GB", "3060 12gb")] == ["rtx-4060-ti-16gb", "rtx-3060-12gb"]
+    assert [device(size).memory_bytes for size in ("24GiB", "80 GB")] == [24 << 30, 80 * 10**9]

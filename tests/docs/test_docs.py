@@ -14,7 +14,7 @@ import pytest
 
 from kvplan.cli import run
 from tests.docs.pages import PAGES, ROOT, anchors, blocks, links, rewritten
-from tools import first_picture, notebook, reference
+from tools import first_picture, hit_picture, notebook, reference
 
 #: Commands that do not return, or that read what only a reader has.
 NOT_RUN = ("serve",)
@@ -100,6 +100,7 @@ def test_every_target_of_make_that_is_named_exists():
 MADE = {
     "docs/reference.md": reference.page,
     "docs/first-answer.svg": first_picture.picture,
+    "docs/hit-curve.svg": hit_picture.picture,
     "examples/capacity.ipynb": lambda: notebook.notebook(PAGES["docs/python.md"].read_text(encoding="utf-8")),
 }
 

@@ -35,15 +35,11 @@ KNOWN_WRONG: dict[str, str] = {
     # of those collected blind: twelve of 64 verdicts were wrong, all of them called certain; what is written here is not known of any
     "v2395-mixtral-gptq-2xa10-graphs": "graphs of 0.2.7 beside a fraction of 0.95; the same had run on another host of the same cards",
     "v17238-qwen25-32b-int8-2x3090-256": "256 sequences take 3 GiB more than the sampler's profile on 0.8.1",
-    "qvl1684-qwen3vl-235b-8xa100-128k": "the encoder's profile of Qwen3-VL's videos is not modelled",
     "v33155-gptoss120b-h100-014": "-O3 on 0.14.1 with 2.4 GiB beside the fraction",
     "d1298-internlm2-7b-2080ti22-02": "LMDeploy's conversion of weights while they are loaded",
     "z4895-gemma3-27b-awq-24g": "what this AWQ release keeps in 16 bits is not said",
-    "d4558-qwen36-27b-awq-v100": "LMDeploy's conversion of weights while they are loaded",
     "v53961-dsv4pro-8xmi300x-16k": "FP4 experts on a card without FP4: about 50 GiB a card more than shapes say",
     # of the third and fourth sets: 17 of 90 verdicts (but for what was too close) were wrong, 6 of them called certain
-    "z25453-glm51-fp8-8xb200-dp8-090": "6.38 GiB are DeepGEMM's input of 256 experts x 4,352 tokens; who chose that runner is not told",
-    "z5634-dsv3-8xh200-dp8": "graphs with attention data parallelism on 0.4.5 hang out of memory; how much they took is not said",
     "g3-glm45air-fp8-4xh100-eagle": "the report says that the model is loaded twice for its own draft module",
     "d2127-qwen2-72b-8x2080ti22": "LMDeploy on cards before Ampere, with a fifth of the card free",
     "o13687-qwen25vl3b-8g-0134": "the graph of an image is four times that of the release before; only the interval's end has it",
@@ -51,7 +47,6 @@ KNOWN_WRONG: dict[str, str] = {
     "o5670-qwen2-7b-q5km-4060m-19k": "what a laptop's desktop held of the card is not told",
     "o5670-llama3-8b-q6k-4060m-5k": "what a laptop's desktop held of the card is not told",
     "t5950-dsv3-w4fp8-8xh20-rc2": "the dry run of 1.0.0rc2 takes more than 45 GiB beside the weights; the candidate before did not",
-    "qvl1493-qwen3vl-235b-fp8load-8xh20": "the encoder's profile of Qwen3-VL's videos is not modelled",
     "v18446-qwen3-235b-8x80-v1": "V1's profile run ran out with 16 GiB beside the weights; nothing says what took them",
     "ho13226-qwen36-35b-fp8-gb10-128k": "95 blocks of states were left beside another server on shared memory",
     "lg-qwen3-32b-q5km-2x3090-48k": "the build is not told; one without flash attention takes 6 GiB more",

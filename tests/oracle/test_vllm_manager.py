@@ -36,7 +36,7 @@ MODELS = {
 class Theirs:
     """vLLM's manager, driven by tokens."""
 
-    def __init__(self, groups: tuple[PageGroup, ...], pages: int, caching: bool) -> None:
+    def __init__(self, groups: tuple[PageGroup, ...], pages: int, caching: bool, longest: int = 1024) -> None:
         import torch
         from vllm.sampling_params import SamplingParams
         from vllm.utils.hashing import sha256
@@ -69,7 +69,7 @@ class Theirs:
         )
         self.manager = KVCacheManager(
             config,
-            max_model_len=1024,
+            max_model_len=longest,
             scheduler_block_size=BLOCK,
             hash_block_size=BLOCK,
             max_in_flight_tokens=IN_FLIGHT,

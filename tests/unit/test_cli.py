@@ -249,6 +249,44 @@ def test_another_tools_option_is_answered_with_ours(capsys, option, told):
     assert told in err
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["estimate"], "kvplan estimate needs a model, such as: kvplan estimate meta-llama/llama-3.1-8b"),
+        (["estimate", "Llama", "3.1", "8B", "--device", "h100"], "'3.1 8B' is too much: a name with blanks goes in quotes"),
+        (["estimate", MODEL, "h100"], "'h100' is one word too many; if it is the device, write --device h100"),
+        (["estimate", "--model", MODEL], "write the model itself, as the first word"),
+        (["emit", MODEL, "--target", "vllm"], "write the target before the model"),
+        (["estimate", MODEL, "--kv-memory", "40G"], "'40G' is 40GiB (powers of 1024) or 40GB (of 1000)? Write which"),
+        (["estimate", MODEL, "--context", "32.768"], "'32.768' is no whole number; write 32768 if the dot parts thousands"),
+        (["compare", MODEL, "--device", "h100"], "name a second model, or several values: --device h100,l4"),
+        (["sweep", MODEL, "--context", "1k,2k"], "such as context=8k:1m:x2 (NAME=VALUES, without dashes)"),
+    ],
+)
+def test_what_beginners_type_is_answered_in_one_line(capsys, words, told):
+    code, out, err = ask(capsys, *words)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert told in err
+
+
+def test_an_option_given_twice_is_a_list(capsys):
+    """The last of them alone was taken, in silence."""
+    twice = ask(
+        capsys, "estimate", MODEL, "--engine", "ideal", "--device", "h100", "--device", "l4", "--context", "8,192", "--context", "16k"
+    )
+    assert twice == ask(capsys, "estimate", MODEL, "--engine", "ideal", "--device", "h100,l4", "--context", "8192,16k")
+    assert len(twice[1].splitlines()) == 6
+    assert ask(capsys, "fit", MODEL, "--tp", "2", "--tp", "4")[0] == 2
+
+
+def test_help_and_version_as_words(capsys):
+    assert ask(capsys, "help") == ask(capsys, "--help")
+    assert ask(capsys, "help", "estimate") == ask(capsys, "estimate", "--help")
+    assert ask(capsys, "version") == ask(capsys, "--version")
+
+
 def test_commas_that_part_thousands_are_noted(capsys):
     code, out, err = ask(capsys, "estimate", MODEL, "--context", "8,192")
     assert code == 0

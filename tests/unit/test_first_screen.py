@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import kvplan
+from kvplan import engines
 from kvplan.cli import run
 from kvplan.devices import sized
 from kvplan.errors import KvplanError
@@ -28,7 +29,14 @@ QUESTIONS: list[dict[str, Any]] = [
     {"model": "google/gemma-3-27b", "engine": "ideal", "device": "h100"},
     {"model": "deepseek-ai/deepseek-v3", "device": "h200", "engine": "vllm", "tp": 8, "context": "8k"},
     {"model": LLAMA, "engine": "vllm", "kv_memory": "4GiB", "context": "8k"},
+    {"model": "llama3.1:8b", "device": "rtx-4090", "engine": "ollama"},
+    {"model": LLAMA, "device": "h100", "engine": "tensorrt-llm", "context": "8k"},
+    {"model": LLAMA, "device": "h100", "engine": "lmdeploy", "context": "8k"},
+    {"model": LLAMA, "device": "h100", "engine": "transformers", "context": "8k"},
+    {"model": LLAMA, "device": "m3-max-64gb", "engine": "mlx-lm", "context": "8k"},
+    {"model": LLAMA, "device": "h100", "engine": "exllamav3", "context": "8k"},
 ]
+assert {question.get("engine", "vllm") for question in QUESTIONS} == set(engines.ENGINES)
 #: Another value of each name that may be left open.
 OTHERS: dict[str, tuple[Any, ...]] = {
     "engine_version": ("0.19", "0.5.10", "b7406"), "n_devices": (2,), "tp": (2,), "pp": (2,), "dp": (2,), "ep": (2,), "dcp": (2,),

@@ -85,3 +85,38 @@ def test_a_start_may_be_surer_than_a_fit() -> None:
     assert plan.as_dict()["start_certainty"] == "certain"
     assert plan.margin_bytes is not None
     assert plan.margin_bytes < -GIB
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "left_out"),
+    [
+        # QwenLM/Qwen3-VL issue 1684: out of memory with 128,000 tokens on eight A100
+        (
+            "Qwen/Qwen3-VL-235B-A22B-Instruct",
+            {"engine": "vllm", "engine_version": "0.11.0", "device": "a100-80gb", "tp": 8, "ep": 8, "max_model_len": 128000},
+            {"multimodal": "off"},
+        ),
+        # sglang issue 5634: out of memory with attention data parallelism on eight H200
+        (
+            "deepseek-ai/DeepSeek-V3",
+            {
+                "engine": "sglang",
+                "engine_version": "0.4.5",
+                "device": "h200",
+                "tp": 8,
+                "engine_option": {"enable_dp_attention": "true"},
+                "dp": 8,
+            },
+            {"dp": None, "engine_option": None},
+        ),
+        # lmdeploy issue 4558: out of memory while weights are loaded on a V100
+        ("Qwen/Qwen2.5-7B-Instruct", {"engine": "lmdeploy", "device": "v100-32gb", "dtype": "fp16"}, {"device": "a100-40gb"}),
+    ],
+)
+def test_what_public_starts_ran_out_of_and_nothing_sizes_is_too_close_to_call(
+    model: str, asked: dict[str, Any], left_out: dict[str, Any]
+) -> None:
+    plan, other = (api.estimate(model, advise=False, **question).as_dict() for question in (asked, asked | left_out))
+    assert (plan["starts"], plan["start_certainty"]) == (True, "too close to call")
+    assert any(note.startswith("too close to call at most: what ") for note in plan["model"]["notes"])
+    assert not any(note.startswith("too close to call at most") for note in other["model"]["notes"])

@@ -22,7 +22,9 @@ def check_question(d: Deployment, facts: Facts) -> None:
     if d.multimodal not in (None, "on", "off"):
         raise SpecError("multimodal", [("", f"{d.multimodal[:40]!r} is not on or off")])
     read_lora(d.lora)
-    read_speculative(d.speculative)
+    spec = read_speculative(d.speculative)
+    if spec and not spec.tokens and spec.method not in facts.picks_drafts:
+        raise SpecError("speculative", [("", f"{facts.title} picks no number of tokens for {spec.method}: write METHOD:TOKENS")])
     for key, _ in d.engine_option:
         if key not in facts.options:
             known = f"it takes: {', '.join(facts.options)}" if facts.options else "it takes none"

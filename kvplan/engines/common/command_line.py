@@ -303,6 +303,10 @@ def _more_words(
     names = [text.partition("=")[0] for text in word.maybe if text.startswith("-")]
     harmless = bool(word.maybe) and not any((found := _find(engine, table, name)[0]) and found.to in DECIDING for name in names)
     finding = _may_hold_more(word)
+    if word.maybe[:1] == ("",):  # empty in the file, and filled in a branch that an unset variable guards
+        held = " ".join(word.maybe[1:])[:80]
+        message = f"${word.missing[0]} is empty unless the script's environment says otherwise; it may hold {held}"
+        return [*findings, finding._replace(message=message)], unresolved
     if harmless:
         return [*findings, finding], unresolved
     shown = ", ".join(dict.fromkeys(word.missing))

@@ -39,7 +39,8 @@ class Options:
             raise SpecError("engine_option", [(key, f"{value[:60]!r} is not a whole number of at least {least}")])
         return int(value)
 
-    def number(self, key: str, most: float = 1e9) -> float | None:
+    def number(self, key: str, most: float = 1e9, *, zero: bool = False) -> float | None:
+        """A number above 0; with `zero` that too, where it says that there is none."""
         value = self._values.get(key)
         if value is None:
             return None
@@ -47,13 +48,14 @@ class Options:
             number = float(value)
         except ValueError:
             number = -1.0
-        if not 0 < number <= most:
-            raise SpecError("engine_option", [(key, f"{value[:60]!r} is not a number above 0 and at most {most:g}")])
+        if not 0 <= number <= most or not (number or zero):
+            least = "of at least" if zero else "above"
+            raise SpecError("engine_option", [(key, f"{value[:60]!r} is not a number {least} 0 and at most {most:g}")])
         return number
 
 
 class Speculation(NamedTuple):
-    """`METHOD:TOKENS[:MODEL]`, read."""
+    """`METHOD:TOKENS[:MODEL]`, read; `auto` for tokens is 0: as many as the engine picks."""
 
     method: str
     tokens: int
@@ -70,6 +72,8 @@ def read_speculative(text: str | None) -> Speculation | None:
         return None
     method, _, rest = str(text).partition(":")
     tokens, _, model = rest.partition(":")
+    if tokens == "auto":
+        return Speculation(method.lower(), 0, model or None)
     if not tokens.isascii() or not tokens.isdecimal() or not 1 <= int(tokens[:9]) <= 1024:
         raise SpecError("speculative", [("", f"{str(text)[:60]!r}: write METHOD:TOKENS[:MODEL] such as eagle3:3, or off")])
     return Speculation(method.lower(), int(tokens), model or None)

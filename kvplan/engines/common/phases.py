@@ -58,12 +58,12 @@ def _sure(moment: Moment) -> Certainty:
     return certainty(moment.low >= 0, moment.spare >= 0, moment.high >= 0, moment.spare, moment.high - moment.low)
 
 
-def doubted(outcome: Outcome, why: Sequence[str]) -> Outcome:
-    """A start that is called no surer than likely, where there is a reason to doubt what is not measured."""
+def doubted(outcome: Outcome, why: Sequence[str], most: Certainty) -> Outcome:
+    """A start that is called no surer than `most`, where there is a reason to doubt what is not measured."""
     if not why or not outcome.starts:
         return outcome
-    start = least_sure(outcome.start_certainty or outcome.certainty, "likely")
-    return outcome._replace(start_certainty=start, certainty=least_sure(outcome.certainty, "likely") if outcome.fits else outcome.certainty)
+    start = least_sure(outcome.start_certainty or outcome.certainty, most)
+    return outcome._replace(start_certainty=start, certainty=least_sure(outcome.certainty, most) if outcome.fits else outcome.certainty)
 
 
 def judged(outcome: Outcome, facts: Facts) -> Outcome:

@@ -54,6 +54,7 @@ class Settled(NamedTuple):
     drafter   what drafts tokens; its caches are in `drafts` where the engine keeps them for as many tokens as the model's
     unknown   what is held and can not be sized as asked, and how to say it: then nothing that fits is called so
     limits    whether the longest context and the most sequences are asked for, which cost an engine many tries
+    undecided why a start is too close to call, whatever room is left: what public starts ran out of and nothing here sizes
     """
 
     question: Deployment
@@ -66,6 +67,7 @@ class Settled(NamedTuple):
     drafter: Drafter | None = None
     unknown: str = ""
     limits: bool = True
+    undecided: tuple[str, ...] = ()
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -247,6 +249,7 @@ class Facts(NamedTuple):
     least_capability the least compute capability of NVIDIA GPUs that its makers name (70 is 7.0); None: not known
     offloads         layers may stay in memory beside the device
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
+    picks_drafts     methods of speculation for which it picks the tokens itself (METHOD:auto)
     kv_advice        cache formats that advice may offer, with their bits; weight_advice likewise
     settings         switches that advice may offer
     fraction_ceiling advice raises the memory fraction up to here; None: not above its own default
@@ -273,6 +276,7 @@ class Facts(NamedTuple):
     least_capability: int | None = None
     offloads: bool = False
     weight_schemes: frozenset[str] = frozenset()
+    picks_drafts: tuple[str, ...] = ()
     kv_advice: tuple[tuple[str, int], ...] = ()
     weight_advice: tuple[tuple[str, int], ...] = ()
     settings: tuple[Setting, ...] = ()

@@ -93,6 +93,11 @@ def pool(
     return Tier(place, system, what, setting, asked_bytes, held * piece_bytes, held, piece_bytes, ranks, shared, tuple(parts))
 
 
+def of_each(ranks: int) -> str:
+    """Behind a size that every rank has: ` of each of 4 ranks`; nothing where there is one."""
+    return f" of each of {ranks:,} ranks" if ranks > 1 else ""
+
+
 def tier_lines(tiers: Iterable[Tier]) -> list[Entry]:
     """What they take of host memory: a disk takes none."""
     return [

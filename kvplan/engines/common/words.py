@@ -20,7 +20,8 @@ START = Place()
 
 
 class Word(NamedTuple):
-    """`missing` names the variables that stay open; they stand in `text` as `$NAME`. `maybe`: of an open word, all that it may hold."""
+    """`missing` names the variables that stay open; they stand in `text` as `$NAME`. `maybe`: of an open word, all that it may hold;
+    an empty text first: it is empty unless the environment says otherwise."""
 
     text: str
     place: Place = START

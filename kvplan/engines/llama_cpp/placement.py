@@ -5,9 +5,11 @@ llama.cpp src/llama-model.cpp load_tensors (b11312); the output layer came after
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
+from math import ceil
 from typing import NamedTuple
 
 from kvplan.engines.llama_cpp.caches import Store
@@ -39,12 +41,13 @@ def place(
     start = max(total + output_first - n_gpu_layers, 0)
     active = min(n_gpu_layers, total + 1)
     weights = list(shares[:n_devices]) + [Fraction(0)] * (n_devices - len(shares)) if shares else [Fraction(1)] * n_devices
-    bounds = [part / sum(weights) for part in accumulate(weights)] if n_devices else []
+    whole = sum(weights)
+    first = [ceil(part * active / whole) for part in accumulate(weights)] if n_devices else []  # of the layers that the next device has
 
     def device(layer: int) -> int:
         if not start <= layer < start + active or not n_devices:
             return HOST
-        return sum(bound <= Fraction(layer - start, active) for bound in bounds)
+        return bisect_right(first, layer - start)
 
     return Placement(tuple(device(i) for i in range(n_layers)), device(total), n_devices, active if n_devices else 0)
 

@@ -138,7 +138,16 @@ def settle(d: Deployment) -> Settled:
     notes = (*notes, *lora.note(question, model.layers))
     if backend == "turbomind" and read_lora(question.lora):
         notes = (*notes, "lora: TurboMind loads no adapters; --backend pytorch does, and its slots are counted")
-    return Settled(question, chosen, notes, settings, model, drafts, misfit, drafts_with, unknown(question, drafts_with))
+    made = Settled(question, chosen, notes, settings, model, drafts, misfit, drafts_with, unknown(question, drafts_with))
+    return made._replace(undecided=undecided(d))
+
+
+def undecided(d: Deployment) -> tuple[str, ...]:
+    """Cards before Ampere: weights are converted there while they are loaded (lmdeploy issues 4558, 1298, 2127 ran out of memory in it)."""
+    has = d.device.capability if d.device else None
+    if has is None or has >= 80:
+        return ()
+    return ("what LMDeploy takes to convert weights on cards before Ampere while it loads them is not modelled",)
 
 
 def compute_type(d: Deployment) -> str:

@@ -86,6 +86,8 @@ ROWS = (
     *block(LESS, "less"),
 )  # fmt: skip
 
+#: Methods whose steps a release picks by the model (auto_choose_speculative_params).
+PICKED = ("eagle", "eagle3", "nextn", "standalone")
 ON_LOAD = {"fp8": "fp8", "w8a8_fp8": "fp8_channel", "bitsandbytes": "nf4", "mxfp8": "mxfp8"}
 
 
@@ -139,17 +141,20 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
 
 
 def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
-    """--speculative-*: steps, or as many as the release picks by itself (which is not known here)."""
+    """--speculative-*: steps, or as many as the release picks by itself."""
     one = given.get("@spec_method")
     if one is None:
         return []
     steps, tokens = given.get("@spec_steps"), given.get("@spec_tokens")
     method = str(one.value).lower()
+    model = given.get("@spec_model")
+    if steps is None and tokens is None and method in PICKED:
+        question["speculative"] = moved(one, f"{method}:auto" + (f":{model.value}" if model else ""))
+        return []
     if steps is None and not (method == "ngram" and tokens):
         message = f"{one.spelled} without --speculative-num-steps: SGLang picks the steps by model, which is not modelled"
         return [warn("not-modelled-more", message, one.place)]
     n = steps.value if steps else tokens.value if tokens else 1
-    model = given.get("@spec_model")
     question["speculative"] = moved(one, f"{method}:{n}" + (f":{model.value}" if model else ""))
     if tokens and tokens.value != n + 1:
         question["engine_option.speculative_num_draft_tokens"] = tokens
@@ -176,10 +181,14 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         says["max_num_batched_tokens"] = -1
         said.add("option:disable_chunked_prefill")
     if draft := read_speculative(asked.get("speculative")):
-        says |= {"@spec_method": draft.method.upper(), "@spec_steps": draft.tokens} | ({"@spec_model": draft.model} if draft.model else {})
-        if tokens := asked.get("option:speculative_num_draft_tokens"):
-            says["@spec_tokens"] = tokens
-            said.add("option:speculative_num_draft_tokens")
+        says |= {"@spec_method": draft.method.upper()} | ({"@spec_model": draft.model} if draft.model else {})
+        told = asked.get("option:speculative_num_draft_tokens")
+        said |= {"option:speculative_num_draft_tokens"} if told else set()
+        if draft.method == "ngram":
+            says["@spec_tokens"] = told or draft.tokens
+        elif draft.tokens:  # the engine picks all three or none; a tree's width is its own default's
+            tokens = int(told or draft.tokens + 1)
+            says |= {"@spec_steps": draft.tokens, "@spec_topk": 1 if tokens == draft.tokens + 1 else 4, "@spec_tokens": tokens}
     if lora := read_lora(asked.get("lora")):
         says |= {"@lora": True, "@lora_rank": lora.rank, "@loras": lora.adapters}
     if asked.get("multimodal") in ("on", "off"):

@@ -52,6 +52,7 @@ FACTS = Facts(
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": "it is what host lines are compared with: nothing of a device follows it",
     },
+    picks_drafts=("eagle", "eagle3", "nextn", "mtp", "standalone", "draft_model"),
     pool="set aside",
     pages="radix",
     vendors=frozenset({"nvidia", "amd", "intel"}),

@@ -100,6 +100,18 @@ UNNAMED_DRAFTS = frozenset({
 })  # fmt: skip
 
 
+#: Models whose drafts are a chain of three by default (auto_choose_speculative_params), where others get a tree of five steps; then those
+#: that alone get the tree.
+_CHAINS_047 = frozenset({"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM"})
+_CHAINS_052 = _CHAINS_047 | {"GptOssForCausalLM"}
+_CHAINS_053 = _CHAINS_052 | {"BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "DeepseekV32ForCausalLM"}
+_CHAINS_057 = _CHAINS_053 | {
+    "Glm4MoeForCausalLM", "MiMoV2FlashForCausalLM", "MistralLarge3ForCausalLM", "PixtralForConditionalGeneration",
+}  # fmt: skip
+TREES = frozenset({"Grok1ForCausalLM", "Grok1VForCausalLM", "LlamaForCausalLM"})
+CHAIN = (3, 4)  # steps, tokens verified
+
+
 class SglangRules(NamedTuple):
     """What one release does.
 
@@ -117,6 +129,8 @@ class SglangRules(NamedTuple):
     window_checked   a window pool that can not hold one request is refused
     request_caps     the window pool may be sized from max_running_requests
     draft_in_cell    the draft's KV is part of the bytes per token: of no draft; of one that has a path; of one that the config counts, too
+    tree             steps and tokens verified where drafts are a tree by default
+    chains           models whose drafts are a chain by default, not a tree; None: all but TREES
     draft_headroom   a pool has rows beside its budget for what running requests draft and verify
     next_window      a pipeline stage of split windows counts the next stage's first layer with its own
     spare_states     a request needs two state slots more, buffers or not
@@ -162,6 +176,8 @@ class SglangRules(NamedTuple):
     window_checked: bool = False
     request_caps: bool = False
     draft_in_cell: Literal["", "by_path", "counted"] = ""
+    tree: tuple[int, int] = (5, 64)
+    chains: frozenset[str] | None = frozenset()
     draft_headroom: bool = True
     next_window: bool = False
     spare_states: bool = False
@@ -195,21 +211,31 @@ class SglangRules(NamedTuple):
 #: Release -> what it changed. Cumulative, oldest first.
 CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.4.3", {"spare_request": True}),
-    ("0.4.6", {"fraction": "by_tp_13gib"}),
-    ("0.4.7", {"fraction": "by_tp_180", "spare_request": False}),
+    ("0.4.6", {"fraction": "by_tp_13gib", "tree": (5, 8)}),
+    ("0.4.7", {"fraction": "by_tp_180", "spare_request": False, "chains": _CHAINS_047}),
     ("0.4.8", {"fraction": "classes", "tiers": _CLASSES, "spec_reserve": (2048, 2048)}),
     ("0.4.10", {"split": _SPLIT_0410}),
     ("0.5.0", {"split": frozenset(), "vision": "by_vit", "long_context": False}),
-    ("0.5.2", {"spec_reserve": (2048, 6144)}),
-    ("0.5.3", {"fraction": "formula", "tiers": _tiers(2048, 16, 80), "dsa_dp": True, "dsa_fraction": 0.8}),
+    ("0.5.2", {"spec_reserve": (2048, 6144), "chains": _CHAINS_052}),
+    ("0.5.3", {"chains": _CHAINS_053, "fraction": "formula", "tiers": _tiers(2048, 16, 80), "dsa_dp": True, "dsa_fraction": 0.8}),
     ("0.5.4", {"dsa_fraction": None, "dsa_charge": "plain", "radix_states": "ratio", "no_radix": KIMI_LINEAR | MAMBA2}),
     ("0.5.5", {"tiers": _tiers(2048, 24, 80)}),
     ("0.5.6", {"dsa_dp": False}),
     (
         "0.5.7",
-        {"radix_states": "asked", "no_radix": KIMI_LINEAR, "draft_states": "requests", "spare_states": True, "draft_headroom": False},
+        {
+            "chains": _CHAINS_057,
+            "radix_states": "asked",
+            "no_radix": KIMI_LINEAR,
+            "draft_states": "requests",
+            "spare_states": True,
+            "draft_headroom": False,
+        },
     ),
-    ("0.5.8", {"split": _SPLIT_058, "split_from": "pages", "next_window": True, "spare_states": False, "staged_states": "whole"}),
+    (
+        "0.5.8",
+        {"chains": None, "split": _SPLIT_058, "split_from": "pages", "next_window": True, "spare_states": False, "staged_states": "whole"},
+    ),
     ("0.5.9", {"split": _SPLIT_059, "split_from": "tokens", "drafts_unshared": True}),
     (
         "0.5.10",

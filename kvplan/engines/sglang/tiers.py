@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release
-from kvplan.engines.common.tiers import Kind, Part, Tier, pool
+from kvplan.engines.common.tiers import Kind, Part, Tier, of_each, pool
 from kvplan.engines.sglang.pools import SglangPoolSettings
 from kvplan.engines.sglang.rank import SglangPools
 from kvplan.engines.sglang.settle import SglangLayout
@@ -32,7 +32,7 @@ def tiers(d: Deployment, made: Sequence[SglangPools], k: SglangPoolSettings, sha
 
 
 def _pools(size: float | None, ratio: float, made: Sequence[SglangPools], k: SglangPoolSettings, tp: int, padding: int) -> Iterator[Tier]:
-    setting = f"hicache_ratio {ratio:g}" if size is None else f"hicache_size {size:g} GB of each of {tp * len(made)} ranks"
+    setting = f"hicache_ratio {ratio:g}" if size is None else f"hicache_size {size:g} GB{of_each(tp * len(made))}"
     whole = [p.full_bytes + p.swa_bytes + p.state_bytes for p in made]
     first = made[0]
     kinds: list[tuple[str, Kind, int, int, int, list[int], list[int]]] = [

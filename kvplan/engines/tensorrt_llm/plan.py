@@ -104,8 +104,6 @@ def plan(settled: Settled) -> Outcome:
             tiers=lambda made, quota: host_pool(made, k.block, _host_bytes(settled, quota), shape.tp, own=s.host_bytes is None),
         )
     )
-    if s.built_here and found.starts:
-        found = found._replace(certainty="too close to call" if found.fits else found.certainty, start_certainty="too close to call")
     return warned(found, CHECKS, settled)._replace(host=_host(settled, found.tiers))
 
 

@@ -87,7 +87,6 @@ class TrtSettings(NamedTuple):
     temporary: int
     host_bytes: int | None
     cross_fraction: float | None
-    built_here: bool
 
     @property
     def own_buffers(self) -> bool:
@@ -148,14 +147,14 @@ def settle(d: Deployment) -> Settled:
         temporary=parse_bytes(options.text("temporary_kv_memory") or 0, "temporary_kv_memory"),
         host_bytes=None if host is None else parse_bytes(host, "host_cache_size"),
         cross_fraction=options.number("cross_kv_cache_fraction", 1),
-        built_here=is_built_here(question, options, rules),
     )
     among(question, METHODS, FACTS.title)
     found = drafter(question, model, stored)
     drafts = without_weights(found.layers) if found else ()
     lora.asked_modules(question)
     notes = (*settled.notes, *lora.note(question, model.layers))
-    return Settled(question, chosen, notes, settings, model, drafts, misfit, found, unknown(question, found))
+    made = Settled(question, chosen, notes, settings, model, drafts, misfit, found, unknown(question, found))
+    return made._replace(undecided=undecided(question, options, rules))
 
 
 def is_profiled(options: Options, rules: TrtRules) -> bool:
@@ -164,10 +163,12 @@ def is_profiled(options: Options, rules: TrtRules) -> bool:
     return asked == "pytorch" if asked else rules.profiled
 
 
-def is_built_here(d: Deployment, options: Options, rules: TrtRules) -> bool:
-    """Whether trtllm-build has to run on the card first; what it takes there is not known, but that of a server that ran it is."""
+def undecided(d: Deployment, options: Options, rules: TrtRules) -> tuple[str, ...]:
+    """An engine that trtllm-build has to make on the card first: what that takes is not known, but that of a server that ran it is."""
     known = d.device is None or d.kv_memory is not None or options.text("peak_memory") is not None
-    return options.text("built", ("here", "elsewhere")) != "elsewhere" and not known and not is_profiled(options, rules)
+    if options.text("built", ("here", "elsewhere")) == "elsewhere" or known or is_profiled(options, rules):
+        return ()
+    return ("what trtllm-build takes on the card is not modelled; engine_option built=elsewhere says that the engine is made",)
 
 
 def formats(d: Deployment) -> CacheFormats:
@@ -241,11 +242,6 @@ def _notes(d: Deployment, rules: TrtRules, model: Lowered, options: Options) -> 
     if d.kv_memory and d.max_num_batched_tokens:
         what = "and a step's share of window layers where the pool is larger than that" if uses_v2(d, rules, model) else "only"
         notes.append(f"max_num_batched_tokens moves the measured peak {what}; kv_memory is given, so the peak is not asked")
-    if is_built_here(d, options, rules):
-        notes.append(
-            "too close to call at most: what trtllm-build takes on the card while it makes the engine is not modelled; "
-            "engine_option built=elsewhere says that it is made"
-        )
     if d.max_model_len:
         notes.append(f"a request has at most max_model_len = {d.max_model_len} tokens; the V1 pool's size does not follow it")
     return tuple(notes)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvplan.engines.common.tiers import Part, Tier, pool
+from kvplan.engines.common.tiers import Part, Tier, of_each, pool
 from kvplan.engines.tensorrt_llm.pools import TrtPools
 from kvplan.units import show_bytes
 
@@ -18,7 +18,7 @@ def host_pool(made: Sequence[TrtPools], block: int, n_bytes: int, tp: int, *, ow
     if not n_bytes or not all(pages):
         return ()
     ranks, pieces = tp * len(made), min(n_bytes // page for page in pages)
-    setting = f"{'its own, ' if own else 'host_cache_size '}{show_bytes(n_bytes)} of each of {ranks} ranks"
+    setting = f"{'its own, ' if own else 'host_cache_size '}{show_bytes(n_bytes)}{of_each(ranks)}"
     piece = sum(pages) * tp
     part = Part("full", block, 1, max(pages))
     return (pool("cpu", "TensorRT-LLM's host pool", setting, n_bytes * ranks, piece, (part,), ranks, pieces=pieces),)

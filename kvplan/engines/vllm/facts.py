@@ -47,6 +47,7 @@ OPTIONS: dict[str, str] = {
 _FORMS: frozenset[Form] = frozenset({
     "none", "shared", "kv", "kv+index", "kv+blocks", "encoder-kv", "latent", "latent+index", "compressed", "mamba1", "mamba2",
     "gated-delta-net", "kda", "linear-attention", "short-conv", "rwkv",
+    "depthwise-conv",
 })  # fmt: skip
 
 FACTS = Facts(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
-from kvplan.engines.common.tiers import Tier, tier_lines
+from kvplan.engines.common.tiers import Tier, of_each, tier_lines
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.ledger import Entry, exact
@@ -24,7 +24,7 @@ MESSAGES, TO_WORKERS = 10, 16 * MIB
 
 def offloaded_bytes(d: Deployment) -> int:
     """Weights of a rank that stay in host memory, at most."""
-    return int((Options(d).number("cpu_offload_gb") or 0) * GIB)
+    return int((Options(d).number("cpu_offload_gb", zero=True) or 0) * GIB)
 
 
 def host(d: Deployment, s: VllmSettings, weights: int, tiers: Sequence[Tier]) -> tuple[Entry, ...]:
@@ -32,9 +32,9 @@ def host(d: Deployment, s: VllmSettings, weights: int, tiers: Sequence[Tier]) ->
     ranks = s.tp * s.pp
     found = tier_lines(tiers)
     if moved := min(offloaded_bytes(d), weights):
-        found.append(exact("weights offloaded", moved * ranks, f"cpu_offload_gb of each of {ranks} ranks", "weights"))
+        found.append(exact("weights offloaded", moved * ranks, f"cpu_offload_gb{of_each(ranks)}", "weights"))
     if not s.rules.v1:
-        found.append(exact("swap space", s.swap_bytes * ranks, f"swap_space of each of {ranks} ranks", "cache"))
+        found.append(exact("swap space", s.swap_bytes * ranks, f"swap_space{of_each(ranks)}", "cache"))
     elif ranks > 1:
         back = (24 if VERSIONS.index(s.release) >= VERSIONS.index("0.11") else 10) * MIB
         n_bytes = MESSAGES * (TO_WORKERS + 1 + ranks) + ranks * MESSAGES * (back + 2)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
+from kvplan.engines.common.releases import release
 from kvplan.engines.vllm.before_v1 import latent_cache
 from kvplan.engines.vllm.settle import VllmSettings
-from kvplan.engines.vllm.specs import unquantised
+from kvplan.engines.vllm.specs import KEPT_STATES, unquantised
 from kvplan.engines.vllm.wordings import Refused
-from kvplan.forms import STATES, Form
+from kvplan.errors import UnsupportedError
+from kvplan.forms import Form
 from kvplan.parallel import split_layers
-from kvplan.tensors import CacheTensor, Layer, Lowered, distinct
+from kvplan.tensors import Cache, CacheTensor, Keep, Layer, Lowered, distinct
 
 #: Speculative methods whose drafter is one attention layer on the model's own hidden states, where no model says more.
 HEADS: tuple[str, ...] = ("eagle", "eagle3")
@@ -30,7 +33,7 @@ class Mixer(NamedTuple):
 
     @property
     def is_state(self) -> bool:
-        return self.form in STATES
+        return self.form in KEPT_STATES
 
 
 def stages(model: Lowered, s: VllmSettings) -> list[range]:
@@ -61,8 +64,8 @@ def stages(model: Lowered, s: VllmSettings) -> list[range]:
 
 def mixers(model: Lowered, s: VllmSettings) -> tuple[list[Mixer], tuple[str, ...]]:
     """Every mixer that keeps a cache, in the order vLLM registers them, and notes on what had to be assumed."""
-    found = []
-    known = {id(layer): _typed(layer, s) for layer in distinct(model.layers)}
+    found, keys = [], _first_keys(model)
+    known = {id(layer): _typed(layer, s, keys) for layer in distinct(model.layers)}
     for stage, layers in enumerate(stages(model, s)):
         for i in layers:
             found += [Mixer(stage, *typed) for typed in known[id(model.layers[i])]]
@@ -75,18 +78,41 @@ def mixers(model: Lowered, s: VllmSettings) -> tuple[list[Mixer], tuple[str, ...
 
 def _drafts(model: Lowered, s: VllmSettings) -> tuple[list[_Typed], tuple[str, ...]]:
     if s.drafter is not None:
-        return [typed for layer in model.draft for typed in _typed(layer, s)], ()
+        return [typed for layer in model.draft for typed in _typed(layer, s, _first_keys(model))], ()
     if s.method in HEADS:
         for layer in reversed(model.layers):
-            for form, tensors in _typed(layer, s):
-                if form not in STATES and any(t.name == "k" and t.keep.kind == "all" for t in tensors):
+            for form, tensors in _typed(layer, s, _first_keys(model)):
+                if form not in KEPT_STATES and any(t.name == "k" and t.keep.kind == "all" for t in tensors):
                     return [(form, tensors)], (f"the {s.method} drafter is taken as one full-attention layer of the model's own KV heads",)
     return [], ()
 
 
-def _typed(layer: Layer, s: VllmSettings) -> list[_Typed]:
+def _first_keys(model: Lowered) -> CacheTensor | None:
+    return next((cache.tensors[0] for layer in model.layers for cache in layer.caches if cache.form == "kv" and cache.tensors), None)
+
+
+def _typed(layer: Layer, s: VllmSettings, first: CacheTensor | None) -> list[_Typed]:
     caches = [cache for cache in layer.caches if cache.tensors]
     if not s.rules.v1:  # one cache a layer: a decoder's own and its encoder's attention share it
         caches = sorted(caches, key=lambda cache: cache.form == "encoder-kv")[:1]
         return [latent_cache(cache.form, cache.tensors, layer, s.rules, s.packed) for cache in caches]
-    return [(cache.form, cache.tensors) for cache in caches]
+    return [(cache.form, _inputs(layer, cache, s, first) if cache.form == "depthwise-conv" else cache.tensors) for cache in caches]
+
+
+def _inputs(layer: Layer, conv: Cache, s: VllmSettings, first: CacheTensor | None) -> tuple[CacheTensor, ...]:
+    """Inkling's convolutions as vLLM keeps them: beside each KV head the head's share of all four, its width a power of two.
+
+    models/inkling/nvidia/sconv_swa_attn.py, from 0.28 on. Raises UnsupportedError for convolutions elsewhere (Qwen4-Exp's are in rings).
+    """
+    states, keys = conv.tensors[0], next((c.tensors[0] for c in layer.caches if c.form == "kv"), first)
+    channels = states.elems_per_state // states.columns if states.columns else 0
+    if release(s.release) < (0, 28):
+        raise Refused("Model architectures ['InklingForCausalLM'] are not supported for now.")
+    if keys is None or not channels or channels % (2 * keys.heads):
+        raise UnsupportedError(f"vllm: the cache of {conv.kind} layers ({conv.form}) is not modelled here: only Inkling's is")
+    if s.formats.compute != "bf16":
+        raise Refused(f"sconv SWA cache supports bfloat16 only, got {s.formats.compute}")
+    width = 1 << (channels // keys.heads - 1).bit_length()
+    window = Keep("window", states.columns + 1)
+    made = replace(states, heads=keys.heads, elems_per_state=width, dtype="bf16", tokens_per_state=1, columns=0, keep=window)
+    return (made,)

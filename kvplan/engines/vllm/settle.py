@@ -31,9 +31,10 @@ from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.model import as_pooled, as_run, encodes, least_batch, left, length_served, pools
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
-from kvplan.engines.vllm.specs import INDEX_ROWS, PACKED_ROWS, RECURRENCES
-from kvplan.errors import SpecError
-from kvplan.forms import STATES, Form
+from kvplan.engines.vllm.specs import INDEX_ROWS, KEPT_STATES, PACKED_ROWS, RECURRENCES
+from kvplan.engines.vllm.undecided import undecided
+from kvplan.errors import SpecError, UnsupportedError
+from kvplan.forms import Form
 from kvplan.spec import ModelSpec
 from kvplan.tensors import Cache, CacheFormats, Lowered
 from kvplan.units import GIB
@@ -172,7 +173,8 @@ def settle(d: Deployment) -> Settled:
     drafts = settings.served.draft if settings.drafter else ()
     lora.asked_modules(question)
     resolved = resolved._replace(notes=(*resolved.notes, *lora.note(question, model.layers)))
-    return Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
+    made = Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
+    return made._replace(undecided=undecided(question, release))
 
 
 def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
@@ -281,8 +283,10 @@ def _read(
     """What vLLM runs with."""
     platform: Literal["cuda", "cpu"] = "cpu" if options.text("platform", ("cuda", "cpu")) == "cpu" else "cuda"
     caches = [cache for layer in model.layers for cache in layer.caches if cache.tensors]
-    states = [cache.form for cache in caches if cache.form in STATES]
+    states = [cache.form for cache in caches if cache.form in KEPT_STATES]
     attention = len(states) < len(caches)
+    if (d.model.architecture or "").startswith("Inkling2"):
+        raise UnsupportedError(f"vllm: no release to {VERSIONS[-1]} has a class for {d.model.architecture}")
     speculation = read_speculative(d.speculative)
     method = speculation.method if speculation else "off"
     found = drafter(d, model, formats)
@@ -327,7 +331,7 @@ def _read(
         draft_tokens=speculation.tokens if speculation else 0,
         backend=plain(options.text("attention_backend")),
         blocks_override=options.count("num_gpu_blocks_override"),
-        swap_bytes=int((options.number("swap_space") or 4) * GIB),
+        swap_bytes=int(((options.number("swap_space", zero=True) or 0) if options.text("swap_space") else 4) * GIB),
         served=replace(model, draft=found.layers) if found else model,
         drafter=found,
         context_chosen="context" not in chosen_by,

@@ -28,6 +28,10 @@ PACKED_ROWS, INDEX_ROWS = "fp8_ds_v4", "fp8_scale128"
 LATENT: tuple[Kind, ...] = ("mla_attention", "mla_indexer", "sliding_window_mla")
 
 
+#: Forms that vLLM keeps as one state a sequence: the inputs of Inkling's convolutions are rows of a short window instead.
+KEPT_STATES: frozenset[Form] = STATES - {"depthwise-conv"}
+
+
 class Spec(NamedTuple):
     """One layer's cache.
 
@@ -148,7 +152,9 @@ def cache_specs(
     chunked: bool = True,
 ) -> list[Spec]:
     """The specs of one mixer, in the order in which vLLM registers them; empty where it keeps nothing."""
-    if form in STATES:
+    if form == "depthwise-conv":
+        return [_window_of_inputs(tensors[0], tp)]
+    if form in KEPT_STATES:
         made = recurrence(form)
         n_bytes = state_bytes(form, tensors, tp, draft_tokens)
         shape = tuple(t.elems_per_state * t.heads for t in tensors)
@@ -173,6 +179,18 @@ def _attention(k: CacheTensor, v: CacheTensor, blocks: Blocks, tp: int, chunked:
     if k.keep.kind == "source":
         return Spec("cross_attention", blocks.primary, n_bytes, shape)
     return Spec("full_attention", blocks.primary, n_bytes, shape)
+
+
+def _window_of_inputs(conv: CacheTensor, tp: int) -> Spec:
+    """The inputs of an Inkling layer's four convolutions as rows of a window, one block of as many tokens as there are taps.
+
+    vLLM 0.32 models/inkling/nvidia/sconv_swa_attn.py InklingConvState.get_kv_cache_spec.
+    """
+    if tp > conv.heads:
+        raise Refused(f"sconv SWA cache supports tp_size <= num_kv_heads ({conv.heads}), got {tp}")
+    heads, taps = heads_per_rank(conv.heads, tp, "floor"), conv.keep.tokens
+    n_bytes = heads * row_bytes(conv.dtype, conv.elems_per_state)
+    return Spec("sliding_window", taps, n_bytes, (heads, conv.elems_per_state, "inputs"), span=taps)
 
 
 def _index_keys(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
-from kvplan.engines.common.tiers import OFFLOADING, Kind, Part, Place, Tier, pool
+from kvplan.engines.common.tiers import OFFLOADING, Kind, Part, Place, Tier, of_each, pool
 from kvplan.engines.vllm.capacity import Pool
 from kvplan.engines.vllm.connectors import IN_PROCESS, KVBM, uses_lmcache
 from kvplan.engines.vllm.groups import KVGroup
@@ -119,7 +119,7 @@ def _unpadded(group: KVGroup) -> int:
 def _lmcache(options: Options, s: VllmSettings, made: Pool) -> Iterator[Tier]:
     parts, ranks = [_chunk(_parts(made, 1), options.count("lmcache_chunk_size") or 256)], s.tp * s.pp
     each, latent = parts[0].load_bytes, s.tp > 1 and all(m.spec.kind in LATENT for group in made.groups for m in group.members)
-    copies, whose = (1, "the first rank") if latent else (ranks, f"each of {ranks} ranks")
+    copies, whose = (1, " of the first rank" if ranks > 1 else "") if latent else (ranks, of_each(ranks))
     own, size = options.number("lmcache_max_local_cpu_size"), options.number("kv_offloading_size")
     server, disk = options.number("lmcache_l1_size_gb"), options.number("lmcache_max_local_disk_size")
     if server is not None:
@@ -135,7 +135,7 @@ def _lmcache(options: Options, s: VllmSettings, made: Pool) -> Iterator[Tier]:
     )
     for place, name, share, piece in sizes:
         if share is not None:
-            setting, held = f"{name} {share:g} GiB of {whose}", int(share * GIB) // piece
+            setting, held = f"{name} {share:g} GiB{whose}", int(share * GIB) // piece
             yield pool(place, "LMCache", setting, int(share * GIB) * copies, piece * copies, parts, ranks, shared=latent, pieces=held)
 
 

@@ -45,6 +45,9 @@ TABLE: dict[str, tuple[dict[str, Any], ...]] = {
         {"engine": "tensorrt-llm", "model": "Qwen/Qwen3-0.6B", "device": "h200", "n_devices": 1, "open": {"config"}},
         {"engine": "sglang", "model": "Qwen/Qwen3-32B", "tp": 2, "memory_fraction": 0.8, "device": "h200", "n_devices": 2},
     ),
+    "argo.yaml": ({"engine": "vllm", "max_model_len": 8192, "device": "l4", "n_devices": 1, "open": {"model"}},),
+    "ecs.json": ({"engine": "vllm", "model": "Qwen/Qwen3-8B", "max_model_len": 8192, "n_devices": 1, "open": {"device"}},),
+    "task.nomad.hcl": ({"engine": "vllm", "model": "Qwen/Qwen3-8B", "max_model_len": 8192, "n_devices": 1, "open": {"device"}},),
     "nim.yaml": ({"engine": "", "says": "NVIDIA NIM"},),
     "slurm-gres.sh": (  # an A100 of 40 or 80 GB
         {"engine": "vllm", "model": "meta-llama/Llama-3.3-70B-Instruct", "tp": 4, "n_devices": 4, "open": {"device"}},

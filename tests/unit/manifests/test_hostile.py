@@ -60,6 +60,7 @@ TABLE: dict[str, tuple[Expected, ...]] = {
     "memory-gb.yaml": (E("refuses", {}, {"bad-quantity"}),),  # GB is no suffix of a quantity
     "gpu-half.yaml": (E("refuses", {}, {"bad-quantity"}),),  # extended resources are whole
     "quoted.yaml": (E("refuses", {"n_devices": 1}, {"not-text"}),),  # args are strings
+    "expert-ranks.sh": (E("refuses", {"tp": 4, "ep": 3}, {"does-not-start"}),),  # rank 3 is in no expert group
     "tp0.sh": (E("refuses", {"tp": 0}, {"contradiction"}),),  # Field(ge=1)
     # options said twice, otherwise, or in part
     "dup.sh": (E("fits", {"max_model_len": 4096, "memory_fraction": 0.95}),),  # argparse keeps the last
@@ -79,6 +80,8 @@ TABLE: dict[str, tuple[Expected, ...]] = {
     ),
     # what is open
     "at-array.sh": (E("unknown", {"max_model_len": 8192}, {"open-options"}),),
+    "zeros.sh": (E("fits", {"max_model_len": 8192}),),  # none of either
+    "guarded-args.sh": (E("fits", {"tp": 1}, {"open-words"}),),  # empty, unless EVAL_ONLY comes from outside
     "branch-tp.sh": (E("unknown", {"max_model_len": 8192}, {"open-tp"}),),
     "open-args.sh": (E("unknown", {}, {"open-options"}),),
     "open-tp.sh": (E("unknown", {}, {"open-tp"}),),

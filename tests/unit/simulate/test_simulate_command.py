@@ -205,3 +205,11 @@ def test_asking_for_help_loads_no_numpy():
     code = "import sys; from kvplan.cli import run; run(['simulate', '--help']); assert 'numpy' not in sys.modules"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "--size-for" in found.stdout
+
+
+@pytest.mark.parametrize("option", ["--users", "--users 2 --turns", "--turns", "--requests", "--users 2 --tool-calls", "--depth"])
+def test_counts_that_nothing_could_hold_are_refused(capsys, option):
+    question = ["--engine", "vllm", "--device", "h100", "--prompt-lengths", "9", "--output-lengths", "9"]
+    code, _, err = ask(capsys, *question, *option.split(), "999999999999")
+    assert code == 2
+    assert "and at most" in err

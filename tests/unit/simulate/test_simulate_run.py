@@ -186,6 +186,16 @@ def test_bad_input_is_one_error():
             generate(named("alpaca"), arrivals, 5)
 
 
+def test_blocks_that_nobody_took_hold_no_memory() -> None:
+    """A model of a few bytes a token on a large card has a billion pages; they are still taken in vLLM's order."""
+    pool = BlockPool(1 << 40)
+    table = pool.next(3)
+    assert table == [1, 2, 3]
+    pool.release(table, 1)
+    assert pool.next(3) == [3, 2, 4]
+    assert pool.free == (1 << 40) - 4
+
+
 def test_a_block_found_again_and_again_keeps_its_turn_and_leaves_nothing_behind():
     """Blocks 1 and 2 have content and are free; 1 is found and given back each time, so it goes after 2 when they are reused."""
     pool, table = BlockPool(4), []
@@ -202,3 +212,21 @@ def test_a_block_found_again_and_again_keeps_its_turn_and_leaves_nothing_behind(
     taken = []
     pool.take(3, taken)
     assert (taken, pool.evicted, pool.found) == ([3, 2, 1], 2, {})
+
+
+def test_conversations_that_begin_at_once_come_to_their_last_turns():
+    """Forty requests of four turns are ten conversations; with texts and answers of 10 tokens their prompts have 10, 30, 50 and 70."""
+    shape = Shape(Lengths("fixed", 10), Lengths("fixed", 10), turns=4)
+    prompts = [request.prompt for request in generate(shape, Arrivals(None), 40)]
+    assert sorted(prompts) == sorted([10, 30, 50, 70] * 10)
+    short = [request.prompt for request in generate(shape._replace(max_tokens=45), Arrivals(None), 40)]
+    assert len(short) == 40  # they end at their second turn, and others begin
+    assert set(short) == {10, 30}
+
+
+def test_a_first_text_is_cut_and_a_system_prompt_must_leave_room():
+    shape = Shape(Lengths("fixed", 900), Lengths("fixed", 10), max_tokens=100, turns=2)
+    assert [(r.prompt, r.output) for r in generate(shape, Arrivals(1.0), 3)] == [(99, 1)] * 3
+    for asked in (shape._replace(prefixes=1, prefix_tokens=99), shape._replace(branch=2, depth=3, prefix_tokens=33)):
+        with pytest.raises(SpecError, match="leave none of 100"):
+            generate(asked, Arrivals(1.0), 3)

@@ -1,0 +1,26 @@
+"""Steps and tokens of drafts where nobody gave them: server_args.py auto_choose_speculative_params, 0.4.6 to 0.5.23."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvplan.deployment import Deployment
+from kvplan.engines.common.options import Options, read_speculative
+from kvplan.engines.sglang.rules import CHAIN, TREES, SglangRules
+from kvplan.errors import SpecError
+
+
+def with_steps(d: Deployment, rules: SglangRules) -> tuple[Deployment, tuple[str, ...]]:
+    """The question with `METHOD:auto` filled in, and a note that says so. Raises SpecError where tokens are given without steps."""
+    spec = read_speculative(d.speculative)
+    if spec is None or spec.tokens:
+        return d, ()
+    if Options(d).count("speculative_num_draft_tokens"):
+        raise SpecError("speculative", [("", "speculative_num_draft_tokens is given: say the steps too, such as eagle:3")])
+    architecture = d.model.architecture
+    chain = architecture not in TREES if rules.chains is None else architecture in rules.chains
+    steps, tokens = CHAIN if chain or spec.method in ("standalone", "draft_model") else rules.tree
+    said = f"{spec.method}:{steps}" + (f":{spec.model}" if spec.model else "")
+    option = ("speculative_num_draft_tokens", str(tokens))
+    note = f"sglang picks {steps} steps and {tokens} tokens to verify for this model"
+    return replace(d, speculative=said, engine_option=(*d.engine_option, option)), (note,)

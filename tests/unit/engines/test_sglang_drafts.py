@@ -1,0 +1,48 @@
+"""Steps and tokens that SGLang picks for drafts: auto_choose_speculative_params of server_args.py, releases 0.4.6 to 0.5.23."""
+
+from __future__ import annotations
+
+import pytest
+
+import kvplan
+from kvplan.errors import SpecError
+from kvplan.manifests import read
+
+# model, method, release, steps, tokens verified: as the release's own function returns them
+PICKED = [
+    ("deepseek-ai/deepseek-v3", "eagle", "0.4.6", 5, 8),
+    ("deepseek-ai/deepseek-v3", "eagle", "0.4.7", 3, 4),
+    ("openai/gpt-oss-20b", "eagle3", "0.5.0", 5, 8),
+    ("openai/gpt-oss-20b", "eagle3", "0.5.2", 3, 4),
+    ("zai-org/glm-4.5", "eagle", "0.5.6", 5, 8),
+    ("zai-org/glm-4.5", "eagle", "0.5.7", 3, 4),
+    ("qwen/qwen3-8b", "eagle3", "0.5.7", 5, 8),
+    ("qwen/qwen3-8b", "eagle3", "0.5.8", 3, 4),
+    ("meta-llama/llama-3.1-8b", "eagle3", "0.5.23", 5, 8),
+    ("meta-llama/llama-3.1-8b", "standalone", "0.5.23", 3, 4),
+]
+
+
+@pytest.mark.parametrize(("model", "method", "release", "steps", "tokens"), PICKED)
+def test_picked(model: str, method: str, release: str, steps: int, tokens: int) -> None:
+    question = {"engine": "sglang", "engine_version": release, "device": "h200", "tp": 8, "context": 4096, "advise": False}
+    plan = kvplan.estimate(model, speculative=f"{method}:auto", **question).as_dict()  # type: ignore[arg-type]
+    said = kvplan.estimate(
+        model, speculative=f"{method}:{steps}", engine_option={"speculative_num_draft_tokens": str(tokens)}, **question
+    ).as_dict()  # type: ignore[arg-type]
+    assert plan["capacity"] == said["capacity"]
+    assert plan["ledgers"] == said["ledgers"]
+    assert plan["question"]["speculative"]["value"] == f"{method}:{steps}"
+
+
+def test_others_pick_nothing() -> None:
+    with pytest.raises(SpecError, match="vLLM picks no number of tokens"):
+        kvplan.estimate("qwen/qwen3-8b", engine="vllm", device="l4", speculative="eagle3:auto")
+
+
+def test_read() -> None:
+    (found,) = read(
+        "python -m sglang.launch_server --model-path m/x --speculative-algorithm EAGLE3 --speculative-draft-model-path d/y", "a.sh"
+    )
+    assert found.question["speculative"] == "eagle3:auto:d/y"
+    assert not found.findings
