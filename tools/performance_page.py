@@ -41,7 +41,7 @@ BENCHES = (
           "configuration a call, which is less than a point. Below, how time and peak memory grow with the grid.", "peers"),
     Bench("A simulation", ("benchmarks/simulate.py", "--largest", "100000"),
           "Requests and tokens a second with 256 live at once, and how that grows; where vLLM is installed, its own manager is driven "
-          "through the same requests in the same run.", "vllm"),
+          "through the same requests in the same run: one run of it, the best of three of ours.", "vllm"),
     Bench("Hits at every size of the cache", ("benchmarks/hit_curve.py", "--largest", "1000000"),
           "References to blocks a minute, all sizes of the cache in one pass."),
 )  # fmt: skip

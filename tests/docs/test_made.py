@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from tools import accuracy_page
+from tools import accuracy_page, performance_page
 
 
 def test_the_accuracy_page_is_made_of_what_was_counted() -> None:
     assert accuracy_page.PAGE.read_text(encoding="utf-8") == accuracy_page.page()
+
+
+def test_the_performance_page_is_made_of_the_last_run() -> None:
+    assert performance_page.PAGE.read_text(encoding="utf-8") == performance_page.page()
 
 
 def test_words_of_a_row() -> None:
