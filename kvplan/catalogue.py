@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvplan import engines
 from kvplan.devices import MIG, Device, parse_device, slice_of, smallest_slice
-from kvplan.dtypes import canonical_weight
+from kvplan.dtypes import COMPUTE, canonical_weight
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.files import parse_yaml, read_text
 from kvplan.spec import ModelSpec, parse_spec
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,100}(/[a-z0-9][a-z0-9._-]{0,100})?")
 
-PLAIN = ("f64", "f32", "f16", "bf16")
 #: Models and devices that are kept once they were read: whoever asks often asks for few of them.
 KEPT = 256
 _PACKAGE = Path(__file__).parent
@@ -91,7 +90,7 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
         changes |= {"max_context": line.length or None, "original_context": before, "stated_context": None}
     if line.length == 0:
         notes = (*notes, f"no source states the maximum length of {line.name}: the context asked for is not checked against it")
-    if line.weights in PLAIN:
+    if line.weights in COMPUTE:
         changes |= {"dtype": line.weights, "quantization": (), "checkpoint": None}
     elif line.weights:
         changes |= {"quantization": (), "checkpoint": canonical_weight(line.weights)}

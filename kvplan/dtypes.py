@@ -82,6 +82,10 @@ ALIASES: dict[str, str] = {
 }  # fmt: skip
 
 
+#: What a model computes in, and plain checkpoints are stored in.
+COMPUTE = ("f64", "f32", "f16", "bf16")
+
+
 def canonical(name: str, what: str = "storage format") -> str:
     """The one name a format goes by here. Raises UnknownName."""
     key = name.strip().lower()

@@ -53,6 +53,10 @@ def _ours(name: str, value: str, what: str) -> None:
         raise SpecError(name, [("", f"{value[:60]!r} is {what}, which is read with --allow-files only")])
 
 
+#: Names of which engines call `auto` what is not chosen.
+_AUTO = ("dtype", "weight_dtype")
+
+
 def deployment(model: str | ModelSpec, **question: Unpack[Question]) -> Deployment:
     """The question as a value, every name read and checked; None is "not chosen".
 
@@ -66,7 +70,7 @@ def deployment(model: str | ModelSpec, **question: Unpack[Question]) -> Deployme
     for name, value in given.items():
         if name not in NAMES:
             raise UnknownName("question", name, list(NAMES))
-        if value is None:
+        if value is None or (name in _AUTO and value == "auto"):
             continue
         try:
             if NAMES[name].parts and (not isinstance(value, int | str) or "=" in str(value)):

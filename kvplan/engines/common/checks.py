@@ -7,7 +7,7 @@ from typing import Protocol
 from kvplan.constants import PROCESS
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.dtypes import canonical_weight, weight_scheme
+from kvplan.dtypes import COMPUTE, canonical, canonical_weight, weight_scheme
 from kvplan.engines.common.conditions import version_of
 from kvplan.engines.common.options import FREE, read_lora, read_speculative
 from kvplan.engines.common.protocol import Facts, Settled
@@ -21,6 +21,9 @@ def check_question(d: Deployment, facts: Facts) -> None:
     """Raises SpecError for values that no engine takes, and for an engine_option that this one does not have."""
     if d.multimodal not in (None, "on", "off"):
         raise SpecError("multimodal", [("", f"{d.multimodal[:40]!r} is not on or off")])
+    if d.dtype and canonical(d.dtype, "dtype") not in COMPUTE:
+        other = f"for the weights write --weight-dtype {d.dtype[:20]}, for the cache --kv-dtype {d.dtype[:20]}"
+        raise SpecError("dtype", [("", f"{d.dtype[:20]!r} is no type that a model computes in (bf16, f16, f32); {other}")])
     read_lora(d.lora)
     spec = read_speculative(d.speculative)
     if spec and not spec.tokens and spec.method not in facts.picks_drafts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kvplan
+from kvplan.errors import SpecError
 
 LLAMA = 8_030_261_248  # parameters of meta-llama/Llama-3.1-8B, on its model page
 FEW = {"sglang", "tensorrt-llm", "lmdeploy", "transformers"}
@@ -61,3 +62,11 @@ def test_a_model_of_which_parts_are_not_counted_is_at_most_likely() -> None:
     assert any("parts of MiMo-V2.5 are not counted" in note for note in plan.model.notes)
     whole = kvplan.estimate("xiaomimimo/mimo-v2-flash", engine="vllm", device="h200", tp=4, context=8192)
     assert (whole.starts, whole.certainty) == (True, "certain")
+
+
+def test_compute_types():
+    """vLLM's, SGLang's and LMDeploy's `--dtype auto` is none; FP8 is a format of weights and caches, in which nothing is computed here."""
+    left, auto = (kvplan.estimate("meta-llama/llama-3.1-8b", dtype=dtype, context=2048).as_dict() for dtype in (None, "auto"))
+    assert auto == left
+    with pytest.raises(SpecError, match="--weight-dtype fp8, for the cache --kv-dtype fp8"):
+        kvplan.estimate("meta-llama/llama-3.1-8b", dtype="fp8", context=2048)
