@@ -92,15 +92,6 @@ def test_reconcile_agrees_or_says_which_line_is_off(capsys, tmp_path, cache, cod
     assert ("off" in out) == bool(code)
 
 
-def test_reconcile_with_a_plan_of_no_lines_says_why_there_are_none(capsys, tmp_path):
-    """An engine that would not start has no line of a cache."""
-    log = tmp_path / "serve.log"
-    log.write_text(LOG.replace("CACHE", "41.30"))
-    code, out, err = ask(capsys, "reconcile", log, "--device", "h100", "--max-model-len", "9999999")
-    assert (code, err) == (1, "")
-    assert "the engine would not start: User-specified max_model_len (9999999)" in out
-
-
 @pytest.mark.parametrize("place", ["", "file/below.yaml"])
 def test_records_that_no_place_takes_are_wrong_input(capsys, tmp_path, monkeypatch, place):
     (tmp_path / "file").write_text("")
