@@ -49,7 +49,7 @@ NAMES: dict[str, Name] = {
     "reserve": Name("bytes", "bytes per device that others hold, or of one of them as NAME=SIZE; repeatable", parts=True),
     "n_gpu_layers": Name("count", "layers on the device (llama.cpp and its like)"),
     "host_memory": Name("bytes", "memory beside the device"),
-    "speculative": Name("text", "METHOD:TOKENS[:MODEL]"),
+    "speculative": Name("text", "METHOD:TOKENS[:MODEL]; METHOD:auto where the engine picks"),
     "lora": Name("text", "RANKxADAPTERS"),
     "multimodal": Name("text", "on or off"),
     "enforce_eager": Name("flag", "no CUDA graphs"),
