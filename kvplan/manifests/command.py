@@ -39,6 +39,7 @@ class Start(NamedTuple):
     foreign what it is called, of an engine that is not modelled; `engine` is then empty
     weights the engine's word for what the checkpoint is stored in, where no option of its command says it
     stays   it is left running; host: what a script leaves running with it on one machine, empty where that is not known
+    no_gpu  the image that holds a build for CPUs
     machine where it runs, if not here (`?`: not known); on: the devices of that machine that it is given (together.py)
     """
 
@@ -58,6 +59,7 @@ class Start(NamedTuple):
     stays: bool = False
     host: str = ""
     machine: str = ""
+    no_gpu: str = ""
     on: tuple[str, ...] = ("*",)
 
 
@@ -158,7 +160,7 @@ def container(
     found = [one._replace(version=one.version or of(one.engine), in_container=True, gpus=one.gpus or gpus) for one in found]
     if not found and not _is_other(run):
         found = _told(image, known, entry is not None, run, env, place, end_line, gpus)
-    return found
+    return [one._replace(no_gpu=image.text) for one in found] if image and images.for_cpu(image.text) else found
 
 
 def _told(

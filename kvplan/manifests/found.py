@@ -72,6 +72,9 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
         why = f"{n_devices.spelled} is 0: it runs without a GPU, which is not modelled"
         unresolved.append(Unresolved("device", why, "--device NAME", n_devices.place))
         n_devices = None
+    elif start.no_gpu and "engine_option.platform" not in question:
+        why = f"{start.no_gpu} is built for CPUs: it runs without a GPU, which is not modelled"
+        unresolved.append(Unresolved("device", why, "--device NAME", start.place))
     if n_devices and "n_devices" not in question:
         nodes = 1 if answer.local_dp else max(site.nodes, answer.nodes)  # ranks of one node need that node's devices
         question["n_devices"] = n_devices._replace(value=n_devices.value * nodes)

@@ -50,6 +50,15 @@ def find(reference: str) -> Image | None:
     return None
 
 
+#: Images that hold a build for CPUs: by a word of theirs; llama.cpp's own, whose tags name every other backend (its docs/docker.md).
+_FOR_CPU = re.compile(r"(^|[-_/:.])cpu($|[-_:.])|/llama\.cpp:(server|full|light)(-b\d+)?$")
+
+
+def for_cpu(reference: str) -> bool:
+    """Whether the image's name says that its engine uses no GPU."""
+    return _FOR_CPU.search(reference.split("@")[0].lower()) is not None
+
+
 def like(reference: str) -> Image | None:
     """The engine that a private image's name says, without a release: its tags number something else."""
     name = reference.split("@")[0].lower()

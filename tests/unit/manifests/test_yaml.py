@@ -339,3 +339,18 @@ def test_places_of_yaml() -> None:
     assert item.get("a", "b", 1).place == (2, 10)
     assert item.get("a", "c").body == (4, 1)
     assert not item.get("a", "nothing", "there")
+
+
+@pytest.mark.parametrize(
+    ("image", "built_for_cpus"),
+    [
+        ("public.ecr.aws/q9t5s3a7/vllm-cpu-release-repo:v0.9.1", True),  # vLLM's docs, getting_started/installation/cpu
+        ("ghcr.io/ggml-org/llama.cpp:server", True),  # llama.cpp docs/docker.md
+        ("ghcr.io/ggml-org/llama.cpp:server-b6000", True),
+        ("ghcr.io/ggml-org/llama.cpp:server-cuda", False),
+        ("vllm/vllm-openai:v0.11.0", False),
+    ],
+)
+def test_images_built_for_cpus(image: str, built_for_cpus: bool) -> None:
+    found = pod(f"image: {image}\nargs: [--model, Qwen/Qwen3-8B]")
+    assert any("is built for CPUs" in u.why for u in found.unresolved if u.what == "device") is built_for_cpus
