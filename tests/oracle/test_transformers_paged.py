@@ -55,7 +55,7 @@ FREE, LITTLE = 80 * GIB - 16 * 10**9, 26 * 10**9
     ],
 )
 def test_sectors(model: ModelSpec, free: int, options: dict[str, Any], expected: tuple[int, int]) -> None:
-    stored = 2 * sum(w.elems for w in model_tensors(lower(model, CacheFormats("bf16", "bf16", "bf16", "bf16"))))
+    stored = 2 * sum(n * w.elems for w, n in model_tensors(lower(model, CacheFormats("bf16", "bf16", "bf16", "bf16"))))
     engine = find("transformers")
     question = Deployment(
         model=model,

@@ -74,7 +74,7 @@ ASKED = ["--engine", "vllm", "--engine-version", "0.19.0", "--context", "2k"]
 HERE, LOAD = ["--device", "h100"], ["--prompt-lengths", "100", "--output-lengths", "10"]
 COMMANDS = {
     "tiers": [*HERE, "--engine-option", "kv_offloading_size=8"], "fit": ["--devices", "h100,l4"],
-    "transfer": HERE, "compare": HERE, "roofline": HERE,
+    "transfer": HERE, "compare": ["--device", "h100,l4"], "roofline": HERE,
     "simulate": [*HERE, *LOAD, "--requests", "3"], "simulate --hit-curve": [*HERE, *LOAD, "--requests", "3"],
 }  # fmt: skip
 
