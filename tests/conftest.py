@@ -19,6 +19,15 @@ SHARED = Path(__file__).parents[2] / "shared"
 TORCH = ("gpu/test_cuda.py", *(f"unit/validate/test_{name}.py" for name in ("attention", "gpu_stand_in", "measure", "storage")))
 collect_ignore = list(TORCH) if find_spec("torch") is None else []
 
+#: What `make test-fast` leaves out, nine tenths of the suite's time: whatever compares with engines, draws properties, allocates,
+#: runs the pages' commands or reads every packaged model, and of the unit tests those that start many processes or read many files.
+SLOW = (
+    "oracle/", "property/", "contract/", "catalogue/", "docs/", "unit/validate/", "unit/web/", "unit/importers/test_hub_asked.py",
+    *(f"unit/manifests/test_{name}.py" for name in ("bounds", "ci", "deployments", "emit", "emit_everywhere", "emit_quoting")),
+    *(f"unit/manifests/test_{name}.py" for name in ("private", "reports")),
+    "unit/simulate/test_paper.py", "unit/simulate/test_simulated_tiers.py", "unit/test_search.py", "unit/test_sweep_files.py",
+)  # fmt: skip
+
 # `make test` draws the same examples everywhere, and does not shrink what it finds (a plan of a large model is dear to ask a thousand
 # times); `make explore` draws at random, EXAMPLES times as many, shrinks, and prints how to repeat a find, which is kept as an @example.
 EXPLORE = os.environ.get("HYPOTHESIS_PROFILE") == "explore"
@@ -27,6 +36,13 @@ settings.register_profile("explore", deadline=None, print_blob=True, suppress_he
 settings.load_profile("explore" if EXPLORE else "test")
 if not EXPLORE:  # constants met in the modules that a worker happens to have imported are drawn too: never the same twice
     providers._get_local_constants = lambda: providers._local_constants
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(here).as_posix().startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
 
 
 def examples(n: int, **more: Any) -> settings:
