@@ -341,4 +341,11 @@ def _stream(session: Any, url: str, headers: dict[str, str], seconds: float) -> 
             yield response, response.iter_bytes
     else:
         with session.get(url, headers=headers, timeout=seconds, stream=True) as response:
-            yield response, lambda: response.iter_content(1 << 16)
+            yield response, lambda: _arriving(response.raw)
+
+
+def _arriving(raw: Any) -> Iterator[bytes]:
+    """A body of urllib3 as it arrives: what waits for a piece to be full waits as long as a server likes that sends byte by byte."""
+    read = getattr(raw, "read1", None)  # urllib3 2.1 on
+    while data := read(1 << 16) if read else raw.read(1 << 8):
+        yield data
