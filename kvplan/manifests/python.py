@@ -18,6 +18,7 @@ from kvplan.manifests.found import NO_DEVICE, Site
 from kvplan.manifests.literals import Open, cast, flat, joined, operated, option, word
 from kvplan.manifests.marked import Item
 from kvplan.manifests.script import read_script
+from kvplan.manifests.syntax import parse
 from kvplan.manifests.words import Command
 
 #: Calls -> engine; `LLM` is TensorRT-LLM's where that is imported.
@@ -44,7 +45,7 @@ def is_python(source: str) -> bool:
 def read(text: str, source: str, base: Place, env: Mapping[str, Word]) -> Iterator[tuple[Start, Site]]:
     """The engines that the code makes. Raises SpecError where it is no Python."""
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = base.line + (getattr(error, "lineno", 1) or 1) - 1
         raise SpecError(source, [(f"line {line}", "not Python that can be read")]) from None

@@ -16,6 +16,7 @@ from kvplan.engines.common.words import Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests import budget
 from kvplan.manifests.lexer import Piece
+from kvplan.manifests.syntax import parse
 
 MAX_VALUE = 65_536
 _LISTS = ("[@]", "[*]")
@@ -352,7 +353,7 @@ def calculate(text: str) -> int | None:
         raise ValueError
 
     try:
-        return value(ast.parse(text.strip().replace("//", "? ").replace("/", "//"), mode="eval").body)
+        return value(parse(text.strip().replace("//", "? ").replace("/", "//"), mode="eval").body)
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
         return None
 

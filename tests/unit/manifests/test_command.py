@@ -365,3 +365,8 @@ def test_comments_say_what_the_file_does_not() -> None:
     assert second.question == {"device": "l4", "engine_option": {"async_scheduling": "false"}}
     (finding,) = one("# kvplan: gpus=4\nvllm serve m/x").findings
     assert (finding.rule, finding.place.line) == ("bad-comment", 1)
+
+
+def test_pythons_warnings_are_not_printed() -> None:
+    """`1if` is a warning of Python's parser, in these tests an error, which nobody asked for."""
+    assert read("from vllm import LLM\nLLM(model='m/x', tensor_parallel_size=1if 1else 2)\n", "serve.py")[0].model == "m/x"
