@@ -15,6 +15,7 @@ from kvplan.devices import MIG, Device, bare, parse_device, share_of, slice_of, 
 from kvplan.dtypes import COMPUTE, canonical_weight
 from kvplan.errors import AmbiguousName, KvplanError, SpecError, UnknownName
 from kvplan.files import parse_yaml, read_text
+from kvplan.llama_quantize import TABLE
 from kvplan.spec import ModelSpec, parse_spec
 from kvplan.uploads import file_of
 
@@ -86,7 +87,7 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
     changes: dict[str, Any] = {"hub_id": line.name} if "/" in line.name and line.name != line.base else {}
     if line.alias:
         return base.changed(notes=notes, **changes)
-    id_ = re.sub(r" +", "-", re.sub(r"^https?://(?:www\.)?", "", line.name.lower()))  # as it was typed, blanks and all
+    id_ = re.sub(r" +", "-", re.sub(r"^(?:https?|hf|huggingface)://(?:www\.)?", "", line.name.lower()))  # as it was typed, blanks and all
     changes |= {"id": id_, "name": line.name.rpartition("/")[2], "aliases": ()}
     if line.length is not None:
         before = base.original_context if line.length > (base.original_context or 0) else None
@@ -96,7 +97,8 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
     weights = line.weights
     if weights and (line.is_tag or line.evidence == "g"):
         kind = weights if weights in COMPUTE else canonical_weight(weights)
-        weights = file_of(base.architecture, kind, line.publisher, library=line.is_tag)
+        table = any(weight.name == TABLE for weight in base.weights)
+        weights = file_of(base.architecture, kind, line.publisher, in_library=line.is_tag and table)
     if weights:  # how the base's own upload is stored, its cache's format with it, says nothing of this one
         changes |= {"quantization": (), "checkpoint": None, "kv_dtype": None}
     if weights in COMPUTE:
