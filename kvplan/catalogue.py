@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import sys
@@ -215,9 +216,34 @@ def _no_device(name: str, key: str) -> KvplanError:
     if not re.search(r"\d", key) and not any(key in id_ for id_ in device_ids()):
         hint = "`kvplan devices list` has those that are; a size such as 24GiB stands for any"
         return UnknownName("device", name, [], hint=hint)
-    near, sized_name = UnknownName("device", name, device_ids()).nearest, _SIZED.fullmatch(key)
+    if (several_of := _SEVERAL.fullmatch(key)) and (card := _one_of(several_of[2] or several_of[3])):
+        number = several_of[1] or several_of[4]
+        return UnknownName("device", name, [], hint=f"several devices are written --device {card} --n-devices {number}")
+    near, sized_name = _nearest_device(key), _SIZED.fullmatch(key)
     hint = f"any other goes by its memory, such as {sized_name[2] if sized_name else 24}GiB"
     return UnknownName("device", name, [], nearest=near, hint=f"did you mean {' or '.join(near)}? A{hint[1:]}" if near else hint)
+
+
+#: `8xH100`, `8 x H100`, `h100:8`, `H100 x8`.
+_SEVERAL = re.compile(r"(\d{1,4}) ?[x*] ?(.{2,60})|(.{2,60}?)(?::| ?[x*] ?)(\d{1,4})")
+
+
+def _one_of(name: str) -> str | None:
+    """The id of a device that is known by a name; None where none is."""
+    try:
+        return find_device(name).id
+    except KvplanError:
+        return None
+
+
+def _nearest_device(key: str) -> list[str]:
+    """The devices whose ids have a word of letters that a name has (rtx, b, mi), by spelling; a year's digits alone make no likeness."""
+    sized_name = _SIZED.fullmatch(key)
+    key = sized_name[1] if sized_name else key
+    word = spelling(key)
+    letters = set(re.findall(r"[a-z]+", _MAKERS.sub(" ", key.replace("_", " ")))) - {"gb", "gpu"}
+    ids = {spelling(id_): id_ for id_ in device_ids() if letters & set(re.findall(r"[a-z]+", id_))}
+    return [ids[found] for found in difflib.get_close_matches(word, list(ids), n=3, cutoff=0.5)]
 
 
 def _beginning(key: str) -> list[str]:
