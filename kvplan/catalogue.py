@@ -99,7 +99,7 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
     if weights and (line.is_tag or line.evidence == "g"):
         kind = weights if weights in COMPUTE else canonical_weight(weights)
         table = any(weight.name == TABLE for weight in base.weights)
-        weights = file_of(base.architecture, kind, line.publisher, in_library=line.is_tag and table)
+        weights = file_of(base.architecture, kind, line.publisher, in_library=line.in_library and table)
     if weights:  # how the base's own upload is stored, its cache's format with it, says nothing of this one
         changes |= {"quantization": (), "checkpoint": None, "kv_dtype": None}
     if weights in COMPUTE:

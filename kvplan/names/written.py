@@ -12,7 +12,7 @@ _FILE = re.compile(
     r"([a-z0-9][\w.-]{0,95}/[a-z0-9][\w.-]{0,95})(?::|/|/(?:resolve|blob)/[\w.-]{1,60}/)((?:[\w. -]{1,120}/){0,3}[\w. -]{1,200})\.gguf",
     re.IGNORECASE,
 )
-_TYPE = re.compile(r"(?:^|.*?[-_./])((?:ud-)?(?:i?q\d|tq\d|mxfp4|b?f16|f32)\w*?)(?:-\d{5}-of-\d{5})?", re.IGNORECASE)
+_TYPE = re.compile(r"(?:^|.*?[-_./])((?:ud-)?(?:i?q\d|tq\d|mxfp4|b?f16|fp16|f32)\w*?)(?:-\d{5}-of-\d{5})?", re.IGNORECASE)
 LONGEST = 500  # characters of a name that are looked at
 
 
@@ -26,8 +26,10 @@ def plain(name: str) -> str:
     found = _FILE.fullmatch(text) if len(text) <= LONGEST else None
     if found is None or not re.search(r"[-_.]gguf$", found[1], re.IGNORECASE):
         return text
+    if _TYPE.fullmatch(found[1][:-5]):  # a repository of one type says which
+        return found[1]
     kind = _TYPE.fullmatch(found[2])
-    return f"{found[1]}:{kind[1]}" if kind else text
+    return f"{found[1]}:{re.sub('fp16', 'f16', kind[1], flags=re.IGNORECASE)}" if kind else text
 
 
 def names_a_file(name: str) -> bool:

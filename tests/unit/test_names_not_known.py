@@ -42,6 +42,11 @@ def test_mirrors_and_other_hubs(written: str, of: str) -> None:
             "deepseek-ai/DeepSeek-R1-0528",
             "ud_q2_k_xl",
         ),
+        (
+            "https://huggingface.co/google/gemma-4-12B-it-qat-q4_0-gguf/resolve/main/gemma-4-12b-it-qat-q4_0.gguf",
+            "google/gemma-4-12b",
+            "q4_0_qat",
+        ),
         ("huggingface://unsloth/Qwen3-8B-GGUF:Q4_K_M", "qwen/qwen3-8b", "q4_k_m"),
         ("ggml-org/Qwen2.5-Coder-7B-Q8_0-GGUF", "Qwen/Qwen2.5-Coder-7B", "q8_0"),  # one file, named so by gguf-my-repo
         ("mradermacher/Qwen3-8B-i1-GGUF:IQ4_XS", "qwen/qwen3-8b", "iq4_xs"),
