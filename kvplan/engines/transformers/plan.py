@@ -20,6 +20,7 @@ from kvplan.engines.transformers.options import TransformersOptions
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, Layer, Lowered
+from kvplan.units import F32
 
 SOURCE = "transformers {} cache_utils.py"
 #: Architectures that store K and V once for each query head -> from how many KV heads on.
@@ -204,7 +205,7 @@ def _moment(name: str, n: int, source: str) -> Entry:
 def _elements(h: KeptTensor, q: quantized.Quantized, context: int) -> int:
     """Elements of a quantised tensor at a length."""
     if q.backend == "fp8":
-        return max(0, h.at(context) - quantized.F32)
+        return max(0, h.at(context) - F32)
     one = h.at(1)  # a single token is all packed or all loose
     return context * (one // q.compute if q.loose(1) else one * 8 // q.bits)
 
