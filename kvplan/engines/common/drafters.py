@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.lines import weight_entries
-from kvplan.engines.common.options import FREE, Speculation, read_speculative
+from kvplan.engines.common.options import FREE, read_speculative
 from kvplan.engines.common.protocol import Drafter
 from kvplan.engines.common.settling import own_draft_formats, weight_formats
 from kvplan.errors import SpecError
@@ -31,7 +31,7 @@ def drafter(d: Deployment, model: Lowered, formats: CacheFormats, *, own: Collec
     if spec is None or spec.method in FREE:
         return None
     if d.drafter is not None:
-        return _named(d, spec, model, formats)
+        return _named(d, model, formats)
     if spec.model is None and spec.method in own and model.draft:
         name = f"{d.model.id}, its own draft modules"
         return Drafter(name, model.draft, tuple(w for layer in model.draft for w in layer.weights), own_draft_formats(d), d.model.source)
@@ -56,7 +56,7 @@ def among(d: Deployment, methods: Collection[str], title: str) -> None:
         raise SpecError("speculative", [("", f"{title} has no method {spec.method[:40]!r}; it has {', '.join(methods) or 'none'}")])
 
 
-def _named(d: Deployment, spec: Speculation, target: Lowered, formats: CacheFormats) -> Drafter:
+def _named(d: Deployment, target: Lowered, formats: CacheFormats) -> Drafter:
     """A drafter that is a checkpoint of its own."""
     assert d.drafter is not None
     own = own_tensors(d, lower(d.drafter, formats), target)

@@ -144,7 +144,7 @@ def plan(settled: Settled) -> Outcome:
         if q:
             full = max((q.compute * _elements(h, q, context) for h, _ in all_held), default=0)
             return [quantized.transient(batch * full, q)] if full else []
-        return _transients(s.kind, context, batch, prompt, all_held, keeping)
+        return _transients(s.kind, context, batch, prompt, all_held)
 
     rules = whole.Allocation(
         held=held,
@@ -179,9 +179,7 @@ def _refusal(model: Lowered, release: releases.Release, backend: str | None, q: 
     return None
 
 
-def _transients(
-    kind: str, context: int, batch: int, prompt: int | None, all_held: Sequence[tuple[KeptTensor, int]], s: layers.KeepSettings
-) -> list[Entry]:
+def _transients(kind: str, context: int, batch: int, prompt: int | None, all_held: Sequence[tuple[KeptTensor, int]]) -> list[Entry]:
     """Moments with two copies: a tensor and its longer successor, a prompt behind the views of its last window, a window rolled."""
     grown = [h for h, _ in all_held if not h.tensor.endswith("states")]
     if kind == "static":
