@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.lines import weight_entries
 from kvplan.engines.common.options import FREE, read_speculative
 from kvplan.engines.common.protocol import Drafter
-from kvplan.engines.common.settling import own_draft_formats, weight_formats
+from kvplan.engines.common.settling import own_draft_formats, remade, weight_formats
 from kvplan.errors import SpecError
 from kvplan.ledger import Entry
 from kvplan.spec import lower
-from kvplan.tensors import CacheFormats, Layer, Lowered, Role, WeightTensor
+from kvplan.tensors import Cache, CacheFormats, Layer, Lowered, Role, WeightTensor
 
 #: Methods that run the modules a model ships.
 OWN = ("mtp", "nextn", "deepseek_mtp", "mtp_eagle")
@@ -80,6 +80,12 @@ def own_tensors(d: Deployment, model: Lowered, target: Lowered) -> Lowered:
     own = model.embedding if model.embedding and model.embedding.shape not in theirs else None
     last = tuple(w for w in model.last if w.role != "head" or w.shape not in theirs)
     return replace(model, last=last, embedding=own, tied=model.tied and own is not None)
+
+
+def both_kept(model: Lowered, found: Drafter | None, change: Callable[[Layer, Cache], Cache]) -> tuple[Lowered, Drafter | None]:
+    """The model and what drafts beside it, the caches of both as an engine keeps them."""
+    theirs = () if found is None else remade(replace(model, layers=found.layers, draft=()), change).layers
+    return remade(model, change), found and found._replace(layers=theirs)
 
 
 def _vocabularies(model: Lowered) -> set[tuple[int, ...]]:
