@@ -8,7 +8,7 @@ from importlib import import_module
 from kvplan.errors import UnsupportedError
 from kvplan.importers.hf.rows import Row
 
-_TABLES = (("families", "FAMILIES"), ("families_latent_recurrent", "MORE"), ("families_multimodal", "WRAPPERS"),
+_TABLES = (("families", "FAMILIES"), ("families_latent_recurrent", "LATENT_RECURRENT"), ("families_multimodal", "WRAPPERS"),
            ("families_encoders", "ENCODERS"), ("families_rare", "RARE"))  # fmt: skip
 
 
