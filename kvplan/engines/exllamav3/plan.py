@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common import whole
-from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
+from kvplan.engines.common.drafters import among, both_kept, drafter, unknown, without_weights
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
 from kvplan.engines.common.releases import nearest_version
-from kvplan.engines.common.settling import lowered, remade, resolve, weight_formats, without_towers, wrong_number
+from kvplan.engines.common.settling import lowered, resolve, weight_formats, without_towers, wrong_number
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.exllamav3.facts import FACTS
 from kvplan.errors import SpecError, UnsupportedError
@@ -81,14 +81,12 @@ def settle(d: Deployment) -> Settled:
     among(d, METHODS, FACTS.title)
     formats = CacheFormats(compute="f16", k="f16", v="f16", conv="f16", forced_state="f32")
     model = lowered(question, formats)
-    found = drafter(question, model, formats)
-    model = remade(replace(model, draft=found.layers if found else ()), lambda _, cache: _as_kept(cache))
-    found = found and found._replace(layers=model.draft)
-    drafts = without_weights(model.draft)
+    model, found = both_kept(model, drafter(question, model, formats), _as_kept)
+    drafts = without_weights(found.layers) if found else ()
     return Settled(question, chosen_by, notes, settings, model, drafts, drafter=found, unknown=unknown(question, found))
 
 
-def _as_kept(cache: Cache) -> Cache:
+def _as_kept(_: Layer, cache: Cache) -> Cache:
     """The cache with convolutions as wide as their kernels."""
 
     def kept(t: CacheTensor) -> CacheTensor:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines.common import whole
-from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
+from kvplan.engines.common.drafters import among, both_kept, drafter, unknown, without_weights
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
-from kvplan.engines.common.settling import lowered, remade, resolve, served_in, weight_formats, wrong_number
+from kvplan.engines.common.settling import lowered, resolve, served_in, weight_formats, wrong_number
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.transformers import layers, options, paged, quantized
 from kvplan.engines.transformers import rules as releases
@@ -75,14 +76,12 @@ def settle(d: Deployment) -> Settled:
     among(d, METHODS, FACTS.title)
     formats = CacheFormats(compute=compute, k=compute, v=compute, conv=compute, forced_state="f32")
     model = lowered(question, formats)
-    found = drafter(question, model, formats)
-    model = replace(model, draft=found.layers if found else ())
     settings = _read(question, asked_of, backend, release, compute)
-    kept = remade(model, lambda layer, cache: layers.as_kept(layer, cache, settings.keeping))
+    as_kept = partial(layers.as_kept, s=settings.keeping)
+    kept, found = both_kept(model, drafter(question, model, formats), as_kept)
     if any(a.form == "encoder-kv" and not a.tensors for layer in kept.layers for a in layer.caches):
         notes = (*notes, "without images, layers that look at them keep nothing: say how many tokens they are with encoder_tokens")
-    found = found and found._replace(layers=kept.draft)
-    drafts = without_weights(kept.draft)
+    drafts = without_weights(found.layers) if found else ()
     if found and kind == "paged":
         raise SpecError("speculative", [("", "continuous batching drafts with no model: cache_implementation=paged does not take one")])
     return Settled(question, chosen_by, notes, settings, kept, drafts, drafter=found, unknown=unknown(question, found))
@@ -144,7 +143,7 @@ def plan(settled: Settled) -> Outcome:
         if q:
             full = max((q.compute * _elements(h, q, context) for h, _ in all_held), default=0)
             return [quantized.transient(batch * full, q)] if full else []
-        return _transients(s.kind, context, batch, prompt, all_held, keeping)
+        return _transients(s.kind, context, batch, prompt, all_held)
 
     rules = whole.Allocation(
         held=held,
@@ -179,9 +178,7 @@ def _refusal(model: Lowered, release: releases.Release, backend: str | None, q: 
     return None
 
 
-def _transients(
-    kind: str, context: int, batch: int, prompt: int | None, all_held: Sequence[tuple[KeptTensor, int]], s: layers.KeepSettings
-) -> list[Entry]:
+def _transients(kind: str, context: int, batch: int, prompt: int | None, all_held: Sequence[tuple[KeptTensor, int]]) -> list[Entry]:
     """Moments with two copies: a tensor and its longer successor, a prompt behind the views of its last window, a window rolled."""
     grown = [h for h, _ in all_held if not h.tensor.endswith("states")]
     if kind == "static":
