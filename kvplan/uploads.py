@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvplan.dtypes import WEIGHT_FORMATS, weight_scheme
+from kvplan.dtypes import GGUF_KEPT, WEIGHT_FORMATS, weight_scheme
 from kvplan.tensors import Role
 
 
@@ -51,3 +51,23 @@ def habit(asked: str, *, routed: bool, hybrid: bool) -> Habit:
 def keeps_drafts(asked: str) -> bool:
     """Whether uploads in this format mostly keep the model's own draft modules in 16 bits. FP8 releases pack them."""
     return weight_scheme(asked) in ("awq", "gptq", "int", "nvfp4", "mxfp", "affine") and asked != "mxfp8"
+
+
+#: Who leaves gpt-oss's experts in MXFP4 in files of every type: unsloth's page of files (11.5 to 12.1 GB of 20B), bartowski's model card.
+KEEP_EXPERTS = ("bartowski", "unsloth")
+
+
+def file_of(architecture: str | None, kind: str, publisher: str, *, library: bool) -> str | None:
+    """The type of a publisher's GGUF file that is called `kind`; None: as the model was released, in 16 bits what it has so.
+
+    publisher  in lower case. library: it is a tag of Ollama's
+    """
+    if architecture == "GptOssForCausalLM" and publisher in KEEP_EXPERTS:
+        return None if kind in ("f16", "bf16") else f"{kind}_mxfp4" if f"{kind}_mxfp4" in GGUF_KEPT else kind
+    if library and architecture in OWN_TABLE and f"{kind}_ollama" in GGUF_KEPT:
+        return f"{kind}_ollama"
+    return kind
+
+
+#: Classes with a table of embeddings for each layer.
+OWN_TABLE = ("Gemma3nForConditionalGeneration", "Gemma3nForCausalLM", "Gemma4ForConditionalGeneration", "Gemma4ForCausalLM")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvplan.dtypes import GGUF_BITS, GGUF_DYNAMIC, WEIGHT_FORMATS, matrix_bytes
+from kvplan.dtypes import GGUF_TYPES, WEIGHT_FORMATS, matrix_bytes
 from kvplan.ledger import Entry, exact
 from kvplan.tensors import PLAIN, Layer, Lowered, Role, WeightTensor, layer_counts
 from kvplan.units import cdiv
@@ -226,7 +226,7 @@ def asked_formats(base: str, asked: str, *, routed: bool, hybrid: bool = False, 
 
     All matrices of the layers are quantised but those that uploads in the format are known to keep (`kvplan.uploads`).
     """
-    if asked in GGUF_BITS or asked in GGUF_DYNAMIC:
+    if asked in GGUF_TYPES:
         said = "every matrix, embedding and output included; norms and routers in f32"
         formats: dict[Role, str] = dict.fromkeys((*MATRICES, "embedding", "head"), asked)
         formats |= dict.fromkeys(("norm", "router", "state"), "f32")
