@@ -15,10 +15,10 @@ from kvplan.engines.common.drafters import among, both_kept, drafter, unknown, w
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
 from kvplan.engines.common.releases import nearest_version
-from kvplan.engines.common.settling import lowered, resolve, weight_formats, without_towers, wrong_number
+from kvplan.engines.common.settling import lowered, over_tp_and_pp, resolve, weight_formats, without_towers
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.exllamav3.facts import FACTS
-from kvplan.errors import SpecError, UnsupportedError
+from kvplan.errors import SpecError
 from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer
 from kvplan.units import counted, round_up
@@ -45,15 +45,7 @@ def quantized_row(elems: int, bits: int) -> int:
 
 def settle(d: Deployment) -> Settled:
     """One cache for all jobs: `max_model_len` is its size in tokens (max_num_tokens), `max_num_seqs` its state slots (max_batch_size)."""
-    for size in ("dp", "ep", "dcp"):
-        if (getattr(d, size) or 1) > 1:
-            raise UnsupportedError(f"{size}: exllamav3 splits a model over tp or pp")
-    needed = (d.tp or 1) * (d.pp or 1)
-    pp = d.pp
-    if d.n_devices is not None and d.n_devices != needed:
-        if d.tp or d.pp:
-            raise wrong_number(f"tp {d.tp or 1} x pp {d.pp or 1} needs", needed, d.n_devices)
-        pp = needed = d.n_devices
+    needed, pp = over_tp_and_pp(d, "exllamav3 splits a model over tp or pp")
     if d.kv_dtype not in (None, "auto", "f16", "fp16", "float16", "half"):
         raise SpecError("kv_dtype", [("", "exllamav3 keeps its cache in f16; smaller: engine_option k_bits and v_bits, 2 to 8")])
     version, notes = nearest_version(d.engine_version, FACTS.versions, FACTS.name)
@@ -63,7 +55,7 @@ def settle(d: Deployment) -> Settled:
         "engine": (FACTS.name, "kvplan"),
         "engine_version": (version, "kvplan"),
         "n_devices": (needed, "kvplan"),
-        "pp": (pp or 1, "kvplan"),
+        "pp": (pp, "kvplan"),
         "context": (context, "kvplan"),
         "max_model_len": (tokens or (round_up(context, PAGE) * (d.batch or 1) if context else None), "kvplan"),
         "max_num_seqs": (SLOTS, "engine default"),

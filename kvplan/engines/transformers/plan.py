@@ -12,13 +12,13 @@ from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines.common import whole
 from kvplan.engines.common.drafters import among, both_kept, drafter, unknown, without_weights
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
-from kvplan.engines.common.settling import lowered, resolve, served_in, weight_formats, wrong_number
+from kvplan.engines.common.settling import lowered, over_tp_and_pp, resolve, served_in, weight_formats
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.transformers import layers, options, paged, quantized
 from kvplan.engines.transformers import rules as releases
 from kvplan.engines.transformers.facts import FACTS
 from kvplan.engines.transformers.options import TransformersOptions
-from kvplan.errors import SpecError, UnsupportedError
+from kvplan.errors import SpecError
 from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, Layer, Lowered
 from kvplan.units import F32
@@ -28,7 +28,6 @@ SOURCE = "transformers {} cache_utils.py"
 REPEATS_KV: dict[str, int] = {"FalconForCausalLM": 2}
 #: Architectures that mask a window but whose configuration names none, so that their caches keep every token.
 WINDOW_IN_MASK_ONLY = frozenset({"GPTNeoForCausalLM"})
-MULTIPLE_DEVICES = ("dp", "ep", "dcp")
 
 
 #: Assisted generation, with a model or from the prompt (generation/candidate_generator.py).
@@ -38,15 +37,7 @@ METHODS = ("draft_model", "prompt_lookup")
 def settle(d: Deployment) -> Settled:
     """The question for `generate` or continuous batching, read and lowered."""
     release, notes = releases.find(d.engine_version)
-    for size in MULTIPLE_DEVICES:
-        if (getattr(d, size) or 1) > 1:
-            raise UnsupportedError(f"{size}: transformers splits a model over tp (tp_plan) and pp (device_map) only")
-    needed = (d.tp or 1) * (d.pp or 1)
-    pp = d.pp
-    if d.n_devices is not None and d.n_devices != needed:
-        if d.tp or d.pp:
-            raise wrong_number(f"tp {d.tp or 1} x pp {d.pp or 1} needs", needed, d.n_devices)
-        pp = needed = d.n_devices  # device_map="auto" deals out layers
+    needed, pp = over_tp_and_pp(d, "transformers splits a model over tp (tp_plan) and pp (device_map) only")
     d, served = served_in(d, canonical(d.model.dtype, "dtype"), FACTS.title)
     notes = (*notes, *served)
     if d.dtype is None and release.version < (5, 0):
