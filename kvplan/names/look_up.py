@@ -111,10 +111,21 @@ def _published(typed: str, key: str) -> Named | None:
         return found
     if taken_apart(key) is not None:
         return None
+    if publisher == "nvidia" and (found := _in_containers(typed, model)) is not None:
+        return found
     if publisher in (*_MIRRORS, *_MIRRORS_OF_MANY) and (found := _unique(_ending(model))) is not None:
         return Named(typed, found.base, found.weights, 0, "b")
     found = _unique([line for line in _undressed(model) if line.publisher in names])
     return None if found is None or found.weights is not None else Named(typed, found.base, None, 0, "b")
+
+
+def _in_containers(typed: str, model: str) -> Named | None:
+    """NVIDIA's model as its catalogue of containers writes it: without NVIDIA- and the format, and 3.3 where its repository has 3_3."""
+    dotted = re.sub(r"(?<=\d)\.(?=\d)", "_", model)
+    for name in (f"{before}{middle}{after}" for after in ("", "-bf16") for middle in (model, dotted) for before in ("", "nvidia-")):
+        if (found := exact(f"nvidia/{name}")) is not None and found.weights in (None, "bf16"):
+            return found._replace(taken=f"{typed} is taken as {found.name}; a container may serve it in another format")
+    return None
 
 
 def _respelt(publisher: str, model: str) -> list[str]:

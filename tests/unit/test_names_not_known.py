@@ -59,6 +59,21 @@ def test_a_file_of_a_repository_is_its_type(written: str, of: str, kind: str) ->
     assert (found.blocks, found.checkpoint) == (catalogue.find_model(of).blocks, kind)
 
 
+@pytest.mark.parametrize(
+    ("written", "of"),
+    [  # as build.nvidia.com and its containers write them
+        ("nvidia/nemotron-3-super-120b-a12b", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16"),
+        ("nvidia/llama-3.3-nemotron-super-49b-v1.5", "nvidia/Llama-3_3-Nemotron-Super-49B-v1_5"),
+        ("nvidia/nvidia-nemotron-nano-9b-v2", "nvidia/NVIDIA-Nemotron-Nano-9B-v2"),
+        ("nvidia/nemotron-nano-9b-v2", "nvidia/NVIDIA-Nemotron-Nano-9B-v2"),
+        ("nvidia/llama-3.1-nemotron-ultra-253b-v1", "nvidia/Llama-3_1-Nemotron-Ultra-253B-v1"),
+    ],
+)
+def test_names_of_nvidia_s_containers(written: str, of: str) -> None:
+    found, model = catalogue.find_model(written), catalogue.find_model(of)
+    assert (found.blocks, found.checkpoint, found.quantization) == (model.blocks, model.checkpoint, model.quantization)
+
+
 def test_the_draft_layer_in_a_file_is_said() -> None:
     assert any("draft layer beside it, which is not counted" in note for note in kvplan.model("unsloth/Qwen3.6-27B-MTP-GGUF:Q8_0").notes)
 
