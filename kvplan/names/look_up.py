@@ -26,7 +26,8 @@ _MIRRORS_OF_MANY = ("llm-research", "ai-modelscope")
 _RESPELT = {"meta-llama": ("meta-llama-", "llama-"), "nvidia": ("-fp4", "-nvfp4")}
 #: Who uploads other makers' releases unchanged under their own name and the same model's.
 _MIRRORS = ("unsloth",)
-_FILE = re.compile(r"\.gguf(?:\?|$)", re.IGNORECASE)
+_FILE = re.compile(r"\.gguf$", re.IGNORECASE)
+_ELSEWHERE = re.compile(r"modelscope\.|^models--", re.IGNORECASE)  # an address of another hub's, a folder of the Hub's cache
 #: Families whose -qat tags are of one type.
 _TRAINED = {"gemma3": "q4_0_qat"}
 
@@ -40,7 +41,9 @@ def look_up(name: str) -> Named | None:
     (`llama3.1-8b`), and with words left out that its releases agree without (`olmo-2-7b` of OLMo-2-1124-7B).
     """
     written = plain(name)
-    typed = written if _FILE.search(name) and not _FILE.search(written) else name.strip().partition("?")[0]
+    typed = name.strip().partition("?")[0].rstrip("/").removesuffix("/tree/main")
+    if _ELSEWHERE.search(typed) or (_FILE.search(typed) and not _FILE.search(written)):
+        typed = written
     key = re.sub(r" +", "-", written.lower())
     if not key or "\t" in key or "\n" in key:
         return None

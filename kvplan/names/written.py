@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 _PREFIX = re.compile(
-    r"(?:hf://|huggingface://|(?:https?://)?(?:www\.)?(?:hf\.co|huggingface\.co|ollama\.com/library|ollama)/)", re.IGNORECASE
+    r"(?:hf://|huggingface://|(?:https?://)?(?:www\.)?(?:hf\.co|huggingface\.co|modelscope\.c(?:n|om)/models|ollama\.com/library|ollama)/)",
+    re.IGNORECASE,
 )
+_CACHED = re.compile(r"models--([^-/]+(?:-[^-/]+)*)--([^/]+)")  # a folder of the Hub's cache
 #: `organisation/repository`, and a file in it: after a colon, a slash, or as the Hub's pages and downloads have it.
 _FILE = re.compile(
     r"([a-z0-9][\w.-]{0,95}/[a-z0-9][\w.-]{0,95})(?::|/|/(?:resolve|blob)/[\w.-]{1,60}/)((?:[\w. -]{1,120}/){0,3}[\w. -]{1,200})\.gguf",
@@ -23,6 +25,8 @@ def plain(name: str) -> str:
     'unsloth/Qwen3-8B-GGUF:UD-Q4_K_XL'
     """
     text = _PREFIX.sub("", name.strip(), count=1).partition("?")[0].rstrip("/").removesuffix("/tree/main")
+    if cached := _CACHED.fullmatch(text[:LONGEST]):
+        return f"{cached[1]}/{cached[2]}"
     found = _FILE.fullmatch(text) if len(text) <= LONGEST else None
     if found is None or not re.search(r"[-_.]gguf$", found[1], re.IGNORECASE):
         return text

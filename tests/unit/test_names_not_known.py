@@ -20,6 +20,11 @@ from kvplan.names.nearest import nearest
         ("Shanghai_AI_Laboratory/internlm3-8b-instruct", "internlm/internlm3-8b-instruct"),
         ("unsloth/Qwen3-1.7B", "qwen/qwen3-1.7b"),  # PrimeIntellect has another model of that name
         ("hf://unsloth/Qwen3-1.7B", "qwen/qwen3-1.7b"),
+        ("hf.co/unsloth/Qwen3-1.7B/", "qwen/qwen3-1.7b"),
+        ("https://huggingface.co/unsloth/Qwen3-1.7B/tree/main", "qwen/qwen3-1.7b"),
+        ("https://modelscope.cn/models/ZhipuAI/GLM-5.2", "zai-org/GLM-5.2"),
+        ("https://www.modelscope.cn/models/LLM-Research/Meta-Llama-3.1-8B-Instruct", "meta-llama/llama-3.1-8b"),
+        ("models--zai-org--GLM-5.2", "zai-org/GLM-5.2"),
     ],
 )
 def test_mirrors_and_other_hubs(written: str, of: str) -> None:
