@@ -34,6 +34,7 @@ KNOWN_WRONG: dict[str, str] = {
     "t5950-dsv3-w4fp8-8xh20-rc2": "the dry run of 1.0.0rc2 takes more than 45 GiB beside the weights; the candidate before did not",
     "kz-qwen3next-awq-2xr9700": "what this AWQ upload leaves in 16 bits is not said",
     "ca-qwen36-35b-3060-moe20": "nothing speaks of the projector; without it the card holds the rest",
+    "cx-qwen36-27b-iq4xs-5060ti-q8-36k": "nothing speaks of the projector: without it the card holds 15,771 MiB, 15,845 were seen",
     "kz-qwen3-14b-fp8-r9700": "graphs on this board took less than on those of the logs",
     "kk2-51-16xh20-64k": "that 32k starts is the report's, and 64k does not; nothing that is planned grows between them",
     "kk2-51-16xh20-128k": "as its 64k",
