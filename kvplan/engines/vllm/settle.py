@@ -204,7 +204,7 @@ def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
         notes.append("PYTORCH_CUDA_ALLOC_CONF: this release counts what torch allocates, not what it reserves, so the pool stays as it is")
     if options.flag("quantize_on_load") and not rules.loads_whole:
         notes.append("quantised on load: this release quantises every matrix as it is read")
-    if options.text("quantization") is not None and not rules.own_awq:
+    if _asks_awq(options) and not rules.own_awq:
         notes.append("--quantization awq: this release takes Marlin's kernels all the same, where they can run")
     if options.text("v2_model_runner") is not None:
         notes.append("VLLM_USE_V2_MODEL_RUNNER: batches in flight are counted; the runners' own buffers are taken for the same")
@@ -213,7 +213,16 @@ def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
 
 def _own_awq(d: Deployment, options: Options, rules: VllmRules) -> bool:
     """Whether AWQ's matrices are unpacked for every long product (quantization/awq_marlin.py override_quantization_method)."""
-    return (rules.own_awq and options.text("quantization", ("awq",)) is not None) or (d.device is not None and d.device.vendor == "amd")
+    return (rules.own_awq and _asks_awq(options)) or (d.device is not None and d.device.vendor == "amd")
+
+
+def _asks_awq(options: Options) -> bool:
+    """`--quantization awq`; another value is the weights' format. Raises SpecError."""
+    asked = options.text("quantization")
+    if asked not in (None, "awq"):
+        said = f"{asked[:60]!r} is a format of the weights: write weight_dtype (--weight-dtype)"
+        raise SpecError("engine_option", [("quantization", said)])
+    return asked is not None
 
 
 def _as_kept(cache: Cache, formats: CacheFormats) -> Cache:
