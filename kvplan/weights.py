@@ -91,14 +91,16 @@ def model_tensors(model: Lowered) -> Tensors:
 
 
 def count(model: Lowered) -> Parameters:
-    """Parameter counts. `active` leaves out the experts that do not serve a token, and nothing else."""
+    """Parameter counts. `active` leaves out the experts that do not serve a token and a layer's tables of n-grams, of which it reads some
+    rows; nothing else."""
     total = active = 0
+    tables = {id(w) for layer in model.layers for w in layer.weights if w.role == "embedding"}
     for w, n in model_tensors(model):
         if w.role == "buffer":
             continue
         elems = w.elems
         total += n * elems
-        active += n * (elems // w.experts * w.active if w.experts else elems)
+        active += n * (elems // w.experts * w.active if w.experts else 0 if id(w) in tables else elems)
     draft = sum(w.elems for layer in model.draft for w in layer.weights if w.role != "buffer")
     return Parameters(total, active, model.embedding.elems if model.embedding else 0, draft)
 

@@ -141,8 +141,8 @@ def without_tower(model: str, name: str | None = None) -> int:
     return sum(line.bytes for line in plan.ledgers[0].entries if line.name.startswith("weights") and "tower" not in line.name)
 
 
-def test_gpt_oss_of_those_who_keep_its_experts_and_of_those_who_do_not() -> None:
-    """GB that unsloth's page of files and bartowski's and mradermacher's model cards show."""
+def test_files_of_those_who_keep_experts_in_mxfp4_and_of_those_who_do_not() -> None:
+    """GB that unsloth's page of files and guide to DeepSeek-V4, and bartowski's and mradermacher's model cards show."""
     shown = {
         "unsloth/gpt-oss-20b-GGUF:Q4_K_M": 11.6, "unsloth/gpt-oss-20b-GGUF:Q2_K": 11.5, "unsloth/gpt-oss-20b-GGUF:Q2_K_L": 11.8,
         "unsloth/gpt-oss-20b-GGUF:F16": 13.8, "bartowski/openai_gpt-oss-20b-GGUF:Q6_K": 12.04, "unsloth/gpt-oss-120b-GGUF:Q4_K_M": 62.8,
@@ -151,6 +151,9 @@ def test_gpt_oss_of_those_who_keep_its_experts_and_of_those_who_do_not() -> None
     for name, gigabytes in shown.items():
         made = kvplan.estimate(name, engine="ideal", context=1).model.weight_bytes
         assert made / 1e9 == pytest.approx(gigabytes, rel=0.008), name
+    for name, gigabytes in (("UD-Q8_K_XL", 162), ("UD-Q4_K_XL", 155)):  # dynamic: what is not an expert is not by the rule
+        made = kvplan.estimate(f"unsloth/DeepSeek-V4-Flash-GGUF:{name}", engine="ideal", context=1).model.weight_bytes
+        assert made / 1e9 == pytest.approx(gigabytes, rel=0.05), name
 
 
 def test_every_file_type_has_a_row_and_every_row_a_type() -> None:
