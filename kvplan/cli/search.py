@@ -21,6 +21,7 @@ from kvplan.planner.compare import PLACE
 from kvplan.planner.fit import FitRow
 from kvplan.planner.speed import ASSUMPTIONS, RANKINGS
 from kvplan.report import FOR_PEOPLE, render_data
+from kvplan.report import apart as apart_report
 from kvplan.report.printable import one_line
 from kvplan.units import show_bytes
 
@@ -71,7 +72,7 @@ def fit(
             split = api.disaggregate(
                 model, devices=names, prices=_prices(prices), most=most, rank_by=rank_by, watch=watch, **apart_asked, **question
             )
-        put(apart.render(model, split, question | apart_asked, fmt, everything=everything or names is not None))
+        put(apart_report.render(model, split, question | apart_asked, fmt, everything=everything or names is not None))
         return int(not any(row.split for row in split))
     with _watched() as watch:
         found = api.fit(
