@@ -155,8 +155,7 @@ def _documents(text: str, source: str) -> tuple[list[Item], list[Finding]]:
         return documents(text, source), []
     except SpecError as error:
         if _TEMPLATE.search(text) and not re.search(r"^---(\s|$)", text.strip(), re.MULTILINE):
-            message = "a Helm template, not a manifest: check its values file, or what `helm template` prints"
-            raise SpecError(source, [(f"line {_line_of(_TEMPLATE, text)}", message)]) from None
+            raise _template(text, source) from None
         whole = error
     found: list[Item] = []
     broken: list[Finding] = []
@@ -175,10 +174,14 @@ def _documents(text: str, source: str) -> tuple[list[Item], list[Finding]]:
             broken.append(Finding("unreadable", "warning" if aside else "error", message, Place(line, 1), source))
     if not found:
         if _TEMPLATE.search(text):
-            message = "a Helm template, not a manifest: check its values file, or what `helm template` prints"
-            raise SpecError(source, [(f"line {_line_of(_TEMPLATE, text)}", message)])
+            raise _template(text, source)
         raise whole
     return found, broken
+
+
+def _template(text: str, source: str) -> SpecError:
+    message = "a Helm template, not a manifest: check its values file, or what `helm template` prints"
+    return SpecError(source, [(f"line {_line_of(_TEMPLATE, text)}", message)])
 
 
 def _here(here: Text, source: str, env: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
