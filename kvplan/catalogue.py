@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import sys
@@ -15,6 +16,7 @@ from kvplan.devices import MIG, Device, bare, parse_device, share_of, slice_of, 
 from kvplan.dtypes import COMPUTE, canonical_weight
 from kvplan.errors import AmbiguousName, KvplanError, SpecError, UnknownName
 from kvplan.files import parse_yaml, read_text
+from kvplan.llama_quantize import TABLE
 from kvplan.spec import ModelSpec, parse_spec
 from kvplan.uploads import file_of
 
@@ -86,7 +88,7 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
     changes: dict[str, Any] = {"hub_id": line.name} if "/" in line.name and line.name != line.base else {}
     if line.alias:
         return base.changed(notes=notes, **changes)
-    id_ = re.sub(r" +", "-", re.sub(r"^https?://(?:www\.)?", "", line.name.lower()))  # as it was typed, blanks and all
+    id_ = re.sub(r" +", "-", re.sub(r"^(?:https?|hf|huggingface)://(?:www\.)?", "", line.name.lower()))  # as it was typed, blanks and all
     changes |= {"id": id_, "name": line.name.rpartition("/")[2], "aliases": ()}
     if line.length is not None:
         before = base.original_context if line.length > (base.original_context or 0) else None
@@ -96,7 +98,8 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
     weights = line.weights
     if weights and (line.is_tag or line.evidence == "g"):
         kind = weights if weights in COMPUTE else canonical_weight(weights)
-        weights = file_of(base.architecture, kind, line.publisher, library=line.is_tag)
+        table = any(weight.name == TABLE for weight in base.weights)
+        weights = file_of(base.architecture, kind, line.publisher, in_library=line.in_library and table)
     if weights:  # how the base's own upload is stored, its cache's format with it, says nothing of this one
         changes |= {"quantization": (), "checkpoint": None, "kv_dtype": None}
     if weights in COMPUTE:
@@ -213,9 +216,34 @@ def _no_device(name: str, key: str) -> KvplanError:
     if not re.search(r"\d", key) and not any(key in id_ for id_ in device_ids()):
         hint = "`kvplan devices list` has those that are; a size such as 24GiB stands for any"
         return UnknownName("device", name, [], hint=hint)
-    near, sized_name = UnknownName("device", name, device_ids()).nearest, _SIZED.fullmatch(key)
+    if (several_of := _SEVERAL.fullmatch(key)) and (card := _one_of(several_of[2] or several_of[3])):
+        number = several_of[1] or several_of[4]
+        return UnknownName("device", name, [], hint=f"several devices are written --device {card} --n-devices {number}")
+    near, sized_name = _nearest_device(key), _SIZED.fullmatch(key)
     hint = f"any other goes by its memory, such as {sized_name[2] if sized_name else 24}GiB"
     return UnknownName("device", name, [], nearest=near, hint=f"did you mean {' or '.join(near)}? A{hint[1:]}" if near else hint)
+
+
+#: `8xH100`, `8 x H100`, `h100:8`, `H100 x8`.
+_SEVERAL = re.compile(r"(\d{1,4}) ?[x*] ?(.{2,60})|(.{2,60}?)(?::| ?[x*] ?)(\d{1,4})")
+
+
+def _one_of(name: str) -> str | None:
+    """The id of a device that is known by a name; None where none is."""
+    try:
+        return find_device(name).id
+    except KvplanError:
+        return None
+
+
+def _nearest_device(key: str) -> list[str]:
+    """The devices whose ids have a word of letters that a name has (rtx, b, mi), by spelling; a year's digits alone make no likeness."""
+    sized_name = _SIZED.fullmatch(key)
+    key = sized_name[1] if sized_name else key
+    word = spelling(key)
+    letters = set(re.findall(r"[a-z]+", _MAKERS.sub(" ", key.replace("_", " ")))) - {"gb", "gpu"}
+    ids = {spelling(id_): id_ for id_ in device_ids() if letters & set(re.findall(r"[a-z]+", id_))}
+    return [ids[found] for found in difflib.get_close_matches(word, list(ids), n=3, cutoff=0.5)]
 
 
 def _beginning(key: str) -> list[str]:

@@ -17,7 +17,9 @@ from kvplan.tensors import Layer, Lowered, WeightTensor
 Category = Literal["embedding", "output", "v", "k", "q", "o", "up", "gate", "down", "other", "position", "table"]
 #: The table of embeddings for each layer (per_layer_token_embd), which the rule treats as the model's own.
 TABLE = "embedding_per_layer"
-#: What reads it in each layer (inp_gate, proj).
+#: What a gated delta net reads, in one tensor here.
+DELTA_NET = "in_proj_qkvz"
+#: What reads the table in each layer (inp_gate, proj).
 BESIDE_TABLE = ("per_layer_input_gate", "per_layer_projection")
 #: more: use_more_bits; eighth, sixteenth: the first part of the layers; gqa: 4 or more query heads a KV head; middle: all but the first and
 #: the last eighth.
@@ -158,7 +160,7 @@ def with_types(model: Lowered, name: str, architecture: str | None = None) -> Lo
     made: dict[tuple[int, tuple[str, ...]], Layer] = {}
     layers = []
     for i, layer in enumerate(model.layers):
-        types = tuple(_type(name, _category(w, facts), i, w, facts) for w in layer.weights)
+        types = tuple(_split(name, i, w, layer, facts) or _type(name, _category(w, facts), i, w, facts) for w in layer.weights)
         key = (id(layer), types)
         if key not in made:
             made[key] = replace(layer, weights=tuple(_stored(w, t) for w, t in zip(layer.weights, types, strict=True)))
@@ -170,6 +172,15 @@ def with_types(model: Lowered, name: str, architecture: str | None = None) -> Lo
         last=_all(name, model.last, facts),
         embedding=_all(name, (model.embedding,), facts)[0] if model.embedding else None,
     )
+
+
+def _split(name: str, i: int, w: WeightTensor, layer: Layer, facts: Facts) -> str:
+    """The types of what a delta net reads, two tensors of a file (attn_qkv, which the rule takes for V, and attn_gate of as many rows as
+    there are values): `q6_k/q4_k/6144`, with the second's rows; empty for any other tensor."""
+    values = next((other.shape[1] for other in layer.weights if other.name == "out_proj"), 0) if w.name == DELTA_NET else 0
+    if not values:
+        return ""
+    return f"{_type(name, 'v', i, w, facts)}/{_type(name, 'other', i, w, facts)}/{values}"
 
 
 def _all(name: str, tensors: tuple[WeightTensor, ...], facts: Facts) -> tuple[WeightTensor, ...]:
@@ -271,5 +282,13 @@ def _fitting(name: str, columns: int) -> str:
 def _stored(w: WeightTensor, name: str) -> WeightTensor:
     if not name:
         return w
+    if "/" in name:
+        first, second, rows = name.split("/")
+        gate = w.shape[-1] * int(rows)
+        return w._replace(stored=_bytes(w.elems - gate, first) + _bytes(gate, second))
+    return w._replace(stored=_bytes(w.elems, name))
+
+
+def _bytes(elems: int, name: str) -> int:
     block, n_bytes = GGML_BLOCKS[name]
-    return w._replace(stored=w.elems // block * n_bytes)
+    return elems // block * n_bytes

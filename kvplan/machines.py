@@ -34,6 +34,10 @@ OTHERS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 
 
+#: Google's type with the accelerators that it carries behind it, as tools over GKE name a pool: `a3-ultragpu-8g-nvidia-h200-141gb-8`.
+_ATTACHED = re.compile(r"(?<=\w)-nvidia-[a-z0-9-]{1,40}-\d{1,2}$")
+
+
 class Machine(NamedTuple):
     """What a machine type carries: `number` GPUs (None: not told by its name) of one kind, and RAM in GiB, where it is known."""
 
@@ -72,7 +76,7 @@ def find(name: str) -> Machine | None:
     >>> find("p5.48xlarge")
     Machine(name='p5.48xlarge', device='h100-80gb', number=8, ram_gib=2048)
     """
-    key = name.strip().lower().removeprefix("ml.")
+    key = _ATTACHED.sub("", name.strip().lower().removeprefix("ml."))
     for row in rows():
         if match := row.pattern.fullmatch(key):
             counted = row.number == r"\1"

@@ -60,19 +60,17 @@ KEPT_EXPERTS: dict[str, dict[str, int]] = {
     "GptOssForCausalLM": {"bartowski": 1, "unsloth": 1},
     "DeepseekV4ForCausalLM": {"unsloth": 4},
 }
-#: Classes with a table of embeddings for each layer.
-OWN_TABLE = ("Gemma3nForConditionalGeneration", "Gemma3nForCausalLM", "Gemma4ForConditionalGeneration", "Gemma4ForCausalLM")
 
 
-def file_of(architecture: str | None, kind: str, publisher: str, *, library: bool) -> str | None:
+def file_of(architecture: str | None, kind: str, publisher: str, *, in_library: bool) -> str | None:
     """The type of a publisher's GGUF file that is called `kind`; None: as the model was released, in 16 bits what it has so.
 
-    publisher  in lower case. library: it is a tag of Ollama's
+    publisher  in lower case. in_library: it is a tag of Ollama's, of a model with a table of embeddings for each layer
     """
     bits = re.search(r"\d+", kind)
     kept = KEPT_EXPERTS.get(architecture or "", {}).get(publisher)
     if kept is not None and bits is not None and int(bits[0]) >= kept:
         return None if kind in ("f16", "bf16") else f"{kind}_mxfp4" if f"{kind}_mxfp4" in GGUF_KEPT else kind
-    if library and architecture in OWN_TABLE and f"{kind}_ollama" in GGUF_KEPT:
+    if in_library and f"{kind}_ollama" in GGUF_KEPT:
         return f"{kind}_ollama"
     return kind

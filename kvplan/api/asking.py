@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -236,7 +237,11 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 
 
 def _is_path(model: str) -> bool:
-    return model.startswith(("./", "../", "/", "~")) or model.endswith((".yaml", ".yml", ".json", ".gguf", ".safetensors"))
+    if model.startswith(("./", "../", "/", "~")) or model.endswith((".yaml", ".yml", ".json", ".safetensors")):
+        return True
+    from kvplan.names import names_a_file
+
+    return model.endswith(".gguf") and (os.path.isfile(model) or not names_a_file(model))
 
 
 def _file(path: str) -> tuple[ModelSpec, StoredWeights | None]:

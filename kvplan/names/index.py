@@ -87,9 +87,14 @@ class Named(NamedTuple):
         return self.name.lower().partition("/")[0]
 
     @property
+    def in_library(self) -> bool:
+        """Whether it is a file of Ollama's own library."""
+        return self.evidence in ("o", "s", "q")
+
+    @property
     def is_tag(self) -> bool:
         """Whether it is a tag of Ollama's library: a file in one format."""
-        return ":" in self.name or self.evidence in ("o", "s", "q")
+        return ":" in self.name or self.in_library
 
     @property
     def note(self) -> str:

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import re
 
-from kvplan.errors import AmbiguousName, UnknownName
+from kvplan.errors import AmbiguousName
 from kvplan.names.index import Named, at, exact, lowered
 from kvplan.names.releases import CONVERTERS, COPIERS, IN_BLOCKS, OF_OTHERS, TAG, UNDRESSED, UNIFORM, Release, taken_apart
 from kvplan.names.spellings import alike, in_format, shortened, squeezed
+from kvplan.names.written import plain
 
 #: What people leave out of a name and catalogue ids never have.
 _DRESSING = re.compile(r"-(?:instruct|it|hf|chat)(?=-|\t|$)")
 #: Publishers that the Hub knows by another name since, and redirects (huggingface.co/CohereForAI); Meta's models are meta/… in NVIDIA's
-#: catalogue of containers (build.nvidia.com).
+#: catalogue of containers (build.nvidia.com). What ModelScope calls them (modelscope.cn): llm_family.json of xorbitsai/inference has both
+#: names of each release.
 _RENAMED = {
     "cohereforai": "coherelabs", "thudm": "zai-org", "neuralmagic": "redhatai", "cognitivecomputations": "dphn", "meta": "meta-llama",
+    "zhipuai": "zai-org", "shanghai_ai_laboratory": "internlm", "nv-community": "nvidia", "minimax": "minimaxai",
+    "paddlepaddle": "baidu", "tclf90": "quanttrio",
 }  # fmt: skip
+#: ModelScope's mirrors of several makers' releases.
+_MIRRORS_OF_MANY = ("llm-research", "ai-modelscope")
 #: Repositories that a publisher renamed, by what was in their names before and is since; the Hub redirects both Meta's and NVIDIA's.
 _RESPELT = {"meta-llama": ("meta-llama-", "llama-"), "nvidia": ("-fp4", "-nvfp4")}
 #: Who uploads other makers' releases unchanged under their own name and the same model's.
 _MIRRORS = ("unsloth",)
+_FILE = re.compile(r"\.gguf$", re.IGNORECASE)
+_ELSEWHERE = re.compile(r"modelscope\.|^models--", re.IGNORECASE)  # an address of another hub's, a folder of the Hub's cache
 #: Families whose -qat tags are of one type.
 _TRAINED = {"gemma3": "q4_0_qat"}
-_PREFIX = re.compile(r"(?:https?://)?(?:www\.)?(?:hf\.co|huggingface\.co|ollama\.com/library|ollama)/", re.IGNORECASE)
 
 
 def look_up(name: str) -> Named | None:
@@ -33,8 +40,11 @@ def look_up(name: str) -> Named | None:
     publisher was renamed, or whose model is known of that publisher but for -instruct and the like. A short name in any spelling
     (`llama3.1-8b`), and with words left out that its releases agree without (`olmo-2-7b` of OLMo-2-1124-7B).
     """
-    typed = name.strip()
-    key = re.sub(r" +", "-", _PREFIX.sub("", typed).lower().rstrip("/"))
+    written = plain(name)
+    typed = name.strip().partition("?")[0].rstrip("/").removesuffix("/tree/main")
+    if _ELSEWHERE.search(typed) or (_FILE.search(typed) and not _FILE.search(written)):
+        typed = written
+    key = re.sub(r" +", "-", written.lower())
     if not key or "\t" in key or "\n" in key:
         return None
     found = exact(key)
@@ -63,9 +73,9 @@ def of_its_maker(name: str) -> Named | None:
 
     For where nothing better is to be had: the Hub's config is, where it is asked.
     """
-    typed = re.sub(r" +", "-", _PREFIX.sub("", name.strip()).rstrip("/"))
+    typed = re.sub(r" +", "-", plain(name))
     release = taken_apart(typed.lower())
-    known = _released(release) if release and release.weights != "gguf" else None
+    known = released(release) if release and release.weights != "gguf" else None
     if release is None or known is None or known.length == 0 or "/" not in known.name:
         return None
     publisher, maker = release.of.partition("/")[0], known.publisher
@@ -104,10 +114,21 @@ def _published(typed: str, key: str) -> Named | None:
         return found
     if taken_apart(key) is not None:
         return None
-    if publisher in _MIRRORS and (found := _unique(_ending(model))) is not None:
+    if publisher == "nvidia" and (found := _in_containers(typed, model)) is not None:
+        return found
+    if publisher in (*_MIRRORS, *_MIRRORS_OF_MANY) and (found := _unique(_ending(model))) is not None:
         return Named(typed, found.base, found.weights, 0, "b")
     found = _unique([line for line in _undressed(model) if line.publisher in names])
     return None if found is None or found.weights is not None else Named(typed, found.base, None, 0, "b")
+
+
+def _in_containers(typed: str, model: str) -> Named | None:
+    """NVIDIA's model as its catalogue of containers writes it: without NVIDIA- and the format, and 3.3 where its repository has 3_3."""
+    dotted = re.sub(r"(?<=\d)\.(?=\d)", "_", model)
+    for name in (f"{before}{middle}{after}" for after in ("", "-bf16") for middle in (model, dotted) for before in ("", "nvidia-")):
+        if (found := exact(f"nvidia/{name}")) is not None and found.weights in (None, "bf16"):
+            return found._replace(taken=f"{typed} is taken as {found.name}; a container may serve it in another format")
+    return None
 
 
 def _respelt(publisher: str, model: str) -> list[str]:
@@ -130,11 +151,15 @@ def _release(typed: str, key: str) -> Named | None:
     alike = release.weights in UNIFORM.get(publisher, ()) or (release.weights.endswith("bnb-4bit") and publisher == "unsloth")
     if not (alike or (gguf and publisher in CONVERTERS)):
         return None
-    known = exact(model.replace("_", "/", 1)) if gguf else None
+    known = _by_both(model) if gguf else None
     known = known or _unique(_ending(model)) or (_unique(_ending(f"{model}-hf")) if publisher in UNDRESSED else None)
+    drafts = ""
+    if known is None and gguf and model.endswith("-mtp"):
+        known = _unique(_ending(model.removesuffix("-mtp")))
+        drafts = f"{typed} has the model's draft layer beside it, which is not counted"
     if known is None or known.weights not in (None, "bf16"):
         return None
-    return Named(typed, known.base, release.weights, known.length, "g" if gguf else "b")
+    return Named(typed, known.base, release.weights, known.length, "g" if gguf else "b", drafts)
 
 
 def _tail(typed: str, key: str) -> Named | None:
@@ -217,7 +242,8 @@ def _one_of_each(lines: list[Named]) -> list[Named]:
     """The first line of each meaning, catalogue ids before others, makers before those who copy."""
 
     def rank(line: Named) -> tuple[object, ...]:
-        return line.name.lower() != line.base, line.publisher in COPIERS, len(line.name), line.name
+        other = line.publisher != line.base.partition("/")[0]
+        return line.name.lower() != line.base, line.publisher in COPIERS, other, len(line.name), line.name
 
     ordered = sorted(lines, key=rank)
     return list({(line.base, line.weights, line.length): line for line in reversed(ordered)}.values())[::-1]
@@ -230,40 +256,33 @@ def _unique(lines: list[Named]) -> Named | None:
         [line for line in meanings if line.name.lower() == line.base],
         meanings,
         _one_of_each([line for line in lines if line.publisher not in COPIERS]),
+        _one_of_each([line for line in lines if _namesake(line)]),
     ):
         if len(some) == 1:
             return some[0]
     return None
 
 
+def _by_both(model: str) -> Named | None:
+    """The model of `organisation_Model`, as bartowski names what he converts."""
+    return exact(model.replace("_", "/", 1)) if "_" in model else None
+
+
+def _namesake(line: Named) -> bool:
+    """Whether a model is called after its publisher: Qwen's of two called Qwen3-1.7B."""
+    publisher, _, model = line.name.lower().partition("/")
+    return bool(model) and model.startswith(re.split(r"[-_]", publisher)[0])
+
+
 #: What catalogue ids leave out of a name.
 _TUNED = re.compile(r"[-_](?:instruct|chat|it|hf)$")
 
 
-def unknown(name: str) -> UnknownName:
-    """The error for a name that nothing has: the command that answers for a known model's release, else the nearest models."""
-    key = _PREFIX.sub("", name.strip()).lower()
-    release = taken_apart(key)
-    if release is not None and (known := _released(release)) is not None:
-        weights = "q4_k_m" if release.weights == "gguf" else release.weights
-        command = f"kvplan estimate {known.name} --weight-dtype {weights}"
-        text = f"it is not known whether it is {known.name} in another format, as its name says; if it is: {command}"
-        return UnknownName("model", name, [], hint=text)
-    family, _, tag = key.partition(":")
-    if tag and "/" not in family and (tags := [line.name for line in _starting(f"{family}:")]):
-        size = f"{family}:{tag.partition('-')[0]}"
-        return UnknownName("model", name, [], nearest=([found for found in tags if found.lower().startswith(size)] or tags)[:3])
-    from kvplan.names.nearest import nearest
-
-    near = nearest(release.of if release else key)
-    hint = "" if near or "/" in key else "give its Hub id (organisation/name), its config.json or its file"
-    return UnknownName("model", name, [], nearest=near, hint=hint)
-
-
-def _released(release: Release) -> Named | None:
+def released(release: Release) -> Named | None:
     """The known model that a release's name speaks of: its catalogue id where that is what was said, else the name that people know."""
     model = release.of.rpartition("/")[2]
-    found = exact(release.of) or exact(model.replace("_", "/", 1))
+    found = exact(release.of) if "/" in release.of else None
+    found = found or _by_both(model)
     for said in (model, model.removeprefix("meta-")):
         found = found or _unique(_ending(said)) or _unique(_undressed(said)) or _unique(alike(said))
     if found is None or found.weights not in (None, "bf16", "fp8-block"):

@@ -18,6 +18,12 @@ _KINDS = frozenset((
     "mini", "nano", "next", "omni", "plus", "pro", "reasoning", "reranker", "reward", "small", "super", "text", "thinking",
     "tiny", "turbo", "ultra", "vision", "vl",
 ))  # fmt: skip
+#: A word of a name that speaks of how weights are stored.
+FORMAT = re.compile(
+    r"[wa]?(?:nv|mx|u|kv)?(?:int|fp|nf|bf)\d+(?:mix|block|dynamic|kv|wo)?|w\d+[ag]\d+(?:(?:kv|c|fp)\d+)*|a\d+fp\d+|gptq(?:model|_v\d)?|awq|bnb|gguf|mlx"
+    r"|exl\d|hqq|aqlm|eetq|autoround|quantized|quantised|quant|(?:ud)?i?q\d(?:_\w+)?|tq\d|\d+-?bits?|bits?|\d+(?:\.\d+)?bpw|bpw|(?:int|fp)?\d*mix"
+    r"|dynamic|block|static|dq|dwq|g\d+|group\d*|\d+g|marlin|modelopt|kv|ct|sym|asym|pc|pb|pt|wo|fast|lite|mtp"
+)
 LONGEST = 100  # characters of a name that are looked at
 CUTOFF = 0.6  # of the whole, where no word says a family
 ALIKE = 0.75  # of a family's word that is misspelt
@@ -42,6 +48,8 @@ def parts(name: str) -> Parts:
     for word in re.split(r"[-_: ]+", tail):
         if _SIZE.fullmatch(word):
             sizes.add(word)
+        elif FORMAT.fullmatch(word) and word not in _KINDS:
+            continue
         elif re.fullmatch(r"v?\d+(?:\.\d+)*", word):
             versions.add(word.lstrip("v"))
         elif (match := _WORD.match(word)) and len(match[1]) > 1 and match[1] not in _PLAIN:
@@ -52,23 +60,36 @@ def parts(name: str) -> Parts:
 
 
 def nearest(name: str, n: int = 3) -> list[str]:
-    """Up to `n` catalogue ids: those of the same family first, of these the same size and version, then by spelling."""
+    """Up to `n` catalogue ids and makers' hub ids: those of the same family first, of these the same size and version, then by spelling."""
     key = name.lower()[:LONGEST]
     asked = parts(key)
     scored = []
-    for id_ in {line.base for line in everything()}:
-        spelling = difflib.SequenceMatcher(None, key, id_).ratio()
+    for id_ in _known():
         own = parts(id_)
         shared = asked.families & own.families
         if shared <= _KINDS and asked.families - _KINDS:
             shared = frozenset()
         family = len(shared) / max(1, len(asked.families | own.families))
-        if not family and not _misspelt(asked, own, spelling):
+        spelling = difflib.SequenceMatcher(None, key, id_.lower()).ratio() if family or id_.islower() else 0.0
+        if not family and not (id_.islower() and _misspelt(asked, own, spelling)):
             continue
         size = 1.0 if asked.sizes and asked.sizes == own.sizes else 0.5 if asked.sizes & own.sizes else 0.0
         version = 1.0 if asked.versions and asked.versions == own.versions else 0.0
-        scored.append((4 * family + 3 * size + 2 * version + spelling, id_))
+        stored = sum(bool(FORMAT.fullmatch(word)) and word not in key for word in re.split(r"[-_]", id_.lower()))
+        scored.append((4 * family + 3 * size + 2 * version + spelling - stored, id_))
     return [id_ for _, id_ in sorted(scored, key=lambda pair: (-pair[0], pair[1]))[:n]]
+
+
+def _known() -> list[str]:
+    """Every catalogue id, and the hub ids of releases that their maker calls otherwise than the catalogue what has their shapes."""
+    lines = everything()
+    own = {
+        line.name
+        for line in lines
+        if line.weights in (None, "bf16") and line.publisher == line.base.partition("/")[0] and "/" in line.name and not line.name.islower()
+    }
+    ids = {line.base for line in lines}
+    return [*ids, *(name for name in own if re.sub(r"-(?:instruct|it|hf|chat|base|pt)(?=-|$)", "", name.lower()) not in ids)]
 
 
 def _misspelt(asked: Parts, own: Parts, spelling: float) -> bool:

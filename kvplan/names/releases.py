@@ -37,7 +37,10 @@ _SUFFIXES: tuple[tuple[str, str], ...] = (
     (r"fp16|f16", "f16"),
 )
 _PARSED = [(re.compile(rf"(.+?)[-_.](?:{pattern})"), format_) for pattern, format_ in _SUFFIXES]
-_GGUF = re.compile(r"(.+?)[-_.]gguf")
+_GGUF = re.compile(r"(.+?)(?:[-_.]i1)?[-_.]gguf")  # mradermacher's -i1-GGUF: with an importance matrix
+_TYPED = re.compile(r"(.+?)[-_.]((?:ud-)?(?:i?q\d|tq\d)(?:_[a-z0-9]+)*)")  # Model-Q8_0-GGUF: one file, as ggml-org's gguf-my-repo names it
+#: Who converts to MLX, or says so: -4bit alone is LMDeploy's AWQ of others (internlm/internlm-chat-20b-4bit).
+_MLX = re.compile(r"mlx|dwq|lmstudio|qat|^[^/]*$")
 _QAT = re.compile(r"(.+?)[-_]qat[-_](q\d_\d)")  # Google's own GGUF files of one type, trained for it
 TAG = re.compile(r"(?:ud-)?(?:i?q\d|tq\d|mxfp4|b?f16|f32)[a-z0-9_]*", re.IGNORECASE)
 
@@ -77,6 +80,8 @@ def taken_apart(name: str) -> Release | None:
     gguf = _GGUF.fullmatch(stem)
     if gguf is not None and not tag and (trained := _QAT.fullmatch(gguf[1])) is not None:
         return Release(trained[1], f"{trained[2]}_qat")
+    if gguf is not None and not tag and (typed := _TYPED.fullmatch(gguf[1])) is not None:
+        return Release(typed[1], typed[2])
     if gguf is not None:
         return Release(gguf[1], tag or "gguf") if not tag or TAG.fullmatch(tag) else None
     if tag:
@@ -88,5 +93,5 @@ def taken_apart(name: str) -> Release | None:
             weights = format_
             for n, group in enumerate(groups, 1):
                 weights = weights.replace(f"\\{n}", group or "")
-            return Release(match[1], weights)
+            return Release(match[1], "int4" if weights == "mlx-4bit" and not _MLX.search(name) else weights)
     return None

@@ -253,3 +253,43 @@ def test_card_with_its_memory_is_no_size() -> None:
     """A number, words and a memory: a card's name; a number and a unit: a size."""
     assert [device(name).id for name in ("4060 Ti 16GB", "3060 12gb")] == ["rtx-4060-ti-16gb", "rtx-3060-12gb"]
     assert [device(size).memory_bytes for size in ("24GiB", "80 GB")] == [24 << 30, 80 * 10**9]
+
+
+@pytest.mark.parametrize(
+    ("written", "id_", "number"),
+    [  # names of node pools as dstack, slurm-gcp and others over Google's machine types write them
+        ("a3-ultragpu-8g-nvidia-h200-141gb-8", "h200", 8),
+        ("a3-megagpu-8g-nvidia-h100-mega-80gb-8", "h100-80gb", 8),
+        ("a2-megagpu-16g-nvidia-a100-40gb-16", "a100-40gb", 16),
+        ("g2-standard-48-nvidia-l4-4", "l4", 4),
+    ],
+)
+def test_a_machine_type_with_its_accelerators_behind_it(written: str, id_: str, number: int) -> None:
+    machine = machines.find(written)
+    assert machine is not None
+    assert (machine.device, machine.number) == (id_, number)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("8xH100", "--device h100-80gb --n-devices 8"),
+        ("h100:8", "--device h100-80gb --n-devices 8"),
+        ("4 x RTX 3090", "--device rtx-3090 --n-devices 4"),
+        ("GTX 1070", "did you mean gtx-1060-6gb or gtx-1060-3gb?"),
+        ("B100", "did you mean b300 or b200?"),
+        ("RTX 4090 48GB", "did you mean rtx-4090"),
+        ("MI100", "did you mean mi2"),
+    ],
+)
+def test_what_is_said_of_several_and_of_cards_that_are_not_known(written: str, said: str) -> None:
+    with pytest.raises(KvplanError) as caught:
+        catalogue.find_device(written)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "id_"), [("RTX 6000 Pro", "rtx-pro-6000-blackwell"), ("Jetson Orin Nano Super", "jetson-orin-nano-8gb")]
+)
+def test_other_names_of_cards(written: str, id_: str) -> None:
+    assert catalogue.find_device(written).id == id_

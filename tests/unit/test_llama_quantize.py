@@ -111,6 +111,21 @@ def test_publishers_own_names() -> None:
     assert canonical_weight("UD-Q4_K_XL") == "ud_q4_k_xl"
 
 
+def test_what_a_delta_net_reads_is_fused_attention_to_the_rule() -> None:
+    """Converted as attn_qkv (category_is_attn_v) and attn_gate: Qwen3.6-27B's 10,240 rows in Q6_K in the first eighth and every third layer
+    between, in Q4_K elsewhere; the 6,144 rows of the gate in Q4_K."""
+    model = typed("qwen/qwen3.6-27b", "q4_k_m")
+    assert stored(model, 0, "in_proj_qkvz") == 5120 // 256 * (10_240 * 210 + 6_144 * 144)
+    assert stored(model, 8, "in_proj_qkvz") == 5120 // 256 * 16_384 * 144
+    assert stored(model, 10, "in_proj_qkvz") == 5120 // 256 * (10_240 * 210 + 6_144 * 144)
+
+
+@pytest.mark.parametrize(("kind", "n_bytes"), [("Q4_K_M", 16_817_244_384), ("Q5_K_M", 19_509_790_944)])
+def test_files_of_a_hybrid(kind: str, n_bytes: int) -> None:
+    """unsloth's, by the same manifests as below: 1.5 and 1.7 % above, where they keep the smallest matrices in 8 bits."""
+    assert without_tower(f"unsloth/Qwen3.6-27B-GGUF:{kind}") == pytest.approx(n_bytes, rel=0.018)
+
+
 #: Bytes of Google's files without their towers: the Hub's, in the manifests of HilbertraumAI/HilbertRaum (model-manifests/chat).
 OF_GEMMA_4 = {
     "google/gemma-4-E2B-it": 3_349_516_256, "google/gemma-4-E4B-it": 5_154_941_280, "google/gemma-4-12B-it": 6_975_877_728,
@@ -133,6 +148,16 @@ def test_googles_files_of_gemma_4_hold_no_table_in_16_bits(of: str, n_bytes: int
 )  # fmt: skip
 def test_the_table_of_each_layer_is_an_embedding_to_llama_quantize(of: str, name: str, gigabytes: float) -> None:
     assert without_tower(of, name) / 1e9 == pytest.approx(gigabytes, rel=0.008)
+
+
+def test_who_keeps_the_table_in_16_bits() -> None:
+    """Ollama lists 7.2 GB for gemma4:e2b and 9.6 for gemma4:e4b, towers included; unsloth's own, in lemonade's server_models.json, are
+    4.09 and 5.97 with the projector, which llama-quantize's rule is up to 7.5 % above: its table is in fewer bits than the rule's."""
+    for name, least, most in (
+        ("gemma4:e2b", 7.05, 7.2), ("gemma4:e4b", 9.5, 9.65),
+        ("unsloth/gemma-4-E2B-it-GGUF:Q4_K_M", 4.09, 4.4), ("unsloth/gemma-4-E4B-it-GGUF:Q4_K_M", 5.97, 6.4),
+    ):  # fmt: skip
+        assert least <= kvplan.estimate(name, engine="ideal", context=1).model.weight_bytes / 1e9 <= most, name
 
 
 def without_tower(model: str, name: str | None = None) -> int:

@@ -57,6 +57,13 @@ def test_deepseek_v4s_with_dspark_are_the_preview_s_shapes_and_say_so(written: s
     assert any("three layers of DSpark" in note for note in found.notes)
 
 
+@pytest.mark.parametrize(("name", "millions"), [("tiny", 39), ("base", 74), ("small", 244), ("medium", 769), ("large-v3-turbo", 809)])
+def test_whispers_sizes(name: str, millions: int) -> None:
+    """Table 1 of the Whisper paper (arXiv 2212.04356), to 3.2 % of the smallest; the README of the turbo has 809 M."""
+    made = kvplan.estimate(f"openai/whisper-{name}", engine="ideal", context=128).model.parameters / 1e6
+    assert made == pytest.approx(millions, rel=0.035)
+
+
 def test_ling_2_6_flash_is_one_latent_layer_in_eight() -> None:
     """github.com/ljubomirj/l26f counts 107.49 B with the MTP layer; a token keeps 512 + 64 latents in each of 4 layers."""
     plan = kvplan.estimate("inclusionAI/Ling-2.6-flash", engine="ideal", context=4097)

@@ -1,0 +1,136 @@
+"""Names that nothing has: what is said of them; and names with an address, a file or a publisher of another hub."""
+
+from __future__ import annotations
+
+import pytest
+
+import kvplan
+from kvplan import catalogue
+from kvplan.errors import AmbiguousName, KvplanError, UnknownName
+from kvplan.names.nearest import nearest
+
+
+@pytest.mark.parametrize(
+    ("written", "of"),
+    [  # ModelScope's publishers, each beside the Hub's in xorbitsai/inference's llm_family.json
+        ("ZhipuAI/GLM-5.2", "zai-org/GLM-5.2"),
+        ("ZhipuAI/GLM-4.7-FP8", "zai-org/GLM-4.7-FP8"),
+        ("LLM-Research/Meta-Llama-3.1-8B-Instruct", "meta-llama/llama-3.1-8b"),
+        ("AI-ModelScope/Mixtral-8x7B-Instruct-v0.1", "mistralai/mixtral-8x7b-v0.1"),
+        ("Shanghai_AI_Laboratory/internlm3-8b-instruct", "internlm/internlm3-8b-instruct"),
+        ("unsloth/Qwen3-1.7B", "qwen/qwen3-1.7b"),  # PrimeIntellect has another model of that name
+        ("hf://unsloth/Qwen3-1.7B", "qwen/qwen3-1.7b"),
+        ("hf.co/unsloth/Qwen3-1.7B/", "qwen/qwen3-1.7b"),
+        ("https://huggingface.co/unsloth/Qwen3-1.7B/tree/main", "qwen/qwen3-1.7b"),
+        ("https://modelscope.cn/models/ZhipuAI/GLM-5.2", "zai-org/GLM-5.2"),
+        ("https://www.modelscope.cn/models/LLM-Research/Meta-Llama-3.1-8B-Instruct", "meta-llama/llama-3.1-8b"),
+        ("models--zai-org--GLM-5.2", "zai-org/GLM-5.2"),
+    ],
+)
+def test_mirrors_and_other_hubs(written: str, of: str) -> None:
+    found, model = catalogue.find_model(written), catalogue.find_model(of)
+    assert (found.blocks, found.checkpoint) == (model.blocks, model.checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("written", "of", "kind"),
+    [
+        ("OpenBMB/MiniCPM5-1B-GGUF:MiniCPM5-1B-Q4_K_M.gguf", "openbmb/MiniCPM5-1B", "q4_k_m"),  # lemonade's server_models.json
+        ("bartowski/Meta-Llama-3.1-8B-Instruct-GGUF/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf", "meta-llama/llama-3.1-8b", "q4_k_m"),
+        (
+            "https://huggingface.co/unsloth/Qwen3.6-27B-GGUF/resolve/main/Qwen3.6-27B-Q5_K_M.gguf?download=true",
+            "qwen/qwen3.6-27b",
+            "q5_k_m",
+        ),
+        (
+            "unsloth/DeepSeek-R1-0528-GGUF/UD-Q2_K_XL/DeepSeek-R1-0528-UD-Q2_K_XL-00001-of-00006.gguf",
+            "deepseek-ai/DeepSeek-R1-0528",
+            "ud_q2_k_xl",
+        ),
+        (
+            "https://huggingface.co/google/gemma-4-12B-it-qat-q4_0-gguf/resolve/main/gemma-4-12b-it-qat-q4_0.gguf",
+            "google/gemma-4-12b",
+            "q4_0_qat",
+        ),
+        ("huggingface://unsloth/Qwen3-8B-GGUF:Q4_K_M", "qwen/qwen3-8b", "q4_k_m"),
+        ("ggml-org/Qwen2.5-Coder-7B-Q8_0-GGUF", "Qwen/Qwen2.5-Coder-7B", "q8_0"),  # one file, named so by gguf-my-repo
+        ("mradermacher/Qwen3-8B-i1-GGUF:IQ4_XS", "qwen/qwen3-8b", "iq4_xs"),
+        ("unsloth/Qwen3.6-27B-MTP-GGUF:Q4_K_M", "qwen/qwen3.6-27b", "q4_k_m"),
+        ("unsloth/Qwen3-Coder-Next-GGUF:Q4_K_M", "Qwen/Qwen3-Coder-Next", "q4_k_m"),  # qwen3-coder-next is a tag of Ollama's too
+    ],
+)
+def test_a_file_of_a_repository_is_its_type(written: str, of: str, kind: str) -> None:
+    found = kvplan.model(written)
+    assert (found.blocks, found.checkpoint) == (catalogue.find_model(of).blocks, kind)
+
+
+@pytest.mark.parametrize(
+    ("written", "of"),
+    [  # as build.nvidia.com and its containers write them
+        ("nvidia/nemotron-3-super-120b-a12b", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16"),
+        ("nvidia/llama-3.3-nemotron-super-49b-v1.5", "nvidia/Llama-3_3-Nemotron-Super-49B-v1_5"),
+        ("nvidia/nvidia-nemotron-nano-9b-v2", "nvidia/NVIDIA-Nemotron-Nano-9B-v2"),
+        ("nvidia/nemotron-nano-9b-v2", "nvidia/NVIDIA-Nemotron-Nano-9B-v2"),
+        ("nvidia/llama-3.1-nemotron-ultra-253b-v1", "nvidia/Llama-3_1-Nemotron-Ultra-253B-v1"),
+    ],
+)
+def test_names_of_nvidia_s_containers(written: str, of: str) -> None:
+    found, model = catalogue.find_model(written), catalogue.find_model(of)
+    assert (found.blocks, found.checkpoint, found.quantization) == (model.blocks, model.checkpoint, model.quantization)
+
+
+def test_the_draft_layer_in_a_file_is_said() -> None:
+    assert any("draft layer beside it, which is not counted" in note for note in kvplan.model("unsloth/Qwen3.6-27B-MTP-GGUF:Q8_0").notes)
+
+
+@pytest.mark.parametrize("written", ["models/nope.gguf", "nope.gguf", "foo/bar:bar.gguf"])
+def test_a_file_that_is_not_there_is_still_a_file(written: str) -> None:
+    with pytest.raises(KvplanError, match="no such file"):
+        kvplan.model(written)
+
+
+@pytest.mark.parametrize("written", ["unsloth/Qwen3.6-27B-GGUF", "unsloth/Qwen3.6-27B-MTP-GGUF", "Qwen/Qwen3-8B-GGUF"])
+def test_a_repository_of_files_says_how_one_is_named(written: str) -> None:
+    with pytest.raises(AmbiguousName, match="holds several files; name one of them: ") as caught:
+        catalogue.find_model(written)
+    assert catalogue.find_model(str(caught.value).rpartition(", ")[2]).checkpoint == "q8_0"
+
+
+@pytest.mark.parametrize(
+    ("written", "ending", "of"),
+    [
+        ("tclf90/GLM-4.6-GPTQ-Int4-Int8Mix", "-gptq-int4-int8mix", "zai-org/GLM-4.6"),
+        ("Eco-Tech/GLM-5.3-Flash-w4a8c8", "-w4a8c8", "zai-org/glm-5.3-flash"),
+        ("jerryzh168/llama3-8b-int8wo", "-int8wo", "meta-llama/llama-3-8b"),
+        ("mlx-community/DeepSeek-V4-Flash-2bit-DQ", "-2bit-dq", "deepseek-ai/deepseek-v4-flash"),
+    ],
+)
+def test_an_ending_that_speaks_of_a_format_that_is_not_known(written: str, ending: str, of: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        catalogue.find_model(written)
+    assert f"{ending!r} says a format of {of} that is not known by that name" in str(caught.value)
+
+
+@pytest.mark.parametrize("written", ["Qwen/Qwen3.5-397B-A17B-fast", "acme/qwen3-8b-lite"])
+def test_a_word_that_speaks_of_a_format_only_beside_one(written: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        catalogue.find_model(written)
+    assert "says a format" not in str(caught.value)
+
+
+def test_four_bits_of_who_is_not_mlx_are_not_mlx_s() -> None:
+    """LMDeploy's W4A16 is AWQ in groups (internlm/lmdeploy, docs/en/quantization/w4a16.md)."""
+    assert kvplan.model("internlm/internlm-chat-20b-4bit").checkpoint == "int4_any"
+    assert kvplan.model("mlx-community/Qwen3-8B-4bit").checkpoint == "mlx_4bit"
+
+
+def test_a_tag_that_is_newer_than_the_copy_of_the_library() -> None:
+    with pytest.raises(UnknownName, match=r"if it is Qwen/Qwen3\.8-27B: kvplan estimate \S+ --weight-dtype q8_0"):
+        catalogue.find_model("qwen3.8:27b-q8_0")
+
+
+def test_the_maker_s_own_name_comes_before_what_shares_its_shapes() -> None:
+    assert nearest("somebody/GLM-5.2-Fine")[0] == "zai-org/GLM-5.2"
+    assert nearest("somebody/Qwen3.8-27B-tuned")[0] == "Qwen/Qwen3.8-27B"
+    with pytest.raises(UnknownName, match="if it is: kvplan estimate meta-llama/Meta-Llama-3-8B-Instruct"):
+        catalogue.find_model("PWD/Meta-Llama-3-8B-Instruct-FP8-Dynamic")
