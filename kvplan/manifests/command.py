@@ -65,6 +65,7 @@ class Start(NamedTuple):
 
 
 MAX_NESTED = 4
+_CLIENTS = r"\b(vllm (bench|chat|complete|run-batch|collect-env)|ollama (pull|list|create|show|rm|ps|cp)|lmdeploy lite|sglang\.bench_\w+)\b"
 MAX_BRANCHES = 16  # of a script, that may end in the same command
 
 
@@ -325,8 +326,9 @@ def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping
 
 
 def _is_other(run: Sequence[Word]) -> bool:
-    """A worker of a cluster, or a waiting container: no engine command, and none hidden."""
+    """A worker of a cluster, a waiting container, a client of a server: no engine command, and none hidden."""
     text = " ".join(w.text for w in run)
     return bool(
         re.search(r"\bray (start|symmetric-run)\b|\bsleep\b|lmcache_server|multi-node-serving\.sh worker|\bnvidia-smi\b|pytest", text)
+        or re.search(_CLIENTS, text)
     )

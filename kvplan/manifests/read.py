@@ -202,6 +202,8 @@ def _document(
 ) -> Iterator[tuple[Start, Site]]:
     own = list(ray.read(document, others, n, source)) if ray.is_ray(document) else []
     yield from own
+    for values in chart.inner(document, source):
+        yield from _document(values, others, n, source, env, beside)
     if services.is_service(document):
         yield from services.read(document, [one for other in others for one in kubernetes.objects(other)], n, source)
     elif kubernetes.is_object(document):

@@ -6,6 +6,8 @@ from textwrap import dedent
 
 import pytest
 
+from kvplan import api
+from kvplan.manifests import Source
 from kvplan.manifests.read import read
 from kvplan.manifests.values import Found
 
@@ -206,3 +208,91 @@ def test_an_entrypoint_script_from_beside_is_followed_and_its_branches_are_one_s
     (one,) = found(text)  # not at hand: taken to run what stands behind it, and said
     assert one.model == "Qwen/Qwen3-8B"
     assert "wrapper" in rules(one)
+
+
+def test_words_that_may_hold_options_are_spoken_of_though_the_length_is_known() -> None:
+    text = "case $MODE in\n a) MORE=(--gpu-memory-utilization 0.5);;\n b) MORE=();;\nesac\n"
+    text += 'vllm serve Qwen/Qwen3-8B --tensor-parallel-size 1 --max-model-len 8192 "${MORE_ARGS[@]}"\n'
+    (verdict,) = api.check([Source("s.sh", text)], device="h100-80gb")
+    assert "open-words" in {finding.rule for finding in verdict.findings}
+
+
+RELEASE = """
+    apiVersion: helm.toolkit.fluxcd.io/v2
+    kind: HelmRelease
+    metadata: {name: llm}
+    spec:
+      values:
+        defaultPodOptions:
+          nodeSelector: {cloud.google.com/gke-accelerator: nvidia-l4}
+        controllers:
+          main:
+            containers:
+              app:
+                image: {repository: ghcr.io/ggml-org/llama.cpp, tag: server-cuda-b9115}
+                args: [-m, /models/Qwen3-8B-Q4_K_M.gguf, --ctx-size, "16384", -ngl, "99"]
+                resources: {limits: {nvidia.com/gpu: 1}}
+              off:
+                enabled: false
+                image: {repository: vllm/vllm-openai, tag: v0.11.0}
+    """
+
+
+def test_values_inside_a_flux_release_and_below_their_top() -> None:
+    (one,) = found(RELEASE)
+    assert (one.engine, one.engine_version, one.model) == ("llama.cpp", "b9115", "/models/Qwen3-8B-Q4_K_M.gguf")
+    assert (one.question["max_model_len"], one.question["n_devices"], one.question["device"]) == (16384, 1, "l4")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "valuesObject: {image: {repository: vllm/vllm-openai, tag: v0.11.0}, args: [--model, Qwen/Qwen3-8B]}",
+        "values: 'image: {repository: vllm/vllm-openai, tag: v0.11.0}\n\n            args: [--model, Qwen/Qwen3-8B]'",
+    ],
+)
+def test_values_inside_an_argo_application(values: str) -> None:
+    (one,) = found(f"""
+        apiVersion: argoproj.io/v1alpha1
+        kind: Application
+        metadata: {{name: llm}}
+        spec:
+          source:
+            helm:
+              {values}
+        """)
+    assert (one.engine, one.engine_version, one.model) == ("vllm", "0.11.0", "Qwen/Qwen3-8B")
+
+
+def test_the_command_in_an_image_of_vllms_own_example_chart() -> None:
+    (one,) = found("""
+        image:
+          repository: vllm/vllm-openai
+          tag: v0.11.0
+          command: [vllm, serve, Qwen/Qwen3-8B, --enforce-eager, --block-size, "16"]
+        """)
+    assert one.model == "Qwen/Qwen3-8B"
+    assert (one.question["enforce_eager"], one.question["block_size"]) == (True, 16)
+
+
+def test_values_of_ollamas_chart() -> None:
+    one, two = found("""
+        image: {repository: ollama/ollama, tag: 0.9.0}
+        ollama:
+          gpu: {enabled: true, type: nvidia, number: 2}
+          models: {pull: ["qwen3:8b", "llama3.2:3b"], run: ["qwen3:8b", "llama3.2:3b"]}
+        extraEnv: [{name: OLLAMA_CONTEXT_LENGTH, value: "16384"}]
+        """)
+    assert [one.model, two.model] == ["qwen3:8b", "llama3.2:3b"]
+    assert (one.engine_version, one.question["n_devices"], one.question["max_model_len"]) == ("0.9.0", 2, 16384)
+
+
+def test_a_program_in_a_windows_folder() -> None:
+    text = '@echo off\nset "DIR=C:\\llm"\n"%DIR%\\llama-server.exe" -m "C:\\m\\Qwen3-8B-Q4_K_M.gguf" -c 12288 > "%DIR%\\log.txt" 2>&1\n'
+    (one,) = found(text, "s.bat")
+    assert (one.engine, one.question["max_model_len"]) == ("llama.cpp", 12288)
+
+
+@pytest.mark.parametrize("command", ["vllm bench serve --model a/b --max-concurrency 8", "ollama pull qwen3:8b", "ollama list"])
+def test_a_client_in_an_engines_image_is_no_server(command: str) -> None:
+    assert not found(f"services: {{c: {{image: 'vllm/vllm-openai:v0.11.0', entrypoint: [sh, -c, '{command}']}}}}")
