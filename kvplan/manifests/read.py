@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 from kvplan import files
@@ -25,6 +25,7 @@ from kvplan.manifests import (
     kubernetes,
     python,
     ray,
+    scattered,
     scenario,
     services,
     slurm,
@@ -116,7 +117,8 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
     if _is_yaml(text, source):
         found, broken = _documents(text, source)
         starts = (one for n, document in enumerate(found, 1) for one in _document(document, found, n, source, env, beside))
-        for n, (start, site) in enumerate(starts):
+        first = list(islice(starts, 1)) or [one for n, document in enumerate(found, 1) for one in _scattered(document, n, source)]
+        for n, (start, site) in enumerate(chain(first, starts)):
             aside = [finding for finding in broken if finding.severity != "error"]
             yield start, site._replace(findings=(*site.findings, *aside)) if not n else site
         for finding in broken:
@@ -135,6 +137,12 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         yield start, site._replace(device=job.device, n_devices=job.n_devices, why=job.why, place=job.place) if job else site
     for here in script.texts:
         yield from _here(here, source, env, beside)
+
+
+def _scattered(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    """What stands in a document of no known kind; one of a known kind starts nothing where its own reader finds nothing."""
+    if not kserve.is_kserve(document) and document.get("kind").text not in kubernetes.OTHERS - {"ConfigMap"}:
+        yield from scattered.read(document, n, source)
 
 
 def _windows(text: str, source: str) -> tuple[Finding, ...]:

@@ -296,3 +296,43 @@ def test_a_program_in_a_windows_folder() -> None:
 @pytest.mark.parametrize("command", ["vllm bench serve --model a/b --max-concurrency 8", "ollama pull qwen3:8b", "ollama list"])
 def test_a_client_in_an_engines_image_is_no_server(command: str) -> None:
     assert not found(f"services: {{c: {{image: 'vllm/vllm-openai:v0.11.0', entrypoint: [sh, -c, '{command}']}}}}")
+
+
+TASKS = """
+    version: "3"
+    vars: {LEN: "8192"}
+    tasks:
+      serve:
+        desc: vllm serve is started here
+        cmds:
+          - vllm serve Qwen/Qwen3-8B --max-model-len $LEN
+    """
+
+
+def test_a_command_in_yaml_of_no_known_kind() -> None:
+    (one,) = found(TASKS, "Taskfile.yml")
+    assert (one.engine, one.model, one.question["max_model_len"]) == ("vllm", "Qwen/Qwen3-8B", 8192)
+    assert "not-known-kind" in rules(one)
+    assert one.span[0] == 7
+
+
+def test_the_options_of_a_custom_resource_are_read_and_what_else_it_says_is_open() -> None:
+    text = """
+        apiVersion: llm.example.com/v1
+        kind: LLMModel
+        metadata: {name: m}
+        spec:
+          model: {name: Qwen/Qwen3-8B}
+          serving:
+            vllmArgs: [--max-model-len, "8192", --dtype, float16]
+        """
+    (one,) = found(text)
+    assert (one.engine, one.model, one.question["max_model_len"]) == ("vllm", "Qwen/Qwen3-8B", 8192)
+    assert "options" in opened(one)
+    (verdict,) = api.check([Source("m.yaml", dedent(text))], device="h100-80gb")
+    assert verdict.status == "unknown"
+
+
+def test_prose_about_an_engine_starts_none() -> None:
+    assert not found("kind: Note\napiVersion: v1\ntext: run vllm serve Qwen/Qwen3-8B\n")
+    assert not found("on: push\ndescription: |\n  vllm serve Qwen/Qwen3-8B\n")
