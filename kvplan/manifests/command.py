@@ -318,6 +318,8 @@ def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping
             gpus, on = gpu_count(word), gpus_on(word)
         elif name == "--entrypoint":
             entry = [word]
+    if n + 1 < len(after) and after[n].missing and images.find(after[n + 1].text):
+        n += 1  # `${TOKEN:+-e TOKEN=...}` before the image
     if n >= len(after) or depth >= MAX_NESTED:
         return
     end = command.end_line

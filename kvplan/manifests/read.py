@@ -23,8 +23,10 @@ from kvplan.manifests import (
     jobs,
     kserve,
     kubernetes,
+    presets,
     python,
     ray,
+    recipes,
     scattered,
     scenario,
     services,
@@ -104,7 +106,8 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
     if is_modelfile(text, source):
         yield from read_modelfile(text)
         return
-    for one, reader in ((units.is_unit, units.read), (dockerfile.is_dockerfile, dockerfile.read)):
+    kinds = ((units.is_unit, units.read), (dockerfile.is_dockerfile, dockerfile.read), (presets.is_presets, presets.read))
+    for one, reader in kinds:
         if one(text, source):
             yield from reader(text, source)
             return
@@ -114,7 +117,7 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
     if python.is_python(source):
         yield from python.read(text, source, Place(), env)
         return
-    if _is_yaml(text, source):
+    if _is_yaml(text, source) and not recipes.is_make(source):
         found, broken = _documents(text, source)
         starts = (one for n, document in enumerate(found, 1) for one in _document(document, found, n, source, env, beside))
         first = list(islice(starts, 1)) or [one for n, document in enumerate(found, 1) for one in _scattered(document, n, source)]
@@ -127,13 +130,15 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         return
     if windows.is_windows(source):
         text = windows.as_shell(text, source)
+    apart = recipes.is_make(source)
+    text = recipes.as_shell(text, source) if apart else text
     script = read_script(text, source, env=env, ends=True)
     if scenario.is_scenario(script):
         yield from scenario.read(script, source)
         return
     cut, job = _windows(text, source), slurm.asked(text)
     for start in scripts(script, source):
-        site = Site(name="", host=start.host, on=start.on, findings=cut)
+        site = Site(name="", host="" if apart else start.host, on=start.on, findings=cut)  # one recipe or another is run
         yield start, site._replace(device=job.device, n_devices=job.n_devices, why=job.why, place=job.place) if job else site
     for here in script.texts:
         yield from _here(here, source, env, beside)
