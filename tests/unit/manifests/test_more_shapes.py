@@ -336,3 +336,29 @@ def test_the_options_of_a_custom_resource_are_read_and_what_else_it_says_is_open
 def test_prose_about_an_engine_starts_none() -> None:
     assert not found("kind: Note\napiVersion: v1\ntext: run vllm serve Qwen/Qwen3-8B\n")
     assert not found("on: push\ndescription: |\n  vllm serve Qwen/Qwen3-8B\n")
+
+
+@pytest.mark.parametrize(
+    ("image", "release"),
+    [
+        ("registry.example.com/mirror/vllm-openai:v0.11.0", "0.11.0"),
+        ("registry.example.com/mirror/vllm-openai:v0.11.0-cu129", "0.11.0"),
+        ("vllm/vllm-openai:v0.11.0-our-patches", "0.11.0"),
+        ("sglang:v0.5.5-dsv4-sm120", None),
+        ("mirror/sglang:v0.5.5-cu129-amd64", "0.5.5"),
+    ],
+)
+def test_a_build_of_ones_own_has_no_release_by_its_tag(image: str, release: str | None) -> None:
+    """A fork may have options that the release has not: nothing is refused for them."""
+    (one,) = found(f"services: {{a: {{image: '{image}', command: [--model, Qwen/Qwen3-8B, --own-option], entrypoint: {START[image[:6]]}}}}}")
+    assert one.engine_version == release
+
+
+START = {"sglang": "[python3, -m, sglang.launch_server]", "mirror": "[python3, -m, sglang.launch_server]"} | dict.fromkeys(
+    ("regist", "vllm/v"), "[vllm, serve]"
+)
+
+
+def test_an_included_compose_file_is_spoken_of() -> None:
+    (one,) = found("include: [../base.yml]\nservices: {a: {image: 'vllm/vllm-openai:v0.11.0', command: [--model, Qwen/Qwen3-8B]}}")
+    assert "not-read" in rules(one)
