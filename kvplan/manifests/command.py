@@ -238,8 +238,10 @@ def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
     """The engines that a script starts, told which of them run at the same time on one machine."""
     found: list[Start] = []
     running: set[str] = set()
-    for command in script.commands:
+    for n, command in enumerate(script.commands):
+        lost = _lost(script.commands[n + 1 : n + 2])
         for one in starts(command, source, script.files, depth):
+            one = one._replace(faults=(*one.faults, *lost))
             stays = one.stays or command.stays
             key = f"here{command.group}{one.host.removeprefix('here')} {one.machine}" if one.machine != "?" else ""
             running |= {key} if stays and key else set()
@@ -250,6 +252,15 @@ def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
     if runs:  # the server of the same script: it loads what is named, with its own variables
         found = [one._replace(env=waiting[0].env) if one in runs else one for one in found if one not in waiting]
     return found
+
+
+def _lost(after: Sequence[Command]) -> tuple[Finding, ...]:
+    """A command that is an option: the line before it was to go on, and does not."""
+    first = after[0].words[0] if after else Word("")
+    if not re.match(r"--[a-z]", first.text):
+        return ()
+    message = f"the shell takes {first.text[:60]} for a command: the line before does not end in a lone \\, and the engine never sees it"
+    return (Finding("cut-command", "warning", message, first.place),)
 
 
 def _text(

@@ -350,7 +350,9 @@ def test_prose_about_an_engine_starts_none() -> None:
 )
 def test_a_build_of_ones_own_has_no_release_by_its_tag(image: str, release: str | None) -> None:
     """A fork may have options that the release has not: nothing is refused for them."""
-    (one,) = found(f"services: {{a: {{image: '{image}', command: [--model, Qwen/Qwen3-8B, --own-option], entrypoint: {START[image[:6]]}}}}}")
+    (one,) = found(
+        f"services: {{a: {{image: '{image}', command: [--model, Qwen/Qwen3-8B, --own-option], entrypoint: {START[image[:6]]}}}}}"
+    )
     assert one.engine_version == release
 
 
@@ -362,3 +364,23 @@ START = {"sglang": "[python3, -m, sglang.launch_server]", "mirror": "[python3, -
 def test_an_included_compose_file_is_spoken_of() -> None:
     (one,) = found("include: [../base.yml]\nservices: {a: {image: 'vllm/vllm-openai:v0.11.0', command: [--model, Qwen/Qwen3-8B]}}")
     assert "not-read" in rules(one)
+
+
+@pytest.mark.parametrize("end", ["", "\\ # own"])
+def test_options_on_a_line_of_their_own_never_reach_the_engine(end: str) -> None:
+    (one,) = found(f"vllm serve Qwen/Qwen3-8B --block-size 16 {end}\n  --max-model-len 8192\n", "s.sh")
+    assert "max_model_len" not in one.question
+    assert "cut-command" in rules(one)
+
+
+def test_a_unit_that_runs_a_script_elsewhere_is_open_and_names_it() -> None:
+    (one,) = found(
+        "[Service]\nExecStart=/opt/serve.sh name /w/m --tensor-parallel-size 2 --max-model-len 8192\n[Install]\nWantedBy=x\n", "a.service"
+    )
+    assert one.engine == "vllm"
+    assert "/opt/serve.sh" in next(u.why for u in one.unresolved if u.what == "command")
+
+
+def test_an_argument_of_a_function_is_told_as_one() -> None:
+    (one,) = found('run() {\n  vllm serve "$1" --max-model-len 8192\n}\nrun Qwen/Qwen3-8B\n', "s.sh")
+    assert any("is called with" in u.why for u in one.unresolved)
