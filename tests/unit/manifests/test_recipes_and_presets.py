@@ -91,3 +91,24 @@ def test_make_bounds_what_its_variables_grow_to() -> None:
     text = "A0 = xxxxxxxxxx\n" + "".join(f"A{n} = {f'$(A{n - 1})' * 10}\n" for n in range(1, 20)) + "t:\n\tvllm serve $(A19)\n"
     with pytest.raises(SpecError):
         found(text, "Makefile")
+
+
+BRANCHES = 'if [[ -n "$P" ]]; then\n  {name}=({one})\nelse\n  {name}=({two})\nfi\n'
+
+
+def test_what_is_added_to_an_array_of_two_branches_does_not_stand_alone() -> None:
+    text = BRANCHES.format(name="ARGS", one="--gpu-memory-utilization 0.5", two="--max-num-seqs 8")
+    (one,) = found(text + 'ARGS+=(--max-model-len 8192)\nvllm serve Qwen/Qwen3-8B "${ARGS[@]}"\n', "s.sh")
+    assert one.question["max_model_len"] == 8192
+    assert any(u.what == "options" and "$ARGS" in u.why for u in one.unresolved)
+
+
+def test_a_program_of_two_branches_is_told_by_its_options() -> None:
+    text = BRANCHES.format(name="run", one='"$P" -m vllm.entrypoints.cli.main', two="vllm")
+    (one,) = found(text + 'run+=(serve Qwen/Qwen3-8B --max-model-len 8192 --max-num-seqs 4)\nexec "${run[@]}"\n', "s.sh")
+    assert (one.engine, one.question["max_model_len"]) == ("vllm", 8192)
+
+
+def test_what_is_added_to_a_variable_that_nothing_sets_is_all_there_is() -> None:
+    (one,) = found('ARGS+=(--max-model-len 8192)\nvllm serve Qwen/Qwen3-8B "${ARGS[@]}"\n', "s.sh")
+    assert not any(u.what == "options" for u in one.unresolved)
