@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kvplan import engines
 from kvplan.engines.common.words import Finding, Given, Place, Word, words
 from kvplan.errors import SpecError
-from kvplan.manifests import foreign, images
+from kvplan.manifests import cloud_run, foreign, images
 from kvplan.manifests.budget import spend
 from kvplan.manifests.programs import (
     CONTAINERS,
@@ -32,7 +32,7 @@ from kvplan.manifests.wrapped import Files, behind, first_plain, named, open_pro
 class Start(NamedTuple):
     """An engine about to run: its own words, its environment, and what the command around it says.
 
-    gpus    how many the container gets, where the command says so
+    gpus    how many the container gets, where the command says so; device: which
     files   texts that the script writes, by name; mounts: path in the container -> path beside the checked file
     opaque  why the command can not be followed to the engine; its words are then empty
     faults  what the shell or the container runtime would stumble over
@@ -62,6 +62,7 @@ class Start(NamedTuple):
     machine: str = ""
     no_gpu: str = ""
     on: tuple[str, ...] = ("*",)
+    device: Given | None = None
 
 
 MAX_NESTED = 4
@@ -83,6 +84,12 @@ def _starts(command: Command, source: str, files: Files, depth: int = 0) -> Iter
     if program is None and (engine := open_program(command.words)):
         n = next((n for n, w in enumerate(command.words) if w.text.startswith("-")), len(command.words))
         yield Start(engine, command.words[n:], command.env, command.place, command.end_line, files=files)
+        return
+    if program is None and depth < MAX_NESTED and (cloud := cloud_run.read(command.words)):
+        env = {**command.env, **cloud.env}
+        at, end = command.place, command.end_line
+        found = container(cloud.image, cloud.entry, cloud.args, env, source, at, end, gpus=cloud.gpus, depth=depth + 1)
+        yield from (one._replace(device=cloud.device) for one in found)
         return
     if program is None:
         yield from _launched(command, source, files, depth)

@@ -112,3 +112,14 @@ def test_a_program_of_two_branches_is_told_by_its_options() -> None:
 def test_what_is_added_to_a_variable_that_nothing_sets_is_all_there_is() -> None:
     (one,) = found('ARGS+=(--max-model-len 8192)\nvllm serve Qwen/Qwen3-8B "${ARGS[@]}"\n', "s.sh")
     assert not any(u.what == "options" for u in one.unresolved)
+
+
+@pytest.mark.parametrize("args", ["--model=Qwen/Qwen3-8B,--max-model-len=8192", "^|^--model=Qwen/Qwen3-8B|--max-model-len=8192"])
+def test_a_container_deployed_to_cloud_run(args: str) -> None:
+    (one,) = found(
+        f"gcloud run deploy llm --image=vllm/vllm-openai:v0.11.0 --gpu=1 --gpu-type=nvidia-l4 --args='{args}' \\\n"
+        "  --set-env-vars=VLLM_USE_V1=1,A=b --memory 32Gi\n",
+        "s.sh",
+    )
+    assert (one.model, one.engine_version) == ("Qwen/Qwen3-8B", "0.11.0")
+    assert (one.question["device"], one.question["n_devices"], one.question["max_model_len"]) == ("l4", 1, 8192)
