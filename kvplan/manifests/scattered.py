@@ -23,7 +23,6 @@ from kvplan.manifests.words import Command
 MAX_DEPTH = 30
 _COMMANDS = re.compile(r"(command|cmd|script|run|exec|execstart|entrypoint|launch|launcher|start|serve|shell|program)s?$|\.(ba)?sh$", re.I)
 _OPTIONS = re.compile(r"^(?P<engine>[a-z]*?)[_-]?(engine|extra|additional|server|cli)?[_-]?(args|arguments|flags|options)$", re.I)
-_NAMES = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llama.cpp", "llama": "llama.cpp", "trtllm": "tensorrt-llm"}
 #: Where a resource names its model, from the nearest mapping outwards.
 _MODELS = (("model", "name"), ("model", "id"), ("model", "source"), ("modelId",), ("modelName",), ("model",), ("spec", "model", "name"))
 _AN_ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -82,13 +81,13 @@ def _listed(item: Item, key: str, above: Sequence[Item], source: str) -> Iterato
     match = _OPTIONS.search(key)
     if match is None or not words[0].text.startswith("-"):
         return
-    named = _NAMES.get(match["engine"].lower(), "")
-    engine = named if named in engines.served() else images.by_options(words)
+    named = images.like(match["engine"].lower()) if match["engine"] else None
+    engine = named.engine if named else images.by_options(words)
     if not engine:
         return
     model = _model(above)
-    option = [Word("--model-path" if engine == "sglang" else "--model", item.place)] if model and engine in ("vllm", "sglang") else []
-    front = (*option, model) if model and option else ()
+    before = engines.arguments(engine).model_option(model.text) if model else ()
+    front = (*(Word(text, item.place) for text in before), model) if model else ()
     yield Start(engine, (*front, *words), env, item.place, item.end_line, in_container=True)
 
 
