@@ -37,9 +37,10 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
     files = {
         name: (item.get("content").text, item.get("content").body) for name, item in document.get("configs").items() if item.get("content")
     }
+    others: dict[str, Item] = {}
     included = [_included(entry) for entry in document.get("include")]
     for name, own in document.get("services").items():
-        service, read_too = extended(own, document, source, beside)
+        service, read_too = extended(own, document, source, beside, others)
         listed, findings = _listed(service, beside)
         findings += [*read_too, *included]
         if defaults is not None:

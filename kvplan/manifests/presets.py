@@ -7,9 +7,10 @@ options in any spelling or variables (LLAMA_ARG_...).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kvplan import engines
+from kvplan.engines.common.arguments import Argument
 from kvplan.engines.common.words import Finding, Place, Word
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start
@@ -42,15 +43,15 @@ def _sections(text: str) -> list[tuple[str, int, list[tuple[str, str, int]]]]:
 
 def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
     """A server for each model: those of a section that names none are the router's to find."""
-    sections = _sections(text)
+    sections, rows = _sections(text), {name: row for row in engines.arguments("llama.cpp").rows for name in row.names}
     common = [pair for name, _, pairs in sections if name == "*" for pair in pairs]
     for name, line, pairs in sections:
         if name == "*":
             continue
-        spend(len(common) + len(pairs), line)
+        spend(8 * (len(common) + len(pairs)), line)
         own = {key for key, _, _ in pairs}
         every = [pair for pair in common if pair[0] not in own] + pairs
-        words = [word for key, value, at in every if not key.isupper() for word in _words(key, value, Place(at))]
+        words = [word for key, value, at in every if not key.isupper() for word in _words(key, value, Place(at), rows)]
         env = {key: Word(value, Place(at)) for key, value, at in every if key.isupper()}
         if not _MODELS & {key for key, _, _ in every}:
             words = [Word("-hf", Place(line)), Word(name, Place(line)), *words]
@@ -60,10 +61,10 @@ def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
         yield start, Site(name, why=NO_DEVICE, place=Place(line), findings=(note,), span=(line, end))
 
 
-def _words(key: str, value: str, place: Place) -> list[Word]:
+def _words(key: str, value: str, place: Place, rows: Mapping[str, Argument]) -> list[Word]:
     """A key as the option of that name, with its value where the option takes one."""
-    row = next((row for row in engines.arguments("llama.cpp").rows if {f"-{key}", f"--{key}"} & set(row.names)), None)
-    name = f"-{key}" if row is not None and f"--{key}" not in row.names else f"--{key}"
+    name = f"-{key}" if f"-{key}" in rows and f"--{key}" not in rows else f"--{key}"
+    row = rows.get(name)
     if row is None or row.takes not in ("flag", "switch"):
         return [Word(name, place), Word(value, place)]
     if value.lower() in _OFF:

@@ -68,11 +68,16 @@ def _filled_in(line: str, values: dict[str, str], n: int) -> str:
 
 def _bodies(text: str) -> dict[str, str]:
     """What each `define` holds, as one line."""
-    found = {}
-    for match in re.finditer(r"^define\s+([\w.-]+)[^\n]*\n(.*?)^endef\b", text, re.MULTILINE | re.DOTALL):
-        lines = re.sub(r"\\\n\s*", " ", match[2]).splitlines()
-        found[match[1]] = " ; ".join(re.sub(r"^[\s@+-]+", "", line) for line in lines if line.strip())
-    return found
+    found, name = dict[str, list[str]](), ""
+    for line in re.sub(r"\\\n\s*", " ", text).splitlines():
+        if match := re.match(r"define\s+([\w.-]+)", line):
+            name = match[1]
+            found[name] = []
+        elif line.startswith("endef"):
+            name = ""
+        elif name and line.strip():
+            found[name].append(re.sub(r"^[\s@+-]+", "", line))
+    return {key: " ; ".join(lines) for key, lines in found.items()}
 
 
 def _called(match: re.Match[str], bodies: dict[str, str]) -> str:

@@ -123,3 +123,9 @@ def test_a_container_deployed_to_cloud_run(args: str) -> None:
     )
     assert (one.model, one.engine_version) == ("Qwen/Qwen3-8B", "0.11.0")
     assert (one.question["device"], one.question["n_devices"], one.question["max_model_len"]) == ("l4", 1, 8192)
+
+
+def test_presets_that_repeat_a_large_common_part_are_bounded() -> None:
+    common = "".join(f"k{n} = 1\n" for n in range(5000))
+    with pytest.raises(SpecError, match="grows beyond"):
+        found("[*]\n" + common + "".join(f"[s{n}]\nmodel = /m/a.gguf\n" for n in range(5000)), "x.ini")
