@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import Answer, Arguments, Repository, allowed, block, loaded_as, moved, names, number, row
+from kvplan.engines.common.arguments import MIRRORED, Answer, Arguments, Repository, allowed, block, loaded_as, moved, names, number, row
 from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_lora, read_speculative
 from kvplan.engines.common.stored import PACKED_ONLY
@@ -250,6 +250,6 @@ ARGUMENTS = Arguments(
     packed_only=PACKED_ONLY,
     repositories=(
         Repository(r"(^|/)lmsysorg/sglang$"),
-        Repository(r"(^|/)sglang$", tag=r"v(\d{1,4}\.\d{1,4}\.\d{1,4})(?:[.-]?(?:post|rc)\d+)?(?=$|[-+_.])"),
+        Repository(r"(^|/)sglang$", tag=MIRRORED),
     ),
 )
