@@ -16,7 +16,8 @@ STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
 class Traits(NamedTuple):
     """What of the model moves defaults. pooled_index: tokens per indexer key (None: none); shared: layers read another's cache.
 
-    encodes: it is an encoder.
+    encodes: it is an encoder. uneven: rows of K and V differ in width.
+    kda: its states are of Kimi Delta Attention.
     """
 
     latent: bool
@@ -27,6 +28,8 @@ class Traits(NamedTuple):
     shared: bool
     cross: bool
     encodes: bool
+    uneven: bool
+    kda: bool
 
 
 def read_traits(model: Lowered) -> Traits:
@@ -50,6 +53,8 @@ def read_traits(model: Lowered) -> Traits:
         shared="shared" in forms,
         cross="encoder-kv" in forms,
         encodes=all(cache.kind == "encoder" for cache in caches if cache.kind),
+        uneven=any(len({t.elems_per_state for t in cache.tensors if t.name in ("k", "v")}) > 1 for cache in caches),
+        kda="kda" in forms,
     )
 
 
