@@ -68,7 +68,7 @@ def paged_ngram(settled: Settled) -> Values:
     d, s, spec = settled.question, settings_of(settled), read_speculative(settled.question.speculative)
     if spec is None or spec.method != "ngram" or s.pools.page <= 1:
         return None
-    known = _known(settled)
+    known = "dsa" if read_traits(settled.model).pooled_index is not None else _known(settled)
     hopper = (on.capability(d) or 0) // 10 == 9 and (release(s.release) >= (0, 5, 7) or d.model.architecture == "GptOssForCausalLM")
     if known is None and (on_amd(d) or hopper):
         known = "aiter" if on_amd(d) else "fa3"

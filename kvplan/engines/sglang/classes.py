@@ -181,7 +181,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "0.5.3": {"blackwell": _NAMED_053},
     "0.5.4": {"blackwell": _NAMED_054, "latent_blackwell": True},
     "0.5.5": {"blackwell": _NAMED_055},
-    "0.5.7": {"blackwell": _NAMED_057, "blackwell_heads": True},
+    "0.5.7": {"blackwell": _NAMED_057, "blackwell_heads": True, "mha_unshared": True},
     "0.5.8": {"whole_sinks": True},
     "0.5.10": {
         "blackwell": _NAMED_0510, "whole_sinks": False, "unpaged_states": "picked", "raw_blackwell": True,
@@ -191,7 +191,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "0.5.12": {"ungraphed": _UNGRAPHED_0510 | {"DeepseekV4ForCausalLM"}},
     "0.5.13": {"ungraphed": _UNGRAPHED_0513},
     "0.5.14": {
-        "blackwell": _NAMED_0514, "unpaged_states": "set", "seen_graphs": frozenset({"Cohere2VisionForConditionalGeneration"}),
+        "blackwell": _NAMED_0514, "unpaged_states": "set", "mha_unshared": False,
+        "seen_graphs": frozenset({"Cohere2VisionForConditionalGeneration"}),
     },
     "0.5.15": {
         "prefill_graphs": _BREAKS | {"latent", "adapters", "groups"}, "ungraphed": frozenset(), "seen_graphs": frozenset(),

@@ -34,11 +34,12 @@ _VIT: dict[str, tuple[tuple[int, int, int], ...]] = {
     "MllamaForConditionalGeneration": ((1 << 45, 32, 1280),),
     "PixtralForConditionalGeneration": ((1 << 45, 24, 1024),),
     **dict.fromkeys(
-        (
-            "Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration", "Qwen3_5ForConditionalGeneration",
-            "Qwen3_5MoeForConditionalGeneration",
-        ),
+        ("Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration"),
         ((500_000_000, _NO_LAYERS, 1024), (1 << 45, _NO_LAYERS, 1152)),
+    ),
+    **dict.fromkeys(
+        ("Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"),
+        ((400_000_000, _NO_LAYERS, 1024), (1 << 45, _NO_LAYERS, 1152)),
     ),
 }  # fmt: skip
 #: Classes without a `vision_config` of their own, of which nothing is taken: they hear, or keep it in another config.
@@ -105,8 +106,7 @@ def vit(d: Deployment) -> float | None:
     named = d.model.architecture or ""
     if not sees(d) or named in _UNSEEN:
         return None
-    parameters = sum(tower.parameters for tower in d.model.towers)
     if named not in _VIT:
-        return parameters / _VIT_PARAMETERS
-    layers, width = next((layers, width) for below, layers, width in _VIT[named] if parameters < below)
+        return sum(tower.parameters for tower in d.model.towers) / _VIT_PARAMETERS
+    layers, width = next((layers, width) for below, layers, width in _VIT[named] if d.model.towers[0].parameters < below)
     return layers * (width or d.model.hidden_size) ** 2

@@ -137,6 +137,7 @@ class SglangRules(NamedTuple):
     unpaged_states   Qwen3-Next and its like: trtllm_mha there, or Triton's kernels; with pages of 64 tokens and of one, whatever is asked
     mha_pages        tokens of a page that trtllm_mha takes
     raw_blackwell    sparse fp8 rows are raw on Blackwell by default
+    mha_unshared     states without extra buffers have no prefix cache under trtllm_mha
     whole_sinks      gpt-oss has no window pool under trtllm_mha
     spec_reserve     MiB reserved for a draft model (a STANDALONE one), its graphs included
     vision           how a multimodal model lowers the fraction
@@ -205,6 +206,7 @@ class SglangRules(NamedTuple):
     unpaged_states: Literal["", "picked", "set"] = ""
     mha_pages: tuple[int, ...] = (16, 32, 64)
     raw_blackwell: bool = False
+    mha_unshared: bool = False
     whole_sinks: bool = False
     spec_reserve: tuple[int, int] = (0, 0)
     vision: Literal["x0.9", "by_vit"] = "x0.9"
