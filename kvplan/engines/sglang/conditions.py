@@ -229,7 +229,7 @@ def chunked_unnamed(settled: Settled) -> Values:
 
 def text_alone(settled: Settled) -> Values:
     s, named = settings_of(settled), settled.question.model.architecture
-    if named is None or not Options(settled.question).flag("language_model_only"):
+    if not Options(settled.question).flag("language_model_only") or named is None:
         return None
     since = TEXT_ALONE.get(named)
     return None if since and release(s.release) >= release(since) else {"architecture": named}
