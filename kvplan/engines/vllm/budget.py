@@ -84,7 +84,7 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings, s
     if d.constants is None or d.constants.engine != "vllm":
         left = requested - sum(entry.bytes for entry in entries)
         return Budget(tuple(entries), left, left - int(UNCALIBRATED * total), left, requested)
-    estimated = s.rules.rocm_graphs_charged if d.device.vendor == "amd" else s.rules.graphs_charged
+    estimated = s.charges_graphs and (s.rules.rocm_graphs_charged or d.device.vendor != "amd")
     said = f"{captured(s)} batch sizes captured; their estimate is charged from 0.20 on"
     charged = graphs(d, len(stage), s, d.constants, said) if estimated and s.graphs else None
     entries += [*_modelled(d, model, stage, s, d.constants), *([charged] if charged is not None else [])]
@@ -94,7 +94,7 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings, s
     less, more = spread_of(d.constants, "vllm", kind_of(d, model, s), total, measured=record is not None)
     less, more = widened(less, more, entries)
     most = min(left + more, requested - surely_held(entries))
-    beside = outside(d, len(stage), s, d.constants, charged)
+    beside = [*outside(d, len(stage), s, d.constants, charged), *_unprofiled_sampler(d, model, stage, s, d.constants)]
     if s.unquantised_load:
         beside.append(_before_quantising(d, model, stage, s, formats))
     if s.quantised_in_flight:
@@ -154,7 +154,8 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     point, low, high = (peak(sizes, *pair) for pair in zip(held, copies.ends, strict=True))
     low -= sizes.product_bytes[0] - sizes.product_bytes[1]
     high = max(high, int(sizes.tower_bytes * ENCODER_HIGH) + WORKSPACE_BYTES)
-    warm: tuple[Phase, ...] = ("warm up",) if s.rules.v1 and sampler_peak(sizes, sampler.value) >= layers_peak(sizes, copies.value) else ()
+    full = sizes._replace(sampled_bytes=None)  # what comes back in the warm-up, with parameters that ask for everything
+    warm: tuple[Phase, ...] = ("warm up",) if s.rules.v1 and sampler_peak(full, sampler.value) >= layers_peak(sizes, copies.value) else ()
     lines = [
         modelled(
             "activations",
@@ -170,6 +171,19 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     if counts_context(s):
         lines.append(context(d.reserve or 0, "context"))
     return lines
+
+
+def _unprofiled_sampler(d: Deployment, model: Lowered, stage: range, s: VllmSettings, constants: Constants) -> list[Entry]:
+    """What the sampler's warm-up takes beyond the profile run's peak, where that ran without parameters (runners.py profiled_logit)."""
+    sizes = profile(d, model, stage, s, weight_formats(d))
+    if sizes.sampled_bytes is None or not sizes.logits:
+        return []
+    sampler, copies = (constants.at(name, VERSIONS, s.measured_as) for name in ("sampler_bytes", "hidden_copies"))
+    more = [peak(sizes._replace(sampled_bytes=None), end, copies.value) - peak(sizes, end, copies.value) for end in sampler.ends]
+    if not more[2]:
+        return []
+    said = "logits again in f32 and filtered, once the cache is allocated: this runner profiles neither"
+    return [modelled("sampler, not profiled", Span(*more), said, "activations", ("warm up", "serve"), sampler.groups)]
 
 
 def _before_quantising(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> Entry:
@@ -214,7 +228,8 @@ def _libraries(d: Deployment, s: VllmSettings, constants: Constants) -> Entry:
 
 def sampler_peak(p: Profile, sampler_bytes: float) -> int:
     """Logits in the compute type, and what the sampler's warm-up holds for each beside them."""
-    return int(p.logits * (p.value_bytes + sampler_bytes)) + p.hidden_bytes + p.rows_bytes if p.logits else 0
+    beside = sampler_bytes if p.sampled_bytes is None else p.sampled_bytes
+    return int(p.logits * (p.value_bytes + beside)) + p.hidden_bytes + p.rows_bytes if p.logits else 0
 
 
 def layers_peak(p: Profile, hidden_copies: float) -> int:

@@ -15,6 +15,7 @@ from kvplan.engines.common.widths import layer_width, split
 from kvplan.engines.vllm.before_v1 import awq_bytes
 from kvplan.engines.vllm.encoders import encoded
 from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.runners import profiled_logit
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.tensors import Layer, Lowered, distinct
 from kvplan.units import cdiv
@@ -37,6 +38,7 @@ class Profile(NamedTuple):
     encoder_bytes   encoder outputs and pixels that stay while the language model is profiled
     tower_bytes     the encoders' own peak, before that
     product_bytes   what packed matrices' products take beside their results where no Marlin kernel runs them, and the least of it
+    sampled_bytes   bytes beside each logit in the sampler's run, where the code says them (runners.py); None: the measured constant
     reduced_bytes   a second copy of the hidden state that summing over ranks makes beside the widest sublayer (eager V0 alone)
     """
 
@@ -51,6 +53,7 @@ class Profile(NamedTuple):
     tower_bytes: int
     reduced_bytes: int
     product_bytes: tuple[int, int] = (0, 0)
+    sampled_bytes: float | None = None
 
 
 def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> Profile:
@@ -77,6 +80,7 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
         tower_bytes=seen.peak if seen else 0,
         reduced_bytes=tokens * hidden * value_bytes if s.tp > 1 and not s.rules.v1 else 0,
         product_bytes=_products(d, model, stage, s, formats),
+        sampled_bytes=profiled_logit(s.release, second=s.second_runner),
     )
 
 
