@@ -42,7 +42,7 @@ ENCODER_HIGH = 2.5
 
 
 #: Formats that say little of the checkpoint that is in them (dtypes.py).
-NAMED = ("awq_any", "gptq_any", "int4_any", "bnb_4bit", "bnb_4bit_dynamic", "unknown")
+NAMED = ("awq_any", "gptq_any", "int4_any", "int4_g32_any", "bnb_4bit", "bnb_4bit_dynamic", "unknown")
 
 
 class Budget(NamedTuple):
