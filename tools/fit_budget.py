@@ -156,6 +156,8 @@ def _activation_constant(x: Sizes, name: str) -> float | None:
     left = x.activation * GIB - p.handed_bytes - p.encoder_bytes - model_budget.WORKSPACE_BYTES
     typical = 13.0 if VERSIONS.index(x.settings.release) >= VERSIONS.index("0.17") else 36.0
     sampler, layers = model_budget.sampler_peak(p, typical), model_budget.layers_peak(p, 4)
+    if p.compiled_bytes > 0.8 * max(sampler, layers):
+        return None
     if name == "sampler_bytes":
         if not p.logits or p.sampled_bytes is not None or sampler < 1.2 * layers:
             return None

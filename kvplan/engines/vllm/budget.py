@@ -39,6 +39,8 @@ WORKSPACE_BYTES = 32 * MIB
 UNSORTED_BYTES = 12.0
 #: What encoders take at most, per what their shapes say: no log of the newest towers says how much of it is alive at once.
 ENCODER_HIGH = 2.5
+#: Sources of what compiling holds (profile.py _compiled).
+COMPILED_SOURCES = 4
 
 
 #: Formats that say little of the checkpoint that is in them (dtypes.py).
@@ -152,8 +154,8 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     sampler, copies = at("sampler_bytes"), at("hidden_copies")
     held = (sampler.value, min(sampler.low, UNSORTED_BYTES) if s.rules.may_not_sort else sampler.low, sampler.high)
     point, low, high = (peak(sizes, *pair) for pair in zip(held, copies.ends, strict=True))
-    low -= sizes.product_bytes[0] - sizes.product_bytes[1]
-    high = max(high, int(sizes.tower_bytes * ENCODER_HIGH) + WORKSPACE_BYTES)
+    low = peak(sizes._replace(compiled_bytes=0), held[1], copies.ends[1]) - (sizes.product_bytes[0] - sizes.product_bytes[1])
+    high = max(high + sizes.compiled_bytes, int(sizes.tower_bytes * ENCODER_HIGH) + WORKSPACE_BYTES)  # three of the five kept a copy
     full = sizes._replace(sampled_bytes=None)  # what comes back in the warm-up, with parameters that ask for everything
     warm: tuple[Phase, ...] = ("warm up",) if s.rules.v1 and sampler_peak(full, sampler.value) >= layers_peak(sizes, copies.value) else ()
     lines = [
@@ -240,18 +242,23 @@ def layers_peak(p: Profile, hidden_copies: float) -> int:
 def peak(p: Profile, sampler_bytes: float, hidden_copies: float) -> int:
     """The profile run's peak: encoders, layers and the sampler's warm-up are never alive together."""
     held = p.encoder_bytes + p.handed_bytes
-    return max(sampler_peak(p, sampler_bytes) + held, layers_peak(p, hidden_copies) + held, p.tower_bytes) + WORKSPACE_BYTES
+    tops = sampler_peak(p, sampler_bytes) + held, layers_peak(p, hidden_copies) + held, p.tower_bytes, p.compiled_bytes
+    return max(tops) + WORKSPACE_BYTES
 
 
 def _sources(p: Profile, sampler: Constant, copies: Constant) -> int | None:
     """How many sources are behind the constant that the peak follows; None where the encoders, which have none, are the largest."""
     tops = sampler_peak(p, sampler.value), layers_peak(p, copies.value)
+    if p.compiled_bytes > max(tops):
+        return COMPILED_SOURCES
     if p.tower_bytes > max(tops) + p.encoder_bytes:
         return None
     return sampler.groups if tops[0] > tops[1] else copies.groups
 
 
 def _largest(p: Profile, sampler_bytes: float, hidden_copies: float) -> str:
+    if p.compiled_bytes > max(sampler_peak(p, sampler_bytes), layers_peak(p, hidden_copies)):
+        return "what compiling holds on a first start, the table of embeddings once more, is the largest"
     if p.tower_bytes > max(sampler_peak(p, sampler_bytes), layers_peak(p, hidden_copies)) + p.encoder_bytes:
         return "the encoders (patches of the largest items x widths) are the largest"
     if sampler_peak(p, sampler_bytes) > layers_peak(p, hidden_copies):

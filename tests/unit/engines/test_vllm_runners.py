@@ -71,3 +71,25 @@ def test_what_the_profile_run_leaves_out_comes_back_in_the_warm_up() -> None:
 def test_graphs_are_estimated_again_from_0_29_on() -> None:
     assert "CUDA graphs" not in {entry.name for entry in planned("0.28.0").ledgers[-1].entries}
     assert "CUDA graphs" in {entry.name for entry in planned("0.29.0").ledgers[-1].entries}
+
+
+@pytest.mark.parametrize(
+    ("model", "device", "version", "logged"),
+    [
+        ("Qwen/Qwen2.5-7B-Instruct-AWQ", "l4", "0.28.0", 1.04),  # floSa/data-analyst-agent: 152,064 x 3,584 x 2 B are 1.015 GiB
+        ("Qwen/Qwen3-14B-AWQ", "rtx-5090", "0.28.0", 1.46),  # Drolsey/syslab-server: 151,936 x 5,120 x 2 B are 1.449 GiB
+        ("Qwen/Qwen3-32B-AWQ", "rtx-5090", "0.28.0", 1.46),
+        ("Qwen/Qwen3-4B", "rtx-4090", "0.27.1", 0.80),  # a first start of cs-qwen3-4b: 151,936 x 2,560 x 2 B are 0.725 GiB
+    ],
+)
+def test_compiling_holds_the_embeddings_once_more(model: str, device: str, version: str, logged: float) -> None:
+    d = api.deployment(model, engine="vllm", engine_version=version, device=device, max_model_len=8192)
+    line = next(entry for entry in evaluate(d).ledgers[-1].entries if entry.name == "activations")
+    assert line.bytes / GIB == pytest.approx(logged, abs=0.05)
+    assert line.low / GIB < 0.5  # a start that finds its compiled code: 0.33 and 0.15 are logged of the second and fourth's like
+
+
+def test_nothing_is_compiled_where_all_is_eager() -> None:
+    d = api.deployment("Qwen/Qwen3-4B", engine="vllm", engine_version="0.27.1", device="rtx-4090", max_model_len=8192, enforce_eager=True)
+    line = next(entry for entry in evaluate(d).ledgers[-1].entries if entry.name == "activations")
+    assert line.bytes / GIB < 0.5
