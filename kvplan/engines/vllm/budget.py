@@ -292,7 +292,9 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     rocm      AMD's cards: a first start compiles, and what compiling leaves is counted until the next start
     compressed  one entry for several tokens (DeepSeek-V4): what its runner holds beside weights and cache is not known
     states    recurrent states or drafts
+    halved    states, and weights that are quantised: which of the projections beside the states stay in 16 bits differs
     older     the engine before V1, whose profile run took what others held and differed from release to release
+    linked    several ranks while V1 charged NCCL's start (up to 0.10), whose buffers without a reducing switch few logs tell
     named     weights in a format of which only the name is known: which matrices stay in 16 bits differs
     hard      packed weights or towers
     module    none of these on boards with NVSwitch from 0.15 on, which most published logs are of
@@ -306,10 +308,14 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     shared = {t.tokens_per_state for layer in distinct(model.layers) for cache in layer.caches for t in cache.tensors}
     if shared - {1, None}:
         return "compressed"
+    if None in shared and any(WEIGHT_FORMATS[name].bits < 16 for name in formats.values()):
+        return "halved"
     if s.method != "off" or None in shared:
         return "states"
     if not s.rules.v1:
         return "older"
+    if outside_torch(s, d.device) in ("outside_torch_nccl", "outside_torch_links"):
+        return "linked"
     if any(name in NAMED for name in formats.values()):
         return "named"
     if tower_of(d) is not None or any(WEIGHT_FORMATS[name].bits < 8 for name in formats.values()):

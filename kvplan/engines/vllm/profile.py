@@ -25,6 +25,9 @@ from kvplan.weights import WeightFormats
 #: Bytes of one value of the compute type.
 VALUE_BYTES = {"f32": 4, "f64": 8}
 LATENT_CONTEXT = 64 * 1024  # tokens
+#: Data-parallel ranks bring their tokens together before the experts (distributed/device_communicators/all2all.py naive_multicast; later
+#: all-gathered), which take at most so many at once, from a release on (envs.py VLLM_FUSED_MOE_CHUNK_SIZE; gone in 0.19).
+MOE_TOKENS: tuple[tuple[str, int], ...] = (("0.8", 64 * 1024), ("0.12", 16 * 1024), ("0.19", 1024 * 1024))
 
 
 class Profile(NamedTuple):
@@ -70,7 +73,9 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
     if seen and seen.items and not s.rules.v1:
         rows = min(rows, seen.items)  # V0 profiles as many sequences as bring an item
     samples = last and d.model.lm_head and bool(d.model.vocab_size)
-    width = max((layer_width(layer, hidden, s.tp, d.ep or 1, formats) for layer in _distinct(model, stage)), default=0)
+    at_once = next((most for since, most in reversed(MOE_TOKENS) if VERSIONS.index(s.release) >= VERSIONS.index(since)), tokens)
+    gathered = max(1, min(s.dp, at_once / tokens)) if s.rules.v1 else 1
+    width = max((layer_width(layer, hidden, s.tp, d.ep or 1, formats, gathered) for layer in _distinct(model, stage)), default=0)
     return Profile(
         tokens=tokens,
         value_bytes=value_bytes,
