@@ -1,4 +1,4 @@
-# Two commands do everything on a machine with Python 3.11+ and git: `make estimate` (the main job) and `make test` (all that CI runs).
+# Two commands do everything on a machine with Python 3.11+, git and make: `make estimate` (the main job) and `make test` (all that CI runs).
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 ARGS ?= meta-llama/llama-3.1-8b --device h100-80gb --engine ideal --context 32768 --batch 16

@@ -16,6 +16,7 @@ from kvplan.dtypes import COMPUTE, canonical_weight
 from kvplan.errors import AmbiguousName, KvplanError, SpecError, UnknownName
 from kvplan.files import parse_yaml, read_text
 from kvplan.spec import ModelSpec, parse_spec
+from kvplan.uploads import file_of
 
 if TYPE_CHECKING:
     from kvplan.constants import Constants, UserFile
@@ -92,12 +93,16 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
         changes |= {"max_context": line.length or None, "original_context": before, "stated_context": None}
     if line.length == 0:
         notes = (*notes, f"no source states the maximum length of {line.name}: the context asked for is not checked against it")
-    if line.weights:  # how the base's own upload is stored, its cache's format with it, says nothing of this one
+    weights = line.weights
+    if weights and (line.is_tag or line.evidence == "g"):
+        kind = weights if weights in COMPUTE else canonical_weight(weights)
+        weights = file_of(base.architecture, kind, line.publisher, library=line.is_tag)
+    if weights:  # how the base's own upload is stored, its cache's format with it, says nothing of this one
         changes |= {"quantization": (), "checkpoint": None, "kv_dtype": None}
-    if line.weights in COMPUTE:
-        changes |= {"dtype": line.weights}
-    elif line.weights:
-        changes |= {"checkpoint": canonical_weight(line.weights)}
+    if weights in COMPUTE:
+        changes |= {"dtype": weights}
+    elif weights:
+        changes |= {"checkpoint": canonical_weight(weights)}
     return base.changed(notes=notes, **changes)
 
 

@@ -185,6 +185,15 @@ GGUF_DYNAMIC: dict[str, float] = {
     "ud_q2_k_xl": 3.2, "ud_q3_k_xl": 4.1, "ud_q4_k_xl": 4.9, "ud_q5_k_xl": 5.7, "ud_q6_k_xl": 7.0, "ud_q8_k_xl": 9.5, "ud_q8_0": 8.5,
     "ud_tq1_0": 2.0,
 }  # fmt: skip
+#: What Ollama's library keeps its files in.
+OLLAMA_TYPES = ("q4_0", "q4_k_s", "q4_k_m", "q5_k_m", "q6_k", "q8_0")
+#: Types of publishers who keep a part as it was released: `kvplan.llama_quantize.PUBLISHED` says which part.
+GGUF_KEPT: dict[str, float] = {
+    **{f"{name}_mxfp4": 4.5 for name in (*GGUF_BITS, *GGUF_DYNAMIC)},
+    **{f"{name}_ollama": GGUF_BITS[name] for name in OLLAMA_TYPES},
+}
+#: Every type of a GGUF file.
+GGUF_TYPES = frozenset((*GGUF_BITS, *GGUF_DYNAMIC, *GGUF_KEPT))
 _GGUF = "llama-quantize's own type for each tensor (llama.cpp src/llama-quant.cpp)"
 _UD = "unsloth dynamic: types chosen layer by layer for each model, counted as llama-quantize's of that name"
 
@@ -246,7 +255,7 @@ WEIGHT_FORMATS: dict[str, WeightFormat] = _Formats(
             4, 512, 1, 8 * 8 + 1, "bitsandbytes NF4, double quantisation: 8-bit absmax per 64, f32 per 256 of those", ends=(0.97, 1.06)
         ),
         "int8": WeightFormat(8, 0, 1, 32, "bitsandbytes LLM.int8: one f32 scale per row", ends=_ENDS),
-        **{name: _gguf(name, bits) for name, bits in {**GGUF_BITS, **GGUF_DYNAMIC}.items()},
+        **{name: _gguf(name, bits) for name, bits in {**GGUF_BITS, **GGUF_DYNAMIC, **GGUF_KEPT}.items()},
         # formats of which only a name is known: the group, or what is left in 16 bits, differs from release to release
         "awq_any": WeightFormat(4, 128, 1, 20, _BY_NAME + "AWQ, groups of 128 counted; some have groups of 32 or 64", ends=(0.97, 1.18)),
         "int4_g32_any": WeightFormat(4, 32, 1, 16, "by the release's publisher: symmetric W4A16, groups of 32", ends=(0.97, 1.06)),
@@ -308,7 +317,7 @@ _SCHEMES = (
 
 def weight_scheme(name: str) -> str:
     """The family of a canonical checkpoint format: plain, fp8, mxfp, nvfp4, int, awq, gptq, affine and so on."""
-    if name in GGUF_BITS or name in GGUF_DYNAMIC:
+    if name in GGUF_TYPES:
         return "gguf"
     if name in ("f64", "f32", "f16", "bf16"):
         return "plain"

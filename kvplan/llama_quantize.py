@@ -11,10 +11,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from kvplan.dtypes import GGML_BLOCKS
+from kvplan.dtypes import GGML_BLOCKS, OLLAMA_TYPES
 from kvplan.tensors import Layer, Lowered, WeightTensor
 
-Category = Literal["embedding", "output", "v", "k", "q", "o", "up", "gate", "down", "other", "position"]
+Category = Literal["embedding", "output", "v", "k", "q", "o", "up", "gate", "down", "other", "position", "table"]
+#: The table of embeddings for each layer (per_layer_token_embd), which the rule treats as the model's own.
+TABLE = "embedding_per_layer"
+#: What reads it in each layer (inp_gate, proj).
+BESIDE_TABLE = ("per_layer_input_gate", "per_layer_projection")
 #: more: use_more_bits; eighth, sixteenth: the first part of the layers; gqa: 4 or more query heads a KV head; middle: all but the first and
 #: the last eighth.
 Condition = Literal["all", "more", "eighth", "sixteenth", "first2", "first4", "gqa", "gqa_or_experts", "middle"]
@@ -97,8 +101,13 @@ class Facts(NamedTuple):
     n_layers: int
     gqa: int
     experts: int
-    fused: bool
+    architecture: str
     tied: bool
+
+    @property
+    def fused(self) -> bool:
+        """Attention is one fused tensor in GGUF."""
+        return self.architecture in FUSED
 
     @property
     def is_70b(self) -> bool:
@@ -107,15 +116,18 @@ class Facts(NamedTuple):
 
 
 class Publisher(NamedTuple):
-    """A publisher's own name for a mixture: the file type it starts from, and the types it gives embedding and output."""
+    """A publisher's own name for a mixture: the file type it starts from, and the types it gives embedding and output, the experts, and the
+    table of embeddings for each layer."""
 
     of: str
     ends: str | None = None
+    experts: str | None = None
+    table: str | None = None
 
 
-#: google/gemma-3-*-it-qat-q4_0-gguf, whose embedding is in f16 (17.2 GB of 27B, 3.16 of 4B without their towers);
+#: google/gemma-3-*-it-qat-q4_0-gguf, whose embedding is in f16 (17.2 GB of 27B, 3.16 of 4B without their towers; not Gemma 4's);
 #: bartowski's *_L and XL (model cards: "Uses Q8_0 for embed and output weights"); unsloth's dynamic types, by what their layers mostly are.
-PUBLISHED: dict[str, Publisher] = {
+_PUBLISHED: dict[str, Publisher] = {
     "q4_0_qat": Publisher("q4_0", "f16"),
     "q2_k_l": Publisher("q2_k", "q8_0"), "q3_k_xl": Publisher("q3_k_l", "q8_0"), "q4_k_l": Publisher("q4_k_m", "q8_0"),
     "q5_k_l": Publisher("q5_k_m", "q8_0"), "q6_k_l": Publisher("q6_k", "q8_0"),
@@ -127,6 +139,14 @@ PUBLISHED: dict[str, Publisher] = {
         "q2_k", "q3_k_s", "q3_k_m", "q4_k_s", "q4_k_m", "q5_k_s", "q5_k_m", "q6_k", "q8_0",
     )},
 }  # fmt: skip
+
+#: With the experts in the MXFP4 that they were released in (unsloth's and bartowski's files of gpt-oss: 11.5 to 12.1 GB of 20B in every
+#: type), and as Ollama stores models with a table of embeddings for each layer, in f16 (gemma3n:e4b 7.5 GB, gemma4:e4b 9.6).
+PUBLISHED: dict[str, Publisher] = {
+    **_PUBLISHED,
+    **{f"{name}_mxfp4": _PUBLISHED.get(name, Publisher(name))._replace(experts="mxfp4") for name in (*MIXTURES, *_PUBLISHED)},
+    **{f"{name}_ollama": Publisher(name, table="f16") for name in OLLAMA_TYPES},
+}
 
 #: Every name that a file type goes by here.
 FILE_TYPES = frozenset((*MIXTURES, *PUBLISHED))
@@ -162,14 +182,18 @@ def _facts(model: Lowered, architecture: str | None) -> Facts:
         sizes = {w.name: w.shape[0] for w in layer.weights if w.role == "attention"}
         gqa = max(gqa, sizes.get("q", 0) // max(1, sizes.get("k", 1)) if "k" in sizes else 1)
         experts = max([experts, *(w.experts for w in layer.weights)])
-    return Facts(len(model.layers) + len(model.draft), gqa, experts, architecture in FUSED, model.tied)
+    return Facts(len(model.layers) + len(model.draft), gqa, experts, architecture or "", model.tied)
 
 
 def _category(w: WeightTensor, facts: Facts) -> Category | None:
     """What the rule takes a tensor for; None: it is not quantised."""
+    if w.name in BESIDE_TABLE:
+        return "other"
     if len(w.shape) < 2 or w.role in ("norm", "router", "state", "buffer", "tower", "other"):
         return None
     if w.role == "embedding":
+        if w.name == TABLE:
+            return "table"
         return ("output" if facts.tied else "embedding") if w.name == "embedding" else "position"
     if w.role == "head":
         return "output"
@@ -187,7 +211,13 @@ def _type(name: str, category: Category | None, i: int, w: WeightTensor, facts: 
         return "f16"
     published = PUBLISHED.get(name, Publisher(name))
     mixture = MIXTURES[published.of]
-    if category in ("embedding", "output") and published.ends:
+    if category == "table":
+        if published.table:
+            return published.table
+        category = "output" if facts.tied else "embedding"
+    if published.experts and w.experts:
+        chosen = published.experts
+    elif category in ("embedding", "output") and published.ends and not (name == "q4_0_qat" and "Gemma4" in facts.architecture):
         chosen = published.ends
     elif category == "output":
         chosen = mixture.output if w.shape[-1] % GGML_BLOCKS[mixture.default][0] == 0 else "q8_0"

@@ -7,8 +7,11 @@ from collections.abc import Callable
 
 from kvplan.errors import SpecError
 
+#: Bytes of a value of 32 bits.
+F32 = 4
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 LARGEST = 1 << 62  # no size, count or product of a real deployment comes near it
+MOST_TOKENS = 1 << 40  # of a request, and the most requests: no question asks for more
 
 _BYTE_UNITS = {
     "": 1, "b": 1,

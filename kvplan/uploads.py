@@ -7,9 +7,10 @@ named in docs/weights.md, where the counts stand.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
-from kvplan.dtypes import WEIGHT_FORMATS, weight_scheme
+from kvplan.dtypes import GGUF_KEPT, WEIGHT_FORMATS, weight_scheme
 from kvplan.tensors import Role
 
 
@@ -51,3 +52,27 @@ def habit(asked: str, *, routed: bool, hybrid: bool) -> Habit:
 def keeps_drafts(asked: str) -> bool:
     """Whether uploads in this format mostly keep the model's own draft modules in 16 bits. FP8 releases pack them."""
     return weight_scheme(asked) in ("awq", "gptq", "int", "nvfp4", "mxfp", "affine") and asked != "mxfp8"
+
+
+#: Classes released with experts in MXFP4 -> who leaves them so in GGUF files, from types of how many bits on. unsloth's page of gpt-oss's
+#: files (11.5 to 12.1 GB of 20B in every type), its guide to DeepSeek-V4 (Flash: 162 GB in 8 bits, 7 less in 4); bartowski's model card.
+KEPT_EXPERTS: dict[str, dict[str, int]] = {
+    "GptOssForCausalLM": {"bartowski": 1, "unsloth": 1},
+    "DeepseekV4ForCausalLM": {"unsloth": 4},
+}
+#: Classes with a table of embeddings for each layer.
+OWN_TABLE = ("Gemma3nForConditionalGeneration", "Gemma3nForCausalLM", "Gemma4ForConditionalGeneration", "Gemma4ForCausalLM")
+
+
+def file_of(architecture: str | None, kind: str, publisher: str, *, library: bool) -> str | None:
+    """The type of a publisher's GGUF file that is called `kind`; None: as the model was released, in 16 bits what it has so.
+
+    publisher  in lower case. library: it is a tag of Ollama's
+    """
+    bits = re.search(r"\d+", kind)
+    kept = KEPT_EXPERTS.get(architecture or "", {}).get(publisher)
+    if kept is not None and bits is not None and int(bits[0]) >= kept:
+        return None if kind in ("f16", "bf16") else f"{kind}_mxfp4" if f"{kind}_mxfp4" in GGUF_KEPT else kind
+    if library and architecture in OWN_TABLE and f"{kind}_ollama" in GGUF_KEPT:
+        return f"{kind}_ollama"
+    return kind

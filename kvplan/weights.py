@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvplan.dtypes import GGUF_BITS, GGUF_DYNAMIC, WEIGHT_FORMATS, matrix_bytes
+from kvplan.dtypes import GGUF_TYPES, WEIGHT_FORMATS, matrix_bytes
 from kvplan.ledger import Entry, exact
 from kvplan.tensors import PLAIN, Layer, Lowered, Role, WeightTensor, layer_counts
 from kvplan.units import cdiv
@@ -91,14 +91,16 @@ def model_tensors(model: Lowered) -> Tensors:
 
 
 def count(model: Lowered) -> Parameters:
-    """Parameter counts. `active` leaves out the experts that do not serve a token, and nothing else."""
+    """Parameter counts. `active` leaves out the experts that do not serve a token and a layer's tables of n-grams, of which it reads some
+    rows; nothing else."""
     total = active = 0
+    tables = {id(w) for layer in model.layers for w in layer.weights if w.role == "embedding"}
     for w, n in model_tensors(model):
         if w.role == "buffer":
             continue
         elems = w.elems
         total += n * elems
-        active += n * (elems // w.experts * w.active if w.experts else elems)
+        active += n * (elems // w.experts * w.active if w.experts else 0 if id(w) in tables else elems)
     draft = sum(w.elems for layer in model.draft for w in layer.weights if w.role != "buffer")
     return Parameters(total, active, model.embedding.elems if model.embedding else 0, draft)
 
@@ -226,7 +228,7 @@ def asked_formats(base: str, asked: str, *, routed: bool, hybrid: bool = False, 
 
     All matrices of the layers are quantised but those that uploads in the format are known to keep (`kvplan.uploads`).
     """
-    if asked in GGUF_BITS or asked in GGUF_DYNAMIC:
+    if asked in GGUF_TYPES:
         said = "every matrix, embedding and output included; norms and routers in f32"
         formats: dict[Role, str] = dict.fromkeys((*MATRICES, "embedding", "head"), asked)
         formats |= dict.fromkeys(("norm", "router", "state"), "f32")

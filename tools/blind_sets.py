@@ -19,11 +19,10 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from marks import between
-from reliability import STARTED
+from reliability import BLIND, STARTED
 
 THREADS, PAGE = ROOT / "tests" / "threads", ROOT / "docs" / "limits.md"
 KEPT = ROOT / "benchmarks" / "kept" / "first_answers.jsonl"
-NAMES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")
 Row = dict[str, Any]
 
 
@@ -67,7 +66,7 @@ def table() -> str:
     for number in sorted({row["set"] for row in rows}):
         c, commit = counts(number, rows), next(row["commit"] for row in rows if row["set"] == number)
         sure = (f"{c[f'{word} right']} of {c[word]} right" for word in ("certain", "likely"))
-        cells = NAMES[number - 1], f"`{commit}`", f"{c['judged']} of {c['cases']}", *sure, *(str(c[word]) for word in columns[5:])
+        cells = BLIND[number - 1], f"`{commit}`", f"{c['judged']} of {c['cases']}", *sure, *(str(c[word]) for word in columns[5:])
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -23,6 +23,7 @@ from name_rules import (
     OLLAMA_FORMATS,
     STORED,
     TUNED_FROM,
+    WITH_DSPARK,
     left_out,
     length_of,
     plain_base,
@@ -293,11 +294,12 @@ def never_reached(base: ModelSpec, stated: int | None) -> bool:
 
 def tuned(specs: dict[str, ModelSpec], index: dict[str, Line]) -> None:
     """A line for every hub id that is known by its model card alone."""
-    for name, base in TUNED_FROM.items():
+    for name, base in (TUNED_FROM | WITH_DSPARK).items():
         of = index[base.lower()]
         weights = FORMATS[STORED[name]] if name in STORED else of.weights
         own = LENGTHS.get(name)
-        add(index, Line(name, of.base, weights, of.length if own in (None, specs[of.base].max_context) else str(own), "m"))
+        length = of.length if own in (None, specs[of.base].max_context) else str(own)
+        add(index, Line(name, of.base, weights, length, "e" if name in WITH_DSPARK else "m"))
 
 
 def by_size(base: ModelSpec, row: dict[str, Any]) -> str | None:

@@ -29,6 +29,7 @@ import yaml
 from budget_files import constants_file
 from log_cases import LOGS, read_case
 from log_cases import Case as Row
+from log_cases import rows as log_rows
 
 from kvplan.constants import Constant, Constants, Spread
 from kvplan.deployment import Deployment
@@ -117,7 +118,7 @@ class Prediction(NamedTuple):
 
 def read_rows() -> list[Row]:
     """The rows of the log set and of our own file, those of vLLM aside."""
-    rows = [json.loads(line) for line in LOGS.read_text(encoding="utf-8").splitlines() if line.strip()]
+    rows = log_rows()
     empty: dict[str, Any] = dict.fromkeys({key for row in rows for key in row})
     nothing = dict.fromkeys(rows[0]["logged"])
     rows += [{**empty, **row, "logged": {**nothing, **row["logged"]}} for row in facts()["logs"]]

@@ -88,9 +88,16 @@ class Case(NamedTuple):
         return "device total inferred" in str(self.row["note"])
 
 
-def read_cases(path: Path = LOGS) -> list[Case]:
-    """Every row of the log set."""
-    return [read_case(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+def rows() -> list[dict[str, Any]]:
+    """The log set. Raises SystemExit where it does not lie beside the checkout."""
+    if not LOGS.is_file():
+        raise SystemExit(f"{LOGS} is not there: the set of logs is not published with kvplan")
+    return [json.loads(line) for line in LOGS.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def read_cases() -> list[Case]:
+    """Every row of the log set as a question."""
+    return [read_case(row) for row in rows()]
 
 
 def read_case(row: dict[str, Any]) -> Case:

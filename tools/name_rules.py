@@ -102,6 +102,11 @@ TUNED_FROM = {
     **{f"{owner}/orca_mini_3b": "openlm-research/open_llama_3b" for owner in ("pankajmathur", "psmathur")},
     **{f"LeoLM/leo-hessianai-{size}{kind}": f"meta-llama/Llama-2-{size}-hf" for size in ("7b", "13b") for kind in ("", "-chat")},
 }  # fmt: skip
+#: Hub ids whose model cards say that they are their base with a module of DSpark's attached.
+WITH_DSPARK = {
+    f"deepseek-ai/DeepSeek-V4-{size}-{kind}": f"deepseek-ai/DeepSeek-V4-{size}"
+    for size, kinds in (("Flash", ("0731", "DSpark")), ("Pro", ("0813", "DSpark"))) for kind in kinds
+}  # fmt: skip
 #: What ollama.com keeps its files in, the usual first.
 OLLAMA_FORMATS = ("Q4_K_M", "Q4_0", "Q8_0", "F16", "Q5_K_M", "Q6_K")
 #: Lengths that a copy of a config has changed, a table multiplied, or training made longer: hub id -> the release's own; 0 not known.

@@ -25,14 +25,12 @@ from kvplan.planner.evaluate import evaluate
 THREADS = Path(__file__).parents[1] / "tests" / "threads"
 #: Did it start? A part in RAM is no start on the card; what ran out later did start.
 STARTED = {"starts": True, "oom-later": True, "refuses": False, "oom-at-start": False, "partial-offload": False}
+BLIND = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 #: What the sets of threads are called -> their files.
 SETS = (
     ("dev", "dev"),
     ("once set aside", "held_out"),
-    *(
-        (f"collected blind, {which}", f"held_out_{n}")
-        for n, which in enumerate(("first", "second", "third", "fourth", "fifth", "sixth", "seventh"), 2)
-    ),
+    *((f"collected blind, {which}", f"held_out_{n}") for n, which in enumerate(BLIND, 2)),
 )
 SURE = ("certain", "likely", "too close to call")
 

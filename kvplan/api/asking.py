@@ -16,7 +16,7 @@ from kvplan.devices import Device, sized
 from kvplan.engines.common.releases import is_version
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.spec import ModelSpec
-from kvplan.units import GIB, MIB, parse_bytes, parse_tokens, plain_number
+from kvplan.units import GIB, MIB, MOST_TOKENS, parse_bytes, parse_tokens, plain_number
 
 if TYPE_CHECKING:
     from kvplan.api.names import Question
@@ -333,8 +333,8 @@ def read(name: str, value: Any) -> Any:
 
 
 def at_least_one(name: str, value: int) -> int:
-    if not 1 <= value <= 1 << 40:
-        raise SpecError(name, [("", f"{value} is out of range: at least 1, at most {1 << 40}")])
+    if not 1 <= value <= MOST_TOKENS:
+        raise SpecError(name, [("", f"{value} is out of range: at least 1, at most {MOST_TOKENS}")])
     return value
 
 

@@ -30,13 +30,17 @@ class Checked(NamedTuple):
         return {"counts": self.counts, "wrong": wrong}
 
 
-def check_vectors(answers: str | os.PathLike[str], folder: str | os.PathLike[str] = "vectors", *, engine: str | None = None) -> Checked:
-    """Holds a file of answers (one JSON object a line) against the vectors of a folder. Raises KvplanError for what can not be read.
+def check_vectors(
+    answers: str | os.PathLike[str] | None = None, folder: str | os.PathLike[str] = "vectors", *, engine: str | None = None
+) -> Checked:
+    """Holds a file of answers (one JSON object a line), or kvplan's own, against the vectors of a folder. Raises KvplanError for what can
+    not be read.
 
     >>> check_vectors("answers.jsonl").wrong  # doctest: +SKIP
     0
     """
-    verdicts = judge.judged(read.vectors(folder, engine), read.answers(answers))
+    given = {row["id"]: row for row in answer_vectors(folder, engine=engine)} if answers is None else read.answers(answers)
+    verdicts = judge.judged(read.vectors(folder, engine), given)
     return Checked(verdicts, judge.counted(verdicts))
 
 

@@ -11,7 +11,7 @@ import click
 
 from kvplan.errors import SpecError
 from kvplan.planner.disaggregate import BOUNDS, Disaggregated
-from kvplan.report import render_data
+from kvplan.report import FOR_PEOPLE, render_data
 from kvplan.report.printable import noted, prose
 from kvplan.report.words import seconds
 from kvplan.units import show_bytes
@@ -53,7 +53,7 @@ def wanted(asked: dict[str, Any], every_layout: bool) -> bool:
 def render(model: str, found: Sequence[Disaggregated], asked: Mapping[str, Any], fmt: str, *, everything: bool) -> str | bytes:
     """The rows in a format."""
     shown = [row for row in found if row.split is not None or everything]
-    if fmt not in ("table", "markdown", "html"):
+    if fmt not in FOR_PEOPLE:
         return render_data([dict(row.as_dict()) for row in shown], fmt)
     rows = [_for_people(row) for row in shown]
     rows = [{key: row[key] for key in rows[0] if any(one[key] is not None for one in rows)} for row in rows]

@@ -8,10 +8,8 @@ import click
 
 from kvplan import api
 from kvplan.cli.options import FORMAT, Named, put
-from kvplan.report import STRUCTURED, render_data
+from kvplan.report import FOR_PEOPLE, STRUCTURED, render_data
 from kvplan.report.screen import here
-
-FOR_PEOPLE = ("table", "markdown", "html")
 
 
 @click.command()

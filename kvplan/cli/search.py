@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -19,14 +20,13 @@ from kvplan.errors import SpecError
 from kvplan.planner.compare import PLACE
 from kvplan.planner.fit import FitRow
 from kvplan.planner.speed import ASSUMPTIONS, RANKINGS
-from kvplan.report import render_data
+from kvplan.report import FOR_PEOPLE, render_data
 from kvplan.report.printable import one_line
 from kvplan.units import show_bytes
 
 RANK_BY = click.option("--rank-by", type=click.Choice([name.replace("_", "-") for name in RANKINGS]), help="What the best is best by.")
 PRICE = click.option("--price", "prices", multiple=True, metavar="DEVICE=PRICE", help="Price of one device (per hour); repeatable.")
 BOUNDS = ("tokens/s, at most", "first token, at least", "per million tokens")
-FOR_PEOPLE = ("table", "markdown", "html")
 
 
 @click.command(cls=Grouped)
@@ -60,31 +60,23 @@ def fit(
     With --disaggregate, workers that prefill and workers that decode: the tp and the number of each among up to --most GPUs, or the fewest
     GPUs for --rate. `kvplan fit MODEL --disaggregate --devices h100,h200 --context 8k --output 500`.
     """
-    given = chosen(options)
-    apart_asked = {name: given.pop(name) for name in apart.NAMES if name in given}
-    question = given
+    question = chosen(options)
+    apart_asked = {name: question.pop(name) for name in apart.NAMES if name in question}
     several = [name for name, value in question.items() if isinstance(value, str) and len(expand(name, value)) > 1]
     if several:
         raise SpecError("question", [(name, "one value at a time; fit answers one question") for name in several])
     names = [name.strip() for name in devices.split(",")] if devices is not None else None
-    watch = _watch if sys.stderr is not None and sys.stderr.isatty() else None
     if apart.wanted(apart_asked, every_layout):
-        try:
+        with _watched() as watch:
             split = api.disaggregate(
                 model, devices=names, prices=_prices(prices), most=most, rank_by=rank_by, watch=watch, **apart_asked, **question
             )
-        finally:
-            if watch:
-                sys.stderr.write("\r\x1b[K")
         put(apart.render(model, split, question | apart_asked, fmt, everything=everything or names is not None))
         return int(not any(row.split for row in split))
-    try:
+    with _watched() as watch:
         found = api.fit(
             model, devices=names, prices=_prices(prices), most=most, rank_by=rank_by, every_layout=every_layout, watch=watch, **question
         )
-    finally:
-        if watch:
-            sys.stderr.write("\r\x1b[K")
     shown = [c for c in found if c.plan is not None or everything or names]
     rows = [_for_people(c) for c in shown] if fmt in FOR_PEOPLE else [dict(c.as_dict()) for c in shown]
     if rows and fmt in FOR_PEOPLE:
@@ -102,9 +94,21 @@ def fit(
 next(param for param in fit.params if isinstance(param, click.Option) and param.name == "device").hidden = True
 
 
-def _watch(i: int, n: int, device: Device) -> None:
-    sys.stderr.write(f"\r{i + 1:,} of {n:,} devices: {one_line(device.id)}\x1b[K")
-    sys.stderr.flush()
+@contextmanager
+def _watched() -> Iterator[Callable[[int, int, Device], None] | None]:
+    """On a terminal a line that says how far a search is, gone after it; None elsewhere."""
+
+    def told(i: int, n: int, device: Device) -> None:
+        sys.stderr.write(f"\r{i + 1:,} of {n:,} devices: {one_line(device.id)}\x1b[K")
+        sys.stderr.flush()
+
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    try:
+        yield told
+    finally:
+        sys.stderr.write("\r\x1b[K")
 
 
 def _for_people(c: FitRow) -> dict[str, Any]:

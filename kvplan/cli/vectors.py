@@ -24,13 +24,14 @@ def vectors() -> None:
 
 
 @vectors.command("check")
-@click.argument("answers", type=click.Path(path_type=Path))
+@click.argument("answers", type=click.Path(path_type=Path), required=False)
 @FOLDER
 @ENGINE
 @click.option("--show", type=click.IntRange(0), default=10, show_default=True, help="How many wrong answers are listed.")
 @FORMAT
-def vectors_check(answers: Path, folder: Path, engine: str | None, show: int, fmt: str) -> int:
-    """Holds ANSWERS against the vectors: a JSON object a line, with the `id` of a vector and the names of its `expect`.
+def vectors_check(answers: Path | None, folder: Path, engine: str | None, show: int, fmt: str) -> int:
+    """Holds ANSWERS against the vectors: a JSON object a line, with the `id` of a vector and the names of its `expect`. Without ANSWERS,
+    kvplan's own.
 
     `refused` (any text or true) says that the engine would not start, `unsupported` (a reason) that the implementation does not know.
     Exit code 1 where one is wrong.

@@ -37,6 +37,30 @@ ENGINES: dict[str, str] = {
     "lmdeploy": "lmdeploy",
 }
 
+#: Other names that people give -> what serves under them. Those that run an engine with settings of their own say so.
+RUNS: dict[str, str] = {
+    **dict.fromkeys(("llamacpp", "llama-cpp", "llama-server", "llama_cpp", "gguf"), "llama.cpp"),
+    **dict.fromkeys(("lm-studio", "lmstudio", "jan", "llamafile", "koboldcpp", "localai"), "llama.cpp, which it runs for GGUF files"),
+    **dict.fromkeys(("trtllm", "trt-llm", "tensorrt", "tensorrt_llm", "trtllm-serve"), "tensorrt-llm"),
+    **dict.fromkeys(("hf", "huggingface", "hf-transformers"), "transformers"),
+    **dict.fromkeys(("mlx", "mlx_lm"), "mlx-lm"),
+    **dict.fromkeys(("exl3", "exllama", "tabbyapi"), "exllamav3"),
+    **dict.fromkeys(("nim", "dynamo", "triton", "kserve", "ray-serve"), "vllm, sglang or tensorrt-llm: whichever it runs"),
+    "turbomind": "lmdeploy",
+    "sgl": "sglang",
+}
+#: Engines that are known by name and not modelled.
+UNMODELLED = (
+    "tgi",
+    "text-generation-inference",
+    "exllamav2",
+    "mlc-llm",
+    "ktransformers",
+    "ik_llama.cpp",
+    "aphrodite",
+    "vllm-ascend",
+    "lightllm",
+)
 
 #: What a question with a device is put to.
 DEFAULT = "vllm"
@@ -101,7 +125,8 @@ def _with(module: str) -> tuple[str, ...]:
 def _package(name: str) -> str:
     key = name.strip().lower()
     if key not in ENGINES:
-        raise UnknownName("engine", name, list(ENGINES))
+        hint = f"write {RUNS[key]}" if key in RUNS else "it is not modelled" if key in UNMODELLED else ""
+        raise UnknownName("engine", name, list(ENGINES), hint=hint)
     return ENGINES[key]
 
 

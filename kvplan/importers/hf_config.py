@@ -72,7 +72,7 @@ def import_config(config: dict[str, Any], source: str) -> dict[str, Any]:
     Raises SpecError (a key missing, contradictory or of the wrong type: file and dotted path) or UnsupportedError (unknown architecture).
     """
     architecture, model_type = identify(config, source)
-    row = family_row(model_type, architecture, source)
+    row = family_row(model_type, source)
     f = Fields(config, source, model_type=row.model_type or model_type).named(row.names, row.defaults)
     inner = f
     if isinstance(config.get("text_config"), dict) and not f.shaped and not row.lower.startswith(_NESTING):

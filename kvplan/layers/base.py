@@ -7,13 +7,14 @@ from typing import Annotated, ClassVar
 from kvplan.fields import Between, Record
 from kvplan.forms import Form
 from kvplan.tensors import CacheFormats, CacheTensor, TokenWork, WeightTensor
+from kvplan.units import MOST_TOKENS
 
 Count = Annotated[int, Between(1, 1 << 20)]  # heads, experts, groups
 Dim = Annotated[int, Between(1, 1 << 24)]  # widths
-Tokens = Annotated[int, Between(1, 1 << 40)]
+Tokens = Annotated[int, Between(1, MOST_TOKENS)]
 CountOrNone = Annotated[int, Between(0, 1 << 20)]
 DimOrNone = Annotated[int, Between(0, 1 << 24)]
-TokensOrNone = Annotated[int, Between(0, 1 << 40)]
+TokensOrNone = Annotated[int, Between(0, MOST_TOKENS)]
 
 
 class LayerKind(Record):

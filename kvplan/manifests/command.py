@@ -65,6 +65,7 @@ class Start(NamedTuple):
 
 
 MAX_NESTED = 4
+MAX_BRANCHES = 16  # of a script, that may end in the same command
 
 
 def starts(command: Command, source: str, files: Files, depth: int = 0) -> Iterator[Start]:
@@ -158,10 +159,33 @@ def container(
             message = f"{run[0].text[:60]!r} is one word; the container runtime looks for a program of that name. Give each word its own"
             found.append(one._replace(faults=(Finding("not-split", "error", message, run[0].place),)))
     found += starts(command, source, files or {}, depth)
-    found = [one._replace(version=one.version or of(one.engine), in_container=True, gpus=one.gpus or gpus) for one in found]
+    if not found and entry is not None:
+        found = _wrapped(command, source, files or {}, depth)
+    found = [one._replace(version=one.version or of(one.engine), in_container=True, gpus=one.gpus or gpus) for one in _apart(found)]
     if not found and not _is_other(run):
         found = _told(image, known, entry is not None, run, env, place, end_line, gpus)
     return [one._replace(no_gpu=image.text) for one in found] if image and images.for_cpu(image.text) else found
+
+
+def _apart(found: Sequence[Start]) -> Iterator[Start]:
+    """Without repeats: branches of one script that end in the same command, of which one runs."""
+    seen = set()
+    for one in found:
+        key = (one.engine, one.foreign, tuple(w.text for w in one.words))
+        if key not in seen or one.stays or len(found) > MAX_BRANCHES:
+            seen.add(key)
+            yield one
+
+
+def _wrapped(command: Command, source: str, files: Files, depth: int) -> list[Start]:
+    """The engine's own command behind an entrypoint that is not at hand: a script that ends in `exec "$@"`, as they do."""
+    run = command.words
+    if len(run) < 2 or run[0].missing or not behind(run[1:], files, within=1):
+        return []
+    message = f"{run[0].text[:80]} is taken to run the command behind it: what it sets itself is not read"
+    note = Finding("wrapper", "warning", message, run[0].place)
+    found = starts(command._replace(words=run[1:]), source, files, depth)
+    return [one._replace(faults=(*one.faults, note)) for one in found]
 
 
 def _told(
@@ -176,7 +200,8 @@ def _told(
 ) -> list[Start]:
     """The engine of a container whose words name no command: by its image, or by the options behind a program that is not known."""
     reference = image.text if image and not image.missing else ""
-    n = next((n for n, word in enumerate(run) if word.text.startswith("-") and len(word.text) > 2), len(run))
+    first = run[0].text if run else ""
+    n = 0 if first.startswith("-") else next((n for n, w in enumerate(run) if w.text.startswith("-") and len(w.text) > 2), len(run))
     title = foreign.of_image(reference) or ("" if known else foreign.of_flags(run[n:]))
     if title:
         return [Start("", (), env, place, end_line, gpus=gpus, in_container=True, foreign=title)]
@@ -184,7 +209,7 @@ def _told(
     at = run[n].place if n < len(run) else place
     engine = images.by_options(run[n:]) if not known else ""
     if engine and (not entered or not _is_shell(run)):
-        return [Start(engine, tuple(run[n:]), env, at, end_line, None, gpus, True)]
+        return [Start(engine, (*_model(engine, run[:n]), *run[n:]), env, at, end_line, None, gpus, True)]
     if other and not entered and n == 0 and (run or (not known and other.engine == "ollama")):
         return [Start(other.engine, tuple(run), env, at, end_line, other.version, gpus, True)]
     named = known or (other if not entered else None)
@@ -193,6 +218,14 @@ def _told(
     shown = " ".join(w.text for w in run[:3])[:120] or "the image's own entrypoint"
     why = f"the container runs {shown!r}, which names no engine command"
     return [Start(named.engine, (), env, place, end_line, named.version, gpus, True, opaque=why)]
+
+
+def _model(engine: str, before: Sequence[Word]) -> Sequence[Word]:
+    """The model that stands before the options, where the engine takes it so: alone, or behind `serve`."""
+    takes = engines.arguments(engine).positional != 0 and engine not in ("llama.cpp", "ollama", "sglang")
+    behind_serve = len(before) == 1 or (len(before) > 1 and before[-2].text in ("serve", "api_server"))
+    is_name = bool(before) and re.fullmatch(r"[\w.@~/-]*/[\w.@/-]+", before[-1].text) is not None and not before[-1].text.endswith(".sh")
+    return before[-1:] if takes and behind_serve and is_name else ()
 
 
 def _is_shell(run: Sequence[Word]) -> bool:

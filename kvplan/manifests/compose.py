@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from kvplan.engines.common.words import Finding, Given, Word
+from kvplan.engines.common.words import Finding, Given, Unresolved, Word
+from kvplan.manifests.beside import extended, mounted, placed
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.found import NO_DEVICE, ReadBeside, Site
 from kvplan.manifests.host import of_service
@@ -20,9 +21,13 @@ _COMMENT = re.compile(r"(?<=\s)#.*")
 _LINE = re.compile(r"""\s*(?:export\s+)?([A-Za-z_][\w.]*)\s*=\s*(?:'([^']*)'|"([^"]*)"|(.*))""")
 
 
+#: What a service says of what it runs.
+_KEYS = ("image", "build", "extends", "command", "entrypoint")
+
+
 def is_compose(document: Item) -> bool:
-    """Services, and at least one of them has an image or a build."""
-    return any(item.get("image") or item.get("build") or item.get("extends") for _, item in document.get("services").items())
+    """Services, and at least one of them says what it runs."""
+    return any(item.get(key) for _, item in document.get("services").items() for key in _KEYS)
 
 
 def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
@@ -32,26 +37,40 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
     files = {
         name: (item.get("content").text, item.get("content").body) for name, item in document.get("configs").items() if item.get("content")
     }
-    for name, service in document.get("services").items():
+    for name, own in document.get("services").items():
+        service, read_too = extended(own, document, source, beside)
         listed, findings = _listed(service, beside)
+        findings += read_too
         if defaults is not None:
             findings.append(Finding("config-read", "note", ".env is read from beside this file", service.place))
         env = {**listed, **_environment(service.get("environment"), asked)}
         image = _text(service.get("image"), asked)
         entry, args = _words(service.get("entrypoint"), asked, source), _words(service.get("command"), asked, source)
         n_devices, device = _devices(service)
-        mounted = {item.get("target").text or item.get("source").text: files[item.get("source").text] for item in service.get("configs")
+        bound = {item.get("target").text or item.get("source").text: files[item.get("source").text] for item in service.get("configs")
                    if item.get("source").text in files}  # fmt: skip
+        mounts = _mounts(service, document.get("configs"), asked)
+        scripts = mounted(mounts, [*(entry or ()), *(args or ())], beside)
+        findings += [Finding("config-read", "note", f"{path} is read from beside this file", service.place) for path in scripts]
         found = container(
-            image if image.text else None, entry, args, env, source, service.place, service.end_line, files={**files, **mounted}
+            image if image.text else None, entry, args, env, source, service.place, service.end_line, files={**files, **bound, **scripts}
         )
-        for start in (one._replace(mounts=_mounts(service, document.get("configs"), asked)) for one in found):
+        for start in (placed(one, service.place, service.end_line)._replace(mounts=mounts) for one in found):
             span = (service.place.line, service.end_line)
             together = f"{n} {' '.join(one.text for one in service.get('profiles'))}"
             yield start, Site(
                 f"services/{name}", n, device, n_devices, 1, NO_DEVICE, service.place, tuple(findings), span,
                 host="" if _is_off(service) else together, on=_on(service, env), limits=of_service(service), copies=_copies(service),
+                unresolved=_absent(service),
             )  # fmt: skip
+
+
+def _absent(service: Item) -> tuple[Unresolved, ...]:
+    """A service without an image stands in more than one file: what the others say of it is not known."""
+    if any(service.get(key) for key in ("image", "build", "extends")):
+        return ()
+    why = "the service has no image here: the rest of it is in another compose file, which is not read"
+    return (Unresolved("options", why, "check what `docker compose -f FIRST -f THIS config` prints", service.place),)
 
 
 def _mounts(service: Item, configs: Item, asked: Mapping[str, Word]) -> dict[str, str]:

@@ -32,7 +32,7 @@ FOREIGN: tuple[Foreign, ...] = (
             "--max-total-tokens", "--max-batch-total-tokens", "--cuda-memory-fraction", "--sharded",
         }),
     ),
-    Foreign("NVIDIA NIM", r"(^|/)(nvcr\.io/)?nim/|(^|/)nim-llm", "nim|nim_.*|list-model-profiles"),
+    Foreign("NVIDIA NIM", r"(^|/)(nvcr\.io/)?nim/|(^|/)nim-llm|^(nvidia-)?nim-", "nim|nim_.*|list-model-profiles"),
     Foreign("text-embeddings-inference (TEI)", r"text-embeddings-inference|(^|/)tei(-|$)", "text-embeddings-router"),
     Foreign("MLC LLM", r"(^|[/_-])mlc([-_]ai)?[-_/]?llm|(^|/)mlc-?ai/", "mlc_llm|mlc-llm|mlc_chat",
             ("mlc_llm", "mlc_llm.serve.server", "mlc_chat.rest")),

@@ -48,6 +48,13 @@ def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
     for kind in ("resource", "module"):
         for label, body in _labelled(tree, kind):
             yield from _resource(body, label, source)
+            if label.startswith("nomad_job") and (spec := body.get("jobspec")):
+                inner = _filled(_Reader(spec.text, source, spec.place.line + 1).block(0), names)
+                yield from _tasks(inner, source)
+    yield from _tasks(tree, source)
+
+
+def _tasks(tree: Item, source: str) -> Iterator[tuple[Start, Site]]:
     for task in _having(tree.get("job"), "driver", "config"):
         yield from _task(task, source)
 
@@ -133,10 +140,10 @@ def _filled(item: Item, names: dict[str, str]) -> Item:
 class _Reader:
     """One pass over the tokens; local to read."""
 
-    def __init__(self, text: str, source: str) -> None:
+    def __init__(self, text: str, source: str, first: int = 1) -> None:
         self._source = source
         self._tokens: list[tuple[str, str, int]] = []
-        line, at = 1, 0
+        line, at = first, 0
         while at < len(text) and (match := _TOKEN.match(text, at)):
             kind, value, at = match.lastgroup or "", match[0], match.end()
             if match["here"]:
@@ -151,7 +158,7 @@ class _Reader:
             if len(self._tokens) > MAX_TOKENS:
                 raise SpecError(source, [(f"line {line}", f"more than {MAX_TOKENS:,} words; check it in parts")])
             line += text.count("\n", match.start(), at)
-        spend(len(self._tokens) // 4, 1)
+        spend(len(self._tokens) // 4, first)
         self._at = 0
 
     def _body(self, text: str, at: int, mark: str, line: int) -> tuple[str, int]:

@@ -15,6 +15,8 @@ _NAMED = (
     ("ollama", r"ollama", ("ollama", "serve")), ("llama.cpp", r"llama\.?-?cpp|llama-server", ("llama-server",)),
     ("tensorrt-llm", r"tensorrt-?llm|trt-?llm", ("trtllm-serve",)), ("lmdeploy", r"lmdeploy", ("lmdeploy", "serve", "api_server")),
 )  # fmt: skip
+#: What an engine's own command begins with.
+STARTS = {engine: entrypoint for engine, _, entrypoint in _NAMED}
 #: Words that say that it is something beside an engine.
 _BESIDE = re.compile(
     r"(^|[-_./])(router|proxy|gateway|sim|simulator|exporter|dashboard|client|bench|benchmark|benchmarks|test|tests|ui|webui|operator|"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kvplan.engines.common.words import Given, Word, words
-from kvplan.manifests import pods
+from kvplan.engines.common.words import Given, Unresolved, Word, words
+from kvplan.manifests import foreign, images, pods
 from kvplan.manifests.accelerators import of_pod
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.compose import split
@@ -66,17 +66,36 @@ def _model(document: Item, label: str, others: Sequence[Item], n: int, source: s
     if base:
         yield from pods.start(pod, model, hardware, others, n, source, runtime=base)
         return
-    if model.get("modelFormat", "name").text not in LANGUAGE_FORMATS and not runtime:
+    named = model.get("runtime")
+    own = not runtime or runtime.startswith("kserve-huggingfaceserver")
+    if own and model.get("modelFormat", "name").text not in LANGUAGE_FORMATS and not runtime:
         return
     env = pods.environment([model.get("env")], [*model.get("envFrom")], others, pod)
-    own = not runtime or runtime.startswith("kserve-huggingfaceserver")
-    entry = words("kserve-huggingfaceserver", place=model.place) if own else words("vllm", "serve", place=model.place)
+    given = pods.expand(model.get("args"), env)
+    absent = f"the runtime {runtime} is not in this file: what it sets itself is not read"
+    site = pods.site(pod, model, hardware, n, pod.model)._replace(name=label, span=(predictor.place.line, predictor.end_line))
+    engine = None if own else _told(runtime, model.get("modelFormat", "name").text, given)
+    if engine == "":
+        title = foreign.of_image(runtime) or f"of {absent}; it"
+        yield Start("", (), env, named.place, predictor.end_line, in_container=True, foreign=title), site
+        return
+    if not own:
+        more = Unresolved("options", absent, "put it into the same file, or give --tp N and --max-model-len N", named.place)
+        site = site._replace(unresolved=(*site.unresolved, more))
+    entry = words(*(("kserve-huggingfaceserver",) if own else images.STARTS[engine or "vllm"]), place=model.place)
     for key, option in (("tensorParallelSize", "--tensor-parallel-size"), ("pipelineParallelSize", "--pipeline-parallel-size")):
         if item := worker.get(key):
             entry += [Word(option, item.place), Word(item.text, item.place)]
-    for start in container(None, [*entry, *pods.expand(model.get("args"), env)], None, env, source, model.place, model.end_line):
-        site = pods.site(pod, model, hardware, n, pod.model)
-        yield start, site._replace(name=label, span=(predictor.place.line, predictor.end_line))
+    for start in container(None, [*entry, *given], None, env, source, model.place, model.end_line):
+        yield start, site
+
+
+def _told(runtime: str, model_format: str, given: Sequence[Word]) -> str:
+    """The engine of a runtime that is not in the file: by its name, its format or the options it is handed; empty where none tells it."""
+    like = images.like(runtime)
+    if like or foreign.of_image(runtime):
+        return like.engine if like else ""
+    return "vllm" if model_format in LANGUAGE_FORMATS else images.by_options(given)
 
 
 def _llm(document: Item, label: str, others: Sequence[Item], n: int, source: str) -> Iterator[tuple[Start, Site]]:

@@ -61,12 +61,15 @@ def _pods(item: Item, label: str, nodes: int = 1, grouped: bool = False) -> Iter
         yield Pod(item, label, nodes, grouped)
         return
     if main := item.get("mainContainer") or item.get("runner"):  # NVIDIA Dynamo's extraPodSpec, a runner of OME's
-        yield Pod(Item({**item.value, "containers": Item([main], "", main.place, main.end_line)}, "", item.place, item.end_line), label)
+        one = Item({**item.value, "containers": Item([main], "", main.place, main.end_line)}, "", item.place, item.end_line)
+        yield Pod(one, label, nodes)
         return
     if (one := item.get("container")) and one.get("image"):  # a template of Argo Workflows
         yield Pod(replace(item, value={**item.value, "containers": Item([one], "", one.place, one.end_line)}), label, nodes, grouped)
         return
-    gpus = item.get("resources", "limits", "gpu")  # NVIDIA Dynamo: beside the pod, by its own name
+    gpus = item.get("resources", "limits", "gpu")  # NVIDIA Dynamo: beside the pod, by its own name; of one node of nodeCount
+    count = item.get("multinode", "nodeCount").text
+    nodes = int(count[:6]) if count.isdecimal() and item.get("extraPodSpec") else nodes
     for key, part in item.items():
         if part.get("componentType").text in NO_WORKERS:
             continue

@@ -141,7 +141,7 @@ class _Reader:
         return found
 
     def _decorated(self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, site: Site) -> Site:
-        """Modal's `gpu="H100:2"`, BentoML's `resources={"gpu": 1, "gpu_type": ...}`, Ray's accelerator_type of a decorator."""
+        """Modal's `gpu="H100:2"` or a list, BentoML's `resources={"gpu": 1, "gpu_type": ...}`, Ray's accelerator_type of a decorator."""
         for decorator in node.decorator_list:
             if isinstance(decorator, ast.Call):
                 site = self._sited({k.arg: k.value for k in decorator.keywords if k.arg}, site)
@@ -156,6 +156,8 @@ class _Reader:
             count: Any = None
             if isinstance(value, dict):
                 count, value = value.get("gpu"), value.get("gpu_type")
+            if key == "gpu" and isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+                value = ",".join(value)  # any of them will do
             if isinstance(value, str):
                 text = f"{value}:{count}" if isinstance(count, int) else value
                 item = Item(text, text, place, place.line)

@@ -14,9 +14,7 @@ from kvplan.deployment import Deployment
 from kvplan.planner.changes import facts_of
 from kvplan.planner.evaluate import holds
 from kvplan.planner.plan import Plan
-from kvplan.units import LARGEST
-
-MOST = min(LARGEST, 1 << 40)
+from kvplan.units import MOST_TOKENS
 
 
 def with_limits(d: Deployment, plan: Plan) -> Plan:
@@ -32,7 +30,7 @@ def with_limits(d: Deployment, plan: Plan) -> Plan:
     return plan._replace(outcome=plan.outcome._replace(capacity=found))
 
 
-def largest(fits: Callable[[int], bool], guess: int | None, most: int = MOST) -> int | None:
+def largest(fits: Callable[[int], bool], guess: int | None, most: int = MOST_TOKENS) -> int | None:
     """The n at or near `guess` (None: no limit) that fits where n + 1 does not; 0 where not even 1 does, None where `most` does."""
     n = most if guess is None else min(max(guess, 0), most)
     low, high, step = 0, most + 1, 1

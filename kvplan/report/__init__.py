@@ -22,6 +22,8 @@ FORMATS: dict[str, str] = {
 
 #: Formats that hold more than rows: an object is printed whole.
 STRUCTURED = tuple(fmt for fmt, file in FORMATS.items() if file == "structured")
+#: Formats whose cells are said in words and units; the others carry plain values.
+FOR_PEOPLE = ("table", "markdown", "html")
 
 
 def render(plans: Sequence[Plan], fmt: str, *, detail: bool = False) -> str | bytes:

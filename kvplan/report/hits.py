@@ -8,8 +8,8 @@ from typing import Any
 from kvplan.planner.hits import HitCurve, HitPoint
 from kvplan.report import render_answers, render_rows
 from kvplan.report.printable import noted, one_line, prose
-from kvplan.report.words import chosen
-from kvplan.units import show_bytes
+from kvplan.report.words import asked, chosen
+from kvplan.units import counted, show_bytes
 
 
 def render(curves: Sequence[HitCurve], fmt: str) -> str | bytes:
@@ -34,10 +34,8 @@ def _page(curves: Sequence[HitCurve]) -> str:
 
 
 def _flat(curve: HitCurve) -> list[dict[str, Any]]:
-    asked: dict[str, Any] = {"model": curve.plan.model.id}
-    asked |= chosen(curve.plan)
-    asked |= curve.workload
-    return [asked | {"own_pool": own} | point._asdict() for point, own in _points(curve)]
+    question = {"model": curve.plan.model.id, **chosen(curve.plan), **curve.workload}
+    return [question | {"own_pool": own} | point._asdict() for point, own in _points(curve)]
 
 
 def _points(curve: HitCurve) -> list[tuple[HitPoint, bool]]:
@@ -82,16 +80,16 @@ def _row(point: HitPoint, own: bool) -> dict[str, str]:
 
 
 def _head(curve: HitCurve) -> str:
-    what, asked = curve.workload, {name: value for name, (value, _) in curve.plan.question.items()}
-    where = f" on {asked['n_devices'] or 1} x {asked['device']}" if asked["device"] else ""
-    model = f"{one_line(curve.plan.model.name)} ({one_line(curve.plan.model.id)})"
+    what, plan = curve.workload, curve.plan
+    where = f" on {asked(plan, 'n_devices') or 1} x {asked(plan, 'device')}" if asked(plan, "device") else ""
+    who = f"{one_line(plan.model.name)} ({one_line(plan.model.id)}), {asked(plan, 'engine')}{where}"
     if not curve.requests:
-        return f"{model}, {asked['engine']}{where}"
+        return who
     many = f"{curve.requests:,} requests of {one_line(what['trace'] or what['name'])}, {curve.asked_tokens:,} prompt tokens"
     many += f"; {curve.too_long:,} more are longer than the longest request" if curve.too_long else ""
     how = {"stack distance": "every size in one pass", "samples": f"a sample of one page in {curve.one_in:,}"}.get(
         curve.method, "sizes run one by one"
     )
-    pages = f"pages of {curve.page_tokens:,} token{'s' * (curve.page_tokens > 1)}, {show_bytes(curve.page_bytes)} a page and rank"
+    pages = f"pages of {counted(curve.page_tokens, 'token')}, {show_bytes(curve.page_bytes)} a page and rank"
     most = f"at most {_share(curve.most)} found, with {curve.working_set:,} pages"
-    return f"{model}, {asked['engine']}{where}: {pages}\n{many}\n{most} ({how})"
+    return f"{who}: {pages}\n{many}\n{most} ({how})"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from kvplan.errors import SpecError
 from kvplan.planner.plan import Plan
 from kvplan.report import answer
 from kvplan.report.bars import Bar, bars_of
 from kvplan.report.drawn import curve_of
 from kvplan.report.first import model_line
+from kvplan.report.plot import save
 from kvplan.report.printable import one_line
 from kvplan.report.words import asked, engine, size
 from kvplan.units import GIB, counted
@@ -31,10 +31,7 @@ def draw(plan: Plan, path: str) -> None:
     figure.suptitle(title, parse_math=False, fontweight="bold")
     _bars(upper, plan, found)
     _curve(lower, plan)
-    try:
-        figure.savefig(path)
-    except OSError as error:
-        raise SpecError("plot", [("", f"{path!r} can not be written: {error.strerror or error}")]) from None
+    save(figure, path)
 
 
 def _bars(panel: Any, plan: Plan, found: list[Bar]) -> None:

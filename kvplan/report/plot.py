@@ -42,6 +42,11 @@ def draw(simulation: Simulation, path: str) -> None:
     _waste(panels[0][1], simulation)
     _concurrency(panels[1][0], simulation)
     _hits(panels[1][1], simulation)
+    save(figure, path)
+
+
+def save(figure: Any, path: str) -> None:
+    """Writes a figure of matplotlib. Raises SpecError where the file can not be written."""
     try:
         figure.savefig(path)
     except OSError as error:

@@ -10,12 +10,12 @@ from typing import Any
 from tabulate import tabulate
 
 from kvplan.engines.common.protocol import Risk
-from kvplan.ledger import Ledger
+from kvplan.ledger import Entry, Ledger, Peak
 from kvplan.planner.plan import Advice, Plan, Waste
 from kvplan.report import assumed
-from kvplan.report.answer import changes, sentence
+from kvplan.report.answer import changes, options, sentence
 from kvplan.report.printable import cell, one_line, prose
-from kvplan.report.words import chosen, engine
+from kvplan.report.words import asked, chosen, engine, flag
 from kvplan.units import show_bytes
 
 _STYLE = {"table": "simple", "markdown": "github", "html": "html"}
@@ -70,8 +70,7 @@ def _narrow(rows: list[dict[str, str]], width: int) -> list[dict[str, str]]:
 
 def summary(plan: Plan) -> dict[str, Any]:
     """One of several plans: what was asked of it, what it needs, whether it fits."""
-    asked = {name: value for name, (value, _) in plan.question.items()}
-    row: dict[str, Any] = {name: asked[name] for name in dict.fromkeys((*chosen(plan), "context", "batch"))}
+    row: dict[str, Any] = {name: asked(plan, name) for name in dict.fromkeys((*chosen(plan), "context", "batch"))}
     return row | {
         "per token": f"{plan.cache.bytes_per_token:,} B",
         "per sequence": show_bytes(plan.cache.bytes_per_sequence),
@@ -89,14 +88,13 @@ def _fits(plan: Plan) -> str | None:
 
 
 def _one(plan: Plan, fmt: str) -> str:
-    asked = {name: value for name, (value, _) in plan.question.items()}
     parameters = f"{plan.model.parameters:,} parameters"
     if plan.model.active_parameters != plan.model.parameters:
         parameters += f" ({plan.model.active_parameters:,} active)"
-    weights = f"{show_bytes(plan.model.weight_bytes)} of weights ({asked['weight_dtype']})"
+    weights = f"{show_bytes(plan.model.weight_bytes)} of weights ({asked(plan, 'weight_dtype')})"
     head = [
         f"{one_line(plan.model.name)} ({one_line(plan.model.id)}): {parameters}, {weights}",
-        f"{asked['batch']:,} x {asked['context']:,} tokens, engine {asked['engine']}",
+        f"{asked(plan, 'batch'):,} x {asked(plan, 'context'):,} tokens, engine {asked(plan, 'engine')}",
     ]
     notes = [f"note: {note}" for note in assumed.notes(plan)]
     said = [prose(part, fmt) for part in (sentence(plan), "\n".join(head), "\n".join(notes)) if part]
@@ -106,8 +104,7 @@ def _one(plan: Plan, fmt: str) -> str:
 
 def details(plan: Plan, fmt: str = "table") -> str:
     """Every line: the cache by layers, each device's ledger and its phases, the engine's own words, what the question does not need."""
-    asked = {name: value for name, (value, _) in plan.question.items()}
-    parts = [_table(_cache_rows(plan, asked), fmt)]
+    parts = [_table(_cache_rows(plan), fmt)]
     for ledger in plan.ledgers:
         parts.append(_table(_ledger_rows(ledger), fmt))
         parts += [_table(_peak_rows(ledger, ledger.device_bytes), fmt)] if ledger.device_bytes else []
@@ -126,15 +123,20 @@ def _quoted(plan: Plan) -> str:
 
 
 def _risk_row(one: Risk) -> dict[str, str]:
-    size = show_bytes(one.bytes) if one.low == one.high else f"{show_bytes(one.low)} to {show_bytes(one.high)}"
+    size = _span(one) or show_bytes(one.bytes)
     size += " of host memory" if one.memory == "host" else ""
     return {"may run out later": one.name, "takes": size, "what removes it": one.removes}
+
+
+def _span(one: Entry | Peak | Risk) -> str:
+    """Its interval; empty where it is exact."""
+    return "" if one.low == one.high else f"{show_bytes(one.low)} to {show_bytes(one.high)}"
 
 
 def _advice_row(one: Advice) -> dict[str, str]:
     return {
         "what would make it fit": one.change,
-        "option": " ".join(_flag(name, value) for name, value in ((one.option, one.value), *one.also.items())),
+        "option": options(one),
         "leaves": show_bytes(one.margin_bytes) + ("" if one.certainty == "certain" else f" ({one.certainty})"),
     }
 
@@ -144,22 +146,17 @@ def _waste_row(one: Waste) -> dict[str, str]:
         "what the question does not need": one.what,
         "size": show_bytes(one.bytes),
         "what would save it": one.change or "-",
-        "option": _flag(one.option, one.value) if one.option else "-",
+        "option": flag(one.option, one.value) if one.option else "-",
         "leaves": "-" if one.margin_bytes is None else show_bytes(one.margin_bytes),
     }
 
 
-def _flag(name: str, value: Any) -> str:
-    flag = f"--{name.replace('_', '-')}"
-    return flag if value is True else f"{flag} {value}"
-
-
-def _cache_rows(plan: Plan, asked: dict[str, Any]) -> list[dict[str, str]]:
-    rows = []
+def _cache_rows(plan: Plan) -> list[dict[str, str]]:
+    rows, batch = [], asked(plan, "batch")
     for group in plan.cache.layers:
         formats = "/".join(dict.fromkeys(t["dtype"] for t in group.tensors))
         rows.append((group.kind, f"{group.layers:,}", group.keep, formats, group.bytes_per_sequence))
-    per_token = f"{plan.cache.bytes_per_token:,} B a token at {asked['context']:,}"
+    per_token = f"{plan.cache.bytes_per_token:,} B a token at {asked(plan, 'context'):,}"
     rows.append(("whole model", f"{sum(g.layers for g in plan.cache.layers):,}", per_token, "", plan.cache.bytes_per_sequence))
     return [
         {
@@ -168,7 +165,7 @@ def _cache_rows(plan: Plan, asked: dict[str, Any]) -> list[dict[str, str]]:
             "keeps": keep,
             "format": formats,
             "a sequence": show_bytes(n),
-            f"all {asked['batch']:,}": show_bytes(n * asked["batch"]),
+            f"all {batch:,}": show_bytes(n * batch),
         }
         for kind, layers, keep, formats, n in rows
     ]
@@ -176,9 +173,7 @@ def _cache_rows(plan: Plan, asked: dict[str, Any]) -> list[dict[str, str]]:
 
 def _ledger_rows(ledger: Ledger) -> list[dict[str, str]]:
     title = ledger.place if len(ledger.ranks) == 1 else f"{ledger.place}, each"
-    rows: list[tuple[str, int, str, str]] = [
-        (e.name, e.bytes, e.basis, "" if e.low == e.high else f"{show_bytes(e.low)} to {show_bytes(e.high)}") for e in ledger.entries
-    ]
+    rows: list[tuple[str, int, str, str]] = [(e.name, e.bytes, e.basis, _span(e)) for e in ledger.entries]
     rows.append(("total", ledger.total_bytes, "", ""))
     if ledger.limit_bytes is not None:
         rows.append((f"limit ({ledger.device})", ledger.limit_bytes, "", ""))
@@ -204,7 +199,7 @@ def _peak_rows(ledger: Ledger, device_bytes: int) -> list[dict[str, str]]:
         {
             f"{ledger.place}, in order": peak.phase,
             "holds": show_bytes(peak.bytes),
-            "90 % of cases": "" if peak.low == peak.high else f"{show_bytes(peak.low)} to {show_bytes(peak.high)}",
+            "90 % of cases": _span(peak),
             "device left": show_bytes(device_bytes - peak.bytes),
         }
         for peak in ledger.peaks

@@ -10,7 +10,7 @@ from kvplan.planner.tiers import Tiers
 from kvplan.report import render_answers, render_rows
 from kvplan.report.printable import noted, one_line, prose
 from kvplan.report.words import chosen, engine, hardware, seconds
-from kvplan.units import show_bytes
+from kvplan.units import counted, show_bytes
 
 _PLACES = {"cpu": "RAM", "disk": "disk", "remote": "remote store"}
 
@@ -21,8 +21,7 @@ def render(found: Sequence[Tiers], fmt: str) -> str | bytes:
 
 
 def _flat(one: Tiers) -> list[dict[str, Any]]:
-    asked: dict[str, Any] = {"model": one.plan.model.id, "prefix_tokens": one.prefix_tokens, "recompute_seconds": one.recompute_seconds}
-    asked |= chosen(one.plan)
+    asked = {"model": one.plan.model.id, "prefix_tokens": one.prefix_tokens, "recompute_seconds": one.recompute_seconds, **chosen(one.plan)}
     loads = {load.place: load for load in one.loads}
     rows = []
     for tier in one.tiers:
@@ -79,7 +78,7 @@ def _row(tier: Tier) -> dict[str, str]:
     place = _PLACES[tier.place] + ("" if tier.what == "cache" else f", {tier.what}")
     copies = "one copy for " if tier.shared else ""
     tokens = ("-", "-") if tier.tokens is None else (f"{tier.piece_tokens:,}", f"{tier.tokens:,}")
-    setting = f"{tier.setting}; {copies}{tier.ranks} rank{'s' * (tier.ranks > 1)}"
+    setting = f"{tier.setting}; {copies}{counted(tier.ranks, 'rank')}"
     return dict(zip(_COLUMNS, (place, tier.system, show_bytes(tier.bytes), f"{tier.pieces:,}", *tokens, one_line(setting)), strict=True))
 
 

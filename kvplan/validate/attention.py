@@ -73,29 +73,3 @@ def select(index_q: Tensor, weights: Tensor, index_k: Tensor, seen: Tensor, top:
     scores = (weights[..., None] * (index_q @ index_k.T).relu()).sum(0).masked_fill(~seen, float("-inf"))
     best = scores.sort(dim=-1, descending=True, stable=True).indices[:, :top]  # stable: of equal scores the earlier token
     return torch.zeros_like(seen).scatter(-1, best, True) & seen
-
-
-def linear_full(q: Tensor, k: Tensor, v: Tensor, decay: Tensor) -> Tensor:
-    """Linear attention over a whole sequence without a state: out_t = sum over s <= t of decay^(t - s) (q_t . k_s) v_s. decay [heads]."""
-    n = q.shape[1]
-    distance = torch.arange(n)[:, None] - torch.arange(n)[None, :]
-    weights: Tensor = decay[:, None, None] ** distance.clamp_min(0) * (distance >= 0)
-    return (q @ k.transpose(-1, -2) * weights) @ v
-
-
-def linear_step(q: Tensor, k: Tensor, v: Tensor, decay: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """One token of it with a state [heads, width of k, width of v]: the output and the next state. q, k, v [heads, width]."""
-    state = decay[:, None, None] * state + k[..., :, None] * v[..., None, :]
-    return (q[..., None, :] @ state)[..., 0, :], state
-
-
-def conv_full(x: Tensor, kernel: Tensor) -> Tensor:
-    """A causal convolution of each channel over a whole sequence. x [channels, n], kernel [channels, width]."""
-    padded = torch.nn.functional.pad(x, (kernel.shape[1] - 1, 0))
-    return (padded.unfold(1, kernel.shape[1], 1) * kernel[:, None, :]).sum(-1)
-
-
-def conv_step(x: Tensor, kernel: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """One token of it from the last width - 1 inputs [channels, width - 1]: the output and the next state."""
-    inputs = torch.cat((state, x[:, None]), dim=1)
-    return (inputs * kernel).sum(-1), inputs[:, 1:]

@@ -11,7 +11,6 @@ import json
 import re
 from collections import Counter
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,11 +22,12 @@ from kvplan.importers.hf_config import read_config
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec
+from tests.conftest import SHARED
 from tests.oracle.sglang_figures import figures
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
+DATA = SHARED / "data"
 ORACLE = DATA / "sglang_oracle.jsonl"
-pytestmark = pytest.mark.skipif(not ORACLE.exists(), reason="the shared oracle rows are not beside this checkout")
+pytestmark = pytest.mark.skipif(not ORACLE.exists(), reason=f"needs {ORACLE.name} beside the checkout")
 
 RELEASES = ("0.4.6.post5", "0.4.10.post2", "0.5.3", "0.5.6", "0.5.9", "0.5.12", "0.5.18", "0.5.23")
 FORMATS = {"auto": None, "fp4": "nvfp4"}  # both fp4 formats: half a byte and a scale for 16 elements

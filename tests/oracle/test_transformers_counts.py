@@ -16,11 +16,12 @@ from kvplan.importers.hf_config import read_config
 from kvplan.spec import ModelSpec, lower
 from kvplan.tensors import CacheFormats, CacheTensor, Lowered
 from kvplan.weights import count
+from tests.conftest import SHARED
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
+DATA = SHARED / "data"
 SOURCES = {"transformers_oracle.jsonl": "hf_configs", "transformers_defaults_oracle.jsonl": "hf_default_configs"}
 DTYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="needs the shared oracle rows beside the checkout")
+pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="needs transformers_oracle.jsonl beside the checkout")
 
 
 def rows() -> list[tuple[Path, dict[str, Any]]]:

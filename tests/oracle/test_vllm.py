@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,10 +17,11 @@ from kvplan.importers.hf_config import read_config
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec
+from tests.conftest import SHARED
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
+DATA = SHARED / "data"
 ORACLE = DATA / "vllm_oracle.jsonl"
-pytestmark = pytest.mark.skipif(not ORACLE.exists(), reason="the shared oracle rows are not beside this checkout")
+pytestmark = pytest.mark.skipif(not ORACLE.exists(), reason=f"needs {ORACLE.name} beside the checkout")
 
 #: Route A rows of this name are hand-written specs of DeepSeek-V3.2's geometry with packed rows.
 CONFIG_OF = {"deepseek-v3.2-fp8_ds_mla": "deepseek-ai--DeepSeek-V3.2"}

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import kvplan
-from kvplan.dtypes import GGUF_BITS, GGUF_DYNAMIC, canonical_weight
+from kvplan.dtypes import GGUF_TYPES, canonical_weight
 from kvplan.llama_quantize import FILE_TYPES, with_types
 from kvplan.spec import ModelSpec, lower
 from kvplan.tensors import CacheFormats, Lowered
@@ -111,8 +111,53 @@ def test_publishers_own_names() -> None:
     assert canonical_weight("UD-Q4_K_XL") == "ud_q4_k_xl"
 
 
+#: Bytes of Google's files without their towers: the Hub's, in the manifests of HilbertraumAI/HilbertRaum (model-manifests/chat).
+OF_GEMMA_4 = {
+    "google/gemma-4-E2B-it": 3_349_516_256, "google/gemma-4-E4B-it": 5_154_941_280, "google/gemma-4-12B-it": 6_975_877_728,
+    "google/gemma-4-26B-A4B-it": 14_439_363_584, "google/gemma-4-31B-it": 17_651_001_568,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("of", "n_bytes"), OF_GEMMA_4.items())
+def test_googles_files_of_gemma_4_hold_no_table_in_16_bits(of: str, n_bytes: int) -> None:
+    assert without_tower(f"{of}-qat-q4_0-gguf") == pytest.approx(n_bytes, rel=0.007)
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "gigabytes"),
+    [
+        # huggingface.co/Asystemoffields/gemma-4-E2B-it-PMRA-GGUF; /steampunque/gemma-4-E4B-it-MP-GGUF; what llama-bench printed, in GiB
+        ("google/gemma-4-e2b", "q3_k_s", 3.094), ("google/gemma-4-e2b", "q4_k_m", 3.412), ("google/gemma-4-e4b", "q6_k", 6.2),
+        ("google/gemma-4-e4b", "q4_k_m", 4.95 * 2**30 / 1e9), ("google/gemma-4-e2b", "q8_0", 4.61 * 2**30 / 1e9),
+    ],
+)  # fmt: skip
+def test_the_table_of_each_layer_is_an_embedding_to_llama_quantize(of: str, name: str, gigabytes: float) -> None:
+    assert without_tower(of, name) / 1e9 == pytest.approx(gigabytes, rel=0.008)
+
+
+def without_tower(model: str, name: str | None = None) -> int:
+    """The bytes of a file of the text model alone."""
+    plan = kvplan.estimate(model, engine="ideal", context=1, weight_dtype=name)
+    return sum(line.bytes for line in plan.ledgers[0].entries if line.name.startswith("weights") and "tower" not in line.name)
+
+
+def test_files_of_those_who_keep_experts_in_mxfp4_and_of_those_who_do_not() -> None:
+    """GB that unsloth's page of files and guide to DeepSeek-V4, and bartowski's and mradermacher's model cards show."""
+    shown = {
+        "unsloth/gpt-oss-20b-GGUF:Q4_K_M": 11.6, "unsloth/gpt-oss-20b-GGUF:Q2_K": 11.5, "unsloth/gpt-oss-20b-GGUF:Q2_K_L": 11.8,
+        "unsloth/gpt-oss-20b-GGUF:F16": 13.8, "bartowski/openai_gpt-oss-20b-GGUF:Q6_K": 12.04, "unsloth/gpt-oss-120b-GGUF:Q4_K_M": 62.8,
+        "mradermacher/gpt-oss-20b-GGUF:Q4_K_M": 15.9, "mradermacher/gpt-oss-20b-GGUF:Q8_0": 22.4,
+    }  # fmt: skip
+    for name, gigabytes in shown.items():
+        made = kvplan.estimate(name, engine="ideal", context=1).model.weight_bytes
+        assert made / 1e9 == pytest.approx(gigabytes, rel=0.008), name
+    for name, gigabytes in (("UD-Q8_K_XL", 162), ("UD-Q4_K_XL", 155)):  # dynamic: what is not an expert is not by the rule
+        made = kvplan.estimate(f"unsloth/DeepSeek-V4-Flash-GGUF:{name}", engine="ideal", context=1).model.weight_bytes
+        assert made / 1e9 == pytest.approx(gigabytes, rel=0.05), name
+
+
 def test_every_file_type_has_a_row_and_every_row_a_type() -> None:
-    assert {*GGUF_BITS, *GGUF_DYNAMIC} == FILE_TYPES
+    assert GGUF_TYPES == FILE_TYPES
 
 
 def test_sizes_of_ollamas_files() -> None:

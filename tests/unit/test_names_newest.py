@@ -20,6 +20,11 @@ from kvplan.errors import UnknownName
         ("CohereLabs/North-Mini-Code-1.0", 30.5, 13 * 2048),
         # by hand: Yi-34B is 34.39 B, its tower 303.5 M less the pooling, its projector (1,024 + 7,168 + 2) x 7,168
         ("liuhaotian/llava-v1.6-34b", 34.75, 60 * 4096),
+        # 4.89 TB of files in 16 bits with one draft layer of 25.8 B; 23 of 92 layers keep 4 heads of 256: people who read its config.json
+        ("Qwen/Qwen3.8-2.4T-A95B", 2419.8, 23 * 4096),
+        # tables of the OPT paper (arXiv 2205.01068) and the Baichuan 2 report (2309.10305): 12.9 B and 13.9 B, every head its own
+        ("facebook/opt-13b", 12.85, 40 * 4 * 5120),
+        ("baichuan-inc/Baichuan2-13B-Chat", 13.9, 40 * 4 * 5120),
         # 3.43 B in the Hub's list
         ("pankajmathur/orca_mini_3b", 3.43, 26 * 4 * 3200),
     ],
@@ -30,6 +35,26 @@ def test_a_release_makes_the_parameters_that_others_count(written: str, billions
     length = catalogue.find_model(written).max_context or 0
     at = [kvplan.estimate(written, engine="ideal", context=n).cache.total_bytes for n in (length - 1, length)]
     assert at[1] - at[0] == of_cache
+
+
+def test_qwen3_8_flash_next_is_stored_as_its_files_are() -> None:
+    """The Hub's 179,999,981,424 parameters and the FP8 release's 172.8 GiB are with one draft layer: 512 experts of 3 x 2,560 x 640, which
+    FP8 holds in blocks, and about 0.1 B beside them. 51.2 B are the table of n-grams: 320,001,536 rows of 160, in FP8 there."""
+    draft_experts = 512 * 3 * 2560 * 640
+    plain = kvplan.estimate("Qwen/Qwen3.8-Flash-Next", engine="ideal", context=1024).model
+    assert plain.parameters + draft_experts == pytest.approx(179_999_981_424, abs=0.2e9)
+    assert plain.active_parameters / 1e9 == pytest.approx(7.76, abs=0.01)  # by hand: the table, of which 16 rows are read, left out
+    stored = kvplan.estimate("qwen3.8-flash-next-fp8", engine="ideal", context=1024).model.weight_bytes
+    assert (stored + draft_experts) / 2**30 == pytest.approx(172.8, abs=0.3)
+    packed = kvplan.estimate("RadixArk/Qwen3.8-Flash-Next-NVFP4", engine="ideal", context=1024).model.weight_bytes
+    assert packed / 1e9 == pytest.approx(128.5, rel=0.015)  # as people who loaded it say
+
+
+@pytest.mark.parametrize("written", ["Flash-0731", "Flash-DSpark", "Pro-0813", "Pro-DSpark"])
+def test_deepseek_v4s_with_dspark_are_the_preview_s_shapes_and_say_so(written: str) -> None:
+    found = catalogue.find_model(f"deepseek-ai/DeepSeek-V4-{written}")
+    assert found.blocks == catalogue.find_model(f"deepseek-ai/deepseek-v4-{written.partition('-')[0].lower()}").blocks
+    assert any("three layers of DSpark" in note for note in found.notes)
 
 
 def test_ling_2_6_flash_is_one_latent_layer_in_eight() -> None:

@@ -76,6 +76,8 @@ def test_the_command(folder: Path) -> None:
     assert said.exception is None
     good = CliRunner().invoke(cli, ["vectors", "check", str(answers), "--vectors", str(folder)], standalone_mode=False)
     assert good.return_value == 0
+    own = CliRunner().invoke(cli, ["vectors", "check", "--vectors", str(folder)], standalone_mode=False)
+    assert (own.return_value, own.output) == (0, good.output)
     answers.write_text(json.dumps({"id": "t 1", "cache_bytes": 1}) + "\n")
     bad = CliRunner().invoke(cli, ["vectors", "check", str(answers), "--vectors", str(folder)], standalone_mode=False)
     assert bad.return_value == 1

@@ -10,7 +10,7 @@ from kvplan.engines.common.releases import release
 
 def no_kernels(d: Deployment, facts: Facts) -> str | None:
     """Why no published build of the release runs on this GPU; None where one does, or nothing is known."""
-    has, least = _has_and_least(d, facts, facts.kernels_from)
+    has, least = _has_and_least(d, facts.kernels_from)
     if has >= least:
         return None
     return (
@@ -21,7 +21,7 @@ def no_kernels(d: Deployment, facts: Facts) -> str | None:
 
 def unnamed(d: Deployment, facts: Facts) -> tuple[str, ...]:
     """Why a start is too close to call: the default build leaves this GPU out, or its makers no longer name it."""
-    has, least = _has_and_least(d, facts, facts.default_from)
+    has, least = _has_and_least(d, facts.default_from)
     if has >= least:
         return ()
     return (
@@ -34,7 +34,7 @@ def _named(d: Deployment, facts: Facts) -> str:
     return f"{facts.title} {d.engine_version}" if d.engine_version else facts.title
 
 
-def _has_and_least(d: Deployment, facts: Facts, rows: tuple[tuple[str, int], ...]) -> tuple[int, int]:
+def _has_and_least(d: Deployment, rows: tuple[tuple[str, int], ...]) -> tuple[int, int]:
     """The device's compute capability and the least of the release; both 0 where either is not known."""
     asked, has = release(d.engine_version or ""), capability(d)
     least = [number for since, number in rows if not since or not asked or asked >= release(since)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kvplan.engines.common.arguments import Answer, Argument, Arguments, by_variable
-from kvplan.engines.common.kinds import KINDS, human
+from kvplan.engines.common.dotted import is_negative, undotted
+from kvplan.engines.common.kinds import KINDS
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.words import Finding, Given, Place, Severity, Unresolved, Word, refuse
 
@@ -19,6 +19,9 @@ DECIDING = frozenset({"tp", "pp", "dp", "dcp", "@local_dp", "@nodes", "max_model
 SURE = 0.85
 #: Options that differ between the members of a group; left open, the leader is meant.
 OWN_TO_A_MEMBER = frozenset({"@rank"})
+
+
+Missing = tuple[str, ...]
 
 
 class Parsed(NamedTuple):
@@ -39,12 +42,12 @@ def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Pars
     positional: list[Word] = []
     findings: list[Finding] = []
     unresolved: list[Unresolved] = []
-    queue = list(_normal(engine, words))
+    queue = list(undotted(words) if engine.dotted else words)
     n = 0
     while n < len(queue):
         word = queue[n]
         n += 1
-        if not word.text.startswith("-") or word.text == "-" or _is_negative(word.text):
+        if not word.text.startswith("-") or word.text == "-" or is_negative(word.text):
             if word.missing and (positional or word.maybe or _holds_words(word)):
                 findings, unresolved = _more_words(engine, table, word, findings, unresolved)
                 if not positional:
@@ -66,39 +69,16 @@ def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Pars
                 n += 1
             continue
         findings += _release(engine, argument, name, word.place, version)
-        text: str | list[str] | None = attached if equals else None
-        missing = word.missing
-        if argument.takes in ("flag", "switch"):
-            value: Any = argument.value if spelled != "no" else not argument.value
-            if equals and argument.takes == "flag":
-                findings.append(_refused(name, f"takes no value, and has {attached[:40]!r}", word.place))
-        elif argument.takes == "many":
-            many = [attached] if equals else []
-            while not equals and n < len(queue) and not _is_option(queue[n].text):
-                many.append(queue[n].text)
-                missing += queue[n].missing
-                n += 1
-            value = text = many
-        elif argument.takes == "maybe" and not equals and not (n < len(queue) and queue[n].text in argument.words):
-            value = argument.value
-        else:
-            if text is None:
-                if n >= len(queue) or (_is_option(queue[n].text) and not queue[n].missing):
-                    findings.append(_refused(name, "needs a value", word.place))
-                    continue
-                text, missing = queue[n].text, missing + queue[n].missing
-                word = word._replace(place=word.place)
-                n += 1
-            if missing:
-                value = None
-            elif argument.to in engine.optional and str(text).strip() in ("", "None"):
+        if equals and argument.takes == "flag":
+            findings.append(_refused(name, f"takes no value, and has {attached[:40]!r}", word.place))
+        try:
+            text, missing, n = _text(argument, attached if equals else None, word.missing, queue, n)
+            if argument.to in engine.optional and not missing and _is_none(argument, text):
                 continue
-            else:
-                try:
-                    value = KINDS[argument.kind].read(str(text))
-                except ValueError as error:
-                    findings.append(_refused(name, str(error), word.place))
-                    continue
+            value = _value(argument, text, missing, negated=spelled == "no")
+        except ValueError as error:
+            findings.append(_refused(name, str(error), word.place))
+            continue
         shown = value if argument.takes in ("many", "maybe") or text is None else text
         seen[argument.names[0].lstrip("-").replace("-", "_")] = spelled != "no" if argument.takes in ("flag", "switch") else shown
         if not argument.to:
@@ -119,6 +99,47 @@ def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Pars
         if argument.effect and value is not False:
             findings.append(_unmodelled(argument, name, word.place))
     return Parsed(given, seen, tuple(positional), tuple(findings), tuple(unresolved))
+
+
+Text = str | list[str] | None
+
+
+def _text(argument: Argument, attached: str | None, missing: Missing, queue: Sequence[Word], n: int) -> tuple[Text, Missing, int]:
+    """What an option is given: its text, the variables open in it, and the word after it. Raises ValueError where it needs a value.
+
+    attached  what follows its `=`; n: the word behind the option
+    """
+    if argument.takes in ("flag", "switch"):
+        return attached, missing, n
+    if argument.takes == "many":
+        many = [] if attached is None else [attached]
+        while attached is None and n < len(queue) and not _is_option(queue[n].text):
+            many.append(queue[n].text)
+            missing += queue[n].missing
+            n += 1
+        return many, missing, n
+    if attached is not None:
+        return attached, missing, n
+    if argument.takes == "maybe" and not (n < len(queue) and queue[n].text in argument.words):
+        return None, missing, n
+    if n >= len(queue) or (_is_option(queue[n].text) and not queue[n].missing):
+        raise ValueError("needs a value")
+    return queue[n].text, missing + queue[n].missing, n + 1
+
+
+def _is_none(argument: Argument, text: Text) -> bool:
+    return argument.takes not in ("flag", "switch") and isinstance(text, str) and text.strip() in ("", "None")
+
+
+def _value(argument: Argument, text: Text, missing: Missing, *, negated: bool) -> Any:
+    """What that says; None where it is open. Raises ValueError for what the engine would refuse."""
+    if argument.takes in ("flag", "switch"):
+        return not argument.value if negated else argument.value
+    if argument.takes == "many":
+        return text
+    if text is None:
+        return argument.value
+    return None if missing else KINDS[argument.kind].read(str(text))
 
 
 def read(
@@ -190,53 +211,6 @@ def _attached(table: Mapping[str, tuple[Argument, str]], text: str) -> tuple[Arg
     return None
 
 
-def _normal(engine: Arguments, words: Sequence[Word]) -> Iterator[Word]:
-    """vLLM's dotted options gathered into one JSON value each, and -O3 spelled out (FlexibleArgumentParser.parse_args)."""
-    if not engine.dotted:
-        yield from words
-        return
-    nested: dict[str, tuple[dict[str, Any], Word]] = {}
-    queue = iter(words)
-    for word in queue:
-        name, equals, value = word.text.partition("=")
-        if word.text.startswith("-O") and len(word.text) > 2:
-            level = word.text[3:] if word.text[2] == "=" else word.text[2:]
-            yield from (word._replace(text="-O"), word._replace(text=level))
-        elif name.startswith("-") and "." in name and not _is_negative(name):
-            if not equals:
-                follows = next(queue, None)
-                value, word = (follows.text, word._replace(missing=follows.missing)) if follows else ("", word)
-            key, *path = name.removesuffix("+").split(".")
-            tree, first = nested.setdefault(key, ({}, word))
-            _plant(tree, path, value.split(",") if name.endswith("+") else _literal(value))
-            nested[key] = (tree, first._replace(missing=(*first.missing, *word.missing)))
-        else:
-            yield word
-    for key, (tree, word) in nested.items():
-        yield from (word._replace(text=key, missing=()), word._replace(text=json.dumps(tree)))
-
-
-def _literal(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return human(text)
-    except ValueError:
-        return text
-
-
-def _plant(tree: dict[str, Any], path: list[str], value: Any) -> None:
-    for key in path[:-1]:
-        inner = tree.setdefault(key, {})
-        if not isinstance(inner, dict):
-            return
-        tree = inner
-    if path:
-        tree[path[-1]] = value
-
-
 def _environment(
     engine: Arguments, env: Mapping[str, Word], given: Mapping[str, Given]
 ) -> tuple[dict[str, Given], list[Finding], list[Unresolved]]:
@@ -277,12 +251,8 @@ def _variable(engine: Arguments, name: str, place: Place) -> Iterator[Finding]:
         yield Finding("unknown-variable", "warning" if engine.quiet_variables else "note", message, place)
 
 
-def _is_negative(text: str) -> bool:
-    return len(text) > 1 and text[0] == "-" and (text[1].isdigit() or text[1] == ".")
-
-
 def _is_option(text: str) -> bool:
-    return text.startswith("-") and len(text) > 1 and not _is_negative(text)
+    return text.startswith("-") and len(text) > 1 and not is_negative(text)
 
 
 def _tail(path: str) -> str:

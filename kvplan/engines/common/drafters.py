@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.lines import weight_entries
-from kvplan.engines.common.options import FREE, Speculation, read_speculative
+from kvplan.engines.common.options import FREE, read_speculative
 from kvplan.engines.common.protocol import Drafter
-from kvplan.engines.common.settling import own_draft_formats, weight_formats
+from kvplan.engines.common.settling import own_draft_formats, remade, weight_formats
 from kvplan.errors import SpecError
 from kvplan.ledger import Entry
 from kvplan.spec import lower
-from kvplan.tensors import CacheFormats, Layer, Lowered, Role, WeightTensor
+from kvplan.tensors import Cache, CacheFormats, Layer, Lowered, Role, WeightTensor
 
 #: Methods that run the modules a model ships.
 OWN = ("mtp", "nextn", "deepseek_mtp", "mtp_eagle")
@@ -31,7 +31,7 @@ def drafter(d: Deployment, model: Lowered, formats: CacheFormats, *, own: Collec
     if spec is None or spec.method in FREE:
         return None
     if d.drafter is not None:
-        return _named(d, spec, model, formats)
+        return _named(d, model, formats)
     if spec.model is None and spec.method in own and model.draft:
         name = f"{d.model.id}, its own draft modules"
         return Drafter(name, model.draft, tuple(w for layer in model.draft for w in layer.weights), own_draft_formats(d), d.model.source)
@@ -56,7 +56,7 @@ def among(d: Deployment, methods: Collection[str], title: str) -> None:
         raise SpecError("speculative", [("", f"{title} has no method {spec.method[:40]!r}; it has {', '.join(methods) or 'none'}")])
 
 
-def _named(d: Deployment, spec: Speculation, target: Lowered, formats: CacheFormats) -> Drafter:
+def _named(d: Deployment, target: Lowered, formats: CacheFormats) -> Drafter:
     """A drafter that is a checkpoint of its own."""
     assert d.drafter is not None
     own = own_tensors(d, lower(d.drafter, formats), target)
@@ -80,6 +80,12 @@ def own_tensors(d: Deployment, model: Lowered, target: Lowered) -> Lowered:
     own = model.embedding if model.embedding and model.embedding.shape not in theirs else None
     last = tuple(w for w in model.last if w.role != "head" or w.shape not in theirs)
     return replace(model, last=last, embedding=own, tied=model.tied and own is not None)
+
+
+def both_kept(model: Lowered, found: Drafter | None, change: Callable[[Layer, Cache], Cache]) -> tuple[Lowered, Drafter | None]:
+    """The model and what drafts beside it, the caches of both as an engine keeps them."""
+    theirs = () if found is None else remade(replace(model, layers=found.layers, draft=()), change).layers
+    return remade(model, change), found and found._replace(layers=theirs)
 
 
 def _vocabularies(model: Lowered) -> set[tuple[int, ...]]:

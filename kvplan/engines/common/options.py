@@ -48,6 +48,10 @@ class Options:
             raise SpecError("engine_option", [("allocator", said)])
         return word
 
+    def growing_segments(self) -> bool:
+        """Whether torch's allocator maps memory into segments that grow."""
+        return "expandable_segments:true" in self.allocator()
+
     def number(self, key: str, most: float = 1e9, *, zero: bool = False) -> float | None:
         """A number above 0; with `zero` that too, where it says that there is none."""
         value = self._values.get(key)

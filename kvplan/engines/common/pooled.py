@@ -15,9 +15,8 @@ from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.common.tiers import Tier
 from kvplan.ledger import Entry, Ledger, exact, held_by_others, left_to_the_gpu
 from kvplan.tensors import Layer, Lowered, Role
-from kvplan.units import longest
+from kvplan.units import MOST_TOKENS, longest
 
-MOST_TOKENS = 1 << 40
 P = TypeVar("P")
 """An engine's pools of one rank."""
 

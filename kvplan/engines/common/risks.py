@@ -63,7 +63,7 @@ def _images(settled: Settled, _: Ledger) -> int | None:
 
 def _fragments(settled: Settled, ledger: Ledger) -> int | None:
     """As much again as the largest batch: a block that is split can not be had whole."""
-    return None if "expandable_segments:true" in Options(settled.question).allocator() else _activations(ledger)
+    return None if Options(settled.question).growing_segments() else _activations(ledger)
 
 
 def _adapters(settled: Settled, _: Ledger) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype
 from kvplan.engines.common.protocol import ChosenBy, Defaults, Resolved, Settled
-from kvplan.errors import SpecError
+from kvplan.errors import SpecError, UnsupportedError
 from kvplan.llama_quantize import FILE_TYPES, with_types
 from kvplan.spec import ModelSpec, lower
 from kvplan.tensors import KEPT_MODELS, Cache, CacheFormats, Curve, Layer, Lowered, Role, Same, layer_counts, tensor_curve, total
@@ -57,6 +57,22 @@ def resolve(d: Deployment, defaults: Defaults, notes: tuple[str, ...] = ()) -> R
 def wrong_number(sizes: str, needed: int, given: int | None) -> SpecError:
     """Parallel sizes that take another number of devices than is given (n_devices, or a device such as 8xH100)."""
     return SpecError("n_devices", [("", f"{sizes} {needed} devices, not {given}: change these sizes, or the number of devices")])
+
+
+def over_tp_and_pp(d: Deployment, why: str) -> tuple[int, int]:
+    """Devices and stages where a model is split over tp and pp alone; a number of devices without sizes is that many stages.
+
+    why  what is said of other sizes. Raises UnsupportedError, SpecError.
+    """
+    for size in ("dp", "ep", "dcp"):
+        if (getattr(d, size) or 1) > 1:
+            raise UnsupportedError(f"{size}: {why}")
+    needed = (d.tp or 1) * (d.pp or 1)
+    if d.n_devices is None or d.n_devices == needed:
+        return needed, d.pp or 1
+    if d.tp or d.pp:
+        raise wrong_number(f"tp {d.tp or 1} x pp {d.pp or 1} needs", needed, d.n_devices)
+    return d.n_devices, d.n_devices
 
 
 def served_in(d: Deployment, dtype: str, title: str) -> tuple[Deployment, tuple[str, ...]]:

@@ -15,10 +15,8 @@ from kvplan.engines.common.protocol import Capacity, Drafter, Group, Outcome
 from kvplan.ledger import Entry, Ledger, exact, held_by_others, left_to_the_gpu
 from kvplan.parallel import heads_per_rank, split_layers
 from kvplan.tensors import Cache, Layer, Lowered
-from kvplan.units import longest, show_bytes
+from kvplan.units import MOST_TOKENS, longest, show_bytes
 from kvplan.weights import WeightFormats
-
-MOST_TOKENS = 1 << 40
 
 
 class KeptTensor(NamedTuple):

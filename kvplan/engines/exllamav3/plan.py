@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common import whole
-from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
+from kvplan.engines.common.drafters import among, both_kept, drafter, unknown, without_weights
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
 from kvplan.engines.common.releases import nearest_version
-from kvplan.engines.common.settling import lowered, remade, resolve, weight_formats, without_towers, wrong_number
+from kvplan.engines.common.settling import lowered, over_tp_and_pp, resolve, weight_formats, without_towers
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.exllamav3.facts import FACTS
-from kvplan.errors import SpecError, UnsupportedError
+from kvplan.errors import SpecError
 from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer
 from kvplan.units import counted, round_up
@@ -45,15 +45,7 @@ def quantized_row(elems: int, bits: int) -> int:
 
 def settle(d: Deployment) -> Settled:
     """One cache for all jobs: `max_model_len` is its size in tokens (max_num_tokens), `max_num_seqs` its state slots (max_batch_size)."""
-    for size in ("dp", "ep", "dcp"):
-        if (getattr(d, size) or 1) > 1:
-            raise UnsupportedError(f"{size}: exllamav3 splits a model over tp or pp")
-    needed = (d.tp or 1) * (d.pp or 1)
-    pp = d.pp
-    if d.n_devices is not None and d.n_devices != needed:
-        if d.tp or d.pp:
-            raise wrong_number(f"tp {d.tp or 1} x pp {d.pp or 1} needs", needed, d.n_devices)
-        pp = needed = d.n_devices
+    needed, pp = over_tp_and_pp(d, "exllamav3 splits a model over tp or pp")
     if d.kv_dtype not in (None, "auto", "f16", "fp16", "float16", "half"):
         raise SpecError("kv_dtype", [("", "exllamav3 keeps its cache in f16; smaller: engine_option k_bits and v_bits, 2 to 8")])
     version, notes = nearest_version(d.engine_version, FACTS.versions, FACTS.name)
@@ -63,7 +55,7 @@ def settle(d: Deployment) -> Settled:
         "engine": (FACTS.name, "kvplan"),
         "engine_version": (version, "kvplan"),
         "n_devices": (needed, "kvplan"),
-        "pp": (pp or 1, "kvplan"),
+        "pp": (pp, "kvplan"),
         "context": (context, "kvplan"),
         "max_model_len": (tokens or (round_up(context, PAGE) * (d.batch or 1) if context else None), "kvplan"),
         "max_num_seqs": (SLOTS, "engine default"),
@@ -81,14 +73,12 @@ def settle(d: Deployment) -> Settled:
     among(d, METHODS, FACTS.title)
     formats = CacheFormats(compute="f16", k="f16", v="f16", conv="f16", forced_state="f32")
     model = lowered(question, formats)
-    found = drafter(question, model, formats)
-    model = remade(replace(model, draft=found.layers if found else ()), lambda _, cache: _as_kept(cache))
-    found = found and found._replace(layers=model.draft)
-    drafts = without_weights(model.draft)
+    model, found = both_kept(model, drafter(question, model, formats), _as_kept)
+    drafts = without_weights(found.layers) if found else ()
     return Settled(question, chosen_by, notes, settings, model, drafts, drafter=found, unknown=unknown(question, found))
 
 
-def _as_kept(cache: Cache) -> Cache:
+def _as_kept(_: Layer, cache: Cache) -> Cache:
     """The cache with convolutions as wide as their kernels."""
 
     def kept(t: CacheTensor) -> CacheTensor:

@@ -16,12 +16,11 @@ from kvplan.engines.llama_cpp.context import Context, cells
 from kvplan.engines.llama_cpp.rules import LlamaRules
 from kvplan.forms import Form
 from kvplan.tensors import ALL, Cache, CacheTensor, Layer
-from kvplan.units import round_up
+from kvplan.units import F32, round_up
 
 DSV4_PAD = 256
 #: Recurrent layers whose GGUF says 0 KV heads; others repeat the model's one number.
 NO_HEADS: frozenset[Form] = frozenset({"mamba1", "mamba2", "short-conv", "kda"})
-F32 = 4
 
 
 class Store(NamedTuple):

@@ -29,6 +29,7 @@ class LlamaRules(NamedTuple):
     host_attention  attention is computed in host memory where the cache stays there (#5049); else its scores are on the layer's device
     newest_type   number of the newest type of ggml's tensors: a file with a newer one is not loaded
     split_rows    CUDA's --split-mode row; split_tensor: --split-mode tensor is known
+    flash_towers  flash attention in encoders of images, too (#16837 of November 2025, between b6869 and b6990)
     output_first  the output layer goes on the devices before the last layers; else after all of them
     """
 
@@ -53,6 +54,7 @@ class LlamaRules(NamedTuple):
     newest_type: int = 38
     split_rows: bool = True
     split_tensor: bool = False
+    flash_towers: bool = False
 
 
 #: Build, where its change is read from, the rules that are others from it on. b11312 was read and run; older rows are the pull requests
@@ -68,7 +70,7 @@ CHANGES: tuple[tuple[int, str, dict[str, Any]], ...] = (
     # prompts in host memory came some builds before (#16391)
     (6869, "#16812 no padding", {"pad": (1, 1), "prompt_cache": 8192, "checkpoints": 8}),
     (6924, "#16736 four unified slots", {"server_slots": 4}),
-    (6990, "#17046 n_ctx padded to 256", {"pad": (256, 256)}),
+    (6990, "#17046 n_ctx padded to 256", {"pad": (256, 256), "flash_towers": True}),
     (7406, "#16653 --fit", {"fit": True}),
     (7480, "#18148 output layer first", {"output_first": True}),
     (7850, "#19067 latent without V", {"mla": "k"}),

@@ -13,10 +13,7 @@ from typing import NamedTuple
 from kvplan.engines.common.lines import Span, modelled
 from kvplan.engines.llama_cpp.rules import LlamaRules
 from kvplan.ledger import Entry
-from kvplan.units import MIB
-
-#: #16837 of November 2025 came between b6869 and b6990.
-FLASH_SINCE = 6990
+from kvplan.units import F32, MIB
 
 
 class Tower(NamedTuple):
@@ -52,7 +49,6 @@ TOWERS: dict[str, Tower] = {
     **dict.fromkeys(("mistral3", "Mistral3ForConditionalGeneration"), _PIXTRAL),
 }  # fmt: skip
 UNKNOWN = Span(128 * MIB, 16 * MIB, 320 * MIB)
-F32 = 4
 
 
 def buffer(architecture: str | None, rules: LlamaRules, *, flash: bool) -> Entry:
@@ -64,9 +60,9 @@ def _size(tower: Tower | None, rules: LlamaRules, *, flash: bool) -> Span:
     if tower is None:
         return UNKNOWN
     layer = tower.patches * (tower.network + 3 * tower.width) * F32
-    if flash and rules.build >= FLASH_SINCE:
+    if flash and rules.flash_towers:
         return Span(layer, layer * 4 // 5, layer * 3 // 2)
     scores = tower.patches**2 * tower.heads * F32
-    if rules.build >= FLASH_SINCE or tower.fixed:
+    if rules.flash_towers or tower.fixed:
         return Span(layer + scores, scores, (layer + scores) * 5 // 4)
     return Span(layer, 16 * MIB, layer + scores)

@@ -7,9 +7,7 @@ from typing import NamedTuple
 from kvplan.engines.common.protocol import Capacity, Group
 from kvplan.engines.lmdeploy.pools import Pool, Slabs, most_blocks
 from kvplan.engines.lmdeploy.settle import LmdeploySettings
-from kvplan.units import MIB, cdiv, longest
-
-_MOST = 1 << 40
+from kvplan.units import MIB, MOST_TOKENS, cdiv, longest
 
 
 class Load(NamedTuple):
@@ -61,8 +59,8 @@ def capacity(pool: Pool, bounds: tuple[int, int], load: Load, s: LmdeploySetting
     def holds(batch: int, context: int, *, bounded: bool = False) -> bool:
         return not beyond and left(Load(batch, context), pool, s, bounded=bounded).fits
 
-    alone = longest(lambda n: holds(1, n), _MOST)
-    at_batch = longest(lambda n: holds(load.batch, n), _MOST)
+    alone = longest(lambda n: holds(1, n), MOST_TOKENS)
+    at_batch = longest(lambda n: holds(load.batch, n), MOST_TOKENS)
     most = longest(lambda n: holds(n, load.context, bounded=True), s.max_batch)
     blocks = most_blocks(pool, load.batch)
     return Capacity(
@@ -75,9 +73,9 @@ def capacity(pool: Pool, bounds: tuple[int, int], load: Load, s: LmdeploySetting
         request_bytes=request_bytes(pool, load.context),
         tokens=blocks * s.block,
         max_concurrency=min(float(s.max_batch), blocks / cdiv(load.context, s.block)),
-        max_context=longest(lambda n: holds(1, n, bounded=True), _MOST),
-        max_context_unbounded=None if alone >= _MOST else alone,
-        max_context_at_batch=None if at_batch >= _MOST else at_batch,
+        max_context=longest(lambda n: holds(1, n, bounded=True), MOST_TOKENS),
+        max_context_unbounded=None if alone >= MOST_TOKENS else alone,
+        max_context_at_batch=None if at_batch >= MOST_TOKENS else at_batch,
         max_batch=most,
         log_lines=_log_lines(pool, s, free),
         warnings=_warnings(pool, s),

@@ -13,11 +13,11 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common import lora
 from kvplan.engines.common.conditions import capability
-from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
+from kvplan.engines.common.drafters import among, both_kept, drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, read_lora
 from kvplan.engines.common.protocol import ChosenBy, Settled
-from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in, wrong_number
+from kvplan.engines.common.settling import cache_formats, lowered_or_plain, resolve, served_in, wrong_number
 from kvplan.engines.lmdeploy.facts import FACTS
 from kvplan.engines.lmdeploy.rules import MAX_BATCH, RELEASES, LmdeployRules
 from kvplan.errors import UnsupportedError
@@ -131,14 +131,12 @@ def settle(d: Deployment) -> Settled:
     )
     model, misfit = lowered_or_plain(question, stored, cast=True)
     among(question, METHODS if backend == "pytorch" and rules.drafts else (), f"LMDeploy ({backend})")
-    drafts_with = drafter(question, model, stored)
-    model = remade(replace(model, draft=drafts_with.layers if drafts_with else model.draft), lambda _, cache: as_kept(cache, stored.state))
-    drafts_with = drafts_with and drafts_with._replace(layers=model.draft)
-    drafts = without_weights(model.draft) if drafts_with else ()
+    model, found_drafter = both_kept(model, drafter(question, model, stored), lambda _, cache: as_kept(cache, stored.state))
+    drafts = without_weights(found_drafter.layers) if found_drafter else ()
     notes = (*notes, *lora.note(question, model.layers))
     if backend == "turbomind" and read_lora(question.lora):
         notes = (*notes, "lora: TurboMind loads no adapters; --backend pytorch does, and its slots are counted")
-    made = Settled(question, chosen, notes, settings, model, drafts, misfit, drafts_with, unknown(question, drafts_with))
+    made = Settled(question, chosen, notes, settings, model, drafts, misfit, found_drafter, unknown(question, found_drafter))
     return made._replace(undecided=undecided(d))
 
 

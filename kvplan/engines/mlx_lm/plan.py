@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines.common import whole
-from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
+from kvplan.engines.common.drafters import among, both_kept, drafter, unknown, without_weights
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Risk, Settled, refused
 from kvplan.engines.common.releases import nearest_version
-from kvplan.engines.common.settling import lowered, remade, resolve, states_in, weight_formats, without_towers
+from kvplan.engines.common.settling import lowered, resolve, states_in, weight_formats, without_towers
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.mlx_lm.facts import FACTS
 from kvplan.errors import SpecError, UnsupportedError
@@ -102,24 +103,21 @@ def settle(d: Deployment) -> Settled:
     among(d, METHODS, FACTS.title)
     formats = CacheFormats(compute=compute, k=compute, v=compute, conv=compute, state=compute, forced_state=compute)
     model = lowered(question, formats)
-    found = drafter(question, model, formats)
-    model = replace(model, draft=found.layers if found else ())
-    expanded = d.model.architecture in EXPANDED
-    model = remade(model, lambda layer, cache: _as_kept(layer, cache, compute, expanded=expanded))
-    found = found and found._replace(layers=model.draft)
+    as_kept = partial(_as_kept, compute=compute, expanded=d.model.architecture in EXPANDED)
+    model, found = both_kept(model, drafter(question, model, formats), as_kept)
     return Settled(
         question,
         chosen_by,
         notes,
         _settings(question),
         model,
-        without_weights(model.draft),
+        without_weights(found.layers) if found else (),
         drafter=found,
         unknown=unknown(question, found),
     )
 
 
-def _as_kept(layer: Layer, cache: Cache, compute: str, *, expanded: bool) -> Cache:
+def _as_kept(layer: Layer, cache: Cache, *, compute: str, expanded: bool) -> Cache:
     """The cache as mlx-lm's classes hold it: the indexer's KVCache is given its key as K and as V."""
     if expanded and cache.form == "latent":
         return replace(cache, tensors=tuple(_expanded(layer, t) for t in cache.tensors))

@@ -16,13 +16,13 @@ from kvplan.engines.common.protocol import Capacity, Group, Outcome, refused
 from kvplan.engines.common.whole import most
 from kvplan.ledger import Entry, Ledger, exact, held_by_others
 from kvplan.tensors import Lowered
-from kvplan.units import cdiv, show_bytes
+from kvplan.units import F32, cdiv, show_bytes
 from kvplan.weights import WeightFormats, model_tensors
 
 SOURCE = "transformers 5.23.0 PagedAttentionMemoryHandler"
 MAX_BATCH_TOKENS, MAX_REQUESTS, MAX_BLOCKS_PER_REQUEST = 8192, 1024, 32
 ALIGN = 128
-INT32, INT64, F32 = 4, 8, 4
+INT32, INT64 = 4, 8
 
 
 class Allocator(NamedTuple):

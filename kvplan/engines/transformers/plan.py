@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines.common import whole
-from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
+from kvplan.engines.common.drafters import among, both_kept, drafter, unknown, without_weights
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
-from kvplan.engines.common.settling import lowered, remade, resolve, served_in, weight_formats, wrong_number
+from kvplan.engines.common.settling import lowered, over_tp_and_pp, resolve, served_in, weight_formats
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.transformers import layers, options, paged, quantized
 from kvplan.engines.transformers import rules as releases
 from kvplan.engines.transformers.facts import FACTS
 from kvplan.engines.transformers.options import TransformersOptions
-from kvplan.errors import SpecError, UnsupportedError
+from kvplan.errors import SpecError
 from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, Layer, Lowered
+from kvplan.units import F32
 
 SOURCE = "transformers {} cache_utils.py"
 #: Architectures that store K and V once for each query head -> from how many KV heads on.
 REPEATS_KV: dict[str, int] = {"FalconForCausalLM": 2}
 #: Architectures that mask a window but whose configuration names none, so that their caches keep every token.
 WINDOW_IN_MASK_ONLY = frozenset({"GPTNeoForCausalLM"})
-MULTIPLE_DEVICES = ("dp", "ep", "dcp")
 
 
 #: Assisted generation, with a model or from the prompt (generation/candidate_generator.py).
@@ -36,15 +37,7 @@ METHODS = ("draft_model", "prompt_lookup")
 def settle(d: Deployment) -> Settled:
     """The question for `generate` or continuous batching, read and lowered."""
     release, notes = releases.find(d.engine_version)
-    for size in MULTIPLE_DEVICES:
-        if (getattr(d, size) or 1) > 1:
-            raise UnsupportedError(f"{size}: transformers splits a model over tp (tp_plan) and pp (device_map) only")
-    needed = (d.tp or 1) * (d.pp or 1)
-    pp = d.pp
-    if d.n_devices is not None and d.n_devices != needed:
-        if d.tp or d.pp:
-            raise wrong_number(f"tp {d.tp or 1} x pp {d.pp or 1} needs", needed, d.n_devices)
-        pp = needed = d.n_devices  # device_map="auto" deals out layers
+    needed, pp = over_tp_and_pp(d, "transformers splits a model over tp (tp_plan) and pp (device_map) only")
     d, served = served_in(d, canonical(d.model.dtype, "dtype"), FACTS.title)
     notes = (*notes, *served)
     if d.dtype is None and release.version < (5, 0):
@@ -74,14 +67,12 @@ def settle(d: Deployment) -> Settled:
     among(d, METHODS, FACTS.title)
     formats = CacheFormats(compute=compute, k=compute, v=compute, conv=compute, forced_state="f32")
     model = lowered(question, formats)
-    found = drafter(question, model, formats)
-    model = replace(model, draft=found.layers if found else ())
     settings = _read(question, asked_of, backend, release, compute)
-    kept = remade(model, lambda layer, cache: layers.as_kept(layer, cache, settings.keeping))
+    as_kept = partial(layers.as_kept, s=settings.keeping)
+    kept, found = both_kept(model, drafter(question, model, formats), as_kept)
     if any(a.form == "encoder-kv" and not a.tensors for layer in kept.layers for a in layer.caches):
         notes = (*notes, "without images, layers that look at them keep nothing: say how many tokens they are with encoder_tokens")
-    found = found and found._replace(layers=kept.draft)
-    drafts = without_weights(kept.draft)
+    drafts = without_weights(found.layers) if found else ()
     if found and kind == "paged":
         raise SpecError("speculative", [("", "continuous batching drafts with no model: cache_implementation=paged does not take one")])
     return Settled(question, chosen_by, notes, settings, kept, drafts, drafter=found, unknown=unknown(question, found))
@@ -143,7 +134,7 @@ def plan(settled: Settled) -> Outcome:
         if q:
             full = max((q.compute * _elements(h, q, context) for h, _ in all_held), default=0)
             return [quantized.transient(batch * full, q)] if full else []
-        return _transients(s.kind, context, batch, prompt, all_held, keeping)
+        return _transients(s.kind, context, batch, prompt, all_held)
 
     rules = whole.Allocation(
         held=held,
@@ -178,9 +169,7 @@ def _refusal(model: Lowered, release: releases.Release, backend: str | None, q: 
     return None
 
 
-def _transients(
-    kind: str, context: int, batch: int, prompt: int | None, all_held: Sequence[tuple[KeptTensor, int]], s: layers.KeepSettings
-) -> list[Entry]:
+def _transients(kind: str, context: int, batch: int, prompt: int | None, all_held: Sequence[tuple[KeptTensor, int]]) -> list[Entry]:
     """Moments with two copies: a tensor and its longer successor, a prompt behind the views of its last window, a window rolled."""
     grown = [h for h, _ in all_held if not h.tensor.endswith("states")]
     if kind == "static":
@@ -204,7 +193,7 @@ def _moment(name: str, n: int, source: str) -> Entry:
 def _elements(h: KeptTensor, q: quantized.Quantized, context: int) -> int:
     """Elements of a quantised tensor at a length."""
     if q.backend == "fp8":
-        return max(0, h.at(context) - quantized.F32)
+        return max(0, h.at(context) - F32)
     one = h.at(1)  # a single token is all packed or all loose
     return context * (one // q.compute if q.loose(1) else one * 8 // q.bits)
 

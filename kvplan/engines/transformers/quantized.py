@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.ledger import Entry
-from kvplan.units import cdiv
+from kvplan.units import F32, cdiv
 
 BACKENDS = ("quanto", "hqq", "fp8")
 BITS = {"quanto": (2, 4), "hqq": (1, 2, 3, 4, 8), "fp8": (8,)}
-F32 = 4
 
 
 class Quantized(NamedTuple):

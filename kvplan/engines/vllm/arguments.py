@@ -273,18 +273,19 @@ def _by_value(given: Mapping[str, Given]) -> list[Finding]:
 def _media(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
     """What requests may bring beside text; images and videos both limited to none are the same as no towers."""
     limit, processor, text_only = given.get("@limit_mm"), given.get("@processor"), given.get("@text_only")
+    if limit and not isinstance(limit.value, dict):
+        limit = None
     if text_only and text_only.value:
         question["multimodal"] = moved(text_only, "off")
-    elif limit and isinstance(limit.value, dict) and limit.value:
+    elif limit and limit.value:
         none = all(str(limit.value.get(kind)) == "0" for kind in ("image", "video"))
         question["multimodal" if none else f"engine_option.{LIMITS}"] = moved(limit, "off" if none else json.dumps(limit.value))
-    for one in (given.get("@tower_dp"), given.get("@no_mm_cache")):
-        if one and one.value:
-            whole = one is given.get("@tower_dp")
-            name, value = ("mm_encoder_tp_mode", "data") if whole else ("mm_processor_cache_gb", 0)
-            question.setdefault(f"engine_option.{name}", moved(one, value))
+    if (one := given.get("@tower_dp")) and one.value:
+        question.setdefault("engine_option.mm_encoder_tp_mode", moved(one, "data"))
+    if (one := given.get("@no_mm_cache")) and one.value:
+        question.setdefault("engine_option.mm_processor_cache_gb", moved(one, 0))
     findings = list[Finding]()
-    if limit and isinstance(limit.value, dict) and (sized := sorted(smaller(limit.value))):
+    if limit and (sized := sorted(smaller(limit.value))):
         message = f"{limit.spelled}: {', '.join(sized)} make the item that is profiled smaller, which is not modelled"
         findings.append(warn("not-modelled-less", message, limit.place))
     if processor is None or not isinstance(processor.value, dict) or not processor.value:

@@ -115,8 +115,7 @@ def whole_items(settled: Settled) -> Values:
 def sleeping(settled: Settled) -> Values:
     """Sleep mode's pools beside torch's growing segments."""
     options = Options(settled.question)
-    grows = "expandable_segments:true" in options.allocator()
-    return {} if grows and options.flag("enable_sleep_mode") else None
+    return {} if options.growing_segments() and options.flag("enable_sleep_mode") else None
 
 
 def few_tokens(settled: Settled) -> Values:

@@ -109,7 +109,7 @@ TOWERS: dict[str, Tower] = {
     "KimiVLForConditionalGeneration": _KIMI,
 }
 #: A class that is not there: an image of 4,096 tokens of 28 x 28 pixels through a tower as wide as most.
-UNKNOWN = _KIMI._replace(image=4096)
+UNKNOWN = _KIMI
 #: Classes whose images are never cut, beside those whose config says that an image's tokens see one another -> since.
 UNCUT = {"Gemma3ForConditionalGeneration": "0.13"}
 #: Widths alive in a tower's attention: residual, norm and position embeddings whole; queries, keys and values, their rotated copies and
@@ -170,7 +170,7 @@ def in_one_step(d: Deployment, s: VllmSettings) -> int:
     from 0.13 on, of Gemma 4 from 0.20.
     """
     tower, release = _tower(d), VERSIONS.index(s.release)
-    if tower is None or tower is UNKNOWN or not s.rules.v1:
+    if tower is None or d.model.architecture not in TOWERS or not s.rules.v1:
         return 0
     since = "0.20" if d.model.bidirectional == "images" else UNCUT.get(d.model.architecture or "")
     forced = since is not None and release >= VERSIONS.index(since)
@@ -185,9 +185,7 @@ def items(tokens: int, limit: int | None, s: VllmSettings, *, every: bool = Fals
     if not s.rules.v1:
         n = s.max_num_seqs if every else max(1, min(s.max_num_seqs, s.max_num_batched_tokens // (tokens * (limit or 1))))
         return n * (limit or 1)
-    release = VERSIONS.index(s.release)
-    fitting = max(s.max_num_batched_tokens, tokens) / tokens  # rounded up before 0.10 (v1/worker/gpu_model_runner.py profile_run)
-    a_request = 999 if limit is None else limit
-    if release >= VERSIONS.index("0.10"):
-        a_request = max(1, min(a_request, s.max_model_len // tokens))
-    return max(1, min(math.floor(fitting) if release >= VERSIONS.index("0.10") else math.ceil(fitting), s.max_num_seqs * a_request))
+    batch, a_request = max(s.max_num_batched_tokens, tokens), 999 if limit is None else limit
+    if VERSIONS.index(s.release) < VERSIONS.index("0.10"):  # v1/worker/gpu_model_runner.py profile_run: items rounded up
+        return max(1, min(cdiv(batch, tokens), s.max_num_seqs * a_request))
+    return min(batch // tokens, s.max_num_seqs * max(1, min(a_request, s.max_model_len // tokens)))

@@ -98,8 +98,9 @@ def outside(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants,
         found.append(system(d.device.memory_bytes))
     if s.tp > 1 and VERSIONS.index(s.release) >= VERSIONS.index("0.11") and not reduces(d.device, s):
         entry = scaled("NCCL", constants.at(linked(d.device), VERSIONS, s.measured_as), "process")
-        most = entry.high if d.device is None or d.device.link else int(constants.at("outside_torch_links", VERSIONS, s.measured_as).high)
-        found.append(entry._replace(high=max(entry.high, most)))
+        if d.device is not None and not d.device.link:  # either kind of link
+            entry = entry._replace(high=max(entry.high, int(constants.at("outside_torch_links", VERSIONS, s.measured_as).high)))
+        found.append(entry)
     if d.device is not None and d.device.vendor == "intel":
         said = "libraries, oneCCL and the warm-up: 1.33 GiB in use before the load (intel/llm-scaler#703)"
         most = INTEL.high if s.tp > 1 else INTEL.high // 2

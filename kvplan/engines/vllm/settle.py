@@ -258,6 +258,7 @@ def _read(
     d: Deployment, rules: VllmRules, options: Options, formats: CacheFormats, model: Lowered, chosen_by: Mapping[str, ChosenBy]
 ) -> VllmSettings:
     """What vLLM runs with."""
+    release = rules_of(d)[0]
     platform: Literal["cuda", "cpu"] = "cpu" if options.text("platform", ("cuda", "cpu")) == "cpu" else "cuda"
     caches = [cache for layer in model.layers for cache in layer.caches if cache.tensors]
     states = [cache.form for cache in caches if cache.form in KEPT_STATES]
@@ -278,12 +279,12 @@ def _read(
     caching = options.flag("enable_prefix_caching", not states or (attention and rules.hybrid_caching))
     mode = _state_mode(options, rules, caching, states)
     chunked = any(t.keep.kind == "chunk" for cache in caches for t in cache.tensors)
-    one_group = (chunked and not rules.chunked_hybrid) or without_hybrid(options, rules_of(d)[0])
+    one_group = (chunked and not rules.chunked_hybrid) or without_hybrid(options, release)
     disabled = options.flag("disable_hybrid_kv_cache_manager", one_group)
     encoder = options.count("max_num_encoder_input_tokens")
     model_encoder = d.encoder_tokens or d.model.encoder_tokens or batch_tokens
     return VllmSettings(
-        release=rules_of(d)[0],
+        release=release,
         rules=rules,
         platform=platform,
         tp=d.tp or 1,
@@ -305,7 +306,7 @@ def _read(
         method=method,
         draft_tokens=speculation.tokens if speculation else 0,
         backend=plain(options.text("attention_backend")),
-        latent_backend=_latent_backend(d, rules_of(d)[0], formats),
+        latent_backend=_latent_backend(d, release, formats),
         exports_states=rules.gdn_checkpoints and mode == "align" and platform == "cuda" and _flashinfer_prefills(d),
         blocks_override=options.count("num_gpu_blocks_override"),
         swap_bytes=int(((options.number("swap_space", zero=True) or 0) if options.text("swap_space") else 4) * GIB),
@@ -318,7 +319,7 @@ def _read(
         unquantised_load=options.flag("quantize_on_load") and rules.loads_whole and not (d.model.quantization or d.model.checkpoint),
         quantised_in_flight=_in_flight(d),
         own_awq=_own_awq(d, options, rules),
-        expandable="expandable_segments:true" in options.allocator(),
+        expandable=options.growing_segments(),
         partition=options.text("pp_layer_partition"),
         packed=any(weight_scheme(name) not in ("plain", "fp8") for name in weight_formats(d).values()),
         chunked=goes_in_pieces(d, rules, options, d.max_model_len or 1),

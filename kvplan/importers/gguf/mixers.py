@@ -44,7 +44,7 @@ def attention(h: Hparams, il: int, table: Table) -> Mixer:
         made["kv_heads"] = kv
     if v != k:
         made["v_head_dim"] = v
-    return made | table.attention_traits(il, h.arch, heads, kv, k)
+    return made | table.attention_traits(il, h.arch, heads, k)
 
 
 def _latent(h: Hparams, il: int) -> Mixer:

@@ -40,7 +40,7 @@ def spec_data(metadata: Mapping[str, Any], table: Table, source: str) -> tuple[d
         trunk, encoder = _encoder_decoder(h, layers, table)
     names = name_blocks(trunk, blocks)
     data: dict[str, Any] = {
-        "id": _id(metadata, source), "name": _text(metadata, "general.name") or source.replace("\\", "/").rsplit("/", 1)[-1],
+        "id": _id(source), "name": _text(metadata, "general.name") or source.replace("\\", "/").rsplit("/", 1)[-1],
         "source": source[-2000:], "architecture": arch_name, "dtype": _dtype(metadata), "max_context": h.context,
         "hidden_size": h.hidden, "n_layers": len(names), "layers": patterns(names), "blocks": blocks, "norm": h.arch.norm,
     }  # fmt: skip
@@ -195,6 +195,6 @@ def _text(metadata: Mapping[str, Any], key: str) -> str:
     return value.strip()[:200] if isinstance(value, str) else ""
 
 
-def _id(metadata: Mapping[str, Any], source: str) -> str:
+def _id(source: str) -> str:
     stem = re.sub(r"(-\d{5}-of-\d{5})?\.gguf$", "", source.replace("\\", "/").rsplit("/", 1)[-1].lower())
     return "local/" + (re.sub(r"[^a-z0-9._-]+", "-", stem).strip("-")[:100] or "model")

@@ -61,7 +61,7 @@ class Table:
         prefix = f"blk.{il}."
         return sum(name.startswith(prefix) and name.endswith("norm.weight") and t.shape == (hidden,) for name, t in self.tensors.items())
 
-    def attention_traits(self, il: int, arch: Arch, heads: int, kv_heads: int, k_dim: int) -> dict[str, Any]:
+    def attention_traits(self, il: int, arch: Arch, heads: int, k_dim: int) -> dict[str, Any]:
         """Biases, norms and gates of layer `il`: from the table, or the architecture's where the file has no tensors."""
         if self.empty:
             qkv, out, norm = arch.qkv_bias, arch.bias, arch.qk_norm

@@ -8,7 +8,7 @@ from importlib import import_module
 from kvplan.errors import UnsupportedError
 from kvplan.importers.hf.rows import Row
 
-_TABLES = (("families", "FAMILIES"), ("families_latent_recurrent", "MORE"), ("families_multimodal", "WRAPPERS"),
+_TABLES = (("families", "FAMILIES"), ("families_latent_recurrent", "LATENT_RECURRENT"), ("families_multimodal", "WRAPPERS"),
            ("families_encoders", "ENCODERS"), ("families_rare", "RARE"))  # fmt: skip
 
 
@@ -193,7 +193,7 @@ ARCHITECTURES: dict[str, str] = {
 VARIANTS: dict[tuple[str, str], str] = {("RwkvForCausalLM", "rwkv5"): "rwkv5", ("LlamaForCausalLM", "internlm3"): "internlm3"}
 
 
-def family_row(family: str, architecture: str | None, source: str) -> Row:
+def family_row(family: str, source: str) -> Row:
     """The row of a family. Raises UnsupportedError with the nearest names."""
     row = FAMILIES.get(family)
     if row is None:

@@ -40,7 +40,7 @@ _STEP = {
 _RWKV = {"max_position_embeddings": ("context_length",)}
 _NO_LIMIT = {"max_position_embeddings": None}
 
-MORE: dict[str, Row] = {
+LATENT_RECURRENT: dict[str, Row] = {
     # multi-head latent attention
     "deepseek_v2": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS._replace(shared_bias="mlp_bias"), mlp_bias=True)),
     "deepseek_v3": _DEEPSEEK_V3,
@@ -107,19 +107,19 @@ MORE: dict[str, Row] = {
     "gemma3n_text": Row("gemma:gemma3n", Decoder()),
     "gemma4_text": Row("gemma:gemma4", Decoder()),
     "gemma4_unified_text": Row("gemma:gemma4", Decoder()),
-    "llama4_text": Row("other:llama4", Decoder(**_QKVO)),  # type: ignore[arg-type]
-    "mllama_text_model": Row("other:mllama", Decoder()),
-    "dbrx": Row("other:dbrx", Decoder(), {
+    "llama4_text": Row("decoders_by_layout:llama4", Decoder(**_QKVO)),  # type: ignore[arg-type]
+    "mllama_text_model": Row("decoders_by_layout:mllama", Decoder()),
+    "dbrx": Row("decoders_by_layout:dbrx", Decoder(), {
         "hidden_size": ("d_model",), "num_hidden_layers": ("n_layers",), "num_attention_heads": ("n_heads",),
         "max_position_embeddings": ("max_seq_len",)}),
-    "nemotron-nas": Row("other:nemotron_nas", Decoder(), {}, {"tie_word_embeddings": False}),
-    "chatglm": Row("other:chatglm", Decoder(), {
+    "nemotron-nas": Row("decoders_by_layout:nemotron_nas", Decoder(), {}, {"tie_word_embeddings": False}),
+    "chatglm": Row("decoders_by_layout:chatglm", Decoder(), {
         "vocab_size": ("padded_vocab_size",), "num_hidden_layers": ("num_layers", "num_hidden_layers"),
         "max_position_embeddings": ("seq_length",)},
         {"tie_word_embeddings": False}),
-    "arctic": Row("other:arctic", Decoder(**_QKVO), {}, {"tie_word_embeddings": False}),  # type: ignore[arg-type]
-    "mimo_v2_flash": Row("other:mimo_v2", Decoder()),
-    "laguna": Row("other:laguna", Decoder(**_QKVO, qk_norm="head"), {}, {"first_k_dense_replace": 1, "moe_layer_freq": 1}),  # type: ignore[arg-type]
+    "arctic": Row("decoders_by_layout:arctic", Decoder(**_QKVO), {}, {"tie_word_embeddings": False}),  # type: ignore[arg-type]
+    "mimo_v2_flash": Row("decoders_by_layout:mimo_v2", Decoder()),
+    "laguna": Row("decoders_by_layout:laguna", Decoder(**_QKVO, qk_norm="head"), {}, {"first_k_dense_replace": 1, "moe_layer_freq": 1}),  # type: ignore[arg-type]
     "minicpmv": Row("minicpmv:lowered", VISION),
     "minicpmo": Row("minicpmv:lowered", OMNI),
     # encoder-decoder models

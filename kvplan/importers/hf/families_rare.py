@@ -26,12 +26,12 @@ _T5 = {
 
 _SPARSE = Experts(n="n_routed_experts", where="first_dense", shared_count="n_shared_experts", shared_bias="mlp_bias")
 _OCR = Decoder(**_QKVO, mlp_bias="mlp_bias", experts=_SPARSE)  # type: ignore[arg-type]
-_MOSHI = Row("wrappers_rare:moshi", Decoder(mlp_width="half", windows="every", model_weights=(("embedding_row", (1, "hidden_size")),)),
+_MOSHI = Row("wrappers_by_rule:moshi", Decoder(mlp_width="half", windows="every", model_weights=(("embedding_row", (1, "hidden_size")),)),
              {"intermediate_size": ("ffn_dim",)}, model_type="moshi")  # fmt: skip
 
 RARE: dict[str, Row] = {
-    "chameleon": Row("wrappers_rare:chameleon", Decoder(**_QKVO, mlp_bias="mlp_bias", qk_norm="heads", qk_norm_bias=True)),  # type: ignore[arg-type]
-    "moshi": _MOSHI, "moshi_whole": _MOSHI._replace(lower="wrappers_rare:moshi_whole"),
+    "chameleon": Row("wrappers_by_rule:chameleon", Decoder(**_QKVO, mlp_bias="mlp_bias", qk_norm="heads", qk_norm_bias=True)),  # type: ignore[arg-type]
+    "moshi": _MOSHI, "moshi_whole": _MOSHI._replace(lower="wrappers_by_rule:moshi_whole"),
     "deepseek_ocr2_text": Row(traits=_OCR), "unlimited_ocr_text": Row(traits=_OCR),
     "qwen4_exp_text": Row("convolved:qwen4", Decoder(**_QKVO, qk_norm="head", output_gate="element", experts=Experts(  # type: ignore[arg-type]
         shared="shared_expert_intermediate_size", shared_gate=True))),
@@ -41,18 +41,18 @@ RARE: dict[str, Row] = {
         bias="buffer"))),
     "inkling_text": Row("convolved:inkling", Decoder(qk_norm="head")),
     "inkling2_text": Row("convolved:inkling2", Decoder()),
-    "zaya": Row("mixed_recurrent:zaya", Decoder(experts=Experts())),
-    "xlstm": Row("mixed_recurrent:xlstm", Decoder(), {"num_attention_heads": ("num_heads",)}),
+    "zaya": Row("zaya_xlstm:zaya", Decoder(experts=Experts())),
+    "xlstm": Row("zaya_xlstm:xlstm", Decoder(), {"num_attention_heads": ("num_heads",)}),
     "encoder-decoder": Row("two_encoders:joined", Decoder()),
     "vision-encoder-decoder": Row("image_seq2seq:joined", Decoder()),
     "pix2struct": Row("image_seq2seq:pix2struct", Decoder()),
     "pp_formulanet": Row("image_seq2seq:pp_formulanet", Seq2Seq(final_norm=True)),
     "whisper_decoder": Row("image_seq2seq:whisper_decoder", Decoder(), _BART, model_type="whisper"),
-    "jetmoe": Row("mixed:jetmoe", Decoder()),
-    "zamba": Row("mixed:zamba", Hybrid()),
-    "lfm3": Row("mixed:lfm3", Decoder(**_QKVO, qk_norm="head")),  # type: ignore[arg-type]
-    "beam": Row("mixed:beam", Decoder(**_QKVO, qk_norm="head", output_gate="element")),  # type: ignore[arg-type]
-    "modernbert-decoder": Row("mixed:modernbert_decoder", Decoder(**_QKVO)),  # type: ignore[arg-type]
+    "jetmoe": Row("decoders_by_layer:jetmoe", Decoder()),
+    "zamba": Row("decoders_by_layer:zamba", Hybrid()),
+    "lfm3": Row("decoders_by_layer:lfm3", Decoder(**_QKVO, qk_norm="head")),  # type: ignore[arg-type]
+    "beam": Row("decoders_by_layer:beam", Decoder(**_QKVO, qk_norm="head", output_gate="element")),  # type: ignore[arg-type]
+    "modernbert-decoder": Row("decoders_by_layer:modernbert_decoder", Decoder(**_QKVO)),  # type: ignore[arg-type]
     "interns1_pro_text": FAMILIES["qwen3_moe"]._replace(model_type="qwen3_moe"),
     "led": Row("long_seq2seq:led", Seq2Seq(offset=None), _BART),
     "bigbird_pegasus": Row("long_seq2seq:bigbird_pegasus", Seq2Seq(offset=0), _BART),
@@ -76,7 +76,7 @@ RARE: dict[str, Row] = {
         norm="layer", gated=False, q_bias=True, kv_bias=True, o_bias=True, mlp_bias=True, layer_weights=(
             ("ffn_norm", ("intermediate_size",)), ("ffn_norm_bias", ("intermediate_size",))))),
     "udop": Row("long_seq2seq:udop", Decoder(), _T5),
-    "muse_spark_text": Row("mixed:muse_spark", Decoder(**_QKVO, output_gate="element")),  # type: ignore[arg-type]
+    "muse_spark_text": Row("decoders_by_layer:muse_spark", Decoder(**_QKVO, output_gate="element")),  # type: ignore[arg-type]
     "pegasus_x": Row("long_seq2seq:pegasus_x", Seq2Seq(offset=None, embedding_norm=False, final_norm=True), _BART),
     "longt5": Row("long_seq2seq:longt5", Decoder(), _T5),
     "switch_transformers": Row("long_seq2seq:switch", Decoder(), _T5),

@@ -15,7 +15,7 @@ from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder, lowering
 from kvplan.importers.hf.stack import Block, block, weight
 from kvplan.importers.hf.towers import linear, patch, patches, side, transformer
-from kvplan.importers.hf.towers_rare import sam
+from kvplan.importers.hf.towers_of_one_family import sam
 
 
 class Image(NamedTuple):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.towers import linear
+from kvplan.importers.hf.towers_of_one_family import sam
 
 
 class Sides(NamedTuple):
@@ -260,6 +261,103 @@ def aligner(s: Sides) -> int:
     return linear(s.text, s.hidden) + linear(s.text, s.text)
 
 
+def lfm3_vl_joint(s: Sides) -> int:
+    """A norm, patches merged, two linears."""
+    middle, bias = s.whole.dim("projector_hidden_size"), s.whole.opt("projector_bias") is not False
+    wide = s.hidden * s.vision.dim("spatial_merge_size") ** 2
+    return 2 * s.hidden + linear(middle, wide, bias) + linear(s.text, middle, bias)
+
+
+def got_ocr2(s: Sides) -> int:
+    """Two strided convolutions, the second to the text's width, and a linear."""
+    out = s.vision.dim("output_channels")
+    return 9 * out * 2 * out + 9 * 2 * out * s.text + linear(s.text, s.text)
+
+
+def q_former(s: Sides) -> int:
+    """Learned queries, BERT layers with cross-attention in every `cross_attention_frequency`-th, a linear to the text.
+
+    InstructBLIP's reads the instruction too: an embedding, and a network for text beside the one for queries.
+    """
+    kind = "blip_2_qformer" if s.whole.model_type == "blip-2" else "instructblip_qformer"
+    q = s.whole.part("qformer_config", kind)
+    h, w, n, every = q.dim("hidden_size"), q.dim("intermediate_size"), q.dim("num_hidden_layers"), q.dim("cross_attention_frequency")
+    reads = kind != "blip_2_qformer" or q.flag("use_qformer_text_input")
+    network = linear(w, h) + linear(h, w) + 2 * h
+    cross = 2 * linear(h, h) + 2 * linear(h, s.hidden) + 2 * h
+    layers = n * (4 * linear(h, h) + 2 * h + network * (2 if reads else 1)) + -(-n // every) * cross
+    words = (q.dim("vocab_size") + q.dim("max_position_embeddings")) * h if kind != "blip_2_qformer" else 0
+    return s.whole.dim("num_query_tokens") * h + words + 2 * h + layers + linear(s.text, h)
+
+
+def merged_norm(s: Sides) -> int:
+    """A norm, patches merged, two linears of projector_hidden_size."""
+    middle = s.whole.dim("projector_hidden_size")
+    return 2 * s.hidden + linear(middle, s.hidden * s.vision.dim("spatial_merge_size") ** 2) + linear(s.text, middle)
+
+
+def two_resolutions(s: Sides) -> int:
+    """DeepSeek-VL: SAM beside SigLIP, a neck and two convolutions of its own, half of the text's width from each."""
+    high = s.whole.part("high_res_vision_config", "sam_vision_model")
+    out, half = high.dim("output_channels"), s.text // 2
+    neck = out * high.dim("hidden_size") + 9 * out * out + 4 * out
+    return (
+        1 + sam(high) + neck + 9 * out * 2 * out + 9 * 2 * out * 4 * out
+        + linear(half, s.hidden) + linear(half, 4 * out) + linear(s.text, s.text)
+    )  # fmt: skip
+
+
+def moss_joint(s: Sides) -> int:
+    """Two linears over frames side by side, and a norm."""
+    on = s.whole.opt("projector_bias") is not False
+    wide = s.vision.dim("hidden_size") * s.whole.dim("audio_merge_size")
+    return linear(s.text, wide, on) + linear(s.text, s.text, on) + 2 * s.text
+
+
+def shuffled(s: Sides) -> int:
+    """Patches merged by pixel_shuffle_factor through one linear without a bias."""
+    return s.text * s.hidden * s.whole.dim("pixel_shuffle_factor") ** 2
+
+
+def shuffled_normed(s: Sides) -> int:
+    return shuffled(s) + s.text
+
+
+def janus_joint(s: Sides) -> int:
+    """As many linears as `depth` says, to the width of the tower's projection_dim."""
+    wide = s.vision.dim("projection_dim")
+    return linear(wide, s.hidden) + (s.vision.dim("depth") - 1) * linear(wide, wide)
+
+
+def two_linears_normed(s: Sides) -> int:
+    return linear(s.text, s.hidden) + s.text + linear(s.text, s.text)
+
+
+def window_q_formers(s: Sides) -> int:
+    """Granite 4 Vision: a query transformer over windows for each layer that is read, and one for each offset; a newline."""
+    q, h, rate = s.whole.part("qformer_config", "blip_2_qformer"), s.hidden, s.whole.text("downsample_rate") or ""
+    query, slash, window = rate.partition("/")
+    if not (slash and query.isdecimal() and window.isdecimal() and len(rate) < 12):
+        raise s.whole.fault("downsample_rate", f"must be two numbers as 4/8 (is {rate!r:.40})")
+    inner, wide, n = h, q.dim("intermediate_size"), q.dim("num_hidden_layers")  # the class makes it as wide as the tower
+    network = (linear(wide, inner) + linear(inner, wide) + 2 * inner) * (2 if q.flag("use_qformer_text_input") else 1)
+    cross = 4 * linear(inner, inner) + 2 * inner
+    layers = n * (4 * linear(inner, inner) + 2 * inner + network) + -(-n // q.dim("cross_attention_frequency")) * cross
+    each = (int(query) ** 2 + int(window) ** 2) * h + 2 * inner + layers + 2 * h + linear(s.text, h)
+    count = len(s.whole.items("deepstack_layer_map") or []) + len(s.whole.items("spatial_target_layers") or [])
+    return s.text + count * each
+
+
+def hunyuan_vl_joint(s: Sides) -> int:
+    """A linear to the text's width, whatever the tower's config says of it, three marks and a norm there."""
+    return linear(s.text, 4 * s.hidden) + 4 * s.text
+
+
+def transcribed(s: Sides) -> int:
+    """Nemotron 3.5 Transcribe: one linear from the speech encoder's width."""
+    return linear(s.text, s.vision.part("asr_config", "nemotron3_5_transcribe_asr_audio").dim("hidden_size"))
+
+
 def none(s: Sides) -> int:
     return 0
 
@@ -274,4 +372,10 @@ PROJECTORS: dict[str, Callable[[Sides], int]] = {
     "aria": aria, "aya": aya, "granite_speech": granite_speech, "nemotron_omni": nemotron_omni, "phi4_image": phi4_image,
     "phi4_audio": phi4_audio, "minimax_m3": minimax_m3, "step3p7": step3p7, "voxtral": voxtral,
     "voxtral_realtime": voxtral_realtime, "gemma4_audio": gemma4_audio, "none": none,
+    "lfm3_vl": lfm3_vl_joint, "got_ocr2": got_ocr2, "q_former": q_former,
+    "janus": janus_joint, "two_linears_normed": two_linears_normed,
+    "hunyuan_vl": hunyuan_vl_joint, "window_q_formers": window_q_formers,
+    "merged_norm": merged_norm, "two_resolutions": two_resolutions, "moss": moss_joint,
+    "shuffled": shuffled, "transcribed": transcribed,
+    "shuffled_normed": shuffled_normed,
 }  # fmt: skip

@@ -112,7 +112,7 @@ def phi4(f: Fields) -> int:
     return siglip(f.named({}, {"vision_use_head": True}))
 
 
-MORE: dict[str, Callable[[Fields], int]] = {
+WITH_MERGERS: dict[str, Callable[[Fields], int]] = {
     "kimi_k3_vision": kimi_k3, "step3p5_vision": step3p5,
     "minimax_m3_vl_vision": minimax_m3, "glm_ocr_vision": glm_ocr, "glm5_next_vision": glm5_next,
     "muse_glimmer_vision": muse_glimmer, "ovis2_vision": ovis2, "paddleocr_vl_vision": siglip_plain, "molmo2_vision": molmo2,

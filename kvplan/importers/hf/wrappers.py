@@ -13,10 +13,10 @@ from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.projectors import PROJECTORS, Sides
 from kvplan.importers.hf.towers import TOWERS
 from kvplan.importers.hf.towers_joined import JOINED
-from kvplan.importers.hf.towers_newest import NEWEST, NEWEST_JOINTS
-from kvplan.importers.hf.towers_rare import JOINTS, RARE
-from kvplan.importers.hf.towers_with_mergers import MORE
+from kvplan.importers.hf.towers_of_one_family import OF_ONE_FAMILY
+from kvplan.importers.hf.towers_with_mergers import WITH_MERGERS
 
+EVERY_TOWER = (TOWERS, WITH_MERGERS, AUDIO, OF_ONE_FAMILY, JOINED)
 #: Where configs keep the settings of a nested model.
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 
@@ -64,7 +64,7 @@ def wrapper(f: Fields, t: Wrapper) -> Stack:
             continue
         part = f.part(key, tower.model_type)
         own = declared[0] if declared and not declared[1] else tower_class(f, part, tower)
-        count = TOWERS.get(own) or MORE.get(own) or AUDIO.get(own) or RARE.get(own) or NEWEST.get(own) or JOINED.get(own)
+        count = next((table[own] for table in EVERY_TOWER if own in table), None)
         if count is None:
             uncounted.append(f"{tower.name} not counted: no formula for {own[:60]!r}")
             continue
@@ -73,9 +73,7 @@ def wrapper(f: Fields, t: Wrapper) -> Stack:
         if tower.projector == "unknown":
             uncounted.append(f"what joins {tower.name} to the text model is not counted: no formula")
             continue
-        joined = (PROJECTORS.get(tower.projector) or JOINTS.get(tower.projector) or NEWEST_JOINTS[tower.projector])(
-            Sides(f, part, stack["hidden_size"])
-        )
+        joined = PROJECTORS[tower.projector](Sides(f, part, stack["hidden_size"]))
         if joined:
             towers.append({"name": tower.name.replace("_tower", "_projector"), "parameters": joined})
     if t.unstated:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from kvplan.importers.hf.decoder import Stack
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.towers import linear, patch, patches, transformer
-from kvplan.importers.hf.towers_rare import sam
+from kvplan.importers.hf.towers_of_one_family import sam
 from kvplan.importers.hf.wrappers import Wrapper, wrapper
 
 #: Learned queries of the second version: for tiles of 768 pixels and for the whole at 1024.

@@ -73,11 +73,28 @@ def test_minimax_m2_is_stored_in_fp8():
 
 def test_a_model_of_which_parts_are_not_counted_is_at_most_likely() -> None:
     """MiMo-V2.5 reads images and sound; its towers have no formula here."""
-    plan = kvplan.estimate("xiaomimimo/mimo-v2.5", engine="vllm", device="h200", tp=4, context=8192)
+    plan = kvplan.estimate("xiaomimimo/mimo-v2.5", engine="vllm", device="b300", tp=2, context=8192)
     assert (plan.starts, plan.certainty) == (True, "likely")
     assert any("parts of MiMo-V2.5 are not counted" in note for note in plan.model.notes)
-    whole = kvplan.estimate("xiaomimimo/mimo-v2-flash", engine="vllm", device="h200", tp=4, context=8192)
+    whole = kvplan.estimate("xiaomimimo/mimo-v2-flash", engine="vllm", device="b300", tp=2, context=8192)
     assert (whole.starts, whole.certainty) == (True, "certain")
+
+
+@pytest.mark.parametrize(
+    ("device", "ranks", "sure"),
+    [
+        ("l40s", {"tp": 2}, "certain"),
+        ("l40s", {"tp": 4}, "likely"),
+        ("l40s", {"tp": 2, "pp": 2}, "likely"),
+        ("l40s", {"tp": 2, "dp": 2}, "certain"),
+        ("h100", {"tp": 8}, "certain"),
+        ("h100", {"tp": 8, "pp": 2}, "likely"),
+    ],
+)
+def test_no_start_over_many_ranks_is_certain(device: str, ranks: dict[str, int], sure: str) -> None:
+    """Of public starts over four and more cards, or more than a board of modules, 5 of 12 failed that were certain before it was known."""
+    plan = kvplan.estimate("meta-llama/llama-3.1-8b", engine="vllm", device=device, context=8192, advise=False, **ranks)
+    assert (plan.starts, plan.outcome.start_certainty) == (True, sure)
 
 
 def test_compute_types():

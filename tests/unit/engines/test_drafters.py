@@ -123,3 +123,12 @@ def test_searches_do_not_call_unknown_a_yes() -> None:
     (row,) = kvplan.fit(QWEN, devices=["h100"], context=4096, speculative="eagle3:3")
     assert row.n_devices is None
     assert "give it with --speculative" in (row.reason or "")
+
+
+@pytest.mark.parametrize("engine", ["transformers", "mlx-lm", "exllamav3", "vllm"])
+@pytest.mark.parametrize("speculative", ["off", f"draft_model:3:{TINY}"])
+def test_a_models_own_draft_modules_are_counted_whatever_drafts(engine: str, speculative: str) -> None:
+    plan = kvplan.estimate("qwen/qwen3.5-27b", engine=engine, speculative=speculative, context=4096, advise=False)
+    # its config.json: fc of 2 x 5,120; gated queries of 24 heads, K and V of 4, output, of 256; three matrices of 17,408; norms
+    attention = 5120 * 256 * (2 * 24 + 2 * 4 + 24)
+    assert plan.model.mtp_parameters == 2 * 5120 * 5120 + attention + 3 * 5120 * 17408 + 5 * 5120 + 2 * 256

@@ -24,7 +24,6 @@ pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TOKEN = "hf_thisTokenMustNeverBeShown"
-SHARD_BYTES = [2 * 4 * 4, 4 * 4]
 SHARDS = {
     "model-00001-of-00002.safetensors": layout([("model.layers.0.self_attn.q_proj.weight", "BF16", [4, 4], 32)]),
     "model-00002-of-00002.safetensors": layout([("model.embed_tokens.weight", "F32", [2, 2], 16)]),

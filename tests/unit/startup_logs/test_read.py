@@ -11,6 +11,7 @@ import pytest
 from kvplan.errors import FormatError, UnknownName
 from kvplan.startup_logs import LoggedStart, read_log, read_starts
 from kvplan.startup_logs.lines import MAX_LINE, clean, rank_of, read_batches
+from tests.conftest import shared
 from tests.log_samples import LLAMA, SGLANG, TRT, VLLM_NEW, VLLM_REFUSAL, VLLM_V0, VLLM_V1
 
 
@@ -189,7 +190,6 @@ def test_what_is_no_log() -> None:
         read_log("x", engine="vlm")
 
 
-LOGS = Path(__file__).parents[3].parent / "shared" / "data" / "engine_logs.jsonl"
 FIGURES = {
     "weights_gib": "weights",
     "activation_peak_gib": "activation_peak",
@@ -204,11 +204,10 @@ FIGURES = {
 }
 
 
-@pytest.mark.skipif(not LOGS.is_file(), reason="needs shared/data/engine_logs.jsonl beside the checkout")
 def test_published_logs() -> None:
     """Excerpts of published logs: what is parsed equals what was read off them by hand."""
     compared = unread = 0
-    for text in LOGS.read_text().splitlines():
+    for text in shared("data/engine_logs.jsonl").read_text().splitlines():
         row = json.loads(text)
         try:
             start = read_log(row["verbatim"])

@@ -6,8 +6,9 @@ from itertools import pairwise
 
 import pytest
 import torch
+from torch import Tensor
 
-from kvplan.validate.attention import Rule, conv_full, conv_step, linear_full, linear_step
+from kvplan.validate.attention import Rule
 from kvplan.validate.caches import Paged, build
 from kvplan.validate.description import CacheShape
 from kvplan.validate.layers import Heads, Latent
@@ -119,6 +120,32 @@ def test_sparse_latent_attention_picks_the_same_tokens_from_its_cache(element):
     torch.testing.assert_close(torch.cat(out, dim=1), layer.full(x, stored), **TOLERANCE)
     dense = Latent(HIDDEN, 4, rank=12, nope=8, rope=4, v=6)
     assert not torch.allclose(layer.full(x), dense.full(x))
+
+
+def linear_full(q: Tensor, k: Tensor, v: Tensor, decay: Tensor) -> Tensor:
+    """Linear attention over a whole sequence without a state: out_t = sum over s <= t of decay^(t - s) (q_t . k_s) v_s. decay [heads]."""
+    n = q.shape[1]
+    distance = torch.arange(n)[:, None] - torch.arange(n)[None, :]
+    weights: Tensor = decay[:, None, None] ** distance.clamp_min(0) * (distance >= 0)
+    return (q @ k.transpose(-1, -2) * weights) @ v
+
+
+def linear_step(q: Tensor, k: Tensor, v: Tensor, decay: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """One token of it with a state [heads, width of k, width of v]: the output and the next state. q, k, v [heads, width]."""
+    state = decay[:, None, None] * state + k[..., :, None] * v[..., None, :]
+    return (q[..., None, :] @ state)[..., 0, :], state
+
+
+def conv_full(x: Tensor, kernel: Tensor) -> Tensor:
+    """A causal convolution of each channel over a whole sequence. x [channels, n], kernel [channels, width]."""
+    padded = torch.nn.functional.pad(x, (kernel.shape[1] - 1, 0))
+    return (padded.unfold(1, kernel.shape[1], 1) * kernel[:, None, :]).sum(-1)
+
+
+def conv_step(x: Tensor, kernel: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """One token of it from the last width - 1 inputs [channels, width - 1]: the output and the next state."""
+    inputs = torch.cat((state, x[:, None]), dim=1)
+    return (inputs * kernel).sum(-1), inputs[:, 1:]
 
 
 def test_a_recurrent_state_of_one_entry_replaces_the_whole_past():

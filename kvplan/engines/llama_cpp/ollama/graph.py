@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from kvplan.engines.llama_cpp.ollama.metadata import Metadata
 from kvplan.engines.llama_cpp.ollama.rules import OllamaRules
-from kvplan.units import MIB
+from kvplan.units import F32, MIB
 
-F32 = 4
 #: Bytes of an element of a quantised cache, as estimated: scales left out.
 KV_BYTES = {"q8_0": (1, 1), "q4_0": (1, 2)}
 #: Images of llama3.2-vision: tokens of a tile, tiles.

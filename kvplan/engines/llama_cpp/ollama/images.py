@@ -13,8 +13,8 @@ from kvplan.engines.llama_cpp.compute import NO_SPAN
 from kvplan.engines.llama_cpp.ollama.graph import vision_graph
 from kvplan.engines.llama_cpp.ollama.metadata import Metadata
 from kvplan.engines.llama_cpp.ollama.rules import OllamaRules
+from kvplan.units import F32
 
-F32 = 4
 #: Hidden states beside the scores where they are computed: the residual, q, k, v and a copy of v. To 80 KB of Mistral Small 3.2 on 0.9.6,
 #: whose graph of 9,646,586,240 B ollama#11355 prints: 12,100^2 scores of 16 heads, these five of 1,024, 3 x 1540^2 values.
 STATES = 5
