@@ -258,6 +258,7 @@ WEIGHT_FORMATS: dict[str, WeightFormat] = _Formats(
         **{name: _gguf(name, bits) for name, bits in {**GGUF_BITS, **GGUF_DYNAMIC, **GGUF_KEPT}.items()},
         # formats of which only a name is known: the group, or what is left in 16 bits, differs from release to release
         "awq_any": WeightFormat(4, 128, 1, 20, _BY_NAME + "AWQ, groups of 128 counted; some have groups of 32 or 64", ends=(0.97, 1.18)),
+        "int4_g32_any": WeightFormat(4, 32, 1, 16, "by the release's publisher: symmetric W4A16, groups of 32", ends=(0.97, 1.06)),
         "gptq_any": WeightFormat(4, 128, 1, 20, _BY_NAME + "GPTQ, groups of 128 counted; some have groups of 32 or 64", 32, (0.97, 1.18)),
         "int4_any": WeightFormat(4, 128, 1, 20, _BY_NAME + "4 bits, groups of 128 counted; 4 to 4.75 bits exist", ends=(0.95, 1.18)),
         "bnb_4bit": WeightFormat(4, 512, 1, 8 * 8 + 1, _BY_NAME + "bitsandbytes NF4, double quantisation counted", ends=(0.97, 1.12)),

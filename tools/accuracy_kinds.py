@@ -89,7 +89,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("several, over NVLink", lambda p: _ranks(p) > 1 and _link(p) in ("nvls", "nvswitch", "mesh")),
     ("mixtures of experts", _experts),
     ("images", _towers),
-    ("states, drafts", lambda p: p.kind == "states"),
+    ("states, drafts", lambda p: p.kind in ("states", "halved")),
 )
 
 

@@ -47,7 +47,7 @@ from kvplan.units import GIB
 FOLDER = Path(__file__).parents[1] / "kvplan" / "calibration"
 FILE, RESIDUALS = FOLDER / "vllm.yaml", FOLDER / "vllm.residuals.yaml"
 #: Kinds of deployments that get an interval of their own (engines/vllm/budget.py kind_of).
-KINDS = ("module", "plain", "hard", "named", "older", "states", "compressed", "rocm", "unified", "apart")
+KINDS = ("module", "plain", "hard", "named", "older", "states", "halved", "linked", "compressed", "rocm", "unified", "apart")
 
 #: Kinds whose intervals rest on themselves however few their sources are; sources up to which those of the others do not.
 EASY, LITTLE = ("module", "plain"), FEW - 1
@@ -87,10 +87,10 @@ def sizes_of(case: Case) -> Sizes | None:
     if outside is None and d.device and activation and logged["weights_gib"] and s.pp == 1:
         requested = d.device.memory_bytes * (d.memory_fraction or 0) / GIB
         outside = max(requested - logged["weights_gib"] - activation - logged["kv_cache_gib"], 0.0)
-    left, charged = None, logged["cuda_graph_gib"] if s.rules.graphs_charged and s.graphs else 0.0
+    left, charged = None, logged["cuda_graph_gib"] if s.charges_graphs and s.graphs else 0.0
     if d.device and logged["weights_gib"] and logged["kv_cache_gib"] is not None and s.pp == 1 and charged is not None:
         left = d.device.memory_bytes * (d.memory_fraction or 0) / GIB - logged["weights_gib"] - logged["kv_cache_gib"] - charged
-    if s.rules.graphs_charged:
+    if s.charges_graphs:
         activation = None  # that release's figure holds the graphs too
     return Sizes(case, s, p, len(stage), activation, outside, logged["cuda_graph_gib"], left)
 
@@ -156,8 +156,10 @@ def _activation_constant(x: Sizes, name: str) -> float | None:
     left = x.activation * GIB - p.handed_bytes - p.encoder_bytes - model_budget.WORKSPACE_BYTES
     typical = 13.0 if VERSIONS.index(x.settings.release) >= VERSIONS.index("0.17") else 36.0
     sampler, layers = model_budget.sampler_peak(p, typical), model_budget.layers_peak(p, 4)
+    if p.compiled_bytes > 0.8 * max(sampler, layers):
+        return None
     if name == "sampler_bytes":
-        if not p.logits or sampler < 1.2 * layers:
+        if not p.logits or p.sampled_bytes is not None or sampler < 1.2 * layers:
             return None
         return (left - p.hidden_bytes - p.rows_bytes) / p.logits - p.value_bytes
     if layers < 1.2 * sampler or p.hidden_bytes < GIB // 64:

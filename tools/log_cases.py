@@ -42,6 +42,7 @@ SAME_SHAPE: dict[str, str] = {
 #: What a log says of the weights -> format, where the model's spec does not say it itself; `as`: the recipe of a published checkpoint of
 #: that generation, its dense format on the experts too.
 WEIGHTS: tuple[tuple[str, str], ...] = (
+    (r"cyankiwi/.*awq", "int4_g32_any"),
     (r"w4a16|awq 4-bit", "int4_g128"),
     (r"autoround int4", "gptq_g128"),
     (r"w8a8", "int8_channel"),

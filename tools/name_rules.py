@@ -16,6 +16,9 @@ FORMATS: dict[str, str] = {
     "fp8-dynamic": "fp8-dynamic", "fp8-block": "fp8-block", "nvfp4": "nvfp4", "mxfp4": "mxfp4", "bnb-4bit": "bnb-4bit", "gguf": "gguf",
     **{f"mlx-{n}bit": f"mlx-{n}bit" for n in (2, 3, 4, 5, 6, 8)},
 }  # fmt: skip
+#: Publishers whose 4-bit AWQ releases are symmetric and in groups of 32: vLLM logs `group_size=32, num_bits=4` of Qwen3.5-35B-A3B-AWQ-4bit,
+#: 22.05 GiB; Qwen3.6-27B-AWQ-INT4 takes 18.47 GiB, which groups of 32 say to 0.15 (17.65 in groups of 128). `cpatonn` is its former name.
+GROUPS_OF_32 = ("cyankiwi", "cpatonn")
 #: What a name says of its weights; two that disagree, or a mix, and the row is not taken.
 _SAID = re.compile(
     r"awq|gptq|autoround|nvfp4|mxfp4|mxfp8|(?<!nv)(?<!mx)fp8|w4a16|w8a8|w8a16|int4|int8|(?<!\d)[2-8]-?bit|nf4|bnb|gguf|mlx|qat",
@@ -194,6 +197,8 @@ def weights_of(name: str, label: str, base: ModelSpec) -> str | None:
         return "bf16" if base.quantization or base.dtype == "f32" else ""
     if label == "bnb-4bit" and "unsloth-bnb" in name.lower():
         return "unsloth-bnb-4bit"
+    if label == "awq-int4" and name.partition("/")[0] in GROUPS_OF_32 and "bf16" not in name.lower():
+        return "int4-g32-any"
     if label == "mxfp4" and any(q.format == "mxfp4" for q in base.quantization):
         return ""
     return FORMATS[label]

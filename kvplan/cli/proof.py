@@ -16,9 +16,9 @@ from kvplan.cli.options import FORMAT, HUB, Named, chosen, put, question_options
 from kvplan.errors import SpecError
 from kvplan.planner.plan import plain
 from kvplan.report import STRUCTURED, render_data
-from kvplan.report.printable import one_line
+from kvplan.report import logs as logs_report
 from kvplan.report.structured import dump
-from kvplan.units import MIB, parse_bytes, show_bytes
+from kvplan.units import parse_bytes
 
 MOST_SKIPPED = 20  # logs not used that are listed
 
@@ -143,47 +143,8 @@ def reconcile(log: str, model: str | None, record: bool, hub: bool, fmt: str, **
     Options given here come before what the log says. Exit code 1 where a line is outside its interval.
     """
     found = api.reconcile(log, model=model, record=record, hub=hub, **chosen(options))
-    if fmt in STRUCTURED:
-        put(dump(plain(found.as_dict()), fmt))
-        return int(not found.agrees)
-    rows = [
-        {
-            "line": line.name if fmt == "table" else f"{line.name} ({line.unit})",
-            "predicted": _figure(line.predicted, line.unit, fmt),
-            "90 % of cases": ""
-            if line.low == line.high
-            else f"{_figure(line.low, line.unit, fmt)} to {_figure(line.high, line.unit, fmt)}",
-            "logged": _figure(line.logged, line.unit, fmt),
-            "of device": "" if line.of_device is None else f"{line.of_device:+.2%}",
-            "verdict": line.verdict,
-            **({} if fmt == "table" else {"usual cause": line.cause or ""}),
-        }
-        for line in found.lines
-    ]
-    heading = f"{one_line(found.model)}, {found.engine} {found.question['engine_version'] or ''}: {one_line(found.summary)}"
-    if fmt == "html":
-        html = import_module("kvplan.report.html")
-        put(html.report(heading, rows, {
-            "Notes": html.listed(found.notes), "Not compared": html.listed(found.not_compared), "The question": html.facts(found.question),
-        }))  # fmt: skip
-        return int(not found.agrees)
-    if rows:
-        put(render_data(rows, fmt))
-    if fmt == "table":
-        put(f"\n{heading}")
-        for line in (line for line in found.lines if line.cause):
-            put(f"{line.name}: usual cause: {line.cause}")
-        for note in found.notes:
-            put(f"note: {one_line(note)}")
-        for text in found.not_compared:
-            put(f"not compared: {one_line(text)}")
+    put(logs_report.reconciliation(found, fmt))
     return int(not found.agrees)
-
-
-def _figure(value: float, unit: str, fmt: str) -> str:
-    if fmt == "table" and unit == "bytes":
-        return show_bytes(int(value))
-    return f"{value:,.2f}x" if unit == "x" else f"{value:,.0f}"
 
 
 @click.command(cls=Grouped)
@@ -200,51 +161,13 @@ def calibrate(logs: tuple[Path, ...], model: str | None, record: bool, hub: bool
     beside what is published. Nothing is written without --record. Options given here fill in what a log does not say.
     """
     found = api.calibrate(logs, model=model, record=record, hub=hub, **chosen(options))
-    if fmt in STRUCTURED:
-        put(dump(plain(found.as_dict()), fmt))
-        return 0
-    rows = [
-        {
-            "engine": row.engine,
-            "device": row.device,
-            "constant": row.name,
-            "from release": row.since,
-            "published": _constant(row.published, fmt),
-            "yours": _constant(row.value, fmt),
-            "90 % of cases": f"{_constant(row.low, fmt)} to {_constant(row.high, fmt)}",
-            "lines": row.cases,
-            "note": row.note or "",
-        }
-        for row in found.constants
-    ]
-    lines = [
-        {
-            "log": row.source,
-            "line": row.line,
-            "logged": show_bytes(row.logged),
-            "published constants": show_bytes(row.published),
-            "with yours": show_bytes(row.fitted),
-            "with the other logs'": "" if row.left_out is None else show_bytes(row.left_out),
-        }
-        for row in found.residuals
-    ]
-    for table in (rows, lines) if fmt in ("table", "markdown") else (rows,):
-        if table:
-            put(render_data(table, fmt))
-            put("\n")
-    for log, why in found.skipped[:MOST_SKIPPED]:
+    skipped = () if fmt in STRUCTURED else found.skipped
+    for log, why in skipped[:MOST_SKIPPED]:
         tell(f"not used: {log}: {why}")
-    if len(found.skipped) > MOST_SKIPPED:
-        tell(f"not used: {len(found.skipped) - MOST_SKIPPED} more (--format json lists them)")
-    what = f"{len(found.records)} starts, {len(found.constants)} constants"
-    if fmt == "table":
-        put(f"written to {found.path}: {what}" if record else f"{what}; nothing written (--record writes {found.path})")
+    if len(skipped) > MOST_SKIPPED:
+        tell(f"not used: {len(skipped) - MOST_SKIPPED} more (--format json lists them)")
+    put(logs_report.calibration(found, fmt))
     return 0
-
-
-def _constant(value: float, fmt: str) -> str:
-    """A constant for people: one that counts bytes as a size, one that multiplies shapes as it is."""
-    return show_bytes(int(value)) if fmt == "table" and value >= MIB else f"{value:,.6g}"
 
 
 @click.command()

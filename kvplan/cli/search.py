@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 import click
@@ -17,16 +16,13 @@ from kvplan.cli.groups import Grouped
 from kvplan.cli.options import FORMAT, MODEL, Named, chosen, put, question_options
 from kvplan.devices import Device
 from kvplan.errors import SpecError
-from kvplan.planner.compare import PLACE
-from kvplan.planner.fit import FitRow
-from kvplan.planner.speed import ASSUMPTIONS, RANKINGS
-from kvplan.report import FOR_PEOPLE, render_data
+from kvplan.planner.speed import RANKINGS
+from kvplan.report import apart as apart_report
+from kvplan.report import searches
 from kvplan.report.printable import one_line
-from kvplan.units import show_bytes
 
 RANK_BY = click.option("--rank-by", type=click.Choice([name.replace("_", "-") for name in RANKINGS]), help="What the best is best by.")
 PRICE = click.option("--price", "prices", multiple=True, metavar="DEVICE=PRICE", help="Price of one device (per hour); repeatable.")
-BOUNDS = ("tokens/s, at most", "first token, at least", "per million tokens")
 
 
 @click.command(cls=Grouped)
@@ -71,22 +67,14 @@ def fit(
             split = api.disaggregate(
                 model, devices=names, prices=_prices(prices), most=most, rank_by=rank_by, watch=watch, **apart_asked, **question
             )
-        put(apart.render(model, split, question | apart_asked, fmt, everything=everything or names is not None))
+        put(apart_report.render(model, split, question | apart_asked, fmt, everything=everything or names is not None))
         return int(not any(row.split for row in split))
     with _watched() as watch:
         found = api.fit(
             model, devices=names, prices=_prices(prices), most=most, rank_by=rank_by, every_layout=every_layout, watch=watch, **question
         )
     shown = [c for c in found if c.plan is not None or everything or names]
-    rows = [_for_people(c) for c in shown] if fmt in FOR_PEOPLE else [dict(c.as_dict()) for c in shown]
-    if rows and fmt in FOR_PEOPLE:
-        kept = [key for key in rows[0] if any(row[key] is not None for row in rows)]
-        kept = [key for key in kept if key != "ep" or any(row[key] not in (None, 1) for row in rows)]
-        kept = [key for key in kept if rank_by or key not in BOUNDS]
-        rows = [{key: row[key] for key in kept} for row in rows]
-    put(_page(f"What carries {model}", rows, question, rank_by) if fmt == "html" else render_data(rows, fmt))
-    if rank_by and fmt == "table":
-        put(f"\n{ASSUMPTIONS}")
+    put(searches.fits(model, shown, question, rank_by, fmt))
     return int(not any(c.plan for c in found))
 
 
@@ -109,20 +97,6 @@ def _watched() -> Iterator[Callable[[int, int, Device], None] | None]:
         yield told
     finally:
         sys.stderr.write("\r\x1b[K")
-
-
-def _for_people(c: FitRow) -> dict[str, Any]:
-    row, bounds = c.as_dict(), c.pace
-    return {
-        **{name: row[name] for name in ("device", "devices", "tp", "pp", "dp", "ep", "price")},
-        "memory bought": show_bytes(row["memory_bytes"]) if row["memory_bytes"] else None,
-        "left a rank": show_bytes(c.plan.margin_bytes or 0) if c.plan else None,
-        "certainty": row["certainty"],
-        BOUNDS[0]: f"{bounds.tokens_per_second:,.0f}" if bounds else None,
-        BOUNDS[1]: f"{bounds.first_token_seconds:.3g} s" if bounds else None,
-        BOUNDS[2]: f"{bounds.cost_per_million:.3g}" if bounds and bounds.cost_per_million is not None else None,
-        "why not": c.reason,
-    }
 
 
 def _prices(texts: tuple[str, ...]) -> dict[str, float]:
@@ -154,42 +128,8 @@ def compare(models: tuple[str, ...], prices: tuple[str, ...], rank_by: str | Non
     if len(asked) == 1:
         raise SpecError("compare", [("", "one question has nothing beside it; name a second model, or several values: --device h100,l4")])
     found = api.compare(*asked, rank_by=rank_by, prices=_prices(prices))
-    places = next((row.values for row in found if row.name == PLACE), range(1, len(asked) + 1))
-    rows = [row for row in found if (row.differs or everything) and row.name != PLACE]
-    headers = [_header(place - 1, asked[place - 1], asked) for place in places]
-    table = [
-        {"": f"{row.name} ({row.unit})" if row.unit else row.name, **dict(zip(headers, map(_value, row.values, row.ratios), strict=True))}
-        for row in rows
-    ]
-    if fmt == "html":
-        said = {str(n): ", ".join(f"{name} {value}" for name, value in one.items()) for n, one in enumerate(asked, 1)}
-        put(_page("Side by side", table, said, rank_by))
-    else:
-        put(render_data(table if fmt in FOR_PEOPLE else [_flat(row, headers) for row in rows], fmt))
-    if rank_by and fmt == "table":
-        put(f"\n{ASSUMPTIONS}")
+    put(searches.side_by_side(found, asked, rank_by, fmt, everything=everything))
     return 0
-
-
-def _page(heading: str, rows: list[dict[str, Any]], question: Mapping[str, Any], rank_by: str | None) -> str:
-    """A page with what was asked under the rows."""
-    html = import_module("kvplan.report.html")
-    page: str = html.report(heading, rows, {"Bounds": html.listed([ASSUMPTIONS] if rank_by else []), "The question": html.facts(question)})
-    return page
-
-
-def _header(i: int, question: dict[str, Any], asked: list[dict[str, Any]]) -> str:
-    varied = [str(value) for name, value in question.items() if any(other.get(name) != value for other in asked)]
-    return f"{i + 1}: {' '.join(varied)}" if varied else str(i + 1)
-
-
-def _value(value: Any, ratio: float | None) -> str:
-    text = "-" if value is None else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)
-    return text if ratio is None or ratio == 1 else f"{text} (x {ratio:.3g})"
-
-
-def _flat(row: Any, headers: list[str]) -> dict[str, Any]:
-    return {"name": row.name, "unit": row.unit, **dict(zip(headers, row.values, strict=True))}
 
 
 @click.command(cls=Grouped)
@@ -198,11 +138,6 @@ def _flat(row: Any, headers: list[str]) -> dict[str, Any]:
 @FORMAT
 def roofline(model: str, fmt: str, **options: Any) -> int:
     """How fast MODEL can decode and read a prompt on a device, at most: bounds from bytes and operations, a row per combination."""
-    rows = []
-    for question in questions(chosen(options)):
-        found = api.roofline(model, **question)
-        rows.append(question | found.as_dict())
-    put(render_data(rows, fmt))
-    if fmt == "table":
-        put(f"\n{ASSUMPTIONS}")
+    rows = [question | api.roofline(model, **question).as_dict() for question in questions(chosen(options))]
+    put(searches.bounds(rows, fmt))
     return 0

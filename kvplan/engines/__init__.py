@@ -135,11 +135,18 @@ def default(d: Deployment) -> str:
     return "ideal" if d.device is None else DEFAULT
 
 
+#: What command lines make one name of a question of, by what their rows call it.
+_PARTS = {
+    "@ep": "ep", "@lora": "lora", "@lora_rank": "lora", "@loras": "lora", "@speculative": "speculative", "@quantization": "weight_dtype",
+    "@text_only": "multimodal", "@context": "context",
+}  # fmt: skip
+
+
 def _known_as(engine: str, option: str) -> str:
     """The name in a question of what an option of the engine's command line sets; empty where it has none, or sets several."""
     rows = arguments(engine).rows if engine in served() else ()
     spelled = f"--{option.replace('_', '-')}"
-    return next((row.to for row in rows if spelled in row.names and row.to.isidentifier()), "")
+    return next((name for row in rows if spelled in row.names and (name := _PARTS.get(row.to, row.to)).isidentifier()), "")
 
 
 def settle(d: Deployment) -> tuple[Engine, Settled]:

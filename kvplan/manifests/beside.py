@@ -21,19 +21,19 @@ _MERGED = ("environment", "deploy", "resources", "limits", "reservations", "labe
 _ADDED = ("volumes", "env_file")
 
 
-def extended(service: Item, whole: Item, source: str, beside: ReadBeside, depth: int = 0) -> tuple[Item, list[Finding]]:
-    """The service with what it extends under it, and what is to be said of that."""
+def extended(
+    service: Item, whole: Item, source: str, beside: ReadBeside, read: dict[str, Item], depth: int = 0
+) -> tuple[Item, list[Finding]]:
+    """The service with what it extends under it, and what is to be said of that. `read`: the files that were read for it before."""
     item = service.get("extends")
     if not item:
         return service, []
     path, name = item.get("file").text, item.get("service").text or item.text
     other, notes = whole, list[Finding]()
     if path:
-        text = beside(path.removeprefix("./"))
-        try:
-            other = _moved(next(iter(documents(text, source)), NOTHING), item) if text is not None else NOTHING
-        except SpecError:
-            other = NOTHING
+        if path not in read:
+            read[path] = _first(beside(path.removeprefix("./")), source)
+        other = read[path]
         if other:
             notes.append(Finding("config-read", "note", f"{path} is read from beside this file", item.place))
     base = other.get("services", name)
@@ -41,8 +41,16 @@ def extended(service: Item, whole: Item, source: str, beside: ReadBeside, depth:
         where = f"of {path} " if path else ""
         message = f"the service {name or '?'} {where}that it extends is not at hand: its image, options and variables are not read"
         return service, [Finding("not-read", "warning", message, item.place)]
-    base, more = extended(base, other, source, beside, depth + 1)
+    base, more = extended(_moved(base, item) if path else base, other, source, beside, read, depth + 1)
     return _over(base, service), [*notes, *more]
+
+
+def _first(text: str | None, source: str) -> Item:
+    """The first document of a text that can be read."""
+    try:
+        return next(iter(documents(text, source)), NOTHING) if text is not None else NOTHING
+    except SpecError:
+        return NOTHING
 
 
 def _over(base: Item, own: Item) -> Item:

@@ -138,6 +138,8 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
         closed.add("options")
     unresolved = [u for u in found.unresolved if u.what not in closed]
     findings = list(found.findings)
+    quiet = [u for u in found.unresolved if u.what == "options" and _is_quiet(u, unresolved)]
+    findings += [Finding("open-words", "warning", u.why, u.place) for u in quiet]
     plan: Plan | None = None
     if model is not None and not any(u.what == "model" for u in unresolved):
         plan, more, open_model = _weighed(ask, model, question, found, given)
@@ -153,6 +155,11 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
     if len(findings) > MAX_FINDINGS:
         located += (Finding("note", "note", f"and {len(findings) - MAX_FINDINGS:,} findings more", found.place, found.file),)
     return Verdict(found.file, found.name, status, message, found, plan, located, tuple(unresolved))
+
+
+def _is_quiet(one: Unresolved, unresolved: Sequence[Unresolved]) -> bool:
+    """Whether nothing would speak of it, and it is more than what a script itself is called with (`$@`)."""
+    return one not in unresolved and not one.why.startswith(("$@ ", "$* "))
 
 
 def _override(model: str | None, models: Sequence[str]) -> str | None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kvplan import engines
 from kvplan.engines.common.words import Finding, Given, Place, Word, words
 from kvplan.errors import SpecError
-from kvplan.manifests import foreign, images
+from kvplan.manifests import cloud_run, foreign, images
 from kvplan.manifests.budget import spend
 from kvplan.manifests.programs import (
     CONTAINERS,
@@ -32,7 +32,7 @@ from kvplan.manifests.wrapped import Files, behind, first_plain, named, open_pro
 class Start(NamedTuple):
     """An engine about to run: its own words, its environment, and what the command around it says.
 
-    gpus    how many the container gets, where the command says so
+    gpus    how many the container gets, where the command says so; device: which
     files   texts that the script writes, by name; mounts: path in the container -> path beside the checked file
     opaque  why the command can not be followed to the engine; its words are then empty
     faults  what the shell or the container runtime would stumble over
@@ -62,9 +62,11 @@ class Start(NamedTuple):
     machine: str = ""
     no_gpu: str = ""
     on: tuple[str, ...] = ("*",)
+    device: Given | None = None
 
 
 MAX_NESTED = 4
+_CLIENTS = r"\b(vllm (bench|chat|complete|run-batch|collect-env)|ollama (pull|list|create|show|rm|ps|cp)|lmdeploy lite|sglang\.bench_\w+)\b"
 MAX_BRANCHES = 16  # of a script, that may end in the same command
 
 
@@ -82,6 +84,12 @@ def _starts(command: Command, source: str, files: Files, depth: int = 0) -> Iter
     if program is None and (engine := open_program(command.words)):
         n = next((n for n, w in enumerate(command.words) if w.text.startswith("-")), len(command.words))
         yield Start(engine, command.words[n:], command.env, command.place, command.end_line, files=files)
+        return
+    if program is None and depth < MAX_NESTED and (cloud := cloud_run.read(command.words)):
+        env = {**command.env, **cloud.env}
+        at, end = command.place, command.end_line
+        found = container(cloud.image, cloud.entry, cloud.args, env, source, at, end, gpus=cloud.gpus, depth=depth + 1)
+        yield from (one._replace(device=cloud.device) for one in found)
         return
     if program is None:
         yield from _launched(command, source, files, depth)
@@ -237,8 +245,10 @@ def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
     """The engines that a script starts, told which of them run at the same time on one machine."""
     found: list[Start] = []
     running: set[str] = set()
-    for command in script.commands:
+    for n, command in enumerate(script.commands):
+        lost = _lost(script.commands[n + 1 : n + 2])
         for one in starts(command, source, script.files, depth):
+            one = one._replace(faults=(*one.faults, *lost))
             stays = one.stays or command.stays
             key = f"here{command.group}{one.host.removeprefix('here')} {one.machine}" if one.machine != "?" else ""
             running |= {key} if stays and key else set()
@@ -249,6 +259,15 @@ def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
     if runs:  # the server of the same script: it loads what is named, with its own variables
         found = [one._replace(env=waiting[0].env) if one in runs else one for one in found if one not in waiting]
     return found
+
+
+def _lost(after: Sequence[Command]) -> tuple[Finding, ...]:
+    """A command that is an option: the line before it was to go on, and does not."""
+    first = after[0].words[0] if after else Word("")
+    if not re.match(r"--[a-z]", first.text):
+        return ()
+    message = f"the shell takes {first.text[:60]} for a command: the line before does not end in a lone \\, and the engine never sees it"
+    return (Finding("cut-command", "warning", message, first.place),)
 
 
 def _text(
@@ -317,6 +336,8 @@ def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping
             gpus, on = gpu_count(word), gpus_on(word)
         elif name == "--entrypoint":
             entry = [word]
+    if n + 1 < len(after) and after[n].missing and images.find(after[n + 1].text):
+        n += 1  # `${TOKEN:+-e TOKEN=...}` before the image
     if n >= len(after) or depth >= MAX_NESTED:
         return
     end = command.end_line
@@ -325,8 +346,9 @@ def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping
 
 
 def _is_other(run: Sequence[Word]) -> bool:
-    """A worker of a cluster, or a waiting container: no engine command, and none hidden."""
+    """A worker of a cluster, a waiting container, a client of a server: no engine command, and none hidden."""
     text = " ".join(w.text for w in run)
     return bool(
         re.search(r"\bray (start|symmetric-run)\b|\bsleep\b|lmcache_server|multi-node-serving\.sh worker|\bnvidia-smi\b|pytest", text)
+        or re.search(_CLIENTS, text)
     )

@@ -37,10 +37,12 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
     files = {
         name: (item.get("content").text, item.get("content").body) for name, item in document.get("configs").items() if item.get("content")
     }
+    others: dict[str, Item] = {}
+    included = [_included(entry) for entry in document.get("include")]
     for name, own in document.get("services").items():
-        service, read_too = extended(own, document, source, beside)
+        service, read_too = extended(own, document, source, beside, others)
         listed, findings = _listed(service, beside)
-        findings += read_too
+        findings += [*read_too, *included]
         if defaults is not None:
             findings.append(Finding("config-read", "note", ".env is read from beside this file", service.place))
         env = {**listed, **_environment(service.get("environment"), asked)}
@@ -63,6 +65,11 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
                 host="" if _is_off(service) else together, on=_on(service, env), limits=of_service(service), copies=_copies(service),
                 unresolved=_absent(service),
             )  # fmt: skip
+
+
+def _included(entry: Item) -> Finding:
+    path = entry.get("path").text or " ".join(one.text for one in entry.get("path")) or entry.text
+    return Finding("not-read", "note", f"{path} is included and not read: check it as well", entry.place)
 
 
 def _absent(service: Item) -> tuple[Unresolved, ...]:

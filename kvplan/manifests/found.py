@@ -79,8 +79,8 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
     if n_devices and "n_devices" not in question:
         nodes = 1 if answer.local_dp else max(site.nodes, answer.nodes)  # ranks of one node need that node's devices
         question["n_devices"] = n_devices._replace(value=n_devices.value * nodes)
-    if site.device:
-        question["device"] = site.device
+    if device := site.device or start.device:
+        question["device"] = device
     model_given = answer.model or site.model
     if site.model and model_given and str(model_given.value).startswith(MOUNTED):
         model_given = site.model

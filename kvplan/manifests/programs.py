@@ -34,7 +34,7 @@ _STOPS = re.compile(r"p?kill|killall|wait|fuser|.*(stop|kill|clean|teardown|shut
 
 def base(text: str) -> str:
     """A program's name without its folder."""
-    return text.rsplit("/", 1)[-1].lower().removesuffix(".exe")
+    return re.split(r"[/\\]", text)[-1].lower().removesuffix(".exe")
 
 
 def stops(run: Sequence[Word]) -> bool:

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 from kvplan import files
@@ -23,8 +23,11 @@ from kvplan.manifests import (
     jobs,
     kserve,
     kubernetes,
+    presets,
     python,
     ray,
+    recipes,
+    scattered,
     scenario,
     services,
     slurm,
@@ -103,7 +106,8 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
     if is_modelfile(text, source):
         yield from read_modelfile(text)
         return
-    for one, reader in ((units.is_unit, units.read), (dockerfile.is_dockerfile, dockerfile.read)):
+    kinds = ((units.is_unit, units.read), (dockerfile.is_dockerfile, dockerfile.read), (presets.is_presets, presets.read))
+    for one, reader in kinds:
         if one(text, source):
             yield from reader(text, source)
             return
@@ -113,10 +117,11 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
     if python.is_python(source):
         yield from python.read(text, source, Place(), env)
         return
-    if _is_yaml(text, source):
+    if _is_yaml(text, source) and not recipes.is_make(source):
         found, broken = _documents(text, source)
         starts = (one for n, document in enumerate(found, 1) for one in _document(document, found, n, source, env, beside))
-        for n, (start, site) in enumerate(starts):
+        first = list(islice(starts, 1)) or [one for n, document in enumerate(found, 1) for one in _scattered(document, n, source)]
+        for n, (start, site) in enumerate(chain(first, starts)):
             aside = [finding for finding in broken if finding.severity != "error"]
             yield start, site._replace(findings=(*site.findings, *aside)) if not n else site
         for finding in broken:
@@ -125,16 +130,24 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         return
     if windows.is_windows(source):
         text = windows.as_shell(text, source)
+    apart = recipes.is_make(source)
+    text = recipes.as_shell(text, source) if apart else text
     script = read_script(text, source, env=env, ends=True)
     if scenario.is_scenario(script):
         yield from scenario.read(script, source)
         return
     cut, job = _windows(text, source), slurm.asked(text)
     for start in scripts(script, source):
-        site = Site(name="", host=start.host, on=start.on, findings=cut)
+        site = Site(name="", host="" if apart else start.host, on=start.on, findings=cut)  # one recipe or another is run
         yield start, site._replace(device=job.device, n_devices=job.n_devices, why=job.why, place=job.place) if job else site
     for here in script.texts:
         yield from _here(here, source, env, beside)
+
+
+def _scattered(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    """What stands in a document of no known kind; one of a known kind starts nothing where its own reader finds nothing."""
+    if not kserve.is_kserve(document) and document.get("kind").text not in kubernetes.OTHERS - {"ConfigMap"}:
+        yield from scattered.read(document, n, source)
 
 
 def _windows(text: str, source: str) -> tuple[Finding, ...]:
@@ -155,8 +168,7 @@ def _documents(text: str, source: str) -> tuple[list[Item], list[Finding]]:
         return documents(text, source), []
     except SpecError as error:
         if _TEMPLATE.search(text) and not re.search(r"^---(\s|$)", text.strip(), re.MULTILINE):
-            message = "a Helm template, not a manifest: check its values file, or what `helm template` prints"
-            raise SpecError(source, [(f"line {_line_of(_TEMPLATE, text)}", message)]) from None
+            raise _template(text, source) from None
         whole = error
     found: list[Item] = []
     broken: list[Finding] = []
@@ -175,10 +187,14 @@ def _documents(text: str, source: str) -> tuple[list[Item], list[Finding]]:
             broken.append(Finding("unreadable", "warning" if aside else "error", message, Place(line, 1), source))
     if not found:
         if _TEMPLATE.search(text):
-            message = "a Helm template, not a manifest: check its values file, or what `helm template` prints"
-            raise SpecError(source, [(f"line {_line_of(_TEMPLATE, text)}", message)])
+            raise _template(text, source)
         raise whole
     return found, broken
+
+
+def _template(text: str, source: str) -> SpecError:
+    message = "a Helm template, not a manifest: check its values file, or what `helm template` prints"
+    return SpecError(source, [(f"line {_line_of(_TEMPLATE, text)}", message)])
 
 
 def _here(here: Text, source: str, env: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
@@ -202,6 +218,8 @@ def _document(
 ) -> Iterator[tuple[Start, Site]]:
     own = list(ray.read(document, others, n, source)) if ray.is_ray(document) else []
     yield from own
+    for values in chart.inner(document, source):
+        yield from _document(values, others, n, source, env, beside)
     if services.is_service(document):
         yield from services.read(document, [one for other in others for one in kubernetes.objects(other)], n, source)
     elif kubernetes.is_object(document):

@@ -6,10 +6,11 @@ systemd.service(5), systemd.exec(5), podman-systemd.unit(5). No shell: $NAME and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kvplan.engines.common.words import Finding, Given, Place, Word
+from kvplan.manifests import images
 from kvplan.manifests.command import Start, container, scripts
 from kvplan.manifests.compose import split
 from kvplan.manifests.found import Site
@@ -20,6 +21,14 @@ _NAME = re.compile(r"\.(service|container)$|(^|/)[^/]*\.service\.d/[^/]*\.conf$"
 _SECTION = re.compile(r"^\[(Unit|Service|Container)\]\s*$", re.MULTILINE)
 _KEY = re.compile(r"\s*([A-Za-z]+)\s*=\s*(.*)")
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
+
+
+def _unread(words: Sequence[Word], env: Mapping[str, Word], one: _Setting) -> Iterator[Start]:
+    """A program that is not at hand, handed an engine's options."""
+    engine = images.by_options(words[1:])
+    if engine:
+        why = f"ExecStart runs {words[0].text[:120]}, which is not read"
+        yield Start(engine, (), env, one.place, one.end_line, opaque=why)
 
 
 class _Setting(NamedTuple):
@@ -64,6 +73,7 @@ def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
                 words = [_expanded(w, env) for w in split(Word(one.value.lstrip("@-:+!|"), one.place), source)]
                 script = read_script("", source)._replace(commands=(Command(tuple(words), env, one.place, one.end_line),))
                 found += scripts(script, source)
+                found += () if found else _unread(words, env, one)
         if not found and "ExecStart" not in at and any(name.startswith("OLLAMA_") for name in env):
             first = next(iter(env.values()))  # what `systemctl edit ollama` writes
             found = [Start("ollama", (), env, first.place, max(text.count("\n"), 1))]

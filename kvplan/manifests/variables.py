@@ -54,6 +54,7 @@ class Variables:
         self._source = source
         self._values = {name: Value((word,)) for name, word in env.items()}
         self._exported = set(env)
+        self._lost: set[str] = set()  # set in some branch: not known behind it
         self._scopes: list[_Scope] = []
         self._environment: dict[str, Word] | None = None
 
@@ -90,6 +91,11 @@ class Variables:
             else:
                 first, more = old.words[0], value.words[0]
                 value = Value((Word(first.text + more.text, more.place, (*first.missing, *more.missing)),), old.is_array)
+        elif adds and name in self._lost and value.words:
+            before = Word(f"${name}", value.words[0].place, (name,))
+            value = value._replace(words=(before, *value.words))
+        if not adds:
+            self._lost.discard(name)
         self._spend(len(value.words) + len(self._scopes), value.words[0].place if value.words else Place())
         for scope in self._scopes:
             scope.changed[name] = adds and scope.changed.get(name, True)
@@ -161,6 +167,7 @@ class Variables:
                 self._values[name] = old._replace(words=(*old.words, Word(f"${name}", Place(), (name,), (), more)))
             else:
                 self._values.pop(name, None)
+                self._lost.add(name)
 
     # words
 

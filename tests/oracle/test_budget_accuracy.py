@@ -66,8 +66,8 @@ def test_coverage(predictions: list[fit_budget.Prediction], everything: list[fit
     assert width < 5
 
 
-#: Kinds whose logs are held less often than in 87 %, as docs/budget.md says: 19 of 23 each, three of the hard ones missed being one start.
-UNDER = {"hard": 0.82, "states": 0.82}
+#: Kinds whose logs are held less often than in 87 %: 20 of 23.
+UNDER = {"hard": 0.86}
 
 
 def test_every_kind_of_ten_logs_or_more_is_held_without_its_own_source(everything: list[fit_budget.Prediction]) -> None:
@@ -81,12 +81,7 @@ def test_every_kind_of_ten_logs_or_more_is_held_without_its_own_source(everythin
 
 
 #: Kinds of ten logs or more that a rule could name and that their logs' own intervals do not hold in 87 to 95 % (and one log), and why.
-OUTSIDE = {
-    "packed, the config says how",  # 23 of 32
-    "weights of 8 bits",  # 28 of 33
-    "states, drafts",  # 19 of 23
-    "weights of 16 bits",  # 91 of 93
-}
+OUTSIDE = {"several, over NVLink"}  # 15 of 18: one model at two sizes by 0.04 % of the device, and the one log of its kind
 
 
 def test_every_kind_that_a_rule_could_name_is_held_but_those_that_are_known(everything: list[fit_budget.Prediction]) -> None:
@@ -113,21 +108,22 @@ def test_a_kind_of_few_sources_is_as_uncertain_as_the_hard_ones(everything: list
 
 
 def test_logs_of_the_repository_are_within_what_they_were_when_kept(everything: list[fit_budget.Prediction]) -> None:
-    """No worse than 0.8 / 6.5 % of the device (0.62 / 5.95 of 136 on 2026-11-22, 33 of them new), a third under-predicted by over 1 %."""
+    """No worse than 0.7 / 4.5 % of the device (0.55 / 3.59 of 216 on 2026-11-23), a quarter under-predicted by over 1 %."""
     errors = sorted(v for p in everything if not p.case.id.startswith("pl-") and (v := accuracy.of_device(p)) is not None)
     assert len(errors) >= 95
-    assert median(errors) <= 0.8
-    assert fit_graphs.quantile(errors, 0.9) <= 6.5
+    assert median(errors) <= 0.7
+    assert fit_graphs.quantile(errors, 0.9) <= 4.5
     under = [p for p in everything if p.error is not None and not p.refused and p.error / p.device > accuracy_kinds.UNDER]
-    assert len(under) <= len(errors) / 3
+    assert len(under) <= len(errors) / 4
 
 
 def test_intervals_are_narrow_where_logs_are_many_and_wide_where_they_are_few(
     built: tuple[Constants, list[fit_budget.Prediction]],
 ) -> None:
     found = {spread.kind: spread for spread in built[0].spreads}
-    assert found["module"].high < 0.007
-    assert found["apart"].high > found["states"].high > found["hard"].high > found["plain"].high > found["module"].high
+    assert found["module"].high < 0.008
+    assert found["apart"].high > found["halved"].high > found["named"].high > found["plain"].high > found["module"].high
+    assert found["states"].high < found["halved"].high / 4  # what is not quantised has no parts that may have stayed in 16 bits
 
 
 def test_every_row_whose_device_is_identified_is_predicted_or_says_why(

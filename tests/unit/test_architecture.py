@@ -122,11 +122,25 @@ def test_the_wheel_holds_what_runs_and_the_sdist_what_its_tests_need(tmp_path):
         assert name in kept
 
 
-#: Readers of formats that are one engine's own (Modelfiles and Ollama's units, KServe's and Helm's servers, Ray's LLM configs), and tables
-#: of the words by which deployers and images name engines.
+#: Readers of formats that are one engine's own (Modelfiles and Ollama's units, presets of llama-server's router, KServe's and Helm's
+#: servers, Ray's LLM configs), and tables of the words by which deployers and images name engines.
 OF_ONE_ENGINE = {
     f"manifests/{name}.py"
-    for name in ("chart", "command", "helm", "images", "kserve", "modelfile", "python", "ray", "requested", "services", "truss", "units")
+    for name in (
+        "chart",
+        "command",
+        "helm",
+        "images",
+        "kserve",
+        "modelfile",
+        "presets",
+        "python",
+        "ray",
+        "requested",
+        "services",
+        "truss",
+        "units",
+    )
 }
 
 

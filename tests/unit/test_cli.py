@@ -114,6 +114,8 @@ def test_every_format_prints_one_and_several(capsys, fmt):
         (["estimate", MODEL, "--engine", "llama-server"], "write llama.cpp"),
         (["estimate", MODEL, "--engine", "tgi"], "it is not modelled"),
         (["estimate", MODEL, "--engine", "ideal", "--engine-option", "x=1"], "has no such option"),
+        (["estimate", MODEL, "--engine", "vllm", "--engine-option", "language_model_only=true"], "it is multimodal here"),
+        (["estimate", MODEL, "--engine", "vllm", "--engine-option", "quantization=fp8"], "write weight_dtype"),
         (["estimate", MODEL, "--engine-option", "x"], "KEY=VALUE"),
         (["estimate", MODEL, "--tp", "4", "--ep", "3", "--engine", "ideal"], "must divide"),
         (["estimate", MODEL, "--tp", "4", "--dcp", "4", "--engine", "ideal"], "can not share the tokens"),

@@ -100,6 +100,13 @@ def plain_say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     return {}, {name for name in ("speculative", "lora", "multimodal") if asked.get(name) == "off"}
 
 
+#: The release in a tag of a copy of the engine's own image: behind it what such images are built for, and nothing of a fork's own.
+MIRRORED = (
+    r"v(\d{1,4}\.\d{1,4}\.\d{1,4})(?:[.-]?(?:post|rc)\d+)?"
+    r"(?=$|[-+_.](?:cu\d|cuda|rocm|amd64|arm64|aarch64|x86|runtime|srt|g?b200|blackwell|ubuntu|ubi)[^/]*$)"
+)
+
+
 class Repository(NamedTuple):
     """Container images: an expression for the end of the repository, the words they start with, what runs where nothing is said.
 

@@ -177,6 +177,9 @@ def open_variable(to: str, name: str, missing: Sequence[str], place: Place) -> U
     shown = ", ".join(dict.fromkeys(missing))
     contract = to.isidentifier()
     give = f"--{to.replace('_', '-')} VALUE" if contract else f"set {shown} where it is used, or ask with --env"
+    if all(one.isdecimal() for one in missing):
+        shown = ", ".join(f"${one}" for one in dict.fromkeys(missing))
+        return Unresolved(what, f"{name} is {shown}, which the script or a function of it is called with", give, place)
     return Unresolved(what, f"{name} is {shown}, which the file does not set", give, place)
 
 

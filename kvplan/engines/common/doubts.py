@@ -21,9 +21,9 @@ NATIVE: dict[str, tuple[int, tuple[str, ...]]] = {
 #: that should have had room half ran out (gpt-oss-120b on H100: vllm issues 27508, 33155, lmdeploy#4249; DeepSeek-V4 on Hopper: InferenceX
 #: 2128, vllm#44376; on MI300X 50 of 96 GiB more, vllm#53961), none of those with room for a second copy.
 COPIED = ("mxfp",)
-#: Ranks of one replica from which on no start is certain, on cards and on modules (whose boards hold eight): of 12 so called before anybody
-#: looked (docs/limits.md, third to seventh set) 5 ran out, by 8 to 20 GiB that no line had, each for a cause of its own (collectives in
-#: graphs, machines apart, experts, a vendor's libraries). Of 86 others 4 did.
+#: Ranks of one replica, or that share experts, from which on no start is certain, on cards and on modules (whose boards hold eight): of
+#: 12 so called before anybody looked (docs/limits.md, third to seventh set) 5 ran out, by 8 to 20 GiB that no line had, each for a cause of
+#: its own (collectives in graphs, machines apart, experts, a vendor's libraries). Of 86 others 4 did.
 MANY, MANY_MODULES = 4, 9
 GROUPED = 75  # the least of the kernels for integers in groups (AWQ, GPTQ); before, what their predecessors take is not known
 
@@ -39,7 +39,7 @@ def doubts(d: Deployment, facts: Facts) -> tuple[str, ...]:
         found.append(f"what {facts.title} held before {facts.measured_from} beside weights and cache was not published")
     if d.model.uncounted and d.stored is None:
         found.append(f"parts of {d.model.name} are not counted")
-    ranks = (d.tp or 1) * (d.pp or 1)
+    ranks = max((d.tp or 1) * (d.pp or 1), d.ep or 1)
     if ranks >= (MANY_MODULES if d.device.is_module else MANY):
         found.append(f"what each of {ranks} ranks holds for its links to the others differs between machines")
     return (*found, *(_said(scheme, least, d) for scheme, least in _converted(d, facts)))

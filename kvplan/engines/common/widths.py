@@ -12,9 +12,12 @@ from kvplan.weights import WeightFormats
 QUANTISED_INPUTS = ("fp8", "fp8_channel", "fp8_block128", "int8_channel", "mxfp8", "nvfp4")
 
 
-def layer_width(layer: Layer, hidden: int, tp: int, ep: int, formats: WeightFormats) -> float:
-    """Values per token of a layer's widest sublayer: what its matrices put out and, beside that, what the last of them takes in."""
-    return max(_dense(layer.weights, tp, formats), _experts(layer.weights, hidden, tp, ep), _attention(layer.weights, tp))
+def layer_width(layer: Layer, hidden: int, tp: int, ep: int, formats: WeightFormats, gathered: float = 1) -> float:
+    """Values per token of a layer's widest sublayer: what its matrices put out and, beside that, what the last of them takes in.
+
+    gathered  tokens that experts see for each of the rank's own
+    """
+    return max(_dense(layer.weights, tp, formats), gathered * _experts(layer.weights, hidden, tp, ep), _attention(layer.weights, tp))
 
 
 def split(w: WeightTensor, size: int, tp: int) -> int:

@@ -254,5 +254,15 @@ def _used(f: Loaded, tried: Situation) -> int:
     return sum(tried.used(device) - reserve for device in range(f.question.n_devices or 1))
 
 
+def left(f: Loaded, tried: Situation) -> tuple[int, int, int]:
+    """What its margin leaves on the fullest device, in bytes (negative: missing): the estimate and the ends of its interval."""
+    rooms = [(f.memory(i) - margin(f, i), tried.entries[i]) for i in range(f.question.n_devices or 1)]
+    return (
+        min(room - sum(e.bytes for e in entries) for room, entries in rooms),
+        min(room - sum(e.high for e in entries) for room, entries in rooms),
+        min(room - sum(e.low for e in entries) for room, entries in rooms),
+    )
+
+
 def _keeps_margin(f: Loaded, tried: Situation, device: int) -> bool:
     return f.memory(device) - tried.used(device) >= margin(f, device)

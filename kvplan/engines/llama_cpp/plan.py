@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvplan.engines.common.lines import certainty
-from kvplan.engines.common.protocol import Capacity, Engine, Group, Outcome, Settled, refused
+from kvplan.engines.common.lines import certainty, least_sure
+from kvplan.engines.common.protocol import Capacity, Certainty, Engine, Group, Outcome, Settled, refused
 from kvplan.engines.common.whole import most
-from kvplan.engines.llama_cpp import context, situation, wordings
+from kvplan.engines.llama_cpp import context, fit, situation, wordings
 from kvplan.engines.llama_cpp.caches import is_variable_v
 from kvplan.engines.llama_cpp.facts import FACTS
 from kvplan.engines.llama_cpp.named import HOST
@@ -70,10 +70,12 @@ def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Sit
     if s.whole and not now.placed.whole:
         margin, reason = min(margin, -max(now.placed.lacking, 1)), s.whole.format(_placed(now))
         sure = "certain"
+    if s.stays is not None and device != HOST and margin >= 0:
+        margin, sure, reason = _kept(s, now, margin, sure)
     if slots and reason != slots:  # what memory lacks comes first
         capacity = capacity._replace(warnings=(*capacity.warnings, slots))
-    if s.near and s.near(d.max_model_len or 1, d.max_num_seqs or 1):
-        sure = "too close to call"
+    if s.sure:
+        sure = least_sure(sure, s.sure(d.max_model_len or 1, d.max_num_seqs or 1))
     return Outcome(
         ledgers=ledgers,
         capacity=capacity,
@@ -84,6 +86,18 @@ def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Sit
         limiting_rank=now.where.n_devices if device == HOST else device,
         reason=reason,
     )
+
+
+def _kept(s: LlamaSettings, now: Situation, margin: int, sure: Certainty) -> tuple[int, Certainty, str | None]:
+    """What is left, how sure it is, and the reason where --fit would move layers to host memory although the devices hold all of them."""
+    left, low, high = fit.left(s.loaded, now)
+    if not s.stays:
+        left = min(left, -1)
+    sure = least_sure(sure, certainty(low >= 0, left >= 0, high >= 0, left, left - low, high - left))
+    if left >= 0:
+        return margin, sure, None
+    text = "--fit keeps {} of a device free and moves layers to host memory for it; n_gpu_layers, or fit=off, keeps them on the device"
+    return left, sure, text.format(show_bytes(fit.margin(s.loaded, 0)))
 
 
 def _placed(now: Situation) -> str:
@@ -154,9 +168,8 @@ def _capacity(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Si
     held = context.resident(ctx, context_tokens)
 
     def fits(tried: Situation) -> bool:
-        return (tried.placed.whole or not s.whole) and all(
-            margin >= 0 for device in tried.entries for margin, _, _ in _margins(f, tried, device)
-        )
+        stay = tried.placed.whole if s.whole else s.stays is None or fit.left(f, tried)[0] >= 0
+        return stay and all(margin >= 0 for device in tried.entries for margin, _, _ in _margins(f, tried, device))
 
     def made(tokens: int, sequences: int) -> Situation:
         slots = ctx.n_seq_max if s.own_slots else sequences

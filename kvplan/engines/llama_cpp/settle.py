@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common.drafters import among, drafter, own_tensors, unknown, without_weights
-from kvplan.engines.common.protocol import ChosenBy, Settled
+from kvplan.engines.common.protocol import Certainty, ChosenBy, Settled
 from kvplan.engines.common.settling import lowered_or_plain, remade, resolve
 from kvplan.engines.llama_cpp import caches, context, fit, options, situation
 from kvplan.engines.llama_cpp.rules import WINDOWS_IGNORED, LlamaRules, find
@@ -30,7 +30,8 @@ class LlamaSettings(NamedTuple):
     placing   who decides what goes on the devices, from -c and -np; None: the question's -ngl does
     beside    what is said where host memory is too small, with what is needed and what there is
     printed   what is logged of that, beside llama.cpp's own lines
-    near      whether that would be another with a little more or less memory
+    sure      how sure it is that this keeps everything on the devices, or does not
+    stays     --fit, which nothing keeps from it, moves nothing to host memory (False: it does); None: that is no matter
     alone     no other model is loaded beside this one
     whole     what is said where layers stay beside the devices and nobody asked for that; None: that is no matter
     """
@@ -42,7 +43,8 @@ class LlamaSettings(NamedTuple):
     own_cells: bool
     fitted: Placed | None = None
     placing: Callable[[int, int], Placed] | None = None
-    near: Callable[[int, int], bool] | None = None
+    sure: Callable[[int, int], Certainty] | None = None
+    stays: bool | None = None
     whole: str | None = None
     beside: str | None = None
     printed: Callable[[int, int], tuple[str, ...]] | None = None
@@ -100,12 +102,15 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
         if fits and not refused:
             n_ctx = fit.fit_context(f, attempt, n_streams=1 if unified else seqs, n_gpu_layers=ngl)
             n_ctx_by = "engine default"
-    engine_option, fitted = d.engine_option, None
+    engine_option, fitted, stays = d.engine_option, None, None
     said = fit.keeps_from_placing(f)
     if fits and not refused and said not in (None, "n_gpu_layers"):
         notes = (*notes, f"--fit moves no layers where {said} is given")
+    if fits and not refused and said is None:
+        stays = None if d.host_memory is not None or n_ctx_by == "engine default" else True
     if fits and not refused and said is None and (d.host_memory is not None or n_devices > 1):
         found_place = fit.fit_layers(f, attempt, n_ctx=n_ctx)
+        stays = stays and found_place.whole
         if found_place.whole or d.host_memory is not None:
             fitted, ngl = found_place, found_place.where.offloaded
         if fitted and fitted.beside:
@@ -130,7 +135,7 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     if beside is not None:
         beside = beside._replace(question=replace(beside.question, device=question.device, n_devices=question.n_devices))
     f = situation.load(question, rules, model, beside)._replace(reserve_said=d.reserve is not None)
-    settings = LlamaSettings(f, rules, unified, own_slots, own_cells, fitted)
+    settings = LlamaSettings(f, rules, unified, own_slots, own_cells, fitted, stays=stays)
     drafts = without_weights(found.layers) if beside and found else model.draft if f.draft_rows else ()
     return Settled(question, chosen_by, notes, settings, model, drafts, misfit, found, unknown(question, found))
 

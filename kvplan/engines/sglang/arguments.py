@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import Answer, Arguments, Repository, allowed, block, loaded_as, moved, names, number, row
+from kvplan.engines.common.arguments import MIRRORED, Answer, Arguments, Repository, allowed, block, loaded_as, moved, names, number, row
 from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_lora, read_speculative
 from kvplan.engines.common.stored import PACKED_ONLY
@@ -90,7 +90,7 @@ ROWS = (
     row("--json-model-override-args", "@overrides"),
     row("", LONGER, "one_or_true", "flag", variables="SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"),
     row("--language-only", "@text_only", takes="flag", since="0.5.7"),
-    row("--language-model-only", "@text_only", takes="flag", since="0.5.18"),
+    row("--language-model-only", "option:language_model_only", takes="flag", since="0.5.18"),
     row("--device", "@device"),
     *block(IRRELEVANT),
     *block(EITHER, "either"),
@@ -139,6 +139,8 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         _lora(given, question, findings)
     if "@text_only" in given:
         question["multimodal"] = moved(given["@text_only"], "off")
+    if one := question.get("engine_option.language_model_only"):
+        question["multimodal"] = moved(one, "off")
     if (one := given.get("@device")) and one.value == "cpu":
         findings.append(warn("not-modelled-less", "--device cpu: SGLang on a processor is not modelled", one.place))
     if (one := question.get("memory_fraction")) and not 0 < one.value < 1:
@@ -226,7 +228,8 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
             says["@lora_modules"] = str(modules).strip("[]() ").split(",")
             said.add("option:lora_target_modules")
     if asked.get("multimodal") in ("on", "off"):
-        says |= {"@text_only": True} if asked["multimodal"] == "off" else {}
+        alone = asked.get("option:language_model_only") in (True, "true")
+        says |= {"@text_only": True} if asked["multimodal"] == "off" and not alone else {}
         said.add("multimodal")
     return says, said
 
@@ -250,6 +253,6 @@ ARGUMENTS = Arguments(
     packed_only=PACKED_ONLY,
     repositories=(
         Repository(r"(^|/)lmsysorg/sglang$"),
-        Repository(r"(^|/)sglang$", tag=r"v(\d{1,4}\.\d{1,4}\.\d{1,4})(?:[.-]?(?:post|rc)\d+)?(?=$|[-+_.])"),
+        Repository(r"(^|/)sglang$", tag=MIRRORED),
     ),
 )

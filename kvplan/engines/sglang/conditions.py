@@ -5,9 +5,11 @@ from __future__ import annotations
 from kvplan.engines.common import conditions as on
 from kvplan.engines.common.options import Options, read_lora
 from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
 from kvplan.engines.sglang.as_read import misreads
+from kvplan.engines.sglang.classes import NEVER_STAGED, STAGED_SINCE, TEXT_ALONE
 from kvplan.engines.sglang.rules import UNBUFFERED
 from kvplan.engines.sglang.settle import settings_of
 from kvplan.engines.sglang.traits import STRATEGIES, keeps_prefixes, read_traits, with_buffers
@@ -145,6 +147,14 @@ def drafts_beside_prefixes(settled: Settled) -> Values:
     return {"architecture": d.model.architecture or "this model"} if bare else None
 
 
+def stages(settled: Settled) -> Values:
+    """A class that this release does not cut into stages; None for one that was not read."""
+    s, named = settings_of(settled), settled.question.model.architecture or ""
+    since = STAGED_SINCE.get(named)
+    whole = release(s.release) < release(since) if since else named in NEVER_STAGED
+    return {"architecture": named} if s.layout.pp > 1 and whole else None
+
+
 def staged_drafts(settled: Settled) -> Values:
     s = settings_of(settled)
     return {"method": s.speculation.method} if s.layout.pp > 1 and s.speculation else None
@@ -209,6 +219,20 @@ def _backend_of(settled: Settled, begins: str, takes: frozenset[str]) -> Values:
 
 def sink_backend(settled: Settled) -> Values:
     return _backend_of(settled, "GptOss", _WITH_SINKS)
+
+
+def chunked_unnamed(settled: Settled) -> Values:
+    """Llama 4 where no backend is named, which 0.5.3 and 0.5.4 compare with their list all the same."""
+    named = settled.question.model.architecture or ""
+    return {} if named.startswith("Llama4") and not Options(settled.question).text("attention_backend") else None
+
+
+def text_alone(settled: Settled) -> Values:
+    s, named = settings_of(settled), settled.question.model.architecture
+    if not Options(settled.question).flag("language_model_only") or named is None:
+        return None
+    since = TEXT_ALONE.get(named)
+    return None if since and release(s.release) >= release(since) else {"architecture": named}
 
 
 def chunked_backend(settled: Settled) -> Values:

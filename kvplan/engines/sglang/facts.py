@@ -24,6 +24,7 @@ OPTIONS: dict[str, str] = {
     "mamba_full_memory_ratio": "memory of states beside that of the cache",
     "mamba_radix_cache_strategy": "auto, no_buffer, extra_buffer or extra_buffer_lazy",
     "mamba_ssm_dtype": "format of recurrent states",
+    "language_model_only": "the encoders are not loaded, where a release lets them be left out",
     "enable_hierarchical_cache": "a second tier of the prefix cache in host memory",
     "hicache_ratio": "tokens of that tier to each of the pool's; 2 by default",
     "hicache_size": "GB of that tier on each rank, instead",

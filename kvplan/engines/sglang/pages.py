@@ -41,13 +41,15 @@ DSV4_RUNNING = 256  # max_running_requests of DeepSeek-V4 (arg_groups/deepseek_v
 
 
 def page_size(
-    asked: int | None, backend: str | None, *, latent: bool, pooled_index: int | None, compressed: bool, sparse_page: int = DSA_PAGE
-) -> int:
+    asked: int | None, backend: str | None, *, latent: bool, pooled_index: int | None, compressed: bool, sparse_page: int = DSA_PAGE,
+    mha_pages: tuple[int, ...] = (16, 32, 64, 128),
+) -> int:  # fmt: skip
     """Tokens per page.
 
     pooled_index  for a sparse latent model: tokens per indexer key (1, or more where keys are pooled); None: not sparse
     compressed    DeepSeek-V4, whose pages the engine sets itself
     sparse_page   indexer keys per page of a sparse latent model
+    mha_pages     the sizes that trtllm_mha takes in this release
     """
     if compressed:
         return DSV4_PAGE
@@ -56,4 +58,4 @@ def page_size(
     constraint = BACKENDS.get(backend or "")
     if constraint is None or (backend == "fa4" and latent):
         return asked or 1
-    return asked if asked in constraint.allowed else constraint.forced
+    return asked if asked in (mha_pages if backend == "trtllm_mha" else constraint.allowed) else constraint.forced

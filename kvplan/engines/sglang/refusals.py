@@ -7,6 +7,7 @@ Read from the wheels of sglang 0.3.6 to 0.5.23: `server_args.py` and `arg_groups
 from __future__ import annotations
 
 from kvplan.engines.common.stops import Move, Stop
+from kvplan.engines.sglang import backend_conditions as backend
 from kvplan.engines.sglang import conditions as when
 
 _NEWER = Move("engine_version", "a newer release")
@@ -48,6 +49,11 @@ CHECKS: tuple[Stop, ...] = (
         "a chunk of prefill must be whole pages", _WHOLE_PAGES,
         "server_args.py check_server_args; arg_groups/validation_hook.py", since="0.4.10", when=when.chunk,
         numbers="chunks of {chunk} tokens, pages of {page}",
+    ),
+    Stop(
+        "stages", "Pipeline Parallel is not compatible with this model.", "this release runs a model of this class in one stage",
+        (Move("pp", "1"), Move("tp", "more ranks, where its heads divide")), "model_executor/model_runner.py ModelRunner.initialize",
+        since="0.4.6", when=when.stages, numbers="{architecture}",
     ),
     Stop(
         "stages and drafts",
@@ -102,6 +108,84 @@ CHECKS: tuple[Stop, ...] = (
     Stop(
         "attention backend", "... is required for Llama4 model but got {backend:w}", "{backend} reads no chunks", (_ANY_BACKEND,),
         "server_args.py; arg_groups/model_hook.py", since="0.5.3", when=when.chunked_backend,
+    ),
+    Stop(
+        "attention backend", "fa3, aiter, or triton is required for Llama4 model", "this release picks none for Llama 4 by itself",
+        (Move("option:attention_backend", "fa3, aiter or triton"), _NEWER), "server_args.py", since="0.5.3", before="0.5.5",
+        when=when.chunked_unnamed,
+    ),
+    Stop(
+        "attention backend", "TRTLLM MHA backend is only supported on Blackwell GPUs (SM100). Please use a different backend.",
+        "its kernels are for compute capability 10.x", (_ANY_BACKEND, _OTHER_GPU), "server_args.py", since="0.5.3", before="0.5.10",
+        when=backend.mha_blackwell, numbers="this GPU has {has}",
+    ),
+    Stop(
+        "attention backend",
+        "TRTLLM MHA backend for prefill is only supported on Blackwell GPUs (SM100). Please use a different prefill backend.",
+        "its kernels are for compute capability 10.x", (_ANY_BACKEND, _OTHER_GPU), "server_args.py", since="0.5.10", before="0.5.19",
+        when=backend.mha_blackwell, numbers="this GPU has {has}",
+    ),
+    Stop(
+        "attention backend", "TRTLLM MHA backend for prefill requires Hopper (SM90), Blackwell (SM100), or SM120 GPUs.",
+        "its kernels are for compute capability 9, 10 and 12", (_ANY_BACKEND, _OTHER_GPU), "arg_groups/attention_hook.py", since="0.5.19",
+        when=backend.mha_gpus, numbers="this GPU has {has}",
+    ),
+    Stop(
+        "attention backend", "TRTLLM MLA backend is only supported on Blackwell GPUs",
+        "its kernels are for compute capability 10 and later", (_ANY_BACKEND, _OTHER_GPU),
+        "server_args.py; arg_groups/overrides.py _mla_kv_cache_dtype_checks", since="0.5.3", when=backend.mla_blackwell,
+        numbers="this GPU has {has}",
+    ),
+    Stop(
+        "attention backend", "TensorRT-LLM MLA backend only supports kv-cache-dtype of",
+        "the backend that Blackwell picks for latent attention reads fp8 rows as e4m3 alone",
+        (Move("kv_dtype", "fp8_e4m3 or auto"), Move("option:attention_backend", "flashinfer")),
+        "server_args.py; arg_groups/overrides.py _mla_kv_cache_dtype_checks", since="0.5.3", when=backend.mla_format,
+    ),
+    Stop(
+        "backend of an fp4 cache", "KV4 MLA expects attention_backend to be one of", "other backends do not read fp4 rows of latents",
+        (Move("option:attention_backend", "flashinfer or trtllm_mla"), Move("kv_dtype", "fp8 or auto")),
+        "server_args.py; arg_groups/kv_cache_hook.py", since="0.5.7", when=backend.fp4_latent, numbers="not {backend}",
+    ),
+    Stop(
+        "backend of an fp4 cache", "KV4 MHA expects attention_backend to be one of", "other backends do not read fp4 rows of K and V",
+        (Move("option:attention_backend", "triton or trtllm_mha"), Move("kv_dtype", "fp8 or auto")),
+        "server_args.py; arg_groups/kv_cache_hook.py", since="0.5.7", when=backend.fp4_heads, numbers="not {backend}",
+    ),
+    Stop(
+        "n-grams in pages",
+        "speculative_eagle_topk({topk}) > 1 with page_size({page}) > 1 is unstable and produces incorrect results for paged attention "
+        "backends.",
+        "n-grams are verified as a tree, which FlashInfer alone does in pages of more than one token",
+        (Move("block_size", "1"), Move("option:attention_backend", "flashinfer")),
+        "server_args.py; arg_groups/speculative_hook.py", since="0.5.3", when=backend.paged_ngram, numbers="{backend}",
+    ),
+    Stop(
+        "tree of drafts", "trtllm_mha backend only supports topk = 1 for speculative decoding.", "it verifies a chain of drafts alone",
+        (Move("option:speculative_num_draft_tokens", "the steps and one"), Move("option:attention_backend", "flashinfer")),
+        "server_args.py; arg_groups/speculative_hook.py", since="0.5.3", when=backend.mha_tree,
+    ),
+    Stop(
+        "tree of drafts", "speculative_eagle_topk > 1 with page_size > 1 is",
+        "this backend does not verify a tree of drafts in pages of more than one token",
+        (Move("option:speculative_num_draft_tokens", "the steps and one"), Move("option:attention_backend", "flashinfer")),
+        "server_args.py; arg_groups/speculative_hook.py", since="0.5.3", when=backend.paged_tree, numbers="{backend}",
+    ),
+    Stop(
+        "attention backend", "{architecture:w} does not support triton attention backend",
+        "its first layer may have no attention, which that backend looks at", (_ANY_BACKEND,),
+        "server_args.py; arg_groups/model_hook.py", since="0.5.7", when=backend.not_triton,
+    ),
+    Stop(
+        "states and backend", "no_buffer do not support trtllm_mha attention backend.",
+        "states that a prefix cache keeps without extra buffers want pages of one token",
+        (Move("option:mamba_radix_cache_strategy", "extra_buffer"), Move("option:disable_radix_cache", "true")), _STRATEGY,
+        since="0.5.14", when=backend.unbuffered_mha,
+    ),
+    Stop(
+        "text alone", "--language-model-only does not support [\'{architecture:w}\'].",
+        "this release leaves the encoders of few classes out", (Move("option:language_model_only", "false"),),
+        "server_args.py; arg_groups/model_hook.py handle_language_model_only", since="0.5.18", when=when.text_alone,
     ),
     Stop(
         "adapters and drafts", "Currently LoRA is only compatible with NGRAM speculative decoding.",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from kvplan.engines.common.releases import Releases, cumulative
+from kvplan.engines.sglang import classes
 
 
 class Tier(NamedTuple):
@@ -127,7 +128,17 @@ class SglangRules(NamedTuple):
     unknown_fraction the fraction where the GPU's memory is not known
     tiers            chunked prefill size and decode graphs by memory
     graph_capped     decode graphs never larger than max_running_requests
-    prefill_graphs   prefill graphs are captured by default and reserve memory
+    prefill_graphs   prefill graphs are captured by default and reserve memory, save for these reasons; None: they are not
+    ungraphed        classes without prefill graphs
+    seen_graphs      multimodal classes that have them
+    blackwell        class -> its backend on B200 and its like; empty: one whose pages are as asked
+    blackwell_heads  ... others with K and V take trtllm_mha there; with rows of other widths, fa4 (blackwell_fa4)
+    latent_blackwell DeepSeek-V3 and its like take trtllm_mla there
+    unpaged_states   Qwen3-Next and its like: trtllm_mha there, or Triton's kernels; with pages of 64 tokens and of one, whatever is asked
+    mha_pages        tokens of a page that trtllm_mha takes
+    raw_blackwell    sparse fp8 rows are raw on Blackwell by default
+    mha_unshared     states without extra buffers have no prefix cache under trtllm_mha
+    whole_sinks      gpt-oss has no window pool under trtllm_mha
     spec_reserve     MiB reserved for a draft model (a STANDALONE one), its graphs included
     vision           how a multimodal model lowers the fraction
     mm_reserve_mib   kept back from the budget for a multimodal model's caches
@@ -185,7 +196,18 @@ class SglangRules(NamedTuple):
     unknown_fraction: float = 0.88
     tiers: tuple[Tier, ...] = _EARLY
     graph_capped: bool = False
-    prefill_graphs: bool = False
+    prefill_graphs: frozenset[str] | None = None
+    ungraphed: frozenset[str] = frozenset()
+    seen_graphs: frozenset[str] = frozenset()
+    blackwell: Mapping[str, str] = {}
+    blackwell_heads: bool = False
+    blackwell_fa4: bool = False
+    latent_blackwell: bool = False
+    unpaged_states: Literal["", "picked", "set"] = ""
+    mha_pages: tuple[int, ...] = (16, 32, 64)
+    raw_blackwell: bool = False
+    mha_unshared: bool = False
+    whole_sinks: bool = False
     spec_reserve: tuple[int, int] = (0, 0)
     vision: Literal["x0.9", "by_vit"] = "x0.9"
     mm_reserve_mib: int = 0
@@ -279,7 +301,6 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         "0.5.10",
         {
             "buffers_by": "overlap",
-            "prefill_graphs": True,
             "spec_reserve": (4096, 6144),
             "running": "estimated",
             "staged_states": "kept",
@@ -357,5 +378,5 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.5.23", {"split": _SPLIT_0523, "extra_buffer": _EXTRA_0523}),
 )
 
-RELEASES = Releases("sglang", cumulative(SglangRules(), CHANGES))
+RELEASES = Releases("sglang", cumulative(SglangRules(), tuple((name, what | classes.CHANGES.get(name, {})) for name, what in CHANGES)))
 VERSIONS = RELEASES.versions

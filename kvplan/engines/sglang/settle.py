@@ -13,11 +13,13 @@ from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import Drafter, Settled
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in, wrong_number
-from kvplan.engines.sglang import adapters, memory, pages
+from kvplan.engines.sglang import adapters, backends, memory, pages
 from kvplan.engines.sglang.as_read import as_read
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.drafts import with_steps
 from kvplan.engines.sglang.facts import FACTS
+from kvplan.engines.sglang.fraction import default_fraction, on_amd
+from kvplan.engines.sglang.layout import SglangLayout, read_shape
 from kvplan.engines.sglang.pools import SglangPoolSettings
 from kvplan.engines.sglang.rules import (
     DRAFTS_BY_PATH,
@@ -31,7 +33,7 @@ from kvplan.engines.sglang.rules import (
     SglangRules,
 )
 from kvplan.engines.sglang.traits import Traits, keeps_prefixes, read_traits, slots_per_request, with_buffers
-from kvplan.errors import SpecError, UnsupportedError
+from kvplan.errors import SpecError
 from kvplan.spec import lower
 from kvplan.tensors import Cache, CacheFormats, CacheTensor
 from kvplan.units import MIB, cdiv
@@ -46,26 +48,6 @@ A2A = (
 AITER_SHARE, AITER_CONTEXT = 0.85, 8192
 DRAFTING_RUNNING = 48  # max_running_requests where something drafts (server_args.py; arg_groups/speculative_hook.py)
 WHOLE_DEFAULT = 0.8  # --swa-full-tokens-ratio of a model with a window pool
-_VIT_PARAMETERS = 12  # of a transformer layer: about 12 hidden size squared
-
-
-class SglangLayout(NamedTuple):
-    """How the ranks are arranged. `attention_dp`: attention data parallel groups inside tp; `dp`: servers, where there are none."""
-
-    tp: int
-    pp: int
-    dp: int
-    ep: int
-    dcp: int
-    attention_dp: int
-
-    @property
-    def attn_tp(self) -> int:
-        return self.tp // self.attention_dp
-
-    @property
-    def n_devices(self) -> int:
-        return self.tp * self.pp * (1 if self.attention_dp > 1 else self.dp)
 
 
 class SglangSettings(NamedTuple):
@@ -137,11 +119,17 @@ def settle(d: Deployment) -> Settled:
     options.text("moe_a2a_backend", A2A)
     options.count("speculative_draft_layers")
     backend = options.text("attention_backend", tuple(pages.BACKENDS))
-    page = pages.page_size(
-        d.block_size, backend, latent=traits.latent, pooled_index=traits.pooled_index, compressed=traits.compressed,
-        sparse_page=rules.amd_dsa_page if on_amd(d) else pages.DSA_PAGE,
+    page = backends.forced_page(d, rules, traits) or pages.page_size(
+        d.block_size, backend or backends.picked(d, rules, traits), latent=traits.latent, pooled_index=traits.pooled_index,
+        compressed=traits.compressed, sparse_page=rules.amd_dsa_page if on_amd(d) else pages.DSA_PAGE, mha_pages=rules.mha_pages,
     )  # fmt: skip
-    if not rules.paged_states and traits.states and keeps_prefixes(d, rules, traits) and with_buffers(d, rules, traits, 1) == "no_buffer":
+    if (
+        not rules.paged_states
+        and traits.states
+        and d.model.architecture != "Lfm2MoeForCausalLM"
+        and keeps_prefixes(d, rules, traits)
+        and with_buffers(d, rules, traits, 1) == "no_buffer"
+    ):
         page = 1
     longest, by = d.context or most_context(d, rules), "you" if d.context else "model"
     running = pages.DSV4_RUNNING if traits.compressed else DRAFTING_RUNNING if spec else None
@@ -151,7 +139,7 @@ def settle(d: Deployment) -> Settled:
         "max_model_len": (longest, by),
         "max_num_batched_tokens": (chunk, "engine default"),
         **({"max_num_seqs": (running, "engine default")} if running else {}),
-        "memory_fraction": (_fraction(d, rules, shape, traits, options, spec, gpu_mib, chunk, graph_bs), "engine default"),
+        "memory_fraction": (default_fraction(d, rules, shape, traits, spec, gpu_mib, chunk, graph_bs), "engine default"),
     }
     auto = d.kv_dtype in (None, "auto")
     kv_dtype = _auto_kv_dtype(d, traits)
@@ -186,9 +174,9 @@ def settle(d: Deployment) -> Settled:
         allow_long=options.flag("allow_overwrite_longer_context_len"),
         graph_bs=graph_bs,
     )
-    kept = without_weights(drafts.layers) if drafts else ()
+    kept_layers = without_weights(drafts.layers) if drafts else ()
     notes = (*settled.notes, *adapters.notes(question, model, rules))
-    made = Settled(question, chosen, notes, settings, model, kept, misfit, drafts, unknown(question, drafts))
+    made = Settled(question, chosen, notes, settings, model, kept_layers, misfit, drafts, unknown(question, drafts))
     return made._replace(undecided=undecided(made, shape.attention_dp))
 
 
@@ -228,20 +216,6 @@ def most_context(d: Deployment, rules: SglangRules) -> int | None:
     return most * rules.stretched.get(d.model.architecture or "", 1) if most else most
 
 
-def read_shape(d: Deployment, options: Options, *, forced: bool) -> SglangLayout:
-    """Parallel sizes. `forced`: attention data parallelism over all of tp, as asked or not. Where dp, ep or dcp does not divide tp, those
-    without it: a check refuses them. Raises UnsupportedError for dcp over ranks of several attention groups."""
-    tp, pp, dp, ep, dcp = (n or 1 for n in (d.tp, d.pp, d.dp, d.ep, d.dcp))
-    dp = tp if forced else dp
-    attention_dp = dp if forced or options.flag("enable_dp_attention") else 1
-    if tp % attention_dp:
-        dp = attention_dp = 1
-    ep, dcp = (1 if tp % ep else ep), (1 if tp % dcp else dcp)
-    if (tp // attention_dp) % dcp:
-        raise UnsupportedError(f"dcp: {dcp} ranks that share a sequence, of attention groups of {tp // attention_dp}, are not modelled")
-    return SglangLayout(tp, pp, dp, ep, dcp, attention_dp)
-
-
 def formats(d: Deployment) -> CacheFormats:
     """The engine's cache formats: convolution states in bf16, recurrent ones in f32 unless the model or --mamba-ssm-dtype says."""
     ssm = Options(d).text("mamba_ssm_dtype", SSM_DTYPES)
@@ -252,7 +226,7 @@ def splits_windows(d: Deployment, rules: SglangRules) -> bool:
     """Whether window layers get a pool of their own: by architecture and release, or as the user says."""
     options, architecture = Options(d), d.model.architecture
     whole, split = options.flag("disable_hybrid_swa_memory"), options.flag("is_hybrid_swa")
-    if whole:
+    if whole or (rules.whole_sinks and architecture == "GptOssForCausalLM" and backends.is_blackwell(d)):
         return False
     if split:
         return True
@@ -262,7 +236,7 @@ def splits_windows(d: Deployment, rules: SglangRules) -> bool:
 def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> Split:
     """How layers are stored; Blackwell's sparse kernels and AMD's read fp8 rows raw (mem_cache/kv_cache_configurator.py)."""
     backend = Options(d).text("dsa_backend", ("flashmla_kv", "flashmla_sparse", "fa3", "trtllm", "tilelang"))
-    if backend is None and ((capability(d) or 0) >= 100 or (rules.dcp_index and shape.dcp > 1)):
+    if backend is None and ((rules.raw_blackwell and (capability(d) or 0) >= 100) or (rules.dcp_index and shape.dcp > 1)):
         backend = "trtllm"
     raw, windows = backend in ("trtllm", "tilelang") or on_amd(d), splits_windows(d, rules) and traits.windows
     exclusive = d.model.architecture in EXCLUSIVE
@@ -331,33 +305,10 @@ def whole_prompts(d: Deployment) -> bool:
     return d.model.architecture in WHOLE_PROMPTS or Options(d).flag("disable_chunked_prefill")
 
 
-def on_amd(d: Deployment) -> bool:
-    return d.device is not None and d.device.vendor == "amd"
-
-
 def uses_aiter(d: Deployment) -> bool:
     """Whether the AITER backend of AMD GPUs takes its share of the fraction, even of one that the user gave (attention_hook.py)."""
     backend = Options(d).text("attention_backend")
     return (backend == "aiter" or (on_amd(d) and backend is None)) and (d.max_model_len or d.context or 0) > AITER_CONTEXT
-
-
-def _fraction(
-    d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits, options: Options, spec: Speculation | None,
-    gpu_mib: int | None, chunk: int, graph_bs: int,
-) -> float:  # fmt: skip
-    sizes, whole = None, options.flag("disable_chunked_prefill")
-    step = memory.MAX_PREFILL_TOKENS if whole else chunk
-    if rules.prefill_graphs and not d.enforce_eager and not options.flag("disable_prefill_cuda_graph"):
-        largest = min(chunk, options.count("max_total_tokens") or chunk)
-        sizes = 0 if whole else len(memory.prefill_graph_sizes(largest))
-    vit = None
-    if d.model.towers and d.multimodal != "off":
-        vit = sum(tower.parameters for tower in d.model.towers) / _VIT_PARAMETERS
-    shown = memory.FractionInputs(
-        gpu_mib, shape.tp, shape.pp, shape.attention_dp, step, graph_bs, not d.enforce_eager, sizes, traits.latent,
-        spec.method if spec else None, options.text("moe_a2a_backend") == "deepep", vit,
-    )  # fmt: skip
-    return memory.fraction(rules, shown)
 
 
 def _auto_kv_dtype(d: Deployment, traits: Traits) -> str:

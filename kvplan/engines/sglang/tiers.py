@@ -14,9 +14,9 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.tiers import Kind, Part, Tier, of_each, pool
+from kvplan.engines.sglang.layout import SglangLayout
 from kvplan.engines.sglang.pools import SglangPoolSettings
 from kvplan.engines.sglang.rank import SglangPools
-from kvplan.engines.sglang.settle import SglangLayout
 
 RATIO, GB = 2.0, 10**9
 PADDED_FROM = "0.5.6"

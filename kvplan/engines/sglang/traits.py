@@ -16,7 +16,8 @@ STRATEGIES = ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy")
 class Traits(NamedTuple):
     """What of the model moves defaults. pooled_index: tokens per indexer key (None: none); shared: layers read another's cache.
 
-    encodes: it is an encoder.
+    encodes: it is an encoder. uneven: rows of K and V differ in width.
+    kda: its states are of Kimi Delta Attention.
     """
 
     latent: bool
@@ -27,6 +28,8 @@ class Traits(NamedTuple):
     shared: bool
     cross: bool
     encodes: bool
+    uneven: bool
+    kda: bool
 
 
 def read_traits(model: Lowered) -> Traits:
@@ -50,6 +53,8 @@ def read_traits(model: Lowered) -> Traits:
         shared="shared" in forms,
         cross="encoder-kv" in forms,
         encodes=all(cache.kind == "encoder" for cache in caches if cache.kind),
+        uneven=any(len({t.elems_per_state for t in cache.tensors if t.name in ("k", "v")}) > 1 for cache in caches),
+        kda="kda" in forms,
     )
 
 
@@ -57,6 +62,8 @@ def keeps_prefixes(d: Deployment, rules: SglangRules, traits: Traits) -> bool:
     """Whether there is a prefix cache: early releases have none for recurrent models, or for some."""
     without = traits.states and (rules.radix_states == "none" or d.model.architecture in rules.no_radix)
     if rules.drafts_unshared and traits.states and read_speculative(d.speculative):
+        without = without or with_buffers(d, rules, traits, d.block_size or 1) == "no_buffer"
+    if rules.mha_unshared and traits.states and Options(d).text("attention_backend") == "trtllm_mha":
         without = without or with_buffers(d, rules, traits, d.block_size or 1) == "no_buffer"
     return not without and not Options(d).flag("disable_radix_cache")
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import Answer, Arguments, Repository, allowed, block, loaded_as, moved, names, number, row
+from kvplan.engines.common.arguments import MIRRORED, Answer, Arguments, Repository, allowed, block, loaded_as, moved, names, number, row
 from kvplan.engines.common.kinds import limits, structure
 from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_lora, read_speculative
@@ -369,7 +369,7 @@ ARGUMENTS = Arguments(
     ),
     repositories=(
         Repository(r"(^|/)(vllm/vllm-openai(-rocm)?|lmcache/vllm-openai)$", ("vllm", "serve")),
-        Repository(r"(^|/)vllm-openai$", ("vllm", "serve"), tag=r"v(\d{1,4}\.\d{1,4}\.\d{1,4})(?:[.-]?(?:post|rc)\d+)?(?=$|[-+_.])"),
+        Repository(r"(^|/)vllm-openai$", ("vllm", "serve"), tag=MIRRORED),
         Repository(r"(^|/)(vllm-cuda-rhel9|vllm-rocm-rhel9)$", ("vllm", "serve"), tag=""),
         Repository(r"(^|/)nvidia/vllm$", ("vllm", "serve"), tag=""),
         Repository(r"(^|/)rocm/(vllm|vllm-dev)[^/]*$|(^|/)llm-d(-(cuda|dev|xpu|cpu|hpu|rocm|aws|gke)(-[a-z0-9]+)*)?$", tag=""),

@@ -39,10 +39,12 @@ WORKSPACE_BYTES = 32 * MIB
 UNSORTED_BYTES = 12.0
 #: What encoders take at most, per what their shapes say: no log of the newest towers says how much of it is alive at once.
 ENCODER_HIGH = 2.5
+#: Sources of what compiling holds (profile.py _compiled).
+COMPILED_SOURCES = 4
 
 
 #: Formats that say little of the checkpoint that is in them (dtypes.py).
-NAMED = ("awq_any", "gptq_any", "int4_any", "bnb_4bit", "bnb_4bit_dynamic", "unknown")
+NAMED = ("awq_any", "gptq_any", "int4_any", "int4_g32_any", "bnb_4bit", "bnb_4bit_dynamic", "unknown")
 
 
 class Budget(NamedTuple):
@@ -84,7 +86,7 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings, s
     if d.constants is None or d.constants.engine != "vllm":
         left = requested - sum(entry.bytes for entry in entries)
         return Budget(tuple(entries), left, left - int(UNCALIBRATED * total), left, requested)
-    estimated = s.rules.rocm_graphs_charged if d.device.vendor == "amd" else s.rules.graphs_charged
+    estimated = s.charges_graphs and (s.rules.rocm_graphs_charged or d.device.vendor != "amd")
     said = f"{captured(s)} batch sizes captured; their estimate is charged from 0.20 on"
     charged = graphs(d, len(stage), s, d.constants, said) if estimated and s.graphs else None
     entries += [*_modelled(d, model, stage, s, d.constants), *([charged] if charged is not None else [])]
@@ -94,7 +96,7 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings, s
     less, more = spread_of(d.constants, "vllm", kind_of(d, model, s), total, measured=record is not None)
     less, more = widened(less, more, entries)
     most = min(left + more, requested - surely_held(entries))
-    beside = outside(d, len(stage), s, d.constants, charged)
+    beside = [*outside(d, len(stage), s, d.constants, charged), *_unprofiled_sampler(d, model, stage, s, d.constants)]
     if s.unquantised_load:
         beside.append(_before_quantising(d, model, stage, s, formats))
     if s.quantised_in_flight:
@@ -152,9 +154,10 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     sampler, copies = at("sampler_bytes"), at("hidden_copies")
     held = (sampler.value, min(sampler.low, UNSORTED_BYTES) if s.rules.may_not_sort else sampler.low, sampler.high)
     point, low, high = (peak(sizes, *pair) for pair in zip(held, copies.ends, strict=True))
-    low -= sizes.product_bytes[0] - sizes.product_bytes[1]
-    high = max(high, int(sizes.tower_bytes * ENCODER_HIGH) + WORKSPACE_BYTES)
-    warm: tuple[Phase, ...] = ("warm up",) if s.rules.v1 and sampler_peak(sizes, sampler.value) >= layers_peak(sizes, copies.value) else ()
+    low = peak(sizes._replace(compiled_bytes=0), held[1], copies.ends[1]) - (sizes.product_bytes[0] - sizes.product_bytes[1])
+    high = max(high + sizes.compiled_bytes, int(sizes.tower_bytes * ENCODER_HIGH) + WORKSPACE_BYTES)  # three of the five kept a copy
+    full = sizes._replace(sampled_bytes=None)  # what comes back in the warm-up, with parameters that ask for everything
+    warm: tuple[Phase, ...] = ("warm up",) if s.rules.v1 and sampler_peak(full, sampler.value) >= layers_peak(sizes, copies.value) else ()
     lines = [
         modelled(
             "activations",
@@ -170,6 +173,19 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     if counts_context(s):
         lines.append(context(d.reserve or 0, "context"))
     return lines
+
+
+def _unprofiled_sampler(d: Deployment, model: Lowered, stage: range, s: VllmSettings, constants: Constants) -> list[Entry]:
+    """What the sampler's warm-up takes beyond the profile run's peak, where that ran without parameters (runners.py profiled_logit)."""
+    sizes = profile(d, model, stage, s, weight_formats(d))
+    if sizes.sampled_bytes is None or not sizes.logits:
+        return []
+    sampler, copies = (constants.at(name, VERSIONS, s.measured_as) for name in ("sampler_bytes", "hidden_copies"))
+    more = [peak(sizes._replace(sampled_bytes=None), end, copies.value) - peak(sizes, end, copies.value) for end in sampler.ends]
+    if not more[2]:
+        return []
+    said = "logits again in f32 and filtered, once the cache is allocated: this runner profiles neither"
+    return [modelled("sampler, not profiled", Span(*more), said, "activations", ("warm up", "serve"), sampler.groups)]
 
 
 def _before_quantising(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> Entry:
@@ -214,7 +230,8 @@ def _libraries(d: Deployment, s: VllmSettings, constants: Constants) -> Entry:
 
 def sampler_peak(p: Profile, sampler_bytes: float) -> int:
     """Logits in the compute type, and what the sampler's warm-up holds for each beside them."""
-    return int(p.logits * (p.value_bytes + sampler_bytes)) + p.hidden_bytes + p.rows_bytes if p.logits else 0
+    beside = sampler_bytes if p.sampled_bytes is None else p.sampled_bytes
+    return int(p.logits * (p.value_bytes + beside)) + p.hidden_bytes + p.rows_bytes if p.logits else 0
 
 
 def layers_peak(p: Profile, hidden_copies: float) -> int:
@@ -225,18 +242,23 @@ def layers_peak(p: Profile, hidden_copies: float) -> int:
 def peak(p: Profile, sampler_bytes: float, hidden_copies: float) -> int:
     """The profile run's peak: encoders, layers and the sampler's warm-up are never alive together."""
     held = p.encoder_bytes + p.handed_bytes
-    return max(sampler_peak(p, sampler_bytes) + held, layers_peak(p, hidden_copies) + held, p.tower_bytes) + WORKSPACE_BYTES
+    tops = sampler_peak(p, sampler_bytes) + held, layers_peak(p, hidden_copies) + held, p.tower_bytes, p.compiled_bytes
+    return max(tops) + WORKSPACE_BYTES
 
 
 def _sources(p: Profile, sampler: Constant, copies: Constant) -> int | None:
     """How many sources are behind the constant that the peak follows; None where the encoders, which have none, are the largest."""
     tops = sampler_peak(p, sampler.value), layers_peak(p, copies.value)
+    if p.compiled_bytes > max(tops):
+        return COMPILED_SOURCES
     if p.tower_bytes > max(tops) + p.encoder_bytes:
         return None
     return sampler.groups if tops[0] > tops[1] else copies.groups
 
 
 def _largest(p: Profile, sampler_bytes: float, hidden_copies: float) -> str:
+    if p.compiled_bytes > max(sampler_peak(p, sampler_bytes), layers_peak(p, hidden_copies)):
+        return "what compiling holds on a first start, the table of embeddings once more, is the largest"
     if p.tower_bytes > max(sampler_peak(p, sampler_bytes), layers_peak(p, hidden_copies)) + p.encoder_bytes:
         return "the encoders (patches of the largest items x widths) are the largest"
     if sampler_peak(p, sampler_bytes) > layers_peak(p, hidden_copies):
@@ -270,7 +292,9 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     rocm      AMD's cards: a first start compiles, and what compiling leaves is counted until the next start
     compressed  one entry for several tokens (DeepSeek-V4): what its runner holds beside weights and cache is not known
     states    recurrent states or drafts
+    halved    states, and weights that are quantised: which of the projections beside the states stay in 16 bits differs
     older     the engine before V1, whose profile run took what others held and differed from release to release
+    linked    several ranks while V1 charged NCCL's start (up to 0.10), whose buffers without a reducing switch few logs tell
     named     weights in a format of which only the name is known: which matrices stay in 16 bits differs
     hard      packed weights or towers
     module    none of these on boards with NVSwitch from 0.15 on, which most published logs are of
@@ -284,10 +308,14 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     shared = {t.tokens_per_state for layer in distinct(model.layers) for cache in layer.caches for t in cache.tensors}
     if shared - {1, None}:
         return "compressed"
+    if None in shared and any(WEIGHT_FORMATS[name].bits < 16 for name in formats.values()):
+        return "halved"
     if s.method != "off" or None in shared:
         return "states"
     if not s.rules.v1:
         return "older"
+    if outside_torch(s, d.device) in ("outside_torch_nccl", "outside_torch_links"):
+        return "linked"
     if any(name in NAMED for name in formats.values()):
         return "named"
     if tower_of(d) is not None or any(WEIGHT_FORMATS[name].bits < 8 for name in formats.values()):

@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
+from kvplan.dtypes import WEIGHT_FORMATS
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.widths import layer_width, split
 from kvplan.engines.vllm.before_v1 import awq_bytes
 from kvplan.engines.vllm.encoders import encoded
 from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.runners import profiled_logit
 from kvplan.engines.vllm.settle import VllmSettings
 from kvplan.tensors import Layer, Lowered, distinct
 from kvplan.units import cdiv
@@ -23,6 +25,9 @@ from kvplan.weights import WeightFormats
 #: Bytes of one value of the compute type.
 VALUE_BYTES = {"f32": 4, "f64": 8}
 LATENT_CONTEXT = 64 * 1024  # tokens
+#: Data-parallel ranks bring their tokens together before the experts (distributed/device_communicators/all2all.py naive_multicast; later
+#: all-gathered), which take at most so many at once, from a release on (envs.py VLLM_FUSED_MOE_CHUNK_SIZE; gone in 0.19).
+MOE_TOKENS: tuple[tuple[str, int], ...] = (("0.8", 64 * 1024), ("0.12", 16 * 1024), ("0.19", 1024 * 1024))
 
 
 class Profile(NamedTuple):
@@ -37,6 +42,8 @@ class Profile(NamedTuple):
     encoder_bytes   encoder outputs and pixels that stay while the language model is profiled
     tower_bytes     the encoders' own peak, before that
     product_bytes   what packed matrices' products take beside their results where no Marlin kernel runs them, and the least of it
+    sampled_bytes   bytes beside each logit in the sampler's run, where the code says them (runners.py); None: the measured constant
+    compiled_bytes  what compiling holds on a first start: the table of embeddings once more
     reduced_bytes   a second copy of the hidden state that summing over ranks makes beside the widest sublayer (eager V0 alone)
     """
 
@@ -51,6 +58,8 @@ class Profile(NamedTuple):
     tower_bytes: int
     reduced_bytes: int
     product_bytes: tuple[int, int] = (0, 0)
+    sampled_bytes: float | None = None
+    compiled_bytes: int = 0
 
 
 def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> Profile:
@@ -64,7 +73,9 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
     if seen and seen.items and not s.rules.v1:
         rows = min(rows, seen.items)  # V0 profiles as many sequences as bring an item
     samples = last and d.model.lm_head and bool(d.model.vocab_size)
-    width = max((layer_width(layer, hidden, s.tp, d.ep or 1, formats) for layer in _distinct(model, stage)), default=0)
+    at_once = next((most for since, most in reversed(MOE_TOKENS) if VERSIONS.index(s.release) >= VERSIONS.index(since)), tokens)
+    gathered = max(1, min(s.dp, at_once / tokens)) if s.rules.v1 else 1
+    width = max((layer_width(layer, hidden, s.tp, d.ep or 1, formats, gathered) for layer in _distinct(model, stage)), default=0)
     return Profile(
         tokens=tokens,
         value_bytes=value_bytes,
@@ -77,7 +88,23 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
         tower_bytes=seen.peak if seen else 0,
         reduced_bytes=tokens * hidden * value_bytes if s.tp > 1 and not s.rules.v1 else 0,
         product_bytes=_products(d, model, stage, s, formats),
+        sampled_bytes=profiled_logit(s.release, second=s.second_runner),
+        compiled_bytes=_compiled(d, model, stage, s, formats),
     )
+
+
+def _compiled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> int:
+    """What compiling holds while it runs on a first start, as five starts of four sources log it: a copy of the table of embeddings.
+
+    From 0.27 on, of dense models whose classes look tokens up inside the compiled code: not of those that take images, which do it before.
+    1.46, 1.46, 1.04, 0.80 and 0.67 GiB of peak for tables of 1.45, 1.45, 1.01, 0.72 and 0.58; with a compiled start kept 0.33 and 0.15.
+    """
+    table = model.embedding
+    if table is None or stage.start or not s.graphs or VERSIONS.index(s.release) < VERSIONS.index("0.27"):
+        return 0
+    if d.model.towers or (d.device is not None and d.device.vendor != "nvidia") or any(w.experts for x in model.layers for w in x.weights):
+        return 0
+    return table.elems * WEIGHT_FORMATS[formats.of(table)].bits // 8 // s.tp
 
 
 def _products(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> tuple[int, int]:

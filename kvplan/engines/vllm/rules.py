@@ -45,7 +45,9 @@ class VllmRules(NamedTuple):
     mla_hybrid_align    least alignment of hybrids with latent attention
     async_scheduling    on by default
     async_drafts        ... with every speculative method that the V2 runner has
-    v2_runner           the V2 model runner is the default (one batch more in flight under pipeline parallelism)
+    v2_runner           the V2 model runner is used where asked for; by default for named classes in 16 bits, for named classes, for all
+                        that are neither mixtures nor hybrids too, for all (runners.py)
+    v2_graphs           ... estimates its CUDA graphs
     encoder_tokens      what cross-attention reserves: the model's encoder length or the batch's tokens
     log                 wording of the capacity lines
     refusal             wording of the refusal
@@ -113,7 +115,8 @@ class VllmRules(NamedTuple):
     mla_hybrid_align: int = 16
     async_scheduling: bool = False
     async_drafts: bool = False
-    v2_runner: bool = False
+    v2_runner: Literal["asked", "named plain", "named", "dense", "all"] = "asked"
+    v2_graphs: bool = False
     encoder_tokens: Literal["model", "batch"] = "model"
     auto_fit: bool = False
     log: Literal["v0", "two", "one"] = "v0"
@@ -202,15 +205,16 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.20", {"memory_fraction": 0.92, "packed": "tuples", "align_from_block": True, "graphs_charged": True,
               "state_each": True}),  # config/compilation.py resolve_cudagraph_mode_and_sizes
     ("0.21", {"tokens": "requests", "dcp_tokens": "pages"}),
-    ("0.22", {"refusal": "cpu", "whole_items": True, "rocm_reserved": False}),  # get_current_memory_usage
+    ("0.22", {"refusal": "cpu", "whole_items": True, "rocm_reserved": False,
+              "v2_runner": "named plain"}),  # get_current_memory_usage
     ("0.23", {}),
-    ("0.24", {"unify": "pad", "packed": "widest", "own_awq": False}),  # quantization/auto_awq.py
-    ("0.25", {"window_block": "smallest"}),  # layers/attention/attention.py get_kv_cache_spec
+    ("0.24", {"unify": "pad", "packed": "widest", "own_awq": False, "v2_runner": "named"}),  # quantization/auto_awq.py
+    ("0.25", {"window_block": "smallest", "v2_runner": "dense"}),  # layers/attention/attention.py get_kv_cache_spec
     ("0.26", {"in_flight_batches": True, "pad_states": True, "cpu_states": True,  # kv_cache_interface.py
               "rocm_graphs_charged": True}),  # v1/worker/gpu_worker.py: is_cuda before, is_cuda_alike since
     ("0.27", {"group_concurrency": True, "refits_local": True, "mla_hybrid_align": 128, "profile": "free"}),
     ("0.28", {"log": "one", "all_mode": "exists", "big_device": "160", "hybrid_caching": True}),  # engine/arg_utils.py
-    ("0.29", {"admission": "pool", "packed": "buckets", "v2_runner": True}),
+    ("0.29", {"admission": "pool", "packed": "buckets", "v2_runner": "all", "v2_graphs": True}),
     ("0.30", {"window_block": "kernel", "stretches_yarn": False}),
     ("0.31", {}),
     ("0.32", {"all_mode": "gone", "checkpoints": True}),  # mamba_mixer2.py

@@ -33,6 +33,7 @@ from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.model import as_pooled, as_run, encodes, left, length_served, pools, states_stated
 from kvplan.engines.vllm.option_values import check_options
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
+from kvplan.engines.vllm.runners import V1_METHODS, second_runner
 from kvplan.engines.vllm.specs import INDEX_ROWS, KEPT_STATES, PACKED_ROWS, RECURRENCES
 from kvplan.engines.vllm.undecided import undecided
 from kvplan.errors import SpecError, UnsupportedError
@@ -63,8 +64,6 @@ WITHOUT_F16: tuple[str, ...] = ("Gemma2ForCausalLM", "Gemma3ForCausalLM", "Gemma
 #: Speculative methods under which async scheduling stays on (config/vllm.py).
 ASYNC_METHODS: tuple[str, ...] = ("eagle", "eagle3", "mtp", "draft_model", "dflash", "dspark", "ngram_gpu")
 _RECURRENT: frozenset[str] = frozenset({"gated_delta_net", "kda", "lightning", "mamba1", "mamba2", "short_conv"})
-#: Methods that the V2 model runner does not have (config/vllm.py _get_v2_model_runner_unsupported_features).
-V1_METHODS: tuple[str, ...] = ("suffix", "custom_class")
 
 
 class VllmSettings(NamedTuple):
@@ -109,11 +108,17 @@ class VllmSettings(NamedTuple):
     partition: str | None  # layers of each pipeline stage, as VLLM_PP_LAYER_PARTITION says
     packed: bool  # the checkpoint's matrices are packed integers
     chunked: bool  # prompts may take several steps
+    second_runner: bool  # the V2 model runner
     seqs_known: bool  # max_num_seqs is chosen, or the default of a device that is known
 
     @property
     def aligns_mixed_formats(self) -> bool:
         return VERSIONS.index(self.release) >= VERSIONS.index("0.25")
+
+    @property
+    def charges_graphs(self) -> bool:
+        """Whether the budget of a card of NVIDIA's has the estimate of CUDA graphs."""
+        return self.rules.graphs_charged and (not self.second_runner or self.rules.v2_graphs)
 
     @property
     def measured_as(self) -> str:
@@ -204,16 +209,27 @@ def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
         notes.append("PYTORCH_CUDA_ALLOC_CONF: this release counts what torch allocates, not what it reserves, so the pool stays as it is")
     if options.flag("quantize_on_load") and not rules.loads_whole:
         notes.append("quantised on load: this release quantises every matrix as it is read")
-    if options.text("quantization") is not None and not rules.own_awq:
+    if _asks_awq(options) and not rules.own_awq:
         notes.append("--quantization awq: this release takes Marlin's kernels all the same, where they can run")
     if options.text("v2_model_runner") is not None:
-        notes.append("VLLM_USE_V2_MODEL_RUNNER: batches in flight are counted; the runners' own buffers are taken for the same")
+        notes.append(
+            "VLLM_USE_V2_MODEL_RUNNER: batches in flight and the profile run are its own; the runners' buffers are taken for the same"
+        )
     return notes
 
 
 def _own_awq(d: Deployment, options: Options, rules: VllmRules) -> bool:
     """Whether AWQ's matrices are unpacked for every long product (quantization/awq_marlin.py override_quantization_method)."""
-    return (rules.own_awq and options.text("quantization", ("awq",)) is not None) or (d.device is not None and d.device.vendor == "amd")
+    return (rules.own_awq and _asks_awq(options)) or (d.device is not None and d.device.vendor == "amd")
+
+
+def _asks_awq(options: Options) -> bool:
+    """`--quantization awq`; another value is the weights' format. Raises SpecError."""
+    asked = options.text("quantization")
+    if asked not in (None, "awq"):
+        said = f"{asked[:60]!r} is a format of the weights: write weight_dtype (--weight-dtype)"
+        raise SpecError("engine_option", [("quantization", said)])
+    return asked is not None
 
 
 def _as_kept(cache: Cache, formats: CacheFormats) -> Cache:
@@ -262,7 +278,7 @@ def _read(
     method = speculation.method if speculation else "off"
     found = drafter(d, model, formats)
     pp = d.pp or 1
-    v2 = options.flag("v2_model_runner", rules.v2_runner)
+    v2 = second_runner(d, rules_of(d)[0], rules, model, states, method)
     overlaps = method == "off" or method in ASYNC_METHODS or (rules.async_drafts and v2 and method not in V1_METHODS)
     asynchronous = options.flag("async_scheduling", rules.async_scheduling and platform == "cuda" and d.model.lm_head and overlaps)
     batches = 1
@@ -316,6 +332,7 @@ def _read(
         partition=options.text("pp_layer_partition"),
         packed=any(weight_scheme(name) not in ("plain", "fp8") for name in weight_formats(d).values()),
         chunked=goes_in_pieces(d, rules, options, d.max_model_len or 1),
+        second_runner=v2,
         seqs_known="max_num_seqs" not in chosen_by or d.device is not None,
     )
 

@@ -55,3 +55,28 @@ def test_attention_of_a_cache_in_ram_left_the_host() -> None:
         sizes.append((line.low / 2**20, line.high / 2**20))
     assert sizes[0][0] <= 396.75 <= sizes[0][1] * 1.01
     assert sizes[1][0] <= 6940 <= sizes[1][1] * 1.01
+
+
+@pytest.mark.parametrize(
+    ("build", "more", "starts"),
+    [
+        ("b11312", {}, False),
+        ("b11312", {"n_gpu_layers": 99}, True),
+        ("b11312", {"engine_option": {"fit": "off"}}, True),
+        ("b11312", {"engine_option": {"fit_target": "256"}}, True),
+        ("b7405", {}, True),
+    ],
+)
+def test_what_leaves_less_than_the_margin_of_fit_is_split(build: str, more: dict[str, Any], starts: bool) -> None:
+    """`fit_params_target` of common/common.h is 1024 MiB, from #16653 on: 13.98 GiB of weights, 16 of cache and their buffers leave 0.7."""
+    question = {
+        "engine": "llama.cpp",
+        "engine_version": build,
+        "device": "31.25GiB",
+        "context": 131_072,
+        "weight_dtype": "f16",
+        "advise": False,
+    }
+    plan = kvplan.estimate("meta-llama/llama-3.1-8b", **question, **more)
+    assert plan.starts is starts
+    assert plan.outcome.split is not starts

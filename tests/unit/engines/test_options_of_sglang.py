@@ -24,7 +24,8 @@ def check(words: str, tmp_path: Path, before: str = "", model: str = "Qwen/Qwen3
         ("--prefill-attention-backend trtllm_mha", 64),
         ("--prefill-attention-backend fa3 --decode-attention-backend trtllm_mha --page-size 32", 32),
         ("--attention-backend triton --decode-attention-backend flashinfer", 1),
-        ("--prefill-attention-backend flashmla", 1),  # only a decoder's pages are changed for it
+        ("", 64),  # what Blackwell picks by itself
+        ("--attention-backend triton --prefill-attention-backend flashmla", 1),  # only a decoder's pages are changed for it
     ],
 )
 def test_a_backend_of_one_phase_sets_the_page_size(words: str, page: int, tmp_path: Path) -> None:

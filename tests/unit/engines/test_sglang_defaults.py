@@ -77,9 +77,9 @@ def test_fraction_of_a_draft_model_by_release() -> None:
 
 
 def test_a_vision_tower_lowers_the_fraction() -> None:
-    """ViT-L/14 has about 12 x 24 x 1024^2 parameters: the factor is 0.95."""
+    """ViT-L/14 has about 12 x 24 x 1024^2 parameters: the factor is 0.95. No prefill graphs: 512 + 12288 + 128 + 512 MiB are kept."""
     tower = one_block(GQA, towers=[{"name": "vision", "parameters": 12 * 24 * 1024**2}])
-    assert settled(tower, device=gpu(81559)).memory_fraction == pytest.approx(0.83 * 0.95)
+    assert settled(tower, device=gpu(81559)).memory_fraction == pytest.approx(0.835 * 0.95)
     assert settled(tower, device=gpu(81559), multimodal="off").memory_fraction == 0.83
 
 

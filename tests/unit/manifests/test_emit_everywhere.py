@@ -129,6 +129,13 @@ def test_a_plain_question_comes_back(engine: str) -> None:
             assert read_back(engine, version, target, {"max_model_len": 8192}) == ""
 
 
+def test_the_page_says_how_many() -> None:
+    releases = sum(len(known(engine)) for engine in engines.served())
+    page = (Path(__file__).parents[3] / "docs" / "check.md").read_text(encoding="utf-8")
+    every = 3 * releases
+    assert f"{every} of {every} ({releases} releases of six engines, as command, compose file and Kubernetes manifest)" in page
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", engines.served())
 def test_every_question_comes_back(engine: str) -> None:

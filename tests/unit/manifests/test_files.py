@@ -68,7 +68,7 @@ TABLE: dict[str, tuple[int, tuple[Expected, ...]]] = {
     "trtllm-missing-config.sh": (2, (E("unknown", "tensorrt-llm openai/gpt-oss-20b", {"open-config": 2}),)),
     "trtllm.sh": (0, (E("fits", "tensorrt-llm meta-llama/Llama-3.1-70B-Instruct"),)),
     "unbalanced.sh": (2, (E("broken", "unbalanced.sh", {"unreadable": 3}),)),
-    "vllm-array.sh": (0, (E("fits", "vllm meta-llama/Llama-3.3-70B-Instruct"),)),  # all that the branch adds is --enforce-eager
+    "vllm-array.sh": (0, (E("fits", "vllm meta-llama/Llama-3.3-70B-Instruct", {"open-words": 14}),)),  # what a branch sets
     "vllm-docker-run.sh": (0, (E("fits", "vllm meta-llama/Llama-3.1-70B-Instruct"),)),
     "vllm-longer-than-model.sh": (1, (E("refuses", "vllm mistralai/Mistral-7B-Instruct-v0.3", {"too-long": 4}),)),
     "vllm-no-device.sh": (2, (E("unknown", "vllm Qwen/Qwen3-8B", {"open-device": 1}),)),

@@ -190,7 +190,9 @@ def two(first: str, second: str, *, fractions: tuple[float, float] = (0.3, 0.85)
         SERVICE.format(name=name, size="0.6B", fraction=fraction, more="", rest=rest)
         for name, fraction, rest in zip(("chat", "embed"), fractions, (first, second), strict=True)
     )
-    return list(check([Source("compose.yaml", text)], kvplan.estimate, device="h100-80gb"))
+    verdicts = list(check([Source("compose.yaml", text)], kvplan.estimate, device="h100-80gb"))
+    assert len(verdicts) == 2
+    return verdicts
 
 
 @pytest.mark.parametrize(
@@ -236,8 +238,9 @@ def test_pools_that_are_a_share_of_what_is_free(fractions: tuple[float, float], 
     """SGLang's fraction is of what is free when it starts: beside one of 0.6 there is room for 16 GiB of weights, and a smaller pool."""
     script = tmp_path / "two.sh"
     script.write_text("".join(SGLANG.format(f) for f in fractions))
-    for verdict in kvplan.check(script, device="h100"):
-        assert verdict.status == status, verdict.message
+    verdicts = kvplan.check(script, device="h100")
+    assert [verdict.status for verdict in verdicts] == [status] * 2
+    for verdict in verdicts:
         assert any(f.rule == "shared-gpu" for f in verdict.findings)
 
 

@@ -70,7 +70,7 @@ TABLE: dict[str, tuple[Expected, ...]] = {
     "em-dash.sh": (E("refuses", {}, {"bad-value"}),),
     "json5.sh": (E("refuses", {}, {"bad-value"}),),
     "json-unquoted.sh": (E("refuses", {}, {"bad-value"}),),  # the shell takes the quotes
-    "trailing-space.sh": (E("refuses", {}, {"bad-value"}),),  # a word of one blank, and the next line is a command of its own
+    "trailing-space.sh": (E("refuses", {}, {"bad-value", "cut-command"}),),  # a blank as a word, and the next line a command
     "crlf.sh": (E("fits", {"max_model_len": 8192}, {"carriage-return"}),),
     "star-array.sh": (E("refuses", {}, {"not-split"}),),  # "${ARGS[*]}" is one word
     # devices

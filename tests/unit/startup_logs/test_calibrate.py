@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from kvplan import api
+from kvplan.cli import run
 from kvplan.errors import SpecError
 from kvplan.startup_logs.fitting import constant_of
 from kvplan.units import GIB
@@ -52,6 +53,15 @@ def test_a_dry_run_writes_nothing(tmp_path: Path, own_file: Path) -> None:
     assert outside.value == pytest.approx(0.40 * GIB, rel=1e-6)  # the line is the constant
     assert outside.low <= outside.value <= outside.high
     assert found.as_dict()["recorded"] is False
+
+
+def test_rows_are_nothing_but_rows(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    place = str(log(tmp_path, "serve.log", VLLM))
+    assert run(["calibrate", place, "--format", "csv"]) == 0
+    assert all(line.count(b",") >= 8 for line in capfdbinary.readouterr().out.splitlines())
+    pytest.importorskip("pyarrow", reason="the sweep extra brings pyarrow")
+    assert run(["calibrate", place, "--format", "parquet"]) == 0
+    assert capfdbinary.readouterr().out.endswith(b"PAR1")  # the format's last four bytes: a reader looks for them there
 
 
 def test_each_line_is_explained_by_its_constant(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.lines import certainty
+from kvplan.engines.common.protocol import Certainty
 from kvplan.engines.llama_cpp import fit, situation
 from kvplan.engines.llama_cpp.compute import NO_SPAN
 from kvplan.engines.llama_cpp.ollama import estimate as go
@@ -63,18 +65,25 @@ class Scheduler(NamedTuple):
         cards, lacking = self.counts(tokens, slots, self.free())
         return self._dealt(cards)._replace(lacking=lacking)
 
-    def near(self, tokens: int, slots: int) -> bool:
-        """Whether a little more or less free memory, or a desktop that nobody speaks of, changes that the model is wholly on the cards."""
+    def sure(self, tokens: int, slots: int) -> Certainty:
+        """How sure it is that the model is wholly on the cards, or is not.
+
+        By what --fit finds free, and the interval of what it measures; before, by whether a little more or less free memory, or a desktop
+        that nobody speaks of, changes the scheduler's own estimate.
+        """
         if self.way == "server":
-            left, a_little = self._left(tokens, slots), int(max(self.free()) * NEAR)
-            taken = max(a_little, DESKTOP) if self.loaded.may_show_desktops else a_little
-            return self._asked() is None and -a_little <= left <= taken
+            left, low, high = self._left(tokens, slots)
+            if self._asked() is not None:
+                return "certain"
+            if abs(left) <= int(max(self.free()) * NEAR):
+                return "too close to call"
+            return certainty(low >= 0, left >= 0, high >= 0, left, left - low, high - left)
         frees = [self.free(1 + share) for share in (-NEAR, NEAR)]
         if self.loaded.may_show_desktops:
             first, *others = self.free()
             frees.append([first - DESKTOP, *others])
         around = [self.counts(tokens, slots, free)[0] for free in frees]
-        return len({sum(cards) > self.metadata.blocks for cards in around}) > 1
+        return "certain" if len({sum(cards) > self.metadata.blocks for cards in around}) == 1 else "too close to call"
 
     def counts(self, tokens: int, slots: int, free: Sequence[int]) -> tuple[tuple[int, ...], int]:
         """Layers of each card, and bytes that found no place."""
@@ -173,17 +182,15 @@ class Scheduler(NamedTuple):
             return self._put(asked, shares, drafts=True)
         cards = [i for i, part in enumerate(shares or ()) if part]
         placed = fit.fit_layers(f, lambda n, placed: self._tried(n, slots, placed), n_ctx=tokens, cards=cards)
-        return placed if placed.whole else placed._replace(lacking=max(0, -self._left(tokens, slots)))
+        return placed if placed.whole else placed._replace(lacking=max(0, -self._left(tokens, slots)[0]))
 
     def _tried(self, tokens: int, slots: int, placed: Placed) -> Situation:
         return situation.situation(self.loaded, placed, n_ctx=tokens, n_seq_max=slots, unified=self.unified)
 
-    def _left(self, tokens: int, slots: int) -> int:
-        """What --fit's margin leaves on the fullest card with every layer there, in bytes."""
-        f, free = self.loaded, self.free()
-        whole = self._tried(tokens, slots, self._put(len(f.rows) + len(f.model.draft) + 1, self._one(tokens), drafts=True))
-        reserve = f.question.reserve or 0
-        return min(n + reserve - whole.used(i) for i, n in enumerate(free)) - fit.margin(f, 0)
+    def _left(self, tokens: int, slots: int) -> tuple[int, int, int]:
+        """What --fit's margin leaves on the fullest card with every layer there, in bytes: the estimate and the ends of its interval."""
+        f = self.loaded
+        return fit.left(f, self._tried(tokens, slots, self._put(len(f.rows) + len(f.model.draft) + 1, self._one(tokens), drafts=True)))
 
     def predicted(self, tokens: int) -> int:
         """The scheduler's rough size of a model: its file, and f16 caches of its least KV heads over the embedding's share of a head."""

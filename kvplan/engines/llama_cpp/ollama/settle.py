@@ -98,7 +98,7 @@ def _answered(d: Deployment, settled: Settled, scheduler: Scheduler, version: st
     if d.engine_version is None:
         chosen["engine_version"] = "kvplan"
     own_cells = d.max_model_len is not None or "num_ctx" in given
-    settings = settings._replace(own_cells=own_cells, alone=_count(given, "max_loaded_models") == 1)
+    settings = settings._replace(own_cells=own_cells, alone=_count(given, "max_loaded_models") == 1, stays=None)
     if has_cards(d):
         placed = scheduler.place(question.max_model_len or 1, question.max_num_seqs or 1)
         accepts = d.host_memory is not None or d.n_gpu_layers is not None
@@ -106,7 +106,12 @@ def _answered(d: Deployment, settled: Settled, scheduler: Scheduler, version: st
         whole = f"not wholly on {card}: Ollama places {{}} there and the rest in host memory, if that is given (host_memory)"
         beside = _beside(scheduler.rules)
         settings = settings._replace(
-            beside=beside, placing=scheduler.place, near=scheduler.near, printed=scheduler.lines, whole=None if accepts else whole
+            beside=beside,
+            placing=scheduler.place,
+            sure=scheduler.sure,
+            printed=scheduler.lines,
+            whole=None if accepts else whole,
+            stays=None,
         )
         if d.n_gpu_layers is None:
             question = replace(question, n_gpu_layers=placed.where.offloaded)

@@ -1,0 +1,209 @@
+"""What SGLang does by model class: pipeline stages, backends on Blackwell and prefill graphs, release by release.
+
+A class that can be cut into stages has `pp_proxy_tensors` among the arguments of its `forward`, its own or inherited; ModelRunner asserts
+it where there are stages. Read from models/*.py of the wheels of 0.4.6.post5 to 0.5.23, classes that serve (no drafters). Backends, graphs:
+see backends.py and fraction.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: Release -> classes that it cuts into stages and those before it did not. What 0.5.0 has was read from 0.5.1.
+_STAGED: dict[str, str] = {
+    "0.4.6": """
+        InternLM3ForCausalLM Llama4ForCausalLM LlamaForCausalLM MistralForCausalLM MixtralForCausalLM Phi3ForCausalLM
+        Qwen2ForCausalLM Qwen2MoeForCausalLM Qwen3ForCausalLM Qwen3MoeForCausalLM
+    """,
+    "0.4.10": """
+        ArceeForCausalLM
+    """,
+    "0.5.0": """
+        DeciLMForCausalLM DeepseekV2ForCausalLM DeepseekV3ForCausalLM Glm4MoeForCausalLM GptOssForCausalLM
+    """,
+    "0.5.2": """
+        OPTForCausalLM
+    """,
+    "0.5.3": """
+        ApertusForCausalLM BailingMoEForCausalLM BailingMoeForCausalLM BailingMoeV2ForCausalLM DeepseekV32ForCausalLM
+    """,
+    "0.5.4": """
+        NemotronHForCausalLM
+    """,
+    "0.5.5": """
+        Glm4ForCausalLM KimiLinearForCausalLM
+    """,
+    "0.5.6": """
+        DotsVLMForCausalLM LLaDA2MoeModelLM LlavaForConditionalGeneration Qwen2_5_VLForConditionalGeneration TeleFLMForCausalLM
+    """,
+    "0.5.7": """
+        Glm4vForConditionalGeneration Glm4vMoeForConditionalGeneration MiMoV2FlashForCausalLM Ministral3ForCausalLM
+        MistralLarge3ForCausalLM Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration
+    """,
+    "0.5.8": """
+        Glm4MoeLiteForCausalLM IQuestCoderForCausalLM
+    """,
+    "0.5.9": """
+        BailingMoeV2_5ForCausalLM Exaone4ForCausalLM ExaoneMoEForCausalLM GlmMoeDsaForCausalLM GlmOcrForConditionalGeneration
+        GraniteMoeHybridForCausalLM InternS1ProForConditionalGeneration Qwen3_5ForConditionalGeneration
+        Qwen3_5MoeForConditionalGeneration SDARForCausalLM SDARMoeForCausalLM Step3p5ForCausalLM
+    """,
+    "0.5.10": """
+        KimiK25ForConditionalGeneration MiniMaxM2ForCausalLM SarvamMLAForCausalLM SarvamMoEForCausalLM
+    """,
+    "0.5.11": """
+        MiMoV2ForCausalLM MossVLForConditionalGeneration
+    """,
+    "0.5.12": """
+        DeepseekV4ForCausalLM InternS2PreviewForConditionalGeneration LagunaForCausalLM
+    """,
+    "0.5.13": """
+        Gemma4ForCausalLM Gemma4ForConditionalGeneration NemotronHPuzzleForCausalLM
+    """,
+    "0.5.14": """
+        MiMoV2ASRForCausalLM ZayaForCausalLM
+    """,
+    "0.5.16": """
+        MellumForCausalLM MiniMaxM3SparseForCausalLM MiniMaxM3SparseForConditionalGeneration
+    """,
+    "0.5.17": """
+        KimiK3ForConditionalGeneration Qwen3_5ForCausalLM Qwen3_5MoeForCausalLM
+    """,
+    "0.5.18": """
+        InternS2MobiusForConditionalGeneration
+    """,
+    "0.5.19": """
+        BailingMoeV3ForCausalLM KimiK3LinearForCausalLM Spark2_5ForCausalLM
+    """,
+    "0.5.20": """
+        Cosmos3EdgeForConditionalGeneration Cosmos3ForConditionalGeneration Glm5NextForConditionalGeneration
+        K2HorizonForCausalLM NanbeigeForCausalLM XllmForCausalLM
+    """,
+    "0.5.21": """
+        BailingMM2NativeForConditionalGeneration BailingMMNativeForConditionalGeneration BailingMoeV3VLForConditionalGeneration
+        GigaChat35ForCausalLM Qwen4ExpForConditionalGeneration
+    """,
+    "0.5.22": """
+        ExaoneMoeForCausalLM SolarForCausalLM
+    """,
+    "0.5.23": """
+        Mistral3ForConditionalGeneration
+    """,
+}
+
+#: Classes that no release cuts. Others (MiniCPM-V's, which picks a class by version; those that only transformers has) are not known.
+_WHOLE = """
+    AfmoeForCausalLM BaichuanForCausalLM BertForSequenceClassification BertModel CLIPModel ChatGLMModel Cohere2ForCausalLM
+    Cohere2MoeForCausalLM Cohere2VisionForConditionalGeneration CohereForCausalLM Contriever DbrxForCausalLM DeepseekForCausalLM
+    DeepseekOCRForCausalLM DeepseekVL2ForCausalLM DiffusionGemmaForBlockDiffusion DotsOCRForCausalLM EmbeddingGemma2Model
+    EmbeddingGemmaModel Ernie4_5_ForCausalLM Ernie4_5_MoeForCausalLM Ernie4_5_VLMoeForConditionalGeneration ExaoneForCausalLM
+    FalconH1ForCausalLM FalconMambaForCausalLM GPT2LMHeadModel GPTBigCodeForCausalLM GPTJForCausalLM Gemma2ForCausalLM
+    Gemma2ForSequenceClassification Gemma3ForCausalLM Gemma3ForConditionalGeneration Gemma3nForCausalLM
+    Gemma3nForConditionalGeneration Gemma4UnifiedForConditionalGeneration GemmaForCausalLM GlmAsrForConditionalGeneration
+    GlmImageForConditionalGeneration GraniteForCausalLM GraniteMoeForCausalLM GraniteMoeSWAForCausalLM GraniteMoeSharedForCausalLM
+    GraniteSWAForCausalLM Grok1ForCausalLM Grok1ModelForCausalLM HYV3ForCausalLM HYV4ForCausalLM HrmTextForCausalLM
+    HunYuanDenseV1ForCausalLM HunYuanMoEV1ForCausalLM IQuestLoopCoderForCausalLM IQuestQ1ForCausalLM InklingForConditionalGeneration
+    InternLM2ForCausalLM InternLM2ForRewardModel InternS1ForConditionalGeneration InternVLChatModel JetNemotronForCausalLM
+    JetVLMForConditionalGeneration KimiVLForConditionalGeneration Lfm2BidirectionalModel Lfm2ForCausalLM Lfm2MoeForCausalLM
+    Lfm2VlForConditionalGeneration LightOnOCRForConditionalGeneration Llama4ForConditionalGeneration LlamaEmbeddingModel
+    LlamaForClassification LlamaForSequenceClassification LlamaForSequenceClassificationWithNormal_Weights LlavaLlamaForCausalLM
+    LlavaMistralForCausalLM LlavaQwenForCausalLM LlavaVidForCausalLM LocateAnythingForConditionalGeneration LongcatFlashForCausalLM
+    Mamba2ForCausalLM MambaForCausalLM MiDashengLMModel MiMoForCausalLM MindSporeForCausalLM MiniCPM3ForCausalLM MiniCPMForCausalLM
+    MiniCPMO MiniCPMSALAForCausalLM MistralModel MllamaForConditionalGeneration MultiModalityCausalLM MuseGlimmerForCausalLM
+    MuseGlimmerForConditionalGeneration MuseSparkForConditionalGeneration NVILAForConditionalGeneration
+    NVILALiteForConditionalGeneration NanbeigeForSequenceClassification NemotronH_Nano_Omni_Reasoning_V3 NemotronH_Nano_VL_V2
+    NemotronH_Omni_Reasoning_V3 Olmo2ForCausalLM OlmoForCausalLM OlmoeForCausalLM OrionForCausalLM POINTSV15ChatModel
+    PaddleOCRVLForConditionalGeneration PersimmonForCausalLM Phi3SmallForCausalLM Phi4MMForCausalLM PhiForCausalLM PhiMoEForCausalLM
+    PixtralForConditionalGeneration PixtralVisionModel QWenLMHeadModel QuantMixtralForCausalLM Qwen2AudioForConditionalGeneration
+    Qwen2ForRewardModel Qwen2ForSequenceClassification Qwen2VLForConditionalGeneration Qwen3ASRForConditionalGeneration
+    Qwen3ForRewardModel Qwen3ForSequenceClassification Qwen3Model Qwen3NextForCausalLM Sarashina2VisionForCausalLM
+    StableLmForCausalLM Starcoder2ForCausalLM Step3VLForConditionalGeneration Step3p7ForConditionalGeneration
+    StepVLForConditionalGeneration TorchNativeLlamaForCausalLM TorchNativePhi3ForCausalLM UnlimitedOCRForCausalLM
+    VILAForConditionalGeneration VoxtralForConditionalGeneration WhisperForConditionalGeneration XLMRobertaForSequenceClassification
+    XLMRobertaModel XverseForCausalLM XverseMoeForCausalLM YiVLForCausalLM
+"""
+
+STAGED_SINCE: dict[str, str] = {name: since for since, names in _STAGED.items() for name in names.split()}
+NEVER_STAGED = frozenset(_WHOLE.split())
+
+#: Classes to which Blackwell gives another backend than to others (backends.py).
+_NAMED_053 = {"GptOssForCausalLM": "trtllm_mha"}
+_NAMED_054 = _NAMED_053 | dict.fromkeys(("Exaone4ForCausalLM", "Olmo2ForCausalLM"), "trtllm_mha")
+_NAMED_055 = _NAMED_054 | dict.fromkeys(("Llama4ForCausalLM", "Llama4ForConditionalGeneration"), "trtllm_mha")
+_GEMMA4 = ("Gemma4ForCausalLM", "Gemma4ForConditionalGeneration")
+_NAMED_057 = _NAMED_055 | {"Lfm2MoeForCausalLM": "trtllm_mha"}
+_NAMED_0510 = _NAMED_057 | {"WhisperForConditionalGeneration": ""}
+_NAMED_0511 = _NAMED_0510 | dict.fromkeys(_GEMMA4, "")
+_NAMED_0514 = _NAMED_0511 | dict.fromkeys(_GEMMA4, "trtllm_mha")
+_NAMED_0517 = _NAMED_0514 | {"Lfm2MoeForCausalLM": ""}
+_NAMED_0519 = _NAMED_0517 | {"NemotronHForCausalLM": "trtllm_mha"}
+_NAMED_0522 = _NAMED_0519 | {"MiMoV2FlashForCausalLM": "fa4", "MiMoV2ForCausalLM": "fa4"}
+LATENT_BLACKWELL = frozenset({
+    "DeepseekV3ForCausalLM", "KimiK25ForConditionalGeneration", "MistralLarge3ForCausalLM", "PixtralForConditionalGeneration",
+})  # fmt: skip
+#: Hybrid models whose pages are of one token on Blackwell where their states are kept for prefixes (model_overrides/qwen3_5.py).
+UNPAGED_STATES = frozenset({
+    "InternS2PreviewForConditionalGeneration", "Qwen3NextForCausalLM", "Qwen3_5ForConditionalGeneration",
+    "Qwen3_5MoeForConditionalGeneration",
+})  # fmt: skip
+
+#: What keeps a release from capturing prefill graphs (fraction.py), and classes that are kept from it or, with towers, are not.
+_PIECES = frozenset({"classes", "groups", "stages", "amd", "experts", "adapters", "towers", "tier"})
+_BREAKS = frozenset({"amd", "compressed", "experts", "towers"})
+_UNGRAPHED_0510 = frozenset({
+    "BailingMoeV2_5ForCausalLM", "DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM", "LLaDAModelLM", "Qwen3NextForCausalLM",
+})  # fmt: skip
+_UNGRAPHED_0513 = (_UNGRAPHED_0510 - {"DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM"}) | {"DeepseekV4ForCausalLM"}
+_SEEN_0516 = frozenset({"Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"})
+_SEEN_0518 = _SEEN_0516 | {
+    "InternS2MobiusForConditionalGeneration", "KimiK25ForConditionalGeneration", "KimiK3ForConditionalGeneration",
+    "MuseGlimmerForConditionalGeneration",
+}  # fmt: skip
+_SEEN_0519 = _SEEN_0518 | {"Cohere2VisionForConditionalGeneration", "PaddleOCRVLForConditionalGeneration"}
+_SEEN_0520 = _SEEN_0519 | {"Glm5NextForConditionalGeneration"}
+_SEEN_0522 = _SEEN_0520 | {
+    "MiniMaxM3SparseForCausalLM", "MiniMaxM3SparseForConditionalGeneration", "Qwen4ExpForConditionalGeneration",
+}  # fmt: skip
+
+#: Classes that --language-model-only serves (server_args.py LANGUAGE_MODEL_ONLY_ARCHITECTURES), by the release that first does.
+TEXT_ALONE = {
+    "MuseGlimmerForConditionalGeneration": "0.5.18", "Cosmos3ForConditionalGeneration": "0.5.20",
+    "Cosmos3EdgeForConditionalGeneration": "0.5.20", "DeepseekV4ForCausalLM": "0.5.22",
+}  # fmt: skip
+#: Hybrids that Triton's kernels do not serve: the first release that says so, the first that does not any more.
+NO_TRITON = {
+    "Lfm2ForCausalLM": ("0.5.7", ""), "Lfm2MoeForCausalLM": ("0.5.17", ""), "NemotronHForCausalLM": ("0.5.7", "0.5.19"),
+    "NemotronHPuzzleForCausalLM": ("0.5.13", "0.5.19"),
+}  # fmt: skip
+
+#: Release -> fields of SglangRules (rules.py) that it changes.
+CHANGES: dict[str, dict[str, Any]] = {
+    "0.5.3": {"blackwell": _NAMED_053},
+    "0.5.4": {"blackwell": _NAMED_054, "latent_blackwell": True},
+    "0.5.5": {"blackwell": _NAMED_055},
+    "0.5.7": {"blackwell": _NAMED_057, "blackwell_heads": True, "mha_unshared": True},
+    "0.5.8": {"whole_sinks": True},
+    "0.5.10": {
+        "blackwell": _NAMED_0510, "whole_sinks": False, "unpaged_states": "picked", "raw_blackwell": True,
+        "prefill_graphs": _PIECES | {"drafts"}, "ungraphed": _UNGRAPHED_0510,
+    },
+    "0.5.11": {"blackwell": _NAMED_0511, "prefill_graphs": _PIECES},
+    "0.5.12": {"ungraphed": _UNGRAPHED_0510 | {"DeepseekV4ForCausalLM"}},
+    "0.5.13": {"ungraphed": _UNGRAPHED_0513},
+    "0.5.14": {
+        "blackwell": _NAMED_0514, "unpaged_states": "set", "mha_unshared": False,
+        "seen_graphs": frozenset({"Cohere2VisionForConditionalGeneration"}),
+    },
+    "0.5.15": {
+        "prefill_graphs": _BREAKS | {"latent", "adapters", "groups"}, "ungraphed": frozenset(), "seen_graphs": frozenset(),
+    },
+    "0.5.16": {"prefill_graphs": _BREAKS | {"latent", "adapters", "groups", "contexts"}, "seen_graphs": _SEEN_0516},
+    "0.5.17": {
+        "blackwell": _NAMED_0517, "blackwell_fa4": True, "mha_pages": (16, 32, 64, 128),
+        "prefill_graphs": _BREAKS | {"dense latent", "contexts"}, "ungraphed": frozenset({"NemotronHForCausalLM"}),
+    },
+    "0.5.18": {"prefill_graphs": _BREAKS | {"contexts"}, "ungraphed": frozenset(), "seen_graphs": _SEEN_0518},
+    "0.5.19": {"blackwell": _NAMED_0519, "prefill_graphs": _BREAKS | {"contexts", "stages"}, "seen_graphs": _SEEN_0519},
+    "0.5.20": {"prefill_graphs": _BREAKS | {"contexts", "stages", "kda"}, "seen_graphs": _SEEN_0520},
+    "0.5.22": {"blackwell": _NAMED_0522, "seen_graphs": _SEEN_0522},
+}  # fmt: skip

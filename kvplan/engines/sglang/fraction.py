@@ -1,0 +1,112 @@
+"""The default mem_fraction_static of a question: which prefill graphs it reserves for, and how a vision tower lowers it.
+
+Sources: 0.5.10 to 0.5.14 server_args.py _handle_piecewise_cuda_graph, _disable_tc_piecewise_cudagraph_if_incompatible; 0.5.15 to 0.5.23
+_disable_breakable_cudagraph_if_incompatible (arg_groups/cuda_graph_hook.py); adjust_mem_fraction_for_vlm (arg_groups/memory_hook.py).
+"""
+
+from __future__ import annotations
+
+from kvplan.deployment import Deployment
+from kvplan.engines.common.options import Options, Speculation
+from kvplan.engines.sglang import memory
+from kvplan.engines.sglang.layout import SglangLayout
+from kvplan.engines.sglang.rules import SglangRules
+from kvplan.engines.sglang.traits import Traits
+
+_VIT_PARAMETERS = 12  # of a transformer layer: about 12 hidden size squared
+_NO_LAYERS = 24  # what is taken for a tower whose config counts its layers in another key than num_hidden_layers
+#: Experts' all-to-all backends under which prefill graphs are captured nonetheless (0.5.17 and later).
+_CAPTURED_A2A = ("none", "deepep", "megamoe", "flashinfer")
+#: Class -> layers and width of its vision tower as `vision_config` names them to the release, the first for towers of fewer parameters
+#: than its first number. A width of 0: the language model's.
+_VIT: dict[str, tuple[tuple[int, int, int], ...]] = {
+    "Gemma4ForConditionalGeneration": ((300_000_000, 16, 768), (1 << 45, 27, 1152)),
+    "Qwen2VLForConditionalGeneration": ((1 << 45, _NO_LAYERS, 0),),
+    "Qwen2_5_VLForConditionalGeneration": ((1 << 45, _NO_LAYERS, 1280),),
+    "Glm4vForConditionalGeneration": ((1 << 45, _NO_LAYERS, 1536),),
+    "Gemma3ForConditionalGeneration": ((1 << 45, 27, 1152),),
+    "KimiK25ForConditionalGeneration": ((1 << 45, 27, 1152),),
+    "KimiVLForConditionalGeneration": ((1 << 45, 27, 1152),),
+    "Llama4ForConditionalGeneration": ((1 << 45, 34, 1408),),
+    "LlavaForConditionalGeneration": ((1 << 45, 24, 1024),),
+    "MiniCPMV4_6ForConditionalGeneration": ((1 << 45, 27, 1152),),
+    "Mistral3ForConditionalGeneration": ((1 << 45, 24, 1024),),
+    "MllamaForConditionalGeneration": ((1 << 45, 32, 1280),),
+    "PixtralForConditionalGeneration": ((1 << 45, 24, 1024),),
+    **dict.fromkeys(
+        ("Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration"),
+        ((500_000_000, _NO_LAYERS, 1024), (1 << 45, _NO_LAYERS, 1152)),
+    ),
+    **dict.fromkeys(
+        ("Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"),
+        ((400_000_000, _NO_LAYERS, 1024), (1 << 45, _NO_LAYERS, 1152)),
+    ),
+}  # fmt: skip
+#: Classes without a `vision_config` of their own, of which nothing is taken: they hear, or keep it in another config.
+_UNSEEN = frozenset({
+    "Qwen2AudioForConditionalGeneration", "Qwen2_5OmniForConditionalGeneration", "Qwen2_5OmniModel", "Qwen3OmniMoeForConditionalGeneration",
+    "VoxtralForConditionalGeneration", "WhisperForConditionalGeneration",
+})  # fmt: skip
+
+
+def on_amd(d: Deployment) -> bool:
+    return d.device is not None and d.device.vendor == "amd"
+
+
+def sees(d: Deployment) -> bool:
+    """Whether it is served with its towers."""
+    return bool(d.model.towers) and d.multimodal != "off"
+
+
+def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits, spec: Speculation | None) -> bool:
+    """Whether prefill graphs are captured by default."""
+    options, named = Options(d), d.model.architecture or ""
+    if rules.prefill_graphs is None or d.enforce_eager or options.flag("disable_prefill_cuda_graph"):
+        return False
+    a2a = options.text("moe_a2a_backend") or "none"
+    reasons = {
+        "classes": named in rules.ungraphed,
+        "drafts": spec is not None,
+        "groups": shape.attention_dp > 1,
+        "stages": shape.pp > 1,
+        "contexts": shape.dcp > 1,
+        "amd": on_amd(d),
+        "experts": a2a != "none" if "classes" in rules.prefill_graphs else a2a not in _CAPTURED_A2A,
+        "adapters": bool(d.lora),
+        "towers": sees(d) and named not in rules.seen_graphs,
+        "tier": options.flag("enable_hierarchical_cache"),
+        "latent": traits.latent,
+        "dense latent": traits.latent and traits.pooled_index is None,
+        "compressed": traits.compressed,
+        "kda": traits.kda,
+    }
+    return named not in rules.ungraphed and not any(reasons[name] for name in rules.prefill_graphs)
+
+
+def default_fraction(
+    d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits, spec: Speculation | None, gpu_mib: int | None, chunk: int,
+    graph_bs: int,
+) -> float:  # fmt: skip
+    """The fraction that the release picks."""
+    options, sizes = Options(d), None
+    whole = options.flag("disable_chunked_prefill")
+    step = memory.MAX_PREFILL_TOKENS if whole else chunk
+    if graphs_prefill(d, rules, shape, traits, spec):
+        largest = min(chunk, options.count("max_total_tokens") or chunk)
+        sizes = 0 if whole else len(memory.prefill_graph_sizes(largest))
+    shown = memory.FractionInputs(
+        gpu_mib, shape.tp, shape.pp, shape.attention_dp, step, graph_bs, not d.enforce_eager, sizes, traits.latent,
+        spec.method if spec else None, options.text("moe_a2a_backend") == "deepep", vit(d),
+    )  # fmt: skip
+    return memory.fraction(rules, shown)
+
+
+def vit(d: Deployment) -> float | None:
+    """Layers x width squared of the vision tower as the release reads them; an estimate from its parameters for other classes."""
+    named = d.model.architecture or ""
+    if not sees(d) or named in _UNSEEN:
+        return None
+    if named not in _VIT:
+        return sum(tower.parameters for tower in d.model.towers) / _VIT_PARAMETERS
+    layers, width = next((layers, width) for below, layers, width in _VIT[named] if d.model.towers[0].parameters < below)
+    return layers * (width or d.model.hidden_size) ** 2

@@ -1,0 +1,42 @@
+"""How SGLang's ranks are arranged."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.engines.common.options import Options
+from kvplan.errors import UnsupportedError
+
+
+class SglangLayout(NamedTuple):
+    """How the ranks are arranged. `attention_dp`: attention data parallel groups inside tp; `dp`: servers, where there are none."""
+
+    tp: int
+    pp: int
+    dp: int
+    ep: int
+    dcp: int
+    attention_dp: int
+
+    @property
+    def attn_tp(self) -> int:
+        return self.tp // self.attention_dp
+
+    @property
+    def n_devices(self) -> int:
+        return self.tp * self.pp * (1 if self.attention_dp > 1 else self.dp)
+
+
+def read_shape(d: Deployment, options: Options, *, forced: bool) -> SglangLayout:
+    """Parallel sizes. `forced`: attention data parallelism over all of tp, as asked or not. Where dp, ep or dcp does not divide tp, those
+    without it: a check refuses them. Raises UnsupportedError for dcp over ranks of several attention groups."""
+    tp, pp, dp, ep, dcp = (n or 1 for n in (d.tp, d.pp, d.dp, d.ep, d.dcp))
+    dp = tp if forced else dp
+    attention_dp = dp if forced or options.flag("enable_dp_attention") else 1
+    if tp % attention_dp:
+        dp = attention_dp = 1
+    ep, dcp = (1 if tp % ep else ep), (1 if tp % dcp else dcp)
+    if (tp // attention_dp) % dcp:
+        raise UnsupportedError(f"dcp: {dcp} ranks that share a sequence, of attention groups of {tp // attention_dp}, are not modelled")
+    return SglangLayout(tp, pp, dp, ep, dcp, attention_dp)

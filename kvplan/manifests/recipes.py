@@ -1,0 +1,109 @@
+"""Makefiles and justfiles, as far as they are shell text in another spelling: line for line, so that places stay true.
+
+gnu.org/software/make/manual: variables (`?=`, `:=`, `=`, `+=`), `$(NAME)`, `$$`, `define` with `$(call NAME,...)`; just.systems/man:
+`name := "value"`, `{{name}}`, parameters with a default. Conditions are not weighed; the value that stands last is taken.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kvplan.manifests.budget import grown
+
+_NAME = re.compile(r"(^|/)(gnu)?makefile$|\.mk$", re.IGNORECASE)
+_JUST = re.compile(r"(^|/)\.?justfile$|\.just$", re.IGNORECASE)
+_SETS = re.compile(r"(?:export\s+|override\s+)*([A-Za-z_][\w.-]*)\s*(:{1,3}|\?|\+|!)?=\s*(.*)$")
+_JUST_SETS = re.compile(r"(?:export\s+)?([A-Za-z_][\w-]*)\s*:=\s*(.*)$")
+_CALL = re.compile(r"\$\(call\s+([\w.-]+)\s*,((?:[^()]|\([^()]*\))*)\)")
+_REFERENCE = re.compile(r"(?<!\$)\$[({]([A-Za-z_][\w.-]*)[)}]")
+MAX_NESTED = 8
+_PARAMETER = re.compile(r"([A-Za-z_][\w-]*)=(\"[^\"]*\"|'[^']*')")
+
+
+def is_make(source: str) -> bool:
+    """By its name."""
+    return bool(_NAME.search(source) or _JUST.search(source))
+
+
+def as_shell(text: str, source: str) -> str:
+    """The text as a POSIX shell would have it written, a line for each line."""
+    return _justfile(text) if _JUST.search(source) else _makefile(text)
+
+
+def _makefile(text: str) -> str:
+    """Variables stand for their text, as make puts it in before a shell sees the line."""
+    bodies, values = _bodies(text), _values(text)
+    out, inside, goes_on = list[str](), False, False
+    for line in text.splitlines():
+        is_define = bool(re.match(r"\s*(define|endef)\b", line))
+        inside = line.lstrip().startswith("define") if is_define else inside
+        if (goes_on or line.startswith("\t")) and not inside:
+            called = _CALL.sub(lambda match: _called(match, bodies), line)
+            out.append(_filled_in(called if goes_on else re.sub(r"^\t[\s@+-]*", "", called), values, len(out) + 1))
+        else:
+            out.append("")
+        goes_on = line.endswith("\\") and out[-1] != ""
+    return "\n".join(out) + "\n"
+
+
+def _values(text: str) -> dict[str, str]:
+    """The file's variables; what a line adds comes behind."""
+    found: dict[str, str] = {}
+    for line in re.sub(r"\\\n[ \t]*", " ", text).splitlines():
+        if not line.startswith("\t") and (match := _SETS.match(line)):
+            value = re.sub(r"(^|\s)#.*", "", match[3]).strip()
+            found[match[1]] = f"{found[match[1]]} {value}" if match[2] == "+" and match[1] in found else value
+    return found
+
+
+def _filled_in(line: str, values: dict[str, str], n: int) -> str:
+    for _ in range(MAX_NESTED):
+        filled = _REFERENCE.sub(lambda match: values.get(match[1], match[0]), line)
+        grown(len(line), len(filled), n)
+        if filled == line:
+            break
+        line = filled
+    return _REFERENCE.sub(lambda match: "${" + _plain(match[1]) + "}", line).replace("$$", "$")
+
+
+def _bodies(text: str) -> dict[str, str]:
+    """What each `define` holds, as one line."""
+    found, name = dict[str, list[str]](), ""
+    for line in re.sub(r"\\\n\s*", " ", text).splitlines():
+        if match := re.match(r"define\s+([\w.-]+)", line):
+            name = match[1]
+            found[name] = []
+        elif line.startswith("endef"):
+            name = ""
+        elif name and line.strip():
+            found[name].append(re.sub(r"^[\s@+-]+", "", line))
+    return {key: " ; ".join(lines) for key, lines in found.items()}
+
+
+def _called(match: re.Match[str], bodies: dict[str, str]) -> str:
+    """`$(call NAME,one,two)`: the text of NAME with $(1), $(2) in it."""
+    given = match[2].split(",")
+    return re.sub(r"\$[({](\d)[)}]", lambda m: given[int(m[1]) - 1] if 0 < int(m[1]) <= len(given) else "", bodies.get(match[1], ""))
+
+
+def _plain(name: str) -> str:
+    """A name that a shell can have."""
+    return re.sub(r"\W", "_", name)
+
+
+def _justfile(text: str) -> str:
+    out, goes_on = list[str](), False
+    for line in text.splitlines():
+        if line[:1] in (" ", "\t"):
+            out.append(_filled(line.lstrip() if goes_on else re.sub(r"^\s+[@-]*", "", line)))
+        elif match := _JUST_SETS.match(line):
+            plain = re.fullmatch(r"(\"[^\"]*\"|'[^']*')\s*(#.*)?", match[2].strip())
+            out.append(f"export {_plain(match[1])}={plain[1]}" if plain else f"unset {_plain(match[1])}")
+        else:
+            out.append("; ".join(f"{_plain(name)}={value}" for name, value in _PARAMETER.findall(line)))
+        goes_on = line.endswith("\\")
+    return "\n".join(out) + "\n"
+
+
+def _filled(line: str) -> str:
+    return re.sub(r"\{\{\s*([A-Za-z_][\w-]*)\s*\}\}", lambda match: "${" + _plain(match[1]) + "}", line)
