@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.errors import UnsupportedError
+from kvplan.parallel import split_layers
 
 
 class SglangLayout(NamedTuple):
@@ -40,3 +42,11 @@ def read_shape(d: Deployment, options: Options, *, forced: bool) -> SglangLayout
     if (tp // attention_dp) % dcp:
         raise UnsupportedError(f"dcp: {dcp} ranks that share a sequence, of attention groups of {tp // attention_dp}, are not modelled")
     return SglangLayout(tp, pp, dp, ep, dcp, attention_dp)
+
+
+def cut(layers: int, stages: int, *, piled: bool) -> list[range]:
+    """Layers of each pipeline stage. `piled`: the last takes all that are left over, not one more for each of the last (get_pp_indices)."""
+    if not piled:
+        return split_layers(layers, stages, "last")
+    ends = [n * (layers // stages) for n in range(stages)] + [layers]
+    return [range(first, last) for first, last in pairwise(ends)]

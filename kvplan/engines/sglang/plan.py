@@ -16,13 +16,13 @@ from kvplan.engines.sglang.answer import figures, rooms
 from kvplan.engines.sglang.budget import budget
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.facts import FACTS
+from kvplan.engines.sglang.layout import cut
 from kvplan.engines.sglang.outside import outside
 from kvplan.engines.sglang.rank import Drafted, SglangPools, build, read_stage
 from kvplan.engines.sglang.refusals import CHECKS
 from kvplan.engines.sglang.settle import SglangSettings, per_worker, settings_of, settle
 from kvplan.engines.sglang.tiers import tiers
 from kvplan.ledger import HELD, Entry, exact
-from kvplan.parallel import split_layers
 from kvplan.tensors import Role
 
 KV_DTYPES = ("bf16", "fp8_e4m3", "fp8_e5m2", "nvfp4", "mxfp8")
@@ -44,7 +44,7 @@ def plan(settled: Settled) -> Outcome:
     """What SGLang does with a settled question."""
     d, model, s = settled.question, settled.model, settings_of(settled)
     shape, k, rules = s.layout, s.pools, s.rules
-    stages = split_layers(len(model.layers), shape.pp, "last")
+    stages = cut(len(model.layers), shape.pp, piled=rules.piled)
     requests = Requests(per_worker(d.batch or 1, shape), d.context or 1, encoder_tokens(settled))
     role_tp: dict[Role, int] = dict.fromkeys(("attention", "state", "embedding"), shape.attn_tp)
 

@@ -138,6 +138,7 @@ class SglangRules(NamedTuple):
     mha_pages        tokens of a page that trtllm_mha takes
     raw_blackwell    sparse fp8 rows are raw on Blackwell by default
     mha_unshared     states without extra buffers have no prefix cache under trtllm_mha
+    piled            the last pipeline stage has all layers that are left over
     whole_sinks      gpt-oss has no window pool under trtllm_mha
     spec_reserve     MiB reserved for a draft model (a STANDALONE one), its graphs included
     vision           how a multimodal model lowers the fraction
@@ -207,6 +208,7 @@ class SglangRules(NamedTuple):
     mha_pages: tuple[int, ...] = (16, 32, 64)
     raw_blackwell: bool = False
     mha_unshared: bool = False
+    piled: bool = True
     whole_sinks: bool = False
     spec_reserve: tuple[int, int] = (0, 0)
     vision: Literal["x0.9", "by_vit"] = "x0.9"
@@ -270,7 +272,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.5.3", {"chains": _CHAINS_053, "fraction": "formula", "tiers": _tiers(2048, 16, 80), "dsa_dp": True, "dsa_fraction": 0.8}),
     ("0.5.4", {"dsa_fraction": None, "dsa_charge": "plain", "radix_states": "ratio", "no_radix": KIMI_LINEAR | MAMBA2}),
     ("0.5.5", {"tiers": _tiers(2048, 24, 80)}),
-    ("0.5.6", {"dsa_dp": False}),
+    ("0.5.6", {"dsa_dp": False, "piled": False}),
     (
         "0.5.7",
         {

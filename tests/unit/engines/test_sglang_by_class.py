@@ -13,6 +13,7 @@ import pytest
 import kvplan
 from kvplan.catalogue import find_device, find_model
 from kvplan.deployment import Deployment
+from kvplan.engines.sglang.layout import cut
 from kvplan.engines.sglang.settle import settle
 from kvplan.planner.evaluate import evaluate
 from kvplan.units import GIB
@@ -78,6 +79,12 @@ def test_fractions_without_prefill_graphs(model: str, version: str, how: dict[st
 )  # fmt: skip
 def test_what_a_release_does_not_start_with(model: str, version: str, how: dict[str, object], words: str) -> None:
     assert words in evaluate(asked(model, version, **how, kv_memory=20 * GIB)).verdict
+
+
+def test_layers_that_are_left_over_are_the_last_stages_before_0_5_6() -> None:
+    """distributed/utils.py get_pp_indices of 0.5.3 and 0.5.6: 92 layers, three stages."""
+    assert [len(stage) for stage in cut(92, 3, piled=True)] == [30, 30, 32]
+    assert [len(stage) for stage in cut(92, 3, piled=False)] == [30, 31, 31]
 
 
 def test_stages_of_a_class_that_has_them() -> None:
