@@ -39,6 +39,9 @@ KNOWN_WRONG: dict[str, str] = {
     "kk2-51-16xh20-64k": "that 32k starts is the report's, and 64k does not; nothing that is planned grows between them",
     "kk2-51-16xh20-128k": "as its 64k",
     "dsocr4-3070l-095": "the library of 0.8.5 takes blocks of 256, which its server's parser refuses",
+    "sgv-qwen2vl2b-awq-3050ti-065": "its processor may bound the images; what is profiled at 1,024 tokens is 2 GiB less than the largest takes",
+    "hb-qwen38-27b-q4km-b60-64k": "another file of the same size is wholly on that card; what Vulkan takes there is not known",
+    "fs-granite41-8b-rx6800-40k": "what it takes grows by 0.24 MB a token, half more than its cache: without flash attention, it seems",
     "nm-northmini-w4a16-3090-092": "the card had 23.68 GiB, 22.01 of them free, 0.11 GiB more than the one of the catalogue",
 }
 #: Names and releases that are refused by name, offline.
@@ -75,8 +78,6 @@ NOT_KNOWN = {
     "rec797-dots3-fp8-8x80-256k",
     "mia47-glm53flash-exl3-2xgb10-087",
     "mia204-glm53flash-exl3-2xgb10-850k",
-    "sm89-56-dsv4f-8xl20-nospec",
-    "wtd15-dsv4f-8x3090-095-250k",
     "eu388-qwen38fn-nvfp4-gb10-08",
     "o11896-lamarck14b-2080ti-2848",
     "o11896-lamarck14b-2080ti-2600",
@@ -95,6 +96,36 @@ NOT_KNOWN = {
     "ay-qwen38-27b-nvfp4-5090-fp8kv-256k",
     "ay-qwen38-27b-nvfp4-5090-tq4-5g",
     "ay-qwen38-27b-nvfp4-5090-tq4-mtp3-245k",
+    "rl-qwen38-27b-nvfp4-5090-96k-eager",
+    "rl-qwen38-27b-nvfp4-5090-96k-mtp3",
+    "rl-qwen38-27b-nvfp4-5090-16k-mtp3",
+    "st14-step3-fp8-8xh20-dp8",
+    "st14-step3-fp8-8xh20-dp8-085",
+    "gs-glm53f-nvfp4-2xgb10-088",
+    "gs-glm53f-nvfp4-2xgb10-089",
+    "gs-glm53f-nvfp4-2xgb10-900k",
+    "mu-nemotron3omni-nvfp4-5090-078",
+    "mu-nemotron3omni-nvfp4-5090-082",
+    "kr-qwen38-27b-nvfp4-2x5070ti-32k",
+    "b5-qwen38-27b-nvfp4-5090-32k",
+    "ai1-qwen38-27b-int4-r9700-40k",
+    "ai1-qwen38-27b-int4-r9700-40k-fp8",
+    "ai1-qwen38-27b-int4-r9700-4k-256",
+    "sg1612-zephyr7b-4090",
+    "b7-q38-27b-b70-131k-092",
+    "b7-q38-27b-b70-131k-096",
+    "b7-q38-27b-b70-98k-095",
+    "df-q38-27b-nvfp4-5090-mtp3",
+    "df-q38-27b-nvfp4-5090-dflash",
+    "or-q38-27b-nvfp4-5090-160k",
+    "or-q38-27b-nvfp4-5090-128k",
+    "tl-glm53flash-8xh100-1024",
+    "tl-glm53flash-8xh100-256",
+    "r906-glm53flash-4xh200-1024",
+    "r906-glm53flash-4xh200-512",
+    "fn-flashnext-3bpw-2x5090-256k",
+    "fn-flashnext-3bpw-2x5090-384k",
+    "bk-bielik11b-4060l-4k",
 }
 
 
@@ -137,4 +168,4 @@ def test_halves_are_split_by_rule_and_state_their_source() -> None:
             assert case["outcome"] in STARTED, case["id"]
     blind = [case["id"] for half in BLIND for case in cases(half)]
     assert set(KNOWN_WRONG) | NOT_KNOWN <= {*ids, *blind}
-    assert len(set(blind)) == len(blind) == 943
+    assert len(set(blind)) == len(blind) == 1208
