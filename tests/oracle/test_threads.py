@@ -39,7 +39,7 @@ KNOWN_WRONG: dict[str, str] = {
     "kk2-51-16xh20-64k": "that 32k starts is the report's, and 64k does not; nothing that is planned grows between them",
     "kk2-51-16xh20-128k": "as its 64k",
     "dsocr4-3070l-095": "the library of 0.8.5 takes blocks of 256, which its server's parser refuses",
-    "sgv-qwen2vl2b-awq-3050ti-065": "its processor may bound the images; what is profiled at 1,024 tokens is 2 GiB less than the largest takes",
+    "sgv-qwen2vl2b-awq-3050ti-065": "its processor may bound the images: the profile run took 2 GiB less than the largest image takes",
     "hb-qwen38-27b-q4km-b60-64k": "another file of the same size is wholly on that card; what Vulkan takes there is not known",
     "fs-granite41-8b-rx6800-40k": "what it takes grows by 0.24 MB a token, half more than its cache: without flash attention, it seems",
     "nm-northmini-w4a16-3090-092": "the card had 23.68 GiB, 22.01 of them free, 0.11 GiB more than the one of the catalogue",
