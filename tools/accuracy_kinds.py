@@ -16,7 +16,7 @@ from fit_graphs import quantile
 from kvplan.engines.vllm.budget import NAMED
 from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.rules import VERSIONS
-from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.settings import VllmSettings
 
 #: Under-predicted by more than this much of the device counts apart.
 UNDER = 0.01

@@ -37,7 +37,7 @@ from kvplan.engines.vllm.outside import MORE_GRAPHS
 from kvplan.engines.vllm.plan import ENGINE
 from kvplan.engines.vllm.profile import Profile, captured, graph_counts, profile
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS
-from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 from kvplan.startup_logs.fitting import COVERAGE, FEW, conformal, constant_of

@@ -23,7 +23,8 @@ from kvplan.deployment import Deployment
 from kvplan.engines.vllm import capacity as ours
 from kvplan.engines.vllm.groups import Member
 from kvplan.engines.vllm.rules import find_rules
-from kvplan.engines.vllm.settle import VllmSettings, settle
+from kvplan.engines.vllm.settings import VllmSettings
+from kvplan.engines.vllm.settle import settle
 from kvplan.engines.vllm.specs import Spec
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.spec import parse_spec

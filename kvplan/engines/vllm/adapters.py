@@ -14,7 +14,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common import lora
 from kvplan.engines.common.options import Lora, Options, read_lora
 from kvplan.engines.vllm.rules import VERSIONS
-from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.ledger import Entry, exact
 from kvplan.tensors import Layer, Lowered
 from kvplan.units import cdiv

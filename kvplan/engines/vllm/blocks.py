@@ -14,7 +14,7 @@ from kvplan.dtypes import row_bytes
 from kvplan.engines.vllm.backends import BACKENDS, Backend
 from kvplan.engines.vllm.backends import backend as backend_rows
 from kvplan.engines.vllm.layers import Mixer
-from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.specs import Blocks, latent_row, state_bytes, token_bytes, unquantised
 from kvplan.forms import ATTENTION, Form
 from kvplan.parallel import heads_per_rank

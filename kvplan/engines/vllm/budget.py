@@ -25,7 +25,7 @@ from kvplan.engines.vllm.loaded import drafted, loaded_weights, repacked_bytes, 
 from kvplan.engines.vllm.outside import CONTEXT_BYTES, CONTEXT_LOW, context, counts_context, graphs, linked, outside, reduces
 from kvplan.engines.vllm.profile import Profile, captured, profile
 from kvplan.engines.vllm.rules import VERSIONS
-from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.ledger import Entry, Phase, exact
 from kvplan.tensors import Lowered, distinct

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kvplan.engines.vllm.backends import DEFAULT_BLOCK
 from kvplan.engines.vllm.groups import KVGroup, Member, block_bytes, form_groups
 from kvplan.engines.vllm.rules import VERSIONS
-from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.specs import Load, pages
 from kvplan.engines.vllm.wordings import Refused, gib, no_memory, too_long
 from kvplan.tensors import Curve, total

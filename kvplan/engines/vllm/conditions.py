@@ -18,7 +18,8 @@ from kvplan.engines.common.stops import Values
 from kvplan.engines.vllm.classes import WITHOUT_ADAPTERS, WITHOUT_STAGES
 from kvplan.engines.vllm.encoders import in_one_step
 from kvplan.engines.vllm.model import longest_of, pools
-from kvplan.engines.vllm.settle import WITHOUT_F16, VllmSettings
+from kvplan.engines.vllm.settings import VllmSettings
+from kvplan.engines.vllm.settle import WITHOUT_F16
 
 
 class Least(NamedTuple):

@@ -8,16 +8,14 @@ Towers are facts of classes: their configs, processors and `vllm/model_executor/
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.vllm.media import Media, media, text_alone, whole_towers
 from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.units import cdiv
-
-if TYPE_CHECKING:
-    from kvplan.engines.vllm.settle import VllmSettings
 
 
 class Tower(NamedTuple):

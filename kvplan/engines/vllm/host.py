@@ -15,7 +15,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.tiers import Tier, of_each, tier_lines
 from kvplan.engines.vllm.rules import VERSIONS
-from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.ledger import Entry, exact
 from kvplan.units import GIB, MIB
 

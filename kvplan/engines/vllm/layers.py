@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kvplan.engines.common.releases import release
 from kvplan.engines.vllm.before_v1 import latent_cache
-from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.specs import KEPT_STATES, unquantised
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.errors import UnsupportedError

@@ -13,7 +13,7 @@ from kvplan.engines.common.lines import stage_weights
 from kvplan.engines.common.protocol import Drafter
 from kvplan.engines.vllm.before_v1 import FUSED, absorbed
 from kvplan.engines.vllm.media import text_alone, whole_towers
-from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.tensors import Layer, Lowered, WeightTensor, distinct, layer_counts
 from kvplan.units import MIB, cdiv, round_up
 from kvplan.weights import Tensors, WeightFormats

@@ -15,7 +15,7 @@ from kvplan.engines.vllm.budget import Budget
 from kvplan.engines.vllm.capacity import Pool, Tables
 from kvplan.engines.vllm.groups import KVGroup
 from kvplan.engines.vllm.model import longest_of
-from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.specs import FULL
 from kvplan.engines.vllm.wordings import Refused, too_few_states
 from kvplan.ledger import Basis, Entry, Ledger

@@ -17,7 +17,7 @@ from kvplan.engines.common.options import Options, read_lora
 from kvplan.engines.vllm.encoders import unprofiled
 from kvplan.engines.vllm.profile import captured, graph_counts
 from kvplan.engines.vllm.rules import VERSIONS
-from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.ledger import Entry, exact, system
 from kvplan.units import GIB, MIB
 

@@ -29,7 +29,8 @@ from kvplan.engines.vllm.outcome import Asked, ledgers, outcome, pooled, replica
 from kvplan.engines.vllm.refusals import CHECKS
 from kvplan.engines.vllm.risks import risks
 from kvplan.engines.vllm.rules import KV_FORMATS, VERSIONS
-from kvplan.engines.vllm.settle import VllmSettings, settle
+from kvplan.engines.vllm.settings import VllmSettings
+from kvplan.engines.vllm.settle import settle
 from kvplan.engines.vllm.specs import Blocks, Spec, cache_specs
 from kvplan.engines.vllm.tiers import tiers, unsized
 from kvplan.engines.vllm.wordings import Refused

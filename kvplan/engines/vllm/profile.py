@@ -17,7 +17,7 @@ from kvplan.engines.vllm.before_v1 import awq_bytes
 from kvplan.engines.vllm.encoders import encoded
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.runners import profiled_logit
-from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.tensors import Layer, Lowered, distinct
 from kvplan.units import cdiv
 from kvplan.weights import WeightFormats

@@ -16,7 +16,7 @@ from kvplan.engines.common.protocol import Outcome, Risk, Settled
 from kvplan.engines.vllm.adapters import ELEMENT_BYTES, ROLES
 from kvplan.engines.vllm.media import text_alone
 from kvplan.engines.vllm.rules import VERSIONS
-from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.units import GIB, cdiv
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, weight_scheme
@@ -12,7 +12,7 @@ from kvplan.engines.common import lora, releases
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.drafters import drafter, unknown
 from kvplan.engines.common.options import Options, read_speculative
-from kvplan.engines.common.protocol import ChosenBy, Drafter, Settled
+from kvplan.engines.common.protocol import ChosenBy, Settled
 from kvplan.engines.common.settling import (
     cache_formats,
     lowered_or_plain,
@@ -32,8 +32,9 @@ from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.model import as_pooled, as_run, encodes, left, length_served, pools, states_stated
 from kvplan.engines.vllm.option_values import check_options
-from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
+from kvplan.engines.vllm.rules import VERSIONS, VllmRules
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
+from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.specs import INDEX_ROWS, KEPT_STATES, PACKED_ROWS, RECURRENCES
 from kvplan.engines.vllm.undecided import undecided
 from kvplan.errors import SpecError, UnsupportedError
@@ -64,78 +65,6 @@ WITHOUT_F16: tuple[str, ...] = ("Gemma2ForCausalLM", "Gemma3ForCausalLM", "Gemma
 #: Speculative methods under which async scheduling stays on (config/vllm.py).
 ASYNC_METHODS: tuple[str, ...] = ("eagle", "eagle3", "mtp", "draft_model", "dflash", "dspark", "ngram_gpu")
 _RECURRENT: frozenset[str] = frozenset({"gated_delta_net", "kda", "lightning", "mamba1", "mamba2", "short_conv"})
-
-
-class VllmSettings(NamedTuple):
-    """A settled question as vLLM sees it."""
-
-    release: str
-    rules: VllmRules
-    platform: Literal["cuda", "cpu"]
-    tp: int
-    pp: int
-    dp: int
-    dcp: int
-    max_model_len: int
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    in_flight_tokens: int
-    encoder_tokens: int
-    auto_fit: bool
-    block_size: int | None
-    formats: CacheFormats
-    skip_ends: bool
-    hybrid: bool
-    state_mode: Literal["none", "align", "all"]
-    state_chunk: int
-    method: str
-    draft_tokens: int
-    backend: str | None
-    latent_backend: str
-    exports_states: bool
-    blocks_override: int | None
-    swap_bytes: int
-    served: Lowered  # the model, its drafter's layers in place of draft modules
-    drafter: Drafter | None
-    context_chosen: bool
-    length_chosen: bool
-    allow_long: bool
-    graphs: bool  # CUDA graphs are captured
-    unquantised_load: bool  # the load holds the 16-bit checkpoint before it is quantised
-    quantised_in_flight: bool  # bitsandbytes quantises 16-bit matrices one by one
-    own_awq: bool  # AWQ's own kernels in V1: asked for, or AMD's cards, which have no Marlin kernels
-    expandable: bool  # torch's reserve grows and shrinks with what is allocated
-    partition: str | None  # layers of each pipeline stage, as VLLM_PP_LAYER_PARTITION says
-    packed: bool  # the checkpoint's matrices are packed integers
-    chunked: bool  # prompts may take several steps
-    second_runner: bool  # the V2 model runner
-    seqs_known: bool  # max_num_seqs is chosen, or the default of a device that is known
-
-    @property
-    def aligns_mixed_formats(self) -> bool:
-        return VERSIONS.index(self.release) >= VERSIONS.index("0.25")
-
-    @property
-    def charges_graphs(self) -> bool:
-        """Whether the budget of a card of NVIDIA's has the estimate of CUDA graphs."""
-        return self.rules.graphs_charged and (not self.second_runner or self.rules.v2_graphs)
-
-    @property
-    def measured_as(self) -> str:
-        """The release whose measured constants apply."""
-        return max(self.release, MEASURED_FROM, key=VERSIONS.index)
-
-    @property
-    def graphs_as(self) -> str:
-        """The same for CUDA graphs: V0's are whole steps in every release."""
-        return self.measured_as if self.rules.v1 else MEASURED_FROM
-
-    @property
-    def device_name(self) -> str:
-        """As the capacity lines name it: always GPU before 0.30."""
-        if self.platform == "cpu" and VERSIONS.index(self.release) >= VERSIONS.index("0.30"):
-            return "CPU"
-        return "GPU"
 
 
 def settle(d: Deployment) -> Settled:

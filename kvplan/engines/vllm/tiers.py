@@ -21,7 +21,7 @@ from kvplan.engines.vllm.capacity import Pool
 from kvplan.engines.vllm.connectors import IN_PROCESS, KVBM, uses_lmcache
 from kvplan.engines.vllm.groups import KVGroup
 from kvplan.engines.vllm.rules import VERSIONS
-from kvplan.engines.vllm.settle import VllmSettings
+from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.specs import LATENT
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.errors import SpecError, UnsupportedError

@@ -1,0 +1,81 @@
+"""What vLLM runs with, once all is said."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from kvplan.engines.common.protocol import Drafter
+from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
+from kvplan.tensors import CacheFormats, Lowered
+
+
+class VllmSettings(NamedTuple):
+    """A settled question as vLLM sees it."""
+
+    release: str
+    rules: VllmRules
+    platform: Literal["cuda", "cpu"]
+    tp: int
+    pp: int
+    dp: int
+    dcp: int
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    in_flight_tokens: int
+    encoder_tokens: int
+    auto_fit: bool
+    block_size: int | None
+    formats: CacheFormats
+    skip_ends: bool
+    hybrid: bool
+    state_mode: Literal["none", "align", "all"]
+    state_chunk: int
+    method: str
+    draft_tokens: int
+    backend: str | None
+    latent_backend: str
+    exports_states: bool
+    blocks_override: int | None
+    swap_bytes: int
+    served: Lowered  # the model, its drafter's layers in place of draft modules
+    drafter: Drafter | None
+    context_chosen: bool
+    length_chosen: bool
+    allow_long: bool
+    graphs: bool  # CUDA graphs are captured
+    unquantised_load: bool  # the load holds the 16-bit checkpoint before it is quantised
+    quantised_in_flight: bool  # bitsandbytes quantises 16-bit matrices one by one
+    own_awq: bool  # AWQ's own kernels in V1: asked for, or AMD's cards, which have no Marlin kernels
+    expandable: bool  # torch's reserve grows and shrinks with what is allocated
+    partition: str | None  # layers of each pipeline stage, as VLLM_PP_LAYER_PARTITION says
+    packed: bool  # the checkpoint's matrices are packed integers
+    chunked: bool  # prompts may take several steps
+    second_runner: bool  # the V2 model runner
+    seqs_known: bool  # max_num_seqs is chosen, or the default of a device that is known
+
+    @property
+    def aligns_mixed_formats(self) -> bool:
+        return VERSIONS.index(self.release) >= VERSIONS.index("0.25")
+
+    @property
+    def charges_graphs(self) -> bool:
+        """Whether the budget of a card of NVIDIA's has the estimate of CUDA graphs."""
+        return self.rules.graphs_charged and (not self.second_runner or self.rules.v2_graphs)
+
+    @property
+    def measured_as(self) -> str:
+        """The release whose measured constants apply."""
+        return max(self.release, MEASURED_FROM, key=VERSIONS.index)
+
+    @property
+    def graphs_as(self) -> str:
+        """The same for CUDA graphs: V0's are whole steps in every release."""
+        return self.measured_as if self.rules.v1 else MEASURED_FROM
+
+    @property
+    def device_name(self) -> str:
+        """As the capacity lines name it: always GPU before 0.30."""
+        if self.platform == "cpu" and VERSIONS.index(self.release) >= VERSIONS.index("0.30"):
+            return "CPU"
+        return "GPU"
