@@ -74,18 +74,17 @@ def few(entries: Sequence[Entry]) -> int:
 def test_no_certain_answer_rests_on_few_sources(engine: str) -> None:
     """What is left is more than all lines of few sources could take again; the budget's lines and those beside it apart. Engines that
     few logs are known of call nothing certain."""
-    sure = 0
-    for release in releases(engine)[-2:]:
-        for plan in plans(engine, release, RESERVES):
-            for ledger in plan.ledgers:
-                if plan.certainty == "certain" and plan.fits and plan.outcome.limiting_rank in ledger.ranks and ledger.limit_bytes:
-                    sure += 1
-                    assert plan.margin_bytes is not None
-                    assert plan.margin_bytes >= few(ledger.entries), (release, plan.model.id, plan.question["device"])
-                if plan.outcome.start_certainty == "certain" and plan.starts and ledger.device_bytes is not None:
-                    for phase in PHASES[:-1]:
-                        beside = few([entry for entry in ledger.outside if entry.held_in(phase)])
-                        assert ledger.device_bytes - ledger.peak(phase).bytes >= beside, (release, plan.model.id, phase)
+    sure, reserves = 0, RESERVES[:2] if engine in ("llama.cpp", "ollama") else RESERVES  # layers on eight cards take seconds to place
+    for plan in plans(engine, releases(engine)[-1], reserves):
+        for ledger in plan.ledgers:
+            if plan.certainty == "certain" and plan.fits and plan.outcome.limiting_rank in ledger.ranks and ledger.limit_bytes:
+                sure += 1
+                assert plan.margin_bytes is not None
+                assert plan.margin_bytes >= few(ledger.entries), (plan.model.id, plan.question["device"])
+            if plan.outcome.start_certainty == "certain" and plan.starts and ledger.device_bytes is not None:
+                for phase in PHASES[:-1]:
+                    beside = few([entry for entry in ledger.outside if entry.held_in(phase)])
+                    assert ledger.device_bytes - ledger.peak(phase).bytes >= beside, (plan.model.id, phase)
     assert bool(sure) is (facts(engine).measured_from is not None or engine == "ideal")
 
 
