@@ -24,7 +24,7 @@ class Fact(Record):
     source: Text
 
 
-#: What NVML counts and CUDA does not: the median of the catalogue's 64 devices of which both totals are known (81 to 1,103 MiB).
+#: What NVML counts and CUDA does not: the median of 64 of the catalogue's devices of which both totals are known (81 to 1,103 MiB).
 DRIVER_MIB = 463
 
 
