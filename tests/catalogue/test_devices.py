@@ -295,7 +295,10 @@ def test_a_machine_type_with_its_accelerators_behind_it(written: str, id_: str, 
         ("GTX 1050", "did you mean gtx-1"),
         ("B100", "did you mean b300 or b200?"),
         ("RTX 4090 96GB", "did you mean rtx-4090"),
-        ("MI100", "did you mean mi2"),
+        ("MI110", "or mi100"),
+        ("RX 6800M", "did you mean rx-6800"),  # a laptop's, with 12 GB
+        ("Radeon Pro VII", "unknown device"),
+        ("AMD Instinct MI60 / MI50", "unknown device"),  # ROCm's one name of two cards
     ],
 )
 def test_what_is_said_of_several_and_of_cards_that_are_not_known(written: str, said: str) -> None:
@@ -346,3 +349,48 @@ def test_other_names_of_cards(written: str, id_: str) -> None:
 def test_laptop_gpus_are_not_the_cards_of_their_number(written: str, id_: str, gb: int) -> None:
     found = catalogue.find_device(written)
     assert (found.id, found.memory_gb) == (id_, gb)
+
+
+@pytest.mark.parametrize(
+    ("written", "id_"),
+    [
+        ("AMD Radeon RX 6800 XT", "rx-6800-xt"),
+        ("Radeon RX 6800", "rx-6800"),
+        ("6800xt", "rx-6800-xt"),
+        ("rx6600", "rx-6600"),
+        ("6700 XT", "rx-6700-xt"),
+        ("RX 6750 XT 12GB", "rx-6750-xt"),
+        ("AMD Radeon RX 6950 XT 16GB", "rx-6950-xt"),
+        ("RX 7600", "rx-7600"),
+        ("RX 7600 XT", "rx-7600-xt"),
+        ("7900 GRE", "rx-7900-gre"),
+        ("RX 9060 XT 8GB", "rx-9060-xt-8gb"),
+        ("9060xt", "rx-9060-xt-16gb"),
+        ("MI50", "mi50-16gb"),
+        ("AMD Instinct MI50 32GB", "mi50-32gb"),
+        ("Arcturus GL-XL [Instinct MI100] (rev 01)", "mi100"),  # lspci
+        ("03:00.0 VGA compatible controller: Advanced Micro Devices, Inc. [AMD/ATI] Vega 20 [Radeon VII] (rev c1)", "radeon-vii"),
+        ("AMD Radeon Pro W6800", "radeon-pro-w6800"),  # libdrm's amdgpu.ids
+        ("Radeon Pro V620", "radeon-pro-v620"),
+        ("W7800", "radeon-pro-w7800-32gb"),
+        ("W7800 48GB", "radeon-pro-w7800-48gb"),
+        ("Intel(R) Arc(TM) A750 Graphics", "arc-a750"),
+        ("Arc A380 6GB", "arc-a380"),
+        ("B570", "arc-b570"),
+        ("Intel Arc Pro B50", "arc-pro-b50"),
+    ],
+)
+def test_radeon_instinct_and_arc_cards_by_their_names(written: str, id_: str) -> None:
+    assert catalogue.find_device(written).id == id_
+
+
+@pytest.mark.parametrize(
+    ("id_", "mib"),
+    [  # Ollama's discover/llama_server_test.go; radeontop in mixa3607/ML-gfx906
+        ("rx-6700-xt", 12272),
+        ("rx-6800", 16368),
+        ("mi50-32gb", 32752),
+    ],
+)
+def test_what_rocm_hands_to_a_process(id_: str, mib: int) -> None:
+    assert catalogue.find_device(id_).memory_bytes == mib << 20
