@@ -66,7 +66,7 @@ def test_a_quantised_cache_is_unpacked_for_batches() -> None:
     b9460, which changed for how many tokens logits are kept.
     """
     asked = {"engine": "llama.cpp", "device": "rtx-4090", "context": 131_072, "weight_dtype": "q8_0", "kv_dtype": "q8_0"}
-    asked["reserve"] = "6.8GiB"
+    asked |= {"reserve": "6.8GiB", "n_gpu_layers": 99}
     size = 131_072 * 2048 * 2
     before = ask(**asked, engine_version="b9460")
     assert told(before)["unpacking the cache"].high == size
@@ -85,7 +85,14 @@ def test_a_quantised_cache_is_unpacked_for_batches() -> None:
 
 def test_what_unpacking_takes_is_what_a_kernel_that_needs_none_of_it_saves() -> None:
     """GenerelSchwerz/llama.cpp pull request 4: 972 MiB less at 245,760 tokens, where 4 KV heads of 256 in f16 are 960."""
-    asked = {"engine": "llama.cpp", "engine_version": "b7850", "context": 245_760, "weight_dtype": "q4_k_m", "kv_dtype": "q8_0"}
+    asked = {
+        "engine": "llama.cpp",
+        "engine_version": "b7850",
+        "context": 245_760,
+        "weight_dtype": "q4_k_m",
+        "kv_dtype": "q8_0",
+        "n_gpu_layers": 99,
+    }
     margin = ask(QWEN, **asked, device="l40s").margin_bytes
     assert margin is not None
     plan = ask(QWEN, **asked, device="l40s", reserve=margin - GIB // 2)

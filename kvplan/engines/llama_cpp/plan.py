@@ -71,7 +71,8 @@ def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Sit
         margin, reason = min(margin, -max(now.placed.lacking, 1)), s.whole.format(_placed(now))
         sure = "certain"
     if s.stays is not None and device != HOST and margin >= 0:
-        margin, sure, reason = _kept(s, now, margin, sure)
+        margin, sure, moved = _kept(s, now, margin, sure)
+        reason = moved or reason
     if slots and reason != slots:  # what memory lacks comes first
         capacity = capacity._replace(warnings=(*capacity.warnings, slots))
     if s.sure:

@@ -156,6 +156,8 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     point, low, high = (peak(sizes, *pair) for pair in zip(held, copies.ends, strict=True))
     low = peak(sizes._replace(compiled_bytes=0), held[1], copies.ends[1]) - (sizes.product_bytes[0] - sizes.product_bytes[1])
     high = max(high + sizes.compiled_bytes, int(sizes.tower_bytes * ENCODER_HIGH) + WORKSPACE_BYTES)  # three of the five kept a copy
+    if sizes.sampled_bytes is not None:  # the code says all but the libraries' workspace
+        low, high = min(low, point - WORKSPACE_BYTES), max(high, point + WORKSPACE_BYTES)
     full = sizes._replace(sampled_bytes=None)  # what comes back in the warm-up, with parameters that ask for everything
     warm: tuple[Phase, ...] = ("warm up",) if s.rules.v1 and sampler_peak(full, sampler.value) >= layers_peak(sizes, copies.value) else ()
     lines = [
