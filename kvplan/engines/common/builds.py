@@ -1,4 +1,4 @@
-"""NVIDIA GPUs for which an engine's published builds hold no kernels, by release."""
+"""GPUs for which an engine's published builds hold no kernels, by release: NVIDIA's by compute capability, AMD's by name."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ def no_kernels(d: Deployment, facts: Facts) -> str | None:
 
 def unnamed(d: Deployment, facts: Facts) -> tuple[str, ...]:
     """Why a start is too close to call: the default build leaves this GPU out, or its makers no longer name it."""
+    if reason := _not_for_rocm(d, facts):
+        return (reason,)
     has, least = _has_and_least(d, facts.default_from)
     if has >= least:
         return ()
@@ -28,6 +30,18 @@ def unnamed(d: Deployment, facts: Facts) -> tuple[str, ...]:
         f"the default builds of {_named(d, facts)} are for NVIDIA GPUs of compute capability {version_of(least)} and above, and this one "
         f"has {version_of(has)}",
     )
+
+
+def _not_for_rocm(d: Deployment, facts: Facts) -> str | None:
+    """That the release's default build for ROCm leaves this AMD GPU out; None where it has it, or nothing is known."""
+    if d.device is None or d.device.vendor != "amd" or dict(d.engine_option).get("platform") == "cpu":
+        return None
+    asked, name = release(d.engine_version or ""), d.device.compute_capability
+    built = [row for row in facts.rocm_builds if not asked or asked >= release(row[0])]
+    if not built or not name or name in built[-1][1]:
+        return None
+    since, names = built[-1]
+    return f"{facts.title}'s default build for ROCm, as of {since}, is for {', '.join(names)}, and this GPU is {name}"
 
 
 def _named(d: Deployment, facts: Facts) -> str:

@@ -262,6 +262,7 @@ class Facts(NamedTuple):
     least_capability the least compute capability of NVIDIA GPUs that its makers name (70 is 7.0); None: not known
     kernels_from     from a release on, the least compute capability that any published build has kernels for; default_from: that the
                      default build has, or that its makers still support
+    rocm_builds      from a release on, AMD's names of the GPUs that the default build for ROCm has kernels for
     offloads         layers may stay in memory beside the device
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
     picks_drafts     methods of speculation for which it picks the tokens itself (METHOD:auto)
@@ -291,6 +292,7 @@ class Facts(NamedTuple):
     least_capability: int | None = None
     kernels_from: tuple[tuple[str, int], ...] = ()
     default_from: tuple[tuple[str, int], ...] = ()
+    rocm_builds: tuple[tuple[str, tuple[str, ...]], ...] = ()
     offloads: bool = False
     weight_schemes: frozenset[str] = frozenset()
     picks_drafts: tuple[str, ...] = ()

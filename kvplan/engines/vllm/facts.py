@@ -67,6 +67,9 @@ _FORMS: frozenset[Form] = frozenset({
     "depthwise-conv",
 })  # fmt: skip
 
+#: PYTORCH_ROCM_ARCH of docker/Dockerfile.rocm_base, v0.11.1 and v0.12.0; a build of one's own may have gfx906, gfx908, gfx1030.
+_ROCM = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1101", "gfx1200", "gfx1201", "gfx1150", "gfx1151")
+
 FACTS = Facts(
     name="vllm",
     title="vLLM",
@@ -86,6 +89,7 @@ FACTS = Facts(
     least_capability=70,  # docs.vllm.ai/en/v0.14.0/getting_started/installation/gpu
     kernels_from=(("", 70),),  # vllm-project/vllm issues 963, 3785, 19542
     default_from=(("0.20", 75),),  # pull request 39878: CUDA 13.0
+    rocm_builds=(("0.12", _ROCM),),
     weight_schemes=frozenset({"plain", "fp8", "mxfp", "nvfp4", "int", "awq", "gptq", "affine", "bitsandbytes", "gguf", "unknown"}),
     kv_advice=(("fp8", 8),),
     weight_advice=(("fp8", 8), ("int4_g128", 4)),

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs that an engine's published builds have no kernels for: a start there is refused or too close to call, never a yes."""
+"""GPUs that an engine's published builds have no kernels for: a start there is refused or too close to call, never a yes."""
 
 from __future__ import annotations
 
@@ -46,6 +46,31 @@ def test_default_builds_leave_a_start_open(engine: str, version: str, device: st
     plan = asked(engine, device, engine_version=version)
     assert plan.certainty == "too close to call"
     assert any(f"compute capability {least} and above" in note for note in plan.model.notes)
+
+
+@pytest.mark.parametrize(
+    ("version", "device", "named"),
+    [  # PYTORCH_ROCM_ARCH of docker/Dockerfile.rocm_base, v0.12.0: gfx90a to gfx1201, neither gfx906 nor gfx1030
+        (None, "mi50-32gb", "gfx906"),
+        ("0.12", "radeon-pro-w6800", "gfx1030"),
+        ("0.12", "rx-7900-xtx", ""),
+        ("0.12", "mi210", ""),
+        ("0.10.0", "mi50-32gb", ""),  # not read
+    ],
+)
+def test_amd_gpus_that_the_default_build_leaves_out_are_left_open(version: str | None, device: str, named: str) -> None:
+    plan = asked("vllm", device, engine_version=version, memory_fraction=0.6)
+    notes = [note for note in plan.model.notes if "default build for ROCm" in note]
+    assert plan.starts
+    assert len(notes) == bool(named)
+    assert all(note.endswith(f"this GPU is {named}") for note in notes)
+
+
+@pytest.mark.parametrize("engine", ["llama.cpp", "ollama"])
+def test_llama_cpp_and_ollama_run_on_radeon_cards_that_vllm_leaves_out(engine: str) -> None:
+    plan = kvplan.estimate("llama-3.1-8b", engine=engine, device="rx-6800", weight_dtype="q4_k_m", context=2048, advise=False)
+    assert plan.starts
+    assert "ROCm" not in " ".join(plan.model.notes)
 
 
 def test_builds_for_processors_have_no_gpu() -> None:
