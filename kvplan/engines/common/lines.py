@@ -95,6 +95,11 @@ def certainty(low: bool, point: bool, high: bool, margin: int, less: int, more: 
     return "likely" if abs(margin) >= likely * reach else "too close to call"
 
 
+def sure_of(left: int, low: int, high: int) -> Certainty:
+    """How sure it is that `left` bytes, between `low` and `high` of them, are left (negative: missing)."""
+    return certainty(low >= 0, left >= 0, high >= 0, left, left - low, high - left)
+
+
 _ORDER: tuple[Certainty, ...] = ("certain", "likely", "too close to call")
 
 

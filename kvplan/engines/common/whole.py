@@ -10,7 +10,7 @@ from kvplan.constants import PROCESS, PROCESS_LINES
 from kvplan.deployment import Deployment
 from kvplan.engines.common import lora
 from kvplan.engines.common.drafters import drafter_weights
-from kvplan.engines.common.lines import certainty, stage_weights, weight_entries
+from kvplan.engines.common.lines import stage_weights, sure_of, weight_entries
 from kvplan.engines.common.protocol import Capacity, Drafter, Group, Outcome
 from kvplan.ledger import Entry, Ledger, exact, held_by_others, left_to_the_gpu
 from kvplan.parallel import heads_per_rank, split_layers
@@ -159,7 +159,7 @@ def plan(d: Deployment, model: Lowered, formats: WeightFormats, rules: Allocatio
         capacity=capacity,
         starts=loaded,
         fits=margin >= 0,
-        certainty=certainty(low >= 0, margin >= 0, high >= 0, margin, margin - low, high - margin),
+        certainty=sure_of(margin, low, high),
         margin_bytes=margin,
         limiting_rank=rank.numbers[0],
         reason=reason,

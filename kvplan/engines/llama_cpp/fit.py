@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kvplan.engines.llama_cpp import named
 from kvplan.engines.llama_cpp.named import EXPERTS, HOST, Rules
-from kvplan.engines.llama_cpp.situation import Loaded, Placed, Situation, place
+from kvplan.engines.llama_cpp.situation import Loaded, Placed, Situation, place, spare
 
 ALIGN = 256
 #: From then on it does not count draft layers that are not loaded, -ngl does: as many of the first layers stay in host memory (b11312;
@@ -256,12 +256,9 @@ def _used(f: Loaded, tried: Situation) -> int:
 
 def left(f: Loaded, tried: Situation) -> tuple[int, int, int]:
     """What its margin leaves on the fullest device, in bytes (negative: missing): the estimate and the ends of its interval."""
-    rooms = [(f.memory(i) - margin(f, i), tried.entries[i]) for i in range(f.question.n_devices or 1)]
-    return (
-        min(room - sum(e.bytes for e in entries) for room, entries in rooms),
-        min(room - sum(e.high for e in entries) for room, entries in rooms),
-        min(room - sum(e.low for e in entries) for room, entries in rooms),
-    )
+    rooms = [spare(f.memory(i) - margin(f, i), tried.entries[i]) for i in range(f.question.n_devices or 1)]
+    left, low, high = map(min, zip(*rooms, strict=True))
+    return left, low, high
 
 
 def _keeps_margin(f: Loaded, tried: Situation, device: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvplan.engines.common.lines import certainty, least_sure
+from kvplan.engines.common.lines import least_sure, sure_of
 from kvplan.engines.common.protocol import Capacity, Certainty, Engine, Group, Outcome, Settled, refused
 from kvplan.engines.common.whole import most
 from kvplan.engines.llama_cpp import context, fit, situation, wordings
@@ -66,7 +66,7 @@ def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Sit
         reason = f"failed to allocate: {what} lacks {show_bytes(-margin)}"
         if device == HOST and s.beside and d.host_memory is not None:
             reason = s.beside.format(show_bytes(d.host_memory - margin), show_bytes(d.host_memory))
-    sure = certainty(low >= 0, margin >= 0, high >= 0, margin, margin - low, high - margin) if enough else "certain"
+    sure = sure_of(margin, low, high) if enough else "certain"
     if s.whole and not now.placed.whole:
         margin, reason = min(margin, -max(now.placed.lacking, 1)), s.whole.format(_placed(now))
         sure = "certain"
@@ -94,7 +94,7 @@ def _kept(s: LlamaSettings, now: Situation, margin: int, sure: Certainty) -> tup
     left, low, high = fit.left(s.loaded, now)
     if not s.stays:
         left = min(left, -1)
-    sure = least_sure(sure, certainty(low >= 0, left >= 0, high >= 0, left, left - low, high - left))
+    sure = least_sure(sure, sure_of(left, low, high))
     if left >= 0:
         return margin, sure, None
     text = "--fit keeps {} of a device free and moves layers to host memory for it; n_gpu_layers, or fit=off, keeps them on the device"
@@ -125,7 +125,7 @@ def _margins(f: Loaded, now: Situation, device: int) -> list[tuple[int, int, int
     entries = now.entries[device]
     if device == 0 and d.device and d.device.unified:
         entries += now.entries[HOST]  # one memory for both
-    return [(limit - sum(e.bytes for e in entries), limit - sum(e.high for e in entries), limit - sum(e.low for e in entries))]
+    return [situation.spare(limit, entries)]
 
 
 def _limit(f: Loaded, device: int) -> int | None:

@@ -108,11 +108,11 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
         notes = (*notes, f"--fit moves no layers where {said} is given")
     if fits and not refused and said is None:
         stays = None if d.host_memory is not None or n_ctx_by == "engine default" else True
-    if fits and not refused and said is None and (d.host_memory is not None or n_devices > 1):
-        found_place = fit.fit_layers(f, attempt, n_ctx=n_ctx)
-        stays = stays and found_place.whole
-        if found_place.whole or d.host_memory is not None:
-            fitted, ngl = found_place, found_place.where.offloaded
+        if d.host_memory is not None or n_devices > 1:
+            found_place = fit.fit_layers(f, attempt, n_ctx=n_ctx)
+            stays = stays and found_place.whole
+            if found_place.whole or d.host_memory is not None:
+                fitted, ngl = found_place, found_place.where.offloaded
         if fitted and fitted.beside:
             engine_option = (*engine_option, ("n_cpu_moe", str(fitted.beside)))
             notes = (*notes, f"--fit keeps experts of {fitted.beside} layers in host memory")

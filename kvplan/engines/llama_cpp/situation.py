@@ -148,6 +148,11 @@ class Situation(NamedTuple):
         return sum(entry.bytes for entry in self.entries[device])
 
 
+def spare(room: int, entries: Sequence[Entry]) -> tuple[int, int, int]:
+    """What lines leave of so many bytes (negative: missing): the estimate and the ends of its interval, the least first."""
+    return room - sum(e.bytes for e in entries), room - sum(e.high for e in entries), room - sum(e.low for e in entries)
+
+
 def refusal(f: Loaded, ctx: Context) -> str | None:
     """Why this model would not be loaded, or this context not created, in the engine's words."""
     stored = TYPES.get(f.question.weight_dtype or checkpoint_format(f.question), 0)

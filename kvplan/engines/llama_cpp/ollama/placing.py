@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.engines.common.lines import certainty
+from kvplan.engines.common.lines import sure_of
 from kvplan.engines.common.protocol import Certainty
 from kvplan.engines.llama_cpp import fit, situation
 from kvplan.engines.llama_cpp.compute import NO_SPAN
@@ -72,12 +72,12 @@ class Scheduler(NamedTuple):
         that nobody speaks of, changes the scheduler's own estimate.
         """
         if self.way == "server":
-            left, low, high = self._left(tokens, slots)
             if self._asked() is not None:
                 return "certain"
+            left, low, high = self._left(tokens, slots)
             if abs(left) <= int(max(self.free()) * NEAR):
                 return "too close to call"
-            return certainty(low >= 0, left >= 0, high >= 0, left, left - low, high - left)
+            return sure_of(left, low, high)
         frees = [self.free(1 + share) for share in (-NEAR, NEAR)]
         if self.loaded.may_show_desktops:
             first, *others = self.free()
