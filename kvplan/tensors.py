@@ -191,6 +191,11 @@ def distinct(layers: Iterable[Layer]) -> list[Layer]:
     return list({id(layer): layer for layer in layers}.values())
 
 
+def routed(layers: Iterable[Layer]) -> bool:
+    """Whether any of them has experts."""
+    return any(w.experts for layer in distinct(layers) for w in layer.weights)
+
+
 class Term(NamedTuple):
     """`unit_bytes` for each started `unit_tokens` tokens, at most `cap` units (None: no limit)."""
 

@@ -16,7 +16,7 @@ from kvplan.engines.common.options import Lora, Options, read_lora
 from kvplan.errors import SpecError
 from kvplan.ledger import Entry, exact
 from kvplan.parallel import heads_per_rank
-from kvplan.tensors import Layer, WeightTensor
+from kvplan.tensors import Layer, WeightTensor, routed
 from kvplan.units import cdiv
 
 #: Names of a checkpoint's modules -> ours.
@@ -90,6 +90,6 @@ def adapter_bytes(d: Deployment, rank: int, layers: Iterable[Layer], tp: int, el
 
 def note(d: Deployment, layers: Iterable[Layer]) -> tuple[str, ...]:
     """What of a model with experts is not counted of its adapters."""
-    if read_lora(d.lora) is None or not any(w.experts for layer in layers for w in layer.weights):
+    if read_lora(d.lora) is None or not routed(layers):
         return ()
     return ("lora: adapters of routed experts are not counted",)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kvplan.engines.llama_cpp import named
 from kvplan.engines.llama_cpp.named import EXPERTS, HOST, Rules
 from kvplan.engines.llama_cpp.situation import Loaded, Placed, Situation, place, spare
+from kvplan.tensors import routed
 
 ALIGN = 256
 #: From then on it does not count draft layers that are not loaded, -ngl does: as many of the first layers stay in host memory (b11312;
@@ -67,7 +68,7 @@ def fit_context(f: Loaded, attempt: Try, *, n_streams: int, n_gpu_layers: int) -
     if n_devices > 1:
         model = sum(e.bytes for i in range(n_devices) for e in full.entries[i] if e.kind == "weights")
         per_layer = model // max(1, min(n_gpu_layers, len(f.rows)))
-        target -= (n_devices + 1) * per_layer // (6 if _has_experts(f) else 2)
+        target -= (n_devices + 1) * per_layer // (6 if routed(f.model.layers) else 2)
     used_least = _used(f, attempt(least, placed))
     if target <= used_least:
         return least
@@ -97,7 +98,7 @@ class _Search:
         whole = self._whole(())
         if all(n <= target for n, target in zip(self._held(whole), self.targets, strict=True)):
             return whole
-        moe = _has_experts(self.f)
+        moe = routed(self.f.model.layers)
         deal = self._back_to_front(moe=moe)
         if moe and self._dense_fits():
             deal = self._front_to_back(deal)
@@ -230,10 +231,6 @@ def _most(high: int, holds: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
-
-
-def _has_experts(f: Loaded) -> bool:
-    return any(w.experts for layer in f.model.layers for w in layer.weights)
 
 
 def margin(f: Loaded, device: int) -> int:

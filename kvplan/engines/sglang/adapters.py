@@ -14,7 +14,7 @@ from kvplan.engines.common.options import Options, read_lora
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.errors import SpecError
 from kvplan.ledger import Entry
-from kvplan.tensors import Layer, Lowered, WeightTensor, distinct
+from kvplan.tensors import Layer, Lowered, WeightTensor, distinct, routed
 from kvplan.units import cdiv, round_up
 
 #: Modules as a user names them -> the kind of buffer.
@@ -88,7 +88,7 @@ def _of_layers(d: Deployment, model: Lowered, widths: Widths, rules: SglangRules
     """Inputs and outputs of a slot's factors of plain matrices, a unit of rank, over all layers of the model."""
     layers, n = distinct(model.layers), len(model.layers)
     held = sum(n * width for kind, width in _attention(d, layers, widths, rules).items() if kind in kinds)
-    mixture = rules.lora_experts and any(w.experts for layer in layers for w in layer.weights)
+    mixture = rules.lora_experts and routed(layers)
     shared = any(w.role == "shared_experts" for layer in layers for w in layer.weights)
     if mixture and not shared:
         return held  # layers without experts have no buffers either
@@ -171,7 +171,7 @@ def notes(d: Deployment, model: Lowered, rules: SglangRules) -> tuple[str, ...]:
     if asked is None:
         return ()
     found: tuple[str, ...] = ()
-    mixture = any(w.experts for layer in distinct(model.layers) for w in layer.weights)
+    mixture = routed(model.layers)
     if not told:
         found = ("lora: the adapters' files say which modules they change; taken for all linear ones: say lora_target_modules",)
     if mixture and not rules.lora_experts:

@@ -15,7 +15,7 @@ from kvplan.engines.sglang.memory import decode_graph_sizes
 from kvplan.engines.sglang.rules import VERSIONS
 from kvplan.engines.sglang.settle import SglangSettings, embeds
 from kvplan.ledger import Entry
-from kvplan.tensors import Lowered
+from kvplan.tensors import Lowered, routed
 
 #: Hidden states alive beside the widest sublayer: calibration/vllm.yaml hidden_copies, the ends widened for another engine.
 COPIES, COPIES_LOW, COPIES_HIGH = 3.8, 0.0, 10.0
@@ -29,7 +29,7 @@ def outside(d: Deployment, model: Lowered, s: SglangSettings) -> tuple[Entry, ..
     found = []
     if d.constants is not None and d.constants.engine == "sglang" and not d.enforce_eager and not embeds(d):
         each, n = d.constants.at("graph_bytes", VERSIONS, s.release), decode_graph_sizes(s.graph_bs)
-        first = EXPERTS if any(w.experts for layer in model.layers for w in layer.weights) else Span(0, 0, 0)
+        first = EXPERTS if routed(model.layers) else Span(0, 0, 0)
         sizes = Span(*(int(n * end) + more for end, more in zip(each.ends, first, strict=True)))
         found.append(modelled("CUDA graphs", sizes, f"{n} batch sizes captured; {each.said}", "graphs", sources=each.groups))
     tokens, formats = s.pools.chunk, weight_formats(d)

@@ -179,6 +179,8 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
 
 def _unprofiled_sampler(d: Deployment, model: Lowered, stage: range, s: VllmSettings, constants: Constants) -> list[Entry]:
     """What the sampler's warm-up takes beyond the profile run's peak, where that ran without parameters (runners.py profiled_logit)."""
+    if not s.second_runner:
+        return []
     sizes = profile(d, model, stage, s, weight_formats(d))
     if sizes.sampled_bytes is None or not sizes.logits:
         return []

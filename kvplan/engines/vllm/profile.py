@@ -18,7 +18,7 @@ from kvplan.engines.vllm.encoders import encoded
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.runners import profiled_logit
 from kvplan.engines.vllm.settings import VllmSettings
-from kvplan.tensors import Layer, Lowered, distinct
+from kvplan.tensors import Layer, Lowered, distinct, routed
 from kvplan.units import cdiv
 from kvplan.weights import WeightFormats
 
@@ -102,7 +102,7 @@ def _compiled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, form
     table = model.embedding
     if table is None or stage.start or not s.graphs or VERSIONS.index(s.release) < VERSIONS.index("0.27"):
         return 0
-    if d.model.towers or (d.device is not None and d.device.vendor != "nvidia") or any(w.experts for x in model.layers for w in x.weights):
+    if d.model.towers or (d.device is not None and d.device.vendor != "nvidia") or routed(model.layers):
         return 0
     return table.elems * WEIGHT_FORMATS[formats.of(table)].bits // 8 // s.tp
 

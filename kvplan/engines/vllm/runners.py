@@ -15,7 +15,7 @@ from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm.model import pools
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules
 from kvplan.forms import Form
-from kvplan.tensors import Lowered
+from kvplan.tensors import Lowered, routed
 
 #: Methods that it does not have, up to 0.24, to 0.32, and since; others fall back to the older runner.
 METHODS_FIRST: tuple[str, ...] = ("eagle", "eagle3", "mtp")
@@ -49,7 +49,7 @@ def second_runner(d: Deployment, release: str, rules: VllmRules, model: Lowered,
     if pools(d.model) or not d.model.lm_head or options.text("platform", ("cuda", "cpu")) == "cpu":
         return False  # without Triton there is no other runner than the older one
     named = VERSIONS.index(NAMED.get(name, VERSIONS[-1])) <= VERSIONS.index(release)
-    mixture = any(w.experts for layer in model.layers for w in layer.weights)
+    mixture = routed(model.layers)
     if rules.v2_runner == "named plain":
         return named and not mixture and all(weight_scheme(f) == "plain" for f in weight_formats(d).values())
     if rules.v2_runner == "named":

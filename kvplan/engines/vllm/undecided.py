@@ -6,7 +6,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.vllm.encoders import TOWERS, tower_of
 from kvplan.engines.vllm.media import media, text_alone
 from kvplan.engines.vllm.rules import VllmRules
-from kvplan.tensors import Lowered, distinct
+from kvplan.tensors import Lowered, routed
 
 #: Classes whose first release, 0.11, profiles videos in a way that was not read (models/qwen3_vl.py): two of three public starts of the
 #: 235B ran out of memory (QwenLM/Qwen3-VL issues 1684, 1493), with 8 and 30 GiB to spare by images alone.
@@ -23,17 +23,11 @@ def undecided(d: Deployment, model: Lowered, rules: VllmRules, release: str, *, 
     if not rules.v1 and tower_of(d) is not None and d.model.architecture not in TOWERS:
         found.append(f"what V0's profile run takes for the images of {d.model.architecture} is not modelled")
     ranks = (d.tp or 1) * (d.pp or 1)
-    if graphs and rules.v1 and release.startswith("0.8") and ranks > 1 and _has_experts(model):
+    # Of five public starts of such on V1 of 0.8, compiled and captured, three ran out with 5 to 16 GiB to spare: vllm#18446 in the profile
+    # run (its V0 has 11 GiB of cache there), vllm#17469 (eager execution starts) and QwenLM/Qwen3#1387, where 6 GiB outside torch came with
+    # the capture.
+    if graphs and rules.v1 and release.startswith("0.8") and ranks > 1 and routed(model.layers):
         found.append(
             "what experts over several ranks take in the first releases of V1 is not modelled; enforce_eager or VLLM_USE_V1=0 leaves it out"
         )
     return tuple(found)
-
-
-def _has_experts(model: Lowered) -> bool:
-    """Of five public starts of such on V1 of 0.8, compiled and captured, three ran out with 5 to 16 GiB to spare.
-
-    vllm#18446 in the profile run (its V0 has 11 GiB of cache there), vllm#17469 (eager execution starts) and QwenLM/Qwen3#1387, where
-    6 GiB outside torch came with the capture.
-    """
-    return any(w.experts for layer in distinct(model.layers) for w in layer.weights)
