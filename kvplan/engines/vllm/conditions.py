@@ -17,6 +17,7 @@ from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
 from kvplan.engines.vllm.classes import WITHOUT_ADAPTERS, WITHOUT_STAGES
 from kvplan.engines.vllm.encoders import in_one_step
+from kvplan.engines.vllm.exchange import HIDDEN, LOW_LATENCY
 from kvplan.engines.vllm.model import longest_of, pools
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.settle import WITHOUT_F16
@@ -348,3 +349,30 @@ def float_cache(settled: Settled) -> Values:
     if "kv_dtype" in settled.chosen_by or s.formats.k not in ("f16", "bf16") or s.formats.k == s.formats.compute:
         return None
     return {"cache": long[s.formats.k], "compute": long.get(s.formats.compute, d.dtype)} if d.kv_dtype not in (None, "auto") else None
+
+
+def copies_alone(settled: Settled) -> Values:
+    copies = Options(settled.question).count("num_redundant_experts", 0)
+    return {"copies": copies} if copies and _settings(settled).redundant is None else None
+
+
+def unshared_experts(settled: Settled) -> Values:
+    return {} if _settings(settled).redundant is not None and (settled.question.ep or 1) == 1 else None
+
+
+def uneven_experts(settled: Settled) -> Values:
+    s, ep = _settings(settled), settled.question.ep or 1
+    n = on.experts(s.served)
+    return {"experts": n, "ep": ep} if s.redundant is not None and n % ep else None
+
+
+def wide_tokens(settled: Settled) -> Values:
+    hidden = settled.question.model.hidden_size
+    return {"hidden": hidden, "most": HIDDEN[-1]} if _settings(settled).exchange == LOW_LATENCY and hidden > HIDDEN[-1] else None
+
+
+def two_ceilings(settled: Settled) -> Values:
+    s = _settings(settled)
+    largest = max((n for n in s.captures.sizes if n <= s.max_num_batched_tokens), default=0)
+    both = s.graphs and s.captures.sizes and s.captures.most
+    return {"most": s.captures.most, "largest": largest} if both and s.captures.most != largest else None
