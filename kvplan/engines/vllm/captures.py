@@ -23,24 +23,14 @@ CEILING = 512
 
 def asked(options: Options, d: Deployment) -> Captures:
     """What a question says. Raises SpecError for what is no list of sizes."""
-    early = _sizes(options, "cuda_graph_sizes")
-    sizes = _sizes(options, "cudagraph_capture_sizes") or early
+    early = options.counts("cuda_graph_sizes")
+    sizes = options.counts("cudagraph_capture_sizes") or early
     if len(early) == 1 and sizes == early and () < release(d.engine_version or "") < (0, 11, 1):  # config/scheduler.py cuda_graph_sizes
         sizes = (1, 2, 4, *range(8, early[0] + 1, 8))
     mode = (options.text("cudagraph_mode") or "").upper()
     if mode not in ("", *MODES):
         raise SpecError("engine_option", [("cudagraph_mode", f"{mode[:60]!r} is not one of {', '.join(MODES)}")])
     return Captures(tuple(sorted(set(sizes))), options.count("max_cudagraph_capture_size"), mode)
-
-
-def _sizes(options: Options, key: str) -> tuple[int, ...]:
-    text = options.text(key)
-    if text is None:
-        return ()
-    parts = [part.strip() for part in text.strip("[]() ").split(",")]
-    if not all(part.isascii() and part.isdecimal() and len(part) < 8 and int(part) for part in parts):
-        raise SpecError("engine_option", [(key, f"{text[:60]!r}: write sizes of batches apart by commas, such as 1,2,4,8")])
-    return tuple(int(part) for part in parts)
 
 
 def captured(s: VllmSettings) -> int:

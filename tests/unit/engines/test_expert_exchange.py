@@ -174,3 +174,96 @@ def test_commands_say_the_same(words: str, before: str, copies: int, tmp_path: P
     assert found.get("DeepEP buffers", 0) == (
         0 if copies else (512 + 32) * MIB + round(low_latency_bytes(256, 7168, 256) / 2**29 + 0.5) * 512 * MIB
     )
+
+
+def spread(version: str = "0.5.23", ranks: int = 16, **options: str) -> Plan:
+    return ask("sglang", engine_version=version, tp=ranks, ep=ranks, engine_option=options)
+
+
+def test_sglang_deals_copies_out_too() -> None:
+    """eplb/expert_location.py: (256 + copies) / 16 on a rank; a recorder of 1,000 steps of every layer; one layer's experts in exchange."""
+    found = lines(spread(enable_eplb="true", ep_num_redundant_experts="32"))
+    assert found["weights: experts"] == 58 * 18 * EXPERT
+    assert found["EPLB: loads of experts"] == 1000 * 61 * 288 * 4
+    assert found["EPLB: experts in exchange"] == 18 * EXPERT
+    alone = lines(spread(ep_num_redundant_experts="16"))  # copies need no balancing here
+    assert alone["weights: experts"] == 58 * 17 * EXPERT
+    assert not [name for name in alone if name.startswith("EPLB")]
+
+
+def test_sglang_deepep_has_both_kinds_of_buffers_by_default() -> None:
+    """token_dispatcher/deepep.py: hints over NVLink, the larger of the network's and the low-latency kernels' 128 tokens."""
+    (near, far), slow = normal_bytes(7168, 16), low_latency_bytes(128, 7168, 256)
+    pieces = 4 * 512 * MIB  # of NVSHMEM, for 1,820 MiB
+    assert far < slow < pieces
+    assert lines(spread(moe_a2a_backend="deepep"))["DeepEP buffers"] == near + pieces + 32 * MIB
+    low = spread(moe_a2a_backend="deepep", deepep_mode="low_latency")
+    assert lines(low)["DeepEP buffers"] == pieces + 32 * MIB
+    normal = spread(moe_a2a_backend="deepep", deepep_mode="normal")
+    assert lines(normal)["DeepEP buffers"] == near + 512 * MIB + 32 * MIB
+    assert "CUDA graphs" not in lines(normal)  # server_args.py _handle_a2a_moe
+    assert "CUDA graphs" in lines(low)
+    more = spread(moe_a2a_backend="deepep", deepep_num_max_dispatch_tokens_per_rank="512")
+    assert lines(more)["DeepEP buffers"] == near + 15 * 512 * MIB + 32 * MIB  # 4 x 1,820 MiB
+
+
+def test_sglang_shares_experts_by_all_of_tp_under_deepep() -> None:
+    plan = ask("sglang", tp=8, engine_option={"moe_a2a_backend": "deepep"})
+    assert plan.question["ep"] == (8, "engine default")
+    assert "DeepEP buffers" in lines(plan)
+    assert "DeepEP buffers" not in lines(ask("sglang", model="qwen/qwen3-8b", tp=8, engine_option={"moe_a2a_backend": "deepep"}))
+    other = ask("sglang", tp=8, engine_option={"moe_a2a_backend": "mooncake"})
+    assert other.certainty == "too close to call"
+    assert any("moe_a2a_backend mooncake" in note for note in other.model.notes)
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ({"tp": 8, "engine_option": {"enable_eplb": "true"}}, "assert self.ep_size > 1"),
+        ({"tp": 8, "ep": 8, "engine_option": {"ep_num_redundant_experts": "9"}}, "265 experts over 8 ranks"),
+    ],
+)
+def test_what_stops_copies_of_experts_in_sglang(question: dict[str, Any], words: str) -> None:
+    plan = ask("sglang", **question)
+    assert plan.starts is False
+    assert words in plan.verdict
+
+
+def test_sglang_captures_the_batches_that_are_listed() -> None:
+    """server_args.py: the largest of the list is cuda_graph_max_bs, 2 MiB of each are kept free by the fraction (from 0.5.3 on)."""
+
+    def graphs(**options: str) -> str:
+        entries = ask("sglang", model="qwen/qwen3-8b", device="h100", engine_option=options).ledgers[0].outside
+        return next(e.source for e in entries if e.name == "CUDA graphs")
+
+    assert graphs(cuda_graph_bs="1,2,4,8").startswith("4 batch sizes")
+    assert graphs(cuda_graph_max_bs="8").startswith("4 batch sizes")
+    few, many = (
+        ask("sglang", model="qwen/qwen3-8b", device="h100", engine_option={"cuda_graph_bs": sizes}).question["memory_fraction"][0]
+        for sizes in ("1,2,4,8", "1,2,4,8,4096")
+    )
+    assert few > many
+
+
+@pytest.mark.parametrize(
+    ("words", "before", "option"),
+    [
+        ("--moe-a2a-backend deepep --deepep-mode low_latency", "", ("deepep_mode", "low_latency")),
+        (
+            "--moe-a2a-backend deepep",
+            "SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK=256 ",
+            ("deepep_num_max_dispatch_tokens_per_rank", "256"),
+        ),
+        ("--ep 8 --ep-num-redundant-experts 8 --enable-eplb", "", ("ep_num_redundant_experts", "8")),
+        ("--cuda-graph-bs-decode 1 2 4", "", ("cuda_graph_bs", "1,2,4")),
+    ],
+)
+def test_sglang_commands_say_the_same(words: str, before: str, option: tuple[str, str], tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    base = "python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp 8 --context-length 4096"
+    script.write_text(f"{before}{base} {words}\n")
+    verdict = kvplan.check(script, device="h200")[0]
+    assert not [f for f in verdict.findings if f.rule.startswith(("not-modelled", "unknown-"))]
+    assert verdict.plan
+    assert option in dict(verdict.plan.question["engine_option"][0]).items()
