@@ -158,11 +158,12 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     engine = find(d.engine or default(d))
     passed = _passed(d, engine.facts)
     checks.check_question(d, engine.facts, lambda option: _known_as(engine.facts.name, option), [one.key for one in passed])
-    settled = engine.settle(d)._replace(passed=passed)
+    settled = engine.settle(d)
+    passed = (*settled.passed, *passed)
     checks.check_forms(settled, engine.facts)
     notes = (*settled.notes, *checks.unused(d, settled, engine.facts), *checks.foreign_checkpoint(d, engine.facts))
     old = checks.before_all(d, engine.facts) if engine.facts.pool == "set aside" else ""
-    return engine, settled._replace(notes=(*notes, *passing.notes(passed)), unknown=settled.unknown or old)
+    return engine, settled._replace(notes=(*notes, *passing.notes(passed)), unknown=settled.unknown or old, passed=passed)
 
 
 def _passed(d: Deployment, facts: Facts) -> tuple[passing.Passed, ...]:

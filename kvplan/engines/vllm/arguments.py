@@ -94,6 +94,7 @@ ROWS = (
     row("--limit-mm-per-prompt", "@limit_mm", "limits"),
     row("--mm-processor-kwargs", "@processor", "json"),
     row("--mm-processor-device", "@processor_device", since="0.28.0"),
+    row("--mm-ipc-gpu-memory-gb", "option:mm_ipc_gpu_memory_gb", "float", since="0.25.0"),
     row("--mm-encoder-tp-mode", "option:mm_encoder_tp_mode", since="0.10.2"),
     row("--enable-multimodal-encoder-data-parallel", "@tower_dp", takes="switch", since="0.9.1", until="0.12.0"),
     row("--disable-chunked-mm-input", "option:disable_chunked_mm_input", takes="switch"),

@@ -23,6 +23,7 @@ from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.host import less_offloaded, offloaded_bytes
 from kvplan.engines.vllm.loaded import drafted, loaded_weights, repacked_bytes, rotary_bytes, rounding_bytes
+from kvplan.engines.vllm.media import decoded_bytes
 from kvplan.engines.vllm.outside import CONTEXT_BYTES, CONTEXT_LOW, context, counts_context, graphs, linked, outside, reduces
 from kvplan.engines.vllm.profile import Profile, profile
 from kvplan.engines.vllm.rules import VERSIONS
@@ -72,8 +73,10 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings, s
         entries = less_offloaded(entries, offloaded)
     if states:
         entries.append(exact("recurrent states", states, f"a slot for each of {s.max_num_seqs} sequences, beside the blocks", "process"))
+    if decoded := decoded_bytes(d, s.release):
+        entries.append(exact("decoded media", decoded, "mm_ipc_gpu_memory_gb: taken from the cache", "process"))
     if d.kv_memory is not None or d.device is None:
-        kv = d.kv_memory or 0
+        kv = max(0, (d.kv_memory or 0) - decoded)
         return Budget(tuple(entries), kv, kv, kv, None)
     total = d.device.memory_bytes
     share = round((d.memory_fraction or 1) * 10**6)

@@ -50,6 +50,7 @@ OPTIONS: dict[str, str] = {
     "max_logprobs": "most log-probabilities of a token that a request may ask for; 0: none",
     "limit_mm_per_prompt": 'items of a request by kind, such as {"image": 2, "video": 0}: a kind at 0 is not profiled',
     "mm_processor_kwargs": "the processor's settings as JSON; max_pixels sizes the largest image of a Qwen tower",
+    "mm_ipc_gpu_memory_gb": "GiB that the cache leaves for media decoded on the device",
     "skip_mm_profiling": "encoders are left out of the profile run: the cache takes their memory",
     "cudagraph_capture_sizes": "batches in tokens that CUDA graphs are captured for, such as 1,2,4,8",
     "max_cudagraph_capture_size": "the largest of them, in the release's own list",

@@ -33,6 +33,7 @@ from kvplan.engines.vllm.connectors import without_hybrid
 from kvplan.engines.vllm.exchange import BUFFER_MIB, CHUNK, HIGH_THROUGHPUT, kernels_of, unsized
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
+from kvplan.engines.vllm.media import passed
 from kvplan.engines.vllm.model import as_pooled, as_run, encodes, left, length_served, pools, states_stated
 from kvplan.engines.vllm.option_values import check_options
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules
@@ -130,7 +131,9 @@ def settle(d: Deployment) -> Settled:
     drafts = settings.served.draft if settings.drafter else ()
     lora.asked_modules(question)
     made = Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
-    return made._replace(undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings)))
+    return made._replace(
+        passed=passed(d), undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings))
+    )
 
 
 def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
