@@ -354,3 +354,36 @@ def test_a_backend_for_the_other_kind_of_attention(model: str, device: str, back
     assert said == (None if reason is None else f"{begins} ({reason})")
     old = stopped(model, "0.11", **asked, **{k: v for k, v in dtype.items() if v})
     assert old is None or "Selected backend" not in old
+
+
+@pytest.mark.parametrize(
+    ("version", "block", "backend", "said"),
+    [
+        ("0.33", 7, None, "No valid attention backend found for NVIDIA H100 80GB HBM3 with AttentionSelectorConfig(...block_size=7"),
+        ("0.22", 24, None, "AttentionSelectorConfig(...block_size=24"),
+        ("0.18", 7, None, ""),  # FlexAttention, the last of the list, takes any block up to 0.21
+        ("0.33", 48, None, ""),
+        ("0.33", 24, "FLASHINFER", "Selected backend AttentionBackendEnum.FLASHINFER is not valid"),  # 16, 32 or 64
+        ("0.33", 48, "FLASHINFER", ""),
+        ("0.11", 7, None, "argument --block-size: invalid choice: 7"),
+    ],
+)
+def test_blocks_that_no_kernel_takes(version: str, block: int, backend: str | None, said: str) -> None:
+    """v1/attention/backends/*.py get_supported_kernel_block_sizes: multiples of 16; of FlashInfer 16, 32, 64."""
+    options = {"attention_backend": backend} if backend else {}
+    plan = kvplan.estimate(
+        "meta-llama/llama-3.1-8b", engine="vllm", engine_version=version, device="h100", context=4096, block_size=block, advise=False,
+        engine_option=options,
+    )  # fmt: skip
+    assert plan.starts is not bool(said)
+    assert said in plan.verdict
+
+
+def test_latent_kernels_take_multiples_of_16_in_every_release() -> None:
+    for version in ("0.18", "0.33"):
+        plan = kvplan.estimate(
+            "deepseek-ai/deepseek-v3", engine="vllm", engine_version=version, device="8xh200", tp=8, context=4096, block_size=24,
+            advise=False,
+        )  # fmt: skip
+        assert plan.starts is False
+        assert "block_size=24" in plan.verdict
