@@ -20,6 +20,7 @@ from kvplan.engines.vllm.encoders import in_one_step
 from kvplan.engines.vllm.model import longest_of, pools
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.settle import WITHOUT_F16
+from kvplan.forms import ATTENTION
 
 
 class Least(NamedTuple):
@@ -223,6 +224,14 @@ def block_experts(settled: Settled) -> Values:
 def block_size(settled: Settled) -> Values:
     asked, choices = settled.question.block_size, _choices(settled, BLOCK_SIZES)
     return {"size": asked, "choices": ", ".join(map(str, choices))} if asked and choices and asked not in choices else None
+
+
+def odd_block(settled: Settled) -> Values:
+    """A block that no attention kernel of CUDA's takes: all of them want a multiple of 16 tokens."""
+    asked, device = settled.question.block_size, settled.question.device
+    attends = any(cache.form in ATTENTION - {"compressed"} for layer in _settings(settled).served.layers for cache in layer.caches)
+    nvidia = _on_gpu(settled) and (device is None or device.vendor == "nvidia")
+    return {"size": asked} if asked and asked % 16 and attends and nvidia else None
 
 
 def generates(settled: Settled) -> Values:

@@ -36,6 +36,12 @@ CHECKS: tuple[Stop, ...] = (
         "engine/arg_utils.py, config/cache.py BlockSize", before="0.18", when=when.block_size,
     ),
     Stop(
+        "block size", "No valid attention backend found for cuda with AttentionSelectorConfig(…, block_size={size}, …)",
+        "no attention kernel takes blocks of {size} tokens", (Move("block_size", "a multiple of 16"),),
+        "platforms/cuda.py get_attn_backend_cls, v1/attention/backend.py supports_block_size (FlexAttention took any before)",
+        since="0.22", when=when.odd_block,
+    ),
+    Stop(
         "longer than the model",
         "User-specified max_model_len ({length}) is greater than the derived max_model_len (max_position_embeddings={most}",
         "the model was made for {most} tokens and {length} were asked for",
