@@ -7,7 +7,7 @@ import re
 import pytest
 
 import kvplan
-from kvplan import catalogue, machines
+from kvplan import catalogue, device_names, machines
 from kvplan.api.asking import device
 from kvplan.errors import KvplanError
 
@@ -36,7 +36,7 @@ def test_device(device):
 def test_names_belong_to_one_device():
     names = [name for d in DEVICES for name in (d.id, *d.aliases)]
     assert len(names) == len(set(names))
-    owners = {(catalogue.spelling(name), d.id) for d in DEVICES for name in (d.id, *d.aliases)}
+    owners = {(device_names.spelling(name), d.id) for d in DEVICES for name in (d.id, *d.aliases)}
     assert len(owners) == len({spelling for spelling, _ in owners})
 
 

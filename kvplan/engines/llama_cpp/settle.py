@@ -59,85 +59,119 @@ def settle(d: Deployment) -> Settled:
 
 def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, name: str, version: str) -> Settled:
     """Slots, -c, -ngl and the rest as this build fills them in."""
-    for size in ("tp", "dp", "ep", "dcp"):
-        if (getattr(d, size) or 1) > 1:
-            raise UnsupportedError(f"{size}: {name} splits a model by layers; say how many devices with n_devices")
-    if d.pp and d.n_devices and d.pp != d.n_devices:
-        raise SpecError("n_devices", [("", f"pp {d.pp} needs {d.pp} devices, not {d.n_devices}")])
+    _check(d, name)
     chosen = options.read(d)
     n_devices = _devices(d, chosen)
     seqs, seqs_by = slots(d, chosen, rules)
     unified = context.is_unified(chosen, rules, d.max_num_seqs)
     k, v = context.cache_types(d)
     formats = CacheFormats(canonical(d.dtype or d.model.dtype, "dtype"), k, v, conv="f32", state="f32", forced_state="f32")
-    lowered, misfit = lowered_or_plain(d, formats)
-    ignored = d.model.architecture in WINDOWS_IGNORED
-    if ignored and any(t.keep.kind in ("window", "chunk") for layer in lowered.layers for c in layer.caches for t in c.tensors):
-        notes = (*notes, f"llama.cpp does not use the windows of {d.model.architecture}: every layer keeps all tokens")
-    if d.model.cache_window:  # llama-model.cpp: a cache of windows where the architecture's own hparams set swa_type
-        notes = (*notes, f"llama.cpp keeps every token here: window {d.model.cache_window} of the config is none of this architecture's")
-    row = formats.compute if misfit else k
-    model = remade(lowered, lambda layer, cache: caches.as_kept(layer, cache, rules, row, windows=not ignored))
+    model, misfit, kept = _as_kept(d, rules, formats)
     among(d, METHODS if name == "llama.cpp" else ("mtp",), name)
     found = drafter(d, model, formats)
-    asked_model = replace(d, n_devices=n_devices, engine_version=version)
-    beside = loaded_drafter(asked_model, rules, model, formats) if found and d.drafter is not None else None
-    f = situation.load(asked_model, rules, model, beside)
+    asked = replace(d, n_devices=n_devices, engine_version=version)
+    beside = loaded_drafter(asked, rules, model, formats) if found and d.drafter is not None else None
+    f = situation.load(asked, rules, model, beside)
+    fitted = _fitted(f, seqs, unified=unified)
+    ctx = context.resolve(f.question, chosen, rules, n_ctx=fitted.n_ctx, n_seq_max=seqs, unified=unified)
+    defaults: dict[str, tuple[Any, ChosenBy]] = {
+        "engine": (name, "kvplan"),
+        "engine_version": (version, "kvplan"),
+        "n_devices": (n_devices, "kvplan"),
+        "max_model_len": (fitted.n_ctx, fitted.n_ctx_by),
+        "max_num_seqs": (seqs, seqs_by),
+        "max_num_batched_tokens": (context.N_BATCH, "engine default"),
+        "context": (min(fitted.n_ctx, ctx.n_ctx_seq), "engine default"),
+        "kv_dtype": (k if k == v else f"{k}/{v}", "engine default"),
+        "n_gpu_layers": (fitted.n_gpu_layers, "engine default"),
+    }
+    asked = replace(d, engine_option=(*d.engine_option, *fitted.options), kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype)
+    question, chosen_by, notes = resolve(asked, defaults, (*notes, *kept, *fitted.notes))
+    own_cells = d.max_model_len is not None or chosen.kv_unified_per_slot is not None
+    own_slots = d.max_num_seqs is not None or chosen.server
+    if beside is not None:
+        beside = beside._replace(question=replace(beside.question, device=question.device, n_devices=question.n_devices))
+    f = situation.load(question, rules, model, beside)._replace(reserve_said=d.reserve is not None)
+    settings = LlamaSettings(f, rules, unified, own_slots, own_cells, fitted.placed, stays=fitted.stays)
+    drafts = without_weights(found.layers) if beside and found else model.draft if f.draft_rows else ()
+    return Settled(question, chosen_by, notes, settings, model, drafts, misfit, found, unknown(question, found))
+
+
+def _check(d: Deployment, name: str) -> None:
+    """Raises UnsupportedError for ways of splitting that it does not have, SpecError for numbers of devices that differ."""
+    for size in ("tp", "dp", "ep", "dcp"):
+        if (getattr(d, size) or 1) > 1:
+            raise UnsupportedError(f"{size}: {name} splits a model by layers; say how many devices with n_devices")
+    if d.pp and d.n_devices and d.pp != d.n_devices:
+        raise SpecError("n_devices", [("", f"pp {d.pp} needs {d.pp} devices, not {d.n_devices}")])
+
+
+def _as_kept(d: Deployment, rules: LlamaRules, formats: CacheFormats) -> tuple[Lowered, SpecError | None, tuple[str, ...]]:
+    """The model with its caches as this build keeps them, what keeps it from loading, and what is said of windows it does not use."""
+    lowered, misfit = lowered_or_plain(d, formats)
+    ignored, notes = d.model.architecture in WINDOWS_IGNORED, []
+    if ignored and any(t.keep.kind in ("window", "chunk") for layer in lowered.layers for c in layer.caches for t in c.tensors):
+        notes.append(f"llama.cpp does not use the windows of {d.model.architecture}: every layer keeps all tokens")
+    if d.model.cache_window:  # llama-model.cpp: a cache of windows where the architecture's own hparams set swa_type
+        notes.append(f"llama.cpp keeps every token here: window {d.model.cache_window} of the config is none of this architecture's")
+    row = formats.compute if misfit else formats.k
+    kept = remade(lowered, lambda layer, cache: caches.as_kept(layer, cache, rules, row, windows=not ignored))
+    return kept, misfit, tuple(notes)
+
+
+class _Fitted(NamedTuple):
+    """-c and -ngl as asked, or as --fit chooses them.
+
+    placed, stays   as in LlamaSettings (fitted, stays)
+    options         what it gives beside them
+    """
+
+    n_ctx: int
+    n_ctx_by: ChosenBy
+    n_gpu_layers: int
+    placed: Placed | None = None
+    stays: bool | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def _fitted(f: Loaded, seqs: int, *, unified: bool) -> _Fitted:
+    """-c and -ngl. Raises SpecError where no length is known."""
+    d, chosen = f.question, f.options
     n_layers = len(f.rows) + len(f.model.draft) + 1
     ngl = n_layers if d.n_gpu_layers is None or d.n_gpu_layers < 0 else d.n_gpu_layers
 
     def attempt(n_ctx: int, placed: Placed) -> Situation:
         return situation.situation(f, placed, n_ctx=n_ctx, n_seq_max=seqs, unified=unified)
 
-    fits = f.options.fit if f.options.fit is not None else rules.fit
+    probe = context.resolve(d, chosen, f.rules, n_ctx=256, n_seq_max=1, unified=True)
+    fits = chosen.fit if chosen.fit is not None else f.rules.fit
     fits = fits and d.device is not None and d.kv_memory is None and ngl > 0 and chosen.split_mode != "tensor"
-    probe = context.resolve(f.question, chosen, rules, n_ctx=256, n_seq_max=1, unified=True)
-    refused = situation.refusal(f, probe) is not None
+    fits = fits and situation.refusal(f, probe) is None
     n_ctx, n_ctx_by = asked_context(d, chosen, seqs, unified, probe.pad)
     if n_ctx is None:
-        trained = d.model.max_context
-        if trained is None:
+        if d.model.max_context is None:
             raise SpecError("context", [("", f"{d.model.id} declares no maximum length; say how many tokens with --context")])
-        n_ctx, n_ctx_by = trained, "model"
-        if fits and not refused:
+        n_ctx, n_ctx_by = d.model.max_context, "model"
+        if fits:
             n_ctx = fit.fit_context(f, attempt, n_streams=1 if unified else seqs, n_gpu_layers=ngl)
             n_ctx_by = "engine default"
-    engine_option, fitted, stays = d.engine_option, None, None
+    if not fits:
+        return _Fitted(n_ctx, n_ctx_by, ngl)
     said = fit.keeps_from_placing(f)
-    if fits and not refused and said not in (None, "n_gpu_layers"):
-        notes = (*notes, f"--fit moves no layers where {said} is given")
-    if fits and not refused and said is None:
-        stays = None if d.host_memory is not None or n_ctx_by == "engine default" else True
-        if d.host_memory is not None or n_devices > 1:
-            found_place = fit.fit_layers(f, attempt, n_ctx=n_ctx)
-            stays = stays and found_place.whole
-            if found_place.whole or d.host_memory is not None:
-                fitted, ngl = found_place, found_place.where.offloaded
-        if fitted and fitted.beside:
-            engine_option = (*engine_option, ("n_cpu_moe", str(fitted.beside)))
-            notes = (*notes, f"--fit keeps experts of {fitted.beside} layers in host memory")
-    ctx = context.resolve(f.question, chosen, rules, n_ctx=n_ctx, n_seq_max=seqs, unified=unified)
-    defaults: dict[str, tuple[Any, ChosenBy]] = {
-        "engine": (name, "kvplan"),
-        "engine_version": (version, "kvplan"),
-        "n_devices": (n_devices, "kvplan"),
-        "max_model_len": (n_ctx, n_ctx_by),
-        "max_num_seqs": (seqs, seqs_by),
-        "max_num_batched_tokens": (context.N_BATCH, "engine default"),
-        "context": (min(n_ctx, ctx.n_ctx_seq), "engine default"),
-        "kv_dtype": (k if k == v else f"{k}/{v}", "engine default"),
-        "n_gpu_layers": (ngl, "engine default"),
-    }
-    asked = replace(d, engine_option=engine_option, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype)
-    question, chosen_by, notes = resolve(asked, defaults, notes)
-    own_cells = d.max_model_len is not None or chosen.kv_unified_per_slot is not None
-    own_slots = d.max_num_seqs is not None or chosen.server
-    if beside is not None:
-        beside = beside._replace(question=replace(beside.question, device=question.device, n_devices=question.n_devices))
-    f = situation.load(question, rules, model, beside)._replace(reserve_said=d.reserve is not None)
-    settings = LlamaSettings(f, rules, unified, own_slots, own_cells, fitted, stays=stays)
-    drafts = without_weights(found.layers) if beside and found else model.draft if f.draft_rows else ()
-    return Settled(question, chosen_by, notes, settings, model, drafts, misfit, found, unknown(question, found))
+    if said is not None:
+        notes = (f"--fit moves no layers where {said} is given",) if said != "n_gpu_layers" else ()
+        return _Fitted(n_ctx, n_ctx_by, ngl, notes=notes)
+    stays = None if d.host_memory is not None or n_ctx_by == "engine default" else True
+    if d.host_memory is None and (d.n_devices or 1) == 1:
+        return _Fitted(n_ctx, n_ctx_by, ngl, stays=stays)
+    placed = fit.fit_layers(f, attempt, n_ctx=n_ctx)
+    stays = stays and placed.whole
+    if not placed.whole and d.host_memory is None:
+        return _Fitted(n_ctx, n_ctx_by, ngl, stays=stays)
+    moved = (("n_cpu_moe", str(placed.beside)),) if placed.beside else ()
+    notes = (f"--fit keeps experts of {placed.beside} layers in host memory",) if placed.beside else ()
+    return _Fitted(n_ctx, n_ctx_by, placed.where.offloaded, placed, stays, moved, notes)
 
 
 def loaded_drafter(d: Deployment, rules: LlamaRules, target: Lowered, formats: CacheFormats) -> Loaded:

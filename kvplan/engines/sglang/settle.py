@@ -11,7 +11,7 @@ from kvplan.engines.common.conditions import capability, experts
 from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
-from kvplan.engines.common.protocol import Drafter, Settled
+from kvplan.engines.common.protocol import Drafter, Resolved, Settled
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in, wrong_number
 from kvplan.engines.sglang import adapters, backends, exchange, memory, pages
 from kvplan.engines.sglang.as_read import as_read
@@ -88,74 +88,34 @@ def settings_of(settled: Settled) -> SglangSettings:
 def settle(d: Deployment) -> Settled:
     """The question with SGLang's defaults, read and lowered. Raises SpecError for choices that contradict."""
     version, rules, notes = RELEASES.find(d.engine_version)
-    if d.kv_memory is not None:  # a question about the cache alone; else the weights do not load (refusals.py)
-        d = replace(d, model=as_read(d.model, rules))
-    d, picked = with_steps(d, rules)
-    shared, d = d.ep, exchange.spread(d)
-    if shared != d.ep:
-        notes = (*notes, f"sglang shares experts by all {d.tp} ranks of tp under moe_a2a_backend {exchange.backend(d)}")
-    options, spec, notes = Options(d), read_speculative(d.speculative), (*notes, *picked)
+    shared = d.ep
+    d, served = _as_served(d, rules)
+    options, spec = Options(d), read_speculative(d.speculative)
     options.allocator()
-    own = canonical(d.model.dtype, "dtype")  # configs/model_config.py _get_and_verify_dtype
-    d, served = served_in(d, own if own != "f32" else "bf16" if (d.model.architecture or "").startswith("Gemma") else "f16", FACTS.title)
-    notes = (*notes, *served)
-    model = lower(d.model, cache_formats(replace(d, kv_dtype=None)))
-    traits = read_traits(model)
-    forced = rules.dsa_dp and traits.pooled_index is not None
-    if forced:
-        notes = (*notes, f"sglang {version} serves this model with attention data parallelism over all of tp, as asked or not")
-    if forced and rules.dsa_fraction:
-        d = replace(d, memory_fraction=rules.dsa_fraction)
-        notes = (*notes, f"sglang {version} sets mem_fraction_static to {rules.dsa_fraction} for this model, whatever is asked")
+    traits = read_traits(lower(d.model, cache_formats(replace(d, kv_dtype=None))))
+    d, forced, said = _forced(d, version, rules, traits)
     shape = read_shape(d, options, forced=forced)
-    if d.n_devices not in (None, shape.n_devices):
-        raise wrong_number("these parallel sizes need", shape.n_devices, d.n_devices)
-    among(d, DRAFTS, FACTS.title)
+    _check(d, options, shape)
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
     listed = options.counts("cuda_graph_bs")
     graph_bs = (
         max(listed, default=0) or options.count("cuda_graph_max_bs") or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
     )
     chunk = d.max_num_batched_tokens or memory.chunk_size(rules, gpu_mib)
-    if d.max_num_batched_tokens and options.flag("disable_chunked_prefill"):
-        raise SpecError("max_num_batched_tokens", [("", "prompts go in whole with disable_chunked_prefill: take out one of the two")])
-    options.count("speculative_draft_layers")
-    backend = options.text("attention_backend", tuple(pages.BACKENDS))
-    page = backends.forced_page(d, rules, traits) or pages.page_size(
-        d.block_size, backend or backends.picked(d, rules, traits), latent=traits.latent, pooled_index=traits.pooled_index,
-        compressed=traits.compressed, sparse_page=rules.amd_dsa_page if on_amd(d) else pages.DSA_PAGE, mha_pages=rules.mha_pages,
-    )  # fmt: skip
-    if (
-        not rules.paged_states
-        and traits.states
-        and d.model.architecture != "Lfm2MoeForCausalLM"
-        and keeps_prefixes(d, rules, traits)
-        and with_buffers(d, rules, traits, 1) == "no_buffer"
-    ):
-        page = 1
-    longest, by = d.context or most_context(d, rules), "you" if d.context else "model"
+    page = _page(d, rules, traits, options)
     running = pages.DSV4_RUNNING if traits.compressed else DRAFTING_RUNNING if spec else None
     defaults: dict[str, Any] = {
         "engine": ("sglang", "kvplan"),
         "n_devices": (shape.n_devices, "kvplan"),
-        "max_model_len": (longest, by),
+        "max_model_len": (d.context, "you") if d.context else (most_context(d, rules), "model"),
         "max_num_batched_tokens": (chunk, "engine default"),
         **({"max_num_seqs": (running, "engine default")} if running else {}),
         "memory_fraction": (default_fraction(d, rules, shape, traits, spec, gpu_mib, chunk, graph_bs), "engine default"),
     }
-    auto = d.kv_dtype in (None, "auto")
-    kv_dtype = _auto_kv_dtype(d, traits)
-    asked = replace(d, engine_version=version, block_size=page, kv_dtype=kv_dtype if auto else d.kv_dtype)
-    settled = resolve(asked, defaults, (*notes, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang")))
-    if uses_aiter(settled.question):
-        share = f"the AITER attention backend scales mem_fraction_static by {AITER_SHARE} for contexts above {AITER_CONTEXT}"
-        settled = settled._replace(notes=(*settled.notes, share))
-    chosen = dict(settled.chosen_by)
-    for name, value in (("engine_version", d.engine_version), ("block_size", d.block_size), ("kv_dtype", None if auto else d.kv_dtype)):
-        if value is None or value != getattr(settled.question, name):
-            chosen[name] = "model" if name == "kv_dtype" and d.model.kv_dtype else "engine default"
+    notes = (*notes, *served, *said, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang"))
+    settled = _resolved(d, version, page, traits, defaults, notes)
     if shared != d.ep:
-        chosen["ep"] = "engine default"
+        settled = settled._replace(chosen_by={**settled.chosen_by, "ep": "engine default"})
     question = settled.question
     stored = formats(question)
     model, misfit = lowered_or_plain(question, stored, cast=True)
@@ -181,8 +141,69 @@ def settle(d: Deployment) -> Settled:
     )
     kept_layers = without_weights(drafts.layers) if drafts else ()
     notes = (*settled.notes, *adapters.notes(question, model, rules))
-    made = Settled(question, chosen, notes, settings, model, kept_layers, misfit, drafts, unknown(question, drafts))
+    made = Settled(question, settled.chosen_by, notes, settings, model, kept_layers, misfit, drafts, unknown(question, drafts))
     return made._replace(undecided=undecided(made, shape.attention_dp))
+
+
+def _as_served(d: Deployment, rules: SglangRules) -> tuple[Deployment, tuple[str, ...]]:
+    """The question with the model as read, the steps of its drafts, the ranks that share experts and the type it computes in, and notes."""
+    if d.kv_memory is not None:  # a question about the cache alone; else the weights do not load (refusals.py)
+        d = replace(d, model=as_read(d.model, rules))
+    d, picked = with_steps(d, rules)
+    shared, d = d.ep, exchange.spread(d)
+    if shared != d.ep:
+        picked = (*picked, f"sglang shares experts by all {d.tp} ranks of tp under moe_a2a_backend {exchange.backend(d)}")
+    own = canonical(d.model.dtype, "dtype")  # configs/model_config.py _get_and_verify_dtype
+    d, served = served_in(d, own if own != "f32" else "bf16" if (d.model.architecture or "").startswith("Gemma") else "f16", FACTS.title)
+    return d, (*picked, *served)
+
+
+def _forced(d: Deployment, version: str, rules: SglangRules, traits: Traits) -> tuple[Deployment, bool, tuple[str, ...]]:
+    """What a release sets for a model with an indexer, asked or not: attention data parallelism (True) and the fraction; what is said."""
+    if not rules.dsa_dp or traits.pooled_index is None:
+        return d, False, ()
+    said = [f"sglang {version} serves this model with attention data parallelism over all of tp, as asked or not"]
+    if rules.dsa_fraction:
+        d = replace(d, memory_fraction=rules.dsa_fraction)
+        said.append(f"sglang {version} sets mem_fraction_static to {rules.dsa_fraction} for this model, whatever is asked")
+    return d, True, tuple(said)
+
+
+def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
+    """Raises SpecError for numbers and choices that contradict one another or that SGLang does not have."""
+    if d.n_devices not in (None, shape.n_devices):
+        raise wrong_number("these parallel sizes need", shape.n_devices, d.n_devices)
+    among(d, DRAFTS, FACTS.title)
+    if d.max_num_batched_tokens and options.flag("disable_chunked_prefill"):
+        raise SpecError("max_num_batched_tokens", [("", "prompts go in whole with disable_chunked_prefill: take out one of the two")])
+    options.count("speculative_draft_layers")
+
+
+def _page(d: Deployment, rules: SglangRules, traits: Traits, options: Options) -> int:
+    """Tokens of a page: as the attention backend has it, and one where the states of a release keep prefixes in pages of one."""
+    backend = options.text("attention_backend", tuple(pages.BACKENDS))
+    plain_states = not rules.paged_states and traits.states and d.model.architecture != "Lfm2MoeForCausalLM"
+    if plain_states and keeps_prefixes(d, rules, traits) and with_buffers(d, rules, traits, 1) == "no_buffer":
+        return 1
+    return backends.forced_page(d, rules, traits) or pages.page_size(
+        d.block_size, backend or backends.picked(d, rules, traits), latent=traits.latent, pooled_index=traits.pooled_index,
+        compressed=traits.compressed, sparse_page=rules.amd_dsa_page if on_amd(d) else pages.DSA_PAGE, mha_pages=rules.mha_pages,
+    )  # fmt: skip
+
+
+def _resolved(d: Deployment, version: str, page: int, traits: Traits, defaults: dict[str, Any], notes: tuple[str, ...]) -> Resolved:
+    """The question with the defaults filled in, and who chose each."""
+    auto = d.kv_dtype in (None, "auto")
+    asked = replace(d, engine_version=version, block_size=page, kv_dtype=_auto_kv_dtype(d, traits) if auto else d.kv_dtype)
+    settled = resolve(asked, defaults, notes)
+    if uses_aiter(settled.question):
+        share = f"the AITER attention backend scales mem_fraction_static by {AITER_SHARE} for contexts above {AITER_CONTEXT}"
+        settled = settled._replace(notes=(*settled.notes, share))
+    chosen = dict(settled.chosen_by)
+    for name, value in (("engine_version", d.engine_version), ("block_size", d.block_size), ("kv_dtype", None if auto else d.kv_dtype)):
+        if value is None or value != getattr(settled.question, name):
+            chosen[name] = "model" if name == "kv_dtype" and d.model.kv_dtype else "engine default"
+    return settled._replace(chosen_by=chosen)
 
 
 def undecided(settled: Settled, attention_dp: int) -> tuple[str, ...]:

@@ -369,7 +369,7 @@ ARGUMENTS = Arguments(
         Repository(r"(^|/)(vllm/vllm-openai(-rocm)?|lmcache/vllm-openai)$", ("vllm", "serve")),
         Repository(r"(^|/)vllm-openai$", ("vllm", "serve"), tag=MIRRORED),
         Repository(r"(^|/)(vllm-cuda-rhel9|vllm-rocm-rhel9)$", ("vllm", "serve"), tag=""),
-        Repository(r"(^|/)nvidia/vllm$", ("vllm", "serve"), tag=""),
+        Repository(r"(^|/)nvidia/vllm$", tag=""),
         Repository(r"(^|/)rocm/(vllm|vllm-dev)[^/]*$|(^|/)llm-d(-(cuda|dev|xpu|cpu|hpu|rocm|aws|gke)(-[a-z0-9]+)*)?$", tag=""),
         Repository(r"(^|/)(q9t5s3a7|vllm)/vllm-(cpu|tpu|xpu|ci)[^/]*$"),
         Repository(r"(^|/)(vllm-(cpu|tpu|xpu|ci))[^/]*$", tag=""),

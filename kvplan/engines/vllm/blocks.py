@@ -15,10 +15,8 @@ from kvplan.engines.vllm.backends import BACKENDS, Backend
 from kvplan.engines.vllm.backends import backend as backend_rows
 from kvplan.engines.vllm.layers import Mixer
 from kvplan.engines.vllm.settings import VllmSettings
-from kvplan.engines.vllm.specs import Blocks, latent_row, state_bytes, token_bytes, unquantised
+from kvplan.engines.vllm.specs import Blocks, latent_row, state_bytes, token_bytes
 from kvplan.forms import ATTENTION, Form
-from kvplan.parallel import heads_per_rank
-from kvplan.tensors import CacheTensor
 from kvplan.units import cdiv, round_up
 
 #: Backends of latent attention whose block was forced where another was asked for (platforms/cuda.py check_and_update_config).
@@ -67,11 +65,10 @@ def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
     if attention and states and s.rules.v1:
         block, state_page, lines = _align_hybrid(attention, states, block, kernel, s)
     elif s.skip_ends and s.aligns_mixed_formats:
-        packed = next((m for m in mixers if any(t.dtype == s.formats.k for t in m.tensors)), None)
-        block = _align_formats(packed.tensors, block, s) if packed else block
+        block = _align_formats(block, s)
     keeps_one = s.state_mode == "none"
     state_block = s.max_model_len if keeps_one or (attention is None and _whole_state(s)) else block
-    starts = {"primary": block, "smallest": min(block, kernel.base), "kernel": kernel.within(block)}
+    starts = {"primary": block, "smallest": kernel.within(0), "kernel": kernel.within(block)}
     return Choice(Blocks(block, starts[s.rules.window_block], state_block, state_page), tuple(lines))
 
 
@@ -119,12 +116,11 @@ def _align_hybrid(attention: Mixer, states: Sequence[Mixer], block: int, kernel:
     return block, page, lines
 
 
-def _align_formats(attention: Sequence[CacheTensor], block: int, s: VllmSettings) -> int:
-    """Layers left out of a cache format share the pool: a primary page must cover one of theirs at the smallest kernel block."""
-    quantised = token_bytes(attention, s.tp)
-    rows = {t.name: t for t in unquantised(attention, s.formats.compute)}
-    heads = heads_per_rank(rows["k"].heads, s.tp, "floor")
-    plain = heads * sum(row_bytes(t.dtype, t.elems_per_state) for t in (rows["k"], rows["v"]))
+def _align_formats(block: int, s: VllmSettings) -> int:
+    """Layers left out of a cache format share the pool: a primary page must cover one of theirs at the smallest kernel block.
+
+    A page of packed rows is taken for a byte an element: the first layer's backend is asked, which is one of those left out
+    (platforms/interface.py _align_heterogeneous_kv_block_size). So heads and their size do not matter.
+    """
     smallest = backend_rows("TURBOQUANT", s.release).base
-    align = max(smallest, block)
-    return max(block, align * cdiv(plain * smallest, align * quantised))
+    return max(block, round_up(row_bytes(s.formats.compute, 1) * smallest, max(smallest, block)))

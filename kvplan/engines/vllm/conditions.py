@@ -22,6 +22,7 @@ from kvplan.engines.vllm.encoders import in_one_step
 from kvplan.engines.vllm.model import longest_of, pools
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.settle import WITHOUT_F16
+from kvplan.forms import ATTENTION
 
 
 class Least(NamedTuple):
@@ -319,12 +320,11 @@ def backend_block(settled: Settled) -> Values:
 
 def odd_block(settled: Settled) -> Values:
     """A block that no backend of NVIDIA's GPUs takes where none is named: FlexAttention, which took any, wants 16 too from 0.22 on."""
-    d, s = settled.question, _settings(settled)
-    if d.block_size is None or d.block_size % DEFAULT_BLOCK == 0 or not _on_gpu(settled) or s.backend in BACKENDS:
+    s, asked, device = _settings(settled), settled.question.block_size, settled.question.device
+    if not asked or asked % DEFAULT_BLOCK == 0 or s.backend in BACKENDS or not _on_gpu(settled) or (device and device.vendor != "nvidia"):
         return None
-    nvidia = d.device is None or d.device.vendor == "nvidia"
-    held = _latent(settled) or (on.kv_heads(settled.model) and _asked(settled) >= release("0.22"))
-    return {"gpu": d.device.name if d.device else "this GPU", "block": d.block_size} if nvidia and held else None
+    attends = any(cache.form in ATTENTION - {"compressed"} for layer in s.served.layers for cache in layer.caches)
+    return {"size": asked} if attends and (_latent(settled) or _asked(settled) >= release("0.22")) else None
 
 
 def no_experts(settled: Settled) -> Values:

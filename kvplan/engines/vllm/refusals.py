@@ -248,14 +248,21 @@ CHECKS: tuple[Stop, ...] = (
         _BLOCKS, since="0.18", when=when.backend_block, loading=True, numbers="{reason}",
     ),
     Stop(
-        "block size and kernels", "No valid attention backend found for {gpu:t} with AttentionSelectorConfig(...block_size={block}",
-        "no attention backend takes blocks of {block} tokens", (Move("block_size", "none, or a multiple of 16"),),
-        _BLOCKS, since="0.18", when=when.odd_block, loading=True,
+        "block size", "No valid attention backend found for cuda with AttentionSelectorConfig(…, block_size={size}, …)",
+        "no attention kernel takes blocks of {size} tokens", (Move("block_size", "a multiple of 16"),),
+        "platforms/cuda.py get_attn_backend_cls, v1/attention/backend.py supports_block_size (FlexAttention took any before)",
+        since="0.18", when=when.odd_block, loading=True,
     ),
     Stop(
         "FP8 cache and FlashAttention", "FlashAttention does not support fp8 kv-cache on this device.",
         "FlashAttention reads an FP8 cache on Hopper alone", (_BACKEND, Move("kv_dtype", "auto")),
         "v1/attention/backends/flash_attn.py", since="0.8", before="0.12", when=when.flash_fp8, loading=True,
+    ),
+    Stop(
+        "block size", "No valid attention backend found for cuda with AttentionSelectorConfig(…, block_size={size}, …)",
+        "no attention kernel takes blocks of {size} tokens", (Move("block_size", "a multiple of 16"),),
+        "platforms/cuda.py get_attn_backend_cls, v1/attention/backend.py supports_block_size (FlexAttention took any before)",
+        since="0.18", when=when.odd_block, loading=True,
     ),
     Stop(
         "FP8 cache and FlashAttention",

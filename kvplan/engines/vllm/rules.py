@@ -80,6 +80,9 @@ class VllmRules(NamedTuple):
     many_everywhere     1,024 sequences whatever the device
     stretches_yarn      a YaRN factor multiplies the positions before it; from 0.30 on the config's own count is taken (config/model.py)
     serves_original     a longrope model is served at the length before it, unless more is asked for
+    cuts_batch          a default batch is cut to all sequences at full length: no; in V0; always. Before "always" V1 takes prompts of
+                        generating models in pieces whatever is asked, and a pooler's longest one sets its batch
+    cuts_seqs           default sequences are no more than the tokens of the batch; before, fewer tokens than those do not start
     whole_items         a batch holds the largest image, where its tokens see one another (engine/arg_utils.py)
     """
 
@@ -126,6 +129,8 @@ class VllmRules(NamedTuple):
     many_everywhere: bool = False
     stretches_yarn: bool = True
     serves_original: bool = False
+    cuts_batch: Literal["no", "V0", "always"] = "no"
+    cuts_seqs: bool = False
     whole_items: bool = False
     profile: Literal["peak", "parts", "free"] = "peak"
     graphs_charged: bool = False
@@ -183,14 +188,15 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
              "big_device": "Hopper", "many_everywhere": True, "whole_on_rocm": True}),  # engine/arg_utils.py _set_default_args_v1
     ("0.8.4", {"many_everywhere": False}),
     ("0.8.5", {"big_device": "70"}),
-    ("0.9", {"big_device": "70 not A100", "may_not_sort": True}),  # v1/sample/ops/topk_topp_sampler.py
+    ("0.9", {"cuts_batch": "V0", "big_device": "70 not A100", "may_not_sort": True}),  # v1/sample/ops/topk_topp_sampler.py
     ("0.9.1", {"hybrid": True, "tokens": "groups"}),  # 0.9.1 also counts with the configured block instead of the smallest: equal here
     ("0.9.2", {"profile": "parts", "one_format": "states"}),
     ("0.10", {"chunked_spec": True, "chunked_hybrid": True}),
+    ("0.10.1", {"cuts_seqs": True}),  # engine/arg_utils.py _set_default_args_v1
     ("0.10.2", {"one_format": "attention", "chunked_hybrid": False,
                 "dcp_tokens": "factor"}),  # envs.py VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE = 0
     ("0.11", {"mixed_sizes": True, "groups_of": "model", "encoder_tokens": "batch"}),
-    ("0.11.1", {"one_format": "handed", "states_per_request": "length", "mla_hybrid_align": 64,
+    ("0.11.1", {"cuts_batch": "always", "one_format": "handed", "states_per_request": "length", "mla_hybrid_align": 64,
                 "serves_original": True, "may_not_sort": False,  # models/config.py; VLLM_USE_FLASHINFER_SAMPLER has to be set
                 "lora_experts": True, "lora_graphs": True}),  # lora/layers/fused_moe.py, config/compilation.py cudagraph_specialize_lora
     ("0.12", {"lora_extra_rows": False, "even_ratio": 1.25, "unify": "scale", "state_block_asked": True}),

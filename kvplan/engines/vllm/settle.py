@@ -66,6 +66,8 @@ STATE_WORD_READ: dict[str, str] = {
 FORMAT_NOT_APPLIED: tuple[str, ...] = ("FalconForCausalLM",)
 #: Classes that vLLM does not run in f16 (config/model.py _FLOAT16_NOT_SUPPORTED_MODELS).
 WITHOUT_F16: tuple[str, ...] = ("Gemma2ForCausalLM", "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "Glm4ForCausalLM")
+#: Classes that have no attention by their make (models/interfaces.py IsAttentionFree).
+ATTENTION_FREE: tuple[str, ...] = ("MambaForCausalLM", "Mamba2ForCausalLM", "FalconMambaForCausalLM")
 #: Speculative methods under which async scheduling stays on (config/vllm.py).
 ASYNC_METHODS: tuple[str, ...] = ("eagle", "eagle3", "mtp", "draft_model", "dflash", "dspark", "ngram_gpu")
 _RECURRENT: frozenset[str] = frozenset({"gated_delta_net", "kda", "lightning", "mamba1", "mamba2", "short_conv"})
@@ -206,7 +208,7 @@ def _read(
     platform: Literal["cuda", "cpu"] = "cpu" if options.text("platform", ("cuda", "cpu")) == "cpu" else "cuda"
     caches = [cache for layer in model.layers for cache in layer.caches if cache.tensors]
     states = [cache.form for cache in caches if cache.form in KEPT_STATES]
-    attention = len(states) < len(caches)
+    attention = len(states) < len(caches) or d.model.architecture not in (None, *ATTENTION_FREE)  # a hybrid class, whatever its layers are
     if (d.model.architecture or "").startswith("Inkling2"):
         raise UnsupportedError(f"vllm: no release to {VERSIONS[-1]} has a class for {d.model.architecture}")
     speculation = read_speculative(d.speculative)
@@ -215,7 +217,8 @@ def _read(
     pp = d.pp or 1
     v2 = second_runner(d, rules_of(d)[0], rules, model, states, method)
     overlaps = method == "off" or method in ASYNC_METHODS or (rules.async_drafts and v2 and method not in V1_METHODS)
-    asynchronous = options.flag("async_scheduling", rules.async_scheduling and platform == "cuda" and d.model.lm_head and overlaps)
+    generates = d.model.lm_head or options.text("runner", ("auto", "generate", "pooling")) == "generate"
+    asynchronous = platform == "cuda" and options.flag("async_scheduling", rules.async_scheduling and generates and overlaps)
     batches = 1
     if rules.in_flight_batches:
         batches = pp + 1 if asynchronous and (v2 or pp == 1) else pp
