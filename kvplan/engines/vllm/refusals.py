@@ -248,7 +248,7 @@ CHECKS: tuple[Stop, ...] = (
         _BLOCKS, since="0.18", when=when.backend_block, loading=True, numbers="{reason}",
     ),
     Stop(
-        "block size", "No valid attention backend found for cuda with AttentionSelectorConfig(...block_size={size}, ...",
+        "block size", "No valid attention backend found for cuda with AttentionSelectorConfig(...block_size={size},",
         "no attention kernel takes blocks of {size} tokens", (Move("block_size", "a multiple of 16"),),
         "platforms/cuda.py get_attn_backend_cls, v1/attention/backend.py supports_block_size (FlexAttention took any before)",
         since="0.18", when=when.odd_block, loading=True,
