@@ -173,4 +173,4 @@ def _passed(d: Deployment, facts: Facts) -> tuple[passing.Passed, ...]:
         return ()
     table = arguments(facts.name)
     found = (passing.find(table, key, value, d.engine_version) for key, value in others if not _known_as(facts.name, key))
-    return tuple(one for one in found if one is not None)
+    return tuple(one for each in found for one in each)

@@ -34,8 +34,7 @@ def test_every_option_that_is_not_modelled_is_told_by_its_direction(engine: str)
         if set(row.names) & others:  # of another release
             continue
         found = find(table, key_of(row), value_of(row), row.until or None)
-        assert found is not None, row.names
-        assert found.effect == row.effect or len([one for one in rows if set(one.names) & set(row.names)]) > 1
+        assert row.effect in {one.effect for one in found}, row.names
 
 
 def ask(device: str = "h100", version: str | None = None, **options: str) -> Any:
@@ -52,9 +51,15 @@ def test_what_may_turn_an_answer_makes_it_less_sure() -> None:
     assert (more.certainty, either.certainty, nothing.certainty) == ("too close to call", "likely", "certain")
     assert "not computed: --enable-dbo takes more memory in a way that is not modelled" in more.model.notes
     assert "not computed: --moe-backend changes memory in a way that is not modelled" in either.model.notes
-    assert "--tool-call-parser moves no memory" in nothing.model.notes
+    assert "--tool-call-parser is taken to move no memory" in nothing.model.notes
     assert more.outcome.capacity == plain.outcome.capacity
     assert ask(enable_dbo="false").certainty == "certain"
+
+
+def test_an_option_may_do_both() -> None:
+    """HiSparse keeps rows in host memory, and two public starts ran out of memory with it (tests/threads, dg-glm52)."""
+    found = find(engines.arguments("sglang"), "enable_hisparse", "true", "0.5.13")
+    assert {one.effect for one in found} == {"less", "more"}
 
 
 def test_what_lowers_memory_leaves_a_refusal_open() -> None:

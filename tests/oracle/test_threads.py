@@ -70,8 +70,6 @@ NOT_KNOWN = {
     "dy15169-dsv41flash-4xh200-092",
     "dy15169-dsv41flash-4xh200-080",
     "sp-nemotron3nano-30b-fp8-gb10",
-    "dg-glm52-fp8-8xh200-hisparse-088",
-    "dg-glm52-fp8-8xh200-hisparse-086",
     "kk-minimaxm3-nvfp4-4xgb10-070-128k",
     "kk-minimaxm3-nvfp4-4xgb10-060-128k",
     "kk-minimaxm3-nvfp4-4xgb10-060-256k",

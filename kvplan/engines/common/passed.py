@@ -33,25 +33,27 @@ class Passed(NamedTuple):
 
     @property
     def reason(self) -> str:
-        means = f"{_MEANS[self.effect]} in a way that is not modelled" if self.effect else "moves no memory"
+        means = f"{_MEANS[self.effect]} in a way that is not modelled" if self.effect else "is taken to move no memory"
         return f"{self.spelled} {means}"
 
 
-def find(table: Arguments, key: str, value: str, version: str | None) -> Passed | None:
+def find(table: Arguments, key: str, value: str, version: str | None) -> tuple[Passed, ...]:
     """The option of that name (`moe_backend`, or a variable's: `flashinfer_workspace_buffer_size`), where a plan takes it as it is.
+
+    Once for each direction that the table gives it.
 
     Raises SpecError where this release does not have it.
     """
     rows = named(table, key)
     if not rows:
         return _variable(table, key, value)
-    spelled = rows[0].names[0]
     asked = release(version or "")
-    row = next((row for row in reversed(rows) if _had(row, asked)), None)
-    if row is None:
+    had = [row for row in rows if _had(row, asked)]
+    if not had:
         spans = " and ".join(_span(row) for row in rows)
-        raise SpecError("engine_option", [(key, f"{table.name} {version} has no {spelled}: it is there {spans}")])
-    return Passed(key, value, spelled, "" if _is_off(row, key, value) else row.effect)
+        raise SpecError("engine_option", [(key, f"{table.name} {version} has no {rows[0].names[0]}: it is there {spans}")])
+    effects = {"" if _is_off(row, key, value) else row.effect for row in had}
+    return tuple(Passed(key, value, rows[0].names[0], effect) for effect in sorted(effects))
 
 
 def named(table: Arguments, key: str) -> list[Argument]:
@@ -72,9 +74,9 @@ def _is_off(row: Argument, key: str, value: str) -> bool:
     return False
 
 
-def _variable(table: Arguments, key: str, value: str) -> Passed | None:
+def _variable(table: Arguments, key: str, value: str) -> tuple[Passed, ...]:
     name = variable(table, key)
-    return Passed(key, value, name, "either" if name in table.loud_variables else "") if name else None
+    return (Passed(key, value, name, "either" if name in table.loud_variables else ""),) if name else ()
 
 
 def variable(table: Arguments, key: str) -> str:

@@ -105,7 +105,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.5.9", "0.5.18"): "nsa-prefill-cp-mode",
     ("0.5.9", ""): """
         admin-api-key enable-prefill-delayer! extra-metric-labels fp4-gemm-backend hf-chat-template-name
-        hisparse-config=hierarchical-sparse-attention-extra-config log-requests-target* mamba-backend model-checksum
+        log-requests-target* mamba-backend model-checksum
         prefill-delayer-forward-passes-buckets* prefill-delayer-max-delay-passes prefill-delayer-token-usage-low-watermark
         prefill-delayer-wait-seconds-buckets* uvicorn-access-log-exclude-prefixes*
     """,
@@ -200,7 +200,7 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.5.5", ""): "enable-attn-tp-input-scattered! kt-method kt-weight-path enable-draft-weights-cpu-backup!",
     ("0.5.7", "0.5.18"): "enable-nsa-prefill-context-parallel!",
     ("0.5.7", ""): "dllm-algorithm enable-multi-layer-eagle! enable-return-routed-experts!",
-    ("0.5.9", ""): "enable-lora-overlap-loading!",
+    ("0.5.9", ""): "enable-lora-overlap-loading! hisparse-config=hierarchical-sparse-attention-extra-config",
     ("0.5.10", "0.5.18"): "enable-prefill-context-parallel!",
     ("0.5.13", "0.5.18"): "enable-dsa-prefill-context-parallel!",
     ("0.5.13", ""): """
@@ -238,6 +238,7 @@ MORE: dict[tuple[str, str], str] = {
     ("0.5.3", ""): "enable-fp32-lm-head!",
     ("0.5.7", ""): "mm-enable-dp-encoder?",
     ("0.5.9", ""): "moe-dp-size# moe-data-parallel-size# attn-cp-size# attention-context-parallel-size#",
+    ("0.5.10", ""): "enable-hisparse!",  # and less: two public starts ran out with it (tests/threads, dg-glm52)
     ("0.5.18", ""): "dwdp-size#",
 }
 

@@ -16,7 +16,7 @@ from kvplan.engines.common.options import read_lora, read_speculative
 from kvplan.engines.common.stored import PACKED_ONLY
 from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.vllm import objects
-from kvplan.engines.vllm.media import LIMITS, PROCESSOR, smaller, unread
+from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR, smaller, unread
 from kvplan.engines.vllm.unmodelled import EITHER, IRRELEVANT, LESS, MORE
 from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
 from kvplan.engines.vllm.variables import QUIET
@@ -95,6 +95,8 @@ ROWS = (
     row("--mm-processor-kwargs", "@processor", "json"),
     row("--mm-processor-device", "@processor_device", since="0.28.0"),
     row("--mm-ipc-gpu-memory-gb", "option:mm_ipc_gpu_memory_gb", "float", since="0.25.0"),
+    row("--media-io-kwargs", "@media_io", "json", since="0.9.2"),
+    row("", "option:video_loader_backend", variables="VLLM_VIDEO_LOADER_BACKEND"),
     row("--mm-encoder-tp-mode", "option:mm_encoder_tp_mode", since="0.10.2"),
     row("--enable-multimodal-encoder-data-parallel", "@tower_dp", takes="switch", since="0.9.1", until="0.12.0"),
     row("--disable-chunked-mm-input", "option:disable_chunked_mm_input", takes="switch"),
@@ -279,6 +281,8 @@ def _media(given: Mapping[str, Given], question: dict[str, Given]) -> list[Findi
     if limit and (sized := sorted(smaller(limit.value))):
         message = f"{limit.spelled}: {', '.join(sized)} make the item that is profiled smaller, which is not modelled"
         findings.append(warn("not-modelled-less", message, limit.place))
+    if (one := given.get("@media_io")) and isinstance(one.value, dict) and one.value.get("video"):
+        question[f"engine_option.{MEDIA_IO}"] = moved(one, json.dumps(one.value))
     if processor is None or not isinstance(processor.value, dict) or not processor.value:
         return findings
     question[f"engine_option.{PROCESSOR}"] = moved(processor, json.dumps(processor.value))
@@ -318,7 +322,7 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
             said.add("option:lora_target_modules")
     if asked.get("multimodal") == "off":
         says["@limit_mm"] = {"image": 0, "video": 0, "audio": 0}
-    for key, option, read in (("@limit_mm", LIMITS, limits), ("@processor", PROCESSOR, structure)):
+    for key, option, read in (("@limit_mm", LIMITS, limits), ("@processor", PROCESSOR, structure), ("@media_io", MEDIA_IO, structure)):
         if text := asked.get(f"option:{option}"):
             says.setdefault(key, read(text))
             said.add(f"option:{option}")

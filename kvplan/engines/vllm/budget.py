@@ -74,7 +74,9 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings, s
     if states:
         entries.append(exact("recurrent states", states, f"a slot for each of {s.max_num_seqs} sequences, beside the blocks", "process"))
     if decoded := decoded_bytes(d, s.release):
-        entries.append(exact("decoded media", decoded, "mm_ipc_gpu_memory_gb: taken from the cache", "process"))
+        entries.append(
+            exact("decoded media", decoded, "mm_ipc_gpu_memory_gb, and decoders of videos on the device: taken from the cache", "process")
+        )
     if d.kv_memory is not None or d.device is None:
         kv = max(0, (d.kv_memory or 0) - decoded)
         return Budget(tuple(entries), kv, kv, kv, None)

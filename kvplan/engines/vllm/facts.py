@@ -51,6 +51,8 @@ OPTIONS: dict[str, str] = {
     "limit_mm_per_prompt": 'items of a request by kind, such as {"image": 2, "video": 0}: a kind at 0 is not profiled',
     "mm_processor_kwargs": "the processor's settings as JSON; max_pixels sizes the largest image of a Qwen tower",
     "mm_ipc_gpu_memory_gb": "GiB that the cache leaves for media decoded on the device",
+    "media_io_kwargs": "how media are read as JSON: video backend pynvvideocodec decodes on the device",
+    "video_loader_backend": "VLLM_VIDEO_LOADER_BACKEND: the same",
     "skip_mm_profiling": "encoders are left out of the profile run: the cache takes their memory",
     "cudagraph_capture_sizes": "batches in tokens that CUDA graphs are captured for, such as 1,2,4,8",
     "max_cudagraph_capture_size": "the largest of them, in the release's own list",

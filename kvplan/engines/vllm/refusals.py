@@ -248,7 +248,7 @@ CHECKS: tuple[Stop, ...] = (
         _BLOCKS, since="0.18", when=when.backend_block, loading=True, numbers="{reason}",
     ),
     Stop(
-        "block size", "No valid attention backend found for cuda with AttentionSelectorConfig(…, block_size={size}, …)",
+        "block size", "No valid attention backend found for cuda with AttentionSelectorConfig(...block_size={size},",
         "no attention kernel takes blocks of {size} tokens", (Move("block_size", "a multiple of 16"),),
         "platforms/cuda.py get_attn_backend_cls, v1/attention/backend.py supports_block_size (FlexAttention took any before)",
         since="0.18", when=when.odd_block, loading=True,
@@ -257,12 +257,6 @@ CHECKS: tuple[Stop, ...] = (
         "FP8 cache and FlashAttention", "FlashAttention does not support fp8 kv-cache on this device.",
         "FlashAttention reads an FP8 cache on Hopper alone", (_BACKEND, Move("kv_dtype", "auto")),
         "v1/attention/backends/flash_attn.py", since="0.8", before="0.12", when=when.flash_fp8, loading=True,
-    ),
-    Stop(
-        "block size", "No valid attention backend found for cuda with AttentionSelectorConfig(…, block_size={size}, …)",
-        "no attention kernel takes blocks of {size} tokens", (Move("block_size", "a multiple of 16"),),
-        "platforms/cuda.py get_attn_backend_cls, v1/attention/backend.py supports_block_size (FlexAttention took any before)",
-        since="0.18", when=when.odd_block, loading=True,
     ),
     Stop(
         "FP8 cache and FlashAttention",
@@ -288,7 +282,7 @@ CHECKS: tuple[Stop, ...] = (
     Stop(
         "NVFP4 cache", "No valid attention backend found for {gpu:t}", "an NVFP4 cache needs compute capability 8.0",
         (Move("kv_dtype", "auto"), _OTHER_GPU), "platforms/cuda.py get_attn_backend_cls; v1/attention/backends/flashinfer.py",
-        since="0.32", when=when.nvfp4_cache, loading=True,
+        since="0.32", near=("kv_cache_dtype=nvfp4",), when=when.nvfp4_cache, loading=True,
     ),
     Stop(
         "KV heads", "assert self.total_num_kv_heads % tp_size == 0",

@@ -42,7 +42,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         data-parallel-address=-dpa data-parallel-backend=-dpb data-parallel-rpc-port=-dpp kv-events-config pt-load-map-location
     """,
     ("0.9.2", "0.11.1"): "eplb-log-balancedness? eplb-step-interval",
-    ("0.9.2", ""): "data-parallel-rank=-dpn media-io-kwargs",
+    ("0.9.2", ""): "data-parallel-rank=-dpn",
     ("0.10.0", ""): "data-parallel-hybrid-lb=-dph? data-parallel-start-rank=-dpr default-mm-loras interleave-mm-strings? logprobs-mode",
     ("0.10.2", ""): "enable-log-requests? io-processor-plugin logits-processors* safetensors-load-strategy",
     ("0.11.0", ""): """

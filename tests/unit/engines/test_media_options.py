@@ -10,7 +10,8 @@ import pytest
 import kvplan
 from kvplan.planner.plan import Plan
 
-GIB = 1 << 30
+MIB, GIB = 1 << 20, 1 << 30
+CONTEXT = int(1.8 * 1024 * MIB)
 
 
 def ask(model: str = "qwen/qwen3-vl-8b", version: str = "0.33", **options: str) -> Plan:
@@ -29,6 +30,27 @@ def test_memory_kept_for_decoding_is_taken_from_the_cache() -> None:
     assert held[0] - held[1] == pytest.approx(5 * GIB // 2, abs=block)
     assert "decoded media" not in {e.name for e in ask("qwen/qwen3-8b", mm_ipc_gpu_memory_gb="2.5").ledgers[0].entries}
     assert "decoded media" not in {e.name for e in ask(version="0.24", mm_ipc_gpu_memory_gb="2.5").ledgers[0].entries}
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "n_bytes"),
+    [
+        ("0.33", {"media_io_kwargs": '{"video": {"backend": "pynvvideocodec"}}'}, 2 * 128 * MIB + CONTEXT),
+        ("0.26", {"video_loader_backend": "pynvvideocodec"}, 128 * MIB + CONTEXT),
+        ("0.33", {"video_loader_backend": "pynvvideocodec", "api_server_count": "3"}, 3 * (2 * 128 * MIB + CONTEXT)),
+        (
+            "0.33",
+            {"media_io_kwargs": '{"video": {"backend": "pynvvideocodec", "hw_decoders": 1, "max_width": 7680, "max_height": 4320}}'},
+            7680 * 4320 * 3 * 2 + CONTEXT,
+        ),
+        ("0.33", {"media_io_kwargs": '{"video": {"num_frames": -1}}'}, 0),
+        ("0.33", {"video_loader_backend": "opencv"}, 0),
+    ],
+)
+def test_videos_decoded_on_the_device(version: str, options: dict[str, str], n_bytes: int) -> None:
+    """pynvvideocodec.py: 128 MiB of surfaces a decoder, two of them from 0.27 on, 1.8 GiB of context, for each API server."""
+    entries = {e.name: e.bytes for e in ask(version=version, **options).ledgers[0].entries}
+    assert entries.get("decoded media", 0) == n_bytes
 
 
 def test_it_is_taken_from_memory_that_is_given_too() -> None:
@@ -71,8 +93,11 @@ def test_a_smaller_item_may_still_fit() -> None:
 
 def test_a_command_says_the_same(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
-    script.write_text("vllm serve Qwen/Qwen3-VL-8B-Instruct --max-model-len 8192 --mm-ipc-gpu-memory-gb 2\n")
+    script.write_text(
+        "vllm serve Qwen/Qwen3-VL-8B-Instruct --max-model-len 8192 --mm-ipc-gpu-memory-gb 2 "
+        '--media-io-kwargs \'{"video": {"video_backend": "pynvvideocodec"}}\'\n'
+    )
     verdict = kvplan.check(script, device="h100")[0]
     assert verdict.status == "fits"
     assert verdict.plan
-    assert {e.name: e.bytes for e in verdict.plan.ledgers[0].entries}["decoded media"] == 2 * GIB
+    assert {e.name: e.bytes for e in verdict.plan.ledgers[0].entries}["decoded media"] == 2 * GIB + 2 * 128 * MIB + CONTEXT

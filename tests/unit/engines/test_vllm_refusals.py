@@ -409,3 +409,12 @@ def test_latent_kernels_take_multiples_of_16_in_every_release() -> None:
         )  # fmt: skip
         assert plan.starts is False
         assert "block_size=24" in plan.verdict
+
+
+def test_a_log_that_ends_with_it_is_known() -> None:
+    """As platforms/cuda.py writes it: the selector's fields in order, the reasons behind them."""
+    text = (
+        "ValueError: No valid attention backend found for cuda with AttentionSelectorConfig(head_size=128, dtype=torch.bfloat16, "
+        "kv_cache_dtype=auto, block_size=7, use_mla=False). Reasons: {FLASH_ATTN: [block_size not supported]}."
+    )
+    assert any("blocks of 7 tokens" in cause.means for cause in kvplan.why(text).causes)
