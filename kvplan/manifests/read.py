@@ -23,6 +23,7 @@ from kvplan.manifests import (
     jobs,
     kserve,
     kubernetes,
+    option_files,
     presets,
     python,
     ray,
@@ -32,6 +33,7 @@ from kvplan.manifests import (
     services,
     slurm,
     swap,
+    templates,
     truss,
     units,
     windows,
@@ -93,7 +95,7 @@ def read(text: str, source: str, env: Mapping[str, str] | None = None, beside: R
     given = {name: Word(value) for name, value in (env or {}).items()}
     try:
         with bounded(source):
-            pairs = list(islice(_starts(text, source, given, beside), MAX_ENGINES + 1))
+            pairs = list(islice(_filled_in(text, source, given, beside), MAX_ENGINES + 1))
             if len(pairs) > MAX_ENGINES:
                 message = f"starts more than {MAX_ENGINES} engines; check it in parts"
                 raise SpecError(source, [(f"line {pairs[-1][0].place.line}", message)])
@@ -101,6 +103,23 @@ def read(text: str, source: str, env: Mapping[str, str] | None = None, beside: R
             return _pragmas(_without_repeats(found), text, source)
     except RecursionError:
         raise SpecError(source, [("", "nested too deep")]) from None
+
+
+def _filled_in(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
+    """What a text starts, or what one that another tool fills in first will."""
+    findings, unresolved = templates.said(text, source)
+    name, plain = templates.plain_name(source), templates.filled(text, source)
+    try:
+        found = _starts(plain, name, env, beside)
+        if name != source:  # two branches may say the same key
+            try:
+                found = iter(list(found))
+            except SpecError:
+                found = _starts(templates.filled(text, source, last=True), name, env, beside)
+        for start, site in found:
+            yield start, site._replace(findings=(*site.findings, *findings), unresolved=(*site.unresolved, *unresolved))
+    except SpecError as error:
+        raise SpecError(source, error.faults) from None
 
 
 def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
@@ -147,7 +166,9 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
 
 def _scattered(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     """What stands in a document of no known kind; one of a known kind starts nothing where its own reader finds nothing."""
-    if not kserve.is_kserve(document) and document.get("kind").text not in kubernetes.OTHERS - {"ConfigMap"}:
+    if option_files.engine_of(document):
+        yield from option_files.read(document, n)
+    elif not kserve.is_kserve(document) and document.get("kind").text not in kubernetes.OTHERS - {"ConfigMap"}:
         yield from scattered.read(document, n, source)
 
 
@@ -296,7 +317,7 @@ def _pragmas(found: list[Found], text: str, source: str) -> list[Found]:
     parts = [0]
     for line in lines:
         parts.append(parts[-1] + bool(re.match(r"---(\s|$)", line)))
-    is_script = not _YAML_NAME.search(found[0].file) and parts[-1] == 0 if found else False
+    is_script = not _YAML_NAME.search(templates.plain_name(found[0].file)) and parts[-1] == 0 if found else False
     for number, line in enumerate(lines, 1):
         match = PRAGMA.search(line)
         if match is None or any(line[: match.start()].count(quote) % 2 for quote in "'\""):

@@ -12,6 +12,7 @@ from kvplan.manifests import dynamo, foreign, images
 from kvplan.manifests.programs import CONTAINERS, PYTHON_TAKES, SHELLS, WRAPPERS, base
 from kvplan.manifests.script import MAX_WORDS
 
+NO_SINGLE = "starts no single engine"
 #: The scripts of a file by name: their text and where it stands.
 Files = Mapping[str, tuple[str, Place]]
 
@@ -72,7 +73,7 @@ def _engine(n: int, name: str, rest: Sequence[Word]) -> Program | None:
                 continue
             own = () if command in table.waiting else rest[len(more) :]
             if own and own[0].text in table.others:
-                return Program(n, name, (), engine, f"{command} {own[0].text} starts no single engine")
+                return Program(n, name, (), engine, f"{command} {own[0].text} {NO_SINGLE}")
             return Program(n, name, own, engine)
     return None
 
