@@ -264,8 +264,8 @@ def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
         found = [one._replace(env=waiting[0].env) if one in runs else one for one in found if one not in waiting]
     elif len(pulled := {command.words[-1].text: command.words[-1] for command in script.commands if _pulls(command)}) == 1:
         (word,) = pulled.values()
-        note = Finding("note", "note", f"{word.text} is the one model that the script pulls: it is taken to be what is loaded", word.place)
-        found = [one._replace(words=(word,), faults=(*one.faults, note)) if one in waiting else one for one in found]
+        one_model = Finding("note", "note", f"{word.text} is the one model that the script pulls: taken to be what is loaded", word.place)
+        found = [one._replace(words=(word,), faults=(*one.faults, one_model)) if one in waiting else one for one in found]
     return found
 
 

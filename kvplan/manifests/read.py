@@ -23,6 +23,7 @@ from kvplan.manifests import (
     jobs,
     kserve,
     kubernetes,
+    mentions,
     option_files,
     presets,
     python,
@@ -108,7 +109,7 @@ def read(text: str, source: str, env: Mapping[str, str] | None = None, beside: R
 def _filled_in(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
     """What a text starts, or what one that another tool fills in first will."""
     findings, unresolved = templates.said(text, source)
-    name, plain = templates.plain_name(source), templates.filled(text, source)
+    name, plain, pins = templates.plain_name(source), templates.filled(text, source), mentions.pinned(text)
     try:
         found = _starts(plain, name, env, beside)
         if name != source:  # two branches may say the same key
@@ -117,6 +118,9 @@ def _filled_in(text: str, source: str, env: Mapping[str, Word], beside: ReadBesi
             except SpecError:
                 found = _starts(templates.filled(text, source, last=True), name, env, beside)
         for start, site in found:
+            if start.version is None and start.engine in pins:
+                start = start._replace(version=pins[start.engine][0])
+                site = site._replace(findings=(*site.findings, pins[start.engine][1]))
             yield start, site._replace(findings=(*site.findings, *findings), unresolved=(*site.unresolved, *unresolved))
     except SpecError as error:
         raise SpecError(source, error.faults) from None
@@ -281,25 +285,6 @@ def _is_yaml(text: str, source: str) -> bool:
         return False
     first = next((line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), "")
     return bool(_YAML_START.match(first))
-
-
-_ENGINES = re.compile(
-    r"\b(vllm|sglang|trtllm-serve|tensorrt[-_]llm|llama[-.](?:server|cpp)|ollama|kserve|lmdeploy|mlx_lm)\b", re.IGNORECASE
-)
-
-
-def why_empty(text: str) -> tuple[str, int]:
-    """What to say of a text that starts no engine, and on which line: it may name one all the same."""
-    kustomization = re.search(r"^kind:\s*Kustomization\b", text, re.MULTILINE)
-    if kustomization:
-        return "a kustomization, which holds parts of manifests; check what `kustomize build` prints", 1 + text.count(
-            "\n", 0, kustomization.start()
-        )
-    lines = ((n, line.split("#")[0]) for n, line in enumerate(text.splitlines(), 1))
-    named = next(((n, match[1]) for n, line in lines if (match := _ENGINES.search(line))), None)
-    if named is None:
-        return "no command of an inference engine in it", 1
-    return f"no command of an inference engine in it that can be followed, though it names {named[1]}", named[0]
 
 
 def _line_of(pattern: re.Pattern[str], text: str) -> int:

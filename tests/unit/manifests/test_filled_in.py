@@ -6,6 +6,7 @@ from textwrap import dedent
 
 import pytest
 
+from kvplan.manifests.mentions import why_empty
 from kvplan.manifests.read import read
 from kvplan.manifests.values import Found
 
@@ -154,3 +155,29 @@ def test_a_router_beside_its_servers_is_none_of_them() -> None:
 def test_a_chart_of_ollama_names_its_model() -> None:
     (one,) = found("image: {repository: ollama/ollama, tag: 0.12.3}\nmodel: {name: 'qwen3:0.6b'}\n", "values.yaml")
     assert (one.engine, one.engine_version, one.model) == ("ollama", "0.12.3", "qwen3:0.6b")
+
+
+def test_the_release_that_a_file_installs() -> None:
+    (one,) = found("# vllm==0.9.0 was slower\npip install 'vllm[flashinfer]==0.11.0'\nvllm serve m/x\n", "run.sh")
+    assert one.engine_version == "0.11.0"
+    (two,) = found("pip install vllm==0.11.0\npip install vllm==0.12.0\nvllm serve m/x\n", "run.sh")
+    assert two.engine_version is None
+
+
+def test_the_program_that_is_not_read_is_named() -> None:
+    message, line = why_empty("# llama-server\necho llama-server\nnohup python -m src.api.server &\nbash scripts/start.sh gemma\n")
+    assert line == 2
+    assert "src.api.server" in message
+    assert "scripts/start.sh" in message
+
+
+def test_a_path_behind_a_variable_of_a_batch_file_shows_its_name() -> None:
+    (one,) = found('@echo off\nset "M=%ROOT%\\models\\Qwen3-8B-Q4_K_M.gguf"\nllama-server.exe -m "%M%" -c 4096\n', "run.bat")
+    assert one.model is not None
+    assert one.model.endswith("Qwen3-8B-Q4_K_M.gguf")
+    assert "model" in opened(one)
+
+
+def test_a_block_of_remarks_in_powershell() -> None:
+    (one,) = found("<#\n  Don't\n#>\nllama-server -m x.gguf -c 4096\n", "run.ps1")
+    assert one.question["max_model_len"] == 4096
