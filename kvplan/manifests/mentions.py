@@ -33,7 +33,8 @@ def why_empty(text: str) -> tuple[str, int]:
     named = next(((n, match[1]) for n, line in lines if (match := _ENGINES.search(line))), None)
     if named is None:
         return "no command of an inference engine in it", 1
-    runs = list(dict.fromkeys(next(filter(None, match.groups())) for match in islice(_RUNS.finditer(text), MOST)))[:3]
+    every = [next(filter(None, match.groups())) for match in islice(_RUNS.finditer(text), MOST)]
+    runs = [one for one in dict.fromkeys(every) if not one.endswith(("setvars.sh", "conda.sh", "nvm.sh"))][:3]
     other = f"; {' and '.join(one[:80] for one in runs)}, which it runs, is not read" if runs else ""
     return f"no command of an inference engine in it that can be followed, though it names {named[1]}{other}", named[0]
 

@@ -181,3 +181,8 @@ def test_a_path_behind_a_variable_of_a_batch_file_shows_its_name() -> None:
 def test_a_block_of_remarks_in_powershell() -> None:
     (one,) = found("<#\n  Don't\n#>\nllama-server -m x.gguf -c 4096\n", "run.ps1")
     assert one.question["max_model_len"] == 4096
+
+
+def test_vllms_command_line_called_from_python() -> None:
+    (one,) = found('nohup python -c "from vllm.scripts import main; import sys; sys.exit(main())" serve m/x --max-num-seqs 8 &\n', "run.sh")
+    assert (one.engine, one.model, one.question) == ("vllm", "m/x", {"max_num_seqs": 8})
