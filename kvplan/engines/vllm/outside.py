@@ -18,6 +18,7 @@ from kvplan.engines.vllm.encoders import unprofiled
 from kvplan.engines.vllm.profile import captured, graph_counts
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
+from kvplan.engines.vllm.sparse import captured_logits
 from kvplan.ledger import Entry, exact, system
 from kvplan.units import GIB, MIB
 
@@ -65,6 +66,8 @@ def graphs(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants, 
         layer, (whole, pieces) = constants.at("graph_layer_bytes", VERSIONS, s.graphs_as), graph_counts(s)
         sizes = zip(each.ends, layer.ends, strict=True)
         found = _more(Span(*(int(whole * size + pieces * n_layers * more) for size, more in sizes)), d, s)
+        logits = captured_logits(d, s.served.layers, s)
+        found = Span(*(a + b for a, b in zip(found, logits, strict=True)))
     return modelled("CUDA graphs", found, said, "graphs", sources=each.groups)
 
 
