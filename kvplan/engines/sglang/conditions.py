@@ -206,9 +206,10 @@ def flex_drafts(settled: Settled) -> Values:
     return {} if asked and settings_of(settled).speculation else None
 
 
-#: Backends that gpt-oss and Llama 4 may be given, in any of 0.5.3 to 0.5.23 (server_args.py, later arg_groups/model_hook.py).
+#: Backends that gpt-oss, Llama 4 and Gemma 4 may be given, in any of 0.5.3 to 0.5.23 (server_args.py, later arg_groups/model_hook.py).
 _WITH_SINKS = frozenset({"triton", "trtllm_mha", "fa3", "fa4", "ascend", "intel_amx", "intel_xpu", "aiter"})
 _CHUNKED = frozenset({"fa3", "aiter", "triton", "ascend", "trtllm_mha", "intel_xpu"})
+_GEMMA4 = frozenset({"trtllm_mha", "triton", "fa4", "ascend", "intel_xpu", "intel_amx", "aiter"})
 
 
 def _backend_of(settled: Settled, begins: str, takes: frozenset[str]) -> Values:
@@ -237,6 +238,10 @@ def text_alone(settled: Settled) -> Values:
 
 def chunked_backend(settled: Settled) -> Values:
     return _backend_of(settled, "Llama4", _CHUNKED)
+
+
+def gemma4_backend(settled: Settled) -> Values:
+    return _backend_of(settled, "Gemma4", _GEMMA4)
 
 
 def _adapted_drafts(settled: Settled, takes: tuple[str, ...]) -> Values:

@@ -115,6 +115,11 @@ CHECKS: tuple[Stop, ...] = (
         when=when.chunked_unnamed,
     ),
     Stop(
+        "attention backend", "Gemma4 only supports trtllm_mha, triton", "its layers are taken by these backends alone",
+        (Move("option:attention_backend", "triton or trtllm_mha"),), "server_args.py; arg_groups/model_hook.py", since="0.5.13",
+        when=when.gemma4_backend, numbers="not {backend}",
+    ),
+    Stop(
         "attention backend", "TRTLLM MHA backend is only supported on Blackwell GPUs (SM100). Please use a different backend.",
         "its kernels are for compute capability 10.x", (_ANY_BACKEND, _OTHER_GPU), "server_args.py", since="0.5.3", before="0.5.10",
         when=backend.mha_blackwell, numbers="this GPU has {has}",
