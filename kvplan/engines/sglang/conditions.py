@@ -91,8 +91,28 @@ def kv_copied(settled: Settled) -> Values:
 
 
 def chunk(settled: Settled) -> Values:
-    k = settings_of(settled).pools
-    return {"chunk": k.chunk, "page": k.page} if k.chunk > 0 and k.chunk % k.page else None
+    """A chunk that is no whole pages; up to 0.4.10 also the -1 that is no chunk at all."""
+    s = settings_of(settled)
+    k, whole = s.pools, Options(settled.question).flag("disable_chunked_prefill")
+    tokens = -1 if whole and release(s.release) < (0, 5) else max(k.chunk, 0)
+    return {"chunk": tokens, "page": k.page} if tokens % k.page else None
+
+
+#: Draft methods and attention backends that came later than the first release -> the one that has them (choices of server_args.py).
+_METHODS = {"standalone": (0, 5, 2), "draft_model": (0, 5, 2), "ngram": (0, 5, 3), "dflash": (0, 5, 11), "dspark": (0, 5, 16)}
+_BACKENDS = {"trtllm_mla": (0, 4, 10), "trtllm_mha": (0, 5)}
+
+
+def no_method(settled: Settled) -> Values:
+    spec = settings_of(settled).speculation
+    method = spec.method if spec else ""
+    name = "STANDALONE" if method == "draft_model" else method.upper()
+    return {"method": name} if release(settings_of(settled).release) < _METHODS.get(method, ()) else None
+
+
+def no_backend(settled: Settled) -> Values:
+    asked = Options(settled.question).text("attention_backend") or ""
+    return {"backend": asked} if release(settings_of(settled).release) < _BACKENDS.get(asked, ()) else None
 
 
 def paged_states(settled: Settled) -> Values:
