@@ -72,6 +72,8 @@ MAX_BRANCHES = 16  # of a script, that may end in the same command
 
 def starts(command: Command, source: str, files: Files, depth: int = 0) -> Iterator[Start]:
     """The engines that a command starts; none for any other command."""
+    if any(w.text in ("--help", "--version") for w in command.words):
+        return
     behind = {base(w.text) for w in command.words[:1]} if command.words else set()
     for one in _starts(command, source, files, depth):
         machine = "?" if ELSEWHERE & behind else ssh_target(command.words) if "ssh" in behind else one.machine
@@ -319,7 +321,10 @@ def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping
     on: tuple[str, ...] = ()
     stays = False
     n = 0
-    while n < len(after) and after[n].text.startswith("-"):
+    while n < len(after) and (after[n].text.startswith("-") or after[n].maybe):
+        if after[n].maybe:  # `${TOKEN:+-e TOKEN=...}` among them
+            n += 1
+            continue
         name, equals, value = after[n].text.partition("=")
         word = after[n]._replace(text=value)
         n += 1
@@ -336,8 +341,6 @@ def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping
             gpus, on = gpu_count(word), gpus_on(word)
         elif name == "--entrypoint":
             entry = [word]
-    if n + 1 < len(after) and after[n].missing and images.find(after[n + 1].text):
-        n += 1  # `${TOKEN:+-e TOKEN=...}` before the image
     if n >= len(after) or depth >= MAX_NESTED:
         return
     end = command.end_line

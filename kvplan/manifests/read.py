@@ -41,7 +41,7 @@ from kvplan.manifests.command import Start, scripts
 from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
 from kvplan.manifests.marked import Item, documents
 from kvplan.manifests.modelfile import is_modelfile, read_modelfile
-from kvplan.manifests.script import Text, read_script
+from kvplan.manifests.script import Sourced, Text, read_script
 from kvplan.manifests.values import Found
 
 MAX_FILE_BYTES = 1 << 20
@@ -49,6 +49,7 @@ MAX_ENGINES = 300
 MAX_COMMENTS = 200
 WHAT = "no manifest or serve script is that large"
 MAX_PARTS = 500
+MAX_SOURCED = 8
 #: Kinds of objects that start nothing and set nothing that is read.
 ASIDE = frozenset({"Secret", "Service", "Namespace", "ServiceAccount", "Ingress", "PersistentVolumeClaim", "Role", "RoleBinding",
                    "PodMonitoring", "HorizontalPodAutoscaler", "Gateway", "HTTPRoute", "StorageClass", "PersistentVolume"})  # fmt: skip
@@ -132,11 +133,11 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         text = windows.as_shell(text, source)
     apart = recipes.is_make(source)
     text = recipes.as_shell(text, source) if apart else text
-    script = read_script(text, source, env=env, ends=True)
+    script = read_script(text, source, env=env, ends=True, beside=beside)
     if scenario.is_scenario(script):
         yield from scenario.read(script, source)
         return
-    cut, job = _windows(text, source), slurm.asked(text)
+    cut, job = (*_windows(text, source), *map(_sourced, script.sourced[:MAX_SOURCED])), slurm.asked(text)
     for start in scripts(script, source):
         site = Site(name="", host="" if apart else start.host, on=start.on, findings=cut)  # one recipe or another is run
         yield start, site._replace(device=job.device, n_devices=job.n_devices, why=job.why, place=job.place) if job else site
@@ -148,6 +149,13 @@ def _scattered(document: Item, n: int, source: str) -> Iterator[tuple[Start, Sit
     """What stands in a document of no known kind; one of a known kind starts nothing where its own reader finds nothing."""
     if not kserve.is_kserve(document) and document.get("kind").text not in kubernetes.OTHERS - {"ConfigMap"}:
         yield from scattered.read(document, n, source)
+
+
+def _sourced(one: Sourced) -> Finding:
+    if one.is_read:
+        return Finding("config-read", "note", f"{one.name} is read from beside this file", one.place)
+    message = f"{one.name} is taken in (source) and is not at hand: a variable that it sets would stand instead of a default here"
+    return Finding("not-read", "note", message, one.place)
 
 
 def _windows(text: str, source: str) -> tuple[Finding, ...]:

@@ -12,6 +12,7 @@ from kvplan.engines.common.builds import unnamed
 from kvplan.engines.common.checks import before_all, refusal
 from kvplan.engines.common.doubts import doubts, second_copy, unread_weights
 from kvplan.engines.common.lines import Span, stage_weights, weight_entries
+from kvplan.engines.common.passed import capped
 from kvplan.engines.common.phases import PROCESS_BYTES, doubted, judged
 from kvplan.engines.common.protocol import Certainty, ChosenBy, Engine, Outcome, Settled, refused
 from kvplan.engines.common.risks import with_risks
@@ -70,7 +71,7 @@ def _answered(d: Deployment, limits: bool, on_device: bool = True) -> tuple[Sett
     ancient = (old,) if old and not aside else ()
     unread_format = (*unread_weights(question, engine.facts), *second_copy(question, engine.facts, outcome))
     undecided = (*settled.undecided, *ancient, *unnamed(released, engine.facts), *unread_format)
-    outcome = doubted(doubted(outcome, why, "likely"), undecided, "too close to call")
+    outcome = capped(doubted(doubted(outcome, why, "likely"), undecided, "too close to call"), settled.passed)
     found = (*(f"likely at most: {reason}" for reason in why), *(f"too close to call at most: {reason}" for reason in undecided))
     if outcome.starts and found:
         settled = settled._replace(notes=(*settled.notes, *found))

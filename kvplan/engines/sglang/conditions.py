@@ -10,6 +10,7 @@ from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
 from kvplan.engines.sglang.as_read import misreads
 from kvplan.engines.sglang.classes import NEVER_STAGED, STAGED_SINCE, TEXT_ALONE
+from kvplan.engines.sglang.exchange import copies
 from kvplan.engines.sglang.rules import UNBUFFERED
 from kvplan.engines.sglang.settle import settings_of
 from kvplan.engines.sglang.traits import STRATEGIES, keeps_prefixes, read_traits, with_buffers
@@ -358,3 +359,14 @@ def groups(settled: Settled) -> Values:
         return None
     found = on.split_groups(settled, settings_of(settled).layout.attn_tp, ("awq", "gptq"))
     return next(({"inputs": part.inputs, "group": group} for part, group in found), None)
+
+
+def unshared_experts(settled: Settled) -> Values:
+    return {} if Options(settled.question).flag("enable_eplb") and (settled.question.ep or 1) == 1 else None
+
+
+def uneven_experts(settled: Settled) -> Values:
+    """Experts and their copies that the ranks can not share evenly, where either is asked for."""
+    d, n = settled.question, on.experts(settled.model)
+    asked, ep = copies(d) or Options(d).flag("enable_eplb"), d.ep or 1
+    return {"experts": n + copies(d), "ep": ep} if n and asked and (n + copies(d)) % ep else None

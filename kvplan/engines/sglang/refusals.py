@@ -303,6 +303,17 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop("quantisation and GPU", _METHOD, _NEEDS, (_OTHER_FORMAT, _OTHER_GPU), _LOADER, since="0.5.15", when=when.fp4_after, loading=True),
     Stop(
+        "EPLB", "assert self.ep_size > 1", "experts are dealt out anew among ranks that hold them whole",
+        (Move("ep", "expert parallelism"), Move("option:enable_eplb", "false")), "server_args.py _handle_eplb_and_dispatch", since="0.4.7",
+        when=when.unshared_experts,
+    ),
+    Stop(
+        "copies of experts", "assert num_physical_experts % ep_size == 0", "every rank must hold as many experts, copies among them",
+        (Move("option:ep_num_redundant_experts", "such that experts and copies are a multiple of the ranks"),),
+        "eplb/expert_location.py _init_common", since="0.4.7", when=when.uneven_experts, loading=True,
+        numbers="{experts} experts over {ep} ranks",
+    ),
+    Stop(
         "attention heads", "assert self.total_num_heads % tp_size == 0", "the model's heads can not be dealt out evenly to so many ranks",
         (_TP, _STAGES), _MODELS, when=when.heads, numbers="{heads} query heads over {tp} attention ranks",
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines.common.options import Options
+from kvplan.engines.vllm.exchange import SMALL, small_steps
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.model import encodes, least_batch, pools
 from kvplan.engines.vllm.rules import VllmRules
@@ -24,6 +25,8 @@ def batch_defaults(d: Deployment, rules: VllmRules, options: Options, max_model_
         tokens = _v0_batch_tokens(d, rules, options, max_model_len)
     elif not goes_in_pieces(d, rules, options, max_model_len):
         tokens = max(tokens, max_model_len) if rules.cuts_batch == "always" else max_model_len
+    if small_steps(options, d, rules_of(d)[0]):
+        tokens = SMALL
     if options.text("performance_mode", ("balanced", "interactivity", "throughput")) == "throughput":
         tokens, seqs = tokens * 2, seqs * 2
     tokens = max(tokens, least_batch(d, rules, max_model_len))

@@ -17,13 +17,15 @@ from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import Span, modelled, weight_entries
 from kvplan.engines.common.measured import UNCALIBRATED, find_record, spread_of, surely_held, widened, with_record
 from kvplan.engines.common.settling import weight_formats
-from kvplan.engines.vllm import adapters
+from kvplan.engines.vllm import adapters, exchange
+from kvplan.engines.vllm.captures import captured
 from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.host import less_offloaded, offloaded_bytes
 from kvplan.engines.vllm.loaded import drafted, loaded_weights, repacked_bytes, rotary_bytes, rounding_bytes
+from kvplan.engines.vllm.media import decoded_bytes
 from kvplan.engines.vllm.outside import CONTEXT_BYTES, CONTEXT_LOW, context, counts_context, graphs, linked, outside, reduces
-from kvplan.engines.vllm.profile import Profile, captured, profile
+from kvplan.engines.vllm.profile import Profile, profile
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.wordings import Refused
@@ -71,15 +73,18 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings, s
         entries = less_offloaded(entries, offloaded)
     if states:
         entries.append(exact("recurrent states", states, f"a slot for each of {s.max_num_seqs} sequences, beside the blocks", "process"))
+    if decoded := decoded_bytes(d, s.release):
+        entries.append(exact("decoded media", decoded, "mm_ipc_gpu_memory_gb: taken from the cache", "process"))
     if d.kv_memory is not None or d.device is None:
-        kv = d.kv_memory or 0
+        kv = max(0, (d.kv_memory or 0) - decoded)
         return Budget(tuple(entries), kv, kv, kv, None)
     total = d.device.memory_bytes
     share = round((d.memory_fraction or 1) * 10**6)
     requested = -(-total * share // 10**6) if s.rules.round_request == "up" else total * share // 10**6
     _check_free(d, s, total, requested)
     loaded = (_rotary(d, model, s), _rounding(d, model, stage, s, formats), *adapters.slots(d, model, stage, s))
-    entries += [entry for entry in loaded if entry.bytes]
+    over = (*exchange.buffers(d, s), *exchange.balancing(model, stage, s, formats, d.ep or 1))
+    entries += [entry for entry in (*loaded, *over) if entry.bytes]
     if d.device.vendor == "amd" and s.rules.rocm_reserved and (held := repacked_bytes(model, stage, s, formats, d.ep or 1)):
         said = "one layer's experts, laid out anew beside what was loaded: torch keeps them, and these releases count what the device shows"
         entries.append(modelled("weights: reserved", Span(held, 0, 2 * held), said, "weights"))
@@ -97,6 +102,7 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings, s
     less, more = widened(less, more, entries)
     most = min(left + more, requested - surely_held(entries))
     beside = [*outside(d, len(stage), s, d.constants, charged), *_unprofiled_sampler(d, model, stage, s, d.constants)]
+    beside += exchange.rebalanced(model, stage, s, formats, d.ep or 1)
     if s.unquantised_load:
         beside.append(_before_quantising(d, model, stage, s, formats))
     if s.quantised_in_flight:

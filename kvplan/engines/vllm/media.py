@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.engines.common.kinds import limits
 from kvplan.engines.common.options import Options
+from kvplan.engines.common.passed import Passed
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.errors import SpecError
+from kvplan.units import GIB
 
 LIMITS, PROCESSOR = "limit_mm_per_prompt", "mm_processor_kwargs"
 #: Keys of --mm-processor-kwargs that leave the largest item as it is.
@@ -48,6 +50,28 @@ def media(d: Deployment) -> Media:
     options = Options(d)
     text, processor = options.text(LIMITS), options.text(PROCESSOR)
     return Media(_limits(text) if text else {}, pixels(_object(processor)) if processor else None)
+
+
+def decoded_bytes(d: Deployment, release: str) -> int:
+    """What the cache leaves for media that the server's own process decodes (multimodal/gpu_ipc_memory.py, from 0.25 on): of a model
+    that takes any, in bytes."""
+    asked = Options(d).number("mm_ipc_gpu_memory_gb", zero=True) or 0
+    takes = d.model.towers and VERSIONS.index(release) >= VERSIONS.index("0.25")
+    return int(asked * GIB) if takes else 0
+
+
+def passed(d: Deployment) -> tuple[Passed, ...]:
+    """What is said of items and their processor and does not enter the plan."""
+    options = Options(d)
+    found = []
+    if (text := options.text(LIMITS)) and (sized := sorted(smaller(limits(text)))):
+        found.append(Passed(LIMITS, text, f"{LIMITS}: {', '.join(sized)} of the item that is profiled", "less"))
+    given = _object(processor) if (processor := options.text(PROCESSOR)) else {}
+    if keys := unread(given):
+        found.append(Passed(PROCESSOR, processor or "", f"{PROCESSOR}: {', '.join(keys)}", "either"))
+    if str(given.get("device", "cpu")).startswith(("cuda", "xpu")):
+        found.append(Passed(PROCESSOR, processor or "", f"{PROCESSOR}: a processor on {given['device']}", "more"))
+    return tuple(found) if d.model.towers and not text_alone(d) else ()
 
 
 def text_alone(d: Deployment) -> bool:

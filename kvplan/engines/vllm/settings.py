@@ -9,6 +9,14 @@ from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
 from kvplan.tensors import CacheFormats, Lowered
 
 
+class Captures(NamedTuple):
+    """What is asked of CUDA graphs. `sizes`: batches in tokens; empty: the release's own, up to `most`. `mode` empty: the release's own."""
+
+    sizes: tuple[int, ...] = ()
+    most: int | None = None
+    mode: str = ""
+
+
 class VllmSettings(NamedTuple):
     """A settled question as vLLM sees it."""
 
@@ -44,6 +52,7 @@ class VllmSettings(NamedTuple):
     length_chosen: bool
     allow_long: bool
     graphs: bool  # CUDA graphs are captured
+    captures: Captures  # ... for which batches
     unquantised_load: bool  # the load holds the 16-bit checkpoint before it is quantised
     quantised_in_flight: bool  # bitsandbytes quantises 16-bit matrices one by one
     own_awq: bool  # AWQ's own kernels in V1: asked for, or AMD's cards, which have no Marlin kernels
@@ -52,6 +61,11 @@ class VllmSettings(NamedTuple):
     packed: bool  # the checkpoint's matrices are packed integers
     chunked: bool  # prompts may take several steps
     second_runner: bool  # the V2 model runner
+    exchange: str  # the all-to-all kernels of experts that take memory of their own; empty: none
+    deepep_mib: int  # MiB of each of DeepEP's fixed buffers
+    exchanged: int  # tokens of a rank that are exchanged at once up to 0.19
+    redundant: int | None  # copies of experts; None: they are not dealt out anew
+    load_window: int  # steps whose loads of experts are kept
     seqs_known: bool  # max_num_seqs is chosen, or the default of a device that is known
 
     @property

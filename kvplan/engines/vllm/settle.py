@@ -10,6 +10,7 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, weight_scheme
 from kvplan.engines.common import lora, releases
 from kvplan.engines.common.conditions import capability
+from kvplan.engines.common.copies import drafter_with_copies, with_copies
 from kvplan.engines.common.drafters import drafter, unknown
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Settled
@@ -27,9 +28,12 @@ from kvplan.engines.common.settling import (
 from kvplan.engines.vllm.backends import latent_backend, plain, said
 from kvplan.engines.vllm.batches import batch_defaults, goes_in_pieces
 from kvplan.engines.vllm.before_v1 import capped
+from kvplan.engines.vllm.captures import asked
 from kvplan.engines.vllm.connectors import without_hybrid
+from kvplan.engines.vllm.exchange import BUFFER_MIB, CHUNK, HIGH_THROUGHPUT, kernels_of, unsized
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
+from kvplan.engines.vllm.media import passed
 from kvplan.engines.vllm.model import as_pooled, as_run, encodes, left, length_served, pools, states_stated
 from kvplan.engines.vllm.option_values import check_options
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules
@@ -129,7 +133,9 @@ def settle(d: Deployment) -> Settled:
     drafts = settings.served.draft if settings.drafter else ()
     lora.asked_modules(question)
     made = Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
-    return made._replace(undecided=undecided(question, model, rules, release, graphs=settings.graphs))
+    return made._replace(
+        passed=passed(d), undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings))
+    )
 
 
 def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
@@ -223,6 +229,9 @@ def _read(
     one_group = (chunked and not rules.chunked_hybrid) or without_hybrid(options, release)
     disabled = options.flag("disable_hybrid_kv_cache_manager", one_group)
     encoder = options.count("max_num_encoder_input_tokens")
+    captures, exchange = asked(options, d), kernels_of(options, d, model, release)
+    fixed = options.count("deepep_buffer_size_mb", 0)
+    copies = (options.count("num_redundant_experts", 0) or 0) if options.flag("enable_eplb") else None
     model_encoder = d.encoder_tokens or d.model.encoder_tokens or batch_tokens
     return VllmSettings(
         release=release,
@@ -251,12 +260,13 @@ def _read(
         exports_states=rules.gdn_checkpoints and mode == "align" and platform == "cuda" and _flashinfer_prefills(d),
         blocks_override=options.count("num_gpu_blocks_override"),
         swap_bytes=int(((options.number("swap_space", zero=True) or 0) if options.text("swap_space") else 4) * GIB),
-        served=replace(model, draft=found.layers) if found else model,
-        drafter=found,
+        served=with_copies(replace(model, draft=found.layers) if found else model, copies or 0),
+        drafter=drafter_with_copies(found, copies or 0),
         context_chosen="context" not in chosen_by,
         length_chosen="max_model_len" not in chosen_by,
         allow_long=options.flag("allow_long_max_model_len"),
-        graphs=rules.captures and platform == "cuda" and not d.enforce_eager and (d.device is None or d.device.vendor != "intel"),
+        graphs=_captures(d, rules, platform, exchange) and captures.mode != "NONE",
+        captures=captures,
         unquantised_load=options.flag("quantize_on_load") and rules.loads_whole and not (d.model.quantization or d.model.checkpoint),
         quantised_in_flight=_in_flight(d),
         own_awq=_own_awq(d, options, rules),
@@ -265,8 +275,19 @@ def _read(
         packed=any(weight_scheme(name) not in ("plain", "fp8") for name in weight_formats(d).values()),
         chunked=goes_in_pieces(d, rules, options, d.max_model_len or 1),
         second_runner=v2,
+        exchange=exchange,
+        deepep_mib=BUFFER_MIB if fixed is None else fixed,
+        exchanged=options.count("moe_dp_chunk_size") or CHUNK,
+        redundant=copies,
+        load_window=options.count("eplb_window_size") or 1000,
         seqs_known="max_num_seqs" not in chosen_by or d.device is not None,
     )
+
+
+def _captures(d: Deployment, rules: VllmRules, platform: str, exchange: str) -> bool:
+    """Whether CUDA graphs are captured; DeepEP's high-throughput kernels turn them off (config/compilation.py, platforms/cuda.py)."""
+    can = rules.captures and platform == "cuda" and (d.device is None or d.device.vendor != "intel")
+    return can and not d.enforce_eager and exchange != HIGH_THROUGHPUT
 
 
 def _in_flight(d: Deployment) -> bool:

@@ -392,3 +392,20 @@ def test_default_batches(version: str, question: dict[str, Any], batch: int, seq
     assert (settled.question.max_num_batched_tokens, settled.question.max_num_seqs) == (batch, seqs)
     said = stop_of(CHECKS, settled)
     assert (said is not None) is (seqs > batch)
+
+
+@pytest.mark.parametrize(("block", "stops"), [(24, True), (48, False)])
+def test_flashinfer_takes_blocks_of_16_32_or_64(block: int, stops: bool) -> None:
+    """v1/attention/backends/flashinfer.py get_supported_kernel_block_sizes."""
+    said = stopped(gqa(), "0.33", block_size=block, engine_option={"attention_backend": "FLASHINFER"})
+    assert (said is not None and "AttentionBackendEnum.FLASHINFER is not valid" in said) is stops
+
+
+def test_latent_kernels_take_multiples_of_16_in_every_release() -> None:
+    for version in ("0.18", "0.33"):
+        plan = kvplan.estimate(
+            "deepseek-ai/deepseek-v3", engine="vllm", engine_version=version, device="8xh200", tp=8, context=4096, block_size=24,
+            advise=False,
+        )  # fmt: skip
+        assert plan.starts is False
+        assert "block_size=24" in plan.verdict
