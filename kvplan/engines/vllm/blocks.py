@@ -43,8 +43,9 @@ def backend_of(mixers: Sequence[Mixer], s: VllmSettings) -> str:
     forms, cpu = {mixer.form for mixer in mixers}, s.platform == "cpu"
     if "compressed" in forms:
         return "DEEPSEEK_V4"
-    if forms & {"latent", "latent+index"}:
-        return "CPU_MLA" if cpu else "TRITON_MLA" if not s.rules.v1 else "SPARSE_MLA" if "latent+index" in forms else s.latent_backend
+    sparse = forms & {"latent+index", "latent+pooled-index"}
+    if sparse or "latent" in forms:
+        return "CPU_MLA" if cpu else "TRITON_MLA" if not s.rules.v1 else "SPARSE_MLA" if sparse else s.latent_backend
     return "CPU_ATTN" if cpu else "FLASH_ATTN"
 
 
@@ -107,7 +108,7 @@ def _align_hybrid(attention: Mixer, states: Sequence[Mixer], block: int, kernel:
         chunk = lcm(s.state_chunk, align)
         aligned = chunk * cdiv(cdiv(needed, per_token), chunk)
     else:
-        aligned = round_up(align * cdiv(needed, align * per_token), kernel.base)
+        aligned = round_up(align * cdiv(needed, align * per_token), _kernels_agree(rows, kernel, s))
     lines = []
     if block < aligned:
         block = aligned
@@ -117,6 +118,13 @@ def _align_hybrid(attention: Mixer, states: Sequence[Mixer], block: int, kernel:
         padding = 100 * (page - needed) / needed
         lines.append(f"Padding mamba page size by {padding:.2f}% to ensure that mamba page size and attention page size are exactly equal.")
     return block, page, lines
+
+
+def _kernels_agree(rows: dict[str, CacheTensor], kernel: Backend, s: VllmSettings) -> int:
+    """Tokens that every kernel's smallest block divides: the attention's, and a page of the indexer's keys of several tokens."""
+    key = rows.get("index_k")
+    pool = key.tokens_per_state if key is not None and s.pooled is not None else None
+    return lcm(kernel.base, pool * s.pooled.key_page) if pool and s.pooled is not None else kernel.base
 
 
 def _align_formats(attention: Sequence[CacheTensor], block: int, s: VllmSettings) -> int:

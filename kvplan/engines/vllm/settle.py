@@ -32,6 +32,7 @@ from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.model import as_pooled, as_run, encodes, left, length_served, pools, states_stated
 from kvplan.engines.vllm.option_values import check_options
+from kvplan.engines.vllm.rings import kda_told, own_format, pooled
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
 from kvplan.engines.vllm.settings import VllmSettings
@@ -122,7 +123,7 @@ def settle(d: Deployment) -> Settled:
     resolved = resolve(d, defaults, notes)
     question, formats = resolved.question, _formats(resolved.question, options, release, rules)
     model, misfit = lowered_or_plain(question, formats, cast=True)
-    model = remade(model, lambda _, cache: as_run(_as_kept(cache, formats), d.model, release))
+    model = remade(model, lambda _, cache: as_run(_as_kept(cache, formats, kda_told(d.model, release)), d.model, release))
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)
     drafts = settings.served.draft if settings.drafter else ()
     lora.asked_modules(question)
@@ -161,13 +162,13 @@ def _asks_awq(options: Options) -> bool:
     return asked is not None
 
 
-def _as_kept(cache: Cache, formats: CacheFormats) -> Cache:
+def _as_kept(cache: Cache, formats: CacheFormats, told: bool) -> Cache:
     """The cache in the formats that vLLM stores, whatever is asked for.
 
-    Kimi delta attention keeps f32 unless told otherwise (mamba_utils.py kda_state_dtype), DeepSeek-V4 packed rows; mean keys of blocks
-    are not kept.
+    Kimi delta attention keeps f32 unless told otherwise (mamba_utils.py kda_state_dtype) where the release listens (`told`), DeepSeek-V4
+    packed rows; mean keys of blocks are not kept.
     """
-    if cache.form == "kda" and formats.forced_state is None:
+    if cache.form == "kda" and (formats.forced_state is None or not told):
         return states_in(cache, "f32")
     if cache.form == "compressed":
         return replace(cache, tensors=tuple(replace(t, dtype=INDEX_ROWS if t.name == "index_k" else PACKED_ROWS) for t in cache.tensors))
@@ -246,6 +247,7 @@ def _read(
         backend=plain(options.text("attention_backend")),
         latent_backend=_latent_backend(d, release, formats),
         exports_states=rules.gdn_checkpoints and mode == "align" and platform == "cuda" and _flashinfer_prefills(d),
+        pooled=pooled(d, release),
         blocks_override=options.count("num_gpu_blocks_override"),
         swap_bytes=int(((options.number("swap_space", zero=True) or 0) if options.text("swap_space") else 4) * GIB),
         served=replace(model, draft=found.layers) if found else model,
@@ -278,6 +280,8 @@ def _formats(d: Deployment, options: Options, release: str, rules: VllmRules) ->
     if architecture in FORMAT_NOT_APPLIED and rules.one_format == "handed":
         d = d.__class__(**{name: getattr(d, name) for name in d.__dataclass_fields__} | {"kv_dtype": d.dtype or d.model.dtype})
     formats = cache_formats(d)
+    if eight := own_format(d, release):
+        formats = formats._replace(k=eight, v=eight)
     if rules.one_format == "states":
         return formats._replace(conv=formats.k, state=formats.k, forced_state=formats.k)
     asked = options.text("mamba_ssm_cache_dtype", ("auto", "float32", "float16", "bfloat16"))
