@@ -15,7 +15,7 @@ from kvplan.engines.vllm.backends import BACKENDS, Backend
 from kvplan.engines.vllm.backends import backend as backend_rows
 from kvplan.engines.vllm.layers import Mixer
 from kvplan.engines.vllm.settings import VllmSettings
-from kvplan.engines.vllm.specs import Blocks, latent_row, state_bytes, token_bytes, unquantised
+from kvplan.engines.vllm.specs import Blocks, latent_row, lexical_bytes, state_bytes, token_bytes, unquantised
 from kvplan.forms import ATTENTION, Form
 from kvplan.parallel import heads_per_rank
 from kvplan.tensors import CacheTensor
@@ -66,7 +66,9 @@ def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
     attention = next((m for m in mixers if m.form in _ALIGNED), None)
     states = [m for m in mixers if m.is_state]
     if attention and states and s.rules.v1:
-        block, state_page, lines = _align_hybrid(attention, states, block, kernel, s)
+        grouped = s.pooled is not None and s.pooled.group
+        beside = [lexical_bytes(m.tensors, s.draft_tokens) for m in mixers if m.form == "depthwise-conv" and grouped]
+        block, state_page, lines = _align_hybrid(attention, states, block, kernel, s, [0, *beside])
     elif s.skip_ends and s.aligns_mixed_formats:
         packed = next((m for m in mixers if any(t.dtype == s.formats.k for t in m.tensors)), None)
         block = _align_formats(packed.tensors, block, s) if packed else block
@@ -85,7 +87,9 @@ def _whole_state(s: VllmSettings) -> bool:
     return s.rules.states_per_request == "length" and (s.block_size is None or not s.rules.state_block_asked)
 
 
-def _align_hybrid(attention: Mixer, states: Sequence[Mixer], block: int, kernel: Backend, s: VllmSettings) -> tuple[int, int, list[str]]:
+def _align_hybrid(
+    attention: Mixer, states: Sequence[Mixer], block: int, kernel: Backend, s: VllmSettings, beside: Sequence[int]
+) -> tuple[int, int, list[str]]:
     """The smallest aligned block whose attention page holds a state; the state's page is padded to that page."""
     rows = {t.name: t for t in attention.tensors}
     latent = rows.get("latent")
@@ -94,7 +98,7 @@ def _align_hybrid(attention: Mixer, states: Sequence[Mixer], block: int, kernel:
     else:
         # the model's one head size, for K and V alike
         per_token = token_bytes([rows["k"], rows["k"] if rows["v"].dtype == rows["k"].dtype else rows["v"]], s.tp)
-    needed = max(state_bytes(m.form, m.tensors, s.tp, s.draft_tokens) for m in states)
+    needed = max(*(state_bytes(m.form, m.tensors, s.tp, s.draft_tokens) for m in states), *beside)
     if not needed:
         return block, 0, []
     align = kernel.base
@@ -123,7 +127,7 @@ def _align_hybrid(attention: Mixer, states: Sequence[Mixer], block: int, kernel:
 def _kernels_agree(rows: dict[str, CacheTensor], kernel: Backend, s: VllmSettings) -> int:
     """Tokens that every kernel's smallest block divides: the attention's, and a page of the indexer's keys of several tokens."""
     key = rows.get("index_k")
-    pool = key.tokens_per_state if key is not None and s.pooled is not None else None
+    pool = key.tokens_per_state if key is not None and s.pooled is not None and not s.pooled.group else None
     return lcm(kernel.base, pool * s.pooled.key_page) if pool and s.pooled is not None else kernel.base
 
 

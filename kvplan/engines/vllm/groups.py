@@ -67,7 +67,7 @@ def form_groups(members: Sequence[Member], rules: VllmRules, hybrid: bool) -> li
         return [KVGroup(tuple(members), mixed=True)]
     kinds = {spec.kind for spec in specs}
     if "circular_buffer" in kinds:
-        return _packed(members, rules) if rules.packs_rings else _beside_latents(members)
+        return _packed(members, rules) if rules.packs_rings or "full_attention" in kinds else _beside_latents(members)
     if rules.packed != "no" and any(spec.kind == "sliding_window_mla" for spec in specs) and len({s.page for s in specs}) > 1:
         return _packed(members, rules)
     try:
@@ -98,7 +98,10 @@ def _one_type(specs: Sequence[Spec], rules: VllmRules) -> bool:
     if all(spec.kind in FULL for spec in specs):
         return True
     first = specs[0]
-    same = all(spec.kind == first.kind and spec.span == first.span and spec.checkpoints == first.checkpoints for spec in specs)
+    same = all(
+        (spec.kind, spec.span, spec.checkpoints, spec.replicated) == (first.kind, first.span, first.checkpoints, first.replicated)
+        for spec in specs
+    )
     if first.kind == "mamba" and rules.packed == "buckets":
         return same and len({spec.page for spec in specs}) == 1
     return same

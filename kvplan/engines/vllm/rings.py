@@ -1,11 +1,13 @@
-"""Sparse attention whose indexer keeps one key for several tokens, and a ring of each request's last raw ones (GLM-5-Next).
+"""Sparse attention whose indexer keeps one key for several tokens, and a ring of each request's last raw ones: GLM-5-Next, Qwen4-Exp.
 
 vLLM 0.33 models/glm5next/common/attention.py (Glm5NextIndexerCache, Glm5NextTailCache), common/kda.py; models/config.py
 Glm5NextModelConfig; v1/attention/backends/mla/indexer.py, sparse_utils.py align_blocks_to_rows. 0.30 and 0.31 differ as said below.
+models/qwen4_exp/common/qsa_cache.py (QSAKeyStateCache, QSACompressedKeyCache), nvidia/ple_layer.py, from 0.29 on.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import gcd
 from typing import NamedTuple
 
@@ -16,15 +18,18 @@ from kvplan.engines.common.releases import release
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.errors import UnsupportedError
 from kvplan.spec import ModelSpec
-from kvplan.tensors import CacheTensor
-from kvplan.units import cdiv
+from kvplan.tensors import Cache, CacheTensor
+from kvplan.units import cdiv, round_up
 
 #: Classes -> the first release whose registry has them (model_executor/models/registry.py).
 CLASSES: dict[str, str] = {
     **dict.fromkeys(("Glm5NextForConditionalGeneration", "Glm5NextForCausalLM"), "0.30"),
+    **dict.fromkeys(("Qwen4ExpForConditionalGeneration", "Qwen4ExpForCausalLM"), "0.29"),
 }
 #: Rows of the largest page of keys that the indexer's kernel reads (utils/deep_gemm.py get_paged_mqa_page_sizes).
 KEY_PAGE = 64
+#: Elements of 16 bits beside a raw key of Qwen4-Exp: its three positions in 64 bits.
+POSITIONS = 12
 
 
 class Pooled(NamedTuple):
@@ -36,6 +41,7 @@ class Pooled(NamedTuple):
     exports   the delta attention keeps a state for a prefill's checkpoint (FlashKDA)
     drafts    the ring is widened for drafted tokens, from 0.31 on
     strided   blocks keep the kernels' pages whole, from 0.32 on
+    group     tokens of a key beside K and V (Qwen4-Exp); 0: beside latents
     """
 
     packed: bool
@@ -44,6 +50,7 @@ class Pooled(NamedTuple):
     exports: bool
     drafts: bool
     strided: bool
+    group: int = 0
 
 
 def has_pool(model: ModelSpec) -> bool:
@@ -51,11 +58,26 @@ def has_pool(model: ModelSpec) -> bool:
     return any(getattr(mixer, "index_pool", 1) > 1 for block in model.blocks.values() for mixer in block.mixers)
 
 
+def key_group(model: ModelSpec) -> int:
+    """Tokens that share an indexer's key beside K and V; 0 where each has its own."""
+    found = {getattr(mixer, "index_group", 1) for block in model.blocks.values() for mixer in block.mixers}
+    return max(found) if max(found, default=1) > 1 else 0
+
+
+def grouped(cache: Cache, group: int) -> Cache:
+    """The cache with one index key for so many tokens."""
+    if not group or cache.form != "kv+index":
+        return cache
+    return replace(cache, tensors=tuple(replace(t, tokens_per_state=group) if t.name == "index_k" else t for t in cache.tensors))
+
+
 def pooled(d: Deployment, version: str) -> Pooled | None:
     """The kernels of a deployment; Hopper's where the GPU is not known. Raises UnsupportedError before the class, and on AMD's GPUs."""
     since = CLASSES.get(d.model.architecture or "")
     if since is not None and release(version) < release(since):
         raise UnsupportedError(f"vllm: no release before {since} has a class for {d.model.architecture}")
+    if group := key_group(d.model):
+        return Pooled(packed=False, rows=1, key_page=1, exports=False, drafts=True, strided=False, group=group)
     if not has_pool(d.model):
         return None
     if release(version) < release("0.30"):
@@ -105,6 +127,14 @@ def key_stride(key: int, pool: int, block: int, made: Pooled) -> int:
     """The same of blocks of keys, `key` bytes each: whole kernel pages, where a block holds several."""
     kernel = gcd(pool * KEY_PAGE, block)
     return kernel // pool * key if made.strided and kernel != block else 1
+
+
+def whole_groups(pool: int, draft_tokens: int, block: int) -> int:
+    """Tokens of Qwen4-Exp's ring: whole groups, the drafts beside the open one in them."""
+    tokens = round_up(pool + draft_tokens, pool)
+    if block % tokens:
+        raise Refused(f"QSA ring capacity {tokens} must divide the attention block size {block}")
+    return tokens
 
 
 def ring(pool: int, draft_tokens: int, block: int, made: Pooled) -> int:

@@ -32,7 +32,7 @@ from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.model import as_pooled, as_run, encodes, left, length_served, pools, states_stated
 from kvplan.engines.vllm.option_values import check_options
-from kvplan.engines.vllm.rings import kda_told, own_format, pooled
+from kvplan.engines.vllm.rings import grouped, kda_told, key_group, own_format, pooled
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
 from kvplan.engines.vllm.settings import VllmSettings
@@ -55,7 +55,7 @@ STATE_DTYPES: dict[str, tuple[tuple[str, str], ...]] = {
 STATE_WORD_READ: dict[str, str] = {
     **dict.fromkeys(("Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"), "0.17"),
     **dict.fromkeys(("Qwen3_5ForCausalLM", "Qwen3_5MoeForCausalLM"), "0.27"),
-    **dict.fromkeys(("Qwen4ExpForConditionalGeneration", "Qwen4ExpForCausalLM"), "0.30"),
+    **dict.fromkeys(("Qwen4ExpForConditionalGeneration", "Qwen4ExpForCausalLM"), "0.29"),
     "ColQwen3_5": "0.19",
 }
 #: Classes that hand no cache config to their attention: an asked-for cache format does not reach it (models/falcon.py, models/pixtral.py),
@@ -123,7 +123,8 @@ def settle(d: Deployment) -> Settled:
     resolved = resolve(d, defaults, notes)
     question, formats = resolved.question, _formats(resolved.question, options, release, rules)
     model, misfit = lowered_or_plain(question, formats, cast=True)
-    model = remade(model, lambda _, cache: as_run(_as_kept(cache, formats, kda_told(d.model, release)), d.model, release))
+    told, group = kda_told(d.model, release), key_group(d.model)
+    model = remade(model, lambda _, cache: as_run(grouped(_as_kept(cache, formats, told), group), d.model, release))
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)
     drafts = settings.served.draft if settings.drafter else ()
     lora.asked_modules(question)

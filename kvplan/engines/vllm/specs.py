@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from kvplan.dtypes import row_bytes
-from kvplan.engines.vllm.rings import Pooled, key_stride, latent_bytes, latent_stride, ring
+from kvplan.engines.vllm.rings import POSITIONS, Pooled, key_stride, latent_bytes, latent_stride, ring, whole_groups
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.forms import STATES, Form
 from kvplan.parallel import heads_per_rank
@@ -45,6 +45,7 @@ class Spec(NamedTuple):
     checkpoints       states kept beside the running ones for prefill checkpoints
     local             of full attention: what it was before the hybrid manager was turned off, `window 128`
     stride            blocks of packed pages are a multiple of so many bytes apart
+    replicated        a state that every rank keeps whole
     """
 
     kind: Kind
@@ -58,6 +59,7 @@ class Spec(NamedTuple):
     checkpoints: int = 0
     local: str = ""
     stride: int = 1
+    replicated: bool = False
 
     @property
     def content(self) -> int:
@@ -157,6 +159,9 @@ def cache_specs(
     pooled: Pooled | None = None,
 ) -> list[Spec]:
     """The specs of one mixer, in the order in which vLLM registers them; empty where it keeps nothing."""
+    if form == "depthwise-conv" and pooled is not None and pooled.group:
+        held, n_bytes = int(exports), lexical_bytes(tensors, draft_tokens)
+        return [Spec("mamba", blocks.state, n_bytes, ("short conv", n_bytes), padded=blocks.state_page, checkpoints=held, replicated=True)]
     if form == "depthwise-conv":
         return [_window_of_inputs(tensors[0], tp)]
     if form in KEPT_STATES:
@@ -173,7 +178,10 @@ def cache_specs(
         return _pooled(rows, blocks, draft_tokens, pooled)
     if form == "compressed":
         return _compressed(rows, blocks)
-    return [*_index_keys(rows, blocks), _attention(rows["k"], rows["v"], blocks, tp, chunked)]
+    attention = _attention(rows["k"], rows["v"], blocks, tp, chunked)
+    if form == "kv+index" and pooled is not None and pooled.group:
+        return [*_grouped(rows["index_k"], blocks.primary, draft_tokens), attention]
+    return [*_index_keys(rows, blocks), attention]
 
 
 def _attention(k: CacheTensor, v: CacheTensor, blocks: Blocks, tp: int, chunked: bool) -> Spec:
@@ -226,6 +234,22 @@ def _pooled(rows: dict[str, CacheTensor], blocks: Blocks, draft_tokens: int, mad
         Spec("circular_buffer", ring(pool, draft_tokens, block, made), raw, (2, key.elems_per_state, "tail")),
         Spec("mla_attention", block, row, (1, latent.elems_per_state, latent.dtype), stride=latent_stride(row, made)),
     ]
+
+
+def _grouped(key: CacheTensor, block: int, draft_tokens: int) -> list[Spec]:
+    """Qwen4-Exp: the raw keys of the open group, each with its positions, and one key for each whole group."""
+    pool, n_bytes = key.tokens_per_state or 1, row_bytes(key.dtype, key.elems_per_state)
+    raw = row_bytes("bf16", key.elems_per_state + POSITIONS)
+    return [
+        Spec("circular_buffer", whole_groups(pool, draft_tokens, block), raw, (1, raw, "raw keys")),
+        Spec("mla_indexer", block, n_bytes, (1, n_bytes, "index"), pool),
+    ]
+
+
+def lexical_bytes(inputs: Sequence[CacheTensor], draft_tokens: int) -> int:
+    """Bytes of the inputs of Qwen4-Exp's n-gram convolution, on every rank: drafts add a column each (nvidia/ple_layer.py)."""
+    columns = max(t.lookback for t in inputs) or 1
+    return sum(row_bytes(t.dtype, t.elems_per_state // columns * (columns + draft_tokens)) for t in inputs)
 
 
 def _compressed(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:

@@ -1,4 +1,4 @@
-"""GLM-5.3-Flash under vLLM: keys of four tokens each, a ring of the last raw ones, delta attention (drawn rows: tests/oracle/rows)."""
+"""GLM-5.3-Flash and Qwen3.8-Flash-Next under vLLM: keys of four tokens, rings of the last raw ones (drawn rows: tests/oracle/rows)."""
 
 from __future__ import annotations
 
@@ -68,3 +68,31 @@ def test_blackwell_keeps_8_bits_unless_told_otherwise() -> None:
     for release, page in (("0.32.0", 11 * (640 * 1024 + 160 * 132)), ("0.33.0", 11 * (1152 * 512 + 288 * 132))):
         capacity = planned(engine_version=release, device="b200", tp=8, kv_memory=20 * GIB).as_dict()["capacity"]
         assert page in {group["page_bytes"] for group in capacity["groups"]}
+
+
+NEXT = "Qwen/Qwen3.8-Flash-Next-FP8"
+
+
+def test_what_qwen4_exp_raises_is_an_answer() -> None:
+    """models/qwen4_exp of the wheels of 0.29.0 to 0.33.0; model_executor/models/config.py; registry.py of 0.28.0."""
+    usual: dict[str, Any] = {"engine": "vllm", "device": "h200", "tp": 2, "ep": 2, "kv_memory": 20 * GIB, "advise": False}
+    for asked, words in (
+        ({"engine_version": "0.30.0", "kv_dtype": "fp8"}, "requires a BF16 main KV cache"),
+        ({"engine_version": "0.33.0", "pp": 2}, "requires pipeline_parallel_size=1"),
+    ):
+        plan = kvplan.estimate(NEXT, **(usual | asked))
+        assert not plan.starts
+        assert words in plan.verdict
+    with pytest.raises(UnsupportedError, match=r"no release before 0\.29 has a class for Qwen4ExpForConditionalGeneration"):
+        kvplan.estimate(NEXT, **usual, engine_version="0.28.0")
+
+
+def test_the_n_gram_table_is_in_host_memory_from_0_31_on() -> None:
+    """config/engram.py cpu_offload; 51.2 billion parameters in FP8 are 47.7 GiB, half of them on each of two ranks before."""
+    lines = {}
+    for release in ("0.30.0", "0.31.0"):
+        plan = kvplan.estimate(NEXT, engine="vllm", engine_version=release, device="h200", tp=2, ep=2, advise=False).as_dict()
+        (lines[release],) = [e["bytes"] for e in plan["ledgers"][0]["entries"] if e["name"] == "weights: embedding"]
+        found = [e["bytes"] for e in plan["host"] if e["name"] == "n-gram table"]
+        assert [round(n / GIB, 1) for n in found] == ([47.7] if release == "0.31.0" else [])
+    assert round((lines["0.30.0"] - lines["0.31.0"]) / GIB, 1) == 23.8
