@@ -75,8 +75,8 @@ OPTIONS: dict[str, str] = {
 
 #: Forms of cache that were read for this engine; a new one is refused until it is.
 _FORMS: frozenset[Form] = frozenset({
-    "none", "shared", "kv", "kv+index", "kv+blocks", "encoder-kv", "latent", "latent+index", "compressed", "mamba1", "mamba2",
-    "gated-delta-net", "kda", "linear-attention", "short-conv", "rwkv",
+    "none", "shared", "kv", "kv+index", "kv+blocks", "encoder-kv", "latent", "latent+index", "latent+pooled-index", "compressed",
+    "mamba1", "mamba2", "gated-delta-net", "kda", "linear-attention", "short-conv", "rwkv",
     "depthwise-conv",
 })  # fmt: skip
 

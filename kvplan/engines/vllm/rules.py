@@ -29,6 +29,7 @@ class VllmRules(NamedTuple):
     group_concurrency   a request's blocks are counted group by group; else its bytes over the first group's page
     refits_local        window layers charged as full attention take its block; so are they where pages can not be made equal
     packed              DeepSeek-V4: no; tuples of layers; blocks of the widest group, and the same formed by bucket
+    packs_rings         rings of raw keys are packed as states are; else in pages of keys (groups.py _beside_latents)
     window_block        window layers start from the primary block, the kernel's smallest, or its largest within the primary
     in_flight_batches   windows reserve for every batch in flight
     dcp_tokens          how decode context parallelism enters the reported tokens: not; as a factor; through the request's pages
@@ -104,6 +105,7 @@ class VllmRules(NamedTuple):
     packed: Literal["no", "tuples", "widest", "buckets"] = "no"
     window_block: Literal["primary", "smallest", "kernel"] = "primary"
     in_flight_batches: bool = False
+    packs_rings: bool = False
     dcp_tokens: Literal["ignored", "factor", "pages"] = "ignored"
     states_per_request: Literal["one", "length", "mode"] = "one"
     state_block_asked: bool = False
@@ -223,7 +225,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.29", {"admission": "pool", "packed": "buckets", "v2_runner": "all", "v2_graphs": True}),
     ("0.30", {"window_block": "kernel", "stretches_yarn": False}),
     ("0.31", {}),
-    ("0.32", {"all_mode": "gone", "checkpoints": True}),  # mamba_mixer2.py
+    ("0.32", {"all_mode": "gone", "checkpoints": True, "packs_rings": True}),  # mamba_mixer2.py
     ("0.33", {"gdn_checkpoints": True, "async_drafts": True}),  # config/vllm.py v1_async_sched_incompat
 )  # fmt: skip
 

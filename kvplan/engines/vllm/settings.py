@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from kvplan.engines.common.protocol import Drafter
+from kvplan.engines.vllm.rings import Pooled
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
 from kvplan.tensors import CacheFormats, Lowered
 
@@ -44,6 +45,7 @@ class VllmSettings(NamedTuple):
     backend: str | None
     latent_backend: str
     exports_states: bool
+    pooled: Pooled | None  # kernels of latent attention whose indexer keeps one key for several tokens
     blocks_override: int | None
     swap_bytes: int
     served: Lowered  # the model, its drafter's layers in place of draft modules

@@ -36,6 +36,7 @@ from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.media import passed
 from kvplan.engines.vllm.model import as_pooled, as_run, encodes, left, length_served, pools, states_stated
 from kvplan.engines.vllm.option_values import check_options
+from kvplan.engines.vllm.rings import grouped, kda_told, key_group, own_format, pooled
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
 from kvplan.engines.vllm.settings import VllmSettings
@@ -58,7 +59,7 @@ STATE_DTYPES: dict[str, tuple[tuple[str, str], ...]] = {
 STATE_WORD_READ: dict[str, str] = {
     **dict.fromkeys(("Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"), "0.17"),
     **dict.fromkeys(("Qwen3_5ForCausalLM", "Qwen3_5MoeForCausalLM"), "0.27"),
-    **dict.fromkeys(("Qwen4ExpForConditionalGeneration", "Qwen4ExpForCausalLM"), "0.30"),
+    **dict.fromkeys(("Qwen4ExpForConditionalGeneration", "Qwen4ExpForCausalLM"), "0.29"),
     "ColQwen3_5": "0.19",
 }
 #: Classes that hand no cache config to their attention: an asked-for cache format does not reach it (models/falcon.py, models/pixtral.py),
@@ -128,7 +129,8 @@ def settle(d: Deployment) -> Settled:
     resolved = resolve(d, defaults, notes)
     question, formats = resolved.question, _formats(resolved.question, options, release, rules)
     model, misfit = lowered_or_plain(question, formats, cast=True)
-    model = remade(model, lambda _, cache: as_run(_as_kept(cache, formats), d.model, release))
+    told, group = kda_told(d.model, release), key_group(d.model)
+    model = remade(model, lambda _, cache: as_run(grouped(_as_kept(cache, formats, told), group), d.model, release))
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)
     drafts = settings.served.draft if settings.drafter else ()
     lora.asked_modules(question)
@@ -169,13 +171,13 @@ def _asks_awq(options: Options) -> bool:
     return asked is not None
 
 
-def _as_kept(cache: Cache, formats: CacheFormats) -> Cache:
+def _as_kept(cache: Cache, formats: CacheFormats, told: bool) -> Cache:
     """The cache in the formats that vLLM stores, whatever is asked for.
 
-    Kimi delta attention keeps f32 unless told otherwise (mamba_utils.py kda_state_dtype), DeepSeek-V4 packed rows; mean keys of blocks
-    are not kept.
+    Kimi delta attention keeps f32 unless told otherwise (mamba_utils.py kda_state_dtype) where the release listens (`told`), DeepSeek-V4
+    packed rows; mean keys of blocks are not kept.
     """
-    if cache.form == "kda" and formats.forced_state is None:
+    if cache.form == "kda" and (formats.forced_state is None or not told):
         return states_in(cache, "f32")
     if cache.form == "compressed":
         return replace(cache, tensors=tuple(replace(t, dtype=INDEX_ROWS if t.name == "index_k" else PACKED_ROWS) for t in cache.tensors))
@@ -258,6 +260,7 @@ def _read(
         backend=plain(options.text("attention_backend")),
         latent_backend=_latent_backend(d, release, formats),
         exports_states=rules.gdn_checkpoints and mode == "align" and platform == "cuda" and _flashinfer_prefills(d),
+        pooled=pooled(d, release),
         blocks_override=options.count("num_gpu_blocks_override"),
         swap_bytes=int(((options.number("swap_space", zero=True) or 0) if options.text("swap_space") else 4) * GIB),
         served=with_copies(replace(model, draft=found.layers) if found else model, copies or 0),
@@ -302,6 +305,8 @@ def _formats(d: Deployment, options: Options, release: str, rules: VllmRules) ->
     if architecture in FORMAT_NOT_APPLIED and rules.one_format == "handed":
         d = d.__class__(**{name: getattr(d, name) for name in d.__dataclass_fields__} | {"kv_dtype": d.dtype or d.model.dtype})
     formats = cache_formats(d)
+    if eight := own_format(d, release):
+        formats = formats._replace(k=eight, v=eight)
     if rules.one_format == "states":
         return formats._replace(conv=formats.k, state=formats.k, forced_state=formats.k)
     asked = options.text("mamba_ssm_cache_dtype", ("auto", "float32", "float16", "bfloat16"))
