@@ -239,7 +239,7 @@ def _question(asked: Deployment, settled: Settled) -> Mapping[str, tuple[Any, Ch
 
 def _place(outcome: Outcome) -> str:
     """The tightest rank, for people."""
-    tight = next((ledger for ledger in outcome.ledgers if outcome.limiting_rank in ledger.ranks), None)
+    tight = outcome.tightest
     return f"rank {outcome.limiting_rank}" if tight is None else tight._replace(ranks=(outcome.limiting_rank or 0,)).place
 
 

@@ -44,7 +44,7 @@ class FitRow(NamedTuple):
     def as_dict(self) -> FitRecord:
         """Plain data, as `--format json` prints it."""
         plan, pace = self.plan, self.pace
-        tp, pp, dp, ep = (plan.question[name][0] if plan else None for name in ("tp", "pp", "dp", "ep"))
+        tp, pp, dp, ep = (plan.asked(name) if plan else None for name in ("tp", "pp", "dp", "ep"))
         return {
             "device": self.device.id, "devices": self.n_devices, "tp": tp, "pp": pp, "dp": dp, "ep": ep, "price": self.price,
             "memory_bytes": None if self.n_devices is None else self.n_devices * self.device.memory_bytes,
@@ -137,7 +137,7 @@ def _row(d: Deployment, device: Device, terms: Terms) -> FitRow:
             except KvplanError as error:  # the model can not be split like that
                 fault = fault or error
                 continue
-            if plan.question["n_devices"][0] == n:
+            if plan.asked("n_devices") == n:
                 tried.append((asked, plan))
                 if not terms.every and terms.rank_by in ("price", "memory") and plan.fits and not _close(plan):
                     break  # the others come after it
@@ -205,7 +205,7 @@ def _least_bytes(d: Deployment) -> int:
         weights = _weights_on_devices(d)
     except KvplanError:
         return 0
-    narrow = canonical(plan.question["dtype"][0], "dtype") in ("bf16", "f16")
+    narrow = canonical(plan.asked("dtype"), "dtype") in ("bf16", "f16")
     return weights + (0 if d.model.encoder is not None else plan.cache.total_bytes // (2 if narrow else 4))
 
 

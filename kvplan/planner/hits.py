@@ -205,7 +205,7 @@ def curve(d: Deployment, replica: Replica, described: Mapping[str, Any], *, boun
     plan = evaluate(d)
     if plan.starts is False:
         return HitCurve(plan, described, "none", 0, 0, 0, 0, 0, 0, 0, 0.0, 0, (), None, None, (*notes, plan.verdict), None)
-    own, dp = plan.capacity is not None, plan.question["dp"][0] or 1
+    own, dp = plan.capacity is not None, plan.asked("dp") or 1
     cache = _Cache(plan if own else evaluate(replace(d, kv_memory=_PLENTY)), lambda: replica(dp), bounds)
     points, most = cache.points()
     smallest, largest = points[0].pages, next(one.pages for one in points if one.found >= most)

@@ -95,6 +95,15 @@ class Plan(NamedTuple):
     advice: tuple[Advice, ...] = ()
     waste: tuple[Waste, ...] = ()
 
+    def asked(self, name: str) -> Any:
+        """A name's value in the question, whoever chose it."""
+        return self.question[name][0]
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """What somebody asked."""
+        return {name: value for name, (value, by) in self.question.items() if by == "you"}
+
     @property
     def fits(self) -> bool | None:
         return self.outcome.fits

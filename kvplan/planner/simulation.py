@@ -82,10 +82,6 @@ class Simulation(NamedTuple):
     users: Carried | None = None
     sized: UsersSize | None = None
 
-    def question(self, name: str) -> Any:
-        """What the plan's question has under a name."""
-        return self.plan.question[name][0]
-
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as `--format json` prints it (schema `kvplan.simulation/1`)."""
         plan = self.plan.as_dict()
@@ -156,7 +152,7 @@ def simulated(
     def timed(other: Deployment) -> StepTime:
         return steps or step_time(other, overhead)[0]
 
-    dp = plan.question["dp"][0] or 1
+    dp = plan.asked("dp") or 1
     if routers is not None and dp == 1 and size_users is None:
         raise SpecError("router", [("", "there is one replica and nothing to route; say how many with dp")])
     every = users is not None or routers is not None
@@ -171,7 +167,7 @@ def simulated(
         said.append("the tiers below the pool are left out: they are simulated below one pool of full attention whose prefixes are shared")
 
     def run(one: Plan, asking: Iterable[Request] | Users, tried: Deployment, **more: Any) -> SimulationResult:
-        n = (one.question["dp"][0] or 1) if every else 1
+        n = (one.asked("dp") or 1) if every else 1
         own = {"router": names[0], "step_time": timed(tried), **settings, "tiers": tier_sizes(one)}
         return simulate(one, asking, replicas=n, **{**own, **more})
 
@@ -252,7 +248,7 @@ def _tried(d: Deployment, n: int) -> Iterator[tuple[Deployment, int, int, int]]:
 
 def _worst(plan: Plan, geometry: Geometry) -> int:
     """Pages at which as many of the longest requests as the engine runs at once find room."""
-    seqs = plan.question["max_num_seqs"][0] or geometry.seats or MAX_SEQS
+    seqs = plan.asked("max_num_seqs") or geometry.seats or MAX_SEQS
     return max(geometry.pages, seqs * geometry.request_pages(geometry.max_model_len, geometry.max_model_len))
 
 

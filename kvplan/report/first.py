@@ -7,7 +7,7 @@ from kvplan.report import answer, assumed
 from kvplan.report.bars import bars
 from kvplan.report.printable import one_line, printable
 from kvplan.report.screen import Screen, here
-from kvplan.report.words import asked, size
+from kvplan.report.words import size
 
 _COLOURS = {True: 32, False: 31, None: 0}
 MORE = "more: --detail (every line, the cache by layers, the phases of a start); kvplan explain (the formulas)"
@@ -38,7 +38,7 @@ def model_line(plan: Plan) -> str:
     active = "" if model.active_parameters == model.parameters else f", {_billions(model.active_parameters)} active"
     name = one_line(model.name) if model.name == model.id else f"{one_line(model.name)} ({one_line(model.id)})"
     return (
-        f"{name}: {_billions(model.parameters)} parameters{active}, {size(model.weight_bytes)} of weights in {asked(plan, 'weight_dtype')}"
+        f"{name}: {_billions(model.parameters)} parameters{active}, {size(model.weight_bytes)} of weights in {plan.asked('weight_dtype')}"
     )
 
 

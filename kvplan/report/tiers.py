@@ -49,7 +49,7 @@ def _head(one: Tiers) -> str:
     plan = one.plan
     ram = sum(tier.bytes for tier in one.tiers if tier.place == "cpu")
     files = sum(tier.bytes for tier in one.tiers if tier.place == "disk")
-    where = f" on {hardware(plan)}" if plan.question["device"][0] else ""
+    where = f" on {hardware(plan)}" if plan.asked("device") else ""
     takes = " and ".join(
         part for part in (f"{show_bytes(ram)} of RAM" if ram else "", f"{show_bytes(files)} of disk" if files else "") if part
     )

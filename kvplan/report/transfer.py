@@ -22,7 +22,7 @@ def render(found: Sequence[Transfer], fmt: str) -> str | bytes:
 def _flat(one: Transfer) -> list[dict[str, Any]]:
     asked: dict[str, Any] = {"model": one.plan.model.id}
     asked |= chosen(one.plan)
-    asked |= {"decode_tp": one.decode.question["tp"][0], "decode_device": one.decode.question["device"][0]}
+    asked |= {"decode_tp": one.decode.asked("tp"), "decode_device": one.decode.asked("device")}
     figures = {
         name: getattr(one, name) for name in ("prompt_tokens", "rank_bytes", "total_bytes", "sent_bytes", "sources", "prefill_seconds")
     }
