@@ -34,10 +34,10 @@ class FitRow(NamedTuple):
     """
 
     device: Device
-    n_devices: int | None
-    plan: Plan | None
-    price: float | None
-    reason: str | None
+    n_devices: int | None = None
+    plan: Plan | None = None
+    price: float | None = None
+    reason: str | None = None
     pace: Pace | None = None
     fault: KvplanError | None = None
 
@@ -125,7 +125,7 @@ def _row(d: Deployment, device: Device, terms: Terms) -> FitRow:
     fault: KvplanError | None = None
     price, facts = terms.prices.get(device.id), engines.facts(d.engine or engines.DEFAULT)
     if reason := refusal(replace(d, device=device), facts) or too_old(device, facts):
-        return FitRow(device, None, None, None, reason)
+        return FitRow(device, reason=reason)
     fewest = max(1, cdiv(terms.least_bytes, max(device.memory_bytes, 1)))
     for n in counts(d, facts, fewest, terms.most, terms.every):
         tried: list[tuple[Deployment, Plan]] = []
@@ -145,12 +145,12 @@ def _row(d: Deployment, device: Device, terms: Terms) -> FitRow:
         if fitting:
             cost = None if price is None else price * n
             best, pace_ = _best(fitting, terms, cost)
-            return FitRow(device, n, evaluate(best), cost, None, pace_)
+            return FitRow(device, n, evaluate(best), cost, pace=pace_)
         last = max((plan for _, plan in tried), key=_margin, default=last)
     reason = _why(device, terms.most, last, fewest, d.n_devices)
     if last is None and fault is not None:
-        return FitRow(device, None, None, None, f"{reason}: {fault}", fault=fault)
-    return FitRow(device, None, None, None, reason)
+        return FitRow(device, reason=f"{reason}: {fault}", fault=fault)
+    return FitRow(device, reason=reason)
 
 
 def _margin(plan: Plan) -> float:
@@ -171,8 +171,7 @@ def _best(fitting: list[tuple[Deployment, Plan]], terms: Terms, price: float | N
 
 def _replica_bytes(d: Deployment) -> int:
     """What each further replica holds at the least: the weights, where no experts are dealt out over replicas."""
-    experts = any(getattr(mlp, "experts", 0) for block in d.model.blocks.values() for mlp in block.mlps)
-    if experts or _may_offload(d) or Options(d).flag("enable_dp_attention"):
+    if d.model.routed or _may_offload(d) or Options(d).flag("enable_dp_attention"):
         return 0
     try:
         return _weights_on_devices(d)

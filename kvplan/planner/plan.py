@@ -70,10 +70,10 @@ class Waste(NamedTuple):
 
     what: str
     bytes: int
-    change: str | None
-    option: str | None
-    value: int | float | str | None
-    margin_bytes: int | None
+    change: str | None = None
+    option: str | None = None
+    value: int | float | str | None = None
+    margin_bytes: int | None = None
 
 
 class Plan(NamedTuple):

@@ -95,7 +95,7 @@ def _sequences(d: Deployment, plan: Plan) -> Iterator[Waste]:
     if found and found[0] > batch:
         yield Waste(what, margin, f"hold {sequences(found[0])}", "batch", found[0], found[1].margin_bytes)
     else:
-        yield Waste(what, margin, None, None, None, None)
+        yield Waste(what, margin)
 
 
 def _padding(d: Deployment, plan: Plan) -> Iterator[Waste]:
@@ -118,7 +118,7 @@ def _padding(d: Deployment, plan: Plan) -> Iterator[Waste]:
                 what, padding, f"pages of {best[1]} token{'' if best[1] == 1 else 's'}", "block_size", best[1], best[2].margin_bytes
             )
             return
-    yield Waste(what, padding, None, None, None, None)
+    yield Waste(what, padding)
 
 
 def _finer(plan: Plan) -> tuple[int, ...]:
