@@ -10,7 +10,7 @@ from kvplan.planner.users import Carried
 from kvplan.report import render_answers, render_rows
 from kvplan.report.html import page, question, rows_table
 from kvplan.report.printable import noted, one_line, prose
-from kvplan.report.words import chosen
+from kvplan.report.words import chosen, model
 from kvplan.simulate.result import Moments, Routed, SimulationResult, TierFound
 from kvplan.units import counted, show_bytes
 
@@ -67,12 +67,12 @@ def _head(simulation: Simulation) -> str:
     where = f"on {plan.asked('n_devices') or 1} x {plan.asked('device')}" if plan.asked("device") else "in the memory given"
     own = next((result for result in simulation.policies if result.policy == "paged"), None)
     pool = f": {own.pages:,} pages of {simulation.page_tokens:,} tokens, {show_bytes(simulation.page_bytes)} a page and rank" if own else ""
-    model = f"{one_line(plan.model.name)} ({one_line(plan.model.id)}), {plan.asked('engine')} {where}{pool}"
+    who = f"{model(plan)}, {plan.asked('engine')} {where}{pool}"
     if what.get("users"):
-        return f"{model}\n{_habits(what)}"
+        return f"{who}\n{_habits(what)}"
     rate = f"{what['rate']:g} a second" if what["rate"] else "at the trace's times" if what["trace"] else "all at once"
     many = f"{what['requests']:,} requests" if what["requests"] else "all requests"
-    return f"{model}\n{many} of {one_line(what['trace'] or what['name'])}, {rate}"
+    return f"{who}\n{many} of {one_line(what['trace'] or what['name'])}, {rate}"
 
 
 def _habits(what: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from kvplan.planner.plan import Advice, Plan, Waste
 from kvplan.report import assumed
 from kvplan.report.answer import changes, options, sentence
 from kvplan.report.printable import cell, one_line, prose
-from kvplan.report.words import chosen, engine, flag
+from kvplan.report.words import chosen, engine, flag, model, shown
 from kvplan.units import show_bytes
 
 _STYLE = {"table": "simple", "markdown": "github", "html": "html"}
@@ -31,16 +31,7 @@ def plans_text(plans: Sequence[Plan], fmt: str) -> str:
 
 def rows_text(rows: Sequence[dict[str, Any]], fmt: str) -> str:
     """Rows of equal keys; a table for a terminal is cut to its width."""
-    cells = [{key: _cell(value) for key, value in row.items()} for row in rows]
-    return _table(cells, fmt)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return _table([{key: shown(value) for key, value in row.items()} for row in rows], fmt)
 
 
 def _table(rows: list[dict[str, str]], fmt: str) -> str:
@@ -93,7 +84,7 @@ def _one(plan: Plan, fmt: str) -> str:
         parameters += f" ({plan.model.active_parameters:,} active)"
     weights = f"{show_bytes(plan.model.weight_bytes)} of weights ({plan.asked('weight_dtype')})"
     head = [
-        f"{one_line(plan.model.name)} ({one_line(plan.model.id)}): {parameters}, {weights}",
+        f"{model(plan)}: {parameters}, {weights}",
         f"{plan.asked('batch'):,} x {plan.asked('context'):,} tokens, engine {plan.asked('engine')}",
     ]
     notes = [f"note: {note}" for note in assumed.notes(plan)]

@@ -8,6 +8,7 @@ from typing import Any
 from kvplan import engines
 from kvplan.engines.common.tiers import Tier
 from kvplan.planner.plan import Plan
+from kvplan.report.printable import one_line
 from kvplan.units import GIB, counted, show_bytes
 
 _WORDS = {"pcie": "PCIe", "ai": "AI", **{word: word.upper() for word in ("rtx", "gtx", "rx", "nvl", "gpu")}}
@@ -40,6 +41,26 @@ def device(id_: str) -> str:
     if bare := re.fullmatch(r"(\d+)(GiB|GB|MiB|B)", id_):
         return f"{bare[1]} {bare[2]}" if bare[2] != "B" else show_bytes(int(bare[1]))
     return " ".join(_WORDS.get(part) or (part.upper() if re.search(r"\d", part) else part.capitalize()) for part in id_.split("-"))
+
+
+def shown(value: Any) -> str:
+    """A value of a table: `-`, yes, no, 1,024, or its text."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def link(name: str, gb_per_s: float) -> str:
+    """`pcie5, 63.02 GB/s`; of a link that was given as a rate, that."""
+    return name if name.endswith("GB/s") else f"{name}, {gb_per_s:g} GB/s"
+
+
+def model(plan: Plan) -> str:
+    """Its name, and its id where that is another."""
+    facts = plan.model
+    return one_line(facts.name) if facts.name == facts.id else f"{one_line(facts.name)} ({one_line(facts.id)})"
 
 
 def hardware(plan: Plan) -> str:
