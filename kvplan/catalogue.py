@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,16 +46,8 @@ def read_spec(path: str | Path) -> ModelSpec:
 
 def model_ids() -> list[str]:
     """The ids of all packaged models, sorted."""
-    folder = model_folder()
-    return sorted(f"{org.name}/{name.name[:-5]}" for org, name in _model_files(folder))
-
-
-def _model_files(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.DirEntry[str]]]:
-    for org in os.scandir(folder):
-        if os.path.isdir(org):
-            for file in os.scandir(org):
-                if file.name.endswith(".yaml"):
-                    yield org, file
+    folders = [org for org in os.scandir(model_folder()) if os.path.isdir(org)]
+    return sorted(f"{org.name}/{file.name[:-5]}" for org in folders for file in os.scandir(org) if file.name.endswith(".yaml"))
 
 
 @lru_cache(maxsize=KEPT)

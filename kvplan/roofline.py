@@ -14,7 +14,7 @@ from kvplan.devices import Device
 from kvplan.errors import UnsupportedError
 from kvplan.parallel import Layout, heads_per_rank
 from kvplan.tensors import CacheTensor, Keep, Layer, Lowered, TokenWork, layer_counts, tensor_curve
-from kvplan.units import cdiv
+from kvplan.units import cdiv, longest
 from kvplan.weights import Tensors, WeightFormats, model_tensors, rank_bytes
 
 MOST_BATCH = 1 << 20
@@ -110,15 +110,8 @@ def _bound(weight_bytes: int, cache_bytes: int, operations: int, speed: tuple[fl
 
 
 def _turn(decode: Callable[[int], Bound]) -> int | None:
-    low, high = 0, 1
-    while decode(high).bound_by == "memory":
-        low, high = high, high * 2
-        if high > MOST_BATCH:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if decode(middle).bound_by == "memory" else (low, middle)
-    return high
+    n = longest(lambda sequences: decode(sequences).bound_by == "memory", MOST_BATCH)
+    return n + 1 if n < MOST_BATCH else None
 
 
 def _running(model: Lowered) -> Tensors:

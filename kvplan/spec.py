@@ -202,6 +202,11 @@ class ModelSpec(Record):
         return self._expand(self.layers, self.n_layers, "layers")
 
     @property
+    def routed(self) -> bool:
+        """Whether some layers have experts."""
+        return any(getattr(mlp, "experts", 0) for block in self.blocks.values() for mlp in block.mlps)
+
+    @property
     def encoder_tokens(self) -> int | None:
         return self.encoder.tokens if self.encoder else None
 

@@ -127,11 +127,11 @@ def emitted(
     from kvplan.manifests.served import typed
 
     plan = estimate(model, **question)
-    engine = str(plan.question["engine"][0])
+    engine = str(plan.asked("engine"))
     table = engines.arguments(engine) if engine in engines.served() else None
     if fixed_pool and table:
         more = fixed(plan, table, question.get("engine_version"))
-        options = {**dict(plan.question["engine_option"][0] or {}), **more.pop("engine_option", {})}
+        options = {**dict(plan.asked("engine_option") or {}), **more.pop("engine_option", {})}
         fuller: dict[str, Any] = {**question, **more} | ({"engine_option": options} if options else {})
         plan = estimate(model, **fuller)
     name = serve or (typed(model, table) if table and isinstance(model, str) else None)
@@ -143,7 +143,7 @@ def _warnings(plan: Plan, table: Arguments | None) -> Iterator[str]:
     """What keeps the plan from being served as it was asked. `table`: of the engine, where it was left to it what is loaded."""
     from kvplan.manifests.served import means, tag
 
-    id_ = str(plan.question["model"][0])
+    id_ = str(plan.asked("model"))
     if (plan.starts is False or plan.fits is False) and not plan.outcome.split:
         yield plan.verdict
     if table and table.config == "modelfile" and ":" not in id_ and (name := tag(id_)) and not means(name, id_):

@@ -113,13 +113,11 @@ def _names(what: str, asked: str | Sequence[str]) -> list[str]:
     from kvplan.simulate.routers import ROUTERS
     from kvplan.simulate.run import POLICIES
 
-    names, known = (
-        [name.strip() for name in (asked.split(",") if isinstance(asked, str) else asked)],
-        {"policy": POLICIES, "router": ROUTERS},
-    )
+    known = list({"policy": POLICIES, "router": ROUTERS}[what])
+    names = [name.strip() for name in (asked.split(",") if isinstance(asked, str) else asked)]
     for name in names:
-        if name not in known[what]:
-            raise UnknownName(what, name, list(known[what]))
+        if name not in known:
+            raise UnknownName(what, name, known)
     return list(dict.fromkeys(names))
 
 

@@ -24,7 +24,7 @@ _DECLARED = (
 NAMES = ("disaggregate", "output", "prompt", "decode_devices", "decode_tp", "rate", "first_token", "per_token", "link")
 
 
-def OPTIONS(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802
+def options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of `fit --disaggregate` on a command."""
     return reduce(lambda made, option: option(made), reversed(_DECLARED), command)
 

@@ -33,7 +33,7 @@ PRICE = click.option("--price", "prices", multiple=True, metavar="DEVICE=PRICE",
 @click.option("--most", type=click.IntRange(1, 4096), default=16, show_default=True, help="Try up to this many of one device.")
 @click.option("--every-layout", is_flag=True, help="Any number of devices in any layout; else powers of two, tp within a machine first.")
 @click.option("--all", "everything", is_flag=True, help="Show the devices that do not carry it too, and why.")
-@apart.OPTIONS
+@apart.options
 @question_options
 @FORMAT
 def fit(

@@ -112,7 +112,7 @@ def _curves(model: str, several: list[dict[str, Any]], fmt: str, workload: dict[
 def _unanswered(found: Simulation) -> bool:
     if found.sized is not None:
         return found.sized.result is None
-    return found.size is not None and found.size.n_devices is None and found.question("device") is not None
+    return found.size is not None and found.size.n_devices is None and found.plan.asked("device") is not None
 
 
 def _watch(requests: Iterable[Any], total: int | None) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from kvplan.engines.common.phases import tightest
 from kvplan.engines.common.releases import release
 from kvplan.errors import KvplanError
 from kvplan.planner import remedies
-from kvplan.planner.changes import Change, asked, attempt, edge, facts_of, replica_batch, roomy, sequences, with_option
+from kvplan.planner.changes import Change, attempt, edge, facts_of, replica_batch, roomy, sequences, with_option
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.pairs import pairs
 from kvplan.planner.plan import Advice, Plan
@@ -44,10 +44,10 @@ def _advice(change: Change) -> Advice:
 
 def _fraction(d: Deployment, plan: Plan) -> Iterator[Change]:
     """In hundredths: as much more as needed, or, where what comes beside the fraction has no room left, as much less."""
-    fraction = asked(plan, "memory_fraction")
+    fraction = plan.asked("memory_fraction")
     if fraction is None or d.device is None or d.kv_memory is not None:
         return
-    default = _engines_own(d, "memory_fraction")
+    default = _default_fraction(d)
     ceiling = int(max(facts_of(plan).fraction_ceiling or 0.0, default or 0.0) * 100 + 1e-9)
 
     def tried(n: int) -> Plan | None:
@@ -84,17 +84,17 @@ def _lower(d: Deployment, above: int) -> list[tuple[int, Plan]]:
     return found
 
 
-def _engines_own(d: Deployment, name: str) -> Any:
-    """What the engine itself would choose for a name."""
-    unset: dict[str, Any] = {name: None}
+def _default_fraction(d: Deployment) -> float | None:
+    """What the engine itself would choose."""
     try:
-        return asked(evaluate(replace(d, **unset), limits=False), name)
+        found: float | None = evaluate(replace(d, memory_fraction=None), limits=False).asked("memory_fraction")
     except KvplanError:
         return None
+    return found
 
 
 def _sequences_setting(d: Deployment, plan: Plan) -> Iterator[Change]:
-    now, needed = asked(plan, "max_num_seqs"), replica_batch(plan)
+    now, needed = plan.asked("max_num_seqs"), replica_batch(plan)
     if now is None or now == needed:
         return
     found = edge(now, needed, lambda n: attempt(d, max_num_seqs=n))
@@ -105,9 +105,9 @@ def _sequences_setting(d: Deployment, plan: Plan) -> Iterator[Change]:
 
 def _batch_tokens(d: Deployment, plan: Plan) -> Iterator[Change]:
     """Smaller steps need smaller activations."""
-    now = asked(plan, "max_num_batched_tokens")
-    least = max(remedies.LEAST_STEP_TOKENS, asked(plan, "max_num_seqs") or 0)
-    if now is None or now <= least or release(asked(plan, "engine_version") or "999") < facts_of(plan).whole_prompts:
+    now = plan.asked("max_num_batched_tokens")
+    least = max(remedies.LEAST_STEP_TOKENS, plan.asked("max_num_seqs") or 0)
+    if now is None or now <= least or release(plan.asked("engine_version") or "999") < facts_of(plan).whole_prompts:
         return
     found = edge(now, least, lambda n: attempt(d, max_num_batched_tokens=n))
     if found:
@@ -116,7 +116,7 @@ def _batch_tokens(d: Deployment, plan: Plan) -> Iterator[Change]:
 
 def _length_setting(d: Deployment, plan: Plan) -> Iterator[Change]:
     """max_model_len where it was chosen beside the context, or limits it."""
-    now, context = asked(plan, "max_model_len"), asked(plan, "context")
+    now, context = plan.asked("max_model_len"), plan.asked("context")
     if d.max_model_len is None or now is None:
         return
 
@@ -137,7 +137,7 @@ def _length_setting(d: Deployment, plan: Plan) -> Iterator[Change]:
 
 
 def _pages(d: Deployment, plan: Plan) -> Iterator[Change]:
-    now = asked(plan, "block_size")
+    now = plan.asked("block_size")
     for size in remedies.smaller_pages(now):
         if found := attempt(d, block_size=size):
             yield Change(f"pages of {size} tokens", "block_size", size, found)
@@ -146,7 +146,7 @@ def _pages(d: Deployment, plan: Plan) -> Iterator[Change]:
 
 def _settings(d: Deployment, plan: Plan) -> Iterator[Change]:
     """Switches of the engine, one value after the other."""
-    if not d.enforce_eager and asked(plan, "enforce_eager") is False and (found := attempt(d, enforce_eager=True)):
+    if not d.enforce_eager and plan.asked("enforce_eager") is False and (found := attempt(d, enforce_eager=True)):
         yield Change("no CUDA graphs", "enforce_eager", True, found)
     given = dict(d.engine_option)
     for key, values, text in facts_of(plan).settings:
@@ -155,13 +155,13 @@ def _settings(d: Deployment, plan: Plan) -> Iterator[Change]:
                 yield Change(text, "engine_option", f"{key}={value}", found)
                 break
     for name, text in (("speculative", "no speculation"), ("lora", "no adapters"), ("multimodal", "no images")):
-        if asked(plan, name) not in (None, "off") and (found := attempt(d, **{name: "off"})):
+        if plan.asked(name) not in (None, "off") and (found := attempt(d, **{name: "off"})):
             yield Change(text, name, "off", found)
 
 
 def _host_layers(d: Deployment, plan: Plan) -> Iterator[Change]:
     """Layers left in host memory, where the engine knows such a thing."""
-    now = asked(plan, "n_gpu_layers")
+    now = plan.asked("n_gpu_layers")
     if d.device is None or not now or now < 0:
         return
     if found := edge(now, 0, lambda n: attempt(d, n_gpu_layers=n)):
@@ -202,7 +202,7 @@ def _cache_memory(d: Deployment, plan: Plan) -> Iterator[Change]:
 
 
 def _context(d: Deployment, plan: Plan) -> Iterator[Change]:
-    now = asked(plan, "context")
+    now = plan.asked("context")
     guess = plan.capacity.max_context_at_batch if plan.capacity else None
     found = edge(now, 1, lambda n: attempt(d, context=n), guess)
     also: dict[str, Any] = {}
@@ -216,7 +216,7 @@ def _context(d: Deployment, plan: Plan) -> Iterator[Change]:
 
 
 def _batch(d: Deployment, plan: Plan) -> Iterator[Change]:
-    now, guess = asked(plan, "batch"), plan.capacity.max_batch if plan.capacity else None
+    now, guess = plan.asked("batch"), plan.capacity.max_batch if plan.capacity else None
     if now > 1 and (found := edge(now, 1, lambda n: attempt(d, batch=n), guess)):
         yield Change(f"hold {sequences(found[0])} at once", "batch", found[0], found[1])
         if safe := roomy(found, 1, lambda n: attempt(d, batch=n)):
@@ -227,7 +227,7 @@ def _split(d: Deployment, plan: Plan) -> Iterator[Change]:
     """More ranks; where the engine refused the layout itself, other ones too."""
     if d.n_devices is not None or d.kv_memory is not None:
         return
-    now = asked(plan, "tp") or 1
+    now = plan.asked("tp") or 1
     sizes = [n for n in remedies.TP_SIZES if n > now]
     if plan.margin_bytes is None:
         sizes = sorted((n for n in remedies.TP_SIZES if n != now), key=lambda n: abs(n - now))
@@ -235,7 +235,7 @@ def _split(d: Deployment, plan: Plan) -> Iterator[Change]:
         if found := attempt(d, tp=n):
             yield Change(f"split over {n} devices", "tp", n, found)
             break
-    now = asked(plan, "pp") or 1
+    now = plan.asked("pp") or 1
     for n in range(now + 1, remedies.MOST_STAGES + 1):
         if found := attempt(d, pp=n):
             yield Change(f"{n} pipeline stages", "pp", n, found)

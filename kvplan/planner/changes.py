@@ -87,19 +87,14 @@ def _leaves(plan: Plan, whole: int) -> bool:
     return plan.margin_bytes is not None and plan.margin_bytes >= remedies.ROOM * whole
 
 
-def asked(plan: Plan, name: str) -> Any:
-    """A name's value in the settled question."""
-    return plan.question[name][0]
-
-
 def facts_of(plan: Plan) -> Facts:
     """What the plan's engine is."""
-    return engines.facts(asked(plan, "engine"))
+    return engines.facts(plan.asked("engine"))
 
 
 def replica_batch(plan: Plan) -> int:
     """Sequences of the fullest data-parallel replica."""
-    return cdiv(asked(plan, "batch") or 1, asked(plan, "dp") or 1)
+    return cdiv(plan.asked("batch") or 1, plan.asked("dp") or 1)
 
 
 def sequences(n: int) -> str:

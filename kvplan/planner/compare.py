@@ -49,7 +49,7 @@ class Compared(NamedTuple):
     def of(cls, d: Deployment, plan: Plan, prices: Mapping[str, float]) -> Compared:
         """A question and its plan, with the user's prices by device."""
         one = prices.get(d.device.id) if d.device else None
-        price = None if one is None else one * (plan.question["n_devices"][0] or 1)
+        price = None if one is None else one * (plan.asked("n_devices") or 1)
         return cls(plan, pace(d, price), price)
 
 
@@ -99,14 +99,14 @@ def _merit(one: Compared, by: str) -> tuple[bool, bool, float]:
     if by == "price":
         merit = one.price
     elif by == "memory":
-        device, n = one.plan.question["device"][0], one.plan.question["n_devices"][0] or 1
+        device, n = one.plan.asked("device"), one.plan.asked("n_devices") or 1
         limit = next((ledger.limit_bytes for ledger in one.plan.ledgers), None)
         merit = None if device is None or limit is None else float(n * limit)
     return (one.plan.fits is False, merit is None, merit or 0.0)
 
 
 def _answer(plan: Plan, name: str) -> Any:
-    value = plan.question[name][0]
+    value = plan.asked(name)
     return ", ".join(f"{k}={v}" for k, v in value.items()) or None if isinstance(value, dict) else value
 
 

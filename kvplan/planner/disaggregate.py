@@ -55,12 +55,12 @@ class Disaggregated(NamedTuple):
 
     prefill_device: Device
     decode_device: Device
-    split: Split | None
-    prefill: Worker | None
-    decode: Worker | None
-    moved: Transfer | None
-    price: float | None
-    reason: str | None
+    split: Split | None = None
+    prefill: Worker | None = None
+    decode: Worker | None = None
+    moved: Transfer | None = None
+    price: float | None = None
+    reason: str | None = None
 
     @property
     def first_token_seconds(self) -> float | None:
@@ -115,7 +115,7 @@ def disaggregate(
             rows.append(_row(replace(d, device=one), replace(decode, device=other), (one, other), way, wish))
         except KvplanError as error:
             faults.append(error)
-            rows.append(Disaggregated(one, other, None, None, None, None, None, str(error)))
+            rows.append(Disaggregated(one, other, reason=str(error)))
     if faults and len(faults) == len(rows):
         raise faults[0]
     return tuple(sorted(rows, key=lambda row: _rank(row, wish)))
@@ -125,7 +125,7 @@ def _row(d: Deployment, decode: Deployment, devices: tuple[Device, Device], way:
     facts = engines.facts(d.engine or engines.DEFAULT)
     for asked, device in zip((d, decode), devices, strict=True):
         if reason := refusal(asked, facts) or too_old(device, facts):
-            return Disaggregated(*devices, None, None, None, None, None, reason)
+            return Disaggregated(*devices, reason=reason)
     whys: list[str] = []
     prompt = wish.prompt or d.context or d.model.max_context or 1
     ones = [*_tried(d, lambda asked: _prefills(connected(asked, way), prompt, wish), "prefill", wish, whys)]
@@ -138,12 +138,12 @@ def _row(d: Deployment, decode: Deployment, devices: tuple[Device, Device], way:
         split = None if max(sizes) % min(sizes) else _split(one, other, wish)
         if split is None:
             continue
-        found = Disaggregated(*devices, split, one, other, None, _price(split, one, other, wish), None)
+        found = Disaggregated(*devices, split, one, other, price=_price(split, one, other, wish))
         if best is None or _merit(found, wish) < _merit(best, wish):
             best = found
     if best is None or best.prefill is None or best.decode is None:
         short = f"not with {wish.most} of them"
-        return Disaggregated(*devices, None, None, None, None, None, whys[-1] if whys and not (ones and others) else short)
+        return Disaggregated(*devices, reason=whys[-1] if whys and not (ones and others) else short)
     held = replace(best.decode.asked, batch=best.decode.batch)
     moved = transfer(best.prefill.asked, held, prompt, wish.output, [wish.link], None)
     best = best._replace(moved=moved)

@@ -14,7 +14,7 @@ from kvplan.engines.common.doubts import doubts, second_copy, unread_weights
 from kvplan.engines.common.lines import Span, stage_weights, weight_entries
 from kvplan.engines.common.passed import capped
 from kvplan.engines.common.phases import PROCESS_BYTES, doubted, judged
-from kvplan.engines.common.protocol import Certainty, ChosenBy, Engine, Outcome, Settled, refused
+from kvplan.engines.common.protocol import Certainty, ChosenBy, Engine, Facts, Outcome, Settled, refused
 from kvplan.engines.common.risks import with_risks
 from kvplan.engines.common.settling import weight_formats
 from kvplan.errors import KvplanError
@@ -59,39 +59,60 @@ def _answered(d: Deployment, limits: bool, on_device: bool = True) -> tuple[Sett
     """The question as its engine settles it, and the answer. Raises as `evaluate` does."""
     engine, settled = engines.settle(d)
     settled = settled._replace(limits=limits)
-    question = settled.question
+    question, facts = settled.question, engine.facts
     released = replace(question, engine_version=d.engine_version or question.engine_version)  # not the nearest that is known
-    reason = refusal(released, engine.facts) if settled.misfit is None else None
+    reason = refusal(released, facts) if settled.misfit is None else None
     outcome = refused(reason) if reason else engine.plan(settled)
-    outcome = judged(outcome if outcome.ledgers else outcome._replace(ledgers=_weights_alone(settled)), engine.facts)
+    outcome = judged(outcome if outcome.ledgers else outcome._replace(ledgers=_weights_alone(settled)), facts)
     outcome = with_risks(settled, engine, outcome)
     outcome = _within_its_length(d, _on_its_device(settled, engine, outcome) if on_device else outcome)
-    why = doubts(question, engine.facts) if outcome.starts else ()
-    old, aside = before_all(d, engine.facts), engine.facts.pool == "set aside"
-    ancient = (old,) if old and not aside else ()
-    unread_format = (*unread_weights(question, engine.facts), *second_copy(question, engine.facts, outcome))
-    undecided = (*settled.undecided, *ancient, *unnamed(released, engine.facts), *unread_format)
-    outcome = capped(doubted(doubted(outcome, why, "likely"), undecided, "too close to call"), settled.passed)
-    found = (*(f"likely at most: {reason}" for reason in why), *(f"too close to call at most: {reason}" for reason in undecided))
-    if outcome.starts and found:
-        settled = settled._replace(notes=(*settled.notes, *found))
-    if ancient and outcome.starts is False:  # rules of a later release: they refuse no more surely than they let start
-        outcome = outcome._replace(certainty="too close to call", start_certainty="too close to call")
+    old = before_all(d, facts)
+    settled, outcome = _in_doubt(settled, released, facts, outcome, old)
     if settled.misfit is not None and outcome.starts is not False:
         raise settled.misfit
-    if outcome.capacity is not None and outcome.capacity.max_batch is not None:  # of one replica: the question's is shared by all
-        whole = outcome.capacity._replace(max_batch=outcome.capacity.max_batch * (question.dp or 1))
-        outcome = outcome._replace(capacity=whole)
-    unread = reason is None and aside and bool(old) and not _too_heavy(question, outcome)
-    if settled.unknown and (unread or (outcome.starts is not False and outcome.fits is not False)):
-        outcome = outcome._replace(fits=None, starts=None, survives=None, certainty="too close to call", unknown=settled.unknown)
-    held, has = sum(e.bytes for e in outcome.host), question.host_memory
-    if held and has is not None and held > has and outcome.risk is None:
-        risk = f"one server holds {show_bytes(held)} of host memory, and there are {show_bytes(has)}"
-        outcome = outcome._replace(risk=risk)
+    unread = reason is None and facts.pool == "set aside" and bool(old) and not _too_heavy(question, outcome)
+    outcome = _beyond_ram(question, _unknown(settled, _of_all_replicas(question, outcome), unread))
     if d.neighbours:
         outcome = outcome._replace(ledgers=tuple(_by_neighbour(ledger, d) for ledger in outcome.ledgers))
     return settled, outcome
+
+
+def _in_doubt(settled: Settled, released: Deployment, facts: Facts, outcome: Outcome, old: str | None) -> tuple[Settled, Outcome]:
+    """The answer no surer than what it rests on, and notes of that where it starts. `old`: what is said of a release before all known."""
+    why = doubts(settled.question, facts) if outcome.starts else ()
+    ancient = (old,) if old and facts.pool != "set aside" else ()
+    unread_format = (*unread_weights(settled.question, facts), *second_copy(settled.question, facts, outcome))
+    undecided = (*settled.undecided, *ancient, *unnamed(released, facts), *unread_format)
+    outcome = capped(doubted(doubted(outcome, why, "likely"), undecided, "too close to call"), settled.passed)
+    if outcome.starts:
+        found = (*(f"likely at most: {reason}" for reason in why), *(f"too close to call at most: {reason}" for reason in undecided))
+        settled = settled._replace(notes=(*settled.notes, *found))
+    if ancient and outcome.starts is False:  # rules of a later release: they refuse no more surely than they let start
+        outcome = outcome._replace(certainty="too close to call", start_certainty="too close to call")
+    return settled, outcome
+
+
+def _of_all_replicas(question: Deployment, outcome: Outcome) -> Outcome:
+    """The most sequences of all replicas, which share the question's; an engine says those of one."""
+    capacity = outcome.capacity
+    if capacity is None or capacity.max_batch is None:
+        return outcome
+    return outcome._replace(capacity=capacity._replace(max_batch=capacity.max_batch * (question.dp or 1)))
+
+
+def _unknown(settled: Settled, outcome: Outcome, unread: bool) -> Outcome:
+    """No answer where something would have to be known first, unless it fails without; `unread`: a refusal is of rules that are not its."""
+    if settled.unknown and (unread or (outcome.starts is not False and outcome.fits is not False)):
+        return outcome._replace(fits=None, starts=None, survives=None, certainty="too close to call", unknown=settled.unknown)
+    return outcome
+
+
+def _beyond_ram(question: Deployment, outcome: Outcome) -> Outcome:
+    """The risk of host memory that a server holds more of than there is."""
+    held, has = sum(e.bytes for e in outcome.host), question.host_memory
+    if has is None or held <= has or outcome.risk is not None:
+        return outcome
+    return outcome._replace(risk=f"one server holds {show_bytes(held)} of host memory, and there are {show_bytes(has)}")
 
 
 def _on_its_device(settled: Settled, engine: Engine, outcome: Outcome) -> Outcome:
@@ -240,7 +261,7 @@ def _question(asked: Deployment, settled: Settled) -> Mapping[str, tuple[Any, Ch
 
 def _place(outcome: Outcome) -> str:
     """The tightest rank, for people."""
-    tight = next((ledger for ledger in outcome.ledgers if outcome.limiting_rank in ledger.ranks), None)
+    tight = outcome.tightest
     return f"rank {outcome.limiting_rank}" if tight is None else tight._replace(ranks=(outcome.limiting_rank or 0,)).place
 
 

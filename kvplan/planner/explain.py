@@ -159,7 +159,7 @@ def _spare(plan: Plan) -> Iterator[Line]:
     if (margin := plan.margin_bytes) is None or plan.capacity is None:
         return
     held = plan.capacity.kv_bytes - margin
-    tight = next((ledger for ledger in plan.ledgers if plan.outcome.limiting_rank in ledger.ranks), None)
+    tight = plan.outcome.tightest
     if tight is not None and tight.limit_bytes is not None and tight.limit_bytes - tight.total_bytes == margin:
         formula, source = f"{tight.limit_bytes:,} - {tight.total_bytes:,}", f"{tight.place}, the fullest"
     elif held >= 0:

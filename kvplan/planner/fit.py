@@ -34,17 +34,17 @@ class FitRow(NamedTuple):
     """
 
     device: Device
-    n_devices: int | None
-    plan: Plan | None
-    price: float | None
-    reason: str | None
+    n_devices: int | None = None
+    plan: Plan | None = None
+    price: float | None = None
+    reason: str | None = None
     pace: Pace | None = None
     fault: KvplanError | None = None
 
     def as_dict(self) -> FitRecord:
         """Plain data, as `--format json` prints it."""
         plan, pace = self.plan, self.pace
-        tp, pp, dp, ep = (plan.question[name][0] if plan else None for name in ("tp", "pp", "dp", "ep"))
+        tp, pp, dp, ep = (plan.asked(name) if plan else None for name in ("tp", "pp", "dp", "ep"))
         return {
             "device": self.device.id, "devices": self.n_devices, "tp": tp, "pp": pp, "dp": dp, "ep": ep, "price": self.price,
             "memory_bytes": None if self.n_devices is None else self.n_devices * self.device.memory_bytes,
@@ -125,7 +125,7 @@ def _row(d: Deployment, device: Device, terms: Terms) -> FitRow:
     fault: KvplanError | None = None
     price, facts = terms.prices.get(device.id), engines.facts(d.engine or engines.DEFAULT)
     if reason := refusal(replace(d, device=device), facts) or too_old(device, facts):
-        return FitRow(device, None, None, None, reason)
+        return FitRow(device, reason=reason)
     fewest = max(1, cdiv(terms.least_bytes, max(device.memory_bytes, 1)))
     for n in counts(d, facts, fewest, terms.most, terms.every):
         tried: list[tuple[Deployment, Plan]] = []
@@ -137,7 +137,7 @@ def _row(d: Deployment, device: Device, terms: Terms) -> FitRow:
             except KvplanError as error:  # the model can not be split like that
                 fault = fault or error
                 continue
-            if plan.question["n_devices"][0] == n:
+            if plan.asked("n_devices") == n:
                 tried.append((asked, plan))
                 if not terms.every and terms.rank_by in ("price", "memory") and plan.fits and not _close(plan):
                     break  # the others come after it
@@ -145,12 +145,12 @@ def _row(d: Deployment, device: Device, terms: Terms) -> FitRow:
         if fitting:
             cost = None if price is None else price * n
             best, pace_ = _best(fitting, terms, cost)
-            return FitRow(device, n, evaluate(best), cost, None, pace_)
+            return FitRow(device, n, evaluate(best), cost, pace=pace_)
         last = max((plan for _, plan in tried), key=_margin, default=last)
     reason = _why(device, terms.most, last, fewest, d.n_devices)
     if last is None and fault is not None:
-        return FitRow(device, None, None, None, f"{reason}: {fault}", fault=fault)
-    return FitRow(device, None, None, None, reason)
+        return FitRow(device, reason=f"{reason}: {fault}", fault=fault)
+    return FitRow(device, reason=reason)
 
 
 def _margin(plan: Plan) -> float:
@@ -171,8 +171,7 @@ def _best(fitting: list[tuple[Deployment, Plan]], terms: Terms, price: float | N
 
 def _replica_bytes(d: Deployment) -> int:
     """What each further replica holds at the least: the weights, where no experts are dealt out over replicas."""
-    experts = any(getattr(mlp, "experts", 0) for block in d.model.blocks.values() for mlp in block.mlps)
-    if experts or _may_offload(d) or Options(d).flag("enable_dp_attention"):
+    if d.model.routed or _may_offload(d) or Options(d).flag("enable_dp_attention"):
         return 0
     try:
         return _weights_on_devices(d)
@@ -205,7 +204,7 @@ def _least_bytes(d: Deployment) -> int:
         weights = _weights_on_devices(d)
     except KvplanError:
         return 0
-    narrow = canonical(plan.question["dtype"][0], "dtype") in ("bf16", "f16")
+    narrow = canonical(plan.asked("dtype"), "dtype") in ("bf16", "f16")
     return weights + (0 if d.model.encoder is not None else plan.cache.total_bytes // (2 if narrow else 4))
 
 

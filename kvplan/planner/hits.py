@@ -10,7 +10,7 @@ from kvplan.deployment import Deployment
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
-from kvplan.planner.simulation import Replica, step_time
+from kvplan.planner.simulation import Replica, cache_tiers, page_bytes, step_time
 from kvplan.simulate.bounds import first_in, next_uses, optimum
 from kvplan.simulate.geometry import from_plan
 from kvplan.simulate.run import alone, shares_prefixes, simulate
@@ -123,6 +123,7 @@ class _Cache:
         groups = self.geometry.groups
         self.block, self.copies = groups[0].block_tokens, sum(group.copies for group in groups)
         self.single = self.geometry.sort == "blocks" and self.copies == 1 and groups[0].kind == "full"
+        self.page_bytes = page_bytes(shown, self.geometry)
         self.came = 0
         self._kept: list[Chain] | None = [] if bounds and self.single else None
         self.stack = stack(_chains(self._accepted(), self.block, self._kept))
@@ -148,12 +149,6 @@ class _Cache:
     def references(self) -> int:
         """Pages that the requests held, each as often as it was asked for."""
         return self.stack.references * self.copies
-
-    @property
-    def page_bytes(self) -> int:
-        """Of a page, on a rank."""
-        capacity = self.shown.capacity
-        return self.geometry.bytes_per_page or (capacity.kv_bytes // self.geometry.pages if capacity else 0)
 
     def found(self, pages: int) -> float:
         """Share of prompt tokens found by so many pages."""
@@ -205,7 +200,7 @@ def curve(d: Deployment, replica: Replica, described: Mapping[str, Any], *, boun
     plan = evaluate(d)
     if plan.starts is False:
         return HitCurve(plan, described, "none", 0, 0, 0, 0, 0, 0, 0, 0.0, 0, (), None, None, (*notes, plan.verdict), None)
-    own, dp = plan.capacity is not None, plan.question["dp"][0] or 1
+    own, dp = plan.capacity is not None, plan.asked("dp") or 1
     cache = _Cache(plan if own else evaluate(replace(d, kv_memory=_PLENTY)), lambda: replica(dp), bounds)
     points, most = cache.points()
     smallest, largest = points[0].pages, next(one.pages for one in points if one.found >= most)
@@ -246,12 +241,11 @@ def curve(d: Deployment, replica: Replica, described: Mapping[str, Any], *, boun
 def _tiers(plan: Plan, pool: HitPoint, found: Callable[[int], float]) -> tuple[TierHits, ...]:
     """Each tier below the pool: it holds what was used last, of which those above hold the latest."""
     above, held, made = pool.found, pool.tokens, list[TierHits]()
-    for tier in plan.outcome.tiers:
-        if tier.tokens is not None and tier.what == "cache":
-            held = max(held, tier.tokens)
-            share = max(found(held), above)
-            made.append(TierHits(tier.place, tier.system, tier.tokens, share, share - above))
-            above = share
+    for tier, tokens in cache_tiers(plan):
+        held = max(held, tokens)
+        share = max(found(held), above)
+        made.append(TierHits(tier.place, tier.system, tokens, share, share - above))
+        above = share
     return tuple(made)
 
 

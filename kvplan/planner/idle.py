@@ -57,12 +57,12 @@ def _evaluated(d: Deployment) -> Plan | None:
 
 def _default(d: Deployment, answer: Plan, without: Plan, name: str) -> bool:
     """Whether it is what was taken anyhow. A number that the engine put another one in place of is not."""
-    asked, value = getattr(d, name), answer.question[name][0]
+    asked, value = getattr(d, name), answer.asked(name)
     if name == "kv_dtype" and answer.cache.layers:
         shown = {t["dtype"] for layers in answer.cache.layers for t in layers.tensors}
         return asked == "auto" or set(parse_kv_dtype(asked)) <= shown
     replaced = isinstance(asked, int | float) and asked != value
-    return not replaced and without.question[name][0] == value
+    return not replaced and without.asked(name) == value
 
 
 def _told(plan: Plan) -> tuple[Any, ...]:

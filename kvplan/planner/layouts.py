@@ -54,8 +54,7 @@ def asked_in(d: Deployment, device: Device, n: int, facts: Facts, every: bool) -
     every  also those that nobody would start: sizes that are no powers of two or do not divide the heads, tensors split over machines,
            more replicas than sequences. Where none but these are left they are what is asked.
     """
-    experts = any(getattr(mlp, "experts", 0) for block in d.model.blocks.values() for mlp in block.mlps)
-    found = list(layouts(n, experts=experts))
+    found = list(layouts(n, experts=d.model.routed))
     if not every and not chooses(d) and splits(facts):
         found = [sizes for sizes in found if common(sizes, d, device)] or found
     asked = (_asked(d, device, sizes) for sizes in (found if every else sorted(found, key=lambda s: (s.pp, s.dp, s.ep))))

@@ -30,8 +30,9 @@ def with_limits(d: Deployment, plan: Plan) -> Plan:
     return plan._replace(outcome=plan.outcome._replace(capacity=found))
 
 
-def largest(fits: Callable[[int], bool], guess: int | None, most: int = MOST_TOKENS) -> int | None:
-    """The n at or near `guess` (None: no limit) that fits where n + 1 does not; 0 where not even 1 does, None where `most` does."""
+def largest(fits: Callable[[int], bool], guess: int | None) -> int | None:
+    """The n at or near `guess` (None: no limit) that fits where n + 1 does not; 0 where not even 1 does, None where the most tokens do."""
+    most = MOST_TOKENS
     n = most if guess is None else min(max(guess, 0), most)
     low, high, step = 0, most + 1, 1
     if n == 0 or fits(n):

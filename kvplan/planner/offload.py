@@ -36,7 +36,7 @@ def with_offload(d: Deployment, plan: Plan) -> tuple[Deployment, Plan]:
 def _open(d: Deployment, plan: Plan) -> bool:
     """Whether the engine is free to leave layers out of a device that has memory of its own."""
     chosen = (d.n_gpu_layers, d.host_memory, d.kv_memory) != (None, None, None)
-    return engines.facts(plan.question["engine"][0]).offloads and d.device is not None and not d.device.unified and not chosen
+    return engines.facts(plan.asked("engine")).offloads and d.device is not None and not d.device.unified and not chosen
 
 
 def in_ram(plan: Plan) -> int:
@@ -46,7 +46,7 @@ def in_ram(plan: Plan) -> int:
 
 def layers_said(plan: Plan) -> str:
     """`35 of 81 layers on the GPU and 28.2 GiB in RAM`, or whose experts are there; empty where all is on the devices."""
-    capacity, moe = plan.capacity, dict(plan.question["engine_option"][0]).get("n_cpu_moe")
+    capacity, moe = plan.capacity, dict(plan.asked("engine_option")).get("n_cpu_moe")
     if capacity is None or capacity.offloaded is None:
         return ""
     on, of = capacity.offloaded
@@ -62,6 +62,6 @@ def _said(plan: Plan, whole: Plan) -> Plan:
     ledgers = tuple(ledger._replace(limit_bytes=None) if ledger.device == HOST else ledger for ledger in found.ledgers)
     outcome = whole.outcome._replace(ledgers=ledgers, capacity=found.capacity, limiting_rank=found.limiting_rank)
     outcome = outcome._replace(starts=False, fits=False, reason=reason, split=True)
-    asked = f"{plan.question['batch'][0]} x {plan.question['context'][0]:,} tokens of {plan.model.id}"
+    asked = f"{plan.asked('batch')} x {plan.asked('context'):,} tokens of {plan.model.id}"
     question = {**plan.question, "host_memory": (None, "kvplan")}
     return plan._replace(question=question, outcome=outcome, verdict=f"{asked} runs split, {reason}")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.planner import remedies
-from kvplan.planner.changes import Change, asked, attempt, edge, facts_of, roomy
+from kvplan.planner.changes import Change, attempt, edge, facts_of, roomy
 from kvplan.planner.plan import Plan
 
 #: Pairs that are named at the most, and the least context that one of them may leave.
@@ -41,7 +41,7 @@ def _candidates(d: Deployment, plan: Plan) -> Iterator[tuple[Half, Half]]:
     facts = facts_of(plan)
     weights = [Half(f"a checkpoint with {bits}-bit weights", "weight_dtype", name) for name, bits in facts.weight_advice]
     caches = [Half(f"the cache in {bits} bits", "kv_dtype", name) for name, bits in facts.kv_advice]
-    now = asked(plan, "tp") or 1
+    now = plan.asked("tp") or 1
     free = d.n_devices is None and d.kv_memory is None
     wider = [Half(f"split over {n} devices", "tp", n) for n in remedies.TP_SIZES if n > now] if free else []
     shorter = Half("a shorter context", "context", None)
@@ -68,7 +68,7 @@ def _smaller(plan: Plan, found: Plan, half: Half) -> bool:
 
 def _shortened(d: Deployment, plan: Plan, first: Half) -> Change | None:
     """The longest context at which the first change is enough, with room to spare where a shorter one leaves it."""
-    now = asked(plan, "context")
+    now = plan.asked("context")
     if now <= LEAST_CONTEXT or d.max_model_len is not None:
         return None
 

@@ -70,10 +70,10 @@ class Waste(NamedTuple):
 
     what: str
     bytes: int
-    change: str | None
-    option: str | None
-    value: int | float | str | None
-    margin_bytes: int | None
+    change: str | None = None
+    option: str | None = None
+    value: int | float | str | None = None
+    margin_bytes: int | None = None
 
 
 class Plan(NamedTuple):
@@ -94,6 +94,15 @@ class Plan(NamedTuple):
     verdict: str
     advice: tuple[Advice, ...] = ()
     waste: tuple[Waste, ...] = ()
+
+    def asked(self, name: str) -> Any:
+        """A name's value in the question, whoever chose it."""
+        return self.question[name][0]
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """What somebody asked."""
+        return {name: value for name, (value, by) in self.question.items() if by == "you"}
 
     @property
     def fits(self) -> bool | None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
-from kvplan.engines.common.tiers import OFFLOADING
+from kvplan.engines.common.tiers import OFFLOADING, Tier
 from kvplan.errors import KvplanError, SpecError, UnsupportedError
 from kvplan.planner.evaluate import evaluate
-from kvplan.planner.layouts import layouts
+from kvplan.planner.layouts import LayoutSizes, layouts
 from kvplan.planner.plan import Plan
 from kvplan.planner.speed import speed
 from kvplan.planner.users import GOAL, SHARE, Carried, good, met, most_users
@@ -28,9 +27,6 @@ from kvplan.simulate.workload import Request
 SCHEMA = "kvplan.simulation/1"
 #: Where the roofline is taken: it is a line in kept tokens, and routed experts are read as by this many sequences.
 _CONTEXT, _BATCH = 1024, 64
-#: What distributes users where nobody says.
-LEAST_LOADED = "least-loaded"
-
 #: The requests of one of n replicas, the same at every call.
 Replica = Callable[[int], Iterable[Request]]
 
@@ -81,10 +77,6 @@ class Simulation(NamedTuple):
     notes: tuple[str, ...]
     users: Carried | None = None
     sized: UsersSize | None = None
-
-    def question(self, name: str) -> Any:
-        """What the plan's question has under a name."""
-        return self.plan.question[name][0]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as `--format json` prints it (schema `kvplan.simulation/1`)."""
@@ -156,11 +148,11 @@ def simulated(
     def timed(other: Deployment) -> StepTime:
         return steps or step_time(other, overhead)[0]
 
-    dp = plan.question["dp"][0] or 1
+    dp = plan.asked("dp") or 1
     if routers is not None and dp == 1 and size_users is None:
         raise SpecError("router", [("", "there is one replica and nothing to route; say how many with dp")])
     every = users is not None or routers is not None
-    names = list(routers or [LEAST_LOADED])
+    names = routers or ["least-loaded"]
     goal = goal or (GOAL if users else None)
     said += [note] if note else []
     said += [f"one of {dp} replicas, which take turns with the requests"] if dp > 1 and not every else []
@@ -171,7 +163,7 @@ def simulated(
         said.append("the tiers below the pool are left out: they are simulated below one pool of full attention whose prefixes are shared")
 
     def run(one: Plan, asking: Iterable[Request] | Users, tried: Deployment, **more: Any) -> SimulationResult:
-        n = (one.question["dp"][0] or 1) if every else 1
+        n = (one.asked("dp") or 1) if every else 1
         own = {"router": names[0], "step_time": timed(tried), **settings, "tiers": tier_sizes(one)}
         return simulate(one, asking, replicas=n, **{**own, **more})
 
@@ -180,7 +172,7 @@ def simulated(
 
     sides = [(policy, router) for policy in policies for router in (names if dp > 1 and every else names[:1])]
     results = tuple(run(plan, load(), d, policy=policy, router=router) for policy, router in sides)
-    cost = geometry.bytes_per_page or (plan.capacity.kv_bytes // geometry.pages if plan.capacity else 0)
+    cost = page_bytes(plan, geometry)
     found = Simulation(plan, described, geometry.groups[0].block_tokens, cost, timed(d), results, None, ())
     if users is not None and goal is not None:
         carries, at = most_users(
@@ -206,53 +198,75 @@ def simulated(
     return found._replace(notes=tuple(said))
 
 
+def page_bytes(plan: Plan, geometry: Geometry) -> int:
+    """Of a page of the plan's pool, on a rank."""
+    return geometry.bytes_per_page or (plan.capacity.kv_bytes // geometry.pages if plan.capacity else 0)
+
+
+def cache_tiers(plan: Plan) -> list[tuple[Tier, int]]:
+    """The tiers that keep pages of the cache below a plan's pool, nearest first, each with its tokens."""
+    return [(tier, tier.tokens) for tier in plan.outcome.tiers if tier.tokens is not None and tier.what == "cache"]
+
+
 def tier_sizes(plan: Plan) -> tuple[TierSize, ...]:
-    """The tiers that a plan has below its pool, of one replica, nearest first."""
-    found = [tier for tier in plan.outcome.tiers if tier.tokens is not None and tier.what == "cache"]
+    """The same of one replica, as they are simulated."""
     return tuple(
         TierSize(
-            tier.place, tier.system, tier.piece_tokens, (tier.tokens or 0) // tier.piece_tokens,
+            tier.place, tier.system, tier.piece_tokens, tokens // tier.piece_tokens,
             tier.piece_tokens if tier.system == OFFLOADING else 1,
         )
-        for tier in found
+        for tier, tokens in cache_tiers(plan)
     )  # fmt: skip
 
 
 def _for_users(d: Deployment, habits: Habits, most: int, run: Callable[..., SimulationResult]) -> UsersSize:
-    """The fewest devices that carry so many users; sizes that the question chooses are kept."""
+    """The fewest devices that carry so many users; tp and pp that the question chooses are kept."""
+
+    def carried(plan: Plan, tried: Deployment) -> SimulationResult | None:
+        return met(lambda asking, most_bad: run(plan, asking, tried, most_bad=most_bad), habits, SHARE)
+
+    tries = _replicas if d.device is None or d.kv_memory is not None else _laid_out
+    found = _fewest(lambda n: tries(replace(d, dp=None), n), most, carried)
+    if found is None:
+        return UsersSize(habits.users, None, None, None, None, None)
+    n, sizes, result = found
+    return UsersSize(habits.users, n if d.device else None, sizes.tp, sizes.pp, sizes.dp, result)
+
+
+Tried = Iterator[tuple[Deployment, LayoutSizes]]
+
+
+def _replicas(d: Deployment, n: int) -> Tried:
+    """n replicas of a cache of given memory."""
+    yield replace(d, dp=n), LayoutSizes(d.tp or 1, d.pp or 1, n)
+
+
+def _laid_out(d: Deployment, n: int) -> Tried:
+    """The question in the layouts of n devices that leave the sizes which it chooses."""
+    for sizes in layouts(n):
+        if sizes.pp == (d.pp or 1) and d.tp in (None, sizes.tp) and d.dp in (None, sizes.dp):
+            yield replace(d, n_devices=None, tp=sizes.tp, pp=sizes.pp, dp=sizes.dp), sizes
+
+
+def _fewest(
+    tries: Callable[[int], Tried], most: int, enough: Callable[[Plan, Deployment], SimulationResult | None]
+) -> tuple[int, LayoutSizes, SimulationResult] | None:
+    """The first layout of the fewest devices whose plan starts and is enough, and the result; None where none of up to `most` is."""
     for n in range(1, most + 1):
-        for tried, tp, pp, dp in _tried(d, n):
+        for tried, sizes in tries(n):
             try:
                 plan = evaluate(tried)
-                if plan.starts is False:
-                    continue
-                result = met(partial(_run_on, run, plan, tried), habits, SHARE)
+                result = None if plan.starts is False else enough(plan, tried)
             except KvplanError:
                 continue  # the model can not be split like that
             if result is not None:
-                return UsersSize(habits.users, n if d.device else None, tp, pp, dp, result)
-    return UsersSize(habits.users, None, None, None, None, None)
-
-
-def _run_on(run: Callable[..., SimulationResult], plan: Plan, tried: Deployment, asking: Users, most_bad: int | None) -> SimulationResult:
-    return run(plan, asking, tried, most_bad=most_bad)
-
-
-def _tried(d: Deployment, n: int) -> Iterator[tuple[Deployment, int, int, int]]:
-    """Layouts of n devices that leave what the question chooses; n replicas of a cache of given memory."""
-    asked = {"tp": d.tp, "pp": d.pp or 1}
-    for sizes in layouts(n):
-        chosen = {"tp": sizes.tp, "pp": sizes.pp}
-        if d.device is None or d.kv_memory is not None:
-            if sizes.dp == n:
-                yield replace(d, dp=n), d.tp or 1, d.pp or 1, n
-        elif all(asked[name] in (None, size) for name, size in chosen.items()):
-            yield replace(d, n_devices=None, tp=sizes.tp, pp=sizes.pp, dp=sizes.dp), sizes.tp, sizes.pp, sizes.dp
+                return n, sizes, result
+    return None
 
 
 def _worst(plan: Plan, geometry: Geometry) -> int:
     """Pages at which as many of the longest requests as the engine runs at once find room."""
-    seqs = plan.question["max_num_seqs"][0] or geometry.seats or MAX_SEQS
+    seqs = plan.asked("max_num_seqs") or geometry.seats or MAX_SEQS
     return max(geometry.pages, seqs * geometry.request_pages(geometry.max_model_len, geometry.max_model_len))
 
 
@@ -262,20 +276,11 @@ def _devices(
     """The fewest of the question's device, and their layout, whose own pool is enough; sizes that the question chooses are kept."""
     if d.device is None or d.kv_memory is not None:
         return None, None, None, None
-    for n in range(1, most + 1):
-        for sizes in layouts(n):
-            chosen = {"tp": sizes.tp, "pp": sizes.pp, "dp": sizes.dp}
-            asked = {"tp": d.tp, "pp": d.pp or 1, "dp": d.dp}
-            if any(asked[name] not in (None, size) for name, size in chosen.items()):
-                continue
-            try:
-                tried = replace(d, n_devices=None, tp=sizes.tp, pp=sizes.pp, dp=sizes.dp)
-                plan = evaluate(tried)
-                if plan.starts is False:
-                    continue
-                result = simulate(plan, replica(sizes.dp), **{**settings, "step_time": steps(tried), "tiers": tier_sizes(plan)})
-            except KvplanError:
-                continue  # the model can not be split like that
-            if enough(result, share):
-                return n, sizes.tp, sizes.pp, sizes.dp
-    return None, None, None, None
+
+    def held(plan: Plan, tried: Deployment) -> SimulationResult | None:
+        own = {**settings, "step_time": steps(tried), "tiers": tier_sizes(plan)}
+        result = simulate(plan, replica(tried.dp or 1), **own)
+        return result if enough(result, share) else None
+
+    found = _fewest(lambda n: _laid_out(d, n), most, held)
+    return (found[0], found[1].tp, found[1].pp, found[1].dp) if found else (None, None, None, None)

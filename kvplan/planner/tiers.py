@@ -90,7 +90,7 @@ def tiers(d: Deployment, prefix: int | None, links: dict[str, Link | None]) -> T
     found = plan.outcome.tiers
     if not found and plan.starts is not False:
         raise SpecError("tiers", [("engine_option", f"no tier was asked for; {_how(plan)}")])
-    tokens = prefix or plan.question["context"][0]
+    tokens = prefix or plan.asked("context")
     notes, compute = [], None
     try:
         compute = bounds(d)
@@ -112,7 +112,7 @@ def tiers(d: Deployment, prefix: int | None, links: dict[str, Link | None]) -> T
 
 
 def _how(plan: Plan) -> str:
-    name = plan.question["engine"][0]
+    name = plan.asked("engine")
     return (
         engines.facts(name).tiers
         or f"{name} has none that is modelled; {', '.join(x for x in engines.ENGINES if engines.facts(x).tiers)} have"

@@ -98,8 +98,8 @@ def transfer(
     way = connector(d)
     d, decode = connected(d, way), connected(decode, way)
     here, there = _geometry(d), _geometry(decode)
-    tokens = prompt or here.plan.question["context"][0]
-    sizes: tuple[int, int] = (here.plan.question["tp"][0] or 1, there.plan.question["tp"][0] or 1)
+    tokens = prompt or here.plan.asked("context")
+    sizes: tuple[int, int] = (here.plan.asked("tp") or 1, there.plan.asked("tp") or 1)
     if max(sizes) % min(sizes):
         raise SpecError("decode_tp", [("", f"one of the two must divide the other: tp {sizes[0]} prefills, tp {sizes[1]} decodes")])
     first = [*sources(0, *sizes, there.heads, there.latent)], [*state_sources(0, *sizes)]
@@ -155,7 +155,7 @@ def _geometry(d: Deployment) -> _Side:
     settled, plan = read_and_evaluate(replace(d, kv_memory=PLENTY), limits=False)
     if plan.capacity is None:
         raise UnsupportedError(f"transfer: {plan.verdict}")
-    if (plan.question["dcp"][0] or 1) > 1:
+    if (plan.asked("dcp") or 1) > 1:
         raise UnsupportedError("transfer: decode context parallelism is not modelled with prefill and decode apart")
     tensors = [t for layer in settled.layers for cache in layer.caches for t in cache.tensors]
     heads = max((t.heads for t in tensors if t.name == "k"), default=0)
@@ -183,7 +183,7 @@ def _moved(side: _Side, group: Group, tokens: int, way: Apart, n_sources: int) -
     plan = side.plan
     n_bytes = group.page_bytes or 0
     if way.unit == "rows":
-        several = kind != "state" and (plan.question["pp"][0] or 1) == 1
+        several = kind != "state" and (plan.asked("pp") or 1) == 1
         n_bytes = (plan.capacity.bytes_per_block if several and plan.capacity else None) or group.block_bytes or 0
     return Moved(kind, group.n_groups, pieces, n_bytes, group.n_groups * pieces * _regions(side, group, kind, way) * n_sources)
 
@@ -198,7 +198,7 @@ def _regions(side: _Side, group: Group, kind: str, way: Apart) -> int:
         return group.layers * (2 if any(cache.form == "mamba1" for cache in states) else 4)  # three parts of the convolution, one state
     if side.latent:
         return layers
-    version = side.plan.question["engine_version"][0] or ""
+    version = side.plan.asked("engine_version") or ""
     together = way.together_from and release(version) >= release(way.together_from)
     return layers if together else 2 * layers  # K and V apart
 

@@ -9,7 +9,7 @@ from typing import Any
 from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError
 from kvplan.planner import remedies
-from kvplan.planner.changes import asked, attempt, edge, facts_of, replica_batch, sequences
+from kvplan.planner.changes import attempt, edge, facts_of, replica_batch, sequences
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan, Waste
 from kvplan.units import cdiv
@@ -27,16 +27,16 @@ def wasted(d: Deployment, plan: Plan) -> tuple[Waste, ...]:
 
 def _devices(d: Deployment, plan: Plan) -> Iterator[Waste]:
     """Fewer ranks of one kind that still carry it."""
-    n = asked(plan, "n_devices") or 1
+    n = plan.asked("n_devices") or 1
     if d.device is None or d.kv_memory is not None or n == 1:
         return
     for name, text in (("tp", "tensor parallel ranks"), ("pp", "pipeline stages"), ("dp", "replicas")):
-        now = asked(plan, name) or 1
+        now = plan.asked(name) or 1
         for size in (size for size in range(1, now) if now % size == 0):
             found = attempt(d, **{name: size, "n_devices": None})
-            if found and asked(found, "n_devices") < n:
-                unused = (n - asked(found, "n_devices")) * d.device.memory_bytes
-                yield Waste(f"{now} {text}", unused, f"{asked(found, 'n_devices')} devices", name, size, found.margin_bytes)
+            if found and found.asked("n_devices") < n:
+                unused = (n - found.asked("n_devices")) * d.device.memory_bytes
+                yield Waste(f"{now} {text}", unused, f"{found.asked('n_devices')} devices", name, size, found.margin_bytes)
                 break
     if d.n_devices and (d.tp, d.pp, d.dp) == (None, None, None):
         for size in range(1, n):
@@ -48,12 +48,12 @@ def _devices(d: Deployment, plan: Plan) -> Iterator[Waste]:
 
 def _settings(d: Deployment, plan: Plan) -> Iterator[Waste]:
     """Limits of the engine above what the question holds, where lowering them frees memory."""
-    context = asked(plan, "context")
+    context = plan.asked("context")
     for name, needed, what in (
         ("max_model_len", context, "max_model_len beyond what the sequences need"),
         ("max_num_seqs", replica_batch(plan), "max_num_seqs beyond the sequences"),
     ):
-        now = asked(plan, name)
+        now = plan.asked(name)
         if now is None or now <= needed:
             continue
         value, found = needed, attempt(d, **{name: needed, "context": context})
@@ -71,7 +71,7 @@ def _gain(found: Plan | None, plan: Plan) -> int:
 
 def _fraction(d: Deployment, plan: Plan) -> Iterator[Waste]:
     """The smallest share of the device, in hundredths, that carries the question."""
-    fraction, margin = asked(plan, "memory_fraction"), plan.margin_bytes or 0
+    fraction, margin = plan.asked("memory_fraction"), plan.margin_bytes or 0
     if d.device is None or d.kv_memory is not None or fraction is None or facts_of(plan).pool != "set aside":
         return
     memory, now = d.device.memory_bytes, int(fraction * 100 + 1e-9)
@@ -87,7 +87,7 @@ def _sequences(d: Deployment, plan: Plan) -> Iterator[Waste]:
     margin, capacity = plan.margin_bytes or 0, plan.capacity
     if margin <= 0 or capacity is None:
         return
-    batch, most = asked(plan, "batch"), capacity.max_batch or 0
+    batch, most = plan.asked("batch"), capacity.max_batch or 0
     kept = capacity.kv_bytes > 0
     found = edge(4 * most, batch, lambda n: attempt(d, batch=n), most) if kept and most > batch else None
     pool = kept and (facts_of(plan).pool == "set aside" or d.kv_memory is not None)
@@ -95,7 +95,7 @@ def _sequences(d: Deployment, plan: Plan) -> Iterator[Waste]:
     if found and found[0] > batch:
         yield Waste(what, margin, f"hold {sequences(found[0])}", "batch", found[0], found[1].margin_bytes)
     else:
-        yield Waste(what, margin, None, None, None, None)
+        yield Waste(what, margin)
 
 
 def _padding(d: Deployment, plan: Plan) -> Iterator[Waste]:
@@ -118,18 +118,18 @@ def _padding(d: Deployment, plan: Plan) -> Iterator[Waste]:
                 what, padding, f"pages of {best[1]} token{'' if best[1] == 1 else 's'}", "block_size", best[1], best[2].margin_bytes
             )
             return
-    yield Waste(what, padding, None, None, None, None)
+    yield Waste(what, padding)
 
 
 def _finer(plan: Plan) -> tuple[int, ...]:
-    return remedies.smaller_pages(asked(plan, "block_size") or (plan.capacity and plan.capacity.block_tokens))[:3]
+    return remedies.smaller_pages(plan.asked("block_size") or (plan.capacity and plan.capacity.block_tokens))[:3]
 
 
 def _exact_bytes(d: Deployment, plan: Plan) -> int | None:
     """Cache bytes of the fullest rank as exact tensors in the same formats and layout; None where that can not be asked."""
-    if asked(plan, "engine") == "ideal" and not d.block_size:
+    if plan.asked("engine") == "ideal" and not d.block_size:
         return None
-    same: dict[str, Any] = {name: asked(plan, name) for name in ("context", "batch", "tp", "pp", "dp", "ep", "dcp", "kv_dtype", "dtype")}
+    same: dict[str, Any] = {name: plan.asked(name) for name in ("context", "batch", "tp", "pp", "dp", "ep", "dcp", "kv_dtype", "dtype")}
     plainly = replace(
         d, **same, engine="ideal", engine_version=None, engine_option=(), block_size=None, n_devices=None, max_model_len=None,
         memory_fraction=None, kv_memory=None, constants=None, reserve=None, device=None,

@@ -81,8 +81,7 @@ def plain_text(plan: Plan) -> str:
 
 def render_rows(rows: Sequence[dict[str, Any]], fmt: str) -> str:
     """Rows of equal keys in a format that is text."""
-    text: str = import_module(f"kvplan.report.{FORMATS[fmt]}").rows_text(rows, fmt)
-    return text
+    return str(render_data(rows, fmt))
 
 
 def render_data(rows: Sequence[dict[str, Any]], fmt: str) -> str | bytes:

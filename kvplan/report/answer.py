@@ -7,7 +7,7 @@ from kvplan.planner import remedies
 from kvplan.planner.offload import in_ram, layers_said
 from kvplan.planner.plan import Advice, Plan
 from kvplan.report.printable import one_line
-from kvplan.report.words import asked, engine, flag, hardware, held, ranks, requests, size
+from kvplan.report.words import engine, flag, hardware, held, ranks, requests, size
 from kvplan.units import GIB, counted
 
 
@@ -23,7 +23,7 @@ def sentence(plan: Plan) -> str:
 
 
 def _split(plan: Plan) -> str:
-    runs = "runs" if asked(plan, "batch") == 1 else "run"
+    runs = "runs" if plan.asked("batch") == 1 else "run"
     change = next(iter(changes(plan)), None)
     then = "" if change is None else f" All on the GPU: {options(change)}."
     return f"Split: {requests(plan)} {runs} {_where(plan)}, {layers_said(plan)}.{then}"
@@ -41,16 +41,16 @@ def _nothing_limits(plan: Plan) -> str:
 def _yes(plan: Plan) -> str:
     opening = {"certain": "Yes", "likely": "Likely yes", "too close to call": "Too close to call, by the estimate yes"}[plan.certainty]
     if (split := layers_said(plan)) and plan.question["n_gpu_layers"][1] != "you":
-        return f"{opening}, split: {requests(plan)} run{'s' if asked(plan, 'batch') == 1 else ''} {_where(plan)}, {split}."
+        return f"{opening}, split: {requests(plan)} run{'s' if plan.asked('batch') == 1 else ''} {_where(plan)}, {split}."
     more = plan.capacity.max_batch if plan.capacity else None
-    upto = f"; up to {more:,} at once" if more and more > asked(plan, "batch") else ""
-    verb = "fits" if asked(plan, "batch") == 1 else "fit"
+    upto = f"; up to {more:,} at once" if more and more > plan.asked("batch") else ""
+    verb = "fits" if plan.asked("batch") == 1 else "fit"
     risk = f" After the start: {one_line(plan.outcome.risk)}." if plan.outcome.risk else ""
     return f"{opening}: {requests(plan)} {verb} {_where(plan)}, {_spare(plan)}{upto}.{risk}"
 
 
 def _where(plan: Plan) -> str:
-    return f"{'on' if asked(plan, 'device') else 'in'} {hardware(plan)}"
+    return f"{'on' if plan.asked('device') else 'in'} {hardware(plan)}"
 
 
 def _spare(plan: Plan) -> str:
@@ -59,7 +59,7 @@ def _spare(plan: Plan) -> str:
 
 
 def _a_device(plan: Plan) -> str:
-    tight = next((ledger for ledger in plan.ledgers if plan.outcome.limiting_rank in ledger.ranks), None)
+    tight = plan.outcome.tightest
     if tight is not None and tight.device == "host":
         return " of RAM"
     return " a GPU" if ranks(plan) > 1 else ""
@@ -77,7 +77,7 @@ def _why(plan: Plan) -> str:
     if margin is None or (margin >= 0 and not plan.starts):
         return f"{engine(plan)} would not start: {_reason(plan)}"
     if margin >= 0:
-        verb = "does not fit" if asked(plan, "batch") == 1 else "do not fit at once"
+        verb = "does not fit" if plan.asked("batch") == 1 else "do not fit at once"
         return f"{requests(plan)} {verb}: {_reason(plan)}"
     worst = max(plan.ledgers, key=_over, default=None)
     over = _over(worst) if worst else 0
@@ -92,7 +92,7 @@ def _why(plan: Plan) -> str:
         most = f"; {capacity.max_batch:,} fit" if capacity and capacity.max_batch else ""
         return f"{lacks} of cache for {requests(plan)}{most}"
     if plan.capacity is not None and plan.capacity.kv_bytes > 0:
-        return f"{lacks}: {engine(plan)} would not start with requests of {asked(plan, 'max_model_len') or asked(plan, 'context'):,} tokens"
+        return f"{lacks}: {engine(plan)} would not start with requests of {plan.asked('max_model_len') or plan.asked('context'):,} tokens"
     return f"{lacks}: {_reason(plan)}"
 
 
@@ -111,7 +111,7 @@ def changes(plan: Plan) -> list[Advice]:
 
 
 def _safe(plan: Plan, one: Advice) -> bool:
-    limit = min((ledger.limit_bytes for ledger in plan.ledgers if ledger.limit_bytes), default=asked(plan, "kv_memory") or GIB)
+    limit = min((ledger.limit_bytes for ledger in plan.ledgers if ledger.limit_bytes), default=plan.asked("kv_memory") or GIB)
     return one.margin_bytes >= remedies.ROOM * limit
 
 
@@ -133,7 +133,7 @@ def advice_lines(plan: Plan) -> list[str]:
 
 def next_numbers(plan: Plan) -> list[tuple[str, str]]:
     """The most requests, the longest context that fits, the cache of a token: what, and how much."""
-    capacity, batch, context = plan.capacity, asked(plan, "batch"), asked(plan, "context")
+    capacity, batch, context = plan.capacity, plan.asked("batch"), plan.asked("context")
     rows = []
     if capacity is not None and capacity.request_bytes and plan.fits is not None:
         rows.append((f"most requests of {context:,} tokens", _limit(plan, capacity.max_batch)))
@@ -155,8 +155,8 @@ def _longest(plan: Plan) -> str:
     capacity = plan.capacity
     if capacity is None or not (n := capacity.max_context_at_batch):
         return _limit(plan, None if capacity is not None and capacity.max_context_at_batch is None else 0)
-    beyond = capacity.max_context_unbounded if asked(plan, "batch") == 1 else None
-    if n == asked(plan, "max_model_len") and plan.question["max_model_len"][1] == "you":
+    beyond = capacity.max_context_unbounded if plan.asked("batch") == 1 else None
+    if n == plan.asked("max_model_len") and plan.question["max_model_len"][1] == "you":
         told = f"; memory holds {beyond:,}" if beyond and beyond > n else ""
-        return f"{n:,} tokens{told}" if n == asked(plan, "context") and not told else f"{n:,} tokens, the longest request set{told}"
+        return f"{n:,} tokens{told}" if n == plan.asked("context") and not told else f"{n:,} tokens, the longest request set{told}"
     return f"{n:,} tokens"

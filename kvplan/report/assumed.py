@@ -10,7 +10,7 @@ from kvplan.engines.common.checks import idle
 from kvplan.engines.common.protocol import ChosenBy
 from kvplan.planner.plan import Plan
 from kvplan.report.printable import one_line
-from kvplan.report.words import asked, engine, flag, size
+from kvplan.report.words import engine, flag, size
 from kvplan.units import GIB, counted
 
 #: A name's value in words. What is not here is said as `name value`.
@@ -47,7 +47,7 @@ class Assumed(NamedTuple):
 
 def assumed(plan: Plan) -> list[Assumed]:
     """Every setting that nobody chose here and that the engine has a use for, in the order of the question."""
-    facts, open_ = engines.facts(asked(plan, "engine")), _Asked(plan)
+    facts, open_ = engines.facts(plan.asked("engine")), _Asked(plan)
     unused = {**idle(open_, facts), **facts.unused}
     names = [name for name, (value, by) in plan.question.items() if by != "you" and value is not None and name not in unused]
     return list(_lines(plan, names))
@@ -57,22 +57,22 @@ class _Asked:
     """A plan's question by attributes, as `idle` reads one."""
 
     def __init__(self, plan: Plan) -> None:
-        self.device, self.kv_memory, self.calibration = (asked(plan, name) for name in ("device", "kv_memory", "calibration"))
+        self.device, self.kv_memory, self.calibration = (plan.asked(name) for name in ("device", "kv_memory", "calibration"))
 
 
 def _lines(plan: Plan, names: list[str]) -> Iterator[Assumed]:
-    plain = [name for name in names if name in _SIZES and asked(plan, name) == 1]
-    off = [name for name in names if name in _OFF and asked(plan, name) == "off" and plan.question[name][1] != "model"]
-    nothing = [name for name in names if name == "reserve" and asked(plan, name) == 0]
+    plain = [name for name in names if name in _SIZES and plan.asked(name) == 1]
+    off = [name for name in names if name in _OFF and plan.asked(name) == "off" and plan.question[name][1] != "model"]
+    nothing = [name for name in names if name == "reserve" and plan.asked(name) == 0]
     of_engine = tuple(name for name in names if name in ("engine", "engine_version"))
     if of_engine:
         newest = ", the newest release known" if plan.question["engine_version"][1] != "you" else ""
         yield Assumed(of_engine, "exact tensors, no engine (ideal)" if engine(plan) == "ideal" else f"{engine(plan)}{newest}", "kvplan")
     rest = [name for name in names if name not in (*of_engine, *plain, *off, *nothing, "engine_option")]
-    if asked(plan, "block_size") is None and (_page(plan) or asked(plan, "engine") == "ideal"):
+    if plan.asked("block_size") is None and (_page(plan) or plan.asked("engine") == "ideal"):
         rest.append("block_size")
     for name in rest:
-        if not (name == "multimodal" and asked(plan, name) == "off"):
+        if not (name == "multimodal" and plan.asked(name) == "off"):
             yield Assumed((name,), _text(plan, name), _who(plan, plan.question[name][1], name))
     if plain:
         yield Assumed(tuple(plain), f"{', '.join(plain)} 1", "kvplan")
@@ -82,7 +82,7 @@ def _lines(plan: Plan, names: list[str]) -> Iterator[Assumed]:
 
 
 def _text(plan: Plan, name: str) -> str:
-    value = asked(plan, name)
+    value = plan.asked(name)
     if name == "block_size" and value is None:
         value = _page(plan)
         if value is None:

@@ -10,7 +10,7 @@ from kvplan.ledger import Ledger
 from kvplan.planner.plan import Plan
 from kvplan.report.printable import one_line
 from kvplan.report.screen import Screen
-from kvplan.report.words import asked, engine, size
+from kvplan.report.words import engine, size
 from kvplan.units import GIB
 
 #: What a part is drawn with: a block, its stand-in where there are none, its colour (ECMA-48 SGR).
@@ -88,7 +88,7 @@ def bar_of(plan: Plan, ledger: Ledger) -> Bar:
 
 def _pooled(plan: Plan) -> bool:
     """The cache's line is a pool, not what the sequences need."""
-    return engines.facts(asked(plan, "engine")).pool == "set aside" or asked(plan, "kv_memory") is not None
+    return engines.facts(plan.asked("engine")).pool == "set aside" or plan.asked("kv_memory") is not None
 
 
 def _end(bar: Bar) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kvplan.planner.plan import Plan
 from kvplan.report.bars import Bar, bars_of
 from kvplan.report.printable import one_line
-from kvplan.report.words import asked, engine, size
+from kvplan.report.words import engine, size
 from kvplan.units import counted
 
 WIDTH, BAR_HEIGHT, LINE = 760, 34, 20
@@ -71,7 +71,7 @@ class Curve(NamedTuple):
 
 def curve_of(plan: Plan) -> Curve:
     """What is drawn of a plan's cache: up to a bit beyond the longest that fits, else to twice the length that was asked."""
-    context, batch = asked(plan, "context"), asked(plan, "batch")
+    context, batch = plan.asked("context"), plan.asked("batch")
     longest = plan.capacity.max_context_at_batch if plan.capacity else None
     end = int(1.15 * max(context, longest)) + 1 if longest else 2 * context
     return Curve(tuple((n, batch * n_bytes) for n, n_bytes in _points(plan, end)), end, longest)
@@ -79,7 +79,7 @@ def curve_of(plan: Plan) -> Curve:
 
 def cache_curve(plan: Plan) -> str:
     """The cache of all sequences against their length: the length that was asked, and the longest at which all of them fit."""
-    context, batch = asked(plan, "context"), asked(plan, "batch")
+    context, batch = plan.asked("context"), plan.asked("batch")
     points, end, longest = curve_of(plan)
     high = max((n_bytes for _, n_bytes in points), default=0)
     if not high:

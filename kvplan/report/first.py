@@ -5,9 +5,9 @@ from __future__ import annotations
 from kvplan.planner.plan import Plan
 from kvplan.report import answer, assumed
 from kvplan.report.bars import bars
-from kvplan.report.printable import one_line, printable
+from kvplan.report.printable import printable
 from kvplan.report.screen import Screen, here
-from kvplan.report.words import asked, size
+from kvplan.report.words import model, size
 
 _COLOURS = {True: 32, False: 31, None: 0}
 MORE = "more: --detail (every line, the cache by layers, the phases of a start); kvplan explain (the formulas)"
@@ -34,12 +34,10 @@ def _sentence(plan: Plan, screen: Screen) -> str:
 
 def model_line(plan: Plan) -> str:
     """Who it is: its name, how many parameters, how large its weights."""
-    model = plan.model
-    active = "" if model.active_parameters == model.parameters else f", {_billions(model.active_parameters)} active"
-    name = one_line(model.name) if model.name == model.id else f"{one_line(model.name)} ({one_line(model.id)})"
-    return (
-        f"{name}: {_billions(model.parameters)} parameters{active}, {size(model.weight_bytes)} of weights in {asked(plan, 'weight_dtype')}"
-    )
+    facts = plan.model
+    active = "" if facts.active_parameters == facts.parameters else f", {_billions(facts.active_parameters)} active"
+    weights = f"{size(facts.weight_bytes)} of weights in {plan.asked('weight_dtype')}"
+    return f"{model(plan)}: {_billions(facts.parameters)} parameters{active}, {weights}"
 
 
 def _billions(n: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from kvplan.planner.hits import HitCurve, HitPoint
 from kvplan.report import render_answers, render_rows
 from kvplan.report.printable import noted, one_line, prose
-from kvplan.report.words import asked, chosen
+from kvplan.report.words import chosen, model
 from kvplan.units import counted, show_bytes
 
 
@@ -81,8 +81,8 @@ def _row(point: HitPoint, own: bool) -> dict[str, str]:
 
 def _head(curve: HitCurve) -> str:
     what, plan = curve.workload, curve.plan
-    where = f" on {asked(plan, 'n_devices') or 1} x {asked(plan, 'device')}" if asked(plan, "device") else ""
-    who = f"{one_line(plan.model.name)} ({one_line(plan.model.id)}), {asked(plan, 'engine')}{where}"
+    where = f" on {plan.asked('n_devices') or 1} x {plan.asked('device')}" if plan.asked("device") else ""
+    who = f"{model(plan)}, {plan.asked('engine')}{where}"
     if not curve.requests:
         return who
     many = f"{curve.requests:,} requests of {one_line(what['trace'] or what['name'])}, {curve.asked_tokens:,} prompt tokens"

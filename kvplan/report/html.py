@@ -10,7 +10,7 @@ from kvplan.planner.plan import Plan
 from kvplan.report import answer, assumed
 from kvplan.report.drawn import cache_curve, device_bars, text
 from kvplan.report.first import model_line
-from kvplan.report.words import engine, size
+from kvplan.report.words import engine, shown, size
 
 #: Nothing is fetched, run, sent or framed; styles are the page's own.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -152,13 +152,9 @@ def _line(entry: Entry, before: str = "") -> Sequence[object]:
 
 
 def _shown(value: Any) -> str:
-    if value is None or value == ():
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, tuple):
-        return ", ".join("=".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in value)
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    if not isinstance(value, tuple):
+        return shown(value)
+    return ", ".join("=".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in value) or "-"
 
 
 def table(headers: Sequence[str], rows: Rows) -> str:

@@ -12,7 +12,7 @@ from kvplan.report.drawn import curve_of
 from kvplan.report.first import model_line
 from kvplan.report.plot import save
 from kvplan.report.printable import one_line
-from kvplan.report.words import asked, engine, size
+from kvplan.report.words import engine, size
 from kvplan.units import GIB, counted
 
 COLOURS = {
@@ -68,11 +68,11 @@ def _curve(panel: Any, plan: Plan) -> None:
     """GiB of all sequences against their length."""
     curve = curve_of(plan)
     panel.plot([n for n, _ in curve.points], [n_bytes / GIB for _, n_bytes in curve.points], color=COLOURS["cache"], linewidth=2)
-    panel.axvline(asked(plan, "context"), color="grey", label=f"asked: {asked(plan, 'context'):,} tokens, {size(plan.cache.total_bytes)}")
+    panel.axvline(plan.asked("context"), color="grey", label=f"asked: {plan.asked('context'):,} tokens, {size(plan.cache.total_bytes)}")
     if curve.longest:
         panel.axvline(curve.longest, color="black", linestyle="--", label=f"the longest that fits: {curve.longest:,}")
     panel.set(
-        xlabel="tokens a sequence", ylabel="GiB", title=f"cache of {counted(asked(plan, 'batch'), 'sequence')}, all layers, whole model"
+        xlabel="tokens a sequence", ylabel="GiB", title=f"cache of {counted(plan.asked('batch'), 'sequence')}, all layers, whole model"
     )
     panel.set_xlim(left=0)
     panel.set_ylim(bottom=0)

@@ -10,7 +10,7 @@ from kvplan.planner.users import Carried
 from kvplan.report import render_answers, render_rows
 from kvplan.report.html import page, question, rows_table
 from kvplan.report.printable import noted, one_line, prose
-from kvplan.report.words import asked, chosen
+from kvplan.report.words import chosen, model
 from kvplan.simulate.result import Moments, Routed, SimulationResult, TierFound
 from kvplan.units import counted, show_bytes
 
@@ -64,15 +64,15 @@ def _flat(simulation: Simulation, result: SimulationResult) -> dict[str, Any]:
 
 def _head(simulation: Simulation) -> str:
     plan, what = simulation.plan, simulation.workload
-    where = f"on {asked(plan, 'n_devices') or 1} x {asked(plan, 'device')}" if asked(plan, "device") else "in the memory given"
+    where = f"on {plan.asked('n_devices') or 1} x {plan.asked('device')}" if plan.asked("device") else "in the memory given"
     own = next((result for result in simulation.policies if result.policy == "paged"), None)
     pool = f": {own.pages:,} pages of {simulation.page_tokens:,} tokens, {show_bytes(simulation.page_bytes)} a page and rank" if own else ""
-    model = f"{one_line(plan.model.name)} ({one_line(plan.model.id)}), {asked(plan, 'engine')} {where}{pool}"
+    who = f"{model(plan)}, {plan.asked('engine')} {where}{pool}"
     if what.get("users"):
-        return f"{model}\n{_habits(what)}"
+        return f"{who}\n{_habits(what)}"
     rate = f"{what['rate']:g} a second" if what["rate"] else "at the trace's times" if what["trace"] else "all at once"
     many = f"{what['requests']:,} requests" if what["requests"] else "all requests"
-    return f"{model}\n{many} of {one_line(what['trace'] or what['name'])}, {rate}"
+    return f"{who}\n{many} of {one_line(what['trace'] or what['name'])}, {rate}"
 
 
 def _habits(what: Mapping[str, Any]) -> str:
@@ -110,7 +110,7 @@ def _sized(simulation: Simulation, size: UsersSize) -> str:
 def _devices(simulation: Simulation, size: Size | UsersSize) -> str:
     """`4 x h100-80gb (tp 2, dp 2)`."""
     layout = ", ".join(f"{name} {value}" for name, value in (("tp", size.tp), ("pp", size.pp), ("dp", size.dp)) if value and value > 1)
-    return f"{size.n_devices} x {simulation.question('device')}{f' ({layout})' if layout else ''}"
+    return f"{size.n_devices} x {simulation.plan.asked('device')}{f' ({layout})' if layout else ''}"
 
 
 def _percent(share: float) -> str:
@@ -178,7 +178,7 @@ def _page(result: SimulationResult, simulation: Simulation) -> float:
 def _size(simulation: Simulation, size: Size) -> str:
     who = f"{100 * size.share:g} % of the requests"
     text = f"{who} never wait for pages nor are preempted with {size.pages:,} pages, {show_bytes(size.kv_bytes)} of cache a rank"
-    if simulation.question("device") is None:
+    if simulation.plan.asked("device") is None:
         return text
     if size.n_devices is None:
         return f"{text}; no layout of the devices tried has such a pool"

@@ -15,7 +15,7 @@ from kvplan.planner.plan import Advice, Plan, Waste
 from kvplan.report import assumed
 from kvplan.report.answer import changes, options, sentence
 from kvplan.report.printable import cell, one_line, prose
-from kvplan.report.words import asked, chosen, engine, flag
+from kvplan.report.words import chosen, engine, flag, model, shown
 from kvplan.units import show_bytes
 
 _STYLE = {"table": "simple", "markdown": "github", "html": "html"}
@@ -31,16 +31,7 @@ def plans_text(plans: Sequence[Plan], fmt: str) -> str:
 
 def rows_text(rows: Sequence[dict[str, Any]], fmt: str) -> str:
     """Rows of equal keys; a table for a terminal is cut to its width."""
-    cells = [{key: _cell(value) for key, value in row.items()} for row in rows]
-    return _table(cells, fmt)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return _table([{key: shown(value) for key, value in row.items()} for row in rows], fmt)
 
 
 def _table(rows: list[dict[str, str]], fmt: str) -> str:
@@ -70,7 +61,7 @@ def _narrow(rows: list[dict[str, str]], width: int) -> list[dict[str, str]]:
 
 def summary(plan: Plan) -> dict[str, Any]:
     """One of several plans: what was asked of it, what it needs, whether it fits."""
-    row: dict[str, Any] = {name: asked(plan, name) for name in dict.fromkeys((*chosen(plan), "context", "batch"))}
+    row: dict[str, Any] = {name: plan.asked(name) for name in dict.fromkeys((*chosen(plan), "context", "batch"))}
     return row | {
         "per token": f"{plan.cache.bytes_per_token:,} B",
         "per sequence": show_bytes(plan.cache.bytes_per_sequence),
@@ -91,10 +82,10 @@ def _one(plan: Plan, fmt: str) -> str:
     parameters = f"{plan.model.parameters:,} parameters"
     if plan.model.active_parameters != plan.model.parameters:
         parameters += f" ({plan.model.active_parameters:,} active)"
-    weights = f"{show_bytes(plan.model.weight_bytes)} of weights ({asked(plan, 'weight_dtype')})"
+    weights = f"{show_bytes(plan.model.weight_bytes)} of weights ({plan.asked('weight_dtype')})"
     head = [
-        f"{one_line(plan.model.name)} ({one_line(plan.model.id)}): {parameters}, {weights}",
-        f"{asked(plan, 'batch'):,} x {asked(plan, 'context'):,} tokens, engine {asked(plan, 'engine')}",
+        f"{model(plan)}: {parameters}, {weights}",
+        f"{plan.asked('batch'):,} x {plan.asked('context'):,} tokens, engine {plan.asked('engine')}",
     ]
     notes = [f"note: {note}" for note in assumed.notes(plan)]
     said = [prose(part, fmt) for part in (sentence(plan), "\n".join(head), "\n".join(notes)) if part]
@@ -152,11 +143,11 @@ def _waste_row(one: Waste) -> dict[str, str]:
 
 
 def _cache_rows(plan: Plan) -> list[dict[str, str]]:
-    rows, batch = [], asked(plan, "batch")
+    rows, batch = [], plan.asked("batch")
     for group in plan.cache.layers:
         formats = "/".join(dict.fromkeys(t["dtype"] for t in group.tensors))
         rows.append((group.kind, f"{group.layers:,}", group.keep, formats, group.bytes_per_sequence))
-    per_token = f"{plan.cache.bytes_per_token:,} B a token at {asked(plan, 'context'):,}"
+    per_token = f"{plan.cache.bytes_per_token:,} B a token at {plan.asked('context'):,}"
     rows.append(("whole model", f"{sum(g.layers for g in plan.cache.layers):,}", per_token, "", plan.cache.bytes_per_sequence))
     return [
         {

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvplan.engines.common.tiers import Tier
-from kvplan.planner.tiers import Tiers
+from kvplan.planner.tiers import Load, Tiers
 from kvplan.report import render_answers, render_rows
 from kvplan.report.printable import noted, one_line, prose
-from kvplan.report.words import chosen, engine, hardware, seconds
+from kvplan.report.words import chosen, engine, hardware, link, model, seconds
 from kvplan.units import counted, show_bytes
 
 _PLACES = {"cpu": "RAM", "disk": "disk", "remote": "remote store"}
@@ -35,10 +35,10 @@ def _flat(one: Tiers) -> list[dict[str, Any]]:
 
 def _one(one: Tiers, fmt: str) -> str:
     if one.plan.starts is False:
-        return prose(f"{one_line(one.plan.verdict)}", fmt)
+        return prose(one_line(one.plan.verdict), fmt)
     parts = [prose(_head(one), fmt), render_rows([_gpu(one), *map(_row, one.tiers)], fmt)]
     if one.loads:
-        parts.append(render_rows([_load(one, n) for n in range(len(one.loads))], fmt))
+        parts.append(render_rows([_load(one, load) for load in one.loads], fmt))
     notes = [*one.plan.model.notes, *(one.plan.capacity.warnings if one.plan.capacity else ()), *one.notes]
     if one.plan.outcome.risk:
         notes.insert(0, one.plan.outcome.risk)
@@ -49,11 +49,11 @@ def _head(one: Tiers) -> str:
     plan = one.plan
     ram = sum(tier.bytes for tier in one.tiers if tier.place == "cpu")
     files = sum(tier.bytes for tier in one.tiers if tier.place == "disk")
-    where = f" on {hardware(plan)}" if plan.question["device"][0] else ""
+    where = f" on {hardware(plan)}" if plan.asked("device") else ""
     takes = " and ".join(
         part for part in (f"{show_bytes(ram)} of RAM" if ram else "", f"{show_bytes(files)} of disk" if files else "") if part
     )
-    who = f"{one_line(plan.model.name)} ({one_line(plan.model.id)}), {engine(plan)}{where}"
+    who = f"{model(plan)}, {engine(plan)}{where}"
     first = f"{who}: the tiers of one server take {takes}"
     if one.recompute_seconds is None:
         return first
@@ -82,11 +82,11 @@ def _row(tier: Tier) -> dict[str, str]:
     return dict(zip(_COLUMNS, (place, tier.system, show_bytes(tier.bytes), f"{tier.pieces:,}", *tokens, one_line(setting)), strict=True))
 
 
-def _load(one: Tiers, n: int) -> dict[str, str]:
-    load, again = one.loads[n], one.recompute_seconds
+def _load(one: Tiers, load: Load) -> dict[str, str]:
+    again = one.recompute_seconds
     return {
         "back from": _PLACES[load.place],
-        "over": f"{load.link}, {load.gb_per_s:g} GB/s" if not load.link.endswith("GB/s") else load.link,
+        "over": link(load.link, load.gb_per_s),
         "one piece": f"{show_bytes(load.piece_bytes)}, {seconds(load.piece_seconds)}",
         f"{one.prefix_tokens:,} tokens": f"{show_bytes(load.prefix_bytes)}, {seconds(load.prefix_seconds)}",
         "to computing": "-" if again is None else f"{load.prefix_seconds / again:.2g} x",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kvplan.planner.transfer import Transfer
+from kvplan.planner.plan import Plan
+from kvplan.planner.transfer import Moved, Time, Transfer
+from kvplan.planner.workers import Workers
 from kvplan.report import render_answers, render_rows
-from kvplan.report.printable import noted, one_line, prose
-from kvplan.report.words import chosen, engine, seconds
+from kvplan.report.printable import noted, prose
+from kvplan.report.words import chosen, engine, link, model, seconds
 from kvplan.units import counted, show_bytes
 
 _KINDS = {"full": "every token", "window": "a window", "state": "a state"}
@@ -22,7 +24,7 @@ def render(found: Sequence[Transfer], fmt: str) -> str | bytes:
 def _flat(one: Transfer) -> list[dict[str, Any]]:
     asked: dict[str, Any] = {"model": one.plan.model.id}
     asked |= chosen(one.plan)
-    asked |= {"decode_tp": one.decode.question["tp"][0], "decode_device": one.decode.question["device"][0]}
+    asked |= {"decode_tp": one.decode.asked("tp"), "decode_device": one.decode.asked("device")}
     figures = {
         name: getattr(one, name) for name in ("prompt_tokens", "rank_bytes", "total_bytes", "sent_bytes", "sources", "prefill_seconds")
     }
@@ -30,24 +32,23 @@ def _flat(one: Transfer) -> list[dict[str, Any]]:
 
 
 def _one(one: Transfer, fmt: str) -> str:
-    parts = [prose(_head(one), fmt), render_rows([_moved(one, n) for n in range(len(one.moved))], fmt)]
+    parts = [prose(_head(one), fmt), render_rows(list(map(_moved, one.moved)), fmt)]
     if one.times:
-        parts.append(render_rows([_time(one, n) for n in range(len(one.times))], fmt))
+        parts.append(render_rows([_time(time, one.prefill_seconds) for time in one.times], fmt))
     if one.workers is not None:
-        parts.append(prose(_workers(one), fmt))
+        parts.append(prose(_workers(one.workers), fmt))
     notes = [*one.plan.model.notes, *one.notes]
     return "\n\n".join((*parts, prose(noted(notes), fmt)))
 
 
-def _worker(one: Transfer, side: str) -> str:
-    question = (one.plan if side == "prefill" else one.decode).question
-    where = f" on {question['device'][0]}" if question["device"][0] else ""
-    return f"tp {question['tp'][0] or 1}{where}"
+def _worker(plan: Plan) -> str:
+    where = f" on {plan.asked('device')}" if plan.asked("device") else ""
+    return f"tp {plan.asked('tp') or 1}{where}"
 
 
 def _head(one: Transfer) -> str:
-    who = f"{one_line(one.plan.model.name)} ({one_line(one.plan.model.id)}), {engine(one.plan)}"
-    ways = f"prefill {_worker(one, 'prefill')}, decode {_worker(one, 'decode')}"
+    who = f"{model(one.plan)}, {engine(one.plan)}"
+    ways = f"prefill {_worker(one.plan)}, decode {_worker(one.decode)}"
     moved = (
         f"{show_bytes(one.rank_bytes)} to each decode GPU from {counted(one.sources, 'prefill GPU')}, {show_bytes(one.total_bytes)} in all"
     )
@@ -55,28 +56,24 @@ def _head(one: Transfer) -> str:
     return f"{who}: {ways}\na prompt of {one.prompt_tokens:,} tokens moves {moved}; {sent}"
 
 
-def _moved(one: Transfer, n: int) -> dict[str, str]:
-    group = one.moved[n]
+def _moved(group: Moved) -> dict[str, str]:
     return {
         "keeps": _KINDS[group.kind], "groups": f"{group.groups:,}", "pieces of each": f"{group.pieces:,}",
         "a piece": show_bytes(group.piece_bytes), "a decode GPU reads": show_bytes(group.bytes), "descriptors": f"{group.descriptors:,}",
     }  # fmt: skip
 
 
-def _time(one: Transfer, n: int) -> dict[str, str]:
-    time = one.times[n]
-    share = "-" if one.prefill_seconds is None else f"{100 * time.seconds / one.prefill_seconds:.2g} % of {seconds(one.prefill_seconds)}"
+def _time(time: Time, prompt: float | None) -> dict[str, str]:
+    share = "-" if prompt is None else f"{100 * time.seconds / prompt:.2g} % of {seconds(prompt)}"
     return {
-        "over, each GPU": f"{time.link}, {time.gb_per_s:g} GB/s" if not time.link.endswith("GB/s") else time.link,
+        "over, each GPU": link(time.link, time.gb_per_s),
         "after the prompt": seconds(time.seconds),
         "of the prompt's time": share,
         "by layer, left": "-" if time.by_layer_seconds is None else seconds(time.by_layer_seconds),
     }
 
 
-def _workers(one: Transfer) -> str:
-    made = one.workers
-    assert made is not None
+def _workers(made: Workers) -> str:
     lines = [
         f"requests of {made.prompt_tokens:,} tokens in and {made.output_tokens:,} out: a prefill worker carries at most "
         f"{made.prefill_per_second:.3g} a second, a decode worker {made.decode_per_second:.3g} with {made.decode_batch:,} at once",

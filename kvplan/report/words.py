@@ -8,6 +8,7 @@ from typing import Any
 from kvplan import engines
 from kvplan.engines.common.tiers import Tier
 from kvplan.planner.plan import Plan
+from kvplan.report.printable import one_line
 from kvplan.units import GIB, counted, show_bytes
 
 _WORDS = {"pcie": "PCIe", "ai": "AI", **{word: word.upper() for word in ("rtx", "gtx", "rx", "nvl", "gpu")}}
@@ -42,42 +43,57 @@ def device(id_: str) -> str:
     return " ".join(_WORDS.get(part) or (part.upper() if re.search(r"\d", part) else part.capitalize()) for part in id_.split("-"))
 
 
+def shown(value: Any) -> str:
+    """A value of a table: `-`, yes, no, 1,024, or its text."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def link(name: str, gb_per_s: float) -> str:
+    """`pcie5, 63.02 GB/s`; of a link that was given as a rate, that."""
+    return name if name.endswith("GB/s") else f"{name}, {gb_per_s:g} GB/s"
+
+
+def model(plan: Plan) -> str:
+    """Its name, and its id where that is another."""
+    facts = plan.model
+    return one_line(facts.name) if facts.name == facts.id else f"{one_line(facts.name)} ({one_line(facts.id)})"
+
+
 def hardware(plan: Plan) -> str:
     """`4 x H100 80GB`; without a device, the memory that the cache is given."""
-    name, n = asked(plan, "device"), asked(plan, "n_devices") or 1
+    name, n = plan.asked("device"), plan.asked("n_devices") or 1
     if name is not None:
         return f"{n} x {device(name)}"
-    memory = asked(plan, "kv_memory")
+    memory = plan.asked("kv_memory")
     return f"{size(memory)} of cache memory{' a GPU' if ranks(plan) > 1 else ''}" if memory is not None else "what is given"
 
 
 def ranks(plan: Plan) -> int:
     """Ranks that are devices."""
-    return sum(len(ledger.ranks) for ledger in plan.ledgers if ledger.device != "host") or (asked(plan, "n_devices") or 1)
+    return sum(len(ledger.ranks) for ledger in plan.ledgers if ledger.device != "host") or (plan.asked("n_devices") or 1)
 
 
 def chosen(plan: Plan) -> dict[str, Any]:
     """What somebody asked, but for the model and the engine's own options."""
-    return {name: value for name, (value, by) in plan.question.items() if by == "you" and name not in ("model", "engine_option")}
+    return {name: value for name, value in plan.chosen.items() if name not in ("model", "engine_option")}
 
 
 def requests(plan: Plan) -> str:
     """`32 requests of 8,192 tokens`."""
-    return f"{counted(asked(plan, 'batch'), 'request')} of {asked(plan, 'context'):,} tokens"
+    return f"{counted(plan.asked('batch'), 'request')} of {plan.asked('context'):,} tokens"
 
 
 def engine(plan: Plan) -> str:
     """`vLLM 0.33`; llama.cpp's builds are written b11312."""
-    name, version = asked(plan, "engine"), asked(plan, "engine_version")
+    name, version = plan.asked("engine"), plan.asked("engine_version")
     if name == "ideal":
         return "ideal"
     title = engines.facts(name).title
     return f"{title} {version}" if version else title
-
-
-def asked(plan: Plan, name: str) -> Any:
-    """A name's value in the settled question."""
-    return plan.question[name][0]
 
 
 def flag(name: str, value: object = None) -> str:

@@ -6,16 +6,13 @@ SGLang 0.5.23 `python/sglang/srt/mem_cache/allocator/swa.py` (alloc_extend, allo
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from collections.abc import Sequence as Listed
 
-from kvplan.simulate.sequence import Manager, Sequence, Shares
+from kvplan.simulate.sequence import Manager, Sequence, Shares, Unphased
 
 
-class Beside:
+class Beside(Unphased):
     """Managers of pools apart. What is shown as used is the first one's; `peaks` are the most pages that the others ever held."""
-
-    stride = 0
 
     def __init__(self, managers: Listed[Manager]) -> None:
         self.first, self.others = managers[0], managers[1:]
@@ -62,9 +59,6 @@ class Beside:
 
     def _note(self) -> None:
         self.peaks = [max(peak, manager.used) for peak, manager in zip(self.peaks, self.others, strict=True)]
-
-    def extend(self, due: Collection[Sequence], step: int) -> bool:
-        return False
 
     def wake(self, s: Sequence, computed: int) -> int:
         others = (manager.wake(part, computed) for manager, part in zip(self.others, self._parts[s], strict=True))

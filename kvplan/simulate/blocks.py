@@ -80,11 +80,8 @@ class CountedBlocks:
         soonest = 1 << 62
         for group, block in zip(self.groups, self._steps, strict=True):
             soonest = min(soonest, -(-computed // block) * block)
-            if group.kind == "window":
-                past = max(computed - group.span + 1, 0)
-                soonest = min(soonest, max(-(-past // block), 1) * block + group.span - 1)
-            elif group.kind == "chunk":
-                soonest = min(soonest, -(-computed // group.span) * group.span)
+            if group.kind in ("window", "chunk"):
+                soonest = min(soonest, group.leaves(computed))
         return soonest
 
     def _pages(self, s: Sequence, computed: int) -> list[int]:

@@ -6,11 +6,10 @@ of two (pow2), or the true output length (oracle). Chunks are powers of two; an 
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from heapq import heappop, heappush
 
 from kvplan.simulate.geometry import Geometry
-from kvplan.simulate.sequence import Sequence, Shares
+from kvplan.simulate.sequence import Sequence, Shares, Unphased
 from kvplan.simulate.workload import Request
 
 
@@ -85,10 +84,8 @@ def wanted(rule: str, request: Request, longest: int) -> int:
     return min(request.prompt + (power_of_two(request.output) if rule == "pow2" else request.output), longest)
 
 
-class Contiguous:
+class Contiguous(Unphased):
     """A chunk of token slots a request, from admission to its end: nothing ever grows, so nothing is preempted."""
-
-    stride = 0
 
     def __init__(self, geometry: Geometry, rule: str) -> None:
         self.size = geometry.slots
@@ -107,9 +104,6 @@ class Contiguous:
 
     def grow(self, s: Sequence, computed: int, tokens: int) -> bool:
         return True
-
-    def extend(self, due: Collection[Sequence], step: int) -> bool:
-        return False
 
     def wake(self, s: Sequence, computed: int) -> int:
         return 1 << 62

@@ -5,16 +5,12 @@ llama.cpp 0c1e57098 `src/llama-kv-cache.cpp` (find_slot): cells need not be cont
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from kvplan.simulate.geometry import Geometry
-from kvplan.simulate.sequence import Sequence, Shares
+from kvplan.simulate.sequence import Sequence, Shares, Unphased
 
 
-class Cells:
+class Cells(Unphased):
     """Cells in use by stream."""
-
-    stride = 0
 
     def __init__(self, geometry: Geometry) -> None:
         self.size = geometry.pages
@@ -41,9 +37,6 @@ class Cells:
         self.used += tokens - s.held[0]
         s.held[0] = tokens
         return True
-
-    def extend(self, due: Collection[Sequence], step: int) -> bool:
-        return False
 
     def wake(self, s: Sequence, computed: int) -> int:
         return computed

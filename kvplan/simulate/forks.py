@@ -3,19 +3,15 @@ beam search."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from kvplan.errors import UnsupportedError
 from kvplan.simulate.fork import Fork
 from kvplan.simulate.geometry import Geometry
-from kvplan.simulate.sequence import Sequence, Shares
+from kvplan.simulate.sequence import Sequence, Shares, Unphased
 from kvplan.units import cdiv
 
 
-class ForkedBlocks:
+class ForkedBlocks(Unphased):
     """One pool of pages for full attention, counted; each request has a Fork of its own, nothing is shared between requests."""
-
-    stride = 0
 
     def __init__(self, geometry: Geometry) -> None:
         if len(geometry.groups) > 1 or geometry.groups[0].kind != "full" or geometry.beside or geometry.sort == "cells":
@@ -57,9 +53,6 @@ class ForkedBlocks:
             fork.write()
         self._count(fork, 1)
         return enough
-
-    def extend(self, due: Collection[Sequence], step: int) -> bool:
-        return False
 
     def wake(self, s: Sequence, computed: int) -> int:
         fork = self._forks[s]

@@ -42,6 +42,13 @@ class PageGroup(NamedTuple):
             return min(cdiv(tokens, self.block_tokens), 2)
         return cdiv(tokens, self.block_tokens) - self.skipped(computed) // self.block_tokens
 
+    def leaves(self, computed: int) -> int:
+        """Of windows and chunks: the first length from `computed` on at which a page leaves."""
+        if self.kind == "chunk":
+            return -(-computed // self.span) * self.span
+        past = max(computed - self.span + 1, 0)
+        return max(-(-past // self.block_tokens), 1) * self.block_tokens + self.span - 1
+
     def most_pages(self, tokens: int, in_flight: int) -> int:
         """The bound that admission reserves: vLLM 0.32 `kv_cache_interface.py`, max_admission_blocks_per_request."""
         if self.kind == "state":

@@ -262,15 +262,8 @@ class PrefixBlocks:
         soonest = -(-computed // block) * block
         if not self._windows:
             return soonest
-        soonest = min(soonest, -(-(computed + 1) // block) * block - 1)
-        for i in self._windows:
-            span = self.groups[i].span
-            if self.groups[i].kind == "chunk":
-                soonest = min(soonest, -(-computed // span) * span)
-                continue
-            past = max(computed - span + 1, 0)
-            soonest = min(soonest, max(-(-past // block), 1) * block + span - 1)
-        return soonest
+        fills = -(-(computed + 1) // block) * block - 1
+        return min(soonest, fills, *(self.groups[i].leaves(computed) for i in self._windows))
 
     def end(self, s: Sequence, computed: int) -> None:
         """Names of pages that are nobody else's are given only to a sequence that will return to look for them."""

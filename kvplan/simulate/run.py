@@ -74,7 +74,7 @@ def simulate(
 
     Deterministic. Raises SpecError, UnknownName, UnsupportedError.
     """
-    geometry = pool if isinstance(pool, Geometry) else from_plan(pool)
+    geometry = geometry_of(pool)
     geometry = geometry._replace(pages=pages or geometry.pages)
     seqs = max_num_seqs or _asked(pool, "max_num_seqs") or (SGLANG_SEQS if geometry.sort == "radix" else MAX_SEQS)
     step_tokens = max_num_batched_tokens or max(_asked(pool, "max_num_batched_tokens") or 8192, seqs)
@@ -128,6 +128,10 @@ def simulate(
     )
 
 
+def geometry_of(pool: Planned | Geometry) -> Geometry:
+    return pool if isinstance(pool, Geometry) else from_plan(pool)
+
+
 def has_tiers(geometry: Geometry) -> bool:
     """Whether tiers below such a pool are simulated: one pool of full attention whose prefixes are shared."""
     return not geometry.beside and geometry.sort != "cells" and all(group.kind == "full" for group in geometry.groups)
@@ -138,7 +142,7 @@ def alone(pool: Planned | Geometry, workload: Iterable[Request], pages: int) -> 
 
     Steps of the scheduler that change no page are left out. Requests that are longer than the longest are too.
     """
-    geometry = (pool if isinstance(pool, Geometry) else from_plan(pool))._replace(pages=pages)
+    geometry = geometry_of(pool)._replace(pages=pages)
     step = _asked(pool, "max_num_batched_tokens") or 8192
     manager, fits = _manager(geometry, "paged", True, step), _fits(geometry, "paged", step)
     whole = all(group.kind == "full" for group in geometry.groups)  # nothing leaves a window
@@ -244,7 +248,7 @@ def pool_for(
     most      pages to try at most; None: those of the given pool
     Raises SpecError where not even `most` reach it.
     """
-    high = (pool if isinstance(pool, Geometry) else from_plan(pool)).pages
+    high = geometry_of(pool).pages
     most = most or high
 
     def at(pages: int) -> SimulationResult | None:

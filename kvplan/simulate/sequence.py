@@ -64,6 +64,15 @@ class Shares(NamedTuple):
     internal: float
 
 
+class Unphased:
+    """A manager that is asked for every page: it has no stride, and so is never asked to `extend`."""
+
+    stride = 0
+
+    def extend(self, due: Collection[Sequence], step: int) -> bool:
+        return False
+
+
 class Manager(Protocol):
     """A pool of pages."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
 from itertools import count, islice
 from typing import NamedTuple
 
@@ -206,10 +207,8 @@ def prefix_of(shape: Shape) -> Callable[[int], Content]:
     return lambda pick: ()
 
 
-def _conversations(shape: Shape, arrivals: Arrivals, seed: int, begun: int | None = None) -> Iterator[Request]:
+def _conversations(shape: Shape, arrivals: Arrivals, seed: int, begun: int | None) -> Iterator[Request]:
     """Conversations that start at the arrivals, so many at most; a heap holds those that go on."""
-    from heapq import heappop, heappush
-
     rng, streams, before = default_rng(seed), count(1 << 41), prefix_of(shape)
     drawn = _drawn(shape, arrivals, rng)
     starts, time = islice(drawn, begun), 0.0

@@ -33,7 +33,7 @@ def _refused(plan: Plan) -> str | None:
 
 
 def _device(plan: Plan) -> str | None:
-    return "the log names no device: name it with --device" if plan.question["device"][0] is None else None
+    return "the log names no device: name it with --device" if plan.asked("device") is None else None
 
 
 def _others(start: LoggedStart, plan: Plan) -> str | None:
@@ -49,7 +49,7 @@ def _others(start: LoggedStart, plan: Plan) -> str | None:
         return None
     least = min(f.value * (MIB if f.unit == "MiB" else GIB) for f in free)
     own = sum(e.bytes for ledger in plan.ledgers[:1] for e in ledger.entries if e.name in ("CUDA context", "distributed init"))
-    taken = int(total - least - max(own, _OWN)) - int(plan.question["reserve"][0] or 0)
+    taken = int(total - least - max(own, _OWN)) - int(plan.asked("reserve") or 0)
     if taken < GIB // 2:
         return None
     return (
@@ -72,7 +72,7 @@ def _beside(start: LoggedStart, plan: Plan) -> str | None:
 def _ranks(start: LoggedStart, plan: Plan) -> str | None:
     """More ranks in the log than in the question."""
     seen = {f.rank for f in start.figures if f.rank and f.name in ("kv_cache", "weights")}
-    sizes = {name: int(plan.question[name][0] or 1) for name in ("tp", "pp", "dp")}
+    sizes = {name: int(plan.asked(name) or 1) for name in ("tp", "pp", "dp")}
     expected = sizes["tp"] * sizes["pp"] * sizes["dp"]
     if engines.log(start.engine).buffers or len(seen) <= expected:
         return None
@@ -102,7 +102,7 @@ def _unread(start: LoggedStart) -> str | None:
 
 
 def _parallel(start: LoggedStart, plan: Plan) -> str | None:
-    if not engines.log(start.engine).buffers or int(plan.question["n_devices"][0] or 1) > 1:
+    if not engines.log(start.engine).buffers or int(plan.asked("n_devices") or 1) > 1:
         return None
     devices = {f.rank for f in start.figures if f.name == "model_buffer" and f.rank and not f.rank.startswith("CPU") and "_" not in f.rank}
     return f"{len(devices)} devices hold the model: name --n-devices {len(devices)}" if len(devices) > 1 else None

@@ -15,7 +15,7 @@ def targets(start: LoggedStart, plan: Plan) -> list[Target]:
     """The lines that this log measures, of those that the plan predicts."""
     if not plan.ledgers:
         return []
-    sizes = {name: int(plan.question[name][0] or least) for name, least in (("tp", 1), ("pp", 1), ("n_devices", 1), ("reserve", 0))}
+    sizes = {name: int(plan.asked(name) or least) for name, least in (("tp", 1), ("pp", 1), ("n_devices", 1), ("reserve", 0))}
     found = engines.log(start.engine).measured(Measured(start.figures, plan.ledgers[0], sizes))
     return [t for t in found if t.n_bytes >= 0 and t.predicted(plan.ledgers[0].entries)]
 

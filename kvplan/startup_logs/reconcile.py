@@ -158,7 +158,7 @@ def _listed(names: Iterable[str]) -> str:
 
 def _device_bytes(plan: Plan) -> int | None:
     limits = [ledger.limit_bytes for ledger in plan.ledgers if ledger.limit_bytes]
-    fraction = plan.question["memory_fraction"][0] if engines.log(str(plan.question["engine"][0])).capped else None
+    fraction = plan.asked("memory_fraction") if engines.log(str(plan.asked("engine"))).capped else None
     return int(limits[0] / (fraction or 1)) if limits else None
 
 

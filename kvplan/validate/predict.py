@@ -65,8 +65,7 @@ def propose(d: Deployment, layout: Layout = "contiguous") -> Proposal:
         raise UnsupportedError("validate does not share the tokens of one sequence between ranks: leave dcp out")
     ledger = max(plan.ledgers, key=lambda ledger: ledger.cache_bytes)
     rows = [predicted for shape in _shapes(settled, ledger, layout) if (predicted := Predicted(shape, predict(shape))).bytes]
-    asked = {name: value for name, (value, by) in plan.question.items() if by == "you" and value is not None}
-    return Proposal(d.model.id, tuple(rows), ledger.cache_bytes, asked | {"layout": layout})
+    return Proposal(d.model.id, tuple(rows), ledger.cache_bytes, plan.chosen | {"layout": layout})
 
 
 def _shapes(d: Deployment, ledger: Ledger, layout: Layout) -> list[CacheShape]:

@@ -43,7 +43,7 @@ def validate_model(
     compute = d.dtype or d.model.dtype
     if compute not in _TORCH:
         raise SpecError("dtype", [("", f"{compute!r}: a model is built in one of {', '.join(_TORCH)}")])
-    batch, context = int(plan.question["batch"][0]), int(plan.question["context"][0])
+    batch, context = int(plan.asked("batch")), int(plan.asked("context"))
     decode = min(DECODED, context - 1)
     arguments = {"config": data, "dtype": _TORCH[compute], "batch": batch, "prefill": context - decode, "decode": decode}
     with Worker(device) as worker:
@@ -51,9 +51,9 @@ def validate_model(
         if room is not None and _size(plan) > room:
             text = f"refused before building: needs {_size(plan):,} B ({show_bytes(_size(plan))}), may take {room:,} B"
             text = f"{note}; {text}" if note else text
-            case = Case(d.model.id, "refused", (), plan.ledgers[0].cache_bytes, None, {}, _asked(plan), text)
+            case = Case(d.model.id, "refused", (), plan.ledgers[0].cache_bytes, None, {}, plan.chosen, text)
             return receipt("model", worker.machine, cases=(case,))
-        events = list(worker.run("model", encoder=int(plan.question["encoder_tokens"][0] or context), **arguments))
+        events = list(worker.run("model", encoder=int(plan.asked("encoder_tokens") or context), **arguments))
         with_what = next(({"transformers": e["transformers"]} for e in events if e["event"] == "weights"), {})
         return receipt("model", worker.machine | with_what, cases=(_case(plan, events, note),))
 
@@ -119,7 +119,7 @@ def _case(plan: Plan, events: list[dict[str, Any]], note: str) -> Case:
         predicted,
         allocated,
         by_name.get("cache", {}).get("measured", {}),
-        _asked(plan),
+        plan.chosen,
         "; ".join(part for part in (note, text) if part),
     )
 
@@ -145,7 +145,3 @@ def _status(rows: list[Row], events: list[dict[str, Any]], by_name: dict[str, An
     if events and events[-1]["event"] == "killed":
         return "killed", f"the measuring process was killed by {events[-1]['signal']}"
     return ("equal" if total_equal and all(row.equal for row in rows if row.equal is not None) else "different"), ""
-
-
-def _asked(plan: Plan) -> dict[str, Any]:
-    return {name: value for name, (value, by) in plan.question.items() if by == "you" and value is not None}

@@ -179,7 +179,7 @@ def _predicted_again(row: Row) -> str:
 
 
 def _added_again(case: Case) -> list[str]:
-    rows = [row for row in case.rows if row.shape is not None] or [row for row in case.rows if row.name.startswith("cache: ")]
+    rows = _cache_rows(case.rows)
     sums = (sum(row.predicted_bytes or 0 for row in rows), sum(row.allocated_bytes or 0 for row in rows))
     wrong = []
     if sums != (case.predicted_bytes, case.allocated_bytes):
@@ -212,7 +212,11 @@ def exponent(lengths: list[int], seconds: list[float]) -> float:
 
 def verdict(rows: tuple[Row, ...], predicted_bytes: int) -> Status:
     """equal where every compared row took exactly what was predicted and the cache's rows sum to the plan's own line."""
-    cache = [row for row in rows if row.shape is not None] or [row for row in rows if row.name.startswith("cache: ")]
     compared = [row for row in rows if row.equal is not None or row.shape is not None]
-    same = all(row.equal for row in compared) and sum(row.allocated_bytes or 0 for row in cache) == predicted_bytes
+    same = all(row.equal for row in compared) and sum(row.allocated_bytes or 0 for row in _cache_rows(rows)) == predicted_bytes
     return "equal" if same else "different"
+
+
+def _cache_rows(rows: tuple[Row, ...]) -> list[Row]:
+    """The rows of the cache: its tensors, or of a real model what is named so."""
+    return [row for row in rows if row.shape is not None] or [row for row in rows if row.name.startswith("cache: ")]

@@ -60,7 +60,7 @@ def speed(*, device: str = "cpu", lengths: Sequence[int] = (256, 512, 1024, 2048
         events = list(worker.run("speed", lengths=list(lengths), seconds=seconds))
         if events[-1]["event"] == "killed":
             raise ProbeError(f"the measuring process was killed by {events[-1]['signal']}")
-        points = [{k: v for k, v in e.items() if k != "event"} for e in events if e["event"] == "length"]
+        points = _told(events, "length")
         found: dict[str, Any] = {"points": points}
         for event in events:
             if event["event"] == "copy":
@@ -83,12 +83,17 @@ def _run(subject: Any, proposals: list[Proposal], device: str, force: bool, head
         done: list[Case] = []
         if going:
             events = list(worker.run("caches", cases=[_shapes(p) for p in going], headroom=headroom))
-            found = next(({k: v for k, v in e.items() if k != "event"} for e in events if e["event"] == "overheads"), None)
-            worker.machine |= {"overheads": found} if found else {}
+            if found := _told(events, "overheads"):
+                worker.machine |= {"overheads": found[0]}
             done = _collect(going, [e for e in events if e["event"] != "overheads"])
         rest = iter(done)
         cases = [_refusal(p, n, free or 0) if no else next(rest) for p, n, no in zip(proposals, needs, refused, strict=True)]
         return receipt(subject, worker.machine, cases=tuple(cases))
+
+
+def _told(events: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    """What the events of one name say."""
+    return [{key: value for key, value in event.items() if key != "event"} for event in events if event["event"] == name]
 
 
 def _shapes(p: Proposal) -> list[dict[str, Any]]:

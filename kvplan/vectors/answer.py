@@ -75,7 +75,7 @@ def figures(plan: Plan) -> Row:
         return {"refused": plan.outcome.reason or plan.verdict}
     ledger = plan.ledgers[0]
     found: Row = {
-        "length": plan.question["max_model_len"][0] if "max_model_len" in plan.question else None, "cache_bytes": ledger.cache_bytes,
+        "length": plan.asked("max_model_len") if "max_model_len" in plan.question else None, "cache_bytes": ledger.cache_bytes,
         "output_mib": _mib(sum(entry.bytes for entry in ledger.entries if entry.name == "output buffer")),
     }  # fmt: skip
     return found | ({} if plan.capacity is None else _capacity(plan.capacity))

@@ -25,7 +25,7 @@ def shown(body: Body) -> Any:
         "sentence": one_line(answer.sentence(plan)),
         "verdict": html.verdict(plan),
         "fits": plan.fits,
-        "settled": {name: plan.question[name][0] for name in ("engine", *SLIDERS)},
+        "settled": {name: plan.asked(name) for name in ("engine", *SLIDERS)},
         "advice": [{one.option: one.value, **one.also} for one in answer.changes(plan)],
         "command": command(body),
     }

@@ -109,7 +109,7 @@ def _few_start(outcome: Outcome) -> bool:
 
 def _few_fit(outcome: Outcome) -> bool:
     """Lines of few sources decide what is left for the cache."""
-    ledger = next((one for one in outcome.ledgers if outcome.limiting_rank in one.ranks), None)
+    ledger = outcome.tightest
     if outcome.margin_bytes is None or ledger is None or ledger.limit_bytes is None:
         return False
     return _decided(outcome.margin_bytes, ledger.entries)

@@ -175,6 +175,11 @@ class Outcome(NamedTuple):
     host_risks: tuple[Risk, ...] = ()
     split: bool = False
 
+    @property
+    def tightest(self) -> Ledger | None:
+        """The ledger of the rank that limits it."""
+        return next((ledger for ledger in self.ledgers if self.limiting_rank in ledger.ranks), None)
+
 
 def refused(reason: str) -> Outcome:
     """An outcome of an engine that would not start, in its own words, before it looked at memory."""

@@ -190,10 +190,9 @@ def _weight_formats(same: Same[ModelSpec], weight_dtype: str | None) -> WeightFo
         return role_formats(base, own, single=bool(model.deviations))
     if not is_quantized(asked):
         return role_formats(asked, {})
-    routed = any(getattr(mlp, "experts", 0) for block in model.blocks.values() for mlp in block.mlps)
     hybrid = any(mixer.kind in RECURRENT for block in model.blocks.values() for mixer in block.mixers)
     tied = model.tied_embeddings and not (model.architecture or "").startswith(NEVER_APART)
-    return asked_formats(base, asked, routed=routed, hybrid=hybrid, tied=tied)
+    return asked_formats(base, asked, routed=model.routed, hybrid=hybrid, tied=tied)
 
 
 def _only_named(model: ModelSpec, weight_dtype: str | None) -> str | None:
