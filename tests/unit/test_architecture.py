@@ -132,6 +132,7 @@ OF_ONE_ENGINE = {
         "helm",
         "images",
         "kserve",
+        "mentions",
         "modelfile",
         "presets",
         "python",
@@ -140,6 +141,7 @@ OF_ONE_ENGINE = {
         "services",
         "truss",
         "units",
+        "wrapped",
     )
 }
 
