@@ -48,7 +48,7 @@ from kvplan.units import GIB
 FOLDER = Path(__file__).parents[1] / "kvplan" / "calibration"
 FILE, RESIDUALS = FOLDER / "vllm.yaml", FOLDER / "vllm.residuals.yaml"
 #: Kinds of deployments that get an interval of their own (engines/vllm/budget.py kind_of).
-KINDS = ("module", "plain", "hard", "named", "older", "states", "halved", "linked", "compressed", "rocm", "unified", "apart")
+KINDS = ("module", "plain", "hard", "named", "older", "states", "halved", "linked", "compressed", "instinct", "rocm", "unified", "apart")
 
 #: Kinds whose intervals rest on themselves however few their sources are; sources up to which those of the others do not.
 EASY, LITTLE = ("module", "plain"), FEW - 1

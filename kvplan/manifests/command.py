@@ -26,7 +26,7 @@ from kvplan.manifests.programs import (
 )  # fmt: skip
 from kvplan.manifests.script import Script, read_script
 from kvplan.manifests.words import Command
-from kvplan.manifests.wrapped import Files, behind, first_plain, named, open_program, script_option
+from kvplan.manifests.wrapped import NO_SINGLE, Files, behind, first_plain, named, open_program, script_option
 
 
 class Start(NamedTuple):
@@ -256,11 +256,23 @@ def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
             running |= {key} if stays and key else set()
             note = (Finding("note", "note", command.note, command.place),) if command.note else ()
             found.append(one._replace(stays=stays, host=key if key in running else "", faults=(*one.faults, *note)))
+    own = {start.engine for start in found if start.words}
+    found = [start for start in found if start.words or not start.opaque.endswith(NO_SINGLE) or start.engine not in own]  # their router
     waiting = [start for start in found if not start.words and start.engine and engines.arguments(start.engine).waiting]
     runs = [start for start in found if start.words and start.engine in {one.engine for one in waiting}]
     if runs:  # the server of the same script: it loads what is named, with its own variables
         found = [one._replace(env=waiting[0].env) if one in runs else one for one in found if one not in waiting]
+    elif len(pulled := {command.words[-1].text: command.words[-1] for command in script.commands if _pulls(command)}) == 1:
+        (word,) = pulled.values()
+        one_model = Finding("note", "note", f"{word.text} is the one model that the script pulls: taken to be what is loaded", word.place)
+        found = [one._replace(words=(word,), faults=(*one.faults, one_model)) if one in waiting else one for one in found]
     return found
+
+
+def _pulls(command: Command) -> bool:
+    """`ollama pull MODEL`."""
+    texts = [w.text for w in command.words[-3:]]
+    return len(texts) == 3 and base(texts[0]) == "ollama" and texts[1] == "pull" and not texts[2].startswith("-")
 
 
 def _lost(after: Sequence[Command]) -> tuple[Finding, ...]:

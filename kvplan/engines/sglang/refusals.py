@@ -40,6 +40,14 @@ CHECKS: tuple[Stop, ...] = (
         "server_args.py _handle_data_parallelism", when=when.attention_ranks, numbers="tp {tp}, dp {dp}",
     ),
     Stop(
+        "draft method", "argument --speculative-algorithm: invalid choice: '{method:w}'", "this release has no such way of drafting",
+        (Move("speculative", "off, or mtp"), _NEWER), "server_args.py", when=when.no_method,
+    ),
+    Stop(
+        "attention backend", "argument --attention-backend: invalid choice: '{backend:w}'", "this release has no such backend",
+        (_ANY_BACKEND, _NEWER), "server_args.py", when=when.no_backend,
+    ),
+    Stop(
         "chunk and page", "assert self.chunked_prefill_size % self.page_size == 0",
         "a chunk of prefill must be whole pages", _WHOLE_PAGES,
         "server_args.py", since="0.4.6", before="0.4.10", when=when.chunk, numbers="chunks of {chunk} tokens, pages of {page}",
@@ -115,6 +123,11 @@ CHECKS: tuple[Stop, ...] = (
         when=when.chunked_unnamed,
     ),
     Stop(
+        "attention backend", "Gemma4 only supports trtllm_mha, triton", "its layers are taken by these backends alone",
+        (Move("option:attention_backend", "triton or trtllm_mha"),), "server_args.py; arg_groups/model_hook.py", since="0.5.13",
+        when=when.gemma4_backend, numbers="not {backend}",
+    ),
+    Stop(
         "attention backend", "TRTLLM MHA backend is only supported on Blackwell GPUs (SM100). Please use a different backend.",
         "its kernels are for compute capability 10.x", (_ANY_BACKEND, _OTHER_GPU), "server_args.py", since="0.5.3", before="0.5.10",
         when=backend.mha_blackwell, numbers="this GPU has {has}",
@@ -133,7 +146,7 @@ CHECKS: tuple[Stop, ...] = (
     Stop(
         "attention backend", "TRTLLM MLA backend is only supported on Blackwell GPUs",
         "its kernels are for compute capability 10 and later", (_ANY_BACKEND, _OTHER_GPU),
-        "server_args.py; arg_groups/overrides.py _mla_kv_cache_dtype_checks", since="0.5.3", when=backend.mla_blackwell,
+        "server_args.py; arg_groups/overrides.py _mla_kv_cache_dtype_checks", since="0.4.10", when=backend.mla_blackwell,
         numbers="this GPU has {has}",
     ),
     Stop(

@@ -28,7 +28,9 @@ from kvplan.engines.sglang.rules import (
     NO_LENGTH,
     NUMBERED_ENCODERS,
     RELEASES,
+    STATES_OF_ALL,
     UNNAMED_DRAFTS,
+    UNREAD_LENGTH,
     WHOLE_PROMPTS,
     SglangRules,
 )
@@ -239,7 +241,8 @@ def _packs(t: CacheTensor) -> bool:
 
 def most_context(d: Deployment, rules: SglangRules) -> int | None:
     """The longest context that this release derives from the model's configuration."""
-    most = d.model.max_context or (NO_LENGTH if d.model.architecture else None)
+    stated = None if d.model.architecture in UNREAD_LENGTH else d.model.max_context
+    most = stated or (NO_LENGTH if d.model.architecture else None)
     return most * rules.stretched.get(d.model.architecture or "", 1) if most else most
 
 
@@ -268,7 +271,8 @@ def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: T
     raw, windows = backend in ("trtllm", "tilelang") or on_amd(d), splits_windows(d, rules) and traits.windows
     exclusive = d.model.architecture in EXCLUSIVE
     numbered = d.model.encoder.n_layers if d.model.encoder and d.model.architecture in NUMBERED_ENCODERS else 0
-    return Split(shape.attn_tp, shape.dcp, traits.pooled_index is not None, raw, exclusive, windows, traits.states, numbered)
+    ranks = shape.tp if d.model.architecture in STATES_OF_ALL else None
+    return Split(shape.attn_tp, shape.dcp, traits.pooled_index is not None, raw, exclusive, windows, traits.states, numbered, ranks)
 
 
 def draft_layers(d: Deployment, rules: SglangRules, spec: Speculation | None, found: Drafter | None) -> int:

@@ -36,6 +36,7 @@ from kvplan.weights import WeightFormats, role_formats
 
 #: cuBLAS workspace of a process, which torch holds while it runs: 32 MiB on Hopper and later (torch CUDABlas getChosenWorkspaceSize).
 WORKSPACE_BYTES = 32 * MIB
+INSTINCT = ("gfx90a", "gfx94", "gfx95")
 #: Bytes that sampling without sorting holds for a logit, beside it: the logit, the filtered one and the probability, each in f32
 #: (v1/sample/sampler.py, FlashInfer's top_k_top_p_sampling_from_logits).
 UNSORTED_BYTES = 12.0
@@ -249,12 +250,12 @@ def sampler_peak(p: Profile, sampler_bytes: float) -> int:
 
 def layers_peak(p: Profile, hidden_copies: float) -> int:
     """The widest sublayer's results beside some hidden states."""
-    return p.width_bytes + int(hidden_copies * p.hidden_bytes) + p.reduced_bytes + p.product_bytes[0]
+    return max(p.width_bytes, p.index_bytes) + int(hidden_copies * p.hidden_bytes) + p.reduced_bytes + p.product_bytes[0]
 
 
 def peak(p: Profile, sampler_bytes: float, hidden_copies: float) -> int:
     """The profile run's peak: encoders, layers and the sampler's warm-up are never alive together."""
-    held = p.encoder_bytes + p.handed_bytes
+    held = p.encoder_bytes + p.handed_bytes + p.reserved_bytes
     tops = sampler_peak(p, sampler_bytes) + held, layers_peak(p, hidden_copies) + held, p.tower_bytes, p.compiled_bytes
     return max(tops) + WORKSPACE_BYTES
 
@@ -302,7 +303,8 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
 
     apart     ranks on machines of their own that share their memory with the host
     unified   one such machine
-    rocm      AMD's cards: a first start compiles, and what compiling leaves is counted until the next start
+    instinct  AMD's boards from MI200 on
+    rocm      AMD's other cards: a first start compiles, what compiling leaves is counted until the next, and with one build after it
     compressed  one entry for several tokens (DeepSeek-V4): what its runner holds beside weights and cache is not known
     states    recurrent states or drafts
     halved    states, and weights that are quantised: which of the projections beside the states stay in 16 bits differs
@@ -317,7 +319,7 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     if d.device is not None and d.device.unified:
         return "apart" if s.tp * s.pp > 1 and d.device.link == "none" else "unified"
     if d.device is not None and d.device.vendor == "amd":
-        return "rocm"
+        return "instinct" if (d.device.compute_capability or "").startswith(INSTINCT) else "rocm"
     shared = {t.tokens_per_state for layer in distinct(model.layers) for cache in layer.caches for t in cache.tensors}
     if shared - {1, None}:
         return "compressed"

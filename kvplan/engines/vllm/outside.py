@@ -18,6 +18,7 @@ from kvplan.engines.vllm.captures import captured, graph_counts
 from kvplan.engines.vllm.encoders import unprofiled
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
+from kvplan.engines.vllm.sparse import captured_logits
 from kvplan.ledger import Entry, exact, system
 from kvplan.units import GIB, MIB
 
@@ -76,6 +77,8 @@ def graphs(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants, 
             both = sized("FULL_AND_PIECEWISE")
             found = Span(found.point or both.point, 0, max(found.high, both.high))
         found = _more(found, d, s)
+        logits = captured_logits(d, s.served.layers, s)
+        found = Span(*(a + b for a, b in zip(found, logits, strict=True)))
     return modelled("CUDA graphs", found, said, "graphs", sources=each.groups)
 
 

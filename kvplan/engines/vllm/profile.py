@@ -19,6 +19,7 @@ from kvplan.engines.vllm.exchange import LOW_LATENCY
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.runners import profiled_logit
 from kvplan.engines.vllm.settings import VllmSettings
+from kvplan.engines.vllm.sparse import prefill_logits_bytes, reserved_bytes
 from kvplan.tensors import Layer, Lowered, distinct, routed
 from kvplan.weights import WeightFormats
 
@@ -44,6 +45,7 @@ class Profile(NamedTuple):
     product_bytes   what packed matrices' products take beside their results where no Marlin kernel runs them, and the least of it
     sampled_bytes   bytes beside each logit in the sampler's run, where the code says them (runners.py); None: the measured constant
     compiled_bytes  what compiling holds on a first start: the table of embeddings once more
+    reserved_bytes  sparse attention's workspace, which stays; index_bytes: an indexer's logits, which pass (sparse.py)
     reduced_bytes   a second copy of the hidden state that summing over ranks makes beside the widest sublayer (eager V0 alone)
     """
 
@@ -60,6 +62,8 @@ class Profile(NamedTuple):
     product_bytes: tuple[int, int] = (0, 0)
     sampled_bytes: float | None = None
     compiled_bytes: int = 0
+    reserved_bytes: int = 0
+    index_bytes: int = 0
 
 
 def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> Profile:
@@ -79,7 +83,7 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
     return Profile(
         tokens=tokens,
         value_bytes=value_bytes,
-        hidden_bytes=tokens * hidden * value_bytes,
+        hidden_bytes=tokens * hidden * value_bytes * _streams(model, stage, hidden),
         width_bytes=max(int(tokens * width * value_bytes), _latent_context(model, stage, s) * value_bytes),
         logits=rows * (d.model.vocab_size or 0) if samples else 0,
         rows_bytes=rows * hidden * value_bytes if samples else 0,
@@ -90,6 +94,8 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
         product_bytes=_products(d, model, stage, s, formats),
         sampled_bytes=profiled_logit(s.release, second=s.second_runner),
         compiled_bytes=_compiled(d, model, stage, s, formats),
+        reserved_bytes=reserved_bytes(d, model.layers[stage.start : stage.stop], s),
+        index_bytes=prefill_logits_bytes(d, model.layers[stage.start : stage.stop], s),
     )
 
 
@@ -106,6 +112,12 @@ def _compiled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, form
     if (d.model.towers and d.multimodal != "off") or (d.device is not None and d.device.vendor != "nvidia") or routed(model.layers):
         return 0
     return table.elems * WEIGHT_FORMATS[formats.of(table)].bits // 8 // s.tp
+
+
+def _streams(model: Lowered, stage: range, hidden: int) -> int:
+    """How many hidden states a token has between layers: hyper-connections mix several (models/deepseek_v4/nvidia/model.py hc_mult)."""
+    mixes = (w.shape[-1] // hidden for layer in _distinct(model, stage) for w in layer.weights if w.name.endswith("hc_fn"))
+    return max(mixes, default=1)
 
 
 def _products(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> tuple[int, int]:
