@@ -25,7 +25,7 @@ from kvplan.engines.vllm.host import less_offloaded, offloaded_bytes
 from kvplan.engines.vllm.loaded import drafted, loaded_weights, repacked_bytes, rotary_bytes, rounding_bytes
 from kvplan.engines.vllm.media import decoded_bytes
 from kvplan.engines.vllm.outside import CONTEXT_BYTES, CONTEXT_LOW, context, counts_context, graphs, linked, outside, reduces
-from kvplan.engines.vllm.profile import Profile, profile
+from kvplan.engines.vllm.profile import VALUE_BYTES, Profile, profile
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.wordings import Refused
@@ -86,7 +86,8 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings, s
     requested = -(-total * share // 10**6) if s.rules.round_request == "up" else total * share // 10**6
     _check_free(d, s, total, requested)
     loaded = (_rotary(d, model, s), _rounding(d, model, stage, s, formats), *adapters.slots(d, model, stage, s))
-    over = (*exchange.buffers(d, s), *exchange.balancing(model, stage, s, formats, d.ep or 1))
+    value_bytes = VALUE_BYTES.get(s.formats.compute, 2)
+    over = (*exchange.buffers(d, s), *exchange.batched(d, s, value_bytes), *exchange.balancing(model, stage, s, formats, d.ep or 1))
     entries += [entry for entry in (*loaded, *over) if entry.bytes]
     if d.device.vendor == "amd" and s.rules.rocm_reserved and (held := repacked_bytes(model, stage, s, formats, d.ep or 1)):
         said = "one layer's experts, laid out anew beside what was loaded: torch keeps them, and these releases count what the device shows"

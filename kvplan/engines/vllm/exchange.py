@@ -12,7 +12,7 @@ from kvplan.engines.common.lines import Span, modelled, weight_entries
 from kvplan.engines.common.options import Options
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
-from kvplan.ledger import Entry, exact
+from kvplan.ledger import Entry, Phase, exact
 from kvplan.tensors import Layer, Lowered, distinct, layer_counts, routed
 from kvplan.units import MIB, cdiv
 from kvplan.weights import WeightFormats
@@ -68,21 +68,28 @@ def buffers(d: Deployment, s: VllmSettings) -> list[Entry]:
     else:
         far = near if ranks > deepep.PEERS else 0
         said = "high-throughput kernels" + (", over NVLink and the network" if far else ", over NVLink")
-    return [modelled("DeepEP buffers", deepep.held(near, far), f"{said}; VLLM_DEEPEP_BUFFER_SIZE_MB {s.deepep_mib}", "process")]
+    return [modelled("DeepEP buffers", deepep.held(near, far), f"{said}; VLLM_DEEPEP_BUFFER_SIZE_MB {s.deepep_mib}", "process", sources=1)]
 
 
-def batched_bytes(d: Deployment, s: VllmSettings, value_bytes: int) -> int:
+def batched(d: Deployment, s: VllmSettings, value_bytes: int) -> list[Entry]:
     """What low-latency kernels' experts work in: room for every rank's tokens in each expert of a rank, whoever chose it.
 
-    Received tokens, the wider of their two products, and the one between (experts/batched_deep_gemm_moe.py workspace_shapes).
+    The wider of two products, the one between and the result (experts/batched_deep_gemm_moe.py workspace_shapes), which stay once the
+    profile run has made them (modular_kernel.py SharedBuffers, later the workspace manager), and at most the received tokens beside.
     """
-    if s.exchange not in SMALL_STEPS:
-        return 0
+    if s.exchange != LOW_LATENCY:
+        return []
     ranks, hidden = s.tp * s.dp, _hidden(d.model.hidden_size)
     rows = cdiv(_experts(s.served), ranks) * _exchanged(s) * ranks
     stacks = [w for layer in distinct(s.served.layers) for w in layer.weights if w.experts and len(w.shape) == 3]
     inner = max((w.shape[2] for w in stacks if w.name.endswith("down")), default=0)
-    return rows * value_bytes * (hidden + max(2 * inner, hidden) + inner)
+    point = rows * value_bytes * (max(2 * inner, hidden) + inner + hidden)
+    size = Span(point, point // 2, point + rows * value_bytes * hidden)
+    said = f"{rows:,} rows: every rank's tokens in each expert of a rank"
+    return [modelled("experts' batches", size, said, "activations", _PROFILED, sources=1)]
+
+
+_PROFILED: tuple[Phase, ...] = ("profile", "allocate", "capture", "warm up", "serve")
 
 
 def balancing(model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats, ep: int) -> list[Entry]:

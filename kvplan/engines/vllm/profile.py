@@ -15,7 +15,7 @@ from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.widths import layer_width, split
 from kvplan.engines.vllm.before_v1 import awq_bytes
 from kvplan.engines.vllm.encoders import encoded
-from kvplan.engines.vllm.exchange import batched_bytes
+from kvplan.engines.vllm.exchange import LOW_LATENCY
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.runners import profiled_logit
 from kvplan.engines.vllm.settings import VllmSettings
@@ -78,15 +78,13 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
         rows = min(rows, seen.items)  # V0 profiles as many sequences as bring an item
     samples = last and d.model.lm_head and bool(d.model.vocab_size)
     at_once = next((most for since, most in reversed(MOE_TOKENS) if VERSIONS.index(s.release) >= VERSIONS.index(since)), tokens)
-    gathered = max(1, min(s.dp, at_once / tokens)) if s.rules.v1 else 1
+    gathered = max(1, min(s.dp, at_once / tokens)) if s.rules.v1 and s.exchange != LOW_LATENCY else 1
     width = max((layer_width(layer, hidden, s.tp, d.ep or 1, formats, gathered) for layer in _distinct(model, stage)), default=0)
     return Profile(
         tokens=tokens,
         value_bytes=value_bytes,
         hidden_bytes=tokens * hidden * value_bytes * _streams(model, stage, hidden),
-        width_bytes=max(
-            int(tokens * width * value_bytes), _latent_context(model, stage, s) * value_bytes, batched_bytes(d, s, value_bytes)
-        ),
+        width_bytes=max(int(tokens * width * value_bytes), _latent_context(model, stage, s) * value_bytes),
         logits=rows * (d.model.vocab_size or 0) if samples else 0,
         rows_bytes=rows * hidden * value_bytes if samples else 0,
         handed_bytes=2 * tokens * hidden * value_bytes if s.pp > 1 else 0,

@@ -118,7 +118,9 @@ def test_low_latency_follows_tokens_and_experts() -> None:
     asked = low_latency_bytes(256, 7168, 288)  # 4,095 MiB
     assert entry.bytes == (1024 + 32) * MIB + 8 * 512 * MIB
     assert entry.low == 1024 * MIB + asked
-    assert entry.high == entry.bytes + GIB
+    assert entry.high == entry.bytes + 9 * GIB // 4
+    rows = 288 * 256  # every rank's 256 tokens in each of 18 experts, for 16 ranks
+    assert lines(plan)["experts' batches"] == rows * 2 * (7168 + 2048 + 7168)
     early = wide("0.12", all2all_backend="deepep_low_latency")
     assert early.question["max_num_batched_tokens"][0] == 8192
     assert lines(early)["DeepEP buffers"] == lines(wide("0.33", all2all_backend="deepep_low_latency"))["DeepEP buffers"]
@@ -126,6 +128,21 @@ def test_low_latency_follows_tokens_and_experts() -> None:
     assert twice.ledgers == plan.ledgers
     more = ask(dp=16, ep=16, max_num_batched_tokens=512, engine_option={"all2all_backend": "deepep_low_latency"})
     assert {e.name: e for e in more.ledgers[0].entries}["DeepEP buffers"].low == 1024 * MIB + low_latency_bytes(512, 7168, 256)
+
+
+@pytest.mark.parametrize(
+    ("version", "fraction", "logged", "starts"), [("0.11.0", 0.9, 0.83, True), ("0.12.0", 0.9, -0.48, False), ("0.12.0", 0.95, 3.47, True)]
+)
+def test_a_public_start_with_low_latency_kernels(version: str, fraction: float, logged: float, starts: bool) -> None:
+    """ai-dynamo/dynamo pull request 5144: DeepSeek-R1 on 16 H100, GiB that vLLM says are left for the cache; below 0 it stops."""
+    options = {"all2all_backend": "deepep_low_latency"}
+    plan = ask(
+        model="deepseek-ai/deepseek-r1", engine_version=version, device="h100-80gb", dp=16, ep=16, memory_fraction=fraction,
+        enforce_eager=True, max_model_len=4096, engine_option=options,
+    )  # fmt: skip
+    assert plan.capacity
+    assert plan.capacity.kv_bytes_low <= max(0, logged) * GIB <= plan.capacity.kv_bytes_high
+    assert plan.starts is starts or plan.certainty == "too close to call"
 
 
 @pytest.mark.parametrize("question", [{"tp": 8, "ep": 8}, {"dp": 8}, {"tp": 8}, {"dp": 8, "ep": 8, "model": "qwen/qwen3-8b"}])
