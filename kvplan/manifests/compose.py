@@ -58,8 +58,8 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
             path, build = made
             findings.append(Finding("config-read", "note", f"{path} is read from beside this file", service.place))
             image, env, mounts = build.image, {**build.env, **env}, {**build.copies, **mounts}
-            args = build.command if args is None and entry is None else args
-            entry = build.entry if entry is None else entry
+            args = list(build.command) if args is None and entry is None and build.command is not None else args
+            entry = list(build.entry) if entry is None and build.entry is not None else entry
         scripts = mounted(mounts, [*(entry or ()), *(args or ())], beside)
         findings += [Finding("config-read", "note", f"{path} is read from beside this file", service.place) for path in scripts]
         found = container(
