@@ -6,6 +6,7 @@ from textwrap import dedent
 
 import pytest
 
+from kvplan.errors import SpecError
 from kvplan.manifests.mentions import why_empty
 from kvplan.manifests.read import read
 from kvplan.manifests.values import Found
@@ -215,3 +216,9 @@ def test_a_service_that_is_built_beside_the_file() -> None:
     assert one.places["max_model_len"].line in range(2, 7)
     said = [f.message for f in one.findings if f.rule == "config-read"]
     assert said == ["srv/Dockerfile is read from beside this file", "/run.sh is read from beside this file"]
+
+
+@pytest.mark.parametrize("text", ["{{" * 300_000, "{%" * 300_000, "{# " * 300_000, "{% if x %}" * 60_000])
+def test_a_template_of_too_many_marks_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match="marks of a template"):
+        read(text, "x.yaml.j2")
