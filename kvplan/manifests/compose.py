@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kvplan.engines.common.words import Finding, Given, Unresolved, Word
+from kvplan.manifests import images
 from kvplan.manifests.beside import extended, mounted, placed
 from kvplan.manifests.command import Start, container
+from kvplan.manifests.dockerfile import Built, built
 from kvplan.manifests.found import NO_DEVICE, ReadBeside, Site
 from kvplan.manifests.host import of_service
-from kvplan.manifests.lexer import tokens
-from kvplan.manifests.marked import Item
+from kvplan.manifests.lexer import split
+from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.programs import gpu_count
 from kvplan.manifests.together import ALL
 from kvplan.manifests.words import replaced
@@ -52,6 +54,12 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
         bound = {item.get("target").text or item.get("source").text: files[item.get("source").text] for item in service.get("configs")
                    if item.get("source").text in files}  # fmt: skip
         mounts = _mounts(service, document.get("configs"), asked)
+        if (made := _built(service, image, asked, source, beside)) is not None:
+            path, build = made
+            findings.append(Finding("config-read", "note", f"{path} is read from beside this file", service.place))
+            image, env, mounts = build.image, {**build.env, **env}, {**build.copies, **mounts}
+            args = list(build.command) if args is None and entry is None and build.command is not None else args
+            entry = list(build.entry) if entry is None and build.entry is not None else entry
         scripts = mounted(mounts, [*(entry or ()), *(args or ())], beside)
         findings += [Finding("config-read", "note", f"{path} is read from beside this file", service.place) for path in scripts]
         found = container(
@@ -65,6 +73,18 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
                 host="" if _is_off(service) else together, on=_on(service, env), limits=of_service(service), copies=_copies(service),
                 unresolved=_absent(service),
             )  # fmt: skip
+
+
+def _built(service: Item, image: Word, asked: Mapping[str, Word], source: str, beside: ReadBeside) -> tuple[str, Built] | None:
+    """What the Dockerfile of a service makes of it, where that lies beside this file and the image's name says no engine's own."""
+    build = service.get("build")
+    if not build or build.get("target") or images.find(image.text):
+        return None
+    folder = _text(build.get("context") or (NOTHING if isinstance(build.value, dict) else build), asked).text or "."
+    path = "/".join(part for part in (*folder.split("/"), build.get("dockerfile").text or "Dockerfile") if part not in ("", "."))
+    text = None if ".." in path else beside(path)
+    made = built(text, source, folder.removeprefix("./").strip("./")) if text is not None else None
+    return None if made is None else (path, made)
 
 
 def _included(entry: Item) -> Finding:
@@ -156,16 +176,6 @@ def _words(item: Item, asked: Mapping[str, Word], source: str) -> list[Word] | N
         return [_text(part, asked) for part in item]
     whole = _text(item, asked)
     return list(split(whole, source))
-
-
-def split(whole: Word, source: str) -> Iterator[Word]:
-    """The words of a string; compose runs no shell, so operators are words like others."""
-    for token in tokens(whole.text, source, whole.place, whole.breaks):
-        if token.kind == "operator" and token.text == "\n":
-            continue
-        text = "".join(p.text if p.kind == "text" else f"${p.text}" for p in token.pieces) if token.kind == "word" else token.text
-        missing = tuple(m for m in whole.missing if f"${m}" in text)
-        yield Word(text, token.place, missing)
 
 
 def _environment(item: Item, asked: Mapping[str, Word]) -> dict[str, Word]:

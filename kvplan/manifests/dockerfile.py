@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from kvplan.engines.common.words import Place, Word, words
+from kvplan.manifests.beside import ASIDE
 from kvplan.manifests.command import Start, container
-from kvplan.manifests.compose import split
 from kvplan.manifests.found import Site
+from kvplan.manifests.lexer import split
 from kvplan.manifests.words import replaced
 
 _NAME = re.compile(r"(^|/)(Dockerfile|Containerfile)(\.[^/]*)?$|\.dockerfile$", re.IGNORECASE)
@@ -26,15 +28,39 @@ def is_dockerfile(text: str, source: str) -> bool:
     return bool(starts and (_NAME.search(source) or re.search(r"^(CMD|ENTRYPOINT|RUN)\s+\S", text, re.MULTILINE)))
 
 
+class Built(NamedTuple):
+    """What the last stage leaves: the image it starts from, ENTRYPOINT, CMD, ENV, and path in the image -> path beside the Dockerfile."""
+
+    image: Word
+    entry: Sequence[Word] | None
+    command: Sequence[Word] | None
+    env: Mapping[str, Word]
+    copies: Mapping[str, str]
+
+
 def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
     """The engines that a container of the last stage starts."""
+    made = _last(text, source, "")
+    end = max(text.count("\n"), 1)
+    for start in container(made.image, made.entry, made.command, made.env, source, made.image.place, end) if made else ():
+        yield start, Site(name="", span=(1, end))
+
+
+def built(text: str, source: str, folder: str) -> Built | None:
+    """What a Dockerfile beside the checked file leaves; its lines are counted from ASIDE on. `folder`: the one that it copies from."""
+    return _last(text, source, folder, ASIDE)
+
+
+def _last(text: str, source: str, folder: str, above: int = 0) -> Built | None:
+    """The last stage; `above`: lines before the first."""
+    copies: dict[str, str] = {}
     env: dict[str, Word] = {}
     arguments: dict[str, Word] = {}
     image: Word | None = None
     entry: Sequence[Word] | None = None
     command: Sequence[Word] | None = None
     stages: dict[str, Word] = {}
-    for name, rest in _instructions(text):
+    for name, rest in _instructions(text, above):
         if name == "ARG":
             key, equals, value = rest.text.partition("=")
             arguments[key.strip()] = Word(value.strip().strip("\"'"), rest.place, () if equals else (key.strip(),))
@@ -46,18 +72,17 @@ def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
                 stages[parts[2].lower()] = image
         elif name == "ENV":
             env.update(_env(_filled(rest, {**arguments, **env}), source))
+        elif name == "COPY" and (parts := rest.text.split()) and len(parts) == 2:
+            target = parts[1] + (parts[0].rsplit("/", 1)[-1] if parts[1].endswith("/") else "")
+            copies[target.rstrip("/")] = "/".join(filter(None, (folder, parts[0].removeprefix("./").rstrip("/"))))
         elif name == "ENTRYPOINT":
             entry, command = _run(rest), None
         elif name == "CMD":
             command = _run(rest)
-    if image is None:
-        return
-    end = max(text.count("\n"), 1)
-    for start in container(image, entry, command, env, source, image.place, end):
-        yield start, Site(name="", span=(1, end))
+    return None if image is None else Built(image, entry, command, env, copies)
 
 
-def _instructions(text: str) -> Iterator[tuple[str, Word]]:
+def _instructions(text: str, above: int) -> Iterator[tuple[str, Word]]:
     """Instructions with their continued lines as one text, comments left out."""
     lines = text.splitlines()
     n = 0
@@ -72,7 +97,7 @@ def _instructions(text: str) -> Iterator[tuple[str, Word]]:
         n += 1
         match = _INSTRUCTION.match("\n".join(parts))
         if match:
-            yield match[1].upper(), Word(match[2], Place(start + 1, match.start(2) + 1))
+            yield match[1].upper(), Word(match[2], Place(above + start + 1, match.start(2) + 1))
 
 
 def _run(rest: Word) -> list[Word]:

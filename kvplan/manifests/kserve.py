@@ -11,8 +11,8 @@ from kvplan.engines.common.words import Given, Unresolved, Word, words
 from kvplan.manifests import foreign, images, pods
 from kvplan.manifests.accelerators import of_pod
 from kvplan.manifests.command import Start, container
-from kvplan.manifests.compose import split
 from kvplan.manifests.found import MOUNTED, Site
+from kvplan.manifests.lexer import split
 from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.pods import Pod
 

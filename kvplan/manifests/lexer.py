@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
-from kvplan.engines.common.words import START, Breaks, Place
+from kvplan.engines.common.words import START, Breaks, Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests.budget import spend
 
@@ -124,6 +124,16 @@ def tokens(text: str, source: str, base: Place = START, breaks: Breaks = ()) -> 
     if waiting:
         raise fail(len(text), f"the here-document is not ended by {waiting[0][1][:40]!r}")
     yield Token("operator", "\n", lines.at(len(text)))
+
+
+def split(whole: Word, source: str) -> Iterator[Word]:
+    """The words of a string that no shell reads: operators are words like others."""
+    for token in tokens(whole.text, source, whole.place, whole.breaks):
+        if token.kind == "operator" and token.text == "\n":
+            continue
+        text = "".join(p.text if p.kind == "text" else f"${p.text}" for p in token.pieces) if token.kind == "word" else token.text
+        missing = tuple(m for m in whole.missing if f"${m}" in text)
+        yield Word(text, token.place, missing)
 
 
 def pieces_of(text: str, source: str) -> tuple[Piece, ...]:

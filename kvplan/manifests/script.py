@@ -99,6 +99,7 @@ class _Reader:
     ) -> None:
         self._source = source
         self._beside = beside
+        self._read: dict[str, str | None] = {}
         self._sourced: list[Sourced] = []
         self._within: list[str] = []  # files that are being taken in
         self._truth: bool | None = None  # of the list of commands that is read: `[ a ] && [ b ]`
@@ -238,7 +239,11 @@ class _Reader:
             self._truth = None if self._joined == "|" else holds
 
     def _text_of(self, name: str) -> str | None:
-        return self._beside(name.removeprefix("./")) if self._beside and name else None
+        if self._beside is None or not name:
+            return None
+        if name not in self._read:
+            self._read[name] = self._beside(name.removeprefix("./"))
+        return self._read[name]
 
     def _takes_in(self, words: list[Token]) -> bool:
         """`source FILE`: its commands and variables are the script's own."""

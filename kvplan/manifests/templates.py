@@ -9,14 +9,16 @@ import re
 from collections.abc import Mapping
 
 from kvplan.engines.common.words import Finding, Place, Unresolved
+from kvplan.errors import SpecError
 
 _NAME = re.compile(r"\.(j2|jinja2?|tpl|tmpl)$", re.IGNORECASE)
 _JINJA = re.compile(r"\.(j2|jinja2?)$", re.IGNORECASE)
-_ASIDE = re.compile(r"\{#.*?#\}|\{%.*?%\}", re.DOTALL)
+MOST_MARKS = 2_000
+_ASIDE = re.compile(r"\{#.{0,4000}?#\}|\{%.{0,4000}?%\}", re.DOTALL)
 _CHOICE = re.compile(r"\{%-?\s*(if|for|macro|include|set)\b")
 _MANAGED = re.compile(r"^\{\{[^{}\n]*\bansible_managed\b[^{}\n]*\}\}", re.MULTILINE)
-_TWO = re.compile(r"\{%-?\s*if\b[^%]*%\}(?:(?!\{%).)*\{%-?\s*else\s*-?%\}", re.DOTALL)
-_VALUE = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.DOTALL)
+_TWO = re.compile(r"\{%-?\s*if\b[^%]{0,400}%\}(?:(?!\{%).){0,4000}\{%-?\s*else\s*-?%\}", re.DOTALL)
+_VALUE = re.compile(r"\{\{-?(.{0,2000}?)\}\}", re.DOTALL)
 _DEFAULT = re.compile(r"""[\w.]+\s*\|\s*default\(\s*(?:'([^'{}]*)'|"([^"{}]*)"|([\w.]+))\s*(?:,\s*true\s*)?\)""", re.IGNORECASE)
 _FIELD = re.compile(r"\{\{|\}\}|(?<!\$)\{([A-Za-z_]\w*)\}")
 
@@ -33,6 +35,8 @@ def filled(text: str, source: str, *, last: bool = False) -> str:
     """
     if not _JINJA.search(source):
         return text if source == plain_name(source) or "{{" in text else formatted(text, {}, "${%s}")
+    if sum(text.count(mark) for mark in ("{{", "{%", "{#")) > MOST_MARKS:
+        raise SpecError(source, [("", f"more than {MOST_MARKS:,} marks of a template; no manifest has so many")])
     text = _MANAGED.sub("# made from a template", text)
     text = _TWO.sub(lambda m: "\n" * m[0].count("\n"), text) if last else text
     text = _ASIDE.sub(_apart, text)
@@ -59,6 +63,7 @@ def said(text: str, source: str) -> tuple[tuple[Finding, ...], tuple[Unresolved,
 
 
 def _value(expression: str) -> str:
+    expression = expression.removesuffix("-").strip()
     if match := _DEFAULT.fullmatch(expression):
         return next(group for group in match.groups() if group is not None)
     name = re.match(r"[A-Za-z_][\w.]*", expression)

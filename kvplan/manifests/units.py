@@ -12,8 +12,8 @@ from typing import NamedTuple
 from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.manifests import images
 from kvplan.manifests.command import Start, container, scripts
-from kvplan.manifests.compose import split
 from kvplan.manifests.found import Site
+from kvplan.manifests.lexer import split
 from kvplan.manifests.script import read_script
 from kvplan.manifests.words import Command
 

@@ -6,6 +6,7 @@ from textwrap import dedent
 
 import pytest
 
+from kvplan.errors import SpecError
 from kvplan.manifests.mentions import why_empty
 from kvplan.manifests.read import read
 from kvplan.manifests.values import Found
@@ -186,3 +187,38 @@ def test_a_block_of_remarks_in_powershell() -> None:
 def test_vllms_command_line_called_from_python() -> None:
     (one,) = found('nohup python -c "from vllm.scripts import main; import sys; sys.exit(main())" serve m/x --max-num-seqs 8 &\n', "run.sh")
     assert (one.engine, one.model, one.question) == ("vllm", "m/x", {"max_num_seqs": 8})
+
+
+BUILT = """
+    services:
+      a:
+        build: ./srv
+        environment: {MODEL: m/x}
+      b:
+        build: {context: srv}
+        environment: [MODEL=m/y]
+        command: [-tp, '2']
+    """
+DOCKERFILE = """
+    FROM vllm/vllm-openai:v0.11.0 AS base
+    ENV LEN=4096
+    COPY scripts/run.sh /run.sh
+    ENTRYPOINT ["/run.sh"]
+    CMD ["--max-num-seqs", "4"]
+    """
+
+
+def test_a_service_that_is_built_beside_the_file() -> None:
+    files = {"srv/Dockerfile": dedent(DOCKERFILE), "srv/scripts/run.sh": 'exec vllm serve "$MODEL" --max-model-len "$LEN" "$@"\n'}
+    one, two = read(dedent(BUILT), "compose.yaml", None, files.get)
+    assert (one.engine_version, one.model, one.question) == ("0.11.0", "m/x", {"max_model_len": 4096, "max_num_seqs": 4})
+    assert (two.model, two.question) == ("m/y", {"max_model_len": 4096, "tp": 2})
+    assert one.places["max_model_len"].line in range(2, 7)
+    said = [f.message for f in one.findings if f.rule == "config-read"]
+    assert said == ["srv/Dockerfile is read from beside this file", "/run.sh is read from beside this file"]
+
+
+@pytest.mark.parametrize("text", ["{{" * 300_000, "{%" * 300_000, "{# " * 300_000, "{% if x %}" * 60_000])
+def test_a_template_of_too_many_marks_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match="marks of a template"):
+        read(text, "x.yaml.j2")
