@@ -17,6 +17,7 @@ from kvplan.dtypes import COMPUTE, canonical_weight
 from kvplan.errors import SpecError
 from kvplan.files import parse_yaml, read_text
 from kvplan.llama_quantize import TABLE
+from kvplan.packed import as_packed
 from kvplan.spec import ModelSpec, parse_spec
 from kvplan.uploads import file_of
 
@@ -103,7 +104,9 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
     if weights in COMPUTE:
         changes |= {"dtype": weights}
     elif weights:
-        changes |= {"checkpoint": canonical_weight(weights)}
+        packed = as_packed(base, line.name)
+        notes = (*notes, *packed.pop("notes", ()))
+        changes |= packed or {"checkpoint": canonical_weight(weights)}
     return base.changed(notes=notes, **changes)
 
 

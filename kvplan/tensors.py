@@ -78,7 +78,7 @@ class CacheTensor:
     columns           of a convolution state: the token columns inside elems_per_state (kernel - 1), so that an engine
                       which keeps more or fewer can say so; else 0
     lookback          of a compressed row: the last tokens whose raw entries its compressor needs (one or two ratios), so that an
-                      engine which keeps them can count them; else 0
+                      engine which keeps them can count them; of a convolution's inputs kept as they are, their columns; else 0
     """
 
     name: str

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from name_rules import (
+    BY_NAME,
     FORMATS,
     LENGTHS,
     NOT_CONVERTED,
@@ -48,6 +49,7 @@ from kvplan.weights import count
 ROOT = Path(__file__).parent.parent
 SPECS = ROOT / "model_specs"
 INDEX = ROOT / "kvplan" / "names" / "names.tsv"
+COUNTED = ROOT / "tools" / "packed_names.tsv"
 WRITTEN = "Written by tools/build_names.py: correct the importer or the facts, not this file."
 PLAIN = CacheFormats("bf16", "bf16", "bf16", "bf16")
 HEADER = """\
@@ -332,6 +334,14 @@ def ollama(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line]) -> N
             add(index, Line(tag, of.base, weights, of.length, rests_on))
 
 
+def counted(index: dict[str, Line]) -> None:
+    """A line for every upload that is known by its name, and by the Hub's count of its elements where a table has that."""
+    for name, (of, weights) in BY_NAME.items():
+        add(index, Line(name, index[of.lower()].base, weights, index[of.lower()].length, "b"))
+    for row in COUNTED.read_text(encoding="utf-8").splitlines():
+        add(index, Line(*row.split("\t"), "k"))
+
+
 def add(index: dict[str, Line], line: Line) -> None:
     index.setdefault(line.name.lower(), line)
 
@@ -352,6 +362,7 @@ def main() -> None:
         same_shapes(data, specs, index, bound=bound)
         if not bound:
             tuned(specs, index)
+    counted(index)
     ollama(data, specs, index)
     lines = ["\t".join(line) for _, line in sorted(index.items())]
     INDEX.write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")

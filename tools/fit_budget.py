@@ -32,10 +32,11 @@ from kvplan.constants import Constant, Constants, Spread
 from kvplan.devices import Device
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm import budget as model_budget
+from kvplan.engines.vllm.captures import captured, graph_counts
 from kvplan.engines.vllm.layers import stages
 from kvplan.engines.vllm.outside import MORE_GRAPHS
 from kvplan.engines.vllm.plan import ENGINE
-from kvplan.engines.vllm.profile import Profile, captured, graph_counts, profile
+from kvplan.engines.vllm.profile import Profile, profile
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.errors import KvplanError
@@ -47,7 +48,7 @@ from kvplan.units import GIB
 FOLDER = Path(__file__).parents[1] / "kvplan" / "calibration"
 FILE, RESIDUALS = FOLDER / "vllm.yaml", FOLDER / "vllm.residuals.yaml"
 #: Kinds of deployments that get an interval of their own (engines/vllm/budget.py kind_of).
-KINDS = ("module", "plain", "hard", "named", "older", "states", "halved", "linked", "compressed", "rocm", "unified", "apart")
+KINDS = ("module", "plain", "hard", "named", "older", "states", "halved", "linked", "compressed", "instinct", "rocm", "unified", "apart")
 
 #: Kinds whose intervals rest on themselves however few their sources are; sources up to which those of the others do not.
 EASY, LITTLE = ("module", "plain"), FEW - 1
@@ -200,7 +201,7 @@ def _graphs(found: Sequence[Sizes]) -> list[Constant]:
         since = [era for era in eras if VERSIONS.index(era) <= at][-1]
         odd = x.case.deployment is None or x.case.deployment.device is None or x.case.deployment.device.id in MORE_GRAPHS
         if x.graphs is not None and x.graphs > 0 and captured(x.settings) >= ENOUGH_SIZES and not odd:
-            whole, pieces = graph_counts(x.settings)
+            whole, pieces = graph_counts(x.settings, x.settings.captures.mode)
             points.setdefault(since, []).append(Captured(whole, pieces * x.layers, x.graphs * GIB, x.case.group))
     return [made for since, mine in points.items() if len({p.group for p in mine}) > 1 for made in through(since, mine)]
 

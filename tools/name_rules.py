@@ -82,6 +82,12 @@ def windowless(config: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"sliding_window": None} if config.get("architectures") in (["MistralForCausalLM"], ["Phi3ForCausalLM"]) else None
 
 
+#: Uploads that people serve and no table has -> the release of their name, and their format.
+BY_NAME = {
+    "unsloth/Qwen3.8-27B-NVFP4": ("Qwen/Qwen3.8-27B", "nvfp4"),
+    "SergiioB/Qwen3.8-27B-GPTQ-Int4-sym-G128-MTP-BF16": ("Qwen/Qwen3.8-27B", "gptq_g128"),
+    "TelperionAI/Qwen3.8-27B-INT4-AWQ-GPTQ": ("Qwen/Qwen3.8-27B", "int4"),
+}
 #: Hub ids of which their model cards say what they were tuned from, and whose sizes no table has.
 TUNED_FROM = {
     "openai/gpt-oss-safeguard-20b": "openai/gpt-oss-20b", "openai/gpt-oss-safeguard-120b": "openai/gpt-oss-120b",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common import checks
+from kvplan.engines.common import passed as passing
 from kvplan.engines.common.protocol import Engine, Facts, Settled
 from kvplan.errors import UnknownName
 
@@ -155,9 +156,21 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     Raises SpecError for values it does not take, UnsupportedError for forms of cache that it does not model.
     """
     engine = find(d.engine or default(d))
-    checks.check_question(d, engine.facts, lambda option: _known_as(engine.facts.name, option))
+    passed = _passed(d, engine.facts)
+    checks.check_question(d, engine.facts, lambda option: _known_as(engine.facts.name, option), [one.key for one in passed])
     settled = engine.settle(d)
+    passed = (*settled.passed, *passed)
     checks.check_forms(settled, engine.facts)
     notes = (*settled.notes, *checks.unused(d, settled, engine.facts), *checks.foreign_checkpoint(d, engine.facts))
     old = checks.before_all(d, engine.facts) if engine.facts.pool == "set aside" else ""
-    return engine, settled._replace(notes=notes, unknown=settled.unknown or old)
+    return engine, settled._replace(notes=(*notes, *passing.notes(passed)), unknown=settled.unknown or old, passed=passed)
+
+
+def _passed(d: Deployment, facts: Facts) -> tuple[passing.Passed, ...]:
+    """Options of the question that the engine has and no plan follows. Raises SpecError for one that its release does not have."""
+    others = [(key, value) for key, value in d.engine_option if key not in facts.options]
+    if not others or facts.name not in served():
+        return ()
+    table = arguments(facts.name)
+    found = (passing.find(table, key, value, d.engine_version) for key, value in others if not _known_as(facts.name, key))
+    return tuple(one for each in found for one in each)

@@ -149,6 +149,7 @@ class GqaIndexed(Grouped):
     index_heads: Count
     index_head_dim: Dim
     index_topk: Count
+    index_group: Count = 1  # tokens that an engine may keep one key for (transformers keeps them all)
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         key = CacheTensor(name="index_k", heads=1, elems_per_state=self.index_head_dim, dtype=formats.compute)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from kvplan.forms import Form
 from kvplan.layers.base import Count, CountOrNone, Dim, DimOrNone, LayerKind, Tokens
-from kvplan.tensors import CacheFormats, CacheTensor, Keep, TokenWork, WeightTensor
+from kvplan.tensors import PLAIN, CacheFormats, CacheTensor, Keep, TokenWork, WeightTensor
 
 
 class Compressed(LayerKind):
@@ -79,8 +79,8 @@ class Compressed(LayerKind):
     def _compressor(self, name: str, hidden: int, dim: int) -> list[WeightTensor]:
         width = dim * (2 if self.overlap else 1)
         return [
-            WeightTensor(f"{name}_kv", (width, hidden), "attention"),
-            WeightTensor(f"{name}_gate", (width, hidden), "attention"),
+            WeightTensor(f"{name}_kv", (width, hidden), "attention", own=PLAIN),
+            WeightTensor(f"{name}_gate", (width, hidden), "attention", own=PLAIN),
             WeightTensor(f"{name}_position", (self.ratio, width), "norm"),
             WeightTensor(f"{name}_norm", (dim,), "norm"),
         ]

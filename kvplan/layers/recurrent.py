@@ -172,7 +172,7 @@ class DepthwiseConv(Recurrent):
 
     def cache(self, hidden: int, formats: CacheFormats) -> tuple[CacheTensor, ...]:
         made = conv_state("conv", 1, self.channels, 1 + (self.d_conv - 1) * self.dilation, formats)
-        made = replace(made, columns=0) if self.exact_columns else made
+        made = replace(made, columns=0, lookback=made.columns) if self.exact_columns else made
         return (replace(made, dtype=canonical(self.state_dtype)) if self.state_dtype else made,)
 
     def weights(self, hidden: int) -> tuple[WeightTensor, ...]:

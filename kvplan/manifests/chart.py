@@ -108,16 +108,23 @@ def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
             args += _options(item, any(word.text.startswith("--model") for word in args) or entry is not None)
         hardware = of_pod(pod, [item])
         for start in container(image, entry, args or None, env, source, image.place, item.end_line):
+            if start.engine == "ollama" and not start.words and (model := _model(item)):
+                start = start._replace(words=(Word(model.text, model.place),))
             span = (item.place.line, item.end_line)
             yield start, Site(name or "values", n, hardware.device, hardware.n_devices, 1, hardware.why, hardware.place, span=span)
 
 
 def _options(item: Item, has_model: bool) -> list[Word]:
     """What stands under the names that charts use, as vLLM's options."""
-    model = next((found for path in MODELS if isinstance((found := item.get(*path)).value, str) and found.text), NOTHING)
+    model = _model(item)
     own = [] if has_model or not model else [*words("--model", place=model.place), Word(model.text, model.place)]
     for key, option in OPTIONS.items():
         found = next((one for one in (item.get(key), *(item.get(section, key) for section in SECTIONS)) if one), NOTHING)
         if found:
             own += [Word(option, found.place), Word(found.text, found.place)]
     return own
+
+
+def _model(item: Item) -> Item:
+    """The model under one of the names that charts use."""
+    return next((found for path in MODELS if isinstance((found := item.get(*path)).value, str) and found.text), NOTHING)

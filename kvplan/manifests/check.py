@@ -11,9 +11,10 @@ from kvplan import catalogue, engines
 from kvplan.engines.common.words import Finding, Place, Unresolved
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
 from kvplan.manifests import host, weights
+from kvplan.manifests.mentions import why_empty
 from kvplan.manifests.pool import SIZES
 from kvplan.manifests.private import Private, private
-from kvplan.manifests.read import read, read_file, read_text, why_empty
+from kvplan.manifests.read import read, read_file, read_text
 from kvplan.manifests.together import judged as together
 from kvplan.manifests.values import Found, Status, Verdict
 from kvplan.planner.plan import Plan

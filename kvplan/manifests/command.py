@@ -26,7 +26,7 @@ from kvplan.manifests.programs import (
 )  # fmt: skip
 from kvplan.manifests.script import Script, read_script
 from kvplan.manifests.words import Command
-from kvplan.manifests.wrapped import Files, behind, first_plain, named, open_program, script_option
+from kvplan.manifests.wrapped import NO_SINGLE, Files, behind, first_plain, named, open_program, script_option
 
 
 class Start(NamedTuple):
@@ -72,6 +72,8 @@ MAX_BRANCHES = 16  # of a script, that may end in the same command
 
 def starts(command: Command, source: str, files: Files, depth: int = 0) -> Iterator[Start]:
     """The engines that a command starts; none for any other command."""
+    if any(w.text in ("--help", "--version") for w in command.words):
+        return
     behind = {base(w.text) for w in command.words[:1]} if command.words else set()
     for one in _starts(command, source, files, depth):
         machine = "?" if ELSEWHERE & behind else ssh_target(command.words) if "ssh" in behind else one.machine
@@ -254,11 +256,23 @@ def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
             running |= {key} if stays and key else set()
             note = (Finding("note", "note", command.note, command.place),) if command.note else ()
             found.append(one._replace(stays=stays, host=key if key in running else "", faults=(*one.faults, *note)))
+    own = {start.engine for start in found if start.words}
+    found = [start for start in found if start.words or not start.opaque.endswith(NO_SINGLE) or start.engine not in own]  # their router
     waiting = [start for start in found if not start.words and start.engine and engines.arguments(start.engine).waiting]
     runs = [start for start in found if start.words and start.engine in {one.engine for one in waiting}]
     if runs:  # the server of the same script: it loads what is named, with its own variables
         found = [one._replace(env=waiting[0].env) if one in runs else one for one in found if one not in waiting]
+    elif len(pulled := {command.words[-1].text: command.words[-1] for command in script.commands if _pulls(command)}) == 1:
+        (word,) = pulled.values()
+        one_model = Finding("note", "note", f"{word.text} is the one model that the script pulls: taken to be what is loaded", word.place)
+        found = [one._replace(words=(word,), faults=(*one.faults, one_model)) if one in waiting else one for one in found]
     return found
+
+
+def _pulls(command: Command) -> bool:
+    """`ollama pull MODEL`."""
+    texts = [w.text for w in command.words[-3:]]
+    return len(texts) == 3 and base(texts[0]) == "ollama" and texts[1] == "pull" and not texts[2].startswith("-")
 
 
 def _lost(after: Sequence[Command]) -> tuple[Finding, ...]:
@@ -319,7 +333,10 @@ def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping
     on: tuple[str, ...] = ()
     stays = False
     n = 0
-    while n < len(after) and after[n].text.startswith("-"):
+    while n < len(after) and (after[n].text.startswith("-") or after[n].maybe):
+        if after[n].maybe:  # `${TOKEN:+-e TOKEN=...}` among them
+            n += 1
+            continue
         name, equals, value = after[n].text.partition("=")
         word = after[n]._replace(text=value)
         n += 1
@@ -336,8 +353,6 @@ def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping
             gpus, on = gpu_count(word), gpus_on(word)
         elif name == "--entrypoint":
             entry = [word]
-    if n + 1 < len(after) and after[n].missing and images.find(after[n + 1].text):
-        n += 1  # `${TOKEN:+-e TOKEN=...}` before the image
     if n >= len(after) or depth >= MAX_NESTED:
         return
     end = command.end_line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -21,23 +22,25 @@ def config_words(text: str, source: str, base: Place | None) -> list[Word]:
 
     vllm/utils/argparse_utils.py load_config_file: true is the bare option, false is left out, a list follows its option, a mapping is JSON.
     """
-    import json
+    return [word for document in documents(text, source, base or Place()) for word in option_words(document, placed=base is not None)]
 
+
+def option_words(document: Item, *, placed: bool) -> list[Word]:
+    """The keys of a mapping as long options. `placed`: whether its lines are those of the checked file."""
     out: list[Word] = []
-    for document in documents(text, source, base or Place()):
-        for key, item in document.items():
-            place = item.place if base else Place()
-            name = f"--{key.replace('_', '-')}"
-            if item.value is True:
-                out.append(Word(name, place))
-            elif isinstance(item.value, list):
-                out += [Word(name, place), *(Word(part.text, place) for part in item)]
-            elif open_names(item):
-                out += [Word(name, place), Word(item.text, place, open_names(item))]
-            elif isinstance(item.value, dict):
-                out += [Word(name, place), Word(json.dumps(item.plain(), default=str), place)]
-            elif item.value not in (False, None):
-                out += [Word(name, place), Word(item.text, place)] if key != "model" else [Word("--model", place), Word(item.text, place)]
+    for key, item in document.items():
+        place = item.place if placed else Place()
+        name = f"--{key.replace('_', '-')}"
+        if item.value is True:
+            out.append(Word(name, place))
+        elif isinstance(item.value, list):
+            out += [Word(name, place), *(Word(part.text, place) for part in item)]
+        elif open_names(item):
+            out += [Word(name, place), Word(item.text, place, open_names(item))]
+        elif isinstance(item.value, dict):
+            out += [Word(name, place), Word(json.dumps(item.plain(), default=str), place)]
+        elif item.value not in (False, None):
+            out += [Word(name, place), Word(item.text, place)]
     return out
 
 

@@ -52,6 +52,8 @@ FOREIGN: tuple[Foreign, ...] = (
     Foreign("PowerInfer", r"powerinfer", "powerinfer-server"),
     Foreign("OpenVINO Model Server", r"openvino/model_server", "ovms"),
     Foreign("JetStream", r"(^|/)jetstream-", ""),
+    Foreign("IPEX-LLM's vLLM", r"ipex-llm", "", ("ipex_llm.vllm.xpu.entrypoints.openai.api_server",
+            "ipex_llm.vllm.cpu.entrypoints.openai.api_server")),
     Foreign("FasterWhisper", r"faster-whisper", ""),
 )  # fmt: skip
 

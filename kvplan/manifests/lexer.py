@@ -24,6 +24,7 @@ _COMMENT = re.compile(r"#[^\n]*")
 _PLAIN = re.compile(r"(?:[^\s;&|<>()'\"\\$`]|\\(?!\r?\n)[\s\S])+")
 _NAME = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|([0-9@*#?$!-]))")
 _SINGLE = re.compile(r"'[^']*'")
+_IN_DEFAULT = re.compile(r"""(?:[^"'\\$`]|\\[\s\S])+""")
 _IN_DOUBLE = re.compile(r'(?:[^"\\$`]|\\[\s\S])+')
 
 Kind = Literal["text", "variable", "command"]
@@ -210,11 +211,35 @@ def _braces(inside: str, quoted: bool, fail: Fail) -> Piece:
         return Piece("variable", inside[:60], quoted, other="?")
     name, rest = match[1], match[2]
     if rest[:2] in (":-", ":=") or rest[:1] in ("-", "="):
-        default, _ = _double(rest[2:] if rest[0] == ":" else rest[1:], 0, fail, end="")
-        return Piece("variable", name, quoted, default, "=" in rest[:2])
+        return Piece("variable", name, quoted, _default(rest[2:] if rest[0] == ":" else rest[1:], quoted, fail), "=" in rest[:2])
     if rest[:2] == ":?" or rest[:1] == "?":
         rest = ""
     return Piece("variable", name, quoted, other=rest)
+
+
+def _default(text: str, quoted: bool, fail: Fail) -> tuple[Piece, ...]:
+    """What stands behind `:-`: its double quotes are taken off, its single ones where the whole stands in no double ones (POSIX 2.6.2)."""
+    pieces: list[Piece] = []
+    at = 0
+    while at < len(text):
+        if plain := _IN_DEFAULT.match(text, at):
+            pieces.append(Piece("text", re.sub(r"\\(\r?\n|[\s\S])", _escaped if quoted else r"\1", plain[0])))
+            at = plain.end()
+        elif text[at] == '"':
+            inner, at = _double(text, at + 1, fail)
+            pieces += inner
+        elif text[at] in "$`":
+            piece, at = _dollar(text, at, quoted, fail)
+            pieces.append(piece)
+        else:
+            single = None if quoted else _SINGLE.match(text, at)
+            pieces.append(Piece("text", single[0][1:-1], True) if single else Piece("text", text[at]))
+            at = single.end() if single else at + 1
+    return tuple(pieces)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[1] if match[1] in '$`"\\}' else match[0]
 
 
 def _substitution(text: str, at: int, fail: Fail) -> tuple[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import operator
 from typing import Any, NamedTuple
 
 from kvplan.engines.common.words import Place, Word
@@ -51,6 +52,24 @@ def operated(op: ast.operator, left: Any, right: Any) -> Any:
     if isinstance(op, ast.Div) and isinstance(left, str) and isinstance(right, str):  # pathlib
         return f"{left}/{right}"
     return Open("a value")
+
+
+def known(value: Any) -> bool | None:
+    """Whether a value counts as true; None for what is not known."""
+    return None if isinstance(value, (Open, Partly)) else bool(value)
+
+
+def compared(sign: ast.cmpop, left: Any, right: Any) -> bool | None:
+    """`==`, `!=`, `is`, `is not`, `<`, `>` and their like between two values that are known."""
+    if isinstance(left, (Open, Partly)) or isinstance(right, (Open, Partly)):
+        return None
+    if isinstance(sign, (ast.Eq, ast.Is)):
+        return bool(left == right)
+    if isinstance(sign, (ast.NotEq, ast.IsNot)):
+        return bool(left != right)
+    numbers = all(isinstance(one, (int, float)) for one in (left, right))
+    orders = {ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le}
+    return bool(orders[type(sign)](left, right)) if numbers and type(sign) in orders else None
 
 
 def cast(name: str, value: Any) -> Any:

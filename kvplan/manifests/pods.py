@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kvplan.engines.common.words import Finding, Given, Place, Word
+from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
 from kvplan.manifests.accelerators import Hardware, of_pod
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.found import Site
@@ -16,7 +16,13 @@ from kvplan.manifests.words import replaced
 
 _REFERENCE = re.compile(r"\$(\$?)\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
-_TEMPLATE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Z_][A-Z0-9_]*)\b")
+_TEMPLATE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_.]*)\}|\$([A-Z_][A-Z0-9_]*)\b")
+
+
+_PART = Unresolved(
+    "image", "the container has no image here: it is part of another manifest, whose command and variables are not read",
+    "check what `kustomize build` prints", Place(),
+)  # fmt: skip
 
 
 class Pod(NamedTuple):
@@ -79,13 +85,17 @@ def start(
     entry, args = item.get("command") or runtime.get("command"), item.get("args")
     words = None if not entry else expand(entry, env)
     own = [*expand(runtime.get("args"), env), *expand(args, env)] if runtime else expand(args, env) if args else None
+    part = not image and not entry
+    if part and own and len(own) == 1 and re.search(r"\s", own[0].text):  # the text of a shell that the whole manifest names
+        words = [Word("sh", item.place), Word("-c", item.place)]
     found = container(
         Word(image.text, image.place) if image else None, words, own, env, source, item.place, item.end_line, files=config_files(others)
     )
     uri = env.get("STORAGE_URI")
     model = pod.model or (Given(uri.text, "STORAGE_URI", uri.place) if uri and not uri.missing else None)
     for one in found:
-        yield one, site(pod, item, hardware, n, model)
+        where = site(pod, item, hardware, n, model)
+        yield one, where._replace(unresolved=(*where.unresolved, _PART._replace(place=item.place))) if part else where
 
 
 def site(pod: Pod, item: Item, hardware: Hardware, n: int, model: Given | None) -> Site:

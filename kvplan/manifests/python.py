@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from kvplan.engines.common.words import Place, Word
 from kvplan.errors import SpecError
-from kvplan.manifests import requested
+from kvplan.manifests import launchers, requested
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start, scripts, starts
 from kvplan.manifests.found import NO_DEVICE, Site
-from kvplan.manifests.literals import Open, cast, flat, joined, operated, option, word
+from kvplan.manifests.literals import Open, cast, compared, flat, joined, known, operated, option, word
 from kvplan.manifests.marked import Item
 from kvplan.manifests.script import read_script
 from kvplan.manifests.syntax import parse
@@ -28,6 +28,7 @@ CALLS = {
 }  # fmt: skip
 MODELS = ("model", "model_path", "model_name_or_path")
 MAX_NODES, MAX_DEPTH = 50_000, 60
+CALLED = 12  # levels of depth that reading a function takes
 
 
 class _Scope(NamedTuple):
@@ -62,13 +63,15 @@ class _Reader:
     """One pass over a module; local to read."""
 
     def __init__(self, tree: ast.Module, source: str, base: Place, env: Mapping[str, Word]) -> None:
-        self._tree, self._source, self._base, self._env = tree, source, base, env
+        self._tree, self._source, self._base = tree, source, base
         self._imported = {
             (alias.asname or alias.name).split(".")[0]: f"{getattr(node, 'module', '') or ''}.{alias.name}"
             for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names
         }  # fmt: skip
-        self._scope = _Scope({}, env)
+        self._env = {**env, **{n: Word(t, Place(base.line + at - 1)) for n, t, at in launchers.environment(tree) if n not in env}}
+        self._scope = _Scope({}, self._env)
         self._bound: dict[str, ast.Call] = {}
+        self._asked, self._parsed, self._functions = launchers.asked(tree), launchers.parsed(tree), launchers.functions(tree)
 
     def read(self) -> Iterator[tuple[Start, Site]]:
         self._learn(self._tree.body)
@@ -84,14 +87,18 @@ class _Reader:
         self._scope = _Scope(names, self._env)
 
     def _branched(self, node: ast.stmt, names: dict[str, Any]) -> None:
-        """What a branch may have changed is open after it; a block that always runs is read on."""
-        for body in _bodies(node):
+        """What a branch may have changed is open after it; a block that always runs, or is known to, is read on."""
+        holds = self._truth(node.test, _Scope(names, self._env)) if isinstance(node, ast.If) else None
+        bodies = _bodies(node) if holds is None else [node.body if holds else node.orelse] if isinstance(node, ast.If) else []
+        for body in bodies:
             for inner in body:
-                if isinstance(node, (ast.With, ast.AsyncWith, ast.Try)):
+                if isinstance(node, (ast.With, ast.AsyncWith, ast.Try)) or holds is not None:
                     self._assign(inner, names)
                     self._branched(inner, names)
                     continue
                 for one in ast.walk(inner):
+                    if isinstance(one, ast.Expr) and (more := launchers.grown(one, names)):
+                        names[more[0]] = [*names[more[0]], Open(more[0])]
                     target = one.target if isinstance(one, ast.AugAssign) else one.targets[0] if isinstance(one, ast.Assign) else None
                     if isinstance(target, ast.Name) and target.id in names:
                         held = names[target.id]
@@ -99,6 +106,11 @@ class _Reader:
                         names[target.id] = [*held, Open(target.id)] if grows else Open(target.id)
 
     def _assign(self, node: ast.stmt, names: dict[str, Any]) -> None:
+        if isinstance(node, ast.Expr) and (more := launchers.grown(node, names)):
+            name, how, argument = more
+            added = self._value(argument, _Scope(names, self._env))
+            names[name] = [*names[name], *(added if how == "extend" and isinstance(added, list) else [added])]
+            return
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id in names:
             names[node.target.id] = operated(node.op, names[node.target.id], self._value(node.value, _Scope(names, self._env)))
             return
@@ -241,6 +253,9 @@ class _Reader:
         if isinstance(node, ast.Attribute):
             if _name(node) == "sys.executable":
                 return "python3"
+            if isinstance(node.value, ast.Name) and node.value.id in self._parsed and node.attr in self._asked:
+                value = self._value(self._asked[node.attr], self._scope, again)
+                return Open(node.attr) if value is None else value
             return scope.names.get(node.attr, Open(node.attr))
         if isinstance(node, (ast.List, ast.Tuple)):
             return flat([(self._value(e.value if isinstance(e, ast.Starred) else e, scope, again), isinstance(e, ast.Starred))
@@ -256,6 +271,11 @@ class _Reader:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             value = self._value(node.operand, scope, again)
             return -value if isinstance(value, (int, float)) else value
+        if isinstance(node, ast.IfExp) and (holds := self._truth(node.test, scope, again)) is not None:
+            return self._value(node.body if holds else node.orelse, scope, again)
+        if isinstance(node, ast.ListComp) and launchers.only_filters(node):  # [word for word in words if word]
+            held = self._value(node.generators[0].iter, scope, again)
+            return [one for one in held if one or not node.generators[0].ifs] if isinstance(held, list) else Open("a list")
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
             values = [self._value(v, scope, again) for v in node.values]
             return next((v for v in values if not isinstance(v, Open) and v), values[-1])
@@ -284,7 +304,38 @@ class _Reader:
                 return holder.split()
             if values and isinstance(values[0], list) and isinstance(holder, str):
                 return joined([part for n, word in enumerate(values[0]) for part in ((holder, word) if n else (word,))])
-        return Open(name or "a call")
+        own = self._functions.get(name.removeprefix("self."))
+        return self._returned(own, node, scope, depth) if own is not None and depth < MAX_DEPTH - CALLED else Open(name or "a call")
+
+    def _returned(self, own: ast.FunctionDef, call: ast.Call, scope: _Scope, depth: int) -> Any:
+        """What a function of the module returns: its assignments read in their order, up to a `return` that always runs."""
+        arguments = [a.arg for a in (*own.args.posonlyargs, *own.args.args) if a.arg != "self"]
+        names = {**self._scope.names, **self._parameters(own, "", self._scope)}
+        names |= dict(zip(arguments, (self._value(a, scope, depth) for a in call.args), strict=False))
+        names |= {k.arg: self._value(k.value, scope, depth) for k in call.keywords if k.arg}
+        for node in own.body:
+            if isinstance(node, ast.Return):
+                return self._value(node.value, _Scope(names, self._env), depth + CALLED)
+            self._assign(node, names)
+            self._branched(node, names)
+        return Open(own.name)
+
+    def _truth(self, node: ast.expr, scope: _Scope, depth: int = 0) -> bool | None:
+        """Whether a condition holds, as far as literals and the defaults of the program's own options say."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            holds = self._truth(node.operand, scope, depth + 1)
+            return None if holds is None else not holds
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            left, right = (self._held(one, scope, depth + 1) for one in (node.left, node.comparators[0]))
+            return compared(node.ops[0], left, right)
+        return known(self._held(node, scope, depth + 1))
+
+    def _held(self, node: ast.expr, scope: _Scope, depth: int) -> Any:
+        """The value of a part of a condition: an option that is not given is None."""
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in self._parsed:
+            default = self._asked.get(node.attr)
+            return self._value(default, self._scope, depth) if default is not None else Open(node.attr)
+        return self._value(node, scope, depth)
 
     def _variable(self, name: str, default: Any) -> Any:
         word = self._env.get(name)

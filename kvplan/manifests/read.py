@@ -23,6 +23,8 @@ from kvplan.manifests import (
     jobs,
     kserve,
     kubernetes,
+    mentions,
+    option_files,
     presets,
     python,
     ray,
@@ -32,6 +34,7 @@ from kvplan.manifests import (
     services,
     slurm,
     swap,
+    templates,
     truss,
     units,
     windows,
@@ -41,7 +44,7 @@ from kvplan.manifests.command import Start, scripts
 from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
 from kvplan.manifests.marked import Item, documents
 from kvplan.manifests.modelfile import is_modelfile, read_modelfile
-from kvplan.manifests.script import Text, read_script
+from kvplan.manifests.script import Sourced, Text, read_script
 from kvplan.manifests.values import Found
 
 MAX_FILE_BYTES = 1 << 20
@@ -49,6 +52,7 @@ MAX_ENGINES = 300
 MAX_COMMENTS = 200
 WHAT = "no manifest or serve script is that large"
 MAX_PARTS = 500
+MAX_SOURCED = 8
 #: Kinds of objects that start nothing and set nothing that is read.
 ASIDE = frozenset({"Secret", "Service", "Namespace", "ServiceAccount", "Ingress", "PersistentVolumeClaim", "Role", "RoleBinding",
                    "PodMonitoring", "HorizontalPodAutoscaler", "Gateway", "HTTPRoute", "StorageClass", "PersistentVolume"})  # fmt: skip
@@ -92,7 +96,7 @@ def read(text: str, source: str, env: Mapping[str, str] | None = None, beside: R
     given = {name: Word(value) for name, value in (env or {}).items()}
     try:
         with bounded(source):
-            pairs = list(islice(_starts(text, source, given, beside), MAX_ENGINES + 1))
+            pairs = list(islice(_filled_in(text, source, given, beside), MAX_ENGINES + 1))
             if len(pairs) > MAX_ENGINES:
                 message = f"starts more than {MAX_ENGINES} engines; check it in parts"
                 raise SpecError(source, [(f"line {pairs[-1][0].place.line}", message)])
@@ -100,6 +104,26 @@ def read(text: str, source: str, env: Mapping[str, str] | None = None, beside: R
             return _pragmas(_without_repeats(found), text, source)
     except RecursionError:
         raise SpecError(source, [("", "nested too deep")]) from None
+
+
+def _filled_in(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
+    """What a text starts, or what one that another tool fills in first will."""
+    findings, unresolved = templates.said(text, source)
+    name, plain, pins = templates.plain_name(source), templates.filled(text, source), mentions.pinned(text)
+    try:
+        found = _starts(plain, name, env, beside)
+        if name != source:  # two branches may say the same key
+            try:
+                found = iter(list(found))
+            except SpecError:
+                found = _starts(templates.filled(text, source, last=True), name, env, beside)
+        for start, site in found:
+            if start.version is None and start.engine in pins:
+                start = start._replace(version=pins[start.engine][0])
+                site = site._replace(findings=(*site.findings, pins[start.engine][1]))
+            yield start, site._replace(findings=(*site.findings, *findings), unresolved=(*site.unresolved, *unresolved))
+    except SpecError as error:
+        raise SpecError(source, error.faults) from None
 
 
 def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
@@ -132,11 +156,11 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         text = windows.as_shell(text, source)
     apart = recipes.is_make(source)
     text = recipes.as_shell(text, source) if apart else text
-    script = read_script(text, source, env=env, ends=True)
+    script = read_script(text, source, env=env, ends=True, beside=beside)
     if scenario.is_scenario(script):
         yield from scenario.read(script, source)
         return
-    cut, job = _windows(text, source), slurm.asked(text)
+    cut, job = (*_windows(text, source), *map(_sourced, script.sourced[:MAX_SOURCED])), slurm.asked(text)
     for start in scripts(script, source):
         site = Site(name="", host="" if apart else start.host, on=start.on, findings=cut)  # one recipe or another is run
         yield start, site._replace(device=job.device, n_devices=job.n_devices, why=job.why, place=job.place) if job else site
@@ -146,8 +170,17 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
 
 def _scattered(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     """What stands in a document of no known kind; one of a known kind starts nothing where its own reader finds nothing."""
-    if not kserve.is_kserve(document) and document.get("kind").text not in kubernetes.OTHERS - {"ConfigMap"}:
+    if option_files.engine_of(document):
+        yield from option_files.read(document, n)
+    elif not kserve.is_kserve(document) and document.get("kind").text not in kubernetes.OTHERS - {"ConfigMap"}:
         yield from scattered.read(document, n, source)
+
+
+def _sourced(one: Sourced) -> Finding:
+    if one.is_read:
+        return Finding("config-read", "note", f"{one.name} is read from beside this file", one.place)
+    message = f"{one.name} is taken in (source) and is not at hand: a variable that it sets would stand instead of a default here"
+    return Finding("not-read", "note", message, one.place)
 
 
 def _windows(text: str, source: str) -> tuple[Finding, ...]:
@@ -254,25 +287,6 @@ def _is_yaml(text: str, source: str) -> bool:
     return bool(_YAML_START.match(first))
 
 
-_ENGINES = re.compile(
-    r"\b(vllm|sglang|trtllm-serve|tensorrt[-_]llm|llama[-.](?:server|cpp)|ollama|kserve|lmdeploy|mlx_lm)\b", re.IGNORECASE
-)
-
-
-def why_empty(text: str) -> tuple[str, int]:
-    """What to say of a text that starts no engine, and on which line: it may name one all the same."""
-    kustomization = re.search(r"^kind:\s*Kustomization\b", text, re.MULTILINE)
-    if kustomization:
-        return "a kustomization, which holds parts of manifests; check what `kustomize build` prints", 1 + text.count(
-            "\n", 0, kustomization.start()
-        )
-    lines = ((n, line.split("#")[0]) for n, line in enumerate(text.splitlines(), 1))
-    named = next(((n, match[1]) for n, line in lines if (match := _ENGINES.search(line))), None)
-    if named is None:
-        return "no command of an inference engine in it", 1
-    return f"no command of an inference engine in it that can be followed, though it names {named[1]}", named[0]
-
-
 def _line_of(pattern: re.Pattern[str], text: str) -> int:
     match = pattern.search(text)
     return text.count("\n", 0, match.start()) + 1 if match else 1
@@ -288,7 +302,7 @@ def _pragmas(found: list[Found], text: str, source: str) -> list[Found]:
     parts = [0]
     for line in lines:
         parts.append(parts[-1] + bool(re.match(r"---(\s|$)", line)))
-    is_script = not _YAML_NAME.search(found[0].file) and parts[-1] == 0 if found else False
+    is_script = not _YAML_NAME.search(templates.plain_name(found[0].file)) and parts[-1] == 0 if found else False
     for number, line in enumerate(lines, 1):
         match = PRAGMA.search(line)
         if match is None or any(line[: match.start()].count(quote) % 2 for quote in "'\""):

@@ -13,11 +13,12 @@ from kvplan import engines
 from kvplan.engines.common.words import Finding, Unresolved, Word
 from kvplan.errors import SpecError
 from kvplan.manifests import images, requested
-from kvplan.manifests.budget import spend
+from kvplan.manifests.budget import grown, spend
 from kvplan.manifests.command import Start, scripts, starts
 from kvplan.manifests.found import NO_DEVICE, Site
-from kvplan.manifests.marked import Item
+from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.script import read_script
+from kvplan.manifests.templates import formatted
 from kvplan.manifests.words import Command
 
 MAX_DEPTH = 30
@@ -62,11 +63,22 @@ def _walk(item: Item, key: str, above: tuple[Item, ...], source: str) -> Iterato
         for part in item:
             yield from _walk(part, key, (*above, item), source)
     elif isinstance(item.value, str) and _COMMANDS.search(key) and _names_engine(item.text):
+        text = _with_defaults(item, above)
         try:
-            script = read_script(item.text, source, base=item.body, breaks=item.breaks, env=_variables(above))
+            script = read_script(text, source, base=item.body, breaks=item.breaks, env=_variables(above))
         except SpecError:
             return
         yield from ((key, start, item) for start in scripts(script, source))
+
+
+def _with_defaults(item: Item, above: Sequence[Item]) -> str:
+    """A recipe's command with `{name}` as the `defaults` beside it say, which is how its runner fills it in (str.format)."""
+    defaults = above[-1].get("defaults") if above else NOTHING
+    if not isinstance(defaults.value, dict) and not (above and above[-1].get("recipe_version")):
+        return item.text
+    text = formatted(item.text, {name: value.text for name, value in defaults.items() if isinstance(value.value, (str, int, float))})
+    grown(len(item.text), len(text), item.place.line)
+    return text
 
 
 def _listed(item: Item, key: str, above: Sequence[Item], source: str) -> Iterator[Start]:

@@ -1,23 +1,27 @@
 """A shell script as the commands it may run, each with the variables that the script itself sets.
 
-Branches are all looked at. Nothing is run, and no variable comes from anywhere but the script and the `env` that the caller gives.
+Commands of all branches are looked at; a variable that branches set has what the one sets that is taken, where that is known
+(conditions.py). Nothing is run, and no variable comes from anywhere but the script and the `env` that the caller gives.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kvplan.engines.common.words import START, Breaks, Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests.budget import CHARACTERS, bounded, spend
+from kvplan.manifests.conditions import compared, fits, tested, truth
 from kvplan.manifests.lexer import Token, pieces_of, tokens
 from kvplan.manifests.programs import stops, to_shell
 from kvplan.manifests.variables import Value, Variables
 from kvplan.manifests.words import Command
 
 MAX_WORDS = 1000  # of one command
+MAX_SOURCED = 4  # files that take each other in
 _ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _DECLARES = frozenset({"export", "local", "declare", "typeset", "readonly"})
 _OPENS = frozenset({"if", "for", "while", "until", "case", "{", "function", "select"})
@@ -35,14 +39,23 @@ class Text(NamedTuple):
     missing: tuple[str, ...] = ()
 
 
+class Sourced(NamedTuple):
+    """A file whose commands a script takes in (`source`), and whether it was read."""
+
+    name: str
+    place: Place
+    is_read: bool
+
+
 class Script(NamedTuple):
     """Commands in order, the files that here-documents write by name (`$NAME` where a variable names it), the here-documents that go into a
-    command or a pipe, and the variables at its end."""
+    command or a pipe, the variables at its end, the files it takes in."""
 
     commands: tuple[Command, ...]
     files: Mapping[str, tuple[str, Place]]
     texts: tuple[Text, ...] = ()
     env: Mapping[str, Word] = {}
+    sourced: tuple[Sourced, ...] = ()
 
 
 def read_script(
@@ -54,24 +67,43 @@ def read_script(
     env: Mapping[str, Word] | None = None,
     arguments: Sequence[Word] | None = None,
     ends: bool = False,
+    beside: Callable[[str], str | None] | None = None,
 ) -> Script:
     """The commands of a script. Raises SpecError where it is no shell text.
 
     env        variables known from outside it
     arguments  what it is called with, its own name first; None: not known
     ends       whether its variables at the end are asked for
+    beside     reads a file next to it, for `source`; None: there are none
     """
     with bounded(source):
-        reader = _Reader(source, env or {}, arguments)
+        reader = _Reader(source, env or {}, arguments, beside)
         script = reader.read(text, base, breaks)
         return script._replace(env=reader.variables.every(base)) if ends else script
+
+
+@dataclass(slots=True)
+class _Case:
+    """A `case` that is read: what it looks at, the patterns of its next branch, whether they are awaited."""
+
+    subject: Word
+    patterns: list[Word] = field(default_factory=list)
+    waits: bool = True
 
 
 class _Reader:
     """One pass over the tokens; local to read_script."""
 
-    def __init__(self, source: str, env: Mapping[str, Word], arguments: Sequence[Word] | None) -> None:
+    def __init__(
+        self, source: str, env: Mapping[str, Word], arguments: Sequence[Word] | None, beside: Callable[[str], str | None] | None
+    ) -> None:
         self._source = source
+        self._beside = beside
+        self._sourced: list[Sourced] = []
+        self._within: list[str] = []  # files that are being taken in
+        self._truth: bool | None = None  # of the list of commands that is read: `[ a ] && [ b ]`
+        self._joined = ""  # what stands before its next command
+        self._cases: list[_Case] = []
         self.variables = Variables(source, env)
         self._commands: list[Command] = []
         self._files: dict[str, tuple[str, Place]] = {}
@@ -91,12 +123,15 @@ class _Reader:
 
     def read(self, text: str, base: Place, breaks: Breaks) -> Script:
         current: list[Token] = []
-        self._functions = frozenset(match[1] for match in _FUNCTION.finditer(text))
+        self._functions |= frozenset(match[1] for match in _FUNCTION.finditer(text))
         for token in tokens(text, self._source, base, breaks):
             if token.kind != "operator":
                 current.append(token)
                 continue
             if token.text == "(":  # a subshell, or the name ( ) of a function
+                continue
+            if token.text in ("|", ")") and self._pattern(current, token.text == ")"):
+                current = []
                 continue
             empty = self._command(current, token.place)
             current = []
@@ -107,46 +142,121 @@ class _Reader:
             if token.text != "|":
                 self._piped = None
             if token.text in ("&&", "||"):
-                if not self.variables.in_chain():
-                    self.variables.open(token.place, is_chain=True)
-                    if empty and token.text == "&&":
-                        self.variables.empty(empty)
+                self._chain(token, empty)
             elif token.text != "|" and self.variables.in_chain():
                 self.variables.close()
+            self._joined = token.text if token.text in ("&&", "||", "|") else ""
             if token.text == ";;":
                 self._turn()
-        return Script(tuple(self._commands), self._files, tuple(self._texts))
+                if self._cases:
+                    self._cases[-1].waits = True
+        return Script(tuple(self._commands), self._files, tuple(self._texts), {}, tuple(self._sourced))
+
+    def _chain(self, token: Token, empty: str) -> None:
+        """What follows `&&` runs where the commands before it succeed, what follows `||` where they fail."""
+        holds = self._truth if token.text == "&&" or self._truth is None else not self._truth
+        if not self.variables.in_chain():
+            self.variables.open(token.place, is_chain=True)
+            if empty and token.text == "&&":
+                self.variables.empty(empty)
+        elif token.text == "||" and holds is not None:
+            self.variables.turn()
+        self.variables.judge(holds)
+
+    def _pattern(self, current: list[Token], last: bool) -> bool:
+        """Takes in a pattern of `case`, up to its bracket. Returns whether it was one."""
+        words = [t for t in current if t.kind == "word"]
+        if len(words) > 3 and (words[0].text, words[2].text) == ("case", "in"):
+            self._command(current, words[0].place)
+            words = words[3:]
+        if not words or words[0].text == "esac" or not self._cases or not self._cases[-1].waits:
+            return False
+        case = self._cases[-1]
+        case.patterns += [self.variables.join(t.pieces, t.place) for t in words]
+        if last:
+            known = not case.subject.missing and not any(p.missing for p in case.patterns)
+            self.variables.judge(any(fits(case.subject.text, p.text) for p in case.patterns) if known else None)
+            case.patterns, case.waits = [], False
+        return True
 
     def _command(self, parts: list[Token], end: Place) -> str:
         """Takes in one command. Returns the name of a variable that it tests for being empty."""
         words = [t for t in parts if t.kind == "word"]
-        first = ""
+        first, turned = "", False
         while words and (words[0].text in _SKIPPED | _OPENS | _TURNS | _CLOSES):
             first = words.pop(0).text
-            if first in _OPENS:
+            turned = first == "!"
+            if first == "then":
+                self.variables.judge(self._truth)
+            elif first in _OPENS:
                 self.variables.open(end)
                 self._turns += 1
                 self._branch.append(self._turns)
                 if first in ("for", "select") and words:
                     self.variables.forget(words[0].text)
                     words = []
+                elif first == "case" and words:
+                    self._cases.append(_Case(self.variables.join(words[0].pieces, end)))
+                    words = []
                 elif first in ("case", "function"):
                     words = []
             elif first in _TURNS:
                 self._turn()
+                if first == "else":
+                    self.variables.judge(True)
             elif first in _CLOSES:
                 self.variables.close()
                 self._branch = self._branch[:-1]
+                if first == "esac":
+                    self._cases = self._cases[:-1]
+        self._weigh(words, turned)
         if not words:
             return ""
-        empty = _tested(words)
+        empty = tested(words)
         if empty and first == "if":
             self.variables.empty(empty)
-        elif first == "if" and (asked := _compared(words)):
+        elif first == "if" and (asked := compared(words)):
             self.variables.ask(asked)
-        elif not self._sets(words):
+        elif not self._sets(words) and not self._takes_in(words):
             self._run(parts, words, end)
         return empty
+
+    def _weigh(self, words: list[Token], turned: bool) -> None:
+        """Whether the list of commands succeeds, with this one, as far as it is known."""
+        holds: bool | None = None
+        if words and words[0].text in ("[", "[[", "test"):
+            holds = truth([self.variables.join(t.pieces, t.place) for t in words], lambda name: self._text_of(name) is not None)
+        elif words and (words[0].text in ("true", ":", "false") or all(_ASSIGN.match(t.text) for t in words)):
+            holds = words[0].text != "false"
+        holds = not holds if turned and holds is not None else holds
+        before = self._truth
+        if self._joined == "&&":
+            self._truth = False if before is False or holds is False else before and holds
+        elif self._joined == "||":
+            self._truth = True if before or holds else None if before is None or holds is None else False
+        elif words or self._joined:
+            self._truth = None if self._joined == "|" else holds
+
+    def _text_of(self, name: str) -> str | None:
+        return self._beside(name.removeprefix("./")) if self._beside and name else None
+
+    def _takes_in(self, words: list[Token]) -> bool:
+        """`source FILE`: its commands and variables are the script's own."""
+        if words[0].text not in ("source", ".") or len(words) < 2 or self._beside is None:
+            return False
+        name = self.variables.join(words[1].pieces, words[1].place)
+        if re.search(r"(activate|conda\.sh|setvars\.sh|\.?(bash|zsh)?rc|profile)$", name.text):
+            return True
+        text = None if name.missing or name.text in self._within or len(self._within) >= MAX_SOURCED else self._text_of(name.text)
+        self._sourced.append(Sourced(name.text, name.place, text is not None))
+        if text is not None:
+            held = (self._truth, self._joined, self._cases)
+            self._within.append(name.text)
+            self._cases = []
+            self.read(text, name.place, ((0, name.place.line),))
+            self._within.pop()
+            self._truth, self._joined, self._cases = None, held[1], held[2]
+        return True
 
     def _turn(self) -> None:
         self.variables.turn()
@@ -269,20 +379,3 @@ class _Reader:
             inner = [t for t in tokens(rest[0].text, self._source, token.place) if t.kind == "word"]
             return Value(tuple(w for t in inner for w in self.variables.expand(t.pieces, t.place)), True)
         return Value((self.variables.join((head, *rest), token.place),))
-
-
-def _tested(words: list[Token]) -> str:
-    """The variable of `[ -z "$NAME" ]`."""
-    if len(words) < 3 or words[0].text not in ("[", "[[", "test") or words[1].text != "-z":
-        return ""
-    pieces = [p for p in words[2].pieces if p.text]
-    return pieces[0].text if len(pieces) == 1 and pieces[0].kind == "variable" else ""
-
-
-def _compared(words: list[Token]) -> str:
-    """The variable of `[ "$NAME" = text ]`."""
-    if len(words) < 4 or words[0].text not in ("[", "[[", "test") or words[2].text not in ("=", "==", "-eq"):
-        return ""
-    pieces = [p for p in words[1].pieces if p.text]
-    plain = all(p.kind == "text" for p in words[3].pieces) and any(p.text for p in words[3].pieces)
-    return pieces[0].text if plain and len(pieces) == 1 and pieces[0].kind == "variable" and pieces[0].default is None else ""

@@ -1,4 +1,4 @@
-"""systemd units and the container units of Podman (quadlet): what ExecStart= and Exec= run, with their Environment=.
+"""systemd units, the container units of Podman (quadlet) and supervisor's programs: what ExecStart=, Exec= and command= run.
 
 systemd.service(5), systemd.exec(5), podman-systemd.unit(5). No shell: $NAME and ${NAME} come from the unit's own Environment=.
 """
@@ -18,7 +18,8 @@ from kvplan.manifests.script import read_script
 from kvplan.manifests.words import Command
 
 _NAME = re.compile(r"\.(service|container)$|(^|/)[^/]*\.service\.d/[^/]*\.conf$")
-_SECTION = re.compile(r"^\[(Unit|Service|Container)\]\s*$", re.MULTILINE)
+_SECTION = re.compile(r"^\[(Unit|Service|Container|supervisord|program:[^\]]*)\]\s*$", re.MULTILINE)
+_STARTS = ("ExecStart", "command")
 _KEY = re.compile(r"\s*([A-Za-z]+)\s*=\s*(.*)")
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
 
@@ -42,7 +43,7 @@ def is_unit(text: str, source: str) -> bool:
     """By its name, or a section that only units have before any other line."""
     first = next((line for line in text.splitlines() if line.strip() and line.lstrip()[0] not in "#;"), "")
     return bool(_SECTION.match(first)) and (
-        bool(_NAME.search(source)) or bool(re.search(r"^(ExecStart|Image|Environment)\s*=", text, re.M))
+        bool(_NAME.search(source)) or bool(re.search(r"^(ExecStart|Image|Environment|command)\s*=", text, re.M))
     )
 
 
@@ -52,8 +53,9 @@ def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
     env: dict[str, Word] = {}
     findings: list[Finding] = []
     for one in settings:
-        if one.key == "Environment":
-            for word in split(Word(one.value, one.place), source):
+        if one.key in ("Environment", "environment"):  # supervisor's are apart by commas
+            value = one.value if one.key == "Environment" else re.sub(r",(?=\s*[A-Za-z_]\w*=)", " ", one.value)
+            for word in split(Word(value, one.place), source):
                 name, equals, value = word.text.partition("=")
                 if equals:
                     env[name] = Word(value, word.place)
@@ -69,12 +71,13 @@ def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
     else:
         found = []
         for one in settings:
-            if one.key == "ExecStart" and one.value:
-                words = [_expanded(w, env) for w in split(Word(one.value.lstrip("@-:+!|"), one.place), source)]
+            if one.key in _STARTS and one.value:
+                value = re.sub(r"%\((?:ENV_)?(\w+)\)s", r"${\1}", one.value.lstrip("@-:+!|"))  # supervisor's
+                words = [_expanded(w, env) for w in split(Word(value, one.place), source)]
                 script = read_script("", source)._replace(commands=(Command(tuple(words), env, one.place, one.end_line),))
                 found += scripts(script, source)
                 found += () if found else _unread(words, env, one)
-        if not found and "ExecStart" not in at and any(name.startswith("OLLAMA_") for name in env):
+        if not found and not any(key in at for key in _STARTS) and any(name.startswith("OLLAMA_") for name in env):
             first = next(iter(env.values()))  # what `systemctl edit ollama` writes
             found = [Start("ollama", (), env, first.place, max(text.count("\n"), 1))]
     for start in found:

@@ -1,27 +1,26 @@
 """The variables of a shell script as it is read: what is known of each, in which branch, and what words become of them.
 
 A variable set in a branch is known inside it and open after it; one that a branch only adds to keeps what it had, with an open end.
-One that a branch sets where it was empty (`[ -z "$X" ] && X=...`) has that value, as `${X:-...}` has.
+One that a branch sets where it was empty (`[ -z "$X" ] && X=...`) has that value, as `${X:-...}` has. Where the texts that decide
+between branches are known (conditions.py), one of them is taken.
 """
 
 from __future__ import annotations
 
-import ast
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kvplan.engines.common.words import Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests import budget
-from kvplan.manifests.lexer import Piece
-from kvplan.manifests.syntax import parse
+from kvplan.manifests.expansions import COUNTED, PART_OF, calculate, cut, own_folder, shown
+from kvplan.manifests.lexer import Piece, tokens
 
 MAX_VALUE = 65_536
 _LISTS = ("[@]", "[*]")
 _DEFAULTED = re.compile(r"\$\{([A-Za-z_]\w*):?-(\d+)\}")
-_PART_OF = re.compile(r"""\s*(basename|dirname)\s+["']?\$\{?([A-Za-z_]\w*)\}?["']?(?:\s+["']?(\.\w+)["']?)?\s*""")
 #: What every shell has: the user's home, where it runs.
 OWN = {"HOME": "~", "PWD": "."}
 _NUMBER = re.compile(r"\$?\{?\b([A-Za-z_]\w*)\}?")
@@ -34,17 +33,26 @@ class Value(NamedTuple):
     is_array: bool = False
 
 
-class _Scope(NamedTuple):
-    """A branch: what was known before it, what it changed (True: only added to), what it sets where it was empty.
+@dataclass(slots=True, kw_only=True)
+class _Scope:
+    """A choice of branches: what was known before it, what they changed (True: only added to), what one sets where it was empty.
 
-    asked  a variable that nothing here sets, which the branch asks to be a certain text
+    asked   a variable that nothing here sets, which the branch asks to be a certain text
+    sure    whether what decides is known of every branch so far; None: nobody asked
+    live    whether the branch that is read is the one that is taken
+    taken   what is known at the end of the branch that is taken
+    others  what the other branches set
     """
 
     is_chain: bool
     before: Mapping[str, Value]
-    changed: dict[str, bool]
-    defaults: set[str]
-    asked: list[str]
+    changed: dict[str, bool] = field(default_factory=dict)
+    defaults: set[str] = field(default_factory=set)
+    asked: list[str] = field(default_factory=list)
+    sure: bool | None = None
+    live: bool = False
+    taken: Mapping[str, Value] | None = None
+    others: dict[str, Value] = field(default_factory=dict)
 
 
 class Variables:
@@ -125,7 +133,7 @@ class Variables:
 
     def open(self, place: Place, *, is_chain: bool = False) -> None:
         self._spend(1 + len(self._values), place)
-        self._scopes.append(_Scope(is_chain, dict(self._values), {}, set(), []))
+        self._scopes.append(_Scope(is_chain=is_chain, before=dict(self._values)))
 
     def in_chain(self) -> bool:
         return bool(self._scopes) and self._scopes[-1].is_chain
@@ -140,21 +148,59 @@ class Variables:
         if self._scopes and name not in self._values and not self._scopes[-1].changed:
             self._scopes[-1].asked.append(name)
 
+    def judge(self, holds: bool | None) -> None:
+        """What decides whether the branch that begins here is taken: known to hold, known not to, or not known."""
+        if not self._scopes:
+            return
+        scope = self._scopes[-1]
+        if scope.taken is not None and scope.sure:
+            return  # one was taken: what the others ask does not matter
+        scope.sure = holds is not None and scope.sure is not False and not (scope.live and scope.changed)
+        scope.live = bool(holds) and scope.taken is None
+
+    def _end(self, scope: _Scope) -> None:
+        """Keeps what the branch that ends here has made of the variables."""
+        self._spend(1 + len(scope.changed), Place())
+        if scope.live:
+            scope.taken = dict(self._values)
+        else:
+            scope.others |= {name: self._values[name] for name in scope.changed if name in self._values}
+        scope.live = False
+
     def turn(self) -> None:
         """The next branch of the same choice."""
         if self._scopes:
+            self._end(self._scopes[-1])
             self._spend(1 + len(self._scopes[-1].before), Place())
             self._values = dict(self._scopes[-1].before)
             self._environment = None
             self._scopes[-1].defaults.clear()
             self._scopes[-1].asked.clear()
 
+    def _decided(self, scope: _Scope) -> None:
+        """After a choice whose branch is known: what that one set, else what was before; empty words may be what another would set."""
+        final = scope.taken if scope.taken is not None else scope.before
+        for name in scope.changed:
+            if name not in final:
+                self._values.pop(name, None)
+                continue
+            value = final[name]
+            other = scope.others.get(name)
+            if _is_empty(value) and other is not None and not _is_empty(other):
+                more = ("", *(part for word in other.words for part in word.text.split()))
+                value = value._replace(words=(Word(f"${name}", Place(), (name,), (), more),))
+            self._values[name] = value
+
     def close(self) -> None:
         if not self._scopes:
             return
         self._environment = None
         scope, inside = self._scopes.pop(), self._values
+        self._end(scope)
         self._values = dict(scope.before)
+        if scope.sure:
+            self._decided(scope)
+            return
         for name, only_adds in scope.changed.items():
             if name in scope.defaults and name in inside:
                 self._values[name] = inside[name]
@@ -232,15 +278,19 @@ class Variables:
     def _lookup(self, piece: Piece, place: Place) -> Value:
         if piece.kind == "command" and piece.text.startswith("(") and piece.text.endswith(")"):
             return Value((self._arithmetic(piece.text[1:-1], place),))
+        if piece.kind == "command" and (piece.text.lstrip()[:1] in ("#", "")):  # a remark between the lines of a command
+            return Value(())
         if piece.kind == "command":
-            own = _own_folder(piece.text)
+            own = own_folder(piece.text)
             if own is not None:
                 return Value((Word(own, place),))
             inner = self._named_file(piece.text)
             if inner is not None:
                 return Value((inner._replace(place=place),))
-            shown = _shown(piece.text)
-            return Value((Word(shown, place, (shown,)),))
+            text = shown(piece.text)
+            return Value((Word(text, place, (text,)),))
+        if piece.other[:1] == "+" or piece.other[:2] == ":+":
+            return self._instead(piece, place)
         known = piece.other in ("", *_LISTS) and piece.text in self._values
         if not known and piece.other and (cut := self._cut(piece)) is not None:
             return Value((cut._replace(place=place),))
@@ -250,12 +300,21 @@ class Variables:
             value = self._values[piece.text]
             if piece.default is None or any(w.text for w in value.words):
                 return value
-        if piece.default is not None:
+        if piece.default is not None and not (piece.text in self._lost and not known):  # what some branch set may stand instead
             value = Value((self.join(piece.default, place),))
             if piece.assigns:
                 self.set(piece.text, value)
             return value
         return Value((Word(f"${piece.text}", place, (piece.text,)),))
+
+    def _instead(self, piece: Piece, place: Place) -> Value:
+        """`${X:+WORDS}`: the words where the variable holds something; where nothing sets it, as if it were empty, and open."""
+        inner = [token for token in tokens(piece.other.partition("+")[2], self._source, place) if token.kind == "word"]
+        words = tuple(w for token in inner for w in self.expand(token.pieces, place))
+        value = self._values.get(piece.text)
+        if value is not None and not any(w.missing for w in value.words):
+            return Value(words if any(w.text for w in value.words) else (), True)
+        return Value((Word(f"${piece.text}", place, (piece.text,), (), ("", *(w.text for w in words))),))
 
     def _cut(self, piece: Piece) -> Word | None:
         """`${X##*/}`, `${X%/*}`, `${X%.gguf}`, `${X,,}`, `${X//a/b}` of a variable that is known."""
@@ -266,11 +325,15 @@ class Variables:
         return None if text is None else value.words[0]._replace(text=text)
 
     def _named_file(self, command: str) -> Word | None:
-        """`$(basename "$X")` and `$(dirname "$X")` of a variable that is known."""
-        match = _PART_OF.fullmatch(command)
-        value = self._values.get(match[2]) if match else None
-        if match is None or value is None or len(value.words) != 1 or value.words[0].missing:
+        """`$(basename "$X")`, `$(dirname "$X")` of a variable that is known; how many a list in it names."""
+        match = PART_OF.fullmatch(command)
+        counted = None if match else COUNTED.fullmatch(command.strip())
+        name = match[2] if match else next(filter(None, counted.groups())) if counted else ""
+        value = self._values.get(name)
+        if value is None or len(value.words) != 1 or value.words[0].missing:
             return None
+        if match is None:
+            return value.words[0]._replace(text=str(len(value.words[0].text.split(","))))
         head, _, tail = value.words[0].text.rstrip("/").rpartition("/")
         return value.words[0]._replace(text=tail.removesuffix(match[3] or "") if match[1] == "basename" else head or ".")
 
@@ -290,8 +353,8 @@ class Variables:
         plain = _NUMBER.sub(number, plain.strip())
         result = None if missing else calculate(plain)
         if result is None:
-            shown = f"$(({text.strip()[:40]}))"
-            return Word(shown, place, tuple(missing) or (shown,))
+            open_text = f"$(({text.strip()[:40]}))"
+            return Word(open_text, place, tuple(missing) or (open_text,))
         return Word(str(result), place)
 
 
@@ -305,66 +368,3 @@ def _added(old: Value, new: Value) -> tuple[str, ...]:
     if len(old.words) == len(new.words) == 1:
         return tuple(new.words[0].text.removeprefix(old.words[0].text).split())
     return tuple(word.text for word in new.words[len(old.words) :])
-
-
-def cut(text: str, operation: str) -> str | None:
-    """What POSIX sh and bash make of a variable's text (2.6.2, "Parameter Expansion"); None for what is not read here."""
-    if operation in (",,", "^^"):
-        return text.lower() if operation == ",," else text.upper()
-    if match := re.fullmatch(r"//?([^/*?\[\]]{1,80})/([^*?$`]{0,80})", operation, re.DOTALL):
-        return text.replace(match[1], match[2]) if operation.startswith("//") else text.replace(match[1], match[2], 1)
-    match = re.fullmatch(r"(##?|%%?)(.{1,80})", operation, re.DOTALL)
-    if match is None or re.search(r"[$`\\\[\]]", match[2]) or len(text) > MAX_VALUE // 16:
-        return None
-    pattern = re.compile("".join(".*" if c == "*" else "." if c == "?" else re.escape(c) for c in match[2]), re.DOTALL)
-    sizes = range(len(text) + 1)
-    longest, front = len(match[1]) == 2, match[1][0] == "#"
-    order = reversed(sizes) if longest else sizes
-    n = next((n for n in order if pattern.fullmatch(text[:n] if front else text[len(text) - n :])), 0) if match[2].count("*") < 3 else None
-    return None if n is None else text[n:] if front else text[: len(text) - n]
-
-
-def _own_folder(command: str) -> str | None:
-    """The folder of the script itself, as scripts find it: `cd "$(dirname "$0")" && pwd`, `dirname "$(readlink -f "$0")"`, `pwd`."""
-    text = re.sub(r"[\"']|--|2>\s*/dev/null|>\s*/dev/null|&>\s*/dev/null|-[PLef]\b", "", command)
-    text = re.sub(r"\$\{BASH_SOURCE(\[0\])?(:-\$0)?\}|\$BASH_SOURCE|\$\{0\}|\$\{\(%\):-%[xN]\}", "$0", text)
-    text = re.sub(r"\s+", " ", text).strip()
-    for _ in range(3):
-        text = re.sub(r"\$\((readlink|realpath) \$0\)", "$0", text)
-        text = re.sub(r"\$\(dirname \$0\)|\$\{0%/\*\}", ".", text).replace("$(pwd)", ".").replace("$PWD", ".")
-    if text in ("dirname $0", "pwd", "dirname $(readlink $0)"):
-        return "."
-    match = re.fullmatch(r"(?:cd (\.[./\w-]*) ?(?:&&|;) ?pwd|(?:realpath|readlink) (\.[./\w-]*)|dirname (\.))", text)
-    if match is None:
-        return None
-    return match[1] or match[2] or ".."
-
-
-def _shown(command: str) -> str:
-    """A command whose output is not known, short, and such that it can be read as shell text again."""
-    text = command.strip()[:40]
-    program = re.split(r"[^\w./-]", text)[0] or "command"
-    return f"$({program})" if re.search(r"[\"'`()\\]", text) else f"$({text})"
-
-
-def calculate(text: str) -> int | None:
-    """Whole numbers with + - * / % and brackets, as a shell reckons; None for anything else."""
-    if len(text) > 200 or not re.fullmatch(r"[\d\s+*/%()-]+", text) or "**" in text:
-        return None
-
-    def value(node: ast.AST) -> int:
-        if isinstance(node, ast.Constant) and isinstance(node.value, int):
-            return node.value
-        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-            return _OPERATIONS[type(node.op)](value(node.left), value(node.right))
-        raise ValueError
-
-    try:
-        return value(parse(text.strip().replace("//", "? ").replace("/", "//"), mode="eval").body)
-    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
-        return None
-
-
-_OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
-}  # fmt: skip

@@ -21,6 +21,7 @@ def is_windows(source: str) -> bool:
 def as_shell(text: str, source: str) -> str:
     """The text as a POSIX shell would have it written, a line for each line."""
     change = _powershell if _POWERSHELL.search(source) else _batch
+    text = re.sub(r"<#.*?#>", lambda m: "\n" * m[0].count("\n"), text, flags=re.DOTALL) if change is _powershell else text
     return "\n".join(change(line.rstrip()) for line in text.splitlines()) + "\n"
 
 

@@ -12,6 +12,9 @@ from kvplan.manifests import dynamo, foreign, images
 from kvplan.manifests.programs import CONTAINERS, PYTHON_TAKES, SHELLS, WRAPPERS, base
 from kvplan.manifests.script import MAX_WORDS
 
+#: `python -c "from vllm.scripts import main; main()" serve ...` is `vllm serve ...`.
+_VLLM_MAIN = re.compile(r"\bfrom vllm\.(scripts|entrypoints\.cli\.main) import main\b")
+NO_SINGLE = "starts no single engine"
 #: The scripts of a file by name: their text and where it stands.
 Files = Mapping[str, tuple[str, Place]]
 
@@ -72,7 +75,7 @@ def _engine(n: int, name: str, rest: Sequence[Word]) -> Program | None:
                 continue
             own = () if command in table.waiting else rest[len(more) :]
             if own and own[0].text in table.others:
-                return Program(n, name, (), engine, f"{command} {own[0].text} starts no single engine")
+                return Program(n, name, (), engine, f"{command} {own[0].text} {NO_SINGLE}")
             return Program(n, name, own, engine)
     return None
 
@@ -81,6 +84,8 @@ def _module(at: int, rest: Sequence[Word]) -> Program | None:
     """`-u -m MODULE`: the engine that it starts, and its words."""
     n = 0
     while n < len(rest) and rest[n].text.startswith("-"):
+        if rest[n].text == "-c" and [w.text for w in rest[n + 2 : n + 3]] == ["serve"] and _VLLM_MAIN.search(rest[n + 1].text):
+            return Program(at, "vllm", rest[n + 3 :], "vllm")
         if rest[n].text == "-m" and n + 1 < len(rest):
             module, own = rest[n + 1].text, rest[n + 2 :]
             found = next(((e, more[module]) for e in engines.served() if module in (more := engines.arguments(e).modules)), None)

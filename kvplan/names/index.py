@@ -44,6 +44,7 @@ EVIDENCE: dict[str, str] = {
     "r": "{name} is taken to have the shapes and length of {base}, in the format that its name says; its config.json was not read. "
     "Of 350 quantised releases by the makers themselves that are known, 6 have MLPs wider by up to 1 % and 8 are of another length; "
     "NVIDIA's mostly store the cache in fp8 (--kv-dtype fp8)",
+    "k": "{name} has the shapes of {base}, by its name and the Hub's count of its elements (llmfit 1.1.17); its config.json was not read",
     "b": "{name} has the shapes of {base}, by its name and publisher; its config.json was not read",
 }
 

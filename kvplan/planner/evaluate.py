@@ -12,6 +12,7 @@ from kvplan.engines.common.builds import unnamed
 from kvplan.engines.common.checks import before_all, refusal
 from kvplan.engines.common.doubts import doubts, second_copy, unread_weights
 from kvplan.engines.common.lines import Span, stage_weights, weight_entries
+from kvplan.engines.common.passed import capped
 from kvplan.engines.common.phases import PROCESS_BYTES, doubted, judged
 from kvplan.engines.common.protocol import Certainty, ChosenBy, Engine, Facts, Outcome, Settled, refused
 from kvplan.engines.common.risks import with_risks
@@ -82,7 +83,7 @@ def _in_doubt(settled: Settled, released: Deployment, facts: Facts, outcome: Out
     ancient = (old,) if old and facts.pool != "set aside" else ()
     unread_format = (*unread_weights(settled.question, facts), *second_copy(settled.question, facts, outcome))
     undecided = (*settled.undecided, *ancient, *unnamed(released, facts), *unread_format)
-    outcome = doubted(doubted(outcome, why, "likely"), undecided, "too close to call")
+    outcome = capped(doubted(doubted(outcome, why, "likely"), undecided, "too close to call"), settled.passed)
     if outcome.starts:
         found = (*(f"likely at most: {reason}" for reason in why), *(f"too close to call at most: {reason}" for reason in undecided))
         settled = settled._replace(notes=(*settled.notes, *found))

@@ -105,8 +105,8 @@ class Planner:
             else {}
         )
 
-    def plan(self, members: list[Member], available: list[int], s: VllmSettings) -> dict[str, Any]:
-        config, lines = self._config(s), []
+    def plan(self, members: list[Member], available: list[int], s: VllmSettings, caching: bool) -> dict[str, Any]:
+        config, lines = self._config(s, caching), []
         config.cache_config.block_size = next((m.spec.block for m in members if m.spec.kind != "mamba"), 16)
         workers: list[dict[str, Any]] = [{} for _ in available]
         for i, m in enumerate(members):
@@ -150,7 +150,7 @@ class Planner:
             groups = self.planning.get_global_kv_cache_groups(config, workers)
             return list(self.planning.get_kv_cache_configs(config, workers, available, groups))
 
-    def _config(self, s: VllmSettings) -> Any:
+    def _config(self, s: VllmSettings, caching: bool) -> Any:
         layout = SimpleNamespace(
             is_block_outermost=False, is_block_compact=True, is_layer_compact=True, name="LBNHC", stride_order=(0, 1, 2, 3, 4)
         )
@@ -159,7 +159,7 @@ class Planner:
         return SimpleNamespace(
             cache_config=SimpleNamespace(
                 num_gpu_blocks_override=None,
-                enable_prefix_caching=s.prefix_caching,
+                enable_prefix_caching=caching,
                 mamba_cache_mode=s.state_mode,
                 prefix_cache_retention_interval=None,
                 get_resolved_kv_cache_layout=lambda: layout,
@@ -267,7 +267,7 @@ def test_the_planners_agree(
     )
     s = settle(d).settings
     s = s._replace(pp=stages, state_mode="align" if caching and s.rules.states_per_request == "mode" else "none")
-    theirs = planner.plan(members, available, s)
+    theirs = planner.plan(members, available, s, caching)
     try:
         pool = ours.make_pool(ours.make_tables(members, s), available, s)
         reached = ours.auto_fit(pool, s, length)[0] if s.auto_fit else length

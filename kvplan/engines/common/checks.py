@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from kvplan.constants import PROCESS
@@ -19,10 +19,13 @@ from kvplan.errors import SpecError, UnsupportedError
 from kvplan.tensors import distinct
 
 
-def check_question(d: Deployment, facts: Facts, known_as: Callable[[str], str] = lambda _: "") -> None:
+def check_question(
+    d: Deployment, facts: Facts, known_as: Callable[[str], str] = lambda _: "", passed: Collection[str] = ()
+) -> None:  # fmt: skip
     """Raises SpecError for values that no engine takes, and for an engine_option that this one does not have.
 
     known_as  the name that an option of its command line has in a question; empty: it has none
+    passed    options that it has and no plan follows
     """
     if d.multimodal not in (None, "on", "off"):
         raise SpecError("multimodal", [("", f"{d.multimodal[:40]!r} is not on or off")])
@@ -34,7 +37,7 @@ def check_question(d: Deployment, facts: Facts, known_as: Callable[[str], str] =
     if spec and not spec.tokens and spec.method not in facts.picks_drafts:
         raise SpecError("speculative", [("", f"{facts.title} picks no number of tokens for {spec.method}: write METHOD:TOKENS")])
     for key, _ in d.engine_option:
-        if key not in facts.options:
+        if key not in facts.options and key not in passed:
             known = f"it takes: {', '.join(facts.options)}" if facts.options else "it takes none"
             if name := known_as(key):
                 known = f"it is {name} here, --{name.replace('_', '-')} on the command line"

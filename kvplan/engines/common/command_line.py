@@ -87,7 +87,7 @@ def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Pars
             continue
         if missing:
             unresolved.append(open_variable(argument.to, name, missing, word.place))
-            if argument.to == "@model" and _tail(str(text)):
+            if argument.to in ("@model", "@path") and _tail(str(text)):
                 given[argument.to] = Given(str(text), name, word.place)
             continue
         if argument.kind == "c_int" and str(text).strip() != str(value):
@@ -260,8 +260,8 @@ def _is_option(text: str) -> bool:
 
 def _tail(path: str) -> str:
     """What of a path behind a variable is known: `$FOLDER/Qwen3-8B`."""
-    tail = path.rstrip("/").rpartition("/")[2]
-    return "" if "$" in tail or "/" not in path else tail
+    *folders, tail = re.split(r"[/\\]", path.rstrip("/"))
+    return "" if "$" in tail or not folders else tail
 
 
 def _holds_words(word: Word) -> bool:

@@ -55,6 +55,7 @@ class Settled(NamedTuple):
     unknown   what is held and can not be sized as asked, and how to say it: then nothing that fits is called so
     limits    whether the longest context and the most sequences are asked for, which cost an engine many tries
     undecided why a start is too close to call, whatever room is left: what public starts ran out of and nothing here sizes
+    passed    options that the engine has and no line follows (passed.py)
     """
 
     question: Deployment
@@ -68,6 +69,7 @@ class Settled(NamedTuple):
     unknown: str = ""
     limits: bool = True
     undecided: tuple[str, ...] = ()
+    passed: tuple[Any, ...] = ()
 
     @property
     def layers(self) -> tuple[Layer, ...]:

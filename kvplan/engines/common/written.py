@@ -9,6 +9,8 @@ from kvplan.deployment import NAMES
 from kvplan.dtypes import ALIASES
 from kvplan.engines.common.arguments import Argument, Arguments
 from kvplan.engines.common.kinds import KINDS, truth, written
+from kvplan.engines.common.passed import named
+from kvplan.engines.common.passed import variable as variable_of
 from kvplan.engines.common.releases import release
 from kvplan.errors import SpecError, UnsupportedError
 
@@ -37,6 +39,8 @@ def write(table: Arguments, asked: Mapping[str, Any], version: str | None) -> Wr
     says, said = table.say(asked)
     aside: dict[str, str] = {}
     direct: dict[str, Any] = {}
+    more: list[str] = []
+    env: dict[str, str] = {}
     for name in sorted(asked, key=lambda name: (name.startswith("option:"), list(NAMES).index(name) if name in NAMES else 0)):
         if name in said:
             continue
@@ -44,12 +48,15 @@ def write(table: Arguments, asked: Mapping[str, Any], version: str | None) -> Wr
         if (name in SIZES and value == 1) or value is False:
             said = said | {name}
         elif find(table, name, value, version) is None:
-            if name.startswith("option:"):
+            if name.startswith("option:") and (row := _passed(table, name[7:], version)):
+                more += _words(row, value)
+            elif name.startswith("option:") and (variable := variable_of(table, name[7:])):
+                env[variable] = str(value)
+            elif name.startswith("option:"):
                 aside[name[7:]] = str(value)
         else:
             direct[name] = value
     words: list[str] = []
-    env: dict[str, str] = {}
     config: dict[str, Any] = {}
     for to, value in {**direct, **says}.items():
         row = find(table, to, value, version)
@@ -65,7 +72,12 @@ def write(table: Arguments, asked: Mapping[str, Any], version: str | None) -> Wr
             for part in path:
                 held = held.setdefault(part, {})
             held[last] = _plain(row, value)
-    return Written(tuple(words), env, config, frozenset(said | set(direct)), aside)
+    return Written((*words, *more), env, config, frozenset(said | set(direct)), aside)
+
+
+def _passed(table: Arguments, key: str, version: str | None) -> Argument | None:
+    """The row of an option that no name of a question stands for (passed.py)."""
+    return next((row for row in named(table, key) if has(table, row, version)), None)
 
 
 def find(table: Arguments, to: str, value: Any, version: str | None) -> Argument | None:

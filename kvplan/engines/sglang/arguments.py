@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.engines.common.arguments import MIRRORED, Answer, Arguments, Repository, allowed, block, loaded_as, moved, names, number, row
+from kvplan.engines.common.kinds import counts
 from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_lora, read_speculative
 from kvplan.engines.common.stored import PACKED_ONLY
@@ -69,6 +70,12 @@ ROWS = (
     row("--mamba-radix-cache-strategy", "option:mamba_radix_cache_strategy", since="0.5.15"),
     row("--mamba-scheduler-strategy", "option:mamba_radix_cache_strategy", since="0.5.7", until="0.5.18"),
     row("--moe-a2a-backend", "option:moe_a2a_backend", since="0.5.0"),
+    row("--deepep-mode", "option:deepep_mode", since="0.4.6"),
+    row("", "option:deepep_num_max_dispatch_tokens_per_rank", "int", variables="SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK"),
+    row("--ep-num-redundant-experts", "option:ep_num_redundant_experts", "int", since="0.4.7"),
+    row("--enable-eplb", "option:enable_eplb", takes="flag", since="0.4.7"),
+    row("--cuda-graph-bs", "@graph_bs", takes="many", until="0.5.18"),
+    row("--cuda-graph-bs-decode", "@graph_bs", takes="many", since="0.5.15"),
     row("--enable-deepep-moe", "@deepep", takes="flag", since="0.4.6", until="0.5.4"),
     row("--enable-ep-moe", "@ep_moe", takes="flag", until="0.5.4"),
     row("--dsa-decode-backend", "option:dsa_backend", since="0.5.13"),
@@ -111,6 +118,11 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
             del question[name]
     if (one := question.get("max_num_batched_tokens")) and one.value < 1:
         question["engine_option.disable_chunked_prefill"] = moved(question.pop("max_num_batched_tokens"), True)
+    if one := given.get("@graph_bs"):
+        try:
+            question["engine_option.cuda_graph_bs"] = moved(one, counts(",".join(str(n) for n in one.value)))
+        except ValueError as error:
+            findings.append(refuse(f"{one.spelled}: {error}; the engine would stop with a usage error", one.place))
     if one := given.get("@attention_dp"):
         question["dp"], question["engine_option.enable_dp_attention"] = one, moved(one, one.value > 1)
     if "@deepep" in given:
@@ -227,6 +239,9 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         if modules := asked.get("option:lora_target_modules"):
             says["@lora_modules"] = str(modules).strip("[]() ").split(",")
             said.add("option:lora_target_modules")
+    if sizes := asked.get("option:cuda_graph_bs"):
+        says["@graph_bs"] = counts(str(sizes)).split(",")
+        said.add("option:cuda_graph_bs")
     if asked.get("multimodal") in ("on", "off"):
         alone = asked.get("option:language_model_only") in (True, "true")
         says |= {"@text_only": True} if asked["multimodal"] == "off" and not alone else {}

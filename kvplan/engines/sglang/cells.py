@@ -24,6 +24,7 @@ class Split(NamedTuple):
     exclusive     the model's class does not count the token itself to its window
     windows       window layers have a pool of their own
     states        the model has recurrent states
+    state_tp      ranks that share a state where they are not those that share attention
     encoder_rows  an encoder's layers that are numbered with the decoder's, and so given rows like their self-attention
     """
 
@@ -35,6 +36,7 @@ class Split(NamedTuple):
     windows: bool = False
     states: bool = False
     encoder_rows: int = 0
+    state_tp: int | None = None
 
 
 class LayerBytes(NamedTuple):
@@ -97,7 +99,7 @@ def layer_bytes(layer: Layer, split: Split, rules: SglangRules) -> LayerBytes:
     for form, t in ((cache.form, t) for cache in layer.caches for t in cache.tensors):
         if t.tokens_per_state is None:
             columns = max(columns, 0 if form == "kda" else t.columns)
-            n_bytes = heads_per_rank(t.heads, split.attn_tp) * row_bytes(t.dtype, t.elems_per_state)
+            n_bytes = heads_per_rank(t.heads, split.state_tp or split.attn_tp) * row_bytes(t.dtype, t.elems_per_state)
             conv, state = (conv + n_bytes, state) if t.columns else (conv, state + n_bytes)
             continue
         if t.name == "index_k":

@@ -10,6 +10,7 @@ from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
 from kvplan.engines.sglang.as_read import misreads
 from kvplan.engines.sglang.classes import NEVER_STAGED, STAGED_SINCE, TEXT_ALONE
+from kvplan.engines.sglang.exchange import copies
 from kvplan.engines.sglang.rules import UNBUFFERED
 from kvplan.engines.sglang.settle import settings_of
 from kvplan.engines.sglang.traits import STRATEGIES, keeps_prefixes, read_traits, with_buffers
@@ -91,8 +92,28 @@ def kv_copied(settled: Settled) -> Values:
 
 
 def chunk(settled: Settled) -> Values:
-    k = settings_of(settled).pools
-    return {"chunk": k.chunk, "page": k.page} if k.chunk > 0 and k.chunk % k.page else None
+    """A chunk that is no whole pages; up to 0.4.10 also the -1 that is no chunk at all."""
+    s = settings_of(settled)
+    k, whole = s.pools, Options(settled.question).flag("disable_chunked_prefill")
+    tokens = -1 if whole and release(s.release) < (0, 5) else max(k.chunk, 0)
+    return {"chunk": tokens, "page": k.page} if tokens % k.page else None
+
+
+#: Draft methods and attention backends that came later than the first release -> the one that has them (choices of server_args.py).
+_METHODS = {"standalone": (0, 5, 2), "draft_model": (0, 5, 2), "ngram": (0, 5, 3), "dflash": (0, 5, 11), "dspark": (0, 5, 16)}
+_BACKENDS = {"trtllm_mla": (0, 4, 10), "trtllm_mha": (0, 5)}
+
+
+def no_method(settled: Settled) -> Values:
+    spec = settings_of(settled).speculation
+    method = spec.method if spec else ""
+    name = "STANDALONE" if method == "draft_model" else method.upper()
+    return {"method": name} if release(settings_of(settled).release) < _METHODS.get(method, ()) else None
+
+
+def no_backend(settled: Settled) -> Values:
+    asked = Options(settled.question).text("attention_backend") or ""
+    return {"backend": asked} if release(settings_of(settled).release) < _BACKENDS.get(asked, ()) else None
 
 
 def paged_states(settled: Settled) -> Values:
@@ -206,9 +227,10 @@ def flex_drafts(settled: Settled) -> Values:
     return {} if asked and settings_of(settled).speculation else None
 
 
-#: Backends that gpt-oss and Llama 4 may be given, in any of 0.5.3 to 0.5.23 (server_args.py, later arg_groups/model_hook.py).
+#: Backends that gpt-oss, Llama 4 and Gemma 4 may be given, in any of 0.5.3 to 0.5.23 (server_args.py, later arg_groups/model_hook.py).
 _WITH_SINKS = frozenset({"triton", "trtllm_mha", "fa3", "fa4", "ascend", "intel_amx", "intel_xpu", "aiter"})
 _CHUNKED = frozenset({"fa3", "aiter", "triton", "ascend", "trtllm_mha", "intel_xpu"})
+_GEMMA4 = frozenset({"trtllm_mha", "triton", "fa4", "ascend", "intel_xpu", "intel_amx", "aiter"})
 
 
 def _backend_of(settled: Settled, begins: str, takes: frozenset[str]) -> Values:
@@ -237,6 +259,10 @@ def text_alone(settled: Settled) -> Values:
 
 def chunked_backend(settled: Settled) -> Values:
     return _backend_of(settled, "Llama4", _CHUNKED)
+
+
+def gemma4_backend(settled: Settled) -> Values:
+    return _backend_of(settled, "Gemma4", _GEMMA4)
 
 
 def _adapted_drafts(settled: Settled, takes: tuple[str, ...]) -> Values:
@@ -333,3 +359,14 @@ def groups(settled: Settled) -> Values:
         return None
     found = on.split_groups(settled, settings_of(settled).layout.attn_tp, ("awq", "gptq"))
     return next(({"inputs": part.inputs, "group": group} for part, group in found), None)
+
+
+def unshared_experts(settled: Settled) -> Values:
+    return {} if Options(settled.question).flag("enable_eplb") and (settled.question.ep or 1) == 1 else None
+
+
+def uneven_experts(settled: Settled) -> Values:
+    """Experts and their copies that the ranks can not share evenly, where either is asked for."""
+    d, n = settled.question, on.experts(settled.model)
+    asked, ep = copies(d) or Options(d).flag("enable_eplb"), d.ep or 1
+    return {"experts": n + copies(d), "ep": ep} if n and asked and (n + copies(d)) % ep else None

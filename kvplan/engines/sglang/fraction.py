@@ -25,6 +25,7 @@ _VIT: dict[str, tuple[tuple[int, int, int], ...]] = {
     "Qwen2_5_VLForConditionalGeneration": ((1 << 45, _NO_LAYERS, 1280),),
     "Glm4vForConditionalGeneration": ((1 << 45, _NO_LAYERS, 1536),),
     "Gemma3ForConditionalGeneration": ((1 << 45, 27, 1152),),
+    "InternVLChatModel": ((1_000_000_000, 24, 1024), (1 << 45, 45, 3200)),
     "KimiK25ForConditionalGeneration": ((1 << 45, 27, 1152),),
     "KimiVLForConditionalGeneration": ((1 << 45, 27, 1152),),
     "Llama4ForConditionalGeneration": ((1 << 45, 34, 1408),),

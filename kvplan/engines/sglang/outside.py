@@ -11,7 +11,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.lines import Span, modelled, span
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.common.widths import layer_width
-from kvplan.engines.sglang.memory import decode_graph_sizes
+from kvplan.engines.sglang import exchange
 from kvplan.engines.sglang.rules import VERSIONS
 from kvplan.engines.sglang.settle import SglangSettings, embeds
 from kvplan.ledger import Entry
@@ -27,8 +27,8 @@ EXPERTS = span(2.5, 0.0, 6.0)
 def outside(d: Deployment, model: Lowered, s: SglangSettings) -> tuple[Entry, ...]:
     """CUDA graphs of decoding, where something is decoded, and the largest chunk of a prompt."""
     found = []
-    if d.constants is not None and d.constants.engine == "sglang" and not d.enforce_eager and not embeds(d):
-        each, n = d.constants.at("graph_bytes", VERSIONS, s.release), decode_graph_sizes(s.graph_bs)
+    if d.constants is not None and d.constants.engine == "sglang" and not d.enforce_eager and not embeds(d) and s.graph_sizes:
+        each, n = d.constants.at("graph_bytes", VERSIONS, s.release), s.graph_sizes
         first = EXPERTS if routed(model.layers) else Span(0, 0, 0)
         sizes = Span(*(int(n * end) + more for end, more in zip(each.ends, first, strict=True)))
         found.append(modelled("CUDA graphs", sizes, f"{n} batch sizes captured; {each.said}", "graphs", sources=each.groups))
@@ -38,4 +38,5 @@ def outside(d: Deployment, model: Lowered, s: SglangSettings) -> tuple[Entry, ..
     width = max((layer_width(layer, d.model.hidden_size, s.layout.attn_tp, s.layout.ep, formats) for layer in set(model.layers)), default=0)
     ends = (int(2 * tokens * (width + copies * d.model.hidden_size)) for copies in (COPIES, COPIES_LOW, COPIES_HIGH))
     found.append(modelled("activations", Span(*ends), f"a chunk of {tokens:,} tokens", "activations", ("serve",)))
-    return tuple(found)
+    tp, ep = s.layout.tp, s.layout.ep
+    return (*found, *exchange.buffers(d, model, ep), *exchange.rebalanced(d, model, tp, ep))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from kvplan.dtypes import row_bytes
+from kvplan.engines.common.copies import drafter_with_copies, with_copies
 from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import Refusal
 from kvplan.engines.common.pooled import Budget, Requests, SetAside, answer, encoder_tokens, staged_weights
 from kvplan.engines.common.protocol import Engine, Outcome, Settled
 from kvplan.engines.common.stops import refuse, warned
 from kvplan.engines.common.tiers import tier_lines
-from kvplan.engines.sglang import adapters
+from kvplan.engines.sglang import adapters, exchange
 from kvplan.engines.sglang.answer import figures, rooms
 from kvplan.engines.sglang.budget import budget
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
@@ -42,7 +43,9 @@ def check(settled: Settled) -> None:
 
 def plan(settled: Settled) -> Outcome:
     """What SGLang does with a settled question."""
-    d, model, s = settled.question, settled.model, settings_of(settled)
+    d, s = settled.question, settings_of(settled)
+    copies = exchange.copies(d)
+    model, drafting = with_copies(settled.model, copies), drafter_with_copies(settled.drafter, copies)
     shape, k, rules = s.layout, s.pools, s.rules
     stages = cut(len(model.layers), shape.pp, piled=rules.piled)
     requests = Requests(per_worker(d.batch or 1, shape), d.context or 1, encoder_tokens(settled))
@@ -53,10 +56,11 @@ def plan(settled: Settled) -> Outcome:
         read = [read_stage(model, layers, s.split, rules, draft=draft, dtype=s.formats.k) for layers in stages]
         return build(read, rest, k, rules, s.swa_ratio)
 
-    drafter = None if rules.draft_in_cell else settled.drafter
+    drafter = None if rules.draft_in_cell else drafting
 
     spread = adapters.Widths(shape.attn_tp if rules.lora_attention else shape.tp, shape.tp, shape.tp // shape.ep, shape.ep)
-    buffers = adapters.slots(d, model, spread, rules, row_bytes(s.formats.compute, 1))  # of all layers, on every stage
+    buffers = adapters.slots(d, settled.model, spread, rules, row_bytes(s.formats.compute, 1))  # of all layers, on every stage
+    buffers += exchange.balancing(d, model, shape.ep)
 
     later = drafter_weights(drafter, tp=shape.tp, ep=shape.ep, role_tp=role_tp) if drafter else []
     found = answer(
@@ -64,7 +68,7 @@ def plan(settled: Settled) -> Outcome:
             question=d,
             limits=settled.limits,
             layout=shape,
-            weights=staged_weights(d, model, stages, shape, settled.drafter if rules.draft_in_cell else None, role_tp, lambda _: buffers),
+            weights=staged_weights(d, model, stages, shape, drafting if rules.draft_in_cell else None, role_tp, lambda _: buffers),
             requests=requests,
             limit=k.context_len,
             limited="max_model_len" not in settled.chosen_by,

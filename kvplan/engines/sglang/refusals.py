@@ -40,6 +40,14 @@ CHECKS: tuple[Stop, ...] = (
         "server_args.py _handle_data_parallelism", when=when.attention_ranks, numbers="tp {tp}, dp {dp}",
     ),
     Stop(
+        "draft method", "argument --speculative-algorithm: invalid choice: '{method:w}'", "this release has no such way of drafting",
+        (Move("speculative", "off, or mtp"), _NEWER), "server_args.py", when=when.no_method,
+    ),
+    Stop(
+        "attention backend", "argument --attention-backend: invalid choice: '{backend:w}'", "this release has no such backend",
+        (_ANY_BACKEND, _NEWER), "server_args.py", when=when.no_backend,
+    ),
+    Stop(
         "chunk and page", "assert self.chunked_prefill_size % self.page_size == 0",
         "a chunk of prefill must be whole pages", _WHOLE_PAGES,
         "server_args.py", since="0.4.6", before="0.4.10", when=when.chunk, numbers="chunks of {chunk} tokens, pages of {page}",
@@ -115,6 +123,11 @@ CHECKS: tuple[Stop, ...] = (
         when=when.chunked_unnamed,
     ),
     Stop(
+        "attention backend", "Gemma4 only supports trtllm_mha, triton", "its layers are taken by these backends alone",
+        (Move("option:attention_backend", "triton or trtllm_mha"),), "server_args.py; arg_groups/model_hook.py", since="0.5.13",
+        when=when.gemma4_backend, numbers="not {backend}",
+    ),
+    Stop(
         "attention backend", "TRTLLM MHA backend is only supported on Blackwell GPUs (SM100). Please use a different backend.",
         "its kernels are for compute capability 10.x", (_ANY_BACKEND, _OTHER_GPU), "server_args.py", since="0.5.3", before="0.5.10",
         when=backend.mha_blackwell, numbers="this GPU has {has}",
@@ -133,7 +146,7 @@ CHECKS: tuple[Stop, ...] = (
     Stop(
         "attention backend", "TRTLLM MLA backend is only supported on Blackwell GPUs",
         "its kernels are for compute capability 10 and later", (_ANY_BACKEND, _OTHER_GPU),
-        "server_args.py; arg_groups/overrides.py _mla_kv_cache_dtype_checks", since="0.5.3", when=backend.mla_blackwell,
+        "server_args.py; arg_groups/overrides.py _mla_kv_cache_dtype_checks", since="0.4.10", when=backend.mla_blackwell,
         numbers="this GPU has {has}",
     ),
     Stop(
@@ -289,6 +302,17 @@ CHECKS: tuple[Stop, ...] = (
         when=when.fp4_before, loading=True,
     ),
     Stop("quantisation and GPU", _METHOD, _NEEDS, (_OTHER_FORMAT, _OTHER_GPU), _LOADER, since="0.5.15", when=when.fp4_after, loading=True),
+    Stop(
+        "EPLB", "assert self.ep_size > 1", "experts are dealt out anew among ranks that hold them whole",
+        (Move("ep", "expert parallelism"), Move("option:enable_eplb", "false")), "server_args.py _handle_eplb_and_dispatch", since="0.4.7",
+        when=when.unshared_experts,
+    ),
+    Stop(
+        "copies of experts", "assert num_physical_experts % ep_size == 0", "every rank must hold as many experts, copies among them",
+        (Move("option:ep_num_redundant_experts", "such that experts and copies are a multiple of the ranks"),),
+        "eplb/expert_location.py _init_common", since="0.4.7", when=when.uneven_experts, loading=True,
+        numbers="{experts} experts over {ep} ranks",
+    ),
     Stop(
         "attention heads", "assert self.total_num_heads % tp_size == 0", "the model's heads can not be dealt out evenly to so many ranks",
         (_TP, _STAGES), _MODELS, when=when.heads, numbers="{heads} query heads over {tp} attention ranks",

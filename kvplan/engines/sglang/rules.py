@@ -64,8 +64,12 @@ WHOLE_PROMPTS = frozenset({
 })  # fmt: skip
 #: Classes whose encoder's layers are numbered with the decoder's two for each (configs/model_config.py, since 0.5.10).
 NUMBERED_ENCODERS = frozenset({"WhisperForConditionalGeneration"})
+#: Classes whose states all ranks share, also where attention groups have each request's tokens alone (configs/mamba.py, mamba2.py).
+STATES_OF_ALL = frozenset({"MambaForCausalLM", "FalconMambaForCausalLM", "Mamba2ForCausalLM"})
 #: A config that names no length is taken for this one (hf_transformers_utils.py get_context_length).
 NO_LENGTH = 2048
+#: Classes whose configs name it by a key that is not looked for (max_target_positions).
+UNREAD_LENGTH = frozenset({"WhisperForConditionalGeneration"})
 #: Classes that are served for embeddings or scores, asked or not (configs/model_config.py is_generation_model).
 EMBEDS = frozenset({
     "BertForSequenceClassification", "BertModel", "CLIPModel", "Contriever", "EmbeddingGemma2Model", "Gemma2ForSequenceClassification",

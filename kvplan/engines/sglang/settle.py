@@ -13,7 +13,7 @@ from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import Drafter, Resolved, Settled
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in, wrong_number
-from kvplan.engines.sglang import adapters, backends, memory, pages
+from kvplan.engines.sglang import adapters, backends, exchange, memory, pages
 from kvplan.engines.sglang.as_read import as_read
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.drafts import with_steps
@@ -28,7 +28,9 @@ from kvplan.engines.sglang.rules import (
     NO_LENGTH,
     NUMBERED_ENCODERS,
     RELEASES,
+    STATES_OF_ALL,
     UNNAMED_DRAFTS,
+    UNREAD_LENGTH,
     WHOLE_PROMPTS,
     SglangRules,
 )
@@ -41,10 +43,6 @@ from kvplan.units import MIB, cdiv
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 OWN_DRAFTS = ("mtp", "nextn", "eagle")  # EAGLE without a model means the checkpoint's own modules too
 DRAFTS = (*OWN_DRAFTS, "eagle3", "standalone", "draft_model", "dflash", "dspark", "ngram")
-A2A = (
-    "none", "deepep", "deepep_v2", "mooncake", "nixl", "mori", "ascend_fuseep", "ascend_tp", "flashinfer", "flashinfer_megamoe", "megamoe",
-    "pplx",
-)  # fmt: skip
 AITER_SHARE, AITER_CONTEXT = 0.85, 8192
 DRAFTING_RUNNING = 48  # max_running_requests where something drafts (server_args.py; arg_groups/speculative_hook.py)
 WHOLE_DEFAULT = 0.8  # --swa-full-tokens-ratio of a model with a window pool
@@ -55,7 +53,7 @@ class SglangSettings(NamedTuple):
 
     swa_ratio     as asked for, or None
     most_context  what a context may be at most
-    graph_bs      the largest batch that decode graphs are captured for
+    graph_bs      the largest batch that decode graphs are captured for; graph_sizes: how many
     """
 
     release: str
@@ -70,6 +68,7 @@ class SglangSettings(NamedTuple):
     swa_ratio: float | None
     allow_long: bool
     graph_bs: int
+    graph_sizes: int
 
     @property
     def widened(self) -> int:
@@ -91,6 +90,7 @@ def settings_of(settled: Settled) -> SglangSettings:
 def settle(d: Deployment) -> Settled:
     """The question with SGLang's defaults, read and lowered. Raises SpecError for choices that contradict."""
     version, rules, notes = RELEASES.find(d.engine_version)
+    shared = d.ep
     d, served = _as_served(d, rules)
     options, spec = Options(d), read_speculative(d.speculative)
     options.allocator()
@@ -99,7 +99,10 @@ def settle(d: Deployment) -> Settled:
     shape = read_shape(d, options, forced=forced)
     _check(d, options, shape)
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
-    graph_bs = options.count("cuda_graph_max_bs") or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
+    listed = options.counts("cuda_graph_bs")
+    graph_bs = (
+        max(listed, default=0) or options.count("cuda_graph_max_bs") or memory.decode_graph_bs(rules, gpu_mib, shape.tp, d.max_num_seqs)
+    )
     chunk = d.max_num_batched_tokens or memory.chunk_size(rules, gpu_mib)
     page = _page(d, rules, traits, options)
     running = pages.DSV4_RUNNING if traits.compressed else DRAFTING_RUNNING if spec else None
@@ -113,6 +116,8 @@ def settle(d: Deployment) -> Settled:
     }
     notes = (*notes, *served, *said, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang"))
     settled = _resolved(d, version, page, traits, defaults, notes)
+    if shared != d.ep:
+        settled = settled._replace(chosen_by={**settled.chosen_by, "ep": "engine default"})
     question = settled.question
     stored = formats(question)
     model, misfit = lowered_or_plain(question, stored, cast=True)
@@ -134,6 +139,7 @@ def settle(d: Deployment) -> Settled:
         swa_ratio=None if rules.whole_default and window_share == WHOLE_DEFAULT else window_share,
         allow_long=options.flag("allow_overwrite_longer_context_len"),
         graph_bs=graph_bs,
+        graph_sizes=0 if exchange.without_graphs(d) else len(set(listed)) or memory.decode_graph_sizes(graph_bs),
     )
     kept_layers = without_weights(drafts.layers) if drafts else ()
     notes = (*settled.notes, *adapters.notes(question, model, rules))
@@ -142,10 +148,13 @@ def settle(d: Deployment) -> Settled:
 
 
 def _as_served(d: Deployment, rules: SglangRules) -> tuple[Deployment, tuple[str, ...]]:
-    """The question with the model as read, the steps of its drafts and the type it computes in, and what is said of that."""
+    """The question with the model as read, the steps of its drafts, the ranks that share experts and the type it computes in, and notes."""
     if d.kv_memory is not None:  # a question about the cache alone; else the weights do not load (refusals.py)
         d = replace(d, model=as_read(d.model, rules))
     d, picked = with_steps(d, rules)
+    shared, d = d.ep, exchange.spread(d)
+    if shared != d.ep:
+        picked = (*picked, f"sglang shares experts by all {d.tp} ranks of tp under moe_a2a_backend {exchange.backend(d)}")
     own = canonical(d.model.dtype, "dtype")  # configs/model_config.py _get_and_verify_dtype
     d, served = served_in(d, own if own != "f32" else "bf16" if (d.model.architecture or "").startswith("Gemma") else "f16", FACTS.title)
     return d, (*picked, *served)
@@ -169,7 +178,6 @@ def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
     among(d, DRAFTS, FACTS.title)
     if d.max_num_batched_tokens and options.flag("disable_chunked_prefill"):
         raise SpecError("max_num_batched_tokens", [("", "prompts go in whole with disable_chunked_prefill: take out one of the two")])
-    options.text("moe_a2a_backend", A2A)
     options.count("speculative_draft_layers")
 
 
@@ -206,6 +214,7 @@ def undecided(settled: Settled, attention_dp: int) -> tuple[str, ...]:
     6.38 GiB of 256 experts x 4,352 tokens ran out of a B200 at 0.90 (sglang issue 25453), graphs of an H200 on 0.4.5 (issue 5634).
     """
     found = list(adapters.undecided(settled.question, settled.model, settings_of(settled).rules))
+    found += exchange.unsized(settled.question, settled.model)
     if attention_dp > 1 and experts(settled.model):
         found.append("what the experts' kernels hold of every rank's tokens under attention data parallelism is not modelled")
     if on_amd(settled.question) and "nvfp4" in (settled.question.weight_dtype or ""):
@@ -232,7 +241,8 @@ def _packs(t: CacheTensor) -> bool:
 
 def most_context(d: Deployment, rules: SglangRules) -> int | None:
     """The longest context that this release derives from the model's configuration."""
-    most = d.model.max_context or (NO_LENGTH if d.model.architecture else None)
+    stated = None if d.model.architecture in UNREAD_LENGTH else d.model.max_context
+    most = stated or (NO_LENGTH if d.model.architecture else None)
     return most * rules.stretched.get(d.model.architecture or "", 1) if most else most
 
 
@@ -261,7 +271,8 @@ def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: T
     raw, windows = backend in ("trtllm", "tilelang") or on_amd(d), splits_windows(d, rules) and traits.windows
     exclusive = d.model.architecture in EXCLUSIVE
     numbered = d.model.encoder.n_layers if d.model.encoder and d.model.architecture in NUMBERED_ENCODERS else 0
-    return Split(shape.attn_tp, shape.dcp, traits.pooled_index is not None, raw, exclusive, windows, traits.states, numbered)
+    ranks = shape.tp if d.model.architecture in STATES_OF_ALL else None
+    return Split(shape.attn_tp, shape.dcp, traits.pooled_index is not None, raw, exclusive, windows, traits.states, numbered, ranks)
 
 
 def draft_layers(d: Deployment, rules: SglangRules, spec: Speculation | None, found: Drafter | None) -> int:

@@ -24,7 +24,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.4.6", "0.4.7"): "enable-flashmla!",
     ("0.4.6", "0.5.13"): "debug-tensor-dump-inject",
     ("0.4.6", ""): """
-        completion-template debug-tensor-dump-input-file debug-tensor-dump-output-folder deepep-mode disable-fast-image-processor!
+        completion-template debug-tensor-dump-input-file debug-tensor-dump-output-folder disable-fast-image-processor!
         disaggregation-bootstrap-port disaggregation-ib-device disaggregation-transfer-backend dist-timeout
         enable-tokenizer-batch-encode! file-storage-path flashinfer-mla-disable-ragged! hicache-write-policy log-requests-level
         reasoning-parser speculative-accept-threshold-acc speculative-accept-threshold-single warmups enable-multimodal!
@@ -105,7 +105,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.5.9", "0.5.18"): "nsa-prefill-cp-mode",
     ("0.5.9", ""): """
         admin-api-key enable-prefill-delayer! extra-metric-labels fp4-gemm-backend hf-chat-template-name
-        hisparse-config=hierarchical-sparse-attention-extra-config log-requests-target* mamba-backend model-checksum
+        log-requests-target* mamba-backend model-checksum
         prefill-delayer-forward-passes-buckets* prefill-delayer-max-delay-passes prefill-delayer-token-usage-low-watermark
         prefill-delayer-wait-seconds-buckets* uvicorn-access-log-exclude-prefixes*
     """,
@@ -181,7 +181,6 @@ IRRELEVANT: dict[tuple[str, str], str] = {
 EITHER: dict[tuple[str, str], str] = {
     ("", ""): "enable-memory-saver! enable-torch-compile! triton-attention-num-kv-splits enable-nccl-nvls! disable-custom-all-reduce!",
     ("", "0.5.15"): "torchao-config",
-    ("", "0.5.18"): "cuda-graph-bs*",
     ("0.4.6", ""): "disaggregation-mode",
     ("0.4.7", ""): """
         expert-distribution-recorder-mode expert-distribution-recorder-buffer-size enable-mscclpp! disable-shared-experts-fusion!
@@ -201,7 +200,7 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.5.5", ""): "enable-attn-tp-input-scattered! kt-method kt-weight-path enable-draft-weights-cpu-backup!",
     ("0.5.7", "0.5.18"): "enable-nsa-prefill-context-parallel!",
     ("0.5.7", ""): "dllm-algorithm enable-multi-layer-eagle! enable-return-routed-experts!",
-    ("0.5.9", ""): "enable-lora-overlap-loading!",
+    ("0.5.9", ""): "enable-lora-overlap-loading! hisparse-config=hierarchical-sparse-attention-extra-config",
     ("0.5.10", "0.5.18"): "enable-prefill-context-parallel!",
     ("0.5.13", "0.5.18"): "enable-dsa-prefill-context-parallel!",
     ("0.5.13", ""): """
@@ -210,7 +209,7 @@ EITHER: dict[tuple[str, str], str] = {
     """,
     ("0.5.15", ""): """
         disaggregation-decode-extra-slots enable-linear-replayssm! enable-page-major-kv-layout! enable-unified-memory!
-        cuda-graph-bs-decode* cuda-graph-bs-prefill* cuda-graph-max-bs-prefill# cuda-graph-config enable-prefill-cp!
+        cuda-graph-bs-prefill* cuda-graph-max-bs-prefill# cuda-graph-config enable-prefill-cp!
         enable-int8-mamba-checkpoint! int8-mamba-ckpt-size# linear-replayssm-cache-len
     """,
     ("0.5.18", ""): """
@@ -233,12 +232,13 @@ MORE: dict[tuple[str, str], str] = {
     ("", "0.4.3"): "disable-mla!",
     ("", "0.5.10"): "enable-double-sparsity!",
     ("0.4.6", ""): "moe-dense-tp-size#",
-    ("0.4.7", ""): "ep-num-redundant-experts# enable-eplb! enable-two-batch-overlap! enable-dp-lm-head!",
+    ("0.4.7", ""): "enable-two-batch-overlap! enable-dp-lm-head!",
     ("0.5.0", ""): "enable-pdmux!",
     ("0.5.3", "0.5.20"): "keep-mm-feature-on-device!",
     ("0.5.3", ""): "enable-fp32-lm-head!",
     ("0.5.7", ""): "mm-enable-dp-encoder?",
     ("0.5.9", ""): "moe-dp-size# moe-data-parallel-size# attn-cp-size# attention-context-parallel-size#",
+    ("0.5.10", ""): "enable-hisparse!",  # and less: two public starts ran out with it (tests/threads, dg-glm52)
     ("0.5.18", ""): "dwdp-size#",
 }
 
@@ -258,7 +258,7 @@ LESS: dict[tuple[str, str], str] = {
 VARIABLES = """
     ENABLE_POST_CAPTURE_KV_SIZING FLASHINFER_WORKSPACE_SIZE VLM_CACHE_SIZE_MB MM_BUFFER_SIZE_MB MM_FEATURE_CACHE_MB USE_CUDA_IPC_TRANSPORT
     EMBEDDING_POOL_SIZE_MB DISAGG_STAGING_BUFFER DISAGG_STAGING_POOL_SIZE_MB MOONCAKE_CUSTOM_MEM_POOL MAX_KV_CHUNK_CAPACITY
-    DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK DEEPEP_V2_NUM_MAX_DISPATCH_TOKENS_PER_RANK NIXL_EP_NUM_MAX_DISPATCH_TOKENS_PER_RANK
+    DEEPEP_V2_NUM_MAX_DISPATCH_TOKENS_PER_RANK NIXL_EP_NUM_MAX_DISPATCH_TOKENS_PER_RANK
     PPLX_NUM_MAX_DISPATCH_TOKENS_PER_RANK MORI_NUM_MAX_DISPATCH_TOKENS_PER_RANK MORI_PREALLOC_MAX_RECV_TOKENS
     FLASHINFER_NUM_MAX_DISPATCH_TOKENS_PER_RANK DSV4_FP4_LOGITS_BUDGET_MB DSV4_KV_LAYOUT DSV4_COMPRESSED_KV_LAYOUT DSV4_UNIFIED_KV_FP8
     DSV4_COMPRESS_STATE_DTYPE ZBAL_LOCAL_MEM_SIZE SYMM_MEM_PREALLOC_GB_SIZE AITER_HONOR_EXPLICIT_MEM_FRACTION

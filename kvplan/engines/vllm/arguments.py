@@ -15,7 +15,8 @@ from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_lora, read_speculative
 from kvplan.engines.common.stored import PACKED_ONLY
 from kvplan.engines.common.words import Finding, Given, refuse, warn
-from kvplan.engines.vllm.media import LIMITS, PROCESSOR, smaller, unread
+from kvplan.engines.vllm import objects
+from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR, smaller, unread
 from kvplan.engines.vllm.unmodelled import EITHER, IRRELEVANT, LESS, MORE
 from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
 from kvplan.engines.vllm.variables import QUIET
@@ -31,8 +32,6 @@ RELEASES = (
 KV_FORMATS = {"bf16": "bfloat16", "f16": "float16"}
 
 RUNNER = "option:runner"
-#: Experts' exchanges without buffers of their own; others take 1 GiB and more (distributed/device_communicators/all2all.py).
-WITHOUT_BUFFERS = ("allgather_reducescatter", "naive")
 #: Values of which the memory is not modelled: option -> values, effect, why.
 BY_VALUE: dict[str, tuple[tuple[str, ...], str, str]] = {
     "@model_impl": (("transformers", "terratorch"), "either", "runs other code, whose activations are not modelled"),
@@ -68,6 +67,9 @@ ROWS = (
     row("--load-format", "@load"),
     row("--enforce-eager", "enforce_eager", takes="switch"),
     row("--compilation-config -cc", "@compilation", "json"),
+    row("--cudagraph-capture-sizes", "@captured", takes="many", since="0.11.1"),
+    row("--max-cudagraph-capture-size", "@captured_most", "int", since="0.11.1"),
+    row("--cuda-graph-sizes", "@captured_early", takes="many", since="0.9.1", until="0.12.0"),
     row("-O --optimization-level", "@level"),
     row("--speculative-config -sc", "@speculative", "json"),
     row("--spec-method", "@spec_method", since="0.22.0"),
@@ -82,10 +84,19 @@ ROWS = (
     row("--enable-mixed-moe-lora-format", "option:enable_mixed_moe_lora_format", takes="switch", since="0.22.0"),
     row("--enable-moe-shared-loras", "option:enable_moe_shared_loras", takes="switch", since="0.26.0"),
     row("--skip-mm-profiling", "option:skip_mm_profiling", takes="switch", since="0.10.2"),
-    row("--all2all-backend", "@all2all", since="0.11.1", variables="VLLM_ALL2ALL_BACKEND"),
+    row("--all2all-backend", "option:all2all_backend", since="0.11.1", variables="VLLM_ALL2ALL_BACKEND"),
+    row("", "option:deepep_buffer_size_mb", "int", variables="VLLM_DEEPEP_BUFFER_SIZE_MB"),
+    row("", "option:moe_dp_chunk_size", "int", variables="VLLM_MOE_DP_CHUNK_SIZE"),
+    row("--enable-eplb", "option:enable_eplb", takes="switch", since="0.9.2"),
+    row("--num-redundant-experts", "@redundant", "int", since="0.9.2", until="0.11.1"),
+    row("--eplb-window-size", "@eplb_window", "int", since="0.9.2", until="0.11.1"),
+    row("--eplb-config", "@eplb", "json", since="0.10.2"),
     row("--limit-mm-per-prompt", "@limit_mm", "limits"),
     row("--mm-processor-kwargs", "@processor", "json"),
     row("--mm-processor-device", "@processor_device", since="0.28.0"),
+    row("--mm-ipc-gpu-memory-gb", "option:mm_ipc_gpu_memory_gb", "float", since="0.25.0"),
+    row("--media-io-kwargs", "@media_io", "json", since="0.9.2"),
+    row("", "option:video_loader_backend", variables="VLLM_VIDEO_LOADER_BACKEND"),
     row("--mm-encoder-tp-mode", "option:mm_encoder_tp_mode", since="0.10.2"),
     row("--enable-multimodal-encoder-data-parallel", "@tower_dp", takes="switch", since="0.9.1", until="0.12.0"),
     row("--disable-chunked-mm-input", "option:disable_chunked_mm_input", takes="switch"),
@@ -157,16 +168,13 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     elif quantised and quantised.value == "awq":
         question["engine_option.quantization"] = quantised
     _runner(given, question)
-    _graphs(given, question)
+    findings += objects.read(given, question)
     findings += _speculative(given, question)
     if (one := given.get("@lora")) and one.value:
         question["lora"] = moved(one, f"{number(given, '@lora_rank', 16)}x{number(given, '@loras')}")
         findings += _cpu_loras(given)
         if modules := given.get("@lora_modules"):
             question["engine_option.lora_target_modules"] = moved(modules, ",".join(modules.value))
-    if (one := given.get("@all2all")) and one.value not in WITHOUT_BUFFERS:
-        message = f"{one.spelled} {one.value} takes buffers of its own on every rank, which are not modelled"
-        findings.append(warn("not-modelled-more", message, one.place))
     findings += _media(given, question)
     findings += _by_value(given)
     if (one := given.get("@device")) and one.value == "cpu":
@@ -214,21 +222,6 @@ def _scheduler(question: Mapping[str, Given], chunked: Given | None) -> list[Fin
         )
         return [refuse(message, tokens.place)]
     return []
-
-
-def _graphs(given: Mapping[str, Given], question: dict[str, Given]) -> None:
-    """No CUDA graphs: -O0, or a compilation config that turns them off (config/compilation.py)."""
-    if (one := question.get("enforce_eager")) and one.value:
-        return
-    level, config = given.get("@level"), given.get("@compilation")
-    if level and level.value == "0":
-        question["enforce_eager"] = moved(level, True)
-    elif config:
-        value = config.value
-        mode = value.get("cudagraph_mode") if isinstance(value, dict) else None
-        off = value in (0, "0") or (isinstance(value, dict) and (value.get("level") == 0 or value.get("mode") in (0, "NONE")))
-        if (mode is not None and str(mode).upper() == "NONE") or (mode is None and off):
-            question["enforce_eager"] = moved(config, True)
 
 
 def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
@@ -288,6 +281,8 @@ def _media(given: Mapping[str, Given], question: dict[str, Given]) -> list[Findi
     if limit and (sized := sorted(smaller(limit.value))):
         message = f"{limit.spelled}: {', '.join(sized)} make the item that is profiled smaller, which is not modelled"
         findings.append(warn("not-modelled-less", message, limit.place))
+    if (one := given.get("@media_io")) and isinstance(one.value, dict) and one.value.get("video"):
+        question[f"engine_option.{MEDIA_IO}"] = moved(one, json.dumps(one.value))
     if processor is None or not isinstance(processor.value, dict) or not processor.value:
         return findings
     question[f"engine_option.{PROCESSOR}"] = moved(processor, json.dumps(processor.value))
@@ -327,10 +322,13 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
             said.add("option:lora_target_modules")
     if asked.get("multimodal") == "off":
         says["@limit_mm"] = {"image": 0, "video": 0, "audio": 0}
-    for key, option, read in (("@limit_mm", LIMITS, limits), ("@processor", PROCESSOR, structure)):
+    for key, option, read in (("@limit_mm", LIMITS, limits), ("@processor", PROCESSOR, structure), ("@media_io", MEDIA_IO, structure)):
         if text := asked.get(f"option:{option}"):
             says.setdefault(key, read(text))
             said.add(f"option:{option}")
+    configs, told = objects.say(asked)
+    says |= configs
+    said |= told
     if "max_model_len" not in asked and asked.get("option:auto_fit", "").lower() in ("true", "1", "yes", "on"):
         says["max_model_len"] = -1
         said.add("option:auto_fit")
@@ -371,7 +369,7 @@ ARGUMENTS = Arguments(
         Repository(r"(^|/)(vllm/vllm-openai(-rocm)?|lmcache/vllm-openai)$", ("vllm", "serve")),
         Repository(r"(^|/)vllm-openai$", ("vllm", "serve"), tag=MIRRORED),
         Repository(r"(^|/)(vllm-cuda-rhel9|vllm-rocm-rhel9)$", ("vllm", "serve"), tag=""),
-        Repository(r"(^|/)nvidia/vllm$", ("vllm", "serve"), tag=""),
+        Repository(r"(^|/)nvidia/vllm$", tag=""),
         Repository(r"(^|/)rocm/(vllm|vllm-dev)[^/]*$|(^|/)llm-d(-(cuda|dev|xpu|cpu|hpu|rocm|aws|gke)(-[a-z0-9]+)*)?$", tag=""),
         Repository(r"(^|/)(q9t5s3a7|vllm)/vllm-(cpu|tpu|xpu|ci)[^/]*$"),
         Repository(r"(^|/)(vllm-(cpu|tpu|xpu|ci))[^/]*$", tag=""),

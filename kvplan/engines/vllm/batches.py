@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines.common.options import Options
+from kvplan.engines.vllm.exchange import SMALL, small_steps
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.model import encodes, least_batch, pools
 from kvplan.engines.vllm.rules import VllmRules
@@ -23,12 +24,15 @@ def batch_defaults(d: Deployment, rules: VllmRules, options: Options, max_model_
     if not rules.v1:
         tokens = _v0_batch_tokens(d, rules, options, max_model_len)
     elif not goes_in_pieces(d, rules, options, max_model_len):
-        tokens = max(tokens, max_model_len)
+        tokens = max(tokens, max_model_len) if rules.cuts_batch == "always" else max_model_len
+    if small_steps(options, d, rules_of(d)[0]):
+        tokens = SMALL
     if options.text("performance_mode", ("balanced", "interactivity", "throughput")) == "throughput":
         tokens, seqs = tokens * 2, seqs * 2
     tokens = max(tokens, least_batch(d, rules, max_model_len))
-    chosen = d.max_num_batched_tokens or min(tokens, (d.max_num_seqs or seqs) * max_model_len)
-    return chosen, min(seqs, chosen)
+    cut = rules.cuts_batch == "always" or (rules.cuts_batch == "V0" and not rules.v1)
+    chosen = d.max_num_batched_tokens or (min(tokens, (d.max_num_seqs or seqs) * max_model_len) if cut else tokens)
+    return chosen, min(seqs, chosen) if rules.cuts_seqs else seqs
 
 
 def goes_in_pieces(d: Deployment, rules: VllmRules, options: Options, max_model_len: int) -> bool:
@@ -37,7 +41,8 @@ def goes_in_pieces(d: Deployment, rules: VllmRules, options: Options, max_model_
     V1's poolers of decoders take the last token, as they do by default, and so do their prompts (config/model.py
     is_chunked_prefill_supported); the mean or the first one is asked for in files beside the config.
     """
-    if options.text("enable_chunked_prefill") is not None:
+    always = rules.v1 and rules.cuts_batch != "always" and d.model.lm_head and not pools(d.model)  # whatever is asked
+    if options.text("enable_chunked_prefill") is not None and not always:
         return options.flag("enable_chunked_prefill")
     if rules.v1:
         return not pools(d.model) and (d.model.lm_head or not encodes(d.model, rules_of(d)[0]))

@@ -15,9 +15,8 @@ from kvplan.engines.vllm.backends import BACKENDS, Backend
 from kvplan.engines.vllm.backends import backend as backend_rows
 from kvplan.engines.vllm.layers import Mixer
 from kvplan.engines.vllm.settings import VllmSettings
-from kvplan.engines.vllm.specs import Blocks, latent_row, state_bytes, token_bytes, unquantised
+from kvplan.engines.vllm.specs import Blocks, latent_row, lexical_bytes, state_bytes, token_bytes
 from kvplan.forms import ATTENTION, Form
-from kvplan.parallel import heads_per_rank
 from kvplan.tensors import CacheTensor
 from kvplan.units import cdiv, round_up
 
@@ -43,8 +42,9 @@ def backend_of(mixers: Sequence[Mixer], s: VllmSettings) -> str:
     forms, cpu = {mixer.form for mixer in mixers}, s.platform == "cpu"
     if "compressed" in forms:
         return "DEEPSEEK_V4"
-    if forms & {"latent", "latent+index"}:
-        return "CPU_MLA" if cpu else "TRITON_MLA" if not s.rules.v1 else "SPARSE_MLA" if "latent+index" in forms else s.latent_backend
+    sparse = forms & {"latent+index", "latent+pooled-index"}
+    if sparse or "latent" in forms:
+        return "CPU_MLA" if cpu else "TRITON_MLA" if not s.rules.v1 else "SPARSE_MLA" if sparse else s.latent_backend
     return "CPU_ATTN" if cpu else "FLASH_ATTN"
 
 
@@ -65,13 +65,14 @@ def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
     attention = next((m for m in mixers if m.form in _ALIGNED), None)
     states = [m for m in mixers if m.is_state]
     if attention and states and s.rules.v1:
-        block, state_page, lines = _align_hybrid(attention, states, block, kernel, s)
+        grouped = s.pooled is not None and s.pooled.group
+        beside = [lexical_bytes(m.tensors, s.draft_tokens) for m in mixers if m.form == "depthwise-conv" and grouped]
+        block, state_page, lines = _align_hybrid(attention, states, block, kernel, s, [0, *beside])
     elif s.skip_ends and s.aligns_mixed_formats:
-        packed = next((m for m in mixers if any(t.dtype == s.formats.k for t in m.tensors)), None)
-        block = _align_formats(packed.tensors, block, s) if packed else block
+        block = _align_formats(block, s)
     keeps_one = s.state_mode == "none"
     state_block = s.max_model_len if keeps_one or (attention is None and _whole_state(s)) else block
-    starts = {"primary": block, "smallest": min(block, kernel.base), "kernel": kernel.within(block)}
+    starts = {"primary": block, "smallest": kernel.within(0), "kernel": kernel.within(block)}
     return Choice(Blocks(block, starts[s.rules.window_block], state_block, state_page), tuple(lines))
 
 
@@ -84,7 +85,9 @@ def _whole_state(s: VllmSettings) -> bool:
     return s.rules.states_per_request == "length" and (s.block_size is None or not s.rules.state_block_asked)
 
 
-def _align_hybrid(attention: Mixer, states: Sequence[Mixer], block: int, kernel: Backend, s: VllmSettings) -> tuple[int, int, list[str]]:
+def _align_hybrid(
+    attention: Mixer, states: Sequence[Mixer], block: int, kernel: Backend, s: VllmSettings, beside: Sequence[int]
+) -> tuple[int, int, list[str]]:
     """The smallest aligned block whose attention page holds a state; the state's page is padded to that page."""
     rows = {t.name: t for t in attention.tensors}
     latent = rows.get("latent")
@@ -93,7 +96,7 @@ def _align_hybrid(attention: Mixer, states: Sequence[Mixer], block: int, kernel:
     else:
         # the model's one head size, for K and V alike
         per_token = token_bytes([rows["k"], rows["k"] if rows["v"].dtype == rows["k"].dtype else rows["v"]], s.tp)
-    needed = max(state_bytes(m.form, m.tensors, s.tp, s.draft_tokens) for m in states)
+    needed = max(*(state_bytes(m.form, m.tensors, s.tp, s.draft_tokens) for m in states), *beside)
     if not needed:
         return block, 0, []
     align = kernel.base
@@ -107,7 +110,7 @@ def _align_hybrid(attention: Mixer, states: Sequence[Mixer], block: int, kernel:
         chunk = lcm(s.state_chunk, align)
         aligned = chunk * cdiv(cdiv(needed, per_token), chunk)
     else:
-        aligned = round_up(align * cdiv(needed, align * per_token), kernel.base)
+        aligned = round_up(align * cdiv(needed, align * per_token), _kernels_agree(rows, kernel, s))
     lines = []
     if block < aligned:
         block = aligned
@@ -119,12 +122,18 @@ def _align_hybrid(attention: Mixer, states: Sequence[Mixer], block: int, kernel:
     return block, page, lines
 
 
-def _align_formats(attention: Sequence[CacheTensor], block: int, s: VllmSettings) -> int:
-    """Layers left out of a cache format share the pool: a primary page must cover one of theirs at the smallest kernel block."""
-    quantised = token_bytes(attention, s.tp)
-    rows = {t.name: t for t in unquantised(attention, s.formats.compute)}
-    heads = heads_per_rank(rows["k"].heads, s.tp, "floor")
-    plain = heads * sum(row_bytes(t.dtype, t.elems_per_state) for t in (rows["k"], rows["v"]))
+def _kernels_agree(rows: dict[str, CacheTensor], kernel: Backend, s: VllmSettings) -> int:
+    """Tokens that every kernel's smallest block divides: the attention's, and a page of the indexer's keys of several tokens."""
+    key = rows.get("index_k")
+    pool = key.tokens_per_state if key is not None and s.pooled is not None and not s.pooled.group else None
+    return lcm(kernel.base, pool * s.pooled.key_page) if pool and s.pooled is not None else kernel.base
+
+
+def _align_formats(block: int, s: VllmSettings) -> int:
+    """Layers left out of a cache format share the pool: a primary page must cover one of theirs at the smallest kernel block.
+
+    A page of packed rows is taken for a byte an element: the first layer's backend is asked, which is one of those left out
+    (platforms/interface.py _align_heterogeneous_kv_block_size). So heads and their size do not matter.
+    """
     smallest = backend_rows("TURBOQUANT", s.release).base
-    align = max(smallest, block)
-    return max(block, align * cdiv(plain * smallest, align * quantised))
+    return max(block, round_up(row_bytes(s.formats.compute, 1) * smallest, max(smallest, block)))

@@ -17,13 +17,15 @@ from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import Span, modelled, weight_entries
 from kvplan.engines.common.measured import UNCALIBRATED, find_record, spread_of, surely_held, widened, with_record
 from kvplan.engines.common.settling import weight_formats
-from kvplan.engines.vllm import adapters
+from kvplan.engines.vllm import adapters, exchange
+from kvplan.engines.vllm.captures import captured
 from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.host import less_offloaded, offloaded_bytes
 from kvplan.engines.vllm.loaded import drafted, loaded_weights, repacked_bytes, rotary_bytes, rounding_bytes
+from kvplan.engines.vllm.media import decoded_bytes
 from kvplan.engines.vllm.outside import CONTEXT_BYTES, CONTEXT_LOW, context, counts_context, graphs, linked, outside, reduces
-from kvplan.engines.vllm.profile import Profile, captured, profile
+from kvplan.engines.vllm.profile import Profile, profile
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.wordings import Refused
@@ -34,6 +36,7 @@ from kvplan.weights import WeightFormats, role_formats
 
 #: cuBLAS workspace of a process, which torch holds while it runs: 32 MiB on Hopper and later (torch CUDABlas getChosenWorkspaceSize).
 WORKSPACE_BYTES = 32 * MIB
+INSTINCT = ("gfx90a", "gfx94", "gfx95")
 #: Bytes that sampling without sorting holds for a logit, beside it: the logit, the filtered one and the probability, each in f32
 #: (v1/sample/sampler.py, FlashInfer's top_k_top_p_sampling_from_logits).
 UNSORTED_BYTES = 12.0
@@ -71,15 +74,20 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings, s
         entries = less_offloaded(entries, offloaded)
     if states:
         entries.append(exact("recurrent states", states, f"a slot for each of {s.max_num_seqs} sequences, beside the blocks", "process"))
+    if decoded := decoded_bytes(d, s.release):
+        entries.append(
+            exact("decoded media", decoded, "mm_ipc_gpu_memory_gb, and decoders of videos on the device: taken from the cache", "process")
+        )
     if d.kv_memory is not None or d.device is None:
-        kv = d.kv_memory or 0
+        kv = max(0, (d.kv_memory or 0) - decoded)
         return Budget(tuple(entries), kv, kv, kv, None)
     total = d.device.memory_bytes
     share = round((d.memory_fraction or 1) * 10**6)
     requested = -(-total * share // 10**6) if s.rules.round_request == "up" else total * share // 10**6
     _check_free(d, s, total, requested)
     loaded = (_rotary(d, model, s), _rounding(d, model, stage, s, formats), *adapters.slots(d, model, stage, s))
-    entries += [entry for entry in loaded if entry.bytes]
+    over = (*exchange.buffers(d, s), *exchange.balancing(model, stage, s, formats, d.ep or 1))
+    entries += [entry for entry in (*loaded, *over) if entry.bytes]
     if d.device.vendor == "amd" and s.rules.rocm_reserved and (held := repacked_bytes(model, stage, s, formats, d.ep or 1)):
         said = "one layer's experts, laid out anew beside what was loaded: torch keeps them, and these releases count what the device shows"
         entries.append(modelled("weights: reserved", Span(held, 0, 2 * held), said, "weights"))
@@ -97,6 +105,7 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings, s
     less, more = widened(less, more, entries)
     most = min(left + more, requested - surely_held(entries))
     beside = [*outside(d, len(stage), s, d.constants, charged), *_unprofiled_sampler(d, model, stage, s, d.constants)]
+    beside += exchange.rebalanced(model, stage, s, formats, d.ep or 1)
     if s.unquantised_load:
         beside.append(_before_quantising(d, model, stage, s, formats))
     if s.quantised_in_flight:
@@ -240,12 +249,12 @@ def sampler_peak(p: Profile, sampler_bytes: float) -> int:
 
 def layers_peak(p: Profile, hidden_copies: float) -> int:
     """The widest sublayer's results beside some hidden states."""
-    return p.width_bytes + int(hidden_copies * p.hidden_bytes) + p.reduced_bytes + p.product_bytes[0]
+    return max(p.width_bytes, p.index_bytes) + int(hidden_copies * p.hidden_bytes) + p.reduced_bytes + p.product_bytes[0]
 
 
 def peak(p: Profile, sampler_bytes: float, hidden_copies: float) -> int:
     """The profile run's peak: encoders, layers and the sampler's warm-up are never alive together."""
-    held = p.encoder_bytes + p.handed_bytes
+    held = p.encoder_bytes + p.handed_bytes + p.reserved_bytes
     tops = sampler_peak(p, sampler_bytes) + held, layers_peak(p, hidden_copies) + held, p.tower_bytes, p.compiled_bytes
     return max(tops) + WORKSPACE_BYTES
 
@@ -293,7 +302,8 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
 
     apart     ranks on machines of their own that share their memory with the host
     unified   one such machine
-    rocm      AMD's cards: a first start compiles, and what compiling leaves is counted until the next start
+    instinct  AMD's boards from MI200 on
+    rocm      AMD's other cards: a first start compiles, what compiling leaves is counted until the next, and with one build after it
     compressed  one entry for several tokens (DeepSeek-V4): what its runner holds beside weights and cache is not known
     states    recurrent states or drafts
     halved    states, and weights that are quantised: which of the projections beside the states stay in 16 bits differs
@@ -308,7 +318,7 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     if d.device is not None and d.device.unified:
         return "apart" if s.tp * s.pp > 1 and d.device.link == "none" else "unified"
     if d.device is not None and d.device.vendor == "amd":
-        return "rocm"
+        return "instinct" if (d.device.compute_capability or "").startswith(INSTINCT) else "rocm"
     shared = {t.tokens_per_state for layer in distinct(model.layers) for cache in layer.caches for t in cache.tensors}
     if shared - {1, None}:
         return "compressed"

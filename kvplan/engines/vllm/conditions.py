@@ -15,11 +15,14 @@ from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
+from kvplan.engines.vllm.backends import BACKENDS, DEFAULT_BLOCK
+from kvplan.engines.vllm.backends import backend as backend_rows
 from kvplan.engines.vllm.classes import WITHOUT_ADAPTERS, WITHOUT_STAGES
 from kvplan.engines.vllm.encoders import in_one_step
 from kvplan.engines.vllm.model import longest_of, pools
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.settle import WITHOUT_F16
+from kvplan.forms import ATTENTION
 
 
 class Least(NamedTuple):
@@ -300,7 +303,28 @@ def backend(settled: Settled) -> Values:
         return None
     if latent is not (name in LATENT_BACKENDS):
         return {"backend": name, "reason": "MLA not supported" if latent else "non-MLA not supported"}
-    return {"backend": name, "reason": "compute capability not supported"} if has and majors and has // 10 not in majors else None
+    if has and majors and has // 10 not in majors:
+        return {"backend": name, "reason": "compute capability not supported"}
+    return None
+
+
+def backend_block(settled: Settled) -> Values:
+    """The backend that was named takes no multiple of its own sizes in the block size that was asked for (supports_block_size)."""
+    s, block = _settings(settled), settled.question.block_size
+    if block is None or s.backend not in BACKENDS or not _on_gpu(settled):
+        return None
+    kernel = backend_rows(s.backend, s.release)
+    refused = all(block % size for size in kernel.only or (kernel.base,))
+    return {"backend": s.backend, "reason": "block_size not supported"} if refused else None
+
+
+def odd_block(settled: Settled) -> Values:
+    """A block that no backend of NVIDIA's GPUs takes where none is named: FlexAttention, which took any, wants 16 too from 0.22 on."""
+    s, asked, device = _settings(settled), settled.question.block_size, settled.question.device
+    if not asked or asked % DEFAULT_BLOCK == 0 or s.backend in BACKENDS or not _on_gpu(settled) or (device and device.vendor != "nvidia"):
+        return None
+    attends = any(cache.form in ATTENTION - {"compressed"} for layer in s.served.layers for cache in layer.caches)
+    return {"size": asked} if attends and (_latent(settled) or _asked(settled) >= release("0.22")) else None
 
 
 def no_experts(settled: Settled) -> Values:
@@ -348,3 +372,10 @@ def float_cache(settled: Settled) -> Values:
     if "kv_dtype" in settled.chosen_by or s.formats.k not in ("f16", "bf16") or s.formats.k == s.formats.compute:
         return None
     return {"cache": long[s.formats.k], "compute": long.get(s.formats.compute, d.dtype)} if d.kv_dtype not in (None, "auto") else None
+
+
+def two_ceilings(settled: Settled) -> Values:
+    s = _settings(settled)
+    largest = max((n for n in s.captures.sizes if n <= s.max_num_batched_tokens), default=0)
+    both = s.graphs and s.captures.sizes and s.captures.most
+    return {"most": s.captures.most, "largest": largest} if both and s.captures.most != largest else None

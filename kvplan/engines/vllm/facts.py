@@ -50,7 +50,20 @@ OPTIONS: dict[str, str] = {
     "max_logprobs": "most log-probabilities of a token that a request may ask for; 0: none",
     "limit_mm_per_prompt": 'items of a request by kind, such as {"image": 2, "video": 0}: a kind at 0 is not profiled',
     "mm_processor_kwargs": "the processor's settings as JSON; max_pixels sizes the largest image of a Qwen tower",
+    "mm_ipc_gpu_memory_gb": "GiB that the cache leaves for media decoded on the device",
+    "media_io_kwargs": "how media are read as JSON: video backend pynvvideocodec decodes on the device",
+    "video_loader_backend": "VLLM_VIDEO_LOADER_BACKEND: the same",
     "skip_mm_profiling": "encoders are left out of the profile run: the cache takes their memory",
+    "cudagraph_capture_sizes": "batches in tokens that CUDA graphs are captured for, such as 1,2,4,8",
+    "max_cudagraph_capture_size": "the largest of them, in the release's own list",
+    "cuda_graph_sizes": "--cuda-graph-sizes of 0.9.1 to 0.12: the same as one number or a list",
+    "cudagraph_mode": "NONE, PIECEWISE, FULL, FULL_DECODE_ONLY or FULL_AND_PIECEWISE: which graphs there are",
+    "all2all_backend": "how data-parallel ranks exchange the tokens of experts: DeepEP's kernels have buffers of their own",
+    "deepep_buffer_size_mb": "VLLM_DEEPEP_BUFFER_SIZE_MB: MiB of each of DeepEP's fixed buffers; 1,024 by default",
+    "moe_dp_chunk_size": "VLLM_MOE_DP_CHUNK_SIZE: tokens of a rank that are exchanged at once up to 0.19; 256 by default",
+    "enable_eplb": "experts are dealt out to the ranks anew while it serves",
+    "num_redundant_experts": "copies of experts in every layer, dealt out with them (EPLB)",
+    "eplb_window_size": "steps whose loads of experts EPLB keeps; 1,000 by default",
     "lora_target_modules": "modules that adapters change, joined by commas; all by default",
     "max_num_encoder_input_tokens": "encoder tokens of one step",
     "runner": "pooling: embeddings, scores or rewards are served, without an output layer; generate; auto: as the model is made",
@@ -62,8 +75,8 @@ OPTIONS: dict[str, str] = {
 
 #: Forms of cache that were read for this engine; a new one is refused until it is.
 _FORMS: frozenset[Form] = frozenset({
-    "none", "shared", "kv", "kv+index", "kv+blocks", "encoder-kv", "latent", "latent+index", "compressed", "mamba1", "mamba2",
-    "gated-delta-net", "kda", "linear-attention", "short-conv", "rwkv",
+    "none", "shared", "kv", "kv+index", "kv+blocks", "encoder-kv", "latent", "latent+index", "latent+pooled-index", "compressed",
+    "mamba1", "mamba2", "gated-delta-net", "kda", "linear-attention", "short-conv", "rwkv",
     "depthwise-conv",
 })  # fmt: skip
 

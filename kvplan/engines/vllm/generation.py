@@ -48,14 +48,15 @@ def rules_of(d: Deployment) -> tuple[str, VllmRules, tuple[str, ...]]:
         return release, find_rules(FIRST_V1)[1], (*notes, f"the V1 engine of vLLM {release} is taken for that of {FIRST_V1}")
     if reason is None:
         return release, rules, notes
-    older = find_rules(LAST_V0)[1]._replace(absorbs=rules.absorbs, even_stages=rules.even_stages, whole_on_rocm=rules.whole_on_rocm)
+    kept = {name: getattr(rules, name) for name in ("absorbs", "even_stages", "whole_on_rocm", "cuts_batch")}
+    older = find_rules(LAST_V0)[1]._replace(**kept)
     return release, older, (*notes, f"vLLM {release} runs its V0 engine here: {reason}")
 
 
 def falls_back(d: Deployment, release: str) -> str | None:
     """Why a release that has V1 takes V0 all the same; None where it does not."""
     at = VERSIONS.index(release)
-    if not VERSIONS.index("0.8") <= at <= VERSIONS.index("0.10") or d.device is None:
+    if not VERSIONS.index("0.8") <= at <= VERSIONS.index("0.10.1") or d.device is None:
         return None
     if d.model.encoder is not None:
         return "V1 has no encoder-decoder models yet"

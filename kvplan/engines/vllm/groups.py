@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import lcm
 from typing import NamedTuple
 
 from kvplan.engines.vllm.rules import VllmRules
 from kvplan.engines.vllm.specs import FULL, LATENT, Load, Spec, pages
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.tensors import Curve
-from kvplan.units import cdiv
+from kvplan.units import cdiv, round_up
 
 #: Kinds that keep part of the past, and what their size is called.
 LOCAL: dict[str, str] = {"sliding_window": "window", "chunked_local_attention": "chunk"}
@@ -64,6 +65,9 @@ def form_groups(members: Sequence[Member], rules: VllmRules, hybrid: bool) -> li
         return [KVGroup(tuple(members))]
     if _one_type(specs, rules):
         return [KVGroup(tuple(members), mixed=True)]
+    kinds = {spec.kind for spec in specs}
+    if "circular_buffer" in kinds:
+        return _packed(members, rules) if rules.packs_rings or "full_attention" in kinds else _beside_latents(members)
     if rules.packed != "no" and any(spec.kind == "sliding_window_mla" for spec in specs) and len({s.page for s in specs}) > 1:
         return _packed(members, rules)
     try:
@@ -94,7 +98,10 @@ def _one_type(specs: Sequence[Spec], rules: VllmRules) -> bool:
     if all(spec.kind in FULL for spec in specs):
         return True
     first = specs[0]
-    same = all(spec.kind == first.kind and spec.span == first.span and spec.checkpoints == first.checkpoints for spec in specs)
+    same = all(
+        (spec.kind, spec.span, spec.checkpoints, spec.replicated) == (first.kind, first.span, first.checkpoints, first.replicated)
+        for spec in specs
+    )
     if first.kind == "mamba" and rules.packed == "buckets":
         return same and len({spec.page for spec in specs}) == 1
     return same
@@ -175,6 +182,25 @@ def _equal_pages(members: Sequence[Member], rules: VllmRules) -> list[KVGroup]:
     return groups
 
 
+def _beside_latents(members: Sequence[Member]) -> list[KVGroup]:
+    """GLM-5-Next up to 0.31: latents and keys, rings in pages of keys, and states in pages of latents, no more of them than latents.
+
+    kv_cache_utils.py _get_kv_cache_groups_glm5_next.
+    """
+    rows = [m for m in members if m.spec.kind in FULL]
+    page = {kind: next(m.spec.page for m in rows if m.spec.kind == kind) for kind in ("mla_indexer", "mla_attention")}
+    rings = [m._replace(spec=m.spec._replace(padded=page["mla_indexer"])) for m in members if m.spec.kind == "circular_buffer"]
+    states = [m._replace(spec=m.spec._replace(padded=page["mla_attention"])) for m in members if m.spec.kind == "mamba"]
+    latents = [m for m in rows if m.spec.kind == "mla_attention"]
+    own, held = Counter(m.stage for m in latents if not m.draft), Counter(m.stage for m in states)
+    n = cdiv(len(states), len(latents))
+    if len({m.stage for m in members}) > 1:
+        if any(not own[stage] for stage in held):
+            raise Refused("a pipeline stage has mamba layers but no MLA layer to share slots with; realign the stage boundaries")
+        n = max(n, *(cdiv(count, own[stage]) for stage, count in held.items()))
+    return [KVGroup(tuple(rows), mixed=True), KVGroup(tuple(rings), mixed=True), *(KVGroup(tuple(states[i::n])) for i in range(n))]
+
+
 def _packed(members: Sequence[Member], rules: VllmRules) -> list[KVGroup]:
     """Pages of several sizes side by side in a block: buckets of one type, those that repeat a pattern split to equal repeats."""
     buckets: list[list[Member]] = []
@@ -196,15 +222,32 @@ def _packed(members: Sequence[Member], rules: VllmRules) -> list[KVGroup]:
     else:
         balanced = [False, *([True] * (len(buckets) - 1))]
         target = _least_padding(repeats, repeats[0])
+    numbers = [cdiv(n_repeats, target) if even and target else 1 for n_repeats, even in zip(repeats, balanced, strict=True)]
+    if rules.packed == "buckets":
+        numbers = _states_within(buckets, by_page, numbers, packs=target is not None)
     groups = []
-    for bucket, sizes, n_repeats, even in zip(buckets, by_page, repeats, balanced, strict=True):
-        n = cdiv(n_repeats, target) if even and target else 1
+    for bucket, sizes, n in zip(buckets, by_page, numbers, strict=True):
         if n == 1:
             groups.append(KVGroup(tuple(bucket), mixed=True))
             continue
         patterns = list(zip(*sizes.values(), strict=True))
         groups += [KVGroup(tuple(m for pattern in patterns[i::n] for m in pattern), mixed=True) for i in range(n)]
     return groups
+
+
+def _states_within(
+    buckets: Sequence[list[Member]], by_page: Sequence[dict[int, list[Member]]], numbers: Sequence[int], *, packs: bool
+) -> list[int]:
+    """How many groups each bucket becomes, where states do not widen the block that all others need.
+
+    kv_cache_planning.py is_state_bucket: states, rings, and windows where nothing else is packed.
+    """
+    small = [b[0].spec.kind in ("mamba", "circular_buffer") or (not packs and b[0].spec.kind.startswith("sliding_window")) for b in buckets]
+    fewest = [len(b) if state else n for b, state, n in zip(buckets, small, numbers, strict=True)]
+    width = max(sum(cdiv(len(layers), n) * page for page, layers in sizes.items()) for sizes, n in zip(by_page, fewest, strict=True))
+    return [
+        max(n, cdiv(len(b), max(width // b[0].spec.page, 1))) if state else n for b, state, n in zip(buckets, small, numbers, strict=True)
+    ]
 
 
 def _by_page(bucket: Sequence[Member]) -> dict[int, list[Member]]:
@@ -229,4 +272,5 @@ def block_bytes(groups: Sequence[KVGroup], rules: VllmRules, stage: int | None =
         return sum(pages_of_full) * longest
     if rules.groups_of == "model" and len(groups) == 1 and groups[0].mixed:
         stage = None
-    return max((group.bytes(stage) for group in groups), default=0)
+    strides = [m.spec.stride for group in groups for m in group.members if stage is None or m.stage == stage]
+    return round_up(max((group.bytes(stage) for group in groups), default=0), lcm(*strides))

@@ -2,6 +2,7 @@
 
 tiers of the cache  as tiers.py makes them
 cpu_offload_gb      GiB of weights of each rank (config/cache.py, from 0.20 config/offload.py)
+n-gram table        of Qwen4-Exp, from 0.31 on, once for all ranks of a replica
 swap_space          GiB of each rank for preempted sequences, V0 alone (config/cache.py; 4 by default)
 /dev/shm            rings of 10 messages between processes: one of 16 MiB messages to all workers (VLLM_MQ_MAX_CHUNK_BYTES_MB), and one
                     back from each, of 10 MiB messages, from 0.11 of 24 (shm_broadcast.py MessageQueue, multiproc_executor.py)
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.tiers import Tier, of_each, tier_lines
+from kvplan.engines.vllm.loaded import table_bytes
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.ledger import Entry, exact
@@ -33,6 +35,8 @@ def host(d: Deployment, s: VllmSettings, weights: int, tiers: Sequence[Tier]) ->
     found = tier_lines(tiers)
     if moved := min(offloaded_bytes(d), weights):
         found.append(exact("weights offloaded", moved * ranks, f"cpu_offload_gb{of_each(ranks)}", "weights"))
+    if table := table_bytes(d, s):
+        found.append(exact("n-gram table", table, "pinned, read from there; config/engram.py cpu_offload", "weights"))
     if not s.rules.v1:
         found.append(exact("swap space", s.swap_bytes * ranks, f"swap_space{of_each(ranks)}", "cache"))
     elif ranks > 1:

@@ -102,8 +102,14 @@ def _typed(layer: Layer, s: VllmSettings, first: CacheTensor | None) -> list[_Ty
 def _inputs(layer: Layer, conv: Cache, s: VllmSettings, first: CacheTensor | None) -> tuple[CacheTensor, ...]:
     """Inkling's convolutions as vLLM keeps them: beside each KV head the head's share of all four, its width a power of two.
 
-    models/inkling/nvidia/sconv_swa_attn.py, from 0.28 on. Raises UnsupportedError for convolutions elsewhere (Qwen4-Exp's are in rings).
+    models/inkling/nvidia/sconv_swa_attn.py, from 0.28 on. Qwen4-Exp's are a state. Raises UnsupportedError for convolutions elsewhere.
     """
+    if s.pooled is not None and s.pooled.group:
+        if s.pp > 1:
+            raise Refused("Qwen4Exp N-gram PLE embedding requires pipeline_parallel_size=1")
+        if s.formats.k != "bf16" and release(s.release) < (0, 31):
+            raise Refused("Qwen4Exp QSA requires a BF16 main KV cache")
+        return conv.tensors
     states, keys = conv.tensors[0], next((c.tensors[0] for c in layer.caches if c.form == "kv"), first)
     channels = states.elems_per_state // states.columns if states.columns else 0
     if release(s.release) < (0, 28):

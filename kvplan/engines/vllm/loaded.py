@@ -9,18 +9,24 @@ from collections.abc import Iterable
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import WEIGHT_FORMATS
-from kvplan.engines.common.lines import stage_weights
+from kvplan.engines.common.conditions import capability
+from kvplan.engines.common.lines import stage_weights, weight_entries
 from kvplan.engines.common.protocol import Drafter
+from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm.before_v1 import FUSED, absorbed
 from kvplan.engines.vllm.media import text_alone, whole_towers
+from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.tensors import Layer, Lowered, WeightTensor, distinct, layer_counts
 from kvplan.units import MIB, cdiv, round_up
 from kvplan.weights import Tensors, WeightFormats
 
+#: The table of an n-gram layer: rows are split over ranks (models/qwen4_exp/common/ngram_embedding.py).
+TABLE = "ngram_embedding"
 VOCAB_PADDING = 64  # vocab_parallel_embedding.py DEFAULT_VOCAB_PADDING_SIZE
 #: mxfp4.py create_weights: what the kernels want the hidden size and a rank's part of an expert's width to be.
 MXFP4_HIDDEN, MXFP4_INNER = 256, 128
+NVFP4_ROWS, NVFP4_SINCE = 128, "0.12"  # utils/quant_utils.py swizzle_blockscale
 #: torch's caching allocator (c10/cuda/CUDACachingAllocator.h kMinLargeAlloc, kRoundLarge, kSmallSize): from 10 MiB on a tensor gets a block
 #: of whole 2 MiB, and what of it is beyond the tensor stays the tensor's unless that is more than 1 MiB.
 LARGE_BYTES, BLOCK_BYTES, SPLIT_BYTES = 10 * MIB, 2 * MIB, MIB
@@ -47,8 +53,28 @@ def loaded_weights(d: Deployment, model: Lowered, stage: range, s: VllmSettings,
         weights += [(copy, n) for layer, n in layers for copy in absorbed(layer, d.model.hidden_size, formats)]
     left_out = "tower" if text_alone(d) else None
     units = 1 if whole_towers(d, s.release) else s.tp  # towers are tensor-parallel layers too
-    loaded = ((_padded(w, formats, s.tp, d.ep or 1), n) for w, n in weights if w.role != left_out)
+    if table_in_host(d, s):
+        weights = [(w, n) for w, n in weights if w.name != TABLE]
+    weights = [(w._replace(units=s.tp) if w.name == TABLE else w, n) for w, n in weights]
+    blocks = _without_gates((w for w, _ in weights), formats, 1 if (d.ep or 1) > 1 else s.tp) if _multiplies_fp4(d, s) else {}
+    loaded = ((_padded(blocks.get(w.name, w), formats, s.tp, d.ep or 1), n) for w, n in weights if w.role != left_out)
     return [(w._replace(units=units) if w.role == "tower" else w, n) for w, n in loaded]
+
+
+def _multiplies_fp4(d: Deployment, s: VllmSettings) -> bool:
+    """Whether the card multiplies in FP4 itself; on others Marlin's kernels unpack it, which pad nothing here."""
+    return (capability(d) or 0) >= 100 and VERSIONS.index(s.release) >= VERSIONS.index(NVFP4_SINCE)
+
+
+def table_in_host(d: Deployment, s: VllmSettings) -> bool:
+    """Whether n-gram tables are in host memory: from 0.31 on (config/engram.py cpu_offload), where that is not the device's own."""
+    return VERSIONS.index(s.release) >= VERSIONS.index("0.31") and not (d.device is not None and d.device.unified)
+
+
+def table_bytes(d: Deployment, s: VllmSettings) -> int:
+    """Bytes of the n-gram tables that all ranks of a replica hold in host memory between them; 0 where none is there."""
+    found = [(w, 1) for layer in s.served.layers for w in layer.weights if w.name == TABLE] if table_in_host(d, s) else []
+    return sum(entry.bytes for entry in weight_entries(found, weight_formats(d), tp=1, ep=1))
 
 
 def drafted(s: VllmSettings) -> Drafter | None:
@@ -76,6 +102,19 @@ def _padded(w: WeightTensor, formats: WeightFormats, tp: int, ep: int = 1) -> We
     return w
 
 
+def _without_gates(weights: Iterable[WeightTensor], formats: WeightFormats, tp: int) -> dict[str, WeightTensor]:
+    """Experts in NVFP4 that have no gate: a rank's part of their width is whole blocks of 128 scales' rows, by name.
+
+    flashinfer_fp4_moe.py prepare_nvfp4_moe_layer_for_fi_or_cutlass, modelopt.py before: gated ones are refused instead.
+    """
+    mine = [w for w in weights if w.experts and len(w.shape) == 3 and formats.of(w) == "nvfp4"]
+    if any(w.name.endswith("gate") for w in mine):
+        return {}
+    sides = ((w, 2 if w.name.endswith("down") else 1) for w in mine)
+    shapes = ((w, tuple(tp * round_up(cdiv(n, tp), NVFP4_ROWS) if i == side else n for i, n in enumerate(w.shape))) for w, side in sides)
+    return {w.name: _grown(w, shape) for w, shape in shapes}
+
+
 def _grown(w: WeightTensor, shape: tuple[int, ...]) -> WeightTensor:
     """The tensor in a larger shape; bytes known from headers grow with it."""
     grown = w._replace(shape=shape)
@@ -90,6 +129,8 @@ def rotary_bytes(d: Deployment, model: Lowered, s: VllmSettings) -> int:
     windowed = {t.elems_per_state for t in tensors if t.name == "k" and t.keep.kind == "window"}
     if any(t.name == "latent" for t in tensors):
         full.add(64)
+    if any(t.name == "compressed" for t in tensors):  # two bases, in f32 (deepseek_scaling_rope.py DeepseekV4ScalingRotaryEmbedding)
+        return positions * 64 * 4 * 2
     stretched = STRETCHED_TABLES.get(d.model.architecture or "", 1)
     return positions * (sum(full) * stretched + sum(windowed)) * (4 if s.formats.compute == "f32" else 2)
 

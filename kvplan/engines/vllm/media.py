@@ -9,10 +9,15 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.engines.common.kinds import limits
 from kvplan.engines.common.options import Options
+from kvplan.engines.common.passed import Passed
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.errors import SpecError
+from kvplan.units import GIB, MIB
 
-LIMITS, PROCESSOR = "limit_mm_per_prompt", "mm_processor_kwargs"
+LIMITS, PROCESSOR, MEDIA_IO = "limit_mm_per_prompt", "mm_processor_kwargs", "media_io_kwargs"
+_EXAMPLES = {PROCESSOR: '{"max_pixels": 1003520}', MEDIA_IO: '{"video": {"num_frames": 32}}'}
+#: The video backend that decodes on the device (multimodal/video_decoders/pynvvideocodec.py).
+ON_DEVICE = "pynvvideocodec"
 #: Keys of --mm-processor-kwargs that leave the largest item as it is.
 HARMLESS = frozenset({"min_pixels", "fps", "use_fast", "device", "truncation", "do_rescale", "do_normalize"})
 #: Classes that take images and nothing else.
@@ -48,6 +53,45 @@ def media(d: Deployment) -> Media:
     options = Options(d)
     text, processor = options.text(LIMITS), options.text(PROCESSOR)
     return Media(_limits(text) if text else {}, pixels(_object(processor)) if processor else None)
+
+
+def decoded_bytes(d: Deployment, release: str) -> int:
+    """What the cache leaves for media that the server's own process decodes (multimodal/gpu_ipc_memory.py, from 0.25 on): of a model
+    that takes any, in bytes."""
+    if not d.model.towers or VERSIONS.index(release) < VERSIONS.index("0.25"):
+        return 0
+    return int((Options(d).number("mm_ipc_gpu_memory_gb", zero=True) or 0) * GIB) + _decoders(d, release)
+
+
+def _decoders(d: Deployment, release: str) -> int:
+    """What videos decoded on the device take for each API server: surfaces of each decoder, and a CUDA context that vLLM measured."""
+    options = Options(d)
+    text = options.text(MEDIA_IO)
+    video = (_object(text, MEDIA_IO) if text else {}).get("video") or {}
+    if not isinstance(video, Mapping):
+        return 0
+    loader = video.get("video_backend") or options.text("video_loader_backend")
+    if ON_DEVICE not in (loader, video.get("backend")):
+        return 0
+    early = VERSIONS.index(release) < VERSIONS.index("0.27")
+    n, sides = video.get("hw_decoders", 2), [video.get(key) for key in ("max_width", "max_height")]
+    width, height = (side if isinstance(side, int) and release == "0.33" else 0 for side in sides)
+    surfaces = max(128 * MIB, 6 * width * height) * (1 if early else n if isinstance(n, int) and n > 0 else 2)
+    return (options.count("api_server_count") or d.dp or 1) * (surfaces + int(1.8 * 1024 * MIB))
+
+
+def passed(d: Deployment) -> tuple[Passed, ...]:
+    """What is said of items and their processor and does not enter the plan."""
+    options = Options(d)
+    found = []
+    if (text := options.text(LIMITS)) and (sized := sorted(smaller(limits(text)))):
+        found.append(Passed(LIMITS, text, f"{LIMITS}: {', '.join(sized)} of the item that is profiled", "less"))
+    given = _object(processor) if (processor := options.text(PROCESSOR)) else {}
+    if keys := unread(given):
+        found.append(Passed(PROCESSOR, processor or "", f"{PROCESSOR}: {', '.join(keys)}", "either"))
+    if str(given.get("device", "cpu")).startswith(("cuda", "xpu")):
+        found.append(Passed(PROCESSOR, processor or "", f"{PROCESSOR}: a processor on {given['device']}", "more"))
+    return tuple(found) if d.model.towers and not text_alone(d) else ()
 
 
 def text_alone(d: Deployment) -> bool:
@@ -106,11 +150,11 @@ def _limits(text: str) -> dict[str, int]:
     return found
 
 
-def _object(text: str) -> Mapping[str, Any]:
+def _object(text: str, key: str = PROCESSOR) -> Mapping[str, Any]:
     try:
         given = json.loads(text)
     except ValueError:
         given = None
     if not isinstance(given, dict):
-        raise SpecError("engine_option", [(PROCESSOR, f'{text[:60]!r}: write it as vLLM takes it, such as {{"max_pixels": 1003520}}')])
+        raise SpecError("engine_option", [(key, f"{text[:60]!r}: write it as vLLM takes it, such as {_EXAMPLES[key]}")])
     return given

@@ -14,10 +14,11 @@ from kvplan.devices import Device
 from kvplan.engines.common.lines import Span, modelled
 from kvplan.engines.common.measured import scaled
 from kvplan.engines.common.options import Options, read_lora
+from kvplan.engines.vllm.captures import captured, graph_counts
 from kvplan.engines.vllm.encoders import unprofiled
-from kvplan.engines.vllm.profile import captured, graph_counts
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
+from kvplan.engines.vllm.sparse import captured_logits
 from kvplan.ledger import Entry, exact, system
 from kvplan.units import GIB, MIB
 
@@ -62,9 +63,22 @@ def graphs(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants, 
     if rocm:
         found = Span(*(int(captured(s) * size) for size in each.ends))
     else:
-        layer, (whole, pieces) = constants.at("graph_layer_bytes", VERSIONS, s.graphs_as), graph_counts(s)
-        sizes = zip(each.ends, layer.ends, strict=True)
-        found = _more(Span(*(int(whole * size + pieces * n_layers * more) for size, more in sizes)), d, s)
+        layer = constants.at("graph_layer_bytes", VERSIONS, s.graphs_as)
+
+        def sized(mode: str) -> Span:
+            whole, pieces = graph_counts(s, mode)
+            return Span(*(int(whole * size + pieces * n_layers * more) for size, more in zip(each.ends, layer.ends, strict=True)))
+
+        found = sized(s.captures.mode)
+        if s.rules.v1 and s.captures.mode in (
+            "FULL",
+            "FULL_DECODE_ONLY",
+        ):  # no published log has these alone: as much as both kinds at most
+            both = sized("FULL_AND_PIECEWISE")
+            found = Span(found.point or both.point, 0, max(found.high, both.high))
+        found = _more(found, d, s)
+        logits = captured_logits(d, s.served.layers, s)
+        found = Span(*(a + b for a, b in zip(found, logits, strict=True)))
     return modelled("CUDA graphs", found, said, "graphs", sources=each.groups)
 
 

@@ -15,11 +15,12 @@ from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.widths import layer_width, split
 from kvplan.engines.vllm.before_v1 import awq_bytes
 from kvplan.engines.vllm.encoders import encoded
+from kvplan.engines.vllm.exchange import batched_bytes
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.runners import profiled_logit
 from kvplan.engines.vllm.settings import VllmSettings
+from kvplan.engines.vllm.sparse import prefill_logits_bytes, reserved_bytes
 from kvplan.tensors import Layer, Lowered, distinct, routed
-from kvplan.units import cdiv
 from kvplan.weights import WeightFormats
 
 #: Bytes of one value of the compute type.
@@ -44,6 +45,7 @@ class Profile(NamedTuple):
     product_bytes   what packed matrices' products take beside their results where no Marlin kernel runs them, and the least of it
     sampled_bytes   bytes beside each logit in the sampler's run, where the code says them (runners.py); None: the measured constant
     compiled_bytes  what compiling holds on a first start: the table of embeddings once more
+    reserved_bytes  sparse attention's workspace, which stays; index_bytes: an indexer's logits, which pass (sparse.py)
     reduced_bytes   a second copy of the hidden state that summing over ranks makes beside the widest sublayer (eager V0 alone)
     """
 
@@ -60,6 +62,8 @@ class Profile(NamedTuple):
     product_bytes: tuple[int, int] = (0, 0)
     sampled_bytes: float | None = None
     compiled_bytes: int = 0
+    reserved_bytes: int = 0
+    index_bytes: int = 0
 
 
 def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> Profile:
@@ -79,8 +83,10 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
     return Profile(
         tokens=tokens,
         value_bytes=value_bytes,
-        hidden_bytes=tokens * hidden * value_bytes,
-        width_bytes=max(int(tokens * width * value_bytes), _latent_context(model, stage, s) * value_bytes),
+        hidden_bytes=tokens * hidden * value_bytes * _streams(model, stage, hidden),
+        width_bytes=max(
+            int(tokens * width * value_bytes), _latent_context(model, stage, s) * value_bytes, batched_bytes(d, s, value_bytes)
+        ),
         logits=rows * (d.model.vocab_size or 0) if samples else 0,
         rows_bytes=rows * hidden * value_bytes if samples else 0,
         handed_bytes=2 * tokens * hidden * value_bytes if s.pp > 1 else 0,
@@ -90,21 +96,30 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
         product_bytes=_products(d, model, stage, s, formats),
         sampled_bytes=profiled_logit(s.release, second=s.second_runner),
         compiled_bytes=_compiled(d, model, stage, s, formats),
+        reserved_bytes=reserved_bytes(d, model.layers[stage.start : stage.stop], s),
+        index_bytes=prefill_logits_bytes(d, model.layers[stage.start : stage.stop], s),
     )
 
 
 def _compiled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> int:
     """What compiling holds while it runs on a first start, as five starts of four sources log it: a copy of the table of embeddings.
 
-    From 0.27 on, of dense models whose classes look tokens up inside the compiled code: not of those that take images, which do it before.
-    1.46, 1.46, 1.04, 0.80 and 0.67 GiB of peak for tables of 1.45, 1.45, 1.01, 0.72 and 0.58; with a compiled start kept 0.33 and 0.15.
+    From 0.27 on, of dense models whose classes look tokens up inside the compiled code: not of those that take images, which do it
+    before unless they are served without. 1.46, 1.46, 1.04, 0.80 and 0.67 GiB of peak for tables of 1.45, 1.45, 1.01, 0.72 and 0.58; with
+    a compiled start kept 0.33 and 0.15. Qwen3.8 27B without images: 2.1 and 2.5 GiB more by two sources, its table 2.37.
     """
     table = model.embedding
     if table is None or stage.start or not s.graphs or VERSIONS.index(s.release) < VERSIONS.index("0.27"):
         return 0
-    if d.model.towers or (d.device is not None and d.device.vendor != "nvidia") or routed(model.layers):
+    if (d.model.towers and d.multimodal != "off") or (d.device is not None and d.device.vendor != "nvidia") or routed(model.layers):
         return 0
     return table.elems * WEIGHT_FORMATS[formats.of(table)].bits // 8 // s.tp
+
+
+def _streams(model: Lowered, stage: range, hidden: int) -> int:
+    """How many hidden states a token has between layers: hyper-connections mix several (models/deepseek_v4/nvidia/model.py hc_mult)."""
+    mixes = (w.shape[-1] // hidden for layer in _distinct(model, stage) for w in layer.weights if w.name.endswith("hc_fn"))
+    return max(mixes, default=1)
 
 
 def _products(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> tuple[int, int]:
@@ -125,40 +140,3 @@ def _latent_context(model: Lowered, stage: range, s: VllmSettings) -> int:
 
 def _distinct(model: Lowered, stage: range) -> list[Layer]:
     return distinct(model.layers[stage.start : stage.stop])
-
-
-def captured(s: VllmSettings) -> int:
-    """How many batch sizes are captured; V0: 1, 2, 4 and multiples of 8 up to max_num_seqs, 256 at most (V0 model_runner.py)."""
-    if s.rules.v1:
-        return capture_sizes(s.max_num_seqs, s.max_num_batched_tokens, s.draft_tokens, 512)
-    return sum(n < s.max_num_seqs for n in (1, 2, 4)) + cdiv(min(s.max_num_seqs, 256), 8)
-
-
-def graph_counts(s: VllmSettings) -> tuple[int, int]:
-    """How many graphs hold a whole step, and how many sizes are captured in pieces between attention layers.
-
-    V0 captured whole steps, V1 pieces, from 0.11 on also whole steps of decoding alone, and of models with states before that
-    (config/compilation.py cudagraph_mode: PIECEWISE, FULL_AND_PIECEWISE; v1/cudagraph_dispatcher.py initialize_cudagraph_keys).
-    """
-    sizes = captured(s)
-    if not s.rules.v1:
-        return sizes, 0
-    kept = (t.tokens_per_state for layer in distinct(s.served.layers) for cache in layer.caches for t in cache.tensors)
-    both = VERSIONS.index(s.release) >= VERSIONS.index("0.11") or None in kept
-    return len(_sizes(min(s.max_num_seqs * (1 + s.draft_tokens), 512, s.max_num_batched_tokens))) if both else 0, sizes
-
-
-def capture_sizes(max_num_seqs: int, max_num_batched_tokens: int, draft_tokens: int, most: int) -> int:
-    """How many batch sizes CUDA graphs are captured for: 1, 2, 4, then steps of 8 to 256 and of 16 above.
-
-    vLLM 0.33 `vllm/config/vllm.py` _set_cudagraph_sizes; up to 0.11 the largest was 512 whatever max_num_seqs.
-    """
-    largest = min(2 * max_num_seqs * (1 + draft_tokens), most, max_num_batched_tokens)
-    sizes = _sizes(largest)
-    if max_num_seqs <= largest:
-        sizes.add(max_num_seqs)
-    return len(sizes)
-
-
-def _sizes(largest: int) -> set[int]:
-    return {n for n in (1, 2, 4) if n <= largest} | set(range(8, min(largest, 255) + 1, 8)) | set(range(256, largest + 1, 16))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.vllm import conditions as when
+from kvplan.engines.vllm import exchange_conditions as over
 
 TP = "a size that divides it"
 FEWER = Move("tp", "a smaller one, or pipeline parallelism (pp) beside it")
@@ -26,6 +27,11 @@ _NO_DCP, _MORE_RANKS = Move("dcp", "1"), Move("tp", "more than {kv_heads}")
 _WHY_COPIES, _COPIES = "only {most} copies of each KV head exist to be split", Move("dcp", "at most {most}")
 _WHY_QUERIES = "the {queries} query heads of one KV head are not shared evenly by {dcp} ranks"
 _QUERIES = Move("dcp", "a size that divides {queries}")
+_WHY_EPLB = "copies of experts are there for balancing alone"
+_EPLB = (Move("option:enable_eplb", "true"), Move("option:num_redundant_experts", "0"))
+_EVEN = Move("option:num_redundant_experts", "such that experts and copies are a multiple of the ranks")
+_FUSED = "model_executor/layers/fused_moe/layer.py"
+_BLOCKS = "v1/attention/backend.py supports_block_size; platforms/cuda.py get_attn_backend_cls"
 _EP = Move("ep", "expert parallelism, which keeps experts whole")
 
 #: Evaluated for every plan, in the order in which the engine comes to them.
@@ -70,6 +76,40 @@ CHECKS: tuple[Stop, ...] = (
         "no experts", "Number of experts in the model must be greater than 0 when expert parallelism is enabled.",
         "expert parallelism was asked for and the model has no experts", (Move("ep", "1"),),
         f"{_CONFIG} _verify_with_expert_parallelism", since="0.8.5", when=when.no_experts,
+    ),
+    Stop(
+        "copies of experts", "num_redundant_experts should be used with EPLB.", _WHY_EPLB, _EPLB, _PARALLEL, since="0.9.2", before="0.10.2",
+        when=over.copies_alone,
+    ),
+    Stop(
+        "copies of experts",
+        "num_redundant_experts is set to {copies} but EPLB is not enabled. Either enable EPLB or unset num_redundant_experts.", _WHY_EPLB,
+        _EPLB, _PARALLEL, since="0.10.2", when=over.copies_alone,
+    ),
+    Stop(
+        "EPLB", "enable_expert_parallel must be True to use EPLB.", "experts are dealt out anew among ranks that hold them whole",
+        (Move("ep", "expert parallelism over tp x dp"), Move("option:enable_eplb", "false")), _PARALLEL, since="0.9.2",
+        when=over.unshared_experts,
+    ),
+    Stop(
+        "EPLB", "EPLB currently only supports even distribution of experts across ranks.",
+        "every rank must hold as many experts, copies among them", (_EVEN,), _FUSED, since="0.9.2", before="0.22",
+        when=over.uneven_experts, loading=True, numbers="{experts} experts and {ep} ranks",
+    ),
+    Stop(
+        "EPLB", "EPLB currently only supports even distribution of experts across ranks. Got {experts} experts and {ep} EP ranks.",
+        "every rank must hold as many experts, copies among them", (_EVEN,), _FUSED, since="0.22", when=over.uneven_experts, loading=True,
+    ),
+    Stop(
+        "sizes of graphs",
+        "customized max_cudagraph_capture_size(={most}) should be consistent with the max value of cudagraph_capture_sizes(={largest})",
+        "both were given and say different sizes", (Move("option:max_cudagraph_capture_size", "none, or {largest}"),),
+        "config/vllm.py _set_cudagraph_sizes", since="0.11.1", when=when.two_ceilings,
+    ),
+    Stop(
+        "DeepEP and width", "Hidden Size {hidden} is greater than the maximum supported hidden size {most}",
+        "DeepEP's low-latency kernels take tokens of certain widths alone", (Move("option:all2all_backend", "another"),),
+        "model_executor/layers/fused_moe/prepare_finalize/deepep_ll.py", since="0.11.1", when=over.wide_tokens, loading=True,
     ),
     Stop(
         "decode context parallel", "tensor parallel size {tp} must be greater than total num kv heads {kv_heads} when enable",
@@ -202,6 +242,18 @@ CHECKS: tuple[Stop, ...] = (
         since="0.12", when=when.backend, loading=True, numbers="{reason}",
     ),
     Stop(
+        "attention backend", "Selected backend AttentionBackendEnum.{backend:w} is not valid for this configuration. Reason:",
+        "the backend that was named does not take blocks of this size",
+        (Move("block_size", "none: it takes its own"), Move("option:attention_backend", "none: it chooses one that does")),
+        _BLOCKS, since="0.18", when=when.backend_block, loading=True, numbers="{reason}",
+    ),
+    Stop(
+        "block size", "No valid attention backend found for cuda with AttentionSelectorConfig(...block_size={size},",
+        "no attention kernel takes blocks of {size} tokens", (Move("block_size", "a multiple of 16"),),
+        "platforms/cuda.py get_attn_backend_cls, v1/attention/backend.py supports_block_size (FlexAttention took any before)",
+        since="0.18", when=when.odd_block, loading=True,
+    ),
+    Stop(
         "FP8 cache and FlashAttention", "FlashAttention does not support fp8 kv-cache on this device.",
         "FlashAttention reads an FP8 cache on Hopper alone", (_BACKEND, Move("kv_dtype", "auto")),
         "v1/attention/backends/flash_attn.py", since="0.8", before="0.12", when=when.flash_fp8, loading=True,
@@ -230,7 +282,7 @@ CHECKS: tuple[Stop, ...] = (
     Stop(
         "NVFP4 cache", "No valid attention backend found for {gpu:t}", "an NVFP4 cache needs compute capability 8.0",
         (Move("kv_dtype", "auto"), _OTHER_GPU), "platforms/cuda.py get_attn_backend_cls; v1/attention/backends/flashinfer.py",
-        since="0.32", when=when.nvfp4_cache, loading=True,
+        since="0.32", near=("kv_cache_dtype=nvfp4",), when=when.nvfp4_cache, loading=True,
     ),
     Stop(
         "KV heads", "assert self.total_num_kv_heads % tp_size == 0",

@@ -29,6 +29,7 @@ class VllmRules(NamedTuple):
     group_concurrency   a request's blocks are counted group by group; else its bytes over the first group's page
     refits_local        window layers charged as full attention take its block; so are they where pages can not be made equal
     packed              DeepSeek-V4: no; tuples of layers; blocks of the widest group, and the same formed by bucket
+    packs_rings         rings of raw keys are packed as states are; else in pages of keys (groups.py _beside_latents)
     window_block        window layers start from the primary block, the kernel's smallest, or its largest within the primary
     in_flight_batches   windows reserve for every batch in flight
     dcp_tokens          how decode context parallelism enters the reported tokens: not; as a factor; through the request's pages
@@ -80,6 +81,9 @@ class VllmRules(NamedTuple):
     many_everywhere     1,024 sequences whatever the device
     stretches_yarn      a YaRN factor multiplies the positions before it; from 0.30 on the config's own count is taken (config/model.py)
     serves_original     a longrope model is served at the length before it, unless more is asked for
+    cuts_batch          a default batch is cut to all sequences at full length: no; in V0; always. Before "always" V1 takes prompts of
+                        generating models in pieces whatever is asked, and a pooler's longest one sets its batch
+    cuts_seqs           default sequences are no more than the tokens of the batch; before, fewer tokens than those do not start
     whole_items         a batch holds the largest image, where its tokens see one another (engine/arg_utils.py)
     """
 
@@ -101,6 +105,7 @@ class VllmRules(NamedTuple):
     packed: Literal["no", "tuples", "widest", "buckets"] = "no"
     window_block: Literal["primary", "smallest", "kernel"] = "primary"
     in_flight_batches: bool = False
+    packs_rings: bool = False
     dcp_tokens: Literal["ignored", "factor", "pages"] = "ignored"
     states_per_request: Literal["one", "length", "mode"] = "one"
     state_block_asked: bool = False
@@ -126,6 +131,8 @@ class VllmRules(NamedTuple):
     many_everywhere: bool = False
     stretches_yarn: bool = True
     serves_original: bool = False
+    cuts_batch: Literal["no", "V0", "always"] = "no"
+    cuts_seqs: bool = False
     whole_items: bool = False
     profile: Literal["peak", "parts", "free"] = "peak"
     graphs_charged: bool = False
@@ -183,14 +190,15 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
              "big_device": "Hopper", "many_everywhere": True, "whole_on_rocm": True}),  # engine/arg_utils.py _set_default_args_v1
     ("0.8.4", {"many_everywhere": False}),
     ("0.8.5", {"big_device": "70"}),
-    ("0.9", {"big_device": "70 not A100", "may_not_sort": True}),  # v1/sample/ops/topk_topp_sampler.py
+    ("0.9", {"cuts_batch": "V0", "big_device": "70 not A100", "may_not_sort": True}),  # v1/sample/ops/topk_topp_sampler.py
     ("0.9.1", {"hybrid": True, "tokens": "groups"}),  # 0.9.1 also counts with the configured block instead of the smallest: equal here
     ("0.9.2", {"profile": "parts", "one_format": "states"}),
     ("0.10", {"chunked_spec": True, "chunked_hybrid": True}),
+    ("0.10.1", {"cuts_seqs": True}),  # engine/arg_utils.py _set_default_args_v1
     ("0.10.2", {"one_format": "attention", "chunked_hybrid": False,
                 "dcp_tokens": "factor"}),  # envs.py VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE = 0
     ("0.11", {"mixed_sizes": True, "groups_of": "model", "encoder_tokens": "batch"}),
-    ("0.11.1", {"one_format": "handed", "states_per_request": "length", "mla_hybrid_align": 64,
+    ("0.11.1", {"cuts_batch": "always", "one_format": "handed", "states_per_request": "length", "mla_hybrid_align": 64,
                 "serves_original": True, "may_not_sort": False,  # models/config.py; VLLM_USE_FLASHINFER_SAMPLER has to be set
                 "lora_experts": True, "lora_graphs": True}),  # lora/layers/fused_moe.py, config/compilation.py cudagraph_specialize_lora
     ("0.12", {"lora_extra_rows": False, "even_ratio": 1.25, "unify": "scale", "state_block_asked": True}),
@@ -217,7 +225,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.29", {"admission": "pool", "packed": "buckets", "v2_runner": "all", "v2_graphs": True}),
     ("0.30", {"window_block": "kernel", "stretches_yarn": False}),
     ("0.31", {}),
-    ("0.32", {"all_mode": "gone", "checkpoints": True}),  # mamba_mixer2.py
+    ("0.32", {"all_mode": "gone", "checkpoints": True, "packs_rings": True}),  # mamba_mixer2.py
     ("0.33", {"gdn_checkpoints": True, "async_drafts": True}),  # config/vllm.py v1_async_sched_incompat
 )  # fmt: skip
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from kvplan.engines.common.protocol import Drafter
+from kvplan.engines.vllm.rings import Pooled
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
 from kvplan.tensors import CacheFormats, Lowered
+
+
+class Captures(NamedTuple):
+    """What is asked of CUDA graphs. `sizes`: batches in tokens; empty: the release's own, up to `most`. `mode` empty: the release's own."""
+
+    sizes: tuple[int, ...] = ()
+    most: int | None = None
+    mode: str = ""
 
 
 class VllmSettings(NamedTuple):
@@ -36,6 +45,7 @@ class VllmSettings(NamedTuple):
     backend: str | None
     latent_backend: str
     exports_states: bool
+    pooled: Pooled | None  # kernels of latent attention whose indexer keeps one key for several tokens
     blocks_override: int | None
     swap_bytes: int
     served: Lowered  # the model, its drafter's layers in place of draft modules
@@ -44,6 +54,7 @@ class VllmSettings(NamedTuple):
     length_chosen: bool
     allow_long: bool
     graphs: bool  # CUDA graphs are captured
+    captures: Captures  # ... for which batches
     unquantised_load: bool  # the load holds the 16-bit checkpoint before it is quantised
     quantised_in_flight: bool  # bitsandbytes quantises 16-bit matrices one by one
     own_awq: bool  # AWQ's own kernels in V1: asked for, or AMD's cards, which have no Marlin kernels
@@ -52,6 +63,11 @@ class VllmSettings(NamedTuple):
     packed: bool  # the checkpoint's matrices are packed integers
     chunked: bool  # prompts may take several steps
     second_runner: bool  # the V2 model runner
+    exchange: str  # the all-to-all kernels of experts that take memory of their own; empty: none
+    deepep_mib: int  # MiB of each of DeepEP's fixed buffers
+    exchanged: int  # tokens of a rank that are exchanged at once up to 0.19
+    redundant: int | None  # copies of experts; None: they are not dealt out anew
+    load_window: int  # steps whose loads of experts are kept
     seqs_known: bool  # max_num_seqs is chosen, or the default of a device that is known
 
     @property

@@ -10,6 +10,7 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, weight_scheme
 from kvplan.engines.common import lora, releases
 from kvplan.engines.common.conditions import capability
+from kvplan.engines.common.copies import drafter_with_copies, with_copies
 from kvplan.engines.common.drafters import drafter, unknown
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Settled
@@ -27,11 +28,15 @@ from kvplan.engines.common.settling import (
 from kvplan.engines.vllm.backends import latent_backend, plain, said
 from kvplan.engines.vllm.batches import batch_defaults, goes_in_pieces
 from kvplan.engines.vllm.before_v1 import capped
+from kvplan.engines.vllm.captures import asked
 from kvplan.engines.vllm.connectors import without_hybrid
+from kvplan.engines.vllm.exchange import BUFFER_MIB, CHUNK, HIGH_THROUGHPUT, kernels_of, unsized
 from kvplan.engines.vllm.facts import FACTS
 from kvplan.engines.vllm.generation import rules_of
+from kvplan.engines.vllm.media import passed
 from kvplan.engines.vllm.model import as_pooled, as_run, encodes, left, length_served, pools, states_stated
 from kvplan.engines.vllm.option_values import check_options
+from kvplan.engines.vllm.rings import grouped, kda_told, key_group, own_format, pooled
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
 from kvplan.engines.vllm.settings import VllmSettings
@@ -54,7 +59,7 @@ STATE_DTYPES: dict[str, tuple[tuple[str, str], ...]] = {
 STATE_WORD_READ: dict[str, str] = {
     **dict.fromkeys(("Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"), "0.17"),
     **dict.fromkeys(("Qwen3_5ForCausalLM", "Qwen3_5MoeForCausalLM"), "0.27"),
-    **dict.fromkeys(("Qwen4ExpForConditionalGeneration", "Qwen4ExpForCausalLM"), "0.30"),
+    **dict.fromkeys(("Qwen4ExpForConditionalGeneration", "Qwen4ExpForCausalLM"), "0.29"),
     "ColQwen3_5": "0.19",
 }
 #: Classes that hand no cache config to their attention: an asked-for cache format does not reach it (models/falcon.py, models/pixtral.py),
@@ -62,6 +67,8 @@ STATE_WORD_READ: dict[str, str] = {
 FORMAT_NOT_APPLIED: tuple[str, ...] = ("FalconForCausalLM",)
 #: Classes that vLLM does not run in f16 (config/model.py _FLOAT16_NOT_SUPPORTED_MODELS).
 WITHOUT_F16: tuple[str, ...] = ("Gemma2ForCausalLM", "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "Glm4ForCausalLM")
+#: Classes that have no attention by their make (models/interfaces.py IsAttentionFree).
+ATTENTION_FREE: tuple[str, ...] = ("MambaForCausalLM", "Mamba2ForCausalLM", "FalconMambaForCausalLM")
 #: Speculative methods under which async scheduling stays on (config/vllm.py).
 ASYNC_METHODS: tuple[str, ...] = ("eagle", "eagle3", "mtp", "draft_model", "dflash", "dspark", "ngram_gpu")
 _RECURRENT: frozenset[str] = frozenset({"gated_delta_net", "kda", "lightning", "mamba1", "mamba2", "short_conv"})
@@ -122,12 +129,15 @@ def settle(d: Deployment) -> Settled:
     resolved = resolve(d, defaults, notes)
     question, formats = resolved.question, _formats(resolved.question, options, release, rules)
     model, misfit = lowered_or_plain(question, formats, cast=True)
-    model = remade(model, lambda _, cache: as_run(_as_kept(cache, formats), d.model, release))
+    told, group = kda_told(d.model, release), key_group(d.model)
+    model = remade(model, lambda _, cache: as_run(grouped(_as_kept(cache, formats, told), group), d.model, release))
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)
     drafts = settings.served.draft if settings.drafter else ()
     lora.asked_modules(question)
     made = Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
-    return made._replace(undecided=undecided(question, model, rules, release, graphs=settings.graphs))
+    return made._replace(
+        passed=passed(d), undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings))
+    )
 
 
 def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
@@ -161,13 +171,13 @@ def _asks_awq(options: Options) -> bool:
     return asked is not None
 
 
-def _as_kept(cache: Cache, formats: CacheFormats) -> Cache:
+def _as_kept(cache: Cache, formats: CacheFormats, told: bool) -> Cache:
     """The cache in the formats that vLLM stores, whatever is asked for.
 
-    Kimi delta attention keeps f32 unless told otherwise (mamba_utils.py kda_state_dtype), DeepSeek-V4 packed rows; mean keys of blocks
-    are not kept.
+    Kimi delta attention keeps f32 unless told otherwise (mamba_utils.py kda_state_dtype) where the release listens (`told`), DeepSeek-V4
+    packed rows; mean keys of blocks are not kept.
     """
-    if cache.form == "kda" and formats.forced_state is None:
+    if cache.form == "kda" and (formats.forced_state is None or not told):
         return states_in(cache, "f32")
     if cache.form == "compressed":
         return replace(cache, tensors=tuple(replace(t, dtype=INDEX_ROWS if t.name == "index_k" else PACKED_ROWS) for t in cache.tensors))
@@ -200,7 +210,7 @@ def _read(
     platform: Literal["cuda", "cpu"] = "cpu" if options.text("platform", ("cuda", "cpu")) == "cpu" else "cuda"
     caches = [cache for layer in model.layers for cache in layer.caches if cache.tensors]
     states = [cache.form for cache in caches if cache.form in KEPT_STATES]
-    attention = len(states) < len(caches)
+    attention = len(states) < len(caches) or d.model.architecture not in (None, *ATTENTION_FREE)  # a hybrid class, whatever its layers are
     if (d.model.architecture or "").startswith("Inkling2"):
         raise UnsupportedError(f"vllm: no release to {VERSIONS[-1]} has a class for {d.model.architecture}")
     speculation = read_speculative(d.speculative)
@@ -209,7 +219,8 @@ def _read(
     pp = d.pp or 1
     v2 = second_runner(d, rules_of(d)[0], rules, model, states, method)
     overlaps = method == "off" or method in ASYNC_METHODS or (rules.async_drafts and v2 and method not in V1_METHODS)
-    asynchronous = options.flag("async_scheduling", rules.async_scheduling and platform == "cuda" and d.model.lm_head and overlaps)
+    generates = d.model.lm_head or options.text("runner", ("auto", "generate", "pooling")) == "generate"
+    asynchronous = platform == "cuda" and options.flag("async_scheduling", rules.async_scheduling and generates and overlaps)
     batches = 1
     if rules.in_flight_batches:
         batches = pp + 1 if asynchronous and (v2 or pp == 1) else pp
@@ -220,6 +231,9 @@ def _read(
     one_group = (chunked and not rules.chunked_hybrid) or without_hybrid(options, release)
     disabled = options.flag("disable_hybrid_kv_cache_manager", one_group)
     encoder = options.count("max_num_encoder_input_tokens")
+    captures, exchange = asked(options, d), kernels_of(options, d, model, release)
+    fixed = options.count("deepep_buffer_size_mb", 0)
+    copies = (options.count("num_redundant_experts", 0) or 0) if options.flag("enable_eplb") else None
     model_encoder = d.encoder_tokens or d.model.encoder_tokens or batch_tokens
     return VllmSettings(
         release=release,
@@ -246,14 +260,16 @@ def _read(
         backend=plain(options.text("attention_backend")),
         latent_backend=_latent_backend(d, release, formats),
         exports_states=rules.gdn_checkpoints and mode == "align" and platform == "cuda" and _flashinfer_prefills(d),
+        pooled=pooled(d, release),
         blocks_override=options.count("num_gpu_blocks_override"),
         swap_bytes=int(((options.number("swap_space", zero=True) or 0) if options.text("swap_space") else 4) * GIB),
-        served=replace(model, draft=found.layers) if found else model,
-        drafter=found,
+        served=with_copies(replace(model, draft=found.layers) if found else model, copies or 0),
+        drafter=drafter_with_copies(found, copies or 0),
         context_chosen="context" not in chosen_by,
         length_chosen="max_model_len" not in chosen_by,
         allow_long=options.flag("allow_long_max_model_len"),
-        graphs=rules.captures and platform == "cuda" and not d.enforce_eager and (d.device is None or d.device.vendor != "intel"),
+        graphs=_captures(d, rules, platform, exchange) and captures.mode != "NONE",
+        captures=captures,
         unquantised_load=options.flag("quantize_on_load") and rules.loads_whole and not (d.model.quantization or d.model.checkpoint),
         quantised_in_flight=_in_flight(d),
         own_awq=_own_awq(d, options, rules),
@@ -262,8 +278,19 @@ def _read(
         packed=any(weight_scheme(name) not in ("plain", "fp8") for name in weight_formats(d).values()),
         chunked=goes_in_pieces(d, rules, options, d.max_model_len or 1),
         second_runner=v2,
+        exchange=exchange,
+        deepep_mib=BUFFER_MIB if fixed is None else fixed,
+        exchanged=options.count("moe_dp_chunk_size") or CHUNK,
+        redundant=copies,
+        load_window=options.count("eplb_window_size") or 1000,
         seqs_known="max_num_seqs" not in chosen_by or d.device is not None,
     )
+
+
+def _captures(d: Deployment, rules: VllmRules, platform: str, exchange: str) -> bool:
+    """Whether CUDA graphs are captured; DeepEP's high-throughput kernels turn them off (config/compilation.py, platforms/cuda.py)."""
+    can = rules.captures and platform == "cuda" and (d.device is None or d.device.vendor != "intel")
+    return can and not d.enforce_eager and exchange != HIGH_THROUGHPUT
 
 
 def _in_flight(d: Deployment) -> bool:
@@ -278,6 +305,8 @@ def _formats(d: Deployment, options: Options, release: str, rules: VllmRules) ->
     if architecture in FORMAT_NOT_APPLIED and rules.one_format == "handed":
         d = d.__class__(**{name: getattr(d, name) for name in d.__dataclass_fields__} | {"kv_dtype": d.dtype or d.model.dtype})
     formats = cache_formats(d)
+    if eight := own_format(d, release):
+        formats = formats._replace(k=eight, v=eight)
     if rules.one_format == "states":
         return formats._replace(conv=formats.k, state=formats.k, forced_state=formats.k)
     asked = options.text("mamba_ssm_cache_dtype", ("auto", "float32", "float16", "bfloat16"))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from kvplan.dtypes import row_bytes
+from kvplan.engines.vllm.rings import POSITIONS, Pooled, key_stride, latent_bytes, latent_stride, ring, whole_groups
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.forms import STATES, Form
 from kvplan.parallel import heads_per_rank
@@ -19,7 +20,7 @@ from kvplan.units import cdiv, round_up
 
 Kind = Literal[
     "full_attention", "mla_attention", "mla_indexer", "sliding_window", "sliding_window_mla", "chunked_local_attention",
-    "cross_attention", "mamba",
+    "cross_attention", "mamba", "circular_buffer",
 ]  # fmt: skip
 #: Kinds whose request keeps every token: one block table can serve them all.
 FULL: tuple[Kind, ...] = ("full_attention", "mla_attention", "mla_indexer")
@@ -43,6 +44,8 @@ class Spec(NamedTuple):
     padded, align     a page is at least `padded` bytes and a multiple of `align`
     checkpoints       states kept beside the running ones for prefill checkpoints
     local             of full attention: what it was before the hybrid manager was turned off, `window 128`
+    stride            blocks of packed pages are a multiple of so many bytes apart
+    replicated        a state that every rank keeps whole
     """
 
     kind: Kind
@@ -55,6 +58,8 @@ class Spec(NamedTuple):
     align: int = 1
     checkpoints: int = 0
     local: str = ""
+    stride: int = 1
+    replicated: bool = False
 
     @property
     def content(self) -> int:
@@ -151,22 +156,32 @@ def cache_specs(
     checkpoints: bool = False,
     exports: bool = False,
     chunked: bool = True,
+    pooled: Pooled | None = None,
 ) -> list[Spec]:
     """The specs of one mixer, in the order in which vLLM registers them; empty where it keeps nothing."""
+    if form == "depthwise-conv" and pooled is not None and pooled.group:
+        held, n_bytes = int(exports), lexical_bytes(tensors, draft_tokens)
+        return [Spec("mamba", blocks.state, n_bytes, ("short conv", n_bytes), padded=blocks.state_page, checkpoints=held, replicated=True)]
     if form == "depthwise-conv":
         return [_window_of_inputs(tensors[0], tp)]
     if form in KEPT_STATES:
         made = recurrence(form)
         n_bytes = state_bytes(form, tensors, tp, draft_tokens)
         shape = tuple(t.elems_per_state * t.heads for t in tensors)
-        held = int((checkpoints and made.checkpoints) or (exports and form == "gated-delta-net"))
+        kept = made.checkpoints or (form == "kda" and pooled is not None and pooled.exports)
+        held = int((checkpoints and kept) or (exports and form == "gated-delta-net"))
         return [Spec("mamba", blocks.state, n_bytes, (made.name, *shape), padded=blocks.state_page, checkpoints=held)]
     rows = {t.name: t for t in tensors}
     if form in ("latent", "latent+index"):
         return _latent(rows, blocks)
+    if form == "latent+pooled-index" and pooled is not None:
+        return _pooled(rows, blocks, draft_tokens, pooled)
     if form == "compressed":
         return _compressed(rows, blocks)
-    return [*_index_keys(rows, blocks), _attention(rows["k"], rows["v"], blocks, tp, chunked)]
+    attention = _attention(rows["k"], rows["v"], blocks, tp, chunked)
+    if form == "kv+index" and pooled is not None and pooled.group:
+        return [*_grouped(rows["index_k"], blocks.primary, draft_tokens), attention]
+    return [*_index_keys(rows, blocks), attention]
 
 
 def _attention(k: CacheTensor, v: CacheTensor, blocks: Blocks, tp: int, chunked: bool) -> Spec:
@@ -207,6 +222,34 @@ def _latent(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:
     latent, key = rows["latent"], rows.get("index_k")
     n_bytes = latent_row(latent, key is not None)
     return [*_index_keys(rows, blocks), Spec("mla_attention", blocks.primary, n_bytes, (1, latent.elems_per_state, latent.dtype))]
+
+
+def _pooled(rows: dict[str, CacheTensor], blocks: Blocks, draft_tokens: int, made: Pooled) -> list[Spec]:
+    """Keys of several tokens, the raw key and gate of the last tokens in bf16, and the latents."""
+    latent, key, block = rows["latent"], rows["index_k"], blocks.primary
+    pool, row, n_bytes = key.tokens_per_state or 1, latent_bytes(latent, made), row_bytes(key.dtype, key.elems_per_state)
+    raw = 2 * row_bytes("bf16", key.elems_per_state)
+    return [
+        Spec("mla_indexer", block, n_bytes, (1, n_bytes, "index"), pool, stride=key_stride(n_bytes, pool, block, made)),
+        Spec("circular_buffer", ring(pool, draft_tokens, block, made), raw, (2, key.elems_per_state, "tail")),
+        Spec("mla_attention", block, row, (1, latent.elems_per_state, latent.dtype), stride=latent_stride(row, made)),
+    ]
+
+
+def _grouped(key: CacheTensor, block: int, draft_tokens: int) -> list[Spec]:
+    """Qwen4-Exp: the raw keys of the open group, each with its positions, and one key for each whole group."""
+    pool, n_bytes = key.tokens_per_state or 1, row_bytes(key.dtype, key.elems_per_state)
+    raw = row_bytes("bf16", key.elems_per_state + POSITIONS)
+    return [
+        Spec("circular_buffer", whole_groups(pool, draft_tokens, block), raw, (1, raw, "raw keys")),
+        Spec("mla_indexer", block, n_bytes, (1, n_bytes, "index"), pool),
+    ]
+
+
+def lexical_bytes(inputs: Sequence[CacheTensor], draft_tokens: int) -> int:
+    """Bytes of the inputs of Qwen4-Exp's n-gram convolution, on every rank: drafts add a column each (nvidia/ple_layer.py)."""
+    columns = max(t.lookback for t in inputs) or 1
+    return sum(row_bytes(t.dtype, t.elems_per_state // columns * (columns + draft_tokens)) for t in inputs)
 
 
 def _compressed(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:
@@ -252,6 +295,8 @@ def pages(spec: Spec, load: Load) -> Curve:
         if load.states is None:
             return _blocks(spec.block, fixed=load.draft_tokens)
         return Curve(load.states + spec.checkpoints, ())
+    if spec.kind == "circular_buffer":
+        return Curve(1, ())
     if spec.kind == "cross_attention":
         return Curve(cdiv(load.encoder_tokens, spec.block), ())
     if spec.kind == "chunked_local_attention":

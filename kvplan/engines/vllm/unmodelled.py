@@ -41,8 +41,8 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.9.1", ""): """
         data-parallel-address=-dpa data-parallel-backend=-dpb data-parallel-rpc-port=-dpp kv-events-config pt-load-map-location
     """,
-    ("0.9.2", "0.11.1"): "eplb-log-balancedness? eplb-step-interval eplb-window-size",
-    ("0.9.2", ""): "data-parallel-rank=-dpn media-io-kwargs",
+    ("0.9.2", "0.11.1"): "eplb-log-balancedness? eplb-step-interval",
+    ("0.9.2", ""): "data-parallel-rank=-dpn",
     ("0.10.0", ""): "data-parallel-hybrid-lb=-dph? data-parallel-start-rank=-dpr default-mm-loras interleave-mm-strings? logprobs-mode",
     ("0.10.2", ""): "enable-log-requests? io-processor-plugin logits-processors* safetensors-load-strategy",
     ("0.11.0", ""): """
@@ -94,12 +94,11 @@ EITHER: dict[tuple[str, str], str] = {
     ("", ""): "disable-sliding-window? additional-config scheduler-cls worker-cls",
     ("", "0.10.2"): "max-seq-len-to-capture#",
     ("", "0.11.1"): "lora-extra-vocab-size#",
-    ("0.9.1", "0.12.0"): "cuda-graph-sizes*",
     ("0.9.1", ""): "enable-prompt-embeds?",
     ("0.9.2", "0.27.0"): "override-attention-dtype",
     ("0.10.2", ""): "mamba-cache-dtype",
     ("0.11.0", ""): "video-pruning-rate",
-    ("0.11.1", ""): "cudagraph-capture-sizes* max-cudagraph-capture-size# enable-mm-embeds?",
+    ("0.11.1", ""): "enable-mm-embeds?",
     ("0.13.0", ""): "attention-config=-ac",
     ("0.14.0", ""): "ubatch-size enable-return-routed-experts?",
     ("0.15.0", ""): "mm-encoder-only?",
@@ -117,9 +116,6 @@ EITHER: dict[tuple[str, str], str] = {
 MORE: dict[tuple[str, str], str] = {
     ("", "0.10.0"): "enable-prompt-adapter?",
     ("", "0.11.0"): "enable-lora-bias?",
-    ("0.9.2", "0.11.1"): "num-redundant-experts#",
-    ("0.9.2", ""): "enable-eplb?",
-    ("0.10.2", ""): "eplb-config",
     ("0.11.0", ""): "enable-dbo?",
     ("0.11.1", ""): "ec-transfer-config mamba-block-size#",
     ("0.12.0", ""): "prefill-context-parallel-size=-pcp#",
@@ -128,7 +124,7 @@ MORE: dict[tuple[str, str], str] = {
     ("0.19.0", ""): "kv-cache-dtype-skip-layers*",
     ("0.22.0", ""): "quantization-config use-fp64-gumbel?",
     ("0.24.0", ""): "diffusion-config=-dc",
-    ("0.25.0", ""): "mm-ipc-gpu-memory-gb~ model-class-overrides",
+    ("0.25.0", ""): "model-class-overrides",
     ("0.27.0", ""): "use-replayssm? replayssm-buffer-len#",
     ("0.30.0", ""): "elastic-ep-max-dp-size engram-config",
 }

@@ -25,6 +25,8 @@ def qwen4(f: Fields, t: Decoder) -> Stack:
         **softmax(f.dim("num_attention_heads"), kv_heads(f), head_dim(f), **flags(f, t)), "kind": "gqa_indexed", "kv_heads": kv_heads(f),
         "index_heads": f.dim("indexer_n_heads"), "index_head_dim": f.dim("indexer_head_dim"), "index_topk": f.dim("indexer_budget"),
     }  # fmt: skip
+    if group := f.count("indexer_compress_ratio"):
+        full["index_group"] = group
     gate = [weight("gate_bias", f.dim("num_attention_heads") * head_dim(f), role="norm")] if f.flag("attention_bias") else []
     streams = [w for half in ("attention", "mlp") for w in _streams(f, f"{half}_hyper", inject=True)]
     lexical = [f.whole(i, "ple_layer_ids", 1) for i in f.items("ple_layer_ids") or []]

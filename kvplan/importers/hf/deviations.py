@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kvplan.importers.hf.module_names import Patterns, modules
 from kvplan.importers.hf.weight_schemes import group_format, is_mlx, module_format, whole_format
-from kvplan.tensors import Lowered, Role, WeightTensor
+from kvplan.packed import MATRICES, Formats
+from kvplan.tensors import Lowered, WeightTensor
 
-MATRICES: tuple[Role, ...] = ("attention", "mlp", "experts", "shared_experts")
 EXCLUSIONS = ("ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers", "exclude", "llm_int8_skip_modules", "skip_modules")
-Formats = dict[tuple[int, int], str | None]
 
 
 class Rules(NamedTuple):
@@ -102,43 +100,3 @@ def assign(model: Lowered, made: Rules, whole: Mapping[str, str]) -> Formats:
             inside, own = made.groups.find(i, names, draft=draft)
             found[i, at] = None if out else (str(own) if own else None) if inside else whole.get(w.role, made.rest)
     return found
-
-
-def by_role(model: Lowered, found: Formats) -> dict[Role, str | None]:
-    """Role -> the format of most of its elements; of two halves the quantised one."""
-    counted: dict[Role, Counter[str | None]] = {}
-    for (i, at), name in found.items():
-        if i >= len(model.layers):
-            continue
-        w = model.layers[i].weights[at]
-        counted.setdefault(w.role, Counter())[name] += w.elems
-    return {role: max(names, key=lambda name: (names[name], name is not None)) for role, names in counted.items()}
-
-
-def deviations(model: Lowered, found: Formats, usual: Mapping[Role, str | None]) -> list[dict[str, Any]]:
-    """The spec's `deviations`: tensors in another format than most of their role, equal ones of several layers together."""
-    each: dict[int, dict[str | None, list[str]]] = {}
-    layers = (*model.layers, *model.draft)
-    for (i, at), name in found.items():
-        w = layers[i].weights[at]
-        if name != usual.get(w.role):
-            each.setdefault(i, {}).setdefault(name, []).append(w.name)
-    rows: dict[tuple[str | None, tuple[str, ...]], list[int]] = {}
-    for i, formats in each.items():
-        for name, tensors in formats.items():
-            rows.setdefault((name, tuple(dict.fromkeys(tensors))), []).append(i)
-    return [
-        {"layers": ranges(layers), "tensors": list(tensors)} | ({"format": name} if name else {})
-        for (name, tensors), layers in rows.items()
-    ]
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """`0-2,5`."""
-    runs: list[list[int]] = []
-    for n in sorted(numbers):
-        if runs and runs[-1][1] == n - 1:
-            runs[-1][1] = n
-        else:
-            runs.append([n, n])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

@@ -84,7 +84,8 @@ def glm5_next(f: Fields, t: Latent) -> Stack:
             layers.append(block([mla(f, sparse=True) | {"index_pool": pool}], [mlp], 2, [*mixing, *pooled]))
         else:
             layers.append(block([mla(f)], [mlp], 2, mixing))
-    return model(f, layers)
+    draft = block([mla(f, sparse=True) | {"index_pool": pool}], [moe(f, _EXPERTS)], 2, pooled)
+    return model(f, layers) | mtp.declared(f, t.mtp, draft)
 
 
 def _kda(f: Fields, names: tuple[str, str, str]) -> dict[str, Any]:

@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from kvplan.importers.hf.deviations import MATRICES, Rules, assign, by_role, deviations, rules
+from kvplan.importers.hf.deviations import Rules, assign, rules
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.weight_schemes import exllama, is_mlx, packs_weights, unread_block, whole_format
+from kvplan.packed import MATRICES, by_role, deviations
 from kvplan.tensors import Lowered
 
 _CACHES = {"FP8": "fp8_e4m3", "NVFP4": "nvfp4", "INT8": "int8"}

@@ -110,7 +110,6 @@ def test_sums_over_ranks_without_a_kernel_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("words", "before", "rule"),
     [
-        ("Qwen/Qwen3-8B", "VLLM_ALL2ALL_BACKEND=deepep_low_latency ", "not-modelled-more"),
         ("Qwen/Qwen3-8B", "VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8=1 ", "not-modelled-either"),
         ("Qwen/Qwen3-8B --model-impl transformers", "", "not-modelled-either"),
         ("Qwen/Qwen3-8B --load-format fastsafetensors", "", "not-modelled-either"),
@@ -128,7 +127,7 @@ def test_what_moves_memory_is_said(words: str, before: str, rule: str, tmp_path:
     [
         ("Qwen/Qwen3-8B --no-enable-eplb --model-impl auto --load-format auto --max-cpu-loras 2", ""),
         ('Qwen/Qwen3-VL-8B-Instruct --mm-processor-device cpu --mm-processor-kwargs \'{"device": "cpu"}\'', ""),
-        ("Qwen/Qwen3-8B", "VLLM_ALL2ALL_BACKEND=naive VLLM_LOGGING_LEVEL=DEBUG PYTORCH_ALLOC_CONF=expandable_segments:True "),
+        ("Qwen/Qwen3-8B", "VLLM_ALL2ALL_BACKEND=deepep_low_latency VLLM_LOGGING_LEVEL=DEBUG PYTORCH_ALLOC_CONF=expandable_segments:True "),
     ],
 )
 def test_what_moves_none_is_not(words: str, before: str, tmp_path: Path) -> None:

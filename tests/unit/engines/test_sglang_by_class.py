@@ -17,6 +17,7 @@ from kvplan.engines.sglang.layout import cut
 from kvplan.engines.sglang.settle import settle
 from kvplan.planner.evaluate import evaluate
 from kvplan.units import GIB
+from tests.oracle.sglang_figures import figures
 
 
 def asked(model: str, version: str, device: str = "b200", tp: int = 1, **how: object) -> Deployment:
@@ -100,3 +101,17 @@ def test_the_encoders_of_few_classes_can_be_left_out(tmp_path: Path) -> None:
         plan = kvplan.check(script, device="h100-80gb")[0].plan
         assert plan is not None
         assert ("--language-model-only does not support ['Qwen3VLForConditionalGeneration']" in plan.verdict) is refused
+
+
+def test_states_of_models_without_attention_are_shared_by_all_ranks() -> None:
+    """0.5.23 as it was run (configs/mamba.py): an H100, 4 ranks in two attention groups, 73,559,651,123 bytes for the pools."""
+    rank = asked(
+        "state-spaces/mamba-2.8b-hf", "0.5.23", "h100-80gb", tp=4, dp=2, context=2048, dtype="f16", kv_memory=73_559_651_123,
+        max_num_seqs=160, engine_option=(("enable_dp_attention", "true"),),
+    )  # fmt: skip
+    assert figures(evaluate(rank))["max_mamba_cache_size"] == 6075
+
+
+def test_whisper_is_served_at_the_length_of_a_config_that_names_none() -> None:
+    """0.5.12 as it was run with a context of 2,048: utils/hf_transformers get_context_length reads no max_target_positions."""
+    assert settle(asked("openai/whisper-tiny", "0.5.12", "h100-80gb", kv_memory=4 * GIB)).question.max_model_len == 2048

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kvplan import api
-from kvplan.engines.vllm.profile import capture_sizes
+from kvplan.engines.vllm.captures import capture_sizes
 from kvplan.errors import SpecError
 from kvplan.ledger import Entry
 from kvplan.planner.evaluate import evaluate

@@ -58,3 +58,43 @@ def test_where_the_gpu_shares_memory_the_servers_processes_count() -> None:
     found = lines("openai/gpt-oss-20b", "gb10", "0.13.0", memory_fraction=0.25, max_model_len=8192, max_num_batched_tokens=2048)
     assert found["outside torch"].bytes > GIB
     assert lines("openai/gpt-oss-20b", "rtx-5090", "0.13.0", max_model_len=8192)["outside torch"].bytes < 200 * MIB
+
+
+def test_experts_in_nvfp4_without_a_gate_are_padded_to_blocks_of_scales() -> None:
+    """vllm-project/vllm#33333, Nemotron 3 Nano on two cards: 9.8291 GiB. 23 layers of 128 experts, 1,856 / 2 = 928 -> 1,024 a rank."""
+    asked = {"tp": 2, "max_model_len": 131072, "max_num_seqs": 8, "kv_dtype": "fp8"}
+    found = lines("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4", "rtx-5080", "0.13.0", **asked)
+    assert sum(e.bytes for name, e in found.items() if name.startswith("weights")) / GIB == pytest.approx(9.8291, abs=0.06)
+    assert found["weights: experts"].bytes == pytest.approx(23 * 128 * 2 * 2688 * 1024 * 9 / 16, rel=0.001)
+    marlin = lines("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4", "rtx-4090", "0.13.0", **asked)
+    assert marlin["weights: experts"].bytes == pytest.approx(23 * 128 * 2 * 2688 * 928 * 9 / 16, rel=0.001)
+
+
+def test_sparse_attention_reserves_room_by_the_longest_request() -> None:
+    """GLM-5.2 NVFP4 of 819,200 tokens on four GB200, 0.26.0: 106.69 GiB of weights, 50.62 of cache, 0.0271 of 184.31 of graphs."""
+    asked = {"tp": 4, "ep": 4, "max_model_len": 819200, "kv_dtype": "fp8"}
+    found = lines("nvidia/GLM-5.2-NVFP4", "gb200", "0.26.0", **asked)
+    assert found["KV cache"].bytes / GIB == pytest.approx(50.62, abs=0.01 * 184.31)
+    assert found["CUDA graphs"].bytes / GIB == pytest.approx(0.0271 * 184.31, rel=0.25)
+    short = lines("nvidia/GLM-5.2-NVFP4", "gb200", "0.26.0", **{**asked, "max_model_len": 16384})
+    assert found["activations"].bytes - short["activations"].bytes == 5 * 576 * 2 * (819200 - 16384)
+    assert lines("nvidia/GLM-5.2-NVFP4", "gb200", "0.32.0", **asked)["activations"].bytes < 2 * 576 * 2 * 819200 + 3 * GIB
+
+
+def test_deepseek_v4_keeps_its_compressors_in_16_bits_and_two_tables_of_rotations() -> None:
+    """DeepSeek-V4-Flash with its MTP layer on two cards of compute capability 12.0, 0.25.0: 75.64 GiB; two tables of 1,048,576 x 64 x 4."""
+    asked = {"tp": 2, "max_num_seqs": 64, "max_num_batched_tokens": 4096, "kv_dtype": "fp8", "speculative": "mtp:2"}
+    found = lines("deepseek-ai/DeepSeek-V4-Flash", "rtx-pro-6000-blackwell", "0.25.0", memory_fraction=0.95, **asked)
+    assert sum(e.bytes for name, e in found.items() if name.startswith("weights")) / GIB == pytest.approx(75.64, abs=0.3)
+    assert found["weights: rotary tables"].bytes == 2 * 1_048_576 * 64 * 4
+
+
+@pytest.mark.parametrize(("version", "reserved"), [("0.12.0", False), ("0.13.0", True)])
+def test_the_indexers_workspace_is_since_0_13_and_not_on_amds_boards(version: str, reserved: bool) -> None:
+    """0.13.0 deepseek_v2.py: get_simultaneous of 40 x max_model_len keys of 128 + 4 bytes while attn_metadata is no dict."""
+    asked = {"tp": 8, "max_num_seqs": 16}
+    long, short = (lines("deepseek-ai/DeepSeek-V3.2", "h200", version, max_model_len=n, **asked) for n in (131072, 65536))
+    more = long["activations"].bytes - short["activations"].bytes
+    assert more == (40 * 65536 * 132 if reserved else 0)
+    amd = [lines("deepseek-ai/DeepSeek-V3.2", "mi300x", version, max_model_len=n, **asked)["activations"].bytes for n in (131072, 65536)]
+    assert amd[0] == amd[1]

@@ -269,13 +269,15 @@ def test_small_projections_are_not_in_blocks() -> None:
         ("0.6.6", {"max_num_batched_tokens": 8192}, False),
         ("0.6.6", {"max_num_batched_tokens": 2048, "engine_option": {"enable_chunked_prefill": "true"}}, False),
         ("0.8.5", {"max_num_batched_tokens": 2048}, False),  # V1 reads prompts in pieces
-        ("0.8.5", {"max_num_batched_tokens": 2048, "engine_option": {"enable_chunked_prefill": "false"}}, True),
+        ("0.8.5", {"max_num_batched_tokens": 2048, "engine_option": {"enable_chunked_prefill": "false"}}, False),  # ... whatever is asked
+        ("0.8.5", {"max_num_batched_tokens": 2048, "engine_option": {"enable_chunked_prefill": "false", "use_v1": "false"}}, True),
         ("0.33", {"max_num_batched_tokens": 2048, "engine_option": {"enable_chunked_prefill": "false"}}, True),
         ("0.33", {"engine_option": {"enable_chunked_prefill": "false"}}, False),  # the batch follows the length
     ],
 )
 def test_without_chunks_a_batch_holds_the_longest_prompt(version: str, question: dict[str, Any], stops: bool) -> None:
-    """config.py SchedulerConfig._verify_args of the wheels of 0.2.2, 0.4.0, 0.7.0 and 0.9.2, config/scheduler.py of 0.12 to 0.32."""
+    """config.py SchedulerConfig._verify_args of the wheels of 0.2.2, 0.4.0, 0.7.0 and 0.9.2, config/scheduler.py of 0.12 to 0.32;
+    engine/arg_utils.py _set_default_args_v1 of 0.8.5."""
     said = stopped(gqa(), version, max_model_len=8192, **question)
     assert (said is not None) is stops
     assert not said or said.startswith("max_num_batched_tokens (2048) is smaller than max_model_len (8192).")
@@ -354,3 +356,65 @@ def test_a_backend_for_the_other_kind_of_attention(model: str, device: str, back
     assert said == (None if reason is None else f"{begins} ({reason})")
     old = stopped(model, "0.11", **asked, **{k: v for k, v in dtype.items() if v})
     assert old is None or "Selected backend" not in old
+
+
+@pytest.mark.parametrize(
+    ("version", "platform", "size", "stops"),
+    [
+        ("0.20", "cuda", 8, False),  # FlexAttention takes any
+        ("0.22", "cuda", 8, True),
+        ("0.33", "cuda", 8, True),
+        ("0.33", "cuda", 48, False),
+        ("0.33", "cpu", 8, False),
+    ],
+)
+def test_blocks_that_no_kernel_takes(version: str, platform: str, size: int, stops: bool) -> None:
+    """v1/attention/backend.py supports_block_size of 0.20 to 0.33; 0.28, 0.30 and 0.33 were run as on an H100, an A100 and a B200."""
+    said = stopped(gqa(), version, block_size=size, engine_option={"platform": platform})
+    assert (said is not None) is stops
+    assert not said or said.startswith("No valid attention backend found for cuda")
+
+
+@pytest.mark.parametrize(
+    ("version", "question", "batch", "seqs"),
+    [
+        ("0.9.2", {"max_num_seqs": 1, "max_model_len": 4095}, 8192, 1),
+        ("0.11.0", {"max_num_seqs": 1, "max_model_len": 4095}, 8192, 1),
+        ("0.11.2", {"max_num_seqs": 1, "max_model_len": 4095}, 4095, 1),  # cut to what one sequence can hold
+        ("0.10.1", {"max_num_batched_tokens": 512}, 512, 512),
+        ("0.10.0", {"max_num_batched_tokens": 512}, 512, 1024),  # does not start
+    ],
+)
+def test_default_batches(version: str, question: dict[str, Any], batch: int, seqs: int) -> None:
+    """engine/arg_utils.py _set_default_args_v1 of 0.9.2, 0.10.0, 0.10.1 and 0.11.0, 0.11.1's _set_default_args; 0.9.2 was run."""
+    asked = {"device": "h100-80gb", **question}
+    _, settled = engines.settle(kvplan.deployment(gqa(), engine="vllm", engine_version=version, **asked))
+    assert (settled.question.max_num_batched_tokens, settled.question.max_num_seqs) == (batch, seqs)
+    said = stop_of(CHECKS, settled)
+    assert (said is not None) is (seqs > batch)
+
+
+@pytest.mark.parametrize(("block", "stops"), [(24, True), (48, False)])
+def test_flashinfer_takes_blocks_of_16_32_or_64(block: int, stops: bool) -> None:
+    """v1/attention/backends/flashinfer.py get_supported_kernel_block_sizes."""
+    said = stopped(gqa(), "0.33", block_size=block, engine_option={"attention_backend": "FLASHINFER"})
+    assert (said is not None and "AttentionBackendEnum.FLASHINFER is not valid" in said) is stops
+
+
+def test_latent_kernels_take_multiples_of_16_in_every_release() -> None:
+    for version in ("0.18", "0.33"):
+        plan = kvplan.estimate(
+            "deepseek-ai/deepseek-v3", engine="vllm", engine_version=version, device="8xh200", tp=8, context=4096, block_size=24,
+            advise=False,
+        )  # fmt: skip
+        assert plan.starts is False
+        assert "block_size=24" in plan.verdict
+
+
+def test_a_log_that_ends_with_it_is_known() -> None:
+    """As platforms/cuda.py writes it: the selector's fields in order, the reasons behind them."""
+    text = (
+        "ValueError: No valid attention backend found for cuda with AttentionSelectorConfig(head_size=128, dtype=torch.bfloat16, "
+        "kv_cache_dtype=auto, block_size=7, use_mla=False). Reasons: {FLASH_ATTN: [block_size not supported]}."
+    )
+    assert any("blocks of 7 tokens" in cause.means for cause in kvplan.why(text).causes)

@@ -190,7 +190,7 @@ TABLE: dict[str, tuple[str, int, tuple[E, ...]]] = {
     "sglang-two-nodes.sh": (
         "671B in fp8 over 16 H200; what experts take beside attention DP is not modelled",
         2,
-        (E("unknown", "sglang deepseek-ai/DeepSeek-R1", {"removed-option": 4, "not-modelled-either": 4, "too-close-to-call": 2}),),
+        (E("unknown", "sglang deepseek-ai/DeepSeek-R1", {"removed-option": 4, "too-close-to-call": 2}),),
     ),
     "slurm.sbatch.sh": ("32B over four H100", 0, (E("fits", "vllm Qwen/Qwen3-32B"),)),
     "stack-ray.yaml": ("131 GiB over eight A10G: two nodes of four", 0, (E("fits", "servingEngineSpec/distilled"),)),

@@ -1,0 +1,38 @@
+"""Copies of experts that are dealt out beside them, so that busy ones are served by several ranks (expert parallel load balancing)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvplan.engines.common.protocol import Drafter
+from kvplan.tensors import Layer, Lowered, WeightTensor
+from kvplan.units import cdiv
+
+
+def with_copies(model: Lowered, more: int) -> Lowered:
+    """The model with so many copies of experts in every layer that has any; equal layers still share one object."""
+    if not more:
+        return model
+    made = {id(layer): _layer(layer, more) for layer in (*model.layers, *model.draft)}
+    return replace(model, layers=tuple(made[id(x)] for x in model.layers), draft=tuple(made[id(x)] for x in model.draft))
+
+
+def drafter_with_copies(found: Drafter | None, more: int) -> Drafter | None:
+    """The same of what drafts beside it."""
+    if found is None or not more:
+        return found
+    return found._replace(layers=tuple(_layer(x, more) for x in found.layers), weights=tuple(_grown(w, more) for w in found.weights))
+
+
+def _layer(layer: Layer, more: int) -> Layer:
+    weights = tuple(_grown(w, more) for w in layer.weights)
+    return layer if weights == layer.weights else replace(layer, weights=weights)
+
+
+def _grown(w: WeightTensor, more: int) -> WeightTensor:
+    """A stack of experts with copies behind them; bytes known from headers grow with it."""
+    if not w.experts:
+        return w
+    n = w.experts + more
+    stored = None if w.stored is None else cdiv(w.stored * n, w.experts)
+    return w._replace(experts=n, shape=(n, *w.shape[1:]), stored=stored)

@@ -1,0 +1,112 @@
+"""Options of an engine that no line of a plan follows: those of its table that move memory, each with its direction, and all others.
+
+A plan is given without them; it says so, and is no surer than they let it be.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvplan.engines.common.arguments import Argument, Arguments, Effect
+from kvplan.engines.common.kinds import KINDS, truth
+from kvplan.engines.common.lines import least_sure
+from kvplan.engines.common.protocol import Certainty, Outcome
+from kvplan.engines.common.releases import release
+from kvplan.errors import SpecError
+
+_MEANS = {"more": "takes more memory", "less": "takes less memory on the device", "either": "changes memory"}
+#: The answers that an option could turn, by its direction, and how sure they are at most.
+_TURNED: dict[Effect, tuple[tuple[bool, ...], Certainty]] = {
+    "more": ((True,), "too close to call"),
+    "less": ((False,), "too close to call"),
+    "either": ((True, False), "likely"),
+}
+
+
+class Passed(NamedTuple):
+    """An option that was asked for and is not modelled. `spelled`: as the engine takes it; effect empty: no memory hangs on it."""
+
+    key: str
+    value: str
+    spelled: str
+    effect: Effect
+
+    @property
+    def reason(self) -> str:
+        means = f"{_MEANS[self.effect]} in a way that is not modelled" if self.effect else "is taken to move no memory"
+        return f"{self.spelled} {means}"
+
+
+def find(table: Arguments, key: str, value: str, version: str | None) -> tuple[Passed, ...]:
+    """The option of that name (`moe_backend`, or a variable's: `flashinfer_workspace_buffer_size`), where a plan takes it as it is.
+
+    Once for each direction that the table gives it.
+
+    Raises SpecError where this release does not have it.
+    """
+    rows = named(table, key)
+    if not rows:
+        return _variable(table, key, value)
+    asked = release(version or "")
+    had = [row for row in rows if _had(row, asked)]
+    if not had:
+        spans = " and ".join(_span(row) for row in rows)
+        raise SpecError("engine_option", [(key, f"{table.name} {version} has no {rows[0].names[0]}: it is there {spans}")])
+    effects = {"" if _is_off(row, key, value) else row.effect for row in had}
+    return tuple(Passed(key, value, rows[0].names[0], effect) for effect in sorted(effects))
+
+
+def named(table: Arguments, key: str) -> list[Argument]:
+    """The rows of that name which no name of a question stands for."""
+    spelled = {f"--{key}", f"--{key.replace('_', '-')}"}
+    return [row for row in table.rows if spelled & set(row.names) and row.to[:1] in ("", "!")]
+
+
+def _is_off(row: Argument, key: str, value: str) -> bool:
+    """Whether a switch is off. Raises SpecError for a value that the option does not take."""
+    try:
+        if row.takes in ("flag", "switch"):
+            return not truth(value)
+        if row.takes not in ("many", "maybe"):
+            KINDS[row.kind].read(value)
+    except ValueError as error:
+        raise SpecError("engine_option", [(key, str(error))]) from None
+    return False
+
+
+def _variable(table: Arguments, key: str, value: str) -> tuple[Passed, ...]:
+    name = variable(table, key)
+    return (Passed(key, value, name, "either" if name in table.loud_variables else ""),) if name else ()
+
+
+def variable(table: Arguments, key: str) -> str:
+    """The environment variable of that name, without the engine's prefix or with it; empty: it has none."""
+    names = (key.upper(), f"{table.prefix}{key.upper()}")
+    return next((name for name in names if name in table.loud_variables or name in table.quiet_variables), "")
+
+
+def _had(row: Argument, asked: tuple[int, ...]) -> bool:
+    if not asked:
+        return not row.until
+    return (not row.since or release(row.since) <= asked) and (not row.until or asked <= release(row.until))
+
+
+def _span(row: Argument) -> str:
+    since, until = f"from {row.since} on" if row.since else "", f"up to {row.until}" if row.until else ""
+    return " ".join(part for part in (since, until) if part)
+
+
+def notes(passed: tuple[Passed, ...]) -> tuple[str, ...]:
+    """What is said of each: how sure the answer is at most, or that nothing hangs on it."""
+    return tuple(f"not computed: {one.reason}" if one.effect else one.reason for one in passed)
+
+
+def capped(outcome: Outcome, passed: tuple[Passed, ...]) -> Outcome:
+    """The outcome no surer than the options allow that could turn it."""
+    for effect in dict.fromkeys(one.effect for one in passed if one.effect):
+        turned, most = _TURNED[effect]
+        if outcome.starts in turned:
+            outcome = outcome._replace(start_certainty=least_sure(outcome.start_certainty or outcome.certainty, most))
+        if outcome.fits in turned:
+            outcome = outcome._replace(certainty=least_sure(outcome.certainty, most))
+    return outcome

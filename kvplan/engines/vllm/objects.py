@@ -1,0 +1,76 @@
+"""vLLM's options that are JSON objects, as names of a question, and back: --compilation-config and --eplb-config (config/*.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.engines.common.arguments import moved
+from kvplan.engines.common.kinds import counts
+from kvplan.engines.common.words import Finding, Given, refuse
+
+#: Keys of --eplb-config that move memory -> the engine options that they are.
+EPLB = {"num_redundant_experts": "num_redundant_experts", "window_size": "eplb_window_size"}
+#: Keys of --compilation-config that say which CUDA graphs are captured.
+GRAPHS = ("cudagraph_mode", "cudagraph_capture_sizes", "max_cudagraph_capture_size")
+_ALONE = {"@redundant": "num_redundant_experts", "@eplb_window": "eplb_window_size", "@captured_most": "max_cudagraph_capture_size"}
+_LISTS = {"@captured": "cudagraph_capture_sizes", "@captured_early": "cuda_graph_sizes"}
+
+
+def read(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
+    """What they and the options that stand for one of their keys say."""
+    _compilation(given, question)
+    findings = []
+    for to, option in _ALONE.items():
+        if to in given:
+            question[f"engine_option.{option}"] = given[to]
+    for to, option in _LISTS.items():
+        if one := given.get(to):
+            try:
+                question[f"engine_option.{option}"] = moved(one, counts(",".join(str(n) for n in one.value)))
+            except ValueError as error:
+                findings.append(refuse(f"{one.spelled}: {error}; the engine would stop with a usage error", one.place))
+    if one := given.get("@eplb"):
+        if not isinstance(one.value, dict):
+            return [*findings, refuse(f"{one.spelled}: not a JSON object", one.place)]
+        question |= {f"engine_option.{option}": moved(one, one.value[key]) for key, option in EPLB.items() if key in one.value}
+    return findings
+
+
+def _compilation(given: Mapping[str, Given], question: dict[str, Given]) -> None:
+    """Which CUDA graphs there are: none under -O0, or a compilation config that turns them off."""
+    if (one := question.get("enforce_eager")) and one.value:
+        return
+    level, config = given.get("@level"), given.get("@compilation")
+    if level and level.value == "0":
+        question["enforce_eager"] = moved(level, True)
+    elif config:
+        value = config.value
+        mode = value.get("cudagraph_mode") if isinstance(value, dict) else None
+        off = value in (0, "0") or (isinstance(value, dict) and (value.get("level") == 0 or value.get("mode") in (0, "NONE")))
+        if (mode is not None and str(mode).upper() == "NONE") or (mode is None and off):
+            question["enforce_eager"] = moved(config, True)
+            return
+        for key in GRAPHS if isinstance(value, dict) else ():
+            if (said := value.get(key)) is not None:
+                text = ",".join(str(n) for n in said) if isinstance(said, list) else said
+                question[f"engine_option.{key}"] = moved(config, text)
+
+
+def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """The other way of `read`, as objects, which more releases take than the options of their own."""
+    says: dict[str, Any] = {}
+    if config := {key: int(asked[f"option:{option}"]) for key, option in EPLB.items() if f"option:{option}" in asked}:
+        says["@eplb"] = config
+    graphs: dict[str, Any] = {}
+    if mode := asked.get("option:cudagraph_mode"):
+        graphs["cudagraph_mode"] = str(mode).upper()
+    if sizes := asked.get("option:cudagraph_capture_sizes"):
+        graphs["cudagraph_capture_sizes"] = [int(n) for n in counts(str(sizes)).split(",")]
+    if most := asked.get("option:max_cudagraph_capture_size"):
+        graphs["max_cudagraph_capture_size"] = int(most)
+    if graphs:
+        says["@compilation"] = graphs
+    if sizes := asked.get("option:cuda_graph_sizes"):
+        says["@captured_early"] = counts(str(sizes)).split(",")
+    return says, {f"option:{key}" for key in (*EPLB.values(), *GRAPHS, "cuda_graph_sizes") if f"option:{key}" in asked}

@@ -1,0 +1,77 @@
+"""Python programs that start a server: the defaults of their own options (argparse), and what they set in their environment."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+#: Names that hold the answer of parse_args where the function is handed it.
+HANDED = ("args", "opts", "options")
+
+
+def asked(tree: ast.Module) -> dict[str, ast.expr]:
+    """Options of `add_argument("--name", default=...)` -> their defaults; what the program insists on is left out."""
+    found: dict[str, ast.expr] = {}
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument"):
+            continue
+        names = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        given = {k.arg: k.value for k in node.keywords if k.arg}
+        if not any(name.startswith("-") for name in names) or _is(given.get("required"), True):
+            continue
+        dest = given.get("dest")
+        own = str(dest.value) if isinstance(dest, ast.Constant) else max(names, key=len).lstrip("-").replace("-", "_")
+        switch = next((value for word, value in (("store_true", False), ("store_false", True)) if _is(given.get("action"), word)), None)
+        found[own] = given.get("default") or ast.Constant(switch)
+    return found
+
+
+def parsed(tree: ast.Module) -> set[str]:
+    """The names that hold what parse_args answers."""
+    found = (
+        {*HANDED} if any(isinstance(n, ast.Attribute) and n.attr in ("parse_args", "parse_known_args") for n in ast.walk(tree)) else set()
+    )
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+            found |= {t.id for t in node.targets if isinstance(t, ast.Name) and node.value.func.attr == "parse_args"}
+    return found
+
+
+def functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
+    """Functions by name, where only one has it."""
+    every = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    names = [node.name for node in every]
+    return {node.name: node for node in every if names.count(node.name) == 1}
+
+
+def environment(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
+    """`os.environ["NAME"] = "text"` of the module itself: name, text, line."""
+    for node in tree.body:
+        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)):
+            continue
+        for target in node.targets:
+            key = target.slice if isinstance(target, ast.Subscript) else None
+            holder = target.value if isinstance(target, ast.Subscript) else None
+            if isinstance(key, ast.Constant) and isinstance(holder, ast.Attribute) and holder.attr == "environ":
+                yield str(key.value), node.value.value, node.lineno
+
+
+def _is(node: ast.expr | None, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value == value and type(node.value) is type(value)
+
+
+def grown(node: ast.Expr, names: Mapping[str, Any]) -> tuple[str, str, ast.expr] | None:
+    """`words.append(x)`, `words.extend(x)` of a list that is known: its name, which of them, what is added."""
+    call = node.value
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.args):
+        return None
+    name, how = call.func.value.id, call.func.attr
+    return (name, how, call.args[0]) if how in ("append", "extend") and isinstance(names.get(name), list) else None
+
+
+def only_filters(node: ast.ListComp) -> bool:
+    """`[word for word in words if word]`."""
+    one = node.generators[0]
+    names = [node.elt, one.target, *one.ifs]
+    return len(node.generators) == 1 and all(isinstance(n, ast.Name) for n in names) and len({getattr(n, "id", "") for n in names}) == 1

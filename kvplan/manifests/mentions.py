@@ -1,0 +1,51 @@
+"""What a text says of engines beside starting them: the release that it installs, and what to say where it starts none."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+from kvplan.engines.common.words import Finding, Place
+
+MOST = 200  # places in a text that are looked at
+_PACKAGES = {"vllm": "vllm", "sglang": "sglang", "lmdeploy": "lmdeploy", "tensorrt-llm": "tensorrt[-_]llm"}
+_ENGINES = re.compile(
+    r"\b(vllm|sglang|trtllm-serve|tensorrt[-_]llm|llama[-.](?:server|cpp)|ollama|kserve|lmdeploy|mlx_lm)\b", re.IGNORECASE
+)
+
+
+#: Programs of one's own that a script runs.
+_RUNS = re.compile(
+    r"^(?![ \t]*#).*?(?:\b(?:bash|sh|source)\s+[\"']?([\w./${}-]+\.sh)\b"
+    r"|\bpython[\d.]*\s+(?:-[uB]\s+)*(?:-m\s+((?:src|app|api|server|scripts)\.[\w.]+)|([\w./-]+\.py)))",
+    re.MULTILINE,
+)
+
+
+def why_empty(text: str) -> tuple[str, int]:
+    """What to say of a text that starts no engine, and on which line: it may name one all the same."""
+    kustomization = re.search(r"^kind:\s*Kustomization\b", text, re.MULTILINE)
+    if kustomization:
+        return "a kustomization, which holds parts of manifests; check what `kustomize build` prints", 1 + text.count(
+            "\n", 0, kustomization.start()
+        )
+    lines = ((n, line.split("#")[0]) for n, line in enumerate(text.splitlines(), 1))
+    named = next(((n, match[1]) for n, line in lines if (match := _ENGINES.search(line))), None)
+    if named is None:
+        return "no command of an inference engine in it", 1
+    every = [next(filter(None, match.groups())) for match in islice(_RUNS.finditer(text), MOST)]
+    runs = [one for one in dict.fromkeys(every) if not one.endswith(("setvars.sh", "conda.sh", "nvm.sh"))][:3]
+    other = f"; {' and '.join(one[:80] for one in runs)}, which it runs, is not read" if runs else ""
+    return f"no command of an inference engine in it that can be followed, though it names {named[1]}{other}", named[0]
+
+
+def pinned(text: str) -> dict[str, tuple[str, Finding]]:
+    """Engine -> the release that the file itself installs (`pip install vllm==0.11.0`), where it names only one."""
+    found: dict[str, tuple[str, Finding]] = {}
+    for engine, name in _PACKAGES.items():
+        pattern = re.compile(rf"^(?![ \t]*#).*?(?<![\w-]){name}(?:\[[\w,-]+\])?==v?(\d[\w.]*\d|\d)(?![\w.*])", re.MULTILINE)
+        many = list(islice(pattern.finditer(text), MOST))
+        if len({match[1] for match in many}) == 1:
+            message = f"{name.replace('[-_]', '-')}=={many[0][1]} is installed: taken to be what runs"
+            found[engine] = (many[0][1], Finding("note", "note", message, Place(text.count("\n", 0, many[0].end()) + 1)))
+    return found

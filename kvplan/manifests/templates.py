@@ -1,0 +1,74 @@
+"""Texts that another tool fills in first: Jinja's `{{ name }}` (Ansible's templates, by their name), Python's `{name}` (recipes).
+
+A name without a value becomes `${name}`, which every reader leaves open.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kvplan.engines.common.words import Finding, Place, Unresolved
+
+_NAME = re.compile(r"\.(j2|jinja2?|tpl|tmpl)$", re.IGNORECASE)
+_JINJA = re.compile(r"\.(j2|jinja2?)$", re.IGNORECASE)
+_ASIDE = re.compile(r"\{#.*?#\}|\{%.*?%\}", re.DOTALL)
+_CHOICE = re.compile(r"\{%-?\s*(if|for|macro|include|set)\b")
+_MANAGED = re.compile(r"^\{\{[^{}\n]*\bansible_managed\b[^{}\n]*\}\}", re.MULTILINE)
+_TWO = re.compile(r"\{%-?\s*if\b[^%]*%\}(?:(?!\{%).)*\{%-?\s*else\s*-?%\}", re.DOTALL)
+_VALUE = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.DOTALL)
+_DEFAULT = re.compile(r"""[\w.]+\s*\|\s*default\(\s*(?:'([^'{}]*)'|"([^"{}]*)"|([\w.]+))\s*(?:,\s*true\s*)?\)""", re.IGNORECASE)
+_FIELD = re.compile(r"\{\{|\}\}|(?<!\$)\{([A-Za-z_]\w*)\}")
+
+
+def plain_name(source: str) -> str:
+    """The name that the filled-in text will have: `vllm.service.j2` is a vllm.service."""
+    return _NAME.sub("", source)
+
+
+def filled(text: str, source: str, *, last: bool = False) -> str:
+    """A template's text with its names open and its remarks, branches and loops taken out; the lines stay where they are.
+
+    last  of `{% if %} ... {% else %} ...` the last branch alone
+    """
+    if not _JINJA.search(source):
+        return text if source == plain_name(source) or "{{" in text else formatted(text, {}, "${%s}")
+    text = _MANAGED.sub("# made from a template", text)
+    text = _TWO.sub(lambda m: "\n" * m[0].count("\n"), text) if last else text
+    text = _ASIDE.sub(_apart, text)
+    return _VALUE.sub(lambda m: _value(m[1]) + "\n" * m[0].count("\n"), text)
+
+
+def _apart(match: re.Match[str]) -> str:
+    before = match.string[match.start() - 1 : match.start()]
+    return "\n" * match[0].count("\n") or (" " if before.strip() else "")
+
+
+def said(text: str, source: str) -> tuple[tuple[Finding, ...], tuple[Unresolved, ...]]:
+    """What is to be said of it: values that are filled in elsewhere, and branches of which all are read."""
+    if not _JINJA.search(source):
+        return (), ()
+    message = "a template of Jinja: what fills in {{ }} is not read, and a default of its own stands where it has one"
+    findings = (Finding("template", "note", message, Place(1)),)
+    choice = _CHOICE.search(text)
+    if choice is None:
+        return findings, ()
+    place = Place(text.count("\n", 0, choice.start()) + 1)
+    why = "{% %} is not evaluated: what stands in its branches is read (of two that exclude each other the last), and a loop once"
+    return findings, (Unresolved("template", why, "check the text that it is filled in to", place),)
+
+
+def _value(expression: str) -> str:
+    if match := _DEFAULT.fullmatch(expression):
+        return next(group for group in match.groups() if group is not None)
+    name = re.match(r"[A-Za-z_][\w.]*", expression)
+    return f"${{{name[0].replace('.', '_') if name else 'value'}}}"
+
+
+def formatted(text: str, values: Mapping[str, str], left: str = "{{%s}}") -> str:
+    """As str.format makes it of these values: `{{` is a brace. `left`: what becomes of a name without a value."""
+
+    def replace(match: re.Match[str]) -> str:
+        return match[0][0] if match[1] is None else values.get(match[1], left % match[1])
+
+    return _FIELD.sub(replace, text)

@@ -1,0 +1,99 @@
+"""For which batches graphs are captured, where a question says it: vLLM's config/vllm.py _set_cudagraph_sizes, config/compilation.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kvplan
+from kvplan.errors import SpecError
+
+LLAMA = "meta-llama/llama-3.1-8b"
+
+
+def graphs(version: str = "0.19", **options: str) -> int:
+    """Bytes of the line; 0.19 charges none, so that it lies beside the budget."""
+    plan = kvplan.estimate(
+        LLAMA, engine="vllm", engine_version=version, device="h100", context=4096, advise=False, engine_option=options,
+    )  # fmt: skip
+    return sum(e.bytes for e in (*plan.ledgers[0].entries, *plan.ledgers[0].outside) if e.name == "CUDA graphs")
+
+
+def whole_and_pieces(version: str, **options: str) -> float:
+    return graphs(version, **options) / graphs(version)
+
+
+def sizes(version: str, device: str = "h100", **options: str) -> str:
+    question: dict[str, Any] = {"engine": "vllm", "engine_version": version, "device": device, "context": 4096, "advise": False}
+    plan = kvplan.estimate(LLAMA, **question, engine_option=options)
+    return next(e.source for e in (*plan.ledgers[0].entries, *plan.ledgers[0].outside) if e.name == "CUDA graphs")
+
+
+def test_fewer_sizes_are_fewer_graphs() -> None:
+    """1,024 sequences: 512 by default, which are 1, 2, 4, 31 steps of 8 and 17 of 16; whole steps and pieces alike."""
+    assert whole_and_pieces("0.19", cudagraph_capture_sizes="1,2,4") == pytest.approx(3 / 51, rel=1e-6)
+    assert whole_and_pieces("0.19", cudagraph_capture_sizes="4,2,1,2") == pytest.approx(3 / 51, rel=1e-6)
+    assert whole_and_pieces("0.19", max_cudagraph_capture_size="16") == pytest.approx(5 / 51, rel=1e-6)  # 1, 2, 4, 8, 16
+    assert whole_and_pieces("0.19", cudagraph_capture_sizes="8,9000") == pytest.approx(1 / 51, rel=1e-6)  # a step has 8,192 tokens
+    assert "3 batch sizes captured" in sizes("0.33", cudagraph_capture_sizes="1,2,4")
+
+
+def test_graphs_of_one_kind_alone() -> None:
+    whole, pieces = graphs("0.19", cudagraph_mode="FULL_DECODE_ONLY"), graphs("0.19", cudagraph_mode="PIECEWISE")
+    assert 0 < whole < graphs("0.19")
+    assert whole + pieces == pytest.approx(graphs("0.19"), abs=2)
+    assert graphs("0.12", cudagraph_mode="FULL") == graphs("0.12")  # what whole steps alone take there is in no log
+    assert graphs("0.19", cudagraph_mode="none") == 0
+
+
+def test_an_early_option_is_a_number_or_a_list() -> None:
+    """0.11.0 config/__init__.py: one number is 1, 2, 4 and all steps of 8 up to it; from 0.11.1 on it is a list of one."""
+    one = graphs("0.10.2", cuda_graph_sizes="64") / graphs("0.10.2", cudagraph_capture_sizes="1,2,4")
+    assert one == pytest.approx((3 + 8) / 3, rel=1e-6)
+    assert graphs("0.12.0", cuda_graph_sizes="64") == graphs("0.12.0", cudagraph_capture_sizes="64")
+
+
+def test_two_sizes_that_contradict_stop_it() -> None:
+    question: dict[str, Any] = {"engine": "vllm", "device": "h100", "context": 4096, "advise": False}
+    both = {"cudagraph_capture_sizes": "1,2,4", "max_cudagraph_capture_size": "8"}
+    plan = kvplan.estimate(LLAMA, **question, engine_option=both)
+    assert plan.starts is False
+    assert "customized max_cudagraph_capture_size(=8) should be consistent" in plan.verdict
+    assert kvplan.estimate(LLAMA, **question, engine_option=both | {"max_cudagraph_capture_size": "4"}).starts
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("cudagraph_capture_sizes", "1,x"), ("cudagraph_capture_sizes", ""), ("cudagraph_mode", "SOME"), ("max_cudagraph_capture_size", "0")],
+)
+def test_what_no_engine_would_read(key: str, value: str) -> None:
+    with pytest.raises(SpecError):
+        graphs(**{key: value})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--max-cudagraph-capture-size 16", "5 batch sizes"),
+        ("--cudagraph-capture-sizes 1 2 4", "3 batch sizes"),
+        ('--compilation-config \'{"cudagraph_capture_sizes": [1, 2], "cudagraph_mode": "PIECEWISE"}\'', "2 batch sizes"),
+        ("-cc.max_cudagraph_capture_size 8", "4 batch sizes"),
+    ],
+)
+def test_commands_say_the_same(words: str, said: str, tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(f"vllm serve meta-llama/Llama-3.1-8B --max-model-len 4096 {words}\n")
+    verdict = kvplan.check(script, device="h100")[0]
+    assert verdict.status == "fits"
+    assert not [f for f in verdict.findings if f.rule.startswith("not-modelled")]
+    assert verdict.plan
+    assert any(e.name == "CUDA graphs" and e.source.startswith(said) for e in verdict.plan.ledgers[0].entries)
+
+
+def test_what_was_asked_is_written_back() -> None:
+    asked = {"cudagraph_capture_sizes": "1,2,4", "cudagraph_mode": "PIECEWISE", "enable_eplb": "false"}
+    text = kvplan.emit(LLAMA, "vllm", engine="vllm", device="h100", max_model_len=4096, engine_option=asked)
+    assert '"cudagraph_capture_sizes": [1, 2, 4]' in text
+    assert "--no-enable-eplb" in text

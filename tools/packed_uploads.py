@@ -1,0 +1,207 @@
+"""Writes kvplan/packed.tsv, what of a quantised upload is packed, by the Hub's count of its elements, and tools/packed_names.tsv, uploads
+that are known by their name and that count alone, for tools/build_names.py.
+
+python tools/packed_uploads.py COUNTS.json    [{"name": ..., "parameters_raw": ...}], as llmfit 1.1.17 (PyPI) has it inside its program
+
+The Hub counts what a file stores: two FP4 as one, packed integers unpacked, and every scale. Of x packed elements it shows
+NVFP4 x (1/2 + 1/16), MXFP4 x (1/2 + 1/32), integers in groups of g x (1 + 1/g), with zero points x (1 + 2/g), FP8 in blocks
+x (1 + 1/128^2), FP8 and INT8 by channel x and one a row. A line is written where one set of parts alone gives the upload's count, to no
+more than four single numbers a matrix (global scales, input scales, shapes). Lines of other evidence stay as they are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from kvplan.catalogue import model_folder, read_spec
+from kvplan.names.index import everything
+from kvplan.packed import SMALL
+from kvplan.spec import lower
+from kvplan.tensors import CacheFormats
+from kvplan.uploads import RECURRENT
+
+FILE = Path(__file__).parent.parent / "kvplan" / "packed.tsv"
+NAMES = Path(__file__).parent / "packed_names.tsv"
+HEAD = "# Lines of evidence h are written by tools/packed_uploads.py; kvplan/packed.py says what the columns mean.\n"
+PARTS = ("attention", "mixers", "mlp", "experts", "shared_experts", "head")
+SAID = re.compile("nvfp4|mxfp4|fp8|int4|int8|w4a16|w8a16|w8a8|awq|4bit|8bit|autoround")
+SCALARS = 4  # single numbers that a matrix may have beside its packed elements
+
+
+class Size(NamedTuple):
+    """Elements, rows and matrices of a part."""
+
+    elems: int = 0
+    rows: int = 0
+    matrices: int = 0
+
+    def __add__(self, other: Size) -> Size:  # type: ignore[override]
+        return Size(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+class Form(NamedTuple):
+    """A format: what the Hub counts beside, or short of, each element, and of each row."""
+
+    name: str
+    each: float
+    row: int = 0
+
+
+def forms(weights: str) -> list[Form]:
+    """What an upload whose format is called `weights` may be in."""
+    bits = 8 if re.search("int8|8bit|w8a", weights) else 4
+    if fp4 := re.search("nvfp4|mxfp4", weights):
+        return [Form(fp4[0], -7 / 16 if fp4[0] == "nvfp4" else -15 / 32)]
+    if "fp8" in weights:
+        return [Form("fp8_block128", 1 / 16384), Form("fp8_channel", 0, 1)]
+    if re.search("int|awq|bit|autoround|w[48]a16", weights):
+        plain, zeros = "int", "awq" if bits == 4 else "awq8"
+        return [Form(f"{name}{bits if name == plain else ''}_g{g}", n / g) for n, name in ((1, plain), (2, zeros)) for g in (32, 64, 128)]
+    return [Form("int8_channel", 0, 1)] if weights.startswith("w8a8") else []
+
+
+@cache
+def sizes(base: str) -> dict[str, Size]:
+    """Part -> its size; `small` matrices beside mixers, `towers`, `drafts` and `rest` too."""
+    spec = read_spec(model_folder() / f"{base}.yaml").changed(quantization=(), deviations=(), checkpoint=None)
+    model = lower(spec, CacheFormats("bf16", "bf16", "bf16", conv="bf16", state="f32"))
+    mixers = {name for name, block in spec.blocks.items() if any(mixer.kind in RECURRENT for mixer in block.mixers)}
+    found: dict[str, Size] = defaultdict(Size)
+
+    def add(part: str, shape: tuple[int, ...], elems: int) -> None:
+        matrix = len(shape) > 1
+        found[part] += Size(elems, elems // shape[-1] if matrix else 0, elems // (shape[-1] * shape[-2]) if matrix else 0)
+
+    for name, layer in zip(spec.layer_names, model.layers, strict=True):
+        for w in layer.weights:
+            part: str = w.role if w.role in PARTS and len(w.shape) > 1 else "rest"
+            if part == "attention" and name in mixers:
+                part = "small" if min(w.shape) <= SMALL or "conv" in w.name else "mixers"
+            if w.role != "buffer":
+                add(part, w.shape, w.elems)
+    for w in (*model.first, *model.last, *([model.embedding] if model.embedding else [])):
+        add({"tower": "towers", "head": "head"}.get(w.role, "rest"), w.shape, w.elems)
+    for layer in model.draft:
+        for w in layer.weights:
+            add("draft" if w.role in PARTS and len(w.shape) > 1 else "drafts", w.shape, w.elems)
+    return dict(found)
+
+
+class Found(NamedTuple):
+    """A set of parts that gives a count: single numbers left over, the format, the parts, what is in FP8 by channel beside them."""
+
+    left: float
+    form: str
+    parts: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return "; ".join(f"{form}: {' '.join(parts)}" for form, parts in ((self.form, self.parts), ("fp8_channel", self.beside)) if parts)
+
+
+def subsets(parts: list[str]) -> Iterator[tuple[str, ...]]:
+    return itertools.chain.from_iterable(itertools.combinations(parts, n) for n in range(1, len(parts) + 1))
+
+
+def explained(base: str, weights: str, total: int) -> list[Found]:
+    """The sets of parts that give the count `total`, the nearest first."""
+    of = defaultdict(Size, sizes(base))
+    parts = [part for part in PARTS if of[part].elems]
+    whole = sum(size.elems for name, size in of.items() if name not in ("draft", "drafts", "towers"))
+    drafts = of["draft"].elems + of["drafts"].elems
+    main = _main(of)  # no upload leaves most of a model as it was
+    found = []
+    for draft, tower, small in itertools.product(("", "kept", "packed") if drafts else ("",), (0, 1), (0, 1)):
+        if (tower and not of["towers"].elems) or (small and not of["small"].elems):
+            continue
+        start = whole + (0 if tower else of["towers"].elems) + (drafts if draft else 0)
+        for form, subset in itertools.product(forms(weights), subsets(parts)):
+            if main not in subset:
+                continue
+            named = (*subset, "draft") if draft == "packed" else subset
+            packed = sum((of[part] for part in (*named, "small")[: len(named) + small]), Size())
+            change, most = packed.elems * form.each + packed.rows * form.row, SCALARS * packed.matrices + 16
+            left: float = total - start - change
+            if form.name == "fp8_block128":  # blocks at the edges are whole
+                left, most = abs(left), 0.002 * change + 64
+            if -64 <= left <= most and abs(change) > 3 * most:
+                found.append(Found(left, form.name, named))
+            if form.name == "nvfp4" and left > 64:
+                for other in subsets([part for part in parts if part not in subset]):
+                    beside = sum((of[part] for part in other), Size())
+                    if -64 <= left - beside.rows <= most + SCALARS * beside.matrices:
+                        found.append(Found(left - beside.rows, form.name, named, other))
+    return sorted(found or _mixed(base, weights, total), key=lambda one: abs(one.left))
+
+
+def _main(of: dict[str, Size]) -> str:
+    return max(("mlp", "experts"), key=lambda part: of[part].elems)
+
+
+def _mixed(base: str, weights: str, total: int) -> Iterator[Found]:
+    """NVFP4 of the largest part in some layers alone, FP8 by channel in the others and in all other parts, the head's perhaps."""
+    of = defaultdict(Size, sizes(base))
+    main = _main(of)
+    layers, rest = read_spec(model_folder() / f"{base}.yaml").n_layers, [part for part in PARTS[:5] if part != main and of[part].elems]
+    whole = sum(size.elems for name, size in of.items() if name not in ("draft", "drafts"))
+    for form, draft, head, n in itertools.product(forms(weights), (0, 1), (0, 1), range(1, layers)):
+        packed = Size(*(number * n // layers for number in of[main]))
+        rows = sum(of[part].rows for part in (main, *rest, *(["head"] if head else []))) - packed.rows
+        matrices = sum(of[part].matrices for part in (main, *rest))
+        left: float = total - whole - (of["draft"].elems + of["drafts"].elems) * draft - packed.elems * form.each - rows
+        if form.name == "nvfp4" and -64 <= left <= SCALARS * matrices + 16:
+            yield Found(left, form.name, (f"{main}/{n}",), tuple([part for part in PARTS[:5] if of[part].elems] + ["head"] * head))
+
+
+def _as_expected(base: str, found: Found) -> bool:
+    """Whether it packs what any upload of a dense model without states does: all matrices of the layers."""
+    return {part for part in sizes(base) if part in PARTS} - {"head"} == {*found.parts} == {"attention", "mlp"}
+
+
+def _plain() -> dict[str, str]:
+    """Names of models that are not quantised, without publisher and in lower case, longest first -> the catalogue id of their shapes."""
+    found = {line.name.lower().partition("/")[2]: line.base for line in everything() if line.weights is None and "/" in line.name}
+    stored = {base for base in set(found.values()) if read_spec(model_folder() / f"{base}.yaml").quantization}
+    return {name: found[name] for name in sorted(found, key=len, reverse=True) if found[name] not in stored and len(name) > 6}
+
+
+def main(counts: str) -> None:
+    """Rewrite the lines that rest on counts, and the names that nothing else tells."""
+    rows = [row for row in json.loads(Path(counts).read_text(encoding="utf-8")) if "/" in row["name"]]
+    kept = [line for line in FILE.read_text(encoding="utf-8").splitlines() if line[:1] != "#" and not line.endswith("\th")]
+    by_hand = {line.partition("\t")[0].lower() for line in kept}
+    index, plain = {line.name.lower(): line for line in everything() if line.evidence != "k"}, _plain()
+    names = []
+    for row in rows:
+        name, known = row["name"].lower(), index.get(row["name"].lower())
+        said = "-".join(SAID.findall(name.partition("/")[2]))
+        if name in by_hand or (known and not known.weights) or not (known or said) or re.search("int8.*int4|int4.*int8", said):
+            continue
+        base = known.base if known else next((plain[model] for model in plain if model in name), None)
+        weights = known.weights if known else said
+        if base is None or not weights:
+            continue
+        found = explained(base, weights, row["parameters_raw"])
+        if not found or len({one.parts for one in found}) != 1:
+            continue
+        if not _as_expected(base, found[0]):
+            kept.append(f"{row['name']}\t{found[0].text}\th")
+        if not known:
+            own = read_spec(model_folder() / f"{base}.yaml").max_context
+            names.append(f"{row['name']}\t{base}\t{found[0].form}\t{'' if row['context_length'] == own else '?'}")
+    FILE.write_text(HEAD + "".join(f"{line}\n" for line in sorted(kept, key=str.lower)), encoding="utf-8")
+    NAMES.write_text("".join(f"{line}\n" for line in sorted(names, key=str.lower)), encoding="utf-8")
+    print(f"{len(kept)} uploads, {len(by_hand)} of them by other evidence; {len(names)} names")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
