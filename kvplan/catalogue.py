@@ -50,6 +50,13 @@ def model_ids() -> list[str]:
     return sorted(f"{org.name}/{file.name[:-5]}" for org in folders for file in os.scandir(org) if file.name.endswith(".yaml"))
 
 
+def model_names() -> list[str]:
+    """Every name that answers offline: ids, then the short names and hub ids of the index."""
+    from kvplan import names
+
+    return list(dict.fromkeys((*model_ids(), *(line.name for line in names.everything()))))
+
+
 @lru_cache(maxsize=KEPT)
 def find_model(name: str, *, by_name: bool = True) -> ModelSpec:
     """A packaged model by id, or one that the index of names has, in any case: `kvplan.names.look_up` says which names mean what.

@@ -65,16 +65,8 @@ def _refusal(error: Exception) -> ProbeError:
     return ProbeError(f"NVML: {_HINTS.get(getattr(error, 'value', 0)) or error}")
 
 
-def detect(index: int | None = None) -> Gpu:
-    """One GPU: NVML's number `index`, else the first that CUDA_VISIBLE_DEVICES leaves, else the first. A MIG GPU's first instance.
-
-    Raises ProbeError where there is none, or where NVML refuses.
-    """
-    if index is not None:
-        found = [gpu for gpu in gpus() if gpu.number == index]
-        if not found:
-            raise ProbeError(f"no GPU {index}: this machine has {len({gpu.number for gpu in gpus()})}")
-        return found[0]
+def detect() -> Gpu:
+    """The first GPU that CUDA_VISIBLE_DEVICES leaves, else the first; a MIG GPU's first instance. Raises ProbeError where there is none."""
     return visible()[0]
 
 

@@ -11,6 +11,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 
+from kvplan.api.asking import asked
+from kvplan.planner.evaluate import evaluate
+from kvplan.planner.offload import with_offload
+from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec, parse_spec
 
 SHARED = Path(__file__).parents[2] / "shared"
@@ -56,6 +60,12 @@ def shared(path: str) -> Path:
     if not found.exists():
         pytest.skip(f"no {path} beside this checkout (test inputs that are not published with it)")
     return found
+
+
+def planned(model: str | ModelSpec, **question: Any) -> Plan:
+    """What `estimate` answers but for its limits and advice, which are most of its time."""
+    d = asked(model, **question)
+    return with_offload(d, evaluate(d, limits=False), limits=False)[1]
 
 
 def one_block(mixer: dict[str, Any] | None, n_layers: int = 1, hidden: int = 64, **fields: Any) -> ModelSpec:

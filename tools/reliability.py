@@ -63,7 +63,7 @@ def of_threads(path: Path) -> Iterator[Verdict]:
         if not case.get("weak"):
             question = dict(case["kvplan"])
             try:
-                plan = api.estimate(question.pop("model"), batch=1, **question)
+                plan = api.estimate(question.pop("model"), batch=1, advise=False, **question)
             except KvplanError as error:  # a name that nobody here knows: no verdict
                 print(f"{case['id']}: {error}", file=sys.stderr)
                 continue

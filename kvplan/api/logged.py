@@ -23,7 +23,7 @@ def plan_of(model: str, question: Mapping[str, Any], mine: Mapping[str, Any]) ->
     left: list[str] = []
     for _ in range(MOST):
         try:
-            plan = estimate(model, **asked)
+            plan = estimate(model, advise=False, **asked)
         except KvplanError as error:
             why, name = str(error).splitlines()[0], _cause(error, asked, mine, kept_options)
             if name is None:
@@ -35,7 +35,7 @@ def plan_of(model: str, question: Mapping[str, Any], mine: Mapping[str, Any]) ->
                 return plan, tuple(left)
             name = found
         left.append(f"{_without(asked, name)}: {why[:300]}")
-    return estimate(model, **asked), tuple(left)
+    return estimate(model, advise=False, **asked), tuple(left)
 
 
 def _cause(error: KvplanError, asked: Mapping[str, Any], mine: Mapping[str, Any], kept: set[str]) -> str | None:

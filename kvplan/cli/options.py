@@ -37,13 +37,11 @@ class Named(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 
 def _known(what: str) -> Iterable[str]:
-    """Every name of a kind of thing, and for models the short names and hub ids that answer offline."""
+    """Every name of a kind of thing."""
     from kvplan import catalogue, dtypes, engines
 
     if what == "model":
-        from kvplan import names
-
-        return dict.fromkeys((*catalogue.model_ids(), *(line.name for line in names.everything())))
+        return catalogue.model_names()
     if what == "device":
         return catalogue.device_ids()
     if what == "engine":

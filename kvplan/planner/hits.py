@@ -195,7 +195,7 @@ class _Cache:
             yield "nothing is ever found: the requests share nothing (prefixes, turns, samples, a trace with hash_ids)"
 
 
-def curve(d: Deployment, replica: Replica, described: Mapping[str, Any], *, bounds: bool = True, notes: Sequence[str] = ()) -> HitCurve:
+def curve(d: Deployment, replica: Replica, described: Mapping[str, Any], *, bounds: bool, notes: Sequence[str]) -> HitCurve:
     """The hit curve of a question under a workload. Raises UnsupportedError where prefixes are not shared or it is not simulated."""
     plan = evaluate(d)
     if plan.starts is False:

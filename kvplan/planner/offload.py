@@ -21,13 +21,13 @@ from kvplan.units import LARGEST, show_bytes
 ENDLESS = LARGEST**2
 
 
-def with_offload(d: Deployment, plan: Plan) -> tuple[Deployment, Plan]:
-    """The question and the plan as they are, or with the layers in RAM that its engine would leave there."""
+def with_offload(d: Deployment, plan: Plan, *, limits: bool = True) -> tuple[Deployment, Plan]:
+    """The question and the plan as they are, or with the layers in RAM that its engine would leave there; `limits` as for `evaluate`."""
     if plan.fits is not False or not _open(d, plan):
         return d, plan
     asked = replace(d, host_memory=ENDLESS, assumed=(*d.assumed, "host_memory"))
     try:
-        found = evaluate(asked)
+        found = evaluate(asked, limits=limits)
     except KvplanError:
         return d, plan
     return (asked, _said(found, plan)) if found.fits else (d, plan)

@@ -10,7 +10,7 @@ from kvplan.planner.plan import Plan
 from kvplan.report import answer, assumed
 from kvplan.report.drawn import cache_curve, device_bars, text
 from kvplan.report.first import model_line
-from kvplan.report.words import engine, shown, size
+from kvplan.report.words import engine, printed, shown, size
 
 #: Nothing is fetched, run, sent or framed; styles are the page's own.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -133,8 +133,7 @@ def every_line(plan: Plan) -> Iterator[tuple[str, str]]:
         table(("what", "takes", "what removes it"), [(one.name, size(one.bytes), one.removes) for one in plan.outcome.risks]),
     )
     yield _asked(plan)
-    words = [*(plan.capacity.log_lines if plan.capacity else ()), *([plan.outcome.reason] if plan.starts is False else ())]
-    yield f"What {engine(plan)} would print", "".join(f"<blockquote>{text(line)}</blockquote>" for line in words if line)
+    yield f"What {engine(plan)} would print", "".join(f"<blockquote>{text(line)}</blockquote>" for line in printed(plan))
 
 
 def _title(ledger: Ledger) -> str:

@@ -15,7 +15,7 @@ from kvplan.planner.plan import Advice, Plan, Waste
 from kvplan.report import assumed
 from kvplan.report.answer import changes, options, sentence
 from kvplan.report.printable import cell, one_line, prose
-from kvplan.report.words import chosen, engine, flag, model, shown
+from kvplan.report.words import chosen, engine, flag, model, printed, shown
 from kvplan.units import show_bytes
 
 _STYLE = {"table": "simple", "markdown": "github", "html": "html"}
@@ -109,8 +109,8 @@ def details(plan: Plan, fmt: str = "table") -> str:
 
 def _quoted(plan: Plan) -> str:
     """What the engine would print, as a quotation."""
-    lines = [*(plan.capacity.log_lines if plan.capacity else ()), *((plan.outcome.reason or "",) if plan.starts is False else ())]
-    return "\n".join((f"what {engine(plan)} would print:", *(f"  > {one_line(line)}" for line in lines if line))) if any(lines) else ""
+    lines = [f"  > {one_line(line)}" for line in printed(plan)]
+    return "\n".join((f"what {engine(plan)} would print:", *lines)) if lines else ""
 
 
 def _risk_row(one: Risk) -> dict[str, str]:

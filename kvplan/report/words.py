@@ -63,6 +63,12 @@ def model(plan: Plan) -> str:
     return one_line(facts.name) if facts.name == facts.id else f"{one_line(facts.name)} ({one_line(facts.id)})"
 
 
+def printed(plan: Plan) -> list[str]:
+    """What the engine would print."""
+    lines = [*(plan.capacity.log_lines if plan.capacity else ()), *([plan.outcome.reason] if plan.starts is False else ())]
+    return [line for line in lines if line]
+
+
 def hardware(plan: Plan) -> str:
     """`4 x H100 80GB`; without a device, the memory that the cache is given."""
     name, n = plan.asked("device"), plan.asked("n_devices") or 1

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from kvplan import api, catalogue, names
+from kvplan import api, catalogue
 from kvplan.api.asking import files_read, hub_asked
 from kvplan.deployment import NAMES
 from kvplan.devices import Device
@@ -161,7 +161,7 @@ def models(text: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _every_model() -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*catalogue.model_ids(), *(line.name for line in names.everything()))))
+    return tuple(catalogue.model_names())
 
 
 def devices(text: str) -> Any:

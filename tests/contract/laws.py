@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cache
 from itertools import pairwise
 from typing import Any, get_args
 
@@ -29,15 +31,15 @@ ONE_POOL = {("sglang", "encoder-kv"): 2.0}
 ROOM = "100GiB"
 
 
-def ask(spec: ModelSpec | str, **question: Any) -> Plan:
-    """The plan, its limits not asked again."""
-    return evaluate(deployment(spec, **question))
+def ask(spec: ModelSpec | str, *, limits: bool = False, **question: Any) -> Plan:
+    """The plan; `limits`: with the longest context and most sequences, which take most of the time."""
+    return evaluate(deployment(spec, **question), limits=limits)
 
 
-def answer(spec: ModelSpec | str, **question: Any) -> Any:
+def answer(spec: ModelSpec | str, *, limits: bool, **question: Any) -> Any:
     """The plan without the echo of its question, or the text of its refusal."""
     try:
-        plan = ask(spec, **question).as_dict()
+        plan = ask(spec, limits=limits, **question).as_dict()
     except KvplanError as error:
         return f"{type(error).__name__}: {error}"
     return {name: value for name, value in plan.items() if name != "question"}
@@ -143,7 +145,7 @@ def memory_never_hurts(engine: str, spec: ModelSpec, **question: Any) -> None:
     """More of it never leaves less, holds fewer or turns a yes into a no."""
     fixed = {"engine": engine, "context": 4096, "max_num_batched_tokens": 2048, "max_num_seqs": 8, **question}
     for name, sizes in {"kv_memory": ("64MiB", "1GiB", "30GiB"), "device": ("8GiB", "24GiB", "60GiB")}.items():
-        plans = [ask(spec, **fixed, **{name: size}) for size in sizes]
+        plans = [ask(spec, limits=True, **fixed, **{name: size}) for size in sizes]
         assert sorted(bool(plan.fits) for plan in plans) == [bool(plan.fits) for plan in plans], (engine, spec.name)
         counted = [(plan.margin_bytes, plan.capacity) for plan in plans if plan.capacity is not None]
         found = [(margin, held.kv_bytes, held.max_batch) for margin, held in counted if held.max_batch is not None]
@@ -181,16 +183,18 @@ def fits(spec: ModelSpec | str, **question: Any) -> bool:
         return False
 
 
-def name_is_not_ignored(engine: str, spec: ModelSpec, name: str, value: Any, **question: Any) -> None:
-    """A name that was chosen changes the answer, adds a note to it, or is refused."""
+def names_are_not_ignored(engine: str, spec: ModelSpec, values: Iterable[tuple[str, Any]], **question: Any) -> None:
+    """Each name that is chosen changes the answer (or, which takes longer to see, its limits alone), adds a note to it, or is refused."""
     asked = {"engine": engine, "context": 2048, "batch": 4, **question}
-    assert answer(spec, **asked | {name: value}) != answer(spec, **asked), (engine, name, value, question)
+    plain = cache(lambda limits: answer(spec, limits=limits, **asked))
+    for name, value in values:
+        changed = asked | {name: value}
+        assert any(answer(spec, limits=n, **changed) != plain(n) for n in (False, True)), (engine, name, value, question)
 
 
-def option_is_read(engine: str, spec: ModelSpec, option: str, **question: Any) -> None:
+def options_are_read(engine: str, spec: ModelSpec, options: Iterable[str], **question: Any) -> None:
     """A value that no option takes is refused, or changes the answer."""
-    asked = {"engine": engine, "context": 2048, "batch": 4, **question}
-    assert answer(spec, **asked, engine_option={option: "none of them;"}) != answer(spec, **asked), (engine, option)
+    names_are_not_ignored(engine, spec, [("engine_option", {option: "none of them;"}) for option in options], **question)
 
 
 def form_is_held_or_refused(engine: str, form: Form, spec: ModelSpec, **question: Any) -> None:

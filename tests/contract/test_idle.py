@@ -13,6 +13,7 @@ from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.idle import with_idle
 from kvplan.planner.plan import Plan
+from tests.conftest import planned
 from tests.contract.models import DEVICES
 
 #: A dense decoder, an embedder without a cache, images, recurrent states.
@@ -85,7 +86,7 @@ def test_options_of_an_engine_too() -> None:
 def test_numbers_that_ollama_replaces_are_said(version: str | None, asked: dict[str, int], said: str) -> None:
     model = {"max_num_seqs": "qwen/qwen3-next-80b-a3b"}.get(next(iter(asked)), "meta-llama/llama-3.1-8b")
     model = "openai/gpt-oss-20b" if version else model
-    plan = kvplan.estimate(model, engine="ollama", engine_version=version, device="h200", context=2048, advise=False, **asked)
+    plan = planned(model, engine="ollama", engine_version=version, device="h200", context=2048, **asked)
     assert any(said in note for note in plan.model.notes)
 
 

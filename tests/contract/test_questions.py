@@ -40,25 +40,21 @@ def test_every_name_is_here() -> None:
     assert set(VALUES) == set(NAMES)
 
 
-@pytest.mark.parametrize(("engine", "name", "value"), [(engine, *pair) for engine in ENGINES for pair in PAIRS])
-def test_no_name_is_ignored(engine: str, name: str, value: Any) -> None:
-    for limit in limits_of(engine):
-        laws.name_is_not_ignored(engine, PLAIN, name, value, **limit)
+@pytest.mark.parametrize(("engine", "limit"), [(engine, limit) for engine in ENGINES for limit in limits_of(engine)])
+def test_no_name_is_ignored(engine: str, limit: dict[str, str]) -> None:
+    laws.names_are_not_ignored(engine, PLAIN, PAIRS, **limit)
 
 
 @pytest.mark.parametrize("spec", [ENCODER, OPEN_ENCODER], ids=["fixed", "open"])
 @pytest.mark.parametrize("engine", [engine for engine in ENGINES if "encoder-kv" in engines.facts(engine).forms])
 def test_the_length_of_an_encoder_is_not_ignored(engine: str, spec: Any) -> None:
-    laws.name_is_not_ignored(engine, spec, "encoder_tokens", 700, device=DEVICES[engine][0])
+    laws.names_are_not_ignored(engine, spec, [("encoder_tokens", 700)], device=DEVICES[engine][0])
 
 
-OPTIONS = [(engine, option) for engine in ENGINES for option in engines.facts(engine).options]
-
-
-@pytest.mark.parametrize(("engine", "option"), OPTIONS)
-def test_every_option_is_read(engine: str, option: str) -> None:
-    for spec in (PLAIN, STATES):
-        laws.option_is_read(engine, spec, option, device=DEVICES[engine][0])
+@pytest.mark.parametrize("spec", [PLAIN, STATES], ids=["kv", "states"])
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engines.facts(engine).options])
+def test_every_option_is_read(engine: str, spec: Any) -> None:
+    laws.options_are_read(engine, spec, engines.facts(engine).options, device=DEVICES[engine][0])
 
 
 ASKED = st.fixed_dictionaries(

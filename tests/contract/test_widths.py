@@ -15,6 +15,7 @@ from kvplan.errors import KvplanError
 from kvplan.ledger import PHASES, Entry
 from kvplan.planner.plan import Plan
 from kvplan.units import GIB
+from tests.conftest import planned
 
 #: Dense, hybrid with a tower, latent attention with experts, window layers with experts in MXFP4; on a board, a card, unified memory.
 MODELS = ("meta-llama/llama-3.1-8b", "qwen/qwen3.6-27b", "deepseek-ai/deepseek-v3", "openai/gpt-oss-20b")
@@ -35,7 +36,7 @@ def plans(engine: str, release: str | None, more: Sequence[dict[str, Any]] = ({}
         for device in DEVICES:
             for asked in more:
                 try:
-                    yield api.estimate(model, engine=engine, engine_version=release, context=4096, advise=False, **device, **asked)
+                    yield planned(model, engine=engine, engine_version=release, context=4096, **device, **asked)
                 except KvplanError:
                     continue
 

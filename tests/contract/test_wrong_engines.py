@@ -72,7 +72,7 @@ def test_an_option_that_is_listed_and_not_read(name: str, instead: Callable[...,
     known = engines.facts(name)
     instead(name, facts=known._replace(options={**known.options, "turbo": "faster"}))
     with pytest.raises(AssertionError):
-        laws.option_is_read(name, PLAIN, "turbo", device=DEVICES[name][0])
+        laws.options_are_read(name, PLAIN, ["turbo"], device=DEVICES[name][0])
 
 
 @pytest.mark.parametrize(("name", "form"), [("exllamav3", "encoder-kv"), ("exllamav3", "compressed"), ("vllm", "latent+pooled-index")])

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-import kvplan
+from tests.conftest import planned
 
 ROWS = {row["id"]: row for row in map(json.loads, Path(__file__).with_name("ollama_offloads.jsonl").read_text().splitlines())}
 UNITS = {"B": 1 / 1024**3, "KiB": 1 / 1024**2, "MiB": 1 / 1024, "GiB": 1.0}
@@ -31,7 +31,7 @@ def line(row: dict[str, Any]) -> dict[str, str]:
     options = {"device_memory": "/".join(f"{gib}GiB" for gib in row["available_gib"]), "num_parallel": row["slots"]}
     if row.get("flash_attn"):
         options["flash_attn"] = "on"
-    plan = kvplan.estimate(
+    plan = planned(
         row["model"],
         engine="ollama",
         engine_version=row["release"],

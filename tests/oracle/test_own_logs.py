@@ -13,6 +13,7 @@ import pytest
 from kvplan import api
 from kvplan.devices import DRIVER_MIB
 from kvplan.units import GIB, MIB
+from tests.conftest import planned
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
@@ -32,7 +33,7 @@ def row(name: str) -> dict[str, Any]:
 
 def weights_gib(asked: dict[str, Any]) -> float:
     question = dict(asked)
-    plan = api.estimate(question.pop("model"), batch=1, **question)
+    plan = planned(question.pop("model"), batch=1, **question)
     return sum(e.bytes for e in plan.ledgers[0].entries if e.kind == "weights") / GIB
 
 
@@ -54,7 +55,7 @@ def test_weights_as_the_log_says_them(name: str) -> None:
 def test_a_matrix_has_whole_blocks_of_torch() -> None:
     """Qwen3-14B in FP8 on an RTX 4090: 15.3388 GiB, 0.117 of it (40 x 3 MiB) beyond the matrices; two ranks of Qwen2.5-14B 13.9476."""
     asked = row("kyl-qwen14fp8-4090")["kvplan"]
-    plan = api.estimate(asked["model"], batch=1, **{k: v for k, v in asked.items() if k != "model"})
+    plan = planned(asked["model"], batch=1, **{k: v for k, v in asked.items() if k != "model"})
     beyond = next(e for e in plan.ledgers[0].entries if e.name == "weights: rounding")
     tables = 2 * MIB // 4  # embedding and head, 1,483.75 -> 1,484 MiB each
     assert beyond.bytes == 40 * 3 * MIB + tables  # 35 -> 36, 25 -> 26 and 85 -> 86 MiB; 170 MiB are whole blocks
@@ -75,7 +76,7 @@ def test_communication_buffers_by_link() -> None:
     """vLLM 0.7.1 over NVSwitch logs 2.10 GiB outside torch, 0.7.2 over the bus 0.25 (vllm#13061)."""
 
     def outside(device: str) -> Any:
-        plan = api.estimate(
+        plan = planned(
             "qwen/qwen2.5-14b", batch=1, engine="vllm", engine_version="0.7.2", device=device, tp=2, max_model_len=4096, dtype="fp16"
         )
         return next(e for e in plan.ledgers[0].entries if e.name == "outside torch")
@@ -89,7 +90,7 @@ def test_communication_buffers_by_link() -> None:
 def test_a_first_start_on_amd_is_inside_the_interval() -> None:
     """The same build and flags, Llama 3.1 8B on an R9700: 15.33 GiB of cache with the graph compiled before, 12.73 while it compiles."""
     asked = dict(row("kyl-llama8-r9700")["kvplan"])
-    plan = api.estimate(asked.pop("model"), batch=1, **asked)
+    plan = planned(asked.pop("model"), batch=1, **asked)
     assert plan.capacity is not None
     assert plan.capacity.kv_bytes is not None
     assert plan.capacity.kv_bytes / GIB == pytest.approx(15.33, abs=0.32)  # 1 % of the device

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from kvplan import api, catalogue
+from kvplan import catalogue
 from kvplan.errors import FormatError, KvplanError
 from kvplan.planner.evaluate import evaluate
 from kvplan.startup_logs import LoggedStart, Reconciliation, compare, question_of, read_log
-from tests.conftest import shared
+from tests.conftest import planned, shared
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
@@ -44,7 +44,7 @@ def outcome(start: LoggedStart, row: dict[str, Any]) -> Reconciliation | str:
     """The log beside its plan; or the sentence that says why there is none."""
     try:
         name, said = question_of(start, question(row))
-        return compare(start, api.estimate(name or "", **said))
+        return compare(start, planned(name or "", **said))
     except KvplanError as why:
         return str(why)
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from kvplan import api
 from kvplan.errors import KvplanError
+from tests.conftest import planned
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
@@ -117,15 +117,16 @@ def judged(case: dict[str, Any]) -> str | None:
     """None where the plan agrees (or the case is weak), else what is wrong."""
     question = dict(case["kvplan"])
     try:
-        plan = api.estimate(question.pop("model"), batch=1, advise=False, **question).as_dict()
+        plan = planned(question.pop("model"), batch=1, **question)
     except KvplanError:  # a model or release that is not known here is refused by name
         assert case["id"] in NOT_KNOWN
         return None
     assert case["id"] not in NOT_KNOWN or plan["unknown"], f"{case['id']} is answered now: take it out of NOT_KNOWN"
     wanted = STARTED[case["outcome"]]
-    if case.get("weak") or plan["unknown"] or plan["starts"] == wanted or plan["start_certainty"] == "too close to call":
+    sure = plan.outcome.start_certainty
+    if case.get("weak") or plan.outcome.unknown or plan.starts == wanted or sure == "too close to call":
         return None
-    return f"false {'refusal' if wanted else 'start'}, {plan['start_certainty']}: {plan['verdict']} ({case['source']}: {case['outcome']})"
+    return f"false {'refusal' if wanted else 'start'}, {sure}: {plan.verdict} ({case['source']}: {case['outcome']})"
 
 
 @pytest.mark.parametrize("case", [case for half in ("dev", "held_out", *BLIND) for case in cases(half)], ids=lambda case: case["id"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import re
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,9 @@ from kvplan.dtypes import ALIASES
 from kvplan.errors import UnknownName, UnsupportedError
 from kvplan.manifests import Source, check, emit
 from kvplan.planner.plan import Plan
-from tests.conftest import examples
+from tests.conftest import examples, planned
 
 MODEL = "meta-llama/llama-3.1-8b"
-ask = partial(kvplan.estimate, advise=False)
 DEVICES = st.sampled_from(["h100-80gb", "a100-40gb", "l4", "h200", "mi300x"])
 LENGTH = st.integers(256, 131_072)
 
@@ -143,7 +141,7 @@ def settled(plan: Plan) -> dict[str, Any]:
 def test_round_trip(engine: str, data: st.DataObject) -> None:
     question = data.draw(QUESTIONS[engine])
     device = data.draw(DEVICES)
-    plan = ask(MODEL, engine=engine, device=device, **question)
+    plan = planned(MODEL, engine=engine, device=device, **question)
     target = data.draw(st.sampled_from([engine, "compose", "k8s"]))
     try:
         text = emit(plan, target)
@@ -151,7 +149,7 @@ def test_round_trip(engine: str, data: st.DataObject) -> None:
         assume("another release" not in str(error))
         raise
     name = "serve.sh" if target == engine else f"{target}.yaml"
-    (verdict,) = check([Source(name, text)], ask)
+    (verdict,) = check([Source(name, text)], planned)
     assert verdict.plan is not None, (verdict.message, text)
     assert settled(verdict.plan) == settled(plan), text
     assert [ledger.total_bytes for ledger in verdict.plan.ledgers] == [ledger.total_bytes for ledger in plan.ledgers]
@@ -182,13 +180,13 @@ def test_what_fits_is_accepted(engine: str, data: st.DataObject) -> None:
     question["max_model_len"] = question["context"] = data.draw(st.integers(256, 8192))
     question |= {"batch": 1, "device": data.draw(ROOMY)} | ({"tp": 8} if engine in ("vllm", "sglang") else {})
     try:
-        plan = ask(data.draw(st.sampled_from(MODELS)), engine=engine, **question)
+        plan = planned(data.draw(st.sampled_from(MODELS)), engine=engine, **question)
         assume(plan.fits and plan.certainty != "too close to call")  # that is not known to check
         target = data.draw(st.sampled_from([engine, "compose", "k8s"]))
         text = emit(plan, target)
     except UnsupportedError:
         reject()
-    (verdict,) = check([Source("serve.sh" if target == engine else f"{target}.yaml", text)], ask)
+    (verdict,) = check([Source("serve.sh" if target == engine else f"{target}.yaml", text)], planned)
     assert (verdict.status, verdict.exit_code) == ("fits", 0), (verdict.message, text)
     assert not [f for f in verdict.findings if f.severity == "error"]
     assert not re.search(r"(?<![\w.-])\d+[kKmMgG](i?B)?(?![\w.])", text), text
