@@ -87,6 +87,11 @@ BY_NAME = {
     "unsloth/Qwen3.8-27B-NVFP4": ("Qwen/Qwen3.8-27B", "nvfp4"),
     "SergiioB/Qwen3.8-27B-GPTQ-Int4-sym-G128-MTP-BF16": ("Qwen/Qwen3.8-27B", "gptq_g128"),
     "TelperionAI/Qwen3.8-27B-INT4-AWQ-GPTQ": ("Qwen/Qwen3.8-27B", "int4"),
+    "gittensor-model-hub/Qwen3.8-27B-NVFP4-RTX5090": ("Qwen/Qwen3.8-27B", "nvfp4"),
+    "cyankiwi/Qwen3-Omni-30B-A3B-Instruct-AWQ-4bit": ("Qwen/Qwen3-Omni-30B-A3B-Instruct", "int4-g32-any"),
+    "MidnightPhreaker/GLM-4.5-Air-REAP-82B-A12B-AWQ-4bit": ("cerebras/GLM-4.5-Air-REAP-82B-A12B", "awq-int4"),
+    "castorini/rank_zephyr_7b_v1_full": ("HuggingFaceH4/zephyr-7b-beta", ""),  # llmfit 1.1.17: 7,241,732,096 parameters, as its base
+    "stepfun-ai/step3-fp8": ("stepfun-ai/step3", "fp8-block"),  # in blocks: stepfun-ai/Step3's README
 }
 #: Hub ids of which their model cards say what they were tuned from, and whose sizes no table has.
 TUNED_FROM = {
@@ -106,6 +111,9 @@ TUNED_FROM = {
     "dphn/dolphin-2.7-mixtral-8x7b": "mistralai/Mixtral-8x7B-v0.1",
     **{f"conceptofmind/LLongMA-2-{size}-16k": f"meta-llama/Llama-2-{size}-hf" for size in ("7b", "13b")},
     **{f"{owner}/orca_mini_3b": "openlm-research/open_llama_3b" for owner in ("pankajmathur", "psmathur")},
+    **{f"meetkai/functionary-small-v3.{n}": "meta-llama/Llama-3.1-8B-Instruct" for n in (1, 2)},  # MeetKai/functionary's README
+    "ise-uiuc/Magicoder-S-DS-6.7B": "deepseek-ai/deepseek-coder-6.7b-base",  # ise-uiuc/magicoder's experiments
+    "WizardLMTeam/WizardCoder-Python-13B-V1.0": "codellama/CodeLlama-13b-Python-hf",  # nlpxucan/WizardLM's README
     **{f"LeoLM/leo-hessianai-{size}{kind}": f"meta-llama/Llama-2-{size}-hf" for size in ("7b", "13b") for kind in ("", "-chat")},
 }  # fmt: skip
 #: Hub ids whose model cards say that they are their base with a module of DSpark's attached.

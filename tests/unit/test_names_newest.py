@@ -25,6 +25,15 @@ from kvplan.errors import UnknownName
         # tables of the OPT paper (arXiv 2205.01068) and the Baichuan 2 report (2309.10305): 12.9 B and 13.9 B, every head its own
         ("facebook/opt-13b", 12.85, 40 * 4 * 5120),
         ("baichuan-inc/Baichuan2-13B-Chat", 13.9, 40 * 4 * 5120),
+        # 316 B without the tower: stepfun-ai/Step3's README; one head of 256 for K and for V in 61 layers
+        ("stepfun-ai/step3-fp8", 316.3, 61 * 2 * 256 * 2),
+        # the Hub's 1,023,182,841,600 less three draft modules, by hand: 644,874,240 in matrices, five norms of 6,144 and 128 sinks each,
+        # and less 69 x 384 biases of routers; 10 full layers of 8 heads of 192 + 128
+        ("XiaomiMiMo/MiMo-V2.5-Pro", 1021.248, 10 * 8 * 320 * 2),
+        # the Hub's 81,932,181,504
+        ("cerebras/GLM-4.5-Air-REAP-82B-A12B", 81.932, 46 * 4096),
+        ("MidnightPhreaker/GLM-4.5-Air-REAP-82B-A12B-AWQ-4bit", 81.932, 46 * 4096),
+        ("speakleash/Bielik-11B-v3.0-Instruct", 11.169, 50 * 4096),  # the Hub's 11,168,796,672
         # 3.43 B in the Hub's list
         ("pankajmathur/orca_mini_3b", 3.43, 26 * 4 * 3200),
     ],

@@ -64,6 +64,12 @@ def test_what_is_packed_of_unsloths_file_is_what_it_weighs() -> None:
     assert weights("unsloth/Qwen3.8-27B-NVFP4", engine="vllm", device="b200", speculative="mtp:3")[0] == pytest.approx(23.42e9, rel=0.005)
 
 
+def test_a_file_of_a_reader_s_table_weighs_what_it_says() -> None:
+    """20.6 GB with tower and draft module: jschmied/dgx-spark-setup-guide's table of Qwen3.8 27B in NVFP4."""
+    ours = weights("gittensor-model-hub/Qwen3.8-27B-NVFP4-RTX5090", engine="vllm", device="b200", speculative="mtp:3")[0]
+    assert ours == pytest.approx(20.6e9, rel=0.01)
+
+
 def test_every_line_is_of_a_known_name_and_known_formats() -> None:
     assert len(packed._lines()) > 150
     for name, (parts, evidence) in packed._lines().items():
