@@ -46,16 +46,16 @@ def copies(d: Deployment) -> int:
 
 def without_graphs(d: Deployment) -> bool:
     """DeepEP's high-throughput kernels alone turn CUDA graphs off, once the fraction is chosen."""
-    return backend(d) == DEEPEP and Options(d).text("deepep_mode", MODES) == "normal"
+    return Options(d).text("deepep_mode", MODES) == "normal" and backend(d) == DEEPEP
 
 
 def buffers(d: Deployment, model: Lowered, ep: int) -> list[Entry]:
     """What DeepEP holds on a rank from its first step on. `model`: with its copies of experts."""
-    if backend(d) != DEEPEP or ep == 1 or not routed(model.layers):
-        return []
     options, hidden = Options(d), d.model.hidden_size
     mode = options.text("deepep_mode", MODES) or "auto"
     tokens = options.count("deepep_num_max_dispatch_tokens_per_rank") or DISPATCHED
+    if backend(d) != DEEPEP or ep == 1 or not routed(model.layers):
+        return []
     experts = max(w.experts for layer in distinct(model.layers) for w in layer.weights)
     near, far = deepep.normal_bytes(hidden, ep) if mode != "low_latency" else (0, 0)
     said = [f"high-throughput kernels of {ep} ranks"] if near else []

@@ -18,6 +18,11 @@ LIMITS, PROCESSOR, MEDIA_IO = "limit_mm_per_prompt", "mm_processor_kwargs", "med
 _EXAMPLES = {PROCESSOR: '{"max_pixels": 1003520}', MEDIA_IO: '{"video": {"num_frames": 32}}'}
 #: The video backend that decodes on the device (multimodal/video_decoders/pynvvideocodec.py).
 ON_DEVICE = "pynvvideocodec"
+#: What VLLM_VIDEO_LOADER_BACKEND may name (multimodal/video.py VIDEO_LOADER_REGISTRY, 0.33).
+LOADERS = (
+    ON_DEVICE, "opencv", "opencv_dynamic", "deepstream", "clef_omni", "embedding_gemma2", "glm46v", "glm5next", "glmga", "molmo2",
+    "nemotron_vl", "openpangu", "qwen2_vl", "qwen3_vl",
+)  # fmt: skip
 #: Keys of --mm-processor-kwargs that leave the largest item as it is.
 HARMLESS = frozenset({"min_pixels", "fps", "use_fast", "device", "truncation", "do_rescale", "do_normalize"})
 #: Classes that take images and nothing else.
@@ -58,9 +63,8 @@ def media(d: Deployment) -> Media:
 def decoded_bytes(d: Deployment, release: str) -> int:
     """What the cache leaves for media that the server's own process decodes (multimodal/gpu_ipc_memory.py, from 0.25 on): of a model
     that takes any, in bytes."""
-    if not d.model.towers or VERSIONS.index(release) < VERSIONS.index("0.25"):
-        return 0
-    return int((Options(d).number("mm_ipc_gpu_memory_gb", zero=True) or 0) * GIB) + _decoders(d, release)
+    kept, decoders = int((Options(d).number("mm_ipc_gpu_memory_gb", zero=True) or 0) * GIB), _decoders(d, release)
+    return kept + decoders if d.model.towers and VERSIONS.index(release) >= VERSIONS.index("0.25") else 0
 
 
 def _decoders(d: Deployment, release: str) -> int:
@@ -70,8 +74,8 @@ def _decoders(d: Deployment, release: str) -> int:
     video = (_object(text, MEDIA_IO) if text else {}).get("video") or {}
     if not isinstance(video, Mapping):
         return 0
-    loader = video.get("video_backend") or options.text("video_loader_backend")
-    if ON_DEVICE not in (loader, video.get("backend")):
+    named = options.text("video_loader_backend", LOADERS)
+    if ON_DEVICE not in (video.get("video_backend") or named, video.get("backend")):
         return 0
     early = VERSIONS.index(release) < VERSIONS.index("0.27")
     n, sides = video.get("hw_decoders", 2), [video.get(key) for key in ("max_width", "max_height")]
