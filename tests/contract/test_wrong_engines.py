@@ -75,7 +75,9 @@ def test_an_option_that_is_listed_and_not_read(name: str, instead: Callable[...,
         laws.options_are_read(name, PLAIN, ["turbo"], device=DEVICES[name][0])
 
 
-@pytest.mark.parametrize(("name", "form"), [("exllamav3", "encoder-kv"), ("exllamav3", "compressed"), ("vllm", "latent+pooled-index")])
+@pytest.mark.parametrize(
+    ("name", "form"), [("exllamav3", "encoder-kv"), ("exllamav3", "compressed"), ("vllm", "latent+window"), ("tensorrt-llm", "compressed")]
+)
 def test_a_form_that_is_declared_and_not_modelled(name: str, form: Form, instead: Callable[..., None]) -> None:
     laws.form_is_held_or_refused(name, form, model(form))
     instead(name, facts=engines.facts(name)._replace(forms=frozenset(FORMS)))
