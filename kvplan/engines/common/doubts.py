@@ -25,6 +25,8 @@ COPIED = ("mxfp",)
 #: 12 so called before anybody looked (docs/limits.md, third to seventh set) 5 ran out, by 8 to 20 GiB that no line had, each for a cause of
 #: its own (collectives in graphs, machines apart, experts, a vendor's libraries). Of 86 others 4 did.
 MANY, MANY_MODULES = 4, 9
+#: Vendors of which so few starts are public that none is certain: of seven called so before anybody looked two ran out (docs/limits.md).
+UNMEASURED = {"intel": "Intel's"}
 GROUPED = 75  # the least of the kernels for integers in groups (AWQ, GPTQ); before, what their predecessors take is not known
 
 
@@ -37,6 +39,8 @@ def doubts(d: Deployment, facts: Facts) -> tuple[str, ...]:
         found.append(f"fewer than five public start-up logs are behind what {facts.title} holds beside weights and cache")
     elif () < release(d.engine_version or "") < release(facts.measured_from):
         found.append(f"what {facts.title} held before {facts.measured_from} beside weights and cache was not published")
+    if d.device.vendor in UNMEASURED:
+        found.append(f"what libraries hold on {UNMEASURED[d.device.vendor]} GPUs rests on few public starts")
     if d.model.uncounted and d.stored is None:
         found.append(f"parts of {d.model.name} are not counted")
     ranks = max((d.tp or 1) * (d.pp or 1), d.ep or 1)
