@@ -44,6 +44,10 @@ KNOWN_WRONG: dict[str, str] = {
     "hb-qwen38-27b-q4km-b60-64k": "another file of the same size is wholly on that card; what Vulkan takes there is not known",
     "fs-granite41-8b-rx6800-40k": "what it takes grows by 0.24 MB a token, half more than its cache: without flash attention, it seems",
     "nm-northmini-w4a16-3090-092": "the card had 23.68 GiB, 22.01 of them free, 0.11 GiB more than the one of the catalogue",
+    "gtx1650-qwen25-05b-075": "WSL: what other programs hold is not counted there, it seems",
+    "m5-qwen38-27b-q5-48g-256k": "38 GB is what a cache of 16 bits would take: the 8 bits that were asked for were not in force, it seems",
+    "oc-mistral32-24b-m4p24-32k": "19 GB are said to be wholly on a GPU that is given 17.3 GiB",
+    "l10421-qwen25-3b-q41-a770-112k": "SYCL: a graph of twice what CUDA's takes without flash attention",
 }
 #: Names and releases that are refused by name, offline.
 NOT_KNOWN = {
@@ -58,8 +62,6 @@ NOT_KNOWN = {
     "lg-ling3flash-gb10-080",
     "bd-flashnext-fp8-2xgb10-080",
     "bd-flashnext-fp8-2xgb10-090",
-    "mg19-magicoder-m1-16",
-    "lf42-wizardcoder13b-q4km-m1-8",
     "mm-minimaxm3-4xgb10-070",
     "mm-minimaxm3-4xgb10-060",
     "rc785-museglimmer-5090-128k",
@@ -77,27 +79,19 @@ NOT_KNOWN = {
     "rec797-dots3-fp8-8x80-256k",
     "mia47-glm53flash-exl3-2xgb10-087",
     "mia204-glm53flash-exl3-2xgb10-850k",
-    "eu388-qwen38fn-nvfp4-gb10-08",
     "o11896-lamarck14b-2080ti-2848",
     "o11896-lamarck14b-2080ti-2600",
-    "l12213-functionary-q4km-4070m-128k",
     "d4436-qwen35-35b-8x2080ti22",
     "lx-gemma4-31b-awq6-2x5060ti",
     "r9-qwen38-27b-mxfp4-eager-092",
     "r9-qwen38-27b-mxfp4-dflash7-16k",
     "r9-qwen38-27b-mxfp4-dflash5-64k",
-    "qo-qwen3omni-awq-5090-32k",
-    "qo-qwen3omni-awq-32g-64k",
     "mb-glm45air-reap82b-2x3090-0985",
-    "st14-step3-fp8-8xh20-dp8",
-    "st14-step3-fp8-8xh20-dp8-085",
     "gs-glm53f-nvfp4-2xgb10-088",
     "gs-glm53f-nvfp4-2xgb10-089",
     "gs-glm53f-nvfp4-2xgb10-900k",
     "mu-nemotron3omni-nvfp4-5090-078",
     "mu-nemotron3omni-nvfp4-5090-082",
-    "kr-qwen38-27b-nvfp4-2x5070ti-32k",
-    "sg1612-zephyr7b-4090",
     "df-q38-27b-nvfp4-5090-dflash",
     "tl-glm53flash-8xh100-1024",
     "tl-glm53flash-8xh100-256",
@@ -105,7 +99,16 @@ NOT_KNOWN = {
     "r906-glm53flash-4xh200-512",
     "fn-flashnext-3bpw-2x5090-256k",
     "fn-flashnext-3bpw-2x5090-384k",
-    "bk-bielik11b-4060l-4k",
+    "l5592-llava15-13b-f16-a100-40k",
+    "mj-qwen38-27b-awq-titan-tp1",
+    "mj-qwen38-27b-awq-titan-tp1-mtp",
+    "an-dsv4fv-2xpro6000-094",
+    "an-dsv4fv-2xpro6000-097",
+    "2spark-glm46-awq",
+    "kelnei-q38-27b-5090-575",
+    "kelnei-q38-27b-5090-603",
+    "kelnei-q38-27b-5090-32k-batch",
+    "molmo2-8b-l40s-055",
 }
 
 
@@ -121,7 +124,7 @@ def judged(case: dict[str, Any]) -> str | None:
     except KvplanError:  # a model or release that is not known here is refused by name
         assert case["id"] in NOT_KNOWN
         return None
-    assert case["id"] not in NOT_KNOWN or plan["unknown"], f"{case['id']} is answered now: take it out of NOT_KNOWN"
+    assert case["id"] not in NOT_KNOWN or plan.outcome.unknown, f"{case['id']} is answered now: take it out of NOT_KNOWN"
     wanted = STARTED[case["outcome"]]
     sure = plan.outcome.start_certainty
     if case.get("weak") or plan.outcome.unknown or plan.starts == wanted or sure == "too close to call":

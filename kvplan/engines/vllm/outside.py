@@ -28,6 +28,8 @@ CONTEXT_BYTES, CONTEXT_LOW, CONTEXT_HIGH = 500 * MIB, 300 * MIB, 700 * MIB
 #: Cards whose graphs took several times those of others in public logs, and how many: A100 of 40 GB on driver 535, 2.2 to 2.9 GiB for
 #: models of 8B on three releases (two sources). No constant is fitted to them, and the driver is not in a question.
 MORE_GRAPHS = {"a100-40gb": 4.5}
+#: A card of such a size that is not named may be one of them, or the one of 79.33 GiB whose graphs took 3.49 GiB for 28 layers on 0.11.0.
+UNNAMED_MORE, UNNAMED_FROM = 6.0, 39 * GIB
 #: Share of the graphs by which their capture exceeds the estimate that 0.20 and later charge, at most (vllm#57475: 0.12 of 0.46 GiB).
 BEYOND_ESTIMATE = 0.3
 #: Graphs with adapters and without (config/compilation.py cudagraph_specialize_lora): between once and twice those of a model alone, which
@@ -84,8 +86,9 @@ def graphs(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants, 
 
 def _more(found: Span, d: Deployment, s: VllmSettings) -> Span:
     """Graphs with those of adapters beside them; more where all-reduces between machines are captured with them."""
-    if d.device is not None and d.device.id in MORE_GRAPHS:
-        found = found._replace(high=max(found.high, int(found.point * MORE_GRAPHS[d.device.id])))
+    if d.device is not None:
+        unnamed = UNNAMED_MORE if d.device.vendor == "other" and d.device.memory_bytes >= UNNAMED_FROM else 1
+        found = found._replace(high=max(found.high, int(found.point * MORE_GRAPHS.get(d.device.id, unnamed))))
     if s.rules.lora_graphs and d.lora not in (None, "off"):
         sets = _adapted_sets(d)
         found = Span(*(int(end * (1 + (times - 1) * sets)) for end, times in zip(found, BOTH_GRAPHS, strict=True)))
