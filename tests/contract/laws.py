@@ -205,6 +205,8 @@ def form_is_held_or_refused(engine: str, form: Form, spec: ModelSpec, **question
         refusal = str(error)
     else:
         refusal = ""
+    if refusal and question.get("engine_version") and "no release before" in refusal:
+        return
     if refusal:
         assert form not in engines.facts(engine).forms, (engine, form)
         assert f"({form})" in refusal, (engine, form, refusal)

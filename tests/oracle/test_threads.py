@@ -38,7 +38,7 @@ KNOWN_WRONG: dict[str, str] = {
     "kz-qwen3-14b-fp8-r9700": "graphs on this board took less than on those of the logs",
     "kk2-51-16xh20-64k": "that 32k starts is the report's, and 64k does not; nothing that is planned grows between them",
     "kk2-51-16xh20-128k": "as its 64k",
-    "wl-qwen25-3b-awq-3070l-085": "under WSL2, where what exceeds the card goes to the host's memory: the newer runner's sampler did",
+    "wl-qwen25-3b-awq-3070l-085": "the cause is not known: WSL2 may give what exceeds the card from the memory of the host",
     "dsocr4-3070l-095": "the library of 0.8.5 takes blocks of 256, which its server's parser refuses",
     "sgv-qwen2vl2b-awq-3050ti-065": "its processor may bound the images: the profile run took 2 GiB less than the largest image takes",
     "hb-qwen38-27b-q4km-b60-64k": "another file of the same size is wholly on that card; what Vulkan takes there is not known",

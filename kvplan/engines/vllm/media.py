@@ -135,8 +135,10 @@ def unread(given: Mapping[str, Any]) -> list[str]:
     return [key for key in given if key not in HARMLESS | read and not (key == "images_kwargs" and not inner)]
 
 
-def smaller(given: Mapping[str, Any]) -> set[str]:
+def smaller(given: object) -> set[str]:
     """What limits say of the item that is profiled, beside how many of it there are (config/multimodal.py; from 0.11.1 on)."""
+    if not isinstance(given, Mapping):
+        return set()
     return {key for one in given.values() if isinstance(one, Mapping) for key, n in one.items() if key != "count" and n}
 
 

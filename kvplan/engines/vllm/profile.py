@@ -16,6 +16,7 @@ from kvplan.engines.common.widths import layer_width, split
 from kvplan.engines.vllm.before_v1 import awq_bytes
 from kvplan.engines.vllm.encoders import encoded
 from kvplan.engines.vllm.exchange import LOW_LATENCY
+from kvplan.engines.vllm.media import text_alone
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.runners import profiled_logit
 from kvplan.engines.vllm.settings import VllmSettings
@@ -109,7 +110,7 @@ def _compiled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, form
     table = model.embedding
     if table is None or stage.start or not s.graphs or VERSIONS.index(s.release) < VERSIONS.index("0.27"):
         return 0
-    if (d.model.towers and d.multimodal != "off") or (d.device is not None and d.device.vendor != "nvidia") or routed(model.layers):
+    if (d.model.towers and not text_alone(d)) or (d.device is not None and d.device.vendor != "nvidia") or routed(model.layers):
         return 0
     return table.elems * WEIGHT_FORMATS[formats.of(table)].bits // 8 // s.tp
 

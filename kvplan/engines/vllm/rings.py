@@ -82,7 +82,7 @@ def pooled(d: Deployment, version: str) -> Pooled | None:
         return None
     if release(version) < release("0.30"):
         raise UnsupportedError("vllm: no release before 0.30 keeps one index key for several tokens")
-    if d.device is not None and d.device.vendor != "nvidia":
+    if d.device is not None and d.device.vendor not in ("nvidia", "other"):
         raise UnsupportedError(f"vllm: blocks of pooled index keys on {d.device.name} are not modelled")
     major, at = (capability(d) or 90) // 10, release(version)
     return Pooled(
