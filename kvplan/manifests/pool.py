@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvplan.engines.common.arguments import Arguments
-from kvplan.engines.common.written import find, has
+from kvplan.engines.common.arguments import Arguments, has
+from kvplan.engines.common.written import find
 from kvplan.errors import UnsupportedError
 from kvplan.planner.plan import Plan
 

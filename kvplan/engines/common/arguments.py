@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from kvplan.engines.common.releases import release
 from kvplan.engines.common.words import Finding, Given, Unresolved
 
 #: one: a value; flag: none; switch: none, with a --no- form; many: values up to the next option; maybe: a value if one of `words` follows;
@@ -223,6 +224,14 @@ def by_variable(table: Arguments) -> dict[str, Argument]:
     """Environment variables (of Ollama also the parameters of a Modelfile) -> rows."""
     found = {name: one for one in table.rows for name in one.variables}
     return found | ({one.key: one for one in table.rows if one.key} if table.config == "modelfile" else {})
+
+
+def has(table: Arguments, row: Argument, version: str | None) -> bool:
+    """Whether a release has an option; without one, whether the newest has."""
+    asked = release(version or "")
+    if not asked or not table.releases:
+        return not row.until
+    return (not row.since or release(row.since) <= asked) and (not row.until or asked <= release(row.until))
 
 
 def number(given: Mapping[str, Given], key: str, default: int = 1) -> int:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvplan.engines.common.arguments import Argument, Arguments, Effect
+from kvplan.engines.common.arguments import Argument, Arguments, Effect, has
 from kvplan.engines.common.kinds import KINDS, truth
 from kvplan.engines.common.lines import least_sure
 from kvplan.engines.common.protocol import Certainty, Outcome
-from kvplan.engines.common.releases import release
 from kvplan.errors import SpecError
 
 _MEANS = {"more": "takes more memory", "less": "takes less memory on the device", "either": "changes memory"}
@@ -47,8 +46,7 @@ def find(table: Arguments, key: str, value: str, version: str | None) -> tuple[P
     rows = named(table, key)
     if not rows:
         return _variable(table, key, value)
-    asked = release(version or "")
-    had = [row for row in rows if _had(row, asked)]
+    had = [row for row in rows if has(table, row, version)]
     if not had:
         spans = " and ".join(_span(row) for row in rows)
         raise SpecError("engine_option", [(key, f"{table.name} {version} has no {rows[0].names[0]}: it is there {spans}")])
@@ -83,12 +81,6 @@ def variable(table: Arguments, key: str) -> str:
     """The environment variable of that name, without the engine's prefix or with it; empty: it has none."""
     names = (key.upper(), f"{table.prefix}{key.upper()}")
     return next((name for name in names if name in table.loud_variables or name in table.quiet_variables), "")
-
-
-def _had(row: Argument, asked: tuple[int, ...]) -> bool:
-    if not asked:
-        return not row.until
-    return (not row.since or release(row.since) <= asked) and (not row.until or asked <= release(row.until))
 
 
 def _span(row: Argument) -> str:

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import NAMES
 from kvplan.dtypes import ALIASES
-from kvplan.engines.common.arguments import Argument, Arguments
+from kvplan.engines.common.arguments import Argument, Arguments, has
 from kvplan.engines.common.kinds import KINDS, truth, written
 from kvplan.engines.common.passed import named
 from kvplan.engines.common.passed import variable as variable_of
-from kvplan.engines.common.releases import release
 from kvplan.errors import SpecError, UnsupportedError
 
 #: Sizes whose value 1 is what an engine does unasked.
@@ -84,14 +83,6 @@ def find(table: Arguments, to: str, value: Any, version: str | None) -> Argument
     """The row that says a value: of those the release has, else of all; None where none can say it."""
     rows = [row for row in table.rows if row.to == to and _can_say(row, value)]
     return next((row for row in rows if has(table, row, version)), rows[0] if rows else None)
-
-
-def has(table: Arguments, row: Argument, version: str | None) -> bool:
-    """Whether a release has an option; without one, whether the newest has."""
-    asked = release(version or "")
-    if not asked or not table.releases:
-        return not row.until
-    return (not row.since or release(row.since) <= asked) and (not row.until or asked <= release(row.until))
 
 
 def _can_say(row: Argument, value: Any) -> bool:

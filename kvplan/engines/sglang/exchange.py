@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common import conditions as on
 from kvplan.engines.common import deepep
-from kvplan.engines.common.lines import Span, modelled, weight_entries
+from kvplan.engines.common.copies import in_exchange
+from kvplan.engines.common.lines import modelled
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.settling import weight_formats
 from kvplan.ledger import Entry, exact
@@ -22,8 +24,8 @@ BACKENDS = (
     "pplx",
 )  # fmt: skip
 DEEPEP, MODES = "deepep", ("auto", "normal", "low_latency")
-#: Tokens of a rank that low-latency kernels send at once (SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK), and the most of them.
-DISPATCHED, MOST = 128, 1024
+#: Tokens of a rank that low-latency kernels send at once (SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK).
+DISPATCHED = 128
 #: Steps whose loads EPLB keeps (expert_distribution_recorder_buffer_size, from eplb_rebalance_num_iterations).
 STEPS = 1000
 
@@ -56,7 +58,7 @@ def buffers(d: Deployment, model: Lowered, ep: int) -> list[Entry]:
     tokens = options.count("deepep_num_max_dispatch_tokens_per_rank") or DISPATCHED
     if backend(d) != DEEPEP or ep == 1 or not routed(model.layers):
         return []
-    experts = max(w.experts for layer in distinct(model.layers) for w in layer.weights)
+    experts = on.experts(model)
     near, far = deepep.normal_bytes(hidden, ep) if mode != "low_latency" else (0, 0)
     said = [f"high-throughput kernels of {ep} ranks"] if near else []
     if mode != "normal":
@@ -69,19 +71,16 @@ def balancing(d: Deployment, model: Lowered, ep: int) -> list[Entry]:
     """What EPLB's recorder holds on a rank, made before the weights are loaded: a number for each expert of each layer and step."""
     if not Options(d).flag("enable_eplb") or not routed(model.layers):
         return []
-    experts = max(w.experts for layer in distinct(model.layers) for w in layer.weights)
     said = f"{STEPS:,} steps x layers x experts"
-    return [exact("EPLB: loads of experts", 4 * STEPS * len(model.layers) * experts, said, "process")]
+    return [exact("EPLB: loads of experts", 4 * STEPS * len(model.layers) * on.experts(model), said, "process")]
 
 
 def rebalanced(d: Deployment, model: Lowered, tp: int, ep: int) -> list[Entry]:
-    """What dealing out anew takes in service: one layer's experts once more (eplb/expert_location_updater.py create_temp_buffers)."""
+    """What dealing out anew takes in service (eplb/expert_location_updater.py create_temp_buffers)."""
     layers = [layer for layer in distinct(model.layers) if routed([layer])]
     if not Options(d).flag("enable_eplb") or not layers:
         return []
-    entries = weight_entries([(w, 1) for w in layers[0].weights if w.experts], weight_formats(d), tp=tp, ep=ep)
-    n_bytes = sum(entry.bytes for entry in entries)
-    return [modelled("EPLB: experts in exchange", Span(n_bytes, 0, n_bytes), "one layer's experts of a rank", "transient")]
+    return [in_exchange(layers[0], weight_formats(d), tp=tp, ep=ep)]
 
 
 def unsized(d: Deployment, model: Lowered) -> tuple[str, ...]:

@@ -35,10 +35,9 @@ def asked(options: Options, d: Deployment) -> Captures:
 
 def captured(s: VllmSettings) -> int:
     """How many batch sizes are captured; V0's own: 1, 2, 4 and multiples of 8 up to max_num_seqs, 256 at most."""
-    if s.captures.sizes:
-        return sum(n <= s.max_num_batched_tokens for n in s.captures.sizes)
-    if s.captures.most:
-        return len(_strides(min(s.captures.most, s.max_num_batched_tokens)))
+    told = _told(s)
+    if told is not None:
+        return len(told)
     if s.rules.v1:
         return capture_sizes(s.max_num_seqs, s.max_num_batched_tokens, s.draft_tokens, CEILING)
     return sum(n < s.max_num_seqs for n in (1, 2, 4)) + cdiv(min(s.max_num_seqs, 256), 8)
@@ -61,13 +60,20 @@ def graph_counts(s: VllmSettings, mode: str) -> tuple[int, int]:
     return decoding, sizes if mode in ("PIECEWISE", "FULL_AND_PIECEWISE") else 0
 
 
+def _told(s: VllmSettings) -> set[int] | None:
+    """The batches that the question lists, or those up to its largest; None where it says neither."""
+    if not (s.captures.sizes or s.captures.most):
+        return None
+    told = s.captures.sizes or _strides(s.captures.most or 0)
+    return {n for n in told if n <= s.max_num_batched_tokens}
+
+
 def _decoding(s: VllmSettings) -> int:
     """Sizes of steps that decode alone: one token of each sequence, and its drafts."""
     most, least = min(s.max_num_seqs * (1 + s.draft_tokens), s.max_num_batched_tokens), 1 + s.draft_tokens
-    if s.captures.sizes:
-        return sum(least <= n <= most for n in s.captures.sizes)
-    if s.captures.most:
-        return sum(least <= n <= most for n in _strides(min(s.captures.most, s.max_num_batched_tokens)))
+    told = _told(s)
+    if told is not None:
+        return sum(least <= n <= most for n in told)
     return len(_strides(min(most, CEILING)))
 
 

@@ -20,7 +20,7 @@ from kvplan.engines.vllm.backends import backend as backend_rows
 from kvplan.engines.vllm.classes import WITHOUT_ADAPTERS, WITHOUT_STAGES
 from kvplan.engines.vllm.encoders import in_one_step
 from kvplan.engines.vllm.model import longest_of, pools
-from kvplan.engines.vllm.settings import VllmSettings
+from kvplan.engines.vllm.settings import settings_of
 from kvplan.engines.vllm.settle import WITHOUT_F16
 from kvplan.forms import ATTENTION
 
@@ -62,11 +62,6 @@ LORA_RANKS: tuple[tuple[str, tuple[int, ...]], ...] = (
 )
 
 
-def _settings(settled: Settled) -> VllmSettings:
-    found: VllmSettings = settled.settings
-    return found
-
-
 def _asked(settled: Settled) -> tuple[int, ...]:
     """The release's numbers; of a name without one, beyond all."""
     return release(settled.question.engine_version or "") or (10**6,)
@@ -78,40 +73,40 @@ def _choices(settled: Settled, table: tuple[tuple[str, tuple[int, ...]], ...]) -
 
 
 def _on_gpu(settled: Settled) -> bool:
-    return _settings(settled).platform == "cuda"
+    return settings_of(settled).platform == "cuda"
 
 
 def longer(settled: Settled) -> Values:
-    s = _settings(settled)
+    s = settings_of(settled)
     most = longest_of(settled.question.model, s.rules)
     return {"length": s.max_model_len, "most": most} if most and s.max_model_len > most and not s.allow_long else None
 
 
 def heads(settled: Settled) -> Values:
-    return on.uneven_heads(_settings(settled).served, _settings(settled).tp)
+    return on.uneven_heads(settings_of(settled).served, settings_of(settled).tp)
 
 
 def kv_dealt(settled: Settled) -> Values:
-    found = on.uneven_kv_heads(settled.model, _settings(settled).tp)
-    return found if found and int(str(found["kv_heads"])) > _settings(settled).tp else None
+    found = on.uneven_kv_heads(settled.model, settings_of(settled).tp)
+    return found if found and int(str(found["kv_heads"])) > settings_of(settled).tp else None
 
 
 def kv_copied(settled: Settled) -> Values:
-    return on.uneven_kv_heads(settled.model, _settings(settled).tp)
+    return on.uneven_kv_heads(settled.model, settings_of(settled).tp)
 
 
 def widths(settled: Settled) -> Values:
-    return on.uneven_widths(settled.model, _settings(settled).tp, experts_whole=True, of=("mlp_down", "shared_down"))
+    return on.uneven_widths(settled.model, settings_of(settled).tp, experts_whole=True, of=("mlp_down", "shared_down"))
 
 
 def expert_widths(settled: Settled) -> Values:
     whole = (settled.question.ep or 1) > 1
-    return on.uneven_widths(settled.model, _settings(settled).tp, experts_whole=whole, of=("expert_down",))
+    return on.uneven_widths(settled.model, settings_of(settled).tp, experts_whole=whole, of=("expert_down",))
 
 
 def whole_items(settled: Settled) -> Values:
     """The largest image or video that must go in whole, and does not."""
-    s = _settings(settled)
+    s = settings_of(settled)
     item, tokens = in_one_step(settled.question, s), s.max_num_batched_tokens
     return {"item": item, "tokens": tokens} if item > tokens else None
 
@@ -123,13 +118,13 @@ def sleeping(settled: Settled) -> Values:
 
 
 def few_tokens(settled: Settled) -> Values:
-    s = _settings(settled)
+    s = settings_of(settled)
     return {"tokens": s.max_num_batched_tokens, "seqs": s.max_num_seqs} if s.max_num_batched_tokens < s.max_num_seqs else None
 
 
 def whole_prompts(settled: Settled) -> Values:
     """Without chunked prefill a batch that can not hold the longest prompt."""
-    s = _settings(settled)
+    s = settings_of(settled)
     tokens, length = s.max_num_batched_tokens, s.max_model_len
     asked = "max_num_batched_tokens" not in settled.chosen_by and settled.question.model.lm_head
     return {"tokens": tokens, "length": length} if asked and not s.chunked and tokens < length else None
@@ -139,7 +134,7 @@ def one_group_connector(settled: Settled) -> Values:
     """A tier by kv_offloading_size while the hybrid manager is on: LMCache's connector up to 0.21, the engine's own up to 0.20."""
     options = Options(settled.question)
     lmcache = options.text("kv_offloading_backend") == "lmcache"
-    if not options.text("kv_offloading_size") or not _settings(settled).hybrid:
+    if not options.text("kv_offloading_size") or not settings_of(settled).hybrid:
         return None
     if not lmcache and _asked(settled) >= release("0.21"):
         return None
@@ -186,12 +181,12 @@ def _own(settled: Settled) -> bool:
 
 
 def groups(settled: Settled) -> Values:
-    found = on.split_groups(settled, _settings(settled).tp, ("awq", "gptq"))
+    found = on.split_groups(settled, settings_of(settled).tp, ("awq", "gptq"))
     return next(({"inputs": part.inputs, "group": group} for part, group in found), None) if _own(settled) else None
 
 
 def kernel_groups(settled: Settled) -> Values:
-    found = on.split_groups(settled, _settings(settled).tp, ("int",))
+    found = on.split_groups(settled, settings_of(settled).tp, ("int",))
     return next(({"inputs": part.inputs, "group": group} for part, group in found), None) if _own(settled) else None
 
 
@@ -201,7 +196,7 @@ _ALONE = frozenset({"q_b", "kv_b"})
 
 def _blocks(settled: Settled, row: bool, of_experts: bool, names: frozenset[str] = on.BLOCKED) -> Values:
     whole = (settled.question.ep or 1) > 1
-    found = on.split_blocks(settled, _settings(settled).tp, block=128, format_="fp8_block128", experts_whole=whole)
+    found = on.split_blocks(settled, settings_of(settled).tp, block=128, format_="fp8_block128", experts_whole=whole)
     sides = (side for part, side in found if part.name in names and part.row is row and part.name.startswith("expert") is of_experts)
     side = next(sides, None)
     return None if side is None else {"side": side, "block": 128}
@@ -241,7 +236,7 @@ def lora_rank(settled: Settled) -> Values:
 
 def dcp(settled: Settled) -> Values:
     """The KV heads of a model without latent attention must be fewer than tp, and their copies as many as dcp."""
-    s, heads = _settings(settled), on.kv_heads(settled.model)
+    s, heads = settings_of(settled), on.kv_heads(settled.model)
     if s.dcp == 1 or len(heads) != 1:
         return None
     n = min(heads)
@@ -249,19 +244,19 @@ def dcp(settled: Settled) -> Values:
 
 
 def dcp_most(settled: Settled) -> Values:
-    s, heads = _settings(settled), on.kv_heads(settled.model)
+    s, heads = settings_of(settled), on.kv_heads(settled.model)
     n = min(heads, default=0)
     return {"dcp": s.dcp, "most": s.tp // n, "tp": s.tp, "kv_heads": n} if s.dcp > 1 and len(heads) == 1 and s.dcp > s.tp // n else None
 
 
 def dcp_ranks(settled: Settled) -> Values:
-    s = _settings(settled)
+    s = settings_of(settled)
     return {"tp": s.tp, "dcp": s.dcp} if s.tp % s.dcp else None
 
 
 def dcp_queries(settled: Settled) -> Values:
     """Query heads of one KV head are shared by the ranks that split a sequence; latent attention has no such heads."""
-    s, heads = _settings(settled), on.kv_heads(settled.model)
+    s, heads = settings_of(settled), on.kv_heads(settled.model)
     if s.dcp == 1 or len(heads) != 1:
         return None
     n = query_heads(settled.model) // min(heads)
@@ -269,7 +264,7 @@ def dcp_queries(settled: Settled) -> Values:
 
 
 def stages(settled: Settled) -> Values:
-    return {} if _settings(settled).pp > 1 and settled.question.model.architecture in WITHOUT_STAGES else None
+    return {} if settings_of(settled).pp > 1 and settled.question.model.architecture in WITHOUT_STAGES else None
 
 
 def adapters(settled: Settled) -> Values:
@@ -282,7 +277,7 @@ def _latent(settled: Settled) -> bool:
 
 
 def latent_nvfp4(settled: Settled) -> Values:
-    return {} if _latent(settled) and _settings(settled).formats.k == "nvfp4" else None
+    return {} if _latent(settled) and settings_of(settled).formats.k == "nvfp4" else None
 
 
 #: Backends that `--attention-backend` may name: for latent attention, and the majors of compute capability that they run on; none: any
@@ -295,7 +290,7 @@ PLAIN_BACKENDS: dict[str, tuple[int, ...]] = {"FLASH_ATTN": (8, 9, 10, 11, 12), 
 
 def backend(settled: Settled) -> Values:
     """A backend for the other kind of attention, or for other GPUs."""
-    s, has = _settings(settled), on.capability(settled.question)
+    s, has = settings_of(settled), on.capability(settled.question)
     name = s.backend or ""
     majors = LATENT_BACKENDS.get(name, PLAIN_BACKENDS.get(name))
     plain, latent = on.kv_heads(settled.model), _latent(settled)
@@ -310,7 +305,7 @@ def backend(settled: Settled) -> Values:
 
 def backend_block(settled: Settled) -> Values:
     """The backend that was named takes no multiple of its own sizes in the block size that was asked for (supports_block_size)."""
-    s, block = _settings(settled), settled.question.block_size
+    s, block = settings_of(settled), settled.question.block_size
     if block is None or s.backend not in BACKENDS or not _on_gpu(settled):
         return None
     kernel = backend_rows(s.backend, s.release)
@@ -320,7 +315,7 @@ def backend_block(settled: Settled) -> Values:
 
 def odd_block(settled: Settled) -> Values:
     """A block that no backend of NVIDIA's GPUs takes where none is named: FlexAttention, which took any, wants 16 too from 0.22 on."""
-    s, asked, device = _settings(settled), settled.question.block_size, settled.question.device
+    s, asked, device = settings_of(settled), settled.question.block_size, settled.question.device
     if not asked or asked % DEFAULT_BLOCK == 0 or s.backend in BACKENDS or not _on_gpu(settled) or (device and device.vendor != "nvidia"):
         return None
     attends = any(cache.form in ATTENTION - {"compressed"} for layer in s.served.layers for cache in layer.caches)
@@ -332,7 +327,7 @@ def no_experts(settled: Settled) -> Values:
 
 
 def _flash_fp8(settled: Settled) -> bool:
-    has, s = on.capability(settled.question), _settings(settled)
+    has, s = on.capability(settled.question), settings_of(settled)
     return has is not None and has < 90 and s.backend == "FLASH_ATTN" and s.formats.k.startswith("fp8")
 
 
@@ -342,7 +337,7 @@ def flash_fp8(settled: Settled) -> Values:
 
 def _triton_fp8(settled: Settled, least: int) -> Values:
     """An FP8 cache of K and V in Triton's kernels, which take it from 8.9 on: asked for, or the only ones below `least`."""
-    d, s, has = settled.question, _settings(settled), on.capability(settled.question)
+    d, s, has = settled.question, settings_of(settled), on.capability(settled.question)
     if has is None or not _on_gpu(settled) or not on.kv_heads(settled.model) or not s.formats.k.startswith("fp8"):
         return None
     if has >= (89 if s.backend == "TRITON_ATTN" else least) or s.backend not in (None, "TRITON_ATTN"):
@@ -356,26 +351,26 @@ def triton_fp8(settled: Settled) -> Values:
 
 
 def triton_e4m3(settled: Settled) -> Values:
-    return _triton_fp8(settled, 75) if _settings(settled).formats.k == "fp8_e4m3" else None
+    return _triton_fp8(settled, 75) if settings_of(settled).formats.k == "fp8_e4m3" else None
 
 
 def nvfp4_cache(settled: Settled) -> Values:
     d, has = settled.question, on.capability(settled.question)
-    old = has is not None and has < 80 and _on_gpu(settled) and _settings(settled).formats.k.startswith("nvfp4")
+    old = has is not None and has < 80 and _on_gpu(settled) and settings_of(settled).formats.k.startswith("nvfp4")
     return {"gpu": d.device.name if d.device else ""} if old else None
 
 
 def float_cache(settled: Settled) -> Values:
     """kv_cache_dtype bfloat16 beside float16 and the other way round."""
     long = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
-    d, s = settled.question, _settings(settled)
+    d, s = settled.question, settings_of(settled)
     if "kv_dtype" in settled.chosen_by or s.formats.k not in ("f16", "bf16") or s.formats.k == s.formats.compute:
         return None
     return {"cache": long[s.formats.k], "compute": long.get(s.formats.compute, d.dtype)} if d.kv_dtype not in (None, "auto") else None
 
 
 def two_ceilings(settled: Settled) -> Values:
-    s = _settings(settled)
+    s = settings_of(settled)
     largest = max((n for n in s.captures.sizes if n <= s.max_num_batched_tokens), default=0)
     both = s.graphs and s.captures.sizes and s.captures.most
     return {"most": s.captures.most, "largest": largest} if both and s.captures.most != largest else None

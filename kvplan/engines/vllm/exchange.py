@@ -7,13 +7,15 @@ vLLM 0.9 to 0.33 distributed/device_communicators/all2all.py, distributed/eplb/*
 from __future__ import annotations
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common import conditions as on
 from kvplan.engines.common import deepep
-from kvplan.engines.common.lines import Span, modelled, weight_entries
+from kvplan.engines.common.copies import in_exchange, of_one_layer
+from kvplan.engines.common.lines import Span, modelled
 from kvplan.engines.common.options import Options
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.ledger import Entry, Phase, exact
-from kvplan.tensors import Layer, Lowered, distinct, layer_counts, routed
+from kvplan.tensors import Lowered, distinct, layer_counts, routed
 from kvplan.units import MIB, cdiv
 from kvplan.weights import WeightFormats
 
@@ -62,7 +64,7 @@ def buffers(d: Deployment, s: VllmSettings) -> list[Entry]:
         return []
     near, ranks = s.deepep_mib * MIB, s.tp * s.dp
     if s.exchange == LOW_LATENCY:
-        tokens, hidden, experts = _exchanged(s), _hidden(d.model.hidden_size), _experts(s.served)
+        tokens, hidden, experts = _exchanged(s), _hidden(d.model.hidden_size), on.experts(s.served)
         far = deepep.low_latency_bytes(tokens, hidden, experts)
         said = f"low-latency kernels: {tokens:,} tokens of {hidden:,} for each of {experts} experts, twice there and back"
     else:
@@ -80,7 +82,7 @@ def batched(d: Deployment, s: VllmSettings, value_bytes: int) -> list[Entry]:
     if s.exchange != LOW_LATENCY:
         return []
     ranks, hidden = s.tp * s.dp, _hidden(d.model.hidden_size)
-    rows = cdiv(_experts(s.served), ranks) * _exchanged(s) * ranks
+    rows = cdiv(on.experts(s.served), ranks) * _exchanged(s) * ranks
     stacks = [w for layer in distinct(s.served.layers) for w in layer.weights if w.experts and len(w.shape) == 3]
     inner = max((w.shape[2] for w in stacks if w.name.endswith("down")), default=0)
     point = rows * value_bytes * (max(2 * inner, hidden) + inner + hidden)
@@ -97,11 +99,11 @@ def balancing(model: Lowered, stage: range, s: VllmSettings, formats: WeightForm
     layers = [layer for layer, n in layer_counts(model.layers[stage.start : stage.stop]) for _ in range(n) if routed([layer])]
     if s.redundant is None or not layers or ep == 1:
         return []
-    experts, steps = _experts(model), s.load_window + 1
+    experts, steps = on.experts(model), s.load_window + 1
     seen = cdiv(experts, ep) if not _at(s.release, "0.11") else experts
     found = [exact("EPLB: loads of experts", 4 * steps * len(layers) * seen, f"{steps - 1:,} steps and one, layers x experts", "process")]
     if _at(s.release, "0.12"):
-        held = _one_layer(layers[0], s, formats, ep)
+        held = of_one_layer(layers[0], formats, tp=s.tp, ep=ep)
         staged = (ep + 1) * held.bytes if _at(s.release, "0.20") and not _at(s.release, "0.23") else 0
         said = "one layer's experts of a rank, which arrive there"
         found.append(held._replace(name="EPLB: room for experts", high=held.high + staged, source=said, kind="process"))
@@ -113,13 +115,7 @@ def rebalanced(model: Lowered, stage: range, s: VllmSettings, formats: WeightFor
     layers = [layer for layer in distinct(model.layers[stage.start : stage.stop]) if routed([layer])]
     if s.redundant is None or not layers or ep == 1 or _at(s.release, "0.23"):
         return []
-    n_bytes = _one_layer(layers[0], s, formats, ep).bytes
-    return [modelled("EPLB: experts in exchange", Span(n_bytes, 0, n_bytes), "one layer's experts of a rank", "transient")]
-
-
-def _one_layer(layer: Layer, s: VllmSettings, formats: WeightFormats, ep: int) -> Entry:
-    entries = weight_entries([(w, 1) for w in layer.weights if w.experts], formats, tp=s.tp, ep=ep)
-    return entries[0]._replace(bytes=sum(e.bytes for e in entries), low=sum(e.low for e in entries), high=sum(e.high for e in entries))
+    return [in_exchange(layers[0], formats, tp=s.tp, ep=ep)]
 
 
 def _exchanged(s: VllmSettings) -> int:
@@ -129,10 +125,6 @@ def _exchanged(s: VllmSettings) -> int:
 
 def _hidden(hidden: int) -> int:
     return next((known for known in HIDDEN if known >= hidden), hidden)
-
-
-def _experts(model: Lowered) -> int:
-    return max((w.experts for layer in distinct(model.layers) for w in layer.weights), default=0)
 
 
 def _at(release: str, since: str) -> bool:

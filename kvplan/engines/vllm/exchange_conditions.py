@@ -10,29 +10,24 @@ from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Values
 from kvplan.engines.vllm.exchange import HIDDEN, LOW_LATENCY
-from kvplan.engines.vllm.settings import VllmSettings
-
-
-def _settings(settled: Settled) -> VllmSettings:
-    found: VllmSettings = settled.settings
-    return found
+from kvplan.engines.vllm.settings import settings_of
 
 
 def copies_alone(settled: Settled) -> Values:
     copies = Options(settled.question).count("num_redundant_experts", 0)
-    return {"copies": copies} if copies and _settings(settled).redundant is None else None
+    return {"copies": copies} if copies and settings_of(settled).redundant is None else None
 
 
 def unshared_experts(settled: Settled) -> Values:
-    return {} if _settings(settled).redundant is not None and (settled.question.ep or 1) == 1 else None
+    return {} if settings_of(settled).redundant is not None and (settled.question.ep or 1) == 1 else None
 
 
 def uneven_experts(settled: Settled) -> Values:
-    s, ep = _settings(settled), settled.question.ep or 1
+    s, ep = settings_of(settled), settled.question.ep or 1
     n = on.experts(s.served)
     return {"experts": n, "ep": ep} if s.redundant is not None and n % ep else None
 
 
 def wide_tokens(settled: Settled) -> Values:
     hidden = settled.question.model.hidden_size
-    return {"hidden": hidden, "most": HIDDEN[-1]} if _settings(settled).exchange == LOW_LATENCY and hidden > HIDDEN[-1] else None
+    return {"hidden": hidden, "most": HIDDEN[-1]} if settings_of(settled).exchange == LOW_LATENCY and hidden > HIDDEN[-1] else None

@@ -88,7 +88,7 @@ def passed(d: Deployment) -> tuple[Passed, ...]:
     """What is said of items and their processor and does not enter the plan."""
     options = Options(d)
     found = []
-    if (text := options.text(LIMITS)) and (sized := sorted(smaller(limits(text)))):
+    if (text := options.text(LIMITS)) and _limits(text) and (sized := sorted(smaller(limits(text)))):
         found.append(Passed(LIMITS, text, f"{LIMITS}: {', '.join(sized)} of the item that is profiled", "less"))
     given = _object(processor) if (processor := options.text(PROCESSOR)) else {}
     if keys := unread(given):
@@ -135,10 +135,8 @@ def unread(given: Mapping[str, Any]) -> list[str]:
     return [key for key in given if key not in HARMLESS | read and not (key == "images_kwargs" and not inner)]
 
 
-def smaller(given: object) -> set[str]:
+def smaller(given: Mapping[str, Any]) -> set[str]:
     """What limits say of the item that is profiled, beside how many of it there are (config/multimodal.py; from 0.11.1 on)."""
-    if not isinstance(given, Mapping):
-        return set()
     return {key for one in given.values() if isinstance(one, Mapping) for key, n in one.items() if key != "count" and n}
 
 

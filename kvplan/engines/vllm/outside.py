@@ -30,6 +30,8 @@ CONTEXT_BYTES, CONTEXT_LOW, CONTEXT_HIGH = 500 * MIB, 300 * MIB, 700 * MIB
 MORE_GRAPHS = {"a100-40gb": 4.5}
 #: A card of such a size that is not named may be one of them, or the one of 79.33 GiB whose graphs took 3.49 GiB for 28 layers on 0.11.0.
 UNNAMED_MORE, UNNAMED_FROM = 6.0, 39 * GIB
+#: Modes that no published log has: such graphs take as much as both kinds at most.
+UNPUBLISHED = ("FULL", "FULL_DECODE_ONLY")
 #: Share of the graphs by which their capture exceeds the estimate that 0.20 and later charge, at most (vllm#57475: 0.12 of 0.46 GiB).
 BEYOND_ESTIMATE = 0.3
 #: Graphs with adapters and without (config/compilation.py cudagraph_specialize_lora): between once and twice those of a model alone, which
@@ -72,10 +74,7 @@ def graphs(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants, 
             return Span(*(int(whole * size + pieces * n_layers * more) for size, more in zip(each.ends, layer.ends, strict=True)))
 
         found = sized(s.captures.mode)
-        if s.rules.v1 and s.captures.mode in (
-            "FULL",
-            "FULL_DECODE_ONLY",
-        ):  # no published log has these alone: as much as both kinds at most
+        if s.rules.v1 and s.captures.mode in UNPUBLISHED:
             both = sized("FULL_AND_PIECEWISE")
             found = Span(found.point or both.point, 0, max(found.high, both.high))
         found = _more(found, d, s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from kvplan.engines.common.protocol import Drafter
+from kvplan.engines.common.protocol import Drafter, Settled
 from kvplan.engines.vllm.rings import Pooled
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
 from kvplan.tensors import CacheFormats, Lowered
@@ -95,3 +95,9 @@ class VllmSettings(NamedTuple):
         if self.platform == "cpu" and VERSIONS.index(self.release) >= VERSIONS.index("0.30"):
             return "CPU"
         return "GPU"
+
+
+def settings_of(settled: Settled) -> VllmSettings:
+    """The settings that `settle` made."""
+    found: VllmSettings = settled.settings
+    return found

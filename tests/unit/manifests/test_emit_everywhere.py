@@ -10,8 +10,9 @@ import pytest
 
 import kvplan
 from kvplan import engines
+from kvplan.engines.common.arguments import has
 from kvplan.engines.common.releases import release
-from kvplan.engines.common.written import find, has
+from kvplan.engines.common.written import find
 from kvplan.manifests import Source, check, emit
 from kvplan.planner.plan import Plan
 from tests.unit.manifests.test_emit import MODEL, settled
