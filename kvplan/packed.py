@@ -46,23 +46,15 @@ def as_packed(spec: ModelSpec, name: str) -> dict[str, Any]:
     line = _lines().get(name.lower())
     if line is None:
         return {}
-    parts, evidence = line
-    model = lower(
-        spec.changed(quantization=(), deviations=(), checkpoint=None), CacheFormats("bf16", "bf16", "bf16", conv="bf16", state="f32")
-    )
-    rules = [(name, part) for name, _, those in (each.partition(": ") for each in parts.split("; ")) for part in those.split()]
-    names = [*spec.layer_names, *((spec.mtp.block,) * spec.mtp.modules if spec.mtp else ())]
-    mixers = {block for block, made in spec.blocks.items() if any(mixer.kind in RECURRENT for mixer in made.mixers)}
-    found: Formats = {}
-    for i, layer in enumerate((*model.layers, *model.draft)):
-        for at, w in enumerate(layer.weights):
-            if len(w.shape) > 1 and w.role in MATRICES:
-                part = "draft" if i >= len(model.layers) else _part(w, mixer=names[i] in mixers)
-                found[i, at] = next((form for form, those in rules if _holds(those, part, i)), None)
+    packed, evidence = line
+    rules = [(form, part) for form, _, those in (each.partition(": ") for each in packed.split("; ")) for part in those.split()]
+    model, parts = taken_apart(spec)
+    found: Formats = {(i, at): next((form for form, those in rules if _holds(those, part, i)), None) for (i, at), part in parts.items()}
     usual = by_role(model, found)
     formats = {role: form for role, form in usual.items() if form}
-    if head := [form for form, part in rules if part == "head"]:
-        formats["head"] = head[0]
+    for form, part in rules:
+        if part == "head":
+            formats["head"] = form
     by_format: dict[str, list[Role]] = {}
     for role, form in formats.items():
         by_format.setdefault(form, []).append(role)
@@ -74,8 +66,21 @@ def as_packed(spec: ModelSpec, name: str) -> dict[str, Any]:
     }
 
 
+def taken_apart(spec: ModelSpec) -> tuple[Lowered, dict[tuple[int, int], str]]:
+    """The model in 16 bits, and the part of every matrix of its layers and draft modules; of mixers `small` is what stays so."""
+    plain = spec.changed(quantization=(), deviations=(), checkpoint=None)
+    model = lower(plain, CacheFormats("bf16", "bf16", "bf16", conv="bf16", state="f32"))
+    mixers = {block for block, made in spec.blocks.items() if any(mixer.kind in RECURRENT for mixer in made.mixers)}
+    names = spec.layer_names
+    parts: dict[tuple[int, int], str] = {}
+    for i, layer in enumerate((*model.layers, *model.draft)):
+        for at, w in enumerate(layer.weights):
+            if len(w.shape) > 1 and w.role in MATRICES:
+                parts[i, at] = "draft" if i >= len(names) else _part(w, mixer=names[i] in mixers)
+    return model, parts
+
+
 def _part(w: WeightTensor, *, mixer: bool) -> str:
-    """The part of a layer's matrix; of mixers `small` is what stays in 16 bits."""
     if w.role != "attention" or not mixer:
         return w.role
     return "small" if min(w.shape) <= SMALL or "conv" in w.name else "mixers"

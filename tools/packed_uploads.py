@@ -23,10 +23,7 @@ from typing import NamedTuple
 
 from kvplan.catalogue import model_folder, read_spec
 from kvplan.names.index import everything
-from kvplan.packed import SMALL
-from kvplan.spec import lower
-from kvplan.tensors import CacheFormats
-from kvplan.uploads import RECURRENT
+from kvplan.packed import taken_apart
 
 FILE = Path(__file__).parent.parent / "kvplan" / "packed.tsv"
 NAMES = Path(__file__).parent / "packed_names.tsv"
@@ -71,27 +68,20 @@ def forms(weights: str) -> list[Form]:
 @cache
 def sizes(base: str) -> dict[str, Size]:
     """Part -> its size; `small` matrices beside mixers, `towers`, `drafts` and `rest` too."""
-    spec = read_spec(model_folder() / f"{base}.yaml").changed(quantization=(), deviations=(), checkpoint=None)
-    model = lower(spec, CacheFormats("bf16", "bf16", "bf16", conv="bf16", state="f32"))
-    mixers = {name for name, block in spec.blocks.items() if any(mixer.kind in RECURRENT for mixer in block.mixers)}
+    model, parts = taken_apart(read_spec(model_folder() / f"{base}.yaml"))
     found: dict[str, Size] = defaultdict(Size)
 
     def add(part: str, shape: tuple[int, ...], elems: int) -> None:
         matrix = len(shape) > 1
         found[part] += Size(elems, elems // shape[-1] if matrix else 0, elems // (shape[-1] * shape[-2]) if matrix else 0)
 
-    for name, layer in zip(spec.layer_names, model.layers, strict=True):
-        for w in layer.weights:
-            part: str = w.role if w.role in PARTS and len(w.shape) > 1 else "rest"
-            if part == "attention" and name in mixers:
-                part = "small" if min(w.shape) <= SMALL or "conv" in w.name else "mixers"
-            if w.role != "buffer":
-                add(part, w.shape, w.elems)
+    for i, layer in enumerate((*model.layers, *model.draft)):
+        beside = "rest" if i < len(model.layers) else "drafts"
+        for at, w in enumerate(layer.weights):
+            if w.role != "buffer" or beside == "drafts":
+                add(parts.get((i, at), beside), w.shape, w.elems)
     for w in (*model.first, *model.last, *([model.embedding] if model.embedding else [])):
         add({"tower": "towers", "head": "head"}.get(w.role, "rest"), w.shape, w.elems)
-    for layer in model.draft:
-        for w in layer.weights:
-            add("draft" if w.role in PARTS and len(w.shape) > 1 else "drafts", w.shape, w.elems)
     return dict(found)
 
 

@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from kvplan.engines.common.kinds import counts
 from kvplan.engines.common.releases import release
-from kvplan.engines.common.words import Finding, Given, Unresolved
+from kvplan.engines.common.words import Finding, Given, Unresolved, refuse
 
 #: one: a value; flag: none; switch: none, with a --no- form; many: values up to the next option; maybe: a value if one of `words` follows;
 #: each: a value, and those of every time that it is given count, joined by commas
@@ -248,6 +249,15 @@ def loaded_as(one: Given | None) -> Given | None:
 def moved(one: Given, value: Any) -> Given:
     """The same place, another value."""
     return one._replace(value=value)
+
+
+def counted(one: Given, question: dict[str, Given], option: str) -> list[Finding]:
+    """The engine option that an option of several numbers is, or why the engine would not start."""
+    try:
+        question[f"engine_option.{option}"] = moved(one, counts(",".join(str(n) for n in one.value)))
+    except ValueError as error:
+        return [refuse(f"{one.spelled}: {error}; the engine would stop with a usage error", one.place)]
+    return []
 
 
 def allowed(one: Given) -> Finding:

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import MIRRORED, Answer, Arguments, Repository, allowed, block, loaded_as, moved, names, number, row
+from kvplan.engines.common.arguments import (
+    MIRRORED,
+    Answer,
+    Arguments,
+    Repository,
+    allowed,
+    block,
+    counted,
+    loaded_as,
+    moved,
+    names,
+    number,
+    row,
+)
 from kvplan.engines.common.kinds import counts
 from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_lora, read_speculative
@@ -119,10 +132,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     if (one := question.get("max_num_batched_tokens")) and one.value < 1:
         question["engine_option.disable_chunked_prefill"] = moved(question.pop("max_num_batched_tokens"), True)
     if one := given.get("@graph_bs"):
-        try:
-            question["engine_option.cuda_graph_bs"] = moved(one, counts(",".join(str(n) for n in one.value)))
-        except ValueError as error:
-            findings.append(refuse(f"{one.spelled}: {error}; the engine would stop with a usage error", one.place))
+        findings += counted(one, question, "cuda_graph_bs")
     if one := given.get("@attention_dp"):
         question["dp"], question["engine_option.enable_dp_attention"] = one, moved(one, one.value > 1)
     if "@deepep" in given:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import moved
+from kvplan.engines.common.arguments import counted, moved
 from kvplan.engines.common.kinds import counts
 from kvplan.engines.common.words import Finding, Given, refuse
 
@@ -20,16 +20,13 @@ _LISTS = {"@captured": "cudagraph_capture_sizes", "@captured_early": "cuda_graph
 def read(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
     """What they and the options that stand for one of their keys say."""
     _compilation(given, question)
-    findings = []
+    findings = list[Finding]()
     for to, option in _ALONE.items():
         if to in given:
             question[f"engine_option.{option}"] = given[to]
     for to, option in _LISTS.items():
         if one := given.get(to):
-            try:
-                question[f"engine_option.{option}"] = moved(one, counts(",".join(str(n) for n in one.value)))
-            except ValueError as error:
-                findings.append(refuse(f"{one.spelled}: {error}; the engine would stop with a usage error", one.place))
+            findings += counted(one, question, option)
     if one := given.get("@eplb"):
         if not isinstance(one.value, dict):
             return [*findings, refuse(f"{one.spelled}: not a JSON object", one.place)]
