@@ -48,8 +48,8 @@ def _changed(d: Deployment, **sets: Any) -> Deployment:
     free = [name for name in d.assumed if name in ("tp", "pp")]
     if not free or sets.keys() & set(free) or not sets.keys() & {"device", "n_devices", "weight_dtype"}:
         return asked
-    kept = tuple(name for name in d.assumed if name not in free)
-    return laid_out(replace(asked, assumed=kept, **dict.fromkeys(free)))
+    again: dict[str, Any] = {"assumed": tuple(name for name in d.assumed if name not in free), **dict.fromkeys(free)}
+    return laid_out(replace(asked, **again))
 
 
 def counted(d: Deployment, device: Device, n: int | None = None) -> str:
