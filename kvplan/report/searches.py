@@ -55,7 +55,7 @@ _BEST = {
 
 def _bought(one: FitRow | None) -> str:
     """`8 x l40s (tp 8, likely)`."""
-    row = one.as_dict() if one else {}
+    row: Mapping[str, Any] = {**one.as_dict()} if one else {}
     sizes = [f"{name} {row[name]}" for name in ("tp", "pp", "dp", "ep") if (row.get(name) or 1) > 1]
     sure = [] if row.get("certainty") == "certain" else [str(row.get("certainty"))]
     said = f" ({', '.join((*sizes, *sure))})" if sizes or sure else ""
@@ -86,19 +86,14 @@ def side_by_side(
     if fmt not in FOR_PEOPLE:
         return render_data([{"name": row.name, "unit": row.unit, **dict(zip(headers, row.values, strict=True))} for row in rows], fmt)
     table = [
-        {
-            "": _named(row),
-            **dict(
-                zip(headers, [_value(value, ratio, row.unit) for value, ratio in zip(row.values, row.ratios, strict=True)], strict=True)
-            ),
-        }
+        {"": _named(row), **{name: _value(n, by, row.unit) for name, n, by in zip(headers, row.values, row.ratios, strict=True)}}
         for row in rows
     ]
     if fmt == "html":
         said = {str(n): ", ".join(f"{name} {value}" for name, value in one.items()) for n, one in enumerate(asked, 1)}
         return _page("Side by side", table, said, rank_by)
-    text = _bounded(table, fmt, rank_by)
-    return f"{here().fold(one_line(said))}\n\n{text!s}" if fmt == "table" and (said := _who_fits(found, headers)) else text
+    text, fit = _bounded(table, fmt, rank_by), _who_fits(found, headers)
+    return f"{here().fold(one_line(fit))}\n\n{text!s}" if fmt == "table" and fit else text
 
 
 def _who_fits(found: Sequence[Row], headers: Sequence[str]) -> str:
