@@ -103,7 +103,8 @@ def settle(d: Deployment) -> Settled:
         notes = (*notes, f"{d.model.architecture} is no class of vLLM {release}: transformers' code, with a decoder's cache in every layer")
     tp, pp, dp = d.tp or 1, d.pp or 1, d.dp or 1
     if d.n_devices not in (None, tp * pp * dp):
-        raise wrong_number(f"tp {tp} x pp {pp} x dp {dp} needs", tp * pp * dp, d.n_devices)
+        shared = " (ep shares the ranks of tp x dp)" if d.ep else ""
+        raise wrong_number(f"tp {tp} x pp {pp} x dp {dp}{shared} needs", tp * pp * dp, d.n_devices)
     tokens, seqs = batch_defaults(d, rules, options, longest)
     if d.max_num_batched_tokens is None and (d.device is None and options.text("platform") != "cpu"):
         notes = (*notes, f"no device given: batches of {tokens} tokens, as on one below 70 GiB")
