@@ -58,8 +58,6 @@ NOT_KNOWN = {
     "v53963-glm53flash-fp8-8xpro6000",
     "mi8-flashnext-2xgb10-070",
     "mi8-flashnext-2xgb10-080",
-    "lg-ling3flash-gb10-075",
-    "lg-ling3flash-gb10-080",
     "bd-flashnext-fp8-2xgb10-080",
     "bd-flashnext-fp8-2xgb10-090",
     "mm-minimaxm3-4xgb10-070",
@@ -90,8 +88,6 @@ NOT_KNOWN = {
     "gs-glm53f-nvfp4-2xgb10-088",
     "gs-glm53f-nvfp4-2xgb10-089",
     "gs-glm53f-nvfp4-2xgb10-900k",
-    "mu-nemotron3omni-nvfp4-5090-078",
-    "mu-nemotron3omni-nvfp4-5090-082",
     "df-q38-27b-nvfp4-5090-dflash",
     "tl-glm53flash-8xh100-1024",
     "tl-glm53flash-8xh100-256",
@@ -99,7 +95,6 @@ NOT_KNOWN = {
     "r906-glm53flash-4xh200-512",
     "fn-flashnext-3bpw-2x5090-256k",
     "fn-flashnext-3bpw-2x5090-384k",
-    "l5592-llava15-13b-f16-a100-40k",
     "mj-qwen38-27b-awq-titan-tp1",
     "mj-qwen38-27b-awq-titan-tp1-mtp",
     "an-dsv4fv-2xpro6000-094",
@@ -108,7 +103,6 @@ NOT_KNOWN = {
     "kelnei-q38-27b-5090-575",
     "kelnei-q38-27b-5090-603",
     "kelnei-q38-27b-5090-32k-batch",
-    "molmo2-8b-l40s-055",
 }
 
 
