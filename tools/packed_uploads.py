@@ -162,7 +162,7 @@ def _as_expected(base: str, found: Found) -> bool:
     return {part for part in sizes(base) if part in PARTS} - {"head"} == {*found.parts} == {"attention", "mlp"}
 
 
-def _plain() -> dict[str, str]:
+def models_by_name() -> dict[str, str]:
     """Names of models that are not quantised, without publisher and in lower case, longest first -> the catalogue id of their shapes."""
     found = {line.name.lower().partition("/")[2]: line.base for line in everything() if line.weights is None and "/" in line.name}
     stored = {base for base in set(found.values()) if read_spec(model_folder() / f"{base}.yaml").quantization}
@@ -174,7 +174,7 @@ def main(counts: str) -> None:
     rows = [row for row in json.loads(Path(counts).read_text(encoding="utf-8")) if "/" in row["name"]]
     kept = [line for line in FILE.read_text(encoding="utf-8").splitlines() if line[:1] != "#" and not line.endswith("\th")]
     by_hand = {line.partition("\t")[0].lower() for line in kept}
-    index, plain = {line.name.lower(): line for line in everything() if line.evidence != "k"}, _plain()
+    index, plain = {line.name.lower(): line for line in everything() if line.evidence != "k"}, models_by_name()
     names = []
     for row in rows:
         name, known = row["name"].lower(), index.get(row["name"].lower())

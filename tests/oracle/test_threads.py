@@ -81,7 +81,6 @@ NOT_KNOWN = {
     "o11896-lamarck14b-2080ti-2600",
     "d4436-qwen35-35b-8x2080ti22",
     "lx-gemma4-31b-awq6-2x5060ti",
-    "r9-qwen38-27b-mxfp4-eager-092",
     "r9-qwen38-27b-mxfp4-dflash7-16k",
     "r9-qwen38-27b-mxfp4-dflash5-64k",
     "mb-glm45air-reap82b-2x3090-0985",
