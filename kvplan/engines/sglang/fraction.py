@@ -42,6 +42,7 @@ _VIT: dict[str, tuple[tuple[int, int, int], ...]] = {
         ("Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"),
         ((400_000_000, _NO_LAYERS, 1024), (1 << 45, _NO_LAYERS, 1152)),
     ),
+    "Qwen4ExpForConditionalGeneration": ((1 << 45, _NO_LAYERS, 1152),),
 }  # fmt: skip
 #: Classes without a `vision_config` of their own, of which nothing is taken: they hear, or keep it in another config.
 _UNSEEN = frozenset({

@@ -49,7 +49,7 @@ class SglangPoolSettings(NamedTuple):
 class States(NamedTuple):
     """The state pool: `slots` that requests can get, slots allocated (one is padding), slots charged, copies charged for drafts.
 
-    drafted  bytes of those copies as allocated
+    drafted  bytes of those copies as allocated; beside: of a slot, not charged
     """
 
     slots: int
@@ -58,10 +58,11 @@ class States(NamedTuple):
     draft: int
     slot_bytes: int
     drafted: int = 0
+    beside: int = 0
 
     @property
     def n_bytes(self) -> int:
-        return self.allocated * self.slot_bytes + self.drafted
+        return self.allocated * (self.slot_bytes + self.beside) + self.drafted
 
     @property
     def charged_bytes(self) -> int:
@@ -77,7 +78,8 @@ class States(NamedTuple):
         if rules.shared_windows and k.draft_chain and cells.window_columns:
             windows = cells.conv_state // cells.window_columns * (n + cells.window_columns - 1)
         copies = (self.slots if rules.draft_states == "slots" else running) + 1
-        return self._replace(slot_bytes=cells.slot, drafted=copies * (windows + cells.state * n) if n else 0)
+        drafted = copies * (windows + (cells.state + cells.beside) * n) if n else 0
+        return self._replace(slot_bytes=cells.slot, beside=cells.beside, drafted=drafted)
 
 
 class Tokens(NamedTuple):

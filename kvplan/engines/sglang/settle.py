@@ -9,11 +9,12 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common.conditions import capability, experts
 from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
+from kvplan.engines.common.grouped_keys import grouped
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import Drafter, Resolved, Settled
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in, wrong_number
-from kvplan.engines.sglang import adapters, backends, exchange, memory, pages
+from kvplan.engines.sglang import adapters, backends, exchange, memory, ngram, pages
 from kvplan.engines.sglang.as_read import as_read
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.drafts import with_steps
@@ -121,7 +122,7 @@ def settle(d: Deployment) -> Settled:
     question = settled.question
     stored = formats(question)
     model, misfit = lowered_or_plain(question, stored, cast=True)
-    split = head_split(question, rules, shape, traits)
+    split = head_split(question, rules, shape, traits)._replace(group=ngram.read_group(question, model, version))
     drafts = drafter(question, model, stored, own=OWN_DRAFTS)
     model = remade(replace(model, draft=drafts.layers if drafts else model.draft), lambda _, cache: as_kept(cache, split))
     drafts = drafts and drafts._replace(layers=model.draft)
@@ -184,6 +185,8 @@ def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
 def _page(d: Deployment, rules: SglangRules, traits: Traits, options: Options) -> int:
     """Tokens of a page: as the attention backend has it, and one where the states of a release keep prefixes in pages of one."""
     backend = options.text("attention_backend", tuple(pages.BACKENDS))
+    if d.model.architecture == ngram.CLASS:
+        return ngram.PAGE
     plain_states = not rules.paged_states and traits.states and d.model.architecture != "Lfm2MoeForCausalLM"
     if plain_states and keeps_prefixes(d, rules, traits) and with_buffers(d, rules, traits, 1) == "no_buffer":
         return 1
@@ -231,7 +234,7 @@ def as_kept(cache: Cache, split: Split) -> Cache:
     if split.sparse and not split.raw_mla:
         formats["latent"] = "fp8_ds_mla"
     rows = [replace(t, dtype=formats[t.name]) if t.name in formats and _packs(t) else t for t in cache.tensors if t.name != "k_blocks"]
-    return replace(cache, tensors=(*rows, *cache.reads))  # pools are sized for every layer
+    return grouped(replace(cache, tensors=(*rows, *cache.reads)), split.group)  # pools are sized for every layer
 
 
 def _packs(t: CacheTensor) -> bool:
