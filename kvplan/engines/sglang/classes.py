@@ -148,7 +148,7 @@ UNPAGED_STATES = frozenset({
 })  # fmt: skip
 
 #: What keeps a release from capturing prefill graphs (fraction.py), and classes that are kept from it or, with towers, are not.
-_PIECES = frozenset({"classes", "groups", "stages", "amd", "experts", "adapters", "towers", "tier"})
+_PIECES = frozenset({"classes", "groups", "stages", "amd", "experts", "adapters", "towers", "tier", "compile"})
 _BREAKS = frozenset({"amd", "compressed", "experts", "towers"})
 _UNGRAPHED_0510 = frozenset({
     "BailingMoeV2_5ForCausalLM", "DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM", "LLaDAModelLM", "Qwen3NextForCausalLM",
@@ -164,6 +164,15 @@ _SEEN_0520 = _SEEN_0519 | {"Glm5NextForConditionalGeneration"}
 _SEEN_0522 = _SEEN_0520 | {
     "MiniMaxM3SparseForCausalLM", "MiniMaxM3SparseForConditionalGeneration", "Qwen4ExpForConditionalGeneration",
 }  # fmt: skip
+
+#: Classes that are served without images unless --enable-multimodal is given (configs/model_config.py mm_disabled_models), by the release
+#: that first does so.
+TEXT_FIRST = {
+    "Gemma3ForConditionalGeneration": "0.4.6", "Llama4ForConditionalGeneration": "0.4.6", "Step3VLForConditionalGeneration": "0.4.10",
+    "InklingForConditionalGeneration": "0.5.16",
+}  # fmt: skip
+#: ... of which these do not load their towers then (models/mllama4.py).
+TOWERLESS = frozenset({"Llama4ForConditionalGeneration"})
 
 #: Classes that --language-model-only serves (server_args.py LANGUAGE_MODEL_ONLY_ARCHITECTURES), by the release that first does.
 TEXT_ALONE = {

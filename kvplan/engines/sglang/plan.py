@@ -10,6 +10,7 @@ from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import Refusal
 from kvplan.engines.common.pooled import Budget, Requests, SetAside, answer, encoder_tokens, staged_weights
 from kvplan.engines.common.protocol import Engine, Outcome, Settled
+from kvplan.engines.common.settling import without_towers
 from kvplan.engines.common.stops import refuse, warned
 from kvplan.engines.common.tiers import tier_lines
 from kvplan.engines.sglang import adapters, exchange, ngram
@@ -21,6 +22,7 @@ from kvplan.engines.sglang.layout import cut
 from kvplan.engines.sglang.outside import outside
 from kvplan.engines.sglang.rank import Drafted, SglangPools, build, read_stage
 from kvplan.engines.sglang.refusals import CHECKS
+from kvplan.engines.sglang.served import towerless
 from kvplan.engines.sglang.settle import SglangSettings, per_worker, settings_of, settle
 from kvplan.engines.sglang.tiers import tiers
 from kvplan.ledger import HELD, Entry, exact
@@ -46,7 +48,7 @@ def plan(settled: Settled) -> Outcome:
     d, s = settled.question, settings_of(settled)
     copies = exchange.copies(d)
     whole, drafting = with_copies(settled.model, copies), drafter_with_copies(settled.drafter, copies)
-    model = ngram.without_table(d, whole)
+    model = ngram.without_table(d, without_towers(whole) if towerless(d, s.release) else whole)
     shape, k, rules = s.layout, s.pools, s.rules
     stages = cut(len(model.layers), shape.pp, piled=rules.piled)
     requests = Requests(per_worker(d.batch or 1, shape), d.context or 1, encoder_tokens(settled))

@@ -135,12 +135,16 @@ class SglangRules(NamedTuple):
     prefill_graphs   prefill graphs are captured by default and reserve memory, save for these reasons; None: they are not
     ungraphed        classes without prefill graphs
     seen_graphs      multimodal classes that have them
+    eager_graphs     memory of decode graphs is reserved where none are captured, too
+    eager_pieces     prefill graphs are captured all the same
     blackwell        class -> its backend on B200 and its like; empty: one whose pages are as asked
     blackwell_heads  ... others with K and V take trtllm_mha there; with rows of other widths, fa4 (blackwell_fa4)
     latent_blackwell DeepSeek-V3 and its like take trtllm_mla there
     unpaged_states   Qwen3-Next and its like: trtllm_mha there, or Triton's kernels; with pages of 64 tokens and of one, whatever is asked
     mha_pages        tokens of a page that trtllm_mha takes
-    raw_blackwell    sparse fp8 rows are raw on Blackwell by default
+    raw_blackwell    sparse fp8 rows are raw on Blackwell by default; packed_glm: GLM's are not on 12.x
+    fa4_pages        pages of fa4 are fixed on every GPU
+    deterministic_late  deterministic inference looks at the backend that is picked without it
     mha_unshared     states without extra buffers have no prefix cache under trtllm_mha
     piled            the last pipeline stage has all layers that are left over
     whole_sinks      gpt-oss has no window pool under trtllm_mha
@@ -204,6 +208,8 @@ class SglangRules(NamedTuple):
     prefill_graphs: frozenset[str] | None = None
     ungraphed: frozenset[str] = frozenset()
     seen_graphs: frozenset[str] = frozenset()
+    eager_graphs: bool = True
+    eager_pieces: bool = True
     blackwell: Mapping[str, str] = {}
     blackwell_heads: bool = False
     blackwell_fa4: bool = False
@@ -211,6 +217,9 @@ class SglangRules(NamedTuple):
     unpaged_states: Literal["", "picked", "set"] = ""
     mha_pages: tuple[int, ...] = (16, 32, 64)
     raw_blackwell: bool = False
+    packed_glm: bool = False
+    fa4_pages: bool = True
+    deterministic_late: bool = True
     mha_unshared: bool = False
     piled: bool = True
     whole_sinks: bool = False
@@ -312,6 +321,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "staged_states": "kept",
             "drafts_unshared": False,
             "layer_lists": True,
+            "fa4_pages": False,
             "lora_vocabulary": "split",
             "lora_experts": "whole",
             "lora_all_embeds": True,
@@ -328,7 +338,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "lora_experts": "ranks",
         },
     ),
-    ("0.5.12", {"split": _SPLIT_0512, "stretched": {}, "amd_dsa_page": 64, "lora_heads": True}),
+    ("0.5.12", {"split": _SPLIT_0512, "stretched": {}, "amd_dsa_page": 64, "lora_heads": True, "deterministic_late": False}),
     ("0.5.13", {"split": _SPLIT_0513, "v4_staged": True, "rope_by_head_dim": False}),
     (
         "0.5.14",
@@ -341,15 +351,17 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "no_buffer_pages": True,
             "paged_states": True,
             "no_radix": frozenset(),
+            "eager_pieces": False,
         },
     ),
-    ("0.5.15", {"split": _SPLIT_0515, "spec_reserve": (0, 0), "v4_states": "requests"}),
+    ("0.5.15", {"split": _SPLIT_0515, "spec_reserve": (0, 0), "v4_states": "requests", "eager_graphs": False}),
     ("0.5.16", {"split": _SPLIT_0516, "fp4_workspace": True, "extra_buffer": _EXTRA_0516, "window_checked": "ratio"}),
     (
         "0.5.17",
         {
             "staged_states": "charged",
             "padded_states": True,
+            "packed_glm": True,
             "dsa_charge": "stored",
             "extra_buffer": _EXTRA_0517,
             "lora_attention": True,

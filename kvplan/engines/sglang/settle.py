@@ -13,11 +13,10 @@ from kvplan.engines.common.grouped_keys import grouped
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import Drafter, Resolved, Settled
-from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in, wrong_number
+from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, wrong_number
 from kvplan.engines.sglang import adapters, backends, exchange, memory, ngram, pages
-from kvplan.engines.sglang.as_read import as_read
 from kvplan.engines.sglang.cells import Split
-from kvplan.engines.sglang.drafts import with_steps
+from kvplan.engines.sglang.drafts import is_tree
 from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.fraction import default_fraction, on_amd
 from kvplan.engines.sglang.layout import SglangLayout, read_shape
@@ -35,6 +34,7 @@ from kvplan.engines.sglang.rules import (
     WHOLE_PROMPTS,
     SglangRules,
 )
+from kvplan.engines.sglang.served import as_served, forced_groups
 from kvplan.engines.sglang.traits import Traits, keeps_prefixes, read_traits, slots_per_request, with_buffers
 from kvplan.errors import SpecError
 from kvplan.spec import lower
@@ -91,12 +91,14 @@ def settings_of(settled: Settled) -> SglangSettings:
 def settle(d: Deployment) -> Settled:
     """The question with SGLang's defaults, read and lowered. Raises SpecError for choices that contradict."""
     version, rules, notes = RELEASES.find(d.engine_version)
-    shared = d.ep
-    d, served = _as_served(d, rules)
+    asked = d
+    d, served = as_served(d, version, rules)
     options, spec = Options(d), read_speculative(d.speculative)
     options.allocator()
     traits = read_traits(lower(d.model, cache_formats(replace(d, kv_dtype=None))))
-    d, forced, said = _forced(d, version, rules, traits)
+    d, forced, said = forced_groups(d, version, rules, traits)
+    d, unshared = backends.reproducible(d, rules, traits)
+    options = Options(d)
     shape = read_shape(d, options, forced=forced)
     _check(d, options, shape)
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
@@ -115,10 +117,10 @@ def settle(d: Deployment) -> Settled:
         **({"max_num_seqs": (running, "engine default")} if running else {}),
         "memory_fraction": (default_fraction(d, rules, shape, traits, spec, gpu_mib, chunk, graph_bs), "engine default"),
     }
-    notes = (*notes, *served, *said, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang"))
+    notes = (*notes, *served, *said, *unshared, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang"))
     settled = _resolved(d, version, page, traits, defaults, notes)
-    if shared != d.ep:
-        settled = settled._replace(chosen_by={**settled.chosen_by, "ep": "engine default"})
+    changed = {name: "engine default" for name in ("ep", "multimodal") if getattr(asked, name) != getattr(d, name)}
+    settled = settled._replace(chosen_by={**settled.chosen_by, **changed})
     question = settled.question
     stored = formats(question)
     model, misfit = lowered_or_plain(question, stored, cast=True)
@@ -148,30 +150,6 @@ def settle(d: Deployment) -> Settled:
     return made._replace(undecided=undecided(made, shape.attention_dp))
 
 
-def _as_served(d: Deployment, rules: SglangRules) -> tuple[Deployment, tuple[str, ...]]:
-    """The question with the model as read, the steps of its drafts, the ranks that share experts and the type it computes in, and notes."""
-    if d.kv_memory is not None:  # a question about the cache alone; else the weights do not load (refusals.py)
-        d = replace(d, model=as_read(d.model, rules))
-    d, picked = with_steps(d, rules)
-    shared, d = d.ep, exchange.spread(d)
-    if shared != d.ep:
-        picked = (*picked, f"sglang shares experts by all {d.tp} ranks of tp under moe_a2a_backend {exchange.backend(d)}")
-    own = canonical(d.model.dtype, "dtype")  # configs/model_config.py _get_and_verify_dtype
-    d, served = served_in(d, own if own != "f32" else "bf16" if (d.model.architecture or "").startswith("Gemma") else "f16", FACTS.title)
-    return d, (*picked, *served)
-
-
-def _forced(d: Deployment, version: str, rules: SglangRules, traits: Traits) -> tuple[Deployment, bool, tuple[str, ...]]:
-    """What a release sets for a model with an indexer, asked or not: attention data parallelism (True) and the fraction; what is said."""
-    if not rules.dsa_dp or traits.pooled_index is None:
-        return d, False, ()
-    said = [f"sglang {version} serves this model with attention data parallelism over all of tp, as asked or not"]
-    if rules.dsa_fraction:
-        d = replace(d, memory_fraction=rules.dsa_fraction)
-        said.append(f"sglang {version} sets mem_fraction_static to {rules.dsa_fraction} for this model, whatever is asked")
-    return d, True, tuple(said)
-
-
 def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
     """Raises SpecError for numbers and choices that contradict one another or that SGLang does not have."""
     if d.n_devices not in (None, shape.n_devices):
@@ -190,8 +168,11 @@ def _page(d: Deployment, rules: SglangRules, traits: Traits, options: Options) -
     plain_states = not rules.paged_states and traits.states and d.model.architecture != "Lfm2MoeForCausalLM"
     if plain_states and keeps_prefixes(d, rules, traits) and with_buffers(d, rules, traits, 1) == "no_buffer":
         return 1
+    backend = backend or backends.picked(d, rules, traits)
+    if backend == backends.FA4 and not (backends.is_blackwell(d) or rules.fa4_pages):
+        backend = None  # its pages are fixed on compute capability 10.x alone
     return backends.forced_page(d, rules, traits) or pages.page_size(
-        d.block_size, backend or backends.picked(d, rules, traits), latent=traits.latent, pooled_index=traits.pooled_index,
+        d.block_size, backend, latent=traits.latent, pooled_index=traits.pooled_index,
         compressed=traits.compressed, sparse_page=rules.amd_dsa_page if on_amd(d) else pages.DSA_PAGE, mha_pages=rules.mha_pages,
     )  # fmt: skip
 
@@ -269,7 +250,8 @@ def splits_windows(d: Deployment, rules: SglangRules) -> bool:
 def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> Split:
     """How layers are stored; Blackwell's sparse kernels and AMD's read fp8 rows raw (mem_cache/kv_cache_configurator.py)."""
     backend = Options(d).text("dsa_backend", ("flashmla_kv", "flashmla_sparse", "fa3", "trtllm", "tilelang"))
-    if backend is None and ((rules.raw_blackwell and (capability(d) or 0) >= 100) or (rules.dcp_index and shape.dcp > 1)):
+    packed = rules.packed_glm and d.model.architecture == "GlmMoeDsaForCausalLM" and (capability(d) or 0) // 10 == 12
+    if backend is None and ((rules.raw_blackwell and (capability(d) or 0) >= 100 and not packed) or (rules.dcp_index and shape.dcp > 1)):
         backend = "trtllm"
     raw, windows = backend in ("trtllm", "tilelang") or on_amd(d), splits_windows(d, rules) and traits.windows
     exclusive = d.model.architecture in EXCLUSIVE
@@ -313,7 +295,7 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         attention_dp=shape.attention_dp,
         draft_tokens=0 if spec is None else told or spec.tokens + 1,
         draft_steps=0 if spec is None or spec.method == "ngram" else spec.tokens,
-        draft_chain=spec is not None and told in (None, spec.tokens + 1),
+        draft_chain=spec is not None and not is_tree(d) and told in (None, spec.tokens + 1),
         radix=radix,
         overlap=overlap,
         swa_ratio=options.number("swa_full_tokens_ratio") or 0.8,
