@@ -70,7 +70,9 @@ def paged_ngram(settled: Settled) -> Values:
     if spec is None or spec.method != "ngram" or s.pools.page <= 1:
         return None
     known = "dsa" if read_traits(settled.model).pooled_index is not None else _known(settled)
-    hopper = (on.capability(d) or 0) // 10 == 9 and (release(s.release) >= (0, 5, 7) or d.model.architecture == "GptOssForCausalLM")
+    hopper = (on.capability(d) or 0) // 10 == 9 and (
+        release(s.release) >= (0, 5, 7) or read_traits(settled.model).latent or d.model.architecture == "GptOssForCausalLM"
+    )
     if known is None and (on_amd(d) or hopper):
         known = "aiter" if on_amd(d) else "fa3"
     return {"topk": 10, "page": s.pools.page, "backend": known} if known and known != "flashinfer" else None

@@ -77,9 +77,9 @@ def reproducible(d: Deployment, rules: SglangRules, traits: Traits) -> tuple[Dep
     """The question with the backend that deterministic inference picks, and without a prefix cache where that one has none."""
     options = Options(d)
     backend, named = options.text("attention_backend"), d.model.architecture or ""
-    if not deterministic(d) or traits.compressed or traits.pooled_index is not None or d.device is None:
+    if not deterministic(d) or rules.deterministic == "asked" or traits.compressed or traits.pooled_index is not None or d.device is None:
         return d, ()
-    if backend is None and (rules.deterministic_late or named.startswith(_OWN) or (is_blackwell(d) and rules.blackwell.get(named))):
+    if backend is None and (rules.deterministic == "picked" or named.startswith(_OWN) or (is_blackwell(d) and rules.blackwell.get(named))):
         backend = usual(d, rules, traits)
     elif backend is None and d.device.vendor == "nvidia":
         newer = (capability(d) or 0) >= 100

@@ -21,7 +21,8 @@ NO_RADIX_STATES = 512  # state slots of 0.5.3 to 0.5.6 without a prefix cache (m
 class SglangPoolSettings(NamedTuple):
     """The settings that pools depend on, resolved.
 
-    draft_tokens  tokens verified per step, 0 without speculation; draft_chain: they are one chain, no tree
+    draft_tokens    tokens verified per step, 0 without speculation; draft_chain: they are one chain, no tree
+    draft_branches  tokens that a step branches into
     """
 
     page: int
@@ -40,6 +41,7 @@ class SglangPoolSettings(NamedTuple):
     slots_per_request: int
     max_total_tokens: int | None
     fraction: float
+    draft_branches: int = 1
 
     @property
     def running_per_worker(self) -> int | None:

@@ -144,7 +144,7 @@ def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules
 
 def _with_headroom(profiled: int, running: int, k: SglangPoolSettings) -> Tokens:
     """The pool with rows for a chain of drafts and what is verified of every running request (0.5.6 model_runner.py init_memory_pool)."""
-    rows = profiled + running * (k.draft_steps + k.draft_tokens) + 100
+    rows = profiled + running * (k.draft_steps * k.draft_branches + k.draft_tokens) + 100
     total = min(rows, k.max_total_tokens or rows) // k.page * k.page
     return Tokens(total, total, None)
 

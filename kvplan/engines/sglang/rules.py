@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from kvplan.engines.common.releases import Releases, cumulative
 from kvplan.engines.sglang import classes
+from kvplan.engines.sglang.classes import STATES_OF_ALL
 
 
 class Tier(NamedTuple):
@@ -64,8 +65,6 @@ WHOLE_PROMPTS = frozenset({
 })  # fmt: skip
 #: Classes whose encoder's layers are numbered with the decoder's two for each (configs/model_config.py, since 0.5.10).
 NUMBERED_ENCODERS = frozenset({"WhisperForConditionalGeneration"})
-#: Classes whose states all ranks share, also where attention groups have each request's tokens alone (configs/mamba.py, mamba2.py).
-STATES_OF_ALL = frozenset({"MambaForCausalLM", "FalconMambaForCausalLM", "Mamba2ForCausalLM"})
 #: A config that names no length is taken for this one (hf_transformers_utils.py get_context_length).
 NO_LENGTH = 2048
 #: Classes whose configs name it by a key that is not looked for (max_target_positions).
@@ -143,8 +142,8 @@ class SglangRules(NamedTuple):
     unpaged_states   Qwen3-Next and its like: trtllm_mha there, or Triton's kernels; with pages of 64 tokens and of one, whatever is asked
     mha_pages        tokens of a page that trtllm_mha takes
     raw_blackwell    sparse fp8 rows are raw on Blackwell by default; packed_glm: GLM's are not on 12.x
-    fa4_pages        pages of fa4 are fixed on every GPU
-    deterministic_late  deterministic inference looks at the backend that is picked without it
+    fa4_pages        where pages of fa4 are fixed: nowhere, on every GPU, on compute capability 10.x
+    deterministic    deterministic inference wants a backend that is asked for; looks at the one picked without it; picks its own
     mha_unshared     states without extra buffers have no prefix cache under trtllm_mha
     piled            the last pipeline stage has all layers that are left over
     whole_sinks      gpt-oss has no window pool under trtllm_mha
@@ -168,6 +167,7 @@ class SglangRules(NamedTuple):
     staged_states    a pipeline stage of a recurrent model has the caches of all layers; all states; its own, charged as all; its own,
                      charged as the largest stage's
     drafts_unshared  states without extra buffers have no prefix cache beside a draft
+    states_of_all    classes whose states all ranks share
     padded_states    the state slot that is allocated beside those of requests is charged
     radix_states     recurrent models: no prefix cache at all; the ratio even against an explicit number; an explicit number first
     no_radix         recurrent models without a prefix cache
@@ -218,8 +218,8 @@ class SglangRules(NamedTuple):
     mha_pages: tuple[int, ...] = (16, 32, 64)
     raw_blackwell: bool = False
     packed_glm: bool = False
-    fa4_pages: bool = True
-    deterministic_late: bool = True
+    fa4_pages: Literal["", "all", "blackwell"] = ""
+    deterministic: Literal["asked", "picked", "own"] = "asked"
     mha_unshared: bool = False
     piled: bool = True
     whole_sinks: bool = False
@@ -241,6 +241,7 @@ class SglangRules(NamedTuple):
     shared_windows: bool = False
     staged_states: Literal["all", "whole", "kept", "charged"] = "all"
     drafts_unshared: bool = False
+    states_of_all: frozenset[str] = STATES_OF_ALL | {"FalconH1ForCausalLM"}
     padded_states: bool = False
     radix_states: Literal["none", "ratio", "asked"] = "none"
     no_radix: frozenset[str] = frozenset()
@@ -321,7 +322,6 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "staged_states": "kept",
             "drafts_unshared": False,
             "layer_lists": True,
-            "fa4_pages": False,
             "lora_vocabulary": "split",
             "lora_experts": "whole",
             "lora_all_embeds": True,
@@ -338,7 +338,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "lora_experts": "ranks",
         },
     ),
-    ("0.5.12", {"split": _SPLIT_0512, "stretched": {}, "amd_dsa_page": 64, "lora_heads": True, "deterministic_late": False}),
+    ("0.5.12", {"split": _SPLIT_0512, "stretched": {}, "amd_dsa_page": 64, "lora_heads": True}),
     ("0.5.13", {"split": _SPLIT_0513, "v4_staged": True, "rope_by_head_dim": False}),
     (
         "0.5.14",
@@ -351,17 +351,15 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "no_buffer_pages": True,
             "paged_states": True,
             "no_radix": frozenset(),
-            "eager_pieces": False,
         },
     ),
-    ("0.5.15", {"split": _SPLIT_0515, "spec_reserve": (0, 0), "v4_states": "requests", "eager_graphs": False}),
+    ("0.5.15", {"split": _SPLIT_0515, "spec_reserve": (0, 0), "v4_states": "requests"}),
     ("0.5.16", {"split": _SPLIT_0516, "fp4_workspace": True, "extra_buffer": _EXTRA_0516, "window_checked": "ratio"}),
     (
         "0.5.17",
         {
             "staged_states": "charged",
             "padded_states": True,
-            "packed_glm": True,
             "dsa_charge": "stored",
             "extra_buffer": _EXTRA_0517,
             "lora_attention": True,

@@ -28,7 +28,6 @@ from kvplan.engines.sglang.rules import (
     NO_LENGTH,
     NUMBERED_ENCODERS,
     RELEASES,
-    STATES_OF_ALL,
     UNNAMED_DRAFTS,
     UNREAD_LENGTH,
     WHOLE_PROMPTS,
@@ -169,8 +168,8 @@ def _page(d: Deployment, rules: SglangRules, traits: Traits, options: Options) -
     if plain_states and keeps_prefixes(d, rules, traits) and with_buffers(d, rules, traits, 1) == "no_buffer":
         return 1
     backend = backend or backends.picked(d, rules, traits)
-    if backend == backends.FA4 and not (backends.is_blackwell(d) or rules.fa4_pages):
-        backend = None  # its pages are fixed on compute capability 10.x alone
+    if backend == backends.FA4 and not (rules.fa4_pages == "all" or (rules.fa4_pages and backends.is_blackwell(d))):
+        backend = None
     return backends.forced_page(d, rules, traits) or pages.page_size(
         d.block_size, backend, latent=traits.latent, pooled_index=traits.pooled_index,
         compressed=traits.compressed, sparse_page=rules.amd_dsa_page if on_amd(d) else pages.DSA_PAGE, mha_pages=rules.mha_pages,
@@ -214,13 +213,19 @@ def as_kept(cache: Cache, split: Split) -> Cache:
     formats = {"window": "fp8_ds_v4", "compressed": "fp8_ds_v4", "index_k": "fp8_scale128"} if cache.form == "compressed" else {}
     if split.sparse and not split.raw_mla:
         formats["latent"] = "fp8_ds_mla"
-    rows = [replace(t, dtype=formats[t.name]) if t.name in formats and _packs(t) else t for t in cache.tensors if t.name != "k_blocks"]
+    kept = (t for t in cache.tensors if t.name != "k_blocks")
+    rows = [replace(t, dtype=_packed(t, formats[t.name])) if t.name in formats and _packs(t) else t for t in kept]
     return grouped(replace(cache, tensors=(*rows, *cache.reads)), split.group)  # pools are sized for every layer
 
 
 def _packs(t: CacheTensor) -> bool:
     """Whether this row is of a width that has a packed layout."""
-    return t.elems_per_state == 576 and t.dtype == "fp8_e4m3" if t.name == "latent" else t.elems_per_state in (128, 512)
+    return t.elems_per_state in (512, 576) and t.dtype == "fp8_e4m3" if t.name == "latent" else t.elems_per_state in (128, 512)
+
+
+def _packed(t: CacheTensor, dtype: str) -> str:
+    """The packed format of a row; a latent without a rotary part (GLM-5.3-Flash) has scales alone (calculate_mla_kv_cache_dim)."""
+    return "fp8_scale128" if t.name == "latent" and t.elems_per_state == 512 else dtype
 
 
 def most_context(d: Deployment, rules: SglangRules) -> int | None:
@@ -256,7 +261,7 @@ def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: T
     raw, windows = backend in ("trtllm", "tilelang") or on_amd(d), splits_windows(d, rules) and traits.windows
     exclusive = d.model.architecture in EXCLUSIVE
     numbered = d.model.encoder.n_layers if d.model.encoder and d.model.architecture in NUMBERED_ENCODERS else 0
-    ranks = shape.tp if d.model.architecture in STATES_OF_ALL else None
+    ranks = shape.tp if d.model.architecture in rules.states_of_all else None
     return Split(shape.attn_tp, shape.dcp, traits.pooled_index is not None, raw, exclusive, windows, traits.states, numbered, ranks)
 
 
@@ -295,6 +300,7 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         attention_dp=shape.attention_dp,
         draft_tokens=0 if spec is None else told or spec.tokens + 1,
         draft_steps=0 if spec is None or spec.method == "ngram" else spec.tokens,
+        draft_branches=options.count("speculative_eagle_topk") or 1,
         draft_chain=spec is not None and not is_tree(d) and told in (None, spec.tokens + 1),
         radix=radix,
         overlap=overlap,

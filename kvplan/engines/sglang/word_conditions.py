@@ -92,7 +92,8 @@ def deterministic_backend(settled: Settled) -> Values:
         return None
     traits = read_traits(settled.model)
     own = "dsv4" if traits.compressed else "dsa" if traits.pooled_index is not None else None
-    asked = Options(d).text("attention_backend") or own
+    wanted = "none" if settings_of(settled).rules.deterministic == "asked" else None
+    asked = Options(d).text("attention_backend") or own or wanted
     return {"backend": asked} if asked and asked not in DETERMINISTIC else None
 
 

@@ -45,7 +45,7 @@ WORDS: tuple[Stop, ...] = (
     Stop(
         "attention backend", "FA4 backend is only supported for prefill.", "this release decodes with other backends",
         (_ANY_BACKEND, _NEWER),
-        _ARGS, since="0.5.6", before="0.5.8", when=when.decodes_with_fa4,
+        _ARGS, since="0.5.4", before="0.5.8", when=when.decodes_with_fa4,
     ),
     Stop(
         "stages and drafts", "Pipeline parallelism is not compatible with overlap schedule, speculative decoding, mixed chunked prefill.",
@@ -81,7 +81,7 @@ WORDS: tuple[Stop, ...] = (
     ),
     Stop(
         "deterministic inference", "Currently only ... attention backends are supported for deterministic inference",
-        "results of {backend} depend on the batch", _DETERMINISTIC,
+        "results of other backends depend on the batch", _DETERMINISTIC,
         "server_args.py; arg_groups/overrides.py _deterministic_attention_backend",
         since="0.5.3", when=when.deterministic_backend, numbers="not {backend}",
     ),
