@@ -12,6 +12,7 @@ from kvplan.engines.common import lora, releases
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.copies import drafter_with_copies, with_copies
 from kvplan.engines.common.drafters import drafter, unknown
+from kvplan.engines.common.grouped_keys import grouped, key_group
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Settled
 from kvplan.engines.common.settling import (
@@ -36,7 +37,7 @@ from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.media import passed
 from kvplan.engines.vllm.model import as_pooled, as_run, encodes, left, length_served, pools, states_stated
 from kvplan.engines.vllm.option_values import check_options
-from kvplan.engines.vllm.rings import grouped, kda_told, key_group, own_format, pooled
+from kvplan.engines.vllm.rings import kda_told, own_format, pooled
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, since
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
 from kvplan.engines.vllm.settings import VllmSettings
