@@ -81,7 +81,8 @@ def _nearest(key: str) -> tuple[str, ...]:
         size = 1.0 if asked.sizes and asked.sizes == own.sizes else 0.5 if asked.sizes & own.sizes else 0.0
         version = 1.0 if asked.versions and asked.versions == own.versions else 0.0
         stored = sum(bool(FORMAT.fullmatch(word)) and word not in key for word in re.split(r"[-_]", id_.lower()))
-        scored.append((4 * family + 3 * size + 2 * version + spelling - stored, id_))
+        other = 0.5 * bool(own.sizes and not asked.sizes)  # a size that was not asked for
+        scored.append((4 * family + 3 * size + 2 * version + spelling - stored - other, id_))
     return tuple(id_ for _, id_ in sorted(scored, key=lambda pair: (-pair[0], pair[1]))[:3])
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from kvplan.deployment import Deployment
 from kvplan.dtypes import WEIGHT_FORMATS
 from kvplan.engines.common.conditions import capability
+from kvplan.engines.common.grouped_keys import TABLE
 from kvplan.engines.common.lines import stage_weights, weight_entries
 from kvplan.engines.common.protocol import Drafter
 from kvplan.engines.common.settling import weight_formats
@@ -20,8 +21,6 @@ from kvplan.tensors import Layer, Lowered, WeightTensor, distinct, layer_counts
 from kvplan.units import MIB, cdiv, round_up
 from kvplan.weights import Tensors, WeightFormats
 
-#: The table of an n-gram layer: rows are split over ranks (models/qwen4_exp/common/ngram_embedding.py).
-TABLE = "ngram_embedding"
 VOCAB_PADDING = 64  # vocab_parallel_embedding.py DEFAULT_VOCAB_PADDING_SIZE
 #: mxfp4.py create_weights: what the kernels want the hidden size and a rank's part of an expert's width to be.
 MXFP4_HIDDEN, MXFP4_INNER = 256, 128
@@ -54,6 +53,7 @@ def loaded_weights(d: Deployment, model: Lowered, stage: range, s: VllmSettings,
     units = 1 if whole_towers(d, s.release) else s.tp  # towers are tensor-parallel layers too
     if table_in_host(d, s):
         weights = [(w, n) for w, n in weights if w.name != TABLE]
+    # rows of the table are split over ranks (models/qwen4_exp/common/ngram_embedding.py)
     weights = [(w._replace(units=s.tp) if w.name == TABLE else w, n) for w, n in weights]
     blocks = _without_gates((w for w, _ in weights), formats, 1 if (d.ep or 1) > 1 else s.tp) if _multiplies_fp4(d, s) else {}
     loaded = ((_padded(blocks.get(w.name, w), formats, s.tp, d.ep or 1), n) for w, n in weights if w.role != left_out)
