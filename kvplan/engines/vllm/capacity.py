@@ -222,7 +222,7 @@ def capacity_lines(pool: Pool, s: VllmSettings, blocks: int, max_model_len: int)
     times = concurrency(pool, s, blocks, max_model_len)
     per_request = f"Maximum concurrency for {max_model_len:,} tokens per request: {times:.2f}x"
     if s.rules.log == "v0":
-        cpu_blocks = s.swap_bytes // pool.block_bytes[0]
+        cpu_blocks = min((s.swap_bytes // cost for cost in pool.block_bytes if cost), default=0)  # as its executors: the least of all ranks
         return [
             f"# GPU blocks: {blocks}, # CPU blocks: {cpu_blocks}",
             f"Maximum concurrency for {max_model_len} tokens per request: {times:.2f}x",

@@ -269,3 +269,9 @@ def test_encoders_of_classes_that_are_not_there_leave_v0_open() -> None:
     plan = ask("openbmb/minicpm-v-2.6", "0.6.2", device="rtx-3090", dtype="fp16", max_model_len=2048)
     assert plan.certainty == "too close to call"
     assert any("MiniCPMV" in note for note in plan.model.notes)
+
+
+def test_a_stage_whose_layers_keep_states_alone_has_no_blocks() -> None:
+    """Stages of one layer are among the advice that is tried for 80e9 parameters on cards of 24 GB; three of four layers keep states."""
+    plan = kvplan.estimate("qwen/qwen3-next-80b-a3b", engine="vllm", engine_version="0.6.0", device="rtx-3090")
+    assert plan.fits is False
