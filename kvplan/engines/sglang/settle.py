@@ -12,7 +12,7 @@ from kvplan.engines.common.drafters import among, drafter, unknown, without_weig
 from kvplan.engines.common.grouped_keys import grouped
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
-from kvplan.engines.common.protocol import Drafter, Resolved, Settled
+from kvplan.engines.common.protocol import ChosenBy, Drafter, Resolved, Settled
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, wrong_number
 from kvplan.engines.sglang import adapters, backends, exchange, memory, ngram, pages
 from kvplan.engines.sglang.cells import Split
@@ -118,7 +118,7 @@ def settle(d: Deployment) -> Settled:
     }
     notes = (*notes, *served, *said, *unshared, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang"))
     settled = _resolved(d, version, page, traits, defaults, notes)
-    changed = {name: "engine default" for name in ("ep", "multimodal") if getattr(asked, name) != getattr(d, name)}
+    changed: dict[str, ChosenBy] = {name: "engine default" for name in ("ep", "multimodal") if getattr(asked, name) != getattr(d, name)}
     settled = settled._replace(chosen_by={**settled.chosen_by, **changed})
     question = settled.question
     stored = formats(question)
