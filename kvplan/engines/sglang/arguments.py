@@ -95,6 +95,7 @@ ROWS = (
     row("--enable-two-batch-overlap", "option:enable_two_batch_overlap", takes="flag", since="0.4.7", effect="more"),
     row("--enable-dp-lm-head", "option:enable_dp_lm_head", takes="flag", since="0.4.7", effect="more"),
     row("--enable-deterministic-inference", "option:enable_deterministic_inference", takes="flag", since="0.5.3", effect="either"),
+    row("--disaggregation-mode", "option:disaggregation_mode", since="0.4.6", effect="either"),
     row("--enable-torch-compile", "option:enable_torch_compile", takes="flag", effect="either"),
     row("--enable-mixed-chunk", "option:enable_mixed_chunk", takes="flag"),
     row("--max-prefill-tokens", "option:max_prefill_tokens", "int"),
