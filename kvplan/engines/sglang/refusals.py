@@ -121,7 +121,7 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "attention backend", "fa3, aiter, or triton is required for Llama4 model", "this release picks none for Llama 4 by itself",
-        (Move("option:attention_backend", "fa3, aiter or triton"), _NEWER), "server_args.py", since="0.5.3", before="0.5.5",
+        (Move("option:attention_backend", "fa3, aiter or triton"), _NEWER), "server_args.py", since="0.4.10", before="0.5.5",
         when=when.chunked_unnamed,
     ),
     Stop(

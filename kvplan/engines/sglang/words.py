@@ -72,7 +72,7 @@ WORDS: tuple[Stop, ...] = (
     Stop(
         "output layer of attention groups", "enable_dp_lm_head", "the output layer is dealt out like attention data parallelism",
         (Move("option:enable_dp_attention", "true"), Move("option:enable_dp_lm_head", "false")),
-        "server_args.py; arg_groups/overrides.py _dp_lm_head_validation", since="0.4.7", when=when.lm_head,
+        "server_args.py; arg_groups/overrides.py _dp_lm_head_validation", since="0.4.6", when=when.lm_head,
         tail=" requires attention data parallelism",
     ),
     Stop(
