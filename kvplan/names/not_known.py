@@ -21,7 +21,7 @@ _MIXED = re.compile(r"optiq|ud|mixed|\w*mix|jang\w*|oq\d\w*|dq\d?\w*|paro|[23567
 #: A word that says that a release has other shapes than the model whose name it begins with, or is a part that goes with it.
 _RESHAPED = re.compile(
     r"reap\d*|reaped|prun(?:ed|e)|(?:\d+x)?\d+(?:\.\d+)?[bmt]|a\d+(?:\.\d+)?b|\d+e|moe|eagle\d?|dflash\d?|dspark|draft\w*|lora|adapter|mmproj|onnx|vl|vision"
-    r"|omni|audio|asr|tts|embed\w*|rerank\w*|reward|speculator\S*|distill\w*|upscaled?|\d+layers?|exl\d|merge\w*|frankenmerge|assistant"
+    r"|flash|mini|nano|micro|small|medium|large|max|plus|pro|lite|next|tiny|super|ultra|air|coder|omni|audio|asr|tts|embed\w*|rerank\w*|reward|speculator\S*|distill\w*|upscaled?|\d+layers?|exl\d|merge\w*|frankenmerge|assistant"
 )
 MOST_WORDS = 12  # of a name that are looked at
 
@@ -50,12 +50,12 @@ def unknown(name: str) -> KvplanError:
             return UnknownName("model", name, [], hint=hint)
         if tags:
             return UnknownName("model", name, [], nearest=(listed or tags)[:3])
-    if not tag and (hint := _made_of(key)):
-        return UnknownName("model", name, [], hint=hint)
     asked = release.of if release else key
     same = _namesakes(key) if "/" in key else []
     if same:
         return UnknownName("model", name, [], nearest=same)
+    if not tag and (hint := _made_of(key)):
+        return UnknownName("model", name, [], hint=hint)
     near = nearest(asked)
     hint = _other_versions(asked, near)
     if not near:
@@ -91,7 +91,7 @@ def _made_of(key: str) -> str:
     """The command that answers if a name that begins with a known model's is that model, tuned or in the format that it speaks of; empty
     where it does not begin so, or says that its shapes are others."""
     stem = key.removesuffix(".gguf")
-    ends = [match.start() for match in re.finditer(r"[-_.]", stem) if match.start() > stem.rfind("/")][:MOST_WORDS]
+    ends = [match.start() for match in re.finditer(r"[-_]|\.(?!\d)", stem) if match.start() > stem.rfind("/")][:MOST_WORDS]
     for end in reversed(ends):
         known = released(Release(stem[:end], "")) if re.search(r"\d", stem[:end]) else None
         if known is None or "/" not in known.name:

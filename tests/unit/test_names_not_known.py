@@ -155,7 +155,22 @@ def test_what_is_not_known_is_answered_with_a_step_that_helps(written: str, said
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("written", ["somebody/Qwen3-8B-Eagle3", "somebody/Qwen3-32B-REAP", "somebody/Qwen3-8B-vision"])
+@pytest.mark.parametrize("written", ["gpt-oss-20b-GGUF", "gpt oss 20b GGUF"])
+def test_a_short_name_of_a_repository_of_files_says_how_one_is_named(written: str) -> None:
+    with pytest.raises(AmbiguousName, match=r"gpt-oss-20b-GGUF:Q4_K_M"):
+        catalogue.find_model(written)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "somebody/Qwen3-8B-Eagle3",
+        "stepfun-ai/Step-3.7-Flash",
+        "yandex/AliceAI-Foundation-80B-A3B-Base",
+        "somebody/Qwen3-32B-REAP",
+        "somebody/Qwen3-8B-vision",
+    ],
+)
 def test_a_name_that_says_other_shapes_is_not_taken_for_the_model_it_begins_with(written: str) -> None:
     with pytest.raises(UnknownName) as caught:
         catalogue.find_model(written)
