@@ -42,3 +42,8 @@ def test_a_number_of_bytes_is_told_its_unit() -> None:
     with pytest.raises(KvplanError, match="such as 85899345920B"):
         kvplan.estimate(LLAMA, device=80 << 30)
     assert kvplan.estimate(LLAMA, device="85899345920B", context="8k", advise=False).fits
+
+
+def test_a_list_of_graphs_that_nobody_captures_is_refused_at_once() -> None:
+    with pytest.raises(KvplanError, match="at most 1048576"):
+        kvplan.estimate(LLAMA, device="h100", context="8k", engine_option={"max_cudagraph_capture_size": "99999999999"})
