@@ -47,3 +47,9 @@ def test_a_number_of_bytes_is_told_its_unit() -> None:
 def test_a_list_of_graphs_that_nobody_captures_is_refused_at_once() -> None:
     with pytest.raises(KvplanError, match="at most 1048576"):
         kvplan.estimate(LLAMA, device="h100", context="8k", engine_option={"max_cudagraph_capture_size": "99999999999"})
+
+
+@pytest.mark.parametrize("question", [{"device": "h100", "max_num_batched_tokens": 10**12}, {"device": "1B"}])
+def test_sglang_answers_sizes_that_nobody_has(question: dict[str, Any]) -> None:
+    """A list of a billion graphs, and a share of no MiB."""
+    assert kvplan.estimate(LLAMA, engine="sglang", context="8k", advise=False, **question).fits is False

@@ -97,7 +97,7 @@ def default_fraction(
     step = (options.count("max_prefill_tokens") or memory.MAX_PREFILL_TOKENS) if whole else chunk
     if graphs_prefill(d, rules, shape, traits, spec):
         largest = min(chunk, options.count("max_total_tokens") or chunk)
-        sizes = 0 if whole else len(memory.prefill_graph_sizes(largest))
+        sizes = 0 if whole else memory.prefill_graph_sizes(largest)
     shown = memory.FractionInputs(
         gpu_mib, shape.tp, shape.pp, shape.attention_dp, step, graph_bs, rules.eager_graphs or not d.enforce_eager, sizes, traits.latent,
         spec.method if spec else None, options.text("moe_a2a_backend") == "deepep", vit(d),

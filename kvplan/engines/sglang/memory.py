@@ -56,16 +56,16 @@ def decode_graph_sizes(largest: int) -> int:
     return sum(n <= largest for n in (1, 2, 4, 8, 12)) + min(largest, 256) // 8 - (largest >= 8) + max(largest - 256, 0) // 16
 
 
-def prefill_graph_sizes(largest: int) -> list[int]:
-    """The token counts that prefill graphs are captured for."""
+def prefill_graph_sizes(largest: int) -> int:
+    """How many token counts prefill graphs are captured for."""
     steps = ((4, 32, 4), (48, 256, 16), (288, 512, 32), (576, 1024, 64), (1280, 4096, 256), (4608, largest, 512))
-    return [n for first, last, step in steps for n in range(first, last + 1, step) if n <= largest]
+    return sum(len(range(first, min(last, largest) + 1, step)) for first, last, step in steps)
 
 
 def fraction(rules: SglangRules, s: FractionInputs) -> float:
     """The default --mem-fraction-static: of the memory free before the weights, what weights and pools may take."""
     gpu = s.gpu_mib
-    if gpu is None:
+    if not gpu:
         value = _by_tp(s.tp) if rules.fraction.startswith("by_tp") else rules.unknown_fraction
     elif rules.fraction == "by_tp":
         value = _by_tp(s.tp)
