@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from kvplan.names.index import everything
@@ -15,8 +16,8 @@ _PLAIN = frozenset(("instruct", "it", "chat", "hf", "base", "preview", "latest",
 #: Words that many families have a model of: they tell siblings apart, not families.
 _KINDS = frozenset((
     "air", "asr", "audio", "code", "coder", "distill", "embedding", "flash", "guard", "large", "lite", "math", "max", "medium",
-    "mini", "nano", "next", "omni", "plus", "pro", "reasoning", "reranker", "reward", "small", "super", "text", "thinking",
-    "tiny", "turbo", "ultra", "vision", "vl",
+    "foundation", "micro", "mini", "nano", "next", "ocr", "omni", "plus", "pro", "reasoning", "reranker", "reward", "small", "super",
+    "text", "thinking", "tiny", "translate", "turbo", "ultra", "vision", "vl",
 ))  # fmt: skip
 #: A word of a name that speaks of how weights are stored.
 FORMAT = re.compile(
@@ -27,6 +28,7 @@ FORMAT = re.compile(
 LONGEST = 100  # characters of a name that are looked at
 CUTOFF = 0.6  # of the whole, where no word says a family
 ALIKE = 0.75  # of a family's word that is misspelt
+ALIKE_SHORT = 0.85  # of one of four letters or fewer
 
 
 class Parts(NamedTuple):
@@ -59,13 +61,17 @@ def parts(name: str) -> Parts:
     return Parts(frozenset(families), frozenset(sizes), frozenset(versions))
 
 
-def nearest(name: str, n: int = 3) -> list[str]:
-    """Up to `n` catalogue ids and makers' hub ids: those of the same family first, of these the same size and version, then by spelling."""
-    key = name.lower()[:LONGEST]
+def nearest(name: str) -> list[str]:
+    """Up to three catalogue ids and makers' hub ids: of the same family first, of these of the same size and version, then by spelling."""
+    return list(_nearest(name.lower()[:LONGEST]))
+
+
+@lru_cache(maxsize=256)
+def _nearest(key: str) -> tuple[str, ...]:
+    """The nearest of all, first. Kept: a manifest and its emission ask for one name several times."""
     asked = parts(key)
     scored = []
-    for id_ in _known():
-        own = parts(id_)
+    for id_, own in _known():
         shared = asked.families & own.families
         if shared <= _KINDS and asked.families - _KINDS:
             shared = frozenset()
@@ -76,11 +82,13 @@ def nearest(name: str, n: int = 3) -> list[str]:
         size = 1.0 if asked.sizes and asked.sizes == own.sizes else 0.5 if asked.sizes & own.sizes else 0.0
         version = 1.0 if asked.versions and asked.versions == own.versions else 0.0
         stored = sum(bool(FORMAT.fullmatch(word)) and word not in key for word in re.split(r"[-_]", id_.lower()))
-        scored.append((4 * family + 3 * size + 2 * version + spelling - stored, id_))
-    return [id_ for _, id_ in sorted(scored, key=lambda pair: (-pair[0], pair[1]))[:n]]
+        other = 0.5 * bool(own.sizes and not asked.sizes)  # a size that was not asked for
+        scored.append((4 * family + 3 * size + 2 * version + spelling - stored - other, id_))
+    return tuple(id_ for _, id_ in sorted(scored, key=lambda pair: (-pair[0], pair[1]))[:3])
 
 
-def _known() -> list[str]:
+@cache
+def _known() -> tuple[tuple[str, Parts], ...]:
     """Every catalogue id, and the hub ids of releases that their maker calls otherwise than the catalogue what has their shapes."""
     lines = everything()
     own = {
@@ -89,7 +97,8 @@ def _known() -> list[str]:
         if line.weights in (None, "bf16") and line.publisher == line.base.partition("/")[0] and "/" in line.name and not line.name.islower()
     }
     ids = {line.base for line in lines}
-    return [*ids, *(name for name in own if re.sub(r"-(?:instruct|it|hf|chat|base|pt)(?=-|$)", "", name.lower()) not in ids)]
+    apart = (name for name in own if re.sub(r"-(?:instruct|it|hf|chat|base|pt)(?=-|$)", "", name.lower()) not in ids)
+    return tuple((id_, parts(id_)) for id_ in (*ids, *apart))
 
 
 def _misspelt(asked: Parts, own: Parts, spelling: float) -> bool:
@@ -97,4 +106,10 @@ def _misspelt(asked: Parts, own: Parts, spelling: float) -> bool:
     words = asked.families - _KINDS
     if not words:
         return spelling >= CUTOFF
-    return any(a[0] == b[0] and difflib.SequenceMatcher(None, a, b).ratio() >= ALIKE for a in words for b in own.families - _KINDS)
+    pairs = ((a, b) for a in words for b in own.families - _KINDS if a[0] == b[0])
+    return any(_alike(a, b) for a, b in pairs)
+
+
+def _alike(a: str, b: str) -> bool:
+    """Whether a word is nearly another; of short ones two letters may be the other way round."""
+    return sorted(a) == sorted(b) or difflib.SequenceMatcher(None, a, b).ratio() >= (ALIKE if len(a) > 4 else ALIKE_SHORT)

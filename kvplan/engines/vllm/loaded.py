@@ -16,7 +16,6 @@ from kvplan.engines.common.protocol import Drafter
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm.before_v1 import FUSED, absorbed
 from kvplan.engines.vllm.media import text_alone, whole_towers
-from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.tensors import Layer, Lowered, WeightTensor, distinct, layer_counts
 from kvplan.units import MIB, cdiv, round_up
@@ -63,12 +62,12 @@ def loaded_weights(d: Deployment, model: Lowered, stage: range, s: VllmSettings,
 
 def _multiplies_fp4(d: Deployment, s: VllmSettings) -> bool:
     """Whether the card multiplies in FP4 itself; on others Marlin's kernels unpack it, which pad nothing here."""
-    return (capability(d) or 0) >= 100 and VERSIONS.index(s.release) >= VERSIONS.index(NVFP4_SINCE)
+    return (capability(d) or 0) >= 100 and s.since(NVFP4_SINCE)
 
 
 def table_in_host(d: Deployment, s: VllmSettings) -> bool:
     """Whether n-gram tables are in host memory: from 0.31 on (config/engram.py cpu_offload), where that is not the device's own."""
-    return VERSIONS.index(s.release) >= VERSIONS.index("0.31") and not (d.device is not None and d.device.unified)
+    return s.since("0.31") and not (d.device is not None and d.device.unified)
 
 
 def table_bytes(d: Deployment, s: VllmSettings) -> int:
