@@ -55,10 +55,8 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, str], str, dict[str, Any]]
 
 def asked(release: str, model: str, question: dict[str, Any], options: dict[str, str]) -> kvplan.Plan:
     """A question about the cache alone, so that weights do not decide it."""
-    return kvplan.estimate(
-        model, advise=False, **{"engine": "sglang", "engine_version": release, "device": "h200", "kv_memory": "40GiB", "context": 1024}
-        | {"engine_option": options} | question,
-    )  # fmt: skip
+    whole: dict[str, Any] = {"engine": "sglang", "engine_version": release, "device": "h200", "kv_memory": "40GiB", "context": 1024}
+    return kvplan.estimate(model, advise=False, **whole | {"engine_option": options} | question)
 
 
 @pytest.mark.parametrize(("release", "model", "question", "options", "words", "change"), CASES, ids=[f"{c[0]}-{c[4][:30]}" for c in CASES])
