@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,7 +86,7 @@ def fetch(
     if revision is not None and (not _REVISION.fullmatch(revision) or ".." in revision):
         raise SpecError("revision", [("", f"{revision[:80]!r} is not a branch, tag or commit")])
     repo = _Repo(hub, model_id, revision, offline or _offline(hub), endpoint, cache_dir, assets_dir)
-    with _said_when_slow(f"{model_id}: asking {repo.page}"):
+    with nullcontext() if repo.offline else _said_when_slow(f"{model_id}: asking {repo.page}"):
         config = repo.file("config.json")
         if config is None:
             raise HubError(f"{model_id} has no config.json: not a transformers model; name one of its files, such as a .gguf")

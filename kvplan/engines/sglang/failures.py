@@ -30,12 +30,6 @@ _PHASES = (
 
 KNOWN: tuple[Stop, ...] = (
     Stop(
-        "stages and drafts", "PP + speculative decoding (MTP) is only supported on prefill nodes",
-        "only a worker that prefills drafts over stages",
-        (Move("pp", "1"), Move("speculative", "off"), Move("", "--disaggregation-mode prefill, or SGLANG_ENABLE_PP_SPEC=1")),
-        "arg_groups/validation_hook.py check_pipeline_parallel_compat", since="0.5.21",
-    ),
-    Stop(
         "no cache",
         "Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static={fraction}. Raise --mem-fraction-static "
         "above {least}",
@@ -103,6 +97,10 @@ KNOWN: tuple[Stop, ...] = (
     Stop(
         "full while serving", "KV cache pool is full. Retract requests", "the server runs; requests are put back to wait, nothing is lost",
         (_RUNNING, Move("kv_dtype", "fp8"), _MORE), "managers/scheduler.py", since="0.4.8",
+    ),
+    Stop(
+        "full while serving", "Decode out of memory happened", "the server runs; requests are put back to wait, nothing is lost",
+        (_RUNNING, Move("kv_dtype", "fp8"), _MORE), "managers/scheduler.py", before="0.4.8",
     ),
     Stop(
         "attention backend and GPU", "TRTLLM {kind:w} backend is only supported on Blackwell",

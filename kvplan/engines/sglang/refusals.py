@@ -9,6 +9,7 @@ from __future__ import annotations
 from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.sglang import backend_conditions as backend
 from kvplan.engines.sglang import conditions as when
+from kvplan.engines.sglang.words import WORDS
 
 _NEWER = Move("engine_version", "a newer release")
 _STAGES = Move("pp", "more stages instead")
@@ -34,6 +35,7 @@ _ONE_OF = (Move("speculative", "off, or ngram"), Move("lora", "off"))
 
 #: Evaluated for every plan, in the order in which the engine comes to them.
 CHECKS: tuple[Stop, ...] = (
+    *WORDS,
     Stop(
         "attention ranks", "assert self.tp_size % self.dp_size == 0", "attention is split over dp groups of the tp ranks, evenly",
         (Move("dp", "a size that divides tp"), Move("option:enable_dp_attention", "false")),
@@ -67,12 +69,12 @@ CHECKS: tuple[Stop, ...] = (
         "stages and drafts",
         "Pipeline parallelism is not compatible with overlap schedule, speculative decoding, mixed chunked prefill.",
         "this release drafts in one pipeline stage alone", (Move("pp", "1"), Move("speculative", "off")),
-        "server_args.py check_server_args", since="0.4.8", before="0.5.20", when=when.staged_drafts,
+        "server_args.py check_server_args", since="0.4.8", before="0.5.21", when=when.staged_drafts,
     ),
     Stop(
         "stages and drafts", "Pipeline parallelism currently only supports EAGLE (non-multi-layer) speculative decoding",
         "under pipeline parallelism this release drafts with EAGLE and MTP alone", (Move("pp", "1"), Move("speculative", "eagle or mtp")),
-        "arg_groups/validation_hook.py check_pipeline_parallel_compat", since="0.5.20", when=when.staged_other_drafts,
+        "arg_groups/validation_hook.py check_pipeline_parallel_compat", since="0.5.21", when=when.staged_other_drafts,
     ),
     Stop(
         "a tier of prefixes",
@@ -119,7 +121,7 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "attention backend", "fa3, aiter, or triton is required for Llama4 model", "this release picks none for Llama 4 by itself",
-        (Move("option:attention_backend", "fa3, aiter or triton"), _NEWER), "server_args.py", since="0.5.3", before="0.5.5",
+        (Move("option:attention_backend", "fa3, aiter or triton"), _NEWER), "server_args.py", since="0.4.10", before="0.5.5",
         when=when.chunked_unnamed,
     ),
     Stop(

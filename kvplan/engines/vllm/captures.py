@@ -9,7 +9,6 @@ from __future__ import annotations
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release
-from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import Captures, VllmSettings
 from kvplan.errors import SpecError
 from kvplan.tensors import distinct
@@ -19,6 +18,8 @@ from kvplan.units import cdiv
 MODES = ("NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE")
 #: The largest batch of the list that a release makes, in tokens.
 CEILING = 512
+#: The largest that is asked about: every size up to it is looked at.
+MOST_ASKED = 1 << 20
 
 
 def asked(options: Options, d: Deployment) -> Captures:
@@ -30,7 +31,10 @@ def asked(options: Options, d: Deployment) -> Captures:
     mode = (options.text("cudagraph_mode") or "").upper()
     if mode not in ("", *MODES):
         raise SpecError("engine_option", [("cudagraph_mode", f"{mode[:60]!r} is not one of {', '.join(MODES)}")])
-    return Captures(tuple(sorted(set(sizes))), options.count("max_cudagraph_capture_size"), mode)
+    most = options.count("max_cudagraph_capture_size")
+    if (most or 0) > MOST_ASKED:
+        raise SpecError("engine_option", [("max_cudagraph_capture_size", f"{most} is out of range: at most {MOST_ASKED}")])
+    return Captures(tuple(sorted(set(sizes))), most, mode)
 
 
 def captured(s: VllmSettings) -> int:
@@ -52,7 +56,7 @@ def graph_counts(s: VllmSettings, mode: str) -> tuple[int, int]:
     if not s.rules.v1:
         return sizes, 0
     kept = (t.tokens_per_state for layer in distinct(s.served.layers) for cache in layer.caches for t in cache.tensors)
-    both = VERSIONS.index(s.release) >= VERSIONS.index("0.11") or None in kept
+    both = s.since("0.11") or None in kept
     mode = mode or ("FULL_AND_PIECEWISE" if both else "PIECEWISE")
     if mode == "FULL":
         return sizes, 0
