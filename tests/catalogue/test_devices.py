@@ -97,6 +97,10 @@ def test_as_people_write_them(written, id_):
         ("p4d.24xlarge", "a100-40gb"),
         ("ml.g5.12xlarge", "a10g"),
         ("Standard_NC40ads_H100_v5", "h100-nvl-94gb"),
+        ("ND H100 v5", "h100-80gb"),  # a series of one size, as Azure's pages and people call it
+        ("NDm A100 v4", "a100-80gb"),
+        ("NCads H100 v5", "h100-nvl-94gb"),
+        ("NCv3", "v100-16gb"),
         ("gpu_8x_a100_80gb_sxm4", "a100-80gb"),
     ],
 )
