@@ -257,6 +257,7 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
     source = CACHE.format(build=f"b{f.rules.build}")
     ctx = _context(f, placed, n_ctx=n_ctx, n_seq_max=n_seq_max, unified=unified)
     stores = caches.stores(f.rows, ctx)
+    drafts: tuple[Store, ...] = ()
     if f.draft_rows:
         trunk = len(f.rows)
         drafts = caches.stores(f.draft_rows, ctx._replace(type_k="f16", type_v="f16", n_rs_seq=0), prefix="draft_")
@@ -289,6 +290,9 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
         buffer = beside if device == HOST and n_devices else pictured if device == where.output else plain
         more = [compute.input_copies(stores, hidden, ctx, first=not device)] if pipelined and shared else [] if device else copied
         lines += _computed(f, placed, ctx, device, [buffer, *more], inputs)
+        if drafts and device == where.output and not f.rules.own_graphs:  # the draft modules' own context: of 8,192 tokens 10,386 MiB asked
+            name = "compute buffer of drafts"
+            lines.append(compute.compute_entry(name, f.widths, drafts, ctx, measured, NO_SPAN, output=True))
         if any(entry.name == "weights: tower" for entry in lines) and not f.rules.own_graphs:
             lines.append(towers.buffer(d.model.architecture, f.rules, flash=f.options.flash_attn != "off"))
         if device != HOST:
