@@ -67,13 +67,19 @@ def find_model(name: str, *, by_name: bool = True) -> ModelSpec:
     key = name.strip().lower()
     path = _model_file(key)
     if _ID.fullmatch(key) and os.path.isfile(path):
-        return read_spec(path)
+        return _own_spec(path)
     from kvplan import names
 
     line = names.look_up(name) or (names.of_its_maker(name) if by_name else None)
     if line is None:
         raise names.unknown(name)
-    return _as_named(read_spec(_model_file(line.base)), line)
+    return _as_named(_own_spec(_model_file(line.base)), line)
+
+
+@lru_cache(maxsize=KEPT)
+def _own_spec(path: Path) -> ModelSpec:
+    """A packaged spec, read once for all names that it answers to."""
+    return read_spec(path)
 
 
 def _model_file(id_: str) -> Path:

@@ -67,6 +67,7 @@ class Deployment:
     neighbours who holds `reserve`, with the bytes of each, where they were named
     drafter    the model that `speculative` names, where it is one that can be read
     assumed    names that nobody chose and kvplan set all the same (parallel sizes of a number of devices)
+    counted    the device said how many there are of it (`8xH100`): another number, or device, is said so too
     """
 
     model: ModelSpec
@@ -75,6 +76,7 @@ class Deployment:
     drafter: ModelSpec | None = None
     neighbours: tuple[tuple[str, int], ...] = ()
     assumed: tuple[str, ...] = ()
+    counted: bool = False
     engine: str | None = None
     engine_version: str | None = None
     device: Device | None = None

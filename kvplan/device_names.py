@@ -108,6 +108,10 @@ def _of_size(path: str | None, gb: int) -> str | None:
     return next((one for one in (path, *(str(_DEVICES / f"{id_}.yaml") for id_ in ids)) if read_device(one).memory_gb == gb), None)
 
 
+#: What people call a machine without a GPU.
+_NO_GPU = ("cpu", "cpu-only", "cpu only", "none", "no", "no-gpu", "no gpu", "host", "ram")
+
+
 def _no_device(name: str, key: str) -> KvplanError:
     """Why a name is no one device's, and what to write instead."""
     sizes = [id_ for id_ in device_ids() if re.fullmatch(r"\d+gb", id_.removeprefix(f"apple-{_dashed(_MAKERS.sub(' ', key))}-"))]
@@ -117,6 +121,12 @@ def _no_device(name: str, key: str) -> KvplanError:
         return KvplanError(f"device {name[:60]!r} is the profile of a virtual GPU, a share of {gb} GB: give its memory, --device {gb}GiB")
     if key.isdigit():
         return UnknownName("device", name, [], hint=f"a size has a unit, such as {key[:4]}GiB; `kvplan devices list` has the names")
+    if key in _NO_GPU:
+        hint = (
+            "without a GPU leave --device out: --engine llama.cpp --n-gpu-layers 0 --host-memory 64GiB; vLLM's CPU build: --device 64GiB "
+            "--engine-option platform=cpu"
+        )
+        return UnknownName("device", name, [], hint=hint)
     several = _beginning(key)
     if len(several) > 1:
         return AmbiguousName(name, several, "can be several devices")

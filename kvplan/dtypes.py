@@ -78,7 +78,7 @@ ALIASES: dict[str, str] = {
     "bfloat16": "bf16",
     "fp8": "fp8_e4m3", "fp8_inc": "fp8_e4m3", "e4m3": "fp8_e4m3", "float8_e4m3fn": "fp8_e4m3", "f8_e4m3": "fp8_e4m3",
     "e5m2": "fp8_e5m2", "float8_e5m2": "fp8_e5m2", "f8_e5m2": "fp8_e5m2",
-    "fp4_e2m1": "nvfp4", "nvfp4_4over6": "nvfp4",
+    "fp4_e2m1": "nvfp4", "fp4_mx_block16": "nvfp4", "nvfp4_4over6": "nvfp4",
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ packed.tsv beside this file: name, parts, evidence, parted by tabs.
 
 parts     `format: part part; format: part`: what is in which format, the rest in 16 bits; `mlp/56` are those of 56 layers, taken as the
           first. A part is a role, but for `attention`, the matrices of softmax attention, `mixers`, those of layers that keep a state in
-          place of a cache, and `draft`, the matrices of the model's own draft modules
+          place of a cache, `draft`, the matrices of the model's own draft modules, and `draft_experts`, the routed experts' of those
 evidence  a key of EVIDENCE; lines of `h` are written by `tools/packed_uploads.py`
 """
 
@@ -76,7 +76,8 @@ def taken_apart(spec: ModelSpec) -> tuple[Lowered, dict[tuple[int, int], str]]:
     for i, layer in enumerate((*model.layers, *model.draft)):
         for at, w in enumerate(layer.weights):
             if len(w.shape) > 1 and w.role in MATRICES:
-                parts[i, at] = "draft" if i >= len(names) else _part(w, mixer=names[i] in mixers)
+                drafted = "draft_experts" if w.role == "experts" else "draft"
+                parts[i, at] = drafted if i >= len(names) else _part(w, mixer=names[i] in mixers)
     return model, parts
 
 
@@ -88,7 +89,7 @@ def _part(w: WeightTensor, *, mixer: bool) -> str:
 
 def _holds(those: str, part: str, layer: int) -> bool:
     name, _, first = those.partition("/")
-    return name == part and (not first or layer < int(first))
+    return (name == part or (name, part) == ("draft", "draft_experts")) and (not first or layer < int(first))
 
 
 def by_role(model: Lowered, found: Formats) -> dict[Role, str | None]:

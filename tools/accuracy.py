@@ -108,7 +108,7 @@ def percent(values: Sequence[float]) -> str:
 
 
 def table(cases: Sequence[Case], predictions: Sequence[Prediction], own: Sequence[Prediction]) -> list[str]:
-    """What `make accuracy` shows: errors and coverage by split and by kind, refusals, the engine's arithmetic.
+    """Errors and coverage by split and by kind, refusals, the engine's arithmetic.
 
     predictions  of the log set beside the checkout
     own          of the logs kept in the repository
@@ -126,7 +126,7 @@ def table(cases: Sequence[Case], predictions: Sequence[Prediction], own: Sequenc
     lines.append(f"refused by the engine: {len(refused)}; called a start all the same: {wrong[0] or 'none'}")
     lines.append(f"started, called a refusal: {wrong[1] or 'none'}")
     lines.append(promised([p for p in predictions if counted(p.case)]))
-    return [*lines, *arithmetic(compare(cases)), "verdicts by how sure they are", *reliability.tables()]
+    return [*lines, *arithmetic(compare(cases))]
 
 
 def promised(predictions: Sequence[Prediction]) -> str:
@@ -178,7 +178,7 @@ def main() -> int:
     left_out = fit_engines.left_out(engines)
     predictions += [p for c in others if (p := predict(c, left_out[c.id])) is not None]
     vllm = [*(p for p in predictions if p.case.row["engine"] == "vllm"), *own]
-    lines = table(cases, predictions, own)
+    lines = [*table(cases, predictions, own), "verdicts by how sure they are", *reliability.tables()]
     print("Predicted against logged, leave-one-group-out, from the model and the flags alone", *lines, sep="\n")
     if arguments.document:
         arguments.document.write_text(documented(arguments.document.read_text(encoding="utf-8"), lines), encoding="utf-8")

@@ -8,6 +8,7 @@ kinds. A kind is a property of the question, never one log.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from statistics import median
 
 from fit_budget import Prediction, bound, source
@@ -17,6 +18,7 @@ from kvplan.engines.vllm.budget import NAMED
 from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
+from kvplan.tensors import Same
 
 #: Under-predicted by more than this much of the device counts apart.
 UNDER = 0.01
@@ -128,5 +130,13 @@ def reach_of(p: Prediction, every: Sequence[Prediction]) -> float | None:
     Of a kind with one source, without the log itself.
     """
     others = [o for o in every if o.case.group != p.case.group]
+    if any(o.kind == p.kind for o in others):
+        return _without(Same(every), p.case.group, p.kind)
     same = [o for o in every if o.kind == p.kind and o.case.id != p.case.id and o.case.group == p.case.group]
-    return bound(p.kind, others if any(o.kind == p.kind for o in others) else [*others, *same])
+    return bound(p.kind, [*others, *same])
+
+
+@cache
+def _without(every: Same[Sequence[Prediction]], group: str, kind: str) -> float | None:
+    """The bound of a kind by the logs of all other groups."""
+    return bound(kind, [o for o in every.it if o.case.group != group])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +38,8 @@ class Fact(NamedTuple):
     source: str = ""
 
 
-def facts() -> list[Fact]:
+@cache
+def facts() -> tuple[Fact, ...]:
     """The single lines of tools/vllm_facts.yaml."""
     rows = yaml.safe_load(FACTS.read_text(encoding="utf-8"))["facts"]
-    return [Fact(row["constant"], row["release"], row["gib"] * GIB, row["group"], row["source"]) for row in rows]
+    return tuple(Fact(row["constant"], row["release"], row["gib"] * GIB, row["group"], row["source"]) for row in rows)

@@ -50,6 +50,7 @@ ROOT = Path(__file__).parent.parent
 SPECS = ROOT / "model_specs"
 INDEX = ROOT / "kvplan" / "names" / "names.tsv"
 COUNTED = ROOT / "tools" / "packed_names.tsv"
+TABLE = ROOT / "tools" / "table_names.tsv"
 WRITTEN = "Written by tools/build_names.py: correct the importer or the facts, not this file."
 PLAIN = CacheFormats("bf16", "bf16", "bf16", "bf16")
 HEADER = """\
@@ -335,11 +336,13 @@ def ollama(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line]) -> N
 
 
 def counted(index: dict[str, Line]) -> None:
-    """A line for every upload that is known by its name, and by the Hub's count of its elements where a table has that."""
+    """A line for every upload that is known by its name, by the Hub's count of its elements, or by sizes that a table has."""
     for name, (of, weights) in BY_NAME.items():
         add(index, Line(name, index[of.lower()].base, weights, index[of.lower()].length, "b"))
     for row in COUNTED.read_text(encoding="utf-8").splitlines():
         add(index, Line(*row.split("\t"), "k"))
+    for row in TABLE.read_text(encoding="utf-8").splitlines():
+        add(index, Line(*row.split("\t")))
 
 
 def add(index: dict[str, Line], line: Line) -> None:

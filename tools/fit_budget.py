@@ -16,6 +16,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -42,7 +43,7 @@ from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 from kvplan.startup_logs.fitting import COVERAGE, FEW, conformal, constant_of
-from kvplan.tensors import Lowered
+from kvplan.tensors import Lowered, Same
 from kvplan.units import GIB
 
 FOLDER = Path(__file__).parents[1] / "kvplan" / "calibration"
@@ -72,7 +73,13 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(case: Case) -> Sizes | None:
-    """None where vLLM would not take the question."""
+    """None where vLLM would not take the question. Read once: each group of logs is left out in turn."""
+    return _sizes(Same(case))
+
+
+@cache
+def _sizes(same: Same[Case]) -> Sizes | None:
+    case = same.it
     if case.deployment is None:
         return None
     try:

@@ -30,6 +30,7 @@ NAMES = Path(__file__).parent / "packed_names.tsv"
 HEAD = "# Lines of evidence h are written by tools/packed_uploads.py; kvplan/packed.py says what the columns mean.\n"
 PARTS = ("attention", "mixers", "mlp", "experts", "shared_experts", "head")
 SAID = re.compile("nvfp4|mxfp4|fp8|int4|int8|w4a16|w8a16|w8a8|awq|4bit|8bit|autoround")
+DRAFTS = ("draft", "draft_experts", "drafts")
 SCALARS = 4  # single numbers that a matrix may have beside its packed elements
 
 
@@ -61,7 +62,9 @@ def forms(weights: str) -> list[Form]:
         return [Form("fp8_block128", 1 / 16384), Form("fp8_channel", 0, 1)]
     if re.search("int|awq|bit|autoround|w[48]a16", weights):
         plain, zeros = "int", "awq" if bits == 4 else "awq8"
-        return [Form(f"{name}{bits if name == plain else ''}_g{g}", n / g) for n, name in ((1, plain), (2, zeros)) for g in (32, 64, 128)]
+        found = [Form(f"{name}{bits if name == plain else ''}_g{g}", n / g) for n, name in ((1, plain), (2, zeros)) for g in (32, 64, 128)]
+        # both counts are one: AutoAWQ's own, groups of 128 with zero points, is what AWQ mostly means
+        return sorted(found, key=lambda form: form.name != "awq_g128") if "awq" in weights and bits == 4 else found
     return [Form("int8_channel", 0, 1)] if weights.startswith("w8a8") else []
 
 
@@ -106,20 +109,22 @@ def explained(base: str, weights: str, total: int) -> list[Found]:
     """The sets of parts that give the count `total`, the nearest first."""
     of = defaultdict(Size, sizes(base))
     parts = [part for part in PARTS if of[part].elems]
-    whole = sum(size.elems for name, size in of.items() if name not in ("draft", "drafts", "towers"))
-    drafts = of["draft"].elems + of["drafts"].elems
+    whole = sum(size.elems for name, size in of.items() if name not in DRAFTS and name != "towers")
+    drafts = sum(of[part].elems for part in DRAFTS)
     main = _main(of)  # no upload leaves most of a model as it was
     found = []
-    for draft, tower, small in itertools.product(("", "kept", "packed") if drafts else ("",), (0, 1), (0, 1)):
+    kinds = ["", *(["kept", "packed"] if drafts else []), *(["experts"] if of["draft_experts"].elems else [])]
+    for draft, tower, small in itertools.product(kinds, (0, 1), (0, 1)):
         if (tower and not of["towers"].elems) or (small and not of["small"].elems):
             continue
         start = whole + (0 if tower else of["towers"].elems) + (drafts if draft else 0)
         for form, subset in itertools.product(forms(weights), subsets(parts)):
-            if main not in subset:
+            if main not in subset or (draft == "experts" and form.name.startswith("fp8")):  # FP8's count does not tell
                 continue
-            named = (*subset, "draft") if draft == "packed" else subset
-            packed = sum((of[part] for part in (*named, "small")[: len(named) + small]), Size())
-            change, most = packed.elems * form.each + packed.rows * form.row, SCALARS * packed.matrices + 16
+            drafted = {"packed": ("draft", "draft_experts"), "experts": ("draft_experts",)}.get(draft, ())
+            packed = sum((of[part] for part in (*subset, *drafted, *["small"] * small)), Size())
+            named = (*subset, *drafted[:1])
+            change, most = packed.elems * form.each + packed.rows * form.row, SCALARS * packed.matrices + 16.0
             left: float = total - start - change
             if form.name == "fp8_block128":  # blocks at the edges are whole
                 left, most = abs(left), 0.002 * change + 64
@@ -142,12 +147,12 @@ def _mixed(base: str, weights: str, total: int) -> Iterator[Found]:
     of = defaultdict(Size, sizes(base))
     main = _main(of)
     layers, rest = read_spec(model_folder() / f"{base}.yaml").n_layers, [part for part in PARTS[:5] if part != main and of[part].elems]
-    whole = sum(size.elems for name, size in of.items() if name not in ("draft", "drafts"))
+    whole = sum(size.elems for name, size in of.items() if name not in DRAFTS)
     for form, draft, head, n in itertools.product(forms(weights), (0, 1), (0, 1), range(1, layers)):
         packed = Size(*(number * n // layers for number in of[main]))
         rows = sum(of[part].rows for part in (main, *rest, *(["head"] if head else []))) - packed.rows
         matrices = sum(of[part].matrices for part in (main, *rest))
-        left: float = total - whole - (of["draft"].elems + of["drafts"].elems) * draft - packed.elems * form.each - rows
+        left: float = total - whole - sum(of[part].elems for part in DRAFTS) * draft - packed.elems * form.each - rows
         if form.name == "nvfp4" and -64 <= left <= SCALARS * matrices + 16:
             yield Found(left, form.name, (f"{main}/{n}",), tuple([part for part in PARTS[:5] if of[part].elems] + ["head"] * head))
 
@@ -157,7 +162,7 @@ def _as_expected(base: str, found: Found) -> bool:
     return {part for part in sizes(base) if part in PARTS} - {"head"} == {*found.parts} == {"attention", "mlp"}
 
 
-def _plain() -> dict[str, str]:
+def models_by_name() -> dict[str, str]:
     """Names of models that are not quantised, without publisher and in lower case, longest first -> the catalogue id of their shapes."""
     found = {line.name.lower().partition("/")[2]: line.base for line in everything() if line.weights is None and "/" in line.name}
     stored = {base for base in set(found.values()) if read_spec(model_folder() / f"{base}.yaml").quantization}
@@ -169,7 +174,7 @@ def main(counts: str) -> None:
     rows = [row for row in json.loads(Path(counts).read_text(encoding="utf-8")) if "/" in row["name"]]
     kept = [line for line in FILE.read_text(encoding="utf-8").splitlines() if line[:1] != "#" and not line.endswith("\th")]
     by_hand = {line.partition("\t")[0].lower() for line in kept}
-    index, plain = {line.name.lower(): line for line in everything() if line.evidence != "k"}, _plain()
+    index, plain = {line.name.lower(): line for line in everything() if line.evidence != "k"}, models_by_name()
     names = []
     for row in rows:
         name, known = row["name"].lower(), index.get(row["name"].lower())

@@ -88,6 +88,7 @@ def deployment(model: str | ModelSpec, **question: Unpack[Question]) -> Deployme
     if given.get("device") == "auto" and "reserve" not in values:
         values["reserve"] = _this_machine()[1]
     spec, stored = _find(model)
+    values["counted"] = "n_devices" in values and question.get("n_devices") is None
     return calibrated(Deployment(model=spec, stored=stored, drafter=_drafter(values.get("speculative")), **values))
 
 

@@ -168,7 +168,7 @@ def sweep(model: str | ModelSpec, axes: Mapping[str, Sequence[Any]], **question:
     except ImportError:
         raise missing("a sweep needs numpy", "sweep") from None
     if not axes:
-        raise SpecError("grid", [("", "name at least one axis such as context=8k:1m:x2 (NAME=VALUES, without dashes)")])
+        raise SpecError("grid", [("", "name at least one axis, such as --grid context=8k:1m:x2, or give several values of an option")])
     both = [name for name in axes if question.get(name) is not None]
     if both:
         raise SpecError("grid", [(name, "is an axis and an option; keep one") for name in both])

@@ -58,11 +58,12 @@ def run(args: list[str] | None = None) -> int:
         tell(f"error: No such option: {error.option_name}; {known or (f'did you mean {near}?' if near else 'see --help')}")
         return EXIT_INPUT
     except click.MissingParameter as error:
-        if error.ctx is None or [one.name for one in error.ctx.command.params if isinstance(one, click.Argument)] != ["model"]:
+        words = [one.name for one in error.ctx.command.params if isinstance(one, click.Argument)] if error.ctx else []
+        if words not in (["model"], ["target", "model"]):
             return _usage(error)
         from kvplan.cli.meant import misplaced
 
-        tell(f"error: {misplaced(str(error.ctx.info_name), ())}")
+        tell(f"error: {misplaced(str(error.ctx and error.ctx.info_name), ())}")
         return EXIT_INPUT
     except TooMany as error:
         from kvplan.cli.meant import misplaced

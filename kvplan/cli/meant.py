@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kvplan import catalogue, engines
 from kvplan.deployment import NAMES
 from kvplan.errors import KvplanError, UnknownName
+from kvplan.manifests import TARGETS
 
 #: What people call names of the question, beside the spellings of engines.
 _CALLED = {
@@ -68,11 +69,15 @@ def _said(name: str, whose: str = "") -> str:
 
 def misplaced(command: str, typed: Sequence[str]) -> str:
     """What to write instead of a command line with words left over, or without a model: one line."""
+    if not typed and command == "emit":
+        return f"kvplan emit needs a target and a model, such as: kvplan emit vllm meta-llama/llama-3.1-8b (targets: {', '.join(TARGETS)})"
     if not typed:
         return f"kvplan {command} needs a model, such as: kvplan {command} meta-llama/llama-3.1-8b"
     rest = " ".join(typed)[:60]
     if len(typed) == 1 and (card := _device(rest)):
         return f"{rest!r} is one word too many; if it is the device, write --device {card}"
+    if command == "sweep" and all(word.partition("=")[0] in NAMES for word in typed):
+        return f"an axis is an option: write {' '.join(f'--grid {word[:60]}' for word in typed)}"
     return f"{rest!r} is too much: a name with blanks goes in quotes, or is written with dashes; sizes and devices are options (--help)"
 
 

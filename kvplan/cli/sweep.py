@@ -21,11 +21,18 @@ from kvplan.report import FORMATS, render_data, sweep_files
 #: Formats that are written as points come; the others hold all of them at once.
 STREAMED = ("csv", "jsonl", "parquet")
 MOST_ROWS = 10_000
+MOST_POINTS = 100_000_000
 
 
 @click.command(cls=Grouped)
 @MODEL
-@click.option("--grid", "grids", multiple=True, metavar="NAME=VALUES", help="An axis: context=8k:1m:x2, tp=1,2,4,8; repeatable.")
+@click.option(
+    "--grid",
+    "grids",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="An axis: context=8k:1m:x2, tp=1,2,4,8; repeatable. Several values of an option are one too.",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Write there; by default to standard output.")
 @click.option("--format", "fmt", type=click.Choice([*FORMATS]), help="By default what --out ends in, else csv.")
 @click.option("--resume", is_flag=True, help="Go on where an interrupted sweep of the same question stopped.")
@@ -55,10 +62,12 @@ def sweep(
     twice = sorted({name for name, _ in named if [n for n, _ in named].count(name) > 1})
     if twice:
         raise SpecError("grid", [(name, "named twice; write its values with commas") for name in twice])
-    axes = dict(named)
+    asked = chosen(options)
+    axes = dict(named) | {name: values for name, text in asked.items() if name not in dict(named) and (values := _several(name, text))}
+    asked = {name: value for name, value in asked.items() if name in dict(named) or name not in axes}
     fmt = fmt or {".jsonl": "jsonl", ".parquet": "parquet"}.get(out.suffix if out else "", "csv")
-    question = json.dumps({"model": model, "question": chosen(options), "grid": axes}, sort_keys=True, default=str)
-    job = api.sweep(model, axes, **chosen(options))
+    question = json.dumps({"model": model, "question": asked, "grid": axes}, sort_keys=True, default=str)
+    job = api.sweep(model, axes, **asked)
     if fmt not in STREAMED:
         if out is not None or resume:
             raise SpecError("format", [("", f"a file is {', '.join(STREAMED)}; leave --out out for {fmt}")])
@@ -95,6 +104,13 @@ def _rows(ranges: Iterator[tuple[int, Any]]) -> list[dict[str, Any]]:
     return rows if any(row["error"] for row in rows) else [{k: v for k, v in row.items() if k != "error"} for row in rows]
 
 
+def _several(name: str, value: Any) -> list[Any]:
+    """The values of an option that names several (--context 8k,16k), which make an axis as --grid does; else none."""
+    many = isinstance(value, str) and name in NAMES and NAMES[name].kind != "options"
+    values = expand(name, value, most=MOST_POINTS) if many else []
+    return values if len(values) > 1 else []
+
+
 def _axis(text: str) -> tuple[str, list[Any]]:
     name, equals, values = text.partition("=")
     name = name.replace("-", "_")
@@ -102,7 +118,7 @@ def _axis(text: str) -> tuple[str, list[Any]]:
         raise SpecError("grid", [("", f"{text[:60]!r}: write NAME=VALUES such as context=8k:1m:x2")])
     if name not in NAMES:
         raise UnknownName("name of a question", name, list(NAMES))
-    return name, expand(name, values, most=100_000_000)
+    return name, expand(name, values, most=MOST_POINTS)
 
 
 def _progress(points: Iterator[int], size: int, start: int) -> Iterator[int]:

@@ -163,7 +163,9 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     checks.check_forms(settled, engine.facts)
     notes = (*settled.notes, *checks.unused(d, settled, engine.facts), *checks.foreign_checkpoint(d, engine.facts))
     old = checks.before_all(d, engine.facts) if engine.facts.pool == "set aside" else ""
-    return engine, settled._replace(notes=(*notes, *passing.notes(passed)), unknown=settled.unknown or old, passed=passed)
+    undecided = (*settled.undecided, *checks.counted_as_stored(d, engine.facts))
+    notes = (*notes, *passing.notes(passed))
+    return engine, settled._replace(notes=notes, undecided=undecided, unknown=settled.unknown or old, passed=passed)
 
 
 def _passed(d: Deployment, facts: Facts) -> tuple[passing.Passed, ...]:

@@ -250,11 +250,13 @@ def _one_of_each(lines: list[Named]) -> list[Named]:
 
 
 def _unique(lines: list[Named]) -> Named | None:
-    """The one meaning of some lines: one is a catalogue id, or all agree (but for copies whose length is not known), or all makers do."""
+    """The one meaning of some lines: one is a catalogue id, or all agree (but for copies whose length is not known), or the makers of
+    what they mean, or all makers do."""
     meanings = _one_of_each([line for line in lines if line.length != 0] or lines)
     for some in (
         [line for line in meanings if line.name.lower() == line.base],
         meanings,
+        _one_of_each([line for line in lines if line.publisher == line.base.partition("/")[0]]),
         _one_of_each([line for line in lines if line.publisher not in COPIERS]),
         _one_of_each([line for line in lines if _namesake(line)]),
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from kvplan.names.index import everything
@@ -59,13 +60,17 @@ def parts(name: str) -> Parts:
     return Parts(frozenset(families), frozenset(sizes), frozenset(versions))
 
 
-def nearest(name: str, n: int = 3) -> list[str]:
-    """Up to `n` catalogue ids and makers' hub ids: those of the same family first, of these the same size and version, then by spelling."""
-    key = name.lower()[:LONGEST]
+def nearest(name: str) -> list[str]:
+    """Up to three catalogue ids and makers' hub ids: of the same family first, of these of the same size and version, then by spelling."""
+    return list(_nearest(name.lower()[:LONGEST]))
+
+
+@lru_cache(maxsize=256)
+def _nearest(key: str) -> tuple[str, ...]:
+    """The nearest of all, first. Kept: a manifest and its emission ask for one name several times."""
     asked = parts(key)
     scored = []
-    for id_ in _known():
-        own = parts(id_)
+    for id_, own in _known():
         shared = asked.families & own.families
         if shared <= _KINDS and asked.families - _KINDS:
             shared = frozenset()
@@ -76,11 +81,13 @@ def nearest(name: str, n: int = 3) -> list[str]:
         size = 1.0 if asked.sizes and asked.sizes == own.sizes else 0.5 if asked.sizes & own.sizes else 0.0
         version = 1.0 if asked.versions and asked.versions == own.versions else 0.0
         stored = sum(bool(FORMAT.fullmatch(word)) and word not in key for word in re.split(r"[-_]", id_.lower()))
-        scored.append((4 * family + 3 * size + 2 * version + spelling - stored, id_))
-    return [id_ for _, id_ in sorted(scored, key=lambda pair: (-pair[0], pair[1]))[:n]]
+        other = 0.5 * bool(own.sizes and not asked.sizes)  # a size that was not asked for
+        scored.append((4 * family + 3 * size + 2 * version + spelling - stored - other, id_))
+    return tuple(id_ for _, id_ in sorted(scored, key=lambda pair: (-pair[0], pair[1]))[:3])
 
 
-def _known() -> list[str]:
+@cache
+def _known() -> tuple[tuple[str, Parts], ...]:
     """Every catalogue id, and the hub ids of releases that their maker calls otherwise than the catalogue what has their shapes."""
     lines = everything()
     own = {
@@ -89,7 +96,8 @@ def _known() -> list[str]:
         if line.weights in (None, "bf16") and line.publisher == line.base.partition("/")[0] and "/" in line.name and not line.name.islower()
     }
     ids = {line.base for line in lines}
-    return [*ids, *(name for name in own if re.sub(r"-(?:instruct|it|hf|chat|base|pt)(?=-|$)", "", name.lower()) not in ids)]
+    apart = (name for name in own if re.sub(r"-(?:instruct|it|hf|chat|base|pt)(?=-|$)", "", name.lower()) not in ids)
+    return tuple((id_, parts(id_)) for id_ in (*ids, *apart))
 
 
 def _misspelt(asked: Parts, own: Parts, spelling: float) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import combinations
 
 from kvplan.names.index import TUNED, Named, at, lowered
@@ -71,8 +72,13 @@ def _sharing(name: str) -> Iterable[Named]:
     first = re.match(r"[a-z]{0,3}", name.lower().rpartition("/")[2][:LONGEST])
     if first is None or not first[0] or len(name) > LONGEST:
         return []
-    begins = "[-_ ]?".join(first[0])
-    return [at(match.start() + 1) for match in re.finditer(rf"\n(?:[^\t\n]*/)?(?:{_BEFORE})?{begins}[^\t\n/]*\t", lowered())]
+    return _beginning(first[0])
+
+
+@lru_cache(maxsize=64)
+def _beginning(letters: str) -> tuple[Named, ...]:
+    begins = "[-_ ]?".join(letters)
+    return tuple(at(match.start() + 1) for match in re.finditer(rf"\n(?:[^\t\n]*/)?(?:{_BEFORE})?{begins}[^\t\n/]*\t", lowered()))
 
 
 def _shorter(full: list[str], *, sizes: bool) -> set[str]:

@@ -12,7 +12,7 @@ from kvplan.engines.common.phases import tightest
 from kvplan.engines.common.releases import release
 from kvplan.errors import KvplanError
 from kvplan.planner import remedies
-from kvplan.planner.changes import Change, attempt, edge, facts_of, replica_batch, roomy, sequences, with_option
+from kvplan.planner.changes import Change, attempt, counted, edge, facts_of, replica_batch, roomy, sequences, with_option
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.pairs import pairs
 from kvplan.planner.plan import Advice, Plan
@@ -27,7 +27,7 @@ def advise(d: Deployment, plan: Plan, devices: Sequence[Device] = ()) -> tuple[A
     if plan.fits is not False:
         return ()
     found = [change for kind in _KINDS for change in kind(d, plan)] or pairs(d, plan)
-    return tuple(map(_advice, (*found, *_larger_device(d, plan, devices))))
+    return tuple(map(_advice, (*found, *_more_devices(d, plan), *_larger_device(d, plan, devices))))
 
 
 def _advice(change: Change) -> Advice:
@@ -242,6 +242,36 @@ def _split(d: Deployment, plan: Plan) -> Iterator[Change]:
             return
 
 
+def _experts(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """Experts dealt out whole, where the engine refused to cut them."""
+    ranks = (plan.asked("tp") or 1) * (plan.asked("dp") or 1)
+    if plan.margin_bytes is None and d.ep is None and ranks > 1 and d.model.routed and (found := attempt(d, ep=ranks)):
+        yield Change("expert parallelism, which keeps experts whole", "ep", ranks, found)
+
+
+def _other_layout(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """As many devices in less of tp and more stages, where the engine refused that tp."""
+    tp, pp = plan.asked("tp") or 1, plan.asked("pp") or 1
+    if plan.margin_bytes is not None or d.n_devices is None or d.tp is None:
+        return
+    for n in (n for n in sorted(remedies.TP_SIZES, reverse=True) if n < tp and tp % n == 0):
+        if found := attempt(d, tp=n, pp=pp * tp // n):
+            yield Change(f"tp {n} in {pp * tp // n} pipeline stages", "tp", n, found, {"pp": pp * tp // n})
+            return
+
+
+def _more_devices(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """The next larger number that carries it, where the device said how many there are (`2xH100`)."""
+    own = [name for name in ("tp", "pp", "dp", "ep", "dcp") if getattr(d, name) is not None and name not in d.assumed]
+    if not d.counted or d.device is None or d.kv_memory is not None or own not in ([], ["tp"]):
+        return
+    for n in (n for n in remedies.TP_SIZES if n > (d.n_devices or 1)):
+        sizes = dict.fromkeys(own, n)
+        if found := attempt(d, n_devices=n, **sizes):
+            yield Change(f"use {n} of them", "device", counted(d, d.device, n), found, sizes)
+            return
+
+
 def _larger_device(d: Deployment, plan: Plan, devices: Sequence[Device]) -> Iterator[Change]:
     """The next larger one of the same make that carries it."""
     mine = d.device
@@ -255,11 +285,13 @@ def _larger_device(d: Deployment, plan: Plan, devices: Sequence[Device]) -> Iter
         return
     for device in larger:
         if found := attempt(d, device=device):
-            yield Change(f"use {device.article} {device.name}", "device", device.id, found)
+            several = d.counted and (d.n_devices or 1) > 1
+            text = f"use {d.n_devices} x {device.name}" if several else f"use {device.article} {device.name}"
+            yield Change(text, "device", counted(d, device), found)
             return
 
 
 _KINDS: tuple[Callable[[Deployment, Plan], Iterator[Change]], ...] = (
-    _fraction, _sequences_setting, _batch_tokens, _length_setting, _pages, _settings, _host_layers, _cache_memory, _cache_format,
-    _weight_format, _context, _batch, _split,
+    _experts, _other_layout, _fraction, _sequences_setting, _batch_tokens, _length_setting, _pages, _settings, _host_layers, _cache_memory,
+    _cache_format, _weight_format, _context, _batch, _split,
 )  # fmt: skip

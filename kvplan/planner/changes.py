@@ -12,12 +12,15 @@ from typing import Any, NamedTuple
 
 from kvplan import engines
 from kvplan.deployment import Deployment
+from kvplan.devices import Device
 from kvplan.engines.common.protocol import Facts
 from kvplan.errors import KvplanError
 from kvplan.planner import remedies
 from kvplan.planner.evaluate import evaluate
+from kvplan.planner.layouts import laid_out
 from kvplan.planner.plan import Plan
-from kvplan.units import cdiv, counted
+from kvplan.units import cdiv
+from kvplan.units import counted as said
 
 
 class Change(NamedTuple):
@@ -33,10 +36,25 @@ class Change(NamedTuple):
 def attempt(d: Deployment, **sets: Any) -> Plan | None:
     """The plan after a change where it fits; None where it does not, or can not be asked of this model or engine."""
     try:
-        plan = evaluate(replace(d, **sets), limits=False)
+        plan = evaluate(_changed(d, **sets), limits=False)
     except KvplanError:
         return None
     return plan if plan.fits else None
+
+
+def _changed(d: Deployment, **sets: Any) -> Deployment:
+    """The question with a change; parallel sizes that nobody chose are chosen anew where it moves them, as for who asks so."""
+    asked = replace(d, **sets)
+    free = [name for name in d.assumed if name in ("tp", "pp")]
+    if not free or sets.keys() & set(free) or not sets.keys() & {"device", "n_devices", "weight_dtype"}:
+        return asked
+    again: dict[str, Any] = {"assumed": tuple(name for name in d.assumed if name not in free), **dict.fromkeys(free)}
+    return laid_out(replace(asked, **again))
+
+
+def counted(d: Deployment, device: Device, n: int | None = None) -> str:
+    """A device as the question names its own: with their number, `4xh100-80gb`, where it did."""
+    return f"{n or d.n_devices}x{device.id}" if d.counted else device.id
 
 
 def edge(bad: int, good: int, tried: Callable[[int], Plan | None], guess: int | None = None) -> tuple[int, Plan] | None:
@@ -99,7 +117,7 @@ def replica_batch(plan: Plan) -> int:
 
 def sequences(n: int) -> str:
     """`1 sequence`, `12 sequences`."""
-    return counted(n, "sequence")
+    return said(n, "sequence")
 
 
 def with_option(d: Deployment, key: str, value: str) -> tuple[tuple[str, str], ...]:

@@ -61,6 +61,7 @@ _BOUNDS: tuple[tuple[str, str, Callable[[Compared], Any]], ...] = (
 )
 _FIGURES: tuple[tuple[str, str, Callable[[Plan], Any]], ...] = (
     ("fits", "", lambda plan: plan.fits),
+    ("certainty", "", lambda plan: plan.certainty if plan.fits is not None else None),
     ("starts", "", lambda plan: plan.starts),
     ("margin", "B", lambda plan: plan.margin_bytes),
     ("parameters", "", lambda plan: plan.model.parameters),

@@ -212,5 +212,5 @@ def _why(device: Device, most: int, last: Plan | None, fewest: int, n: int | Non
     if last is not None:
         return last.outcome.unknown or f"not with {n or most} of them: {last.outcome.reason}"
     if fewest > most:
-        return f"weights and cache need at least {fewest:,} of {show_bytes(device.memory_bytes)}, more than the {most} tried"
+        return f"weights and cache need at least {fewest:,} devices of {show_bytes(device.memory_bytes)}, more than the {most} tried"
     return "no layout divides this model over them"

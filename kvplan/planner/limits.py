@@ -7,7 +7,7 @@ slots, a pool) move them. So they are asked again, and moved until they fit and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kvplan.deployment import Deployment
@@ -25,13 +25,16 @@ def with_limits(d: Deployment, plan: Plan) -> Plan:
     most = capacity.max_batch
     if not (plan.fits and facts_of(plan).free_batch):
         most = largest(lambda n: holds(replace(d, batch=n)), most)
-    longest = largest(lambda n: holds(replace(d, context=n)), capacity.max_context_at_batch)
+    longest = largest(lambda n: holds(replace(d, context=n)), capacity.max_context_at_batch, (d.model.max_context, capacity.max_context))
     found = capacity._replace(max_context_at_batch=longest, max_batch=most)
     return plan._replace(outcome=plan.outcome._replace(capacity=found))
 
 
-def largest(fits: Callable[[int], bool], guess: int | None) -> int | None:
-    """The n at or near `guess` (None: no limit) that fits where n + 1 does not; 0 where not even 1 does, None where the most tokens do."""
+def largest(fits: Callable[[int], bool], guess: int | None, others: Sequence[int | None] = ()) -> int | None:
+    """The n at or near `guess` (None: no limit) that fits where n + 1 does not; 0 where not even 1 does, None where the most tokens do.
+
+    others  where the end often is: looked at where the guess does not fit, before a search
+    """
     most = MOST_TOKENS
     n = most if guess is None else min(max(guess, 0), most)
     low, high, step = 0, most + 1, 1
@@ -44,6 +47,9 @@ def largest(fits: Callable[[int], bool], guess: int | None) -> int | None:
                 break
             low, step = tried, 2 * step
     else:
+        for other in others:
+            if other and other < n and fits(other) and not fits(other + 1):
+                return other
         high = n
         while high > 1:
             tried = max(high - step, 1)

@@ -9,7 +9,7 @@ from typing import Any
 from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError
 from kvplan.planner import remedies
-from kvplan.planner.changes import attempt, edge, facts_of, replica_batch, sequences
+from kvplan.planner.changes import attempt, counted, edge, facts_of, replica_batch, sequences
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan, Waste
 from kvplan.units import cdiv
@@ -35,15 +35,28 @@ def _devices(d: Deployment, plan: Plan) -> Iterator[Waste]:
         for size in (size for size in range(1, now) if now % size == 0):
             found = attempt(d, **{name: size, "n_devices": None})
             if found and found.asked("n_devices") < n:
-                unused = (n - found.asked("n_devices")) * d.device.memory_bytes
-                yield Waste(f"{now} {text}", unused, f"{found.asked('n_devices')} devices", name, size, found.margin_bytes)
+                fewer = found.asked("n_devices")
+                option, value, left = _of_fewer(d, name, size, fewer, found)
+                said = f"{fewer} devices" if option else f"{fewer} devices, {name} {size}"
+                yield Waste(f"{now} {text}", (n - fewer) * d.device.memory_bytes, said, option, value, left)
                 break
     if d.n_devices and (d.tp, d.pp, d.dp) == (None, None, None):
         for size in range(1, n):
             if found := attempt(d, n_devices=size):
                 unused = (n - size) * d.device.memory_bytes
-                yield Waste(f"{n} devices", unused, f"{size} devices", "n_devices", size, found.margin_bytes)
+                option, value = ("device", counted(d, d.device, size)) if d.counted else ("n_devices", size)
+                yield Waste(f"{n} devices", unused, f"{size} devices", option, value, found.margin_bytes)
                 break
+
+
+def _of_fewer(d: Deployment, name: str, size: int, n: int, found: Plan) -> tuple[str | None, int | str | None, int | None]:
+    """The one name to change for fewer devices, its value and what is left then; None where two names must."""
+    if d.n_devices is None:
+        return name, size, found.margin_bytes
+    again = attempt(d, n_devices=n) if name in d.assumed else None
+    if again is None or d.device is None:
+        return None, None, None
+    return ("device", counted(d, d.device, n), again.margin_bytes) if d.counted else ("n_devices", n, again.margin_bytes)
 
 
 def _settings(d: Deployment, plan: Plan) -> Iterator[Waste]:

@@ -89,7 +89,8 @@ def _why(plan: Plan) -> str:
     lacks = f"{where} lacks {size(-margin)}{_a_device(plan)}"
     if plan.starts:
         capacity = plan.capacity
-        most = f"; {capacity.max_batch:,} fit" if capacity and capacity.max_batch else ""
+        n = capacity.max_batch if capacity else None
+        most = f"; {n:,} {'fits' if n == 1 else 'fit'}" if n else ""
         return f"{lacks} of cache for {requests(plan)}{most}"
     if plan.capacity is not None and plan.capacity.kv_bytes > 0:
         return f"{lacks}: {engine(plan)} would not start with requests of {plan.asked('max_model_len') or plan.asked('context'):,} tokens"

@@ -77,7 +77,9 @@ def _lines(plan: Plan, names: list[str]) -> Iterator[Assumed]:
     if plain:
         yield Assumed(tuple(plain), f"{', '.join(plain)} 1", "kvplan")
     if off or nothing:
-        words = [_ABSENT[name] for name in (*off, *nothing)]
+        others = max((e.bytes for ledger in plan.ledgers for e in ledger.entries if e.kind == "others"), default=0)
+        held = {"reserve": f"{size(others)} for the system and the server"} if others else {}  # where a GPU shares the host's memory
+        words = [(_ABSENT | held)[name] for name in (*off, *nothing)]
         yield Assumed((*off, *nothing), ", ".join(words), "kvplan")
 
 

@@ -9,7 +9,10 @@ from kvplan.planner.compare import PLACE, Row
 from kvplan.planner.fit import FitRow
 from kvplan.planner.speed import ASSUMPTIONS
 from kvplan.report import FOR_PEOPLE, render_data
-from kvplan.units import show_bytes
+from kvplan.report.printable import one_line
+from kvplan.report.screen import here
+from kvplan.report.words import requests, shown, size
+from kvplan.units import MIB, show_bytes
 
 BOUNDS = ("tokens/s, at most", "first token, at least", "per million tokens")
 
@@ -24,7 +27,39 @@ def fits(model: str, found: Sequence[FitRow], question: Mapping[str, Any], rank_
         kept = [key for key in kept if key != "ep" or any(row[key] not in (None, 1) for row in rows)]
         kept = [key for key in kept if rank_by or key not in BOUNDS]
         rows = [{key: row[key] for key in kept} for row in rows]
-    return _page(f"What carries {model}", rows, question, rank_by) if fmt == "html" else _bounded(rows, fmt, rank_by)
+    if fmt == "html":
+        return _page(f"What carries {model}", rows, question, rank_by)
+    text = _bounded(rows, fmt, rank_by)
+    return f"{here().fold(one_line(_best(model, found, rank_by)))}\n\n{text!s}" if fmt == "table" else text
+
+
+def _best(model: str, found: Sequence[FitRow], rank_by: str | None) -> str:
+    """The answer in a sentence: the first row, and the first that is certain where it is not."""
+    carry = [one for one in found if one.plan is not None]
+    if not carry:
+        return f"No device that was tried carries {model}." if found else f"No device carries {model}; --all says why not."
+    first, sure = carry[0], next((one for one in carry if one.plan and one.plan.certainty == "certain"), None)
+    what = _BEST.get(rank_by or ("price" if first.price is not None else ""), "the least memory")
+    then = f"; the first that is certain: {_bought(sure)}" if sure not in (None, first) else ""
+    return f"{_bought(first)} carries {requests(first.plan)}, {what}{then}." if first.plan else ""
+
+
+#: What the first row is best by.
+_BEST = {
+    "price": "the lowest price",
+    "tokens-per-second": "the most tokens a second",
+    "first-token": "the soonest first token",
+    "cost-per-token": "the lowest cost a token",
+}
+
+
+def _bought(one: FitRow | None) -> str:
+    """`8 x l40s (tp 8, likely)`."""
+    row: Mapping[str, Any] = {**one.as_dict()} if one else {}
+    sizes = [f"{name} {row[name]}" for name in ("tp", "pp", "dp", "ep") if (row.get(name) or 1) > 1]
+    sure = [] if row.get("certainty") == "certain" else [str(row.get("certainty"))]
+    said = f" ({', '.join((*sizes, *sure))})" if sizes or sure else ""
+    return f"{row.get('devices')} x {row.get('device')}{said}"
 
 
 def _for_people(c: FitRow) -> dict[str, Any]:
@@ -51,13 +86,31 @@ def side_by_side(
     if fmt not in FOR_PEOPLE:
         return render_data([{"name": row.name, "unit": row.unit, **dict(zip(headers, row.values, strict=True))} for row in rows], fmt)
     table = [
-        {"": f"{row.name} ({row.unit})" if row.unit else row.name, **dict(zip(headers, map(_value, row.values, row.ratios), strict=True))}
+        {"": _named(row), **{name: _value(n, by, row.unit) for name, n, by in zip(headers, row.values, row.ratios, strict=True)}}
         for row in rows
     ]
     if fmt == "html":
         said = {str(n): ", ".join(f"{name} {value}" for name, value in one.items()) for n, one in enumerate(asked, 1)}
         return _page("Side by side", table, said, rank_by)
-    return _bounded(table, fmt, rank_by)
+    text, fit = _bounded(table, fmt, rank_by), _who_fits(found, headers)
+    return f"{here().fold(one_line(fit))}\n\n{text!s}" if fmt == "table" and fit else text
+
+
+def _who_fits(found: Sequence[Row], headers: Sequence[str]) -> str:
+    """`Fits: 2: h200. Too close to call: 1: h100. Does not fit: 3: l4.`; empty where no question says what it has to fit."""
+    by_name = {row.name: row.values for row in found}
+    verdicts = list(zip(by_name.get("fits", ()), by_name.get("certainty", ()), strict=True))
+    if all(fits is None for fits, _ in verdicts):
+        return ""
+    said = ["Too close to call" if sure == "too close to call" else _VERDICTS[fits] for fits, sure in verdicts]
+    groups = (
+        (what, [name for name, one in zip(headers, said, strict=True) if one == what]) for what in dict.fromkeys(sorted(said, key=_ORDER))
+    )
+    return " ".join(f"{what}: {', '.join(names)}." for what, names in groups)
+
+
+_VERDICTS = {True: "Fits", False: "Does not fit", None: "Not known"}
+_ORDER = ["Fits", "Too close to call", "Does not fit", "Not known"].index
 
 
 def bounds(rows: Sequence[dict[str, Any]], fmt: str) -> str | bytes:
@@ -83,6 +136,13 @@ def _header(i: int, question: Mapping[str, Any], asked: Sequence[Mapping[str, An
     return f"{i + 1}: {' '.join(varied)}" if varied else str(i + 1)
 
 
-def _value(value: Any, ratio: float | None) -> str:
-    text = "-" if value is None else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)
-    return text if ratio is None or ratio == 1 else f"{text} (x {ratio:.3g})"
+def _named(row: Row) -> str:
+    return f"{row.name} ({row.unit})" if row.unit not in ("", "B") else row.name
+
+
+def _value(value: Any, ratio: float | None, unit: str) -> str:
+    if type(value) is int:
+        text = size(value) if unit == "B" and abs(value) >= MIB else f"{value:,}{' B' if unit == 'B' else ''}"
+    else:
+        text = "-" if value is None else f"{value:,.2f}" if isinstance(value, float) else shown(value)
+    return text if ratio is None or ratio == 1 or ratio < 0 else f"{text} (x {ratio:.3g})"

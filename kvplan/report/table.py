@@ -20,6 +20,9 @@ from kvplan.units import show_bytes
 
 _STYLE = {"table": "simple", "markdown": "github", "html": "html"}
 _NARROWEST = 12
+#: A column that a narrow terminal does without -> the one that says it too, in its order.
+_SPARE = {"bytes": "size", "a device": "left", "per sequence": "cache", "max_model_len": "context", "per token": "cache"}
+_PADDED = 2  # columns that tabulate leaves beside a header
 
 
 def plans_text(plans: Sequence[Plan], fmt: str) -> str:
@@ -47,28 +50,35 @@ def _numeric(rows: list[dict[str, str]], key: str) -> bool:
 
 
 def _narrow(rows: list[dict[str, str]], width: int) -> list[dict[str, str]]:
-    """Cells of the widest text columns cut, until a line fits."""
+    """What other columns say too left out, then cells of the widest text columns cut, until a line fits."""
     if not rows:
         return rows
-    widths = {key: max(len(key), *(len(row[key]) for row in rows)) for key in rows[0]}
-    while sum(widths.values()) + 2 * (len(widths) - 1) > width:
+    widths = {key: max(len(key) + _PADDED, *(len(row[key]) for row in rows)) for key in rows[0]}
+    for spare, other in _SPARE.items():
+        if _wide(widths) > width and spare in widths and other in widths:
+            rows = [{key: value for key, value in row.items() if key != spare} for row in rows]
+            del widths[spare]
+    while _wide(widths) > width:
         widest = max((key for key in widths if not _numeric(rows, key)), key=lambda key: widths[key], default=None)
-        if widest is None or widths[widest] <= max(_NARROWEST, len(widest)):
+        if widest is None or widths[widest] <= max(_NARROWEST, len(widest) + _PADDED):
             break
         widths[widest] -= 1
     return [{key: v if len(v) <= widths[key] else v[: widths[key] - 1] + "…" for key, v in row.items()} for row in rows]
 
 
+def _wide(widths: dict[str, int]) -> int:
+    return sum(widths.values()) + 2 * (len(widths) - 1)
+
+
 def summary(plan: Plan) -> dict[str, Any]:
     """One of several plans: what was asked of it, what it needs, whether it fits."""
-    row: dict[str, Any] = {name: plan.asked(name) for name in dict.fromkeys((*chosen(plan), "context", "batch"))}
+    row: dict[str, Any] = {"fits": _fits(plan), **{name: plan.asked(name) for name in dict.fromkeys((*chosen(plan), "context", "batch"))}}
     return row | {
         "per token": f"{plan.cache.bytes_per_token:,} B",
         "per sequence": show_bytes(plan.cache.bytes_per_sequence),
         "cache": show_bytes(plan.cache.total_bytes),
         "a device": None if plan.rank_total_bytes is None else show_bytes(plan.rank_total_bytes),
         "left": None if plan.margin_bytes is None else show_bytes(plan.margin_bytes),
-        "fits": _fits(plan),
     }
 
 

@@ -90,7 +90,7 @@ def chosen(plan: Plan) -> dict[str, Any]:
 
 def requests(plan: Plan) -> str:
     """`32 requests of 8,192 tokens`."""
-    return f"{counted(plan.asked('batch'), 'request')} of {plan.asked('context'):,} tokens"
+    return f"{counted(plan.asked('batch'), 'request')} of {counted(plan.asked('context'), 'token')}"
 
 
 def engine(plan: Plan) -> str:

@@ -25,7 +25,7 @@ def answers(vectors: Iterable[Vector]) -> Iterator[Row]:
     models = Models()
     for vector in vectors:
         try:
-            yield {"id": vector.id, **figures(evaluate(question(vector, models), on_device=False))}
+            yield {"id": vector.id, **figures(evaluate(question(vector, models), limits=False, on_device=False))}
         except KvplanError as error:
             yield {"id": vector.id, "unsupported": str(error)}
 

@@ -47,7 +47,7 @@ def predicted(row: dict[str, Any]) -> dict[str, Any]:
                 memory_fraction=row["fraction"],
                 kv_memory=row.get("rest") or int((row["after"] - row["before"] * (1 - row["fraction"])) * (1 << 30)),
                 engine_option=tuple(options.items()),
-            )
+            ), limits=False,
         )  # fmt: skip
     except KvplanError as error:
         return {"error": str(error)}

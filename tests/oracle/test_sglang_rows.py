@@ -86,7 +86,8 @@ def ask(row: dict[str, Any]) -> Plan:
             memory_fraction=row["fraction"],
             kv_memory=int((row["free_after_gib"] - row["free_before_gib"] * (1 - row["fraction"])) * (1 << 30)) if rest is None else rest,
             engine_option=tuple(args.items()),
-        )
+        ),
+        limits=False,
     )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.errors import KvplanError
+from tests.conftest import planned
 
 ROWS = [json.loads(line) for line in (Path(__file__).parent / "rows" / "vllm.jsonl").read_text(encoding="utf-8").splitlines()]
 ASKED = ("max_model_len", "block_size", "max_num_seqs", "max_num_batched_tokens", "tp", "pp", "dcp", "speculative")
@@ -23,10 +23,10 @@ def predicted(row: dict[str, Any]) -> dict[str, Any]:
         options["mamba_ssm_cache_dtype"] = row["states"]  # the CPU's type of states
     options |= {name: str(row[name]).lower() for name in FLAGS if name in row}
     try:
-        plan = kvplan.estimate(
+        plan = planned(
             row["model"], engine="vllm", engine_version=row["vllm"], kv_memory=row["available"], dtype=row["dtype"],
             kv_dtype=row.get("kv_dtype", row["dtype"]), device=row.get("device"), enforce_eager="device" in row or None,
-            engine_option=options, advise=False, **{name: row[name] for name in ASKED if name in row},
+            engine_option=options, **{name: row[name] for name in ASKED if name in row},
         ).as_dict()  # fmt: skip
     except KvplanError as error:
         return {"refused": str(error)}

@@ -267,7 +267,7 @@ def test_another_tools_option_is_answered_with_ours(capsys, option, told):
         (["estimate", MODEL, "--kv-memory", "40G"], "'40G' is 40GiB (powers of 1024) or 40GB (of 1000)? Write which"),
         (["estimate", MODEL, "--context", "32.768"], "'32.768' is no whole number; write 32768 if the dot parts thousands"),
         (["compare", MODEL, "--device", "h100"], "name a second model, or several values: --device h100,l4"),
-        (["sweep", MODEL, "--context", "1k,2k"], "such as context=8k:1m:x2 (NAME=VALUES, without dashes)"),
+        (["sweep", MODEL, "--context", "1k"], "such as --grid context=8k:1m:x2, or give several values of an option"),
     ],
 )
 def test_what_beginners_type_is_answered_in_one_line(capsys, words, told):

@@ -46,6 +46,42 @@ def test_a_release_makes_the_parameters_that_others_count(written: str, billions
     assert at[1] - at[0] == of_cache
 
 
+@pytest.mark.parametrize(
+    ("written", "total", "beside"),
+    [
+        # the Hub's totals (llmfit 1.1.17); by hand what is in them and is no parameter of the model: biases of routers, draft modules
+        ("allenai/Molmo2-4B", 4_850_869_200, 0),
+        ("allenai/Molmo2-8B", 8_661_703_120, 0),
+        ("allenai/Molmo2-O-7B", 7_760_786_896, 0),
+        ("llava-hf/llava-1.5-13b-hf", 13_351_494_656, 0),
+        ("inclusionAI/Ling-3.0-flash", 127_486_405_600, 41 * 512),
+        ("inclusionAI/Ling-3.0-tiny", 7_893_392_800, 23 * 128),
+        # a draft module: one table of 152,064 tokens, two halves joined, a dense network, a sliding layer's projections, norms
+        ("dots-studio/dots3-note-prev", 288_443_400_864, 45 * 256 + sum(range(4, 61, 4)) + 2 * 64 + 152_064 * 5120 + 10_240 * 5120
+            + 3 * 5120 * 13_824 + 5120 * (1024 + 1088 + 8192 + 64) + 1024 * (64 * 256 + 64 * 320) + 2 * 1024 + 64 + 5 * 5120),
+        ("nvidia/Nemotron-3-Nano-Omni-30B-A3B-Reasoning", 33_015_632_214, 0),
+    ],
+)  # fmt: skip
+def test_a_model_makes_the_hub_s_total_to_the_last_parameter(written: str, total: int, beside: int) -> None:
+    made = kvplan.estimate(written, engine="ideal", context=64).model
+    assert made.parameters + (made.mtp_parameters or 0) == total - beside
+
+
+def test_glm_5_2_pruned_to_504b_is_stored_as_the_hub_counts_it() -> None:
+    """Experts in NVFP4, the draft module's too: the Hub counts two numbers as one and a scale of every 16; with biases of 76 routers."""
+    made = kvplan.estimate("madeby561/GLM-5.2-NVFP4-REAP-504B", engine="ideal", context=64).model
+    experts = 76 * 168 * 3 * 2048 * 6144
+    assert made.parameters + (made.mtp_parameters or 0) - experts * 7 // 16 + 76 * 168 == 289_960_857_056
+    assert made.weight_bytes == pytest.approx(2 * (made.parameters - experts * 75 / 76) + experts * 75 / 76 * 9 / 16, rel=0.01)
+
+
+def test_nemotron_3_nano_omni_takes_what_its_model_card_gives() -> None:
+    """62, 33 and 21 GB (of 2^30 bytes): its model card, as haimaker.ai/models/nvidia/nemotron-3-nano-30b-a3b has it."""
+    for kind, gib in (("BF16", 62), ("FP8", 33), ("NVFP4", 21)):
+        made = kvplan.estimate(f"nvidia/Nemotron-3-Nano-Omni-30B-A3B-Reasoning-{kind}", engine="ideal", context=64).model
+        assert made.weight_bytes / 2**30 == pytest.approx(gib, abs=0.55)
+
+
 def test_qwen3_8_flash_next_is_stored_as_its_files_are() -> None:
     """The Hub's 179,999,981,424 parameters and the FP8 release's 172.8 GiB are with one draft layer: 512 experts of 3 x 2,560 x 640, which
     FP8 holds in blocks, and about 0.1 B beside them. 51.2 B are the table of n-grams: 320,001,536 rows of 160, in FP8 there."""

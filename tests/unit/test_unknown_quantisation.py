@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 import kvplan
 
 LLAMA = {
@@ -24,3 +26,20 @@ def test_no_start_of_it_is_certain(tmp_path: Path) -> None:
     assert kvplan.estimate(str(config), engine="ideal", device="h100", context="4k").certainty == "certain"
     config.write_text(json.dumps(LLAMA))
     assert kvplan.estimate(str(config), engine="vllm", device="h100", context="4k").certainty == "certain"
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "device", "such"),
+    [
+        ("llama.cpp", "Qwen/Qwen3-8B-AWQ", "l4", "q4_k_m"),  # src/llama-model-loader.cpp reads GGUF alone
+        ("ollama", "Qwen/Qwen3-8B-FP8", "l4", "q4_k_m"),
+        ("tensorrt-llm", "llama3.1", "h100", "int4_g128"),  # Ollama's tag, a GGUF file
+        ("exllamav3", "openai/gpt-oss-20b", "h100", "exl3_4bpw"),
+    ],
+)
+def test_no_start_with_weights_that_the_engine_does_not_load_is_called_one(engine: str, model: str, device: str, such: str) -> None:
+    plan = kvplan.estimate(model, engine=engine, device=device, context="4k", advise=False)
+    assert (plan.fits, plan.certainty) == (True, "too close to call")
+    assert any(note.endswith(f"name the format of your files with weight_dtype, such as {such}") for note in plan.model.notes)
+    named = kvplan.estimate(model, engine=engine, device=device, context="4k", weight_dtype=such, advise=False)
+    assert named.certainty in ("certain", "likely")

@@ -75,6 +75,8 @@ class Answer(NamedTuple):
     weights: Given | None = None
 
 
+#: What `finish` is told the release by, where it is known.
+RELEASE = "@release"
 #: Options by what they set (`to`), and the words that no option took -> the answer; plain names and options need nothing of it.
 Finish = Callable[[Mapping[str, Given], tuple[Given, ...]], Answer]
 #: The other way: names of a question (engine options as `option:KEY`) -> values by `to`, and the names that need no more word.

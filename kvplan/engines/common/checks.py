@@ -148,14 +148,25 @@ def before_all(d: Deployment, facts: Facts) -> str:
     return "" if untagged else f"{facts.title} {d.engine_version} is not modelled: the oldest release that is, is {first}"
 
 
-def foreign_checkpoint(d: Deployment, facts: Facts) -> tuple[str, ...]:
-    """A note where the model's own checkpoint is of a kind that the engine does not load, and no other was asked for."""
-    own = sorted({q.format for q in d.model.quantization} | ({d.model.checkpoint} if d.model.checkpoint else set()))
+def foreign(d: Deployment, facts: Facts) -> list[str]:
+    """Formats of the model's own checkpoint that the engine does not load, where no other was asked for."""
     if d.weight_dtype is not None or not facts.weight_schemes:
+        return []
+    own = sorted({q.format for q in d.model.quantization} | ({d.model.checkpoint} if d.model.checkpoint else set()))
+    return [name for name in own if weight_scheme(canonical_weight(name)) not in facts.weight_schemes]
+
+
+def foreign_checkpoint(d: Deployment, facts: Facts) -> tuple[str, ...]:
+    """A note of such formats."""
+    names = "+".join(name.removesuffix("_any") for name in foreign(d, facts))
+    if not names:
         return ()
-    foreign = [name for name in own if weight_scheme(canonical_weight(name)) not in facts.weight_schemes]
-    if not foreign:
+    such = f", such as {facts.weight_advice[-1][0]}" if facts.weight_advice else ""
+    return (f"{facts.title} loads no {names} weights; they are counted as stored: name the format of your files with weight_dtype{such}",)
+
+
+def counted_as_stored(d: Deployment, facts: Facts) -> tuple[str, ...]:
+    """Why a start is too close to call: its own files are of a size that the question does not say."""
+    if d.kv_memory is not None or not facts.versions or not foreign(d, facts):
         return ()
-    return (
-        f"{facts.title} loads no {'+'.join(foreign)} weights; they are counted as stored: name the format of your files with weight_dtype",
-    )
+    return (f"counted are weights that {facts.title} does not load",)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kvplan.engines.common.arguments import Answer, Argument, Arguments, by_variable
+from kvplan.engines.common.arguments import RELEASE, Answer, Argument, Arguments, by_variable
 from kvplan.engines.common.dotted import is_negative, undotted
 from kvplan.engines.common.kinds import KINDS
 from kvplan.engines.common.releases import release
@@ -157,7 +157,8 @@ def read(
     if len(parsed.positional) > engine.positional >= 0 and not any(w.missing for w in parsed.positional):
         extra = parsed.positional[engine.positional]
         findings.append(_refused(extra.text[:60], "a word that no option takes", extra.place))
-    answer = answered(engine, {**variables, **parsed.given, **(more or {})}, parsed.positional)
+    told = {RELEASE: Given(version, version)} if version else {}
+    answer = answered(engine, {**variables, **parsed.given, **(more or {}), **told}, parsed.positional)
     everything = (*parsed.findings, *findings, *answer.findings)
     return answer._replace(findings=everything, unresolved=(*parsed.unresolved, *unresolved, *answer.unresolved))
 

@@ -92,13 +92,31 @@ EVERYWHERE: tuple[Stop, ...] = (
         "the host, not the GPU, ran out of memory: {bytes} bytes were asked for",
         (Move("", "more host memory, or fewer ranks that load at once on this machine"),), "torch c10/core/impl/alloc_cpu.cpp",
     ),
+    *(
+        Stop("cuBLAS", text, means, (Move("memory_fraction", "lower"), Move("reserve", "stop what else is on the GPU")),
+            "torch ATen/cuda/CublasHandlePool.cpp; CUDA")
+        for text, means in (
+            ("CUBLAS_STATUS_ALLOC_FAILED", "the device is full: cuBLAS found no memory for its own workspace"),
+            ("CUBLAS_STATUS_NOT_INITIALIZED", "cuBLAS did not start: mostly the device is full, else its driver or GPU is in a bad state"),
+        )
+    ),
     Stop(
-        "host memory", "OSError: [Errno 12] Cannot allocate memory", "the host, not the GPU, ran out of memory",
+        "disk", "[Errno 28] No space left on device", "a disk, or a container's /dev/shm, is full: this is not the GPU's memory",
+        (Move("", "free the disk that models are downloaded to (HF_HOME)"), Move("", "a container: --shm-size of some GiB, or --ipc=host")),
+        "Linux: ENOSPC",
+    ),
+    Stop(
+        "host memory", "[Errno 12] Cannot allocate memory", "the host, not the GPU, ran out of memory",
         (Move("", "more host memory for the container"),), "Linux: ENOMEM",
     ),
     Stop(
         "host memory", "exit code -9", "a process was killed from outside: mostly the host, or the container's limit, ran out of memory",
         (Move("", "more host memory for the container"),), "Linux: signal 9",
+    ),
+    *(
+        Stop("host memory", text, "the process was killed: mostly its container's memory limit, or the host, ran out of memory",
+            (Move("", "more host memory for the container"),), "Linux: 128 + signal 9")
+        for text in ("exit code 137", "exit code: 137", "Exit Code: 137", "exited with code 137", "Exited (137)", "exit status 137")
     ),
     Stop(
         "host memory", "OOMKilled", "the container's memory limit was reached: host memory, not the GPU's",

@@ -15,6 +15,7 @@ from kvplan.gguf_files import sized
 from kvplan.llama_quantize import FILE_TYPES
 from kvplan.spec import ModelSpec, lower
 from kvplan.tensors import KEPT_MODELS, Cache, CacheFormats, Curve, Layer, Lowered, Role, Same, layer_counts, tensor_curve, total
+from kvplan.units import counted
 from kvplan.uploads import RECURRENT
 from kvplan.weights import WeightFormats, asked_formats, draft_formats, is_quantized, role_formats, with_stored
 
@@ -57,7 +58,8 @@ def resolve(d: Deployment, defaults: Defaults, notes: tuple[str, ...] = ()) -> R
 
 def wrong_number(sizes: str, needed: int, given: int | None) -> SpecError:
     """Parallel sizes that take another number of devices than is given (n_devices, or a device such as 8xH100)."""
-    return SpecError("n_devices", [("", f"{sizes} {needed} devices, not {given}: change these sizes, or the number of devices")])
+    takes = counted(needed, "device")
+    return SpecError("n_devices", [("", f"{sizes} {takes}, not {given}: change these sizes, or the number of devices")])
 
 
 def over_tp_and_pp(d: Deployment, why: str) -> tuple[int, int]:

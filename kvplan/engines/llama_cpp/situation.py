@@ -36,6 +36,7 @@ class Loaded(NamedTuple):
 
     tensors       those of each layer, by the names that a GGUF file has for them
     images        the graph of the largest image, which shares a compute buffer with that of the text, beside the output layer
+    deals         the placements made so far: searches ask for the same ones at many lengths
     image_batch   tokens of the batch that takes that image; 0: no more than others
     reserve_said  the question says what others hold of the cards; else a desktop may
     """
@@ -51,6 +52,7 @@ class Loaded(NamedTuple):
     tensors: tuple[tuple[Named, ...], ...]
     constants: Constants | None
     record: Record | None
+    deals: dict[object, Placed]
     drafter: Loaded | None = None
     images: Span = NO_SPAN
     image_batch: int = 0
@@ -105,6 +107,7 @@ def load(d: Deployment, rules: LlamaRules, model: Lowered, drafter: Loaded | Non
         tensors=named.layers_of(model, formats, d.stored),
         constants=d.constants if d.constants is not None and d.constants.engine == "llama.cpp" else None,
         record=find_record(d, FACTS, f"b{rules.build}") if d.max_num_seqs else None,
+        deals={},
         drafter=drafter,
     )
 
@@ -193,6 +196,13 @@ def place(
     n_devices = (f.question.n_devices or 1) if f.question.device else 0
     rules = (asked_rules(f) if rules is None else rules) if n_devices else ()
     dealt = _shares(f) if shares is None else shares
+    key = (n_devices, n_gpu_layers, rules, tuple(dealt), drafts)
+    if key not in f.deals:
+        f.deals[key] = _dealt(f, n_devices, n_gpu_layers, rules, dealt, drafts=drafts)
+    return f.deals[key]
+
+
+def _dealt(f: Loaded, n_devices: int, n_gpu_layers: int, rules: Rules, dealt: Sequence[Fraction], *, drafts: bool) -> Placed:
     where = placement.place(
         len(f.rows), len(f.model.draft) if drafts else 0, n_devices, n_gpu_layers, dealt, output_first=f.rules.output_first
     )

@@ -36,7 +36,7 @@ RELEASES = (
 DECODE_ALONE = ("flashmla", "trtllm_mla", "cutlass_mla")
 LONGER = "option:allow_overwrite_longer_context_len"
 #: Formats of a cache that it calls otherwise.
-KV_FORMATS = {"bf16": "bfloat16", "fp8": "fp8_e4m3", "nvfp4": "fp4_e2m1"}
+KV_FORMATS = {"fp8": "fp8_e4m3", "nvfp4": "fp4_e2m1"}
 
 ROWS = (
     row("--model-path --model", "@model"),
@@ -56,7 +56,8 @@ ROWS = (
     row("--nnodes", "@nodes", "int"),
     row("--node-rank", "@rank", "int"),
     row("--dtype", "dtype", "compute"),
-    row("--kv-cache-dtype", "kv_dtype", "format", says=KV_FORMATS),
+    row("--kv-cache-dtype", "kv_dtype", "format", since="0.5.16", says=KV_FORMATS | {"nvfp4": "fp4_mx_block16"}),
+    row("--kv-cache-dtype", "kv_dtype", "format", says=KV_FORMATS),  # read as this one, whatever the release
     row("--quantization", "@quantization"),
     row("--load-format", "@load"),
     row("--max-total-tokens", "option:max_total_tokens", "int"),
@@ -91,6 +92,13 @@ ROWS = (
     row("--cuda-graph-bs-decode", "@graph_bs", takes="many", since="0.5.15"),
     row("--enable-deepep-moe", "@deepep", takes="flag", since="0.4.6", until="0.5.4"),
     row("--enable-ep-moe", "@ep_moe", takes="flag", until="0.5.4"),
+    row("--enable-two-batch-overlap", "option:enable_two_batch_overlap", takes="flag", since="0.4.7", effect="more"),
+    row("--enable-dp-lm-head", "option:enable_dp_lm_head", takes="flag", since="0.4.7", effect="more"),
+    row("--enable-deterministic-inference", "option:enable_deterministic_inference", takes="flag", since="0.5.3", effect="either"),
+    row("--enable-torch-compile", "option:enable_torch_compile", takes="flag", effect="either"),
+    row("--enable-mixed-chunk", "option:enable_mixed_chunk", takes="flag"),
+    row("--max-prefill-tokens", "option:max_prefill_tokens", "int"),
+    row("--enable-multimodal", "@multimodal", takes="flag"),
     row("--dsa-decode-backend", "option:dsa_backend", since="0.5.13"),
     row("--nsa-decode-backend", "option:dsa_backend", since="0.5.4", until="0.5.18"),
     row("--speculative-algorithm", "@spec_method"),
@@ -118,6 +126,8 @@ ROWS = (
     *block(LESS, "less"),
 )  # fmt: skip
 
+#: Tokens of n-grams where no option says them (server_args.py, 0.5.3 to 0.5.23).
+NGRAM_TOKENS = 12
 #: Methods whose steps a release picks by the model (auto_choose_speculative_params).
 PICKED = ("eagle", "eagle3", "nextn", "standalone")
 ON_LOAD = {"fp8": "fp8", "w8a8_fp8": "fp8_channel", "bitsandbytes": "nf4", "mxfp8": "mxfp8"}
@@ -159,6 +169,8 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     findings += _speculative(given, question)
     if "@lora" in given:
         _lora(given, question, findings)
+    if "@multimodal" in given:
+        question["multimodal"] = moved(given["@multimodal"], "on")
     if "@text_only" in given:
         question["multimodal"] = moved(given["@text_only"], "off")
     if one := question.get("engine_option.language_model_only"):
@@ -198,6 +210,8 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
         return []
     steps, tokens = given.get("@spec_steps"), given.get("@spec_tokens")
     method = str(one.value).lower()
+    if method == "ngram" and tokens is None:
+        tokens = moved(one, NGRAM_TOKENS)
     model = given.get("@spec_model")
     if steps is None and tokens is None and method in PICKED:
         question["speculative"] = moved(one, f"{method}:auto" + (f":{model.value}" if model else ""))
@@ -211,6 +225,8 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     question["speculative"] = moved(one, f"{method}:{n}" + (f":{model.value}" if model else ""))
     if tokens and tokens.value != n + 1:
         question["engine_option.speculative_num_draft_tokens"] = tokens
+    if (topk := given.get("@spec_topk")) and topk.value > 1:
+        question["engine_option.speculative_eagle_topk"] = topk
     return []
 
 
@@ -237,13 +253,17 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         said.add("option:disable_chunked_prefill")
     if draft := read_speculative(asked.get("speculative")):
         says |= {"@spec_method": draft.method.upper()} | ({"@spec_model": draft.model} if draft.model else {})
-        told = asked.get("option:speculative_num_draft_tokens")
-        said |= {"option:speculative_num_draft_tokens"} if told else set()
+        told, branches = asked.get("option:speculative_num_draft_tokens"), asked.get("option:speculative_eagle_topk")
+        said |= {f"option:speculative_{key}" for key, one in (("num_draft_tokens", told), ("eagle_topk", branches)) if one}
         if draft.method == "ngram":
             says["@spec_tokens"] = told or draft.tokens
         elif draft.tokens:  # the engine picks all three or none; a tree's width is its own default's
             tokens = int(told or draft.tokens + 1)
-            says |= {"@spec_steps": draft.tokens, "@spec_topk": 1 if tokens == draft.tokens + 1 else 4, "@spec_tokens": tokens}
+            says |= {
+                "@spec_steps": draft.tokens,
+                "@spec_topk": int(branches or (1 if tokens == draft.tokens + 1 else 4)),
+                "@spec_tokens": tokens,
+            }
     if lora := read_lora(asked.get("lora")):
         says |= {"@lora": True, "@lora_rank": lora.rank, "@loras": lora.adapters}
         if modules := asked.get("option:lora_target_modules"):

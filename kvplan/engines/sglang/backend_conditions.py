@@ -7,8 +7,9 @@ from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.stops import Values
-from kvplan.engines.sglang.backends import TRTLLM_MHA, TRTLLM_MLA, picked
+from kvplan.engines.sglang.backends import TRTLLM_MHA, TRTLLM_MLA, picked, usual
 from kvplan.engines.sglang.classes import NO_TRITON
+from kvplan.engines.sglang.drafts import is_tree
 from kvplan.engines.sglang.fraction import on_amd
 from kvplan.engines.sglang.settle import settings_of
 from kvplan.engines.sglang.traits import keeps_prefixes, read_traits, with_buffers
@@ -50,8 +51,8 @@ def mla_format(settled: Settled) -> Values:
 
 
 def _fp4_backend(settled: Settled, latent: bool, takes: frozenset[str]) -> Values:
-    asked = _asked(settled)
-    fp4 = settled.question.kv_dtype in ("nvfp4", "fp4", "mxfp4") and read_traits(settled.model).latent is latent
+    asked = _asked(settled) or usual(settled.question, settings_of(settled).rules, read_traits(settled.model))
+    fp4 = settings_of(settled).formats.k == "nvfp4" and read_traits(settled.model).latent is latent
     return {"backend": asked} if asked and fp4 and asked not in takes else None
 
 
@@ -69,25 +70,22 @@ def paged_ngram(settled: Settled) -> Values:
     if spec is None or spec.method != "ngram" or s.pools.page <= 1:
         return None
     known = "dsa" if read_traits(settled.model).pooled_index is not None else _known(settled)
-    hopper = (on.capability(d) or 0) // 10 == 9 and (release(s.release) >= (0, 5, 7) or d.model.architecture == "GptOssForCausalLM")
+    hopper = (on.capability(d) or 0) // 10 == 9 and (
+        release(s.release) >= (0, 5, 7) or read_traits(settled.model).latent or d.model.architecture == "GptOssForCausalLM"
+    )
     if known is None and (on_amd(d) or hopper):
         known = "aiter" if on_amd(d) else "fa3"
     return {"topk": 10, "page": s.pools.page, "backend": known} if known and known != "flashinfer" else None
 
 
-def _tree(settled: Settled) -> bool:
-    spec = read_speculative(settled.question.speculative)
-    told = Options(settled.question).count("speculative_num_draft_tokens")
-    return spec is not None and spec.method != "ngram" and bool(told) and told != spec.tokens + 1
-
-
 def mha_tree(settled: Settled) -> Values:
-    return {} if _tree(settled) and _known(settled) == TRTLLM_MHA else None
+    return {} if is_tree(settled.question) and _known(settled) == TRTLLM_MHA else None
 
 
 def paged_tree(settled: Settled) -> Values:
-    known = _known(settled)
-    paged = _tree(settled) and settings_of(settled).pools.page > 1
+    sparse = read_traits(settled.model).pooled_index is not None
+    known = _asked(settled) or ("dsa" if sparse else _known(settled))
+    paged = is_tree(settled.question) and settings_of(settled).pools.page > 1
     return {"backend": known} if paged and known and known not in (*_TREES, TRTLLM_MHA) else None
 
 

@@ -6,14 +6,22 @@ model_overrides/* of 0.5.19 to 0.5.23; on other GPUs no default has pages of its
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kvplan.deployment import Deployment
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.sglang.classes import LATENT_BLACKWELL, UNPAGED_STATES
+from kvplan.engines.sglang.drafts import is_tree
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.engines.sglang.traits import Traits
 
 TRTLLM_MHA, TRTLLM_MLA, FA4 = "trtllm_mha", "trtllm_mla", "fa4"
+#: Backends whose results do not depend on the batch; of these the first have no prefix cache then (server_args.py 0.5.3 to 0.5.23).
+UNSHARED, SHARED = ("flashinfer",), ("fa3", "triton", "fa4")
+DETERMINISTIC = (*UNSHARED, *SHARED)
+#: Classes whose backend is set before (arg_groups/model_overrides).
+_OWN = ("Gemma4", "NemotronH")
 
 
 def is_blackwell(d: Deployment) -> bool:
@@ -58,8 +66,44 @@ def _lets_pages(d: Deployment, rules: SglangRules) -> bool:
 def _one_draft(d: Deployment) -> bool:
     """Nothing drafts, or a chain does in pages that were not asked to be larger (utils is_no_spec_infer_or_topk_one)."""
     spec = read_speculative(d.speculative)
-    if spec is None:
-        return True
-    told = Options(d).count("speculative_num_draft_tokens")
-    chain = spec.method != "ngram" and (not told or told == spec.tokens + 1)
-    return chain and d.block_size in (None, 1)
+    return spec is None or (spec.method != "ngram" and not is_tree(d) and d.block_size in (None, 1))
+
+
+def deterministic(d: Deployment) -> bool:
+    return Options(d).flag("enable_deterministic_inference")
+
+
+def reproducible(d: Deployment, rules: SglangRules, traits: Traits) -> tuple[Deployment, tuple[str, ...]]:
+    """The question with the backend that deterministic inference picks, and without a prefix cache where that one has none."""
+    options = Options(d)
+    backend, named = options.text("attention_backend"), d.model.architecture or ""
+    if not deterministic(d) or rules.deterministic == "asked" or traits.compressed or traits.pooled_index is not None or d.device is None:
+        return d, ()
+    if backend is None and (rules.deterministic == "picked" or named.startswith(_OWN) or (is_blackwell(d) and rules.blackwell.get(named))):
+        backend = usual(d, rules, traits)
+    elif backend is None and d.device.vendor == "nvidia":
+        newer = (capability(d) or 0) >= 100
+        backend = ("triton" if traits.latent else UNSHARED[0]) if newer else SHARED[0]
+    if backend is not None and options.text("attention_backend") is None:
+        d = replace(d, engine_option=(*d.engine_option, ("attention_backend", backend)))
+    if backend not in UNSHARED or options.flag("disable_radix_cache"):
+        return d, ()
+    d = replace(d, engine_option=(*d.engine_option, ("disable_radix_cache", "true")))
+    return d, (f"sglang keeps no prefixes where {backend} is to be deterministic",)
+
+
+def usual(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
+    """The backend that is picked where none is asked for; None: on this GPU that is not known here."""
+    found, has, named = picked(d, rules, traits), capability(d), d.model.architecture or ""
+    if d.device is not None and d.device.vendor == "amd":
+        return "aiter"
+    if found or d.device is None or has is None or 100 <= has < 110:
+        return found
+    if traits.pooled_index is not None or traits.compressed:
+        return "dsv4" if traits.compressed else "dsa"
+    hopper = has // 10 == 9
+    if named.startswith("Gemma4") or (named.startswith("GptOss") and not hopper):
+        return "triton"
+    if hopper and not named.startswith(("Whisper", "NemotronH")):
+        return "fa3"
+    return "triton" if traits.latent else "flashinfer"

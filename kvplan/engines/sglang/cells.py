@@ -25,6 +25,7 @@ class Split(NamedTuple):
     windows       window layers have a pool of their own
     states        the model has recurrent states
     state_tp      ranks that share a state where they are not those that share attention
+    group         tokens of an index key beside K and V; 0: none are grouped
     encoder_rows  an encoder's layers that are numbered with the decoder's, and so given rows like their self-attention
     """
 
@@ -37,6 +38,7 @@ class Split(NamedTuple):
     states: bool = False
     encoder_rows: int = 0
     state_tp: int | None = None
+    group: int = 0
 
 
 class LayerBytes(NamedTuple):
@@ -44,7 +46,7 @@ class LayerBytes(NamedTuple):
 
     k_token and v_token are the parts that the engine logs as K and V; a latent is all in k_token. index_token: indexer keys.
     charged: the bytes by which it divides its budget, where they are not those that it then stores.
-    columns: tokens in a convolution window; 0 where copies of it can not overlap.
+    columns: tokens in a convolution window; 0 where copies of it can not overlap. beside: of a state, allocated but not charged.
     """
 
     k_token: int = 0
@@ -57,6 +59,7 @@ class LayerBytes(NamedTuple):
     cross: bool = False
     charged: int = 0
     columns: int = 0
+    beside: int = 0
 
     @property
     def kv_token(self) -> int:
@@ -68,6 +71,8 @@ class Cells(NamedTuple):
 
     full, swa            what the budget is divided by
     full_held, swa_held  what the pools then take
+    beside               what a state slot takes and is not charged
+    ring                 what a running request takes, likewise
     """
 
     full: int
@@ -85,6 +90,8 @@ class Cells(NamedTuple):
     state: int
     latent: bool
     window_columns: int = 0
+    beside: int = 0
+    ring: int = 0
 
     @property
     def slot(self) -> int:
@@ -94,12 +101,15 @@ class Cells(NamedTuple):
 
 def layer_bytes(layer: Layer, split: Split, rules: SglangRules) -> LayerBytes:
     """One lowered layer on one rank. Heads are divided by floor and never fewer than one; a latent is on every rank."""
-    k = v = index = window = conv = state = charged = columns = 0
+    k = v = index = window = conv = state = charged = columns = beside = 0
     latent = cross = False
     for form, t in ((cache.form, t) for cache in layer.caches for t in cache.tensors):
         if t.tokens_per_state is None:
             columns = max(columns, 0 if form == "kda" else t.columns)
             n_bytes = heads_per_rank(t.heads, split.state_tp or split.attn_tp) * row_bytes(t.dtype, t.elems_per_state)
+            if form == "depthwise-conv":
+                beside += n_bytes
+                continue
             conv, state = (conv + n_bytes, state) if t.columns else (conv, state + n_bytes)
             continue
         if t.name == "index_k":
@@ -116,7 +126,7 @@ def layer_bytes(layer: Layer, split: Split, rules: SglangRules) -> LayerBytes:
         window = max(window, t.keep.tokens - split.exclusive) if t.keep.kind in ("window", "chunk") else window
         cross = cross or t.keep.kind == "source"
     charged += 0 if rules.dsa_charge == "latent" else index
-    return LayerBytes(k, v, index, window, latent, conv, state, cross, charged, columns)
+    return LayerBytes(k, v, index, window, latent, conv, state, cross, charged, columns, beside)
 
 
 def _head_bytes(t: CacheTensor, split: Split, rules: SglangRules) -> tuple[int, int]:
@@ -164,6 +174,7 @@ def add_up(layers: Iterable[LayerBytes], *, windows: bool) -> Cells:
         state=sum(x.state for x in held),
         latent=any(x.latent for x in kv),
         window_columns=max((x.columns for x in held), default=0),
+        beside=sum(x.beside for x in held),
     )
 
 

@@ -147,8 +147,11 @@ UNPAGED_STATES = frozenset({
     "Qwen3_5MoeForConditionalGeneration",
 })  # fmt: skip
 
+#: Classes whose states all ranks share, also where attention groups have each request's tokens alone (configs/mamba.py, mamba2.py).
+STATES_OF_ALL = frozenset({"MambaForCausalLM", "FalconMambaForCausalLM", "Mamba2ForCausalLM"})
+
 #: What keeps a release from capturing prefill graphs (fraction.py), and classes that are kept from it or, with towers, are not.
-_PIECES = frozenset({"classes", "groups", "stages", "amd", "experts", "adapters", "towers", "tier"})
+_PIECES = frozenset({"classes", "groups", "stages", "amd", "experts", "adapters", "towers", "tier", "compile"})
 _BREAKS = frozenset({"amd", "compressed", "experts", "towers"})
 _UNGRAPHED_0510 = frozenset({
     "BailingMoeV2_5ForCausalLM", "DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM", "LLaDAModelLM", "Qwen3NextForCausalLM",
@@ -165,6 +168,15 @@ _SEEN_0522 = _SEEN_0520 | {
     "MiniMaxM3SparseForCausalLM", "MiniMaxM3SparseForConditionalGeneration", "Qwen4ExpForConditionalGeneration",
 }  # fmt: skip
 
+#: Classes that are served without images unless --enable-multimodal is given (configs/model_config.py mm_disabled_models), by the release
+#: that first does so.
+TEXT_FIRST = {
+    "Gemma3ForConditionalGeneration": "0.4.6", "Llama4ForConditionalGeneration": "0.4.6", "Step3VLForConditionalGeneration": "0.4.10",
+    "InklingForConditionalGeneration": "0.5.16",
+}  # fmt: skip
+#: ... of which these do not load their towers then (models/mllama4.py).
+TOWERLESS = frozenset({"Llama4ForConditionalGeneration"})
+
 #: Classes that --language-model-only serves (server_args.py LANGUAGE_MODEL_ONLY_ARCHITECTURES), by the release that first does.
 TEXT_ALONE = {
     "MuseGlimmerForConditionalGeneration": "0.5.18", "Cosmos3ForConditionalGeneration": "0.5.20",
@@ -179,27 +191,28 @@ NO_TRITON = {
 #: Release -> fields of SglangRules (rules.py) that it changes.
 CHANGES: dict[str, dict[str, Any]] = {
     "0.5.3": {"blackwell": _NAMED_053},
-    "0.5.4": {"blackwell": _NAMED_054, "latent_blackwell": True},
-    "0.5.5": {"blackwell": _NAMED_055},
+    "0.5.4": {"blackwell": _NAMED_054, "latent_blackwell": True, "fa4_pages": "all", "deterministic": "picked"},
+    "0.5.5": {"blackwell": _NAMED_055, "states_of_all": STATES_OF_ALL},
     "0.5.7": {"blackwell": _NAMED_057, "blackwell_heads": True, "mha_unshared": True},
     "0.5.8": {"whole_sinks": True},
     "0.5.10": {
         "blackwell": _NAMED_0510, "whole_sinks": False, "unpaged_states": "picked", "raw_blackwell": True,
-        "prefill_graphs": _PIECES | {"drafts"}, "ungraphed": _UNGRAPHED_0510,
+        "prefill_graphs": _PIECES | {"drafts"}, "ungraphed": _UNGRAPHED_0510, "fa4_pages": "blackwell",
     },
     "0.5.11": {"blackwell": _NAMED_0511, "prefill_graphs": _PIECES},
-    "0.5.12": {"ungraphed": _UNGRAPHED_0510 | {"DeepseekV4ForCausalLM"}},
+    "0.5.12": {"ungraphed": _UNGRAPHED_0510 | {"DeepseekV4ForCausalLM"}, "deterministic": "own"},
     "0.5.13": {"ungraphed": _UNGRAPHED_0513},
     "0.5.14": {
-        "blackwell": _NAMED_0514, "unpaged_states": "set", "mha_unshared": False,
+        "blackwell": _NAMED_0514, "unpaged_states": "set", "mha_unshared": False, "eager_pieces": False,
         "seen_graphs": frozenset({"Cohere2VisionForConditionalGeneration"}),
     },
     "0.5.15": {
         "prefill_graphs": _BREAKS | {"latent", "adapters", "groups"}, "ungraphed": frozenset(), "seen_graphs": frozenset(),
+        "eager_graphs": False,
     },
     "0.5.16": {"prefill_graphs": _BREAKS | {"latent", "adapters", "groups", "contexts"}, "seen_graphs": _SEEN_0516},
     "0.5.17": {
-        "blackwell": _NAMED_0517, "blackwell_fa4": True, "mha_pages": (16, 32, 64, 128),
+        "blackwell": _NAMED_0517, "blackwell_fa4": True, "mha_pages": (16, 32, 64, 128), "packed_glm": True,
         "prefill_graphs": _BREAKS | {"dense latent", "contexts"}, "ungraphed": frozenset({"NemotronHForCausalLM"}),
     },
     "0.5.18": {"prefill_graphs": _BREAKS | {"contexts"}, "ungraphed": frozenset(), "seen_graphs": _SEEN_0518},

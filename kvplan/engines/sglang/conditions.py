@@ -102,6 +102,7 @@ def chunk(settled: Settled) -> Values:
 #: Draft methods and attention backends that came later than the first release -> the one that has them (choices of server_args.py).
 _METHODS = {"standalone": (0, 5, 2), "draft_model": (0, 5, 2), "ngram": (0, 5, 3), "dflash": (0, 5, 11), "dspark": (0, 5, 16)}
 _BACKENDS = {"trtllm_mla": (0, 4, 10), "trtllm_mha": (0, 5)}
+_GONE = {"cutlass_mla": (0, 5, 20)}
 
 
 def no_method(settled: Settled) -> Values:
@@ -113,7 +114,8 @@ def no_method(settled: Settled) -> Values:
 
 def no_backend(settled: Settled) -> Values:
     asked = Options(settled.question).text("attention_backend") or ""
-    return {"backend": asked} if release(settings_of(settled).release) < _BACKENDS.get(asked, ()) else None
+    at = release(settings_of(settled).release)
+    return {"backend": asked} if at < _BACKENDS.get(asked, ()) or (asked in _GONE and at >= _GONE[asked]) else None
 
 
 def paged_states(settled: Settled) -> Values:

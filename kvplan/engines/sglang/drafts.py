@@ -24,3 +24,12 @@ def with_steps(d: Deployment, rules: SglangRules) -> tuple[Deployment, tuple[str
     option = ("speculative_num_draft_tokens", str(tokens))
     note = f"sglang picks {steps} steps and {tokens} tokens to verify for this model"
     return replace(d, speculative=said, engine_option=(*d.engine_option, option)), (note,)
+
+
+def is_tree(d: Deployment) -> bool:
+    """Whether a drafter's steps branch: more than one token of a step is kept, or other tokens are verified than a chain's."""
+    spec, options = read_speculative(d.speculative), Options(d)
+    if spec is None or spec.method == "ngram":
+        return False
+    told = options.count("speculative_num_draft_tokens")
+    return (options.count("speculative_eagle_topk") or 1) > 1 or told not in (None, spec.tokens + 1)

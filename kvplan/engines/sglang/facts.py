@@ -14,6 +14,11 @@ OPTIONS: dict[str, str] = {
     "cuda_graph_bs": "the batches that decode graphs are captured for, such as 1,2,4,8",
     "deepep_mode": "auto, normal or low_latency: which of DeepEP's kernels have buffers; normal alone captures no graphs",
     "deepep_num_max_dispatch_tokens_per_rank": "SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK: 128 by default",
+    "enable_deterministic_inference": "results do not depend on the batch, which decides the attention backend",
+    "enable_dp_lm_head": "the output layer is dealt out like attention data parallelism",
+    "enable_two_batch_overlap": "two batches at once, where experts are spread over ranks",
+    "enable_mixed_chunk": "prompts and decoding share steps",
+    "enable_torch_compile": "torch.compile, for small batches",
     "enable_eplb": "experts are dealt out to the ranks anew while it serves",
     "ep_num_redundant_experts": "copies of experts in every layer, dealt out with them",
     "cuda_graph_max_bs": "the largest batch that decode graphs are captured for",
@@ -36,9 +41,11 @@ OPTIONS: dict[str, str] = {
     "experts_shared_outer_loras": "factors outside of experts are shared by all of them",
     "lora_target_modules": "modules that adapters change, joined by commas; all linear ones by default",
     "max_mamba_cache_size": "state slots",
+    "max_prefill_tokens": "tokens of a step of prompts; where they are not cut into chunks the default fraction leaves room for as many",
     "max_total_tokens": "tokens of the pool, at most",
     "moe_a2a_backend": "the experts' all-to-all backend: DeepEP's has buffers beside the fraction",
     "speculative_draft_layers": "layers of a draft model that is not named",
+    "speculative_eagle_topk": "tokens that one step of drafts branches into; 1: they are a chain",
     "speculative_num_draft_tokens": "tokens verified in one step",
     "swa_full_tokens_ratio": "window tokens for each full token",
 }
@@ -46,7 +53,7 @@ OPTIONS: dict[str, str] = {
 #: Forms of cache that were read for this engine; a new one is refused until it is.
 _FORMS: frozenset[Form] = frozenset({
     "none", "shared", "kv", "kv+blocks", "encoder-kv", "latent", "latent+index", "latent+pooled-index", "compressed", "mamba1",
-    "mamba2", "gated-delta-net", "kda", "linear-attention", "short-conv", "rg-lru", "rwkv",
+    "mamba2", "gated-delta-net", "kda", "linear-attention", "short-conv", "rg-lru", "rwkv", "kv+index", "depthwise-conv",
 })  # fmt: skip
 
 FACTS = Facts(

@@ -105,6 +105,10 @@ KNOWN: tuple[Stop, ...] = (
         (_RUNNING, Move("kv_dtype", "fp8"), _MORE), "managers/scheduler.py", since="0.4.8",
     ),
     Stop(
+        "full while serving", "Decode out of memory happened", "the server runs; requests are put back to wait, nothing is lost",
+        (_RUNNING, Move("kv_dtype", "fp8"), _MORE), "managers/scheduler.py", before="0.4.8",
+    ),
+    Stop(
         "attention backend and GPU", "TRTLLM {kind:w} backend is only supported on Blackwell",
         "its kernels are for compute capability 10 alone",
         (Move("option:attention_backend", "none"),), "server_args.py; arg_groups/attention_hook.py", since="0.5.1",

@@ -30,6 +30,7 @@ _VIT: dict[str, tuple[tuple[int, int, int], ...]] = {
     "KimiVLForConditionalGeneration": ((1 << 45, 27, 1152),),
     "Llama4ForConditionalGeneration": ((1 << 45, 34, 1408),),
     "LlavaForConditionalGeneration": ((1 << 45, 24, 1024),),
+    "LlavaLlamaForCausalLM": ((1 << 45, 24, 1024),),
     "MiniCPMV4_6ForConditionalGeneration": ((1 << 45, 27, 1152),),
     "Mistral3ForConditionalGeneration": ((1 << 45, 24, 1024),),
     "MllamaForConditionalGeneration": ((1 << 45, 32, 1280),),
@@ -42,6 +43,7 @@ _VIT: dict[str, tuple[tuple[int, int, int], ...]] = {
         ("Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"),
         ((400_000_000, _NO_LAYERS, 1024), (1 << 45, _NO_LAYERS, 1152)),
     ),
+    "Qwen4ExpForConditionalGeneration": ((1 << 45, _NO_LAYERS, 1152),),
 }  # fmt: skip
 #: Classes without a `vision_config` of their own, of which nothing is taken: they hear, or keep it in another config.
 _UNSEEN = frozenset({
@@ -62,7 +64,7 @@ def sees(d: Deployment) -> bool:
 def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits, spec: Speculation | None) -> bool:
     """Whether prefill graphs are captured by default."""
     options, named = Options(d), d.model.architecture or ""
-    if rules.prefill_graphs is None or d.enforce_eager or options.flag("disable_prefill_cuda_graph"):
+    if rules.prefill_graphs is None or (d.enforce_eager and not rules.eager_pieces) or options.flag("disable_prefill_cuda_graph"):
         return False
     a2a = options.text("moe_a2a_backend") or "none"
     reasons = {
@@ -76,6 +78,7 @@ def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, trait
         "adapters": bool(d.lora),
         "towers": sees(d) and named not in rules.seen_graphs,
         "tier": options.flag("enable_hierarchical_cache"),
+        "compile": options.flag("enable_torch_compile") or options.flag("enable_deterministic_inference"),
         "latent": traits.latent,
         "dense latent": traits.latent and traits.pooled_index is None,
         "compressed": traits.compressed,
@@ -91,12 +94,12 @@ def default_fraction(
     """The fraction that the release picks."""
     options, sizes = Options(d), None
     whole = options.flag("disable_chunked_prefill")
-    step = memory.MAX_PREFILL_TOKENS if whole else chunk
+    step = (options.count("max_prefill_tokens") or memory.MAX_PREFILL_TOKENS) if whole else chunk
     if graphs_prefill(d, rules, shape, traits, spec):
         largest = min(chunk, options.count("max_total_tokens") or chunk)
         sizes = 0 if whole else len(memory.prefill_graph_sizes(largest))
     shown = memory.FractionInputs(
-        gpu_mib, shape.tp, shape.pp, shape.attention_dp, step, graph_bs, not d.enforce_eager, sizes, traits.latent,
+        gpu_mib, shape.tp, shape.pp, shape.attention_dp, step, graph_bs, rules.eager_graphs or not d.enforce_eager, sizes, traits.latent,
         spec.method if spec else None, options.text("moe_a2a_backend") == "deepep", vit(d),
     )  # fmt: skip
     return memory.fraction(rules, shown)
@@ -105,6 +108,8 @@ def default_fraction(
 def vit(d: Deployment) -> float | None:
     """Layers x width squared of the vision tower as the release reads them; an estimate from its parameters for other classes."""
     named = d.model.architecture or ""
+    if named == "LlavaLlamaForCausalLM" and d.multimodal != "off":  # its config names no tower: transformers' own is taken
+        return _VIT[named][0][1] * _VIT[named][0][2] ** 2
     if not sees(d) or named in _UNSEEN:
         return None
     if named not in _VIT:

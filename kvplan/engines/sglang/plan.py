@@ -10,9 +10,10 @@ from kvplan.engines.common.drafters import drafter_weights
 from kvplan.engines.common.lines import Refusal
 from kvplan.engines.common.pooled import Budget, Requests, SetAside, answer, encoder_tokens, staged_weights
 from kvplan.engines.common.protocol import Engine, Outcome, Settled
+from kvplan.engines.common.settling import without_towers
 from kvplan.engines.common.stops import refuse, warned
 from kvplan.engines.common.tiers import tier_lines
-from kvplan.engines.sglang import adapters, exchange
+from kvplan.engines.sglang import adapters, exchange, ngram
 from kvplan.engines.sglang.answer import figures, rooms
 from kvplan.engines.sglang.budget import budget
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
@@ -21,6 +22,7 @@ from kvplan.engines.sglang.layout import cut
 from kvplan.engines.sglang.outside import outside
 from kvplan.engines.sglang.rank import Drafted, SglangPools, build, read_stage
 from kvplan.engines.sglang.refusals import CHECKS
+from kvplan.engines.sglang.served import towerless
 from kvplan.engines.sglang.settle import SglangSettings, per_worker, settings_of, settle
 from kvplan.engines.sglang.tiers import tiers
 from kvplan.ledger import HELD, Entry, exact
@@ -45,7 +47,8 @@ def plan(settled: Settled) -> Outcome:
     """What SGLang does with a settled question."""
     d, s = settled.question, settings_of(settled)
     copies = exchange.copies(d)
-    model, drafting = with_copies(settled.model, copies), drafter_with_copies(settled.drafter, copies)
+    whole, drafting = with_copies(settled.model, copies), drafter_with_copies(settled.drafter, copies)
+    model = ngram.without_table(d, without_towers(whole) if towerless(d, s.release) else whole)
     shape, k, rules = s.layout, s.pools, s.rules
     stages = cut(len(model.layers), shape.pp, piled=rules.piled)
     requests = Requests(per_worker(d.batch or 1, shape), d.context or 1, encoder_tokens(settled))
@@ -53,7 +56,11 @@ def plan(settled: Settled) -> Outcome:
 
     def pools(rest: int) -> list[SglangPools]:
         draft = Drafted(s.draft_layers, settled.drafts, s.by_drafter)
-        read = [read_stage(model, layers, s.split, rules, draft=draft, dtype=s.formats.k) for layers in stages]
+        beside = [ngram.read_beside(d.model, model, layers, s.split.group) for layers in stages]
+        read = [
+            read_stage(model, layers, s.split, rules, draft=draft, dtype=s.formats.k, beside=more)
+            for layers, more in zip(stages, beside, strict=True)
+        ]
         return build(read, rest, k, rules, s.swa_ratio)
 
     drafter = None if rules.draft_in_cell else drafting
@@ -85,7 +92,7 @@ def plan(settled: Settled) -> Outcome:
             tiers=lambda made, _: tiers(d, made, k, shape, s.release),
         )
     )
-    return warned(found, CHECKS, settled)._replace(host=tuple(tier_lines(found.tiers)))
+    return warned(found, CHECKS, settled)._replace(host=(*tier_lines(found.tiers), *ngram.host_lines(d, whole)))
 
 
 def _tables(s: SglangSettings, later: list[Entry], found: Budget, p: SglangPools | None) -> list[Entry]:

@@ -21,7 +21,8 @@ NO_RADIX_STATES = 512  # state slots of 0.5.3 to 0.5.6 without a prefix cache (m
 class SglangPoolSettings(NamedTuple):
     """The settings that pools depend on, resolved.
 
-    draft_tokens  tokens verified per step, 0 without speculation; draft_chain: they are one chain, no tree
+    draft_tokens    tokens verified per step, 0 without speculation; draft_chain: they are one chain, no tree
+    draft_branches  tokens that a step branches into
     """
 
     page: int
@@ -40,6 +41,7 @@ class SglangPoolSettings(NamedTuple):
     slots_per_request: int
     max_total_tokens: int | None
     fraction: float
+    draft_branches: int = 1
 
     @property
     def running_per_worker(self) -> int | None:
@@ -49,7 +51,7 @@ class SglangPoolSettings(NamedTuple):
 class States(NamedTuple):
     """The state pool: `slots` that requests can get, slots allocated (one is padding), slots charged, copies charged for drafts.
 
-    drafted  bytes of those copies as allocated
+    drafted  bytes of those copies as allocated; beside: of a slot, not charged
     """
 
     slots: int
@@ -58,10 +60,11 @@ class States(NamedTuple):
     draft: int
     slot_bytes: int
     drafted: int = 0
+    beside: int = 0
 
     @property
     def n_bytes(self) -> int:
-        return self.allocated * self.slot_bytes + self.drafted
+        return self.allocated * (self.slot_bytes + self.beside) + self.drafted
 
     @property
     def charged_bytes(self) -> int:
@@ -77,7 +80,8 @@ class States(NamedTuple):
         if rules.shared_windows and k.draft_chain and cells.window_columns:
             windows = cells.conv_state // cells.window_columns * (n + cells.window_columns - 1)
         copies = (self.slots if rules.draft_states == "slots" else running) + 1
-        return self._replace(slot_bytes=cells.slot, drafted=copies * (windows + cells.state * n) if n else 0)
+        drafted = copies * (windows + (cells.state + cells.beside) * n) if n else 0
+        return self._replace(slot_bytes=cells.slot, beside=cells.beside, drafted=drafted)
 
 
 class Tokens(NamedTuple):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kvplan.engines.common.lines import Refusal
 from kvplan.engines.sglang import deepseek_v4, pools
 from kvplan.engines.sglang.cells import Cells, LayerBytes, Split, add_up, encoder_rows, layer_bytes, together, with_draft, with_workspace
+from kvplan.engines.sglang.ngram import Beside
 from kvplan.engines.sglang.pools import SglangPoolSettings, States, Tokens
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.tensors import Layer, Lowered, distinct
@@ -69,11 +70,13 @@ class Drafted(NamedTuple):
     own: bool
 
 
-def read_stage(model: Lowered, layers: range, split: Split, rules: SglangRules, *, draft: Drafted, dtype: str) -> SglangStage:
+def read_stage(
+    model: Lowered, layers: range, split: Split, rules: SglangRules, *, draft: Drafted, dtype: str, beside: Beside
+) -> SglangStage:
     """The stage's cells; the draft of speculation is on every stage that has layers, as the engine counts it.
 
     A draft worker has a pool of its own of as many tokens; what a token is charged for it is a share of the target's, for DFlash and
-    DSpark the drafter's own, before 0.5.14 nothing.
+    DSpark the drafter's own, before 0.5.14 nothing. `beside`: what it takes that is not charged.
     """
     lowered = list(model.layers[layers.start : layers.stop])
     if deepseek_v4.is_compressed(model.layers):
@@ -98,7 +101,7 @@ def read_stage(model: Lowered, layers: range, split: Split, rules: SglangRules, 
             charged = cells._replace(full=cells.full + drafted)
     if not rules.draft_in_cell:
         charged, drafted = cells, drafted if draft.known else 0
-    cells = charged._replace(full_held=cells.full_held)
+    cells = charged._replace(full_held=cells.full_held, ring=beside.request, beside=cells.beside + beside.slot)
     return SglangStage(layers=layers, cells=cells, compressed=None, cross=any(x.cross for x in held), drafted=drafted)
 
 
@@ -141,7 +144,7 @@ def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules
 
 def _with_headroom(profiled: int, running: int, k: SglangPoolSettings) -> Tokens:
     """The pool with rows for a chain of drafts and what is verified of every running request (0.5.6 model_runner.py init_memory_pool)."""
-    rows = profiled + running * (k.draft_steps + k.draft_tokens) + 100
+    rows = profiled + running * (k.draft_steps * k.draft_branches + k.draft_tokens) + 100
     total = min(rows, k.max_total_tokens or rows) // k.page * k.page
     return Tokens(total, total, None)
 
@@ -173,7 +176,7 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
         swa_token_bytes=cells.swa_held,
         full_bytes=(t.total + page) * cells.full_held + (cells.indexer if page == 1 else 0),  # a page more of indexer keys
         swa_bytes=0 if t.swa is None else (t.swa + page) * cells.swa_held,
-        fixed_bytes=0,
+        fixed_bytes=(running + 1) * cells.ring,
         draft_bytes=(t.total + page) * stage.drafted,
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.sglang import backend_conditions as backend
 from kvplan.engines.sglang import conditions as when
+from kvplan.engines.sglang.words import WORDS
 
 _NEWER = Move("engine_version", "a newer release")
 _STAGES = Move("pp", "more stages instead")
@@ -34,6 +35,7 @@ _ONE_OF = (Move("speculative", "off, or ngram"), Move("lora", "off"))
 
 #: Evaluated for every plan, in the order in which the engine comes to them.
 CHECKS: tuple[Stop, ...] = (
+    *WORDS,
     Stop(
         "attention ranks", "assert self.tp_size % self.dp_size == 0", "attention is split over dp groups of the tp ranks, evenly",
         (Move("dp", "a size that divides tp"), Move("option:enable_dp_attention", "false")),

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from kvplan.engines.common.releases import Releases, cumulative
 from kvplan.engines.sglang import classes
+from kvplan.engines.sglang.classes import STATES_OF_ALL
 
 
 class Tier(NamedTuple):
@@ -64,8 +65,6 @@ WHOLE_PROMPTS = frozenset({
 })  # fmt: skip
 #: Classes whose encoder's layers are numbered with the decoder's two for each (configs/model_config.py, since 0.5.10).
 NUMBERED_ENCODERS = frozenset({"WhisperForConditionalGeneration"})
-#: Classes whose states all ranks share, also where attention groups have each request's tokens alone (configs/mamba.py, mamba2.py).
-STATES_OF_ALL = frozenset({"MambaForCausalLM", "FalconMambaForCausalLM", "Mamba2ForCausalLM"})
 #: A config that names no length is taken for this one (hf_transformers_utils.py get_context_length).
 NO_LENGTH = 2048
 #: Classes whose configs name it by a key that is not looked for (max_target_positions).
@@ -135,12 +134,16 @@ class SglangRules(NamedTuple):
     prefill_graphs   prefill graphs are captured by default and reserve memory, save for these reasons; None: they are not
     ungraphed        classes without prefill graphs
     seen_graphs      multimodal classes that have them
+    eager_graphs     memory of decode graphs is reserved where none are captured, too
+    eager_pieces     prefill graphs are captured all the same
     blackwell        class -> its backend on B200 and its like; empty: one whose pages are as asked
     blackwell_heads  ... others with K and V take trtllm_mha there; with rows of other widths, fa4 (blackwell_fa4)
     latent_blackwell DeepSeek-V3 and its like take trtllm_mla there
     unpaged_states   Qwen3-Next and its like: trtllm_mha there, or Triton's kernels; with pages of 64 tokens and of one, whatever is asked
     mha_pages        tokens of a page that trtllm_mha takes
-    raw_blackwell    sparse fp8 rows are raw on Blackwell by default
+    raw_blackwell    sparse fp8 rows are raw on Blackwell by default; packed_glm: GLM's are not on 12.x
+    fa4_pages        where pages of fa4 are fixed: nowhere, on every GPU, on compute capability 10.x
+    deterministic    deterministic inference wants a backend that is asked for; looks at the one picked without it; picks its own
     mha_unshared     states without extra buffers have no prefix cache under trtllm_mha
     piled            the last pipeline stage has all layers that are left over
     whole_sinks      gpt-oss has no window pool under trtllm_mha
@@ -164,6 +167,7 @@ class SglangRules(NamedTuple):
     staged_states    a pipeline stage of a recurrent model has the caches of all layers; all states; its own, charged as all; its own,
                      charged as the largest stage's
     drafts_unshared  states without extra buffers have no prefix cache beside a draft
+    states_of_all    classes whose states all ranks share
     padded_states    the state slot that is allocated beside those of requests is charged
     radix_states     recurrent models: no prefix cache at all; the ratio even against an explicit number; an explicit number first
     no_radix         recurrent models without a prefix cache
@@ -204,6 +208,8 @@ class SglangRules(NamedTuple):
     prefill_graphs: frozenset[str] | None = None
     ungraphed: frozenset[str] = frozenset()
     seen_graphs: frozenset[str] = frozenset()
+    eager_graphs: bool = True
+    eager_pieces: bool = True
     blackwell: Mapping[str, str] = {}
     blackwell_heads: bool = False
     blackwell_fa4: bool = False
@@ -211,6 +217,9 @@ class SglangRules(NamedTuple):
     unpaged_states: Literal["", "picked", "set"] = ""
     mha_pages: tuple[int, ...] = (16, 32, 64)
     raw_blackwell: bool = False
+    packed_glm: bool = False
+    fa4_pages: Literal["", "all", "blackwell"] = ""
+    deterministic: Literal["asked", "picked", "own"] = "asked"
     mha_unshared: bool = False
     piled: bool = True
     whole_sinks: bool = False
@@ -232,6 +241,7 @@ class SglangRules(NamedTuple):
     shared_windows: bool = False
     staged_states: Literal["all", "whole", "kept", "charged"] = "all"
     drafts_unshared: bool = False
+    states_of_all: frozenset[str] = STATES_OF_ALL | {"FalconH1ForCausalLM"}
     padded_states: bool = False
     radix_states: Literal["none", "ratio", "asked"] = "none"
     no_radix: frozenset[str] = frozenset()

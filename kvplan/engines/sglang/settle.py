@@ -9,14 +9,14 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common.conditions import capability, experts
 from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
+from kvplan.engines.common.grouped_keys import grouped
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
-from kvplan.engines.common.protocol import Drafter, Resolved, Settled
-from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in, wrong_number
-from kvplan.engines.sglang import adapters, backends, exchange, memory, pages
-from kvplan.engines.sglang.as_read import as_read
+from kvplan.engines.common.protocol import ChosenBy, Drafter, Resolved, Settled
+from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, wrong_number
+from kvplan.engines.sglang import adapters, backends, exchange, memory, ngram, pages
 from kvplan.engines.sglang.cells import Split
-from kvplan.engines.sglang.drafts import with_steps
+from kvplan.engines.sglang.drafts import is_tree
 from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.fraction import default_fraction, on_amd
 from kvplan.engines.sglang.layout import SglangLayout, read_shape
@@ -28,12 +28,12 @@ from kvplan.engines.sglang.rules import (
     NO_LENGTH,
     NUMBERED_ENCODERS,
     RELEASES,
-    STATES_OF_ALL,
     UNNAMED_DRAFTS,
     UNREAD_LENGTH,
     WHOLE_PROMPTS,
     SglangRules,
 )
+from kvplan.engines.sglang.served import as_served, forced_groups
 from kvplan.engines.sglang.traits import Traits, keeps_prefixes, read_traits, slots_per_request, with_buffers
 from kvplan.errors import SpecError
 from kvplan.spec import lower
@@ -90,12 +90,14 @@ def settings_of(settled: Settled) -> SglangSettings:
 def settle(d: Deployment) -> Settled:
     """The question with SGLang's defaults, read and lowered. Raises SpecError for choices that contradict."""
     version, rules, notes = RELEASES.find(d.engine_version)
-    shared = d.ep
-    d, served = _as_served(d, rules)
+    asked = d
+    d, served = as_served(d, version, rules)
     options, spec = Options(d), read_speculative(d.speculative)
     options.allocator()
     traits = read_traits(lower(d.model, cache_formats(replace(d, kv_dtype=None))))
-    d, forced, said = _forced(d, version, rules, traits)
+    d, forced, said = forced_groups(d, version, rules, traits)
+    d, unshared = backends.reproducible(d, rules, traits)
+    options = Options(d)
     shape = read_shape(d, options, forced=forced)
     _check(d, options, shape)
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
@@ -114,14 +116,14 @@ def settle(d: Deployment) -> Settled:
         **({"max_num_seqs": (running, "engine default")} if running else {}),
         "memory_fraction": (default_fraction(d, rules, shape, traits, spec, gpu_mib, chunk, graph_bs), "engine default"),
     }
-    notes = (*notes, *served, *said, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang"))
+    notes = (*notes, *served, *said, *unshared, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang"))
     settled = _resolved(d, version, page, traits, defaults, notes)
-    if shared != d.ep:
-        settled = settled._replace(chosen_by={**settled.chosen_by, "ep": "engine default"})
+    changed: dict[str, ChosenBy] = {name: "engine default" for name in ("ep", "multimodal") if getattr(asked, name) != getattr(d, name)}
+    settled = settled._replace(chosen_by={**settled.chosen_by, **changed})
     question = settled.question
     stored = formats(question)
     model, misfit = lowered_or_plain(question, stored, cast=True)
-    split = head_split(question, rules, shape, traits)
+    split = head_split(question, rules, shape, traits)._replace(group=ngram.read_group(question, model, version))
     drafts = drafter(question, model, stored, own=OWN_DRAFTS)
     model = remade(replace(model, draft=drafts.layers if drafts else model.draft), lambda _, cache: as_kept(cache, split))
     drafts = drafts and drafts._replace(layers=model.draft)
@@ -147,30 +149,6 @@ def settle(d: Deployment) -> Settled:
     return made._replace(undecided=undecided(made, shape.attention_dp))
 
 
-def _as_served(d: Deployment, rules: SglangRules) -> tuple[Deployment, tuple[str, ...]]:
-    """The question with the model as read, the steps of its drafts, the ranks that share experts and the type it computes in, and notes."""
-    if d.kv_memory is not None:  # a question about the cache alone; else the weights do not load (refusals.py)
-        d = replace(d, model=as_read(d.model, rules))
-    d, picked = with_steps(d, rules)
-    shared, d = d.ep, exchange.spread(d)
-    if shared != d.ep:
-        picked = (*picked, f"sglang shares experts by all {d.tp} ranks of tp under moe_a2a_backend {exchange.backend(d)}")
-    own = canonical(d.model.dtype, "dtype")  # configs/model_config.py _get_and_verify_dtype
-    d, served = served_in(d, own if own != "f32" else "bf16" if (d.model.architecture or "").startswith("Gemma") else "f16", FACTS.title)
-    return d, (*picked, *served)
-
-
-def _forced(d: Deployment, version: str, rules: SglangRules, traits: Traits) -> tuple[Deployment, bool, tuple[str, ...]]:
-    """What a release sets for a model with an indexer, asked or not: attention data parallelism (True) and the fraction; what is said."""
-    if not rules.dsa_dp or traits.pooled_index is None:
-        return d, False, ()
-    said = [f"sglang {version} serves this model with attention data parallelism over all of tp, as asked or not"]
-    if rules.dsa_fraction:
-        d = replace(d, memory_fraction=rules.dsa_fraction)
-        said.append(f"sglang {version} sets mem_fraction_static to {rules.dsa_fraction} for this model, whatever is asked")
-    return d, True, tuple(said)
-
-
 def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
     """Raises SpecError for numbers and choices that contradict one another or that SGLang does not have."""
     if d.n_devices not in (None, shape.n_devices):
@@ -184,11 +162,16 @@ def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
 def _page(d: Deployment, rules: SglangRules, traits: Traits, options: Options) -> int:
     """Tokens of a page: as the attention backend has it, and one where the states of a release keep prefixes in pages of one."""
     backend = options.text("attention_backend", tuple(pages.BACKENDS))
+    if d.model.architecture == ngram.CLASS:
+        return ngram.PAGE
     plain_states = not rules.paged_states and traits.states and d.model.architecture != "Lfm2MoeForCausalLM"
     if plain_states and keeps_prefixes(d, rules, traits) and with_buffers(d, rules, traits, 1) == "no_buffer":
         return 1
+    backend = backend or backends.picked(d, rules, traits)
+    if backend == backends.FA4 and not (rules.fa4_pages == "all" or (rules.fa4_pages and backends.is_blackwell(d))):
+        backend = None
     return backends.forced_page(d, rules, traits) or pages.page_size(
-        d.block_size, backend or backends.picked(d, rules, traits), latent=traits.latent, pooled_index=traits.pooled_index,
+        d.block_size, backend, latent=traits.latent, pooled_index=traits.pooled_index,
         compressed=traits.compressed, sparse_page=rules.amd_dsa_page if on_amd(d) else pages.DSA_PAGE, mha_pages=rules.mha_pages,
     )  # fmt: skip
 
@@ -230,13 +213,19 @@ def as_kept(cache: Cache, split: Split) -> Cache:
     formats = {"window": "fp8_ds_v4", "compressed": "fp8_ds_v4", "index_k": "fp8_scale128"} if cache.form == "compressed" else {}
     if split.sparse and not split.raw_mla:
         formats["latent"] = "fp8_ds_mla"
-    rows = [replace(t, dtype=formats[t.name]) if t.name in formats and _packs(t) else t for t in cache.tensors if t.name != "k_blocks"]
-    return replace(cache, tensors=(*rows, *cache.reads))  # pools are sized for every layer
+    kept = (t for t in cache.tensors if t.name != "k_blocks")
+    rows = [replace(t, dtype=_packed(t, formats[t.name])) if t.name in formats and _packs(t) else t for t in kept]
+    return grouped(replace(cache, tensors=(*rows, *cache.reads)), split.group)  # pools are sized for every layer
 
 
 def _packs(t: CacheTensor) -> bool:
     """Whether this row is of a width that has a packed layout."""
-    return t.elems_per_state == 576 and t.dtype == "fp8_e4m3" if t.name == "latent" else t.elems_per_state in (128, 512)
+    return t.elems_per_state in (512, 576) and t.dtype == "fp8_e4m3" if t.name == "latent" else t.elems_per_state in (128, 512)
+
+
+def _packed(t: CacheTensor, dtype: str) -> str:
+    """The packed format of a row; a latent without a rotary part (GLM-5.3-Flash) has scales alone (calculate_mla_kv_cache_dim)."""
+    return "fp8_scale128" if t.name == "latent" and t.elems_per_state == 512 else dtype
 
 
 def most_context(d: Deployment, rules: SglangRules) -> int | None:
@@ -266,12 +255,13 @@ def splits_windows(d: Deployment, rules: SglangRules) -> bool:
 def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> Split:
     """How layers are stored; Blackwell's sparse kernels and AMD's read fp8 rows raw (mem_cache/kv_cache_configurator.py)."""
     backend = Options(d).text("dsa_backend", ("flashmla_kv", "flashmla_sparse", "fa3", "trtllm", "tilelang"))
-    if backend is None and ((rules.raw_blackwell and (capability(d) or 0) >= 100) or (rules.dcp_index and shape.dcp > 1)):
+    packed = rules.packed_glm and d.model.architecture == "GlmMoeDsaForCausalLM" and (capability(d) or 0) // 10 == 12
+    if backend is None and ((rules.raw_blackwell and (capability(d) or 0) >= 100 and not packed) or (rules.dcp_index and shape.dcp > 1)):
         backend = "trtllm"
     raw, windows = backend in ("trtllm", "tilelang") or on_amd(d), splits_windows(d, rules) and traits.windows
     exclusive = d.model.architecture in EXCLUSIVE
     numbered = d.model.encoder.n_layers if d.model.encoder and d.model.architecture in NUMBERED_ENCODERS else 0
-    ranks = shape.tp if d.model.architecture in STATES_OF_ALL else None
+    ranks = shape.tp if d.model.architecture in rules.states_of_all else None
     return Split(shape.attn_tp, shape.dcp, traits.pooled_index is not None, raw, exclusive, windows, traits.states, numbered, ranks)
 
 
@@ -310,7 +300,8 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         attention_dp=shape.attention_dp,
         draft_tokens=0 if spec is None else told or spec.tokens + 1,
         draft_steps=0 if spec is None or spec.method == "ngram" else spec.tokens,
-        draft_chain=spec is not None and told in (None, spec.tokens + 1),
+        draft_branches=options.count("speculative_eagle_topk") or 1,
+        draft_chain=spec is not None and not is_tree(d) and told in (None, spec.tokens + 1),
         radix=radix,
         overlap=overlap,
         swa_ratio=options.number("swa_full_tokens_ratio") or 0.8,

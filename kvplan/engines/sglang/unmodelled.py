@@ -10,7 +10,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         enable-metrics! enable-p2p-check! grammar-backend host load-balance-method log-level log-level-http log-requests! lora-backend
         port quantization-param-path random-seed revision sampling-backend schedule-conservativeness schedule-policy served-model-name
         show-time-cost! skip-tokenizer-init! stream-interval tokenizer-mode tokenizer-path tool-call-parser torch-compile-max-bs
-        triton-attention-reduce-in-fp32! trust-remote-code! watchdog-timeout enable-hicache! max-prefill-tokens# enable-mixed-chunk!
+        triton-attention-reduce-in-fp32! trust-remote-code! watchdog-timeout enable-hicache!
         num-continuous-decode-steps# base-gpu-id#
     """,
     ("", "0.4.3"): "disable-jump-forward! file-storage-pth prefill-only-one-req return-hidden-states!",
@@ -27,7 +27,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         completion-template debug-tensor-dump-input-file debug-tensor-dump-output-folder disable-fast-image-processor!
         disaggregation-bootstrap-port disaggregation-ib-device disaggregation-transfer-backend dist-timeout
         enable-tokenizer-batch-encode! file-storage-path flashinfer-mla-disable-ragged! hicache-write-policy log-requests-level
-        reasoning-parser speculative-accept-threshold-acc speculative-accept-threshold-single warmups enable-multimodal!
+        reasoning-parser speculative-accept-threshold-acc speculative-accept-threshold-single warmups
         disable-chunked-prefix-cache! gpu-id-step#
     """,
     ("0.4.7", "0.4.9"): "impl",
@@ -179,7 +179,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
 }
 
 EITHER: dict[tuple[str, str], str] = {
-    ("", ""): "enable-memory-saver! enable-torch-compile! triton-attention-num-kv-splits enable-nccl-nvls! disable-custom-all-reduce!",
+    ("", ""): "enable-memory-saver! triton-attention-num-kv-splits enable-nccl-nvls! disable-custom-all-reduce!",
     ("", "0.5.15"): "torchao-config",
     ("0.4.6", ""): "disaggregation-mode",
     ("0.4.7", ""): """
@@ -191,7 +191,7 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.5.2", ""): "enable-lmcache! moe-runner-backend",
     ("0.5.3", ""): """
         enable-torch-symm-mem! disaggregation-decode-enable-offload-kvcache! enable-weights-cpu-backup!
-        triton-attention-split-tile-size enable-deterministic-inference!
+        triton-attention-split-tile-size
     """,
     ("0.5.4", "0.5.18"): "piecewise-cuda-graph-max-tokens# piecewise-cuda-graph-tokens*",
     ("0.5.4", ""): """
@@ -232,7 +232,6 @@ MORE: dict[tuple[str, str], str] = {
     ("", "0.4.3"): "disable-mla!",
     ("", "0.5.10"): "enable-double-sparsity!",
     ("0.4.6", ""): "moe-dense-tp-size#",
-    ("0.4.7", ""): "enable-two-batch-overlap! enable-dp-lm-head!",
     ("0.5.0", ""): "enable-pdmux!",
     ("0.5.3", "0.5.20"): "keep-mm-feature-on-device!",
     ("0.5.3", ""): "enable-fp32-lm-head!",

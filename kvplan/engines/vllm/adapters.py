@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from kvplan.deployment import Deployment
 from kvplan.engines.common import lora
 from kvplan.engines.common.options import Lora, Options, read_lora
-from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.ledger import Entry, exact
 from kvplan.tensors import Layer, Lowered
@@ -101,5 +100,5 @@ def _of_vocabulary(d: Deployment, model: Lowered, stage: range, s: VllmSettings,
     return one * (embedding + bool(head)) + (extra * asked.rank if embedding else 0)
 
 
-def _says(since: str | None, s: VllmSettings) -> bool:
-    return since is not None and (not since or VERSIONS.index(s.release) >= VERSIONS.index(since))
+def _says(first: str | None, s: VllmSettings) -> bool:
+    return first is not None and (not first or s.since(first))

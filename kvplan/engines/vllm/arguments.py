@@ -228,7 +228,8 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     one = given.get("@speculative")
     if one and not isinstance(one.value, dict):
         return [refuse(f"{one.spelled}: not a JSON object", one.place)]
-    config: dict[str, Any] = dict(one.value) if one else {}
+    said, findings = objects.keys("@speculative", given)
+    config: dict[str, Any] = dict(said or {})
     for key, name in (("@spec_method", "method"), ("@spec_model", "model"), ("@spec_tokens", "num_speculative_tokens")):
         if key in given:
             config.setdefault(name, given[key].value)
@@ -241,9 +242,10 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     if tokens is None and method == "mtp":
         tokens = 1
     if not isinstance(tokens, int) or tokens < 1:
-        return [refuse(f"{one.spelled}: num_speculative_tokens is not given", one.place)]
+        stops = [one for one in findings if one.severity == "error"]
+        return stops or [*findings, refuse(f"{one.spelled}: num_speculative_tokens is not given", one.place)]
     question["speculative"] = moved(one, f"{method}:{tokens}" + (f":{model}" if model and method != "ngram" else ""))
-    return []
+    return findings
 
 
 def _cpu_loras(given: Mapping[str, Given]) -> list[Finding]:

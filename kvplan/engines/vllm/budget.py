@@ -133,7 +133,7 @@ def caveats(d: Deployment) -> list[str]:
 
 def _check_free(d: Deployment, s: VllmSettings, total: int, requested: int) -> None:
     free = total - (d.reserve or 0) - CONTEXT_BYTES
-    if s.rules.v1 and VERSIONS.index(s.release) >= VERSIONS.index("0.9.1") and free < requested:  # gpu_worker.py init_device
+    if s.rules.v1 and s.since("0.9.1") and free < requested:  # gpu_worker.py init_device
         raise Refused(
             f"Free memory on device ({max(free, 0) / GIB:.2f}/{total / GIB:.2f} GiB) on startup is less than desired "
             f"GPU memory utilization ({d.memory_fraction}, {requested / GIB:.2f} GiB). "
@@ -308,7 +308,7 @@ def outside_torch(s: VllmSettings, device: Device | None) -> str:
         return "outside_torch_pp" if s.pp > 1 else "outside_torch"
     if reduces(device, s):
         return "outside_torch_switch"
-    return linked(device) if VERSIONS.index(s.release) < VERSIONS.index("0.11") else "outside_torch"
+    return linked(device) if not s.since("0.11") else "outside_torch"
 
 
 def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
@@ -348,6 +348,4 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
         return "named"
     if tower_of(d) is not None or any(WEIGHT_FORMATS[name].bits < 8 for name in formats.values()):
         return "hard"
-    return (
-        "module" if (d.device is not None and d.device.link == "nvls") and VERSIONS.index(s.release) >= VERSIONS.index("0.15") else "plain"
-    )
+    return "module" if (d.device is not None and d.device.link == "nvls") and s.since("0.15") else "plain"

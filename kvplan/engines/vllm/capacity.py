@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from kvplan.engines.vllm.backends import DEFAULT_BLOCK
 from kvplan.engines.vllm.groups import KVGroup, Member, block_bytes, form_groups
-from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.specs import Load, pages
 from kvplan.engines.vllm.wordings import Refused, gib, no_memory, too_long
@@ -57,7 +56,7 @@ def load_of(s: VllmSettings) -> Load:
     states: int | None = 1
     if s.rules.states_per_request == "mode":
         states = {"none": 1 + drafts, "align": 2 + drafts, "all": None}[s.state_mode]
-        drafts = drafts if VERSIONS.index(s.release) >= VERSIONS.index("0.22") else 0
+        drafts = drafts if s.since("0.22") else 0
     elif s.rules.states_per_request == "length":
         states, drafts = None, 0
     return Load(s.in_flight_tokens, s.encoder_tokens, s.dcp, states, drafts)
@@ -248,7 +247,7 @@ def auto_fit(pool: Pool, s: VllmSettings, longest_possible: int) -> tuple[int, s
             "Try increasing `gpu_memory_utilization`."
         )
     have = gib(min(check_bytes(pool, s, stage) for stage in _owners(pool)), s.rules)
-    if VERSIONS.index(s.release) >= VERSIONS.index("0.32"):
+    if s.since("0.32"):
         memory = f"in available KV cache memory ({have} GiB {s.device_name})"
     else:
         memory = f"in available GPU memory ({have} GiB available for KV cache)"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release
-from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import Captures, VllmSettings
 from kvplan.errors import SpecError
 from kvplan.tensors import distinct
@@ -52,7 +51,7 @@ def graph_counts(s: VllmSettings, mode: str) -> tuple[int, int]:
     if not s.rules.v1:
         return sizes, 0
     kept = (t.tokens_per_state for layer in distinct(s.served.layers) for cache in layer.caches for t in cache.tensors)
-    both = VERSIONS.index(s.release) >= VERSIONS.index("0.11") or None in kept
+    both = s.since("0.11") or None in kept
     mode = mode or ("FULL_AND_PIECEWISE" if both else "PIECEWISE")
     if mode == "FULL":
         return sizes, 0

@@ -157,7 +157,8 @@ def f16(settled: Settled) -> Values:
     return {"kind": named} if named in WITHOUT_F16 and on.computes_in(settled, "f16") else None
 
 
-def _capability(settled: Settled, by_scheme: bool) -> Values:
+def capability(settled: Settled, by_scheme: bool = False) -> Values:
+    """Below what the method needs; `by_scheme`: where its schemes make the check."""
     name, family = on.scheme_of(settled)
     rows = CAPABILITIES.get(name) or CAPABILITIES.get(family) or ()
     row = next((r for r in reversed(rows) if not r.since or _asked(settled) >= release(r.since)), None)
@@ -165,14 +166,6 @@ def _capability(settled: Settled, by_scheme: bool) -> Values:
         return None
     found = on.too_old(settled, row.least)
     return {"method": row.method, **found} if found else None
-
-
-def capability(settled: Settled) -> Values:
-    return _capability(settled, by_scheme=False)
-
-
-def scheme_capability(settled: Settled) -> Values:
-    return _capability(settled, by_scheme=True)
 
 
 def _own(settled: Settled) -> bool:
@@ -191,31 +184,16 @@ def kernel_groups(settled: Settled) -> Values:
 
 
 #: Matrices that lie alone: from 0.14 on those that share one (Q, K and V; gate and up) may end within a block.
-_ALONE = frozenset({"q_b", "kv_b"})
+ALONE = frozenset({"q_b", "kv_b"})
 
 
-def _blocks(settled: Settled, row: bool, of_experts: bool, names: frozenset[str] = on.BLOCKED) -> Values:
+def blocks(settled: Settled, *, row: bool = False, of_experts: bool = False, names: frozenset[str] = on.BLOCKED) -> Values:
+    """A rank's part of a matrix, its inputs (`row`) or outputs, that is no whole number of FP8 blocks."""
     whole = (settled.question.ep or 1) > 1
     found = on.split_blocks(settled, settings_of(settled).tp, block=128, format_="fp8_block128", experts_whole=whole)
     sides = (side for part, side in found if part.name in names and part.row is row and part.name.startswith("expert") is of_experts)
     side = next(sides, None)
     return None if side is None else {"side": side, "block": 128}
-
-
-def block_in(settled: Settled) -> Values:
-    return _blocks(settled, row=True, of_experts=False)
-
-
-def block_out(settled: Settled) -> Values:
-    return _blocks(settled, row=False, of_experts=False)
-
-
-def block_out_alone(settled: Settled) -> Values:
-    return _blocks(settled, row=False, of_experts=False, names=_ALONE)
-
-
-def block_experts(settled: Settled) -> Values:
-    return _blocks(settled, row=False, of_experts=True)
 
 
 def block_size(settled: Settled) -> Values:
@@ -335,7 +313,7 @@ def flash_fp8(settled: Settled) -> Values:
     return {} if _flash_fp8(settled) else None
 
 
-def _triton_fp8(settled: Settled, least: int) -> Values:
+def triton_fp8(settled: Settled, least: int = 80) -> Values:
     """An FP8 cache of K and V in Triton's kernels, which take it from 8.9 on: asked for, or the only ones below `least`."""
     d, s, has = settled.question, settings_of(settled), on.capability(settled.question)
     if has is None or not _on_gpu(settled) or not on.kv_heads(settled.model) or not s.formats.k.startswith("fp8"):
@@ -346,12 +324,8 @@ def _triton_fp8(settled: Settled, least: int) -> Values:
     return {"gpu": d.device.name if d.device else "", "has": on.version_of(has), "other": other}
 
 
-def triton_fp8(settled: Settled) -> Values:
-    return _triton_fp8(settled, 80)
-
-
 def triton_e4m3(settled: Settled) -> Values:
-    return _triton_fp8(settled, 75) if settings_of(settled).formats.k == "fp8_e4m3" else None
+    return triton_fp8(settled, 75) if settings_of(settled).formats.k == "fp8_e4m3" else None
 
 
 def nvfp4_cache(settled: Settled) -> Values:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvplan.engines.common.options import Options
-from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.rules import since
 
 BACKENDS = ("native", "lmcache")
 #: Sizes of the LMCache that --kv-transfer-config puts into the engine's own processes.
@@ -25,4 +25,4 @@ def without_hybrid(options: Options, release: str) -> bool:
     """
     if any(options.text(key) for key in (*KVBM, *IN_PROCESS)):
         return True
-    return uses_lmcache(options) and VERSIONS.index("0.22") <= VERSIONS.index(release) < VERSIONS.index("0.24")
+    return uses_lmcache(options) and since(release, "0.22") and not since(release, "0.24")

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.vllm.media import Media, media, text_alone, whole_towers
-from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.units import cdiv
 
@@ -53,7 +52,7 @@ class Tower(NamedTuple):
         if self.unit and asked.pixels:
             image, video = _drawn(asked.pixels // self.unit), video and _drawn(asked.pixels // 2 // self.unit)
         if self.frames and s.rules.v1:
-            early = VERSIONS.index(s.release) < VERSIONS.index("0.11")
+            early = not s.since("0.11")
             room = s.max_model_len - (image if early and not asked.without("image") else 0)
             video = image * max(1, min(room // image, (16 if early else self.frames) // 2))
         return max((0 if asked.without(kind) else tokens, kind) for tokens, kind in ((image, "image"), (video, "video")))
@@ -149,10 +148,10 @@ def _encoded(tower: Tower, d: Deployment, s: VllmSettings, value_bytes: int) -> 
     n = items(tokens, asked.limits.get(kind), s, every=tower.every)
     patches = n * tokens * tower.patches
     kept = n * tokens
-    if tower.counted and not asked.without("video") and VERSIONS.index("0.11") <= VERSIONS.index(s.release) <= VERSIONS.index("0.12"):
+    if tower.counted and not asked.without("video") and s.since("0.11") and not s.since("0.13"):
         kept = max(kept, tower.counted)  # v1/worker/gpu_model_runner.py profile_run expands them to what was counted
     held = kept * d.model.hidden_size * tower.outputs * value_bytes + patches * tower.pixels * value_bytes
-    split = SPLIT if VERSIONS.index(s.release) >= VERSIONS.index("0.12") else SPLIT_F32
+    split = SPLIT if s.since("0.12") else SPLIT_F32
     tp = s.tp
     if whole_towers(d, s.release):  # models/vision.py run_dp_sharded_vision_model: items are dealt to the ranks, results gathered
         tp, patches = 1, patches // n * cdiv(n, s.tp)
@@ -167,11 +166,11 @@ def in_one_step(d: Deployment, s: VllmSettings) -> int:
     v1/core/encoder_cache_manager.py compute_mm_encoder_budget; platforms/cuda.py check_and_update_config, is_mm_prefix_lm: of Gemma 3
     from 0.13 on, of Gemma 4 from 0.20.
     """
-    tower, release = _tower(d), VERSIONS.index(s.release)
+    tower = _tower(d)
     if tower is None or d.model.architecture not in TOWERS or not s.rules.v1:
         return 0
-    since = "0.20" if d.model.bidirectional == "images" else UNCUT.get(d.model.architecture or "")
-    forced = since is not None and release >= VERSIONS.index(since)
+    first = "0.20" if d.model.bidirectional == "images" else UNCUT.get(d.model.architecture or "")
+    forced = first is not None and s.since(first)
     return tower.largest(s, media(d))[0] if forced or Options(d).flag("disable_chunked_mm_input") else 0
 
 
@@ -184,6 +183,6 @@ def items(tokens: int, limit: int | None, s: VllmSettings, *, every: bool = Fals
         n = s.max_num_seqs if every else max(1, min(s.max_num_seqs, s.max_num_batched_tokens // (tokens * (limit or 1))))
         return n * (limit or 1)
     batch, a_request = max(s.max_num_batched_tokens, tokens), 999 if limit is None else limit
-    if VERSIONS.index(s.release) < VERSIONS.index("0.10"):  # v1/worker/gpu_model_runner.py profile_run: items rounded up
+    if not s.since("0.10"):  # v1/worker/gpu_model_runner.py profile_run: items rounded up
         return max(1, min(cdiv(batch, tokens), s.max_num_seqs * a_request))
     return min(batch // tokens, s.max_num_seqs * max(1, min(a_request, s.max_model_len // tokens)))

@@ -12,7 +12,7 @@ from kvplan.engines.common import deepep
 from kvplan.engines.common.copies import in_exchange, of_one_layer
 from kvplan.engines.common.lines import Span, modelled
 from kvplan.engines.common.options import Options
-from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.rules import since
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.ledger import Entry, Phase, exact
 from kvplan.tensors import Lowered, distinct, layer_counts, routed
@@ -42,13 +42,13 @@ def kernels_of(options: Options, d: Deployment, model: Lowered, release: str) ->
     asked = options.text("all2all_backend", BACKENDS)
     if asked is None or asked in PLAIN or (d.dp or 1) == 1 or (d.ep or 1) == 1 or not routed(model.layers):
         return ""
-    return "" if asked == "pplx" and _at(release, "0.20") else asked
+    return "" if asked == "pplx" and since(release, "0.20") else asked
 
 
 def small_steps(options: Options, d: Deployment, release: str) -> bool:
     """Whether a step has 256 tokens where nobody says more (config/parallel.py use_batched_dp_moe)."""
     asked = options.text("all2all_backend", BACKENDS)
-    return asked in SMALL_STEPS and (d.dp or 1) > 1 and (d.ep or 1) > 1 and _at(release, "0.20")
+    return asked in SMALL_STEPS and (d.dp or 1) > 1 and (d.ep or 1) > 1 and since(release, "0.20")
 
 
 def unsized(s: VllmSettings) -> tuple[str, ...]:
@@ -100,11 +100,11 @@ def balancing(model: Lowered, stage: range, s: VllmSettings, formats: WeightForm
     if s.redundant is None or not layers or ep == 1:
         return []
     experts, steps = on.experts(model), s.load_window + 1
-    seen = cdiv(experts, ep) if not _at(s.release, "0.11") else experts
+    seen = cdiv(experts, ep) if not s.since("0.11") else experts
     found = [exact("EPLB: loads of experts", 4 * steps * len(layers) * seen, f"{steps - 1:,} steps and one, layers x experts", "process")]
-    if _at(s.release, "0.12"):
+    if s.since("0.12"):
         held = of_one_layer(layers[0], formats, tp=s.tp, ep=ep)
-        staged = (ep + 1) * held.bytes if _at(s.release, "0.20") and not _at(s.release, "0.23") else 0
+        staged = (ep + 1) * held.bytes if s.since("0.20") and not s.since("0.23") else 0
         said = "one layer's experts of a rank, which arrive there"
         found.append(held._replace(name="EPLB: room for experts", high=held.high + staged, source=said, kind="process"))
     return found
@@ -113,19 +113,15 @@ def balancing(model: Lowered, stage: range, s: VllmSettings, formats: WeightForm
 def rebalanced(model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats, ep: int) -> list[Entry]:
     """What dealing out anew takes in service before 0.23, which made that room for each time (eplb/rebalance_execute.py)."""
     layers = [layer for layer in distinct(model.layers[stage.start : stage.stop]) if routed([layer])]
-    if s.redundant is None or not layers or ep == 1 or _at(s.release, "0.23"):
+    if s.redundant is None or not layers or ep == 1 or s.since("0.23"):
         return []
     return [in_exchange(layers[0], formats, tp=s.tp, ep=ep)]
 
 
 def _exchanged(s: VllmSettings) -> int:
     """Tokens that a rank exchanges at once."""
-    return s.max_num_batched_tokens if _at(s.release, "0.20") else s.exchanged
+    return s.max_num_batched_tokens if s.since("0.20") else s.exchanged
 
 
 def _hidden(hidden: int) -> int:
     return next((known for known in HIDDEN if known >= hidden), hidden)
-
-
-def _at(release: str, since: str) -> bool:
-    return VERSIONS.index(release) >= VERSIONS.index(since)

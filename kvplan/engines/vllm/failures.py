@@ -177,6 +177,23 @@ KNOWN: tuple[Stop, ...] = (
         "a request is too long", "maximum context length is {length} tokens. However, you requested {asked} tokens",
         "the server runs; one request is longer than max_model_len", (Move("max_model_len", "at least {asked}"),), "entrypoints/openai",
     ),
+    Stop(
+        "a request is too long", "prompt (length {asked}) is longer than the maximum model length of {length}",
+        "the server runs; one prompt of {asked} tokens, those of its images counted, is longer than max_model_len {length}",
+        (Move("max_model_len", "more than {asked}"),), "v1/engine/input_processor.py _validate_prompt_len",
+    ),
+    Stop(
+        "full while serving", "is preempted by PreemptionMode.{mode:w} mode because there is not enough KV cache space",
+        "the server runs; its cache is full, and a request is put back and computed again: slower, nothing is lost",
+        (_SEQS, _MORE, _PACKED, _SPLIT), "core/scheduler.py _preempt", before="0.11",
+    ),
+    Stop(
+        "a rank is busy", "No available shared memory broadcast block found",
+        "a rank compiles, loads or captures longer than the others wait, or it hangs: this is no want of the GPU's memory",
+        (Move("", "wait, where it starts: a first start compiles for minutes"), Move("", "later: look for the rank that died or hangs"),
+         Move("option:disable_custom_all_reduce", "true, where GPUs do not reach one another"), _EAGER),
+        "distributed/device_communicators/shm_broadcast.py",
+    ),
     *of_checkpoints(),
     *EVERYWHERE,
     Stop(

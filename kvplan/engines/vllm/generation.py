@@ -10,7 +10,7 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, parse_kv_dtype
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release as numbers
-from kvplan.engines.vllm.rules import VERSIONS, VllmRules, find_rules
+from kvplan.engines.vllm.rules import VERSIONS, VllmRules, find_rules, since
 
 LAST_V0, FIRST_V1 = "0.7.3", "0.8"
 #: Class -> the last release that runs it with V0 (SupportsV0Only in its file: 0.8.3, 0.8.5, 0.9.0, 0.9.1, 0.9.2, 0.10.0, 0.10.1).
@@ -39,7 +39,7 @@ def rules_of(d: Deployment) -> tuple[str, VllmRules, tuple[str, ...]]:
     options = Options(d)
     chosen = options.flag("use_v1", True) if options.text("use_v1") is not None else None
     reason = falls_back(d, release) if chosen is not False else "VLLM_USE_V1=0"
-    if chosen is not None and rules.v1 and reason is not None and (chosen or VERSIONS.index(release) >= VERSIONS.index("0.11")):
+    if chosen is not None and rules.v1 and reason is not None and (chosen or since(release, "0.11")):
         said = f"VLLM_USE_V1=1 where it would not run V1 ({reason}): it may stop" if chosen else "VLLM_USE_V1=0 and it has no other engine"
         return release, rules, (*notes, f"vLLM {release} is asked for {said}")
     if not rules.v1:
@@ -55,15 +55,14 @@ def rules_of(d: Deployment) -> tuple[str, VllmRules, tuple[str, ...]]:
 
 def falls_back(d: Deployment, release: str) -> str | None:
     """Why a release that has V1 takes V0 all the same; None where it does not."""
-    at = VERSIONS.index(release)
-    if not VERSIONS.index("0.8") <= at <= VERSIONS.index("0.10.1") or d.device is None:
+    if not since(release, "0.8") or since(release, "0.10.2") or d.device is None:
         return None
     if d.model.encoder is not None:
         return "V1 has no encoder-decoder models yet"
     if numbers(d.engine_version or release) <= numbers(V0_ONLY.get(d.model.architecture or "", "0")):
         return f"its V1 has no {d.model.architecture} yet"
     has = d.device.capability
-    if at > VERSIONS.index("0.9.2"):
+    if since(release, "0.10"):
         return EIGHT_BITS if has not in (None, 100) and _without_fp8(d) else None
     if has is not None and has < 80:
         return f"compute capability {d.device.compute_capability} is below 8.0"

@@ -16,7 +16,6 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.tiers import Tier, of_each, tier_lines
 from kvplan.engines.vllm.loaded import table_bytes
-from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.ledger import Entry, exact
 from kvplan.units import GIB, MIB
@@ -40,7 +39,7 @@ def host(d: Deployment, s: VllmSettings, weights: int, tiers: Sequence[Tier]) ->
     if not s.rules.v1:
         found.append(exact("swap space", s.swap_bytes * ranks, f"swap_space{of_each(ranks)}", "cache"))
     elif ranks > 1:
-        back = (24 if VERSIONS.index(s.release) >= VERSIONS.index("0.11") else 10) * MIB
+        back = (24 if s.since("0.11") else 10) * MIB
         n_bytes = MESSAGES * (TO_WORKERS + 1 + ranks) + ranks * MESSAGES * (back + 2)
         found.append(exact("/dev/shm", n_bytes, f"message rings of {ranks} workers; shm_broadcast.py", "tables"))
     return tuple(found)

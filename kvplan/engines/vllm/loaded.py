@@ -10,19 +10,17 @@ from collections.abc import Iterable
 from kvplan.deployment import Deployment
 from kvplan.dtypes import WEIGHT_FORMATS
 from kvplan.engines.common.conditions import capability
+from kvplan.engines.common.grouped_keys import TABLE
 from kvplan.engines.common.lines import stage_weights, weight_entries
 from kvplan.engines.common.protocol import Drafter
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm.before_v1 import FUSED, absorbed
 from kvplan.engines.vllm.media import text_alone, whole_towers
-from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.tensors import Layer, Lowered, WeightTensor, distinct, layer_counts
 from kvplan.units import MIB, cdiv, round_up
 from kvplan.weights import Tensors, WeightFormats
 
-#: The table of an n-gram layer: rows are split over ranks (models/qwen4_exp/common/ngram_embedding.py).
-TABLE = "ngram_embedding"
 VOCAB_PADDING = 64  # vocab_parallel_embedding.py DEFAULT_VOCAB_PADDING_SIZE
 #: mxfp4.py create_weights: what the kernels want the hidden size and a rank's part of an expert's width to be.
 MXFP4_HIDDEN, MXFP4_INNER = 256, 128
@@ -55,6 +53,7 @@ def loaded_weights(d: Deployment, model: Lowered, stage: range, s: VllmSettings,
     units = 1 if whole_towers(d, s.release) else s.tp  # towers are tensor-parallel layers too
     if table_in_host(d, s):
         weights = [(w, n) for w, n in weights if w.name != TABLE]
+    # rows of the table are split over ranks (models/qwen4_exp/common/ngram_embedding.py)
     weights = [(w._replace(units=s.tp) if w.name == TABLE else w, n) for w, n in weights]
     blocks = _without_gates((w for w, _ in weights), formats, 1 if (d.ep or 1) > 1 else s.tp) if _multiplies_fp4(d, s) else {}
     loaded = ((_padded(blocks.get(w.name, w), formats, s.tp, d.ep or 1), n) for w, n in weights if w.role != left_out)
@@ -63,12 +62,12 @@ def loaded_weights(d: Deployment, model: Lowered, stage: range, s: VllmSettings,
 
 def _multiplies_fp4(d: Deployment, s: VllmSettings) -> bool:
     """Whether the card multiplies in FP4 itself; on others Marlin's kernels unpack it, which pad nothing here."""
-    return (capability(d) or 0) >= 100 and VERSIONS.index(s.release) >= VERSIONS.index(NVFP4_SINCE)
+    return (capability(d) or 0) >= 100 and s.since(NVFP4_SINCE)
 
 
 def table_in_host(d: Deployment, s: VllmSettings) -> bool:
     """Whether n-gram tables are in host memory: from 0.31 on (config/engram.py cpu_offload), where that is not the device's own."""
-    return VERSIONS.index(s.release) >= VERSIONS.index("0.31") and not (d.device is not None and d.device.unified)
+    return s.since("0.31") and not (d.device is not None and d.device.unified)
 
 
 def table_bytes(d: Deployment, s: VllmSettings) -> int:

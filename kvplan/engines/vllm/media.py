@@ -10,7 +10,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.kinds import limits
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.passed import Passed
-from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.engines.vllm.rules import since
 from kvplan.errors import SpecError
 from kvplan.units import GIB, MIB
 
@@ -64,7 +64,7 @@ def decoded_bytes(d: Deployment, release: str) -> int:
     """What the cache leaves for media that the server's own process decodes (multimodal/gpu_ipc_memory.py, from 0.25 on): of a model
     that takes any, in bytes."""
     kept, decoders = int((Options(d).number("mm_ipc_gpu_memory_gb", zero=True) or 0) * GIB), _decoders(d, release)
-    return kept + decoders if d.model.towers and VERSIONS.index(release) >= VERSIONS.index("0.25") else 0
+    return kept + decoders if d.model.towers and since(release, "0.25") else 0
 
 
 def _decoders(d: Deployment, release: str) -> int:
@@ -77,7 +77,7 @@ def _decoders(d: Deployment, release: str) -> int:
     named = options.text("video_loader_backend", LOADERS)
     if ON_DEVICE not in (video.get("video_backend") or named, video.get("backend")):
         return 0
-    early = VERSIONS.index(release) < VERSIONS.index("0.27")
+    early = not since(release, "0.27")
     n, sides = video.get("hw_decoders", 2), [video.get(key) for key in ("max_width", "max_height")]
     width, height = (side if isinstance(side, int) and release == "0.33" else 0 for side in sides)
     surfaces = max(128 * MIB, 6 * width * height) * (1 if early else n if isinstance(n, int) and n > 0 else 2)
@@ -110,9 +110,9 @@ def text_alone(d: Deployment) -> bool:
 
 def whole_towers(d: Deployment, release: str) -> bool:
     """Whether every rank holds all of the encoders (--mm-encoder-tp-mode data)."""
-    since = WHOLE_TOWERS.get(d.model.architecture or "")
+    first = WHOLE_TOWERS.get(d.model.architecture or "")
     asked = Options(d).text("mm_encoder_tp_mode", ("weights", "data")) == "data"
-    return asked and since is not None and VERSIONS.index(release) >= VERSIONS.index(since)
+    return asked and first is not None and since(release, first)
 
 
 def pixels(given: Mapping[str, Any]) -> int | None:

@@ -12,7 +12,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.settling import without
 from kvplan.engines.vllm.media import text_alone
-from kvplan.engines.vllm.rules import VERSIONS, VllmRules
+from kvplan.engines.vllm.rules import VllmRules, since
 from kvplan.spec import ModelSpec
 from kvplan.tensors import ALL, Cache, Keep
 
@@ -68,21 +68,21 @@ def least_batch(d: Deployment, rules: VllmRules, max_model_len: int) -> int:
 
 def encodes(model: ModelSpec, release: str) -> bool:
     """Whether the model's class runs its layers as an encoder's."""
-    since = next((first for start, first in ENCODE.items() if (model.architecture or "").startswith(start)), None)
-    return model.bidirectional == "all" and since is not None and VERSIONS.index(release) >= VERSIONS.index(since)
+    first = next((one for start, one in ENCODE.items() if (model.architecture or "").startswith(start)), None)
+    return model.bidirectional == "all" and first is not None and since(release, first)
 
 
 def left(model: ModelSpec, release: str) -> bool:
     """Whether the model's class is vLLM's no more and transformers' code runs it."""
-    since = LEFT.get(model.architecture or "")
-    return since is not None and VERSIONS.index(release) >= VERSIONS.index(since)
+    first = LEFT.get(model.architecture or "")
+    return first is not None and since(release, first)
 
 
 def _slides_alike(model: ModelSpec, release: str) -> bool:
     """Whether a window that no layer type has slides the layers all the same."""
     mixers = {mixer.kind for block in model.blocks.values() for mixer in block.mixers}
-    first, gone = (VERSIONS.index(name) for name in SLIDES_ALIKE)
-    return len(mixers) == 1 and first <= VERSIONS.index(release) < gone
+    first, gone = SLIDES_ALIKE
+    return len(mixers) == 1 and since(release, first) and not since(release, gone)
 
 
 def as_run(cache: Cache, model: ModelSpec, release: str) -> Cache:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import counted, moved
+from kvplan.engines.common.arguments import RELEASE, counted, moved
 from kvplan.engines.common.kinds import counts
-from kvplan.engines.common.words import Finding, Given, refuse
+from kvplan.engines.common.releases import release
+from kvplan.engines.common.words import Finding, Given, refuse, warn
 
 #: Keys of --eplb-config that move memory -> the engine options that they are.
 EPLB = {"num_redundant_experts": "num_redundant_experts", "window_size": "eplb_window_size"}
@@ -17,10 +18,33 @@ _ALONE = {"@redundant": "num_redundant_experts", "@eplb_window": "eplb_window_si
 _LISTS = {"@captured": "cudagraph_capture_sizes", "@captured_early": "cuda_graph_sizes"}
 
 
+#: An object -> the releases that take no notice of a key it has not (before and after them they stop: `extra="forbid"`), and the first that
+#: takes `-` for `_` in its keys.
+_KEYS = {"@speculative": ((0, 9, 1), (0, 16), (0, 26)), "@compilation": ((0, 8), (0, 13), None)}
+
+
+def keys(to: str, given: Mapping[str, Given]) -> tuple[Any, list[Finding]]:
+    """The object of an option with its keys as the release reads them: what stands behind the dot of `--a-b.c-d 1` stays as it is typed
+    (utils/argparse_utils.py), and only EngineArgs.create_speculative_config spells it with `_`, from 0.26 on."""
+    one = given.get(to)
+    dashed = [key for key in one.value if "-" in key] if one and isinstance(one.value, dict) else []
+    if one is None or not dashed:
+        return one.value if one else None, []
+    asked = release(str(given[RELEASE].value)) if RELEASE in given else (1 << 30,)
+    heedless, strict, respells = _KEYS[to]
+    if respells and asked >= respells:
+        return {key.replace("-", "_"): value for key, value in one.value.items()}, []
+    rest = {key: value for key, value in one.value.items() if key not in dashed}
+    message = f"{one.spelled}: it has no key {dashed[0][:60]}; it is spelled {dashed[0][:60].replace('-', '_')}"
+    if heedless <= asked < strict:
+        return rest, [warn("no-effect", f"{message}, and vLLM {given[RELEASE].value} takes no notice of another", one.place)]
+    return rest, [refuse(f"{message}; the engine stops", one.place)]
+
+
 def read(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
     """What they and the options that stand for one of their keys say."""
-    _compilation(given, question)
-    findings = list[Finding]()
+    config, findings = keys("@compilation", given)
+    _compilation(given, config, question)
     for to, option in _ALONE.items():
         if to in given:
             question[f"engine_option.{option}"] = given[to]
@@ -34,7 +58,7 @@ def read(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding
     return findings
 
 
-def _compilation(given: Mapping[str, Given], question: dict[str, Given]) -> None:
+def _compilation(given: Mapping[str, Given], value: Any, question: dict[str, Given]) -> None:
     """Which CUDA graphs there are: none under -O0, or a compilation config that turns them off."""
     if (one := question.get("enforce_eager")) and one.value:
         return
@@ -42,7 +66,6 @@ def _compilation(given: Mapping[str, Given], question: dict[str, Given]) -> None
     if level and level.value == "0":
         question["enforce_eager"] = moved(level, True)
     elif config:
-        value = config.value
         mode = value.get("cudagraph_mode") if isinstance(value, dict) else None
         off = value in (0, "0") or (isinstance(value, dict) and (value.get("level") == 0 or value.get("mode") in (0, "NONE")))
         if (mode is not None and str(mode).upper() == "NONE") or (mode is None and off):

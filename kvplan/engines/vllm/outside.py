@@ -112,7 +112,7 @@ def outside(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants,
         found.append(context(0))
     if d.device is not None and d.device.unified:
         found.append(system(d.device.memory_bytes))
-    if s.tp > 1 and VERSIONS.index(s.release) >= VERSIONS.index("0.11") and not reduces(d.device, s):
+    if s.tp > 1 and s.since("0.11") and not reduces(d.device, s):
         entry = scaled("NCCL", constants.at(linked(d.device), VERSIONS, s.measured_as), "process")
         if d.device is not None and not d.device.link:  # either kind of link
             entry = entry._replace(high=max(entry.high, int(constants.at("outside_torch_links", VERSIONS, s.measured_as).high)))

@@ -28,7 +28,7 @@ from kvplan.engines.vllm.layers import Mixer, mixers, stages
 from kvplan.engines.vllm.outcome import Asked, ledgers, outcome, pooled, replica_batch
 from kvplan.engines.vllm.refusals import CHECKS
 from kvplan.engines.vllm.risks import risks
-from kvplan.engines.vllm.rules import KV_FORMATS, VERSIONS
+from kvplan.engines.vllm.rules import KV_FORMATS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.settle import settle
 from kvplan.engines.vllm.specs import Blocks, Spec, cache_specs
@@ -145,8 +145,8 @@ def _members(owners: list[Mixer], blocks: Blocks, s: VllmSettings) -> list[Membe
 
 def _check_formats(s: VllmSettings) -> None:
     for name in (s.formats.k, s.formats.v):
-        since = KV_FORMATS.get(name)
-        if name not in FORMATS or since is None or VERSIONS.index(since) > VERSIONS.index(s.release):
+        first = KV_FORMATS.get(name)
+        if name not in FORMATS or first is None or not s.since(first):
             raise Refused(f"vLLM {s.release} has no KV cache format {name}")
     if s.formats.k != s.formats.v and not s.formats.k.startswith("turboquant"):
         raise Refused(f"vLLM stores K and V in one format, not {s.formats.k} and {s.formats.v}")

@@ -17,7 +17,6 @@ from kvplan.engines.vllm.before_v1 import awq_bytes
 from kvplan.engines.vllm.encoders import encoded
 from kvplan.engines.vllm.exchange import LOW_LATENCY
 from kvplan.engines.vllm.media import text_alone
-from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.runners import profiled_logit
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.sparse import prefill_logits_bytes, reserved_bytes
@@ -78,7 +77,7 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
     if seen and seen.items and not s.rules.v1:
         rows = min(rows, seen.items)  # V0 profiles as many sequences as bring an item
     samples = last and d.model.lm_head and bool(d.model.vocab_size)
-    at_once = next((most for since, most in reversed(MOE_TOKENS) if VERSIONS.index(s.release) >= VERSIONS.index(since)), tokens)
+    at_once = next((most for first, most in reversed(MOE_TOKENS) if s.since(first)), tokens)
     gathered = max(1, min(s.dp, at_once / tokens)) if s.rules.v1 and s.exchange != LOW_LATENCY else 1
     width = max((layer_width(layer, hidden, s.tp, d.ep or 1, formats, gathered) for layer in _distinct(model, stage)), default=0)
     return Profile(
@@ -108,7 +107,7 @@ def _compiled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, form
     a compiled start kept 0.33 and 0.15. Qwen3.8 27B without images: 2.1 and 2.5 GiB more by two sources, its table 2.37.
     """
     table = model.embedding
-    if table is None or stage.start or not s.graphs or VERSIONS.index(s.release) < VERSIONS.index("0.27"):
+    if table is None or stage.start or not s.graphs or not s.since("0.27"):
         return 0
     if (d.model.towers and not text_alone(d)) or (d.device is not None and d.device.vendor != "nvidia") or routed(model.layers):
         return 0

@@ -5,6 +5,8 @@ Read from the wheels of vllm 0.5.5 to 0.33.0; `since` and `before` are releases 
 
 from __future__ import annotations
 
+from functools import partial
+
 from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.vllm import conditions as when
 from kvplan.engines.vllm import exchange_conditions as over
@@ -298,7 +300,8 @@ CHECKS: tuple[Stop, ...] = (
         "quantisation and GPU",
         "Quantization scheme is not supported for the current GPU. Min capability: {least}. Current capability: {has}.",
         "its kernels need compute capability {least} (75 is 7.5) and this GPU has {has}", (_OTHER_FORMAT, _OTHER_GPU),
-        "model_executor/layers/quantization/compressed_tensors, _check_scheme_supported", when=when.scheme_capability, loading=True,
+        "model_executor/layers/quantization/compressed_tensors, _check_scheme_supported",
+        when=partial(when.capability, by_scheme=True), loading=True,
     ),
     Stop(
         "quantised groups and tp",
@@ -317,23 +320,23 @@ CHECKS: tuple[Stop, ...] = (
     Stop(
         "FP8 blocks and tp", "Weight output_partition_size = {side} is not divisible by weight quantization block_n = {block}.",
         _WHY_BLOCKS, (FEWER, _OTHER_FORMAT), f"{_FP8} create_weights", since="0.6.6", before="0.14",
-        when=when.block_out, loading=True,
+        when=when.blocks, loading=True,
     ),
     Stop(
         "FP8 blocks and tp", "Weight output_partition_size = {side} is not divisible by weight quantization block_n = {block}.",
         _WHY_BLOCKS, (FEWER, _OTHER_FORMAT), f"{_FP8} create_weights; 0.30 on utils/fp8_utils.py; not where several matrices lie in one "
-        "(layers/linear.py _maybe_allow_fp8_block_shape_mismatch)", since="0.14", when=when.block_out_alone, loading=True,
+        "(layers/linear.py _maybe_allow_fp8_block_shape_mismatch)", since="0.14", when=partial(when.blocks, names=when.ALONE), loading=True,
     ),
     Stop(
         "FP8 blocks and tp", "Weight input_size_per_partition = {side} is not divisible by weight quantization block_k = {block}.",
         _WHY_BLOCKS, (FEWER, _OTHER_FORMAT), f"{_FP8} create_weights; 0.30 on utils/fp8_utils.py", since="0.6.6",
-        when=when.block_in, loading=True,
+        when=partial(when.blocks, row=True), loading=True,
     ),
     Stop(
         "FP8 blocks and tp",
         "The output_size of gate's and up's weight = {side} is not divisible by weight quantization block_n = {block}.",
         _WHY_BLOCKS, (_EP, FEWER, _OTHER_FORMAT), f"{_FP8} Fp8MoEMethod.create_weights", since="0.6.6",
-        when=when.block_experts, loading=True,
+        when=partial(when.blocks, of_experts=True), loading=True,
     ),
     Stop(
         "feed-forward width", "assert all(output_size % tp_size == 0 for output_size in output_sizes)",

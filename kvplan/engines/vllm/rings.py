@@ -7,18 +7,18 @@ models/qwen4_exp/common/qsa_cache.py (QSAKeyStateCache, QSACompressedKeyCache), 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import gcd
 from typing import NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import row_bytes
 from kvplan.engines.common.conditions import capability
+from kvplan.engines.common.grouped_keys import key_group
 from kvplan.engines.common.releases import release
 from kvplan.engines.vllm.wordings import Refused
 from kvplan.errors import UnsupportedError
 from kvplan.spec import ModelSpec
-from kvplan.tensors import Cache, CacheTensor
+from kvplan.tensors import CacheTensor
 from kvplan.units import cdiv, round_up
 
 #: Classes -> the first release whose registry has them (model_executor/models/registry.py).
@@ -56,19 +56,6 @@ class Pooled(NamedTuple):
 def has_pool(model: ModelSpec) -> bool:
     """Whether latent attention of the model keeps keys of several tokens."""
     return any(getattr(mixer, "index_pool", 1) > 1 for block in model.blocks.values() for mixer in block.mixers)
-
-
-def key_group(model: ModelSpec) -> int:
-    """Tokens that share an indexer's key beside K and V; 0 where each has its own."""
-    found = {getattr(mixer, "index_group", 1) for block in model.blocks.values() for mixer in block.mixers}
-    return max(found) if max(found, default=1) > 1 else 0
-
-
-def grouped(cache: Cache, group: int) -> Cache:
-    """The cache with one index key for so many tokens."""
-    if not group or cache.form != "kv+index":
-        return cache
-    return replace(cache, tensors=tuple(replace(t, tokens_per_state=group) if t.name == "index_k" else t for t in cache.tensors))
 
 
 def pooled(d: Deployment, version: str) -> Pooled | None:

@@ -15,7 +15,6 @@ from kvplan.engines.common.options import Options, read_lora
 from kvplan.engines.common.protocol import Outcome, Risk, Settled
 from kvplan.engines.vllm.adapters import ELEMENT_BYTES, ROLES
 from kvplan.engines.vllm.media import text_alone
-from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.units import GIB, cdiv
 
@@ -30,7 +29,7 @@ def _all(settled: Settled, outcome: Outcome) -> Iterator[tuple[str, int, str]]:
     s: VllmSettings = settled.settings
     ranks, replicas = s.tp * s.pp, d.dp or 1
     if d.model.towers and not text_alone(d) and s.rules.v1:
-        early = VERSIONS.index(s.release) < VERSIONS.index("0.10.2")
+        early = not s.since("0.10.2")
         each = options.number("mm_processor_cache_gb", zero=True)
         processes = 1 + cdiv(options.count("api_server_count") or replicas, replicas)
         yield "processed images", int((each if each is not None else 8 if early else 4) * GIB) * processes, "--mm-processor-cache-gb 0"

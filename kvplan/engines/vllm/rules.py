@@ -232,6 +232,12 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
 RELEASES = Releases("vLLM", cumulative(VllmRules(), CHANGES))
 VERSIONS, find_rules = RELEASES.versions, RELEASES.find
 
+
+def since(release: str, first: str) -> bool:
+    """Whether a release, by its name here, is `first` or later."""
+    return VERSIONS.index(release) >= VERSIONS.index(first)
+
+
 #: The oldest release of which start-up figures were published; older ones are taken to need what it does.
 MEASURED_FROM = "0.6"
 

@@ -13,7 +13,7 @@ from kvplan.dtypes import weight_scheme
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm.model import pools
-from kvplan.engines.vllm.rules import VERSIONS, VllmRules
+from kvplan.engines.vllm.rules import VERSIONS, VllmRules, since
 from kvplan.forms import Form
 from kvplan.tensors import Lowered, routed
 
@@ -48,7 +48,7 @@ def second_runner(d: Deployment, release: str, rules: VllmRules, model: Lowered,
         return True
     if pools(d.model) or not d.model.lm_head or options.text("platform", ("cuda", "cpu")) == "cpu":
         return False  # without Triton there is no other runner than the older one
-    named = VERSIONS.index(NAMED.get(name, VERSIONS[-1])) <= VERSIONS.index(release)
+    named = since(release, NAMED.get(name, VERSIONS[-1]))
     mixture = routed(model.layers)
     if rules.v2_runner == "named plain":
         return named and not mixture and all(weight_scheme(f) == "plain" for f in weight_formats(d).values())
@@ -60,7 +60,7 @@ def second_runner(d: Deployment, release: str, rules: VllmRules, model: Lowered,
 def _drafts(method: str, rules: VllmRules, release: str) -> bool:
     if rules.v2_runner == "all":
         return method not in V1_METHODS
-    return method in (METHODS_NEXT if VERSIONS.index(release) >= VERSIONS.index("0.25") else METHODS_FIRST)
+    return method in (METHODS_NEXT if since(release, "0.25") else METHODS_FIRST)
 
 
 def profiled_logit(release: str, *, second: bool) -> float | None:
@@ -68,7 +68,6 @@ def profiled_logit(release: str, *, second: bool) -> float | None:
 
     The older runner warms up with top-k and top-p on; so does the newer one from 0.33 on (_dummy_sampler_run), before without parameters.
     """
-    at = VERSIONS.index(release)
-    if not second or at >= VERSIONS.index("0.33"):
+    if not second or since(release, "0.33"):
         return None
-    return COPY_BYTES if at < VERSIONS.index("0.26") else 0.0
+    return 0.0 if since(release, "0.26") else COPY_BYTES

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from kvplan.engines.common.protocol import Drafter, Settled
 from kvplan.engines.vllm.rings import Pooled
-from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules
+from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS, VllmRules, since
 from kvplan.tensors import CacheFormats, Lowered
 
 
@@ -70,9 +70,9 @@ class VllmSettings(NamedTuple):
     load_window: int  # steps whose loads of experts are kept
     seqs_known: bool  # max_num_seqs is chosen, or the default of a device that is known
 
-    @property
-    def aligns_mixed_formats(self) -> bool:
-        return VERSIONS.index(self.release) >= VERSIONS.index("0.25")
+    def since(self, first: str) -> bool:
+        """Whether the release is `first` or later."""
+        return since(self.release, first)
 
     @property
     def charges_graphs(self) -> bool:
@@ -92,7 +92,7 @@ class VllmSettings(NamedTuple):
     @property
     def device_name(self) -> str:
         """As the capacity lines name it: always GPU before 0.30."""
-        if self.platform == "cpu" and VERSIONS.index(self.release) >= VERSIONS.index("0.30"):
+        if self.platform == "cpu" and self.since("0.30"):
             return "CPU"
         return "GPU"
 

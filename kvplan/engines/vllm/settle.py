@@ -12,6 +12,7 @@ from kvplan.engines.common import lora, releases
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.copies import drafter_with_copies, with_copies
 from kvplan.engines.common.drafters import drafter, unknown
+from kvplan.engines.common.grouped_keys import grouped, key_group
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Settled
 from kvplan.engines.common.settling import (
@@ -36,8 +37,8 @@ from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.media import passed
 from kvplan.engines.vllm.model import as_pooled, as_run, encodes, left, length_served, pools, states_stated
 from kvplan.engines.vllm.option_values import check_options
-from kvplan.engines.vllm.rings import grouped, kda_told, key_group, own_format, pooled
-from kvplan.engines.vllm.rules import VERSIONS, VllmRules
+from kvplan.engines.vllm.rings import kda_told, own_format, pooled
+from kvplan.engines.vllm.rules import VERSIONS, VllmRules, since
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.specs import INDEX_ROWS, KEPT_STATES, PACKED_ROWS, RECURRENCES
@@ -103,7 +104,8 @@ def settle(d: Deployment) -> Settled:
         notes = (*notes, f"{d.model.architecture} is no class of vLLM {release}: transformers' code, with a decoder's cache in every layer")
     tp, pp, dp = d.tp or 1, d.pp or 1, d.dp or 1
     if d.n_devices not in (None, tp * pp * dp):
-        raise wrong_number(f"tp {tp} x pp {pp} x dp {dp} needs", tp * pp * dp, d.n_devices)
+        shared = " (ep shares the ranks of tp x dp)" if d.ep else ""
+        raise wrong_number(f"tp {tp} x pp {pp} x dp {dp}{shared} needs", tp * pp * dp, d.n_devices)
     tokens, seqs = batch_defaults(d, rules, options, longest)
     if d.max_num_batched_tokens is None and (d.device is None and options.text("platform") != "cpu"):
         notes = (*notes, f"no device given: batches of {tokens} tokens, as on one below 70 GiB")
@@ -314,7 +316,7 @@ def _formats(d: Deployment, options: Options, release: str, rules: VllmRules) ->
     if forced is None and rules.cpu_states and options.text("platform", ("cuda", "cpu")) == "cpu":
         forced = "f32"
     rows = STATE_DTYPES.get(architecture)
-    own = [dtype for since, dtype in rows or () if VERSIONS.index(release) >= VERSIONS.index(since)]
+    own = [dtype for first, dtype in rows or () if since(release, first)]
     if not own and (rows or (architecture and states_stated(d.model) and not _word_read(architecture, release))):
         forced = forced or formats.compute
     return formats._replace(state=own[-1] if own else formats.compute, forced_state=forced)
@@ -338,8 +340,8 @@ def _flashinfer_prefills(d: Deployment) -> bool:
 
 
 def _word_read(architecture: str, release: str) -> bool:
-    since = STATE_WORD_READ.get(architecture)
-    return since is not None and VERSIONS.index(release) >= VERSIONS.index(since)
+    first = STATE_WORD_READ.get(architecture)
+    return first is not None and since(release, first)
 
 
 def _state_mode(options: Options, rules: VllmRules, caching: bool, states: Sequence[Form]) -> Literal["none", "align", "all"]:

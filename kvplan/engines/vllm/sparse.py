@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.lines import Span
-from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.tensors import Layer, distinct
 from kvplan.units import MIB, cdiv
@@ -37,7 +36,7 @@ def _indexers(d: Deployment, layers: Sequence[Layer]) -> list[tuple[int, int]]:
 
 
 def _since(s: VllmSettings, release: str) -> bool:
-    return s.rules.v1 and VERSIONS.index(s.release) >= VERSIONS.index(release)
+    return s.rules.v1 and s.since(release)
 
 
 def reserved_bytes(d: Deployment, layers: Sequence[Layer], s: VllmSettings) -> int:

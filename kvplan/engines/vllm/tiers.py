@@ -20,7 +20,6 @@ from kvplan.engines.common.tiers import OFFLOADING, Kind, Part, Place, Tier, of_
 from kvplan.engines.vllm.capacity import Pool
 from kvplan.engines.vllm.connectors import IN_PROCESS, KVBM, uses_lmcache
 from kvplan.engines.vllm.groups import KVGroup
-from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.specs import LATENT
 from kvplan.engines.vllm.wordings import Refused
@@ -58,10 +57,10 @@ def tiers(d: Deployment, s: VllmSettings, made: Pool) -> tuple[Tier, ...]:
 def _native(options: Options, chunk: int | None, s: VllmSettings, made: Pool) -> Iterator[Tier]:
     size = options.number("kv_offloading_size") or 0
     blocks = _blocks_per_chunk(chunk, made)
-    ranks, since = s.tp * s.pp, VERSIONS.index(s.release)
-    shared = since >= VERSIONS.index("0.27") and s.tp > 1 and s.pp == 1 and s.dcp == 1 and _one_copy(made, s)
+    ranks, early = s.tp * s.pp, not s.since("0.27")
+    shared = not early and s.tp > 1 and s.pp == 1 and s.dcp == 1 and _one_copy(made, s)
     each = made.block_bytes[0] * blocks
-    piece = round_up(each * (1 if shared else ranks), PAGE if since >= VERSIONS.index("0.27") else 1)
+    piece = round_up(each * (1 if shared else ranks), 1 if early else PAGE)
     setting = f"kv_offloading_size {size:g} GiB"
     yield pool("cpu", OFFLOADING, setting, int(size * GIB), piece, _parts(made, blocks), ranks, shared=shared)
 
@@ -69,7 +68,7 @@ def _native(options: Options, chunk: int | None, s: VllmSettings, made: Pool) ->
 def _one_copy(made: Pool, s: VllmSettings) -> bool:
     """Whether every rank holds the same bytes: latents alone; up to 0.30 of one page size."""
     specs = [m.spec for group in made.groups for m in group.members]
-    if VERSIONS.index(s.release) >= VERSIONS.index("0.31"):
+    if s.since("0.31"):
         return all(spec.kind in LATENT for spec in specs)
     return len(set(specs)) == 1 and specs[0].kind == "mla_attention"
 
@@ -144,7 +143,7 @@ def unsized(options: Options, s: VllmSettings) -> str | None:
     by_flag = options.text("kv_offloading_backend") == "lmcache" and not any(
         options.text(key) for key in (*IN_PROCESS, "lmcache_l1_size_gb")
     )
-    if not by_flag or VERSIONS.index(s.release) < VERSIONS.index("0.24"):
+    if not by_flag or not s.since("0.24"):
         return None
     return f"vLLM {s.release} leaves the size of the tier to LMCache's own server: say its --l1-size-gb as lmcache_l1_size_gb"
 

@@ -289,6 +289,17 @@ def _xlstm(c: Read) -> Made:
     return made | ({"num_hidden_layers": c("num_blocks")} if c("num_hidden_layers") is None else {})
 
 
+def _molmo2(c: Read) -> Made:
+    """A released file has `vit_config`, the whole tower: its layers behind the deepest that the adapter reads are dropped."""
+    tower, joins = c("vit_config"), c("adapter_config")
+    if not isinstance(tower, dict) or not isinstance(joins, dict) or c("vision_config") is not None:
+        return _untied(c)
+    n, read = tower.get("num_hidden_layers"), joins.get("vit_layers", [24, 18])
+    if not isinstance(n, int) or n < 1 or not isinstance(read, list) or not read or not all(isinstance(at, int) for at in read):
+        return _untied(c)
+    return _untied(c) | {"vision_config": {**tower, "num_hidden_layers": max(at % n for at in read) + 1}}
+
+
 def _molmo2_vision(c: Read) -> Made:
     size, patch, n = c("image_size") or [378, 378], c("patch_size"), c("num_position_embeddings")
     square = isinstance(size, list) and len(size) == 2 and all(isinstance(side, int) for side in size) and isinstance(patch, int) and patch
@@ -303,7 +314,8 @@ def _ocr(c: Read) -> Made:
 
 
 RULES: dict[str, Callable[[Read], Made]] = {
-    "xlstm": _xlstm, "unlimited_ocr_text": _ocr, "molmo2_vision": _molmo2_vision,
+    "xlstm": _xlstm, "unlimited_ocr_text": _ocr, "molmo2_vision": _molmo2_vision, "molmo2": _molmo2,
+    "molmo2_adapter": lambda c: {"vision_feature_layer": c("vision_feature_layer") or c("vit_layers") or [24, 18]},
     "afmoe": lambda c: c.every(c("global_attn_every_n_layers")),
     "axk1": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
     "axk2": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
@@ -353,7 +365,7 @@ RULES: dict[str, Callable[[Read], Made]] = {
     "mllama": _untied, "mllama_text_model": _mllama, "mllama_vision_model": _mllama_vision,
     "nemotron_h": _untied,
     "muse_spark_text": lambda c: c.layers(lambda i, n: SLIDING if (n - 1 - i) % 4 else FULL),
-    "vibevoice_asr": _untied, "molmo2": _untied, "cosmos3_edge": _untied, "muse_spark": _untied,
+    "vibevoice_asr": _untied, "cosmos3_edge": _untied, "muse_spark": _untied,
     "muse_glimmer_text": lambda c: c.layers(lambda i, n: SLIDING if (n - 1 - i) % 4 else FULL),
     "olmo3": lambda c: c.every(4),
     "olmo_hybrid": _olmo_hybrid,

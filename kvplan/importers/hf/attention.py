@@ -47,6 +47,7 @@ def kv_heads(f: Fields) -> int:
 def flags(f: Fields, t: Decoder) -> Mixer:
     """The optional parts of an attention layer, only those that are on."""
     norm = t.qk_norm if t.qk_norm_if is None or f.flag(t.qk_norm_if) else "none"
+    norm = "full" if f.data.get("qk_norm_type") == "olmo" else norm  # Molmo 2 on OLMo
     on: Mixer = {
         "q_bias": bias(f, t.q_bias),
         "kv_bias": bias(f, t.kv_bias),

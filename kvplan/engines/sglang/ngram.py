@@ -1,0 +1,88 @@
+"""Qwen4-Exp (Qwen3.8-Flash-Next): index keys of several tokens beside K and V, and an n-gram layer whose table is in host memory.
+
+sglang 0.5.20 to 0.5.23 mem_cache/qsa_kv_pool.py QSATokenToKVPool (charged: a key for each group; allocated beside it: a ring of each
+request's raw keys, with their positions), ple_state_pool.py (a convolution's inputs for each state slot, not charged),
+arg_groups/model_overrides/qwen4_exp.py (pages of 64; the table is pinned host memory on CUDA in bf16), models/qwen4_exp.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.dtypes import canonical, row_bytes
+from kvplan.engines.common.grouped_keys import TABLE, key_group
+from kvplan.engines.common.lines import weight_entries
+from kvplan.engines.common.releases import release
+from kvplan.engines.common.settling import weight_formats
+from kvplan.engines.sglang.fraction import on_amd
+from kvplan.errors import UnsupportedError
+from kvplan.ledger import Entry, exact
+from kvplan.spec import ModelSpec
+from kvplan.tensors import Layer, Lowered
+
+CLASS, SINCE, PAGE = "Qwen4ExpForConditionalGeneration", "0.5.20", 64
+#: Bytes beside a raw key: its three positions in 64 bits, once for all layers.
+POSITIONS = 24
+#: Forms that no other class of SGLang's was read with.
+OWN_FORMS = frozenset({"kv+index", "depthwise-conv"})
+
+
+def read_group(d: Deployment, model: Lowered, version: str) -> int:
+    """Tokens of an index key; 0: none are grouped. Raises UnsupportedError for such caches of other classes, and before the class."""
+    forms = {cache.form: cache for layer in model.layers for cache in layer.caches if cache.form in OWN_FORMS}
+    if not forms:
+        return 0
+    if d.model.architecture != CLASS:
+        form, cache = next(iter(forms.items()))
+        raise UnsupportedError(f"sglang: the cache of {cache.kind} layers ({form}) is not modelled for {d.model.architecture}")
+    if release(version) < release(SINCE):
+        raise UnsupportedError(f"sglang: no release before {SINCE} has a class for {CLASS}")
+    return key_group(d.model)
+
+
+class Beside(NamedTuple):
+    """Bytes on a rank that nothing of the budget is charged for: of a running request, of a state slot."""
+
+    request: int = 0
+    slot: int = 0
+
+
+def read_beside(spec: ModelSpec, model: Lowered, stage: range, group: int) -> Beside:
+    """A stage's ring (a group's raw keys in 16 bits for each layer, their positions once) and the last ids of an n-gram, 8 bytes each.
+
+    A convolution reads inputs as far apart as its n-grams have ids (models/qwen4_exp.py): of those, one is the token itself.
+    """
+    if not group:
+        return Beside()
+    keys = (t for i in stage for cache in model.layers[i].caches for t in cache.tensors if t.name == "index_k")
+    mixers = (m for i in stage for m in spec.blocks[spec.layer_names[i]].mixers)
+    ids = max((getattr(m, "dilation", 1) - 1 for m in mixers), default=0)
+    return Beside(group * (sum(row_bytes("bf16", t.elems_per_state) for t in keys) + POSITIONS), 8 * ids)
+
+
+def in_host(d: Deployment) -> bool:
+    """Whether the table is pinned in host memory: on NVIDIA's GPUs, where it computes in bf16 and that is not the device's own."""
+    own = canonical(d.dtype or d.model.dtype, "dtype") == "bf16"
+    return own and not on_amd(d) and not (d.device is not None and d.device.unified)
+
+
+def without_table(d: Deployment, model: Lowered) -> Lowered:
+    """The model as it is loaded to the device."""
+    if d.model.architecture != CLASS or not in_host(d):
+        return model
+    made: dict[int, Layer] = {}
+    for layer in model.layers:
+        if any(w.name == TABLE for w in layer.weights):
+            made[id(layer)] = replace(layer, weights=tuple(w for w in layer.weights if w.name != TABLE))
+    return replace(model, layers=tuple(made.get(id(layer), layer) for layer in model.layers))
+
+
+def host_lines(d: Deployment, model: Lowered) -> tuple[Entry, ...]:
+    """The table, a part of its rows on each rank."""
+    if d.model.architecture != CLASS or not in_host(d):
+        return ()
+    tables = [(w, 1) for layer in model.layers for w in layer.weights if w.name == TABLE]
+    n_bytes = sum(entry.bytes for entry in weight_entries(tables, weight_formats(d), tp=1, ep=1))
+    return (exact("n-gram table", n_bytes, "pinned, read from there; --ple-offload-embedding", "weights"),) if n_bytes else ()

@@ -1,0 +1,51 @@
+"""The question as a release serves it, before its defaults: what a model's class or another setting decides, asked or not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvplan.deployment import Deployment
+from kvplan.dtypes import canonical
+from kvplan.engines.common.releases import release
+from kvplan.engines.common.settling import served_in
+from kvplan.engines.sglang import exchange
+from kvplan.engines.sglang.as_read import as_read
+from kvplan.engines.sglang.classes import TEXT_FIRST, TOWERLESS
+from kvplan.engines.sglang.drafts import with_steps
+from kvplan.engines.sglang.facts import FACTS
+from kvplan.engines.sglang.rules import SglangRules
+from kvplan.engines.sglang.traits import Traits
+
+
+def as_served(d: Deployment, version: str, rules: SglangRules) -> tuple[Deployment, tuple[str, ...]]:
+    """The question with the model as read, the steps of its drafts, the ranks that share experts and the type it computes in, and notes."""
+    if d.kv_memory is not None:  # a question about the cache alone; else the weights do not load (refusals.py)
+        d = replace(d, model=as_read(d.model, rules))
+    d, picked = with_steps(d, rules)
+    shared, d = d.ep, exchange.spread(d)
+    if shared != d.ep:
+        picked = (*picked, f"sglang shares experts by all {d.tp} ranks of tp under moe_a2a_backend {exchange.backend(d)}")
+    since = TEXT_FIRST.get(d.model.architecture or "")
+    if since and d.model.towers and d.multimodal is None and release(version) >= release(since):
+        d = replace(d, multimodal="off")
+        picked = (*picked, "sglang serves this model without images unless --enable-multimodal (multimodal on) is given")
+    own = canonical(d.model.dtype, "dtype")  # configs/model_config.py _get_and_verify_dtype
+    d, served = served_in(d, own if own != "f32" else "bf16" if (d.model.architecture or "").startswith("Gemma") else "f16", FACTS.title)
+    return d, (*picked, *served)
+
+
+def forced_groups(d: Deployment, version: str, rules: SglangRules, traits: Traits) -> tuple[Deployment, bool, tuple[str, ...]]:
+    """What a release sets for a model with an indexer, asked or not: attention data parallelism (True) and the fraction; what is said."""
+    if not rules.dsa_dp or traits.pooled_index is None:
+        return d, False, ()
+    said = [f"sglang {version} serves this model with attention data parallelism over all of tp, as asked or not"]
+    if rules.dsa_fraction:
+        d = replace(d, memory_fraction=rules.dsa_fraction)
+        said.append(f"sglang {version} sets mem_fraction_static to {rules.dsa_fraction} for this model, whatever is asked")
+    return d, True, tuple(said)
+
+
+def towerless(d: Deployment, version: str) -> bool:
+    """Whether a class that is served without images leaves out the weights that see them, too."""
+    named = d.model.architecture or ""
+    return d.multimodal == "off" and named in TOWERLESS and release(version) >= release(TEXT_FIRST[named])

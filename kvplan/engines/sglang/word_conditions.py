@@ -1,0 +1,150 @@
+"""When a release's own command line or its checks of settings stop a settled question, as the numbers of their texts (words.py)."""
+
+from __future__ import annotations
+
+from kvplan.engines.common.options import Options, read_speculative
+from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.releases import release
+from kvplan.engines.common.stops import Values
+from kvplan.engines.sglang.backends import DETERMINISTIC, deterministic, picked
+from kvplan.engines.sglang.deepseek_v4 import is_compressed
+from kvplan.engines.sglang.drafts import is_tree
+from kvplan.engines.sglang.settle import settings_of
+from kvplan.engines.sglang.traits import read_traits
+
+#: Words for formats of the cache -> the release that takes them first (choices of --kv-cache-dtype); none where every release does.
+_FORMATS = {"nvfp4": (0, 5, 5), "mxfp8": (0, 5, 16)}
+_EXAONE = ("Exaone4ForCausalLM", "ExaoneMoEForCausalLM", "ExaoneMoeForCausalLM")
+
+
+def _said(settled: Settled) -> str:
+    """The cache format in the words of the question."""
+    return (settled.question.kv_dtype or "").strip().lower()
+
+
+def no_format(settled: Settled) -> Values:
+    """A format that came later, or the name of the FP4 one that did."""
+    s, said = settings_of(settled), _said(settled)
+    since = (0, 5, 16) if said == "fp4_mx_block16" else _FORMATS.get(s.formats.k, ())
+    return {"format": said} if release(s.release) < since else None
+
+
+def old_format(settled: Settled) -> Values:
+    return {} if _said(settled) == "fp4_e2m1" else None
+
+
+def lazy_buffers(settled: Settled) -> Values:
+    return {} if Options(settled.question).text("mamba_radix_cache_strategy") == "extra_buffer_lazy" else None
+
+
+def latent_word(settled: Settled) -> Values:
+    """TensorRT-LLM's latent attention knows bf16 rows by their short name alone, and FP4 ones by their old name."""
+    d, s = settled.question, settings_of(settled)
+    backend = Options(d).text("attention_backend") or picked(d, s.rules, read_traits(settled.model))
+    renamed = s.formats.k == "nvfp4" and release(s.release) >= (0, 5, 16)
+    return {} if backend == "trtllm_mla" and (_said(settled) == "bfloat16" or renamed) else None
+
+
+def decodes_with_fa4(settled: Settled) -> Values:
+    return {} if Options(settled.question).text("attention_backend") == "fa4" else None
+
+
+def staged_mixtures(settled: Settled) -> Values:
+    return {} if settings_of(settled).layout.pp > 1 and Options(settled.question).flag("enable_mixed_chunk") else None
+
+
+def batches_overlap(settled: Settled) -> Values:
+    """Two batches at once without experts over ranks."""
+    options = Options(settled.question)
+    alone = (options.text("moe_a2a_backend") or "none") == "none"
+    return {} if options.flag("enable_two_batch_overlap") and alone else None
+
+
+def batches_overlap_alone(settled: Settled) -> Values:
+    return batches_overlap(settled) if settings_of(settled).layout.attention_dp == 1 else None
+
+
+def lm_head(settled: Settled) -> Values:
+    dp = settings_of(settled).layout.attention_dp
+    return {} if Options(settled.question).flag("enable_dp_lm_head") and dp == 1 else None
+
+
+def exaone_unnamed(settled: Settled) -> Values:
+    """EXAONE 4 with windows where no backend is named, which releases compare with their list all the same."""
+    named, options = settled.question.model.architecture or "", Options(settled.question)
+    return {"architecture": named} if named in _EXAONE and not options.text("attention_backend") and _windows(settled) else None
+
+
+def exaone_backend(settled: Settled) -> Values:
+    named, asked = settled.question.model.architecture or "", Options(settled.question).text("attention_backend")
+    odd = named in _EXAONE and asked and asked not in ("fa3", "triton", "trtllm_mha")
+    return {"architecture": named, "backend": asked} if odd and _windows(settled) else None
+
+
+def _windows(settled: Settled) -> bool:
+    return read_traits(settled.model).windows
+
+
+def deterministic_backend(settled: Settled) -> Values:
+    """A backend whose results depend on the batch, asked for or set for the model's class."""
+    d = settled.question
+    if not Options(d).flag("enable_deterministic_inference"):
+        return None
+    traits = read_traits(settled.model)
+    own = "dsv4" if traits.compressed else "dsa" if traits.pooled_index is not None else None
+    wanted = "none" if settings_of(settled).rules.deterministic == "asked" else None
+    asked = Options(d).text("attention_backend") or own or wanted
+    return {"backend": asked} if asked and asked not in DETERMINISTIC else None
+
+
+def deterministic_latent(settled: Settled) -> Values:
+    asked = Options(settled.question).text("attention_backend")
+    return {"backend": asked} if deterministic(settled.question) and read_traits(settled.model).latent and asked == "flashinfer" else None
+
+
+def compressed_rows(settled: Settled) -> Values:
+    return {} if is_compressed(settled.model.layers) and settings_of(settled).formats.k == "bf16" else None
+
+
+def compressed_nextn(settled: Settled) -> Values:
+    """DeepSeek-V4's own drafts by their other name, which is made one only later."""
+    spec = read_speculative(settled.question.speculative)
+    named = settled.question.model.architecture or ""
+    return {"kind": named} if spec and spec.method == "nextn" and named.startswith("DeepseekV4") else None
+
+
+def compressed_tree(settled: Settled) -> Values:
+    named = settled.question.model.architecture or ""
+    return {"kind": named} if is_tree(settled.question) and named.startswith("DeepseekV4") else None
+
+
+def shared_context_tree(settled: Settled) -> Values:
+    return {} if is_tree(settled.question) and _shares_index(settled) else None
+
+
+def shared_context_tier(settled: Settled) -> Values:
+    return {} if Options(settled.question).flag("enable_hierarchical_cache") and _shares_index(settled) else None
+
+
+def shared_pooled_index(settled: Settled) -> Values:
+    pool = read_traits(settled.model).pooled_index or 1
+    return {"pool": pool} if pool > 1 and _shares_index(settled) else None
+
+
+def _shares_index(settled: Settled) -> bool:
+    return (settled.question.dcp or 1) > 1 and read_traits(settled.model).pooled_index is not None
+
+
+def drafts_over_groups(settled: Settled) -> Values:
+    """A drafter that does not know attention data parallelism."""
+    spec, grouped = read_speculative(settled.question.speculative), settings_of(settled).layout.attention_dp > 1
+    names = {"ngram": "ngram", "standalone": "standalone", "draft_model": "standalone"}
+    return {"method": names[spec.method]} if spec and grouped and spec.method in names else None
+
+
+def fp8_prefill(settled: Settled) -> Values:
+    """TensorRT-LLM's attention on 12.x, whose prefill kernel reads no fp8 rows."""
+    d = settled.question
+    asked = Options(d).text("attention_backend") == "trtllm_mha" and settings_of(settled).formats.k == "fp8_e4m3"
+    capability = d.device.capability if d.device else None
+    return {} if asked and capability is not None and capability // 10 == 12 else None

@@ -1,0 +1,133 @@
+"""What SGLang's own command line and its checks of settings against one another refuse, by release, in its own words (see refusals.py).
+
+Read from `server_args.py` and `arg_groups/*` of sglang 0.5.3 to 0.5.23.
+"""
+
+from __future__ import annotations
+
+from kvplan.engines.common.stops import Move, Stop
+from kvplan.engines.sglang import word_conditions as when
+
+_ARGS = "server_args.py"
+_NEWER = Move("engine_version", "a newer release")
+_ANY_BACKEND = Move("option:attention_backend", "none, or triton")
+_DETERMINISTIC = (_ANY_BACKEND, Move("option:enable_deterministic_inference", "false"))
+_CHAIN = (Move("option:speculative_num_draft_tokens", "the steps and one"),)
+_V4 = "arg_groups/deepseek_v4_hook.py apply_deepseek_v4_defaults"
+_DSA_DCP = "arg_groups/model_overrides/deepseek_v2.py"
+_TWO_BATCHES = (Move("option:enable_two_batch_overlap", "false"), Move("option:moe_a2a_backend", "deepep"))
+
+WORDS: tuple[Stop, ...] = (
+    Stop(
+        "cache format", "argument --kv-cache-dtype: invalid choice: '{format:w}'", "this release does not know that format",
+        (Move("kv_dtype", "auto or fp8_e4m3"), _NEWER), _ARGS, when=when.no_format,
+    ),
+    Stop(
+        "cache format", "--kv-cache-dtype=fp4_e2m1 is deprecated. Use --kv-cache-dtype=fp4_mx_block16.",
+        "the format goes by another name since 0.5.16", (Move("kv_dtype", "fp4_mx_block16"),),
+        "mem_cache/kv_cache_dtype.py; layers/quantization/fp4_kv_cache_quant_method.py", since="0.5.16", before="0.5.21",
+        when=when.old_format,
+    ),
+    Stop(
+        "cache format", "argument --kv-cache-dtype: invalid choice: 'fp4_e2m1'", "the format goes by another name since 0.5.16",
+        (Move("kv_dtype", "fp4_mx_block16"),), "arg_groups/fields/model.py", since="0.5.21", when=when.old_format,
+    ),
+    Stop(
+        "cache format", "TensorRT-LLM MLA backend only supports kv-cache-dtype of", "that backend knows 16-bit rows as bf16, not bfloat16",
+        (Move("kv_dtype", "bf16 or auto"),), "server_args.py; arg_groups/overrides.py _mla_kv_cache_dtype_checks", since="0.5.4",
+        when=when.latent_word,
+    ),
+    Stop(
+        "lazy buffers", "argument --mamba-scheduler-strategy: invalid choice: 'extra_buffer_lazy'",
+        "this release takes auto, no_buffer and extra_buffer", (Move("option:mamba_radix_cache_strategy", "extra_buffer"), _NEWER), _ARGS,
+        before="0.5.13", when=when.lazy_buffers,
+    ),
+    Stop(
+        "attention backend", "FA4 backend is only supported for prefill.", "this release decodes with other backends",
+        (_ANY_BACKEND, _NEWER),
+        _ARGS, since="0.5.4", before="0.5.8", when=when.decodes_with_fa4,
+    ),
+    Stop(
+        "stages and drafts", "Pipeline parallelism is not compatible with overlap schedule, speculative decoding, mixed chunked prefill.",
+        "a step of a stage has no decoding beside its prompts", (Move("pp", "1"), Move("option:enable_mixed_chunk", "false")),
+        "server_args.py check_server_args", since="0.4.8", before="0.5.11", when=when.staged_mixtures,
+    ),
+    Stop(
+        "two batches at once", "When enabling two batch overlap, moe_a2a_backend cannot be 'none'.",
+        "two batches overlap where experts are spread over ranks", _TWO_BATCHES, "server_args.py check_server_args", since="0.5.7",
+        before="0.5.15", when=when.batches_overlap,
+    ),
+    Stop(
+        "two batches at once", "When enabling two batch overlap without an EP a2a backend (moe_a2a_backend='none')",
+        "two batches overlap where experts are spread over ranks, or attention is data-parallel", _TWO_BATCHES,
+        "server_args.py; arg_groups/validation_hook.py check_two_batch_overlap", since="0.5.15", when=when.batches_overlap_alone,
+    ),
+    Stop(
+        "output layer of attention groups", "enable_dp_lm_head", "the output layer is dealt out like attention data parallelism",
+        (Move("option:enable_dp_attention", "true"), Move("option:enable_dp_lm_head", "false")),
+        "server_args.py; arg_groups/overrides.py _dp_lm_head_validation", since="0.4.7", when=when.lm_head,
+        tail=" requires attention data parallelism",
+    ),
+    Stop(
+        "attention backend",
+        "One of the attention backends in ['fa3', 'triton', 'trtllm_mha'] is required for {architecture:w}, but got None",
+        "this release picks none for EXAONE 4 by itself", (Move("option:attention_backend", "fa3, triton or trtllm_mha"), _NEWER), _ARGS,
+        since="0.5.9", before="0.5.19", when=when.exaone_unnamed,
+    ),
+    Stop(
+        "attention backend", "One of the attention backends in ... is required for {architecture:w}, but got {backend:w}",
+        "its windows are read by other backends alone", (_ANY_BACKEND,), "server_args.py; arg_groups/model_hook.py", since="0.5.9",
+        when=when.exaone_backend,
+    ),
+    Stop(
+        "deterministic inference", "Currently only ... attention backends are supported for deterministic inference",
+        "results of other backends depend on the batch", _DETERMINISTIC,
+        "server_args.py; arg_groups/overrides.py _deterministic_attention_backend",
+        since="0.5.3", when=when.deterministic_backend, numbers="not {backend}",
+    ),
+    Stop(
+        "deterministic inference", "attention backends are supported for deterministic inference with",
+        "latent attention is deterministic in other backends alone", _DETERMINISTIC,
+        "server_args.py; arg_groups/attention_hook.py handle_deterministic_inference", since="0.5.4", when=when.deterministic_latent,
+        numbers="not {backend}",
+    ),
+    Stop(
+        "rows of compressed caches", "assert self.store_dtype == torch.uint8", "DeepSeek-V4's rows are packed, in 8 bits, and no others",
+        (Move("kv_dtype", "auto or fp8_e4m3"),), "mem_cache/deepseek_v4_memory_pool.py create_buffer", since="0.5.12",
+        when=when.compressed_rows,
+    ),
+    Stop(
+        "drafts of compressed caches", "speculative algorithms are supported for {kind:w}",
+        "its own modules draft under the name EAGLE: NEXTN is not read as that before this check",
+        (Move("speculative", "eagle, or off"),), _V4, since="0.5.12", when=when.compressed_nextn,
+    ),
+    Stop(
+        "tree of drafts", "Only EAGLE speculative algorithm with topk == 1 is supported for {kind:w}",
+        "it verifies a chain of drafts alone", _CHAIN, f"server_args.py; {_V4}", since="0.5.12", when=when.compressed_tree,
+    ),
+    Stop(
+        "tree of drafts", "DSA DCP requires --speculative-eagle-topk 1.", "ranks that share a sequence verify a chain of drafts alone",
+        (*_CHAIN, Move("dcp", "1")), _DSA_DCP, since="0.5.22", when=when.shared_context_tree,
+    ),
+    Stop(
+        "a tier of prefixes", "DSA DCP does not support HiSparse or HiCache.",
+        "the host's tier does not know how ranks split index keys", (Move("dcp", "1"), Move("option:enable_hierarchical_cache", "false")),
+        _DSA_DCP, since="0.5.22", when=when.shared_context_tier,
+    ),
+    Stop(
+        "decode context parallelism", "--dcp-size > 1 is not supported for DSA with index_kpool={pool}",
+        "an index key of {pool} tokens would be of several ranks", (Move("dcp", "1"),), _DSA_DCP, since="0.5.22",
+        when=when.shared_pooled_index,
+    ),
+    Stop(
+        "drafts and attention groups", "Currently {method:w} speculative decoding does not support dp attention.",
+        "this drafter knows no attention data parallelism",
+        (Move("option:enable_dp_attention", "false"), Move("speculative", "eagle, or off")),
+        "server_args.py; arg_groups/speculative_hook.py", since="0.5.3", when=when.drafts_over_groups,
+    ),
+    Stop(
+        "attention backend", "TRTLLM FMHAv2 prefill on SM120 does not support fp8_e4m3 KV cache or skip-softmax.",
+        "its prefill kernel for compute capability 12 reads 16-bit rows", (_ANY_BACKEND, Move("kv_dtype", "auto")),
+        "arg_groups/attention_hook.py", since="0.5.19", when=when.fp8_prefill,
+    ),
+)  # fmt: skip
