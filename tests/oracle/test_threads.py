@@ -22,7 +22,7 @@ from tests.conftest import planned
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
-from reliability import STARTED
+from reliability import STARTED, called_a_start
 
 FOLDER = Path(__file__).parents[1] / "threads"
 BLIND = ("held_out_2", "held_out_3", "held_out_4", "held_out_5", "held_out_6", "held_out_7", "held_out_8", "held_out_9", "held_out_10")
@@ -120,7 +120,7 @@ def judged(case: dict[str, Any]) -> str | None:
     assert case["id"] not in NOT_KNOWN or plan.outcome.unknown, f"{case['id']} is answered now: take it out of NOT_KNOWN"
     wanted = STARTED[case["outcome"]]
     sure = plan.outcome.start_certainty
-    if case.get("weak") or plan.outcome.unknown or plan.starts == wanted or sure == "too close to call":
+    if case.get("weak") or plan.outcome.unknown or called_a_start(plan) == wanted or sure == "too close to call":
         return None
     return f"false {'refusal' if wanted else 'start'}, {sure}: {plan.verdict} ({case['source']}: {case['outcome']})"
 
