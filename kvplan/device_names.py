@@ -120,7 +120,8 @@ def _no_device(name: str, key: str) -> KvplanError:
     if gb := share_of(key):
         return KvplanError(f"device {name[:60]!r} is the profile of a virtual GPU, a share of {gb} GB: give its memory, --device {gb}GiB")
     if key.isdigit():
-        return UnknownName("device", name, [], hint=f"a size has a unit, such as {key[:4]}GiB; `kvplan devices list` has the names")
+        such = f"{key}GiB" if len(key) < 5 else f"{key[:18]}B"
+        return UnknownName("device", name, [], hint=f"a size has a unit, such as {such}; `kvplan devices list` has the names")
     if key in _NO_GPU:
         hint = (
             "without a GPU leave --device out: --engine llama.cpp --n-gpu-layers 0 --host-memory 64GiB; vLLM's CPU build: --device 64GiB "

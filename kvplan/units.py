@@ -12,6 +12,7 @@ F32 = 4
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 LARGEST = 1 << 62  # no size, count or product of a real deployment comes near it
 MOST_TOKENS = 1 << 40  # of a request, and the most requests: no question asks for more
+MOST_DEVICES = 1 << 14  # of one deployment, and the most ranks: each has lines of its own
 
 _BYTE_UNITS = {
     "": 1, "b": 1,

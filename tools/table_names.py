@@ -3,7 +3,8 @@
 python tools/table_names.py TABLE.json    rows of llmfit 1.1.17 (PyPI), as it has them inside its program
 
 A release that is not quantised by its name is taken where its sizes and its total are those of a model, or the total is with the model's
-draft module; a quantised one where its sizes are, and its name ends in one format. Rows that few download are left out.
+draft module (t), or is another's by no more than a tower, or what the table writes where it knows no total (x); a quantised one where its
+sizes are, and its name ends in one format (n). Rows that few download are left out.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from name_rules import GROUPS_OF_32, length_of, shapes_by_name
-from packed_uploads import DRAFTS, SAID, models_by_name, sizes
+from packed_uploads import DRAFTS, SAID, explained, models_by_name, sizes
 
 from kvplan.catalogue import model_folder, read_spec
 from kvplan.names.index import Named, everything
@@ -34,7 +35,8 @@ SIZES = (
 DOWNLOADS = 100  # of 30 days: below, hardly anybody asks
 #: Words that say that a release is another's weights altered in size, or in a format of their own.
 OTHER = re.compile(
-    r"reap|prun|jang|optiq|ternary|bonsai|1bit|2bit|mixed|rotor|turbo|hqq|exl|oq\d|mtplx|d?flash2?-|eagle|draft|gguf|onnx|lora|adapter"
+    r"(?<![a-z])ud-|qx\d|w[1-3](?!\d)|mlx$|reap|prun|jang|optiq|ternary|bonsai|1bit|2bit|mixed|rotor|turbo|hqq|exl|oq\d|mtplx|d?flash2?-|eagle"
+    r"|draft|gguf|onnx|lora|adapter"
 )
 
 
@@ -67,19 +69,25 @@ def plain() -> dict[str, str]:
     return models_by_name()
 
 
+@cache
+def names() -> Counter[str]:
+    """How many names a model's shapes go by."""
+    return Counter(line.base for line in everything() if line.evidence not in ("t", "x"))
+
+
 def the_base(name: str, candidates: list[str], stated: int | None) -> ModelSpec:
-    """Of models of one geometry the one that is named, else the one of the length, else the first."""
+    """Of models of one geometry the one that is named, else the one of the length, else the one of most names."""
     specs = [read_spec(model_folder() / f"{base}.yaml") for base in candidates]
     said = next((base for model, base in plain().items() if model in name.lower()), "")
 
-    def rank(spec: ModelSpec) -> tuple[bool, bool, str]:
-        return spec.id != said, spec.max_context != stated, spec.id
+    def rank(spec: ModelSpec) -> tuple[bool, bool, int, str]:
+        return spec.id != said, spec.max_context != stated, -names()[spec.id], spec.id
 
     return min(specs, key=rank)
 
 
-def taken(row: dict[str, Any], candidates: list[str]) -> str | None:
-    """The line of a row; None where it is not certain enough."""
+def taken(row: dict[str, Any], candidates: list[str], made_up: bool) -> str | None:
+    """The line of a row; None where it is not certain enough. `made_up`: its total is by the table's own formula, not the Hub's."""
     name = row["name"]
     base = the_base(name, candidates, row["context_length"])
     tail = name.lower().rpartition("/")[2]
@@ -90,11 +98,17 @@ def taken(row: dict[str, Any], candidates: list[str]) -> str | None:
     if release is None:
         if said or any(FORMAT.fullmatch(word) and re.search(r"\d", word) for word in re.split(r"[-_.]", tail)):
             return None
-        if all(abs(row["parameters_raw"] - counted) > 1e-6 * counted for counted in total(base.id)):
+        found = row["parameters_raw"]
+        exact = any(abs(found - counted) <= 1e-6 * counted for counted in total(base.id))
+        if not (exact or made_up):
             return None
-        weights, evidence = "", "t"
+        weights, evidence = "", "t" if exact else "x"
     else:
         if release.weights in ("gguf", "bf16", "f16") or len(set(said)) > 1 or ":" in name:
+            return None
+        found, whole = row["parameters_raw"], total(base.id)[0]
+        counted = made_up or abs(found - whole) < 0.001 * whole  # nothing is told by what the table made up, or the model's own total
+        if not counted and not explained(base.id, "-".join(said) or release.weights, found):
             return None
         weights, evidence = release.weights, "n"
         weights = {"gptq": "gptq-int4", "awq": "awq-int4"}.get(weights, weights)
@@ -131,12 +145,15 @@ def main(table: str) -> None:
     before = {line.partition("\t")[0].lower() for line in FILE.read_text(encoding="utf-8").splitlines()} if FILE.exists() else set()
     index = {line.name.lower(): line for line in everything()}
     known = models(rows, {name: line for name, line in index.items() if name not in before})
+    alike: dict[tuple[Any, ...], set[str]] = defaultdict(set)
+    for row in rows:  # 4 and 8 bits are never counted alike
+        alike[shape(row), row["parameters_raw"]] |= set(re.findall(r"nvfp4|mxfp4|mxfp8|[48]-?bit|awq|fp8", row["name"].lower()))
     lines, ends = [], meanings(line for name, line in index.items() if name not in before)
     for row in rows:
         name = row["name"].lower()
         wanted = row.get("pipeline_tag") in ("text-generation", "image-text-to-text") and (row.get("hf_downloads") or 0) >= DOWNLOADS
         if wanted and (name not in index or name in before) and (candidates := known.get(shape(row))):
-            lines.append(taken(row, candidates))
+            lines.append(taken(row, candidates, len(alike[shape(row), row["parameters_raw"]]) > 1))
     made = sorted({line for line in lines if line and agrees(line, ends)}, key=str.lower)
     FILE.write_text("".join(f"{line}\n" for line in made), encoding="utf-8")
     print(f"{len(made)} of {len(lines)} rows whose sizes are known")

@@ -17,7 +17,7 @@ from kvplan.devices import Device, sized
 from kvplan.engines.common.releases import is_version
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.spec import ModelSpec
-from kvplan.units import GIB, MIB, MOST_TOKENS, parse_bytes, parse_tokens, plain_number
+from kvplan.units import GIB, MIB, MOST_DEVICES, MOST_TOKENS, parse_bytes, parse_tokens, plain_number
 
 if TYPE_CHECKING:
     from kvplan.api.names import Question
@@ -339,8 +339,9 @@ def read(name: str, value: Any) -> Any:
 
 
 def at_least_one(name: str, value: int) -> int:
-    if not 1 <= value <= MOST_TOKENS:
-        raise SpecError(name, [("", f"{value} is out of range: at least 1, at most {MOST_TOKENS}")])
+    most = MOST_DEVICES if name in ("n_devices", "tp", "pp", "dp", "ep", "dcp") else MOST_TOKENS
+    if not 1 <= value <= most:
+        raise SpecError(name, [("", f"{value} is out of range: at least 1, at most {most}")])
     return value
 
 

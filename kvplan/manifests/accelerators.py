@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kvplan import catalogue
+from kvplan import catalogue, machines
 from kvplan.engines.common.words import Finding, Given, Place
 from kvplan.errors import KvplanError
-from kvplan.manifests import claims, instances
-from kvplan.manifests.marked import Item
+from kvplan.manifests.marked import NOTHING, Item
 
 #: Node labels whose value is a GPU product: NVIDIA's and AMD's feature discovery, GKE, and what others put beside them.
 LABELS = (
@@ -35,6 +34,14 @@ INSTANCE_LABELS = (
     "node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type", "karpenter.k8s.aws/instance-family",
     "eks.amazonaws.com/instance-family", "karpenter.azure.com/sku-name", "cloud.google.com/machine-type",
 )  # fmt: skip
+#: Resources that are not modelled -> what they are.
+ASIDE = {
+    "google.com/tpu": "a Google TPU", "aws.amazon.com/neuron": "AWS Inferentia or Trainium",
+    "aws.amazon.com/neuroncore": "AWS Inferentia or Trainium", "aws.amazon.com/neurondevice": "AWS Inferentia or Trainium",
+    "huawei.com/Ascend910": "a Huawei Ascend 910", "huawei.com/ascend-1980": "a Huawei Ascend 910",
+    "qualcomm.com/qaic": "a Qualcomm AI 100", "nvidia.com/gpumem": "a share of a GPU", "aliyun.com/gpu-mem": "a share of a GPU",
+    "volcano.sh/vgpu-memory": "a share of a GPU",
+}  # fmt: skip
 #: Labels that say how a GPU is shared: NVIDIA's feature discovery, GKE.
 SHARING = ("nvidia.com/gpu.sharing-strategy", "cloud.google.com/gke-gpu-sharing-strategy")
 CLIENTS = ("nvidia.com/gpu.replicas", "cloud.google.com/gke-max-shared-clients-per-gpu")
@@ -42,6 +49,9 @@ PARTS = ("cloud.google.com/gke-gpu-partition-size", "nvidia.com/mig.config")
 NOT_MODELLED = {"cloud.google.com/gke-tpu-accelerator": "a Google TPU", "cloud.google.com/gke-tpu-topology": "a Google TPU"}
 #: Values of labels that say the family and not the size.
 VAGUE = frozenset({"a100", "a800", "v100", "h20", "nvidia-tesla-a100-family", "gpu", "true", "nvidia"})
+_PRODUCT = re.compile(r"productName\s*==\s*['\"]([^'\"]{1,80})['\"]")
+_MIG = re.compile(r"profile\s*==\s*['\"]([0-9a-z.+]{1,20})['\"]")
+GPUS = ("gpu.nvidia.com", "gpu.amd.com")
 
 
 class Hardware(NamedTuple):
@@ -80,7 +90,7 @@ def of_pod(pod: Item, containers: list[Item], others: Sequence[Item] = ()) -> Ha
     device, why, place = _product(pod)
     n_devices: Given | None = None
     for container in containers:
-        claimed = claims.of_container(pod, container, others)
+        claimed = _claimed(pod, container, others)
         if claimed:
             n_devices, why = claimed.n_devices, why or ("" if device else claimed.why)
             if claimed.product and device is None:
@@ -93,8 +103,8 @@ def of_pod(pod: Item, containers: list[Item], others: Sequence[Item] = ()) -> Ha
                 elif match := SLICES.fullmatch(name):
                     device, why, place = _slice(name, match[1], device, item)
                     n_devices = n_devices or (Given(int(item.text[:6]), name, item.place) if item.text.isdecimal() else None)
-                elif name in instances.RESOURCES:
-                    device, why, place = None, f"{name} is {instances.RESOURCES[name]}, which is not modelled", item.place
+                elif name in ASIDE:
+                    device, why, place = None, f"{name} is {ASIDE[name]}, which is not modelled", item.place
     if not why and device is None:
         count = f"{n_devices.value} x {n_devices.spelled}" if n_devices else "no GPU"
         why = f"it asks for {count} and has no node selector or affinity on a GPU product"
@@ -215,5 +225,69 @@ def _labelled(item: Item, label: str) -> tuple[Given | None, str]:
 
 def instance(item: Item, label: str) -> tuple[Given | None, str]:
     """The device of a machine type that carries one kind; machine types without are no fault."""
-    device, why = instances.of_type(item.text)
+    device, why = of_type(item.text)
     return (Given(device, label, item.place) if device else None), f"{label}: {item.text} {why}" if why else ""
+
+
+def of_type(text: str) -> tuple[str | None, str]:
+    """The device of a machine type; else why there is none: empty where the type says nothing of a GPU."""
+    try:
+        machine = machines.find(text)
+    except KvplanError:
+        return None, machines.refused(text.strip().lower().removeprefix("ml."))
+    return (machine.device if machine else None), ""
+
+
+class Claimed(NamedTuple):
+    """What a container claims: the product that a selector names, how many, and why it is open where it is."""
+
+    product: Given | None
+    n_devices: Given | None
+    why: str
+
+
+def _claimed(pod: Item, container: Item, others: Sequence[Item]) -> Claimed | None:
+    """What one container claims by dynamic resource allocation (resource.k8s.io v1 and its betas: ResourceClaim spec.devices.requests,
+    exactly or firstAvailable; before v1beta2 without `exactly`; classes of k8s-dra-driver-gpu); None where it claims nothing."""
+    names = [one.get("name").text for one in container.get("resources", "claims")]
+    if not names:
+        return None
+    count, product, why = 0, None, ""
+    place = container.get("resources", "claims").place
+    for name in names:
+        claim = _claim(pod, name, others)
+        if not claim:
+            return Claimed(None, None, f"resources.claims {name}: the claim is not in this file")
+        for request in claim.get("devices", "requests"):
+            one = request.get("exactly") or next(iter(request.get("firstAvailable")), NOTHING) or request
+            kind = one.get("deviceClassName").text
+            if kind not in GPUS:
+                mig = next((m[1] for text in _selectors(one) if (m := _MIG.search(text))), "")
+                return Claimed(None, None, f"device class {kind or '?'}{f', profile {mig}' if mig else ''}: no whole GPU")
+            number = one.get("count").text
+            count += int(number[:6]) if number.isdecimal() else 1
+            if one.get("allocationMode").text == "All" or request.get("firstAvailable"):
+                why = f"claim {name}: how many devices is left to the cluster"
+            for text in _selectors(one):
+                if match := _PRODUCT.search(text):
+                    product = Given(match[1], "productName", one.place)
+    n_devices = None if why else Given(count, "resources.claims", place)
+    return Claimed(product, n_devices, why or ("" if product else "the claim's selectors name no product"))
+
+
+def _selectors(request: Item) -> Iterator[str]:
+    for selector in request.get("selectors"):
+        yield selector.get("cel", "expression").text
+
+
+def _claim(pod: Item, name: str, others: Sequence[Item]) -> Item:
+    """The spec of the claim that the pod calls `name`."""
+    entry = next((one for one in pod.get("resourceClaims") if one.get("name").text == name), NOTHING)
+    source = entry.get("source") or entry
+    for kind, key, path in (("ResourceClaimTemplate", "resourceClaimTemplateName", ("spec", "spec")),
+                            ("ResourceClaim", "resourceClaimName", ("spec",))):  # fmt: skip
+        wanted = source.get(key).text
+        for document in others:
+            if wanted and document.get("kind").text == kind and document.get("metadata", "name").text == wanted:
+                return document.get(*path)
+    return NOTHING

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engines.common.words import Breaks, Given, Place, Word
+from kvplan.engines.common.words import Breaks, Place, Word
 from kvplan.manifests import images, requested
 from kvplan.manifests.accelerators import Hardware
 from kvplan.manifests.command import Start, container, scripts
@@ -46,11 +46,11 @@ def _ecs(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     for one in document.get("containerDefinitions"):
         env = {entry.get("name").text: Word(entry.get("value").text, entry.place) for entry in one.get("environment")}
         gpus = next((r.get("value") for r in one.get("resourceRequirements") if r.get("type").text == "GPU"), NOTHING)
-        count = Given(int(gpus.text[:6]), "resourceRequirements", gpus.place) if gpus.text.isdecimal() else None
-        entry, words = ([Word(part.text, part.place) for part in one.get(key)] for key in ("entryPoint", "command"))
-        image = Word(one.get("image").text, one.get("image").place)
+        count = gpus.count("resourceRequirements")
+        entry, words = ([part.word for part in one.get(key)] for key in ("entryPoint", "command"))
+        image = one.get("image").word
         for start in container(image, entry or None, words or None, env, source, one.place, one.end_line):
-            span = (one.place.line, one.end_line)
+            span = one.span
             yield start, Site(one.get("name").text, n, None, count, 1, NO_DEVICE, one.place, span=span)
 
 
@@ -78,10 +78,10 @@ def _dstack(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]
     env = requested.variables(document.get("env"))
     env |= _numbers("DSTACK", "GPUS_PER_NODE", "NODES_NUM", hardware, nodes, ("NODE_RANK", "MASTER_NODE_IP", "NODES_IPS"))
     if hardware.n_devices:
-        count = hardware.n_devices.value * int(nodes.text[:6] if nodes.text.isdecimal() else 1)
+        count = hardware.n_devices.value * nodes.number()
         env["DSTACK_GPUS_NUM"] = Word(str(count), hardware.place)
     image = document.get("image")
-    word = Word(image.text, image.place) if image else None
+    word = image.word if image else None
     site = _site(document, n, hardware, nodes)
     commands = document.get("commands")
     if not commands:
@@ -119,8 +119,8 @@ def _numbers(prefix: str, gpus: str, nodes: str, hardware: Hardware, count: Item
 
 
 def _site(document: Item, n: int, hardware: Hardware, nodes: Item = NOTHING) -> Site:
-    count = int(nodes.text[:6]) if nodes.text.isdecimal() else 1
+    count = nodes.number()
     name = document.get("name").text
-    span = (document.place.line, document.end_line)
+    span = document.span
     place = hardware.place if hardware.place != Place() else document.place
     return Site(name, n, hardware.device, hardware.n_devices, max(count, 1), hardware.why, place, span=span)

@@ -26,7 +26,7 @@ from kvplan.manifests.programs import (
 )  # fmt: skip
 from kvplan.manifests.script import Script, read_script
 from kvplan.manifests.words import Command
-from kvplan.manifests.wrapped import NO_SINGLE, Files, behind, first_plain, named, open_program, script_option
+from kvplan.manifests.wrapped import CLIENTS, NO_SINGLE, Files, behind, first_plain, handed, named, script_option
 
 
 class Start(NamedTuple):
@@ -66,13 +66,12 @@ class Start(NamedTuple):
 
 
 MAX_NESTED = 4
-_CLIENTS = r"\b(vllm (bench|chat|complete|run-batch|collect-env)|ollama (pull|list|create|show|rm|ps|cp)|lmdeploy lite|sglang\.bench_\w+)\b"
 MAX_BRANCHES = 16  # of a script, that may end in the same command
 
 
 def starts(command: Command, source: str, files: Files, depth: int = 0) -> Iterator[Start]:
     """The engines that a command starts; none for any other command."""
-    if any(w.text in ("--help", "--version") for w in command.words):
+    if any(w.text in ("--help", "--version") for w in command.words) or [w.text for w in command.words[:2]] == ["command", "-v"]:
         return
     behind = {base(w.text) for w in command.words[:1]} if command.words else set()
     for one in _starts(command, source, files, depth):
@@ -83,10 +82,6 @@ def starts(command: Command, source: str, files: Files, depth: int = 0) -> Itera
 def _starts(command: Command, source: str, files: Files, depth: int = 0) -> Iterator[Start]:
     spend(1 + len(command.words), command.place.line)
     program = behind(command.words, files)
-    if program is None and (engine := open_program(command.words)):
-        n = next((n for n, w in enumerate(command.words) if w.text.startswith("-")), len(command.words))
-        yield Start(engine, command.words[n:], command.env, command.place, command.end_line, files=files)
-        return
     if program is None and depth < MAX_NESTED and (cloud := cloud_run.read(command.words)):
         env = {**command.env, **cloud.env}
         at, end = command.place, command.end_line
@@ -249,7 +244,7 @@ def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
     running: set[str] = set()
     for n, command in enumerate(script.commands):
         lost = _lost(script.commands[n + 1 : n + 2])
-        for one in starts(command, source, script.files, depth):
+        for one in list(starts(command, source, script.files, depth)) or _handed(command, script.files):
             one = one._replace(faults=(*one.faults, *lost))
             stays = one.stays or command.stays
             key = f"here{command.group}{one.host.removeprefix('here')} {one.machine}" if one.machine != "?" else ""
@@ -267,6 +262,14 @@ def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
         one_model = Finding("note", "note", f"{word.text} is the one model that the script pulls: taken to be what is loaded", word.place)
         found = [one._replace(words=(word,), faults=(*one.faults, one_model)) if one in waiting else one for one in found]
     return found
+
+
+def _handed(command: Command, files: Files) -> list[Start]:
+    """The engine that a program which is not known starts, by the options that it is handed."""
+    if behind(command.words, files) or (found := handed(command.words)) is None:
+        return []
+    engine, own, why = found
+    return [Start(engine, tuple(own), command.env, command.place, command.end_line, files=files, opaque=why)]
 
 
 def _pulls(command: Command) -> bool:
@@ -364,6 +367,9 @@ def _is_other(run: Sequence[Word]) -> bool:
     """A worker of a cluster, a waiting container, a client of a server: no engine command, and none hidden."""
     text = " ".join(w.text for w in run)
     return bool(
-        re.search(r"\bray (start|symmetric-run)\b|\bsleep\b|lmcache_server|multi-node-serving\.sh worker|\bnvidia-smi\b|pytest", text)
-        or re.search(_CLIENTS, text)
+        re.search(
+            r"\bray (start|symmetric-run)\b|\bsleep\b|lmcache_server|multi-node-serving\.sh worker|\bnvidia-smi\b|pytest",
+            text,
+        )
+        or CLIENTS.search(text)
     )

@@ -16,9 +16,8 @@ from kvplan.manifests.lexer import split
 from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.programs import gpu_count
 from kvplan.manifests.together import ALL
-from kvplan.manifests.words import replaced
+from kvplan.manifests.words import filled
 
-_VARIABLE = re.compile(r"\$(?:\$|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])([^{}]*))?\})")
 _COMMENT = re.compile(r"(?<=\s)#.*")
 _LINE = re.compile(r"""\s*(?:export\s+)?([A-Za-z_][\w.]*)\s*=\s*(?:'([^']*)'|"([^"]*)"|(.*))""")
 
@@ -50,7 +49,6 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
         env = {**listed, **_environment(service.get("environment"), asked)}
         image = _text(service.get("image"), asked)
         entry, args = _words(service.get("entrypoint"), asked, source), _words(service.get("command"), asked, source)
-        n_devices, device = _devices(service)
         bound = {item.get("target").text or item.get("source").text: files[item.get("source").text] for item in service.get("configs")
                    if item.get("source").text in files}  # fmt: skip
         mounts = _mounts(service, document.get("configs"), asked)
@@ -66,10 +64,10 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
             image if image.text else None, entry, args, env, source, service.place, service.end_line, files={**files, **bound, **scripts}
         )
         for start in (placed(one, service.place, service.end_line)._replace(mounts=mounts) for one in found):
-            span = (service.place.line, service.end_line)
+            span = service.span
             together = f"{n} {' '.join(one.text for one in service.get('profiles'))}"
             yield start, Site(
-                f"services/{name}", n, device, n_devices, 1, NO_DEVICE, service.place, tuple(findings), span,
+                f"services/{name}", n, None, _devices(service), 1, NO_DEVICE, service.place, tuple(findings), span,
                 host="" if _is_off(service) else together, on=_on(service, env), limits=of_service(service), copies=_copies(service),
                 unresolved=_absent(service),
             )  # fmt: skip
@@ -141,31 +139,13 @@ def dotenv(text: str) -> dict[str, Word]:
         match = _LINE.match(line)
         if match:
             value = match[2] if match[2] is not None else match[3] if match[3] is not None else _COMMENT.sub("", match[4]).strip()
-            env[match[1]] = _filled(Word(value), env) if match[2] is None else Word(value)
+            env[match[1]] = filled(Word(value), env) if match[2] is None else Word(value)
     return env
 
 
 def _text(item: Item, asked: Mapping[str, Word]) -> Word:
     """A scalar with ${NAME}, ${NAME:-default} replaced; a name that nobody gives stays open."""
-    return _filled(Word(item.text, item.body, (), item.breaks), asked)
-
-
-def _filled(word: Word, asked: Mapping[str, Word]) -> Word:
-    missing: list[str] = []
-
-    def replace(match: re.Match[str]) -> str:
-        name = match[1] or match[2]
-        if name is None:
-            return "$"
-        given = asked.get(name)
-        if given is not None and (given.text or not (match[3] or "").startswith(":")):
-            return given.text
-        if match[3] in ("-", ":-"):
-            return match[4]
-        missing.append(name)
-        return f"${name}"
-
-    return replaced(_VARIABLE, replace, word)._replace(missing=tuple(missing))
+    return filled(Word(item.text, item.body, (), item.breaks), asked)
 
 
 def _words(item: Item, asked: Mapping[str, Word], source: str) -> list[Word] | None:
@@ -223,21 +203,17 @@ def _first(count: str) -> tuple[str, ...]:
     return tuple(map(str, range(min(int(count[:6]), 64)))) if count.isdecimal() else ALL if count in ("all", "-1") else ()
 
 
-def _devices(service: Item) -> tuple[Given | None, Given | None]:
+def _devices(service: Item) -> Given | None:
     """deploy.resources.reservations.devices: a count or device_ids; `gpus:` and runtime options likewise."""
     for entry in service.get("deploy", "resources", "reservations", "devices"):
         if not any("gpu" in cap.text for cap in entry.get("capabilities")):
             continue
         ids, count = entry.get("device_ids"), entry.get("count")
         if isinstance(ids.value, list):
-            return Given(len(ids.value), "device_ids", ids.place), None
-        if count and count.text.isdecimal():
-            return Given(int(count.text[:6]), "count", count.place), None
+            return Given(len(ids.value), "device_ids", ids.place)
+        if n := count.count("count"):
+            return n
     gpus = service.get("gpus")
     if isinstance(gpus.value, list):
-        for entry in gpus:
-            if entry.get("count").text.isdecimal():
-                return Given(int(entry.get("count").text[:6]), "gpus", entry.place), None
-    elif gpus:
-        return gpu_count(Word(gpus.text, gpus.place)), None
-    return None, None
+        return next((n for entry in gpus if (n := entry.get("count").count("gpus"))), None)
+    return gpu_count(gpus.word) if gpus else None

@@ -15,11 +15,10 @@ from kvplan.manifests.beside import ASIDE
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.found import Site
 from kvplan.manifests.lexer import split
-from kvplan.manifests.words import replaced
+from kvplan.manifests.words import filled
 
 _NAME = re.compile(r"(^|/)(Dockerfile|Containerfile)(\.[^/]*)?$|\.dockerfile$", re.IGNORECASE)
 _INSTRUCTION = re.compile(r"\s*([A-Za-z]+)\s+(.*)", re.DOTALL)
-_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}|\$([A-Za-z_]\w*)")
 
 
 def is_dockerfile(text: str, source: str) -> bool:
@@ -43,7 +42,7 @@ def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
     made = _last(text, source, "")
     end = max(text.count("\n"), 1)
     for start in container(made.image, made.entry, made.command, made.env, source, made.image.place, end) if made else ():
-        yield start, Site(name="", span=(1, end))
+        yield start._replace(mounts=made.copies if made else {}), Site(name="", span=(1, end))
 
 
 def built(text: str, source: str, folder: str) -> Built | None:
@@ -65,13 +64,13 @@ def _last(text: str, source: str, folder: str, above: int = 0) -> Built | None:
             key, equals, value = rest.text.partition("=")
             arguments[key.strip()] = Word(value.strip().strip("\"'"), rest.place, () if equals else (key.strip(),))
         elif name == "FROM":
-            parts = [w for w in _filled(rest, {**arguments, **env}).text.split() if not w.startswith("--")]
+            parts = [w for w in filled(rest, {**arguments, **env}).text.split() if not w.startswith("--")]
             image = stages.get(parts[0].lower(), Word(parts[0], rest.place)) if parts else None
             env, entry, command = {}, None, None
             if len(parts) == 3 and parts[1].lower() == "as" and image:
                 stages[parts[2].lower()] = image
         elif name == "ENV":
-            env.update(_env(_filled(rest, {**arguments, **env}), source))
+            env.update(_env(filled(rest, {**arguments, **env}), source))
         elif name == "COPY" and (parts := rest.text.split()) and len(parts) == 2:
             target = parts[1] + (parts[0].rsplit("/", 1)[-1] if parts[1].endswith("/") else "")
             copies[target.rstrip("/")] = "/".join(filter(None, (folder, parts[0].removeprefix("./").rstrip("/"))))
@@ -125,20 +124,3 @@ def _env(rest: Word, source: str) -> dict[str, Word]:
         return {first[0]: Word(first[1].strip() if len(first) > 1 else "", rest.place)}
     pairs = [(w.text.partition("="), w) for w in split(rest, source)]
     return {key: Word(value, w.place, w.missing) for (key, equals, value), w in pairs if equals}
-
-
-def _filled(word: Word, known: Mapping[str, Word]) -> Word:
-    """Variables of ARG and ENV replaced; others stay open."""
-    missing: list[str] = []
-
-    def replace(match: re.Match[str]) -> str:
-        name = match[1] or match[3]
-        found = known.get(name)
-        if found is not None and not found.missing:
-            return found.text
-        if match[2] is not None:
-            return match[2]
-        missing.append(name)
-        return f"${name}"
-
-    return replaced(_VARIABLE, replace, word)._replace(missing=tuple(missing))

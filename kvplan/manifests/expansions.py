@@ -7,7 +7,7 @@ import operator
 import re
 from collections.abc import Callable
 
-from kvplan.manifests.syntax import parse
+from kvplan.manifests.literals import parse
 
 MAX_TEXT = 4096
 PART_OF = re.compile(r"""\s*(basename|dirname)\s+["']?\$\{?([A-Za-z_]\w*)\}?["']?(?:\s+["']?(\.\w+)["']?)?\s*""")

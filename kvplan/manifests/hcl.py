@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from kvplan.engines.common.words import Given, Place, Word
+from kvplan.engines.common.words import Place
 from kvplan.errors import SpecError
 from kvplan.manifests import accelerators
 from kvplan.manifests.budget import spend
@@ -73,17 +73,17 @@ def _having(item: Item, *keys: str) -> Iterator[Item]:
 def _task(task: Item, source: str) -> Iterator[tuple[Start, Site]]:
     """developer.hashicorp.com/nomad/docs/drivers/docker: image, entrypoint, command, args; env beside it; a device of the resources."""
     for config in task.get("config"):
-        words = [Word(one.text, one.place) for one in config.get("args")]
+        words = [one.word for one in config.get("args")]
         if command := config.get("command"):
-            words = [Word(command.text, command.place), *words]
-        entry = [Word(one.text, one.place) for one in config.get("entrypoint")]
-        env = {name: Word(value.text, value.place) for one in task.get("env") for name, value in one.items()}
+            words = [command.word, *words]
+        entry = [one.word for one in config.get("entrypoint")]
+        env = {name: value.word for one in task.get("env") for name, value in one.items()}
         image = config.get("image")
-        named = Word(image.text, image.place) if image else None
+        named = image.word if image else None
         count = next((one.get("count") for one in task.get("resources", "device")), NOTHING)
-        n = Given(int(count.text[:6]), "device", count.place) if count.text.isdecimal() else None
+        n = count.count("device")
         for start in container(named, entry or None, words or None, env, source, task.place, task.end_line):
-            yield start, Site(task.get("$").text, 1, None, n, 1, NO_DEVICE, task.place, span=(task.place.line, task.end_line))
+            yield start, Site(task.get("$").text, 1, None, n, 1, NO_DEVICE, task.place, span=task.span)
 
 
 def _labelled(tree: Item, kind: str) -> Iterator[tuple[str, Item]]:
@@ -96,19 +96,17 @@ def _resource(body: Item, label: str, source: str) -> Iterator[tuple[Start, Site
     for pod in pods:
         yield from read_pod(Pod(pod, label), [], 1, source)
     if not pods and label.startswith("docker_container"):
-        words = [Word(one.text, one.place) for one in body.get("command")]
+        words = [one.word for one in body.get("command")]
         image = body.get("image")
-        for start in container(Word(image.text, image.place), None, words or None, {}, source, body.place, body.end_line):
-            yield start, Site(label, 1, why=NO_DEVICE, place=body.place, span=(body.place.line, body.end_line))
+        for start in container(image.word, None, words or None, {}, source, body.place, body.end_line):
+            yield start, Site(label, 1, why=NO_DEVICE, place=body.place, span=body.span)
     machine = next((body.get(key) for key in ("machine_type", "instance_type", "size", "shape") if body.get(key)), None)
     device, why = accelerators.instance(machine, "machine type") if machine else (None, NO_DEVICE)
     for text in _texts(body):
         script = read_script(text.text, source, base=text.body)
         for start in scripts(script, source):
             place = machine.place if machine else start.place
-            site = Site(
-                label, 1, device, None, 1, why or NO_DEVICE, place, span=(text.place.line, text.end_line), host=start.host, on=start.on
-            )
+            site = Site(label, 1, device, None, 1, why or NO_DEVICE, place, span=text.span, host=start.host, on=start.on)
             yield start, site
 
 

@@ -1,4 +1,5 @@
-"""Helm values that name engines: the vLLM production stack (servingEngineSpec) and llm-d's modelservice (modelArtifacts, decode, prefill).
+"""Helm values that name engines: the vLLM production stack (servingEngineSpec), llm-d's modelservice (modelArtifacts, decode, prefill),
+Ollama's chart; of a chart that is not known an image that serves models, with what stands beside it under the names that charts use.
 
 What their templates make of the values: production-stack helm/templates/deployment-vllm-multi.yaml; llm-d-modelservice
 templates/_helpers.tpl.
@@ -7,28 +8,34 @@ templates/_helpers.tpl.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from kvplan.engines.common.words import Finding, Given, Place, Word
+from kvplan.engines.common.words import Finding, Given, Place, Word, words
+from kvplan.manifests import foreign, images
 from kvplan.manifests.accelerators import Hardware, of_pod
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.found import Site
-from kvplan.manifests.marked import NOTHING, Item
+from kvplan.manifests.marked import NOTHING, Item, documents, made
 from kvplan.manifests.pods import environment, expand
 
 #: vllmConfig keys of the production stack -> options.
 STACK = {
-    "maxModelLen": "--max-model-len",
-    "dtype": "--dtype",
-    "tensorParallelSize": "--tensor-parallel-size",
-    "pipelineParallelSize": "--pipeline-parallel-size",
-    "maxNumSeqs": "--max-num-seqs",
-    "gpuMemoryUtilization": "--gpu-memory-utilization",
-    "maxLoras": "--max-loras",
-}
+    "maxModelLen": "--max-model-len", "dtype": "--dtype", "tensorParallelSize": "--tensor-parallel-size", "maxNumSeqs": "--max-num-seqs",
+    "pipelineParallelSize": "--pipeline-parallel-size", "gpuMemoryUtilization": "--gpu-memory-utilization", "maxLoras": "--max-loras",
+}  # fmt: skip
+#: `parallelism` of llm-d's charts.
+PARALLEL = {"tensor": "--tensor-parallel-size", "data": "--data-parallel-size", "dataLocal": "--data-parallel-size-local"}
 #: The other keys that deployment-vllm-multi.yaml and ray-cluster.yaml read; --pipeline-parallel-size is of the latter alone.
 STACK_OTHERS = frozenset({"v0", "v1", "enableChunkedPrefill", "enablePrefixCaching", "extraArgs", "prometheusMultiprocDir", "runner"})
 OF_RAY = "pipelineParallelSize"
+#: Of charts that are not known: keys, at the top or in a section, -> vLLM's options.
+OPTIONS = {**STACK, "quantization": "--quantization", "kvCacheDtype": "--kv-cache-dtype"}
+SECTIONS = ("vllm", "engine", "config", "server", "model", "serving")
+MODELS = (("model", "id"), ("model", "name"), ("model", "repository"), ("modelId",), ("modelName",), ("model",), ("huggingface", "model"))
+MAX_DEPTH = 8
+#: What holds the settings of a pod beside a container's own, as charts spell it.
+_PODS = ("pod", "defaultPodOptions", "podOptions")
+_PLACED = ("nodeSelector", "affinity", "runtimeClassName")
 
 
 def is_values(document: Item) -> bool:
@@ -53,12 +60,10 @@ def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
 def _stack(document: Item, spec: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     config = spec.get("vllmConfig")
     model = spec.get("modelURL")
-    words = [Word("vllm", spec.place), Word("serve", spec.place)] + ([Word(model.text, model.place)] if model else [])
+    words = [Word("vllm", spec.place), Word("serve", spec.place)] + ([model.word] if model else [])
     read = {*STACK, *STACK_OTHERS} - (set() if spec.get("raySpec") else {OF_RAY})
     idle = [key for key, _ in config.items() if key not in read]
-    for key, option in STACK.items():
-        if key not in idle and (item := config.get(key)):
-            words += [Word(option, item.place), Word(item.text, item.place)]
+    words += config.options({key: option for key, option in STACK.items() if key not in idle})
     if item := config.get("enableChunkedPrefill"):
         words.append(Word("--enable-chunked-prefill" if item.value else "--no-enable-chunked-prefill", item.place))
     caching = config.get("enablePrefixCaching")
@@ -71,18 +76,18 @@ def _stack(document: Item, spec: Item, n: int, source: str) -> Iterator[tuple[St
     if spec.get("lmcacheConfig", "enabled").value:
         place = spec.get("lmcacheConfig").place
         words += [Word("--kv-transfer-config", place), Word('{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}', place)]
-    words += [Word(item.text, item.place) for item in config.get("extraArgs")]
+    words += [item.word for item in config.get("extraArgs")]
     env = environment([spec.get("env")], [], [])
     if item := spec.get("lmcacheConfig", "cudaVisibleDevices"):
-        env["CUDA_VISIBLE_DEVICES"] = Word(item.text, item.place)
+        env["CUDA_VISIBLE_DEVICES"] = item.word
     reference = f"{spec.get('repository').text}:{spec.get('tag').text}" if spec.get("tag") else spec.get("repository").text
     hardware = _requested(document, spec)
     nodes = spec.get("raySpec", "headNode") and spec.get("replicaCount")
     image = Word(reference, spec.get("repository").place)
     for start in container(image, words, None, env, source, spec.place, spec.end_line):
-        span = (spec.place.line, spec.end_line)
+        span = spec.span
         name = f"servingEngineSpec/{spec.get('name').text}"
-        several = int(nodes.text[:6]) if nodes and nodes.text.isdecimal() else 1
+        several = nodes.number()
         yield start, Site(name, n, hardware.device, hardware.n_devices, several, hardware.why, hardware.place, span=span,
                           findings=(*hardware.findings, *(_idle(key, config) for key in idle)))  # fmt: skip
 
@@ -95,14 +100,10 @@ def _idle(key: str, config: Item) -> Finding:
 def _requested(document: Item, spec: Item) -> Hardware:
     """requestGPU and requestGPUType; node labels from nodeSelectorTerms or nodeSelector."""
     terms = spec.get("nodeSelectorTerms") or document.get("servingEngineSpec", "nodeSelectorTerms")
-    affinity = Item({"nodeSelectorTerms": terms}, "", spec.place, spec.end_line)
-    required = Item({"requiredDuringSchedulingIgnoredDuringExecution": affinity}, "", spec.place, spec.end_line)
-    node = Item({"nodeAffinity": required}, "", spec.place, spec.end_line)
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}} if terms else NOTHING
     gpu, kind = spec.get("requestGPU"), spec.get("requestGPUType").text or "nvidia.com/gpu"
-    limits = Item({"limits": Item({kind: gpu} if gpu else {}, "", spec.place, spec.end_line)}, "", spec.place, spec.end_line)
-    holder = Item({"resources": limits}, "", spec.place, spec.end_line)
-    pod = Item({"affinity": node if terms else NOTHING, "nodeSelector": spec.get("nodeSelector")}, "", spec.place, spec.end_line)
-    return of_pod(pod, [holder])
+    pod = made({"affinity": affinity, "nodeSelector": spec.get("nodeSelector")}, spec)
+    return of_pod(pod, [made({"resources": {"limits": {kind: gpu} if gpu else {}}}, spec)])
 
 
 def _llm_d(document: Item, part: Item, role: str, n: int, source: str) -> Iterator[tuple[Start, Site]]:
@@ -117,30 +118,18 @@ def _llm_d(document: Item, part: Item, role: str, n: int, source: str) -> Iterat
         entry: list[Word] | None
         if kind == "vllmServe":
             entry = [Word("vllm", item.place), Word("serve", item.place)]
-            args = [*([Word(str(model.value), model.place)] if model else []), *_parallel(parallel), *args]
+            args = [*([Word(str(model.value), model.place)] if model else []), *parallel.options(PARALLEL), *args]
         elif kind == "imageDefault":
             entry, args = None, [*([Word("--model", item.place), Word(str(model.value), model.place)] if model else []), *args]
         else:
             entry = expand(item.get("command"), env) if item.get("command") else None
         hardware = _llm_d_hardware(document, part, item, parallel)
-        found = container(Word(image.text, image.place) if image else None, entry, args or None, env, source, item.place, item.end_line)
-        workers = _count(parallel.get("workers"), 1) if document.get("multinode").value else 1
+        found = container(image.word if image else None, entry, args or None, env, source, item.place, item.end_line)
+        workers = parallel.get("workers").number() if document.get("multinode").value else 1
         for start in found:
             name = f"{role}/{item.get('name').text or 'vllm'}"
-            span = (item.place.line, item.end_line)
+            span = item.span
             yield start, Site(name, n, hardware.device, hardware.n_devices, workers, hardware.why, hardware.place, span=span, model=model)
-
-
-def _parallel(parallel: Item) -> list[Word]:
-    words = []
-    for key, option in (
-        ("tensor", "--tensor-parallel-size"),
-        ("data", "--data-parallel-size"),
-        ("dataLocal", "--data-parallel-size-local"),
-    ):
-        if item := parallel.get(key):
-            words += [Word(option, item.place), Word(item.text, item.place)]
-    return words
 
 
 def _artifact(artifacts: Item) -> Given | None:
@@ -170,12 +159,110 @@ def _llm_d_hardware(document: Item, part: Item, item: Item, parallel: Item) -> H
     hardware = of_pod(pod, [item])
     if hardware.n_devices is None and document.get("accelerator", "type").text in ("", "nvidia", "amd"):
         local = parallel.get("dataLocal") or parallel.get("data")
-        n = _count(parallel.get("tensor"), 1) * _count(local, 1)
+        n = parallel.get("tensor").number() * local.number()
         hardware = hardware._replace(n_devices=Given(n, "parallelism", parallel.place if parallel else Place(part.place.line)))
         if hardware.device is None and not labels:
             hardware = hardware._replace(why="the values name no acceleratorTypes")
     return hardware
 
 
-def _count(item: Item, default: int) -> int:
-    return int(item.text[:6]) if item.text.isdecimal() else default
+def holders(document: Item, name: str = "", placed: Mapping[str, Item] = {}, depth: int = 0) -> Iterator[tuple[str, Item, Item]]:
+    """The mappings with an image that serves models, each with where its pod may run; none of a part that is turned off."""
+    own = [document, *(document.get(key) for key in _PODS)]
+    placed = {**placed, **{key: one.get(key) for one in own for key in _PLACED if one.get(key)}}
+    image = reference(document.get("image"))
+    if image and (images.find(image) or images.like(image) or foreign.of_image(image)):
+        yield name, document, Item(dict(placed), "", document.place, document.end_line)
+    for key, item in document.items() if depth < MAX_DEPTH else ():
+        if isinstance(item.value, dict) and item.get("enabled").value is not False:
+            yield from holders(item, key, placed, depth + 1)
+
+
+def inner(document: Item, source: str) -> list[Item]:
+    """The values that a Flux HelmRelease or an Argo CD Application hands to a chart."""
+    spec = document.get("spec")
+    if document.get("kind").text == "HelmRelease":
+        return [spec.get("values")] if spec.get("values") else []
+    if document.get("kind").text != "Application" or "argoproj.io" not in document.get("apiVersion").text:
+        return []
+    found = []
+    for one in (spec.get("source"), *spec.get("sources")):
+        text = one.get("helm", "values")
+        found += [one.get("helm", "valuesObject")] if one.get("helm", "valuesObject") else []
+        found += documents(text.text, source, text.body) if isinstance(text.value, str) else []
+    return found
+
+
+def reference(image: Item) -> str:
+    """`image: {repository, tag}`, with or without a registry."""
+    repository, registry, tag = image.get("repository").text, image.get("registry").text, image.get("tag").text
+    whole = f"{registry}/{repository}" if registry and repository else repository
+    return f"{whole}:{tag}" if tag and whole else whole
+
+
+def is_chart(document: Item) -> bool:
+    """Whether any mapping in it has such an image, or it is a values file of Ollama's chart."""
+    return _is_ollama(document) or next(holders(document), None) is not None
+
+
+def _is_ollama(document: Item) -> bool:
+    """github.com/otwld/ollama-helm, values.yaml."""
+    own = document.get("ollama")
+    return bool(own.get("models", "pull") or own.get("models", "run") or (own.get("gpu", "enabled") and not own.get("gpu", "image")))
+
+
+def _ollama(document: Item, n: int) -> Iterator[tuple[Start, Site]]:
+    """The server, with each of the models that the chart runs; what it only pulls is loaded when it is asked for."""
+    own, image = document.get("ollama"), reference(document.get("image"))
+    known = images.find(image) if image else None
+    env = environment([document.get("extraEnv")], [], [])
+    gpu, number = own.get("gpu"), own.get("gpu", "number")
+    count = Given(int(number.text[:6]) if number.text.isdecimal() else 1, "gpu.number", gpu.place) if gpu.get("enabled").value else None
+    pod = Item({key: document.get(key) for key in _PLACED if document.get(key)}, "", document.place, document.end_line)
+    hardware = of_pod(pod, [])
+    for model in [*own.get("models", "run")] or [NOTHING]:
+        run = tuple(words("ollama", "run", model.text, place=model.place))[2:] if model else ()
+        start = Start("ollama", run, env, own.place, own.end_line, known.version if known else None, in_container=True)
+        span = own.span
+        yield start, Site("ollama", n, hardware.device, count or hardware.n_devices, 1, hardware.why, own.place, span=span)
+
+
+def read_other(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    """The engine of every such image that is not turned off."""
+    if _is_ollama(document):
+        yield from _ollama(document, n)
+        return
+    for name, item, pod in holders(document):
+        if item.get("enabled").value is False:
+            continue
+        image = Word(reference(item.get("image")), item.get("image").place)
+        env = environment([item.get("env"), item.get("extraEnv")], [], [])
+        env |= {key: value.word for key, value in item.get("env").items()}
+        command = item.get("command") or item.get("image", "command")
+        entry = expand(command, env) if isinstance(command.value, list) else None
+        args = [word for key in ("args", "extraArgs") for word in expand(item.get(key), env)]
+        known = images.find(image.text) or images.like(image.text)
+        if known and known.engine == "vllm":
+            args += _named_options(item, any(word.text.startswith("--model") for word in args) or entry is not None)
+        hardware = of_pod(pod, [item])
+        for start in container(image, entry, args or None, env, source, image.place, item.end_line):
+            if start.engine == "ollama" and not start.words and (model := _model(item)):
+                start = start._replace(words=(model.word,))
+            span = item.span
+            yield start, Site(name or "values", n, hardware.device, hardware.n_devices, 1, hardware.why, hardware.place, span=span)
+
+
+def _named_options(item: Item, has_model: bool) -> list[Word]:
+    """What stands under the names that charts use, as vLLM's options."""
+    model = _model(item)
+    own = [] if has_model or not model else [*words("--model", place=model.place), model.word]
+    for key, option in OPTIONS.items():
+        found = next((one for one in (item.get(key), *(item.get(section, key) for section in SECTIONS)) if one), NOTHING)
+        if found:
+            own += [Word(option, found.place), found.word]
+    return own
+
+
+def _model(item: Item) -> Item:
+    """The model under one of the names that charts use."""
+    return next((found for path in MODELS if isinstance((found := item.get(*path)).value, str) and found.text), NOTHING)

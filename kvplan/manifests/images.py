@@ -74,6 +74,29 @@ def like(reference: str) -> Image | None:
     return None
 
 
+def only(engine: str, words: Sequence[Word]) -> list[Word]:
+    """The options among the words that the engine has, with their values."""
+    rows = {name.replace("_", "-"): row for row in engines.arguments(engine).rows for name in row.names}
+    kept, values = list[Word](), 0
+    for word in words:
+        name, attached, _ = word.text.partition("=")
+        if name.startswith("-") and (row := rows.get(name.replace("_", "-"))):
+            values = 0 if attached or row.takes in ("flag", "switch") else len(words) if row.takes == "many" else 1
+            kept.append(word)
+        elif name.startswith("-") and name.replace("_", "-") not in rows:
+            values = 0
+        elif values:
+            kept.append(word)
+            values -= 1
+    return kept
+
+
+def telling(engine: str, words: Sequence[Word]) -> set[str]:
+    """What the options among the words set, besides the model."""
+    rows = {name.replace("_", "-"): row.to for row in engines.arguments(engine).rows for name in row.names}
+    return {rows.get(word.text.partition("=")[0].replace("_", "-"), "") for word in words} - {"", "@model", "@path", "@hub"}
+
+
 def by_options(words: Sequence[Word]) -> str:
     """The engine whose options these are: more of them its own than any other's, two at least, and most of them known."""
     asked = {w.text.partition("=")[0].replace("_", "-") for w in words if re.match(r"--?[A-Za-z]", w.text) and not re.search(r"\s", w.text)}

@@ -1,6 +1,7 @@
-"""Files that run commands as steps: GitLab CI (`script`), GitHub Actions (`run`), Ansible (shell and command tasks, containers, k8s).
+"""Files that run commands: GitLab CI (`script`), GitHub Actions (`run`), Ansible (shell tasks, containers, k8s), llama-swap.
 
-docs.gitlab.com/ci/yaml; docs.github.com/actions, "Workflow syntax"; docs.ansible.com, community.docker.docker_container and its like.
+docs.gitlab.com/ci/yaml; docs.github.com/actions, "Workflow syntax"; docs.ansible.com, community.docker.docker_container and its like;
+github.com/mostlygeek/llama-swap, config.example.yaml.
 """
 
 from __future__ import annotations
@@ -12,19 +13,45 @@ from kvplan.engines.common.words import Given, Word
 from kvplan.manifests import images, requested
 from kvplan.manifests.command import Start, container, scripts
 from kvplan.manifests.found import NO_DEVICE, Site
-from kvplan.manifests.lexer import tokens
+from kvplan.manifests.lexer import split as lexed
 from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.script import read_script
+from kvplan.manifests.words import replaced
 
 _EXPRESSION = re.compile(r"\$\{\{\s*([^{}]{1,200}?)\s*\}\}")
 _VARIABLE = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
+_MACRO = re.compile(r"\$\{([A-Za-z_][\w.-]*)\}")
+_REMARK = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+#: What llama-swap itself fills in.
+SWAPS = {"PORT": "8080", "MODEL_ID": "model", "PID": "1"}
 _CONTAINERS = ("docker_container", "podman_container")
 _SHELLS = ("shell", "command", "raw")
 
 
 def is_job(document: Item) -> bool:
-    """One of the three."""
-    return _is_github(document) or _is_gitlab(document) or any(_tasks(document))
+    """One of them."""
+    return _is_swap(document) or _is_github(document) or _is_gitlab(document) or any(_tasks(document))
+
+
+def _is_swap(document: Item) -> bool:
+    """Models that have commands."""
+    return any(item.get("cmd") for _, item in document.get("models").items())
+
+
+def _swap(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    """The engine of every model."""
+    macros = {name: item.text for name, item in document.get("macros").items()}
+    for name, item in document.get("models").items():
+        own = {**SWAPS, **macros, **{key: value.text for key, value in item.get("macros").items()}}
+        command = item.get("cmd")
+        word = replaced(_REMARK, lambda _: "", Word(command.text, command.body, (), command.breaks))
+        for _ in range(4):  # macros of macros
+            word = replaced(_MACRO, lambda m, own=own: own.get(m[1], m[0]), word)  # type: ignore[misc]
+        env = {pair[0]: Word(pair[2], entry.place) for entry in item.get("env") if (pair := entry.text.partition("="))[1]}
+        text = re.sub(r"(?<!\\)\n", " \\\n", word.text.rstrip())  # one command, whatever its lines
+        for start in scripts(read_script(text, source, base=word.place, breaks=word.breaks, env=env), source):
+            span = item.span
+            yield start, Site(f"models/{name}", n, why=NO_DEVICE, place=item.place, span=span)
 
 
 def _is_github(document: Item) -> bool:
@@ -37,7 +64,9 @@ def _is_gitlab(document: Item) -> bool:
 
 def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     """The engines that the steps start, in their order."""
-    if _is_github(document):
+    if _is_swap(document):
+        yield from _swap(document, n, source)
+    elif _is_github(document):
         yield from _github(document, n, source)
     elif _is_gitlab(document):
         yield from _gitlab(document, n, source)
@@ -93,7 +122,7 @@ def _run(parts: list[Item], env: Mapping[str, Word], name: str, n: int, source: 
 
 
 def _site(name: str, n: int, item: Item, start: Start) -> Site:
-    return Site(name, n, None, None, 1, NO_DEVICE, start.place, span=(item.place.line, item.end_line), host=start.host, on=start.on)
+    return Site(name, n, None, None, 1, NO_DEVICE, start.place, span=item.span, host=start.host, on=start.on)
 
 
 def _tasks(document: Item) -> Iterator[tuple[Item, Item]]:
@@ -147,12 +176,7 @@ def _container(item: Item, known: Mapping[str, str], name: str, n: int, source: 
             return [_said(one, known) for one in part]
         if not part:
             return None
-        word = _said(part, known)
-        return [
-            Word("".join(p.text for p in t.pieces), word.place)
-            for t in tokens(word.text, source, word.place, word.breaks)
-            if t.kind == "word"
-        ]
+        return list(lexed(_said(part, known), source))
 
     env = {key: _said(value, known) for key, value in item.get("env").items()}
     count, ids, place = None, [], item.place
@@ -166,5 +190,5 @@ def _container(item: Item, known: Mapping[str, str], name: str, n: int, source: 
     for start in container(image if image.text else None, entry, words, env, source, item.place, item.end_line):
         yield (
             start,
-            Site(name, n, None, count, 1, NO_DEVICE, place, span=(item.place.line, item.end_line), host=f"{n}", on=tuple(ids) or ("*",)),
+            Site(name, n, None, count, 1, NO_DEVICE, place, span=item.span, host=f"{n}", on=tuple(ids) or ("*",)),
         )

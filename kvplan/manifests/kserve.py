@@ -12,6 +12,7 @@ from kvplan.manifests import foreign, images, pods
 from kvplan.manifests.accelerators import of_pod
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.found import MOUNTED, Site
+from kvplan.manifests.helm import PARALLEL
 from kvplan.manifests.lexer import split
 from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.pods import Pod
@@ -59,7 +60,7 @@ def _model(document: Item, label: str, others: Sequence[Item], n: int, source: s
     model = predictor.get("model")
     uri = model.get("storageUri") or model.get("storage", "path") or model.get("uri")
     worker = predictor.get("workerSpec")
-    pod = Pod(predictor, label, _count(worker.get("pipelineParallelSize")), model=_given(uri, "storageUri"))
+    pod = Pod(predictor, label, (worker.get("pipelineParallelSize").number() or 1), model=_given(uri, "storageUri"))
     found = next((d for d in others if d.get("kind").text in RUNTIMES and d.get("metadata", "name").text == runtime), NOTHING)
     base = next(iter(found.get("spec", "containers")), NOTHING)
     hardware = of_pod(predictor, [model, base], others)
@@ -73,7 +74,7 @@ def _model(document: Item, label: str, others: Sequence[Item], n: int, source: s
     env = pods.environment([model.get("env")], [*model.get("envFrom")], others, pod)
     given = pods.expand(model.get("args"), env)
     absent = f"the runtime {runtime} is not in this file: what it sets itself is not read"
-    site = pods.site(pod, model, hardware, n, pod.model)._replace(name=label, span=(predictor.place.line, predictor.end_line))
+    site = pods.site(pod, model, hardware, n, pod.model)._replace(name=label, span=predictor.span)
     engine = None if own else _told(runtime, model.get("modelFormat", "name").text, given)
     if engine == "":
         title = foreign.of_image(runtime) or f"of {absent}; it"
@@ -83,9 +84,7 @@ def _model(document: Item, label: str, others: Sequence[Item], n: int, source: s
         more = Unresolved("options", absent, "put it into the same file, or give --tp N and --max-model-len N", named.place)
         site = site._replace(unresolved=(*site.unresolved, more))
     entry = words(*(("kserve-huggingfaceserver",) if own else images.STARTS[engine or "vllm"]), place=model.place)
-    for key, option in (("tensorParallelSize", "--tensor-parallel-size"), ("pipelineParallelSize", "--pipeline-parallel-size")):
-        if item := worker.get(key):
-            entry += [Word(option, item.place), Word(item.text, item.place)]
+    entry += worker.options({"tensorParallelSize": "--tensor-parallel-size", "pipelineParallelSize": "--pipeline-parallel-size"})
     for start in container(None, [*entry, *given], None, env, source, model.place, model.end_line):
         yield start, site
 
@@ -109,7 +108,7 @@ def _llm(document: Item, label: str, others: Sequence[Item], n: int, source: str
         own = list(template.get("containers"))
         main = next((c for c in own if c.get("name").text == "main"), own[0] if own else NOTHING)
         parallel = part.get("parallelism")
-        nodes = 1 if parallel.get("dataLocal") else _count(parallel.get("pipeline"))
+        nodes = 1 if parallel.get("dataLocal") else (parallel.get("pipeline").number() or 1)
         pod = Pod(template, name, nodes, model=model)
         hardware = of_pod(template, [main], others)
         if main.get("command"):
@@ -123,12 +122,12 @@ def _llm(document: Item, label: str, others: Sequence[Item], n: int, source: str
         else:
             entry = [*words("vllm", "serve", MOUNTED, place=holder.place), *_parallel(parallel), *(split(more, source) if more else ())]
         image = main.get("image")
-        reference = Word(image.text, image.place) if image else None
+        reference = image.word if image else None
         for start in container(
             reference, entry, pods.expand(main.get("args"), env), _quiet(env), source, holder.place, holder.end_line,
             files=pods.config_files(others),
         ):  # fmt: skip
-            yield start, pods.site(pod, main, hardware, n, model)._replace(span=(holder.place.line, holder.end_line))
+            yield start, pods.site(pod, main, hardware, n, model)._replace(span=holder.span)
 
 
 def _quiet(env: dict[str, Word]) -> dict[str, Word]:
@@ -136,23 +135,10 @@ def _quiet(env: dict[str, Word]) -> dict[str, Word]:
     return {name: word for name, word in env.items() if name != "VLLM_ADDITIONAL_ARGS"}
 
 
-def _parallel(parallel: Item) -> Iterator[Word]:
-    for key, option in (
-        ("tensor", "--tensor-parallel-size"),
-        ("pipeline", "--pipeline-parallel-size"),
-        ("data", "--data-parallel-size"),
-        ("dataLocal", "--data-parallel-size-local"),
-    ):
-        if item := parallel.get(key):
-            yield Word(option, item.place)
-            yield Word(item.text, item.place)
-    if parallel.get("expert").value is True:
-        yield Word("--enable-expert-parallel", parallel.get("expert").place)
+def _parallel(parallel: Item) -> list[Word]:
+    alone = words("--enable-expert-parallel", place=parallel.place) if parallel.get("expert").value is True else []
+    return [*parallel.options({"pipeline": "--pipeline-parallel-size", **PARALLEL}), *alone]
 
 
 def _given(uri: Item, spelled: str) -> Given | None:
     return Given(uri.text, spelled, uri.place) if uri else None
-
-
-def _count(item: Item) -> int:
-    return int(item.text[:6]) if item.text.isdecimal() and int(item.text[:6]) else 1

@@ -8,7 +8,7 @@ from dataclasses import replace
 from kvplan.manifests import pods
 from kvplan.manifests.command import Start
 from kvplan.manifests.found import Site
-from kvplan.manifests.marked import NOTHING, Item
+from kvplan.manifests.marked import NOTHING, Item, made
 from kvplan.manifests.pods import Pod
 
 #: What is read by its own rules, or starts nothing of its own.
@@ -42,7 +42,7 @@ def read(document: Item, others: Sequence[Item], n: int, source: str) -> Iterato
     if kind in ("NIMService", "NIMPipeline") and "nvidia.com" in document.get("apiVersion").text:
         for spec in [one.get("spec") for one in document.get("spec", "services")] or [document.get("spec")]:
             start = Start("", (), {}, spec.place, spec.end_line, in_container=True, foreign="NVIDIA NIM")
-            yield start, Site(f"{kind}/{name}", n, span=(spec.place.line, spec.end_line))
+            yield start, Site(f"{kind}/{name}", n, span=spec.span)
     elif kind not in OTHERS:
         for pod in _pods(document, f"{kind}/{name}"):
             yield from pods.read(pod, others, n, source)
@@ -59,6 +59,10 @@ def _pods(item: Item, label: str, nodes: int = 1, grouped: bool = False) -> Iter
         return
     if isinstance(item.get("containers").value, list):
         yield Pod(item, label, nodes, grouped)
+        return
+    if head := item.get("headGroupSpec"):  # a Ray cluster: its workers join the head, whose engine has the devices of them all
+        many = [one.get("replicas").text or "1" for one in item.get("workerGroupSpecs")]
+        yield from _pods(head, label, 1 + sum(int(one[:6]) for one in many if one.isdecimal()), grouped)
         return
     if main := item.get("mainContainer") or item.get("runner"):  # NVIDIA Dynamo's extraPodSpec, a runner of OME's
         one = Item({**item.value, "containers": Item([main], "", main.place, main.end_line)}, "", item.place, item.end_line)
@@ -87,6 +91,5 @@ def _pods(item: Item, label: str, nodes: int = 1, grouped: bool = False) -> Iter
 def _with_gpus(pod: Item, gpus: Item) -> Item:
     """A pod whose main container asks for that many."""
     main = pod.get("mainContainer")
-    limits = Item({"nvidia.com/gpu": gpus}, "", gpus.place, gpus.end_line)
-    resources = Item({"limits": limits}, "", gpus.place, gpus.end_line)
+    resources = made({"limits": {"nvidia.com/gpu": gpus}}, gpus)
     return replace(pod, value={**pod.value, "mainContainer": replace(main, value={"resources": resources, **main.value})})

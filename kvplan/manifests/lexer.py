@@ -26,6 +26,8 @@ _NAME = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|([0-9@*#?$!-]))")
 _SINGLE = re.compile(r"'[^']*'")
 _IN_DEFAULT = re.compile(r"""(?:[^"'\\$`]|\\[\s\S])+""")
 _IN_DOUBLE = re.compile(r'(?:[^"\\$`]|\\[\s\S])+')
+_DOUBLE = re.compile(r'"(?:[^"\\]|\\[\s\S])*"')
+_IN_HERE = re.compile(r"(?:[^$`\\]|\\[$`\\]|\\)+")
 
 Kind = Literal["text", "variable", "command"]
 Fail = Callable[[int, str], SpecError]
@@ -183,8 +185,8 @@ def _double(text: str, at: int, fail: Fail, end: str = '"') -> tuple[tuple[Piece
     while at < len(text):
         if text[at] == end:
             return tuple(pieces), at + 1
-        if plain := (_IN_DOUBLE if end else re.compile(r"[^$`]+")).match(text, at):
-            literal = re.sub(r'\\(?:\r?\n|([$`"\\]))', lambda m: m[1] or "", plain[0]) if end else plain[0]
+        if plain := (_IN_DOUBLE if end else _IN_HERE).match(text, at):
+            literal = re.sub(r'\\(?:\r?\n|([$`"\\]))', lambda m: m[1] or "", plain[0]) if end else re.sub(r"\\([$`\\])", r"\1", plain[0])
             pieces.append(Piece("text", literal, True))
             at = plain.end()
         elif text[at] in "$`":
@@ -208,7 +210,7 @@ def _dollar(text: str, at: int, quoted: bool, fail: Fail) -> tuple[Piece, int]:
         inside, end = _substitution(text, at + 1, fail)
         return Piece("command", inside, quoted), end
     if text.startswith("${", at):
-        inside, end = _balanced(text, at + 1, "{", "}", fail)
+        inside, end = _balanced(text, at + 1, "{", "}", fail, quoted)
         return _braces(inside, quoted, fail), end
     if name := _NAME.match(text, at):
         return Piece("variable", name[1] or name[2], quoted), name.end()
@@ -256,15 +258,18 @@ def _substitution(text: str, at: int, fail: Fail) -> tuple[str, int]:
     return _balanced(text, at, "(", ")", fail)
 
 
-def _balanced(text: str, at: int, opening: str, closing: str, fail: Fail) -> tuple[str, int]:
+def _balanced(text: str, at: int, opening: str, closing: str, fail: Fail, quoted: bool = False) -> tuple[str, int]:
+    """What stands between brackets; in `${ }` no `{` counts, and quotes hide a `}`, single ones where none stand around it."""
     start, depth = at, 0
     while at < len(text):
         char = text[at]
         if char == "\\":
             at += 1
-        elif char == "'" and opening == "(":
+        elif char == "'" and not quoted:
             at = max(text.find("'", at + 1), at)
-        elif char == opening:
+        elif char == '"' and opening == "{" and (double := _DOUBLE.match(text, at)):
+            at = double.end() - 1
+        elif char == opening and (char == "(" or text[at - 1] == "$"):
             depth += 1
         elif char == closing:
             depth -= 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import operator
+import warnings
 from typing import Any, NamedTuple
 
 from kvplan.engines.common.words import Place, Word
@@ -98,3 +99,13 @@ def option(key: str, value: Any, place: Place) -> list[Word]:
     if isinstance(value, (dict, list)):
         return [Word(option, place), Word(json.dumps(value, default=str)[:65_536], place)]
     return [Word(option, place), word(value, place)]
+
+
+def parse(text: str, mode: str = "exec") -> Any:
+    """The tree of a module, or with mode `eval` of an expression; what the parser would warn of is nobody's here.
+
+    Raises SyntaxError, ValueError, RecursionError, MemoryError.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        return ast.parse(text, mode=mode)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-from kvplan.engines.common.words import START, Breaks, Place
+from kvplan.engines.common.words import START, Breaks, Given, Place, Word
 from kvplan.errors import SpecError
 from kvplan.files import scalar
 
@@ -50,6 +50,28 @@ class Item:
 
     def __bool__(self) -> bool:
         return self is not NOTHING and self.value is not None
+
+    @property
+    def word(self) -> Word:
+        """A scalar as a word of a command."""
+        return Word(self.text, self.place)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Its first and last line."""
+        return self.place.line, self.end_line
+
+    def count(self, spelled: str) -> Given | None:
+        """A number that is written in digits, and what it is called; None for all else."""
+        return Given(int(self.text[:6]), spelled, self.place) if self.text.isdecimal() else None
+
+    def number(self, default: int = 1) -> int:
+        """A number that is written in digits."""
+        return int(self.text[:6]) if self.text.isdecimal() else default
+
+    def options(self, named: Mapping[str, str]) -> list[Word]:
+        """Those of its keys that stand for options (key -> option), as words of a command."""
+        return [word for key, option in named.items() if (item := self.get(key)) for word in (Word(option, item.place), item.word)]
 
     def plain(self) -> Any:
         """As plain data."""
@@ -167,3 +189,10 @@ class _Budget:
             else:
                 own[key.value] = self.build(child, loader, depth + 1)
         return {**merged, **own}
+
+
+def made(value: Any, at: Item) -> Item:
+    """An Item of plain mappings of Items, which stand where `at` does."""
+    if isinstance(value, Item):
+        return value
+    return Item({key: made(one, at) for key, one in value.items()}, "", at.place, at.end_line)

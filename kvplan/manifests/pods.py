@@ -88,9 +88,7 @@ def start(
     part = not image and not entry
     if part and own and len(own) == 1 and re.search(r"\s", own[0].text):  # the text of a shell that the whole manifest names
         words = [Word("sh", item.place), Word("-c", item.place)]
-    found = container(
-        Word(image.text, image.place) if image else None, words, own, env, source, item.place, item.end_line, files=config_files(others)
-    )
+    found = container(image.word if image else None, words, own, env, source, item.place, item.end_line, files=config_files(others))
     uri = env.get("STORAGE_URI")
     model = pod.model or (Given(uri.text, "STORAGE_URI", uri.place) if uri and not uri.missing else None)
     for one in found:
@@ -108,7 +106,7 @@ def site(pod: Pod, item: Item, hardware: Hardware, n: int, model: Given | None) 
         nodes=pod.nodes,
         why=hardware.why,
         place=hardware.place,
-        span=(item.place.line, item.end_line),
+        span=item.span,
         model=model,
         findings=(*_not_text(item), *not_quantities(item), *hardware.findings),
         host=f"{n} {pod.label}" if hardware.n_devices is None else "",
@@ -137,7 +135,7 @@ def environment(lists: Sequence[Item], sources: Sequence[Item], others: Sequence
         config = _config_map(others, source.get("configMapRef", "name").text)
         prefix = source.get("prefix").text
         for key, item in config.items():
-            env[prefix + key] = Word(item.text, item.place)
+            env[prefix + key] = item.word
     for entries in lists:
         for entry in entries:
             name, value = entry.get("name").text, entry.get("value")
@@ -146,7 +144,7 @@ def environment(lists: Sequence[Item], sources: Sequence[Item], others: Sequence
                 env[name] = _expand(value, env)
             elif reference:
                 item = _config_map(others, reference.get("name").text).get(reference.get("key").text)
-                env[name] = Word(item.text, item.place) if item else Word(f"${name}", entry.place, (name,))
+                env[name] = item.word if item else Word(f"${name}", entry.place, (name,))
             elif entry.get("valueFrom"):
                 env[name] = Word(f"${name}", entry.place, (name,))
             elif name:

@@ -24,8 +24,9 @@ ROUTER = "options of the router's own command come before these and are not read
 
 
 def is_presets(text: str, source: str) -> bool:
-    """An INI file, and a section of it names a model."""
-    return source.lower().endswith(".ini") and any(_MODELS & {key for key, _, _ in pairs} for _, _, pairs in _sections(text))
+    """An INI file, and a section of it names a model, or `[*]` alone has what holds for them all."""
+    sections = _sections(text) if source.lower().endswith(".ini") else []
+    return any(_MODELS & {key for key, _, _ in pairs} for _, _, pairs in sections) or [name for name, _, _ in sections] == ["*"]
 
 
 def _sections(text: str) -> list[tuple[str, int, list[tuple[str, str, int]]]]:
@@ -46,14 +47,14 @@ def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
     sections, rows = _sections(text), {name: row for row in engines.arguments("llama.cpp").rows for name in row.names}
     common = [pair for name, _, pairs in sections if name == "*" for pair in pairs]
     for name, line, pairs in sections:
-        if name == "*":
+        if name == "*" and len(sections) > 1:
             continue
         spend(8 * (len(common) + len(pairs)), line)
         own = {key for key, _, _ in pairs}
         every = [pair for pair in common if pair[0] not in own] + pairs
         words = [word for key, value, at in every if not key.isupper() for word in _words(key, value, Place(at), rows)]
         env = {key: Word(value, Place(at)) for key, value, at in every if key.isupper()}
-        if not _MODELS & {key for key, _, _ in every}:
+        if name != "*" and not _MODELS & {key for key, _, _ in every}:
             words = [Word("-hf", Place(line)), Word(name, Place(line)), *words]
         end = max((at for _, _, at in pairs), default=line)
         start = Start("llama.cpp", tuple(words), env, Place(line), end)

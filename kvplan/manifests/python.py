@@ -15,10 +15,9 @@ from kvplan.manifests import launchers, requested
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start, scripts, starts
 from kvplan.manifests.found import NO_DEVICE, Site
-from kvplan.manifests.literals import Open, cast, compared, flat, joined, known, operated, option, word
+from kvplan.manifests.literals import Open, cast, compared, flat, joined, known, operated, option, parse, word
 from kvplan.manifests.marked import Item
 from kvplan.manifests.script import read_script
-from kvplan.manifests.syntax import parse
 from kvplan.manifests.words import Command
 
 #: Calls -> engine; `LLM` is TensorRT-LLM's where that is imported.
@@ -78,7 +77,15 @@ class _Reader:
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Call) and (name := _class_of(node)):
                 self._bound.setdefault(name, node)
-        yield from self._block(self._tree.body, self._scope, Site("", why=NO_DEVICE))
+        yield from list(self._block(self._tree.body, self._scope, Site("", why=NO_DEVICE))) or self._listed()
+
+    def _listed(self) -> Iterator[tuple[Start, Site]]:
+        """Lists of words that begin as an engine's command does, in a program that is not seen to run one."""
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.List) and len(node.elts) > 1:
+                why = f"what runs the list of line {self._place(node).line} is not read, and may add to it"
+                for start in self._words(node, self._scope, self._base.line + (node.end_lineno or 1) - 1):
+                    yield start._replace(opaque=start.opaque or why), Site("", why=NO_DEVICE, place=start.place)
 
     def _learn(self, body: Sequence[ast.stmt]) -> None:
         names = dict(self._scope.names)

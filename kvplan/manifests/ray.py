@@ -41,7 +41,7 @@ def read(document: Item, others: Sequence[Item], n: int, source: str) -> Iterato
                 elif isinstance(one.value, str):  # the path of a file with an LLMConfig
                     why = f"the LLMConfig is in {one.text}, which is checked by itself"
                     start = Start("vllm", (), {}, one.place, one.end_line, in_container=True, opaque=why)
-                    yield start, Site(f"applications/{name}/{one.text}", n, place=one.place, span=(one.place.line, one.end_line))
+                    yield start, Site(f"applications/{name}/{one.text}", n, place=one.place, span=one.span)
 
 
 def _engine(config: Item, n: int, name: str) -> Iterator[tuple[Start, Site]]:
@@ -49,21 +49,21 @@ def _engine(config: Item, n: int, name: str) -> Iterator[tuple[Start, Site]]:
     model = loading.get("model_source") or loading.get("model_id")
     if isinstance(model.value, dict):
         model = model.get("bucket_uri")
-    words = [*([Word(model.text, model.place)] if model else []), *requested.option_words(config.get("engine_kwargs"))]
+    words = [*([model.word] if model else []), *requested.option_words(config.get("engine_kwargs"))]
     engine = "sglang" if "sglang" in config.get("server_cls").text.lower() else "vllm"
     device, why = _accelerator(config.get("accelerator_type"))
     place = config.get("accelerator_type").place if config.get("accelerator_type") else config.place
-    env = {key: Word(item.text, item.place) for key, item in config.get("runtime_env", "env_vars").items()}
+    env = {key: item.word for key, item in config.get("runtime_env", "env_vars").items()}
     start = Start(engine, tuple(words), env, config.place, config.end_line, in_container=True)
-    yield start, Site(f"{name}/{loading.get('model_id').text}", n, device, why=why, place=place, span=(config.place.line, config.end_line))
+    yield start, Site(f"{name}/{loading.get('model_id').text}", n, device, why=why, place=place, span=config.span)
 
 
 def _own_code(document: Item, application: Item, name: str, others: Sequence[Item], n: int, source: str) -> Iterator[tuple[Start, Site]]:
     """The engine that a module of one's own makes."""
     path = application.get("import_path")
-    env = {key: Word(item.text, item.place) for key, item in application.get("runtime_env", "env_vars").items()}
+    env = {key: item.word for key, item in application.get("runtime_env", "env_vars").items()}
     hardware = _cluster(document)
-    span = (application.place.line, application.end_line)
+    span = application.span
     site = Site(name, n, hardware.device, hardware.n_devices, 1, hardware.why, hardware.place, span=span)
     file = PurePosixPath(path.text.partition(":")[0].replace(".", "/")).name + ".py"
     code = next((one.get("data", file) for one in others if one.get("kind").text == "ConfigMap" and one.get("data", file)), NOTHING)

@@ -14,7 +14,6 @@ from kvplan.deployment import NAMES
 from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests import (
-    chart,
     clouds,
     compose,
     dockerfile,
@@ -24,20 +23,16 @@ from kvplan.manifests import (
     kserve,
     kubernetes,
     mentions,
-    option_files,
     presets,
     python,
     ray,
     recipes,
+    requested,
     scattered,
     scenario,
     services,
-    slurm,
-    swap,
     templates,
-    truss,
     units,
-    windows,
 )
 from kvplan.manifests.budget import bounded
 from kvplan.manifests.command import Start, scripts
@@ -56,6 +51,11 @@ MAX_SOURCED = 8
 #: Kinds of objects that start nothing and set nothing that is read.
 ASIDE = frozenset({"Secret", "Service", "Namespace", "ServiceAccount", "Ingress", "PersistentVolumeClaim", "Role", "RoleBinding",
                    "PodMonitoring", "HorizontalPodAutoscaler", "Gateway", "HTTPRoute", "StorageClass", "PersistentVolume"})  # fmt: skip
+#: Kinds of documents that are told by their keys, and what reads them; the first that one is of.
+KINDS = (
+    (helm.is_values, helm.read), (clouds.is_job, clouds.read), (services.is_truss, services.read_truss),
+    (helm.is_chart, helm.read_other), (jobs.is_job, jobs.read),
+)  # fmt: skip
 _YAML_NAME = re.compile(r"\.(ya?ml|json)$", re.IGNORECASE)
 _YAML_START = re.compile(r"---(\s|$)|[A-Za-z_][\w./-]*\s*:(\s|$)|- |\{\s*\"")
 _TEMPLATE = re.compile(r"^[ \t]*(-[ \t]*)?\{\{-?|:[ \t]*\{\{-?[ \t]|\{\{-?[ \t]*(if|range|include|end|with|define)\b", re.MULTILINE)
@@ -152,26 +152,27 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
             if finding.severity == "error":
                 yield Start("", (), {}, finding.place, finding.place.line, opaque=finding.message), Site(source)
         return
-    if windows.is_windows(source):
-        text = windows.as_shell(text, source)
+    if recipes.is_windows(source):
+        text = recipes.of_windows(text, source)
     apart = recipes.is_make(source)
     text = recipes.as_shell(text, source) if apart else text
     script = read_script(text, source, env=env, ends=True, beside=beside)
     if scenario.is_scenario(script):
         yield from scenario.read(script, source)
         return
-    cut, job = (*_windows(text, source), *map(_sourced, script.sourced[:MAX_SOURCED])), slurm.asked(text)
-    for start in scripts(script, source):
+    cut, job = (*_windows(text, source), *map(_sourced, script.sourced[:MAX_SOURCED])), requested.of_slurm(text)
+    runs = scripts(script, source)
+    for start in runs:
         site = Site(name="", host="" if apart else start.host, on=start.on, findings=cut)  # one recipe or another is run
         yield start, site._replace(device=job.device, n_devices=job.n_devices, why=job.why, place=job.place) if job else site
     for here in script.texts:
-        yield from _here(here, source, env, beside)
+        yield from _here(here, source, env, beside, runs=any(start.words for start in runs))
 
 
 def _scattered(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     """What stands in a document of no known kind; one of a known kind starts nothing where its own reader finds nothing."""
-    if option_files.engine_of(document):
-        yield from option_files.read(document, n)
+    if scattered.options_of(document):
+        yield from scattered.read_options(document, n)
     elif not kserve.is_kserve(document) and document.get("kind").text not in kubernetes.OTHERS - {"ConfigMap"}:
         yield from scattered.read(document, n, source)
 
@@ -230,20 +231,25 @@ def _template(text: str, source: str) -> SpecError:
     return SpecError(source, [(f"line {_line_of(_TEMPLATE, text)}", message)])
 
 
-def _here(here: Text, source: str, env: Mapping[str, Word], beside: ReadBeside) -> Iterator[tuple[Start, Site]]:
-    """A manifest that a script hands to kubectl or writes to a file; other texts start nothing."""
+def _here(here: Text, source: str, env: Mapping[str, Word], beside: ReadBeside, *, runs: bool) -> Iterator[tuple[Start, Site]]:
+    """A manifest that a script hands to kubectl or writes to a file, or a script that one which `runs` no engine itself writes; other texts
+    start nothing."""
     try:
-        found = documents(here.text, source, here.place)
+        if here.text.startswith("#!"):
+            inner = [] if runs else scripts(read_script(here.text, source, base=here.place, env=env), source)
+            pairs = ((start, Site("")) for start in inner)
+        else:
+            found = documents(here.text, source, here.place)
+            pairs = (pair for n, document in enumerate(found, 1) for pair in _document(document, found, n, source, env, beside))
     except SpecError:
         return
 
     def marked(word: Word) -> Word:
         return word._replace(missing=(*word.missing, *(name for name in here.missing if f"${name}" in word.text)))
 
-    for n, document in enumerate(found, 1):
-        for start, site in _document(document, found, n, source, env, beside):
-            open_env = {name: marked(word) for name, word in start.env.items()}
-            yield start._replace(words=tuple(map(marked, start.words)), env=open_env), site
+    for start, site in pairs:
+        open_env = {name: marked(word) for name, word in start.env.items()}
+        yield start._replace(words=tuple(map(marked, start.words)), env=open_env), site
 
 
 def _document(
@@ -251,7 +257,7 @@ def _document(
 ) -> Iterator[tuple[Start, Site]]:
     own = list(ray.read(document, others, n, source)) if ray.is_ray(document) else []
     yield from own
-    for values in chart.inner(document, source):
+    for values in helm.inner(document, source):
         yield from _document(values, others, n, source, env, beside)
     if services.is_service(document):
         yield from services.read(document, [one for other in others for one in kubernetes.objects(other)], n, source)
@@ -261,20 +267,10 @@ def _document(
             for start, site in (kserve if kserve.is_kserve(one) else kubernetes).read(one, every, n, source):
                 if not (own and start.opaque):  # pods of the cluster that an application runs on
                     yield start, site
-    elif helm.is_values(document):
-        yield from helm.read(document, n, source)
-    elif compose.is_compose(document):
+    elif document.get("services") and compose.is_compose(document):
         yield from compose.read(document, n, source, env, beside)
-    elif swap.is_swap(document):
-        yield from swap.read(document, n, source)
-    elif clouds.is_job(document):
-        yield from clouds.read(document, n, source)
-    elif truss.is_truss(document):
-        yield from truss.read(document, n, source)
-    elif chart.is_chart(document):
-        yield from chart.read(document, n, source)
-    elif jobs.is_job(document):
-        yield from jobs.read(document, n, source)
+    elif reader := next((reader for is_one, reader in KINDS if is_one(document)), None):
+        yield from reader(document, n, source)
 
 
 def _is_yaml(text: str, source: str) -> bool:

@@ -1,4 +1,4 @@
-"""Makefiles and justfiles, as far as they are shell text in another spelling: line for line, so that places stay true.
+"""Makefiles, justfiles, PowerShell and batch files, as far as they are shell text in another spelling: line for line.
 
 gnu.org/software/make/manual: variables (`?=`, `:=`, `=`, `+=`), `$(NAME)`, `$$`, `define` with `$(call NAME,...)`; just.systems/man:
 `name := "value"`, `{{name}}`, parameters with a default. Conditions are not weighed; the value that stands last is taken.
@@ -16,6 +16,10 @@ _SETS = re.compile(r"(?:export\s+|override\s+)*([A-Za-z_][\w.-]*)\s*(:{1,3}|\?|\
 _JUST_SETS = re.compile(r"(?:export\s+)?([A-Za-z_][\w-]*)\s*:=\s*(.*)$")
 _CALL = re.compile(r"\$\(call\s+([\w.-]+)\s*,((?:[^()]|\([^()]*\))*)\)")
 _REFERENCE = re.compile(r"(?<!\$)\$[({]([A-Za-z_][\w.-]*)[)}]")
+_POWERSHELL = re.compile(r"\.ps1$", re.IGNORECASE)
+_BATCH = re.compile(r"\.(bat|cmd)$", re.IGNORECASE)
+_BATCH_SET = re.compile(r"""^\s*set\s+(?:/[aA]\s+)?"?([A-Za-z_]\w*)=([^"\n]*)"?\s*$""", re.IGNORECASE)
+_ASSIGNED = re.compile(r"^\s*\$(?:env:|script:|global:)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$", re.IGNORECASE)
 MAX_NESTED = 8
 _PARAMETER = re.compile(r"([A-Za-z_][\w-]*)=(\"[^\"]*\"|'[^']*')")
 
@@ -107,3 +111,46 @@ def _justfile(text: str) -> str:
 
 def _filled(line: str) -> str:
     return re.sub(r"\{\{\s*([A-Za-z_][\w-]*)\s*\}\}", lambda match: "${" + _plain(match[1]) + "}", line)
+
+
+def is_windows(source: str) -> bool:
+    """By its name."""
+    return bool(_POWERSHELL.search(source) or _BATCH.search(source))
+
+
+def of_windows(text: str, source: str) -> str:
+    """The text as a POSIX shell would have it written, a line for each line."""
+    change = _powershell if _POWERSHELL.search(source) else _batch
+    text = re.sub(r"<#.*?#>", lambda m: "\n" * m[0].count("\n"), text, flags=re.DOTALL) if change is _powershell else text
+    return "\n".join(change(line.rstrip()) for line in text.splitlines()) + "\n"
+
+
+def _powershell(line: str) -> str:
+    if match := _ASSIGNED.match(line):
+        value = match[2]
+        plain = re.fullmatch(r"\"[^\"`]*\"|'[^']*'|[\w./:-]+", value)
+        return f"export {match[1]}={_named(value)}" if plain else f"unset {match[1]}"
+    line = re.sub(r"^(\s*)&\s+", r"\1", line)
+    line = re.sub(r"(?<=\s)`$", r"\\", line)
+    return _named(line).replace("`", "")
+
+
+def _named(text: str) -> str:
+    return re.sub(r"\$env:([A-Za-z_]\w*)", r"${\1}", text, flags=re.IGNORECASE)
+
+
+def _batch(line: str) -> str:
+    if re.match(r"\s*(@?rem\b|::|@?echo\b|title\b|setlocal\b|endlocal\b|pause\b|goto\b|:\w)", line, re.IGNORECASE):
+        return ""
+    if match := _BATCH_SET.match(line):
+        return f"export {match[1]}='{_expanded(match[2])}'" if "%" not in match[2] else f'export {match[1]}="{_expanded(match[2])}"'
+    if match := re.match(r"\s*(?:(if|for)\b.*\(|\)\s*(else)\s*\(|\))\s*$", line, re.IGNORECASE):  # which of them runs is not known
+        return "if unknown; then" if match[1] else "else" if match[2] else "fi"
+    line = re.sub(r"^\s*(@|start\s+(\"[^\"]*\"\s+)?(/\w+\s+)*|call\s+)", "", line, flags=re.IGNORECASE)
+    line = re.sub(r'^\s*cmd(\.exe)?\s+/[kc]\s+"(.*)"\s*$', r"\2", line, flags=re.IGNORECASE)
+    line = re.sub(r"\^$", "\0", line).replace("\\", "\\\\")
+    return _expanded(line).replace("\0", "\\")
+
+
+def _expanded(text: str) -> str:
+    return re.sub(r"%([A-Za-z_]\w*)%", r"${\1}", text)

@@ -7,13 +7,17 @@ import re
 from collections.abc import Iterable, Mapping
 
 from kvplan import catalogue
-from kvplan.engines.common.words import Given, Word
+from kvplan.engines.common.words import Given, Place, Word
 from kvplan.errors import KvplanError
 from kvplan.manifests import accelerators
 from kvplan.manifests.accelerators import Hardware
 from kvplan.manifests.marked import Item
 
 _MEMORY = re.compile(r"\d+(GB|GiB|G)?(\.\.(\d+(GB|GiB|G)?)?)?|\.\.\d+(GB|GiB|G)?", re.IGNORECASE)
+#: Slurm's directives and commands, and how they ask for GPUs and nodes (slurm.schedmd.com/sbatch.html, srun.html).
+_LINE = re.compile(r"^\s*(?:#SBATCH\b|(?:\w+=\S+\s+)*(?:exec\s+)?(?:srun|salloc|sbatch)\b)(.*(?:\\\n.*)*)", re.MULTILINE)
+_GRES = re.compile(r"(?:--gres(?:=|\s+)(?:\S*,)?gpu|--gpus-per-node(?:=|\s+)|--gpus(?:=|\s+)|-G\s+):?([\w.-]+:)?(\d{1,4})(?![\w:])")
+_NODES = re.compile(r"(?:--nodes(?:=|\s+)|-N\s*)(\d{1,4})\b")
 #: Names that a service gives to one size of memory. SkyPilot: sky/catalog; Baseten: docs.baseten.co, "Instance type reference".
 SKYPILOT = {"a100": "a100-40gb", "v100": "v100-16gb", "v100-32gb": "v100-32gb", "a100-80gb-sxm": "a100-80gb"}
 BASETEN = {"a100": "a100-80gb", "v100": "v100-16gb"}
@@ -103,7 +107,7 @@ def option_words(options: Item, skip: Iterable[str] = ()) -> list[Word]:
         elif isinstance(item.value, (dict, list)):
             words += [Word(option, item.place), Word(json.dumps(item.plain(), default=str), item.place)]
         else:
-            words += [Word(option, item.place), Word(item.text, item.place)]
+            words += [Word(option, item.place), item.word]
     return words
 
 
@@ -122,7 +126,7 @@ def variables(item: Item) -> dict[str, Word]:
 
 
 def _value(name: str, item: Item) -> Word:
-    return Word(f"${name}", item.place, (name,)) if item.value is None else Word(item.text, item.place)
+    return Word(f"${name}", item.place, (name,)) if item.value is None else item.word
 
 
 def installed(text: str, engine: str) -> str | None:
@@ -130,3 +134,23 @@ def installed(text: str, engine: str) -> str | None:
     package = {"tensorrt-llm": "tensorrt[-_]llm"}.get(engine, engine)
     match = re.search(rf"\b{package}(?:\[[\w,-]*\])?==\s*(\d{{1,4}}\.\d{{1,4}}(?:\.\d{{1,4}})?)", text)
     return match[1] if match else None
+
+
+def of_slurm(text: str) -> Hardware | None:
+    """The GPUs of a Slurm job on one node (`#SBATCH --gres=gpu:h100:4`, `srun --gpus-per-node=a100:8`); None where it asks for none, for
+    several different things, or for several nodes."""
+    found: dict[tuple[str, int], Place] = {}
+    for line in _LINE.finditer(text):
+        if any(int(match[1]) > 1 for match in _NODES.finditer(line[1])):
+            return None
+        for match in _GRES.finditer(line[1]):
+            key = ((match[1] or "").rstrip(":"), int(match[2]))
+            found.setdefault(key, Place(text.count("\n", 0, line.start(1) + match.start()) + 1))
+    if len(found) != 1:
+        return None
+    ((kind, count), place), option = next(iter(found.items())), "gpus of the job"
+    item = Item(f"{kind}:{count}", f"{kind}:{count}", place, place.line)
+    number = Given(count, option, place)
+    if not kind:
+        return Hardware(None, number, "the job asks for GPUs and names no kind", place)
+    return hardware(item, option)._replace(n_devices=number)

@@ -8,24 +8,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kvplan import engines
 from kvplan.engines.common.words import Finding, Unresolved, Word
 from kvplan.errors import SpecError
-from kvplan.manifests import images, requested
+from kvplan.manifests import accelerators, images, requested
 from kvplan.manifests.budget import grown, spend
 from kvplan.manifests.command import Start, scripts, starts
+from kvplan.manifests.config import option_words
 from kvplan.manifests.found import NO_DEVICE, Site
+from kvplan.manifests.helm import MODELS
 from kvplan.manifests.marked import NOTHING, Item
 from kvplan.manifests.script import read_script
 from kvplan.manifests.templates import formatted
 from kvplan.manifests.words import Command
 
 MAX_DEPTH = 30
-_COMMANDS = re.compile(r"(command|cmd|script|run|exec|execstart|entrypoint|launch|launcher|start|serve|shell|program)s?$|\.(ba)?sh$", re.I)
+FEWEST = 3  # options that size memory, where a mapping is one of options, or a file of them
+_COMMANDS = re.compile(
+    r"(command|cmd|script|run|exec|execstart|entrypoint|launch(er)?|start|serve|shell|program|userdata)s?$|\.(ba)?sh$", re.I
+)
 _OPTIONS = re.compile(r"^(?P<engine>[a-z]*?)[_-]?(engine|extra|additional|server|cli)?[_-]?(args|arguments|flags|options)$", re.I)
 #: Where a resource names its model, from the nearest mapping outwards.
-_MODELS = (("model", "name"), ("model", "id"), ("model", "source"), ("modelId",), ("modelName",), ("model",), ("spec", "model", "name"))
+_MODELS = (("hf_name",), ("hf_model",), ("model_id",), *MODELS, ("model", "source"), ("spec", "model", "name"))
+MACHINES = ("instanceType", "instance_type", "machineType", "machine_type")
 _AN_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -35,8 +42,11 @@ def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     what = f"the kind {kind} of {document.get('apiVersion').text}" if kind else "this kind of file"
     said = f"{what} is not known here: of it, only the engine's own command or options are read"
     label = f"{kind}/{document.get('metadata', 'name').text}" if kind else ""
-    for key, start, item in _walk(document, "", (), source):
-        site = Site(label or key, n, None, None, 1, NO_DEVICE, start.place, span=(item.place.line, item.end_line), host=start.host)
+    machine = next((one for holder in (document.get("spec"), document) for name in MACHINES if (one := holder.get(name))), NOTHING)
+    device, why = accelerators.instance(machine, "machine type") if machine else (None, NO_DEVICE)
+    commands = list(_walk(document, "", (), source))
+    for key, start, item in commands or _walk(document, "", (), source, mapped=True):
+        site = Site(label or key, n, device, None, 1, why, start.place, span=item.span, host=start.host)
         note = Finding("not-known-kind", "warning", said, item.place)
         yield start, site._replace(findings=(note,), on=start.on, unresolved=_open(start, item))
 
@@ -49,19 +59,22 @@ def _open(start: Start, item: Item) -> tuple[Unresolved, ...]:
     return (Unresolved("options", why, "give --tp N and --max-model-len N", item.place),)
 
 
-def _walk(item: Item, key: str, above: tuple[Item, ...], source: str) -> Iterator[tuple[str, Start, Item]]:
+def _walk(item: Item, key: str, above: tuple[Item, ...], source: str, *, mapped: bool = False) -> Iterator[tuple[str, Start, Item]]:
     if len(above) > MAX_DEPTH:
         return
     spend(1, item.place.line)
     if isinstance(item.value, dict):
+        if mapped and (start := _mapped(item, above)):
+            yield key, start, item
+            return
         for name, part in item.items():
-            yield from _walk(part, name, (*above, item), source)
+            yield from _walk(part, name, (*above, item), source, mapped=mapped)
     elif isinstance(item.value, list):
         if found := list(_listed(item, key, above, source)):
             yield from ((key, start, item) for start in found)
             return
         for part in item:
-            yield from _walk(part, key, (*above, item), source)
+            yield from _walk(part, key, (*above, item), source, mapped=mapped)
     elif isinstance(item.value, str) and _COMMANDS.search(key) and _names_engine(item.text):
         text = _with_defaults(item, above)
         try:
@@ -76,7 +89,8 @@ def _with_defaults(item: Item, above: Sequence[Item]) -> str:
     defaults = above[-1].get("defaults") if above else NOTHING
     if not isinstance(defaults.value, dict) and not (above and above[-1].get("recipe_version")):
         return item.text
-    text = formatted(item.text, {name: value.text for name, value in defaults.items() if isinstance(value.value, (str, int, float))})
+    values = {name: one.text for name, one in (*above[-1].items(), *defaults.items()) if isinstance(one.value, (str, int, float))}
+    text = formatted(item.text, values)
     grown(len(item.text), len(text), item.place.line)
     return text
 
@@ -103,13 +117,27 @@ def _listed(item: Item, key: str, above: Sequence[Item], source: str) -> Iterato
     yield Start(engine, (*front, *words), env, item.place, item.end_line, in_container=True)
 
 
+def _mapped(item: Item, above: Sequence[Item]) -> Start | None:
+    """A mapping whose keys are an engine's options (`vllm: {max_model_len: 8192, ...}`, `maxModelLen`), beside or below a model's name."""
+    options = {re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name.lstrip("-")).lower(): part for name, part in item.items()}
+    named = [Word(f"--{name.replace('_', '-')}") for name in options]
+    engine = images.by_options(named) if len(named) >= FEWEST else ""
+    model = _model((*above, item)) if engine and len(images.telling(engine, named)) >= FEWEST else None
+    if model is None or any(holder.get("enabled").value is False for holder in above):
+        return None
+    words = images.only(engine, requested.option_words(replace(item, value=options), ("model",)))
+    before = engines.arguments(engine).model_option(model.text)
+    front = (*(Word(text, item.place) for text in before), model)
+    return Start(engine, (*front, *words), _variables(above), item.place, item.end_line, in_container=True)
+
+
 def _model(above: Sequence[Item]) -> Word | None:
     """The model that the nearest mapping names by an id."""
     for holder in reversed(above):
         for path in _MODELS:
             item = holder.get(*path)
             if isinstance(item.value, str) and _AN_ID.fullmatch(item.text):
-                return Word(item.text, item.place)
+                return item.word
     return None
 
 
@@ -124,3 +152,24 @@ def _variables(above: Sequence[Item]) -> dict[str, Word]:
 
 def _names_engine(text: str) -> bool:
     return bool(re.search(r"\b(vllm|sglang|trtllm-serve|llama-server|lmdeploy|ollama)\b", text))
+
+
+def options_of(document: Item) -> str:
+    """The engine whose options the keys of a flat mapping are, a model or as many that size its memory among them; empty for all else."""
+    words = [Word(f"--{key.replace('_', '-')}") for key, _ in document.items()]
+    engine = images.by_options(words) if len(words) >= FEWEST else ""
+    named = {"--model", "--model-path", "--model-tag"} & {word.text for word in words}
+    is_one = engine and engines.arguments(engine).config == "options" and (named or len(images.telling(engine, words)) >= FEWEST)
+    return engine if is_one else ""
+
+
+def read_options(document: Item, n: int) -> Iterator[tuple[Start, Site]]:
+    """The engine that is started with such a file."""
+    engine = options_of(document)
+    words = tuple(option_words(document, placed=True))
+    message = f"read as a file of {engine}'s --config: options of the command that names it win over it"
+    note = Finding("option-file", "note", message, document.place)
+    yield (
+        Start(engine, words, {}, document.place, document.end_line),
+        Site("", n, None, None, 1, NO_DEVICE, document.place, (note,), document.span),
+    )

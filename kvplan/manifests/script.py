@@ -28,6 +28,7 @@ _OPENS = frozenset({"if", "for", "while", "until", "case", "{", "function", "sel
 _TURNS = frozenset({"else", "elif", ";;"})
 _CLOSES = frozenset({"fi", "done", "esac", "}"})
 _FUNCTION = re.compile(r"^[ \t]*(?:function[ \t]+)?([A-Za-z_][\w-]*)[ \t]*\(\)", re.MULTILINE)
+_CONTAINER = re.compile(r"\b(docker|podman|nerdctl)\s+(container\s+)?(run|create)\b")
 _SKIPPED = frozenset({"then", "do", "!", "time"})
 
 
@@ -213,6 +214,7 @@ class _Reader:
         self._weigh(words, turned)
         if not words:
             return ""
+        self._within_words(words)
         empty = tested(words)
         if empty and first == "if":
             self.variables.empty(empty)
@@ -245,22 +247,34 @@ class _Reader:
             self._read[name] = self._beside(name.removeprefix("./"))
         return self._read[name]
 
+    def _within_words(self, words: list[Token]) -> None:
+        """`ID=$(docker run ...)`: the command whose answer a variable takes."""
+        for token, piece in ((t, piece) for t in words for piece in t.pieces if _ASSIGN.match(words[0].text)):
+            if piece.kind == "command" and _CONTAINER.search(piece.text):
+                self._apart(piece.text, token.place)
+
+    def _apart(self, text: str, place: Place) -> None:
+        """Reads a text that runs among the script's own commands."""
+        held = (self._joined, self._cases)
+        self._cases = []
+        self.read(text, place, ((0, place.line),))
+        self._truth, (self._joined, self._cases) = None, held
+
     def _takes_in(self, words: list[Token]) -> bool:
         """`source FILE`: its commands and variables are the script's own."""
         if words[0].text not in ("source", ".") or len(words) < 2 or self._beside is None:
             return False
         name = self.variables.join(words[1].pieces, words[1].place)
+        if not re.search(r"[./$]", words[1].text):  # the end of a sentence, in a text that is no command
+            return words[0].text == "."
         if re.search(r"(activate|conda\.sh|setvars\.sh|\.?(bash|zsh)?rc|profile)$", name.text):
             return True
         text = None if name.missing or name.text in self._within or len(self._within) >= MAX_SOURCED else self._text_of(name.text)
         self._sourced.append(Sourced(name.text, name.place, text is not None))
         if text is not None:
-            held = (self._truth, self._joined, self._cases)
             self._within.append(name.text)
-            self._cases = []
-            self.read(text, name.place, ((0, name.place.line),))
+            self._apart(text, name.place)
             self._within.pop()
-            self._truth, self._joined, self._cases = None, held[1], held[2]
         return True
 
     def _turn(self) -> None:

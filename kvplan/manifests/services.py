@@ -1,35 +1,63 @@
-"""Files that name a model, an engine and its options for a service that writes the command: KubeAI, KAITO, BentoVLLM, srt-slurm.
+"""Files that name a model, an engine and its options for a service that writes the command: KubeAI, KAITO, BentoVLLM, srt-slurm, LLMKube,
+Truss.
 
 What each makes of them: kubeai internal/modelcontroller/engine_*.go; kaito pkg/workspace/inference (its ConfigMap's `vllm` section);
-bentoml/BentoVLLM _src/service.py (args); srt-slurm docs/config-reference.md, both layouts.
+bentoml/BentoVLLM _src/service.py (args); srt-slurm docs/config-reference.md, both layouts; LLMKube internal/controller/runtime_*_args.go;
+docs.baseten.co "config.yaml reference", "TensorRT-LLM builder configuration".
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 
 from kvplan import engines
 from kvplan.engines.common.words import Finding, Given, Unresolved, Word
 from kvplan.manifests import accelerators, images, requested
 from kvplan.manifests.accelerators import Hardware
-from kvplan.manifests.command import Start
+from kvplan.manifests.command import Start, scripts
 from kvplan.manifests.found import Site
 from kvplan.manifests.marked import NOTHING, Item, documents
 from kvplan.manifests.pods import environment, expand
+from kvplan.manifests.script import read_script
 
 KUBEAI = {"VLLM": "vllm", "OLlama": "ollama", "FasterWhisper": "FasterWhisper", "Infinity": "Infinity"}
 #: srt-slurm's names of engines, and where each reads its options in the older layout.
 SRT = {"sglang": ("sglang", "sglang_config"), "vllm": ("vllm", "vllm_config"), "trtllm": ("tensorrt-llm", "trtllm_config")}
 CONFIG = "recipe.yaml"
+#: LLMKube's runtimes: the engine, what it calls otherwise than it, and where its options stand, if not in the spec itself.
+_OWN = {"kvCacheCustomDtype": "kv-cache-dtype", "cacheTypeCustomK": "cache-type-k", "cacheTypeCustomV": "cache-type-v"}
+_LLAMA = {
+    **_OWN, "contextSize": "ctx-size", "parallelSlots": "parallel", "flashAttention": "flash-attn", "uBatchSize": "ubatch-size",
+    "batchSize": "batch-size", "moeCPUOffload": "cpu-moe", "moeCPULayers": "n-cpu-moe", "tensorOverrides": "override-tensor",
+    "cacheTypeK": "cache-type-k", "cacheTypeV": "cache-type-v", "noKvOffload": "no-kv-offload",
+}  # fmt: skip
+LLMKUBE = {
+    "llamacpp": ("llama.cpp", _LLAMA, ""),
+    "vllm": ("vllm", {**_OWN, "parallelSlots": "max-num-seqs", "cpuOffloadGB": "cpu-offload-gb"}, "vllmConfig"),
+    "sglang": ("sglang", {**_OWN, "tensorParallelSize": "tp", "expertParallelSize": "ep", "dataParallelSize": "dp"}, "sglangConfig"),
+}
+#: Keys of `build` and `runtime` -> options of trtllm-serve; the later of two wins, as the runtime does over the build.
+TRUSS = {
+    "max_batch_size": "--max_batch_size", "max_num_tokens": "--max_num_tokens", "max_seq_len": "--max_seq_len",
+    "max_beam_width": "--max_beam_width", "tensor_parallel_count": "--tp_size", "pipeline_parallel_count": "--pp_size",
+    "tensor_parallel_size": "--tp_size", "pipeline_parallel_size": "--pp_size", "moe_expert_parallel_option": "--ep_size",
+    "kv_cache_free_gpu_mem_fraction": "--kv_cache_free_gpu_memory_fraction",
+}  # fmt: skip
+PATCH = "patch_kwargs.yaml"
+#: Keys of patch_kwargs that name the model and no option.
+NO_OPTIONS = ("model_path", "model", "tokenizer", "served_model_name")
 ROLES = ("prefill", "decode", "aggregated", "agg")
 
 
 def is_service(document: Item) -> bool:
-    """One of the four."""
+    """One of them."""
     group = document.get("apiVersion").text
     if "kubeai.org" in group or "kaito.sh" in group:
         return document.get("kind").text in ("Model", "Workspace", "InferenceSet")
+    if "llmkube.dev" in group:
+        return document.get("kind").text == "InferenceService"
     return _is_bento(document) or bool(_srt_engine(document)) or _is_catalog(document)
 
 
@@ -49,6 +77,8 @@ def read(document: Item, others: Sequence[Item], n: int, source: str) -> Iterato
         yield from _kubeai(document.get("spec"), label, n, source)
     elif kind in ("Workspace", "InferenceSet"):
         yield from _kaito(document, label, others, n)
+    elif kind == "InferenceService":
+        yield from _llmkube(document.get("spec"), others, label, n)
     elif _is_catalog(document):
         for name, item in document.get("catalog").items():
             if item.get("enabled").value is True:
@@ -61,7 +91,7 @@ def read(document: Item, others: Sequence[Item], n: int, source: str) -> Iterato
 
 def _kubeai(spec: Item, label: str, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     engine, url = KUBEAI.get(spec.get("engine").text, spec.get("engine").text), spec.get("url")
-    env = {name: Word(item.text, item.place) for name, item in spec.get("env").items()}
+    env = {name: item.word for name, item in spec.get("env").items()}
     hardware = _profile(spec.get("resourceProfile"))
     if engine not in engines.served():
         start = Start("", (), env, spec.place, spec.end_line, in_container=True, foreign=engine or "of this Model")
@@ -72,6 +102,35 @@ def _kubeai(spec: Item, label: str, n: int, source: str) -> Iterator[tuple[Start
         version = image.version if image and image.engine == engine else None
         start = Start(engine, tuple(words), env, spec.place, spec.end_line, version, in_container=True)
     yield start, _site(label, n, hardware, spec)
+
+
+def _llmkube(spec: Item, others: Sequence[Item], label: str, n: int) -> Iterator[tuple[Start, Site]]:
+    asked, reference = spec.get("runtime").text or "llamacpp", spec.get("modelRef").text
+    models = (one.get("spec") for one in others if (one.get("kind").text, one.get("metadata", "name").text) == ("Model", reference))
+    model = next(models, NOTHING)
+    device, source = model.get("hardware", "gpu"), model.get("source")
+    count = spec.get("resources", "gpu") or device.get("count")
+    site = _site(label, n, Hardware(None, count.count("resources.gpu"), "LLMKube names no GPU product", spec.place), spec)
+    if asked not in LLMKUBE:
+        yield Start("", (), {}, spec.place, spec.end_line, in_container=True, foreign=f"of LLMKube's runtime {asked}"), site
+        return
+    engine, called, where = LLMKUBE[asked]
+    options = {
+        key: item for key, item in (spec.get(where) if where else spec).items() if (where or key in called) and item.value is not False
+    }
+    words = [Word("--model", source.place), source.word] if source else []
+    if engine == "llama.cpp" and count.number(0):
+        words += [Word("--n-gpu-layers", count.place), Word(str(max(device.get("layers").number(0), 0) or 99), count.place)]
+    if engine == "vllm" and count.number() > 1 and "tensorParallelSize" not in options:
+        words += [Word("--tensor-parallel-size", count.place), count.word]
+    for key, item in options.items():
+        option = Word(f"--{called.get(key) or re.sub(r'(?<=[a-z])(?=[A-Z])', '-', key).lower()}", item.place)
+        for one in [*item] if isinstance(item.value, list) else [item] if not isinstance(item.value, dict) else []:
+            words += [option] if one.value is True else [option, one.word]
+    words += [item.word for item in spec.get("extraArgs")]
+    image = images.find(spec.get("image").text)
+    version = image.version if image and image.engine == engine else None
+    yield Start(engine, tuple(words), {}, spec.place, spec.end_line, version, in_container=True), site
 
 
 def _profile(item: Item) -> Hardware:
@@ -101,7 +160,7 @@ def _kaito(document: Item, label: str, others: Sequence[Item], n: int) -> Iterat
         title = f"of KAITO's preset {preset.text[:60]}, whose options its controller sets,"
         yield Start("", (), {}, preset.place, document.end_line, in_container=True, foreign=title), site
         return
-    words = [Word(preset.text, preset.place), *requested.option_words(chosen)]
+    words = [preset.word, *requested.option_words(chosen)]
     start = Start("vllm", tuple(words), {}, preset.place, document.end_line, in_container=True)
     tp = "KAITO's controller sets it to the GPUs of a node"
     if not chosen.get("tensor-parallel-size"):
@@ -122,11 +181,9 @@ def _bento(document: Item, n: int) -> Iterator[tuple[Start, Site]]:
     args, config = document.get("args"), document.get("engine_config")
     resources = document.get("service_config", "resources")
     model = config.get("model") or args.get("model_id")
-    words = [Word(model.text, model.place), *requested.option_words(config, ("model",))]
-    for key, option in (("tp", "--tensor-parallel-size"), ("max_model_len", "--max-model-len")):
-        if item := args.get(key):
-            words += [Word(option, item.place), Word(item.text, item.place)]
-    words += [Word(item.text, item.place) for item in args.get("cli_args")]
+    words = [model.word, *requested.option_words(config, ("model",))]
+    words += args.options({"tp": "--tensor-parallel-size", "max_model_len": "--max-model-len"})
+    words += [item.word for item in args.get("cli_args")]
     env = environment([args.get("envs"), document.get("extra_envs")], [], [])
     kind = args.get("gpu_type") or resources.get("gpu_type")
     hardware = _bento_device(kind, resources.get("gpu") or args.get("tp"), document)
@@ -135,7 +192,7 @@ def _bento(document: Item, n: int) -> Iterator[tuple[Start, Site]]:
 
 
 def _bento_device(kind: Item, count: Item, document: Item) -> Hardware:
-    n = Given(int(count.text[:6]), "gpu", count.place) if count.text.isdecimal() else None
+    n = count.count("gpu")
     found = requested.device(kind.text) if kind else None
     if found:
         return Hardware(Given(found, "gpu_type", kind.place), n, "", kind.place)
@@ -171,8 +228,8 @@ def _srt(document: Item, n: int) -> Iterator[tuple[Start, Site]]:
         nodes = (
             1
             if own
-            else _number(v2.get("nodes") or resources.get(f"{role}_nodes"))
-            // _number(v2.get("workers") or resources.get(f"{role}_workers"))
+            else (v2.get("nodes") or resources.get(f"{role}_nodes")).number()
+            // max((v2.get("workers") or resources.get(f"{role}_workers")).number(), 1)
         )
         holder = options or v2
         start = Start(engine, tuple(words), env, holder.place, holder.end_line, in_container=True)
@@ -194,10 +251,88 @@ def _precision(item: Item) -> tuple[Finding, ...]:
     return (Finding("note", "note", f"the recipe says that the weights are {item.text[:20]}", item.place),) if item else ()
 
 
-def _number(item: Item) -> int:
-    return max(int(item.text[:6]), 1) if item.text.isdecimal() else 1
-
-
 def _site(label: str, n: int, hardware: Hardware, holder: Item) -> Site:
     place = hardware.place if hardware.why or hardware.device else holder.place
-    return Site(label, n, hardware.device, hardware.n_devices, 1, hardware.why, place, span=(holder.place.line, holder.end_line))
+    return Site(label, n, hardware.device, hardware.n_devices, 1, hardware.why, place, span=holder.span)
+
+
+def is_truss(document: Item) -> bool:
+    """A start command, or an engine to build."""
+    return bool(document.get("docker_server", "start_command")) or isinstance(document.get("trt_llm").value, dict)
+
+
+def read_truss(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    """The engines of the command, or the one that is built."""
+    item = document.get("resources", "accelerator")
+    hardware = requested.hardware(item, "accelerator", requested.BASETEN)
+    place = hardware.place if item else document.place
+    site = Site(document.get("model_name").text, n, hardware.device, hardware.n_devices, 1, hardware.why, place,
+                span=document.span)  # fmt: skip
+    if document.get("trt_llm"):
+        yield _built(document, hardware), site
+        return
+    command = document.get("docker_server", "start_command")
+    env = requested.variables(document.get("environment_variables"))
+    image = images.find(document.get("base_image", "image").text)
+    paths = _paths(document)
+    script = read_script(command.text, source, base=command.body, breaks=command.breaks, env=env)
+    for start in scripts(script, source):
+        version = image.version if image and image.engine == start.engine else None
+        asked = "\n".join(one.text for one in document.get("requirements"))
+        version = start.version or version or requested.installed(f"{asked}\n{command.text}", start.engine)
+        words = tuple(_named(word, paths) for word in start.words)
+        yield start._replace(words=words, version=version, in_container=True), site
+
+
+def _paths(document: Item) -> dict[str, str]:
+    """Where the weights are put -> the model that they are."""
+    paths = {}
+    for one in document.get("weights"):
+        source = one.get("source").text
+        if source.startswith("hf://") and one.get("mount_location"):
+            paths[one.get("mount_location").text.rstrip("/")] = source[5:].partition("@")[0]
+    for one in document.get("model_cache"):
+        if one.get("volume_folder") and one.get("repo_id"):
+            paths[f"/app/model_cache/{one.get('volume_folder').text}"] = one.get("repo_id").text
+    return paths
+
+
+def _named(word: Word, paths: dict[str, str]) -> Word:
+    name, equals, value = word.text.rpartition("=")
+    found = paths.get(value.rstrip("/"))
+    return word._replace(text=f"{name}{equals}{found}") if found else word
+
+
+def _built(document: Item, hardware: Hardware) -> Start:
+    """The engine that a `trt_llm` section builds, as trtllm-serve would be told."""
+    build, runtime = document.get("trt_llm", "build"), document.get("trt_llm", "runtime")
+    patch = runtime.get("patch_kwargs")
+    cached = _paths(document).get(patch.get("model_path").text.rstrip("/")) if patch.get("model_path") else None
+    repository = build.get("checkpoint_repository", "repo")
+    place = repository.place if repository else build.place
+    words = [Word(cached or repository.text, place)] if cached or repository else []
+    for key, option in TRUSS.items():
+        if item := runtime.get(key) or build.get(key):
+            words += [Word(option, item.place), item.word]
+    kind = build.get("quantization_type") or NOTHING
+    if kind.text.endswith("_kv"):
+        words += [Word("--kv_cache_dtype", kind.place), Word("fp8", kind.place)]
+    files = {}
+    if patch:
+        words += [Word("--config", patch.place), Word(PATCH, patch.place)]
+        plain = {key: item.plain() for key, item in patch.items() if key not in NO_OPTIONS}
+        files[PATCH] = (json.dumps(plain, default=str), patch.place)
+    holder = document.get("trt_llm")
+    env = requested.variables(document.get("environment_variables"))
+    engine = {"encoder": "", "encoder_bert": ""}.get(build.get("base_model").text, "tensorrt-llm")
+    title = "" if engine else "of embeddings (Baseten Embeddings Inference)"
+    return Start(
+        engine, tuple(words), env, holder.place, holder.end_line, in_container=True, files=files, foreign=title, weights=_weights(kind)
+    )
+
+
+def _weights(kind: Item) -> Given | None:
+    """`quantization_type`: fp8, fp8_kv, fp4, fp4_mlp_only, weights_int4 and their like, as TensorRT-LLM calls them."""
+    algorithm = {"fp8": "fp8", "fp4": "nvfp4", "weights": "w8a16", "smooth": "w8a8_int8"}.get(kind.text.partition("_")[0])
+    algorithm = "w4a16" if "int4" in kind.text else algorithm
+    return Given(algorithm, "quantization_type", kind.place) if algorithm else None

@@ -15,11 +15,12 @@ _NAME = re.compile(r"\.(j2|jinja2?|tpl|tmpl)$", re.IGNORECASE)
 _JINJA = re.compile(r"\.(j2|jinja2?)$", re.IGNORECASE)
 MOST_MARKS = 2_000
 _ASIDE = re.compile(r"\{#.{0,4000}?#\}|\{%.{0,4000}?%\}", re.DOTALL)
+_MACRO = re.compile(r"\{%-?\s*macro\b.{0,20000}?\bendmacro\s*-?%\}", re.DOTALL)
 _CHOICE = re.compile(r"\{%-?\s*(if|for|macro|include|set)\b")
-_MANAGED = re.compile(r"^\{\{[^{}\n]*\bansible_managed\b[^{}\n]*\}\}", re.MULTILINE)
+_MANAGED = re.compile(r"^\{\{-?\s*(?:[^{}\n]*\bansible_managed\b|\w+\()[^{}\n]*\}\}", re.MULTILINE)  # or a macro that is called
 _TWO = re.compile(r"\{%-?\s*if\b[^%]{0,400}%\}(?:(?!\{%).){0,4000}\{%-?\s*else\s*-?%\}", re.DOTALL)
 _VALUE = re.compile(r"\{\{-?(.{0,2000}?)\}\}", re.DOTALL)
-_DEFAULT = re.compile(r"""[\w.]+\s*\|\s*default\(\s*(?:'([^'{}]*)'|"([^"{}]*)"|([\w.]+))\s*(?:,\s*true\s*)?\)""", re.IGNORECASE)
+_DEFAULT = re.compile(r"""[\w.]+\s*\|\s*default\(\s*(?:'([^'{}]*)'|"([^"{}]*)"|(-?\d[\w.]*|\w+))\s*(?:,\s*true\s*)?\)""", re.IGNORECASE)
 _FIELD = re.compile(r"\{\{|\}\}|(?<!\$)\{([A-Za-z_]\w*)\}")
 
 
@@ -37,6 +38,7 @@ def filled(text: str, source: str, *, last: bool = False) -> str:
         return text if source == plain_name(source) or "{{" in text else formatted(text, {}, "${%s}")
     if sum(text.count(mark) for mark in ("{{", "{%", "{#")) > MOST_MARKS:
         raise SpecError(source, [("", f"more than {MOST_MARKS:,} marks of a template; no manifest has so many")])
+    text = _MACRO.sub(_apart, text)
     text = _MANAGED.sub("# made from a template", text)
     text = _TWO.sub(lambda m: "\n" * m[0].count("\n"), text) if last else text
     text = _ASIDE.sub(_apart, text)

@@ -6,11 +6,10 @@ systemd.service(5), systemd.exec(5), podman-systemd.unit(5). No shell: $NAME and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kvplan.engines.common.words import Finding, Given, Place, Word
-from kvplan.manifests import images
 from kvplan.manifests.command import Start, container, scripts
 from kvplan.manifests.found import Site
 from kvplan.manifests.lexer import split
@@ -22,14 +21,6 @@ _SECTION = re.compile(r"^\[(Unit|Service|Container|supervisord|program:[^\]]*)\]
 _STARTS = ("ExecStart", "command")
 _KEY = re.compile(r"\s*([A-Za-z]+)\s*=\s*(.*)")
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
-
-
-def _unread(words: Sequence[Word], env: Mapping[str, Word], one: _Setting) -> Iterator[Start]:
-    """A program that is not at hand, handed an engine's options."""
-    engine = images.by_options(words[1:])
-    if engine:
-        why = f"ExecStart runs {words[0].text[:120]}, which is not read"
-        yield Start(engine, (), env, one.place, one.end_line, opaque=why)
 
 
 class _Setting(NamedTuple):
@@ -76,7 +67,6 @@ def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
                 words = [_expanded(w, env) for w in split(Word(value, one.place), source)]
                 script = read_script("", source)._replace(commands=(Command(tuple(words), env, one.place, one.end_line),))
                 found += scripts(script, source)
-                found += () if found else _unread(words, env, one)
         if not found and not any(key in at for key in _STARTS) and any(name.startswith("OLLAMA_") for name in env):
             first = next(iter(env.values()))  # what `systemctl edit ollama` writes
             found = [Start("ollama", (), env, first.place, max(text.count("\n"), 1))]

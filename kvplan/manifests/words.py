@@ -10,6 +10,8 @@ from typing import NamedTuple
 from kvplan.engines.common.words import Place, Word
 from kvplan.manifests.budget import grown
 
+_VARIABLE = re.compile(r"\$(?:\$|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-?+])([^{}]*))?\})")
+
 
 class Command(NamedTuple):
     """A simple command with the environment it runs in: what the file sets, nothing else.
@@ -43,3 +45,22 @@ def replaced(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], 
     ends = [end for end, _ in moves]
     breaks = tuple((offset + (moves[n - 1][1] if (n := bisect_right(ends, offset)) else 0), line) for offset, line in word.breaks)
     return word._replace(text=text, breaks=breaks)
+
+
+def filled(word: Word, asked: Mapping[str, Word]) -> Word:
+    """`$NAME`, `${NAME}`, `${NAME:-default}` replaced, as compose and Dockerfiles have it; a name that nobody gives stays open."""
+    missing: list[str] = []
+
+    def replace(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        if name is None:
+            return "$"
+        given = asked.get(name)
+        if given is not None and not given.missing and (given.text or not (match[3] or "").startswith(":")):
+            return given.text
+        if match[3] in ("-", ":-"):
+            return match[4]
+        missing.append(name)
+        return f"${name}"
+
+    return replaced(_VARIABLE, replace, word)._replace(missing=tuple(missing))

@@ -8,12 +8,20 @@ from typing import NamedTuple
 
 from kvplan import engines
 from kvplan.engines.common.words import Place, Word
-from kvplan.manifests import dynamo, foreign, images
-from kvplan.manifests.programs import CONTAINERS, PYTHON_TAKES, SHELLS, WRAPPERS, base
+from kvplan.manifests import foreign, images
+from kvplan.manifests.lexer import split
+from kvplan.manifests.programs import CONTAINERS, PYTHON_TAKES, RUNS, SHELLS, WRAPPERS, base, dynamo_words
 from kvplan.manifests.script import MAX_WORDS
 
 #: `python -c "from vllm.scripts import main; main()" serve ...` is `vllm serve ...`.
 _VLLM_MAIN = re.compile(r"\bfrom vllm\.(scripts|entrypoints\.cli\.main) import main\b")
+#: Programs that show their words; options that hold another program's.
+_TELLS = re.compile(r"echo|printf|cat|grep|sed|awk|jq|curl|log\w*|info|warn\w*|error|die|usage|print\w*")
+_ARGUMENTS = re.compile(r"^--[\w-]*(args|arguments|flags|options|opts|command|cmd)=")
+CLIENTS = re.compile(
+    r"\b(vllm (bench|chat|complete|run-batch|collect-env)|ollama (pull|list|create|show|rm|ps|cp)|lmdeploy lite|sglang\.bench_\w+|mini_lb|"
+    r"bench(mark)?_serving)\b"
+)
 NO_SINGLE = "starts no single engine"
 #: The scripts of a file by name: their text and where it stands.
 Files = Mapping[str, tuple[str, Place]]
@@ -30,12 +38,26 @@ class Program(NamedTuple):
     foreign: str = ""
 
 
-def open_program(found: Sequence[Word]) -> str:
-    """The engine of `"$LLAMA_SERVER" --ctx-size 8192 ...`: a program that is not known, by its options."""
-    n = next((n for n, w in enumerate(found) if base(w.text) not in WRAPPERS and not re.match(r"[A-Za-z_]\w*=", w.text)), len(found))
-    first = found[n] if n < len(found) else Word("")
-    is_program = first.missing and "=" not in first.text and not re.search(r"\s", first.text)
-    return images.by_options(found[n + 1 :]) if is_program else ""
+def handed(found: Sequence[Word]) -> tuple[str, Sequence[Word], str] | None:
+    """The engine whose options a program that is not known is handed, those options, and why they may not be all.
+
+    `"$LLAMA_SERVER" --ctx-size 8192 ...` is taken for the engine itself; `launch.py --args "--max-model-len 8192 ..."` is not read.
+    """
+    n = next((n for n, w in enumerate(found) if base(w.text) not in WRAPPERS and not re.match(r"-|[A-Za-z_]\w*=", w.text)), len(found))
+    first, own = found[n] if n < len(found) else Word(""), found[n + 1 :]
+    if first.missing and "=" not in first.text and not re.search(r"\s", first.text):
+        at = next((n for n, w in enumerate(found) if w.text.startswith("-")), len(found))
+        return (engine, found[at:], "") if (engine := images.by_options(own)) else None
+    if _TELLS.fullmatch(base(first.text)) or CLIENTS.search(" ".join(w.text for w in found[n : n + 4])):
+        return None
+    inside = [
+        one for one, before in zip(own, found[n:], strict=False) if _ARGUMENTS.match(one.text if "=" in one.text else f"{before.text}=")
+    ]
+    inside = [one._replace(text=_ARGUMENTS.sub("", one.text)) for one in inside]
+    for fewest, group in ((2, own), *((1, tuple(split(one, ""))) for one in inside if not re.search(r"['\"`\\]", one.text))):
+        if (engine := images.by_options(group)) and len(images.telling(engine, [w for w in group if w.text.startswith("--")])) >= fewest:
+            return engine, images.only(engine, group), f"{first.text[:80]}, which is handed these options of {engine}'s, is not read"
+    return None
 
 
 def behind(found: Sequence[Word], files: Files, within: int = MAX_WORDS) -> Program | None:
@@ -49,8 +71,8 @@ def behind(found: Sequence[Word], files: Files, within: int = MAX_WORDS) -> Prog
             return Program(n, name, rest, foreign=title)
         if name in ("kserve-huggingfaceserver", "llama-tools"):
             return Program(n, name, rest)
-        if name in CONTAINERS and (follows == "run" or (follows == "container" and len(rest) > 1 and rest[1].text == "run")):
-            return Program(n, name, rest if follows == "run" else rest[1:])
+        if name in CONTAINERS and (own := rest[1:] if follows == "container" else rest) and own[0].text in RUNS:
+            return Program(n, name, own)
         if name in SHELLS and (script_option(rest) is not None or named(first_plain(rest), files)):
             return Program(n, name, rest)
         if name == "eval" and rest:
@@ -94,7 +116,7 @@ def _module(at: int, rest: Sequence[Word]) -> Program | None:
                 return Program(at, module, own, foreign=title) if title else None
             engine, before = found
             if module.startswith("dynamo."):
-                own = dynamo.words(module, own)
+                own = dynamo_words(module, own)
             if before.startswith("-"):
                 own = _without(own, before)
             elif before and own and own[0].text == before:

@@ -36,6 +36,8 @@ EVIDENCE: dict[str, str] = {
     "that is counted here; its config.json was not read",
     "s": "{name} has the shapes of {base}; the format of its weights is by the size of the file (ollama.com/library, June 2026)",
     "t": "{name} has the shapes of {base}: a table (llmfit 1.1.17) gives both the same sizes and total; its config.json was not read",
+    "x": "{name} has the shapes of {base}: a table (llmfit 1.1.17) gives both the same sizes; its total is not known, so that it may be "
+    "stored without a tower or a draft module; its config.json was not read",
     "n": "{name} has the shapes of {base}: a table (llmfit 1.1.17) gives both the same sizes; the format of its weights is by its name",
     "p": "{name} has the shapes of {base}: the Hub gives both one total and model type (llmfit 1.1.17); its sizes could not be read there",
     "o": "{name} has the shapes of {base}, by the name and digest of the tag (ollama.com/library, June 2026)",

@@ -48,9 +48,8 @@ def look_up(name: str) -> Named | None:
     if not key or "\t" in key or "\n" in key:
         return None
     found = exact(key)
-    if found is not None and found.weights == "gguf":
-        types = ", ".join(f"{found.name}:{kind}" for kind in ("Q4_K_M", "Q8_0"))
-        raise AmbiguousName(typed, [types], "holds several files; name one of them")
+    if found is not None:
+        _one_file(typed, found)
     if found is None and key.endswith(":latest"):
         found = exact(key.removesuffix(":latest"))
     if found is None and "/" not in key and not _ending(key):
@@ -59,7 +58,18 @@ def look_up(name: str) -> Named | None:
         found = _quantised(typed, key) or _release(typed, key)
     if "/" in key:
         return found or _published(typed, key)
-    return _tail(typed, key) or _spelled(typed, key) if found is None else _with_others(typed, key, found)
+    if found is None:
+        found = _tail(typed, key) or _spelled(typed, key)
+        return None if found is None else _one_file(typed, found)
+    return _with_others(typed, key, found)
+
+
+def _one_file(typed: str, found: Named) -> Named:
+    """A line that is not a repository of several files. Raises AmbiguousName where it is one."""
+    if found.weights == "gguf":
+        types = ", ".join(f"{found.name}:{kind}" for kind in ("Q4_K_M", "Q8_0"))
+        raise AmbiguousName(typed, [types], "holds several files; name one of them")
+    return found
 
 
 def _called(key: str) -> Named | None:

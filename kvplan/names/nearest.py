@@ -16,8 +16,8 @@ _PLAIN = frozenset(("instruct", "it", "chat", "hf", "base", "preview", "latest",
 #: Words that many families have a model of: they tell siblings apart, not families.
 _KINDS = frozenset((
     "air", "asr", "audio", "code", "coder", "distill", "embedding", "flash", "guard", "large", "lite", "math", "max", "medium",
-    "mini", "nano", "next", "omni", "plus", "pro", "reasoning", "reranker", "reward", "small", "super", "text", "thinking",
-    "tiny", "turbo", "ultra", "vision", "vl",
+    "foundation", "micro", "mini", "nano", "next", "ocr", "omni", "plus", "pro", "reasoning", "reranker", "reward", "small", "super",
+    "text", "thinking", "tiny", "translate", "turbo", "ultra", "vision", "vl",
 ))  # fmt: skip
 #: A word of a name that speaks of how weights are stored.
 FORMAT = re.compile(
@@ -28,6 +28,7 @@ FORMAT = re.compile(
 LONGEST = 100  # characters of a name that are looked at
 CUTOFF = 0.6  # of the whole, where no word says a family
 ALIKE = 0.75  # of a family's word that is misspelt
+ALIKE_SHORT = 0.85  # of one of four letters or fewer
 
 
 class Parts(NamedTuple):
@@ -105,4 +106,10 @@ def _misspelt(asked: Parts, own: Parts, spelling: float) -> bool:
     words = asked.families - _KINDS
     if not words:
         return spelling >= CUTOFF
-    return any(a[0] == b[0] and difflib.SequenceMatcher(None, a, b).ratio() >= ALIKE for a in words for b in own.families - _KINDS)
+    pairs = ((a, b) for a in words for b in own.families - _KINDS if a[0] == b[0])
+    return any(_alike(a, b) for a, b in pairs)
+
+
+def _alike(a: str, b: str) -> bool:
+    """Whether a word is nearly another; of short ones two letters may be the other way round."""
+    return sorted(a) == sorted(b) or difflib.SequenceMatcher(None, a, b).ratio() >= (ALIKE if len(a) > 4 else ALIKE_SHORT)

@@ -7,13 +7,23 @@ import re
 from kvplan.errors import AmbiguousName, KvplanError, UnknownName
 from kvplan.names.index import at, lowered
 from kvplan.names.look_up import look_up, of_its_maker, released
-from kvplan.names.nearest import FORMAT, nearest
+from kvplan.names.nearest import FORMAT, nearest, parts
 from kvplan.names.releases import Release, taken_apart
 from kvplan.names.spellings import alike
 from kvplan.names.written import plain
 
 #: A word that speaks of a format by itself; others do beside one.
 _SAYS_ONE = re.compile(r".*(?:fp\d|int\d|awq|gptq|bnb|gguf|mlx|bit|w\d|q\d|exl|quant|bpw|autoround|hqq|aqlm|eetq)")
+
+
+#: A word that says that some parts of a model are in another format than the rest, or in one that is not known.
+_MIXED = re.compile(r"optiq|ud|mixed|\w*mix|jang\w*|oq\d\w*|dq\d?\w*|paro|[23567]bits?|rotorquant|turboquant|mtplx|qx\d+|hi|rocmfp4")
+#: A word that says that a release has other shapes than the model whose name it begins with, or is a part that goes with it.
+_RESHAPED = re.compile(
+    r"reap\d*|reaped|prun(?:ed|e)|(?:\d+x)?\d+(?:\.\d+)?[bmt]|a\d+(?:\.\d+)?b|\d+e|moe|eagle\d?|dflash\d?|dspark|draft\w*|lora|adapter|mmproj|onnx|vl|vision"
+    r"|flash|mini|nano|micro|small|medium|large|max|plus|pro|lite|next|tiny|super|ultra|air|coder|omni|audio|asr|tts|embed\w*|rerank\w*|reward|speculator\S*|distill\w*|upscaled?|\d+layers?|exl\d|merge\w*|frankenmerge|assistant"
+)
+MOST_WORDS = 12  # of a name that are looked at
 
 
 def unknown(name: str) -> KvplanError:
@@ -40,9 +50,68 @@ def unknown(name: str) -> KvplanError:
             return UnknownName("model", name, [], hint=hint)
         if tags:
             return UnknownName("model", name, [], nearest=(listed or tags)[:3])
-    near = nearest(release.of if release else key)
-    hint = "" if near or "/" in key else "give its Hub id (organisation/name), its config.json or its file"
+    asked = release.of if release else key
+    same = _namesakes(key) if "/" in key else []
+    if same:
+        return UnknownName("model", name, [], nearest=same)
+    if not tag and (hint := _made_of(key)):
+        return UnknownName("model", name, [], hint=hint)
+    near = nearest(asked)
+    hint = _other_versions(asked, near)
+    if not near:
+        hint = "give its config.json or its file" if "/" in key else "give its Hub id (organisation/name), its config.json or its file"
     return UnknownName("model", name, [], nearest=near, hint=hint)
+
+
+def _namesakes(key: str) -> list[str]:
+    """At most three releases of the same name by others, the makers' own first."""
+    names = [line.name for line in sorted(alike(key), key=lambda line: line.publisher != line.base.partition("/")[0]) if "/" in line.name]
+    return list(dict.fromkeys(names))[:3]
+
+
+def _other_versions(key: str, near: list[str]) -> str:
+    """That the nearest names are of other versions, which are other models; empty where one is of the version that was asked for."""
+    asked = parts(key).versions
+    if not asked or not near or any(asked & parts(id_).versions for id_ in near):
+        return ""
+    return f"no model of that family and version is known here; of other versions: {', '.join(near)}. Its own config.json or file is read"
+
+
+def _said(words: list[str]) -> tuple[str, list[str]]:
+    """The format that the most of neighbouring words say, else empty, and the other words."""
+    for n in range(len(words), 0, -1):
+        for i in range(len(words) - n + 1):
+            found = taken_apart(f"x-{'-'.join(words[i : i + n])}")
+            if found is not None and found.of == "x":
+                return found.weights, words[:i] + words[i + n :]
+    return "", words
+
+
+def _made_of(key: str) -> str:
+    """The command that answers if a name that begins with a known model's is that model, tuned or in the format that it speaks of; empty
+    where it does not begin so, or says that its shapes are others."""
+    stem = key.removesuffix(".gguf")
+    ends = [match.start() for match in re.finditer(r"[-_]|\.(?!\d)", stem) if match.start() > stem.rfind("/")][:MOST_WORDS]
+    for end in reversed(ends):
+        known = released(Release(stem[:end], "")) if re.search(r"\d", stem[:end]) else None
+        if known is None or "/" not in known.name:
+            continue
+        rest = [word for word in re.split(r"[-_]", stem[end + 1 :]) if word]
+        if any(_RESHAPED.fullmatch(word) for word in rest):
+            return ""
+        if any(_MIXED.fullmatch(word) for word in rest):
+            said = f"its name speaks of {known.name} in a mix of formats, which its config.json tells layer by layer: give that"
+            return f"{said}; or one format in its place: kvplan estimate {known.name} --weight-dtype FORMAT"
+        said, left = _said(rest)
+        if any(_SAYS_ONE.match(word) for word in left):
+            return ""
+        command = f"kvplan estimate {known.name}"
+        if not said:
+            return f"its name begins as {known.name}'s; if it was tuned from that: {command}"
+        return (
+            f"its name speaks of {known.name} and a format; if it is that: {command} --weight-dtype {'q4_k_m' if said == 'gguf' else said}"
+        )
+    return ""
 
 
 def _resolves(name: str) -> bool:

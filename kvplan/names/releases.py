@@ -14,7 +14,7 @@ _SUFFIXES: tuple[tuple[str, str], ...] = (
     (r"qat[-_](?:q\d_\d|int\d)[-_]unquantized", "bf16"),  # Google's, trained for a format and stored without it
     (r"(?:quantized[.-]|qat[-_])?w4a16(?:[-_]g128|[-_]awq|[-_]ct)?", "w4a16"),
     (r"(?:static[-_])?(?:modelopt[-_])?fp8(?:[-_](?:kv|static|static-pertensor))?", "fp8"),
-    (r"(?:modelopt[-_])?(?:nvfp4|fp4)(?:a16)?(?:[-_]v\d)?", "nvfp4"),
+    (r"(?:modelopt[-_]|w4a4[-_])?(?:nvfp4|fp4)(?:a16|[-_]w4a16|[-_]w4a4)?(?:[-_]v\d)?", "nvfp4"),
     (r"mxfp4", "mxfp4"),
     (r"mxfp8", "mxfp8"),
     (r"awq[-_](?:8bit|int8)", "awq-int8"),

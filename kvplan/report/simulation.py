@@ -8,6 +8,7 @@ from typing import Any
 from kvplan.planner.simulation import Simulation, Size, UsersSize
 from kvplan.planner.users import Carried
 from kvplan.report import render_answers, render_rows
+from kvplan.report.answer import sentence
 from kvplan.report.html import page, question, rows_table
 from kvplan.report.printable import noted, one_line, prose
 from kvplan.report.words import chosen, model
@@ -26,7 +27,8 @@ def _document(simulations: Sequence[Simulation]) -> str:
 
 def _one(simulation: Simulation, fmt: str) -> str:
     shown = render_rows if fmt != "html" else lambda rows, _: rows_table(rows)
-    parts = [prose(_users(simulation, simulation.users), fmt)] if simulation.users is not None else []
+    parts = [prose(sentence(simulation.plan), fmt)] if simulation.plan.starts is False else []
+    parts += [prose(_users(simulation, simulation.users), fmt)] if simulation.users is not None else []
     parts.append(prose(_head(simulation), fmt))
     if simulation.policies:
         rows = [{"": name} | {_name(one, simulation): show(one, simulation) for one in simulation.policies} for name, show in ROWS]

@@ -62,7 +62,6 @@ NOT_KNOWN = {
     "bd-flashnext-fp8-2xgb10-090",
     "mm-minimaxm3-4xgb10-070",
     "mm-minimaxm3-4xgb10-060",
-    "rc785-museglimmer-5090-128k",
     "gx-glm52-504b-4xpro6000-131k",
     "gx-glm52-504b-4xpro6000-dcp4-250k",
     "gx-glm52-504b-4xpro6000-dcp4-mtp",

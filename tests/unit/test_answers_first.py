@@ -71,3 +71,8 @@ def test_tables_fit_a_narrow_terminal(questions: list[dict[str, str]], monkeypat
     tables = text.partition("\nwhat ")[0]
     assert max(map(len, tables.splitlines())) <= 80
     assert len(plans) > 1 or "weights: rotary tables" in tables
+
+
+def test_a_simulation_of_what_does_not_start_says_so_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """One request of 131,072 tokens takes 16 GiB, beside 15 GiB of weights on 22."""
+    assert first_line(capsys, "simulate", LLAMA, "--device", "l4", "--users", "5", "--requests", "10").startswith("No: 1 x L4 lacks ")

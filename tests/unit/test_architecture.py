@@ -127,7 +127,6 @@ def test_the_wheel_holds_what_runs_and_the_sdist_what_its_tests_need(tmp_path):
 OF_ONE_ENGINE = {
     f"manifests/{name}.py"
     for name in (
-        "chart",
         "command",
         "helm",
         "images",
@@ -139,7 +138,6 @@ OF_ONE_ENGINE = {
         "ray",
         "requested",
         "services",
-        "truss",
         "units",
         "wrapped",
     )

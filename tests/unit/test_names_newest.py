@@ -172,7 +172,6 @@ def test_thebloke_has_awq_in_groups_of_128_of_what_its_name_says(written: str, o
         "TheBloke/Llama-2-13B-chat-GPTQ",  # its groups differ from model to model
         "TheBloke/nobody-knows-7B-AWQ",
         "deepseek-ai/DeepSeek-V4.1-Flash",
-        "Inferact/Muse-Glimmer-30B-NVFP4-W4A4",
         "z-lab/Qwen3.8-27B-DFlash2",
         "google/gemma-4-31B-it-assistant",
     ],

@@ -134,3 +134,44 @@ def test_the_maker_s_own_name_comes_before_what_shares_its_shapes() -> None:
     assert nearest("somebody/Qwen3.8-27B-tuned")[0] == "Qwen/Qwen3.8-27B"
     with pytest.raises(UnknownName, match="if it is: kvplan estimate meta-llama/Meta-Llama-3-8B-Instruct"):
         catalogue.find_model("PWD/Meta-Llama-3-8B-Instruct-FP8-Dynamic")
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("deepseek-ai/DeepSeek-V4.1-Flash", "no model of that family and version is known here; of other versions: "),
+        ("Twu31/Qwen3.8-27B-AWQ-INT4-MTP-LowLatency", "if it is that: kvplan estimate Qwen/Qwen3.8-27B --weight-dtype awq"),
+        ("somebody/Llama-3.1-8B-My-Tune", "if it was tuned from that: kvplan estimate meta-llama/llama-3.1-8b"),
+        ("mlx-community/Qwen3.6-27B-OptiQ-4bit", "in a mix of formats, which its config.json tells layer by layer: give that"),
+        ("unsloth/gemma-4-E4B-it-UD-MLX-4bit", "in a mix of formats"),
+        ("QuantTrio/gemma-4-31B-it-AWQ-6Bit", "in a mix of formats"),
+        ("somebody/gpt-oss-20b", "did you mean openai/gpt-oss-20b"),
+        ("somebody/GLM-4.5-Air-REAP-70B", "did you mean cerebras/glm-4.5-air-reap-82b-a12b"),
+    ],
+)
+def test_what_is_not_known_is_answered_with_a_step_that_helps(written: str, said: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        catalogue.find_model(written)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("written", ["gpt-oss-20b-GGUF", "gpt oss 20b GGUF"])
+def test_a_short_name_of_a_repository_of_files_says_how_one_is_named(written: str) -> None:
+    with pytest.raises(AmbiguousName, match=r"gpt-oss-20b-GGUF:Q4_K_M"):
+        catalogue.find_model(written)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "somebody/Qwen3-8B-Eagle3",
+        "stepfun-ai/Step-3.7-Flash",
+        "yandex/AliceAI-Foundation-80B-A3B-Base",
+        "somebody/Qwen3-32B-REAP",
+        "somebody/Qwen3-8B-vision",
+    ],
+)
+def test_a_name_that_says_other_shapes_is_not_taken_for_the_model_it_begins_with(written: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        catalogue.find_model(written)
+    assert "kvplan estimate" not in str(caught.value)

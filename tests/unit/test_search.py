@@ -15,6 +15,7 @@ import yaml
 import kvplan
 from kvplan.cli import run
 from kvplan.errors import KvplanError, SpecError
+from kvplan.planner.limits import largest
 
 MODEL = "meta-llama/llama-3.1-8b"
 
@@ -35,6 +36,18 @@ def test_every_public_function_has_an_example_that_is_true(name):
     result = doctest.DocTestRunner().run(found)
     assert result.attempted
     assert not result.failed
+
+
+@pytest.mark.parametrize("end", [0, 1, 131_071, 131_072, 131_073, 500_000, 504_064])
+def test_the_most_that_fits_is_found_wherever_it_ends(end):
+    assert largest(lambda n: n <= end, 504_064, (131_072, None)) == end
+
+
+def test_where_it_often_ends_three_questions_are_enough():
+    """A guess that does not fit, the model's own length, and one token more."""
+    asked = []
+    assert largest(lambda n: asked.append(n) or n <= 131_072, 504_064, (131_072, None)) == 131_072
+    assert asked == [504_064, 131_072, 131_073]
 
 
 def test_fit_ranks_by_price_where_there_is_one():

@@ -17,6 +17,7 @@ from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import checkpoint_format, has_towers
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.tensors import distinct
+from kvplan.units import MOST_DEVICES
 
 
 def check_question(
@@ -27,6 +28,8 @@ def check_question(
     known_as  the name that an option of its command line has in a question; empty: it has none
     passed    options that it has and no plan follows
     """
+    if (ranks := (d.tp or 1) * (d.pp or 1) * (d.dp or 1)) > MOST_DEVICES:
+        raise SpecError("n_devices", [("", f"tp x pp x dp is {ranks:,} devices; at most {MOST_DEVICES:,} are planned")])
     if d.multimodal not in (None, "on", "off"):
         raise SpecError("multimodal", [("", f"{d.multimodal[:40]!r} is not on or off")])
     if d.dtype and canonical(d.dtype, "dtype") not in COMPUTE:

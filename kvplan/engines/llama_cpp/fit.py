@@ -76,19 +76,19 @@ def fit_context(f: Loaded, attempt: Try, *, n_streams: int, n_gpu_layers: int) -
     return max(n_ctx - n_ctx % (ALIGN * n_streams), least)
 
 
-def fit_layers(f: Loaded, attempt: Try, *, n_ctx: int, cards: Sequence[int] = (), drafts: bool = True) -> Placed:
+def fit_layers(f: Loaded, attempt: Try, *, n_ctx: int, cards: Sequence[int] = ()) -> Placed:
     """What --fit puts on the devices where nothing was said of that and they do not keep their margins with all of it.
 
     cards  the devices that it sees; empty: all
     """
-    return _Search(f, attempt, n_ctx, tuple(cards) or tuple(range(f.question.n_devices or 1)), drafts=drafts).run()
+    return _Search(f, attempt, n_ctx, tuple(cards) or tuple(range(f.question.n_devices or 1))).run()
 
 
 class _Search:
-    def __init__(self, f: Loaded, attempt: Try, n_ctx: int, cards: tuple[int, ...], *, drafts: bool) -> None:
-        self.f, self.attempt, self.n_ctx, self.cards, self.drafts = f, attempt, n_ctx, cards, drafts
-        self.n_whole = len(f.rows) + (len(f.model.draft) if drafts else 0) + 1
-        unloaded = drafts and not f.draft_rows and f.rules.build >= DRAFTS_APART
+    def __init__(self, f: Loaded, attempt: Try, n_ctx: int, cards: tuple[int, ...]) -> None:
+        self.f, self.attempt, self.n_ctx, self.cards = f, attempt, n_ctx, cards
+        self.n_whole = len(f.rows) + len(f.model.draft) + 1
+        unloaded = not f.draft_rows and f.rules.build >= DRAFTS_APART
         self.n_layers = self.n_whole - (len(f.model.draft) if unloaded else 0)
         self.targets = [_target(f, card) for card in cards]
         self.last = len(cards) - 1
@@ -108,7 +108,7 @@ class _Search:
         """Every layer on the devices that it sees."""
         n_devices = self.f.question.n_devices or 1
         shares = [Fraction(i in self.cards) for i in range(n_devices)] if len(self.cards) < n_devices else None
-        return place(self.f, self.n_whole, rules, shares=shares, drafts=self.drafts)
+        return place(self.f, self.n_whole, rules, shares=shares)
 
     def _held(self, placed: Placed) -> list[int]:
         tried = self.attempt(self.n_ctx, placed)
@@ -118,7 +118,7 @@ class _Search:
         shares = [Fraction(0)] * (self.f.question.n_devices or 1)
         for card, share in zip(self.cards, deal, strict=True):
             shares[card] = Fraction(share.layers)
-        return place(self.f, sum(share.layers for share in deal), self._rules(deal), shares=shares, drafts=self.drafts)
+        return place(self.f, sum(share.layers for share in deal), self._rules(deal), shares=shares)
 
     def _rules(self, deal: Deal) -> Rules:
         found: Rules = ()

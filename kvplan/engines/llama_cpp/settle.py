@@ -97,11 +97,17 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     return Settled(question, chosen_by, notes, settings, model, drafts, misfit, found, unknown(question, found))
 
 
+#: Places of its list of shares (common/common.h, tensor_split).
+MOST_CARDS = 128
+
+
 def _check(d: Deployment, name: str) -> None:
     """Raises UnsupportedError for ways of splitting that it does not have, SpecError for numbers of devices that differ."""
     for size in ("tp", "dp", "ep", "dcp"):
         if (getattr(d, size) or 1) > 1:
             raise UnsupportedError(f"{size}: {name} splits a model by layers; say how many devices with n_devices")
+    if max(d.pp or 1, d.n_devices or 1) > MOST_CARDS:
+        raise SpecError("n_devices", [("", f"{name} deals layers to at most {MOST_CARDS} devices")])
     if d.pp and d.n_devices and d.pp != d.n_devices:
         raise SpecError("n_devices", [("", f"pp {d.pp} needs {d.pp} devices, not {d.n_devices}")])
 

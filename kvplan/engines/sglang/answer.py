@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.options import Options
 from kvplan.engines.common.pooled import Figures, Requests, Room
 from kvplan.engines.common.protocol import Group
 from kvplan.engines.sglang.memory import MAX_PREFILL_TOKENS
@@ -118,8 +119,9 @@ def log_lines(d: Deployment, p: SglangPools, k: SglangPoolSettings, total: int) 
             target_v = token_bytes - k_token
             sizes = f"K size: {slots * k_token / GIB:.2f} GB, V size: {slots * target_v / GIB:.2f} GB"
         lines.append(f"KV Cache is allocated. dtype: {name}, #tokens: {tokens}, {sizes}")
+    step = Options(d).count("max_prefill_tokens") or MAX_PREFILL_TOKENS
     lines.append(
-        f"max_total_num_tokens={total}, chunked_prefill_size={k.chunk}, max_prefill_tokens={MAX_PREFILL_TOKENS}, "
+        f"max_total_num_tokens={total}, chunked_prefill_size={k.chunk}, max_prefill_tokens={step}, "
         f"max_running_requests={p.running}, context_len={k.context_len}"
     )
     return tuple(lines)

@@ -20,8 +20,8 @@ TRTLLM_MHA, TRTLLM_MLA, FA4 = "trtllm_mha", "trtllm_mla", "fa4"
 #: Backends whose results do not depend on the batch; of these the first have no prefix cache then (server_args.py 0.5.3 to 0.5.23).
 UNSHARED, SHARED = ("flashinfer",), ("fa3", "triton", "fa4")
 DETERMINISTIC = (*UNSHARED, *SHARED)
-#: Classes whose backend is set before (arg_groups/model_overrides).
-_OWN = ("Gemma4", "NemotronH")
+#: Classes whose backend is set before (arg_groups/model_overrides/gemma4.py).
+_OWN = ("Gemma4",)
 
 
 def is_blackwell(d: Deployment) -> bool:

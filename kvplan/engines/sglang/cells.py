@@ -72,7 +72,7 @@ class Cells(NamedTuple):
     full, swa            what the budget is divided by
     full_held, swa_held  what the pools then take
     beside               what a state slot takes and is not charged
-    ring                 what a running request takes, likewise
+    ring                 what a running request takes, likewise; spare_rings: as much of no request
     """
 
     full: int
@@ -92,6 +92,7 @@ class Cells(NamedTuple):
     window_columns: int = 0
     beside: int = 0
     ring: int = 0
+    spare_rings: int = 0
 
     @property
     def slot(self) -> int:

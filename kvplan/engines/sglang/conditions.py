@@ -101,7 +101,7 @@ def chunk(settled: Settled) -> Values:
 
 #: Draft methods and attention backends that came later than the first release -> the one that has them (choices of server_args.py).
 _METHODS = {"standalone": (0, 5, 2), "draft_model": (0, 5, 2), "ngram": (0, 5, 3), "dflash": (0, 5, 11), "dspark": (0, 5, 16)}
-_BACKENDS = {"trtllm_mla": (0, 4, 10), "trtllm_mha": (0, 5)}
+_BACKENDS = {"trtllm_mla": (0, 4, 10), "trtllm_mha": (0, 5), "flex_attention": (0, 5, 3), "fa4": (0, 5, 3)}
 _GONE = {"cutlass_mla": (0, 5, 20)}
 
 

@@ -14,6 +14,7 @@ OPTIONS: dict[str, str] = {
     "cuda_graph_bs": "the batches that decode graphs are captured for, such as 1,2,4,8",
     "deepep_mode": "auto, normal or low_latency: which of DeepEP's kernels have buffers; normal alone captures no graphs",
     "deepep_num_max_dispatch_tokens_per_rank": "SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK: 128 by default",
+    "disaggregation_mode": "null, prefill or decode: what of serving this server does",
     "enable_deterministic_inference": "results do not depend on the batch, which decides the attention backend",
     "enable_dp_lm_head": "the output layer is dealt out like attention data parallelism",
     "enable_two_batch_overlap": "two batches at once, where experts are spread over ranks",

@@ -30,12 +30,6 @@ _PHASES = (
 
 KNOWN: tuple[Stop, ...] = (
     Stop(
-        "stages and drafts", "PP + speculative decoding (MTP) is only supported on prefill nodes",
-        "only a worker that prefills drafts over stages",
-        (Move("pp", "1"), Move("speculative", "off"), Move("", "--disaggregation-mode prefill, or SGLANG_ENABLE_PP_SPEC=1")),
-        "arg_groups/validation_hook.py check_pipeline_parallel_compat", since="0.5.21",
-    ),
-    Stop(
         "no cache",
         "Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static={fraction}. Raise --mem-fraction-static "
         "above {least}",

@@ -70,7 +70,7 @@ def fraction(rules: SglangRules, s: FractionInputs) -> float:
     elif rules.fraction == "by_tp":
         value = _by_tp(s.tp)
     elif rules.fraction == "by_tp_13gib":
-        value = _by_tp(s.tp) if gpu <= 81920 else (gpu - 1024 * 13) / gpu
+        value = _by_tp(s.tp * s.pp) if gpu <= 81920 else (gpu - 1024 * 13) / gpu
     elif rules.fraction == "by_tp_180":
         value = _by_tp_180(s, gpu)
     elif rules.fraction == "classes":

@@ -16,6 +16,7 @@ from kvplan.engines.common.grouped_keys import TABLE, key_group
 from kvplan.engines.common.lines import weight_entries
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import weight_formats
+from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.fraction import on_amd
 from kvplan.errors import UnsupportedError
 from kvplan.ledger import Entry, exact
@@ -43,23 +44,29 @@ def read_group(d: Deployment, model: Lowered, version: str) -> int:
 
 
 class Beside(NamedTuple):
-    """Bytes on a rank that nothing of the budget is charged for: of a running request, of a state slot."""
+    """Bytes on a rank that nothing of the budget is charged for: of a running request, of a state slot; `spare`: rings of no request."""
 
     request: int = 0
     slot: int = 0
+    spare: int = 1
 
 
-def read_beside(spec: ModelSpec, model: Lowered, stage: range, group: int) -> Beside:
-    """A stage's ring (a group's raw keys in 16 bits for each layer, their positions once) and the last ids of an n-gram, 8 bytes each.
+def read_beside(spec: ModelSpec, model: Lowered, stage: range, group: int, draft_tokens: int) -> Beside:
+    """What a stage keeps of a request until a group of its keys is whole.
 
-    A convolution reads inputs as far apart as its n-grams have ids (models/qwen4_exp.py): of those, one is the token itself.
+    Qwen4-Exp: a group's raw keys in 16 bits for each layer, their positions once, and the last ids of an n-gram, 8 bytes each. Its
+    convolution reads inputs as far apart as its n-grams have ids: of those, one is the token itself (models/qwen4_exp.py).
+    GLM-5.3-Flash, with keys of several tokens over latents: their raw keys and scores, of drafted tokens too (mem_cache/memory_pool.py
+    DSATokenToKVPool._init_kpool_compress_tail_buffers).
     """
+    keys = [t for i in stage for cache in model.layers[i].caches for t in cache.tensors if t.name == "index_k"]
+    raw = sum(row_bytes("bf16", t.elems_per_state) for t in keys)
     if not group:
-        return Beside()
-    keys = (t for i in stage for cache in model.layers[i].caches for t in cache.tensors if t.name == "index_k")
+        pool = max((t.tokens_per_state or 1 for t in keys), default=1)
+        return Beside(2 * (pool + draft_tokens) * raw, spare=2) if pool > 1 and not is_compressed(model.layers) else Beside()
     mixers = (m for i in stage for m in spec.blocks[spec.layer_names[i]].mixers)
     ids = max((getattr(m, "dilation", 1) - 1 for m in mixers), default=0)
-    return Beside(group * (sum(row_bytes("bf16", t.elems_per_state) for t in keys) + POSITIONS), 8 * ids)
+    return Beside(group * (raw + POSITIONS), 8 * ids)
 
 
 def in_host(d: Deployment) -> bool:

@@ -56,7 +56,7 @@ def plan(settled: Settled) -> Outcome:
 
     def pools(rest: int) -> list[SglangPools]:
         draft = Drafted(s.draft_layers, settled.drafts, s.by_drafter)
-        beside = [ngram.read_beside(d.model, model, layers, s.split.group) for layers in stages]
+        beside = [ngram.read_beside(d.model, model, layers, s.split.group, k.draft_tokens) for layers in stages]
         read = [
             read_stage(model, layers, s.split, rules, draft=draft, dtype=s.formats.k, beside=more)
             for layers, more in zip(stages, beside, strict=True)

@@ -101,7 +101,7 @@ def read_stage(
             charged = cells._replace(full=cells.full + drafted)
     if not rules.draft_in_cell:
         charged, drafted = cells, drafted if draft.known else 0
-    cells = charged._replace(full_held=cells.full_held, ring=beside.request, beside=cells.beside + beside.slot)
+    cells = charged._replace(full_held=cells.full_held, ring=beside.request, spare_rings=beside.spare, beside=cells.beside + beside.slot)
     return SglangStage(layers=layers, cells=cells, compressed=None, cross=any(x.cross for x in held), drafted=drafted)
 
 
@@ -176,7 +176,7 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
         swa_token_bytes=cells.swa_held,
         full_bytes=(t.total + page) * cells.full_held + (cells.indexer if page == 1 else 0),  # a page more of indexer keys
         swa_bytes=0 if t.swa is None else (t.swa + page) * cells.swa_held,
-        fixed_bytes=(running + 1) * cells.ring,
+        fixed_bytes=(running + cells.spare_rings) * cells.ring,
         draft_bytes=(t.total + page) * stage.drafted,
     )
 

@@ -69,12 +69,12 @@ CHECKS: tuple[Stop, ...] = (
         "stages and drafts",
         "Pipeline parallelism is not compatible with overlap schedule, speculative decoding, mixed chunked prefill.",
         "this release drafts in one pipeline stage alone", (Move("pp", "1"), Move("speculative", "off")),
-        "server_args.py check_server_args", since="0.4.8", before="0.5.20", when=when.staged_drafts,
+        "server_args.py check_server_args", since="0.4.8", before="0.5.21", when=when.staged_drafts,
     ),
     Stop(
         "stages and drafts", "Pipeline parallelism currently only supports EAGLE (non-multi-layer) speculative decoding",
         "under pipeline parallelism this release drafts with EAGLE and MTP alone", (Move("pp", "1"), Move("speculative", "eagle or mtp")),
-        "arg_groups/validation_hook.py check_pipeline_parallel_compat", since="0.5.20", when=when.staged_other_drafts,
+        "arg_groups/validation_hook.py check_pipeline_parallel_compat", since="0.5.21", when=when.staged_other_drafts,
     ),
     Stop(
         "a tier of prefixes",
@@ -121,7 +121,7 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "attention backend", "fa3, aiter, or triton is required for Llama4 model", "this release picks none for Llama 4 by itself",
-        (Move("option:attention_backend", "fa3, aiter or triton"), _NEWER), "server_args.py", since="0.5.3", before="0.5.5",
+        (Move("option:attention_backend", "fa3, aiter or triton"), _NEWER), "server_args.py", since="0.4.10", before="0.5.5",
         when=when.chunked_unnamed,
     ),
     Stop(

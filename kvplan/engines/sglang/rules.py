@@ -158,6 +158,7 @@ class SglangRules(NamedTuple):
     draft_in_cell    the draft's KV is part of the bytes per token: of no draft; of one that has a path; of one that the config counts, too
     tree             steps and tokens verified where drafts are a tree by default
     chains           models whose drafts are a chain by default, not a tree; None: all but TREES
+    chained_pages    drafts in pages of more than one token are a chain, whatever is asked
     draft_headroom   a pool has rows beside its budget for what running requests draft and verify
     next_window      a pipeline stage of split windows counts the next stage's first layer with its own
     buffers_by       extra buffers are two under overlap scheduling and one without; two and one beside a draft
@@ -233,6 +234,7 @@ class SglangRules(NamedTuple):
     draft_in_cell: Literal["", "by_path", "counted"] = ""
     tree: tuple[int, int] = (5, 64)
     chains: frozenset[str] | None = frozenset()
+    chained_pages: bool = True
     draft_headroom: bool = True
     next_window: bool = False
     buffers_by: Literal["overlap", "drafts"] = "overlap"
@@ -280,8 +282,8 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.4.6", {"fraction": "by_tp_13gib", "tree": (5, 8)}),
     ("0.4.7", {"fraction": "by_tp_180", "spare_request": False, "chains": _CHAINS_047}),
     ("0.4.8", {"fraction": "classes", "tiers": _CLASSES, "spec_reserve": (2048, 2048)}),
-    ("0.4.10", {"split": _SPLIT_0410}),
-    ("0.5.0", {"split": frozenset(), "vision": "by_vit", "long_context": False}),
+    ("0.4.10", {"split": _SPLIT_0410, "vision": "by_vit", "chained_pages": False}),
+    ("0.5.0", {"split": frozenset(), "long_context": False}),
     ("0.5.2", {"spec_reserve": (2048, 6144), "chains": _CHAINS_052}),
     ("0.5.3", {"chains": _CHAINS_053, "fraction": "formula", "tiers": _tiers(2048, 16, 80), "dsa_dp": True, "dsa_fraction": 0.8}),
     ("0.5.4", {"dsa_fraction": None, "dsa_charge": "plain", "radix_states": "ratio", "no_radix": KIMI_LINEAR | MAMBA2}),

@@ -11,7 +11,7 @@ from kvplan.engines.common.settling import served_in
 from kvplan.engines.sglang import exchange
 from kvplan.engines.sglang.as_read import as_read
 from kvplan.engines.sglang.classes import TEXT_FIRST, TOWERLESS
-from kvplan.engines.sglang.drafts import with_steps
+from kvplan.engines.sglang.drafts import in_pages, with_steps
 from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.engines.sglang.traits import Traits
@@ -22,6 +22,8 @@ def as_served(d: Deployment, version: str, rules: SglangRules) -> tuple[Deployme
     if d.kv_memory is not None:  # a question about the cache alone; else the weights do not load (refusals.py)
         d = replace(d, model=as_read(d.model, rules))
     d, picked = with_steps(d, rules)
+    d, chained = in_pages(d, rules)
+    picked = (*picked, *chained)
     shared, d = d.ep, exchange.spread(d)
     if shared != d.ep:
         picked = (*picked, f"sglang shares experts by all {d.tp} ranks of tp under moe_a2a_backend {exchange.backend(d)}")

@@ -40,6 +40,9 @@ from kvplan.spec import lower
 from kvplan.tensors import Cache, CacheFormats, CacheTensor
 from kvplan.units import MIB, cdiv
 
+#: Flags whose refusals are known, and not what they hold.
+MORE, EITHER = ("enable_two_batch_overlap", "enable_dp_lm_head"), ("enable_deterministic_inference", "enable_torch_compile")
+MODES = ("null", "prefill", "decode")
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 OWN_DRAFTS = ("mtp", "nextn", "eagle")  # EAGLE without a model means the checkpoint's own modules too
 DRAFTS = (*OWN_DRAFTS, "eagle3", "standalone", "draft_model", "dflash", "dspark", "ngram")
@@ -157,6 +160,8 @@ def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
     if d.max_num_batched_tokens and options.flag("disable_chunked_prefill"):
         raise SpecError("max_num_batched_tokens", [("", "prompts go in whole with disable_chunked_prefill: take out one of the two")])
     options.count("speculative_draft_layers")
+    options.count("max_prefill_tokens")
+    options.flag("enable_mixed_chunk")
 
 
 def _page(d: Deployment, rules: SglangRules, traits: Traits, options: Options) -> int:
@@ -198,6 +203,8 @@ def undecided(settled: Settled, attention_dp: int) -> tuple[str, ...]:
     """
     found = list(adapters.undecided(settled.question, settled.model, settings_of(settled).rules))
     found += exchange.unsized(settled.question, settled.model)
+    options = Options(settled.question)
+    found += [f"--{key.replace('_', '-')} takes more memory in a way that is not modelled" for key in MORE if options.flag(key)]
     if attention_dp > 1 and experts(settled.model):
         found.append("what the experts' kernels hold of every rank's tokens under attention data parallelism is not modelled")
     if on_amd(settled.question) and "nvfp4" in (settled.question.weight_dtype or ""):
@@ -353,6 +360,9 @@ def _notes(d: Deployment, rules: SglangRules, traits: Traits, options: Options, 
             notes.append(f"this release of sglang keeps the window layers of {d.model.architecture} like full ones")
     if d.model.cache_window:  # configs/model_config.py is_hybrid_swa_model, 0.5.23
         notes.append(f"sglang keeps every token here: window {d.model.cache_window} of the config has a pool only in classes that it names")
+    notes += [f"not computed: --{key.replace('_', '-')} changes memory" for key in EITHER if options.flag(key)]
+    if options.text("disaggregation_mode", MODES) in MODES[1:]:
+        notes.append("not computed: what a server that only prefills, or only decodes, holds otherwise")
     if traits.cross:
         notes.append("sglang has one pool for all layers: a decoder's token takes a row in cross-attention layers too, an encoder's in all")
     if traits.encodes:

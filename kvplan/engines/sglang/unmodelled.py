@@ -181,7 +181,6 @@ IRRELEVANT: dict[tuple[str, str], str] = {
 EITHER: dict[tuple[str, str], str] = {
     ("", ""): "enable-memory-saver! triton-attention-num-kv-splits enable-nccl-nvls! disable-custom-all-reduce!",
     ("", "0.5.15"): "torchao-config",
-    ("0.4.6", ""): "disaggregation-mode",
     ("0.4.7", ""): """
         expert-distribution-recorder-mode expert-distribution-recorder-buffer-size enable-mscclpp! disable-shared-experts-fusion!
     """,

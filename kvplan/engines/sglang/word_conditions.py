@@ -53,6 +53,12 @@ def staged_mixtures(settled: Settled) -> Values:
     return {} if settings_of(settled).layout.pp > 1 and Options(settled.question).flag("enable_mixed_chunk") else None
 
 
+def staged_here(settled: Settled) -> Values:
+    """A drafter over stages of a server that decodes, too."""
+    prefills = Options(settled.question).text("disaggregation_mode") == "prefill"
+    return {} if settings_of(settled).layout.pp > 1 and settings_of(settled).speculation and not prefills else None
+
+
 def batches_overlap(settled: Settled) -> Values:
     """Two batches at once without experts over ranks."""
     options = Options(settled.question)

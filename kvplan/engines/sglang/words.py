@@ -53,6 +53,13 @@ WORDS: tuple[Stop, ...] = (
         "server_args.py check_server_args", since="0.4.8", before="0.5.11", when=when.staged_mixtures,
     ),
     Stop(
+        "stages and drafts", "PP + speculative decoding (MTP) is only supported on prefill nodes",
+        "only a worker that prefills drafts over stages",
+        (Move("pp", "1"), Move("speculative", "off"), Move("option:disaggregation_mode", "prefill")),
+        "arg_groups/validation_hook.py check_pipeline_parallel_compat", since="0.5.21",
+        when=when.staged_here,
+    ),
+    Stop(
         "two batches at once", "When enabling two batch overlap, moe_a2a_backend cannot be 'none'.",
         "two batches overlap where experts are spread over ranks", _TWO_BATCHES, "server_args.py check_server_args", since="0.5.7",
         before="0.5.15", when=when.batches_overlap,
@@ -65,7 +72,7 @@ WORDS: tuple[Stop, ...] = (
     Stop(
         "output layer of attention groups", "enable_dp_lm_head", "the output layer is dealt out like attention data parallelism",
         (Move("option:enable_dp_attention", "true"), Move("option:enable_dp_lm_head", "false")),
-        "server_args.py; arg_groups/overrides.py _dp_lm_head_validation", since="0.4.7", when=when.lm_head,
+        "server_args.py; arg_groups/overrides.py _dp_lm_head_validation", since="0.4.6", when=when.lm_head,
         tail=" requires attention data parallelism",
     ),
     Stop(

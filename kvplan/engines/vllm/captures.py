@@ -18,6 +18,8 @@ from kvplan.units import cdiv
 MODES = ("NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE")
 #: The largest batch of the list that a release makes, in tokens.
 CEILING = 512
+#: The largest that is asked about: every size up to it is looked at.
+MOST_ASKED = 1 << 20
 
 
 def asked(options: Options, d: Deployment) -> Captures:
@@ -29,7 +31,10 @@ def asked(options: Options, d: Deployment) -> Captures:
     mode = (options.text("cudagraph_mode") or "").upper()
     if mode not in ("", *MODES):
         raise SpecError("engine_option", [("cudagraph_mode", f"{mode[:60]!r} is not one of {', '.join(MODES)}")])
-    return Captures(tuple(sorted(set(sizes))), options.count("max_cudagraph_capture_size"), mode)
+    most = options.count("max_cudagraph_capture_size")
+    if (most or 0) > MOST_ASKED:
+        raise SpecError("engine_option", [("max_cudagraph_capture_size", f"{most} is out of range: at most {MOST_ASKED}")])
+    return Captures(tuple(sorted(set(sizes))), most, mode)
 
 
 def captured(s: VllmSettings) -> int:

@@ -135,14 +135,6 @@ def _kda(h: Hparams, table: Table) -> Mixer:
     }  # fmt: skip
 
 
-def _lightning(h: Hparams, table: Table) -> Mixer:
-    return {"kind": "lightning", "heads": h.heads[0] or h.keys.need("attention.head_count"), "head_dim": h.k_dim[0]}
-
-
-def _short_conv(h: Hparams, table: Table) -> Mixer:
-    return {"kind": "short_conv", "d_conv": h.keys.need("shortconv.l_cache")}
-
-
 def _rwkv(h: Hparams, table: Table) -> Mixer:
     size = h.keys.need("wkv.head_size")
     if h.hidden % size:
@@ -153,6 +145,8 @@ def _rwkv(h: Hparams, table: Table) -> Mixer:
 
 
 RECURRENT: dict[str, Callable[[Hparams, Table], Mixer]] = {
-    "mamba1": _mamba1, "mamba2": _mamba2, "gated_delta_net": _delta_net, "kda": _kda, "lightning": _lightning,
-    "short_conv": _short_conv, "rwkv": _rwkv,
+    "mamba1": _mamba1, "mamba2": _mamba2, "gated_delta_net": _delta_net, "kda": _kda,
+    "rwkv": _rwkv,
+    "lightning": lambda h, table: {"kind": "lightning", "heads": h.heads[0] or h.keys.need("attention.head_count"), "head_dim": h.k_dim[0]},
+    "short_conv": lambda h, table: {"kind": "short_conv", "d_conv": h.keys.need("shortconv.l_cache")},
 }  # fmt: skip

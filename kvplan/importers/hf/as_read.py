@@ -30,18 +30,10 @@ def _qwen2_moe(c: Read) -> Made:
     return c.layers(lambda i, n: SLIDING if slides and (i + 1) % 2 and i < first else FULL)
 
 
-def _flagged_window(c: Read) -> Made:
-    return {"sliding_window": c("sliding_window") if c("use_sliding_window") else None}
-
-
 def _halved(c: Read, on: bool) -> Made:
     """Attending both ways, a window reaches half as far to each side."""
     window = c("sliding_window")
     return {"sliding_window": window // 2 + 1} if on and isinstance(window, int) else {}
-
-
-def _gemma3(c: Read) -> Made:
-    return _halved(c, bool(c("use_bidirectional_attention"))) | c.every(c("sliding_window_pattern", 6))
 
 
 def _gemma4(c: Read) -> Made:
@@ -93,10 +85,6 @@ def _longcat(c: Read) -> Made:
     """num_hidden_layers is a property of the class, two for each layer: a file that states it sets num_layers."""
     n = c("num_hidden_layers")
     return {"num_layers": n // 2} if isinstance(n, int) and not isinstance(n, bool) else {}
-
-
-def _glm5_next(c: Read) -> Made:
-    return c.layers(lambda i, n: "indexed_attention" if i % 4 == 3 else LINEAR) | c.first_dense(3)
 
 
 def _mimo_v2(c: Read) -> Made:
@@ -153,10 +141,6 @@ def _mllama_vision(c: Read) -> Made:
     return {} if c("supported_aspect_ratios") is not None else {"supported_aspect_ratios": tiles}
 
 
-def _minicpm3(c: Read) -> Made:
-    return {} if c("v_head_dim") is not None else c.split("v_head_dim")
-
-
 def _minimax_m3(c: Read) -> Made:
     inner = c("sparse_attention_config") if isinstance(c("sparse_attention_config"), dict) else {}
     flags, freq = inner.get("sparse_attention_freq"), c("moe_layer_freq")
@@ -200,17 +184,9 @@ def _inkling(c: Read) -> Made:
     return made | c.first_dense(dense) | widths | {"tie_word_embeddings": False}
 
 
-def _inkling2(c: Read) -> Made:
-    return c.layers(lambda i, n: "hybrid_sliding" if (i + 1) % 6 else "hybrid") | _untied(c)
-
-
 def _n_embed(c: Read) -> Made:
     """An older name, which counts where both are there."""
     return {} if c.data.get("n_embed") is None else {"hidden_size": c("n_embed")}
-
-
-def _gpt_bigcode(c: Read) -> Made:
-    return {"num_key_value_heads": 1 if c("multi_query") else c("n_head")}
 
 
 def _indexed(c: Read) -> Made:
@@ -220,10 +196,6 @@ def _indexed(c: Read) -> Made:
 
 def _granite_swa(c: Read) -> Made:
     return c.layers(lambda i, n: SLIDING if i % 4 else FULL)
-
-
-def _all_sparse(c: Read) -> Made:
-    return c.layers(lambda i, n: FULL) | c.layers(lambda i, n: "sparse", "mlp_layer_types")
 
 
 def _heads_of_rope(c: Read) -> Made:
@@ -320,7 +292,7 @@ RULES: dict[str, Callable[[Read], Made]] = {
     "axk1": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
     "axk2": lambda c: c.first_dense(c("first_k_dense_replace", 1), c("moe_layer_freq", 1)),
     "bailing_hybrid": _heads_of_rope,
-    "qwen4_exp_text": _qwen4, "inkling_text": _inkling, "dots3_note_text": _dots3, "inkling2_text": _inkling2, "inkling2": _untied,
+    "qwen4_exp_text": _qwen4, "inkling_text": _inkling, "dots3_note_text": _dots3, "inkling2": _untied,
     "cohere_compass_text": lambda c: c.split() | c.layers(lambda i, n: FULL), "inkling_mm_model": _untied,
     "bloom": _n_embed, "falcon": _n_embed,
     "cohere2": lambda c: c.split() | c.every(c("sliding_window_pattern", 4)),
@@ -335,15 +307,12 @@ RULES: dict[str, Callable[[Read], Made]] = {
         c.every(c("sliding_window_pattern")) if c("sliding_window") is not None else {}),
     "flint": lambda c: c.layers(lambda i, n: FULL if i < 2 or i % 4 == 1 or i == n - 1 else SLIDING),
     "gemma2": _alternate, "t5_gemma_module": _alternate, "vaultgemma": _alternate, "gpt_oss": _alternate,
-    "gemma3_text": _gemma3,
     "gemma3n_text": lambda c: c.every(5),
     "gemma4_text": _gemma4, "gemma4_unified_text": _gemma4,
     "glm4_moe_lite": lambda c: c.first_dense(1),
-    "glm5_next_text": _glm5_next,
     "glm4v": _either_tied, "glm4v_moe": _either_tied, "glm_ocr": _either_tied, "llava": _either_tied, "llava_next_video": _either_tied,
     "llava_onevision": _either_tied, "minimax_m3_vl": _either_tied, "paddleocr_vl": _either_tied, "qwen2_vl": _either_tied,
     "qwen2_5_vl": _either_tied,
-    "gpt_bigcode": _gpt_bigcode,
     "granite_docling_vision": lambda c: {} if c("deepstack_visual_indexes") is not None else {"deepstack_visual_indexes": [3, 7, 10]},
     "granite4_vision": lambda c: {} if c("spatial_target_layers") is not None else {"spatial_target_layers": [12, 15, 18, 21]},
     "granite_swa": _granite_swa, "granitemoe_swa": _granite_swa,
@@ -356,9 +325,7 @@ RULES: dict[str, Callable[[Read], Made]] = {
     "lfm2": _lfm2,
     "llama4_text": _llama4,
     "marian": lambda c: {"decoder_vocab_size": c("decoder_vocab_size") or c("vocab_size")},
-    "mellum": _all_sparse,
     "mimo_v2_flash": _mimo_v2,
-    "minicpm3": _minicpm3,
     "minimax": lambda c: c.layers(lambda i, n: FULL if (i + 1) % 2 else LINEAR),
     "minimax_m3_vl_text": _minimax_m3,
     "ministral": lambda c: c.layers(lambda i, n: FULL if c("sliding_window") is None else SLIDING),
@@ -371,7 +338,6 @@ RULES: dict[str, Callable[[Read], Made]] = {
     "olmo_hybrid": _olmo_hybrid,
     "qwen2": _qwen, "qwen2_5_omni_text": _qwen, "qwen2_5_vl_text": _qwen, "qwen2_vl_text": _qwen, "qwen3": _qwen,
     "qwen2_moe": _qwen2_moe,
-    "qwen3_moe": _flagged_window,
     "qwen3_5_text": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
     "qwen3_5_moe_text": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
     "qwen3_next": lambda c: c.every(c("full_attention_interval", 4), LINEAR),
@@ -385,6 +351,13 @@ RULES: dict[str, Callable[[Read], Made]] = {
     "audioflamingo3": _untied, "musicflamingo": _untied, "qwen2_audio": _untied,
     "udop": _udop,
     "zamba2": _zamba2,
+    "inkling2_text": lambda c: c.layers(lambda i, n: "hybrid_sliding" if (i + 1) % 6 else "hybrid") | _untied(c),
+    "gemma3_text": lambda c: _halved(c, bool(c("use_bidirectional_attention"))) | c.every(c("sliding_window_pattern", 6)),
+    "glm5_next_text": lambda c: c.layers(lambda i, n: "indexed_attention" if i % 4 == 3 else LINEAR) | c.first_dense(3),
+    "gpt_bigcode": lambda c: {"num_key_value_heads": 1 if c("multi_query") else c("n_head")},
+    "mellum": lambda c: c.layers(lambda i, n: FULL) | c.layers(lambda i, n: "sparse", "mlp_layer_types"),
+    "minicpm3": lambda c: {} if c("v_head_dim") is not None else c.split("v_head_dim"),
+    "qwen3_moe": lambda c: {"sliding_window": c("sliding_window") if c("use_sliding_window") else None},
 }  # fmt: skip
 
 

@@ -73,24 +73,12 @@ def softmax(heads: int, kv: int, dim: int, *, window: int | None = None, chunk: 
     return {"kind": "gqa", "heads": heads, "kv_heads": kv, "head_dim": dim, **more}
 
 
-def _every(f: Fields, n: int) -> list[bool]:
-    return [True] * n
-
-
-def _none(f: Fields, n: int) -> list[bool]:
-    return [False] * n
-
-
 def _qwen(f: Fields, n: int) -> list[bool]:
     """Only with use_sliding_window, and from layer max_window_layers on."""
     if not f.flag("use_sliding_window"):
         return [False] * n
     first = f.count("max_window_layers")
     return [i >= first for i in range(n)]
-
-
-def _alternate(f: Fields, n: int) -> list[bool]:
-    return [i % 2 == 0 for i in range(n)]
 
 
 def _pattern(f: Fields, n: int) -> list[bool]:
@@ -102,15 +90,6 @@ def _pattern(f: Fields, n: int) -> list[bool]:
         return [False] * n
     every = f.whole(pattern, "sliding_window_pattern", 1)
     return [(i + 1) % every != 0 for i in range(n)]
-
-
-def _first_global(f: Fields, n: int) -> list[bool]:
-    """Granite: one global layer, then three sliding ones."""
-    return [i % 4 != 0 for i in range(n)]
-
-
-def _flagged(f: Fields, n: int) -> list[bool]:
-    return [f.flag("use_sliding_window")] * n
 
 
 def _flint(f: Fields, n: int) -> list[bool]:
@@ -133,8 +112,13 @@ def _gpt_neo(f: Fields, n: int) -> list[bool]:
 
 
 WINDOWS: dict[str, Callable[[Fields, int], list[bool]]] = {
-    "none": _none, "every": _every, "qwen": _qwen, "alternate": _alternate, "pattern": _pattern, "flagged": _flagged,
-    "first_global": _first_global, "gpt_neo": _gpt_neo, "flint": _flint,
+    "qwen": _qwen, "pattern": _pattern,
+    "gpt_neo": _gpt_neo, "flint": _flint,
+    "none": lambda f, n: [False] * n,
+    "every": lambda f, n: [True] * n,
+    "alternate": lambda f, n: [i % 2 == 0 for i in range(n)],
+    "flagged": lambda f, n: [f.flag("use_sliding_window")] * n,
+    "first_global": lambda f, n: [i % 4 != 0 for i in range(n)],  # Granite: one global layer, then three sliding ones
 }  # fmt: skip
 
 

@@ -14,10 +14,6 @@ from kvplan.importers.hf.stack import weight
 Mlp = dict[str, Any]
 
 
-def _all(f: Fields, n: int) -> list[bool]:
-    return [True] * n
-
-
 def _sparse_step(f: Fields, n: int) -> list[bool]:
     """Every decoder_sparse_step-th layer, but for mlp_only_layers."""
     dense, step = f.items("mlp_only_layers") or [], f.dim_or("decoder_sparse_step", 1)
@@ -71,8 +67,9 @@ def _dense_count(f: Fields, n: int) -> list[bool]:
 
 
 WHERE: dict[str, Callable[[Fields, int], list[bool]]] = {
-    "all": _all, "sparse_step": _sparse_step, "first_dense": _first_dense, "interleave": _interleave, "range": _range,
+    "sparse_step": _sparse_step, "first_dense": _first_dense, "interleave": _interleave, "range": _range,
     "period": _period, "dense_count": _dense_count,
+    "all": lambda f, n: [True] * n,
 }  # fmt: skip
 
 

@@ -30,37 +30,9 @@ def llava(s: Sides) -> int:
     return linear(s.text, s.hidden * n, bias) + linear(s.text, s.text, bias)
 
 
-def llava_newline(s: Sides) -> int:
-    return llava(s) + s.text
-
-
-def linear_one(s: Sides) -> int:
-    return linear(s.whole.dim_or("projection_dim", s.text), s.hidden)
-
-
-def gemma3(s: Sides) -> int:
-    return s.hidden * s.text + s.hidden
-
-
-def gemma4(s: Sides) -> int:
-    return s.hidden * s.text
-
-
 def mistral3(s: Sides) -> int:
     merge, bias = s.whole.dim("spatial_merge_size"), s.whole.flag("multimodal_projector_bias")
     return s.hidden + s.hidden * s.hidden * merge**2 + linear(s.text, s.hidden, bias) + linear(s.text, s.text, bias)
-
-
-def idefics3(s: Sides) -> int:
-    return s.text * s.hidden * s.whole.dim("scale_factor") ** 2
-
-
-def llama4(s: Sides) -> int:
-    return s.text * s.vision.dim("vision_output_dim")
-
-
-def mllama(s: Sides) -> int:
-    return linear(s.text, s.vision.dim("vision_output_dim"))
 
 
 def internvl(s: Sides) -> int:
@@ -86,21 +58,9 @@ def kimi_k3(s: Sides) -> int:
     return wide * wide + s.text * wide + s.text
 
 
-def qwen2_audio(s: Sides) -> int:
-    return linear(s.text, s.vision.dim("d_model"))
-
-
-def voxtral(s: Sides) -> int:
-    return s.text * s.vision.dim("intermediate_size") + s.text * s.text
-
-
 def voxtral_realtime(s: Sides) -> int:
     """Frames side by side through two linears without biases."""
     return s.text * s.hidden * s.whole.dim("downsample_factor") + s.text * s.text
-
-
-def gemma4_audio(s: Sides) -> int:
-    return s.vision.dim("output_proj_dims") * s.text
 
 
 def cohere2_vision(s: Sides) -> int:
@@ -160,11 +120,6 @@ def nemotron_omni(s: Sides) -> int:
     return wide + middle * wide + s.text * middle
 
 
-def phi4_image(s: Sides) -> int:
-    """Two separators of images, then two linears."""
-    return 2 * s.hidden + linear(s.text, s.hidden) + linear(s.text, s.text)
-
-
 def phi4_audio(s: Sides) -> int:
     """Two linears for speech alone, two for speech beside images."""
     return 2 * (linear(s.text, s.hidden * s.vision.dim("downsample_rate")) + linear(s.text, s.text))
@@ -174,10 +129,6 @@ def minimax_m3(s: Sides) -> int:
     """Two linears per patch, then two per merged patch."""
     middle, wide = s.whole.dim("projector_hidden_size"), s.text * s.vision.dim("spatial_merge_size") ** 2
     return linear(middle, s.hidden) + linear(s.text, middle) + linear(middle, wide) + linear(s.text, middle)
-
-
-def step3p7(s: Sides) -> int:
-    return linear(s.text, 4 * s.vision.dim("hidden_size"), s.whole.flag("projector_bias"))
 
 
 def muse_glimmer(s: Sides) -> int:
@@ -194,10 +145,6 @@ def ovis2(s: Sides) -> int:
 def paddleocr(s: Sides) -> int:
     wide = s.hidden * s.vision.dim("spatial_merge_size") ** 2
     return 2 * s.hidden + linear(wide, wide) + linear(s.text, wide)
-
-
-def one_linear(s: Sides) -> int:
-    return linear(s.text, s.vision.dim_or("out_hidden_size", s.hidden))
 
 
 def molmo2(s: Sides) -> int:
@@ -255,10 +202,6 @@ def glmasr(s: Sides) -> int:
 def qwen3_asr(s: Sides) -> int:
     h = s.vision.dim("d_model")
     return linear(h, h) + linear(s.vision.dim("output_dim"), h)
-
-
-def aligner(s: Sides) -> int:
-    return linear(s.text, s.hidden) + linear(s.text, s.text)
 
 
 def lfm3_vl_joint(s: Sides) -> int:
@@ -319,18 +262,10 @@ def shuffled(s: Sides) -> int:
     return s.text * s.hidden * s.whole.dim("pixel_shuffle_factor") ** 2
 
 
-def shuffled_normed(s: Sides) -> int:
-    return shuffled(s) + s.text
-
-
 def janus_joint(s: Sides) -> int:
     """As many linears as `depth` says, to the width of the tower's projection_dim."""
     wide = s.vision.dim("projection_dim")
     return linear(wide, s.hidden) + (s.vision.dim("depth") - 1) * linear(wide, wide)
-
-
-def two_linears_normed(s: Sides) -> int:
-    return linear(s.text, s.hidden) + s.text + linear(s.text, s.text)
 
 
 def window_q_formers(s: Sides) -> int:
@@ -358,24 +293,36 @@ def transcribed(s: Sides) -> int:
     return linear(s.text, s.vision.part("asr_config", "nemotron3_5_transcribe_asr_audio").dim("hidden_size"))
 
 
-def none(s: Sides) -> int:
-    return 0
-
-
 PROJECTORS: dict[str, Callable[[Sides], int]] = {
-    "llava": llava, "llava_newline": llava_newline, "linear": linear_one, "gemma3": gemma3, "gemma4": gemma4, "mistral3": mistral3,
-    "idefics3": idefics3, "llama4": llama4, "mllama": mllama, "internvl": internvl, "kimi": kimi, "qwen2_audio": qwen2_audio,
+    "llava": llava, "mistral3": mistral3,
+    "internvl": internvl, "kimi": kimi,
     "cohere2_vision": cohere2_vision, "lfm2_vl": lfm2_vl, "vipllava": vipllava,
-    "kimi_k3": kimi_k3, "audio_pair": audio_pair, "glmasr": glmasr, "qwen3_asr": qwen3_asr, "aligner": aligner,
-    "muse_glimmer": muse_glimmer, "ovis2": ovis2, "paddleocr": paddleocr, "one_linear": one_linear, "molmo2": molmo2,
+    "kimi_k3": kimi_k3, "audio_pair": audio_pair, "glmasr": glmasr, "qwen3_asr": qwen3_asr,
+    "muse_glimmer": muse_glimmer, "ovis2": ovis2, "paddleocr": paddleocr, "molmo2": molmo2,
     "minicpmv4_6": minicpmv4_6, "ernie": ernie, "idefics2": idefics2,
-    "aria": aria, "aya": aya, "granite_speech": granite_speech, "nemotron_omni": nemotron_omni, "phi4_image": phi4_image,
-    "phi4_audio": phi4_audio, "minimax_m3": minimax_m3, "step3p7": step3p7, "voxtral": voxtral,
-    "voxtral_realtime": voxtral_realtime, "gemma4_audio": gemma4_audio, "none": none,
+    "aria": aria, "aya": aya, "granite_speech": granite_speech, "nemotron_omni": nemotron_omni,
+    "phi4_audio": phi4_audio, "minimax_m3": minimax_m3,
+    "voxtral_realtime": voxtral_realtime,
     "lfm3_vl": lfm3_vl_joint, "got_ocr2": got_ocr2, "q_former": q_former,
-    "janus": janus_joint, "two_linears_normed": two_linears_normed,
+    "janus": janus_joint,
     "hunyuan_vl": hunyuan_vl_joint, "window_q_formers": window_q_formers,
     "merged_norm": merged_norm, "two_resolutions": two_resolutions, "moss": moss_joint,
     "shuffled": shuffled, "transcribed": transcribed,
-    "shuffled_normed": shuffled_normed,
+    "llava_newline": lambda s: llava(s) + s.text,
+    "linear": lambda s: linear(s.whole.dim_or("projection_dim", s.text), s.hidden),
+    "gemma3": lambda s: s.hidden * s.text + s.hidden,
+    "gemma4": lambda s: s.hidden * s.text,
+    "idefics3": lambda s: s.text * s.hidden * s.whole.dim("scale_factor") ** 2,
+    "llama4": lambda s: s.text * s.vision.dim("vision_output_dim"),
+    "mllama": lambda s: linear(s.text, s.vision.dim("vision_output_dim")),
+    "qwen2_audio": lambda s: linear(s.text, s.vision.dim("d_model")),
+    "aligner": lambda s: linear(s.text, s.hidden) + linear(s.text, s.text),
+    "one_linear": lambda s: linear(s.text, s.vision.dim_or("out_hidden_size", s.hidden)),
+    "phi4_image": lambda s: 2 * s.hidden + linear(s.text, s.hidden) + linear(s.text, s.text),  # Two separators of images, then two linears
+    "step3p7": lambda s: linear(s.text, 4 * s.vision.dim("hidden_size"), s.whole.flag("projector_bias")),
+    "voxtral": lambda s: s.text * s.vision.dim("intermediate_size") + s.text * s.text,
+    "gemma4_audio": lambda s: s.vision.dim("output_proj_dims") * s.text,
+    "none": lambda s: 0,
+    "two_linears_normed": lambda s: linear(s.text, s.hidden) + s.text + linear(s.text, s.text),
+    "shuffled_normed": lambda s: shuffled(s) + s.text,
 }  # fmt: skip

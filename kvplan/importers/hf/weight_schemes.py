@@ -183,17 +183,14 @@ def exllama(method: Any, bits: Any) -> str | None:
     return f"{method}_{round(bits, 2):g}bpw"
 
 
-def _fp_quant(data: Mapping[str, Any]) -> str | None:
-    return _known(str(data.get("forward_dtype")))
-
-
 _READERS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
     "fp8": _fp8, "deepseek-v4-fp8": _fp8,
     **dict.fromkeys(("gptq", "gptq-marlin", "marlin", "gptq-bitblas"), _gptq),
     **dict.fromkeys(("awq", "autoawq", "awq-marlin"), _awq),
     **dict.fromkeys(("auto-round", "intel/auto-round", "inc"), _auto_round),
-    "bitsandbytes": _bitsandbytes, "hqq": _hqq, "torchao": _torchao, "quark": _quark, "quanto": _quanto, "fp-quant": _fp_quant,
+    "bitsandbytes": _bitsandbytes, "hqq": _hqq, "torchao": _torchao, "quark": _quark, "quanto": _quanto,
     **dict.fromkeys(("exl2", "exl3"), lambda data: exllama(data["quant_method"], data.get("bits"))),
+    "fp-quant": lambda data: _known(str(data.get("forward_dtype"))),
 }  # fmt: skip
 
 

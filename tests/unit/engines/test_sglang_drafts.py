@@ -27,9 +27,9 @@ PICKED = [
 def test_picked(model: str, method: str, release: str, steps: int, tokens: int) -> None:
     question = {"engine": "sglang", "engine_version": release, "device": "h200", "tp": 8, "context": 4096, "advise": False}
     plan = kvplan.estimate(model, speculative=f"{method}:auto", **question).as_dict()  # type: ignore[arg-type]
-    said = kvplan.estimate(
-        model, speculative=f"{method}:{steps}", engine_option={"speculative_num_draft_tokens": str(tokens)}, **question
-    ).as_dict()  # type: ignore[arg-type]
+    tree = {} if tokens == steps + 1 else {"speculative_eagle_topk": "4"}  # the function's second number; 1 of a chain
+    options = {"speculative_num_draft_tokens": str(tokens)} | tree
+    said = kvplan.estimate(model, speculative=f"{method}:{steps}", engine_option=options, **question).as_dict()  # type: ignore[arg-type]
     assert plan["capacity"] == said["capacity"]
     assert plan["ledgers"] == said["ledgers"]
     assert plan["question"]["speculative"]["value"] == f"{method}:{steps}"

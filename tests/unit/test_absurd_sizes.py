@@ -1,0 +1,49 @@
+"""Sizes that nobody has are refused at once: a figure that was mistyped, or a stranger's manifest, must not take this machine's memory."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+import kvplan
+from kvplan.errors import KvplanError
+from kvplan.manifests import Source
+
+LLAMA = "meta-llama/llama-3.1-8b"
+
+
+@pytest.mark.parametrize(
+    "engine", ["ideal", "vllm", "sglang", "tensorrt-llm", "lmdeploy", "llama.cpp", "ollama", "transformers", "exllamav3"]
+)
+@pytest.mark.parametrize("sizes", [{"tp": 10**9}, {"pp": 10**8}, {"dp": 10**9}, {"n_devices": 10**9}, {"dp": 16384, "tp": 32}])
+def test_a_number_of_devices_that_nobody_has_is_refused_at_once(engine: str, sizes: dict[str, Any]) -> None:
+    began = time.process_time()
+    with pytest.raises(KvplanError):
+        kvplan.estimate(LLAMA, engine=engine, device="h100", context="8k", advise=False, **sizes)
+    assert time.process_time() - began < 5
+
+
+def test_a_manifest_of_such_sizes_is_answered() -> None:
+    (verdict,) = kvplan.check([Source("serve.sh", "vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 1000000000")], device="h100")
+    assert verdict.exit_code > 0
+    assert "16384" in str(verdict.as_dict()).replace(",", "")
+
+
+def test_layers_go_to_as_many_cards_as_have_a_share() -> None:
+    """common/common.h: float tensor_split[128]."""
+    assert kvplan.estimate(LLAMA, engine="llama.cpp", device="l4", n_devices=128, context="8k", advise=False).fits
+    with pytest.raises(KvplanError, match="at most 128 devices"):
+        kvplan.estimate(LLAMA, engine="llama.cpp", device="l4", n_devices=129, context="8k", advise=False)
+
+
+def test_a_number_of_bytes_is_told_its_unit() -> None:
+    with pytest.raises(KvplanError, match="such as 85899345920B"):
+        kvplan.estimate(LLAMA, device=80 << 30)
+    assert kvplan.estimate(LLAMA, device="85899345920B", context="8k", advise=False).fits
+
+
+def test_a_list_of_graphs_that_nobody_captures_is_refused_at_once() -> None:
+    with pytest.raises(KvplanError, match="at most 1048576"):
+        kvplan.estimate(LLAMA, device="h100", context="8k", engine_option={"max_cudagraph_capture_size": "99999999999"})
