@@ -41,17 +41,11 @@ def sized(model: Same[Lowered], kind: str, architecture: str | None) -> Sized:
     known = _lines().get((elements(ruled), kind))
     if known is None:
         return Sized(ruled, None, "")
-    low, high, files = known
-    rule = file_bytes(ruled)
-    if kind.startswith("ud_"):
-        more = _UNRULED_LOW if re.search(r"q[123]_", kind) else _UNRULED
-        middle = (low + high) / 2
-    else:
-        more = _RULED
-        if files == 1:
-            low, high = min(low, rule), max(high, rule)
-        middle = rule if low * (1 - more) <= rule <= high * (1 + more) else min(max(rule, low), high)
+    low, high, _ = known
     text = f"{low / 2**30:.1f}" if high / low < 1.005 else f"{low / 2**30:.1f} to {high / 2**30:.1f}"
+    rule, middle, more = file_bytes(ruled), (low + high) / 2, _UNRULED_LOW if re.search(r"q[123]_", kind) else _UNRULED
+    if not kind.startswith("ud_"):  # another publisher may go by the rule alone
+        low, high, middle, more = min(low, rule), max(high, rule), rule, _RULED
     said = f"published files of these shapes in {kind} are {text} GiB"
     return Sized(scaled(ruled, middle / rule), (low * (1 - more) / middle, high * (1 + more) / middle), said)
 

@@ -1,4 +1,4 @@
-"""Writes kvplan/gguf_files.tsv, how large published GGUF files of a model are, and prints how far each type's are from llama-quantize's rule.
+"""Writes kvplan/gguf_files.tsv, how large published GGUF files of a model are; prints how far each type's are from llama-quantize's rule.
 
 python tools/gguf_files.py JAN.json OLLAMA.json
 
@@ -104,9 +104,8 @@ def main(jan: str, ollama: str) -> None:
     for kind, beside in sorted(ratios.items()):
         values = sorted(ratio for ratio, _ in beside)
         low, *_, high = quantiles(values, n=20) if len(values) > 1 else (values[0], values[0])
-        print(
-            f"{kind:12} {len(values):4} {values[0]:.3f} {low:.3f} {median(values):.3f} {high:.3f} {values[-1]:.3f}  {min(beside)[1]}  {max(beside)[1]}"
-        )
+        shown = " ".join(f"{ratio:.3f}" for ratio in (values[0], low, median(values), high, values[-1]))
+        print(f"{kind:12} {len(values):4} {shown}  {min(beside)[1]}  {max(beside)[1]}")
 
 
 if __name__ == "__main__":

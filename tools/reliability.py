@@ -46,7 +46,7 @@ class Verdict(NamedTuple):
 
 
 def called_a_start(plan: Plan) -> bool:
-    """All of it on its devices, or what is beside them put there by hand: layers that an engine leaves in RAM by itself are no start there."""
+    """All of it on its devices, or what is beside them put there by hand: a split that an engine chose is none."""
     on, of = (plan.capacity and plan.capacity.offloaded) or (0, 0)
     return bool(plan.starts) and (on == of or plan.question["n_gpu_layers"][1] == "you")
 
