@@ -25,9 +25,10 @@ class WeightFormats(dict[Role, str]):
     ruled   bytes that tensors have of their own are a tool's rule for this format, not a checkpoint's headers
     own     single tensors are in formats of their own, as the checkpoint's config says (WeightTensor.own)
     apart   some files hold the output beside the embedding that it is tied to
+    ends    what a quantised line may be, as shares of it, where files of the type are known of the model
     """
 
-    __slots__ = ("apart", "own", "ruled", "said", "unsure")
+    __slots__ = ("apart", "ends", "own", "ruled", "said", "unsure")
 
     def __init__(
         self,
@@ -38,9 +39,10 @@ class WeightFormats(dict[Role, str]):
         ruled: bool = False,
         own: bool = False,
         apart: bool = False,
+        ends: tuple[float, float] | None = None,
     ) -> None:
         super().__init__(formats)
-        self.said, self.unsure, self.ruled, self.own, self.apart = said, unsure, ruled, own, apart
+        self.said, self.unsure, self.ruled, self.own, self.apart, self.ends = said, unsure, ruled, own, apart, ends
 
     def of(self, w: WeightTensor) -> str:
         """The format of one tensor. Norms are in the type of all that is not quantised."""
@@ -220,8 +222,18 @@ def role_formats(
     )
 
 
-def asked_formats(base: str, asked: str, *, routed: bool, hybrid: bool = False, tied: bool = False) -> WeightFormats:
+def asked_formats(
+    base: str,
+    asked: str,
+    *,
+    routed: bool,
+    hybrid: bool = False,
+    tied: bool = False,
+    published: tuple[tuple[float, float], str] | None = None,
+) -> WeightFormats:
     """The formats of a checkpoint of which only the format is known: as released checkpoints in it are.
+
+    published   what GGUF files of the type that are known say of its lines, as shares, and that in words
 
     A GGUF file of a tied model has an output of its own where the checkpoint that it was made from had one (Ollama's qwen3:0.6b,
     qwen:0.5b and llama-guard3:1b: 523, 395 and 1,600 MB).
@@ -232,7 +244,9 @@ def asked_formats(base: str, asked: str, *, routed: bool, hybrid: bool = False, 
         said = "every matrix, embedding and output included; norms and routers in f32"
         formats: dict[Role, str] = dict.fromkeys((*MATRICES, "embedding", "head"), asked)
         formats |= dict.fromkeys(("norm", "router", "state"), "f32")
-        return WeightFormats({role: formats.get(role, base) for role in ROLES}, said, {}, ruled=True, apart=tied)
+        ends, words = published or (None, "")
+        said += f"; {words}" if words else ""
+        return WeightFormats({role: formats.get(role, base) for role in ROLES}, said, {}, ruled=True, apart=tied and not ends, ends=ends)
     if asked.startswith("exl"):
         head = f"{asked.partition('_')[0]}_6bpw"
         own: dict[Role, str] = {**dict.fromkeys(MATRICES, asked), "head": head}
@@ -263,7 +277,7 @@ def weight_line(role: Role, n_bytes: int, formats: WeightFormats, *, stored: boo
     if not formats.quantized and role not in formats.unsure:
         return exact(name, n_bytes, "declared tensor shapes", "weights")
     own = formats[role]
-    low, high = WEIGHT_FORMATS[own].ends
+    low, high = formats.ends if formats.ends and is_quantized(own) else WEIGHT_FORMATS[own].ends
     source = f"declared tensor shapes in {own} ({WEIGHT_FORMATS[own].source}); {formats.said}"
     if not is_quantized(own):
         source = f"declared tensor shapes in {own}, assumed not quantised"

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from marks import between
-from reliability import BLIND, STARTED
+from reliability import BLIND, STARTED, called_a_start
 
 THREADS, PAGE = ROOT / "tests" / "threads", ROOT / "docs" / "limits.md"
 KEPT = ROOT / "benchmarks" / "kept" / "first_answers.jsonl"
@@ -91,7 +91,7 @@ def ask(number: int, commit: str) -> list[Row]:
         except KvplanError as error:
             print(f"{case['id']}: {error}", file=sys.stderr)
         else:
-            said = "unknown" if plan.outcome.unknown else "starts" if plan.starts else "does not start"
+            said = "unknown" if plan.outcome.unknown else "starts" if called_a_start(plan) else "does not start"
             sure = plan.outcome.start_certainty or plan.certainty
         outcome, weak = case["outcome"], bool(case.get("weak"))
         found.append({"set": number, "commit": commit, "id": case["id"], "said": said, "certainty": sure, "outcome": outcome, "weak": weak})

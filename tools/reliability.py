@@ -21,6 +21,7 @@ from log_cases import Case, read_cases
 from kvplan import api
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
+from kvplan.planner.plan import Plan
 
 THREADS = Path(__file__).parents[1] / "tests" / "threads"
 #: Did it start? A part in RAM is no start on the card; what ran out later did start.
@@ -42,6 +43,12 @@ class Verdict(NamedTuple):
     said: bool
     sure: str
     started: bool
+
+
+def called_a_start(plan: Plan) -> bool:
+    """All of it on its devices, or what is beside them put there by hand: a split that an engine chose is none."""
+    on, of = (plan.capacity and plan.capacity.offloaded) or (0, 0)
+    return bool(plan.starts) and (on == of or plan.question["n_gpu_layers"][1] == "you")
 
 
 def of_logs(cases: list[Case]) -> Iterator[Verdict]:
@@ -69,7 +76,7 @@ def of_threads(path: Path) -> Iterator[Verdict]:
                 continue
             if plan.outcome.unknown:
                 continue
-            yield Verdict(case["id"], bool(plan.starts), plan.outcome.start_certainty or plan.certainty, STARTED[case["outcome"]])
+            yield Verdict(case["id"], called_a_start(plan), plan.outcome.start_certainty or plan.certainty, STARTED[case["outcome"]])
 
 
 def table(name: str, verdicts: list[Verdict]) -> list[str]:

@@ -22,7 +22,7 @@ from tests.conftest import planned
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
-from reliability import STARTED
+from reliability import STARTED, called_a_start
 
 FOLDER = Path(__file__).parents[1] / "threads"
 BLIND = ("held_out_2", "held_out_3", "held_out_4", "held_out_5", "held_out_6", "held_out_7", "held_out_8", "held_out_9", "held_out_10")
@@ -33,8 +33,6 @@ KNOWN_WRONG: dict[str, str] = {
     "g3-glm45air-fp8-4xh100-eagle": "the report says that the model is loaded twice for its own draft module",
     "t5950-dsv3-w4fp8-8xh20-rc2": "the dry run of 1.0.0rc2 takes more than 45 GiB beside the weights; the candidate before did not",
     "kz-qwen3next-awq-2xr9700": "what this AWQ upload leaves in 16 bits is not said",
-    "ca-qwen36-35b-3060-moe20": "nothing speaks of the projector; without it the card holds the rest",
-    "cx-qwen36-27b-iq4xs-5060ti-q8-36k": "nothing speaks of the projector: without it the card holds 15,771 MiB, 15,845 were seen",
     "kz-qwen3-14b-fp8-r9700": "graphs on this board took less than on those of the logs",
     "kk2-51-16xh20-64k": "that 32k starts is the report's, and 64k does not; nothing that is planned grows between them",
     "kk2-51-16xh20-128k": "as its 64k",
@@ -47,6 +45,11 @@ KNOWN_WRONG: dict[str, str] = {
     "gtx1650-qwen25-05b-075": "WSL: what other programs hold is not counted there, it seems",
     "m5-qwen38-27b-q5-48g-256k": "38 GB is what a cache of 16 bits would take: the 8 bits that were asked for were not in force, it seems",
     "oc-mistral32-24b-m4p24-32k": "19 GB are said to be wholly on a GPU that is given 17.3 GiB",
+    "l16725-apertus70b-iq4xs-2x7900xtx": "what makes a graph of 14,136 MiB is not in the stored text",
+    "xd-qwen38-27b-iq1m-4070s-128k": "how large this file of mixed types is, is not stated",
+    "l27162-qwen38-27b-q8-mtp3-2x3090-250k": "the fit of this build counts 1.4 GiB more for drafts than what is planned",
+    "lm2-qwen25coder7b-2060-8k-q8": "the display of another device, it seems: its context takes less than those of the logs",
+    "af-qwen3-4b-1650-4k-q8": "the memory it names is what was free beside its context",
     "l10421-qwen25-3b-q41-a770-112k": "SYCL: a graph of twice what CUDA's takes without flash attention",
 }
 #: Names and releases that are refused by name, offline.
@@ -119,7 +122,7 @@ def judged(case: dict[str, Any]) -> str | None:
     assert case["id"] not in NOT_KNOWN or plan.outcome.unknown, f"{case['id']} is answered now: take it out of NOT_KNOWN"
     wanted = STARTED[case["outcome"]]
     sure = plan.outcome.start_certainty
-    if case.get("weak") or plan.outcome.unknown or plan.starts == wanted or sure == "too close to call":
+    if case.get("weak") or plan.outcome.unknown or called_a_start(plan) == wanted or sure == "too close to call":
         return None
     return f"false {'refusal' if wanted else 'start'}, {sure}: {plan.verdict} ({case['source']}: {case['outcome']})"
 

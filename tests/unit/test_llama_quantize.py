@@ -76,9 +76,8 @@ def test_the_interval_holds_files_with_an_output_of_their_own(model: str, name: 
     plan = kvplan.estimate(model, engine="ideal", context=1, weight_dtype=name)
     lines = [entry for entry in plan.ledgers[0].entries if entry.name.startswith("weights")]
     half = 50 if megabytes % 100 == 0 else 0.5
-    assert sum(entry.bytes for entry in lines) / 1e6 < megabytes - half
     assert sum(entry.low for entry in lines) / 1e6 < megabytes < sum(entry.high for entry in lines) / 1e6 + half + 10
-    assert any("hold the output apart" in entry.source for entry in lines)
+    assert any("hold the output apart" in entry.source or "published files" in entry.source for entry in lines)
 
 
 def test_an_embedding_that_no_file_doubles() -> None:

@@ -11,7 +11,8 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, canonical_weight, parse_kv_dtype
 from kvplan.engines.common.protocol import ChosenBy, Defaults, Resolved, Settled
 from kvplan.errors import SpecError, UnsupportedError
-from kvplan.llama_quantize import FILE_TYPES, with_types
+from kvplan.gguf_files import sized
+from kvplan.llama_quantize import FILE_TYPES
 from kvplan.spec import ModelSpec, lower
 from kvplan.tensors import KEPT_MODELS, Cache, CacheFormats, Curve, Layer, Lowered, Role, Same, layer_counts, tensor_curve, total
 from kvplan.units import counted
@@ -123,13 +124,8 @@ def lowered(d: Deployment, formats: CacheFormats, *, cast: bool = False) -> Lowe
     if d.stored is None or not own:
         name = d.model.checkpoint if own else d.weight_dtype
         file_type = canonical_weight(name) if name else ""
-        return _typed(Same(model), file_type, d.model.architecture) if file_type in FILE_TYPES else model
+        return sized(Same(model), file_type, d.model.architecture).model if file_type in FILE_TYPES else model
     return with_stored(model, d.stored.cast(2 if formats.compute in ("f16", "bf16") else 4) if cast else d.stored)
-
-
-@lru_cache(maxsize=KEPT_MODELS)
-def _typed(same: Same[Lowered], file_type: str, architecture: str | None) -> Lowered:
-    return with_types(same.it, file_type, architecture)
 
 
 def lowered_or_plain(d: Deployment, formats: CacheFormats, *, cast: bool = False) -> tuple[Lowered, SpecError | None]:
@@ -177,6 +173,10 @@ def whole_curve(settled: Settled) -> Curve:
 NEVER_APART = ("Gemma", "Cohere")
 
 
+#: Formats of a cache, where no cache is asked about.
+_ANY = CacheFormats("bf16", "bf16", "bf16", "bf16", "f32")
+
+
 def weight_formats(d: Deployment) -> WeightFormats:
     """Role -> format of the weights: the checkpoint's own, or the one asked for (a quantised one applies to the layers' matrices)."""
     return _weight_formats(Same(d.model), d.weight_dtype)
@@ -194,7 +194,9 @@ def _weight_formats(same: Same[ModelSpec], weight_dtype: str | None) -> WeightFo
         return role_formats(asked, {})
     hybrid = any(mixer.kind in RECURRENT for block in model.blocks.values() for mixer in block.mixers)
     tied = model.tied_embeddings and not (model.architecture or "").startswith(NEVER_APART)
-    return asked_formats(base, asked, routed=model.routed, hybrid=hybrid, tied=tied)
+    file = sized(Same(lower(model, _ANY)), asked, model.architecture) if asked in FILE_TYPES else None
+    published = (file.ends, file.said) if file and file.ends else None
+    return asked_formats(base, asked, routed=model.routed, hybrid=hybrid, tied=tied, published=published)
 
 
 def _only_named(model: ModelSpec, weight_dtype: str | None) -> str | None:

@@ -91,7 +91,8 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     own_slots = d.max_num_seqs is not None or chosen.server
     if beside is not None:
         beside = beside._replace(question=replace(beside.question, device=question.device, n_devices=question.n_devices))
-    f = situation.load(question, rules, model, beside)._replace(reserve_said=d.reserve is not None)
+    f = situation.load(question, rules, model, beside)
+    f = f._replace(reserve_said=d.reserve is not None, images_said=d.multimodal is not None or name != "llama.cpp")
     settings = LlamaSettings(f, rules, unified, own_slots, own_cells, fitted.placed, stays=fitted.stays)
     drafts = without_weights(found.layers) if beside and found else model.draft if f.draft_rows else ()
     return Settled(question, chosen_by, notes, settings, model, drafts, misfit, found, unknown(question, found))

@@ -39,6 +39,7 @@ class Loaded(NamedTuple):
     deals         the placements made so far: searches ask for the same ones at many lengths
     image_batch   tokens of the batch that takes that image; 0: no more than others
     reserve_said  the question says what others hold of the cards; else a desktop may
+    images_said   the question says whether it takes images, or the engine loads a projector by itself; else --mmproj may be left out
     """
 
     question: Deployment
@@ -57,6 +58,7 @@ class Loaded(NamedTuple):
     images: Span = NO_SPAN
     image_batch: int = 0
     reserve_said: bool = False
+    images_said: bool = True
 
     @property
     def may_show_desktops(self) -> bool:
@@ -267,6 +269,7 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
     source = CACHE.format(build=f"b{f.rules.build}")
     ctx = _context(f, placed, n_ctx=n_ctx, n_seq_max=n_seq_max, unified=unified)
     stores = caches.stores(f.rows, ctx)
+    drafts: tuple[Store, ...] = ()
     if f.draft_rows:
         trunk = len(f.rows)
         drafts = caches.stores(f.draft_rows, ctx._replace(type_k="f16", type_v="f16", n_rs_seq=0), prefix="draft_")
@@ -299,8 +302,13 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
         buffer = beside if device == HOST and n_devices else pictured if device == where.output else plain
         more = [compute.input_copies(stores, hidden, ctx, first=not device)] if pipelined and shared else [] if device else copied
         lines += _computed(f, placed, ctx, device, [buffer, *more], inputs)
-        if any(entry.name == "weights: tower" for entry in lines) and not f.rules.own_graphs:
+        if drafts and device == where.output and not f.rules.own_graphs:  # the draft modules' own context: of 8,192 tokens 10,386 MiB asked
+            name = "compute buffer of drafts"
+            lines.append(compute.compute_entry(name, f.widths, drafts, ctx, measured, NO_SPAN, output=True))
+        if any(entry.name == towers.WEIGHTS for entry in lines) and not f.rules.own_graphs:
             lines.append(towers.buffer(d.model.architecture, f.rules, flash=f.options.flash_attn != "off"))
+            if not f.images_said:
+                lines = [towers.perhaps(entry) if entry.name in towers.NAMES else entry for entry in lines]
         if device != HOST:
             lines += own
         if device != HOST and d.device and d.device.uncertain_bytes and not f.options.device_memory:

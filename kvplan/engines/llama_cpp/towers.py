@@ -15,6 +15,9 @@ from kvplan.engines.llama_cpp.rules import LlamaRules
 from kvplan.ledger import Entry
 from kvplan.units import F32, MIB
 
+#: What the ledger calls what a tower takes.
+NAMES = (WEIGHTS, NAME) = ("weights: tower", "tower buffer")
+
 
 class Tower(NamedTuple):
     """Patches of the image to warm up with, widths of a layer and its network (twice as wide where it is gated), heads.
@@ -51,9 +54,14 @@ TOWERS: dict[str, Tower] = {
 UNKNOWN = Span(128 * MIB, 16 * MIB, 320 * MIB)
 
 
+def perhaps(entry: Entry) -> Entry:
+    """A line of a tower that nobody spoke of: llama-server -m FILE loads none, -hf and --mmproj do."""
+    return entry._replace(low=0, basis="modelled", source=f"{entry.source}; none without --mmproj or -hf")
+
+
 def buffer(architecture: str | None, rules: LlamaRules, *, flash: bool) -> Entry:
     """The buffer's line, in bytes."""
-    return modelled("tower buffer", _size(TOWERS.get(architecture or ""), rules, flash=flash), "mtmd: the graph of an image", "activations")
+    return modelled(NAME, _size(TOWERS.get(architecture or ""), rules, flash=flash), "mtmd: the graph of an image", "activations")
 
 
 def _size(tower: Tower | None, rules: LlamaRules, *, flash: bool) -> Span:
