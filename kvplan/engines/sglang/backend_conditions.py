@@ -51,7 +51,9 @@ def mla_format(settled: Settled) -> Values:
 
 
 def _fp4_backend(settled: Settled, latent: bool, takes: frozenset[str]) -> Values:
-    asked = _asked(settled) or usual(settled.question, settings_of(settled).rules, read_traits(settled.model))
+    asked = _asked(settled)
+    if asked is None and "engine_version" not in settled.chosen_by:  # forks have kernels of their own: no refusal by a default of theirs
+        asked = usual(settled.question, settings_of(settled).rules, read_traits(settled.model))
     fp4 = settings_of(settled).formats.k == "nvfp4" and read_traits(settled.model).latent is latent
     return {"backend": asked} if asked and fp4 and asked not in takes else None
 
