@@ -34,6 +34,7 @@ from kvplan.devices import Device
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm import budget as model_budget
 from kvplan.engines.vllm.captures import captured, graph_counts
+from kvplan.engines.vllm.flashinfer import workspace
 from kvplan.engines.vllm.layers import stages
 from kvplan.engines.vllm.outside import MORE_GRAPHS
 from kvplan.engines.vllm.plan import ENGINE
@@ -206,7 +207,8 @@ def _graphs(found: Sequence[Sizes]) -> list[Constant]:
     for x in found:
         at = VERSIONS.index(x.settings.graphs_as)
         since = [era for era in eras if VERSIONS.index(era) <= at][-1]
-        odd = x.case.deployment is None or x.case.deployment.device is None or x.case.deployment.device.id in MORE_GRAPHS
+        asked = x.case.deployment
+        odd = asked is None or asked.device is None or asked.device.id in MORE_GRAPHS or workspace(asked, x.settings) > 0
         if x.graphs is not None and x.graphs > 0 and captured(x.settings) >= ENOUGH_SIZES and not odd:
             whole, pieces = graph_counts(x.settings, x.settings.captures.mode)
             points.setdefault(since, []).append(Captured(whole, pieces * x.layers, x.graphs * GIB, x.case.group))

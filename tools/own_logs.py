@@ -1,7 +1,8 @@
 """Start-up logs kept in the repository as cases of the budget: tests/oracle/rows/start_ups.jsonl, and the threads that say their cache.
 
 Both have the form of tests/threads: the question is under `kvplan`, what was logged under `logged` (GiB of one rank; the smallest of them
-where they differ). Threads that leave out what decides them (`weak`) say nothing of a budget.
+where they differ); `total_mib` is what the log's device has in all, where it is another amount than that kind's. Threads that leave out
+what decides them (`weak`) say nothing of a budget.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ def case(row: dict[str, Any]) -> Case:
     group = _group(row)
     try:
         d = replace(api.deployment(asked.pop("model"), batch=1, **asked), constants=None)
+        if d.device is not None and "total_mib" in row:
+            d = replace(d, device=d.device.changed(gpu_mib=row["total_mib"]))
         unknown = engines.settle(d)[1].unknown
     except KvplanError as error:
         return Case(row["id"], group, full, None, str(error).splitlines()[0][:120])

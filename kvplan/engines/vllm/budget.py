@@ -37,13 +37,15 @@ from kvplan.weights import WeightFormats, role_formats
 #: cuBLAS workspace of a process, which torch holds while it runs: 32 MiB on Hopper and later (torch CUDABlas getChosenWorkspaceSize).
 WORKSPACE_BYTES = 32 * MIB
 INSTINCT = ("gfx90a", "gfx94", "gfx95")
+#: From here on AMD's cards leave what shapes say: 15 logs of four sources, five of them first starts, within 1 % of the device.
+CARDS_SINCE = "0.13"
 #: Bytes that sampling without sorting holds for a logit, beside it: the logit, the filtered one and the probability, each in f32
 #: (v1/sample/sampler.py, FlashInfer's top_k_top_p_sampling_from_logits).
 UNSORTED_BYTES = 12.0
 #: What encoders take at most, per what their shapes say: no log of the newest towers says how much of it is alive at once.
 ENCODER_HIGH = 2.5
 #: Sources of what compiling holds (profile.py _compiled).
-COMPILED_SOURCES = 4
+COMPILED_SOURCES = 7
 
 
 #: Formats that say little of the checkpoint that is in them (dtypes.py).
@@ -167,7 +169,8 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     held = (sampler.value, min(sampler.low, UNSORTED_BYTES) if s.rules.may_not_sort else sampler.low, sampler.high)
     point, low, high = (peak(sizes, *pair) for pair in zip(held, copies.ends, strict=True))
     low = peak(sizes._replace(compiled_bytes=0), held[1], copies.ends[1]) - (sizes.product_bytes[0] - sizes.product_bytes[1])
-    high = max(high + sizes.compiled_bytes, int(sizes.tower_bytes * ENCODER_HIGH) + WORKSPACE_BYTES)  # three of the five kept a copy
+    kept = sizes.compiled_bytes if VERSIONS.index(s.release) >= VERSIONS.index("0.27") else 0  # by three of the five such logs
+    high = max(high + kept, int(sizes.tower_bytes * ENCODER_HIGH) + WORKSPACE_BYTES)
     if sizes.sampled_bytes is not None:  # the code says all but the libraries' workspace
         low, high = min(low, point - WORKSPACE_BYTES), max(high, point + WORKSPACE_BYTES)
     full = sizes._replace(sampled_bytes=None)  # what comes back in the warm-up, with parameters that ask for everything
@@ -316,8 +319,8 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
 
     apart     ranks on machines of their own that share their memory with the host
     unified   one such machine
-    instinct  AMD's boards from MI200 on
-    rocm      AMD's other cards: a first start compiles, what compiling leaves is counted until the next, and with one build after it
+    instinct  AMD's boards from MI200 on, and its cards from 0.13 on
+    rocm      AMD's cards before: a first start compiles, what compiling leaves is counted until the next, and with one build after it
     compressed  one entry for several tokens (DeepSeek-V4): what its runner holds beside weights and cache is not known
     states    recurrent states or drafts
     halved    states, and weights that are quantised: which of the projections beside the states stay in 16 bits differs
@@ -332,7 +335,8 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     if d.device is not None and d.device.unified:
         return "apart" if s.tp * s.pp > 1 and d.device.link == "none" else "unified"
     if d.device is not None and d.device.vendor == "amd":
-        return "instinct" if (d.device.compute_capability or "").startswith(INSTINCT) else "rocm"
+        newer = VERSIONS.index(s.release) >= VERSIONS.index(CARDS_SINCE)
+        return "instinct" if newer or (d.device.compute_capability or "").startswith(INSTINCT) else "rocm"
     shared = {t.tokens_per_state for layer in distinct(model.layers) for cache in layer.caches for t in cache.tensors}
     if shared - {1, None}:
         return "compressed"

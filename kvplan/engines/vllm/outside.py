@@ -16,6 +16,7 @@ from kvplan.engines.common.measured import scaled
 from kvplan.engines.common.options import Options, read_lora
 from kvplan.engines.vllm.captures import captured, graph_counts
 from kvplan.engines.vllm.encoders import unprofiled
+from kvplan.engines.vllm.flashinfer import LEAST_GRAPH, workspace
 from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.sparse import captured_logits
@@ -80,6 +81,9 @@ def graphs(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants, 
         found = _more(found, d, s)
         logits = captured_logits(d, s.served.layers, s)
         found = Span(*(a + b for a, b in zip(found, logits, strict=True)))
+        if held := workspace(d, s):
+            least = sum(graph_counts(s, s.captures.mode)) * LEAST_GRAPH if s.charges_graphs else found.point
+            found, said = Span(held + least, held, held + max(found.high, least)), f"{said}; FlashInfer's workspace"
     return modelled("CUDA graphs", found, said, "graphs", sources=each.groups)
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import WEIGHT_FORMATS
 from kvplan.engines.common.conditions import capability
+from kvplan.engines.common.options import Options
 from kvplan.engines.common.widths import layer_width, split
 from kvplan.engines.vllm.before_v1 import awq_bytes
 from kvplan.engines.vllm.encoders import encoded
@@ -26,6 +27,8 @@ from kvplan.weights import WeightFormats
 #: Bytes of one value of the compute type.
 VALUE_BYTES = {"f32": 4, "f64": 8}
 LATENT_CONTEXT = 64 * 1024  # tokens
+#: The release with torch 2.10, in which every group of kernels is of one device, and none passes untimed for having none.
+BENCHMARKS = "0.17"
 #: Data-parallel ranks bring their tokens together before the experts (distributed/device_communicators/all2all.py naive_multicast; later
 #: all-gathered), which take at most so many at once, from a release on (envs.py VLLM_FUSED_MOE_CHUNK_SIZE; gone in 0.19).
 MOE_TOKENS: tuple[tuple[str, int], ...] = (("0.8", 64 * 1024), ("0.12", 16 * 1024), ("0.19", 1024 * 1024))
@@ -100,16 +103,24 @@ def profile(d: Deployment, model: Lowered, stage: range, s: VllmSettings, format
 
 
 def _compiled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> int:
-    """What compiling holds while it runs on a first start, as five starts of four sources log it: a copy of the table of embeddings.
+    """What compiling holds while it runs on a first start, as eleven starts of seven sources log it: a copy of the table of embeddings.
 
-    From 0.27 on, of dense models whose classes look tokens up inside the compiled code: not of those that take images, which do it
-    before unless they are served without. 1.46, 1.46, 1.04, 0.80 and 0.67 GiB of peak for tables of 1.45, 1.45, 1.01, 0.72 and 0.58; with
-    a compiled start kept 0.33 and 0.15. Qwen3.8 27B without images: 2.1 and 2.5 GiB more by two sources, its table 2.37.
+    Kernels that may be combined are timed with random arguments of the same sizes (config/compilation.py benchmark_combo_kernel, torch's
+    _inductor/scheduler.py speedup_by_combo_kernel), and looking tokens up is one; products are none. Of dense models whose classes look
+    tokens up inside the compiled code: not of those that take images, which do it before unless they are served without. 1.46, 1.46, 1.04,
+    0.80 and 0.67 GiB of peak for tables of 1.45, 1.45, 1.01, 0.72 and 0.58 (0.27 and later), 0.8 to 1 GiB for 0.98 and 1.01 (0.17.1, 0.24);
+    with a compiled start kept 0.33, 0.15 and 0.1. Seven first starts of 0.12 had none. Qwen3.8 27B without images: 2.1 and 2.5 GiB more by
+    two sources, its table 2.37.
     """
     table = model.embedding
-    if table is None or stage.start or not s.graphs or not s.since("0.27"):
+    if table is None or stage.start or not s.graphs or not s.since(BENCHMARKS):
         return 0
-    if (d.model.towers and not text_alone(d)) or (d.device is not None and d.device.vendor != "nvidia") or routed(model.layers):
+    if (
+        Options(d).flag("compiled")
+        or (d.model.towers and not text_alone(d))
+        or (d.device is not None and d.device.vendor != "nvidia")
+        or routed(model.layers)
+    ):
         return 0
     return table.elems * WEIGHT_FORMATS[formats.of(table)].bits // 8 // s.tp
 

@@ -100,10 +100,11 @@ def test_awq_since_0_3_unpacks_one_matrix() -> None:
 
 
 def test_awq_that_is_asked_for_unpacks_gate_and_up() -> None:
-    """Llama-3.1-70B over two A100 of 40 GB, 0.19.0: 15.96 GiB of cache beside 18.58 of weights (a public log of 2026-04-30)."""
+    """Llama-3.1-70B over two A100 of 40 GB, 0.19.0: 15.96 GiB of cache beside 18.58 of weights (a log of 2026-04-30), its graph kept."""
     asked: dict[str, Any] = {"device": "a100-40gb", "tp": 2, "dtype": "fp16", "max_model_len": 8192, "max_num_batched_tokens": 2048}
-    model, own = "hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4", {"quantization": "awq"}
-    forced, plain = (ask(model, "0.19.0", engine_option=option, **asked) for option in (own, {}))
+    model, kept = "hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4", {"compiled": "true"}
+    own = {"quantization": "awq", **kept}
+    forced, plain = (ask(model, "0.19.0", engine_option=option, **asked) for option in (own, kept))
     assert lines(forced)["activations"] > lines(plain)["activations"]
     assert forced.capacity is not None
     assert forced.capacity.kv_bytes is not None
