@@ -20,9 +20,12 @@ HEAD = "# Written by tools/gguf_files.py; kvplan/gguf_files.py says what the col
 _FILE = Path(__file__).parent / "gguf_files.tsv"
 
 
-#: How far another file of a type may be from one that is known: of a type that a rule makes, and of unsloth's, which are made anew for each
-#: upload (Qwen3.6 27B and 3.8 27B, Qwen3-Next 80B and Qwen3-Coder-Next: in 1 to 3 bits up to 13 %).
-_RULED, _UNRULED, _UNRULED_LOW = 0.015, 0.04, 0.11
+#: How far another file of a type may be from one that is known: of a type that a rule makes, which of hybrids differs between builds
+#: (Qwen3.6 27B's IQ4_XS is 14.0 to 14.4 GiB, and 13.7 by builds before and after llama.cpp#22544), and of unsloth's, which are made anew
+#: for each upload (Qwen3-Next 80B and Qwen3-Coder-Next: in 1 to 3 bits up to 13 %).
+_RULED, _OF_HYBRIDS, _UNRULED, _UNRULED_LOW = 0.015, 0.05, 0.05, 0.11
+LOW = re.compile(r"ud_.*q[123]_")  # of which a line is of one model alone, not of those that have its shapes
+_SUFFIXES = re.compile(r"(-gguf.*|-instruct|-it|-thinking)$")
 
 
 class Sized(NamedTuple):
@@ -35,19 +38,28 @@ class Sized(NamedTuple):
 
 
 @lru_cache(maxsize=KEPT_MODELS)
-def sized(model: Same[Lowered], kind: str, architecture: str | None) -> Sized:
-    """The model by llama-quantize's rule, and as large as files of this type that are published are."""
+def sized(model: Same[Lowered], kind: str, architecture: str | None, name: str) -> Sized:
+    """The model by llama-quantize's rule, and as large as files of this type that are published are. `name`: the model's id."""
     ruled = with_types(model.it, kind, architecture)
-    known = _lines().get((elements(ruled), kind))
+    known = _lines().get((own_name(name) if LOW.match(kind) else str(elements(ruled)), kind))
     if known is None:
         return Sized(ruled, None, "")
     low, high, _ = known
     text = f"{low / 2**30:.1f}" if high / low < 1.005 else f"{low / 2**30:.1f} to {high / 2**30:.1f}"
-    rule, middle, more = file_bytes(ruled), (low + high) / 2, _UNRULED_LOW if re.search(r"q[123]_", kind) else _UNRULED
+    rule, middle, more = file_bytes(ruled), (low + high) / 2, _UNRULED_LOW if LOW.match(kind) else _UNRULED
     if not kind.startswith("ud_"):  # another publisher may go by the rule alone
-        low, high, middle, more = min(low, rule), max(high, rule), rule, _RULED
+        hybrid = any(w.role == "state" for layer in ruled.layers for w in layer.weights)
+        low, high, middle, more = min(low, rule), max(high, rule), rule, _OF_HYBRIDS if hybrid else _RULED
     said = f"published files of these shapes in {kind} are {text} GiB"
     return Sized(scaled(ruled, middle / rule), (low * (1 - more) / middle, high * (1 + more) / middle), said)
+
+
+def own_name(name: str) -> str:
+    """`unsloth/Qwen3.6-27B-GGUF:Q4_K_M` and `qwen/qwen3.6-27b` -> qwen3.6-27b."""
+    bare = name.lower().rpartition("/")[2]
+    while bare != (less := _SUFFIXES.sub("", bare)):
+        bare = less
+    return bare
 
 
 def scaled(model: Lowered, ratio: float) -> Lowered:
@@ -86,7 +98,10 @@ def _in_file(model: Lowered) -> Tensors:
 
 
 @cache
-def _lines() -> dict[tuple[int, str], tuple[int, int, int]]:
-    """Elements and type -> the smallest and the largest file in bytes, and how many are known."""
+def _lines() -> dict[tuple[str, str], tuple[int, int, int]]:
+    """Elements, or of unsloth's types of few bits a name, and type -> the smallest and the largest file in bytes, how many are known."""
     rows = (line.split("\t") for line in _FILE.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
-    return {(int(n), kind): (int(float(low) * 2**30), int(float(high) * 2**30), int(files)) for n, kind, low, high, files, _ in rows}
+    return {
+        (own_name(name) if LOW.match(kind) else n, kind): (int(float(low) * 2**30), int(float(high) * 2**30), int(files))
+        for n, kind, low, high, files, name in rows
+    }

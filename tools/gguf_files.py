@@ -24,7 +24,7 @@ from kvplan.api.asking import deployment
 from kvplan.dtypes import GGUF_TYPES
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.errors import KvplanError
-from kvplan.gguf_files import HEAD, elements, file_bytes
+from kvplan.gguf_files import HEAD, LOW, elements, file_bytes, own_name
 from kvplan.llama_quantize import with_types
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats
@@ -74,9 +74,9 @@ def of_ollama(path: str) -> Iterator[File]:
 
 def main(jan: str, ollama: str) -> None:
     """The table, and what it says of each type."""
-    found: dict[tuple[int, str], dict[str, float]] = defaultdict(dict)
+    found: dict[tuple[int, str, str], dict[str, float]] = defaultdict(dict)
     ratios: dict[str, list[tuple[float, str]]] = defaultdict(list)
-    names: dict[int, str] = {}
+    names: dict[tuple[int, str], str] = {}
     for file in (*of_the_hub(jan), *of_ollama(ollama)):
         try:
             d = deployment(file.name)
@@ -91,13 +91,14 @@ def main(jan: str, ollama: str) -> None:
         size = rule if abs(file.bytes - towers - rule) <= file.half else file.bytes - towers
         if file.bytes < SMALLEST or not 0.7 < size / rule < 1.6:
             continue
-        key = elements(model), kind
-        names.setdefault(key[0], file.name.partition(":")[0])
-        found[key][file.name] = size
+        upload = file.name.partition(":")[0]
+        one = (elements(model), own_name(upload) if LOW.match(kind) else "")
+        names.setdefault(one, upload)
+        found[*one, kind][file.name] = size
         ratios[kind].append((size / rule, file.name))
     lines = [
-        f"{n}\t{kind}\t{min(sizes.values()) / 2**30:.2f}\t{max(sizes.values()) / 2**30:.2f}\t{len(sizes)}\t{names[n]}\n"
-        for (n, kind), sizes in sorted(found.items())
+        f"{n}\t{kind}\t{min(sizes.values()) / 2**30:.2f}\t{max(sizes.values()) / 2**30:.2f}\t{len(sizes)}\t{names[n, own]}\n"
+        for (n, own, kind), sizes in sorted(found.items())
     ]
     FILE.write_text(HEAD + "".join(lines), encoding="utf-8")
     print(f"{len(lines)} lines of {len(names)} models")

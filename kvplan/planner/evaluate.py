@@ -10,7 +10,7 @@ from kvplan import engines
 from kvplan.deployment import NAMES, Deployment
 from kvplan.engines.common.builds import unnamed
 from kvplan.engines.common.checks import before_all, refusal
-from kvplan.engines.common.doubts import doubts, second_copy, unread_weights
+from kvplan.engines.common.doubts import doubts, file_cache, second_copy, unread_weights
 from kvplan.engines.common.lines import Span, stage_weights, weight_entries
 from kvplan.engines.common.passed import capped
 from kvplan.engines.common.phases import PROCESS_BYTES, doubted, judged
@@ -79,7 +79,7 @@ def _answered(d: Deployment, limits: bool, on_device: bool = True) -> tuple[Sett
 
 def _in_doubt(settled: Settled, released: Deployment, facts: Facts, outcome: Outcome, old: str | None) -> tuple[Settled, Outcome]:
     """The answer no surer than what it rests on, and notes of that where it starts. `old`: what is said of a release before all known."""
-    why = doubts(settled.question, facts) if outcome.starts else ()
+    why = (*doubts(settled.question, facts), *file_cache(settled.question, facts, outcome)) if outcome.starts else ()
     ancient = (old,) if old and facts.pool != "set aside" else ()
     unread_format = (*unread_weights(settled.question, facts), *second_copy(settled.question, facts, outcome))
     undecided = (*settled.undecided, *ancient, *unnamed(released, facts), *unread_format)

@@ -31,7 +31,7 @@ def interval(model: str, kind: str) -> tuple[float, float, float]:
 def test_files_of_a_model_card(kind: str, sizes: tuple[float, float]) -> None:
     low, _, high = interval("Qwen/Qwen3.6-27B", kind)
     assert low < sizes[0] * 2**30 <= sizes[1] * 2**30 < high
-    assert (high - low) / low < (0.3 if kind.startswith("ud") else 0.12)
+    assert (high - low) / low < (0.3 if kind.startswith("ud") else 0.21)
 
 
 @pytest.mark.parametrize(("asked", "size"), BYTES.items())

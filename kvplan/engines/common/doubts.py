@@ -68,6 +68,17 @@ def second_copy(d: Deployment, facts: Facts, outcome: Outcome) -> tuple[str, ...
     return (f"{show_bytes(copied)} of {', '.join(sorted(schemes))} weights are converted on this device, without room for a second copy",)
 
 
+def file_cache(d: Deployment, facts: Facts, outcome: Outcome) -> tuple[str, ...]:
+    """Why a start is likely at most: an engine that takes a share of memory that the host has too, and less room than the files that it
+    reads. What their cache holds counts as used: a GB10 whose plan had 19 GiB to spare refused six times, 1.75 short, at a share of 0.4."""
+    if d.device is None or not d.device.unified or d.kv_memory is not None or not facts.measured_from or outcome.margin_bytes is None:
+        return ()
+    read = sum(e.bytes for ledger in outcome.ledgers for e in ledger.entries if e.name.startswith("weights: "))
+    if outcome.margin_bytes >= read:
+        return ()
+    return (f"the cache of {show_bytes(read)} of files in shared memory may count as used, which is more than what is left",)
+
+
 def _converted(d: Deployment, facts: Facts) -> list[tuple[str, int]]:
     """Families of the question's formats that this device does not compute in and the engine converts, with the capability that does."""
     name, has = d.device.compute_capability if d.device else None, capability(d) or 0

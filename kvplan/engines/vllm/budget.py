@@ -203,8 +203,10 @@ def _unprofiled_sampler(d: Deployment, model: Lowered, stage: range, s: VllmSett
     more = [peak(sizes._replace(sampled_bytes=None), end, copies.value) - peak(sizes, end, copies.value) for end in sampler.ends]
     if not more[2]:
         return []
-    said = "logits again in f32 and filtered, once the cache is allocated: this runner profiles neither"
-    return [modelled("sampler, not profiled", Span(*more), said, "activations", ("warm up", "serve"), sampler.groups)]
+    said = (
+        "logits again in f32 and filtered, once the cache is allocated: this runner profiles neither, and not every start was short of it"
+    )
+    return [modelled("sampler, not profiled", Span(more[0], 0, more[2]), said, "activations", ("warm up", "serve"), sampler.groups)]
 
 
 def _before_quantising(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> Entry:
