@@ -198,7 +198,7 @@ _GGUF = "llama-quantize's own type for each tensor (llama.cpp src/llama-quant.cp
 _UD = "unsloth dynamic: types chosen layer by layer for each model, counted as llama-quantize's of that name"
 
 
-#: How far nine files in ten are from the rule, by how their type begins, the first that fits: of 2,863 published ones
+#: How far nine files in ten are from the rule, by how their type begins, the first that fits: of 2,886 published ones
 #: (tools/gguf_files.py prints them; wider where fewer than ten files of a type are known).
 GGUF_ENDS: dict[str, tuple[float, float]] = {
     "ud_q8_k_xl": (1.00, 1.40), "ud_q6_k_xl": (0.99, 1.22), "ud_q5": (0.97, 1.17), "ud_q4": (0.93, 1.10), "ud_q": (0.84, 1.13),

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 from kvplan import catalogue, engines, files, machines
 from kvplan.deployment import NAMES, Deployment
 from kvplan.devices import Device, sized
+from kvplan.dtypes import GGUF_TYPES
 from kvplan.engines.common.releases import is_version
-from kvplan.errors import KvplanError, SpecError, UnknownName
+from kvplan.errors import AmbiguousName, KvplanError, SpecError, UnknownName
 from kvplan.spec import ModelSpec
 from kvplan.units import GIB, MIB, MOST_DEVICES, MOST_TOKENS, parse_bytes, parse_tokens, plain_number
 
@@ -87,7 +88,7 @@ def deployment(model: str | ModelSpec, **question: Unpack[Question]) -> Deployme
         raise SpecError("question", faults)
     if given.get("device") == "auto" and "reserve" not in values:
         values["reserve"] = _this_machine()[1]
-    spec, stored = _find(model)
+    spec, stored = _of_files(model, values)
     values["counted"] = "n_devices" in values and question.get("n_devices") is None
     return calibrated(Deployment(model=spec, stored=stored, drafter=_drafter(values.get("speculative")), **values))
 
@@ -204,6 +205,18 @@ def import_model(source: str, revision: str | None = None) -> str:
 
     spec = _file(source)[0] if _is_path(source) else importers.from_hub(source, revision).spec
     return dump_spec(spec.plain())
+
+
+def _of_files(model: str | ModelSpec, values: dict[str, Any]) -> tuple[ModelSpec, StoredWeights | None]:
+    """`_find`; of a repository of GGUF files the one in the type that is asked for, which is its checkpoint's own then."""
+    try:
+        return _find(model)
+    except AmbiguousName:
+        kind = str(values.get("weight_dtype") or "").strip().upper().replace("UD_", "UD-")
+        if kind.lower().replace("-", "_") not in GGUF_TYPES:
+            raise
+        del values["weight_dtype"]
+        return _find(f"{model}:{kind}")
 
 
 def _find(model: str | ModelSpec) -> tuple[ModelSpec, StoredWeights | None]:
