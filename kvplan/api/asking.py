@@ -211,12 +211,17 @@ def _of_files(model: str | ModelSpec, values: dict[str, Any]) -> tuple[ModelSpec
     """`_find`; of a repository of GGUF files the one in the type that is asked for, which is its checkpoint's own then."""
     try:
         return _find(model)
-    except AmbiguousName:
-        kind = str(values.get("weight_dtype") or "").strip().upper().replace("UD_", "UD-")
-        if kind.lower().replace("-", "_") not in GGUF_TYPES:
-            raise
-        del values["weight_dtype"]
-        return _find(f"{model}:{kind}")
+    except AmbiguousName as error:
+        several = error
+    kind = str(values.get("weight_dtype") or "").strip().upper().replace("UD_", "UD-")
+    try:
+        found = _find(f"{model}:{kind}") if kind.lower().replace("-", "_") in GGUF_TYPES else None
+    except KvplanError:
+        found = None
+    if found is None:
+        raise several
+    del values["weight_dtype"]
+    return found
 
 
 def _find(model: str | ModelSpec) -> tuple[ModelSpec, StoredWeights | None]:
