@@ -229,7 +229,7 @@ def test_another_card_is_not_taken_for_it(written):
 
 @pytest.mark.parametrize(
     ("written", "told"),
-    [("MacBook", "such as apple-m4-16gb"), ("imac", "devices list apple"), ("cpu", "a size such as 24GiB"), ("h10", "did you mean")],
+    [("MacBook", "such as apple-m4-16gb"), ("imac", "devices list apple"), ("cpu", "leave --device out"), ("h10", "did you mean")],
 )
 def test_what_is_no_device_is_told_what_to_write(written, told):
     with pytest.raises(KvplanError, match=told):

@@ -105,6 +105,10 @@ def holds_what_it_shows(engine: str, spec: ModelSpec, **question: Any) -> None:
     assert cache_lines(more) - cache_lines(less) == more.cache.total_bytes - less.cache.total_bytes, (engine, spec.name)
 
 
+#: States whose slots lie beside what the budget charges (sglang mem_cache/ple_state_pool.py).
+UNCHARGED = {("sglang", "depthwise-conv")}
+
+
 def requests_what_it_shows(engine: str, spec: ModelSpec, **question: Any) -> None:
     """The bytes of one request are those of the cache table, paged and padded, and grow as it does."""
     fixed = {"engine": engine, "kv_memory": ROOM, "max_num_batched_tokens": 2048, **question}
@@ -113,7 +117,8 @@ def requests_what_it_shows(engine: str, spec: ModelSpec, **question: Any) -> Non
     shown = [plan.cache.bytes_per_sequence for plan in plans]
     assert len(needs) == 3, (engine, spec.name, plans[0].verdict)
     for need, table, plan in zip(needs, shown, plans, strict=True):
-        assert table - one_of_each_window(plan) <= need, (engine, spec.name, need, table)
+        if (engine, spec.name) not in UNCHARGED:
+            assert table - one_of_each_window(plan) <= need, (engine, spec.name, need, table)
     grown, growth = needs[2] - needs[1], shown[2] - shown[1]
     padding = ONE_POOL.get((engine, spec.name), PADDING)
     assert growth * 0.999 <= grown <= growth * padding, (engine, spec.name, grown, growth)

@@ -35,7 +35,7 @@ def read_group(d: Deployment, model: Lowered, version: str) -> int:
     forms = {cache.form: cache for layer in model.layers for cache in layer.caches if cache.form in OWN_FORMS}
     if not forms:
         return 0
-    if d.model.architecture != CLASS:
+    if d.model.architecture not in (CLASS, None):  # a spec of one's own says no class
         form, cache = next(iter(forms.items()))
         raise UnsupportedError(f"sglang: the cache of {cache.kind} layers ({form}) is not modelled for {d.model.architecture}")
     if release(version) < release(SINCE):

@@ -77,7 +77,8 @@ def graphs(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants, 
         found = sized(s.captures.mode)
         if s.rules.v1 and s.captures.mode in UNPUBLISHED:
             both = sized("FULL_AND_PIECEWISE")
-            found = Span(found.point or both.point, 0, max(found.high, both.high))
+            point = found.point if 20 * found.point > both.point else both.point  # an era whose logs hardly tell the two apart
+            found = Span(point, 0, max(found.high, both.high))
         found = _more(found, d, s)
         logits = captured_logits(d, s.served.layers, s)
         found = Span(*(a + b for a, b in zip(found, logits, strict=True)))
@@ -87,11 +88,16 @@ def graphs(d: Deployment, n_layers: int, s: VllmSettings, constants: Constants, 
     return modelled("CUDA graphs", found, said, "graphs", sources=each.groups)
 
 
+def more_graphs(device: Device) -> float:
+    """How many times another card's the graphs of this one may be; no constant is fitted to those where it is more than once."""
+    unnamed = UNNAMED_MORE if device.vendor == "other" and device.memory_bytes >= UNNAMED_FROM else 1
+    return MORE_GRAPHS.get(device.id, unnamed)
+
+
 def _more(found: Span, d: Deployment, s: VllmSettings) -> Span:
     """Graphs with those of adapters beside them; more where all-reduces between machines are captured with them."""
     if d.device is not None:
-        unnamed = UNNAMED_MORE if d.device.vendor == "other" and d.device.memory_bytes >= UNNAMED_FROM else 1
-        found = found._replace(high=max(found.high, int(found.point * MORE_GRAPHS.get(d.device.id, unnamed))))
+        found = found._replace(high=max(found.high, int(found.point * more_graphs(d.device))))
     if s.rules.lora_graphs and d.lora not in (None, "off"):
         sets = _adapted_sets(d)
         found = Span(*(int(end * (1 + (times - 1) * sets)) for end, times in zip(found, BOTH_GRAPHS, strict=True)))

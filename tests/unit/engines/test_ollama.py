@@ -276,7 +276,7 @@ def test_the_graph_of_a_tower_that_is_not_described_is_not_known() -> None:
     ("device", "reserve", "sure"),
     [
         ("8GiB", None, "too close to call"),
-        ("8GiB", 0, "likely"),
+        ("8GiB", 0, "certain"),
         ("l4", None, "certain"),
     ],
 )

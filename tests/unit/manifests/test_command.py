@@ -192,7 +192,7 @@ def test_the_model_of_a_file_is_open() -> None:
         ("vllm serve m/x --tensor-parallel-size", "bad-value", "error"),
         ("vllm serve m/x --gpu-memory-utilization 1.5", "bad-value", "error"),
         ("VLLM_MYSTERY=1 vllm serve m/x", "unknown-variable", "warning"),
-        ("sglang serve --model-path m/x --speculative-algorithm NGRAM", "not-modelled-more", "warning"),
+        ("sglang serve --model-path m/x --enable-two-batch-overlap", "not-modelled-more", "warning"),
         ("sglang serve --model-path m/x --tensor_parallel_size 2", "unknown-option", "error"),
         ("llama-server -m x.gguf -c 8k", "number-cut", "warning"),
         ("llama-server -m x.gguf -cmoed", "not-modelled-less", "warning"),
