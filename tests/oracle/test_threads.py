@@ -59,7 +59,6 @@ KNOWN_WRONG: dict[str, str] = {
     "lm2-qwen25coder7b-2060-8k-q8": "the display of another device, it seems: its context takes less than those of the logs",
     "af-qwen3-4b-1650-4k-q8": "the memory it names is what was free beside its context",
     "ns-qwen36-35b-nvfp4-gb10-040": "the cache of what is loaded counts as used in shared memory, it seems",
-    "ca-gemma4-31b-w4-l4-eager": "its longest item is a video of 2,496 tokens, more than a step; what was switched off is not said",
     "l10421-qwen25-3b-q41-a770-112k": "SYCL: a graph of twice what CUDA's takes without flash attention",
 }
 #: Names and releases that are refused by name, offline.
