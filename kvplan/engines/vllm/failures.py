@@ -70,7 +70,7 @@ KNOWN: tuple[Stop, ...] = (
     Stop(
         "too little is free", "Free memory on device...({free}/{total} GiB) on startup is less than desired GPU memory utilization "
         "({fraction}, {wanted} GiB)",
-        "{wanted} GiB were asked for and {free} of {total} GiB were free before vLLM took anything: something else holds the rest",
+        "{wanted} GiB were asked for and {free} of {total} GiB were free beside vLLM's own context (about 0.5 GiB): others hold the rest",
         (_OTHERS, Move("memory_fraction", "at most {free} / {total}")), _FREE, since="0.9.1",
     ),
     Stop(
