@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kvplan.llama_quantize import with_types
-from kvplan.tensors import KEPT_MODELS, Layer, Lowered, Same, WeightTensor
+from kvplan.tensors import KEPT_MODELS, Layer, Lowered, Same, WeightTensor, changed
 from kvplan.weights import Tensors, model_tensors
 
 HEAD = "# Written by tools/gguf_files.py; kvplan/gguf_files.py says what the columns mean.\n"
@@ -63,16 +63,16 @@ def own_name(name: str) -> str:
 
 
 def scaled(model: Lowered, ratio: float) -> Lowered:
-    """The model with so many times the bytes in each matrix; equal layers still share one object."""
+    """The model with so many times the bytes in each matrix that a type gave its own."""
     if ratio == 1:
         return model
-    made: dict[int, Layer] = {}
-    for layer in model.layers:
-        if id(layer) not in made:
-            made[id(layer)] = replace(layer, weights=tuple(_larger(w, ratio) for w in layer.weights))
+
+    def larger(layer: Layer) -> Layer:
+        weights = tuple(_larger(w, ratio) for w in layer.weights)
+        return layer if weights == layer.weights else replace(layer, weights=weights)
+
     return replace(
-        model,
-        layers=tuple(made[id(layer)] for layer in model.layers),
+        changed(model, larger),
         first=tuple(_larger(w, ratio) for w in model.first),
         last=tuple(_larger(w, ratio) for w in model.last),
         embedding=_larger(model.embedding, ratio) if model.embedding else None,

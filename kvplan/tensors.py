@@ -6,8 +6,8 @@ Once a model is lowered to these, nothing knows layer kinds any more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from kvplan.dtypes import row_bytes
@@ -189,6 +189,14 @@ def layer_counts(layers: Sequence[Layer]) -> list[tuple[Layer, int]]:
 def distinct(layers: Iterable[Layer]) -> list[Layer]:
     """Each layer once, in the order of their first places; equal ones are mostly one object, which is cheaper to see than to hash."""
     return list({id(layer): layer for layer in layers}.values())
+
+
+def changed(model: Lowered, change: Callable[[Layer], Layer]) -> Lowered:
+    """The model with a change of its layers and draft modules; each different one is changed once, equal ones still share one object."""
+    made = {id(layer): change(layer) for layer in distinct((*model.layers, *model.draft))}
+    if all(id(layer) == key for key, layer in made.items()):
+        return model
+    return replace(model, layers=tuple(made[id(x)] for x in model.layers), draft=tuple(made[id(x)] for x in model.draft))
 
 
 def routed(layers: Iterable[Layer]) -> bool:

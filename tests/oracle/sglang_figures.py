@@ -28,3 +28,11 @@ def figures(plan: Plan) -> dict[str, Any]:
         "page_size": c.block_tokens,
         "bytes": c.kv_bytes,
     }
+
+
+def differing(ours: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """Name -> (the release's, ours) where they differ."""
+    theirs = row.get("out") or {"error": row["error"]}
+    if "error" in ours or "error" in theirs:
+        return {} if "error" in ours and "error" in theirs else {"error": (theirs.get("error"), ours.get("error"))}
+    return {key: (value, ours.get(key)) for key, value in theirs.items() if ours.get(key) != value}

@@ -17,7 +17,7 @@ from kvplan.engines.common.command_line import read
 from kvplan.engines.common.words import words
 from kvplan.engines.sglang.arguments import ARGUMENTS
 from kvplan.errors import KvplanError, UnsupportedError
-from tests.oracle.sglang_figures import figures
+from tests.oracle.sglang_figures import differing, figures
 
 ROWS = Path(__file__).parent / "rows" / "sglang_commands.jsonl"
 
@@ -50,16 +50,8 @@ def predicted(row: dict[str, Any]) -> dict[str, Any]:
     return found if "error" in found else found | {"fraction": round(plan.question["memory_fraction"][0], 3)}
 
 
-def mismatch(row: dict[str, Any]) -> dict[str, Any]:
-    """Name -> (the release's, ours) where they differ."""
-    ours, theirs = predicted(row), row.get("out") or {"error": row["error"]}
-    if "error" in ours or "error" in theirs:
-        return {} if "error" in ours and "error" in theirs else {"error": (theirs.get("error"), ours.get("error"))}
-    return {key: (value, ours.get(key)) for key, value in theirs.items() if ours.get(key) != value}
-
-
 @pytest.mark.parametrize("release", sorted({row["sglang"] for row in rows()}))
 def test_sglang(release: str) -> None:
     asked = [row for row in rows() if row["sglang"] == release]
-    wrong = {(row["model"], " ".join(row["argv"])): found for row in asked if (found := mismatch(row))}
+    wrong = {(row["model"], " ".join(row["argv"])): found for row in asked if (found := differing(predicted(row), row))}
     assert not wrong

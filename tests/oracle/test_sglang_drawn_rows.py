@@ -15,7 +15,7 @@ from kvplan.catalogue import find_device, find_model
 from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
-from tests.oracle.sglang_figures import figures
+from tests.oracle.sglang_figures import differing, figures
 
 ROWS = Path(__file__).parent / "rows" / "sglang_drawn.jsonl"
 FORMATS = {"auto": None, "fp4": "nvfp4"}
@@ -65,15 +65,9 @@ def predicted(row: dict[str, Any]) -> dict[str, Any]:
     return figures(plan) | {"fraction": round(plan.question["memory_fraction"][0], 3)}
 
 
-def mismatch(row: dict[str, Any]) -> dict[str, Any]:
-    """Name -> (the release's, ours) where they differ."""
-    ours, theirs = predicted(row), row.get("out") or {"error": row["error"]}
-    if "error" in ours or "error" in theirs:
-        return {} if "error" in ours and "error" in theirs else {"error": (theirs.get("error"), ours.get("error"))}
-    return {key: (value, ours.get(key)) for key, value in theirs.items() if ours.get(key) != value}
-
-
 @pytest.mark.parametrize("release", sorted({row["sglang"] for row in rows()}))
 def test_sglang(release: str) -> None:
-    wrong = {(row["model"], row["device"]): found for row in rows() if row["sglang"] == release and (found := mismatch(row))}
+    wrong = {
+        (row["model"], row["device"]): found for row in rows() if row["sglang"] == release and (found := differing(predicted(row), row))
+    }
     assert not wrong

@@ -7,17 +7,14 @@ from dataclasses import replace
 from kvplan.engines.common.lines import Span, modelled, weight_entries
 from kvplan.engines.common.protocol import Drafter
 from kvplan.ledger import Entry
-from kvplan.tensors import Layer, Lowered, WeightTensor
+from kvplan.tensors import Layer, Lowered, WeightTensor, changed
 from kvplan.units import cdiv
 from kvplan.weights import WeightFormats
 
 
 def with_copies(model: Lowered, more: int) -> Lowered:
     """The model with so many copies of experts in every layer that has any; equal layers still share one object."""
-    if not more:
-        return model
-    made = {id(layer): _layer(layer, more) for layer in (*model.layers, *model.draft)}
-    return replace(model, layers=tuple(made[id(x)] for x in model.layers), draft=tuple(made[id(x)] for x in model.draft))
+    return changed(model, lambda layer: _layer(layer, more)) if more else model
 
 
 def drafter_with_copies(found: Drafter | None, more: int) -> Drafter | None:

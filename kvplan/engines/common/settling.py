@@ -14,7 +14,7 @@ from kvplan.errors import SpecError, UnsupportedError
 from kvplan.gguf_files import sized
 from kvplan.llama_quantize import FILE_TYPES
 from kvplan.spec import ModelSpec, lower
-from kvplan.tensors import KEPT_MODELS, Cache, CacheFormats, Curve, Layer, Lowered, Role, Same, layer_counts, tensor_curve, total
+from kvplan.tensors import KEPT_MODELS, Cache, CacheFormats, Curve, Layer, Lowered, Role, Same, changed, layer_counts, tensor_curve, total
 from kvplan.units import counted
 from kvplan.uploads import RECURRENT
 from kvplan.weights import WeightFormats, asked_formats, draft_formats, is_quantized, role_formats, with_stored
@@ -138,14 +138,12 @@ def lowered_or_plain(d: Deployment, formats: CacheFormats, *, cast: bool = False
 
 def remade(model: Lowered, change: Callable[[Layer, Cache], Cache]) -> Lowered:
     """The model with its caches as an engine keeps them, where formats alone do not say how; equal layers still share one object."""
-    made: dict[int, Layer] = {}
-    for layer in (*model.layers, *model.draft):
-        if id(layer) not in made:
-            caches = tuple(change(layer, cache) for cache in layer.caches)
-            made[id(layer)] = layer if caches == layer.caches else replace(layer, caches=caches)
-    if all(id(layer) == key for key, layer in made.items()):
-        return model
-    return replace(model, layers=tuple(made[id(x)] for x in model.layers), draft=tuple(made[id(x)] for x in model.draft))
+
+    def kept(layer: Layer) -> Layer:
+        caches = tuple(change(layer, cache) for cache in layer.caches)
+        return layer if caches == layer.caches else replace(layer, caches=caches)
+
+    return changed(model, kept)
 
 
 def without_towers(model: Lowered) -> Lowered:

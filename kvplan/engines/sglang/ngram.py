@@ -21,7 +21,7 @@ from kvplan.engines.sglang.fraction import on_amd
 from kvplan.errors import UnsupportedError
 from kvplan.ledger import Entry, exact
 from kvplan.spec import ModelSpec
-from kvplan.tensors import Layer, Lowered
+from kvplan.tensors import Layer, Lowered, changed
 
 CLASS, SINCE, PAGE = "Qwen4ExpForConditionalGeneration", "0.5.20", 64
 #: Bytes beside a raw key: its three positions in 64 bits, once for all layers.
@@ -79,11 +79,12 @@ def without_table(d: Deployment, model: Lowered) -> Lowered:
     """The model as it is loaded to the device."""
     if d.model.architecture != CLASS or not in_host(d):
         return model
-    made: dict[int, Layer] = {}
-    for layer in model.layers:
-        if any(w.name == TABLE for w in layer.weights):
-            made[id(layer)] = replace(layer, weights=tuple(w for w in layer.weights if w.name != TABLE))
-    return replace(model, layers=tuple(made.get(id(layer), layer) for layer in model.layers))
+    return changed(model, _without_table)
+
+
+def _without_table(layer: Layer) -> Layer:
+    weights = tuple(w for w in layer.weights if w.name != TABLE)
+    return layer if weights == layer.weights else replace(layer, weights=weights)
 
 
 def host_lines(d: Deployment, model: Lowered) -> tuple[Entry, ...]:

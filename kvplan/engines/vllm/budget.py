@@ -169,7 +169,7 @@ def _modelled(d: Deployment, model: Lowered, stage: range, s: VllmSettings, cons
     held = (sampler.value, min(sampler.low, UNSORTED_BYTES) if s.rules.may_not_sort else sampler.low, sampler.high)
     point, low, high = (peak(sizes, *pair) for pair in zip(held, copies.ends, strict=True))
     low = peak(sizes._replace(compiled_bytes=0), held[1], copies.ends[1]) - (sizes.product_bytes[0] - sizes.product_bytes[1])
-    kept = sizes.compiled_bytes if VERSIONS.index(s.release) >= VERSIONS.index("0.27") else 0  # by three of the five such logs
+    kept = sizes.compiled_bytes if s.since("0.27") else 0  # by three of the five such logs
     high = max(high + kept, int(sizes.tower_bytes * ENCODER_HIGH) + WORKSPACE_BYTES)
     if sizes.sampled_bytes is not None:  # the code says all but the libraries' workspace
         low, high = min(low, point - WORKSPACE_BYTES), max(high, point + WORKSPACE_BYTES)
@@ -337,7 +337,7 @@ def kind_of(d: Deployment, model: Lowered, s: VllmSettings) -> str:
     if d.device is not None and d.device.unified:
         return "apart" if s.tp * s.pp > 1 and d.device.link == "none" else "unified"
     if d.device is not None and d.device.vendor == "amd":
-        newer = VERSIONS.index(s.release) >= VERSIONS.index(CARDS_SINCE)
+        newer = s.since(CARDS_SINCE)
         return "instinct" if newer or (d.device.compute_capability or "").startswith(INSTINCT) else "rocm"
     shared = {t.tokens_per_state for layer in distinct(model.layers) for cache in layer.caches for t in cache.tensors}
     if shared - {1, None}:

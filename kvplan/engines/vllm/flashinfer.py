@@ -10,7 +10,6 @@ from __future__ import annotations
 from kvplan.deployment import Deployment
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.lines import query_heads
-from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.tensors import distinct
 from kvplan.units import MIB
@@ -36,13 +35,13 @@ def workspace(d: Deployment, s: VllmSettings) -> int:
     if not width or not (s.backend == "FLASHINFER" if s.backend else _chosen(d, s, width)):
         return 0
     queries = s.max_num_batched_tokens * max(query_heads(s.served) // s.tp, 1) * width * QUERY_BYTES
-    return max(WORKSPACE_BYTES, queries if VERSIONS.index(s.release) >= VERSIONS.index(QUERY_SINCE) else 0)
+    return max(WORKSPACE_BYTES, queries if s.since(QUERY_SINCE) else 0)
 
 
 def _chosen(d: Deployment, s: VllmSettings, width: int) -> bool:
     """Whether no backend before it takes the layers: platforms/cuda.py _get_backend_priorities, first on Blackwell's boards alone."""
-    at, release = capability(d) or 0, VERSIONS.index(s.release)
-    if width not in HEADS and not (width == WIDE_HEAD and release >= VERSIONS.index(WIDE_SINCE)):
+    at = capability(d) or 0
+    if width not in HEADS and not (width == WIDE_HEAD and s.since(WIDE_SINCE)):
         return False
     if d.model.bidirectional == "images" and d.multimodal != "off":
         return False
@@ -51,7 +50,7 @@ def _chosen(d: Deployment, s: VllmSettings, width: int) -> bool:
     if (d.model.architecture or "").startswith(SINKS):
         return False
     if at < 80:
-        return at >= 75 and release < VERSIONS.index(NO_TURING) and s.formats.k in (*EIGHT, *SIXTEEN)
+        return at >= 75 and not s.since(NO_TURING) and s.formats.k in (*EIGHT, *SIXTEEN)
     return s.formats.k == "fp8_e5m2" or (s.formats.k == "fp8_e4m3" and at // 10 != 9)
 
 
