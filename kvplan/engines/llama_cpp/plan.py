@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kvplan.deployment import Deployment
 from kvplan.engines.common.lines import least_sure, sure_of
 from kvplan.engines.common.protocol import Capacity, Certainty, Engine, Group, Outcome, Settled, refused
 from kvplan.engines.common.whole import most
@@ -15,7 +16,7 @@ from kvplan.engines.llama_cpp.risks import risks
 from kvplan.engines.llama_cpp.settle import LlamaSettings, settle
 from kvplan.engines.llama_cpp.situation import Loaded, Situation
 from kvplan.ledger import Ledger
-from kvplan.units import crossing, longest, show_bytes
+from kvplan.units import GIB, crossing, longest, show_bytes
 
 MOST_CELLS = 1 << 32
 
@@ -70,6 +71,9 @@ def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Sit
         reason = moved or reason
     if slots and reason != slots:  # what memory lacks comes first
         capacity = capacity._replace(warnings=(*capacity.warnings, slots))
+    if margin < 0 and reason != slots and not s.whole and _borrows(d, device, -margin):
+        sure = least_sure(sure, "likely")
+        capacity = capacity._replace(warnings=(*capacity.warnings, BORROWED))
     if s.sure:
         sure = least_sure(sure, s.sure(d.max_model_len or 1, d.max_num_seqs or 1))
     return Outcome(
@@ -83,6 +87,20 @@ def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Sit
         limiting_rank=now.where.n_devices if device == HOST else device,
         reason=reason,
     )
+
+
+#: NVIDIA's driver for Windows does so since 536.40, for cards that have displays: its system memory fallback policy.
+BORROWED = "likely at most: under Windows a driver takes from RAM what its card lacks, unless it is told not to"
+LENT = 16 * GIB  # half of 32 GiB
+
+
+def _borrows(d: Deployment, device: int, lacking: int) -> bool:
+    """Whether a driver may find the bytes that a device lacks in the host's memory.
+
+    Of 28 refusals on such cards that were called certain, three had started, two of them under Windows (docs/limits.md).
+    """
+    shown = d.device is not None and d.device.vendor in ("nvidia", "other") and d.device.shows_desktops
+    return device != HOST and shown and lacking <= LENT
 
 
 def _too_few(batch: int, tokens: int, ctx: context.Context) -> str:
