@@ -333,6 +333,8 @@ def situation(f: Loaded, placed: Placed, *, n_ctx: int, n_seq_max: int, unified:
         if drafts and device == where.output and not f.rules.own_graphs:  # the draft modules' own context: of 8,192 tokens 10,386 MiB asked
             seen = tuple(store._replace(role=store.role.removeprefix("draft_")) for store in drafts)
             lines.append(compute.compute_entry("compute buffer of drafts", f.widths, seen, ctx, measured, NO_SPAN, output=True))
+            if d.stored is None and "mtp" not in d.model.id:
+                lines.append(placement.draft_file(f.model, f.formats))
             if pipelined and shared:
                 lines.append(compute.input_copies(seen, hidden, ctx)._replace(name="input copies of drafts"))
         if any(entry.name == towers.WEIGHTS for entry in lines) and not f.rules.own_graphs:
