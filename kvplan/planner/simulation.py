@@ -143,7 +143,6 @@ def simulated(
     if plan.starts is False:
         return Simulation(plan, described, 0, 0, steps or DEFAULT_STEP, (), None, (*said, plan.verdict))
     geometry = from_plan(plan)
-    note = "" if steps else step_time(d, overhead)[1]
 
     def timed(other: Deployment) -> StepTime:
         return steps or step_time(other, overhead)[0]
@@ -154,13 +153,10 @@ def simulated(
     every = users is not None or routers is not None
     names = routers or ["least-loaded"]
     goal = goal or (GOAL if users else None)
-    said += [note] if note else []
+    said += [] if steps else [step_time(d, overhead)[1]]
     said += [f"one of {dp} replicas, which take turns with the requests"] if dp > 1 and not every else []
-    if any(group.kind == "state" for group in geometry.groups) and settings.get("share_prefixes") is None:
-        said.append("prefix sharing is off: keeping recurrent states for it is not simulated")
+    said += _left_out(plan, geometry, sharing_said=settings.get("share_prefixes") is not None)
     settings |= {"goal": goal, "tiers": tier_sizes(plan)}
-    if settings["tiers"] and not (has_tiers(geometry) and shares_prefixes(plan, geometry)):
-        said.append("the tiers below the pool are left out: they are simulated below one pool of full attention whose prefixes are shared")
 
     def run(one: Plan, asking: Iterable[Request] | Users, tried: Deployment, **more: Any) -> SimulationResult:
         n = (one.asked("dp") or 1) if every else 1
@@ -196,6 +192,14 @@ def simulated(
         if d.device is not None and devices[0] is None:
             said.append(f"no layout of up to {most} devices has such a pool")
     return found._replace(notes=tuple(said))
+
+
+def _left_out(plan: Plan, geometry: Geometry, *, sharing_said: bool) -> Iterator[str]:
+    """Notes of what a plan's pool has and the simulation has not. `sharing_said`: the question says whether prefixes are shared."""
+    if any(group.kind == "state" for group in geometry.groups) and not sharing_said:
+        yield "prefix sharing is off: keeping recurrent states for it is not simulated"
+    if tier_sizes(plan) and not (has_tiers(geometry) and shares_prefixes(plan, geometry)):
+        yield "the tiers below the pool are left out: they are simulated below one pool of full attention whose prefixes are shared"
 
 
 def page_bytes(plan: Plan, geometry: Geometry) -> int:
