@@ -33,9 +33,7 @@ class Edge(NamedTuple):
 
 
 def deciding(plan: Plan) -> Edge | None:
-    """What an answer that is too close to call hangs on; None where no interval that is shown says it."""
-    if unmoved(plan):
-        return None
+    """What an answer that is too close to call hangs on, unless it is `unmoved`; None where no interval that is shown says it."""
     found = min(_edges(plan), key=lambda edge: edge.share, default=None)
     return found if found and found.share < 1 else None
 
