@@ -39,9 +39,8 @@ def deciding(plan: Plan) -> Edge | None:
 
 
 def unmoved(plan: Plan) -> str:
-    """Why it is too close to call whatever is left, where a note says so; else empty."""
-    start = f"{CLOSE} at most: "
-    return next((note.removeprefix(start) for note in plan.model.notes if note.startswith(start)), "")
+    """Why it is too close to call, whatever is left: the first reason; empty where there is none."""
+    return next(iter(plan.outcome.undecided), "")
 
 
 def _edges(plan: Plan) -> Iterator[Edge]:
