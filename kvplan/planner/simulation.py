@@ -168,8 +168,7 @@ def simulated(
 
     sides = [(policy, router) for policy in policies for router in (names if dp > 1 and every else names[:1])]
     results = tuple(run(plan, load(), d, policy=policy, router=router) for policy, router in sides)
-    cost = page_bytes(plan, geometry)
-    found = Simulation(plan, described, geometry.groups[0].block_tokens, cost, timed(d), results, None, ())
+    found = Simulation(plan, described, geometry.groups[0].block_tokens, page_bytes(plan, geometry), timed(d), results, None, ())
     if users is not None and goal is not None:
         carries, at = most_users(
             lambda asking, most_bad: run(plan, asking, d, policy=policies[0], most_bad=most_bad), users, SHARE, results[0]
@@ -183,13 +182,9 @@ def simulated(
             found = found._replace(sized=sized)
             said += [f"none of the layouts tried, of up to {most}, carries {size_users:,} users"] if sized.result is None else []
     if size_for is not None:
-        if geometry.beside or geometry.streams > 1:
-            raise UnsupportedError("simulate: size_for looks for one pool; this engine has several for this model")
-        settings |= {"step_time": timed(d)}
-        pages, result = pool_for(plan, lambda: replica(dp), share=size_for, most=_worst(plan, geometry), **settings)
-        devices = _devices(d, replica, size_for, most, settings, timed)
-        found = found._replace(size=Size(size_for, pages, pages * cost, *devices, result=result))
-        if d.device is not None and devices[0] is None:
+        size = _sized_for(d, plan, replica, size_for, most, settings, timed)
+        found = found._replace(size=size)
+        if d.device is not None and size.n_devices is None:
             said.append(f"no layout of up to {most} devices has such a pool")
     return found._replace(notes=tuple(said))
 
@@ -266,6 +261,24 @@ def _fewest(
             if result is not None:
                 return n, sizes, result
     return None
+
+
+def _sized_for(
+    d: Deployment,
+    plan: Plan,
+    replica: Replica,
+    share: float,
+    most: int,
+    settings: Mapping[str, Any],
+    steps: Callable[[Deployment], StepTime],
+) -> Size:
+    """The pool at which `share` of the requests runs through, and the devices that have it. Raises UnsupportedError for several pools."""
+    geometry = from_plan(plan)
+    if geometry.beside or geometry.streams > 1:
+        raise UnsupportedError("simulate: size_for looks for one pool; this engine has several for this model")
+    dp, own = plan.asked("dp") or 1, {**settings, "step_time": steps(d)}
+    pages, result = pool_for(plan, lambda: replica(dp), share=share, most=_worst(plan, geometry), **own)
+    return Size(share, pages, pages * page_bytes(plan, geometry), *_devices(d, replica, share, most, own, steps), result=result)
 
 
 def _worst(plan: Plan, geometry: Geometry) -> int:
