@@ -38,6 +38,28 @@ class Placement(NamedTuple):
         return HOST not in (*self.layers, self.output)
 
 
+class Placed(NamedTuple):
+    """The weights for one choice of -ngl and of tensors that go elsewhere: who holds what, and the lines of each device.
+
+    rules    patterns that send tensors elsewhere (-ot, --n-cpu-moe, --fit)
+    beside   layers of the devices with tensors in host memory
+    largest  bytes of the largest matrix of a layer in host memory
+    lacking  bytes that found no place on the devices, where the engine's own estimate says so
+    """
+
+    where: Placement
+    weights: dict[int, tuple[Entry, ...]]
+    rules: Rules = ()
+    beside: int = 0
+    largest: int = 0
+    lacking: int = 0
+
+    @property
+    def whole(self) -> bool:
+        """Nothing but the input tensors is beside the devices."""
+        return self.where.whole and not self.beside
+
+
 def place(
     n_layers: int, n_draft: int, n_devices: int, n_gpu_layers: int, shares: Sequence[Fraction], *, output_first: bool = True
 ) -> Placement:
