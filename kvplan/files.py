@@ -255,7 +255,13 @@ def parse_yaml(text: str, source: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise SpecError(source, [(where, f"not YAML: {getattr(error, 'problem', None) or str(error).splitlines()[0]}")]) from None
+        raise SpecError(source, [(where, yaml_problem(error, "nested too deep or too large for a spec"))]) from None
+
+
+def yaml_problem(error: Exception, too_deep: str) -> str:
+    """What is wrong, in a parser's words; `too_deep` for a nesting that libyaml itself bounds (from 0.2.6 on) before its events come."""
+    said = str(getattr(error, "problem", None) or str(error).splitlines()[0])
+    return too_deep if "maximum nesting depth" in said else f"not YAML: {said}"
 
 
 def _line(part: Any) -> str:

@@ -10,7 +10,7 @@ import yaml
 
 from kvplan.engines.common.words import START, Breaks, Given, Place, Word
 from kvplan.errors import SpecError
-from kvplan.files import scalar
+from kvplan.files import scalar, yaml_problem
 
 MAX_NODES, MAX_DEPTH, MAX_DOCUMENTS = 100_000, 64, 500
 
@@ -102,8 +102,7 @@ def documents(text: str, source: str, base: Place = START) -> list[Item]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = base.line + mark.line if mark else base.line
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise SpecError(source, [(f"line {line}", f"not YAML: {problem}")]) from None
+        raise SpecError(source, [(f"line {line}", yaml_problem(error, f"nested deeper than {MAX_DEPTH} levels"))]) from None
 
 
 def _measure(text: str, loader_class: Any, budget: _Budget) -> None:

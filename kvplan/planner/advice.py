@@ -71,7 +71,7 @@ def _fraction(d: Deployment, plan: Plan) -> Iterator[Change]:
         return attempt(d, memory_fraction=n / 100)
 
     found = edge(now, ceiling, tried) if ceiling > now else None
-    lower = _lower(d, now) if found is None and _too_much(plan) else []
+    lower = _lower(d, now + (100 * fraction > now + 1e-6)) if found is None and _too_much(plan) else []
     for n, after in [found] if found else lower:
         sure = ", with room to spare" if lower[1:] == [(n, after)] else ""
         yield Change(f"set the engine's memory fraction to {n / 100:g}{sure}", "memory_fraction", n / 100, after)
@@ -84,7 +84,7 @@ def _too_much(plan: Plan) -> bool:
 
 
 def _lower(d: Deployment, above: int) -> list[tuple[int, Plan]]:
-    """The next hundredth below that fits, as long as a higher one is still too much; after it the next
+    """The next hundredth below `above` that fits, as long as a higher one is still too much; after it the next
     that is not too close to call and survives its largest step."""
     found: list[tuple[int, Plan]] = []
     for n in range(above - 1, max(above - remedies.MOST_HUNDREDTHS, 0), -1):
