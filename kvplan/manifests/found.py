@@ -51,8 +51,8 @@ _LEFT = re.compile(r"\{\{-?\s*[^{}]{1,200}\}\}")
 PRAGMA = re.compile(r"#\s*kvplan:\s*(.+)")
 
 
-def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | None:
-    """The Found of one start; None for one that only joins another (a worker of a multi-node engine)."""
+def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bool = False) -> Found | None:
+    """The Found of one start; None for one that only joins another (a worker of a multi-node engine), unless `joins`."""
     if not start.engine:
         return _foreign(start, site, source)
     table = engines.arguments(start.engine)
@@ -62,11 +62,14 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
     spend(len(start.env), start.place.line)
     words, more, notes, missing = _with_config(table, start, source, beside)
     answer = read(table, words, start.env, start.version, more)
-    if answer.is_worker:
+    if answer.is_worker and not joins:
         return None
     question = dict(answer.question)
     unresolved = [*answer.unresolved, *missing, *site.unresolved]
     said = answer.findings
+    if answer.is_worker:
+        message = "a later node of an engine that another starts: what each of its ranks holds is the same there"
+        said = (*said, Finding("note", "note", message, start.place))
     if start.opaque:  # a program of its own may take what the engine would not
         said = tuple(f._replace(severity="warning") if f.severity == "error" else f for f in said)
         unresolved.append(Unresolved("command", start.opaque, "write the engine's command into the file", start.place))

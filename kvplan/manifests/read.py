@@ -108,6 +108,8 @@ def read(text: str, source: str, env: Mapping[str, str] | None = None, beside: R
                 message = f"starts more than {MAX_ENGINES} engines; check it in parts"
                 raise SpecError(source, [(f"line {pairs[-1][0].place.line}", message)])
             found = [one for start, site in pairs if (one := make(start, site, source, beside)) is not None]
+            if not found:  # a file of one of the later nodes
+                found = [one for start, site in pairs[:1] if (one := make(start, site, source, beside, joins=True)) is not None]
             return _pragmas(_without_repeats(found), text, source)
     except RecursionError:
         raise SpecError(source, [("", "nested too deep")]) from None
@@ -166,7 +168,7 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         text = recipes.of_windows(text, source)
     apart = recipes.is_make(source)
     text = recipes.as_shell(text, source) if apart else text
-    script = read_script(text, source, env=env, ends=True, beside=beside)
+    script = read_script(text, source, env={**requested.slurm_variables(text), **env}, ends=True, beside=beside)
     if scenario.is_scenario(script):
         yield from scenario.read(script, source)
         return
@@ -211,6 +213,9 @@ def _documents(text: str, source: str) -> tuple[list[Item], list[Finding]]:
     try:
         return documents(text, source), []
     except SpecError as error:
+        if (plain := templates.unmarked(text)) != text and not _TEMPLATE.search(plain):
+            message = "another tool fills in its {{NAME}} first: what that puts there is not read"
+            return documents(plain, source), [Finding("template", "note", message, Place(_line_of(_TEMPLATE, text)), source)]
         if _TEMPLATE.search(text) and not re.search(r"^---(\s|$)", text.strip(), re.MULTILINE):
             raise _template(text, source) from None
         whole = error
