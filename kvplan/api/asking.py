@@ -112,8 +112,9 @@ def neighbours(name: str, value: Any) -> tuple[tuple[str, int], ...]:
     return tuple((who, parse_bytes(size, name)) for who, (_, size) in zip(names, pairs, strict=True))
 
 
-#: `8xH100`, `8 x H100`, with a multiplication sign too.
+#: `8xH100`, `8 x H100`, with a multiplication sign too, and `H100 x8`.
 _SEVERAL = re.compile(r"\s*(\d{1,4})\s*[xX\u00d7*]\s*(\S.*)")
+_SEVERAL_BEHIND = re.compile(r"\s*(\S.*?)\s*[xX\u00d7*]\s*(\d{1,3})\s*")
 
 
 def _several(question: dict[str, Any]) -> dict[str, Any]:
@@ -122,10 +123,9 @@ def _several(question: dict[str, Any]) -> dict[str, Any]:
     text, said = question.get("device"), question.get("n_devices")
     if not isinstance(text, str):
         return question
-    found = _SEVERAL.fullmatch(text)
-    name, n = (found[2].strip(), int(found[1])) if found else (text, 1)
+    name, n = _counted(text)
     machine = machines.find(name)
-    if found is None and (machine is None or machine.number is None):
+    if name == text and (machine is None or machine.number is None):
         return question
     has = n * (machine.number or 1 if machine else 1)
     if said is None and machine and 1 < _ranks(question) < has:
@@ -135,6 +135,25 @@ def _several(question: dict[str, Any]) -> dict[str, Any]:
             return question  # some of its GPUs
         raise SpecError("device", [("", f"{text[:60]!r} says {has} devices, n_devices {str(said)[:20]}; keep one")])
     return question | {"device": name, "n_devices": has}
+
+
+def _counted(text: str) -> tuple[str, int]:
+    """A device's name and how many; a name with such letters of its own (`7900xtx`) is one."""
+    before, behind = _SEVERAL.fullmatch(text), _SEVERAL_BEHIND.fullmatch(text)
+    if before and _is_device(before[2]):
+        return before[2].strip(), int(before[1])
+    if not (before or behind) or _is_device(text):
+        return text, 1
+    if behind and _is_device(behind[1]):
+        return behind[1], int(behind[2])
+    return (before[2].strip(), int(before[1])) if before else (text, 1)
+
+
+def _is_device(name: str) -> bool:
+    try:
+        return bool(device(name))
+    except KvplanError:
+        return False
 
 
 def _ranks(question: Mapping[str, Any]) -> int:
@@ -367,7 +386,7 @@ def read(name: str, value: Any) -> Any:
     if not isinstance(value, str):
         raise SpecError(name, [("", f"{str(value)[:60]!r} is not text")])
     if name == "engine_version" and not is_version(value):
-        raise SpecError(name, [("", f"{value[:60]!r} is no version; write a release such as 0.19.0, or b10488")])
+        raise SpecError(name, [("", f"{value[:60]!r} is no version; write a release such as 0.19.0, or b10488; left out it is the newest")])
     return value
 
 
