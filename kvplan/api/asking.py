@@ -11,7 +11,8 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from kvplan import catalogue, engines, files, machines
+from kvplan import catalogue, engines, files
+from kvplan.api.several import several
 from kvplan.deployment import NAMES, Deployment
 from kvplan.devices import Device, sized
 from kvplan.dtypes import GGUF_TYPES
@@ -70,7 +71,7 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
     """
     faults: list[tuple[str, str]] = []
     values: dict[str, Any] = {}
-    given = _several({name: scalar(value) for name, value in question.items()})
+    given = several({name: scalar(value) for name, value in question.items()}, _is_device)
     for name, value in given.items():
         if name not in NAMES:
             from kvplan.api.called import unknown_question
@@ -112,54 +113,11 @@ def neighbours(name: str, value: Any) -> tuple[tuple[str, int], ...]:
     return tuple((who, parse_bytes(size, name)) for who, (_, size) in zip(names, pairs, strict=True))
 
 
-#: `8xH100`, `8 x H100`, with a multiplication sign too, and `H100 x8`.
-_SEVERAL = re.compile(r"\s*(\d{1,4})\s*[xX\u00d7*]\s*(\S.*)")
-_SEVERAL_BEHIND = re.compile(r"\s*(\S.*?)\s*[xX\u00d7*]\s*(\d{1,3})\s*")
-
-
-def _several(question: dict[str, Any]) -> dict[str, Any]:
-    """`8xH100`, and a machine of a cloud that carries several, as a device and how many of it. Raises SpecError where n_devices says more
-    than a machine has, or another number."""
-    text, said = question.get("device"), question.get("n_devices")
-    if not isinstance(text, str):
-        return question
-    name, n = _counted(text)
-    machine = machines.find(name)
-    if name == text and (machine is None or machine.number is None):
-        return question
-    has = n * (machine.number or 1 if machine else 1)
-    if said is None and machine and 1 < _ranks(question) < has:
-        return question  # some of its GPUs
-    if said is not None and str(said).strip() != str(has):
-        if machine and n == 1 and str(said).strip().isdecimal() and 0 < int(str(said).strip()[:9]) < has:
-            return question  # some of its GPUs
-        raise SpecError("device", [("", f"{text[:60]!r} says {has} devices, n_devices {str(said)[:20]}; keep one")])
-    return question | {"device": name, "n_devices": has}
-
-
-def _counted(text: str) -> tuple[str, int]:
-    """A device's name and how many; a name with such letters of its own (`7900xtx`) is one."""
-    before, behind = _SEVERAL.fullmatch(text), _SEVERAL_BEHIND.fullmatch(text)
-    if before and _is_device(before[2]):
-        return before[2].strip(), int(before[1])
-    if not (before or behind) or _is_device(text):
-        return text, 1
-    if behind and _is_device(behind[1]):
-        return behind[1], int(behind[2])
-    return (before[2].strip(), int(before[1])) if before else (text, 1)
-
-
 def _is_device(name: str) -> bool:
     try:
         return bool(device(name))
     except KvplanError:
         return False
-
-
-def _ranks(question: Mapping[str, Any]) -> int:
-    """How many devices the parallel sizes of a question take; 1 where they are not numbers, which is said where they are read."""
-    sizes = [str(question.get(name) or 1).strip() for name in ("tp", "pp", "dp")]
-    return math.prod(int(size) for size in sizes) if all(re.fullmatch(r"\d{1,6}", size) for size in sizes) else 1
 
 
 def asked(model: str | PathLike[str] | ModelSpec, **question: Unpack[Question]) -> Deployment:
@@ -293,6 +251,11 @@ def _is_path(model: str) -> bool:
 
 def _file(path: str) -> tuple[ModelSpec, StoredWeights | None]:
     _ours("model", path, "a path")
+    if path.endswith(".gguf") and not os.path.lexists(path):  # what people type is the name of a file that they have not fetched
+        from kvplan.names import unknown
+
+        _, _, told = str(unknown(os.path.basename(path))).partition("; ")
+        raise SpecError(path, [("", f"no such file; {told}" if "kvplan estimate" in told else "no such file")])
     if path.endswith((".yaml", ".yml")):
         return catalogue.read_spec(path), None
     from kvplan import importers
