@@ -173,9 +173,9 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         yield from scenario.read(script, source)
         return
     cut, job = (*_windows(text, source), *map(_sourced, script.sourced[:MAX_SOURCED])), requested.of_slurm(text)
-    runs = scripts(script, source)
+    runs, ray = scripts(script, source), any(("ray", "start") in pairwise(w.text for w in one.words) for one in script.commands)
     for start in runs:
-        site = Site(name="", host="" if apart else start.host, on=start.on, findings=cut)  # one recipe or another is run
+        site = Site(name="", host="" if apart else start.host, on=start.on, findings=cut, cluster=ray)  # one recipe or another is run
         yield start, site._replace(device=job.device, n_devices=job.n_devices, why=job.why, place=job.place) if job else site
     for here in script.texts:
         yield from _here(here, source, env, beside, runs=any(start.words for start in runs))
@@ -214,7 +214,7 @@ def _documents(text: str, source: str) -> tuple[list[Item], list[Finding]]:
         return documents(text, source), []
     except SpecError as error:
         if (plain := templates.unmarked(text)) != text and not _TEMPLATE.search(plain):
-            message = "another tool fills in its {{NAME}} first: what that puts there is not read"
+            message = "another tool fills in its {{NAME}} or %{ if } first: what that puts there, or leaves out, is not read"
             return documents(plain, source), [Finding("template", "note", message, Place(_line_of(_TEMPLATE, text)), source)]
         if _TEMPLATE.search(text) and not re.search(r"^---(\s|$)", text.strip(), re.MULTILINE):
             raise _template(text, source) from None

@@ -147,3 +147,28 @@ def test_a_container_in_nix_has_its_arguments_and_a_branch_that_throws_is_none()
     (one,) = found(text, "llm.nix")
     assert one.model == "/models/Qwen3-8B-Q4_K_M.gguf"
     assert one.question["max_num_seqs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "count"), [("ray start --address=10.0.0.1:6379", None), ("srun -N 1 ray start --head", None), ("date", 1)]
+)
+def test_a_ray_cluster_has_more_gpus_than_this_shell_sees(first: str, count: int | None) -> None:
+    text = f"export CUDA_VISIBLE_DEVICES=0\n{first}\nvllm serve Qwen/Qwen2.5-32B-Instruct-GPTQ-Int4 --pipeline-parallel-size 2\n"
+    (one,) = found(text, "serve.sh")
+    assert (one.question["pp"], one.question.get("n_devices")) == (2, count)
+
+
+def test_the_directives_of_a_terraform_template_leave_all_of_their_branches() -> None:
+    text = """
+    %{ if on_gpu ~}
+    nodeSelector: {cloud.google.com/gke-accelerator: nvidia-l4}
+    %{ endif ~}
+    image: {tag: 0.9.0}
+    ollama:
+      gpu: {enabled: true, number: 2}
+      models:
+        pull: [qwen3:8b]
+    """
+    (one,) = found(text, "values.yaml")
+    assert (one.engine, one.engine_version, one.question["n_devices"]) == ("ollama", "0.9.0", 2)
+    assert any("%{ if }" in f.message for f in one.findings)
