@@ -7,9 +7,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kvplan.api.asking import deployment, device, import_model, model
+    from kvplan.api.asking import deployment
     from kvplan.api.beyond import disaggregate, tiers, transfer
     from kvplan.api.causes import why
+    from kvplan.api.found import device, import_model, model
     from kvplan.api.hits import hit_curve
     from kvplan.api.manifests import check, diff, emit
     from kvplan.api.plans import devices, estimate, explain, models, schema

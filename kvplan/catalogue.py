@@ -18,7 +18,7 @@ from kvplan.errors import SpecError
 from kvplan.files import parse_yaml, read_text
 from kvplan.llama_quantize import TABLE
 from kvplan.packed import as_packed
-from kvplan.spec import LENGTH_UNSAID, ModelSpec, parse_spec
+from kvplan.spec import ModelSpec, parse_spec
 from kvplan.uploads import file_of
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
         before = base.original_context if line.length > (base.original_context or 0) else None
         changes |= {"max_context": line.length or None, "original_context": before, "stated_context": None}
     if line.length == 0:
-        notes = (*notes, f"{LENGTH_UNSAID} of {line.name}: the context asked for is not checked against it")
+        changes["length_unsaid"] = True
+        notes = (*notes, f"no source states the maximum length of {line.name}: the context asked for is not checked against it")
     weights = line.weights
     if weights and (line.is_tag or line.evidence == "g"):
         kind = weights if weights in COMPUTE else canonical_weight(weights)

@@ -62,10 +62,6 @@ class Encoder(Record):
     weights: tuple[ExtraWeight, ...] = ()
 
 
-#: How a note begins of a name that stands for shapes whose length is another's.
-LENGTH_UNSAID = "no source states the maximum length"
-
-
 class Mtp(Record):
     """Draft modules shipped with the model: `modules` layers of `block`, each with `weights` of its own."""
 
@@ -115,6 +111,7 @@ class ModelSpec(Record):
     deviations    tensors that the checkpoint stores otherwise than their role
     cache_window  a window that the config states and the class never masks by; a cache made from the config slides every layer
     unused_window an attention window that the config states and none of its layer types has: an engine may slide layers by it
+    length_unsaid     it may have a maximum length, and no source that was read states it; a config without one says that it has none
     original_context  positions before longrope stretches them to `max_context`
     stated_context    positions as the config states them, where a YaRN factor makes more of them (`max_context`)
     stated_head_dim   head_dim as the config states it beside latent attention, where the rotary part has another width
@@ -137,6 +134,7 @@ class ModelSpec(Record):
     deviations: tuple[Deviation, ...] = ()
     kv_dtype: Text | None = None
     max_context: Tokens | None = None
+    length_unsaid: bool = False
     original_context: Tokens | None = None
     stated_context: Tokens | None = None
     stated_head_dim: Dim | None = None
@@ -204,11 +202,6 @@ class ModelSpec(Record):
     def layer_names(self) -> list[str]:
         """The block of every layer, first to last."""
         return self._expand(self.layers, self.n_layers, "layers")
-
-    @property
-    def length_unsaid(self) -> bool:
-        """It may have a maximum length, and no source that was read states it; a config without one says that it has none."""
-        return any(note.startswith(LENGTH_UNSAID) for note in self.notes)
 
     @property
     def routed(self) -> bool:

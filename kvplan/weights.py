@@ -275,9 +275,14 @@ def draft_formats(formats: WeightFormats, base: str, asked: str) -> WeightFormat
     return role_formats(base, {}, "draft modules assumed not quantised", dict.fromkeys(MATRICES, asked))
 
 
+def weight_name(role: Role) -> str:
+    """What a ledger calls the weights of a role."""
+    return f"weights: {role}"
+
+
 def weight_line(role: Role, n_bytes: int, formats: WeightFormats, *, stored: bool) -> Entry:
     """The ledger line of one role's bytes: exact from headers and for plain types; modelled where anything of the model is quantised."""
-    name = f"weights: {role}"
+    name = weight_name(role)
     if stored and not formats.ruled:
         return exact(name, n_bytes, "the checkpoint's headers", "weights")
     if not formats.quantized and role not in formats.unsure:

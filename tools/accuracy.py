@@ -17,8 +17,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 import accuracy_kinds
 import fit_engines
 import reliability
+from budget_spreads import KINDS, Prediction
 from engine_arithmetic import Compared, compare
-from fit_budget import COVERAGE, KINDS, Prediction, leave_one_group_out, predict
+from fit_budget import COVERAGE, leave_one_group_out, predict
 from fit_graphs import quantile
 from log_cases import Case, read_cases
 from marks import between
@@ -86,7 +87,7 @@ def covered(predictions: Sequence[Prediction], every: Sequence[Prediction] | Non
         reach = accuracy_kinds.reach_of(p, every or predictions)
         if reach is None:
             continue
-        inside += abs(p.error) / p.device <= reach
+        inside += p.beyond <= reach
         widths += reach
         n += 1
     return (100 * inside / n if n else 0.0, 100 * widths / n if n else 0.0, n)

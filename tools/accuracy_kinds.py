@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from statistics import median
 
-from fit_budget import Prediction, bound, source
+from budget_spreads import Prediction, bound, source
 from fit_graphs import quantile
 
 from kvplan.engines.vllm.budget import NAMED
@@ -97,7 +97,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
 
 def lines(predictions: Sequence[Prediction]) -> list[str]:
     """A row a kind: logs, groups, error of the device, under-predictions, coverage without its own source."""
-    mine = [p for p in predictions if p.error is not None and not p.refused and not p.case.inferred and not p.case.id.startswith("pl-")]
+    mine = [p for p in predictions if p.counts and not p.case.inferred and not p.case.id.startswith("pl-")]
     head = f"{'percent of the device':30s}{'logs':>5s}{'from':>6s}   median / 90th   under by more than 1 %   coverage"
     return [head, *(_line(name, [p for p in mine if rule(p)], predictions) for name, rule in RULES)]
 
@@ -118,14 +118,15 @@ def held(mine: Sequence[Prediction], every: Sequence[Prediction]) -> tuple[int, 
     """How many are inside the interval that other sources give their kind, and of how many that can be said."""
     inside = n = 0
     for p in mine:
-        if reach := reach_of(p, every):
+        reach = reach_of(p, every)
+        if reach is not None:
             n += 1
-            inside += abs(p.error or 0) / p.device <= reach
+            inside += p.beyond <= reach
     return inside, n
 
 
 def reach_of(p: Prediction, every: Sequence[Prediction]) -> float | None:
-    """The interval that a plan would show without the logs of the same repository, thread or model family, as a share of the device.
+    """The spread that a plan would have without the logs of the same repository, thread or model family, as a share of the device.
 
     Of a kind with one source, without the log itself.
     """

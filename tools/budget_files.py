@@ -12,7 +12,7 @@ from kvplan.constants import Constants
 from kvplan.startup_logs.fitting import COVERAGE
 
 if TYPE_CHECKING:
-    from fit_budget import Prediction
+    from budget_spreads import Prediction
 
 HEADER = "# Written by tools/fit_budget.py from published start-up logs: run it again, do not edit."
 
@@ -43,10 +43,14 @@ def dump_residuals(predictions: Sequence[Prediction], cases: Sequence[Case]) -> 
     """The provenance: residuals of every case and where its log is."""
     used = sorted({p.case.id for p in predictions})
     lines = [HEADER, "engine: vllm"]
-    lines.append("residuals:  # predicted - logged cache, as a share of device memory, from the constants of the other groups")
+    lines.append(
+        "# predicted - logged cache, as a share of device memory, from the constants of the other groups; and beyond what its lines hold"
+    )
+    lines.append("residuals:")
     for p in sorted(predictions, key=lambda p: p.case.id):
         if p.error is not None:
-            lines.append(f"  - {{case: {p.case.id}, group: {p.case.group}, kind: {p.kind}, error: {p.error / p.device:.5f}}}")
+            share = p.error / p.device
+            lines.append(f"  - {{case: {p.case.id}, group: {p.case.group}, kind: {p.kind}, error: {share:.5f}, beyond: {p.beyond:.5f}}}")
     sources = {case.id: str(case.row["source"]).replace('"', "'") for case in cases if case.id in used}
     sources |= {f"fact-{i + 1}": fact.source for i, fact in enumerate(facts())}
     lines.append("sources:")

@@ -7,7 +7,7 @@ The logs are those beside the checkout and those kept in the repository (own_log
 
 Each constant is the median over groups of the group's median, so that one repository with many logs counts once. A group is a
 repository, or a model family of the public sweep. Shapes give every other quantity (engines/vllm/profile.py, loaded.py). Intervals come
-from leave-one-group-out predictions, with the finite-sample correction of split-conformal prediction, a source being what is drawn.
+from leave-one-group-out predictions (budget_spreads.py).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parent))
 
 from budget_files import dump, dump_residuals
+from budget_spreads import KINDS, Prediction, beyond, spreads
 from budget_terms import TERMS, Fact, facts
 from fit_graphs import Captured, quantile, through
 from log_cases import Case, read_cases
@@ -43,18 +44,12 @@ from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
-from kvplan.startup_logs.fitting import COVERAGE, FEW, conformal, constant_of
+from kvplan.startup_logs.fitting import COVERAGE, FEW, constant_of
 from kvplan.tensors import Lowered, Same
 from kvplan.units import GIB
 
 FOLDER = Path(__file__).parents[1] / "kvplan" / "calibration"
 FILE, RESIDUALS = FOLDER / "vllm.yaml", FOLDER / "vllm.residuals.yaml"
-#: Kinds of deployments that get an interval of their own (engines/vllm/budget.py kind_of).
-KINDS = ("module", "plain", "hard", "named", "older", "states", "halved", "linked", "compressed", "instinct", "rocm", "unified", "apart")
-
-#: Kinds whose intervals rest on themselves however few their sources are; sources up to which those of the others do not.
-EASY, LITTLE = ("module", "plain"), FEW - 1
-ENOUGH = 9  # sources that bear 90 %
 ENOUGH_SIZES = 16
 #: What is outside torch by make of device, of which few logs say it.
 BY_DEVICE = ("outside_torch_rocm", "outside_torch_intel", "outside_torch_unified")
@@ -237,27 +232,6 @@ def _complete(values: list[Constant]) -> Iterable[Constant]:
         yield from mine
 
 
-class Prediction(NamedTuple):
-    """A case predicted without its group. Bytes per rank; `error` predicted - logged."""
-
-    case: Case
-    kind: str
-    predicted: int
-    logged: int | None
-    device: int
-    concurrency: float | None
-    starts: bool | None
-
-    @property
-    def error(self) -> int | None:
-        return None if self.logged is None else self.predicted - self.logged
-
-    @property
-    def refused(self) -> bool:
-        """The engine did not start."""
-        return "DOES NOT START" in str(self.case.row["note"]) or self.case.row["logged"]["kv_cache_gib"] == 0
-
-
 def predict(case: Case, constants: Constants) -> Prediction | None:
     """The plan's cache for a case; None where it can not be asked, or is refused before its budget is made."""
     if case.deployment is None or case.deployment.device is None:
@@ -271,7 +245,7 @@ def predict(case: Case, constants: Constants) -> Prediction | None:
         s = ENGINE.settle(case.deployment).settings
         model = s.served
         kind = model_budget.kind_of(case.deployment, model, s)
-    capacity = plan.capacity
+    capacity, logged = plan.capacity, case.logged_bytes
     if case.row["engine"] == "vllm" and not any(entry.kind == "activations" for ledger in plan.ledgers for entry in ledger.entries):
         return None
     limit = min((ledger.limit_bytes - _others(ledger) for ledger in plan.ledgers if ledger.limit_bytes is not None), default=0)
@@ -280,10 +254,11 @@ def predict(case: Case, constants: Constants) -> Prediction | None:
         case,
         kind,
         predicted,
-        case.logged_bytes,
+        logged,
         case.deployment.device.memory_bytes,
         capacity.max_concurrency if capacity else None,
         plan.starts,
+        beyond(case.deployment, constants, predicted, logged) if case.row["engine"] == "vllm" and logged is not None else 0.0,
     )
 
 
@@ -300,69 +275,6 @@ def leave_one_group_out(cases: Sequence[Case]) -> list[Prediction]:
         constants = fit([case for case in cases if case.group != group], group)._replace(spreads=wide)
         made += [p for case in asked if case.group == group and (p := predict(case, constants))]
     return made
-
-
-def source(p: Prediction) -> str:
-    """Where a log is from, as intervals count it: the public sweep is one machine, whatever the model."""
-    return p.case.group.partition("/")[0] if p.case.id.startswith("pl-") else p.case.group
-
-
-def bound(kind: str, known: Sequence[Prediction]) -> float | None:
-    """How far the cache of such a deployment is off in 90 % of cases, as a share of the device, by what is known of its kind.
-
-    A kind of fewer than nine sources is no surer than plain deployments. One known from fewer than five is held at least as uncertain as a
-    source of those that are harder than plain ones is at its worst. `module` and `plain` are easier, and each line of most of their logs is
-    known. None where nothing is known.
-    """
-    mine = [p for p in known if p.kind == kind and p.error is not None and not p.refused]
-    sources = len({source(p) for p in mine})
-    own = by_source(mine) if mine else 0.0
-    if kind in EASY:
-        return own or None
-    if mine and sources < ENOUGH:
-        own = max(own, bound("plain", known) or 0.0)
-    if sources <= LITTLE:
-        harder = [p for p in known if p.kind not in EASY and p.error is not None and not p.refused]
-        worst = [max(_shares([p for p in harder if source(p) == at])) for at in {source(p) for p in harder}]
-        own = max(own, conformal(worst)) if harder else own
-    return own or None
-
-
-def by_source(predictions: Sequence[Prediction]) -> float:
-    """The bound that a log of the next source keeps in 90 % of cases: conformal prediction with the source as what is drawn.
-
-    Errors of one source are alike, so that a start of one that is not among them is what a question is. Each weighs as one, shared by
-    its logs: the smallest error below which 90 % of the sources and one more lie. Of fewer than nine it is the largest, wider by the share
-    of them that is missing.
-    """
-    sources: dict[str, list[Prediction]] = {}
-    for p in predictions:
-        sources.setdefault(source(p), []).append(p)
-    worst, wanted, reached = max(_shares(predictions)), COVERAGE * (len(sources) + 1) - 1e-9, 0.0
-    if len(sources) < ENOUGH:
-        return worst * (2 - len(sources) / ENOUGH)
-    for share, weight in sorted((share, 1 / len(mine)) for mine in sources.values() for share in _shares(mine)):
-        reached += weight
-        if reached >= wanted:
-            return share
-    return worst
-
-
-def _shares(predictions: Sequence[Prediction]) -> list[float]:
-    return [abs(p.error or 0) / p.device for p in predictions]
-
-
-def spreads(predictions: Sequence[Prediction]) -> tuple[Spread, ...]:
-    """Per kind, how far the cache is below (low) and above (high) the prediction in 90 % of cases, as shares of device memory.
-
-    Both sides take the same bound, of the absolute error, since the two tails hold too few cases apart.
-    """
-    made = []
-    for kind in KINDS:
-        cases = sum(p.kind == kind and p.error is not None and not p.refused for p in predictions)
-        reach = bound(kind, predictions) or 0.0
-        made.append(Spread(kind, reach, reach, cases))
-    return (*made, Spread("measured", 0.002, 0.002, 0))
 
 
 def build(cases: Sequence[Case]) -> tuple[Constants, list[Prediction]]:

@@ -205,7 +205,8 @@ def compute_ratios() -> list[Value]:
     """The compute buffers that llama.cpp printed, less masks and scores, over what their shapes say of the rest."""
     from kvplan.engines import find
     from kvplan.engines.llama_cpp import compute
-    from kvplan.engines.llama_cpp.situation import place, situation
+    from kvplan.engines.llama_cpp.placing import place
+    from kvplan.engines.llama_cpp.situation import situation
     from kvplan.importers.gguf import read_gguf
     from tests.header_files import gguf, model
 

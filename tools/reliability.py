@@ -4,7 +4,7 @@
     python tools/reliability.py write     the second, a table in docs/limits.md
 
 Asked are the start-up logs beside the checkout (all of which started, but those that say they did not) and the threads of tests/threads:
-dev.jsonl, and held_out.jsonl to held_out_14.jsonl, which were set aside until they were asked once. A verdict is `starts`; `weak` threads,
+dev.jsonl, and held_out.jsonl to held_out_15.jsonl, which were set aside until they were asked once. A verdict is `starts`; `weak` threads,
 which leave out what decides them, are not counted. The constants are the packaged ones: logs that they were fitted on are in.
 """
 
@@ -30,7 +30,22 @@ from kvplan.planner.plan import Plan
 THREADS, PAGE = (Path(__file__).parents[1] / part for part in ("tests/threads", "docs/limits.md"))
 #: Did it start? A part in RAM is no start on the card; what ran out later did start.
 STARTED = {"starts": True, "oom-later": True, "refuses": False, "oom-at-start": False, "partial-offload": False}
-BLIND = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth", "thirteenth")
+BLIND = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+    "thirteenth",
+    "fourteenth",
+)
 #: What the sets of threads are called -> their files.
 SETS = (
     ("dev", "dev"),

@@ -1,61 +1,26 @@
-"""What a question names, read and found: models, devices, sizes."""
+"""A question read from its names: every value checked, its model and device found."""
 
 from __future__ import annotations
 
 import math
-import os
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from kvplan import catalogue, engines, files
+from kvplan.api.allowed import ours
+from kvplan.api.found import device, is_path, of_file, of_files, this_machine
 from kvplan.api.several import several
 from kvplan.deployment import NAMES, Deployment
-from kvplan.devices import Device, sized
-from kvplan.dtypes import GGUF_TYPES
 from kvplan.engines.common.releases import is_version
-from kvplan.errors import AmbiguousName, KvplanError, SpecError, UnknownName
+from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.spec import ModelSpec
-from kvplan.units import GIB, MIB, MOST_DEVICES, MOST_TOKENS, parse_bytes, parse_tokens, plain_number, scalar
+from kvplan.units import MIB, MOST_DEVICES, MOST_TOKENS, parse_bytes, parse_tokens, plain_number, scalar
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from kvplan.api.names import Question
-    from kvplan.stored import StoredWeights
-
-
-#: Whether a model that is not known here is asked of the Hub; whether what a question names on this machine is read.
-_ASKS_HUB: ContextVar[bool] = ContextVar("asks_hub", default=True)
-_READS_FILES: ContextVar[bool] = ContextVar("reads_files", default=True)
-
-
-def hub_asked(asked: bool) -> AbstractContextManager[None]:
-    """Inside, names that are not known here are asked of the Hub, or not: a file that somebody else wrote is not to choose what is."""
-    return _within(_ASKS_HUB, asked)
-
-
-def files_read(read: bool) -> AbstractContextManager[None]:
-    """Inside, files that a question names are read, and this machine's GPU and calibration, or not: a stranger's are refused."""
-    return _within(_READS_FILES, read)
-
-
-@contextmanager
-def _within(switch: ContextVar[bool], on: bool) -> Iterator[None]:
-    token = switch.set(on)
-    try:
-        yield
-    finally:
-        switch.reset(token)
-
-
-def _ours(name: str, value: str, what: str) -> None:
-    """Raises SpecError where what lies on this machine is not for who asks."""
-    if not _READS_FILES.get():
-        raise SpecError(name, [("", f"{value[:60]!r} is {what}, which is read with --allow-files only")])
 
 
 #: Names of which engines call `auto` what is not chosen.
@@ -71,7 +36,7 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
     """
     faults: list[tuple[str, str]] = []
     values: dict[str, Any] = {}
-    given = several({name: scalar(value) for name, value in question.items()}, _is_device)
+    given = several({name: scalar(value) for name, value in question.items()})
     for name, value in given.items():
         if name not in NAMES:
             from kvplan.api.called import unknown_question
@@ -92,8 +57,8 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
     if faults:
         raise SpecError("question", faults)
     if given.get("device") == "auto" and "reserve" not in values:
-        values["reserve"] = _this_machine()[1]
-    spec, stored = _of_files(model, values)
+        values["reserve"] = this_machine()[1]
+    spec, stored = of_files(model, values)
     values["counted"] = "n_devices" in values and question.get("n_devices") is None
     return calibrated(Deployment(model=spec, stored=stored, drafter=_drafter(values.get("speculative")), **values))
 
@@ -113,13 +78,6 @@ def neighbours(name: str, value: Any) -> tuple[tuple[str, int], ...]:
     return tuple((who, parse_bytes(size, name)) for who, (_, size) in zip(names, pairs, strict=True))
 
 
-def _is_device(name: str) -> bool:
-    try:
-        return bool(device(name))
-    except KvplanError:
-        return False
-
-
 def asked(model: str | PathLike[str] | ModelSpec, **question: Unpack[Question]) -> Deployment:
     """`deployment`, with parallel sizes where only a number of devices was given."""
     from kvplan.planner.layouts import laid_out
@@ -134,7 +92,7 @@ def _drafter(speculative: str | None) -> ModelSpec | None:
     if not name:
         return None
     try:
-        return _file(name)[0] if _is_path(name) else catalogue.find_model(name)
+        return of_file(name)[0] if is_path(name) else catalogue.find_model(name)
     except KvplanError:
         return None
 
@@ -142,7 +100,7 @@ def _drafter(speculative: str | None) -> ModelSpec | None:
 def calibrated(d: Deployment, engine: str | None = None) -> Deployment:
     """The question with the measured constants it names, of the engine it would be put to. Raises SpecError."""
     if d.calibration == "user":
-        _ours("calibration", "user", "a file of this machine")
+        ours("calibration", "user", "a file of this machine")
     name = engine or d.engine or engines.default(d)
     device = d.device.id if d.device else None
     return replace(d, constants=catalogue.constants(name.strip().lower(), d.calibration or "packaged", device))
@@ -159,159 +117,6 @@ def question(model: str) -> dict[str, Any]:
     if unknown:
         raise SpecError(model, [(name[:60], "no name of a question; see `kvplan estimate --help`") for name in unknown])
     return data
-
-
-def model(name: str | PathLike[str] | ModelSpec) -> ModelSpec:
-    """The spec that a name or a path means. Raises UnknownName, SpecError, FormatError, UnsupportedError.
-
-    >>> model("meta-llama/Llama-3.1-8B-Instruct").id
-    'meta-llama/llama-3.1-8b'
-    """
-    return _find(name)[0]
-
-
-def import_model(source: str, revision: str | None = None) -> str:
-    """A reviewable spec, as YAML text, of a config.json, a checkpoint's folder, a GGUF file or a Hub id.
-
-    >>> import json, tempfile, pathlib
-    >>> config = pathlib.Path(tempfile.mkdtemp(), "config.json")
-    >>> sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100}
-    >>> names = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16"}
-    >>> written = config.write_text(json.dumps(names | sizes))
-    >>> "hidden_size: 64" in import_model(str(config))
-    True
-    """
-    from kvplan import importers
-    from kvplan.importers.spec_yaml import dump_spec
-
-    spec = _file(source)[0] if _is_path(source) else importers.from_hub(source, revision).spec
-    return dump_spec(spec.plain())
-
-
-def _of_files(model: str | PathLike[str] | ModelSpec, values: dict[str, Any]) -> tuple[ModelSpec, StoredWeights | None]:
-    """`_find`; of a repository of GGUF files the one in the type that is asked for, which is its checkpoint's own then."""
-    try:
-        return _find(model)
-    except AmbiguousName as error:
-        several = error
-    kind = str(values.get("weight_dtype") or "").strip().upper().replace("UD_", "UD-")
-    try:
-        found = _find(f"{model}:{kind}") if kind.lower().replace("-", "_") in GGUF_TYPES else None
-    except KvplanError:
-        found = None
-    if found is None:
-        raise several
-    del values["weight_dtype"]
-    return found
-
-
-def _find(model: str | PathLike[str] | ModelSpec) -> tuple[ModelSpec, StoredWeights | None]:
-    """The spec, and the weights as stored where the model's files are at hand; a Hub id outside the catalogue is asked of the Hub."""
-    if isinstance(model, ModelSpec):
-        return model, None
-    if isinstance(model, os.PathLike):
-        return _file(os.fspath(model))
-    if not isinstance(model, str) or not model.strip():
-        raise SpecError("model", [("", "write a model id such as meta-llama/llama-3.1-8b, or a path such as ./model.yaml")])
-    if _is_path(model):
-        return _file(model)
-    if _HUB_ID.fullmatch(model) is None:
-        return catalogue.find_model(model), None
-    try:
-        return catalogue.find_model(model, by_name=False), None
-    except UnknownName as error:
-        unknown = error
-    why = "; --hub asks the Hub for it"
-    if _ASKS_HUB.get():
-        from kvplan import importers
-        from kvplan.importers.hub import NotOnHub
-
-        try:
-            return importers.from_hub(model)
-        except KvplanError as error:
-            why = f"; and it could not be had from the Hub: {error}"
-            if isinstance(error, NotOnHub):  # a name that nobody has published says nothing
-                raise KvplanError(f"{unknown}{why}") from None
-    try:
-        return catalogue.find_model(model), None
-    except UnknownName:
-        raise KvplanError(f"{unknown}{why}") from None
-
-
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
-
-
-def _is_path(model: str) -> bool:
-    if model.startswith(("./", "../", "/", "~")) or model.endswith((".yaml", ".yml", ".json", ".safetensors")):
-        return True
-    from kvplan.names import names_a_file
-
-    return model.endswith(".gguf") and (os.path.isfile(model) or not names_a_file(model))
-
-
-def _file(path: str) -> tuple[ModelSpec, StoredWeights | None]:
-    _ours("model", path, "a path")
-    if path.endswith(".gguf") and not os.path.lexists(path):  # what people type is the name of a file that they have not fetched
-        from kvplan.names import unknown
-
-        _, _, told = str(unknown(os.path.basename(path))).partition("; ")
-        raise SpecError(path, [("", f"no such file; {told}" if "kvplan estimate" in told else "no such file")])
-    if path.endswith((".yaml", ".yml")):
-        return catalogue.read_spec(path), None
-    from kvplan import importers
-
-    return importers.read(path)
-
-
-def device(name: str | Device) -> Device:
-    """The device that a name, a product name or a size means, or a name with the memory that it was seen with. Raises UnknownName or
-    SpecError.
-
-    >>> device("NVIDIA H100 80GB HBM3").id, device("24GiB").memory_bytes, device("rtx-4080@15.99GiB").memory_bytes
-    ('h100-80gb', 25769803776, 17169131765)
-    """
-    if isinstance(name, Device):
-        return name
-    if name == "auto":
-        _ours("device", "auto", "this machine's GPU")
-        return _this_machine()[0]
-    known, at, seen = str(name).partition("@")
-    if at:
-        if not (n_bytes := parse_bytes(seen, "device")):
-            raise SpecError("device", [("", f"{name[:60]!r}: behind the @ is the memory it has, such as {known.strip()[:40]}@24GiB")])
-        return catalogue.find_device(known).seen_with(n_bytes)
-    if re.fullmatch(r"\s*\d[\d.,_]*\s*[a-z]{0,3}b\s*", str(name).lower()):
-        if not (n_bytes := parse_bytes(name, "device")):
-            raise SpecError("device", [("", f"{name[:60]!r} is no memory at all; write a size such as 24GiB")])
-        return sized(n_bytes)
-    if (card := re.fullmatch(r"\s*(\d{1,6})\s*[gG]i?\s*", str(name))) is not None:  # as cards are sold
-        return sized(int(card[1]) * GIB)
-    return catalogue.find_device(str(name))
-
-
-#: By how much NVML's total may differ from a known card's and be that card: carve-outs of drivers, not another size of memory.
-OTHER_CARD = 0.05
-
-
-def _this_machine() -> tuple[Device, int]:
-    """The first GPU that NVML shows, with the memory it reports, and the bytes that others hold on it now. Raises ProbeError."""
-    from kvplan import probe
-
-    gpu = probe.detect()
-    total = gpu.total_bytes >> 20  # MiB
-    try:
-        known = catalogue.find_device(gpu.name)
-    except KvplanError:
-        known = None
-    if known is not None and known.taken:  # how much memory it has tells which of several it is
-        sizes = [known, *(catalogue.find_device(id_) for id_ in known.same_name if id_ in catalogue.device_ids())]
-        known = min(sizes, key=lambda one: abs((one.nvml_total_mib or 0) - total)).changed(taken=None)
-    if known is None or gpu.mig:
-        return Device(id="auto", name=gpu.name, vendor="nvidia", memory_gb=None, size_bytes=gpu.total_bytes), gpu.used_bytes
-    facts = {"nvml_total_mib": total}
-    if known.cuda_total_mib is None or abs((known.nvml_total_mib or 0) - total) > OTHER_CARD * total:
-        facts["size_bytes"] = gpu.total_bytes - gpu.reserved_bytes
-    return known.changed(**facts), gpu.used_bytes
 
 
 def read(name: str, value: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
-from kvplan.api.asking import hub_asked
+from kvplan.api.allowed import hub_asked
 from kvplan.api.plans import estimate
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from kvplan import catalogue
-from kvplan.api.asking import deployment, hub_asked
+from kvplan.api.allowed import hub_asked
+from kvplan.api.asking import deployment
 from kvplan.api.plans import models
 from kvplan.errors import KvplanError, SpecError, UnknownName
 from kvplan.extras import EXTRAS

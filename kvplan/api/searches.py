@@ -9,7 +9,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from kvplan import catalogue, engines
-from kvplan.api.asking import asked, at_least_one, calibrated, deployment, device, read
+from kvplan.api.asking import asked, at_least_one, calibrated, deployment, read
+from kvplan.api.found import device
 from kvplan.deployment import NAMES, Deployment
 from kvplan.devices import Device
 from kvplan.errors import KvplanError, SpecError, UnknownName

@@ -104,14 +104,7 @@ def _shape(d: Deployment, w: Workload) -> tuple[Shape, dict[str, Any]]:
         shape = shape._replace(prompt=prompt or shape.prompt, output=output or shape.output, max_tokens=1 << 30)
     every = cast("Mapping[str, Any]", w)
     n = {key: whole(key, every[key], 1 if key in ("depth", "turns", "samples", "beams") else 0) for key in _COUNTS}
-    if n["samples"] > 1 and n["beams"] > 1:
-        raise SpecError("workload", [("beams", "samples or beams, not both")])
-    if (n["prefixes"] or n["branch"]) and not n["prefix_tokens"]:
-        raise SpecError("workload", [("prefix_tokens", "how many tokens do they share?")])
-    if n["prefix_tokens"] and not (n["prefixes"] or n["branch"]):
-        raise SpecError("workload", [("prefixes", "how many different ones are there?")])
-    if n["turns"] > 1 and (n["samples"] > 1 or n["beams"] > 1 or n["branch"]):
-        raise SpecError("workload", [("turns", "conversations are drawn with one answer a turn and without trees")])
+    _agree(n)
     longest = d.max_model_len or d.context or d.model.max_context or 1 << 30
     shared = n["prefix_tokens"] * (n["depth"] if n["branch"] else 1)
     think = parse_seconds(w["think_seconds"], "think_seconds")
@@ -124,6 +117,18 @@ def _shape(d: Deployment, w: Workload) -> tuple[Shape, dict[str, Any]]:
     described = {"name": name, "trace": None, "prompt_lengths": str(lengths[0] or "") or None,
                  "output_lengths": str(lengths[1] or "") or None, **n, "think_seconds": think}  # fmt: skip
     return shape, described
+
+
+def _agree(n: Mapping[str, int]) -> None:
+    """Raises SpecError for counts of a workload that are not drawn together, or of which one is missing."""
+    if n["samples"] > 1 and n["beams"] > 1:
+        raise SpecError("workload", [("beams", "samples or beams, not both")])
+    if (n["prefixes"] or n["branch"]) and not n["prefix_tokens"]:
+        raise SpecError("workload", [("prefix_tokens", "how many tokens do they share?")])
+    if n["prefix_tokens"] and not (n["prefixes"] or n["branch"]):
+        raise SpecError("workload", [("prefixes", "how many different ones are there?")])
+    if n["turns"] > 1 and (n["samples"] > 1 or n["beams"] > 1 or n["branch"]):
+        raise SpecError("workload", [("turns", "conversations are drawn with one answer a turn and without trees")])
 
 
 def _drawn(d: Deployment, w: Workload, arrivals: Arrivals, seed: int) -> Made:

@@ -45,6 +45,7 @@ EVIDENCE: dict[str, str] = {
     "p": "{name} has the shapes of {base}: the Hub gives both one total and model type (llmfit 1.1.17); its sizes could not be read there",
     "o": "{name} has the shapes of {base}, by the name and digest of the tag (ollama.com/library, June 2026)",
     "q": "{name} has the shapes of {base}, as the same tag in the quantisation that is listed (ollama.com/library, June 2026)",
+    "l": "{name} is not in the copy of Ollama's library (June 2026): it is taken as {base}, in q4_k_m where its tag names no type",
     "g": "{name} has the shapes of {base}, by its name: a GGUF conversion keeps them",
     "r": "{name} is taken to have the shapes and length of {base}, in the format that its name says; its config.json was not read. "
     "Of 350 quantised releases by the makers themselves that are known, 6 have MLPs wider by up to 1 % and 8 are of another length; "

@@ -80,12 +80,15 @@ def _called(key: str) -> Named | None:
 
 def by_its_name(name: str) -> Named | None:
     """A quantised release that no line has, of a model that one has: what its name says it is. Evidence `r` where it is of the model's own
-    maker, or NVIDIA's; `y` of anybody else's, `g` for a GGUF file of a type that a rule makes.
+    maker, or NVIDIA's; `y` of anybody else's, `g` for a GGUF file of a type that a rule makes, `l` for a tag of Ollama's that is newer than
+    the copy of its library.
 
     For where nothing better is to be had: the Hub's config is, where it is asked.
     """
     typed = re.sub(r" +", "-", plain(name))
     key = typed.lower()
+    if ":" in key and "/" not in key:
+        return _newer_tag(typed, key)
     release = taken_apart(key)
     known = released(release) if release and release.weights != "gguf" else None
     if release is None or known is None or known.length == 0 or "/" not in known.name or "/" not in release.of:
@@ -104,6 +107,19 @@ def by_its_name(name: str) -> Named | None:
         weights = "int4-g32-any"
     differ = publisher == "thebloke" and weights.startswith("gptq")  # his files in GPTQ differ from model to model
     return None if differ else Named(typed, known.base, weights, known.length, "y", said)
+
+
+def _newer_tag(typed: str, key: str) -> Named | None:
+    """A tag of a size that the copy of Ollama's library does not have: that model, in the type that it names or the usual one."""
+    family, _, tag = key.partition(":")
+    size, _, kind = tag.partition("-")
+    known = next((line for line in alike(f"{family}-{size}") if "/" in line.name and line.weights is None), None)
+    if not size or known is None or _starting(f"{family}:{size}"):
+        return None
+    said = taken_apart(f"{family}:{kind.rpartition('-')[2]}") if kind else None
+    if kind and said is None:
+        return None
+    return Named(typed, known.base, said.weights if said else "q4_k_m", known.length, "l")
 
 
 def _quantised(typed: str, key: str) -> Named | None:

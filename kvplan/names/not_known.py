@@ -46,8 +46,6 @@ def unknown(name: str) -> KvplanError:
         size = f"{family}:{tag.partition('-')[0]}"
         tags = _tags(family)
         listed = [found for found in tags if found.lower().startswith(size)]
-        if not listed and (hint := _newer_tag(family, tag)):
-            return UnknownName("model", name, [], hint=hint)
         if tags:
             return UnknownName("model", name, [], nearest=(listed or tags)[:3])
     asked = release.of if release else key
@@ -124,18 +122,6 @@ def _resolves(name: str) -> bool:
 def _tags(family: str) -> list[str]:
     """The tags of Ollama's library that a family has."""
     return [at(match.start() + 1).name for match in re.finditer(rf"\n{re.escape(family)}:", lowered())]
-
-
-def _newer_tag(family: str, tag: str) -> str:
-    """The command that answers for a tag of a model that the copy of Ollama's library does not have; empty where none is known."""
-    size, _, kind = tag.partition("-")
-    found = alike(f"{family}-{size}")
-    known = next((line for line in found if "/" in line.name and line.weights is None), None)
-    if known is None:
-        return ""
-    said = taken_apart(f"{family}:{kind.rpartition('-')[2]}") if kind else None
-    weights = said.weights if said else "q4_k_m"
-    return f"the copy of Ollama's library has no such tag; if it is {known.name}: kvplan estimate {known.name} --weight-dtype {weights}"
 
 
 def _of_a_format(key: str) -> str:

@@ -18,9 +18,9 @@ from kvplan.planner.changes import (
     Tried,
     advised,
     attempt,
-    counted,
     edge,
     facts_of,
+    hundredths,
     replica_batch,
     roomy,
     sequences,
@@ -28,6 +28,7 @@ from kvplan.planner.changes import (
     with_option,
 )
 from kvplan.planner.evaluate import evaluate
+from kvplan.planner.hardware import experts, larger_device, more_devices, other_layout, stages, wider
 from kvplan.planner.pairs import pairs
 from kvplan.planner.plan import CLOSE, Advice, Plan
 from kvplan.units import GIB, MIB, show_bytes
@@ -41,7 +42,7 @@ def advise(d: Deployment, plan: Plan, devices: Sequence[Device] = ()) -> tuple[A
     if plan.fits is not False:
         return ()
     found = [change for kind in _KINDS for change in kind(d, plan)] or pairs(d, plan)
-    return tuple(map(advised, (*found, *_more_devices(d, plan), *_larger_device(d, plan, devices))))
+    return tuple(map(advised, (*found, *more_devices(d, plan), *larger_device(d, plan, devices))))
 
 
 def _other_engine(d: Deployment, plan: Plan) -> Iterator[Change]:
@@ -64,14 +65,13 @@ def _fraction(d: Deployment, plan: Plan) -> Iterator[Change]:
     if fraction is None or d.device is None or d.kv_memory is not None:
         return
     default = _own(d, "memory_fraction")
-    ceiling = int(max(facts_of(plan).fraction_ceiling or 0.0, default or 0.0) * 100 + 1e-9)
+    now, ceiling = hundredths(fraction), hundredths(max(facts_of(plan).fraction_ceiling or 0.0, default or 0.0))
 
     def tried(n: int) -> Plan | None:
         return attempt(d, memory_fraction=n / 100)
 
-    now = int(fraction * 100 + 1e-9)
     found = edge(now, ceiling, tried) if ceiling > now else None
-    lower = _lower(d, -int(-fraction * 100 - 1e-9)) if found is None and _too_much(plan) else []
+    lower = _lower(d, now) if found is None and _too_much(plan) else []
     for n, after in [found] if found else lower:
         sure = ", with room to spare" if lower[1:] == [(n, after)] else ""
         yield Change(f"set the engine's memory fraction to {n / 100:g}{sure}", "memory_fraction", n / 100, after)
@@ -284,93 +284,7 @@ def _batch(d: Deployment, plan: Plan) -> Iterator[Change]:
             yield Change(f"hold {sequences(safe[0])} at once, with room to spare", "batch", safe[0], safe[1])
 
 
-def _split(d: Deployment, plan: Plan) -> Iterator[Change]:
-    """More ranks; where the engine refused the layout itself, other ones too."""
-    if d.n_devices is not None or d.kv_memory is not None:
-        return
-    now = plan.asked("tp") or 1
-    sizes = [n for n in remedies.TP_SIZES if n > now]
-    if plan.margin_bytes is None:
-        sizes = sorted((n for n in remedies.TP_SIZES if n != now), key=lambda n: abs(n - now))
-    for n in sizes:
-        if found := attempt(d, tp=n):
-            yield Change(f"split over {n} devices", "tp", n, found)
-            break
-    now = plan.asked("pp") or 1
-    for n in range(now + 1, remedies.MOST_STAGES + 1):
-        if facts_of(plan).offloads and d.device is not None:  # whole layers on as many cards: nobody calls that stages
-            same = {} if d.context or d.max_model_len else {"context": plan.asked("context")}  # a default may follow the memory
-            for also in ({}, same):
-                if found := attempt(d, n_devices=n, **also):
-                    yield Change(f"use {n} of them", "device", f"{n}x{d.device.id}", found, also)
-                    return
-        elif found := attempt(d, pp=n):
-            yield Change(f"{n} pipeline stages", "pp", n, found)
-            return
-
-
-def _experts(d: Deployment, plan: Plan) -> Iterator[Change]:
-    """Experts dealt out whole, where the engine refused to cut them."""
-    ranks = (plan.asked("tp") or 1) * (plan.asked("dp") or 1)
-    if plan.margin_bytes is None and d.ep is None and ranks > 1 and d.model.routed and (found := attempt(d, ep=ranks)):
-        yield Change("expert parallelism, which keeps experts whole", "ep", ranks, found)
-
-
-def _other_layout(d: Deployment, plan: Plan) -> Iterator[Change]:
-    """As many devices in less of tp and more stages, where the engine refused that tp."""
-    tp, pp = plan.asked("tp") or 1, plan.asked("pp") or 1
-    if plan.margin_bytes is not None or d.n_devices is None or d.tp is None:
-        return
-    for n in (n for n in sorted(remedies.TP_SIZES, reverse=True) if n < tp and tp % n == 0):
-        if found := attempt(d, tp=n, pp=pp * tp // n):
-            yield Change(f"tp {n} in {pp * tp // n} pipeline stages", "tp", n, found, {"pp": pp * tp // n})
-            return
-
-
-def _more_devices(d: Deployment, plan: Plan) -> Iterator[Change]:
-    """The next larger number that carries it, where the device said how many there are (`2xH100`)."""
-    own = [name for name in ("tp", "pp", "dp", "ep", "dcp") if getattr(d, name) is not None and name not in d.assumed]
-    if not d.counted or d.device is None or d.kv_memory is not None or own not in ([], ["tp"]):
-        return
-    for n in (n for n in remedies.TP_SIZES if n > (d.n_devices or 1)):
-        sizes = dict.fromkeys(own, n)
-        if found := attempt(d, n_devices=n, **sizes):
-            yield Change(f"use {n} of them", "device", counted(d, d.device, n), found, sizes)
-            return
-
-
-def _larger_device(d: Deployment, plan: Plan, devices: Sequence[Device]) -> Iterator[Change]:
-    """The next larger one of the same make that carries it, of two as large the one with its links; one that is slower only where no
-    other does."""
-    mine = d.device
-    if mine is None or d.kv_memory is not None:
-        return
-    vendors = facts_of(plan).vendors or {x.vendor for x in devices}
-    same = [x for x in devices if x.unified == mine.unified and mine.vendor in (x.vendor, "other") and x.vendor in vendors]
-    larger = [x for x in same if x.memory_bytes > mine.memory_bytes]
-    larger.sort(key=lambda x: (x.memory_bytes, x.id))
-    if larger and attempt(d, device=larger[-1]) is None:
-        return
-    larger.sort(
-        key=lambda x: (
-            _slower(x, mine), x.memory_gb or 0, x.compute_capability != mine.compute_capability, x.link != mine.link, x.memory_bytes
-        )
-    )  # fmt: skip
-    for device in larger:
-        if found := attempt(d, device=device):
-            several = d.counted and (d.n_devices or 1) > 1
-            text = f"use {d.n_devices} x {device.name}" if several else f"use {device.article} {device.name}"
-            yield Change(text, "device", counted(d, device), found)
-            return
-
-
-def _slower(device: Device, mine: Device) -> bool:
-    """Whether it reads or computes much less in a second; a rate that nobody publishes is none."""
-    rates = ((x.bandwidth_gb_per_s or 0.0, x.dense_tflops.get("bf16", x.dense_tflops.get("fp16", 0.0))) for x in (device, mine))
-    return any(its < remedies.AS_FAST * now for its, now in zip(*rates, strict=True))
-
-
 _KINDS: tuple[Callable[[Deployment, Plan], Iterator[Change]], ...] = (
-    _other_engine, _experts, _other_layout, _fraction, _sequences_setting, _batch_tokens, _length_setting, _pages, _settings,
-    _shared_tokens, _host_layers, _cache_memory, _cache_format, _weight_format, _context, _batch, _lengths_allowed, _split,
+    _other_engine, experts, other_layout, _fraction, _sequences_setting, _batch_tokens, _length_setting, _pages, _settings,
+    _shared_tokens, _host_layers, _cache_memory, _cache_format, _weight_format, _context, _batch, _lengths_allowed, wider, stages,
 )  # fmt: skip

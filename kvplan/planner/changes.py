@@ -71,6 +71,11 @@ def _changed(d: Deployment, **sets: Any) -> Deployment:
     return laid_out(replace(asked, **again))
 
 
+def hundredths(fraction: float) -> int:
+    """Whole hundredths of a fraction, whatever its last binary digits are."""
+    return int(fraction * 100 + 1e-9)
+
+
 def counted(d: Deployment, device: Device, n: int | None = None) -> str:
     """A device as the question names its own: with their number, `4xh100-80gb`, where it did."""
     return f"{n or d.n_devices}x{device.id}" if d.counted else device.id

@@ -14,6 +14,7 @@ from kvplan.devices import Device
 from kvplan.dtypes import canonical
 from kvplan.engines.common.checks import refusal, too_old
 from kvplan.engines.common.options import Options
+from kvplan.engines.common.protocol import Facts
 from kvplan.engines.common.settling import cache_formats, lowered, weight_formats
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
@@ -129,19 +130,8 @@ def _row(d: Deployment, device: Device, terms: Terms) -> FitRow:
         return FitRow(device, reason=reason)
     fewest = max(1, cdiv(terms.least_bytes, max(device.memory_bytes, 1)))
     for n in counts(d, facts, fewest, terms.most, terms.every):
-        tried: list[tuple[Deployment, Plan]] = []
-        for asked in asked_in(d, device, n, facts, terms.every):
-            if terms.least_bytes + ((asked.dp or 1) - 1) * terms.replica_bytes > n * device.memory_bytes:
-                continue
-            try:
-                plan = evaluate(asked, limits=False)
-            except KvplanError as error:  # the model can not be split like that
-                fault = fault or error
-                continue
-            if plan.asked("n_devices") == n:
-                tried.append((asked, plan))
-                if not terms.every and terms.rank_by in ("price", "memory") and plan.fits and not _close(plan):
-                    break  # the others come after it
+        tried, refused = _tried(d, device, n, facts, terms)
+        fault = fault or refused
         fitting = [(asked, plan) for asked, plan in tried if plan.fits]
         if fitting:
             cost = None if price is None else price * n
@@ -152,6 +142,26 @@ def _row(d: Deployment, device: Device, terms: Terms) -> FitRow:
     if last is None and fault is not None:
         return FitRow(device, reason=f"{reason}: {fault}", fault=fault)
     return FitRow(device, reason=reason)
+
+
+def _tried(d: Deployment, device: Device, n: int, facts: Facts, terms: Terms) -> tuple[list[tuple[Deployment, Plan]], KvplanError | None]:
+    """The plans of the layouts of n devices, as far as one has to look, and why the first could not be asked that can not."""
+    tried: list[tuple[Deployment, Plan]] = []
+    fault: KvplanError | None = None
+    first_will_do = not terms.every and terms.rank_by in ("price", "memory")
+    for asked in asked_in(d, device, n, facts, terms.every):
+        if terms.least_bytes + ((asked.dp or 1) - 1) * terms.replica_bytes > n * device.memory_bytes:
+            continue
+        try:
+            plan = evaluate(asked, limits=False)
+        except KvplanError as error:  # the model can not be split like that
+            fault = fault or error
+            continue
+        if plan.asked("n_devices") == n:
+            tried.append((asked, plan))
+            if first_will_do and plan.fits and not _close(plan):
+                break  # the others come after it
+    return tried, fault
 
 
 def _margin(plan: Plan) -> float:

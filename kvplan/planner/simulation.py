@@ -143,7 +143,6 @@ def simulated(
     if plan.starts is False:
         return Simulation(plan, described, 0, 0, steps or DEFAULT_STEP, (), None, (*said, plan.verdict))
     geometry = from_plan(plan)
-    note = "" if steps else step_time(d, overhead)[1]
 
     def timed(other: Deployment) -> StepTime:
         return steps or step_time(other, overhead)[0]
@@ -154,13 +153,10 @@ def simulated(
     every = users is not None or routers is not None
     names = routers or ["least-loaded"]
     goal = goal or (GOAL if users else None)
-    said += [note] if note else []
+    said += [] if steps else [step_time(d, overhead)[1]]
     said += [f"one of {dp} replicas, which take turns with the requests"] if dp > 1 and not every else []
-    if any(group.kind == "state" for group in geometry.groups) and settings.get("share_prefixes") is None:
-        said.append("prefix sharing is off: keeping recurrent states for it is not simulated")
+    said += _left_out(plan, geometry, sharing_said=settings.get("share_prefixes") is not None)
     settings |= {"goal": goal, "tiers": tier_sizes(plan)}
-    if settings["tiers"] and not (has_tiers(geometry) and shares_prefixes(plan, geometry)):
-        said.append("the tiers below the pool are left out: they are simulated below one pool of full attention whose prefixes are shared")
 
     def run(one: Plan, asking: Iterable[Request] | Users, tried: Deployment, **more: Any) -> SimulationResult:
         n = (one.asked("dp") or 1) if every else 1
@@ -172,8 +168,7 @@ def simulated(
 
     sides = [(policy, router) for policy in policies for router in (names if dp > 1 and every else names[:1])]
     results = tuple(run(plan, load(), d, policy=policy, router=router) for policy, router in sides)
-    cost = page_bytes(plan, geometry)
-    found = Simulation(plan, described, geometry.groups[0].block_tokens, cost, timed(d), results, None, ())
+    found = Simulation(plan, described, geometry.groups[0].block_tokens, page_bytes(plan, geometry), timed(d), results, None, ())
     if users is not None and goal is not None:
         carries, at = most_users(
             lambda asking, most_bad: run(plan, asking, d, policy=policies[0], most_bad=most_bad), users, SHARE, results[0]
@@ -187,15 +182,19 @@ def simulated(
             found = found._replace(sized=sized)
             said += [f"none of the layouts tried, of up to {most}, carries {size_users:,} users"] if sized.result is None else []
     if size_for is not None:
-        if geometry.beside or geometry.streams > 1:
-            raise UnsupportedError("simulate: size_for looks for one pool; this engine has several for this model")
-        settings |= {"step_time": timed(d)}
-        pages, result = pool_for(plan, lambda: replica(dp), share=size_for, most=_worst(plan, geometry), **settings)
-        devices = _devices(d, replica, size_for, most, settings, timed)
-        found = found._replace(size=Size(size_for, pages, pages * cost, *devices, result=result))
-        if d.device is not None and devices[0] is None:
+        size = _sized_for(d, plan, replica, size_for, most, settings, timed)
+        found = found._replace(size=size)
+        if d.device is not None and size.n_devices is None:
             said.append(f"no layout of up to {most} devices has such a pool")
     return found._replace(notes=tuple(said))
+
+
+def _left_out(plan: Plan, geometry: Geometry, *, sharing_said: bool) -> Iterator[str]:
+    """Notes of what a plan's pool has and the simulation has not. `sharing_said`: the question says whether prefixes are shared."""
+    if any(group.kind == "state" for group in geometry.groups) and not sharing_said:
+        yield "prefix sharing is off: keeping recurrent states for it is not simulated"
+    if tier_sizes(plan) and not (has_tiers(geometry) and shares_prefixes(plan, geometry)):
+        yield "the tiers below the pool are left out: they are simulated below one pool of full attention whose prefixes are shared"
 
 
 def page_bytes(plan: Plan, geometry: Geometry) -> int:
@@ -262,6 +261,24 @@ def _fewest(
             if result is not None:
                 return n, sizes, result
     return None
+
+
+def _sized_for(
+    d: Deployment,
+    plan: Plan,
+    replica: Replica,
+    share: float,
+    most: int,
+    settings: Mapping[str, Any],
+    steps: Callable[[Deployment], StepTime],
+) -> Size:
+    """The pool at which `share` of the requests runs through, and the devices that have it. Raises UnsupportedError for several pools."""
+    geometry = from_plan(plan)
+    if geometry.beside or geometry.streams > 1:
+        raise UnsupportedError("simulate: size_for looks for one pool; this engine has several for this model")
+    dp, own = plan.asked("dp") or 1, {**settings, "step_time": steps(d)}
+    pages, result = pool_for(plan, lambda: replica(dp), share=share, most=_worst(plan, geometry), **own)
+    return Size(share, pages, pages * page_bytes(plan, geometry), *_devices(d, replica, share, most, own, steps), result=result)
 
 
 def _worst(plan: Plan, geometry: Geometry) -> int:

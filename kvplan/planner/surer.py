@@ -33,17 +33,14 @@ class Edge(NamedTuple):
 
 
 def deciding(plan: Plan) -> Edge | None:
-    """What an answer that is too close to call hangs on; None where no interval that is shown says it."""
-    if unmoved(plan):
-        return None
+    """What an answer that is too close to call hangs on, unless it is `unmoved`; None where no interval that is shown says it."""
     found = min(_edges(plan), key=lambda edge: edge.share, default=None)
     return found if found and found.share < 1 else None
 
 
 def unmoved(plan: Plan) -> str:
-    """Why it is too close to call whatever is left, where a note says so; else empty."""
-    start = f"{CLOSE} at most: "
-    return next((note.removeprefix(start) for note in plan.model.notes if note.startswith(start)), "")
+    """Why it is too close to call, whatever is left: the first reason; empty where there is none."""
+    return next(iter(plan.outcome.undecided), "")
 
 
 def _edges(plan: Plan) -> Iterator[Edge]:

@@ -9,7 +9,7 @@ from typing import Any
 from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError
 from kvplan.planner import remedies
-from kvplan.planner.changes import attempt, counted, edge, facts_of, replica_batch, sequences
+from kvplan.planner.changes import attempt, counted, edge, facts_of, hundredths, replica_batch, sequences
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan, Waste
 from kvplan.units import cdiv
@@ -87,7 +87,7 @@ def _fraction(d: Deployment, plan: Plan) -> Iterator[Waste]:
     fraction, margin = plan.asked("memory_fraction"), plan.margin_bytes or 0
     if d.device is None or d.kv_memory is not None or fraction is None or facts_of(plan).pool != "set aside":
         return
-    memory, now = d.device.memory_bytes, int(fraction * 100 + 1e-9)
+    memory, now = d.device.memory_bytes, hundredths(fraction)
     found = edge(0, now, lambda n: attempt(d, memory_fraction=n / 100), cdiv(int(fraction * memory) - margin, memory // 100))
     if found and found[0] < now:
         share = found[0] / 100

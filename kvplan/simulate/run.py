@@ -18,7 +18,7 @@ from kvplan.simulate.geometry import Geometry, Planned, from_plan
 from kvplan.simulate.prefix import PrefixBlocks
 from kvplan.simulate.radix import RadixTree
 from kvplan.simulate.record import Goal, Recorder
-from kvplan.simulate.result import BesidePool, Routed, SimulationResult
+from kvplan.simulate.result import BesidePool, Routed, SimulationResult, TierFound
 from kvplan.simulate.routers import ROUTERS
 from kvplan.simulate.scheduler import Limits, Scheduler
 from kvplan.simulate.sequence import Manager, Sequence
@@ -109,22 +109,35 @@ def simulate(
         return Scheduler(manager, limits, step_time, Recorder(warm, goal), check)
 
     ones = [one() for _ in range(replicas)]
-    got = drive(ones, source, ROUTERS[router](replicas, geometry.groups[0].block_tokens, geometry.pages), most_bad)
-    recorder, mean = ones[0].recorder, sum(got) / replicas
-    found = [one.recorder.tiers(one.manager) for one in ones]
+    routed = drive(ones, source, ROUTERS[router](replicas, geometry.groups[0].block_tokens, geometry.pages), most_bad)
+    tiers_of_each = [one.recorder.tiers(one.manager) for one in ones]
+    recorder, managers = ones[0].recorder, [one.manager for one in ones]
     for other in ones[1:]:
         recorder.take_in(other.recorder)
-    routed = Routed(router, replicas, max(got) / mean if mean else 0.0, min(got) / mean if mean else 0.0) if replicas > 1 else None
-    result = recorder.result([one.manager for one in ones], policy, geometry.promised, routed)
-    besides = [one.manager for one in ones if isinstance(one.manager, Beside)]
+    result = recorder.result(managers, policy, geometry.promised, _spread(router, routed))
+    return result._replace(beside=_pools_beside(geometry, managers), tiers=_tiers_together(tiers_of_each))
+
+
+def _spread(router: str, requests: list[int]) -> Routed | None:
+    """How evenly a router dealt requests out: the most and the fewest that a replica had, over the mean; None of one replica."""
+    if len(requests) == 1:
+        return None
+    mean = sum(requests) / len(requests)
+    return Routed(router, len(requests), max(requests) / mean if mean else 0.0, min(requests) / mean if mean else 0.0)
+
+
+def _pools_beside(geometry: Geometry, managers: list[Manager]) -> tuple[BesidePool, ...]:
+    """The pools of other groups, each with the most pages that any replica held of it."""
+    besides = [manager for manager in managers if isinstance(manager, Beside)]
     peaks = (max(column) for column in zip(*(manager.peaks for manager in besides), strict=True))
-    pools = zip(geometry.beside, peaks, strict=False)
-    return result._replace(
-        beside=tuple(BesidePool(one.groups[0].kind, one.pages, most) for one, most in pools),
-        tiers=tuple(
-            same[0]._replace(hit_tokens=sum(one.hit_tokens for one in same), evicted=sum(one.evicted for one in same))
-            for same in zip(*found, strict=True)
-        ),
+    return tuple(BesidePool(one.groups[0].kind, one.pages, most) for one, most in zip(geometry.beside, peaks, strict=False))
+
+
+def _tiers_together(of_each: list[tuple[TierFound, ...]]) -> tuple[TierFound, ...]:
+    """Each tier with what all replicas found and lost in it."""
+    return tuple(
+        same[0]._replace(hit_tokens=sum(one.hit_tokens for one in same), evicted=sum(one.evicted for one in same))
+        for same in zip(*of_each, strict=True)
     )
 
 

@@ -82,53 +82,13 @@ class Scheduler:
         budget = limits.step_tokens - self._decoding
         decoded, kept = self._decoding, self._kept + self._decoding * self.step
         started: list[Sequence] = []
-        partial = self.partial
+        if self.partial is not None and budget > 0:
+            computed = self._go_on(self.partial, budget, started)
+            preempted |= computed is None
+            budget -= computed or 0
         extra = 0.0
-        if partial is not None and budget > 0:
-            chunk = min(partial.known - partial.computed, budget)
-            if manager.grow(partial, partial.computed, partial.computed + chunk):
-                partial.computed += chunk
-                budget -= chunk
-                if partial.computed == partial.known:
-                    self.partial = None
-                    started.append(partial)
-            else:
-                self._preempt(partial)
-                preempted = True
-        while not preempted and budget > 0 and self.waiting and self.partial is None:
-            s = self.waiting[0]
-            if self._sequences + s.width > limits.max_seqs:
-                break
-            if self._blocked is not None and self._blocked == (s, manager.changes):
-                self._refused_at = self.now
-                break
-            swapped = s.epoch > 0 and limits.swap_seconds is not None
-            hit = manager.admit(s, s.known if swapped else budget)
-            if hit is None:
-                self._blocked = (s, manager.changes)
-                self._refused_at = self.now
-                break
-            self.waiting.popleft()
-            if swapped:
-                extra += (limits.swap_seconds or 0.0) * s.known
-                hit = s.known - 1
-            chunk = min(s.known - hit, budget)
-            s.computed = hit + chunk
-            budget -= chunk
-            self._admitted += 1
-            s.rank = self._admitted
-            self.running[s] = None
-            self._sequences += s.width
-            if not s.epoch:
-                self.recorder.admitted(self.now - s.request.arrival)
-                if self._refused_at >= s.request.arrival:
-                    s.hindered = True
-                    self.recorder.kept_waiting += 1
-                    self.recorder.hindered += 1
-            if s.computed == s.known:
-                started.append(s)
-            else:
-                self.partial = s
+        if not preempted:
+            budget, extra = self._admit(budget, started)
         tokens = limits.step_tokens - budget
         dt = self.step_time.seconds(self._sequences, tokens, kept) + extra
         self.recorder.step(self.now, dt, manager, len(self.running), len(self.waiting), tokens)
@@ -141,6 +101,64 @@ class Scheduler:
             manager.check(self._all())
         if not self.running and not decoded and not started and self.partial is None and not preempted and self.waiting:
             raise AssertionError("the first request waits for a pool that is empty")
+
+    def _go_on(self, s: Sequence, budget: int, started: list[Sequence]) -> int | None:
+        """Tokens of the prompt that was cut which this step computes; None: it found no pages and was preempted."""
+        chunk = min(s.known - s.computed, budget)
+        if not self.manager.grow(s, s.computed, s.computed + chunk):
+            self._preempt(s)
+            return None
+        s.computed += chunk
+        if s.computed == s.known:
+            self.partial = None
+            started.append(s)
+        return chunk
+
+    def _admit(self, budget: int, started: list[Sequence]) -> tuple[int, float]:
+        """Waiting requests, the first first, while there are tokens, seats and pages: tokens left, and seconds of bringing back."""
+        swap_seconds, extra = self.limits.swap_seconds, 0.0
+        while budget > 0 and self.waiting and self.partial is None:
+            s = self.waiting[0]
+            if self._sequences + s.width > self.limits.max_seqs:
+                break
+            swapped = s.epoch > 0 and swap_seconds is not None
+            hit = self._pages_for(s, s.known if swapped else budget)
+            if hit is None:
+                break
+            self.waiting.popleft()
+            if swapped:
+                extra += (swap_seconds or 0.0) * s.known
+                hit = s.known - 1
+            chunk = min(s.known - hit, budget)
+            s.computed = hit + chunk
+            budget -= chunk
+            self._admitted += 1
+            s.rank = self._admitted
+            self.running[s] = None
+            self._sequences += s.width
+            if not s.epoch:
+                self._record_wait(s)
+            if s.computed == s.known:
+                started.append(s)
+            else:
+                self.partial = s
+        return budget, extra
+
+    def _pages_for(self, s: Sequence, tokens: int) -> int | None:
+        """Tokens found in the cache; None where the pool has no room, which is not asked again before something of it changed."""
+        hit = None if self._blocked == (s, self.manager.changes) else self.manager.admit(s, tokens)
+        if hit is None:
+            self._blocked = (s, self.manager.changes)
+            self._refused_at = self.now
+        return hit
+
+    def _record_wait(self, s: Sequence) -> None:
+        """A request was admitted for the first time, hindered if any was refused pages since it came."""
+        self.recorder.admitted(self.now - s.request.arrival)
+        if self._refused_at >= s.request.arrival:
+            s.hindered = True
+            self.recorder.kept_waiting += 1
+            self.recorder.hindered += 1
 
     def _all(self) -> list[tuple[Sequence, int]]:
         """Every running sequence, with its computed tokens."""

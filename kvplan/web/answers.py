@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from kvplan import api, catalogue
-from kvplan.api.asking import files_read, hub_asked
+from kvplan.api.allowed import files_read, hub_asked
 from kvplan.deployment import NAMES
 from kvplan.devices import Device
 from kvplan.errors import SpecError

@@ -8,7 +8,7 @@ import pytest
 
 import kvplan
 from kvplan import catalogue, device_names, machines
-from kvplan.api.asking import device
+from kvplan.api.found import device
 from kvplan.devices import SHOWN_MIB
 from kvplan.errors import KvplanError
 

@@ -125,8 +125,13 @@ def test_four_bits_of_who_is_not_mlx_are_not_mlx_s() -> None:
 
 
 def test_a_tag_that_is_newer_than_the_copy_of_the_library() -> None:
-    with pytest.raises(UnknownName, match=r"if it is Qwen/Qwen3\.8-27B: kvplan estimate \S+ --weight-dtype q8_0"):
-        catalogue.find_model("qwen3.8:27b-q8_0")
+    for tag, weights in (("qwen3.8:27b", "q4_k_m"), ("qwen3.8:27b-q8_0", "q8_0")):
+        found = kvplan.model(tag)
+        assert (found.checkpoint, found.blocks) == (weights, kvplan.model("Qwen/Qwen3.8-27B").blocks)
+        assert any(f"{tag} is not in the copy of Ollama's library" in note for note in found.notes)
+    for tag in ("qwen3.8:99b", "qwen3.8:27b-tuned", "qwen3.8:latest"):
+        with pytest.raises(UnknownName, match=r"did you mean Qwen/Qwen3\.8-27B"):
+            catalogue.find_model(tag)
 
 
 def test_the_maker_s_own_name_comes_before_what_shares_its_shapes() -> None:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from kvplan import probe
-from kvplan.api import asking
+from kvplan.api.found import device
 from kvplan.errors import ProbeError
 from tests.fake_nvml import MIB, FakeNvml, gpu
 
@@ -209,5 +209,5 @@ def test_which_of_the_cards_that_a_driver_calls_the_same(nvml, total, has):
     less what the driver reserves counts."""
     reserved = {8192: 463}.get(total, 400)
     nvml(gpu("NVIDIA GeForce RTX 3060", total=total * MIB, used=0, reserved=reserved * MIB, capability=(8, 6)))
-    found = asking.device("auto")
+    found = device("auto")
     assert (found.memory_bytes // MIB, found.taken) == (has, None)

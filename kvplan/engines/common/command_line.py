@@ -81,33 +81,37 @@ def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Pars
         except ValueError as error:
             findings.append(_refused(name, str(error), word.place))
             continue
-        if not missing and argument.names[0] in engine.choices and text is not None:
-            findings += unknown(engine, argument, name, text if isinstance(text, list) else [text], word.place, version)
-        if not missing:
-            findings += within(engine, argument.names[0], name, value, word.place, version)
         shown = value if argument.takes in ("many", "maybe") or text is None else text
         seen[argument.names[0].lstrip("-").replace("-", "_")] = spelled != "no" if argument.takes in ("flag", "switch") else shown
+        if not missing:
+            findings += _of_value(engine, argument, name, text, value, word.place, version)
         if not argument.to:
             continue
-        if missing and argument.to in OWN_TO_A_MEMBER:
-            continue
-        if missing:
+        if not missing:
+            before = given.get(argument.to) if argument.takes == "each" else None
+            given[argument.to] = Given(f"{before.value},{value}" if before else value, name, word.place)
+        elif argument.to not in OWN_TO_A_MEMBER:
             unresolved.append(open_variable(argument.to, name, missing, word.place))
             if argument.to in ("@model", "@path") and _tail(str(text)):
                 given[argument.to] = Given(str(text), name, word.place)
-            continue
-        if argument.kind == "c_int" and str(text).strip() != str(value):
-            message = f"{name}: {engine.name} reads {str(text)[:40]!r} as {value:,}; write the number out"
-            findings.append(Finding("number-cut", "warning", message, word.place))
-        if argument.takes == "each" and argument.to in given:
-            value = f"{given[argument.to].value},{value}"
-        given[argument.to] = Given(value, name, word.place)
-        if argument.effect and value is not False:
-            findings.append(_unmodelled(argument, name, word.place))
     return Parsed(given, seen, tuple(positional), tuple(findings), tuple(unresolved))
 
 
 Text = str | list[str] | None
+
+
+def _of_value(
+    engine: Arguments, argument: Argument, name: str, text: Text, value: Any, place: Place, version: str | None
+) -> Iterator[Finding]:
+    """What is to be said of an option's value where all of it is known."""
+    if argument.names[0] in engine.choices and text is not None:
+        yield from unknown(engine, argument, name, text if isinstance(text, list) else [text], place, version)
+    yield from within(engine, argument.names[0], name, value, place, version)
+    if argument.to and argument.kind == "c_int" and str(text).strip() != str(value):
+        message = f"{name}: {engine.name} reads {str(text)[:40]!r} as {value:,}; write the number out"
+        yield Finding("number-cut", "warning", message, place)
+    if argument.to and argument.effect and value is not False:
+        yield _unmodelled(argument, name, place)
 
 
 def _text(argument: Argument, attached: str | None, missing: Missing, queue: Sequence[Word], n: int) -> tuple[Text, Missing, int]:

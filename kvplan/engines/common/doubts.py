@@ -9,6 +9,7 @@ from kvplan.engines.common.protocol import Facts, Outcome
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import weight_formats
 from kvplan.units import show_bytes
+from kvplan.weights import weight_name
 
 #: Family of a checkpoint's format -> the compute capability (x 10) whose cores take it, and AMD's names of such GPUs. Elsewhere engines
 #: convert, repack or emulate it (NVIDIA's and AMD's architecture papers: FP8 from Ada and CDNA 3 on, FP4 from Blackwell and CDNA 4 on).
@@ -78,7 +79,7 @@ def second_copy(d: Deployment, facts: Facts, outcome: Outcome) -> tuple[str, ...
     if not facts.versions or d.device is None or outcome.margin_bytes is None:
         return ()
     schemes = {scheme for scheme, _ in _converted(d, facts)} & set(COPIED)
-    lines = {f"weights: {role}" for role, stored in weight_formats(d).items() if _scheme(stored) in schemes}
+    lines = {weight_name(role) for role, stored in weight_formats(d).items() if _scheme(stored) in schemes}
     copied = max((sum(e.bytes for e in ledger.entries if e.name in lines) for ledger in outcome.ledgers), default=0)
     if not schemes or outcome.margin_bytes >= copied:
         return ()

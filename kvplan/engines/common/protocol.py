@@ -157,6 +157,7 @@ class Outcome(NamedTuple):
     unknown    what would have to be known first; empty where nothing
     host       what one server holds in host memory, all its ranks together: no device's total counts it
     tiers      where its cache goes beside the devices
+    undecided  why a start is too close to call, whatever room is left
     """
 
     ledgers: tuple[Ledger, ...]
@@ -176,6 +177,7 @@ class Outcome(NamedTuple):
     risks: tuple[Risk, ...] = ()
     host_risks: tuple[Risk, ...] = ()
     split: bool = False
+    undecided: tuple[str, ...] = ()
 
     @property
     def tightest(self) -> Ledger | None:

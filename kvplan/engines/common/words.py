@@ -38,6 +38,10 @@ class Given(NamedTuple):
     place: Place = START
 
 
+#: How a finding ends that says that the engine does not go on: as it would, or as it was seen to.
+WOULD_STOP, STOPS = "the engine would stop", "the engine stops"
+
+
 class Finding(NamedTuple):
     """One thing to say about one place. `rule` is a short name that stays the same over releases."""
 
@@ -46,6 +50,21 @@ class Finding(NamedTuple):
     message: str
     place: Place
     file: str = ""
+
+    @property
+    def stops(self) -> bool:
+        """Whether the engine ends at this: at a choice that the release does not have, or as the message says."""
+        return self._is_choice or self.message.endswith((WOULD_STOP, STOPS))
+
+    @property
+    def as_stop(self) -> str:
+        """The message, saying that the engine would stop."""
+        message = self.message.replace(STOPS, WOULD_STOP)
+        return f"{message}; {WOULD_STOP}" if self._is_choice else message
+
+    @property
+    def _is_choice(self) -> bool:
+        return self.rule == "unknown-choice" and self.severity == "error"
 
 
 class Unresolved(NamedTuple):

@@ -46,18 +46,19 @@ def write(table: Arguments, asked: Mapping[str, Any], version: str | None) -> Wr
     for name in sorted(asked, key=lambda name: (name.startswith("option:"), list(NAMES).index(name) if name in NAMES else 0)):
         if name in said:
             continue
-        value = asked[name]
+        value, key = asked[name], name.removeprefix("option:")
         if (name in SIZES and value == 1) or value is False:
             said = said | {name}
-        elif find(table, name, value, version) is None:
-            if name.startswith("option:") and (row := _passed(table, name[7:], version)):
-                more += _words(row, value)
-            elif name.startswith("option:") and (variable := variable_of(table, name[7:])):
-                env[variable] = str(value)
-            elif name.startswith("option:"):
-                aside[name[7:]] = str(value)
-        else:
+        elif find(table, name, value, version) is not None:
             direct[name] = value
+        elif key == name:
+            continue
+        elif row := _passed(table, key, version):
+            more += _words(row, value)
+        elif variable := variable_of(table, key):
+            env[variable] = str(value)
+        else:
+            aside[key] = str(value)
     words: list[str] = []
     config: dict[str, Any] = {}
     for to, value in {**direct, **says}.items():
@@ -69,19 +70,24 @@ def write(table: Arguments, asked: Mapping[str, Any], version: str | None) -> Wr
         elif row.variables:
             env[row.variables[0]] = _text(row, value)
         else:
-            *path, last = row.key.split(".")
-            held = config
-            for part in path:
-                held = held.setdefault(part, {})
-            held[last] = _plain(row, value)
+            _put(config, row.key.split("."), _plain(row, value))
     words += more
-    for finding in read(table, as_words(*words), {}, version).findings:
-        choice = finding.rule == "unknown-choice" and finding.severity == "error"
-        if not choice and not finding.message.endswith(("the engine would stop", "the engine stops")):
-            continue
-        message = finding.message.replace("the engine stops", "the engine would stop") + ("; the engine would stop" if choice else "")
-        raise UnsupportedError(f"{table.name} would be told {' '.join(words)}: {message}")
+    _refuse_what_stops(table, words, version)
     return Written(tuple(words), env, config, frozenset(said | set(direct)), aside)
+
+
+def _put(config: dict[str, Any], path: list[str], value: Any) -> None:
+    """A value into a tree of mappings."""
+    for part in path[:-1]:
+        config = config.setdefault(part, {})
+    config[path[-1]] = value
+
+
+def _refuse_what_stops(table: Arguments, words: list[str], version: str | None) -> None:
+    """Raises UnsupportedError for words that the release itself would stop at: what is written is read back."""
+    for finding in read(table, as_words(*words), {}, version).findings:
+        if finding.stops:
+            raise UnsupportedError(f"{table.name} would be told {' '.join(words)}: {finding.as_stop}")
 
 
 def _passed(table: Arguments, key: str, version: str | None) -> Argument | None:

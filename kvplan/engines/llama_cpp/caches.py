@@ -126,7 +126,7 @@ def rows(layer: Layer) -> Rows:
     return Rows(**found)  # type: ignore[arg-type]
 
 
-def stores(layers: Iterable[Rows], ctx: Context, *, prefix: str = "") -> tuple[Store, ...]:
+def stores(layers: Iterable[Rows], ctx: Context) -> tuple[Store, ...]:
     """The caches of a context, in the order in which the engine creates them."""
     all_rows = list(layers)
     attention = [(i, row) for i, row in enumerate(all_rows) if row.k]
@@ -154,7 +154,7 @@ def stores(layers: Iterable[Rows], ctx: Context, *, prefix: str = "") -> tuple[S
         n = ctx.n_seq_max * (1 + ctx.n_rs_seq)
         parts = tuple((i, n * row.r * F32, n * row.s * F32) for i, row in recurrent)
         found.append(Store("rs", "recurrent", ctx.n_seq_max, ctx.n_seq_max, "f32", "f32", parts, len(all_rows)))
-    return tuple(store._replace(role=prefix + store.role) for store in found)
+    return tuple(found)
 
 
 def swa_cells(ctx: Context, window: int) -> int:

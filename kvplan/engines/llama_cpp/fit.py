@@ -12,8 +12,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from kvplan.engines.llama_cpp import named
+from kvplan.engines.llama_cpp.loaded import Loaded
 from kvplan.engines.llama_cpp.named import EXPERTS, HOST, Rules
-from kvplan.engines.llama_cpp.situation import Loaded, Placed, Situation, place, spare
+from kvplan.engines.llama_cpp.placement import Placed
+from kvplan.engines.llama_cpp.placing import place
+from kvplan.engines.llama_cpp.situation import Situation, spare
 from kvplan.tensors import routed
 
 ALIGN = 256

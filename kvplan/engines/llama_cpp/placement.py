@@ -12,8 +12,10 @@ from itertools import accumulate
 from math import ceil
 from typing import NamedTuple
 
+from kvplan.engines.common.lines import Span, modelled
 from kvplan.engines.llama_cpp.caches import Store
 from kvplan.engines.llama_cpp.named import HOST, Group, Named, Rules, as_named, sent
+from kvplan.ledger import Entry
 from kvplan.tensors import Lowered, Role
 from kvplan.weights import WeightFormats, stored_bytes
 
@@ -34,6 +36,28 @@ class Placement(NamedTuple):
     def whole(self) -> bool:
         """Every layer is on a device."""
         return HOST not in (*self.layers, self.output)
+
+
+class Placed(NamedTuple):
+    """The weights for one choice of -ngl and of tensors that go elsewhere: who holds what, and the lines of each device.
+
+    rules    patterns that send tensors elsewhere (-ot, --n-cpu-moe, --fit)
+    beside   layers of the devices with tensors in host memory
+    largest  bytes of the largest matrix of a layer in host memory
+    lacking  bytes that found no place on the devices, where the engine's own estimate says so
+    """
+
+    where: Placement
+    weights: dict[int, tuple[Entry, ...]]
+    rules: Rules = ()
+    beside: int = 0
+    largest: int = 0
+    lacking: int = 0
+
+    @property
+    def whole(self) -> bool:
+        """Nothing but the input tensors is beside the devices."""
+        return self.where.whole and not self.beside
 
 
 def place(
@@ -121,6 +145,17 @@ def weight_bytes(
             for w in layer.weights:
                 deal_one(where.output, f"blk.{i}.", as_named(w, formats))
     return held
+
+
+def draft_file(model: Lowered, formats: WeightFormats) -> Entry:
+    """The vocabulary's tables of draft modules in a file of their own (`-md mtp-*.gguf`); none where the model's file has the modules.
+
+    1,602 MiB of a Qwen3.8 27B in 4 bits, of which its one layer is some 260; others of the same upload's makers are in the file.
+    """
+    tables = [w for w in (model.embedding, *model.last) if w is not None and len(w.shape) > 1]
+    size = sum(stored_bytes(w, formats) for w in tables)
+    said = "embedding and head of the draft modules, where these come in a file of their own"
+    return modelled("weights: drafter file's tables", Span(0, 0, size), said, "weights", sources=1)
 
 
 _OUTPUT = {"lm_head": "output", "norm": "output_norm"}

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
+from kvplan.deployment import Deployment
 from kvplan.engines.common.lines import least_sure, sure_of
 from kvplan.engines.common.protocol import Capacity, Certainty, Engine, Group, Outcome, Settled, refused
 from kvplan.engines.common.whole import most
 from kvplan.engines.llama_cpp import context, fit, situation, wordings
-from kvplan.engines.llama_cpp.caches import is_variable_v
+from kvplan.engines.llama_cpp.caches import Store, is_variable_v
 from kvplan.engines.llama_cpp.facts import FACTS
+from kvplan.engines.llama_cpp.loaded import Loaded
 from kvplan.engines.llama_cpp.named import HOST
+from kvplan.engines.llama_cpp.placing import place
 from kvplan.engines.llama_cpp.risks import risks
 from kvplan.engines.llama_cpp.settle import LlamaSettings, settle
-from kvplan.engines.llama_cpp.situation import Loaded, Situation
+from kvplan.engines.llama_cpp.situation import Situation
 from kvplan.ledger import Ledger
-from kvplan.units import crossing, longest, show_bytes
+from kvplan.units import GIB, crossing, longest, show_bytes
 
 MOST_CELLS = 1 << 32
 
@@ -31,7 +35,7 @@ def plan(settled: Settled) -> Outcome:
     if reason:
         return refused(reason)
 
-    fixed = s.fitted or situation.place(f, ngl)
+    fixed = s.fitted or place(f, ngl)
 
     def attempt(tokens: int, sequences: int) -> Situation:
         placed = s.placing(tokens, sequences) if s.placing else fixed
@@ -45,31 +49,22 @@ def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Sit
     ledgers = tuple(_ledger(f, now, device) for device in now.entries if now.entries[device])
     margins = [(margin, low, high, device) for device in now.entries for margin, low, high in _margins(f, now, device)]
     capacity = _capacity(s, now, attempt, limits=limits)
-    held = context.resident(now.ctx, d.context or 1)
-    enough = held >= (d.batch or 1)
-    reason = None
-    if not enough:
-        reason = _too_few(d.batch or 1, d.context or 1, now.ctx)
+    enough = context.resident(now.ctx, d.context or 1) >= (d.batch or 1)
+    slots = None if enough else _too_few(d.batch or 1, d.context or 1, now.ctx)
     if not margins:
-        if reason:
-            capacity = capacity._replace(warnings=(*capacity.warnings, reason))
-        return Outcome(ledgers=ledgers, capacity=capacity, starts=None, fits=None, margin_bytes=None, limiting_rank=None)
+        return Outcome(ledgers=ledgers, capacity=_warned(capacity, slots), starts=None, fits=None, margin_bytes=None, limiting_rank=None)
     margin, low, high, device = min(margins)
-    slots = reason
-    if margin < 0:
-        what = "host memory" if device == HOST else f"device {device}"
-        reason = f"failed to allocate: {what} lacks {show_bytes(-margin)}"
-        if device == HOST and s.beside and d.host_memory is not None:
-            reason = s.beside.format(show_bytes(d.host_memory - margin), show_bytes(d.host_memory))
-    sure = sure_of(margin, low, high)
+    reason, sure = _lacking(s, device, margin), sure_of(margin, low, high)
+    if reason is not None and not s.whole and _borrows(d, device, -margin):
+        sure, capacity = least_sure(sure, "likely"), _warned(capacity, BORROWED)
     if s.whole and not now.placed.whole:
         margin, reason = min(margin, -max(now.placed.lacking, 1)), s.whole.format(_placed(now))
         sure = "certain"
     if s.stays is not None and device != HOST and margin >= 0:
         margin, sure, moved = _kept(s, now, margin, sure)
         reason = moved or reason
-    if slots and reason != slots:  # what memory lacks comes first
-        capacity = capacity._replace(warnings=(*capacity.warnings, slots))
+    if reason is not None:  # what memory lacks comes first
+        capacity = _warned(capacity, slots)
     if s.sure:
         sure = least_sure(sure, s.sure(d.max_model_len or 1, d.max_num_seqs or 1))
     return Outcome(
@@ -81,8 +76,36 @@ def _outcome(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Sit
         start_certainty=sure,
         margin_bytes=margin,
         limiting_rank=now.where.n_devices if device == HOST else device,
-        reason=reason,
+        reason=reason or slots,
     )
+
+
+#: NVIDIA's driver for Windows does so since 536.40, for cards that have displays: its system memory fallback policy.
+BORROWED = "likely at most: under Windows a driver takes from RAM what its card lacks, unless it is told not to"
+LENT = 16 * GIB  # half of 32 GiB
+
+
+def _borrows(d: Deployment, device: int, lacking: int) -> bool:
+    """Whether a driver may find the bytes that a device lacks in the host's memory.
+
+    Of 28 refusals on such cards that were called certain, three had started, two of them under Windows (docs/limits.md).
+    """
+    shown = d.device is not None and d.device.vendor in ("nvidia", "other") and d.device.shows_desktops
+    return device != HOST and shown and lacking <= LENT
+
+
+def _warned(capacity: Capacity, warning: str | None) -> Capacity:
+    return capacity._replace(warnings=(*capacity.warnings, warning)) if warning else capacity
+
+
+def _lacking(s: LlamaSettings, device: int, margin: int) -> str | None:
+    """What memory is missing where, in the engine's words; None where there is enough."""
+    has = s.loaded.question.host_memory
+    if margin >= 0:
+        return None
+    if device == HOST and s.beside and has is not None:
+        return s.beside.format(show_bytes(has - margin), show_bytes(has))
+    return f"failed to allocate: {'host memory' if device == HOST else f'device {device}'} lacks {show_bytes(-margin)}"
 
 
 def _too_few(batch: int, tokens: int, ctx: context.Context) -> str:
@@ -168,9 +191,55 @@ def _holder(now: Situation, layer: int, offload: bool) -> int:
 
 def _capacity(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Situation], *, limits: bool) -> Capacity:
     f, d, ctx = s.loaded, s.loaded.question, now.ctx
-    context_tokens, batch = d.context or 1, d.batch or 1
+    context_tokens = d.context or 1
     kv_bytes = max(now.caches.values())
-    held = context.resident(ctx, context_tokens)
+    most_of = _limits(s, now, attempt) if limits and any(_margins(f, now, device) for device in now.entries) else _Limits(None, None, None)
+    offloaded = (now.where.offloaded, now.where.counted) if now.where.n_devices else None
+    printed = s.printed(ctx.n_ctx, ctx.n_seq_max) if s.printed else ()
+    has_window = any(store.role.endswith("kv_swa") for store in now.stores)
+    return Capacity(
+        kv_bytes=kv_bytes,
+        kv_bytes_low=kv_bytes,
+        kv_bytes_high=kv_bytes,
+        request_bytes=max(attempt(context_tokens, 1).caches.values()),
+        tokens=ctx.n_ctx,
+        max_concurrency=context.resident(ctx, context_tokens),
+        max_context=ctx.slot,
+        max_context_unbounded=most_of.alone,
+        max_context_at_batch=most_of.together,
+        max_batch=most_of.sequences,
+        log_lines=(*printed, *wordings.lines(ctx, now.stores, vocab=f.widths.vocab, layers=offloaded)),
+        warnings=wordings.warnings(ctx, d.max_model_len or 1, widest_v=is_variable_v(f.rows), has_window=has_window),
+        groups=tuple(_group(store) for store in now.stores),
+        offloaded=offloaded,
+        beside=now.placed.beside,
+    )
+
+
+def _group(store: Store) -> Group:
+    return Group(
+        role=store.role,
+        kind=store.kind,
+        layers=store.printed_layers,
+        cells=store.cells,
+        streams=store.streams,
+        k_bytes=store.k_bytes,
+        v_bytes=store.v_bytes,
+    )
+
+
+class _Limits(NamedTuple):
+    """The longest context of one sequence and of the question's, in tokens, and the most sequences of its context; None: no limit."""
+
+    alone: int | None
+    together: int | None
+    sequences: int | None
+
+
+def _limits(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Situation]) -> _Limits:
+    """The most that still fits, looked for beside where what is left of the fullest device crosses zero."""
+    f, d, ctx = s.loaded, s.loaded.question, now.ctx
+    tokens_asked, batch = d.context or 1, d.batch or 1
 
     def fits(tried: Situation) -> bool:
         stay = tried.placed.whole if s.whole else s.stays is None or fit.left(f, tried)[0] >= 0
@@ -185,50 +254,16 @@ def _capacity(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Si
         tried = made(tokens, sequences)
         return context.resident(tried.ctx, tokens) >= sequences and fits(tried)
 
-    def near(try_: Callable[[int], Situation], start: int, most_: int) -> int:
-        return crossing(lambda n: min(m for held in (try_(n),) for i in held.entries for m, _, _ in _margins(f, held, i)), start, most_)
+    def left(tried: Situation) -> int:
+        return min(margin for device in tried.entries for margin, _, _ in _margins(f, tried, device))
 
-    limited = limits and any(_margins(f, now, device) for device in now.entries)
-    alone = batched = sequences = None
-    if limited:
-        alone = most(lambda n: fits(attempt(n, 1)), MOST_CELLS, near(lambda n: attempt(n, 1), context_tokens, MOST_CELLS))
-        batched = most(lambda n: holds(n, batch), MOST_CELLS, near(lambda n: made(n, batch), context_tokens, MOST_CELLS))
-        sequences = longest(
-            lambda n: holds(context_tokens, n), context.MAX_SEQ, near(lambda n: made(context_tokens, n), batch, context.MAX_SEQ)
-        )
-    groups = tuple(
-        Group(
-            role=store.role,
-            kind=store.kind,
-            layers=store.printed_layers,
-            cells=store.cells,
-            streams=store.streams,
-            k_bytes=store.k_bytes,
-            v_bytes=store.v_bytes,
-        )
-        for store in now.stores
-    )
-    widest_v = is_variable_v(f.rows)
-    has_window = any(store.role.endswith("kv_swa") for store in now.stores)
-    one = attempt(context_tokens, 1)
-    offloaded = now.where.offloaded, now.where.counted
-    return Capacity(
-        kv_bytes=kv_bytes,
-        kv_bytes_low=kv_bytes,
-        kv_bytes_high=kv_bytes,
-        request_bytes=max(one.caches.values()),
-        tokens=ctx.n_ctx,
-        max_concurrency=held,
-        max_context=ctx.slot,
-        max_context_unbounded=alone,
-        max_context_at_batch=batched,
-        max_batch=sequences,
-        log_lines=(s.printed(ctx.n_ctx, ctx.n_seq_max) if s.printed else ())
-        + wordings.lines(ctx, now.stores, vocab=f.widths.vocab, layers=offloaded if now.where.n_devices else None),
-        warnings=wordings.warnings(ctx, d.max_model_len or 1, widest_v=widest_v, has_window=has_window),
-        groups=groups,
-        offloaded=offloaded if now.where.n_devices else None,
-        beside=now.placed.beside,
+    def near(tried: Callable[[int], Situation], start: int, limit: int) -> int:
+        return crossing(lambda n: left(tried(n)), start, limit)
+
+    return _Limits(
+        alone=most(lambda n: fits(attempt(n, 1)), MOST_CELLS, near(lambda n: attempt(n, 1), tokens_asked, MOST_CELLS)),
+        together=most(lambda n: holds(n, batch), MOST_CELLS, near(lambda n: made(n, batch), tokens_asked, MOST_CELLS)),
+        sequences=longest(lambda n: holds(tokens_asked, n), context.MAX_SEQ, near(lambda n: made(tokens_asked, n), batch, context.MAX_SEQ)),
     )
 
 

@@ -13,8 +13,10 @@ from kvplan.engines.common.grouped_keys import TABLE, key_group
 from kvplan.engines.common.protocol import Certainty, ChosenBy, Settled
 from kvplan.engines.common.settling import lowered_or_plain, remade, resolve
 from kvplan.engines.llama_cpp import caches, context, fit, options, situation
+from kvplan.engines.llama_cpp.loaded import Loaded, load
+from kvplan.engines.llama_cpp.placement import Placed
 from kvplan.engines.llama_cpp.rules import WINDOWS_IGNORED, LlamaRules, find
-from kvplan.engines.llama_cpp.situation import Loaded, Placed, Situation
+from kvplan.engines.llama_cpp.situation import Situation
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.tensors import CacheFormats, Lowered, changed
 from kvplan.uploads import file_of
@@ -75,7 +77,7 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     found = drafter(d, model, formats)
     asked = replace(d, n_devices=n_devices, engine_version=version)
     beside = loaded_drafter(asked, rules, model, formats) if found and d.drafter is not None else None
-    f = situation.load(asked, rules, model, beside)
+    f = load(asked, rules, model, beside)
     fitted = _fitted(f, seqs, unified=unified)
     ctx = context.resolve(f.question, chosen, rules, n_ctx=fitted.n_ctx, n_seq_max=seqs, unified=unified)
     defaults: dict[str, tuple[Any, ChosenBy]] = {
@@ -100,7 +102,7 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     own_slots = d.max_num_seqs is not None or chosen.server
     if beside is not None:
         beside = beside._replace(question=replace(beside.question, device=question.device, n_devices=question.n_devices))
-    f = situation.load(question, rules, model, beside)
+    f = load(question, rules, model, beside)
     f = f._replace(reserve_said=d.reserve is not None, images_said=d.multimodal is not None or name != "llama.cpp")
     settings = LlamaSettings(f, rules, unified, own_slots, own_cells, fitted.placed, stays=fitted.stays)
     drafts = without_weights(found.layers) if beside and found else model.draft if f.draft_rows else ()
@@ -226,7 +228,7 @@ def loaded_drafter(d: Deployment, rules: LlamaRules, target: Lowered, formats: C
     asked = replace(asked, engine_option=tuple((k, v) for k, v in d.engine_option if k in DRAFT_OPTIONS))
     model = lowered_or_plain(asked, formats._replace(k="f16", v="f16"))[0]
     model = remade(own_tensors(d, model, target), lambda layer, cache: caches.as_kept(layer, cache, rules, "f16", windows=True))
-    return situation.load(asked, rules, model)
+    return load(asked, rules, model)
 
 
 def _devices(d: Deployment, chosen: options.LlamaOptions) -> int:

@@ -111,7 +111,7 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings, s
     entries = with_record(entries, record)
     left = requested - sum(entry.bytes for entry in entries)
     less, more = spread_of(d.constants, "vllm", kind_of(d, model, s), total, measured=record is not None)
-    less, more = widened(less, more + _kept_graph(sizes, s, d.constants), entries)
+    less, more = widened(less, more + kept_graph(sizes, s, d.constants), entries)
     most = min(left + more, requested - surely_held(entries))
     beside = [*outside(d, len(stage), s, d.constants, charged), *_unprofiled_sampler(sizes, s, d.constants)]
     beside += exchange.rebalanced(model, stage, s, formats, d.ep or 1)
@@ -212,7 +212,7 @@ def _modelled(d: Deployment, sizes: Profile, s: VllmSettings, constants: Constan
     return lines
 
 
-def _kept_graph(sizes: Profile, s: VllmSettings, constants: Constants) -> int:
+def kept_graph(sizes: Profile, s: VllmSettings, constants: Constants) -> int:
     """How much more a start leaves that finds the compiled graph of one before: no log says beforehand which of the two it will be."""
     sampler, copies = (constants.at(name, VERSIONS, s.measured_as).value for name in ("sampler_bytes", "hidden_copies"))
     return peak(sizes, sampler, copies) - peak(sizes._replace(compiled_bytes=0), sampler, copies)

@@ -5,7 +5,7 @@ llm/memory.go EstimateGPULayers: one sum over all cards (0.1.33 to 0.1.44); card
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kvplan.engines.llama_cpp.ollama import graph
@@ -144,6 +144,20 @@ def _sum(rules: OllamaRules, s: Sizes, free: list[int], asked: int | None) -> Es
     )
 
 
+def _with_room(cards: list[int], turn: int, n_bytes: int, left: Callable[[int], int], *, drop: bool) -> int | None:
+    """The card whose turn it is, else the next before it; None where none has room. `drop`: one that has none is never asked again.
+
+    left  bytes that are left of a card
+    """
+    for n in range(len(cards), 0, -1):
+        card = cards[turn % n]
+        if left(card) > n_bytes:
+            return card
+        if drop:
+            cards.remove(card)
+    return None
+
+
 def _spread(rules: OllamaRules, s: Sizes, free: list[int], asked: int | None) -> Estimate:
     """Layers go round the cards that have space; a card that refuses one gets no more."""
     n = len(s.layers)
@@ -160,6 +174,10 @@ def _spread(rules: OllamaRules, s: Sizes, free: list[int], asked: int | None) ->
         if memory >= (0 if cards else first) + most + s.minimum + 2 * buffer:
             used[i] += s.minimum + buffer + (0 if cards else first)
             cards.append(i)
+
+    def left(card: int) -> int:
+        return free[card] - used[card] - most
+
     lacking = 0 if cards or rules.vision == "card" else first
     placed = size = 0
     kv_each = None if rules.windows else sum(s.kv) // n
@@ -168,29 +186,24 @@ def _spread(rules: OllamaRules, s: Sizes, free: list[int], asked: int | None) ->
         if asked is not None and placed >= asked:
             lacking += size
             continue
-        for j in range(len(cards), 0, -1):
-            card = cards[i % j]
-            if free[card] > used[card] + most + size:
-                used[card] += size
-                counts[card] += 1
-                placed += 1
-                break
-            cards.remove(card)
-        else:
+        card = _with_room(cards, i, size, left, drop=True)
+        if card is None:
             lacking += size
+            continue
+        used[card] += size
+        counts[card] += 1
+        placed += 1
     if not rules.backwards:
         lacking = (n - placed) * size  # as many times the last layer
-    whole = placed >= n
+    card = None
     if asked is None or placed < asked:
-        for j in range(len(cards), 0, -1):
-            card = cards[placed % j]
-            if free[card] > used[card] + most + last:
-                used[card] += last
-                counts[card] += 1
-                placed += 1
-                break
-    if placed < n + 1:
-        whole = False
+        card = _with_room(cards, placed, last, left, drop=False)
+    if card is not None:
+        used[card] += last
+        counts[card] += 1
+        placed += 1
+    whole = placed >= n + 1
+    if not whole:
         lacking += last if rules.release >= (0, 7, 1) or asked is None or placed < asked else 0
     used = [bytes_ + (shown.full if whole else shown.partial) if count else bytes_ for bytes_, count in zip(used, counts, strict=True)]
     return Estimate(

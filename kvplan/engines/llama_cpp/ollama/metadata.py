@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kvplan.engines.llama_cpp.loaded import Loaded
 from kvplan.engines.llama_cpp.ollama.names import gguf_name
-from kvplan.engines.llama_cpp.situation import Loaded
 from kvplan.stored import StoredWeights
 from kvplan.tensors import Layer
 from kvplan.weights import stored_bytes, total_bytes

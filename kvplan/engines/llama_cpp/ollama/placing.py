@@ -11,6 +11,7 @@ from kvplan.engines.common.lines import sure_of
 from kvplan.engines.common.protocol import Certainty
 from kvplan.engines.llama_cpp import fit, situation
 from kvplan.engines.llama_cpp.compute import NO_SPAN
+from kvplan.engines.llama_cpp.loaded import Loaded
 from kvplan.engines.llama_cpp.ollama import estimate as go
 from kvplan.engines.llama_cpp.ollama import printed
 from kvplan.engines.llama_cpp.ollama.estimate import Estimate
@@ -18,7 +19,9 @@ from kvplan.engines.llama_cpp.ollama.graph import Load
 from kvplan.engines.llama_cpp.ollama.layout import layout
 from kvplan.engines.llama_cpp.ollama.metadata import Metadata
 from kvplan.engines.llama_cpp.ollama.rules import OllamaRules, Placing
-from kvplan.engines.llama_cpp.situation import Loaded, Placed, Situation
+from kvplan.engines.llama_cpp.placement import Placed
+from kvplan.engines.llama_cpp.placing import place
+from kvplan.engines.llama_cpp.situation import Situation
 from kvplan.ledger import desktop
 from kvplan.weights import stored_bytes
 
@@ -166,7 +169,7 @@ class Scheduler(NamedTuple):
 
     def _put(self, n_gpu_layers: int, shares: tuple[Fraction, ...] | None, *, drafts: bool) -> Placed:
         """Layers dealt out."""
-        return situation.place(self.loaded, n_gpu_layers, None if drafts else (), shares=shares, drafts=drafts)
+        return place(self.loaded, n_gpu_layers, None if drafts else (), shares=shares, drafts=drafts)
 
     def _dealt(self, cards: Sequence[int]) -> Placed:
         """The last layers, in order over the cards; num_gpu is taken as it is, whatever was estimated."""

@@ -1,0 +1,110 @@
+"""Changes of hardware, and of how it is split, after which a plan fits: each evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from kvplan.deployment import Deployment
+from kvplan.devices import Device
+from kvplan.planner import remedies
+from kvplan.planner.changes import Change, attempt, counted, facts_of
+from kvplan.planner.plan import Plan
+
+
+def wider(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """More ranks of tensor parallelism; where the engine refused the layout itself, other numbers of them too."""
+    if d.n_devices is not None or d.kv_memory is not None:
+        return
+    now = plan.asked("tp") or 1
+    sizes = [n for n in remedies.TP_SIZES if n > now]
+    if plan.margin_bytes is None:
+        sizes = sorted((n for n in remedies.TP_SIZES if n != now), key=lambda n: abs(n - now))
+    for n in sizes:
+        if found := attempt(d, tp=n):
+            yield Change(f"split over {n} devices", "tp", n, found)
+            return
+
+
+def stages(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """More pipeline stages, or cards where the engine places whole layers on them, which nobody calls stages."""
+    if d.n_devices is not None or d.kv_memory is not None:
+        return
+    numbers = range((plan.asked("pp") or 1) + 1, remedies.MOST_STAGES + 1)
+    if facts_of(plan).offloads and d.device is not None:
+        yield from _more_cards(d, plan, d.device, numbers)
+        return
+    for n in numbers:
+        if found := attempt(d, pp=n):
+            yield Change(f"{n} pipeline stages", "pp", n, found)
+            return
+
+
+def _more_cards(d: Deployment, plan: Plan, device: Device, numbers: Iterable[int]) -> Iterator[Change]:
+    """The first of these numbers of cards that carries it, with the context said where its default may follow the memory."""
+    same = {} if d.context or d.max_model_len else {"context": plan.asked("context")}
+    for n in numbers:
+        for also in ({}, same):
+            if found := attempt(d, n_devices=n, **also):
+                yield Change(f"use {n} of them", "device", f"{n}x{device.id}", found, also)
+                return
+
+
+def experts(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """Experts dealt out whole, where the engine refused to cut them."""
+    ranks = (plan.asked("tp") or 1) * (plan.asked("dp") or 1)
+    if plan.margin_bytes is None and d.ep is None and ranks > 1 and d.model.routed and (found := attempt(d, ep=ranks)):
+        yield Change("expert parallelism, which keeps experts whole", "ep", ranks, found)
+
+
+def other_layout(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """As many devices in less of tp and more stages, where the engine refused that tp."""
+    tp, pp = plan.asked("tp") or 1, plan.asked("pp") or 1
+    if plan.margin_bytes is not None or d.n_devices is None or d.tp is None:
+        return
+    for n in (n for n in sorted(remedies.TP_SIZES, reverse=True) if n < tp and tp % n == 0):
+        if found := attempt(d, tp=n, pp=pp * tp // n):
+            yield Change(f"tp {n} in {pp * tp // n} pipeline stages", "tp", n, found, {"pp": pp * tp // n})
+            return
+
+
+def more_devices(d: Deployment, plan: Plan) -> Iterator[Change]:
+    """The next larger number that carries it, where the device said how many there are (`2xH100`)."""
+    own = [name for name in ("tp", "pp", "dp", "ep", "dcp") if getattr(d, name) is not None and name not in d.assumed]
+    if not d.counted or d.device is None or d.kv_memory is not None or own not in ([], ["tp"]):
+        return
+    for n in (n for n in remedies.TP_SIZES if n > (d.n_devices or 1)):
+        sizes = dict.fromkeys(own, n)
+        if found := attempt(d, n_devices=n, **sizes):
+            yield Change(f"use {n} of them", "device", counted(d, d.device, n), found, sizes)
+            return
+
+
+def larger_device(d: Deployment, plan: Plan, devices: Sequence[Device]) -> Iterator[Change]:
+    """The next larger one of the same make that carries it, of two as large the one with its links; one that is slower only where no
+    other does."""
+    mine = d.device
+    if mine is None or d.kv_memory is not None:
+        return
+    vendors = facts_of(plan).vendors or {x.vendor for x in devices}
+    same = [x for x in devices if x.unified == mine.unified and mine.vendor in (x.vendor, "other") and x.vendor in vendors]
+    larger = [x for x in same if x.memory_bytes > mine.memory_bytes]
+    larger.sort(key=lambda x: (x.memory_bytes, x.id))
+    if larger and attempt(d, device=larger[-1]) is None:
+        return
+    larger.sort(
+        key=lambda x: (
+            _slower(x, mine), x.memory_gb or 0, x.compute_capability != mine.compute_capability, x.link != mine.link, x.memory_bytes
+        )
+    )  # fmt: skip
+    for device in larger:
+        if found := attempt(d, device=device):
+            several = d.counted and (d.n_devices or 1) > 1
+            text = f"use {d.n_devices} x {device.name}" if several else f"use {device.article} {device.name}"
+            yield Change(text, "device", counted(d, device), found)
+            return
+
+
+def _slower(device: Device, mine: Device) -> bool:
+    """Whether it reads or computes much less in a second; a rate that nobody publishes is none."""
+    rates = ((x.bandwidth_gb_per_s or 0.0, x.dense_tflops.get("bf16", x.dense_tflops.get("fp16", 0.0))) for x in (device, mine))
+    return any(its < remedies.AS_FAST * now for its, now in zip(*rates, strict=True))
