@@ -95,6 +95,10 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
     notes = (*base.notes, *(note for note in (line.note, line.taken) if note))
     changes: dict[str, Any] = {"hub_id": line.name} if "/" in line.name and line.name != line.base else {}
     if line.alias:
+        from kvplan.names import undressed
+
+        if changes and undressed(line.name).removeprefix("meta") != undressed(base.id):  # GLM-4.5-Air, of INTELLECT-3's shapes
+            changes["name"] = line.name.rpartition("/")[2]
         return base.changed(notes=notes, **changes)
     id_ = re.sub(r" +", "-", re.sub(r"^(?:https?|hf|huggingface)://(?:www\.)?", "", line.name.lower()))  # as it was typed, blanks and all
     changes |= {"id": id_, "name": line.name.rpartition("/")[2], "aliases": ()}

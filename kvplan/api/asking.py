@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from kvplan import catalogue, engines, files, machines
+from kvplan import catalogue, engines, files
 from kvplan.api.allowed import ours
 from kvplan.api.found import device, is_path, of_file, of_files, this_machine
+from kvplan.api.several import several
 from kvplan.deployment import NAMES, Deployment
 from kvplan.engines.common.releases import is_version
 from kvplan.errors import KvplanError, SpecError, UnknownName
@@ -36,7 +36,7 @@ def deployment(model: str | PathLike[str] | ModelSpec, **question: Unpack[Questi
     """
     faults: list[tuple[str, str]] = []
     values: dict[str, Any] = {}
-    given = _several({name: scalar(value) for name, value in question.items()})
+    given = several({name: scalar(value) for name, value in question.items()})
     for name, value in given.items():
         if name not in NAMES:
             from kvplan.api.called import unknown_question
@@ -76,37 +76,6 @@ def neighbours(name: str, value: Any) -> tuple[tuple[str, int], ...]:
     if twice := {who for who in names if names.count(who) > 1}:
         raise SpecError(name, [("", f"{min(twice)[:60]!r} is named twice: add its sizes up")])
     return tuple((who, parse_bytes(size, name)) for who, (_, size) in zip(names, pairs, strict=True))
-
-
-#: `8xH100`, `8 x H100`, with a multiplication sign too.
-_SEVERAL = re.compile(r"\s*(\d{1,4})\s*[xX\u00d7*]\s*(\S.*)")
-
-
-def _several(question: dict[str, Any]) -> dict[str, Any]:
-    """`8xH100`, and a machine of a cloud that carries several, as a device and how many of it. Raises SpecError where n_devices says more
-    than a machine has, or another number."""
-    text, said = question.get("device"), question.get("n_devices")
-    if not isinstance(text, str):
-        return question
-    found = _SEVERAL.fullmatch(text)
-    name, n = (found[2].strip(), int(found[1])) if found else (text, 1)
-    machine = machines.find(name)
-    if found is None and (machine is None or machine.number is None):
-        return question
-    has = n * (machine.number or 1 if machine else 1)
-    if said is None and machine and 1 < _ranks(question) < has:
-        return question  # some of its GPUs
-    if said is not None and str(said).strip() != str(has):
-        if machine and n == 1 and str(said).strip().isdecimal() and 0 < int(str(said).strip()[:9]) < has:
-            return question  # some of its GPUs
-        raise SpecError("device", [("", f"{text[:60]!r} says {has} devices, n_devices {str(said)[:20]}; keep one")])
-    return question | {"device": name, "n_devices": has}
-
-
-def _ranks(question: Mapping[str, Any]) -> int:
-    """How many devices the parallel sizes of a question take; 1 where they are not numbers, which is said where they are read."""
-    sizes = [str(question.get(name) or 1).strip() for name in ("tp", "pp", "dp")]
-    return math.prod(int(size) for size in sizes) if all(re.fullmatch(r"\d{1,6}", size) for size in sizes) else 1
 
 
 def asked(model: str | PathLike[str] | ModelSpec, **question: Unpack[Question]) -> Deployment:
@@ -185,7 +154,7 @@ def read(name: str, value: Any) -> Any:
     if not isinstance(value, str):
         raise SpecError(name, [("", f"{str(value)[:60]!r} is not text")])
     if name == "engine_version" and not is_version(value):
-        raise SpecError(name, [("", f"{value[:60]!r} is no version; write a release such as 0.19.0, or b10488")])
+        raise SpecError(name, [("", f"{value[:60]!r} is no version; write a release such as 0.19.0, or b10488; left out it is the newest")])
     return value
 
 

@@ -110,6 +110,11 @@ def is_path(model: str) -> bool:
 
 def of_file(path: str) -> tuple[ModelSpec, StoredWeights | None]:
     ours("model", path, "a path")
+    if path.endswith(".gguf") and not os.path.lexists(path):  # what people type is the name of a file that they have not fetched
+        from kvplan.names import unknown
+
+        _, _, told = str(unknown(os.path.basename(path))).partition("; ")
+        raise SpecError(path, [("", f"no such file; {told}" if "kvplan estimate" in told else "no such file")])
     if path.endswith((".yaml", ".yml")):
         return catalogue.read_spec(path), None
     from kvplan import importers

@@ -59,7 +59,7 @@ def fit(
     """
     from kvplan.planner.fit import fit as search
 
-    for name, why in (("device", "fit looks for the device; name candidates with devices"),
+    for name, why in (("device", "fit looks for the device and for how many; name candidates with devices (--devices h100,l4)"),
                       ("kv_memory", "given bytes for the cache fit any device; leave it out, or ask estimate")):  # fmt: skip
         if question.get(name) is not None:
             raise SpecError(name, [("", why)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -97,6 +98,14 @@ class Lazy(click.Group):
         return found
 
 
+class Listing(click.Group):
+    """A group that lists: a word that is none of its commands, nor nearly one, is looked for (`kvplan devices 4090`)."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_text = bool(args) and not args[0].startswith("-") and not get_close_matches(args[0], self.commands)
+        return super().parse_args(ctx, ["list", *args] if is_text else args)
+
+
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(__version__, prog_name="kvplan")
 def cli() -> None:
@@ -154,7 +163,7 @@ def explain(model: str, fmt: str, **options: Any) -> int:
     return 0
 
 
-@cli.group()
+@cli.group(cls=Listing)
 def models() -> None:
     """Model specs: list and show the packaged ones, import others, schema."""
 
@@ -211,7 +220,7 @@ def models_schema() -> int:
     return 0
 
 
-@cli.group()
+@cli.group(cls=Listing)
 def devices() -> None:
     """The packaged devices: list, show."""
 

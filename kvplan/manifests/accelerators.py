@@ -104,7 +104,7 @@ def of_pod(pod: Item, containers: list[Item], others: Sequence[Item] = ()) -> Ha
                 elif name in RESOURCES and item.text:
                     asked = f"{item.text[:40]} x {name}"
                 elif match := SLICES.fullmatch(name):
-                    device, why, place = _slice(name, match[1], device, item)
+                    device, why, place = slice_of(name, match[1], device, item)
                     n_devices = n_devices or (Given(int(item.text[:6]), name, item.place) if item.text.isdecimal() else None)
                 elif name in ASIDE:
                     device, why, place = None, f"{name} is {ASIDE[name]}, which is not modelled", item.place
@@ -114,12 +114,12 @@ def of_pod(pod: Item, containers: list[Item], others: Sequence[Item] = ()) -> Ha
     for name, item in pod.get("nodeSelector").items():
         profile = re.search(r"[1-7]g\.\d{1,3}gb", item.text) if name in PARTS else None
         if profile:
-            device, why, place = _slice(name, f"mig-{profile[0]}", device, item)
+            device, why, place = slice_of(name, f"mig-{profile[0]}", device, item)
     shared = tuple(_shared(pod, containers))
     return Hardware(device, n_devices, why if device is None else "", place if device is None else device.place, shared)
 
 
-def _slice(name: str, kind: str, device: Given | None, item: Item) -> tuple[Given | None, str, Place]:
+def slice_of(name: str, kind: str, device: Given | None, item: Item) -> tuple[Given | None, str, Place]:
     """The MIG slice of the GPU that labels name, else the smallest of that profile; nvidia.com/gpu.shared is the whole GPU, time-sliced."""
     if kind == "gpu.shared":
         why = "" if device else f"{name} is a share of a GPU; give its memory, such as --device 20GiB"
@@ -218,7 +218,9 @@ def _options(values: list[tuple[str, Item]]) -> tuple[dict[str, Given], list[tup
 
 
 def _labelled(item: Item, label: str) -> tuple[Given | None, str]:
-    """The device that a label means; else why it is open, where it says something of a GPU."""
+    """The device that a label means, one before whose name a variable stands too; else why it is open, where it says something of a GPU."""
+    if match := re.fullmatch(r"\$\{\w+\}(/[\w.-]+)", label):
+        label = next((one for one in (*LABELS, *INSTANCE_LABELS) if one.endswith(match[1])), label)
     if label in LABELS:
         return named(item, label)
     if label in NOT_MODELLED:

@@ -1,20 +1,21 @@
-"""Jobs of SkyPilot, dstack and Amazon ECS: a shell script, variables, and the accelerators that the service finds for it.
+"""Jobs of SkyPilot, dstack, VESSL and Amazon ECS: a shell script, variables, and the accelerators that the service finds for it.
 
 docs.skypilot.co "Task YAML" (run, setup, envs, resources.accelerators, num_nodes, SKYPILOT_*); dstack.ai/docs "service" (commands, env,
-image, resources.gpu, nodes, DSTACK_*).
+image, resources.gpu, nodes, DSTACK_*); docs.vessl.ai "YAML schema" (run, env, image, resources.preset).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
-from kvplan.engines.common.words import Breaks, Place, Word
+from kvplan.engines.common.words import Breaks, Given, Place, Word
 from kvplan.manifests import images, requested
 from kvplan.manifests.accelerators import Hardware
 from kvplan.manifests.command import Start, container, scripts
 from kvplan.manifests.found import NO_DEVICE, Site
 from kvplan.manifests.marked import NOTHING, Item
-from kvplan.manifests.script import read_script
+from kvplan.manifests.script import Script, read_script
 
 
 def _is_ecs(document: Item) -> bool:
@@ -26,22 +27,29 @@ def _is_skypilot(document: Item) -> bool:
     return isinstance(document.get("run").value, str) and any(document.get(key) for key in ours) and not document.get("jobs")
 
 
+def _is_vessl(document: Item) -> bool:
+    return bool(document.get("run")) and any(document.get("resources", key) for key in ("cluster", "preset"))
+
+
 def _is_dstack(document: Item) -> bool:
     kind = document.get("type").text in ("service", "task", "dev-environment")
     return kind and bool(document.get("commands") or document.get("image"))
 
 
 def _ecs(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
-    """docs.aws.amazon.com/AmazonECS, "Task definition parameters": entryPoint, command, environment, resourceRequirements."""
     for one in document.get("containerDefinitions"):
-        env = {entry.get("name").text: Word(entry.get("value").text, entry.place) for entry in one.get("environment")}
-        gpus = next((r.get("value") for r in one.get("resourceRequirements") if r.get("type").text == "GPU"), NOTHING)
-        count = gpus.count("resourceRequirements")
-        entry, words = ([part.word for part in one.get(key)] for key in ("entryPoint", "command"))
-        image = one.get("image").word
-        for start in container(image, entry or None, words or None, env, source, one.place, one.end_line):
-            span = one.span
-            yield start, Site(one.get("name").text, n, None, count, 1, NO_DEVICE, one.place, span=span)
+        yield from task_container(one, n, source)
+
+
+def task_container(one: Item, n: int, source: str, machine: Given | None = None) -> Iterator[tuple[Start, Site]]:
+    """docs.aws.amazon.com/AmazonECS, "Task definition parameters": entryPoint, command, environment, resourceRequirements; Terraform's
+    modules spell them with underscores. `machine`: the device that it runs on."""
+    env = {entry.get("name").text: Word(entry.get("value").text, entry.place) for entry in one.get("environment")}
+    needs = [*one.get("resourceRequirements"), *one.get("resource_requirements")]
+    count = next((r.get("value") for r in needs if r.get("type").text == "GPU"), NOTHING).count("resourceRequirements")
+    entry, words = ([part.word for part in one.get(key)] for key in ("entryPoint", "command"))
+    for start in container(one.get("image").word, entry or None, words or None, env, source, one.place, one.end_line):
+        yield start, Site(one.get("name").text, n, machine, count, 1, NO_DEVICE, one.place, span=one.span)
 
 
 def _skypilot(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
@@ -54,12 +62,32 @@ def _skypilot(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site
     env = {**requested.variables(document.get("envs")), **requested.variables(document.get("secrets"))}
     env |= _numbers("SKYPILOT", "NUM_GPUS_PER_NODE", "NUM_NODES", hardware, nodes, ("NODE_RANK", "NODE_IPS", "TASK_ID"))
     run, setup = document.get("run"), document.get("setup")
-    image = images.find(resources.get("image_id").text.removeprefix("docker:"))
+    image = resources.get("image_id").text.removeprefix("docker:")
     script = read_script(run.text, source, base=run.body, breaks=run.breaks, env=env)
-    for start in scripts(script, source):
-        version = start.version or (image.version if image and image.engine == start.engine else None)
-        start = start._replace(version=version or requested.installed(f"{setup.text}\n{run.text}", start.engine))
+    for start in _released(script, source, image, f"{setup.text}\n{run.text}"):
         yield start, _site(document, n, hardware, nodes)
+
+
+def _vessl(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
+    preset, run = document.get("resources", "preset"), document.get("run")
+    named = {id_ for word in (preset.text, *preset.text.split("-")) if (id_ := requested.device(word))}
+    sized = {id_ for word in re.findall(r"[a-z]+\d+[a-z]*-\d+g", preset.text) if (id_ := requested.device(f"{word}b"))}  # h100-80g
+    device = next(iter(sized or named)) if len(sized or named) == 1 else None
+    given = Given(device, "resources.preset", preset.place) if device else None
+    hardware = Hardware(given, None, f"resources.preset: {preset.text or 'none'} names no one device", preset.place)
+    commands = [one.get("command") or one for one in run] if isinstance(run.value, list) else [run]
+    text, breaks = _joined(commands)
+    script = read_script(text, source, base=run.place, breaks=breaks, env=requested.variables(document.get("env")))
+    for start in _released(script, source, document.get("image").text, text):
+        yield start, _site(document, n, hardware)
+
+
+def _released(script: Script, source: str, image: str, installs: str) -> Iterator[Start]:
+    """The engines of a script, of the release that the command, the image or a `pip install` says."""
+    known = images.find(image)
+    for start in scripts(script, source):
+        version = start.version or (known.version if known and known.engine == start.engine else None)
+        yield start._replace(version=version or requested.installed(installs, start.engine))
 
 
 def _dstack(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
@@ -79,13 +107,11 @@ def _dstack(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]
             yield start, site
         return
     text, breaks = _joined(commands)
-    known = images.find(image.text)
-    for start in scripts(read_script(text, source, base=commands.place, breaks=breaks, env=env), source):
-        version = start.version or (known.version if known and known.engine == start.engine else None)
-        yield start._replace(version=version or requested.installed(text, start.engine)), site
+    script = read_script(text, source, base=commands.place, breaks=breaks, env=env)
+    yield from ((start, site) for start in _released(script, source, image.text, text))
 
 
-def _joined(commands: Item) -> tuple[str, Breaks]:
+def _joined(commands: Iterable[Item]) -> tuple[str, Breaks]:
     """The commands as one script, each line at its own place."""
     parts: list[str] = []
     breaks: list[tuple[int, int]] = []
@@ -117,4 +143,4 @@ def _site(document: Item, n: int, hardware: Hardware, nodes: Item = NOTHING) -> 
 
 
 #: What tells each, and what reads it.
-KINDS = ((_is_skypilot, _skypilot), (_is_ecs, _ecs), (_is_dstack, _dstack))
+KINDS = ((_is_vessl, _vessl), (_is_skypilot, _skypilot), (_is_ecs, _ecs), (_is_dstack, _dstack))

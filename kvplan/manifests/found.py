@@ -25,7 +25,7 @@ ReadBeside = Callable[[str], "str | None"]
 
 class Site(NamedTuple):
     """Where it runs. `why`: why the device is open, where it is; `nodes`: members of its group, each with n_devices; `host`, `on`,
-    `limits`, `copies` as in Found."""
+    `limits`, `copies` as in Found; `cluster`: it starts or joins a Ray cluster, which has more GPUs than the process sees."""
 
     name: str
     document: int = 1
@@ -42,6 +42,7 @@ class Site(NamedTuple):
     on: tuple[str, ...] = ()
     limits: Limits = Limits()
     copies: int = 1
+    cluster: bool = False
 
 
 MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
@@ -51,8 +52,8 @@ _LEFT = re.compile(r"\{\{-?\s*[^{}]{1,200}\}\}")
 PRAGMA = re.compile(r"#\s*kvplan:\s*(.+)")
 
 
-def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | None:
-    """The Found of one start; None for one that only joins another (a worker of a multi-node engine)."""
+def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bool = False) -> Found | None:
+    """The Found of one start; None for one that only joins another (a worker of a multi-node engine), unless `joins`."""
     if not start.engine:
         return _foreign(start, site, source)
     table = engines.arguments(start.engine)
@@ -62,15 +63,18 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside) -> Found | N
     spend(len(start.env), start.place.line)
     words, more, notes, missing = _with_config(table, start, source, beside)
     answer = read(table, words, start.env, start.version, more)
-    if answer.is_worker:
+    if answer.is_worker and not joins:
         return None
     question = dict(answer.question)
     unresolved = [*answer.unresolved, *missing, *site.unresolved]
     said = answer.findings
+    if answer.is_worker:
+        message = "a later node of an engine that another starts: what each of its ranks holds is the same there"
+        said = (*said, Finding("note", "note", message, start.place))
     if start.opaque:  # a program of its own may take what the engine would not
         said = tuple(f._replace(severity="warning") if f.severity == "error" else f for f in said)
         unresolved.append(Unresolved("command", start.opaque, "write the engine's command into the file", start.place))
-    n_devices = _fewest(site.n_devices or start.gpus, _visible(start.env))
+    n_devices = _fewest(site.n_devices or start.gpus, None if site.cluster else _visible(start.env))
     if n_devices and n_devices.value == 0 and "engine_option.platform" not in question:
         why = f"{n_devices.spelled} is 0: it runs without a GPU, which is not modelled"
         unresolved.append(Unresolved("device", why, "--device NAME", n_devices.place))

@@ -12,7 +12,7 @@ from typing import Any
 
 from kvplan.engines.common.words import Place
 from kvplan.errors import SpecError
-from kvplan.manifests import accelerators
+from kvplan.manifests import accelerators, clouds
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start, container, scripts
 from kvplan.manifests.found import NO_DEVICE, Site
@@ -30,6 +30,7 @@ _REFERENCE = re.compile(r"\$\{\s*((?:var|local)\.\w+)\s*\}")
 _PLACE = re.compile(r"\$\{[^{}]*\}")
 #: Kubernetes' names of what the provider spells with underscores.
 _NAMES = {"node_selector": "nodeSelector", "container": "containers", "value_from": "valueFrom", "init_container": "initContainers"}
+_MACHINES = ("machine_type", "instance_type", "size", "shape")
 _TEXTS = ("metadata_startup_script", "startup_script", "startup-script", "user_data", "inline", "custom_data", "command")
 
 
@@ -45,9 +46,16 @@ def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
     for locals_ in tree.get("locals"):
         names |= {f"local.{name}": one.text for name, one in locals_.items() if one.text}
     tree = _filled(tree, names)
+    machines = [accelerators.instance(part.get(key), key)[0] for key in _MACHINES for part in _having(tree, key)]
+    found = {one.value: one for one in machines if one}
+    only = next(iter(found.values())) if len(found) == 1 else None  # what a cluster of this file runs on
     for kind in ("resource", "module"):
         for label, body in _labelled(tree, kind):
             yield from _resource(body, label, source)
+            for holder in _having(body, "container_definitions"):
+                tasks = holder.get("container_definitions")
+                for task in [*tasks, *(one for _, one in tasks.items())]:
+                    yield from clouds.task_container(task, 1, source, only)
             if label.startswith("nomad_job") and (spec := body.get("jobspec")):
                 inner = _filled(_Reader(spec.text, source, spec.place.line + 1).block(0), names)
                 yield from _tasks(inner, source)
@@ -100,7 +108,7 @@ def _resource(body: Item, label: str, source: str) -> Iterator[tuple[Start, Site
         image = body.get("image")
         for start in container(image.word, None, words or None, {}, source, body.place, body.end_line):
             yield start, Site(label, 1, why=NO_DEVICE, place=body.place, span=body.span)
-    machine = next((body.get(key) for key in ("machine_type", "instance_type", "size", "shape") if body.get(key)), None)
+    machine = next((body.get(key) for key in _MACHINES if body.get(key)), None)
     device, why = accelerators.instance(machine, "machine type") if machine else (None, NO_DEVICE)
     for text in _texts(body):
         script = read_script(text.text, source, base=text.body)

@@ -202,9 +202,9 @@ def inner(document: Item, source: str) -> list[Item]:
     return found
 
 
-def reference(image: Item) -> str:
-    """`image: {repository, tag}`, with or without a registry."""
-    repository, registry, tag = image.get("repository").text, image.get("registry").text, image.get("tag").text
+def reference(image: Item, own: str = "") -> str:
+    """`image: {repository, tag}`, with or without a registry. `own`: the chart's repository."""
+    repository, registry, tag = image.get("repository").text or own, image.get("registry").text, image.get("tag").text
     whole = f"{registry}/{repository}" if registry and repository else repository
     return f"{whole}:{tag}" if tag and whole else whole
 
@@ -222,8 +222,8 @@ def _is_ollama(document: Item) -> bool:
 
 def _ollama(document: Item, n: int) -> Iterator[tuple[Start, Site]]:
     """The server, with each of the models that the chart runs; what it only pulls is loaded when it is asked for."""
-    own, image = document.get("ollama"), reference(document.get("image"))
-    known = images.find(image) if image else None
+    own, image = document.get("ollama"), reference(document.get("image"), "ollama/ollama")
+    known = images.find(image)
     env = environment([document.get("extraEnv")], [], [])
     gpu, number = own.get("gpu"), own.get("gpu", "number")
     count = Given(int(number.text[:6]) if number.text.isdecimal() else 1, "gpu.number", gpu.place) if gpu.get("enabled").value else None

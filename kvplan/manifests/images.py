@@ -39,7 +39,7 @@ class Image(NamedTuple):
 
 def find(reference: str) -> Image | None:
     """The image that a reference such as `vllm/vllm-openai:v0.11.0` names; None for one that holds no engine we know."""
-    name = reference.split("@")[0]
+    name = re.sub(r"^\$\{\w+\}(?=\w)", "", reference.split("@")[0])  # `${PREFIX}vllm/vllm-openai`
     repository, colon, tag = name.rpartition(":")
     if not colon or "/" in tag:
         repository, tag = name, ""

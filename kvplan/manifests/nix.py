@@ -279,6 +279,9 @@ def _value(node: _Node, scope: _Scope, depth: int) -> Item:
         return _value(body, _within(names, scope), depth + 1)
     if node.kind == "function":
         return _value(node.parts, scope, depth + 1)
+    if node.kind == "choice":  # a branch that throws is none
+        left = [one for one in node.parts if not (one.kind == "apply" and one.parts[0].parts in (["throw"], ["abort"]))]
+        return _value(left[0], scope, depth + 1) if len(left) == 1 else _open(node, "value")
     if node.kind == "name":
         return _named(node, scope, depth)
     if node.kind == "sign":

@@ -53,6 +53,9 @@ def _set(item: Item, key: str, env: dict[str, Word], source: str) -> Iterator[tu
     settings = item.get("settings")
     if key == "llama-swap" and jobs.is_swap(settings):
         yield from ((site.name, start, item) for start, site in jobs.swap(settings, 1, source))
+    elif all(isinstance(item.get(one).value, list) for one in ("command", "args")):  # a container, as Kubernetes has it
+        command = Command(tuple(map(_word, [*item.get("command"), *item.get("args")])), env, item.place, item.end_line)
+        yield from ((key, start, item) for start in starts(command, source, {}))
     elif item.get("image").text and any(item.get(one) for one in ("cmd", "entrypoint", "ports", "volumes", "environment")):
         yield from ((key, start, item) for start in _container(item, source))
     elif key == "llama-cpp" and any(item.get(one) for one in ("model", "extraFlags", "modelsDir", "modelsPreset", "settings", "models")):

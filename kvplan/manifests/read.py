@@ -108,6 +108,8 @@ def read(text: str, source: str, env: Mapping[str, str] | None = None, beside: R
                 message = f"starts more than {MAX_ENGINES} engines; check it in parts"
                 raise SpecError(source, [(f"line {pairs[-1][0].place.line}", message)])
             found = [one for start, site in pairs if (one := make(start, site, source, beside)) is not None]
+            if not found:  # a file of one of the later nodes
+                found = [one for start, site in pairs[:1] if (one := make(start, site, source, beside, joins=True)) is not None]
             return _pragmas(_without_repeats(found), text, source)
     except RecursionError:
         raise SpecError(source, [("", "nested too deep")]) from None
@@ -166,14 +168,14 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
         text = recipes.of_windows(text, source)
     apart = recipes.is_make(source)
     text = recipes.as_shell(text, source) if apart else text
-    script = read_script(text, source, env=env, ends=True, beside=beside)
+    script = read_script(text, source, env={**requested.slurm_variables(text), **env}, ends=True, beside=beside)
     if scenario.is_scenario(script):
         yield from scenario.read(script, source)
         return
     cut, job = (*_windows(text, source), *map(_sourced, script.sourced[:MAX_SOURCED])), requested.of_slurm(text)
-    runs = scripts(script, source)
+    runs, ray = scripts(script, source), any(("ray", "start") in pairwise(w.text for w in one.words) for one in script.commands)
     for start in runs:
-        site = Site(name="", host="" if apart else start.host, on=start.on, findings=cut)  # one recipe or another is run
+        site = Site(name="", host="" if apart else start.host, on=start.on, findings=cut, cluster=ray)  # one recipe or another is run
         yield start, site._replace(device=job.device, n_devices=job.n_devices, why=job.why, place=job.place) if job else site
     for here in script.texts:
         yield from _here(here, source, env, beside, runs=any(start.words for start in runs))
@@ -211,6 +213,9 @@ def _documents(text: str, source: str) -> tuple[list[Item], list[Finding]]:
     try:
         return documents(text, source), []
     except SpecError as error:
+        if (plain := templates.unmarked(text)) != text and not _TEMPLATE.search(plain):
+            message = "another tool fills in its {{NAME}} or %{ if } first: what that puts there, or leaves out, is not read"
+            return documents(plain, source), [Finding("template", "note", message, Place(_line_of(_TEMPLATE, text)), source)]
         if _TEMPLATE.search(text) and not re.search(r"^---(\s|$)", text.strip(), re.MULTILINE):
             raise _template(text, source) from None
         whole = error

@@ -18,6 +18,8 @@ _MEMORY = re.compile(r"\d+(GB|GiB|G)?(\.\.(\d+(GB|GiB|G)?)?)?|\.\.\d+(GB|GiB|G)?
 #: Slurm's directives and commands, and how they ask for GPUs and nodes (slurm.schedmd.com/sbatch.html, srun.html).
 _LINE = re.compile(r"^\s*(?:#SBATCH\b|(?:\w+=\S+\s+)*(?:exec\s+)?(?:srun|salloc|sbatch)\b)(.*(?:\\\n.*)*)", re.MULTILINE)
 _GRES = re.compile(r"(?:--gres(?:=|\s+)(?:\S*,)?gpu|--gpus-per-node(?:=|\s+)|--gpus(?:=|\s+)|-G\s+):?([\w.-]+:)?(\d{1,4})(?![\w:])")
+_PER_NODE = re.compile(r"(?:--gres(?:=|\s+)(?:\S*,)?gpu|--gpus-per-node(?:=|\s+)):?([\w.-]+:)?(\d{1,4})(?![\w:])")
+_CONSTRAINT = re.compile(r"(?:--constraint(?:=|\s+)|(?<!\S)-C\s*)[\"'\[(]?([\w.&|,*-]+)")
 _NODES = re.compile(r"(?:--nodes(?:=|\s+)|-N\s*)(\d{1,4})\b")
 #: Names that a service gives to one size of memory. SkyPilot: sky/catalog; Baseten: docs.baseten.co, "Instance type reference".
 SKYPILOT = {"a100": "a100-40gb", "v100": "v100-16gb", "v100-32gb": "v100-32gb", "a100-80gb-sxm": "a100-80gb"}
@@ -146,20 +148,35 @@ def installed(text: str, engine: str) -> str | None:
 
 
 def of_slurm(text: str) -> Hardware | None:
-    """The GPUs of a Slurm job on one node (`#SBATCH --gres=gpu:h100:4`, `srun --gpus-per-node=a100:8`); None where it asks for none, for
-    several different things, or for several nodes."""
+    """The GPUs of a Slurm job (`#SBATCH --gres=gpu:h100:4`, `srun --gpus-per-node=a100:8`, the kind by `--constraint=h100` too), of one
+    on several nodes their kind alone; None where it asks for none, or for several different things."""
+    lines = list(_LINE.finditer(text))
     found: dict[tuple[str, int], Place] = {}
-    for line in _LINE.finditer(text):
-        if any(int(match[1]) > 1 for match in _NODES.finditer(line[1])):
-            return None
+    for line in lines:
         for match in _GRES.finditer(line[1]):
             key = ((match[1] or "").rstrip(":"), int(match[2]))
             found.setdefault(key, Place(text.count("\n", 0, line.start(1) + match.start()) + 1))
     if len(found) != 1:
         return None
     ((kind, count), place), option = next(iter(found.items())), "gpus of the job"
+    kinds = {one for line in lines for match in _CONSTRAINT.finditer(line[1]) for one in re.split(r"[&|,*]", match[1]) if device(one)}
+    kind = kind or (kinds.pop() if len(kinds) == 1 else "")
     item = Item(f"{kind}:{count}", f"{kind}:{count}", place, place.line)
-    number = Given(count, option, place)
+    number = Given(count, option, place) if _nodes(text) < 2 else None
     if not kind:
         return Hardware(None, number, "the job asks for GPUs and names no kind", place)
     return hardware(item, option)._replace(n_devices=number)
+
+
+def _nodes(text: str) -> int:
+    return max((int(match[1]) for line in _LINE.finditer(text) for match in _NODES.finditer(line[1])), default=0)
+
+
+def slurm_variables(text: str) -> dict[str, Word]:
+    """What Slurm sets in a job: how many nodes, how many GPUs on each (slurm.schedmd.com/sbatch.html, "Output environment variables")."""
+    if "#SBATCH" not in text or not (nodes := _nodes(text)):
+        return {}
+    gpus = {int(match[2]) for line in _LINE.finditer(text) for match in _PER_NODE.finditer(line[1])}
+    counts = dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes)
+    counts |= dict.fromkeys(("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"), *gpus) if len(gpus) == 1 else {}
+    return {name: Word(str(count)) for name, count in counts.items()}

@@ -33,8 +33,9 @@ class Shape(NamedTuple):
     args: Path = ("args",)
     options: Path = ()
     env: Path = ("env",)
-    gpus: Path = ("resources", "limits", "nvidia.com/gpu")
+    gpus: tuple[Path, ...] = (("resources", "limits", "nvidia.com/gpu"),)
     machine: Path = ()
+    slice: Path = ()
     nodes: Path = ()
     name: Path = ("name",)
     foreign: str = ""
@@ -42,7 +43,8 @@ class Shape(NamedTuple):
 
 _BLUEPRINT = Shape(
     told=(("recipe_image_uri",), ("recipe_node_shape",)), image=("recipe_image_uri",), args=("recipe_container_command_args",),
-    env=("recipe_container_env",), gpus=("recipe_nvidia_gpu_count",), machine=("recipe_node_shape",),
+    env=("recipe_container_env",), gpus=(("recipe_nvidia_gpu_count",), ("recipe_amd_gpu_count",)), machine=("recipe_node_shape",),
+    slice=("mig_resource_request",),
     nodes=("multinode_num_nodes_to_use_from_shared_pool",), name=("deployment_name",),
 )  # fmt: skip
 SHAPES = (
@@ -75,7 +77,10 @@ def read(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
         env = requested.variables(holder.get(*shape.env))
         machine = holder.get(*shape.machine) if shape.machine else NOTHING
         device, why = accelerators.instance(machine, ".".join(shape.machine)) if machine else (None, "")
-        gpus, place = holder.get(*shape.gpus).count(shape.gpus[-1]), machine.place if machine else holder.place
+        place = machine.place if machine else holder.place
+        if part := holder.get(*shape.slice) if shape.slice else NOTHING:
+            device, why, place = accelerators.slice_of(shape.slice[-1], f"mig-{part.text}", device, part)
+        gpus = next((one.count(path[-1]) for path in shape.gpus if (one := holder.get(*path))), None)
         nodes = max(holder.get(*shape.nodes).number(), 1) if shape.nodes else 1
         site = Site(holder.get(*shape.name).text, n, device, gpus, nodes, why or NO_DEVICE, place, span=holder.span)
         if shape.foreign:

@@ -23,7 +23,15 @@ _SET = re.compile(r"\{%-?\s*set\s+(\w+)\s*=\s*(.{1,400}?)-?%\}", re.DOTALL)
 _VALUE = re.compile(r"\{\{-?(.{0,2000}?)\}\}", re.DOTALL)
 _DEFAULT = re.compile(r"""[\w.]+\s*\|\s*default\(\s*(?:'([^'{}]*)'|"([^"{}]*)"|(-?\d[\w.]*|\w+))\s*(?:,\s*true\s*)?\)""", re.IGNORECASE)
 _LITERAL = re.compile(r"""'([^'{}]*)'|"([^"{}]*)"|(-?\d[\w.]*)""")
+_MARK = re.compile(r"\{\{\{?[ \t]*([A-Za-z_]\w*)[ \t]*\}?\}\}")
+_DIRECTIVE = re.compile(r"^[ \t]*%\{[^{}\n]*\}[ \t]*$", re.MULTILINE)
 _FIELD = re.compile(r"\{\{|\}\}|(?<!\$)\{([A-Za-z_]\w*)\}")
+
+
+def unmarked(text: str) -> str:
+    """A text that YAML does not read for its Mustache marks (`{{NAME}}`, `{{{NAME}}}`), with each as `${NAME}`, and without Terraform's
+    directives (`%{ if NAME ~}`), whose branches are all left; other marks stay."""
+    return _DIRECTIVE.sub("", _MARK.sub(r"${\1}", text))
 
 
 def plain_name(source: str) -> str:

@@ -23,6 +23,7 @@ _LISTS = ("[@]", "[*]")
 _DEFAULTED = re.compile(r"\$\{([A-Za-z_]\w*):?-(\d+)\}")
 #: What every shell has: the user's home, where it runs.
 OWN = {"HOME": "~", "PWD": "."}
+_OPEN_WORD = re.compile(r"(?:\$\((?:[^()]|\([^()]*\))*\)|\S)+")  # `$(...)` is within one
 _NUMBER = re.compile(r"\$?\{?\b([A-Za-z_]\w*)\}?")
 
 
@@ -260,7 +261,7 @@ class Variables:
         words = value.words[:1] if value.is_array else value.words
         if piece.quoted:
             return [Word("".join(w.text for w in words), place, tuple(m for w in words for m in w.missing))], False
-        split = [part for w in words for part in ([w] if w.missing else [w._replace(text=t) for t in w.text.split()])]
+        split = [part for w in words for part in _split(w)]
         return split, bool(words) and words[0].text[:1].isspace()
 
     def join(self, pieces: tuple[Piece, ...], place: Place) -> Word:
@@ -360,6 +361,15 @@ class Variables:
             open_text = f"$(({text.strip()[:40]}))"
             return Word(open_text, place, tuple(missing) or (open_text,))
         return Word(str(result), place)
+
+
+def _split(word: Word) -> list[Word]:
+    """The words that an unquoted value becomes; one where it is not seen in which of them what is open stands."""
+    parts = [word._replace(text=text) for text in (_OPEN_WORD.findall(word.text) if word.missing else word.text.split())]
+    if not word.missing:
+        return parts
+    parts = [w._replace(missing=tuple(m for m in word.missing if f"${m.removeprefix('$')}" in w.text)) for w in parts]
+    return parts if {m for w in parts for m in w.missing} == set(word.missing) else [word]
 
 
 def _is_empty(value: Value | None) -> bool:

@@ -3,6 +3,7 @@
 from kvplan.names.index import EVIDENCE, Named, everything, exact
 from kvplan.names.look_up import by_its_name, look_up
 from kvplan.names.not_known import unknown
+from kvplan.names.spellings import undressed
 from kvplan.names.written import names_a_file
 
-__all__ = ["EVIDENCE", "Named", "by_its_name", "everything", "exact", "look_up", "names_a_file", "unknown"]
+__all__ = ["EVIDENCE", "Named", "by_its_name", "everything", "exact", "look_up", "names_a_file", "undressed", "unknown"]

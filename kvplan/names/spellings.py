@@ -45,10 +45,9 @@ def undressed(name: str) -> str:
 def alike(name: str) -> list[Named]:
     """Every release and alias, but no tag of Ollama's, whose last part is spelled as `name` is, whatever stands between its words; where
     there is none, but for the words of tuning."""
-    lines = [line for line in _sharing(name) if not line.is_tag]
     exact, tuned = squeezed(name.rpartition("/")[2]), undressed(name)
-    same = [line for line in lines if squeezed(line.name.rpartition("/")[2]) == exact]
-    return same or [line for line in lines if tuned and undressed(line.name) == tuned]
+    same = [line for line, own, _ in _spelled(name) if own == exact]
+    return same or [line for line, _, own in _spelled(name) if tuned and own == tuned]
 
 
 def shortened(name: str, *, sizes: bool = False) -> list[Named]:
@@ -69,10 +68,23 @@ def in_format(release: Release) -> list[Named]:
 
 def _sharing(name: str) -> Iterable[Named]:
     """Every line whose last part begins with the letters of `name`: those before its first number, at most three."""
+    return _beginning(letters) if (letters := _letters(name)) else ()
+
+
+def _spelled(name: str) -> Iterable[tuple[Named, str, str]]:
+    """The same lines but Ollama's tags, each with its last part squeezed, and undressed."""
+    return _forms(letters) if (letters := _letters(name)) else ()
+
+
+def _letters(name: str) -> str:
     first = re.match(r"[a-z]{0,3}", name.lower().rpartition("/")[2][:LONGEST])
-    if first is None or not first[0] or len(name) > LONGEST:
-        return []
-    return _beginning(first[0])
+    return first[0] if first and len(name) <= LONGEST else ""
+
+
+@lru_cache(maxsize=64)
+def _forms(letters: str) -> tuple[tuple[Named, str, str], ...]:
+    lines = (line for line in _beginning(letters) if not line.is_tag)
+    return tuple((line, squeezed(line.name.rpartition("/")[2]), undressed(line.name)) for line in lines)
 
 
 @lru_cache(maxsize=64)

@@ -64,7 +64,7 @@ def _fraction(d: Deployment, plan: Plan) -> Iterator[Change]:
     fraction = plan.asked("memory_fraction")
     if fraction is None or d.device is None or d.kv_memory is not None:
         return
-    default = _default_fraction(d)
+    default = _own(d, "memory_fraction")
     now, ceiling = hundredths(fraction), hundredths(max(facts_of(plan).fraction_ceiling or 0.0, default or 0.0))
 
     def tried(n: int) -> Plan | None:
@@ -75,6 +75,8 @@ def _fraction(d: Deployment, plan: Plan) -> Iterator[Change]:
     for n, after in [found] if found else lower:
         sure = ", with room to spare" if lower[1:] == [(n, after)] else ""
         yield Change(f"set the engine's memory fraction to {n / 100:g}{sure}", "memory_fraction", n / 100, after)
+    if found and found[1].certainty == CLOSE and default and default > found[0] / 100 and (own := attempt(d, memory_fraction=default)):
+        yield Change(f"set the engine's memory fraction to its own {default:g}", "memory_fraction", default, own)
 
 
 def _too_much(plan: Plan) -> bool:
@@ -100,13 +102,13 @@ def _lower(d: Deployment, above: int) -> list[tuple[int, Plan]]:
     return found
 
 
-def _default_fraction(d: Deployment) -> float | None:
-    """What the engine itself would choose."""
+def _own(d: Deployment, name: str) -> Any:
+    """What the engine itself would choose; None where that is not known."""
+    left_out: dict[str, Any] = {name: None}
     try:
-        found: float | None = evaluate(replace(d, memory_fraction=None), limits=False).asked("memory_fraction")
+        return evaluate(replace(d, **left_out), limits=False).asked(name)
     except KvplanError:
         return None
-    return found
 
 
 def _sequences_setting(d: Deployment, plan: Plan) -> Iterator[Change]:
@@ -139,6 +141,9 @@ def _batch_tokens(d: Deployment, plan: Plan) -> Iterator[Change]:
     found = edge(now, least, lambda n: attempt(d, max_num_batched_tokens=n))
     if found:
         yield Change(f"steps of {found[0]:,} tokens", "max_num_batched_tokens", found[0], found[1])
+        own = _own(d, "max_num_batched_tokens") if found[1].certainty == CLOSE else None
+        if own and least <= own < found[0] and (after := attempt(d, max_num_batched_tokens=own)):
+            yield Change(f"steps of the engine's own {own:,} tokens", "max_num_batched_tokens", own, after)
 
 
 def _length_setting(d: Deployment, plan: Plan) -> Iterator[Change]:

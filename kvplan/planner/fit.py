@@ -27,7 +27,8 @@ from kvplan.weights import all_bytes, model_tensors
 
 
 class FitRow(NamedTuple):
-    """One device as an answer. `plan` is the best layout of the fewest devices that fit, None where none of up to `most` does.
+    """One device as an answer. `plan` is the best layout of the fewest devices that fit, None where none of up to `most` does; how much
+    more it would hold (`max_context_unbounded`, the most sequences) is for `estimate` to say.
 
     price   per hour or as the user counts, all devices together; None where the user gave none
     pace    bounds on its speed, where the device declares rates
@@ -135,7 +136,7 @@ def _row(d: Deployment, device: Device, terms: Terms) -> FitRow:
         if fitting:
             cost = None if price is None else price * n
             best, pace_ = _best(fitting, terms, cost)
-            return FitRow(device, n, evaluate(best), cost, pace=pace_)
+            return FitRow(device, n, best, cost, pace=pace_)
         last = max((plan for _, plan in tried), key=_margin, default=last)
     reason = _why(device, terms.most, last, fewest, d.n_devices)
     if last is None and fault is not None:
@@ -167,16 +168,16 @@ def _margin(plan: Plan) -> float:
     return -math.inf if plan.margin_bytes is None else plan.margin_bytes
 
 
-def _best(fitting: list[tuple[Deployment, Plan]], terms: Terms, price: float | None) -> tuple[Deployment, Pace | None]:
+def _best(fitting: list[tuple[Deployment, Plan]], terms: Terms, price: float | None) -> tuple[Plan, Pace | None]:
     """The layout that leaves most, the first that is not too close to call, or the fastest; its bounds."""
     if terms.rank_by in ("price", "memory"):
         leaves = (lambda one: -_margin(one[1])) if terms.every else (lambda one: _close(one[1]))
-        asked, _ = min(fitting, key=leaves)
-        return asked, pace(asked, price)
+        asked, plan = min(fitting, key=leaves)
+        return plan, pace(asked, price)
     paces = [pace(asked, price) for asked, _ in fitting]
     order = [worth(found, terms.rank_by) for found in paces]
     best = min(range(len(fitting)), key=lambda i: (order[i] is None, order[i] or 0.0, -_margin(fitting[i][1])))
-    return fitting[best][0], paces[best]
+    return fitting[best][1], paces[best]
 
 
 def _replica_bytes(d: Deployment) -> int:

@@ -47,5 +47,5 @@ def _rows(found: Why) -> list[dict[str, object]]:
 
 def _unknown(found: Why) -> str:
     if not found.nearest:
-        return "nothing is known of this text"
+        return "nothing is known of this text; give the engine's own lines, or its whole log: kvplan why FILE"
     return "\n".join(["nothing is known of this text; nearest to it:", *(f"  {known}" for known in found.nearest)])

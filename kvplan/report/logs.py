@@ -31,7 +31,7 @@ def reconciliation(found: Reconciliation, fmt: str) -> str | bytes:
     table = [str(render_data(rows, fmt))] if rows else []
     causes = [f"{line.name}: usual cause: {line.cause}" for line in found.lines if line.cause]
     notes = [f"note: {one_line(note)}" for note in found.notes] + [f"not compared: {one_line(text)}" for text in found.not_compared]
-    return "\n".join((*table, "", heading, *causes, *notes))
+    return "\n".join((heading, "", *table, *([""] if table and causes + notes else []), *causes, *notes)).rstrip("\n")
 
 
 def _line(line: Line, fmt: str) -> dict[str, Any]:

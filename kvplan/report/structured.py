@@ -24,7 +24,7 @@ def rows_text(rows: Sequence[dict[str, Any]], fmt: str) -> str:
 
 
 def dump(value: Any, fmt: str) -> str:
-    """Plain data as JSON or YAML text."""
+    """Plain data as JSON or YAML text; of JSON lines the one line."""
     if fmt == "yaml":
         import yaml
 
@@ -32,7 +32,7 @@ def dump(value: Any, fmt: str) -> str:
         if printable(text) != text:  # written out by YAML itself, so that it reads as the same value
             text = yaml.safe_dump(value, sort_keys=False, allow_unicode=False, default_style='"', width=1 << 30)
         return _calm(text.rstrip("\n"))
-    return _calm(json.dumps(value, indent=2))
+    return _calm(json.dumps(value, indent=None if fmt == "jsonl" else 2))
 
 
 def _calm(text: str) -> str:

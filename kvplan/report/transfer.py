@@ -53,7 +53,7 @@ def _head(one: Transfer) -> str:
         f"{show_bytes(one.rank_bytes)} to each decode GPU from {counted(one.sources, 'prefill GPU')}, {show_bytes(one.total_bytes)} in all"
     )
     sent = f"the busiest prefill GPU sends {show_bytes(one.sent_bytes)}"
-    return f"{who}: {ways}\na prompt of {one.prompt_tokens:,} tokens moves {moved}; {sent}"
+    return f"A prompt of {one.prompt_tokens:,} tokens moves {moved}; {sent}.\n{who}: {ways}"
 
 
 def _moved(group: Moved) -> dict[str, str]:

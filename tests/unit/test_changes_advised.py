@@ -129,3 +129,16 @@ def test_a_larger_card_has_the_links_of_the_one_it_replaces() -> None:
     found = advised("deepseek-ai/deepseek-v3.2", engine="sglang", device="8xh100", context="8k")
     assert "--device 8xh200" in found
     assert "--device 8xh200-nvl" not in found
+
+
+@pytest.mark.parametrize(("name", "value", "own"), [("memory_fraction", 0.6, 0.92), ("max_num_batched_tokens", 65536, 2048)])
+def test_a_setting_that_somebody_chose_may_go_back_to_the_engines_own(name: str, value: float, own: float) -> None:
+    """vLLM's own are 0.92 (config/cache.py) and, below 70 GiB, 2,048 (engine/arg_utils.py); what just fits is too close to call."""
+    question: dict[str, Any] = {"engine": "vllm", "engine_version": "0.33", "device": "rtx-4090", "context": "8k"}
+    plan = kvplan.estimate("meta-llama/llama-3.1-8b", **question, **{name: value})
+    found = {one.value: one for one in plan.advice if one.option == name}
+    assert own in found
+    again = kvplan.estimate("meta-llama/llama-3.1-8b", **question, **{name: own}, advise=False)
+    assert again.fits
+    assert again.certainty != "too close to call"
+    assert again.margin_bytes == found[own].margin_bytes

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+import kvplan
 from kvplan.cli import run
 
 LLAMA = "meta-llama/llama-3.1-8b"
@@ -18,6 +21,10 @@ LLAMA = "meta-llama/llama-3.1-8b"
         (["emit"], "targets: "),
         (["sweep", LLAMA, "context=8k:32k:x2", "batch=1,4"], "write --grid context=8k:32k:x2 --grid batch=1,4"),
         (["sweep", LLAMA, "nonsense"], "'nonsense' is too much"),
+        (["estimate", "Qwen3-30B-A3B-Q4_K_M.gguf"], "no such file; it is not known"),
+        (["estimate", "Qwen3-30B-A3B-Q4_K_M.gguf"], "kvplan estimate qwen/qwen3-30b-a3b --weight-dtype q4_k_m"),
+        (["estimate", LLAMA, "--device", "h100", "--engine-version", "latest"], "left out it is the newest"),
+        (["fit", LLAMA, "--device", "l4"], "--devices h100,l4"),
         (["sweep", LLAMA, "--engine", "ideal"], "--grid context=8k:1m:x2, or give several values of an option"),
     ],
 )
@@ -58,3 +65,39 @@ def test_several_values_of_an_option_are_an_axis(capsys: pytest.CaptureFixture[s
     assert len(options.splitlines()) == 1 + 3 * 2
     assert run(["sweep", LLAMA, "--engine", "ideal", "--context", "32,768", "--grid", "batch=1,4"]) == 0  # one number
     assert len(capsys.readouterr().out.splitlines()) == 1 + 2
+
+
+@pytest.mark.parametrize(
+    ("written", "device", "number"),
+    [
+        ("7900xtx", "rx-7900-xtx", None),  # a name with an x of its own
+        ("9070 XT", "rx-9070-xt", None),
+        ("2x7900xtx", "rx-7900-xtx", 2),
+        ("3090x2", "rtx-3090", 2),
+        ("A100-80GB x4", "a100-80gb", 4),
+        ("8 x H100", "h100-80gb", 8),
+    ],
+)
+def test_how_many_stands_before_or_behind_a_device(written: str, device: str, number: int | None) -> None:
+    asked = kvplan.deployment(LLAMA, device=written)
+    assert asked.device is not None
+    assert (asked.device.id, asked.n_devices) == (device, number)
+
+
+@pytest.mark.parametrize(("group", "text", "found"), [("devices", "4090", "rtx-4090 "), ("models", "qwen3-32b", "qwen/qwen3-32b\n")])
+def test_a_word_behind_a_group_is_looked_for(group: str, text: str, found: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([group, text]) == 0
+    assert found in capsys.readouterr().out
+    assert run([group, "lsit"]) == 2  # nearly a command
+    assert "Did you mean" in capsys.readouterr().err
+
+
+def test_an_alias_is_shown_by_its_own_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """The answer to a question about GLM-4.5-Air does not begin with the model whose shapes it has."""
+    run(["estimate", "zai-org/GLM-4.5-Air", "--context", "1k"])
+    assert "\nGLM-4.5-Air (primeintellect/intellect-3): " in capsys.readouterr().out
+
+
+def test_json_lines_of_an_error_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["why", "No available memory for the cache blocks", "--format", "jsonl"]) == 0
+    assert json.loads(capsys.readouterr().out.rstrip("\n").split("\n")[0])["causes"][0]["engine"] == "vllm"

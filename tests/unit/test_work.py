@@ -41,10 +41,10 @@ def test_the_batch_that_is_not_asked_again_holds_all_the_same():
     assert not kvplan.estimate("meta-llama/llama-3.1-8b", batch=most + 1, **question).fits
 
 
-def test_fit_asks_for_limits_only_where_a_row_shows_them(answers):
+def test_fit_asks_for_no_limits_which_no_row_shows(answers):
     rows = kvplan.fit("meta-llama/llama-3.3-70b", devices=["h100-80gb", "l4", "rtx-4090"], context="32k", batch=16)
     assert sum(row.plan is not None for row in rows) == 3
-    assert answers.count(True) <= 3 + 1  # and one of `ideal`, for the least that any device must hold
+    assert answers.count(True) <= 1  # of `ideal`, for the least that any device must hold
     assert len(answers) > 4
 
 

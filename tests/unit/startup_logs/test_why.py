@@ -224,7 +224,7 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert out.startswith("vllm from 0.2.6 on and before 0.11: one longest request\n")
     assert "  try: --max-model-len: at most 23648\n" in out
     assert run(["why", "the weather is fine today"]) == 1
-    assert capsys.readouterr().out == "nothing is known of this text\n"
+    assert capsys.readouterr().out == "nothing is known of this text; give the engine's own lines, or its whole log: kvplan why FILE\n"
     assert run(["why"]) == 2
     assert "paste the error" in capsys.readouterr().err
     assert run(["why", "--format", "json", PASTED[2][1]]) == 0
