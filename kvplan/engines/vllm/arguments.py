@@ -151,6 +151,7 @@ ROWS = (
     row("--disable-hybrid-kv-cache-manager", "option:disable_hybrid_kv_cache_manager", takes="switch", since="0.9.1"),
     row("--device", "@device", until="0.9.2"),
     row("--kv-transfer-config", "!kv_transfer", "json", effect="either"),
+    row("--disable-sliding-window", "option:disable_sliding_window", takes="switch"),
     row("--hf-overrides", "@overrides"),
     row("--rope-scaling", "@overrides", until="0.11.0"),
     row("--enable-chunked-prefill", "option:enable_chunked_prefill", takes="switch"),

@@ -22,6 +22,31 @@ def vocabularies(settled: Settled) -> Values:
     return {"target": d.model.vocab_size, "draft": d.drafter.vocab_size}
 
 
+#: Classes whose config is rewritten to one of their own modules (config/speculative.py hf_config_override of nine releases, 0.11 to 0.33).
+OF_THEIR_OWN: frozenset[str] = frozenset({
+    "BailingHybridForCausalLM", "BailingMoeV2_5ForCausalLM", "BailingMoeV3ForCausalLM", "BailingMoeV3VLForConditionalGeneration",
+    "DeepseekV32ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV41ForCausalLM", "DeepseekV4ForCausalLM",
+    "DeepseekV4ForConditionalGeneration", "Dots3NoteForCausalLM", "Dots3NoteForConditionalGeneration", "Ernie4_5_MoeForCausalLM",
+    "Exaone4_5_ForConditionalGeneration", "ExaoneMoEForCausalLM", "ExaoneMoeForCausalLM", "Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM",
+    "Glm5NextForCausalLM", "Glm5NextForConditionalGeneration", "GlmMoeDsaForCausalLM", "GlmOcrForConditionalGeneration", "HYV3ForCausalLM",
+    "HYV4ForCausalLM", "InklingForCausalLM", "InklingForConditionalGeneration", "InternS2MobiusForConditionalGeneration",
+    "InternS2PreviewForConditionalGeneration", "KimiK3ForConditionalGeneration", "LongcatFlashForCausalLM", "LongcatFlashNgramForCausalLM",
+    "MiMoForCausalLM", "MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiMoV2OmniForCausalLM", "MiniMaxM3SparseForCausalLM",
+    "MiniMaxM3SparseForConditionalGeneration", "MistralLarge3ForCausalLM", "NemotronHForCausalLM", "NemotronHPuzzleForCausalLM",
+    "NemotronH_Nano_Omni_Reasoning_V3", "NemotronH_Omni_Reasoning_V3", "NemotronH_Super_Omni_Reasoning_V3", "PanguUltraMoEForCausalLM",
+    "Qwen3NextForCausalLM", "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM",
+    "Qwen3_5MoeForConditionalGeneration", "Qwen4ExpForCausalLM", "Qwen4ExpForConditionalGeneration", "RadioMBartPrefixForCausalLM",
+    "Step3p5ForCausalLM", "Step3p7FlashForCausalLM", "Step3p7ForConditionalGeneration", "Step5ForCausalLM",
+    "Step5ForConditionalGeneration",
+})  # fmt: skip
+
+
+def none_of_its_own(settled: Settled) -> Values:
+    """The model's own modules where its class has none: its whole config is then taken for a drafter, of no method that there is."""
+    d, s = settled.question, settings_of(settled)
+    return {} if s.method == "mtp" and d.drafter is None and d.model.architecture not in (None, *OF_THEIR_OWN) else None
+
+
 #: Classes with modules whose drafter has pipeline stages (model_executor/models/*_mtp.py SupportsPP); from 0.30 on none needs them.
 STAGED = ("Glm4MoeLiteForCausalLM", "GlmOcrForConditionalGeneration", "NemotronHForCausalLM")
 
@@ -42,6 +67,7 @@ def adapted(settled: Settled) -> Values:
     )
 
 
+_NO_MODULES = "the model's class has no draft modules of its own"
 _STAGES = "the class of the model's own modules has no pipeline stages"
 _FEWER = (Move("pp", "1, with a larger tp"), Move("speculative", "none"))
 
@@ -53,6 +79,14 @@ CHECKS = (
     Stop(
         "a model that drafts", "Draft model speculative decoding is not supported yet.", _WHOLE, _OTHERS,
         "engine/arg_utils.py _is_v1_supported_oracle", since="0.11", before="0.15", when=whole,
+    ),
+    Stop(
+        "no modules of its own", "Speculative decoding with draft model is not supported yet", _NO_MODULES, _OTHERS[:1],
+        "config/speculative.py __post_init__", since="0.11", before="0.15", when=none_of_its_own,
+    ),
+    Stop(
+        "no modules of its own", "Unsupported speculative method: 'mtp'", _NO_MODULES, _OTHERS[:1],
+        "config/speculative.py __post_init__", since="0.15", when=none_of_its_own,
     ),
     Stop(
         "modules in stages", "Pipeline parallelism is not supported for this model", _STAGES, _FEWER,

@@ -91,7 +91,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
 }
 
 EITHER: dict[tuple[str, str], str] = {
-    ("", ""): "disable-sliding-window? additional-config scheduler-cls worker-cls",
+    ("", ""): "additional-config scheduler-cls worker-cls",
     ("", "0.10.2"): "max-seq-len-to-capture#",
     ("", "0.11.1"): "lora-extra-vocab-size#",
     ("0.9.1", ""): "enable-prompt-embeds?",
