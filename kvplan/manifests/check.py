@@ -147,7 +147,8 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
         findings += more
         unresolved += open_model
     if plan is not None and model is not None:
-        untrusted = weights.untrusted(found, model, engines.arguments(found.engine))
+        release = str(plan.question["engine_version"][0])
+        untrusted = weights.untrusted(found, model, engines.arguments(found.engine), release)
         findings += [untrusted] if untrusted else []
         findings += _devices(found, plan, question, unresolved)
         findings += _too_long(found, plan, question)

@@ -98,9 +98,9 @@ def needs_code(name: str, engine: Arguments, release: str | None) -> str:
     return named if first and in_force(first, gone, release) else ""
 
 
-def untrusted(found: Found, asked: str, engine: Arguments) -> Finding | None:
+def untrusted(found: Found, asked: str, engine: Arguments, release: str | None) -> Finding | None:
     """What stops an engine that may not run the code of a model's repository; of a path, or a model given instead, nothing is said."""
-    named = "" if found.trusts or found.model != asked else needs_code(asked, engine, found.engine_version)
+    named = "" if found.trusts or found.model != asked else needs_code(asked, engine, release)
     message = f'{asked}: without --trust-remote-code {engine.name} stops with "contains custom code which must be executed"'
     place = found.places.get("model", found.place)
     return Finding("own-code", "error", f"{message}: it does not know the config of {named}", place) if named else None
