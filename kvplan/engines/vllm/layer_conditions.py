@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from kvplan.engines.common import conditions as on
+from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.vllm.layers import stages
 from kvplan.engines.vllm.settings import settings_of
+
+#: Classes whose tower deals its heads out to the ranks, and how many the published configs have (vision_config num_heads: GLM-4.1V, 4.5V).
+TOWER_HEADS: dict[str, int] = {"Glm4vForConditionalGeneration": 12, "Glm4vMoeForConditionalGeneration": 12}
+
+
+def tower_heads(settled: Settled) -> Values:
+    d, s = settled.question, settings_of(settled)
+    heads = TOWER_HEADS.get(d.model.architecture or "")
+    whole = d.multimodal == "off" or Options(d).text("mm_encoder_tp_mode") == "data"
+    return {"heads": heads, "tp": s.tp} if heads and heads % s.tp and not whole else None
 
 
 def shared_over_stages(settled: Settled) -> Values:
@@ -46,6 +57,11 @@ CHECKS = (
         "caches of another stage", "Specified KV sharing target layer for",
         "layer {layer} reads the cache of layer {target}, which is in another stage", (Move("pp", "1, with a larger tp"),),
         "model_executor/layers/attention/attention.py validate_kv_sharing_target", since="0.10", when=shared_over_stages, loading=True,
+    ),
+    Stop(
+        "heads of a tower", "{heads} is not divisible by {tp}", "the {heads} heads of the vision tower are dealt out to {tp} ranks",
+        (Move("option:mm_encoder_tp_mode", "data"), Move("tp", "a size that divides {heads}")), "models/glm4_1v.py; distributed/utils.py",
+        since="0.10.2", when=tower_heads, loading=True,
     ),
     Stop(
         "FP8 latents and Triton",
