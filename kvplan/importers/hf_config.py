@@ -103,7 +103,8 @@ def _contradicted(config: dict[str, Any], architecture: str | None, row: Row) ->
 #: Modules whose rows read nested parts themselves.
 _NESTING = ("wrappers", "small_multimodal", "image_seq2seq")
 #: Classes that are decoders by shape and read both ways: embedding models.
-_BOTH_WAYS = ("LlamaBidirectionalModel", "LlamaBidirectionalForSequenceClassification")
+_BOTH_WAYS = ("LlamaBidirectionalModel", "LlamaBidirectionalForSequenceClassification", "Lfm2BidirectionalModel")
+_ATTENTION = ("mha", "gqa", "mqa", "sliding")
 
 
 def _both_ways(f: Fields, stack: dict[str, Any], architecture: str | None) -> dict[str, Any]:
@@ -114,10 +115,11 @@ def _both_ways(f: Fields, stack: dict[str, Any], architecture: str | None) -> di
     flagged = f.data.get("use_bidirectional_attention") is True and architecture not in ARCHITECTURES and architecture is not None
     if not flagged and architecture not in _BOTH_WAYS:
         return stack
+    others = {str(mixer["kind"]) for layer in stack["layers"] for mixer in layer.get("mixers", ())} - {*_ATTENTION, "encoder"}
+    if others:
+        raise UnsupportedError(f"{architecture} reads everything at once; kvplan has no layers of {', '.join(sorted(others))} that do")
 
     def reader(mixer: dict[str, Any]) -> dict[str, Any]:
-        if mixer["kind"] not in ("mha", "gqa", "mqa", "sliding"):
-            return mixer
         kept = {key: value for key, value in mixer.items() if key != "window"}
         return {"kv_heads": mixer["heads"] if mixer["kind"] == "mha" else 1, **kept, "kind": "encoder"}
 

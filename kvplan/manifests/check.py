@@ -146,7 +146,10 @@ def judge(found: Found, ask: Ask, *, models: Sequence[str] = (), strict: bool = 
         plan, more, open_model = _weighed(ask, model, question, found, given)
         findings += more
         unresolved += open_model
-    if plan is not None:
+    if plan is not None and model is not None:
+        release = str(plan.question["engine_version"][0])
+        untrusted = weights.untrusted(found, model, engines.arguments(found.engine), release)
+        findings += [untrusted] if untrusted else []
         findings += _devices(found, plan, question, unresolved)
         findings += _too_long(found, plan, question)
         findings += _notes(found, plan) + _risks(found, plan)

@@ -20,6 +20,7 @@ from kvplan.engines.common.written import Written, write
 from kvplan.errors import KvplanError, SpecError, UnknownName, UnsupportedError
 from kvplan.manifests.served import means
 from kvplan.manifests.served import served as name_of
+from kvplan.manifests.weights import needs_code
 from kvplan.planner.plan import Plan
 
 TARGETS: tuple[str, ...] = (*engines.served(), "compose", "k8s")
@@ -96,6 +97,8 @@ def _job(plan: Plan, engine: str, model: str | None) -> Job:
     served = model or name_of(id_, table)
     own = {name: value for name, value in asked.items() if name not in ("model", "engine", "engine_version")}
     found = write(table, {**own, **options}, version)
+    if needs_code(served, table, version):
+        found = found._replace(words=(*found.words, "--trust-remote-code"))
     if "weight_dtype" in found.said and (stored := _otherwise(id_, str(asked["weight_dtype"]))):
         asked_for = asked["weight_dtype"]
         raise UnsupportedError(

@@ -116,6 +116,7 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bo
         findings=tuple(f._replace(file=source) for f in (*start.faults, *said, *notes, *site.findings)),
         local_dp=answer.local_dp,
         weights=answer.weights or start.weights,
+        trusts=answer.trusts,
         host=site.host,
         on=chosen(visible(site.on, start.env), start.words) if site.host else (),
         limits=site.limits,

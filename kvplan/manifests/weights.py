@@ -8,9 +8,11 @@ from typing import NamedTuple
 from kvplan import catalogue
 from kvplan.dtypes import canonical_weight, weight_scheme
 from kvplan.engines.common.arguments import Arguments
+from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.stored import stored
 from kvplan.engines.common.words import Finding, Given, Place
 from kvplan.errors import KvplanError
+from kvplan.manifests.values import Found
 from kvplan.names.releases import TAG, taken_apart
 
 _PART = re.compile(r"-\d{5}-of-\d{5}$")
@@ -82,6 +84,26 @@ def packed_nowhere(flag: Given | None, name: str | None, asked: str, own: str, e
     stops = f'{engine.name} stops with "Cannot find the config file for {flag.value}"'
     message = f"{flag.spelled} {flag.value}: {asked} is stored in {own}, and {stops}; name a release in {flag.value.partition('_')[0]}"
     return Finding("not-so-packed", "error", message, flag.place)
+
+
+def needs_code(name: str, engine: Arguments, release: str | None) -> str:
+    """The class of a released model whose config the engine reads by the repository's own code alone; empty where it knows it."""
+    if not engine.own_code or name.count("/") != 1 or name[0] in "./~":
+        return ""
+    try:
+        named = catalogue.find_model(name).architecture or ""
+    except KvplanError:
+        return ""
+    first, gone = engine.own_code.get(named, ("", ""))
+    return named if first and in_force(first, gone, release) else ""
+
+
+def untrusted(found: Found, asked: str, engine: Arguments, release: str | None) -> Finding | None:
+    """What stops an engine that may not run the code of a model's repository; of a path, or a model given instead, nothing is said."""
+    named = "" if found.trusts or found.model != asked else needs_code(asked, engine, release)
+    message = f'{asked}: without --trust-remote-code {engine.name} stops with "contains custom code which must be executed"'
+    place = found.places.get("model", found.place)
+    return Finding("own-code", "error", f"{message}: it does not know the config of {named}", place) if named else None
 
 
 def meant(path: str) -> str | None:

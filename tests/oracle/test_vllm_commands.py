@@ -29,13 +29,14 @@ def predicted(row: dict[str, Any]) -> dict[str, Any]:
     if refused := [one.message for one in answer.findings if one.severity == "error"]:
         return {"refused": refused[0]}
     asked = {name: one.value for name, one in answer.question.items()}
+    available = asked.pop("kv_memory", row["available"])
     options = {name.partition(".")[2]: asked.pop(name) for name in list(asked) if name.startswith("engine_option.")}
     model = find_model(row["model"])
     if asked.get("kv_dtype") is None and model.kv_dtype:
         asked["kv_dtype"] = "bf16"  # the rows' configs have no quantisation, which may name a format
     try:
         plan = kvplan.estimate(
-            model, advise=False, engine="vllm", engine_version=row["vllm"], device=row["device"], kv_memory=row["available"],
+            model, advise=False, engine="vllm", engine_version=row["vllm"], device=row["device"], kv_memory=available,
             engine_option={key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}, **asked,
         ).as_dict()  # fmt: skip
     except UnsupportedError:

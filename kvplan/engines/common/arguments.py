@@ -82,7 +82,7 @@ class Argument(NamedTuple):
 
 class Answer(NamedTuple):
     """What an engine makes of its options: names of the question (engine options as `engine_option.KEY`), the model, what is to be said.
-    `weights`: the engine's word for what the checkpoint is stored in (stored.py)."""
+    `weights`: the engine's word for what the checkpoint is stored in (stored.py). `trusts`: a repository's own code may run."""
 
     question: Mapping[str, Given]
     model: Given | None = None
@@ -92,6 +92,7 @@ class Answer(NamedTuple):
     nodes: int = 1
     is_worker: bool = False
     weights: Given | None = None
+    trusts: bool = True
 
 
 #: What `finish` is told the release by, where it is known.
@@ -169,6 +170,7 @@ class Arguments(NamedTuple):
     bounds         least and most of numbers
     exclusions     options that the engine refuses together, or one without another
     packed_only    values of its --quantization that it takes for a checkpoint which holds their settings alone
+    own_code       class -> (first release, first later one that is not so): its repositories' code must run to read their config
     takes_devices  it takes the devices as they are, instead of a number that follows from parallel sizes
     per_slot       max_model_len is one slot's, where a plan says it over all
     explicit       names that its command always says
@@ -208,6 +210,7 @@ class Arguments(NamedTuple):
     bounds: tuple[Bound, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
     packed_only: frozenset[str] = frozenset()
+    own_code: Mapping[str, tuple[str, str]] = {}
     takes_devices: bool = False
     per_slot: bool = False
     explicit: tuple[str, ...] = ()

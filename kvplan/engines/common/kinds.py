@@ -92,7 +92,9 @@ def limits(text: str) -> Any:
     try:
         return structure(text)
     except ValueError:
-        return dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+        if not all("=" in part for part in text.split(",")):
+            raise
+        return dict(part.split("=", 1) for part in text.split(","))
 
 
 def on_off_auto(text: str) -> str:

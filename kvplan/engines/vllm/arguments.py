@@ -30,6 +30,7 @@ from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.vllm import objects
 from kvplan.engines.vllm.bounds import BOUNDS
 from kvplan.engines.vllm.choices import CHOICES
+from kvplan.engines.vllm.classes import OWN_CODE
 from kvplan.engines.vllm.keys import OBJECTS
 from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR, smaller, unread
 from kvplan.engines.vllm.together import METHODS, few_cpu_loras, together
@@ -151,6 +152,8 @@ ROWS = (
     row("--disable-hybrid-kv-cache-manager", "option:disable_hybrid_kv_cache_manager", takes="switch", since="0.9.1"),
     row("--device", "@device", until="0.9.2"),
     row("--kv-transfer-config", "!kv_transfer", "json", effect="either"),
+    row("--disable-sliding-window", "option:disable_sliding_window", takes="switch"),
+    row("--trust-remote-code", "@trust", takes="switch"),
     row("--hf-overrides", "@overrides"),
     row("--rope-scaling", "@overrides", until="0.11.0"),
     row("--enable-chunked-prefill", "option:enable_chunked_prefill", takes="switch"),
@@ -220,6 +223,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         nodes=number(given, "@nodes"),
         is_worker=bool("@headless" in given or (rank and rank.value)),
         weights=quantised,
+        trusts=bool((one := given.get("@trust")) and one.value),
     )
 
 
@@ -366,7 +370,8 @@ ARGUMENTS = Arguments(
     choices=CHOICES,
     objects=OBJECTS,
     bounds=BOUNDS,
-    packed_only=PACKED_ONLY,
+    packed_only=PACKED_ONLY | {"modelopt", "modelopt_fp4"},
+    own_code=OWN_CODE,
     optional=frozenset(
         {"max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_memory", "block_size", "option:num_gpu_blocks_override"}
     ),

@@ -1,4 +1,4 @@
-"""What vLLM's model classes do not have: pipeline stages, slots for adapters.
+"""What vLLM's model classes do not have: pipeline stages, slots for adapters, a config that it reads without the repository's code.
 
 The classes in the registry of vLLM 0.33 (283 of 289 load on a CPU) were asked (model_executor/models/interfaces.py supports_pp,
 supports_lora). A class that has neither there had neither before.
@@ -44,3 +44,16 @@ WITHOUT_ADAPTERS: frozenset[str] = frozenset({
     "StableLmForCausalLM", "Step1ForCausalLM", "Step3TextForCausalLM", "Step3VLForConditionalGeneration", "Step3p5ForCausalLM",
     "Step3p7ForConditionalGeneration", "StepVLForConditionalGeneration", "Zamba2ForCausalLM",
 })  # fmt: skip
+#: Classes whose published configs (`auto_map`) are of a model type that neither the release (transformers_utils/config.py
+#: _CONFIG_REGISTRY) nor the transformers that it asks for knows (4.57 up to 0.19, 5.19 from 0.22): from a release on, and before which.
+#: Read of 0.11 to 0.33.
+OWN_CODE: dict[str, tuple[str, str]] = {
+    **dict.fromkeys((
+        "BaichuanForCausalLM", "BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "DeciLMForCausalLM", "DeepseekForCausalLM",
+        "ExaoneForCausalLM", "H2OVLChatModel", "InternLM2ForCausalLM", "InternLM2ForRewardModel", "InternLM3ForCausalLM",
+        "InternVLChatModel", "MiMoForCausalLM", "MiniCPMForCausalLM", "MiniCPMO", "MiniCPMV", "MolmoForCausalLM", "NVLM_D",
+        "OrionForCausalLM", "Phi3SmallForCausalLM", "Phi3VForCausalLM", "Phi4MMForCausalLM", "QWenLMHeadModel", "SkyworkR1VChatModel",
+        "TeleChat2ForCausalLM", "XverseForCausalLM",
+    ), ("0.11", "")),
+    **dict.fromkeys(("MiniCPM3ForCausalLM", "MiniMaxM2ForCausalLM", "NemotronHForCausalLM"), ("0.11", "0.20")),
+}  # fmt: skip

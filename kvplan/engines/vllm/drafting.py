@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.vllm.layers import stages as layers_of
 from kvplan.engines.vllm.settings import settings_of
 
 _WHOLE = "the V1 engine of this release drafts with n-grams and with what reads hidden states, not with a model beside it"
@@ -22,14 +23,50 @@ def vocabularies(settled: Settled) -> Values:
     return {"target": d.model.vocab_size, "draft": d.drafter.vocab_size}
 
 
+#: Classes whose config is rewritten to one of their own modules (config/speculative.py hf_config_override of nine releases, 0.11 to 0.33).
+OF_THEIR_OWN: frozenset[str] = frozenset({
+    "BailingHybridForCausalLM", "BailingMoeV2_5ForCausalLM", "BailingMoeV3ForCausalLM", "BailingMoeV3VLForConditionalGeneration",
+    "DeepseekV32ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV41ForCausalLM", "DeepseekV4ForCausalLM",
+    "DeepseekV4ForConditionalGeneration", "Dots3NoteForCausalLM", "Dots3NoteForConditionalGeneration", "Ernie4_5_MoeForCausalLM",
+    "Exaone4_5_ForConditionalGeneration", "ExaoneMoEForCausalLM", "ExaoneMoeForCausalLM", "Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM",
+    "Glm5NextForCausalLM", "Glm5NextForConditionalGeneration", "GlmMoeDsaForCausalLM", "GlmOcrForConditionalGeneration", "HYV3ForCausalLM",
+    "HYV4ForCausalLM", "InklingForCausalLM", "InklingForConditionalGeneration", "InternS2MobiusForConditionalGeneration",
+    "InternS2PreviewForConditionalGeneration", "KimiK3ForConditionalGeneration", "LongcatFlashForCausalLM", "LongcatFlashNgramForCausalLM",
+    "MiMoForCausalLM", "MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiMoV2OmniForCausalLM", "MiniMaxM3SparseForCausalLM",
+    "MiniMaxM3SparseForConditionalGeneration", "MistralLarge3ForCausalLM", "NemotronHForCausalLM", "NemotronHPuzzleForCausalLM",
+    "NemotronH_Nano_Omni_Reasoning_V3", "NemotronH_Omni_Reasoning_V3", "NemotronH_Super_Omni_Reasoning_V3", "PanguUltraMoEForCausalLM",
+    "Qwen3NextForCausalLM", "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM",
+    "Qwen3_5MoeForConditionalGeneration", "Qwen4ExpForCausalLM", "Qwen4ExpForConditionalGeneration", "RadioMBartPrefixForCausalLM",
+    "Step3p5ForCausalLM", "Step3p7FlashForCausalLM", "Step3p7ForConditionalGeneration", "Step5ForCausalLM",
+    "Step5ForConditionalGeneration",
+})  # fmt: skip
+
+
+def none_of_its_own(settled: Settled) -> Values:
+    """The model's own modules where its class has none: its whole config is then taken for a drafter, of no method that there is."""
+    d, s = settled.question, settings_of(settled)
+    return {} if s.method == "mtp" and d.drafter is None and d.model.architecture not in (None, *OF_THEIR_OWN) else None
+
+
+LLAMA_HEADS = ("LlamaForCausalLM", "EagleLlamaForCausalLM")
 #: Classes with modules whose drafter has pipeline stages (model_executor/models/*_mtp.py SupportsPP); from 0.30 on none needs them.
 STAGED = ("Glm4MoeLiteForCausalLM", "GlmOcrForConditionalGeneration", "NemotronHForCausalLM")
 
 
 def stages(settled: Settled) -> Values:
-    """A model's own modules under pipeline parallelism, whose class has no stages."""
+    """A model's own modules, or an EAGLE head, under pipeline parallelism, whose class has no stages."""
     s, architecture = settings_of(settled), settled.question.model.architecture
-    return {} if s.method == "mtp" and s.pp > 1 and architecture and architecture not in STAGED else None
+    heads = s.method in ("eagle", "eagle3") or (s.method == "mtp" and architecture and architecture not in STAGED)
+    return {} if heads and s.pp > 1 else None
+
+
+def named_twice(settled: Settled) -> Values:
+    """An EAGLE head of Llama's is numbered on after as many layers as the last stage has (models/llama_eagle.py), which may be there."""
+    d, s = settled.question, settings_of(settled)
+    if s.method != "eagle" or s.pp == 1 or d.drafter is None or d.drafter.architecture not in LLAMA_HEADS:
+        return None
+    last = layers_of(settled.model, s)[-1]
+    return {"layer": len(last)} if len(last) in last else None
 
 
 def adapted(settled: Settled) -> Values:
@@ -42,7 +79,8 @@ def adapted(settled: Settled) -> Values:
     )
 
 
-_STAGES = "the class of the model's own modules has no pipeline stages"
+_NO_MODULES = "the model's class has no draft modules of its own"
+_STAGES = "the class of what drafts has no pipeline stages"
 _FEWER = (Move("pp", "1, with a larger tp"), Move("speculative", "none"))
 
 CHECKS = (
@@ -55,9 +93,22 @@ CHECKS = (
         "engine/arg_utils.py _is_v1_supported_oracle", since="0.11", before="0.15", when=whole,
     ),
     Stop(
+        "no modules of its own", "Speculative decoding with draft model is not supported yet", _NO_MODULES, _OTHERS[:1],
+        "config/speculative.py __post_init__", since="0.11", before="0.15", when=none_of_its_own,
+    ),
+    Stop(
+        "no modules of its own", "Unsupported speculative method: 'mtp'", _NO_MODULES, _OTHERS[:1],
+        "config/speculative.py __post_init__", since="0.15", when=none_of_its_own,
+    ),
+    Stop(
         "modules in stages", "Pipeline parallelism is not supported for this model", _STAGES, _FEWER,
         "config/speculative.py _verify_args", since="0.16", before="0.30", when=stages,
         tail=". Supported models implement the `SupportsPP` interface.",
+    ),
+    Stop(
+        "a head named as a layer", "Duplicate layer name: model.layers.{layer}.self_attn.attn",
+        "the head is numbered as layer {layer}, which its stage has", _FEWER, "models/llama_eagle.py; layers/attention/attention.py",
+        since="0.30", when=named_twice, loading=True,
     ),
     Stop(
         "drafts and adapters", "Consider increasing max_num_batched_tokens or decreasing num_speculative_tokens",

@@ -23,6 +23,7 @@ OPTIONS: dict[str, str] = {
     "attention_backend": "the attention backend, which sets the block sizes it takes",
     "cpu_offload_gb": "GiB of weights of each rank that stay in host memory",
     "disable_hybrid_kv_cache_manager": "window layers keep every token",
+    "disable_sliding_window": "no layer slides, and no request is longer than the window",
     "enable_chunked_prefill": "long prompts in several steps; without it a step must hold a whole one",
     "enable_prefix_caching": "prefix caching, which changes how states are kept",
     "mamba_cache_mode": "none, align or all: states kept of one sequence",

@@ -85,12 +85,14 @@ def _slides_alike(model: ModelSpec, release: str) -> bool:
     return len(mixers) == 1 and since(release, first) and not since(release, gone)
 
 
-def as_run(cache: Cache, model: ModelSpec, release: str) -> Cache:
+def as_run(cache: Cache, model: ModelSpec, release: str, slides: bool = True) -> Cache:
     """The cache of one layer as its attention declares it.
 
     A window that the config states goes to every layer that is given none of its own (CacheConfig.sliding_window), also of a class that
-    masks by none; latent attention has no windows.
+    masks by none; latent attention has no windows. `slides` False: layers that have one keep everything.
     """
+    if cache.form == "kv" and not slides:
+        return replace(cache, tensors=tuple(replace(t, keep=ALL) if t.keep.kind == "window" else t for t in cache.tensors))
     if cache.form == "kv" and encodes(model, release):
         return without(cache)
     if cache.form == "encoder-kv" and left(model, release):

@@ -9,7 +9,7 @@ from functools import partial
 
 from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.vllm import conditions as when
-from kvplan.engines.vllm import drafting, registered, selection
+from kvplan.engines.vllm import drafting, layer_conditions, registered, selection, windows
 from kvplan.engines.vllm import exchange_conditions as over
 
 TP = "a size that divides it"
@@ -53,6 +53,8 @@ CHECKS: tuple[Stop, ...] = (
         f"{_CONFIG} _get_and_verify_max_len", when=when.longer,
         tail=" or model_max_length=None in model's config.json). To allow overriding this maximum, set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1",
     ),
+    *windows.CHECKS,
+    *layer_conditions.CHECKS,
     *registered.CHECKS,
     *drafting.CHECKS,
     Stop(

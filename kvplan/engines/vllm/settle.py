@@ -43,6 +43,7 @@ from kvplan.engines.vllm.runners import V1_METHODS, second_runner
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.specs import INDEX_ROWS, KEPT_STATES, PACKED_ROWS, RECURRENCES
 from kvplan.engines.vllm.undecided import undecided
+from kvplan.engines.vllm.windows import unslid
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.forms import Form
 from kvplan.spec import ModelSpec
@@ -84,7 +85,7 @@ def settle(d: Deployment) -> Settled:
     release, rules, notes = rules_of(d)
     notes = (*notes, *served)
     notes = (*notes, *_said(options, release, rules))
-    d = capped(d, rules)
+    d = capped(unslid(d, options, release), rules)
     longest = d.max_model_len or d.context or length_served(d.model, rules)
     if not longest:
         raise SpecError("context", [("", f"{d.model.id} declares no maximum length; say how many tokens with --context")])
@@ -132,7 +133,8 @@ def settle(d: Deployment) -> Settled:
     question, formats = resolved.question, _formats(resolved.question, options, release, rules)
     model, misfit = lowered_or_plain(question, formats, cast=True)
     told, group = kda_told(d.model, release), key_group(d.model)
-    model = remade(model, lambda _, cache: as_run(grouped(_as_kept(cache, formats, told), group), d.model, release))
+    slides = not options.flag("disable_sliding_window")
+    model = remade(model, lambda _, cache: as_run(grouped(_as_kept(cache, formats, told), group), d.model, release, slides))
     settings = _read(question, rules, options, formats, model, resolved.chosen_by)
     drafts = settings.served.draft if settings.drafter else ()
     lora.asked_modules(question)

@@ -33,6 +33,7 @@ def together(given: Mapping[str, Given]) -> list[Finding]:
     return [
         *_halved(given, asked),
         *_prefill(given, asked),
+        *_limits(given, asked),
         *_transfer(given, version),
         *_overlaps(given, asked),
         *_states(given, asked),
@@ -70,6 +71,14 @@ def _prefill(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Fin
     method = _method(given)
     if (one := given.get("!--kv-sharing-fast-prefill")) and one.value and method in READS_HIDDEN:
         yield refuse(f"{one.spelled} with {method[:40]}, which needs correct logits of every token; the engine stops", one.place)
+
+
+def _limits(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Finding]:
+    """`image=2`, which was read up to 0.9 (engine/arg_utils.py nullable_kvs); its values are words."""
+    one = given.get("@limit_mm")
+    if one and asked >= (0, 10) and isinstance(one.value, dict) and any(isinstance(n, str) for n in one.value.values()):
+        said = ",".join(f"{kind}={n}" for kind, n in one.value.items())
+        yield refuse(f"argument {one.spelled}: Value {said[:60]} cannot be converted to <function loads>; it is JSON since 0.10", one.place)
 
 
 def _transfer(given: Mapping[str, Given], version: str) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         prefix-caching-hash-algo prompt-adapters* ray-workers-use-nsight? reasoning-parser response-role return-tokens-as-token-ids?
         revision root-path scheduling-policy seed served-model-name* show-hidden-metrics-for-version skip-tokenizer-init?
         sse-keep-alive-interval ssl-ca-certs ssl-cert-reqs ssl-certfile ssl-ciphers ssl-keyfile tokenizer tokenizer-mode
-        tokenizer-revision tokens-only? tool-call-parser tool-parser-plugin tool-server tool-strict-level trust-remote-code?
+        tokenizer-revision tokens-only? tool-call-parser tool-parser-plugin tool-server tool-strict-level
         trust-request-chat-template? trust-request-mm-kwargs? uds use-gpu-for-pooling-score! use-tqdm-on-load? uvicorn-log-level
         worker-extension-cls
     """,
@@ -91,7 +91,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
 }
 
 EITHER: dict[tuple[str, str], str] = {
-    ("", ""): "disable-sliding-window? additional-config scheduler-cls worker-cls",
+    ("", ""): "additional-config scheduler-cls worker-cls",
     ("", "0.10.2"): "max-seq-len-to-capture#",
     ("", "0.11.1"): "lora-extra-vocab-size#",
     ("0.9.1", ""): "enable-prompt-embeds?",

@@ -236,6 +236,12 @@ def test_a_decoder_that_reads_both_ways_keeps_nothing(architecture: str, more: d
     assert kept(spec(architecture.replace("Bidirectional", ""), **{**more, "use_bidirectional_attention": False})) > 0
 
 
+def test_convolutions_that_read_both_ways_are_refused_by_name() -> None:
+    """vLLM 0.33 models/lfm2.py Lfm2BidirectionalModel, built on the meta device: no layer of it declares a cache."""
+    with pytest.raises(UnsupportedError, match="Lfm2BidirectionalModel reads everything at once"):
+        spec("Lfm2BidirectionalModel", model_type="lfm2", layer_types=["conv", "full_attention", "conv", "conv"])
+
+
 def test_minimax_m3_builds_its_own_tower_whatever_class_its_config_states() -> None:
     """The release writes clip_vision_model, whose class and position embeddings its rotary tower does not have."""
     vision = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "patch_size": 14,

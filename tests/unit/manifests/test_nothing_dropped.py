@@ -93,6 +93,26 @@ def test_packed_weights_of_a_release_that_holds_none(command: str, status: str) 
     assert ("not-so-packed" in {f.rule for f in verdict.findings}) == (status == "refuses")
 
 
+@pytest.mark.parametrize(("command", "release", "stops"), [
+    ("internlm/internlm2_5-7b-chat", "0.33.0", True),
+    ("internlm/internlm2_5-7b-chat --trust-remote-code", "0.33.0", False),
+    ("nvidia/Nemotron-H-56B-Base-8K", "0.19.0", True),
+    ("nvidia/Nemotron-H-56B-Base-8K", "0.22.0", False),
+    ("meta-llama/Llama-3.1-8B", "0.33.0", False),
+])  # fmt: skip
+def test_a_config_that_only_its_repository_can_read(command: str, release: str, stops: bool) -> None:
+    """EngineArgs.create_engine_config of the releases on the published config.json: "contains custom code which must be executed"."""
+    (verdict,) = kvplan.check([Source("serve.sh", f"vllm serve {command} -tp 8")], device="h200", engine_version=release)
+    assert ("own-code" in {f.rule for f in verdict.findings}) is stops
+    assert (verdict.status == "refuses") is stops, verdict.message
+
+
+def test_what_is_written_lets_the_repository_read_its_config() -> None:
+    plan = kvplan.estimate("internlm/internlm2_5-7b-chat", engine="vllm", device="h100")
+    assert "--trust-remote-code" in emit(plan, "vllm")
+    assert "--trust-remote-code" not in emit(kvplan.estimate("meta-llama/llama-3.1-8b", engine="vllm", device="h100"), "vllm")
+
+
 def test_a_path_is_what_the_flag_says_it_is() -> None:
     text = "vllm serve /models/qwen --quantization awq"
     (verdict,) = kvplan.check([Source("serve.sh", text)], models=["/models/qwen=qwen/qwen3-8b"], device="rtx-3060")

@@ -1,0 +1,78 @@
+"""What vLLM's layers stop at when they are built: caches of another stage, formats that their kernels do not take."""
+
+from __future__ import annotations
+
+from kvplan.engines.common import conditions as on
+from kvplan.engines.common.options import Options
+from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.vllm.layers import stages
+from kvplan.engines.vllm.settings import settings_of
+
+#: Classes whose tower deals its heads out to the ranks, and how many the published configs have (vision_config num_heads: GLM-4.1V, 4.5V).
+TOWER_HEADS: dict[str, int] = {"Glm4vForConditionalGeneration": 12, "Glm4vMoeForConditionalGeneration": 12}
+
+
+def tower_heads(settled: Settled) -> Values:
+    d, s = settled.question, settings_of(settled)
+    heads = TOWER_HEADS.get(d.model.architecture or "")
+    whole = d.multimodal == "off" or Options(d).text("mm_encoder_tp_mode") == "data"
+    return {"heads": heads, "tp": s.tp} if heads and heads % s.tp and not whole else None
+
+
+def shared_over_stages(settled: Settled) -> Values:
+    """Layers that read the cache of an earlier one, of its kind the last that has one, which another stage holds."""
+    s, layers = settings_of(settled), settled.model.layers
+    forms = [{cache.form for cache in layer.caches} for layer in layers]
+    first = next((n for n, held in enumerate(forms) if "shared" in held), None)
+    if s.pp == 1 or not first:
+        return None
+    kept = {str([t.keep for cache in layer.caches for t in cache.tensors]): n for n, layer in enumerate(layers[:first])}
+    starts = [stage.start for stage in stages(settled.model, s)]
+    last = max(n for n, held in enumerate(forms) if "shared" in held)
+    beyond = next((start for start in starts if min(kept.values()) < start <= last), None)
+    return None if beyond is None else {"layer": max(first, beyond), "target": min(kept.values())}
+
+
+def latent_fp8(settled: Settled) -> Values:
+    """An FP8 cache of latent attention in Triton's kernels, the only ones below 9.0."""
+    s, has, device = settings_of(settled), on.capability(settled.question), settled.question.device
+    latent = any(cache.form == "latent" for layer in settled.layers for cache in layer.caches)
+    if not latent or has is None or has >= 89 or s.platform != "cuda" or not s.formats.k.startswith("fp8"):
+        return None
+    return {"gpu": device.name if device else "", "has": on.version_of(has), "other": "float16" if has < 80 else "bfloat16"}
+
+
+def packed_rows(settled: Settled) -> Values:
+    """DeepSeek-V4's packed rows, asked for in a format that neither they nor plain rows have."""
+    s, asked = settings_of(settled), settled.question.kv_dtype
+    packed = any(cache.form == "compressed" for layer in settled.layers for cache in layer.caches)
+    if not packed or s.platform != "cuda" or "kv_dtype" in settled.chosen_by or asked in (None, "auto", "bf16", "f16"):
+        return None
+    return None if str(asked).startswith("fp8") and not str(asked).endswith("per_token_head") else {"cache": asked}
+
+
+CHECKS = (
+    Stop(
+        "caches of another stage", "Specified KV sharing target layer for",
+        "layer {layer} reads the cache of layer {target}, which is in another stage", (Move("pp", "1, with a larger tp"),),
+        "model_executor/layers/attention/attention.py validate_kv_sharing_target", since="0.10", when=shared_over_stages, loading=True,
+    ),
+    Stop(
+        "heads of a tower", "{heads} is not divisible by {tp}", "the {heads} heads of the vision tower are dealt out to {tp} ranks",
+        (Move("option:mm_encoder_tp_mode", "data"), Move("tp", "a size that divides {heads}")), "models/glm4_1v.py; distributed/utils.py",
+        since="0.10.2", when=tower_heads, loading=True,
+    ),
+    Stop(
+        "FP8 latents and Triton",
+        "FP8 KV cache is not supported by the Triton MLA backend on {gpu:t} (compute capability {has}); native FP8 (fp8e4nv) "
+        "requires SM89+. Re-run with --kv-cache-dtype {other:w}.",
+        "the kernels of latent attention that run on this GPU read an FP8 cache from compute capability 8.9 on, and it has {has}",
+        (Move("kv_dtype", "auto"), Move("device", "a newer GPU")), "v1/attention/backends/mla/triton_mla.py",
+        since="0.26", when=latent_fp8, loading=True,
+    ),
+    Stop(
+        "packed rows of another format", "only supports fp8 kv-cache", "this model's rows are packed in FP8, and {cache} was asked for",
+        (Move("kv_dtype", "auto or fp8"),), "models/deepseek_v4/attention.py", since="0.20", when=packed_rows, loading=True,
+    ),
+)  # fmt: skip

@@ -1,0 +1,45 @@
+"""`--disable-sliding-window`: no layer slides, and no request is longer than the window (config/model.py _get_and_verify_max_len)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvplan.deployment import Deployment
+from kvplan.engines.common.options import Options
+from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.vllm.rules import since
+
+#: Classes with windows whose published lengths YaRN stretches: up to 0.32 the stretch is computed after the cap, and undoes it.
+STRETCHED: frozenset[str] = frozenset({"GptOssForCausalLM"})
+
+
+def unslid(d: Deployment, options: Options, release: str) -> Deployment:
+    """The question with the model no longer than the window that its config states."""
+    model = d.model
+    if not options.flag("disable_sliding_window") or (model.architecture in STRETCHED and not since(release, "0.33")):
+        return d
+    mixers = (mixer for block in model.blocks.values() for mixer in block.mixers)
+    stated = {getattr(mixer, "window", None) for mixer in mixers} | {model.cache_window, model.unused_window}
+    most = min((window for window in stated if window), default=None)
+
+    def capped(tokens: int | None) -> int | None:
+        return min(tokens, most) if tokens and most else tokens
+
+    names = ("max_context", "stated_context", "original_context")
+    return replace(d, model=model.changed(**{name: capped(getattr(model, name)) for name in names}))
+
+
+def stretched(settled: Settled) -> Values:
+    asked = Options(settled.question).flag("disable_sliding_window")
+    return {} if asked and settled.question.model.architecture in STRETCHED else None
+
+
+CHECKS = (
+    Stop(
+        "windows under a stretched length", "Disabling sliding window is not supported for models with rope_scaling",
+        "this release stretches the model's length by YaRN, and does not also cap it at the window",
+        (Move("option:disable_sliding_window", "false"), Move("engine_version", "0.13 or later")),
+        "config/model.py _get_and_verify_max_len", before="0.13", when=stretched,
+    ),
+)  # fmt: skip
