@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import kvplan
 from kvplan.deployment import Deployment
 from kvplan.engines import find
 from kvplan.errors import UnsupportedError
@@ -120,3 +121,11 @@ def test_latents_are_expanded_before_5_15(version: str | None, bytes_per_token: 
         "v_head_dim": 128,
     }  # fmt: skip
     assert held(mla, 100, version) == 100 * bytes_per_token
+
+
+def test_a_class_that_fails_is_said() -> None:
+    """transformers 5.24.0 models/llama4/modeling_llama4.py: image_outputs=outputs.image_outputs, which the text model does not give."""
+    said = "Llama4ForConditionalGeneration of 5.24 fails in its first forward"
+    for version, fails in (("5.23", False), ("5.24", True), (None, True)):
+        plan = kvplan.estimate("meta-llama/llama-4-scout-17b-16e", engine="transformers", engine_version=version, context=100)
+        assert (said in str(plan.as_dict())) == fails
