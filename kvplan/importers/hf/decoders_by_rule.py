@@ -51,9 +51,14 @@ def opt(f: Fields, t: Decoder) -> Stack:
 
 
 def falcon(f: Fields, t: Decoder) -> Stack:
-    """Falcon: the new decoder (grouped KV heads, two parallel norms) and the old ones (one KV head, or all)."""
-    heads, new = f.dim("num_attention_heads"), f.flag("new_decoder_architecture")
-    kv = f.dim_or("num_key_value_heads", heads) if new else 1 if f.flag("multi_query") else heads
+    """Falcon: the new decoder (grouped KV heads, two parallel norms) and the old ones (one KV head, or all).
+
+    Its first files are RefinedWeb's: of the 40B, whose code (modelling_RW.py) is the new decoder, n_head_kv says the KV heads.
+    """
+    heads = f.dim("num_attention_heads")
+    first = (f.items("architectures") or [""])[0] == "RWForCausalLM" and f.given("n_head_kv")
+    new = first or f.flag("new_decoder_architecture")
+    kv = f.dim("n_head_kv") if first else f.dim_or("num_key_value_heads", heads) if new else 1 if f.flag("multi_query") else heads
     norms = 2
     if new:
         norms = f.dim_or("num_ln_in_parallel_attn", 2)

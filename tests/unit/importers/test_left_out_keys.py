@@ -1,0 +1,46 @@
+"""Files that leave out what their own code makes of other keys; counts by hand, shapes from the code that each names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvplan import estimate
+from kvplan.errors import KvplanError
+from kvplan.importers.hf_config import import_config
+from kvplan.spec import parse_spec
+
+#: The first config.json of tiiuae/falcon-40b-instruct (transformers 4.26), as public repositories hold it.
+FALCON = {
+    "alibi": False, "apply_residual_connection_post_layernorm": False, "architectures": ["RWForCausalLM"], "bias": False,
+    "hidden_size": 8192, "model_type": "RefinedWeb", "n_head": 128, "n_head_kv": 8, "n_layer": 60, "parallel_attn": True,
+    "torch_dtype": "bfloat16", "vocab_size": 65024,
+}  # fmt: skip
+#: configs/mamba2_1B.json of fla-org/flame: no num_heads.
+MAMBA2 = {
+    "conv_kernel": 4, "expand": 2, "head_dim": 64, "hidden_size": 2048, "model_type": "mamba2", "n_groups": 1, "num_hidden_layers": 48,
+    "state_size": 128, "tie_word_embeddings": False, "use_bias": False, "use_conv_bias": True, "vocab_size": 32000,
+}  # fmt: skip
+
+
+def asked(config: dict[str, Any]) -> Any:
+    return estimate(parse_spec(import_config(config, "left out"), "left out"), engine="ideal", context=100, batch=1).as_dict()
+
+
+def test_refined_web_of_40b_groups_its_heads() -> None:
+    """modelling_RW.py of the 40B: queries beside K and V of 8 heads of 64, two norms side by side, an embedding that is the head."""
+    layer = 8192 * (8192 + 2 * 8 * 64) + 8192 * 8192 + 2 * 4 * 8192 * 8192 + 2 * 2 * 8192
+    plan = asked(FALCON)
+    assert plan["model"]["parameters"] == 60 * layer + 65_024 * 8192 + 2 * 8192
+    assert plan["cache"]["total_bytes"] == 60 * 2 * 8 * 64 * 2 * 100
+
+
+def test_heads_of_mamba_2_fill_its_inner_size() -> None:
+    """fla models/mamba2/configuration_mamba2.py: num_heads = expand * hidden_size / head_dim; 64 heads of 64, 128 states."""
+    inner, heads = 4096, 64
+    mixer = 2048 * (2 * inner + 2 * 128 + heads) + (inner + 2 * 128) * (4 + 1) + 3 * heads + inner + inner * 2048
+    plan = asked(MAMBA2)
+    assert plan["model"]["parameters"] == 48 * (mixer + 2048) + 2 * 32_000 * 2048 + 2048
+    with pytest.raises(KvplanError, match=r"hidden_size \* expand \(4096\) must equal num_heads \* head_dim \(8192\)"):
+        asked({**MAMBA2, "num_heads": 128})
