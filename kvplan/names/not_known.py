@@ -46,7 +46,8 @@ def unknown(name: str) -> KvplanError:
         size = f"{family}:{tag.partition('-')[0]}"
         tags = _tags(family)
         listed = [found for found in tags if found.lower().startswith(size)]
-        if not listed and (hint := _newer_tag(family, tag)):
+        stem, hint = _newer_tag(family, tag)
+        if hint and not any(found.lower().startswith(f"{family}:{stem}") for found in tags):
             return UnknownName("model", name, [], hint=hint)
         if tags:
             return UnknownName("model", name, [], nearest=(listed or tags)[:3])
@@ -126,16 +127,17 @@ def _tags(family: str) -> list[str]:
     return [at(match.start() + 1).name for match in re.finditer(rf"\n{re.escape(family)}:", lowered())]
 
 
-def _newer_tag(family: str, tag: str) -> str:
-    """The command that answers for a tag of a model that the copy of Ollama's library does not have; empty where none is known."""
-    size, _, kind = tag.partition("-")
-    found = alike(f"{family}-{size}")
-    known = next((line for line in found if "/" in line.name and line.weights is None), None)
-    if known is None:
-        return ""
-    said = taken_apart(f"{family}:{kind.rpartition('-')[2]}") if kind else None
-    weights = said.weights if said else "q4_k_m"
-    return f"the copy of Ollama's library has no such tag; if it is {known.name}: kvplan estimate {known.name} --weight-dtype {weights}"
+def _newer_tag(family: str, tag: str) -> tuple[str, str]:
+    """As much of a tag as is a model's name, and the command that answers for it; both empty where no beginning of it is one's."""
+    words = tag.split("-")[:MOST_WORDS]
+    for n in range(len(words), 0, -1):
+        stem = "-".join(words[:n])
+        known = next((line for line in alike(f"{family}-{stem}") if "/" in line.name and line.weights is None), None)
+        if known is not None:
+            said = taken_apart(f"{family}:{words[-1]}") if n < len(words) else None
+            command = f"kvplan estimate {known.name} --weight-dtype {said.weights if said else 'q4_k_m'}"
+            return stem, f"the copy of Ollama's library has no such tag; if it is {known.name}: {command}"
+    return "", ""
 
 
 def _of_a_format(key: str) -> str:
