@@ -21,6 +21,15 @@ def no_cache(f: Fields, t: Decoder) -> Stack:
     return {**made, "layers": layers, "notes": ["its class keeps no cache: each step reads the whole sequence anew"]}
 
 
+def fewer_words_out(f: Fields, t: Decoder) -> Stack:
+    """Apertus 1.5 (transformers 5.24 models/apertus1p5): a head of the first output_vocab_size words, where the file says so."""
+    made, words = decoder(f, t), f.opt("output_vocab_size")
+    if words is None:
+        return made
+    head = weight("lm_head", f.whole(words, "output_vocab_size", 1), f.dim("hidden_size"), role="head")
+    return {**made, "lm_head": False, "tied_embeddings": False, "weights": [*made.get("weights", []), head]}
+
+
 def qwen(f: Fields, t: Decoder) -> Stack:
     """Qwen of 2023, with the image tower that Qwen-VL keeps under `visual`."""
     made = decoder(f, t)

@@ -102,6 +102,9 @@ FAMILIES: dict[str, Row] = {
     "exaone_moe": _d(qk_norm="head", windows="pattern", mtp="deepseek",
                      experts=Experts(where="first_dense", shared_count="num_shared_experts", bias="buffer")),
     "apertus": _d(_QKVO, gated=False, qk_norm="head", layer_weights=(("alpha_p", (1,)), ("alpha_n", (1,)))),
+    "apertus1p5_text": _d(_QKVO, gated=False, qk_norm="head", layer_weights=(("alpha_p", (1,)), ("alpha_n", (1,))))._replace(
+        lower="decoders_by_rule:fewer_words_out", model_type="apertus"
+    ),
     "arcee": _d(_QKVO, gated=False, mlp_bias="mlp_bias"),
     "nemotron": _d(_QKVO, _LAYER, mlp_bias="mlp_bias"),
     "ernie4_5": _d(q_bias="use_bias", kv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias"),

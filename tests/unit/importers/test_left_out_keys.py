@@ -44,3 +44,20 @@ def test_heads_of_mamba_2_fill_its_inner_size() -> None:
     assert plan["model"]["parameters"] == 48 * (mixer + 2048) + 2 * 32_000 * 2048 + 2048
     with pytest.raises(KvplanError, match=r"hidden_size \* expand \(4096\) must equal num_heads \* head_dim \(8192\)"):
         asked({**MAMBA2, "num_heads": 128})
+
+
+def test_apertus_1_5_says_fewer_words_than_it_reads() -> None:
+    """transformers 5.24.0 models/apertus1p5: output_vocab_size rows in the head; three layers of the class's own sizes, on the meta device
+    2,183,164,678 parameters and 7,372,800 bytes of 150 tokens."""
+    config = {
+        "architectures": ["Apertus1p5TextForCausalLM"], "model_type": "apertus1p5_text", "vocab_size": 266_752, "output_vocab_size": 131_072,
+        "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 3, "num_attention_heads": 32, "num_key_value_heads": 32,
+        "max_position_embeddings": 65_536, "tie_word_embeddings": False, "dtype": "bfloat16",
+    }  # fmt: skip
+    layer = 4 * 4096 * 4096 + 2 * 4096 * 14_336 + 2 * 128 + 2 * 4096 + 2
+    assert 266_752 * 4096 + 131_072 * 4096 + 3 * layer + 4096 == 2_183_164_678
+    assert (asked(config)["model"]["parameters"], asked(config)["cache"]["total_bytes"]) == (2_183_164_678, 7_372_800 * 100 // 150)
+    whole = {"architectures": ["Apertus1p5ForConditionalGeneration"], "model_type": "apertus1p5", "text_config": config}
+    plan = asked(whole)
+    assert plan["cache"]["total_bytes"] == 7_372_800 * 100 // 150
+    assert any("tokenizers of images and of sound are not counted" in note for note in plan["model"]["notes"])
