@@ -112,6 +112,7 @@ ARCHITECTURES: dict[str, str] = {
     "Grok1ForCausalLM": "grok-1", "Grok1ModelForCausalLM": "grok-1", "HeliumForCausalLM": "helium",
     "HunYuanDenseV1ForCausalLM": "hunyuan_v1_dense", "HunYuanForCausalLM": "hunyuan_v1_moe",
     "HunYuanMoEV1ForCausalLM": "hunyuan_v1_moe", "HYV3ForCausalLM": "hy_v3", "HYV4ForCausalLM": "hy_v4",
+    "HYV4VLForConditionalGeneration": "hy_v4_vl",
     "HyperCLOVAXForCausalLM": "hyperclovax", "HCXVisionV2ForCausalLM": "hyperclovax_vision_v2",
     "HyperCLOVAXVisionV2ForConditionalGeneration": "hyperclovax_vision_v2", "Idefics2ForConditionalGeneration": "idefics2",
     "Idefics3ForConditionalGeneration": "idefics3", "InstructBlipForConditionalGeneration": "instructblip",

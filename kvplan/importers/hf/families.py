@@ -103,7 +103,7 @@ FAMILIES: dict[str, Row] = {
                      experts=Experts(where="first_dense", shared_count="num_shared_experts", bias="buffer")),
     "apertus": _d(_QKVO, gated=False, qk_norm="head", layer_weights=(("alpha_p", (1,)), ("alpha_n", (1,)))),
     "apertus1p5_text": _d(_QKVO, gated=False, qk_norm="head", layer_weights=(("alpha_p", (1,)), ("alpha_n", (1,))))._replace(
-        lower="decoders_by_rule:fewer_words_out", model_type="apertus"
+        lower="decoders_by_rule:fewer_words_out"
     ),
     "arcee": _d(_QKVO, gated=False, mlp_bias="mlp_bias"),
     "nemotron": _d(_QKVO, _LAYER, mlp_bias="mlp_bias"),

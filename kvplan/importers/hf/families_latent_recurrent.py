@@ -56,6 +56,7 @@ LATENT_RECURRENT: dict[str, Row] = {
     "axk1": Row("latent_mixed:axk1", Latent()),
     "axk2": Row("latent_mixed:axk2", Latent(sparse=True)),
     "hy_v4": Row("latent_mixed:hy_v4", Latent(sparse=True)),
+    "hy_v4_vl_text": Row("latent_mixed:hy_v4", Latent(sparse=True)),
     "glm5_next_text": Row("latent_mixed:glm5_next", Latent(sparse=True)),
     "bailing_hybrid": Row("latent_mixed:ling3", Latent(), _KIMI | {
         "n_shared_experts": ("num_shared_experts", "n_shared_experts"), "num_experts_per_tok": ("num_experts_per_token",

@@ -50,7 +50,8 @@ def test_apertus_1_5_says_fewer_words_than_it_reads() -> None:
     """transformers 5.24.0 models/apertus1p5: output_vocab_size rows in the head; three layers of the class's own sizes, on the meta device
     2,183,164,678 parameters and 7,372,800 bytes of 150 tokens."""
     config = {
-        "architectures": ["Apertus1p5TextForCausalLM"], "model_type": "apertus1p5_text", "vocab_size": 266_752, "output_vocab_size": 131_072,
+        "architectures": ["Apertus1p5TextForCausalLM"], "model_type": "apertus1p5_text", "vocab_size": 266_752,
+        "output_vocab_size": 131_072,
         "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 3, "num_attention_heads": 32, "num_key_value_heads": 32,
         "max_position_embeddings": 65_536, "tie_word_embeddings": False, "dtype": "bfloat16",
     }  # fmt: skip
@@ -61,3 +62,20 @@ def test_apertus_1_5_says_fewer_words_than_it_reads() -> None:
     plan = asked(whole)
     assert plan["cache"]["total_bytes"] == 7_372_800 * 100 // 150
     assert any("tokenizers of images and of sound are not counted" in note for note in plan["model"]["notes"])
+
+
+def test_hunyuan_v4_with_images() -> None:
+    """transformers 5.24.0 models/hy_v4_vl: HYV4's decoder beside HunYuan-VL's tower with a plainer merger; four layers of the class's own
+    sizes have 33,251,855,701 parameters on the meta device and keep 768,000 bytes of 150 tokens."""
+    text = {"model_type": "hy_v4_vl_text", "num_hidden_layers": 4}
+    vision = {
+        "model_type": "hy_v4_vl_vision", "hidden_size": 1536, "intermediate_size": 6144, "num_attention_heads": 16, "num_channels": 3,
+        "num_hidden_layers": 40, "out_hidden_size": 6144, "patch_size": 16, "spatial_merge_size": 2, "max_image_size": 2048,
+    }  # fmt: skip
+    config = {"architectures": ["HYV4VLForConditionalGeneration"], "model_type": "hy_v4_vl", "dtype": "bfloat16"}
+    plan = asked({**config, "text_config": text, "vision_config": vision})
+    assert plan["model"]["parameters"] == 33_251_855_701
+    held = estimate(
+        parse_spec(import_config({**config, "text_config": text, "vision_config": vision}, "hy"), "hy"), engine="transformers", context=150
+    )
+    assert sum(e.bytes for e in held.ledgers[0].entries if e.name.startswith("cache")) == 768_000
