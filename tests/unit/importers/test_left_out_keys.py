@@ -79,3 +79,35 @@ def test_hunyuan_v4_with_images() -> None:
         parse_spec(import_config({**config, "text_config": text, "vision_config": vision}, "hy"), "hy"), engine="transformers", context=150
     )
     assert sum(e.bytes for e in held.ledgers[0].entries if e.name.startswith("cache")) == 768_000
+
+
+@pytest.mark.parametrize(
+    ("config", "counted"),
+    [
+        (
+            {
+                "model_type": "sarvam_moe", "n_routed_experts": 128, "n_shared_experts": 1, "moe_intermediate_size": 1024,
+                "intermediate_size": 8192, "num_key_value_heads": 4, "head_dim": 64, "num_experts_per_tok": 6,
+            },
+            5_602_570_624,
+        ),
+        (
+            {
+                "model_type": "sarvam_mla", "n_routed_experts": 128, "n_shared_experts": 1, "moe_intermediate_size": 2048,
+                "intermediate_size": 16_384, "kv_lora_rank": 512, "q_lora_rank": None, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+                "v_head_dim": 128, "num_key_value_heads": 64, "num_experts_per_tok": 8,
+            },
+            9_126_573_568,
+        ),
+    ],
+    ids=["sarvam_moe", "sarvam_mla"],
+)  # fmt: skip
+def test_sarvams_files_as_transformers_saves_them(config: dict[str, Any], counted: int) -> None:
+    """transformers 5.24.0 models/sarvam_moe, sarvam_mla: experts under GLM's and DeepSeek's names, where the releases' own files say
+    num_experts and num_shared_experts; three layers on the meta device (Glm4MoeForCausalLM, DeepseekV3ForCausalLM)."""
+    rest = {"hidden_size": 4096, "num_hidden_layers": 3, "num_attention_heads": 64, "first_k_dense_replace": 1, "vocab_size": 262_144}
+    found = asked({**config, **rest})["model"]["parameters"]
+    released = {"num_experts": config["n_routed_experts"], "num_shared_experts": 1}
+    older = {key: value for key, value in config.items() if key not in ("n_routed_experts", "n_shared_experts")}
+    assert found == counted
+    assert asked({**older, **released, **rest})["model"]["parameters"] == counted
