@@ -148,6 +148,7 @@ TUNED_FROM = {
     **{f"DianJin/DianJin-R1-{size}": f"Qwen/Qwen2.5-{size}-Instruct" for size in ("7B", "32B")},
     "dphn/Dolphin3.0-Llama3.1-8B": "huihui-ai/Dolphin3.0-Llama3.1-8B-abliterated",
     **{f"deepcogito/cogito-v1-preview-llama-{size}": f"meta-llama/Llama-3.1-{size}-Instruct" for size in ("8B", "70B")},
+    **{f"allenai/Llama-3.1-Tulu-3-{size}": f"allenai/Llama-3.1-Tulu-3-{size}-DPO" for size in ("8B", "70B")},
     "perplexity-ai/r1-1776": "deepseek-ai/DeepSeek-R1", "perplexity-ai/r1-1776-distill-llama-70b": "meta-llama/Llama-3.3-70B-Instruct",
 }  # fmt: skip
 #: Hub ids whose model cards say that they are their base with a module of DSpark's attached.

@@ -28,6 +28,7 @@ _RESPELT = {"meta-llama": ("meta-llama-", "llama-"), "nvidia": ("-fp4", "-nvfp4"
 _MIRRORS = ("unsloth",)
 _FILE = re.compile(r"\.gguf$", re.IGNORECASE)
 _ELSEWHERE = re.compile(r"modelscope\.|^models--", re.IGNORECASE)  # an address of another hub's, a folder of the Hub's cache
+MOST_WORDS = 12  # of a name that are looked at
 #: Families whose -qat tags are of one type.
 _TRAINED = {"gemma3": "q4_0_qat"}
 
@@ -110,16 +111,18 @@ def by_its_name(name: str) -> Named | None:
 
 
 def _newer_tag(typed: str, key: str) -> Named | None:
-    """A tag of a size that the copy of Ollama's library does not have: that model, in the type that it names or the usual one."""
+    """A tag that the copy of Ollama's library lacks: the model that its words begin with, in the type that follows or the usual one."""
     family, _, tag = key.partition(":")
-    size, _, kind = tag.partition("-")
-    known = next((line for line in alike(f"{family}-{size}") if "/" in line.name and line.weights is None), None)
-    if not size or known is None or _starting(f"{family}:{size}"):
-        return None
-    said = taken_apart(f"{family}:{kind.rpartition('-')[2]}") if kind else None
-    if kind and said is None:
-        return None
-    return Named(typed, known.base, said.weights if said else "q4_k_m", known.length, "l")
+    words = tag.split("-")[:MOST_WORDS]
+    for n in range(len(words), max(len(words) - 2, 0), -1):
+        stem = "-".join(words[:n])
+        known = next((line for line in alike(f"{family}-{stem}") if "/" in line.name and line.weights is None), None)
+        if known is None or _starting(f"{family}:{stem}"):
+            continue
+        said = taken_apart(f"{family}:{words[-1]}") if n < len(words) else None
+        if n == len(words) or said:
+            return Named(typed, known.base, said.weights if said else "q4_k_m", known.length, "l")
+    return None
 
 
 def _quantised(typed: str, key: str) -> Named | None:

@@ -6,7 +6,7 @@ import re
 
 from kvplan.errors import AmbiguousName, KvplanError, UnknownName
 from kvplan.names.index import at, lowered
-from kvplan.names.look_up import by_its_name, look_up, released
+from kvplan.names.look_up import MOST_WORDS, by_its_name, look_up, released
 from kvplan.names.nearest import FORMAT, nearest, parts
 from kvplan.names.releases import Release, taken_apart
 from kvplan.names.spellings import alike
@@ -23,7 +23,6 @@ _RESHAPED = re.compile(
     r"reap\d*|reaped|prun(?:ed|e)|(?:\d+x)?\d+(?:\.\d+)?[bmt]|a\d+(?:\.\d+)?b|\d+e|moe|eagle\d?|dflash\d?|dspark|draft\w*|lora|adapter|mmproj|onnx|vl|vision"
     r"|flash|mini|nano|micro|small|medium|large|max|plus|pro|lite|next|tiny|super|ultra|air|coder|omni|multimodal|audio|asr|tts|embed\w*|rerank\w*|reward|speculator\S*|distill\w*|upscaled?|\d+layers?|exl\d|merge\w*|frankenmerge|assistant"
 )
-MOST_WORDS = 12  # of a name that are looked at
 
 
 def unknown(name: str) -> KvplanError:

@@ -119,8 +119,8 @@ def weights(model: Any) -> Event:
     return {"bytes": sums, "n_parameters": sum(p.numel() for p in model.parameters())}
 
 
-#: what a model calls the cache that it is given -> what it calls the one that it gives back
-_CACHES = {"past_key_values": "past_key_values", "cache_params": "cache_params", "state": "state"}
+#: what a model calls the cache that it is given and gives back: `cache` from transformers 5.24 on, others before
+_CACHES = ("cache", "past_key_values", "cache_params", "state")
 _MEL_FRAMES = 2  # frames of sound for each position of an encoder that listens
 
 
@@ -139,11 +139,11 @@ def forward(model: Any, batch: int, tokens: int, encoder: int, last: Any, own: A
     given: dict[str, Any] = {}
     if "use_cache" in takes:
         given["use_cache"] = True
-    for name, back in _CACHES.items():
-        if name in takes and last is not None and getattr(last, back, None) is not None:
-            given[name] = getattr(last, back)
+    for name in _CACHES:
+        if name in takes and last is not None and getattr(last, name, None) is not None:
+            given[name] = getattr(last, name)
     if own is not None:
-        given["past_key_values"] = own
+        given["cache" if "cache" in takes else "past_key_values"] = own
     if not config.is_encoder_decoder:
         given["input_ids"] = ids
     else:
@@ -163,7 +163,7 @@ def forward(model: Any, batch: int, tokens: int, encoder: int, last: Any, own: A
 
 def cache_of(model: Any, out: Any, own: Any = None) -> Any:
     """What a model keeps: the cache that it gives back, else tensors that its modules keep beside weights and buffers; None for none."""
-    for name in _CACHES.values():
+    for name in _CACHES:
         if own is None and getattr(out, name, None) is not None:
             return getattr(out, name)
     kept: dict[str, Any] = {} if own is None else {"": own}

@@ -27,7 +27,7 @@ def asked(config: dict[str, Any], folder: Path, tokens: int) -> tuple[int, int]:
 
     path = folder / "config.json"
     path.write_text(json.dumps(config), encoding="utf-8")
-    plan = estimate(str(path), engine="transformers", context=tokens, batch=1).as_dict()
+    plan = estimate(str(path), engine="transformers", engine_version="5.23.0", context=tokens, batch=1).as_dict()
     return plan["model"]["parameters"], sum(e["bytes"] for e in plan["ledgers"][0]["entries"] if e["name"].startswith("cache"))
 
 

@@ -62,6 +62,23 @@ def model_config(lm: Any, file: str, tp: int, monkeypatch: pytest.MonkeyPatch, *
     return made
 
 
+def block_bytes(lm: Any, made: Any, cache: Any, tp: int) -> int:
+    """One block of a rank. From 0.18 on each indexer that was built asks for a row of its own (backends/cuda/nsa.py): one a layer here."""
+    if hasattr(lm.cache.CacheEngine, "get_cache_block_size"):
+        return int(lm.cache.CacheEngine.get_cache_block_size(cache, made, tp))
+    plan, schema = (importlib.import_module(f"lmdeploy.pytorch.engine.cache_engine.{name}") for name in ("plan", "schema"))
+    consts, torch = importlib.import_module("lmdeploy.pytorch.consts"), pytest.importorskip("torch")
+
+    def asks(_: Any) -> Any:
+        if made.mla_index_topk is None:
+            return ()
+        shape = consts.dsa_packed_indexer_k_cache_shape(cache.kernel_block_size, made.hf_config.index_head_dim)
+        one = schema.BlockCacheRequest(consts.DSA_INDEXER_K_CACHE_NAME, shape, torch.uint8, per_row_contiguous=True)
+        return (one,) * made.num_layers
+
+    return int(plan.build_block_cache_plan(made, cache, tp, asks).logical_block_nbytes)
+
+
 def blocks(lm: Any, made: Any, free: int, tp: int, policy: int) -> Any:
     """The cache configuration after update_configs, where so many bytes are free on every rank. The server's prefill default is 8192."""
     options = {"max_batches": BATCH, "block_size": 64, "num_cpu_blocks": 0, "num_gpu_blocks": 0, "quant_policy": policy}
@@ -76,6 +93,9 @@ def blocks(lm: Any, made: Any, free: int, tp: int, policy: int) -> Any:
         def set_cache_config(self, *_: Any) -> None: ...
 
         def set_model_config(self, *_: Any) -> None: ...
+
+        def _prepare_worker_cache_plans(self, *_: Any) -> list[Any]:  # 0.18
+            return [SimpleNamespace(total=block_bytes(lm, made, cache, tp), target=0, spec=0)] * tp
 
     Executor("", made, cache, None, lm.config.DistConfig(tp=tp), SimpleNamespace(memdecode_config=None)).update_configs()
     return cache
@@ -101,12 +121,12 @@ def test_blocks_are_those_that_lmdeploy_makes(file: str, tp: int, policy: str, m
     free = DEVICE - sum(e.bytes for e in plan.weights)
     made = model_config(lm, file, tp, monkeypatch, flash=latent)
     cache = blocks(lm, made, free, tp, POLICIES[policy])
-    told = (cache, made, tp) if not old else (64, made, tp, POLICIES[policy])
-    assert plan.kept.block == lm.cache.CacheEngine.get_cache_block_size(*told)
+    told = lm.cache.CacheEngine.get_cache_block_size(64, made, tp, POLICIES[policy]) if old else block_bytes(lm, made, cache, tp)
+    assert plan.kept.block == told
     capacity = engine.plan(settled).capacity
     assert capacity is not None, engine.plan(settled).reason
     assert capacity.blocks == cache.num_gpu_blocks
     if made.__dict__.get("states_shapes"):
-        assert capacity.kv_bytes == cache.num_gpu_blocks * plan.kept.block + cache.num_state_caches * (
-            lm.cache.StateCacheEngine.get_cache_state_size(made.states_shapes)
-        )
+        states = lm.cache.StateCacheEngine
+        sized_by = states.get_state_slot_nbytes if hasattr(states, "get_state_slot_nbytes") else states.get_cache_state_size
+        assert capacity.kv_bytes == cache.num_gpu_blocks * plan.kept.block + cache.num_state_caches * sized_by(made.states_shapes)

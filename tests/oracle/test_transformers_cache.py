@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import kvplan
 from kvplan.deployment import Deployment
 from kvplan.engines import find
 from kvplan.errors import UnsupportedError
@@ -43,7 +44,8 @@ def faults(path: str, model: dict[str, Any]) -> list[str]:
     spec = read_config(shared(path))
     for row in measured(model):
         encoder = row.get("encoder_seq") or row.get("image_tokens")
-        question = Deployment(model=spec, engine="transformers", context=row["seq"], batch=row["batch"], encoder_tokens=encoder)
+        sizes = {"context": row["seq"], "batch": row["batch"], "encoder_tokens": encoder}
+        question = Deployment(model=spec, engine="transformers", engine_version="5.23.0", **sizes)
         (ledger,) = engine.plan(engine.settle(question)).ledgers
         at = f"{model['file']} {row['batch']} x {row['seq']}"
         if ledger.cache_bytes != row["cache_bytes"]:
@@ -120,3 +122,25 @@ def test_latents_are_expanded_before_5_15(version: str | None, bytes_per_token: 
         "v_head_dim": 128,
     }  # fmt: skip
     assert held(mla, 100, version) == 100 * bytes_per_token
+
+
+def test_a_class_that_fails_is_said() -> None:
+    """transformers 5.24.0 models/llama4/modeling_llama4.py: image_outputs=outputs.image_outputs, which the text model does not give."""
+    said = "Llama4ForConditionalGeneration of 5.24 fails in its first forward"
+    for version, fails in (("5.23", False), ("5.24", True), (None, True)):
+        plan = kvplan.estimate("meta-llama/llama-4-scout-17b-16e", engine="transformers", engine_version=version, context=100)
+        assert (said in str(plan.as_dict())) == fails
+
+
+def test_gates_of_an_overlap_are_in_f32_from_5_24_on() -> None:
+    """transformers 5.24.0 models/deepseek_v4/modeling_deepseek_v4.py: position_bias is made in f32, so that gates plus it are. One layer's
+    compressor of ratio 4 keeps 4 rows of 512 and its indexer 4 of 128, two bytes more each."""
+    v4 = "deepseek-ai/deepseek-v4-flash"
+    kept = {
+        version: kvplan.estimate(v4, engine="transformers", engine_version=version, context=150).as_dict()["ledgers"][0]["entries"]
+        for version in ("5.23", "5.24")
+    }
+    gates = [sum(e["bytes"] for e in kept[v] if "overlap_gate" in e["name"]) for v in kept]
+    rest = [[e for e in kept[v] if e["name"].startswith("cache") and "overlap_gate" not in e["name"]] for v in kept]
+    assert gates[1] == 2 * gates[0] > 0
+    assert [e["bytes"] for e in rest[0]] == [e["bytes"] for e in rest[1]]

@@ -1,11 +1,12 @@
 """Continuous batching: sectors that transformers' own PagedAttentionMemoryHandler computed for stub configurations.
 
-transformers 5.23.0, torch 2.13.0 on a CPU, `infer_max_batch_tokens_and_num_sectors` with the free memory
+transformers 5.23.0 (5.24.0 the same but for tp), torch 2.13.0 on a CPU, `infer_max_batch_tokens_and_num_sectors` with the free memory
 given: (sectors, bytes per sector).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -70,3 +71,35 @@ def test_sectors(model: ModelSpec, free: int, options: dict[str, Any], expected:
     assert capacity is not None
     assert (capacity.blocks, capacity.bytes_per_block) == expected
     assert capacity.kv_bytes == (expected[0] + 2) * expected[1]
+
+
+@pytest.mark.parametrize(
+    ("version", "tp", "attention", "expected"),
+    [
+        ("5.23.0", 2, "flash_attention_2", (3485, 16_777_216)),
+        ("5.23.0", 4, "sdpa", (3577, 8_388_608)),
+        ("5.24.0", 1, "sdpa", (1455, 33_554_432)),
+        ("5.24.0", 2, "flash_attention_2", (3594, 16_777_216)),
+        ("5.24.0", 2, "sdpa", (2657, 16_777_216)),
+        ("5.24.0", 4, "sdpa", (4510, 8_388_608)),
+    ],
+)
+def test_sectors_of_a_rank(version: str, tp: int, attention: str, expected: tuple[int, int]) -> None:
+    """The handlers of both releases, run with the heads of one rank (kv_tp_size, from 5.24): each rank has 1 / tp of K and V."""
+    engine = find("transformers")
+    options = (("cache_implementation", "paged"), ("attn_implementation", attention))
+    made = Deployment(model=LLAMA, engine="transformers", engine_version=version, tp=tp, context=4096, engine_option=options)
+    weights = sum(e.bytes for e in engine.plan(engine.settle(replace(made, kv_memory=GIB))).ledgers[0].entries if e.kind == "weights")
+    found = engine.plan(engine.settle(replace(made, device=sized(FREE + weights))))
+    assert found.capacity is not None
+    assert (found.capacity.blocks, found.capacity.bytes_per_block) == expected
+    assert found.ledgers[0].ranks == tuple(range(tp))
+
+
+def test_heads_that_ranks_do_not_divide() -> None:
+    engine = find("transformers")
+    asked = Deployment(
+        model=LLAMA, engine="transformers", tp=16, context=4096, device=sized(80 * GIB), engine_option=(("cache_implementation", "paged"),)
+    )
+    found = engine.plan(engine.settle(asked))
+    assert (found.starts, found.reason) == (False, "Number of key value heads 8 must be divisible by tensor parallel size 16.")

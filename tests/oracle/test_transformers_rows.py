@@ -23,7 +23,8 @@ def predicted(row: dict[str, Any]) -> tuple[int, int]:
     """Parameters and bytes of the cache as we count them."""
     spec = parse_spec(import_config(row["config"], "test/model"), "test/model")
     engine = find("transformers")
-    (ledger,) = engine.plan(engine.settle(Deployment(model=spec, engine="transformers", context=row["tokens"], batch=row["batch"]))).ledgers
+    question = Deployment(model=spec, engine="transformers", engine_version="5.23.0", context=row["tokens"], batch=row["batch"])
+    (ledger,) = engine.plan(engine.settle(question)).ledgers
     return count(lower(spec, CacheFormats("bf16", "bf16", "bf16", "bf16"))).total, ledger.cache_bytes
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from importlib.metadata import version
 
 import pytest
 
@@ -187,6 +188,8 @@ def test_real_configs_take_what_the_plan_says(name):
     ],
 )
 def test_real_configs_whose_caches_alone_are_equal(name, apart):
+    if "Llama-4" in name and version("transformers") == "5.24.0":
+        pytest.skip("Llama4ForConditionalGeneration.forward of 5.24.0 reads an output that its text model has not")
     config = narrow(json.loads(shared(f"data/{name}").read_text()))
     (case,) = validate_model(fewer(config, 1), context=30, batch=2).cases
     assert [row.name for row in case.rows if row.equal is False] == ([apart] if apart else [])

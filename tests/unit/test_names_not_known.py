@@ -211,3 +211,24 @@ def test_cpatonn_is_called_cyankiwi_since() -> None:
     old, new = (catalogue.find_model(f"{who}/GLM-4.5-Air-AWQ-4bit") for who in ("cpatonn", "cyankiwi"))
     assert old.checkpoint == new.checkpoint
     assert old.blocks == new.blocks
+
+
+@pytest.mark.parametrize(
+    ("tag", "model", "weights"),
+    [  # ollama.com/library has the first; the copy of it here has the thinking ones alone
+        ("qwen3:30b-a3b-instruct-2507-q4_K_M", "Qwen/Qwen3-30B-A3B-Instruct-2507", "q4_k_m"),
+        ("qwen3:4b-instruct-2507-q8_0", "Qwen/Qwen3-4B-Instruct-2507", "q8_0"),
+        ("qwen3:235b-a22b-instruct-2507", "Qwen/Qwen3-235B-A22B-Instruct-2507", "q4_k_m"),
+    ],
+)
+def test_a_tag_of_a_release_that_the_librarys_copy_lacks(tag: str, model: str, weights: str) -> None:
+    """The release that its words name, not a tag of the family's that is another release, of another length."""
+    found, of = kvplan.model(tag), kvplan.model(model)
+    assert (found.checkpoint, found.blocks, found.max_context) == (weights, of.blocks, of.max_context)
+
+
+@pytest.mark.parametrize("size", ["8B", "70B"])
+def test_tulu_3s_last_stage_is_of_the_shapes_of_those_before(size: str) -> None:
+    """allenai/Llama-3.1-Tulu-3-8B's README: finetuned from Llama-3.1-Tulu-3-8B-DPO; the 70B's family table says the same of its own."""
+    of = catalogue.find_model(f"allenai/Llama-3.1-Tulu-3-{size}-SFT")
+    assert catalogue.find_model(f"allenai/Llama-3.1-Tulu-3-{size}").blocks == of.blocks

@@ -1,4 +1,5 @@
-"""What `lmdeploy serve api_server` takes: lmdeploy/cli/serve.py and cli/utils.py of 0.10.2, 0.12.3, 0.14.0 and 0.16.0."""
+"""What `lmdeploy serve api_server` takes: lmdeploy/cli/serve.py and cli/utils.py of 0.10.2, 0.12.3, 0.14.0,
+0.16.0, 0.17.0 and 0.18.0."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from kvplan.engines.common.words import Finding, Given, refuse
 
 #: --quant-policy, by number and (from 0.14 on) by name, and the cache formats of a question.
 POLICIES = {"4": "int4", "8": "int8", "16": "fp8_e4m3", "17": "fp8_e5m2", "int4": "int4", "int8": "int8", "fp8": "fp8_e4m3",
-            "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2"}  # fmt: skip
+            "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2", "42": "turbo_quant", "turbo_quant": "turbo_quant"}  # fmt: skip
 NONE = ("0", "none")
 SAID = {"int4": "4", "int4_per_token_head": "4", "int8": "8", "int8_per_token_head": "8", "fp8": "16", "fp8_e4m3": "16", "fp8_e5m2": "17"}
 #: --model-format that names how a checkpoint is quantised.
@@ -33,7 +34,9 @@ ROWS = (
     row("--model-format", "@format"),
     row("--enable-prefix-caching", "option:enable_prefix_caching", takes="flag"),
     row("--prefix-cache-state-budget", "option:prefix_cache_state_budget", "int", since="0.14.0"),
-    row("", "option:num_gpu_blocks", "int", printed="num_gpu_blocks"),
+    row("--num-gpu-blocks", "@blocks", "int", printed="num_gpu_blocks", since="0.18.0"),
+    row("", "option:num_gpu_blocks", "int", printed="num_gpu_blocks", until="0.17.0"),
+    row("", "option:dsa_indexer_max_logits_mb", "int", variables="LMDEPLOY_DSA_INDEXER_MAX_LOGITS_MB"),
     row("", "option:fp32_mamba_ssm_dtype", "truth", variables="LMDEPLOY_FP32_MAMBA_SSM_DTYPE"),
     row("--eager-mode", "enforce_eager", takes="flag"),
     row("--disable-vision-encoder", "multimodal", takes="flag", value="off", until="0.14.0"),
@@ -44,6 +47,8 @@ ROWS = (
     row("--device", "!device", effect="either"),
     row("--hf-overrides", "!hf_overrides", "json", effect="either"),
     row("--role", "!role", effect="either"),
+    row("--kv-transfer-config", "!kv_transfer_config", "json", since="0.17.0", effect="more"),
+    row("--empty-init", "!empty_init", takes="flag", since="0.18.0", effect="either"),
     row("--nnodes --node-rank --rope-scaling-factor --num-tokens-per-iter --max-prefill-iters", "", "float"),
     *block({
         ("", ""): """
@@ -58,13 +63,16 @@ ROWS = (
         """,
         ("0.14.0", ""): "trust-remote-code!",
         ("0.16.0", ""): "allowed-media-domains* generation-config",
+        ("0.17.0", ""): "moe-a2a-backend",
     }),
     *block({
         ("", ""): "communicator dllm-block-length enable-microbatch! vision-max-batch-size",
         ("0.12.3", ""): "enable-return-routed-experts!",
         ("0.14.0", ""): "cudagraph-capture-batch-sizes* prefix-cache-decode-state-interval",
+        ("0.18.0", ""): "piecewise-cudagraph-max-tokens",
     }, "either"),
-    *block({("", ""): "enable-eplb!", ("0.12.3", ""): "speculative-draft-model speculative-num-draft-tokens"}, "more"),
+    *block({("", ""): "enable-eplb!", ("0.12.3", ""): "speculative-draft-model speculative-num-draft-tokens",
+           ("0.18.0", ""): "speculative-dflash-block-size"}, "more"),
 )  # fmt: skip
 
 
@@ -80,6 +88,8 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
             question["memory_fraction"] = one
         else:
             findings.append(refuse(f"{one.spelled} {one.value:g}: invalid cache_max_entry_count", one.place))
+    if (one := given.get("@blocks")) and one.value:
+        question["engine_option.num_gpu_blocks"] = one
     if (one := given.get("@policy")) and str(one.value).lower() not in NONE:
         stored = POLICIES.get(str(one.value).lower())
         if stored:
@@ -116,7 +126,7 @@ ARGUMENTS = Arguments(
     say,
     ("lmdeploy", "serve", "api_server"),
     commands=("lmdeploy serve api_server",),
-    releases=("0.10.2", "0.12.3", "0.14.0", "0.16.0"),
+    releases=("0.10.2", "0.12.3", "0.14.0", "0.16.0", "0.17.0", "0.18.0"),
     abbreviations=True,
     prefix="LMDEPLOY_",
     loud_variables=LOUD,

@@ -10,6 +10,7 @@ from kvplan.engines.lmdeploy.rules import RELEASES
 #: max_num_batched_tokens, eager_mode enforce_eager.
 OPTIONS: dict[str, str] = {
     "backend": "turbomind, where it supports the model, or pytorch",
+    "dsa_indexer_max_logits_mb": "LMDEPLOY_DSA_INDEXER_MAX_LOGITS_MB: MiB kept for an indexer's scores, from 0.17 on",
     "enable_prefix_caching": "prefix caching: blocks of ended sequences stay until others need them",
     "flash_mla": "flash_mla is installed: latents stay in blocks of 64 tokens",
     "fp32_mamba_ssm_dtype": "LMDEPLOY_FP32_MAMBA_SSM_DTYPE: recurrent states in f32",

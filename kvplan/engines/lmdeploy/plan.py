@@ -16,7 +16,7 @@ from kvplan.engines.lmdeploy.answer import Load, capacity, left
 from kvplan.engines.lmdeploy.blocks import check_heads, kept
 from kvplan.engines.lmdeploy.facts import FACTS
 from kvplan.engines.lmdeploy.pools import PAGE, Pool, blocks_pool, objects_pool, pytorch_pool, runtime, state_slot, state_slots
-from kvplan.engines.lmdeploy.rules import SPLIT_EMBEDDING
+from kvplan.engines.lmdeploy.rules import SPLIT_EMBEDDING, SPLIT_HEAD
 from kvplan.engines.lmdeploy.settle import BLOCK, LmdeploySettings, settle
 from kvplan.ledger import Entry, Ledger, exact, held_by_others
 from kvplan.tensors import Role
@@ -123,7 +123,7 @@ class Plan:
         )
 
     def _weights(self) -> list[Entry]:
-        """TurboMind splits embedding and head, and keeps a tied one twice; PyTorch keeps both whole on every rank, a tied one once."""
+        """TurboMind splits embedding and head, and keeps a tied one twice; PyTorch keeps most whole on every rank, a tied one once."""
         model, layout = self.model, self.s.layout
         if self.d.multimodal == "off" and (self.s.backend == "pytorch" or self.s.rules.text_only):
             model = without_towers(model)
@@ -133,7 +133,8 @@ class Plan:
             tensors += [(model.embedding._replace(role="head"), 1)] if model.embedding and model.tied else []
         else:
             split = self.s.rules.split_embedding and self.d.model.architecture in SPLIT_EMBEDDING
-            role_tp |= {"embedding": layout.attn_tp if split else 1, "head": 1}
+            by_rank = self.s.rules.split_head and self.d.model.architecture in SPLIT_HEAD
+            role_tp |= {"embedding": layout.attn_tp if split else 1, "head": layout.attn_tp if by_rank else 1}
         entries = weight_entries(tensors, weight_formats(self.d), tp=layout.mlp_tp, ep=layout.ep, role_tp=role_tp)
         found = self.settled.drafter
         if self.s.backend == "pytorch":
@@ -180,7 +181,8 @@ class Plan:
         point, low, high = (int((left - reserve + x) * self.s.fraction) for x in (0, -less, more))
         source = "lmdeploy/pytorch/engine/executor/base.py, _get_runtime_size"
         warned = () if prefill == self.s.max_prefill else (f"No enough memory. Update max_prefill_token_num={prefill}",)
-        entries = (*self.weights, exact("kept for logits", reserve, source, "activations"))
+        name = "kept for logits and scores" if self.s.score_mib else "kept for logits"
+        entries = (*self.weights, exact(name, reserve, source, "activations"))
         return Budget(Span(point, low, high), free, entries, warned)
 
     def _beyond(self, made: Pool, found: Budget | None) -> int:

@@ -105,10 +105,10 @@ def state_slot(kept: Kept) -> int:
 
 
 def runtime(free: int, block: int, vocab: int, s: LmdeploySettings) -> tuple[int, int]:
-    """PyTorch: bytes kept for logits, and the max_prefill_token_num that leaves 16 blocks (_get_runtime_size). Raises Refusal."""
+    """PyTorch: bytes kept for logits, scores, and the max_prefill_token_num that leaves 16 blocks (_get_runtime_size). Raises Refusal."""
     prefill, reserve = s.max_prefill, 0
     while prefill > 0:
-        reserve = (prefill + s.max_batch * 2) * vocab * 2
+        reserve = (prefill + s.max_batch * 2) * vocab * 2 + s.score_mib * MIB
         blocks = int((free - reserve) * s.fraction) // block if block else 16
         if s.rules.asks_early and blocks <= s.rules.refused_blocks:
             raise Refusal("No enough gpu memory for kv cache.")

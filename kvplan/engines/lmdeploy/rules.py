@@ -1,5 +1,6 @@
 """LMDeploy's rules by release, as data. Read from the tags v0.10.2, v0.12.3, v0.13.0, v0.14.0, v0.15.0 and v0.16.0 of
-InternLM/lmdeploy; of v0.2.0 to v0.9.0 messages.py and TurboMind's BlockManager.cc (GetBlockCount).
+InternLM/lmdeploy; of v0.2.0 to v0.9.0 messages.py and TurboMind's BlockManager.cc (GetBlockCount); of 0.17.0 and 0.18.0 the Python of the
+wheels, and TurboMind's words there (its sources of those two are not in them; what configures its pool is unchanged).
 
 Architectures: lmdeploy/turbomind/supported_models.py SUPPORTED_ARCHS and lmdeploy/pytorch/models/module_map.py MODULE_MAP (draft, MTP and
 reward classes left out).
@@ -25,11 +26,13 @@ class LmdeployRules(NamedTuple):
     asks_early     PyTorch refuses so few blocks before it tries a smaller max_prefill_token_num
     spare_states   PyTorch state slots beside max_batch_size; None: it has no state cache
     states         TurboMind runs gated delta nets; states_or_prefixes: not with prefix caching
-    index_fp8      every sparse latent is kept as fp8_ds_mla; else DeepSeek-V3.2's only, or as quant_policy says
+    index_fp8      sparse latents kept as fp8_ds_mla whatever quant_policy says: `*` all, or of one architecture
+    score_mib      PyTorch: MiB kept for scores of a prompt's tokens, with an indexer (LMDEPLOY_DSA_INDEXER_MAX_LOGITS_MB)
     indexers       PyTorch runs indexers
     fp8            PyTorch takes quant_policy 16 and 17
-    split_embedding  PyTorch splits the embedding of SPLIT_EMBEDDING
-    drafts         PyTorch runs speculative decoding
+    turbo          PyTorch takes quant_policy 42
+    split_embedding  PyTorch splits the embedding of SPLIT_EMBEDDING; split_head: the head of SPLIT_HEAD
+    drafts         methods of speculative decoding that PyTorch runs (pytorch/spec_decode/proposers)
     deals_experts  TurboMind takes ep
     dp_whole       PyTorch's data parallelism has one rank to each share of the requests
     fraction       cache_max_entry_count where it is not given; of_total: TurboMind takes it of the whole device, not of what is free
@@ -50,13 +53,16 @@ class LmdeployRules(NamedTuple):
     spare_states: int | None = 1
     states: bool = True
     states_or_prefixes: bool = False
-    index_fp8: bool = True
+    index_fp8: str = "*"
+    score_mib: int = 0
     indexers: bool = True
     fp8: bool = False
+    turbo: bool = False
     split_embedding: bool = True
+    split_head: bool = False
     deals_experts: bool = False
     dp_whole: bool = False
-    drafts: bool = True
+    drafts: tuple[str, ...] = ("mtp", "deepseek_mtp", "nextn", "eagle", "eagle3")
     fraction: float = 0.8
     of_total: bool = False
     block: int = 64
@@ -100,6 +106,7 @@ _PYTORCH_12 = _named(
 _PYTORCH_14 = _PYTORCH_12 | _S2 | _named("InternS2PreviewForCausalLM Qwen3OmniMoeForConditionalGeneration")
 _MOBIUS = _named("InternS2MobiusForConditionalGeneration")
 _PYTORCH_16 = _named("HYV3ForCausalLM InternS2MobiusForCausalLM MetaMoeForConditionalGeneration") | _MOBIUS
+_KIMI = _named("KimiK25ForConditionalGeneration Kimi_K25ForConditionalGeneration")
 _CUT = "`session_len` truncated to {to} due to limited KV cache memory"
 
 _0_10 = LmdeployRules(
@@ -113,13 +120,15 @@ _0_10 = LmdeployRules(
     indexers=False,
     split_embedding=False,
     dp_whole=True,
-    drafts=False,
+    drafts=(),
 )
 _0_3 = _0_10._replace(batch=128)
 _0_2_2 = _0_3._replace(block=128, pytorch=frozenset())
 _0_2 = _0_2_2._replace(fraction=0.5, of_total=True)
 _0_12 = LmdeployRules(_TURBOMIND_OLD | _DELTA, _PYTORCH | _PYTORCH_OLD | _PYTORCH_12, truncated=_CUT)
-_0_13 = _0_12._replace(said="", refused_blocks=2, asks_early=True, pytorch=_0_12.pytorch | _S2 | _named("InternS2PreviewForCausalLM"))
+_0_13 = _0_12._replace(
+    said="", refused_blocks=2, asks_early=True, turbo=True, pytorch=_0_12.pytorch | _S2 | _named("InternS2PreviewForCausalLM")
+)
 _0_14 = _0_13._replace(
     turbomind=_TURBOMIND | _DELTA | _S2, pytorch=_PYTORCH | _PYTORCH_OLD | _PYTORCH_14, spare_states=2, fp8=True, states_or_prefixes=True
 )
@@ -133,15 +142,21 @@ _0_15 = _0_14._replace(
 _0_16 = _0_15._replace(
     turbomind=_0_15.turbomind | _MOBIUS | _named("Qwen2VLForConditionalGeneration Qwen2_5_VLForConditionalGeneration"),
     pytorch=_0_15.pytorch | _PYTORCH_16,
-    index_fp8=False,
+    index_fp8="DeepseekV32ForCausalLM",
     text_only=True,
+    split_head=True,
 )
+_0_17 = _0_16._replace(pytorch=_0_16.pytorch | _KIMI, index_fp8="", score_mib=512)
+_0_18 = _0_17._replace(drafts=(*_0_17.drafts, "dflash"))
 RELEASES = Releases("lmdeploy", {
     "0.2": _0_2, "0.2.2": _0_2_2, "0.3": _0_3, "0.6": _0_10,
     "0.10": _0_10, "0.12.3": _0_12, "0.13": _0_13, "0.14": _0_14, "0.15": _0_15, "0.16": _0_16,
+    "0.17": _0_17, "0.18": _0_18,
 })  # fmt: skip
 #: lmdeploy/utils.py, get_max_batch_size: the first name that the device's contains; 128 for others, 256 off CUDA.
 MAX_BATCH = {"a100": 384, "a800": 384, "h100": 1024, "h800": 1024, "l20y": 1024, "h200": 1024}
-#: lmdeploy/pytorch/models/deepseek_v2.py: ParallelEmbedding(is_tp=True). Other models of the PyTorch engine keep the embedding on every
-#: rank, and all of them the head.
-SPLIT_EMBEDDING = _named("DeepseekV2ForCausalLM DeepseekV3ForCausalLM Glm4MoeLiteForCausalLM")
+#: lmdeploy/pytorch/models/deepseek_v2.py and kimi_k2_language.py: ParallelEmbedding(is_tp=True). Other models of the PyTorch engine keep
+#: the embedding on every rank.
+SPLIT_EMBEDDING = _named("DeepseekV2ForCausalLM DeepseekV3ForCausalLM Glm4MoeLiteForCausalLM") | _KIMI
+#: deepseek_v2.py and deepseek_v32.py: ParallelLMHead. Other models keep the head on every rank.
+SPLIT_HEAD = _named("DeepseekV2ForCausalLM DeepseekV3ForCausalLM DeepseekV32ForCausalLM Glm4MoeLiteForCausalLM GlmMoeDsaForCausalLM")

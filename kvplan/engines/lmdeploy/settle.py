@@ -25,11 +25,10 @@ from kvplan.forms import Form
 from kvplan.tensors import ALL, Cache, CacheFormats, Lowered, distinct
 
 Backend = Literal["turbomind", "pytorch"]
-#: pytorch/spec_decode/proposers, from 0.11; TurboMind drafts with nothing.
-METHODS = ("mtp", "deepseek_mtp", "nextn", "eagle", "eagle3")
 BLOCK, PREFILL = 64, 8192
 #: What quant_policy 4, 8, 16 and 17 store; 4 and 8 with a 16-bit scale and zero point per token and head.
 POLICIES = {"int4": "int4_per_token_head", "int8": "int8_per_token_head"}
+TURBO = "turbo_quant"
 _FP8 = ("fp8_e4m3", "fp8_e5m2")
 _NOT_SPARSE = frozenset({*POLICIES.values(), "fp8_e5m2"})
 _NO_BUDGET = ("max_num_batched_tokens moves what is left for the cache, and kv_memory is given: it changes nothing here",)
@@ -52,6 +51,7 @@ class LmdeploySettings(NamedTuple):
     flash         flash_mla reads the blocks
     asked_blocks  blocks counted by the user
     state_budget  PyTorch: slots of states kept for prefixes
+    score_mib     PyTorch: MiB kept for an indexer's scores
     """
 
     backend: Backend
@@ -65,6 +65,7 @@ class LmdeploySettings(NamedTuple):
     fraction: float
     asked_blocks: int | None
     state_budget: int
+    score_mib: int
     prefixes: bool
     refused: str = ""
 
@@ -122,6 +123,7 @@ def settle(d: Deployment) -> Settled:
         fraction=question.memory_fraction or rules.fraction,
         asked_blocks=options.count("num_gpu_blocks"),
         state_budget=options.count("prefix_cache_state_budget", 0) or 0,
+        score_mib=_score_mib(options, backend, rules, forms),
         prefixes=options.flag("enable_prefix_caching"),
         refused=_dtype(dtype)
         or unstored
@@ -130,7 +132,7 @@ def settle(d: Deployment) -> Settled:
         or _sparse(d, forms),
     )
     model, misfit = lowered_or_plain(question, stored, cast=True)
-    among(question, METHODS if backend == "pytorch" and rules.drafts else (), f"LMDeploy ({backend})")
+    among(question, rules.drafts if backend == "pytorch" else (), f"LMDeploy ({backend})")
     model, found_drafter = both_kept(model, drafter(question, model, stored), lambda _, cache: as_kept(cache, stored.state))
     drafts = without_weights(found_drafter.layers) if found_drafter else ()
     notes = (*notes, *lora.note(question, model.layers))
@@ -241,6 +243,10 @@ def formats(d: Deployment, rules: LmdeployRules, backend: Backend, forms: set[Fo
     asked = d.kv_dtype.strip().lower() if d.kv_dtype else "auto"
     found = cache_formats(replace(d, kv_dtype=None))
     found = found._replace(k=found.compute, v=found.compute, state="f32" if options.flag("fp32_mamba_ssm_dtype") else found.compute)
+    if asked == TURBO:
+        if not rules.turbo:
+            return found, f"invalid quant_policy ({TURBO!r})"
+        raise UnsupportedError(f"lmdeploy ({backend}): quant_policy 42, TurboQuant, is not modelled (int4 takes no less than it)")
     policy = POLICIES.get(asked, asked)
     policy = policy if policy == "auto" else canonical(policy, "KV cache format")
     takes = (*POLICIES, *(_FP8 if backend == "pytorch" and rules.fp8 else ()))
@@ -250,7 +256,7 @@ def formats(d: Deployment, rules: LmdeployRules, backend: Backend, forms: set[Fo
         return found, f"{words} ({asked[:40]!r}; this backend and release store {', '.join(takes)})"
     if "latent+index" in forms:
         policy = "auto" if policy in _NOT_SPARSE else policy  # which _sparse refuses
-        packed = rules.index_fp8 or policy == "fp8_e4m3" or d.model.architecture == "DeepseekV32ForCausalLM"
+        packed = policy == "fp8_e4m3" or rules.index_fp8 in ("*", d.model.architecture)
         policy = "fp8_ds_mla" if packed else found.compute
     elif "latent" in forms and backend == "pytorch" and policy not in ("auto", found.compute):
         raise UnsupportedError("lmdeploy (pytorch): a quantised cache of latents is not modelled")
@@ -306,6 +312,13 @@ def _refused_blocks(backend: Backend, rules: LmdeployRules, block: int, asked: i
     if asked is not None and backend == "turbomind" and rules.pool == "objects":
         return "object-cache path no longer accepts cache_max_block_count as a block count"
     return ""
+
+
+def _score_mib(options: Options, backend: Backend, rules: LmdeployRules, forms: set[Form]) -> int:
+    """What PyTorch keeps for the scores of a prompt's tokens (executor/base.py, _get_dsa_score_workspace_size)."""
+    asked = options.count("dsa_indexer_max_logits_mb")
+    keeps = rules.score_mib and backend == "pytorch" and "latent+index" in forms
+    return (rules.score_mib if asked is None else asked) if keeps else 0
 
 
 def _prefixes(options: Options, rules: LmdeployRules, backend: Backend, forms: set[Form]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.transformers.rules import Release
 from kvplan.forms import Form
 from kvplan.tensors import ALL, Cache, CacheTensor, Keep, Layer
+from kvplan.units import F32
 
 #: The mixers whose convolution keeps kernel - 1 columns here too; all others keep kernel columns.
 NARROW_CONV: frozenset[Form] = frozenset({"rg-lru", "convolved-qkv"})
@@ -206,8 +207,8 @@ def _compressed(layer: Layer, cache: Cache, s: KeepSettings) -> list[KeptTensor]
             found.append(KeptTensor(group, cache.kind, f"{what}_{name}", _rest(waiting, ratio), "v"))
         found.append(KeptTensor(group, cache.kind, f"compressed_kv_{name}", _each(row, ratio), "v"))
         if overlaps:
-            for what in ("overlap_kv", "overlap_gate"):
-                found.append(KeptTensor(group, cache.kind, f"{what}_{name}", _once(row * ratio, ratio), "v"))
+            for what, each in (("overlap_kv", size), ("overlap_gate", F32 if s.release.f32_gates else size)):
+                found.append(KeptTensor(group, cache.kind, f"{what}_{name}", _once(elems * ratio * each, ratio), "v"))
     return found
 
 

@@ -1,6 +1,7 @@
 """Continuous batching: one paged cache for all requests, sized by what the device has left.
 
-transformers 5.23.0 src/transformers/generation/continuous_batching/cache.py (PagedAttentionCache, PagedAttentionMemoryHandler).
+transformers 5.23.0 and 5.24.0 src/transformers/generation/continuous_batching/cache.py (PagedAttentionCache, PagedAttentionMemoryHandler).
+Tensor parallelism splits K and V heads evenly, or the cache is not made.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from kvplan.engines.common.lines import sure_of, weight_entries
 from kvplan.engines.common.measured import widened
 from kvplan.engines.common.protocol import Capacity, Group, Outcome, refused
 from kvplan.engines.common.whole import most
+from kvplan.errors import UnsupportedError
 from kvplan.ledger import Entry, Ledger, exact, held_by_others
 from kvplan.tensors import Lowered
 from kvplan.units import F32, cdiv, show_bytes
@@ -38,7 +40,10 @@ class Allocator(NamedTuple):
 
 
 class PagedOptions(NamedTuple):
-    """What the memory handler reads from the configuration. `use_async` None: with CUDA graphs, where no mask is needed (flash)."""
+    """What the memory handler reads from the configuration. `use_async` None: with CUDA graphs, where no mask is needed (flash).
+
+    peak_tp   ranks over which it takes the heads of activations to be split: before 5.24 it took a rank to hold all of them
+    """
 
     flash: bool
     use_async: bool | None
@@ -49,6 +54,7 @@ class PagedOptions(NamedTuple):
     page: int
     max_batch_tokens: int
     fraction: float
+    peak_tp: int = 1
 
 
 class Sizing(NamedTuple):
@@ -61,11 +67,14 @@ class Sizing(NamedTuple):
 
 
 def plan(d: Deployment, model: Lowered, formats: WeightFormats, options: PagedOptions) -> Outcome:
-    """The paged cache of one device; without a device or kv_memory only the page geometry is known."""
-    found = _allocators(model, options.page, d.dtype or "bf16")
+    """The paged cache of each of tp devices; without a device or kv_memory only the geometry. Raises UnsupportedError for pp."""
+    tp = d.tp or 1
+    if (d.pp or 1) > 1:
+        raise UnsupportedError("pp: continuous batching of transformers is planned over tp only")
+    found = _allocators(model, options.page, d.dtype or "bf16", tp)
     if isinstance(found, str):
         return refused(found)
-    weights = weight_entries(model_tensors(model), formats, tp=1, ep=1)
+    weights = weight_entries(model_tensors(model), formats, tp=tp, ep=1)
     limit = d.device.memory_bytes if d.device else None
     available = None if limit is None else int((limit - sum(e.bytes for e in weights) - (d.reserve or 0)) * options.fraction)
     if d.kv_memory is not None:
@@ -91,7 +100,7 @@ def plan(d: Deployment, model: Lowered, formats: WeightFormats, options: PagedOp
     if d.reserve:
         lines.append(held_by_others(d.reserve))
     ledger = Ledger(
-        ranks=(0,),
+        ranks=tuple(range(tp)),
         device=d.device.id if d.device else None,
         cache_bytes=pool + 2 * sizing.bytes_per_sector,
         cache_bytes_per_token=sum(a.bytes_per_block for a in found if not a.window) // options.page,
@@ -110,7 +119,7 @@ def plan(d: Deployment, model: Lowered, formats: WeightFormats, options: PagedOp
     )  # fmt: skip
 
 
-def _allocators(model: Lowered, page: int, compute: str) -> tuple[Allocator, ...] | str:
+def _allocators(model: Lowered, page: int, compute: str, tp: int) -> tuple[Allocator, ...] | str:
     """One allocator for each attention type, in the order of first use; a text where continuous batching has none for a layer."""
     counts: dict[tuple[str, int], tuple[int, int]] = {}
     for layer in model.layers:
@@ -122,7 +131,9 @@ def _allocators(model: Lowered, page: int, compute: str) -> tuple[Allocator, ...
                 return f"Invalid layer type: {cache.kind}"
             k = names["k"]
             key = ("sliding_attention", k.keep.tokens) if k.keep.kind == "window" else ("full_attention", 0)
-            per_page = 2 * k.heads * k.elems_per_state * row_bytes(compute, 1) * page
+            if k.heads % tp:
+                return f"Number of key value heads {k.heads} must be divisible by tensor parallel size {tp}."
+            per_page = 2 * (k.heads // tp) * k.elems_per_state * row_bytes(compute, 1) * page
             counts[key] = (counts.get(key, (0, 0))[0] + 1, per_page)
     if not counts:
         return "Invalid layer type: none of the layers has attention"
@@ -135,8 +146,8 @@ def _size(d: Deployment, model: Lowered, found: tuple[Allocator, ...], o: PagedO
     tokens = max(per_sector // one.bytes_per_block * o.page for one in found)
     layer = next(layer for layer in model.layers if any(cache.tensors for cache in layer.caches))
     k = next(t for cache in layer.caches for t in cache.tensors if t.name == "k")
-    q_heads = next((w.units for w in layer.weights if w.name == "q"), k.heads)
-    head_dim, kv_heads, hidden, vocab = k.elems_per_state, k.heads, d.model.hidden_size, d.model.vocab_size or 0
+    q_heads = next((w.units for w in layer.weights if w.name == "q"), k.heads) // o.peak_tp
+    head_dim, kv_heads, hidden, vocab = k.elems_per_state, k.heads // o.peak_tp, d.model.hidden_size, d.model.vocab_size or 0
     peak_heads = 2 * kv_heads if o.flash else 2 * q_heads + kv_heads
     masks = 0 if o.flash else 2 if any(one.window for one in found) else 1
     twice = 2 if (o.flash if o.use_async is None else o.use_async) else 1

@@ -42,6 +42,9 @@ def settle(d: Deployment) -> Settled:
     notes = (*notes, *served)
     if d.dtype is None and release.version < (5, 0):
         notes = (*notes, f"before 5.0 from_pretrained loads in f32 unless it is told a dtype; {d.model.dtype} is taken to be told")
+    if d.model.architecture in release.stops:
+        version = ".".join(str(part) for part in release.version)
+        notes = (*notes, f"{d.model.architecture} of {version} fails in its first forward: load its text class, or take the release before")
     asked_of = options.read(d)
     kind, compute = asked_of.kind, canonical(d.dtype or d.model.dtype, "dtype")
     backend = asked_of.backend if kind == "quantized" else None
@@ -111,7 +114,7 @@ def _read(d: Deployment, o: TransformersOptions, backend: str | None, release: r
             compute=row_bytes(compute, 1),
             prompt=d.max_num_batched_tokens or 0,
         )
-    return _Settings(o.kind, backend, release, keeping, q, o.num_beams, _paged(d, o) if o.kind == "paged" else None)
+    return _Settings(o.kind, backend, release, keeping, q, o.num_beams, _paged(d, o, release) if o.kind == "paged" else None)
 
 
 def plan(settled: Settled) -> Outcome:
@@ -202,7 +205,7 @@ def _times(h: KeptTensor, n: int) -> Any:
     return lambda tokens: n * h.at(tokens)
 
 
-def _paged(d: Deployment, o: TransformersOptions) -> paged.PagedOptions:
+def _paged(d: Deployment, o: TransformersOptions, release: releases.Release) -> paged.PagedOptions:
     return paged.PagedOptions(
         flash=o.flash,
         use_async=o.use_async,
@@ -213,6 +216,7 @@ def _paged(d: Deployment, o: TransformersOptions) -> paged.PagedOptions:
         page=d.block_size or 256,
         max_batch_tokens=d.max_num_batched_tokens or paged.MAX_BATCH_TOKENS,
         fraction=d.memory_fraction or 0.9,
+        peak_tp=(d.tp or 1) if release.split_peak else 1,
     )
 
 

@@ -317,6 +317,7 @@ RULES: dict[str, Callable[[Read], Made]] = {
     "granite4_vision": lambda c: {} if c("spatial_target_layers") is not None else {"spatial_target_layers": [12, 15, 18, 21]},
     "granite_swa": _granite_swa, "granitemoe_swa": _granite_swa,
     "hy_v3": lambda c: c.first_dense(1), "hy_v4": lambda c: c.first_dense(1),
+    "hy_v4_vl_text": lambda c: c.first_dense(1),
     "kimi_linear": _kimi_linear,
     "t5gemma2_text": lambda c: c.every(c("sliding_window_pattern", 6)),
     "t5gemma2_decoder": lambda c: c.every(c("sliding_window_pattern", 6)),

@@ -1,6 +1,6 @@
 """transformers' configuration classes as tables: their defaults, their nested parts, and a config read beside them.
 
-The tables are written by tools/class_defaults.py from transformers 5.23.0.
+The tables are written by tools/class_defaults.py from transformers 5.24.0.
 """
 
 from __future__ import annotations

@@ -21,6 +21,15 @@ def no_cache(f: Fields, t: Decoder) -> Stack:
     return {**made, "layers": layers, "notes": ["its class keeps no cache: each step reads the whole sequence anew"]}
 
 
+def fewer_words_out(f: Fields, t: Decoder) -> Stack:
+    """Apertus 1.5 (transformers 5.24 models/apertus1p5): a head of the first output_vocab_size words, where the file says so."""
+    made, words = decoder(f, t), f.opt("output_vocab_size")
+    if words is None:
+        return made
+    head = weight("lm_head", f.whole(words, "output_vocab_size", 1), f.dim("hidden_size"), role="head")
+    return {**made, "lm_head": False, "tied_embeddings": False, "weights": [*made.get("weights", []), head]}
+
+
 def qwen(f: Fields, t: Decoder) -> Stack:
     """Qwen of 2023, with the image tower that Qwen-VL keeps under `visual`."""
     made = decoder(f, t)
@@ -51,9 +60,14 @@ def opt(f: Fields, t: Decoder) -> Stack:
 
 
 def falcon(f: Fields, t: Decoder) -> Stack:
-    """Falcon: the new decoder (grouped KV heads, two parallel norms) and the old ones (one KV head, or all)."""
-    heads, new = f.dim("num_attention_heads"), f.flag("new_decoder_architecture")
-    kv = f.dim_or("num_key_value_heads", heads) if new else 1 if f.flag("multi_query") else heads
+    """Falcon: the new decoder (grouped KV heads, two parallel norms) and the old ones (one KV head, or all).
+
+    Its first files are RefinedWeb's: of the 40B, whose code (modelling_RW.py) is the new decoder, n_head_kv says the KV heads.
+    """
+    heads = f.dim("num_attention_heads")
+    first = (f.items("architectures") or [""])[0] == "RWForCausalLM" and f.given("n_head_kv")
+    new = first or f.flag("new_decoder_architecture")
+    kv = f.dim("n_head_kv") if first else f.dim_or("num_key_value_heads", heads) if new else 1 if f.flag("multi_query") else heads
     norms = 2
     if new:
         norms = f.dim_or("num_ln_in_parallel_attn", 2)

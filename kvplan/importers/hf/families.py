@@ -102,6 +102,9 @@ FAMILIES: dict[str, Row] = {
     "exaone_moe": _d(qk_norm="head", windows="pattern", mtp="deepseek",
                      experts=Experts(where="first_dense", shared_count="num_shared_experts", bias="buffer")),
     "apertus": _d(_QKVO, gated=False, qk_norm="head", layer_weights=(("alpha_p", (1,)), ("alpha_n", (1,)))),
+    "apertus1p5_text": _d(_QKVO, gated=False, qk_norm="head", layer_weights=(("alpha_p", (1,)), ("alpha_n", (1,))))._replace(
+        lower="decoders_by_rule:fewer_words_out"
+    ),
     "arcee": _d(_QKVO, gated=False, mlp_bias="mlp_bias"),
     "nemotron": _d(_QKVO, _LAYER, mlp_bias="mlp_bias"),
     "ernie4_5": _d(q_bias="use_bias", kv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias"),
@@ -182,9 +185,9 @@ FAMILIES: dict[str, Row] = {
     "param2moe": _d(qk_norm="head", qk_norm_if="use_qk_norm",
                     experts=Experts(where="first_dense", shared_count="num_shared_experts", bias="buffer"))._replace(
         defaults={"first_k_dense_replace": 1, "use_qk_norm": False, "tie_word_embeddings": False}),
-    "sarvam_moe": _d(qk_norm="head", qk_norm_if="use_qk_norm", q_bias="use_qkv_bias", kv_bias="use_qkv_bias", o_bias="use_bias",
-                     experts=Experts(where="first_dense", shared_count="num_shared_experts", bias="buffer"))._replace(
-        defaults={"use_qkv_bias": False, "use_bias": False, "tie_word_embeddings": False}),
+    "sarvam_moe": _d(qk_norm="head", qk_norm_if="use_qk_norm", q_bias="attention_bias", kv_bias="attention_bias", o_bias="use_bias",
+                     experts=Experts(where="first_dense", n="n_routed_experts", shared_count="n_shared_experts", bias="buffer"))._replace(
+        defaults={"use_bias": False, "tie_word_embeddings": False}),
     "baichuan": _d(),
     "internlm": _d(q_bias="bias", kv_bias="bias", o_bias="bias")._replace(defaults={"bias": True, "tie_word_embeddings": False}),
     "internlm2": _d(q_bias="bias", kv_bias="bias", o_bias="bias")._replace(defaults={"bias": True, "tie_word_embeddings": False}),

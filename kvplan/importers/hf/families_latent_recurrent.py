@@ -56,6 +56,7 @@ LATENT_RECURRENT: dict[str, Row] = {
     "axk1": Row("latent_mixed:axk1", Latent()),
     "axk2": Row("latent_mixed:axk2", Latent(sparse=True)),
     "hy_v4": Row("latent_mixed:hy_v4", Latent(sparse=True)),
+    "hy_v4_vl_text": Row("latent_mixed:hy_v4", Latent(sparse=True)),
     "glm5_next_text": Row("latent_mixed:glm5_next", Latent(sparse=True)),
     "bailing_hybrid": Row("latent_mixed:ling3", Latent(), _KIMI | {
         "n_shared_experts": ("num_shared_experts", "n_shared_experts"), "num_experts_per_tok": ("num_experts_per_token",
@@ -68,8 +69,7 @@ LATENT_RECURRENT: dict[str, Row] = {
         "v_head_dim": ("v_head_dim", "attention_v_dim"), "first_k_dense_replace": ("first_k_dense_replace", "num_dense_layers"),
         "n_routed_experts": ("n_routed_experts", "num_routed_experts"), "n_shared_experts": ("n_shared_experts", "num_shared_experts"),
         "num_nextn_predict_layers": ("num_nextn_predict_layers", "num_mtp_layers")}, {"tie_word_embeddings": False}),
-    "sarvam_mla": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS._replace(n="num_experts", shared_count="num_shared_experts",
-        bias="buffer")), {}, {"attention_bias": False, "tie_word_embeddings": False}, "deepseek_v3"),
+    "sarvam_mla": Row("latent:deepseek", Latent(experts=DEEPSEEK_EXPERTS._replace(bias="buffer")), {}, {"tie_word_embeddings": False}),
     # sliding and full layers of different widths; indexers over grouped attention
     "step3_text": Row("step:step3", Decoder(), _STEP | {"num_key_value_heads": ("num_attention_groups",)}, {
         "num_attention_groups": 1, "tie_word_embeddings": False}),

@@ -129,6 +129,8 @@ WRAPPERS: dict[str, Row] = {
     "minicpmv4_7": _w("qwen3_5_text", _v("minicpmv4_7_vision", "minicpmv4_6")),
     "ernie4_5_vl_moe": _w("ernie4_5_vl_moe_text", _v("ernie4_5_vl_moe_vision", "ernie"), flat=True),
     "idefics2": _w("mistral", _v("idefics2_vision", "idefics2")),
+    "apertus1p5": _w("apertus1p5_text", uncounted="the tokenizers of images and of sound are not counted: no formula"),
+    "hy_v4_vl": _w("hy_v4_vl_text", _v("hy_v4_vl_vision")),
     "aria": _w("aria_text", _v("idefics3_vision", "aria")),
     "exaone4_5": _w("exaone4", _v("exaone4_5_vision")),
     "lighton_ocr": _w("qwen3", _v("pixtral", "mistral3")),

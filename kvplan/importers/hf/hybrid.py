@@ -48,9 +48,9 @@ def pinned(f: Fields) -> dict[str, str]:
     return {}
 
 
-def mamba2(f: Fields, t: Hybrid) -> dict[str, Any]:
-    """One Mamba-2 mixer; a head dim of `auto` is inner size / heads."""
-    heads, given = f.dim(t.heads), f.opt(t.head_dim)
+def mamba2(f: Fields, t: Hybrid, heads: int = 0) -> dict[str, Any]:
+    """One Mamba-2 mixer; a head dim of `auto` is inner size / heads; `heads` where the file does not say them."""
+    heads, given = heads or f.dim(t.heads), f.opt(t.head_dim)
     inner = f.opt("mamba_d_ssm")
     inner = f.dim(t.expand) * f.dim("hidden_size") if inner is None else f.whole(inner, "mamba_d_ssm", 1)
     if given is None or given == "auto":
@@ -118,7 +118,13 @@ def pure_mamba1(f: Fields, t: Hybrid) -> Stack:
 
 
 def pure_mamba2(f: Fields, t: Hybrid) -> Stack:
-    return model(f, [block([mamba2(f, t)], [], 1)] * f.dim("num_hidden_layers"))
+    """Mamba-2: heads fill the inner size (transformers and fla configuration_mamba2.py), so that a file may leave their number out."""
+    inner, width = f.dim(t.expand) * f.dim("hidden_size"), f.dim(t.head_dim)
+    heads = f.dim(t.heads) if f.given(t.heads) else inner // width
+    if heads * width != inner:
+        fault = f"hidden_size * expand ({inner}) must equal num_heads * head_dim ({heads * width})"
+        raise f.fault(t.heads, fault)
+    return model(f, [block([mamba2(f, t, heads)], [], 1)] * f.dim("num_hidden_layers"))
 
 
 def state_spaces(f: Fields, t: Hybrid) -> Stack:

@@ -97,6 +97,14 @@ def hunyuan_vl(f: Fields) -> int:
     return patch(f, h) + rows * h + transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size")) + merger
 
 
+def hy_v4_vl(f: Fields) -> int:
+    """HunYuan-VL's tower with a plainer merger, straight to the text's width (transformers 5.24.0 models/hy_v4_vl)."""
+    h, out, merged = f.dim("hidden_size"), f.dim("out_hidden_size"), f.dim("hidden_size") * f.dim("spatial_merge_size") ** 2
+    rows = (f.dim("max_image_size") // f.dim("patch_size")) ** 2 + 1
+    merger = linear(merged, merged) + linear(out, merged) + out + h
+    return patch(f, h) + rows * h + transformer(f.dim("num_hidden_layers"), h, f.dim("intermediate_size")) + merger
+
+
 def muse_spark_audio(f: Fields) -> int:
     """Stages of patches, depthwise convolutions and networks; a projection with norms around it."""
     sizes, patches_of, depths = (f.items(key) or [] for key in ("hidden_sizes", "patch_sizes", "depths"))
@@ -147,5 +155,5 @@ OF_ONE_FAMILY: dict[str, Callable[[Fields], int]] = {
     "muse_spark_vision": muse_glimmer, "muse_spark_audio": muse_spark_audio,
     "hunyuan_vl_vision": hunyuan_vl, "cosmos3_edge_vision": cosmos3_edge, "granite_docling_vision": granite_docling,
     "moss_transcribe_diarize_audio": moss, "gemma4_unified_vision": gemma4_unified, "gemma4_unified_audio": lambda f: 0,
-    "dots_vit": dots_vit,
+    "dots_vit": dots_vit, "hy_v4_vl_vision": hy_v4_vl,
 }  # fmt: skip

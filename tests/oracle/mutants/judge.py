@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ def asked(config: dict[str, Any], folder: Path, tokens: int) -> tuple[int, int, 
     path = folder / "asked" / "config.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(config), encoding="utf-8")
-    plan = estimate(str(path), engine="transformers", context=tokens, batch=1).as_dict()
+    plan = estimate(str(path), engine="transformers", engine_version=version("transformers"), context=tokens, batch=1).as_dict()
     cache = sum(e["bytes"] for e in plan["ledgers"][0]["entries"] if e["name"].startswith("cache"))
     return plan["model"]["parameters"], cache, plan["model"]["notes"]
 

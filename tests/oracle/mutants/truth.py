@@ -325,7 +325,7 @@ def _runs(model: Any, made: Any) -> list[Any]:
 def held(out: Any) -> tuple[int, str]:
     """Bytes of every floating tensor of the cache that a forward returned, and the types of its layers."""
     found = None
-    for key in ("past_key_values", "cache_params", "past_buckets_states", "mems", "state"):
+    for key in ("cache", "past_key_values", "cache_params", "past_buckets_states", "mems", "state"):
         value = out.get(key) if isinstance(out, dict) else getattr(out, key, None)
         if value is not None:
             found = value

@@ -1,4 +1,4 @@
-"""LMDeploy 0.2 to 0.16, by hand from its sources, and against lines that it printed."""
+"""LMDeploy 0.2 to 0.18, by hand from its sources, and against lines that it printed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ def test_latents_are_kept_once() -> None:
     assert held(V2_LITE, kv_memory=GIB, engine_version="0.16", flash_mla=False).bytes_per_block == 27 * 32 * 1152
     assert held(V2_LITE, kv_memory=GIB, device=find_device("a100-80gb")).block_tokens == 32
     assert held(V2_LITE, kv_memory=GIB, engine_version="0.12.3").bytes_per_block == 27 * 64 * 1152  # TurboMind: K and V share
-    assert held(V3_2, kv_memory=GIB, tp=8).bytes_per_block == 61 * 64 * (656 + 132)
+    assert held(V3_2, kv_memory=GIB, tp=8, engine_version="0.16").bytes_per_block == 61 * 64 * (656 + 132)
+    assert held(V3_2, kv_memory=GIB, tp=8).bytes_per_block == 61 * 64 * (1152 + 132)  # 0.17 configurations/deepseek_v32.py: bfloat16
+    assert held(V3_2, kv_memory=GIB, tp=8, kv_dtype="fp8").bytes_per_block == 61 * 64 * (656 + 132)
     assert held("zai-org/glm-5", kv_memory=GIB, tp=8).bytes_per_block == 78 * 64 * (1152 + 132)
     assert held("zai-org/glm-5", kv_memory=GIB, tp=8, engine_version="0.14").bytes_per_block == 78 * 64 * (656 + 132)
 
@@ -123,6 +125,23 @@ def test_pytorch_keeps_memory_for_logits() -> None:
     assert entries["kept for logits"] == (4096 + 20) * 128_256 * 2
     assert found.capacity is not None
     assert found.capacity.blocks == int((40 * GIB - weights - entries["kept for logits"]) * 0.8) // (8 * MIB)
+
+
+def test_memory_for_an_indexers_scores_and_heads_by_rank() -> None:
+    """0.17 executor/base.py _get_dsa_score_workspace_size, envs.py: 512 MiB; 0.16 models/deepseek_v32.py: the head is a ParallelLMHead."""
+    rows = (8192 + 2 * 100) * 129_280 * 2
+    asked: dict[str, Any] = {"device": sized(400 * GIB), "tp": 8, "max_num_seqs": 100, "backend": "pytorch"}
+    for version, name, kept, split in (
+        ("0.15", "kept for logits", rows, 1),
+        ("0.16", "kept for logits", rows, 8),
+        ("0.17", "kept for logits and scores", rows + 512 * MIB, 8),
+        ("0.18", "kept for logits and scores", rows + 512 * MIB, 8),
+    ):
+        entries = {e.name: e.bytes for e in ask(V3_2, engine_version=version, **asked).ledgers[0].entries}
+        assert entries[name] == kept
+        assert entries["weights: head"] == 129_280 * 7168 * 2 // split
+    given = ask(V3_2, **asked, dsa_indexer_max_logits_mb=1024).ledgers[0].entries
+    assert rows + 1024 * MIB in {e.bytes for e in given}
 
 
 def test_a_smaller_step_where_sixteen_blocks_need_it() -> None:
@@ -208,7 +227,11 @@ def test_pytorch_admits_one_block_less_than_it_has() -> None:
 @pytest.mark.parametrize(
     ("model", "asked", "reason"),
     [
-        ("moonshotai/kimi-k2.5", {}, "Can not found rewrite for architectures: ['KimiK25ForConditionalGeneration']"),
+        (
+            "moonshotai/kimi-k2.5",
+            {"engine_version": "0.16"},
+            "Can not found rewrite for architectures: ['KimiK25ForConditionalGeneration']",
+        ),
         (LLAMA, {"memory_fraction": 1.0}, "invalid cache_max_entry_count"),
         (LLAMA, {"block_size": 24, "backend": "pytorch"}, "kernel_block_size must be >= 16 and a power of 2, but got 24"),
         (V3_2, {"kv_dtype": "int8"}, "Sparse MLA does not support quant_policy=int8. Use none/0 for BF16 or fp8/16 for FP8."),
@@ -343,3 +366,17 @@ def test_a_cache_format_that_is_refused_is_still_the_one_that_was_asked_for():
     assert "--quant-policy 16" in written
     (verdict,) = kvplan.check([Source("serve.sh", written)])
     assert verdict.status == "refuses"
+
+
+def test_turbo_quant_is_not_called_invalid() -> None:
+    """messages.py QuantPolicy.TURBO_QUANT = 42, from 0.13 on."""
+    with pytest.raises(UnsupportedError, match="TurboQuant, is not modelled"):
+        ask(LLAMA, kv_memory=GIB, kv_dtype="turbo_quant", backend="pytorch", engine_version="0.18")
+    refused = ask(LLAMA, kv_memory=GIB, kv_dtype="turbo_quant", backend="pytorch", engine_version="0.12.3")
+    assert refused.starts is False
+
+
+def test_kimi_k2_5_from_0_17_on() -> None:
+    """pytorch/models/module_map.py: KimiK25ForConditionalGeneration."""
+    assert not ask("moonshotai/kimi-k2.5", kv_memory=GIB, tp=8, engine_version="0.16").starts
+    assert ask("moonshotai/kimi-k2.5", kv_memory=GIB, tp=8, engine_version="0.17").starts

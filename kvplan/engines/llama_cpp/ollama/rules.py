@@ -1,6 +1,6 @@
 """What releases of Ollama do differently, as data. A release takes the newest row that is not younger than it.
 
-Read in ollama/ollama at the tags 0.1.33 to 0.32.15: llm/memory.go, llm/server.go, llm/llama_server.go, llm/ggml.go and fs/ggml/ggml.go,
+Read in ollama/ollama at the tags 0.1.33 to 0.33.0-rc2: llm/memory.go, llm/server.go, llm/llama_server.go, llm/ggml.go and fs/ggml/ggml.go,
 server/sched.go, server/routes.go, envconfig/config.go, ml/device.go.
 """
 
@@ -120,6 +120,7 @@ _CHANGES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("0.31.2", "dba1e27f: flash attention on compute capability 6", {"build": 9888}),
     ("0.32.6", "LLAMA_CPP_VERSION", {"build": 10242}),
     ("0.32.15", "LLAMA_CPP_VERSION", {"build": 10488}),
+    ("0.33.0", "read at v0.33.0-rc2: llama.cpp and all that takes memory are those of 0.32.15", {}),
 )  # fmt: skip
 
 
