@@ -55,7 +55,7 @@ def text_class(settled: Settled) -> Values:
 def unread_config(settled: Settled) -> Values:
     """Nemotron-H with a fraction that was given: the config is read only where one is picked."""
     named = settled.question.model.architecture
-    return {} if named == "NemotronHForCausalLM" and settled.chosen_by.get("memory_fraction") == "you" else None
+    return {} if named == "NemotronHForCausalLM" and settled.chosen_by.get("memory_fraction", "you") == "you" else None
 
 
 def unnamed_method(settled: Settled) -> Values:

@@ -66,8 +66,8 @@ def uses_aiter(d: Deployment) -> bool:
 
 
 def sees(d: Deployment) -> bool:
-    """Whether it is served with its towers."""
-    return bool(d.model.towers) and d.multimodal != "off"
+    """Whether it is served with its towers, those among them that a config does not name."""
+    return (bool(d.model.towers) or d.model.architecture == _UNNAMED_TOWER) and d.multimodal != "off"
 
 
 def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits, spec: Speculation | None) -> bool:
@@ -88,7 +88,7 @@ def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, trait
         "amd": on_amd(d),
         "experts": a2a != "none" if pieces else a2a not in _CAPTURED_A2A,
         "adapters": bool(d.lora),
-        "towers": (sees(d) or named == _UNNAMED_TOWER) and named not in rules.seen_graphs,
+        "towers": sees(d) and named not in rules.seen_graphs,
         "tier": options.flag("enable_hierarchical_cache") or bool(options.number("cpu_offload_gb")),
         "two batches": options.flag("enable_two_batch_overlap"),
         "compile": options.flag("enable_torch_compile") or options.flag("enable_deterministic_inference"),
@@ -133,10 +133,10 @@ def default_fraction(
 def vit(d: Deployment) -> float | None:
     """Layers x width squared of the vision tower as the release reads them; an estimate from its parameters for other classes."""
     named = d.model.architecture or ""
-    if named == _UNNAMED_TOWER and d.multimodal != "off":  # transformers' own is taken
-        return _VIT[named][0][1] * _VIT[named][0][2] ** 2
     if not sees(d) or named in _UNSEEN:
         return None
+    if named == _UNNAMED_TOWER:  # transformers' own is taken
+        return _VIT[named][0][1] * _VIT[named][0][2] ** 2
     if named not in _VIT:
         return sum(tower.parameters for tower in d.model.towers) / _VIT_PARAMETERS
     layers, width = next((layers, width) for below, layers, width in _VIT[named] if d.model.towers[0].parameters < below)

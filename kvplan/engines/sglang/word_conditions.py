@@ -168,8 +168,10 @@ def fp8_prefill(settled: Settled) -> Values:
 
 
 def prompt_ranks(settled: Settled) -> Values:
-    shape, asked = settings_of(settled).layout, Options(settled.question).count("attn_cp_size") or 1
-    return {} if shape.attn_cp != asked else None
+    """Ranks of a prompt that do not divide tp; up to 0.5.21 beside dp, whether attention is split by that or not."""
+    s, asked = settings_of(settled), Options(settled.question).count("attn_cp_size") or 1
+    uneven = asked > 1 and release(s.release) < (0, 5, 22) and s.layout.tp % ((settled.question.dp or 1) * asked)
+    return {} if uneven or s.layout.attn_cp != asked else None
 
 
 def no_requests(settled: Settled) -> Values:
