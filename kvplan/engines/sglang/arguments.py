@@ -104,7 +104,6 @@ ROWS = (
     row("--disaggregation-decode-enable-radix-cache", "option:disaggregation_decode_enable_radix_cache", takes="flag", since="0.5.12"),
     row("--enable-mis", "option:enable_mis", takes="flag", since="0.5.12"),
     row("--dwdp-size", "@dwdp", "int", since="0.5.18", effect="more"),
-    row("--enable-hisparse", "option:enable_hisparse", takes="flag", since="0.5.10", effect="either"),
     row("--cpu-offload-gb", "option:cpu_offload_gb", "float", effect="less"),
     row("--enable-layernorm-sp", "option:enable_layernorm_sp", takes="flag", since="0.5.20"),
     row("--moe-runner-backend", "option:moe_runner_backend", since="0.5.2", effect="either"),
@@ -147,6 +146,7 @@ ROWS = (
     *block(EITHER, "either"),
     *block(MORE, "more"),
     *block(LESS, "less"),
+    row("--enable-hisparse", "option:enable_hisparse", takes="flag", since="0.5.10"),
 )  # fmt: skip
 
 #: Tokens of n-grams where no option says them (server_args.py, 0.5.3 to 0.5.23).
