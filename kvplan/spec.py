@@ -108,6 +108,8 @@ class ModelSpec(Record):
 
     hub_id        the name it is served under, in its own case, where that is not the id's
     checkpoint    the checkpoint's format, where only that is known and not how its roles are stored (`quantization`)
+    method        what the config calls its way of quantisation (`none`: its tool names only the algorithm)
+    text_class    the class of the text model inside, where the config names one in its part for that
     deviations    tensors that the checkpoint stores otherwise than their role
     cache_window  a window that the config states and the class never masks by; a cache made from the config slides every layer
     unused_window an attention window that the config states and none of its layer types has: an engine may slide layers by it
@@ -131,6 +133,8 @@ class ModelSpec(Record):
     dtype: Text = "bf16"
     quantization: tuple[Quantization, ...] = ()
     checkpoint: Text | None = None
+    method: Text | None = None
+    text_class: Text | None = None
     deviations: tuple[Deviation, ...] = ()
     kv_dtype: Text | None = None
     max_context: Tokens | None = None

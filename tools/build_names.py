@@ -50,6 +50,8 @@ from kvplan.weights import count
 
 ROOT = Path(__file__).parent.parent
 SPECS = ROOT / "model_specs"
+#: Ways of quantisation that a release of an engine may not know by their name.
+TOLD_APART = ("none", "fbgemm-fp8")
 INDEX = ROOT / "kvplan" / "names" / "names.tsv"
 COUNTED = ROOT / "tools" / "packed_names.tsv"
 TABLE = ROOT / "tools" / "table_names.tsv"
@@ -162,7 +164,8 @@ def imported(fact: Fact) -> ModelSpec | None:
     if fact.total not in (None, found):
         print(f"left out: {fact.hub_id}: {found} parameters, recounted {fact.total}")
         return None
-    return spec.changed(max_context=LENGTHS.get(fact.hub_id, spec.max_context) or None)
+    method = spec.method if spec.method in TOLD_APART else None  # others share a file with names of another method
+    return spec.changed(max_context=LENGTHS.get(fact.hub_id, spec.max_context) or None, method=method)
 
 
 def write(spec: ModelSpec, fact: Fact, id_: str) -> ModelSpec:

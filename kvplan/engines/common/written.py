@@ -115,6 +115,8 @@ def _words(row: Argument, value: Any) -> list[str]:
         return [name]
     if row.takes == "switch":
         return [name if _bool(row, value) == bool(row.value) else f"--no-{name[2:]}"]
+    if row.takes == "many" and isinstance(value, list):
+        return [name, *(_text(row, one) for one in value)]
     return [name, _text(row, value)]
 
 

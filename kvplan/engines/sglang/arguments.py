@@ -95,8 +95,8 @@ ROWS = (
     row("--enable-eplb", "option:enable_eplb", takes="flag", since="0.4.6"),
     row("--cuda-graph-bs", "@graph_bs", takes="many", until="0.5.18"),
     row("--cuda-graph-bs-decode", "@graph_bs", takes="many", since="0.5.15"),
-    row("--enable-deepep-moe", "@deepep", takes="flag", since="0.4.6", until="0.5.4"),
-    row("--enable-ep-moe", "@ep_moe", takes="flag", until="0.5.4"),
+    row("--enable-deepep-moe", "@deepep", takes="flag", since="0.4.6", until="0.5.5"),
+    row("--enable-ep-moe", "@ep_moe", takes="flag", until="0.5.5"),
     row("--enable-two-batch-overlap", "option:enable_two_batch_overlap", takes="flag", since="0.4.7", effect="more"),
     row("--enable-dp-lm-head", "option:enable_dp_lm_head", takes="flag", since="0.4.6", effect="more"),
     row("--enable-deterministic-inference", "option:enable_deterministic_inference", takes="flag", since="0.5.3", effect="either"),
@@ -104,6 +104,7 @@ ROWS = (
     row("--disaggregation-decode-enable-radix-cache", "option:disaggregation_decode_enable_radix_cache", takes="flag", since="0.5.12"),
     row("--enable-mis", "option:enable_mis", takes="flag", since="0.5.12"),
     row("--dwdp-size", "@dwdp", "int", since="0.5.18", effect="more"),
+    row("--cpu-offload-gb", "option:cpu_offload_gb", "float", effect="less"),
     row("--enable-layernorm-sp", "option:enable_layernorm_sp", takes="flag", since="0.5.20"),
     row("--moe-runner-backend", "option:moe_runner_backend", since="0.5.2", effect="either"),
     row("--linear-attn-backend", "option:linear_attn_backend", since="0.5.10"),
@@ -145,6 +146,7 @@ ROWS = (
     *block(EITHER, "either"),
     *block(MORE, "more"),
     *block(LESS, "less"),
+    row("--enable-hisparse", "option:enable_hisparse", takes="flag", since="0.5.10"),
 )  # fmt: skip
 
 #: Tokens of n-grams where no option says them (server_args.py, 0.5.3 to 0.5.23).
@@ -239,9 +241,11 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
         return [warn("not-modelled-more", message, one.place)]
     n = steps.value if steps else tokens.value if tokens else 1
     question["speculative"] = moved(one, f"{method}:{n}" + (f":{model.value}" if model else ""))
-    if tokens and tokens.value != n + 1:
+    topk = given.get("@spec_topk")
+    chain = topk is not None and topk.value == 1 and method in PICKED  # whose tokens are made the steps and one
+    if tokens and tokens.value != n + 1 and not chain:
         question["engine_option.speculative_num_draft_tokens"] = tokens
-    if (topk := given.get("@spec_topk")) and topk.value > 1:
+    if topk and topk.value > 1:
         question["engine_option.speculative_eagle_topk"] = topk
     return []
 
@@ -285,9 +289,11 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
             }
     if lora := read_lora(asked.get("lora")):
         says |= {"@lora": True, "@lora_rank": lora.rank, "@loras": lora.adapters}
-        if modules := asked.get("option:lora_target_modules"):
-            says["@lora_modules"] = str(modules).strip("[]() ").split(",")
-            said.add("option:lora_target_modules")
+        modules = asked.get("option:lora_target_modules")
+        says["@lora_modules"] = (
+            str(modules).strip("[]() ").split(",") if modules else ["all"]
+        )  # without adapters' files it wants to be told
+        said |= {"option:lora_target_modules"} if modules else set()
     if sizes := asked.get("option:cuda_graph_bs"):
         says["@graph_bs"] = counts(str(sizes)).split(",")
         said.add("option:cuda_graph_bs")

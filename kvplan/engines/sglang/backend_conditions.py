@@ -54,6 +54,12 @@ def mha_prefill(settled: Settled) -> Values:
     return _elsewhere(settled, named_backends(settled.question).phases[0] == TRTLLM_MHA, (10,))
 
 
+def mha_shared_prompts(settled: Settled) -> Values:
+    """TensorRT-LLM's kernels for prompts whose tokens ranks share, which are for 10.x alone."""
+    shared = settings_of(settled).layout.attn_cp > 1
+    return _elsewhere(settled, shared and named_backends(settled.question).phases[0] == TRTLLM_MHA, (10,))
+
+
 def mha_gpus(settled: Settled) -> Values:
     return _elsewhere(settled, TRTLLM_MHA in named_backends(settled.question).phases, (9, 10, 12))
 

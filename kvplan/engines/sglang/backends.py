@@ -162,6 +162,6 @@ def usual(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
     hopper = is_hopper(d)
     if named.startswith("Gemma4") or (named.startswith("GptOss") and not hopper):
         return "triton"
-    if hopper and not named.startswith(("Whisper", "NemotronH")):
+    if hopper and not named.startswith("Whisper") and (traits.latent or rules.flash3 is None or named in rules.flash3):
         return "fa3"
     return "triton" if traits.latent else "flashinfer"

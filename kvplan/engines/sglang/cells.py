@@ -27,6 +27,7 @@ class Split(NamedTuple):
     state_tp      ranks that share a state where they are not those that share attention
     group         tokens of an index key beside K and V; 0: none are grouped
     keys          the format of index keys where it is not the model's own
+    whole_index   layers that share another's indexer keep keys of it all the same
     encoder_rows  an encoder's layers that are numbered with the decoder's, and so given rows like their self-attention
     """
 
@@ -41,6 +42,7 @@ class Split(NamedTuple):
     state_tp: int | None = None
     group: int = 0
     keys: str | None = None
+    whole_index: bool = False
 
 
 class LayerBytes(NamedTuple):

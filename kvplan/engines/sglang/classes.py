@@ -155,6 +155,14 @@ _PIECES = frozenset({
     "classes", "groups", "stages", "amd", "experts", "adapters", "towers", "tier", "compile", "roles", "shared prompts", "dealt out",
 })  # fmt: skip
 _BREAKS = frozenset({"amd", "compressed", "experts", "towers", "decodes alone", "shared prompts"})
+_FLASH3_055 = frozenset({  # is_fa3_default_architecture
+    "Qwen2ForCausalLM", "Llama4ForConditionalGeneration", "LlamaForCausalLM", "Olmo2ForCausalLM", "Gemma2ForCausalLM",
+    "Gemma3ForConditionalGeneration", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Glm4MoeForCausalLM", "Glm4vMoeForConditionalGeneration",
+    "Step3VLForConditionalGeneration",
+})  # fmt: skip
+_FLASH3_057 = _FLASH3_055 | {
+    "Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration", "Glm4vForConditionalGeneration",
+}  # fmt: skip
 _UNGRAPHED_0510 = frozenset({
     "BailingMoeV2_5ForCausalLM", "DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM", "LLaDAModelLM", "Qwen3NextForCausalLM",
 })  # fmt: skip
@@ -212,10 +220,10 @@ EMBEDS = frozenset({
 #: Release -> fields of SglangRules (rules.py) that it changes.
 CHANGES: dict[str, dict[str, Any]] = {
     "0.5.3": {"blackwell": _NAMED_053},
-    "0.5.4": {"pieces_mib": 1024, "blackwell": _NAMED_054, "latent_blackwell": True, "fa4_pages": "prefill", "deterministic": "picked"},
-    "0.5.5": {"blackwell": _NAMED_055, "states_of_all": STATES_OF_ALL},
-    "0.5.7": {"pieces_mib": 0, "blackwell": _NAMED_057, "blackwell_heads": True, "mha_unshared": True},
-    "0.5.8": {"whole_sinks": True},
+    "0.5.4": {"pieces_mib": 1024, "blackwell": _NAMED_054, "latent_blackwell": True, "fa4_pages": "prefill", "deterministic": "own"},
+    "0.5.5": {"blackwell": _NAMED_055, "states_of_all": STATES_OF_ALL, "deterministic": "picked", "flash3": _FLASH3_055},
+    "0.5.7": {"pieces_mib": 0, "blackwell": _NAMED_057, "blackwell_heads": True, "mha_unshared": True, "flash3": _FLASH3_057},
+    "0.5.8": {"whole_sinks": True, "flash3": None},
     "0.5.10": {
         "blackwell": _NAMED_0510, "whole_sinks": False, "unpaged_states": "picked", "raw_blackwell": True,
         "prefill_graphs": _PIECES | {"drafts"}, "ungraphed": _UNGRAPHED_0510, "fa4_blackwell": True,
@@ -238,10 +246,10 @@ CHANGES: dict[str, dict[str, Any]] = {
     "0.5.17": {
         "role_vision": False,
         "blackwell": _NAMED_0517, "blackwell_fa4": True, "mha_pages": (16, 32, 64, 128), "packed_glm": True,
-        "prefill_graphs": _BREAKS | {"dense latent", "contexts"}, "ungraphed": frozenset({"NemotronHForCausalLM"}),
+        "prefill_graphs": _BREAKS | {"dense latent", "contexts", "two batches"}, "ungraphed": frozenset({"NemotronHForCausalLM"}),
     },
-    "0.5.18": {"prefill_graphs": _BREAKS | {"contexts"}, "ungraphed": frozenset(), "seen_graphs": _SEEN_0518},
-    "0.5.19": {"blackwell": _NAMED_0519, "prefill_graphs": _BREAKS | {"contexts", "stages"}, "seen_graphs": _SEEN_0519},
-    "0.5.20": {"prefill_graphs": _BREAKS | {"contexts", "stages", "kda"}, "seen_graphs": _SEEN_0520},
+    "0.5.18": {"prefill_graphs": _BREAKS | {"contexts", "two batches"}, "ungraphed": frozenset(), "seen_graphs": _SEEN_0518},
+    "0.5.19": {"blackwell": _NAMED_0519, "prefill_graphs": _BREAKS | {"contexts", "two batches", "stages"}, "seen_graphs": _SEEN_0519},
+    "0.5.20": {"prefill_graphs": _BREAKS | {"contexts", "two batches", "stages", "kda"}, "seen_graphs": _SEEN_0520},
     "0.5.22": {"lone_groups": False, "blackwell": _NAMED_0522, "seen_graphs": _SEEN_0522},
 }  # fmt: skip

@@ -26,6 +26,17 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion(_KEEPS_NONE, "disable_radix_cache=*", "--prefill-only-disable-kv-cache requires --disable-radix-cache", "0.5.12"),
     Exclusion(_KEEPS_NONE, "attn_cp_size=,1", "--prefill-only-disable-kv-cache is incompatible with --attn-cp-size > 1", "0.5.12"),
     Exclusion("language_only=*", "encoder_urls=*", "requires at least one encoder urls to be set via --encoder-urls", "0.5.7", "0.5.13"),
+    *(
+        Exclusion(f"{flag}=*", f"{flag}=", f"NOTE: --{flag.replace('_', '-')} is deprecated", "0.5.3", "0.5.5")
+        for flag in (
+            "enable_ep_moe", "enable_deepep_moe", "enable_flashinfer_cutlass_moe", "enable_flashinfer_cutedsl_moe",
+            "enable_flashinfer_trtllm_moe", "enable_triton_kernel_moe",
+        )
+    ),
+    Exclusion(
+        "enable_lora=*", "lora_paths=*|max_lora_rank=*&lora_target_modules=*",
+        "When no initial --lora-paths is provided, you need to specify both --max-lora-rank and --lora-target-modules", "0.4.9",
+    ),
     Exclusion("enable_lmcache=*", "disable_radix_cache=", "--enable-lmcache requires radix cache to be enabled", "0.5.21"),
     Exclusion(
         "enable_priority_scheduling=*", "schedule_policy=,fcfs,lof",

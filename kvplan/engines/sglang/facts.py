@@ -53,6 +53,8 @@ OPTIONS: dict[str, str] = {
     "mamba_radix_cache_strategy": "auto, no_buffer, extra_buffer or extra_buffer_lazy",
     "mamba_ssm_dtype": "format of recurrent states",
     "language_model_only": "the encoders are not loaded, where a release lets them be left out",
+    "enable_hisparse": "rows of sparse attention in host memory",
+    "cpu_offload_gb": "GB of weights in host memory, which is not modelled: some releases capture no prefill graphs beside it",
     "enable_hierarchical_cache": "a second tier of the prefix cache in host memory",
     "hicache_ratio": "tokens of that tier to each of the pool's; 2 by default",
     "hicache_size": "GB of that tier on each rank, instead",

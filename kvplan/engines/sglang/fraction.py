@@ -9,10 +9,12 @@ from __future__ import annotations
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options, Speculation
 from kvplan.engines.sglang import memory
+from kvplan.engines.sglang.backends import named_backends
 from kvplan.engines.sglang.layout import SglangLayout
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.engines.sglang.traits import Traits
 
+AITER_SHARE, AITER_CONTEXT = 0.85, 8192
 _VIT_PARAMETERS = 12  # of a transformer layer: about 12 hidden size squared
 _NO_LAYERS = 24  # what is taken for a tower whose config counts its layers in another key than num_hidden_layers
 _UNNAMED_TOWER = "LlavaLlamaForCausalLM"  # a class whose config names no tower
@@ -57,9 +59,15 @@ def on_amd(d: Deployment) -> bool:
     return d.device is not None and d.device.vendor == "amd"
 
 
+def uses_aiter(d: Deployment) -> bool:
+    """Whether the AITER backend of AMD GPUs takes its share of the fraction, even of one that the user gave (attention_hook.py)."""
+    backend = named_backends(d).both
+    return (backend == "aiter" or (on_amd(d) and backend is None)) and (d.max_model_len or d.context or 0) > AITER_CONTEXT
+
+
 def sees(d: Deployment) -> bool:
-    """Whether it is served with its towers."""
-    return bool(d.model.towers) and d.multimodal != "off"
+    """Whether it is served with its towers, those among them that a config does not name."""
+    return (bool(d.model.towers) or d.model.architecture == _UNNAMED_TOWER) and d.multimodal != "off"
 
 
 def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits, spec: Speculation | None) -> bool:
@@ -80,8 +88,9 @@ def graphs_prefill(d: Deployment, rules: SglangRules, shape: SglangLayout, trait
         "amd": on_amd(d),
         "experts": a2a != "none" if pieces else a2a not in _CAPTURED_A2A,
         "adapters": bool(d.lora),
-        "towers": (sees(d) or named == _UNNAMED_TOWER) and named not in rules.seen_graphs,
-        "tier": options.flag("enable_hierarchical_cache"),
+        "towers": sees(d) and named not in rules.seen_graphs,
+        "tier": options.flag("enable_hierarchical_cache") or bool(options.number("cpu_offload_gb")),
+        "two batches": options.flag("enable_two_batch_overlap"),
         "compile": options.flag("enable_torch_compile") or options.flag("enable_deterministic_inference"),
         "roles": role in ("prefill", "decode"),
         "decodes alone": role == "decode",
@@ -124,10 +133,10 @@ def default_fraction(
 def vit(d: Deployment) -> float | None:
     """Layers x width squared of the vision tower as the release reads them; an estimate from its parameters for other classes."""
     named = d.model.architecture or ""
-    if named == _UNNAMED_TOWER and d.multimodal != "off":  # transformers' own is taken
-        return _VIT[named][0][1] * _VIT[named][0][2] ** 2
     if not sees(d) or named in _UNSEEN:
         return None
+    if named == _UNNAMED_TOWER:  # transformers' own is taken
+        return _VIT[named][0][1] * _VIT[named][0][2] ** 2
     if named not in _VIT:
         return sum(tower.parameters for tower in d.model.towers) / _VIT_PARAMETERS
     layers, width = next((layers, width) for below, layers, width in _VIT[named] if d.model.towers[0].parameters < below)

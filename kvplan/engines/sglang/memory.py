@@ -12,6 +12,7 @@ from kvplan.engines.sglang.rules import SglangRules, Tier
 
 UNKNOWN_CHUNK, UNKNOWN_GRAPH_BS = 4096, 160
 MAX_PREFILL_TOKENS = 16384  # --max-prefill-tokens: of prompts that are not cut into chunks
+VISION_SHARE = 0.9  # of the fraction, for any model that sees (ModelRunner.__init__ up to 0.4.8, server_args.py in 0.4.9)
 _VIT_L = 24 * 1024**2  # layers x hidden size squared of ViT-L/14, the vision tower that costs nothing extra
 
 
@@ -138,6 +139,6 @@ def _draft_reserve(rules: SglangRules, s: FractionInputs) -> int:
 
 
 def _vision_factor(rules: SglangRules, vit: float) -> float:
-    if rules.vision == "x0.9":
-        return 0.9
+    if rules.vision != "by_vit":
+        return VISION_SHARE
     return 0.95 * max(0.8, min(1.05, 1.0 - 0.1 * (vit / _VIT_L - 1.0)))

@@ -146,6 +146,11 @@ CHECKS: tuple[Stop, ...] = (
         "server_args.py; arg_groups/attention_hook.py", since="0.5.10", when=backend.mha_gpus, numbers="this GPU has {has}",
     ),
     Stop(
+        "attention backend", "Prefill context parallelism with the TRTLLM MHA prefill backend requires SM100",
+        "its kernels for other GPUs do not know parts of a prompt", (_ANY_BACKEND, Move("option:attn_cp_size", "1")),
+        "arg_groups/attention_hook.py", since="0.5.19", when=backend.mha_shared_prompts, numbers="this GPU has {has}",
+    ),
+    Stop(
         "attention backend", "TRTLLM MLA backend is only supported on Blackwell GPUs",
         "its kernels are for compute capability 10 and later", (_ANY_BACKEND, _OTHER_GPU),
         "server_args.py; arg_groups/overrides.py _mla_kv_cache_dtype_checks", since="0.4.10", when=backend.mla_blackwell,

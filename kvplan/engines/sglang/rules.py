@@ -133,11 +133,12 @@ class SglangRules(NamedTuple):
     raw_blackwell    sparse fp8 rows are raw on Blackwell by default; packed_glm: GLM's are not on 12.x
     fa4_pages        whether pages of fa4 are fixed: no; where it is named for prompts; of any phase (fa4_blackwell: on 10.x alone)
     deterministic    deterministic inference wants a backend that is asked for; looks at the one picked without it; picks its own
+    flash3           classes that have FlashAttention 3 by default on Hopper, beside latent attention; None: all
     mha_unshared     states without extra buffers have no prefix cache under trtllm_mha
     piled            the last pipeline stage has all layers that are left over
     whole_sinks      gpt-oss has no window pool under trtllm_mha
     spec_reserve     MiB reserved for a draft model (a STANDALONE one), its graphs included
-    vision           how a multimodal model lowers the fraction
+    vision           how a multimodal model lowers the fraction (share: one that the user gave, too)
     mm_reserve_mib   kept back from the budget for a multimodal model's caches
     split            architectures with a full and a window pool
     split_from       what the window split starts from: tokens of all layers alike, limited by max_total_tokens, then split by layers (and
@@ -170,7 +171,7 @@ class SglangRules(NamedTuple):
     dsa_dp           sparse models get attention data parallelism over all of tp
     dsa_fraction     mem_fraction_static of sparse models, whatever was asked
     amd_dsa_page     page of sparse models on AMD GPUs (since 0.5.12 with AITER's paged kernels, which its images have)
-    dsa_elides       layers that share another's indexer keep no keys of it
+    dsa_elides       layers that share another's indexer keep no keys of it: never; without a host tier and a role; always
     dcp_index        decode context ranks hold every rank's indexer keys, and sparse rows raw
     fp4_windows      fp4 rows of split windows (always stored as bytes) are charged as such
     fp4_states       fp4 rows beside states are stored packed; else as bytes
@@ -217,12 +218,13 @@ class SglangRules(NamedTuple):
     packed_glm: bool = False
     fa4_pages: Literal["", "prefill", "any"] = ""
     fa4_blackwell: bool = False
+    flash3: frozenset[str] | None = None
     deterministic: Literal["asked", "picked", "own"] = "asked"
     mha_unshared: bool = False
     piled: bool = True
     whole_sinks: bool = False
     spec_reserve: tuple[int, int] = (0, 0)
-    vision: Literal["x0.9", "by_vit"] = "x0.9"
+    vision: Literal["share", "x0.9", "by_vit"] = "share"
     mm_reserve_mib: int = 0
     split: frozenset[str] = frozenset()
     split_from: Literal["layers", "pages", "tokens", "bytes"] = "layers"
@@ -253,7 +255,7 @@ class SglangRules(NamedTuple):
     dsa_dp: bool = False
     dsa_fraction: float | None = None
     amd_dsa_page: int = 64
-    dsa_elides: bool = False
+    dsa_elides: Literal["", "alone", "always"] = ""
     dcp_index: bool = False
     fp4_windows: bool = False
     fp4_states: bool = False
@@ -279,6 +281,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.4.6", {"fraction": "by_tp_18gib", "tree": (5, 8), "role_chunk": 16384}),
     ("0.4.7", {"fraction": "by_tp_180", "spare_request": False, "chains": _CHAINS_047}),
     ("0.4.8", {"role_chunk": 0, "fraction": "classes", "tiers": _CLASSES, "spec_reserve": (2048, 2048)}),
+    ("0.4.9", {"vision": "x0.9"}),
     ("0.4.10", {"split": _SPLIT_0410, "vision": "by_vit", "chained_pages": False}),
     ("0.5.0", {"split": frozenset(), "long_context": False}),
     ("0.5.2", {"spec_reserve": (2048, 6144), "chains": _CHAINS_052}),
@@ -370,7 +373,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "split": _SPLIT_0518,
             "mm_reserve_mib": 100,
             "request_caps": True,
-            "dsa_elides": True,
+            "dsa_elides": "alone",
             "fp4_states": True,
         },
     ),
@@ -389,7 +392,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     ("0.5.21", {"split": _SPLIT_0521, "next_window": False, "fp4_workspace": False, "v4_states": "pages", "extra_buffer": _EXTRA_0521}),
-    ("0.5.22", {"split": _SPLIT_0522, "dcp_index": True}),
+    ("0.5.22", {"split": _SPLIT_0522, "dcp_index": True, "dsa_elides": "always"}),
     ("0.5.23", {"split": _SPLIT_0523, "extra_buffer": _EXTRA_0523}),
 )
 

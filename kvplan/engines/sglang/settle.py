@@ -20,12 +20,12 @@ from kvplan.engines.sglang.choices import CHOICES
 from kvplan.engines.sglang.classes import EMBEDS, NO_LENGTH, NUMBERED_ENCODERS, UNREAD_LENGTH, WHOLE_PROMPTS
 from kvplan.engines.sglang.drafts import is_tree
 from kvplan.engines.sglang.facts import FACTS
-from kvplan.engines.sglang.fraction import default_fraction, on_amd
+from kvplan.engines.sglang.fraction import AITER_CONTEXT, AITER_SHARE, default_fraction, on_amd, sees, uses_aiter
 from kvplan.engines.sglang.layout import SglangLayout, read_shape
 from kvplan.engines.sglang.pools import SglangPoolSettings
 from kvplan.engines.sglang.rules import DRAFTS_BY_PATH, EXCLUSIVE, RELEASES, UNNAMED_DRAFTS, SglangRules
 from kvplan.engines.sglang.served import as_served, forced_groups
-from kvplan.engines.sglang.traits import Traits, keeps_prefixes, read_traits, slots_per_request, with_buffers
+from kvplan.engines.sglang.traits import Traits, keeps_index, keeps_prefixes, read_traits, slots_per_request, with_buffers
 from kvplan.errors import SpecError
 from kvplan.spec import lower
 from kvplan.tensors import Cache, CacheFormats, CacheTensor
@@ -40,11 +40,16 @@ DSA_BACKENDS = (
 )  # fmt: skip
 #: Options whose values are read for refusals alone; a release's own parser says which of them it has.
 PARSED = ("quantization", "moe_runner_backend", "linear_attn_backend", "linear_attn_decode_backend")
-FLAGS = ("enable_deepseek_v4_fp4_indexer", "disable_decode_cuda_graph", "enforce_piecewise_cuda_graph", "enable_page_major_kv_layout")
+FLAGS = (
+    "enable_deepseek_v4_fp4_indexer",
+    "disable_decode_cuda_graph",
+    "enforce_piecewise_cuda_graph",
+    "enable_page_major_kv_layout",
+    "enable_hisparse",
+)
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 OWN_DRAFTS = ("mtp", "nextn", "eagle")  # EAGLE without a model means the checkpoint's own modules too
 DRAFTS = (*OWN_DRAFTS, "eagle3", "standalone", "draft_model", "dflash", "dspark", "ngram")
-AITER_SHARE, AITER_CONTEXT = 0.85, 8192
 DRAFTING_RUNNING = 48  # max_running_requests where something drafts (server_args.py; arg_groups/speculative_hook.py)
 WHOLE_DEFAULT = 0.8  # --swa-full-tokens-ratio of a model with a window pool
 
@@ -119,15 +124,16 @@ def settle(d: Deployment) -> Settled:
         "memory_fraction": (default_fraction(d, rules, shape, traits, spec, gpu_mib, chunk, graph_bs), "engine default"),
     }
     notes = (*notes, *served, *said, *unshared, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang"))
-    settled = _resolved(d, version, page, traits, defaults, notes)
+    settled = _resolved(d, version, page, traits, defaults, notes, shared=rules.vision == "share" and sees(d))
     changed: dict[str, ChosenBy] = {name: "engine default" for name in ("ep", "multimodal") if getattr(asked, name) != getattr(d, name)}
     settled = settled._replace(chosen_by={**settled.chosen_by, **changed})
     question = settled.question
     stored = formats(question)
     model, misfit = lowered_or_plain(question, stored, cast=True)
     split = head_split(question, rules, shape, traits)._replace(
-        group=ngram.read_group(question, model, version), keys=minimax_m3.key_format(question, version)
-    )
+        group=ngram.read_group(question, model, version), keys=minimax_m3.key_format(question, version),
+        whole_index=keeps_index(options, rules),
+    )  # fmt: skip
     drafts = drafter(question, model, stored, own=OWN_DRAFTS)
     model = remade(replace(model, draft=drafts.layers if drafts else model.draft), lambda _, cache: as_kept(cache, split))
     drafts = drafts and drafts._replace(layers=model.draft)
@@ -163,6 +169,7 @@ def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
     for key in PARSED:
         options.text(key, tuple(" ".join(CHOICES["--" + key.replace("_", "-")].values()).split()))
     options.count("speculative_draft_layers")
+    options.number("cpu_offload_gb")
     options.count("max_prefill_tokens")
     options.count("cuda_graph_max_bs_prefill")
     for key in FLAGS:
@@ -185,16 +192,24 @@ def _page(d: Deployment, rules: SglangRules, traits: Traits, options: Options) -
     )  # fmt: skip
 
 
-def _resolved(d: Deployment, version: str, page: int, traits: Traits, defaults: dict[str, Any], notes: tuple[str, ...]) -> Resolved:
+def _resolved(
+    d: Deployment, version: str, page: int, traits: Traits, defaults: dict[str, Any], notes: tuple[str, ...], *, shared: bool
+) -> Resolved:  # fmt: skip
     """The question with the defaults filled in, and who chose each."""
     auto = d.kv_dtype in (None, "auto")
     asked = replace(d, engine_version=version, block_size=page, kv_dtype=_auto_kv_dtype(d, traits) if auto else d.kv_dtype)
+    if shared and d.memory_fraction:
+        asked = replace(asked, memory_fraction=d.memory_fraction * memory.VISION_SHARE)
+        notes = (*notes, f"sglang {version} takes {memory.VISION_SHARE} of any mem_fraction_static for a model that sees")
     settled = resolve(asked, defaults, notes)
     if uses_aiter(settled.question):
         share = f"the AITER attention backend scales mem_fraction_static by {AITER_SHARE} for contexts above {AITER_CONTEXT}"
         settled = settled._replace(notes=(*settled.notes, share))
     chosen = dict(settled.chosen_by)
-    for name, value in (("engine_version", d.engine_version), ("block_size", d.block_size), ("kv_dtype", None if auto else d.kv_dtype)):
+    for name, value in (
+        ("engine_version", d.engine_version), ("block_size", d.block_size), ("kv_dtype", None if auto else d.kv_dtype),
+        ("memory_fraction", d.memory_fraction),
+    ):  # fmt: skip
         if value is None or value != getattr(settled.question, name):
             chosen[name] = "model" if name == "kv_dtype" and d.model.kv_dtype else "engine default"
     return settled._replace(chosen_by=chosen)
@@ -341,12 +356,6 @@ def embeds(d: Deployment) -> bool:
 def whole_prompts(d: Deployment) -> bool:
     """Whether prompts are not cut into chunks, by the model's class or as the user says."""
     return d.model.architecture in WHOLE_PROMPTS or Options(d).flag("disable_chunked_prefill")
-
-
-def uses_aiter(d: Deployment) -> bool:
-    """Whether the AITER backend of AMD GPUs takes its share of the fraction, even of one that the user gave (attention_hook.py)."""
-    backend = backends.named_backends(d).both
-    return (backend == "aiter" or (on_amd(d) and backend is None)) and (d.max_model_len or d.context or 0) > AITER_CONTEXT
 
 
 def _auto_kv_dtype(d: Deployment, traits: Traits) -> str:

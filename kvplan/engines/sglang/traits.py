@@ -84,3 +84,9 @@ def with_buffers(d: Deployment, rules: SglangRules, traits: Traits, page: int) -
 def slots_per_request(strategy: str, radix: bool, overlap: bool) -> int:
     """State slots that one running request needs: itself, what the prefix cache locks, and the buffers of overlap scheduling."""
     return 3 + {"no_buffer": 0, "extra_buffer_lazy": 1, "extra_buffer": 2 if overlap else 1}[strategy] if radix else 1
+
+
+def keeps_index(options: Options, rules: SglangRules) -> bool:
+    """Whether every layer keeps index keys, its own or another's (mem_cache/kv_cache_configurator.py _should_elide_dsa_index_k)."""
+    moved = options.flag("enable_hierarchical_cache") or options.text("disaggregation_mode") in ("prefill", "decode")
+    return not rules.dsa_elides or options.flag("enable_hisparse") or (rules.dsa_elides == "alone" and moved)

@@ -237,7 +237,6 @@ MORE: dict[tuple[str, str], str] = {
 }
 
 LESS: dict[tuple[str, str], str] = {
-    ("", ""): "cpu-offload-gb~",
     ("0.4.6", ""): "speculative-token-map",
     ("0.5.2", ""): "offload-group-size# offload-num-in-group# offload-prefetch-step# offload-mode",
     ("0.5.7", ""): "encoder-only!",

@@ -108,7 +108,8 @@ def deterministic_backend(settled: Settled) -> Values:
     own = "dsv4" if traits.compressed else "dsa" if traits.pooled_index is not None else None
     wanted = "none" if settings_of(settled).rules.deterministic == "asked" else None
     asked = named_backends(d).both or own or wanted
-    return {"backend": asked} if asked and asked not in DETERMINISTIC else None
+    early = asked == "fa4" and release(settings_of(settled).release) < (0, 5, 16)
+    return {"backend": asked} if asked and (early or asked not in DETERMINISTIC) else None
 
 
 def deterministic_latent(settled: Settled) -> Values:
@@ -167,8 +168,10 @@ def fp8_prefill(settled: Settled) -> Values:
 
 
 def prompt_ranks(settled: Settled) -> Values:
-    shape, asked = settings_of(settled).layout, Options(settled.question).count("attn_cp_size") or 1
-    return {} if shape.attn_cp != asked else None
+    """Ranks of a prompt that do not divide tp; up to 0.5.21 beside dp, whether attention is split by that or not."""
+    s, asked = settings_of(settled), Options(settled.question).count("attn_cp_size") or 1
+    uneven = asked > 1 and release(s.release) < (0, 5, 22) and s.layout.tp % ((settled.question.dp or 1) * asked)
+    return {} if uneven or s.layout.attn_cp != asked else None
 
 
 def no_requests(settled: Settled) -> Values:
@@ -186,25 +189,6 @@ ONLY_FOR: dict[str, frozenset[str]] = {
         "GlmMoeDsaForCausalLM", "MiMoV2ForCausalLM", "MiMoV2FlashForCausalLM",
     }),
 }  # fmt: skip
-
-
-#: Format of a checkpoint -> values of --quantization that some checkpoint in it may be loaded with (configs/model_config.py
-#: _verify_quantization: compatible_quantization_methods, override_quantization_method); which of them is not told by the format.
-LOADED_WITH: tuple[tuple[str, str], ...] = (
-    ("fp8_block128", "fp8 compressed-tensors w8a8_fp8 humming nvfp4_online modelopt_fp4 quark_mxfp4"),
-    ("fp8", "fp8 compressed-tensors w8a8_fp8 modelopt modelopt_fp8 modelopt_fp4 modelopt_mixed quark humming nvfp4_online quark_mxfp4"),
-    ("nvfp4", "modelopt modelopt_fp4 modelopt_fp8 modelopt_mixed petit_nvfp4 compressed-tensors humming quark_mxfp4"),
-    ("mxfp4", "mxfp4 quark compressed-tensors humming quark_mxfp4"),
-    ("awq", "awq awq_marlin moe_wna16 auto-round compressed-tensors humming"),
-    ("gptq", "gptq gptq_marlin marlin moe_wna16 auto-round compressed-tensors humming"),
-)
-
-
-def another_method(settled: Settled) -> Values:
-    """A checkpoint whose own method is not the one that it is to be loaded with."""
-    stored, method = checkpoint_format(settled.question), Options(settled.question).text("quantization")
-    takes = next((methods.split() for begins, methods in LOADED_WITH if stored.startswith(begins)), [])
-    return {"method": method, "stored": stored} if method and takes and method not in takes and "+" not in stored else None
 
 
 def cutlass_experts(settled: Settled) -> Values:
@@ -305,15 +289,24 @@ def fp4_index(settled: Settled) -> Values:
     return {} if Options(settled.question).flag("enable_deepseek_v4_fp4_indexer") and has and has // 10 not in (10, 12) else None
 
 
-#: Classes that count as ones of states whether or not this model has any (arg_groups/model_hook.py goes by the class).
-STATES_BY_CLASS = ("GraniteMoeHybridForCausalLM",)
-
-
 def buffers_without_states(settled: Settled) -> Values:
-    told = Options(settled.question).text("mamba_radix_cache_strategy") in ("extra_buffer", "extra_buffer_lazy")
-    named = settled.question.model.architecture
-    keeps = named in STATES_BY_CLASS or read_traits(settled.model).states
-    return {"architecture": named} if told and named and not keeps else None
+    """Extra buffers beside a prefix cache, asked for where there are no states."""
+    options, named = Options(settled.question), settled.question.model.architecture
+    told = options.text("mamba_radix_cache_strategy") in ("extra_buffer", "extra_buffer_lazy") and not options.flag("disable_radix_cache")
+    return {"architecture": named} if told and named and not read_traits(settled.model).states else None
+
+
+def compressed_whole(settled: Settled) -> Values:
+    """DeepSeek-V4 without its window pool, which its classes of pools are made around."""
+    asked = Options(settled.question).flag("disable_hybrid_swa_memory")
+    return {} if asked and is_compressed(settled.model.layers) else None
+
+
+def sparse_host(settled: Settled) -> Values:
+    """HiSparse of a model without sparse attention of DeepSeek's kind."""
+    traits, named = read_traits(settled.model), settled.question.model.architecture
+    sparse = traits.compressed or traits.pooled_index is not None
+    return {"architecture": named} if Options(settled.question).flag("enable_hisparse") and not sparse else None
 
 
 def strided(settled: Settled) -> Values:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.sglang import backend_conditions as backend
 from kvplan.engines.sglang import conditions
+from kvplan.engines.sglang import config_conditions as configs
 from kvplan.engines.sglang import word_conditions as when
 
-_ARGS = "server_args.py"
+_ARGS, _VERIFY = "server_args.py", "configs/model_config.py _verify_quantization"
 _NEWER = Move("engine_version", "a newer release")
 _ANY_BACKEND = Move("option:attention_backend", "none, or triton")
+_WINDOWS = (Move("option:disable_hybrid_swa_memory", "false"),)
 _DETERMINISTIC = (_ANY_BACKEND, Move("option:enable_deterministic_inference", "false"))
 _CHAIN = (Move("option:speculative_num_draft_tokens", "the steps and one"),)
 _V4 = "arg_groups/deepseek_v4_hook.py apply_deepseek_v4_defaults"
@@ -78,14 +80,30 @@ WORDS: tuple[Stop, ...] = (
         when=conditions.not_fa3,
     ),
     Stop(
+        "compressed caches", "AttributeError: 'ModelRunner' object has no attribute 'swa_max_total_num_tokens'",
+        "its pools are made around the window pool that was turned off", _WINDOWS, "model_executor/model_runner_kv_cache_mixin.py",
+        since="0.5.12", before="0.5.13", when=when.compressed_whole,
+    ),
+    Stop(
+        "compressed caches", "TypeError: unsupported operand type(s) for +: 'NoneType' and 'int'",
+        "its pools are made around the window pool that was turned off", _WINDOWS, "mem_cache/deepseek_v4_memory_pool.py",
+        since="0.5.13", near=("deepseek_v4_memory_pool",), when=when.compressed_whole,
+    ),
+    Stop(
+        "rows in host memory", "--enable-hisparse is only supported for DSA (DeepSeek Sparse Attention) models",
+        "other models have no sparse attention that would read them", (Move("option:enable_hisparse", "false"),),
+        "server_args.py; arg_groups/hisparse_hook.py validate_hisparse", since="0.5.10",
+        when=when.sparse_host, numbers="not {architecture}",
+    ),
+    Stop(
         "norms over ranks", "--enable-layernorm-sp is only supported for ['MuseSparkForConditionalGeneration', 'Qwen3ForCausalLM']",
         "other classes keep the sequence whole", (Move("option:enable_layernorm_sp", "false"),), "arg_groups/layernorm_sp_hook.py",
         since="0.5.20", when=when.norms_over_ranks, numbers="not {architecture}",
     ),
     Stop(
         "quantisation", "Quantization method specified in the model config", "such weights are not loaded by another method",
-        (Move("option:quantization", "none: the checkpoint says its own"),), "configs/model_config.py _verify_quantization", since="0.4.3",
-        when=when.another_method, numbers="{stored} is not {method}",
+        (Move("option:quantization", "none: the checkpoint says its own"),), _VERIFY, since="0.4.3",
+        when=configs.another_method, numbers="{stored} is not {method}",
         tail=" does not match the quantization method specified in the `quantization` argument",
     ),
     Stop(
@@ -120,8 +138,26 @@ WORDS: tuple[Stop, ...] = (
         when=when.buffers_without_states,
     ),
     Stop(
+        "quantisation", "Unknown quantization method: .", "the checkpoint names its algorithm and no method",
+        (_NEWER, Move("option:quantization", "its method")), _VERIFY, since="0.4.3", before="0.5.9", when=configs.unnamed_method,
+    ),
+    Stop(
+        "quantisation", "Unknown quantization method: fbgemm_fp8.", "this release does not load such checkpoints any more",
+        (Move("weight_dtype", "another checkpoint"),), _VERIFY, since="0.5.16", when=configs.gone_method,
+    ),
+    Stop(
+        "Nemotron-H's config", "AttributeError: 'ServerArgs' object has no attribute 'model_config'",
+        "this release looks into a config that it reads only where no fraction is given",
+        (Move("memory_fraction", "none: the release picks one"), _NEWER), _ARGS, since="0.5.6", before="0.5.7",
+        when=configs.unread_config,
+    ),
+    Stop(
+        "text model inside", "Unsupported architecture: {text:w}", "its config class takes other text models", (_NEWER,),
+        "configs/internvl.py InternVLChatConfig", since="0.4.6", when=configs.text_class,
+    ),
+    Stop(
         "quantisation", "{method:w} quantization is currently not supported in ROCm.", "AMD GPUs load weights by other methods",
-        (Move("option:quantization", "none, or fp8"),), "configs/model_config.py _verify_quantization", when=when.not_on_rocm,
+        (Move("option:quantization", "none, or fp8"),), _VERIFY, when=when.not_on_rocm,
     ),
     Stop(
         "format of states", "--linear-attn-decode-backend flashinfer on SM100+ requires --mamba-ssm-dtype bfloat16",

@@ -79,6 +79,9 @@ def wrapper(f: Fields, t: Wrapper) -> Stack:
             towers.append({"name": tower.name.replace("_tower", "_projector"), "parameters": joined})
     if t.unstated:
         notes.append(t.unstated)
+    named = text.file.get("architectures") if t.text == "llm_config" else None
+    if isinstance(named, list) and named and isinstance(named[0], str):
+        stack = {**stack, "text_class": named[0][:100]}
     return {**stack, "towers": towers, "notes": [*stack.get("notes", []), *notes], "uncounted": [*stack.get("uncounted", []), *uncounted]}
 
 

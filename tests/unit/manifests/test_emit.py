@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, assume, given, reject
 from hypothesis import strategies as st
 
 import kvplan
+from kvplan.cli import run
 from kvplan.dtypes import ALIASES
 from kvplan.errors import UnknownName, UnsupportedError
 from kvplan.manifests import Source, check, emit
@@ -379,3 +380,16 @@ def test_a_plan_that_does_not_fit_is_written_and_said(capfd: pytest.CaptureFixtu
     assert stopped.value.code == 1
     assert "vllm serve meta-llama/Llama-3.1-70B" in out
     assert "does not fit" in err
+
+
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [
+        (["--lora", "16x4"], "--lora-target-modules all"),  # SGLang's check: without --lora-paths both rank and modules are wanted
+        (["--lora", "16x4", "--engine-option", "lora_target_modules=q_proj,v_proj"], "--lora-target-modules q_proj v_proj"),
+        (["--engine-option", "cuda_graph_bs=1,2,4"], "--cuda-graph-bs-decode 1 2 4"),
+    ],
+)
+def test_options_of_several_values_are_several_words(asked, written, capsys):
+    assert run(["emit", "sglang", "qwen2.5-7b-instruct", "--device", "h100-80gb", *asked]) == 0
+    assert written in capsys.readouterr().out

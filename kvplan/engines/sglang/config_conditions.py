@@ -1,0 +1,68 @@
+"""When a release stops at a model's own config: the way it is quantised by name, the text model inside (configs/*.py)."""
+
+from __future__ import annotations
+
+from kvplan.engines.common.options import Options
+from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.releases import in_force, release
+from kvplan.engines.common.settling import checkpoint_format
+from kvplan.engines.common.stops import Values
+from kvplan.engines.sglang.settle import settings_of
+
+#: Format of a checkpoint -> values of --quantization that some checkpoint in it may be loaded with (configs/model_config.py
+#: _verify_quantization: compatible_quantization_methods, override_quantization_method); which of them is not told by the format.
+LOADED_WITH: tuple[tuple[str, str], ...] = (
+    ("fp8_block128", "fp8 compressed-tensors w8a8_fp8 humming nvfp4_online modelopt_fp4 quark_mxfp4"),
+    ("fp8", "fp8 compressed-tensors w8a8_fp8 modelopt modelopt_fp8 modelopt_fp4 modelopt_mixed quark humming nvfp4_online quark_mxfp4"),
+    ("nvfp4", "modelopt modelopt_fp4 modelopt_fp8 modelopt_mixed petit_nvfp4 compressed-tensors humming quark_mxfp4"),
+    ("mxfp4", "mxfp4 quark compressed-tensors humming quark_mxfp4"),
+    ("awq", "awq awq_marlin moe_wna16 auto-round compressed-tensors humming"),
+    ("gptq", "gptq gptq_marlin marlin moe_wna16 auto-round compressed-tensors humming"),
+)
+
+
+#: The same for methods that are told by their name.
+LOADED_BY_NAME = {
+    "fp8": "fp8 humming nvfp4_online modelopt_fp4 quark_mxfp4",
+    "compressed-tensors": "compressed-tensors w8a8_fp8 w8a8_int8 auto-round-int8 humming quark_mxfp4",
+}
+
+
+def another_method(settled: Settled) -> Values:
+    """A checkpoint whose own method is not the one that it is to be loaded with."""
+    stored, method = checkpoint_format(settled.question), Options(settled.question).text("quantization")
+    named = LOADED_BY_NAME.get(settled.question.model.method or "", "").split()
+    takes = named or next((methods.split() for begins, methods in LOADED_WITH if stored.startswith(begins)), [])
+    return {"method": method, "stored": stored} if method and takes and method not in takes and "+" not in stored else None
+
+
+#: Text models that InternVL's config class takes -> the first release that does, the first that does not any more (configs/internvl.py).
+_INTERNVL = {
+    "LlamaForCausalLM": ("", ""), "InternLM2ForCausalLM": ("", ""), "Phi3ForCausalLM": ("", "0.4.7"), "Qwen2ForCausalLM": ("", ""),
+    "Qwen3MoeForCausalLM": ("0.4.9", ""), "Qwen3ForCausalLM": ("0.5.2", ""), "GptOssForCausalLM": ("0.5.2", ""),
+}  # fmt: skip
+
+
+def text_class(settled: Settled) -> Values:
+    """A text model that the class of the whole has no config for."""
+    model = settled.question.model
+    if model.architecture != "InternVLChatModel" or not model.text_class:
+        return None
+    since, before = _INTERNVL.get(model.text_class, ("99", ""))
+    return None if in_force(since, before, settings_of(settled).release) else {"text": model.text_class}
+
+
+def unread_config(settled: Settled) -> Values:
+    """Nemotron-H with a fraction that was given: the config is read only where one is picked."""
+    named = settled.question.model.architecture
+    return {} if named == "NemotronHForCausalLM" and settled.chosen_by.get("memory_fraction", "you") == "you" else None
+
+
+def unnamed_method(settled: Settled) -> Values:
+    """A checkpoint of ModelOpt's whose config names the algorithm alone, before a release knows it by that."""
+    told = Options(settled.question).text("quantization") and release(settings_of(settled).release) >= (0, 4, 10)
+    return {} if settled.question.model.method == "none" and not told else None
+
+
+def gone_method(settled: Settled) -> Values:
+    return {} if settled.question.model.method == "fbgemm-fp8" else None
