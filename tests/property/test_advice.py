@@ -113,6 +113,8 @@ def test_a_fraction_that_leaves_no_room_for_graphs_is_advised_lower(engine, vers
 
 
 def _one_step_less(plan: Plan, one: Any) -> Any:
+    if "to its own" in one.change:  # the engine's default, beside the least that is enough
+        return None
     asked = plan.question[one.option][0] if one.option in plan.question else None
     if one.option in ORDERS:
         sizes = ORDERS[one.option]

@@ -47,8 +47,8 @@ def test_a_plan_that_is_sure_has_no_advice() -> None:
 
 
 def test_the_least_fraction_that_is_certain_comes_before_a_smaller_cache() -> None:
-    """Of 64 requests of 32,768 tokens a rank of four holds 64 GiB (131,072 B a token): a hundredth more is some doubt less."""
-    question = {"engine": "vllm", "engine_version": "0.33", "device": "h100-80gb", "context": 32768, "batch": 64, "tp": 4}
+    """Of 62 requests of 32,768 tokens a rank of four holds 62 GiB (131,072 B a token): a hundredth more is some doubt less."""
+    question = {"engine": "vllm", "engine_version": "0.33", "device": "h100-80gb", "context": 32768, "batch": 62, "tp": 4}
     first = api.estimate("meta-llama/llama-3.1-8b", **question).advice[0]
     assert (first.option, first.certainty) == ("memory_fraction", "certain")
     below = api.estimate("meta-llama/llama-3.1-8b", **question | {"memory_fraction": round(first.value - 0.01, 2)})

@@ -257,7 +257,8 @@ def _lora(given: Mapping[str, Given], question: dict[str, Given], findings: list
         findings.append(warn("not-modelled-more", message, given["@lora"].place))
         return
     question["lora"] = moved(given["@lora"], f"{rank.value}x{number(given, '@loras', 8)}")
-    if modules := given.get("@lora_modules"):
+    modules = given.get("@lora_modules")
+    if modules and list(modules.value) != ["all"]:
         question["engine_option.lora_target_modules"] = moved(modules, ",".join(modules.value))
 
 
@@ -289,10 +290,8 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
             }
     if lora := read_lora(asked.get("lora")):
         says |= {"@lora": True, "@lora_rank": lora.rank, "@loras": lora.adapters}
-        modules = asked.get("option:lora_target_modules")
-        says["@lora_modules"] = (
-            str(modules).strip("[]() ").split(",") if modules else ["all"]
-        )  # without adapters' files it wants to be told
+        modules = asked.get("option:lora_target_modules")  # without adapters' files it wants to be told
+        says["@lora_modules"] = str(modules).strip("[]() ").split(",") if modules else ["all"]
         said |= {"option:lora_target_modules"} if modules else set()
     if sizes := asked.get("option:cuda_graph_bs"):
         says["@graph_bs"] = counts(str(sizes)).split(",")

@@ -31,8 +31,9 @@ from kvplan.spec import lower
 from kvplan.tensors import Cache, CacheFormats, CacheTensor
 from kvplan.units import MIB, cdiv
 
-#: Flags whose refusals are known, and not what they hold.
-MORE, EITHER = ("enable_two_batch_overlap", "enable_dp_lm_head"), ("enable_deterministic_inference", "enable_torch_compile")
+#: Flags whose refusals are known, and not what they hold; two public starts ran out with HiSparse (tests/threads, dg-glm52).
+MORE = ("enable_two_batch_overlap", "enable_dp_lm_head", "enable_hisparse")
+EITHER = ("enable_deterministic_inference", "enable_torch_compile")
 MODES = ("null", "prefill", "decode")
 DSA_BACKENDS = (
     "flashmla_kv", "flashmla_sparse", "flashmla_sparse_q8", "flashmla_auto", "flashinfer_sparse_mla", "triton_sparse_mla", "fa3", "trtllm",

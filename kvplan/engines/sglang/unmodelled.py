@@ -233,14 +233,12 @@ MORE: dict[tuple[str, str], str] = {
     ("0.5.3", ""): "enable-fp32-lm-head!",
     ("0.5.7", ""): "mm-enable-dp-encoder?",
     ("0.5.9", ""): "moe-dp-size# moe-data-parallel-size#",
-    ("0.5.10", ""): "enable-hisparse!",  # and less: two public starts ran out with it (tests/threads, dg-glm52)
 }
 
 LESS: dict[tuple[str, str], str] = {
     ("0.4.6", ""): "speculative-token-map",
     ("0.5.2", ""): "offload-group-size# offload-num-in-group# offload-prefetch-step# offload-mode",
     ("0.5.7", ""): "encoder-only!",
-    ("0.5.10", ""): "enable-hisparse!",
     ("0.5.13", ""): "prefill-only-disable-kv-cache! speculative-draft-window-size# speculative-dflash-draft-window-size#",
     ("0.5.18", ""): "enable-dsa-cache-layer-split!",
     ("0.5.20", ""): "ple-offload-embedding?",

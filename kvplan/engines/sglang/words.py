@@ -138,7 +138,7 @@ WORDS: tuple[Stop, ...] = (
         when=when.buffers_without_states,
     ),
     Stop(
-        "quantisation", "Unknown quantization method: .", "the checkpoint names its algorithm and no method",
+        "quantisation", "Unknown quantization method: . Must be one of", "the checkpoint names its algorithm and no method",
         (_NEWER, Move("option:quantization", "its method")), _VERIFY, since="0.4.3", before="0.5.9", when=configs.unnamed_method,
     ),
     Stop(

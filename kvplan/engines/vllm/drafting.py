@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.engines.common.options import read_speculative
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.vllm.layers import stages as layers_of
@@ -44,8 +45,9 @@ OF_THEIR_OWN: frozenset[str] = frozenset({
 
 def none_of_its_own(settled: Settled) -> Values:
     """The model's own modules where its class has none: its whole config is then taken for a drafter, of no method that there is."""
-    d, s = settled.question, settings_of(settled)
-    return {} if s.method == "mtp" and d.drafter is None and d.model.architecture not in (None, *OF_THEIR_OWN) else None
+    d, spec = settled.question, read_speculative(settled.question.speculative)
+    own = settings_of(settled).method == "mtp" and spec is not None and spec.model is None and d.drafter is None
+    return {} if own and d.model.architecture not in (None, *OF_THEIR_OWN) else None
 
 
 LLAMA_HEADS = ("LlamaForCausalLM", "EagleLlamaForCausalLM")

@@ -55,8 +55,9 @@ def packed_rows(settled: Settled) -> Values:
 CHECKS = (
     Stop(
         "caches of another stage", "Specified KV sharing target layer for",
-        "layer {layer} reads the cache of layer {target}, which is in another stage", (Move("pp", "1, with a larger tp"),),
+        "layers read the cache of an earlier one, which is in another stage", (Move("pp", "1, with a larger tp"),),
         "model_executor/layers/attention/attention.py validate_kv_sharing_target", since="0.10", when=shared_over_stages, loading=True,
+        numbers="layer {layer} reads the cache of layer {target}",
     ),
     Stop(
         "heads of a tower", "{heads} is not divisible by {tp}", "the {heads} heads of the vision tower are dealt out to {tp} ranks",
@@ -72,7 +73,8 @@ CHECKS = (
         since="0.26", when=latent_fp8, loading=True,
     ),
     Stop(
-        "packed rows of another format", "only supports fp8 kv-cache", "this model's rows are packed in FP8, and {cache} was asked for",
+        "packed rows of another format", "only supports fp8 kv-cache", "this model's rows are packed in FP8",
         (Move("kv_dtype", "auto or fp8"),), "models/deepseek_v4/attention.py", since="0.20", when=packed_rows, loading=True,
+        numbers="{cache} was asked for",
     ),
 )  # fmt: skip
