@@ -1,5 +1,7 @@
 """The pure arithmetic of vLLM on published logs: the GiB that a log gives to the cache -> tokens and concurrency, within its rounding.
 
+The other way for a start that logs its blocks or tokens alone: the GiB that give them (`cache_of`).
+
 A row is explained where its figures follow from what it logs: within the rounding of the logged GiB (two digits) and concurrency. A row
 whose figures do not is explained by one thing its excerpt leaves out, where that one thing gives all of them: a switch of `UNSAID`, or,
 under tensor parallelism, the rank: an excerpt shows one rank's GiB, the tokens are those of the smallest, at most `RANKS_DIFFER` below.
@@ -26,6 +28,34 @@ RANKS_DIFFER = 0.02
 #: Switches that change the arithmetic and that excerpts leave out.
 UNSAID: tuple[tuple[str, str], ...] = (("enable_prefix_caching", "true"), ("enable_prefix_caching", "false"))
 FIGURES = (("kv_tokens", "tokens", 0.0), ("max_concurrency", "max_concurrency", ROUNDING))
+
+
+#: Figures of a log that the cache follows from -> of a plan's capacity; how near to them, and how often it is looked for.
+FOLLOWED = (("blocks", "blocks"), ("gpu_blocks", "blocks"), ("kv_tokens", "tokens"))
+NEAR, TRIES = 0.002, 8
+
+
+def cache_of(d: Deployment, logged: dict[str, Any]) -> float | None:
+    """GiB of one rank's cache that give the blocks or tokens that a log tells, by the engine's own arithmetic, which is proportional.
+
+    None where it tells none, or some that no cache on the device gives: tokens that an excerpt counts otherwise.
+    """
+    key, name = next(((key, name) for key, name in FOLLOWED if logged.get(key)), (None, ""))
+    if key is None or d.device is None:
+        return None
+    size = d.device.memory_bytes // 4
+    for _ in range(TRIES):
+        try:
+            capacity = evaluate(replace(d, kv_memory=size, constants=None), limits=False).capacity
+        except KvplanError:
+            return None
+        found = getattr(capacity, name, None)
+        if not found or size > d.device.memory_bytes:
+            return None
+        if abs(found - logged[key]) <= NEAR * logged[key]:
+            return size / GIB
+        size = int(size * logged[key] / found)
+    return None
 
 
 class Compared(NamedTuple):

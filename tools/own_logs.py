@@ -1,8 +1,8 @@
 """Start-up logs kept in the repository as cases of the budget: tests/oracle/rows/start_ups.jsonl, and the threads that say their cache.
 
 Both have the form of tests/threads: the question is under `kvplan`, what was logged under `logged` (GiB of one rank; the smallest of them
-where they differ); `total_mib` is what the log's device has in all, where it is another amount than that kind's. Threads that leave out
-what decides them (`weak`) say nothing of a budget.
+where they differ; where a log tells blocks or tokens alone, the GiB that give them); `total_mib` is what the log's device has in all, where
+it is another amount than that kind's. Threads that leave out what decides them (`weak`) say nothing of a budget.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from engine_arithmetic import FOLLOWED, cache_of
 from log_cases import Case
 
 from kvplan import api, engines
@@ -71,10 +72,11 @@ def _start(one: Case) -> tuple[object, ...] | None:
 
 
 def _says(row: dict[str, Any]) -> bool:
-    """Whether vLLM sized the cache itself: not where the question says its size, or its blocks."""
-    asked = row["kvplan"]
+    """Whether vLLM sized the cache itself, and its size is told or follows: not where the question says its size, or its blocks."""
+    asked, logged = row["kvplan"], row.get("logged", {})
+    told = "kv_gib" in logged or any(logged.get(key) for key, _ in FOLLOWED)
     given = "kv_memory" in asked or "num_gpu_blocks_override" in asked.get("engine_option", {})
-    return row["engine"] == "vllm" and "kv_gib" in row.get("logged", {}) and not row.get("weak") and not given
+    return row["engine"] == "vllm" and told and not row.get("weak") and not given
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -107,5 +109,7 @@ def case(row: dict[str, Any]) -> Case:
         unknown = engines.settle(d)[1].unknown
     except KvplanError as error:
         return Case(row["id"], group, full, None, str(error).splitlines()[0][:120])
+    if full["logged"]["kv_cache_gib"] is None:
+        full["logged"]["kv_cache_gib"] = cache_of(d, row["logged"])
     full["noisy"] = d.device is not None and d.device.unified
     return Case(row["id"], group, full, None if unknown else d, unknown[:120] if unknown else None)
