@@ -101,7 +101,7 @@ def test_a_kind_of_few_sources_is_as_uncertain_as_the_hard_ones(everything: list
     alone = budget_spreads.bound("rocm", [found, *older])
     assert abs(found.error or found.device) / found.device < 0.01
     assert alone is not None
-    assert alone >= sorted(p.beyond for p in older if p.counts)[-6]  # the bound of the two kinds together: the small error moves it by a rank
+    assert alone >= sorted(p.beyond for p in older if p.counts)[-6]  # that of the two kinds together
     assert budget_spreads.bound("module", [found]) is None
 
 
