@@ -88,7 +88,7 @@ def read_stage(
     held += encoder_rows(held, split)
     if not split.windows:
         held = _alike(held, [layer_bytes(layer, split, rules) for layer in distinct(model.layers)])
-    if split.whole_index and (keys := max(x.index_token for x in held)):
+    if split.whole_index and (keys := max((x.index_token for x in held), default=0)):
         held = [x if x.index_token or not x.latent else x._replace(index_token=keys, charged=x.charged + keys) for x in held]
     cells = with_workspace(add_up(held, windows=split.windows), held, rules, dtype)
     charged = with_draft(cells, draft.layers, split.dcp if rules.dcp_index else 1)

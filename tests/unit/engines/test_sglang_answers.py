@@ -162,6 +162,12 @@ def test_a_stage_without_attention_does_not_limit_the_others() -> None:
     assert outcome.ledgers[0].cache_bytes == 0
 
 
+def test_a_stage_without_any_layer() -> None:
+    """One layer over two stages, in a release that keeps every index key."""
+    outcome = plan(one_block(GQA, 1), kv_memory=GIB, pp=2, context=512, engine_version="0.4.6")
+    assert {ledger.cache_bytes > 0 for ledger in outcome.ledgers} == {True, False}
+
+
 def test_aiter_takes_its_share_of_the_fraction() -> None:
     """AMD: 0.85 of the fraction beyond 8,192 tokens of context, also of one that the user gave."""
     free = plan(MODELS["full"], device=find_device("mi300x"), context=8192, memory_fraction=0.8)
