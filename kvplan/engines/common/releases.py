@@ -65,9 +65,10 @@ def nearest_version(asked: str | None, versions: tuple[str, ...], engine: str) -
     if asked is None:
         return versions[-1], ()
     wanted = release(asked)
-    older = [v for v in versions if release(v) <= wanted]
+    older = [v for v in versions if three_parts(v) <= three_parts(asked)]
     found = versions[-1] if not wanted else older[-1] if older else versions[0]
-    if wanted and release(found) == wanted[: len(release(found))] and len(wanted) <= max(len(release(found)), 3):
+    patch = release(found) == wanted[: len(release(found))] and len(wanted) <= max(len(release(found)), 3)
+    if wanted and (patch or three_parts(found) == three_parts(asked)):
         return found, ()
     return found, (f"{engine} {asked[:40]} is not a release we know: the rules of {found}, the nearest known, are used",)
 
