@@ -37,6 +37,12 @@ _ONE_OF = (Move("speculative", "off, or ngram"), Move("lora", "off"))
 CHECKS: tuple[Stop, ...] = (
     *WORDS,
     Stop(
+        "a class of later releases", "Model architectures ['{class:w}'] are not supported for now.",
+        "neither the release nor the transformers that it asks for knows the model's class",
+        (Move("engine_version", "a release that has it"), Move("engine", "another that does")),
+        "models/registry.py _raise_for_unsupported", when=when.no_class, numbers="its first release is {first}",
+    ),
+    Stop(
         "attention ranks", "assert self.tp_size % self.dp_size == 0", "attention is split over dp groups of the tp ranks, evenly",
         (Move("dp", "a size that divides tp"), Move("option:enable_dp_attention", "false")),
         "server_args.py _handle_data_parallelism", when=when.attention_ranks, numbers="tp {tp}, dp {dp}",

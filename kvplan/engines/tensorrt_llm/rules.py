@@ -54,6 +54,7 @@ class TrtRules(NamedTuple):
     slots          max_batch_size by default
     prompt         tokens of a prompt, of which every slot has one in a step; None: steps of 8192 tokens
     workspace      latent attention over an FP8 cache has its workspace held back from the cache
+    transformers   the release of transformers that it asks for (docs/source/release-notes.md); empty: not known
     nvfp4_counted  bytes of an NVFP4 element by which a budget becomes tokens; None: its own
     """
 
@@ -70,6 +71,7 @@ class TrtRules(NamedTuple):
     prompt: int | None = None
     windows: Literal["up", "down"] = "up"
     workspace: bool = False
+    transformers: str = ""
 
 
 #: get_preferred_kv_cache_manager_version of the model classes (tensorrt_llm/_torch/models), 2026.
@@ -90,10 +92,10 @@ RELEASES = Releases("tensorrt-llm", cumulative(_FIRST, (
     ("0.12.0", {"slots": 2048}),
     ("0.13.0", {}),
     ("0.19.0", {"block": 32}),
-    ("1.0.0", {"profiled": True}),
-    ("1.1.0", {}),
-    ("1.2.0", {"rounding": "down", "shares": "equal", "nvfp4_counted": None}),
-    ("1.3.0", {"v2": PREFER_V2, "states": "pool", "windows": "down", "workspace": True}),
+    ("1.0.0", {"profiled": True, "transformers": "4.53.1"}),
+    ("1.1.0", {"transformers": "4.56.0"}),
+    ("1.2.0", {"rounding": "down", "shares": "equal", "nvfp4_counted": None, "transformers": "4.57.3"}),
+    ("1.3.0", {"v2": PREFER_V2, "states": "pool", "windows": "down", "workspace": True, "transformers": ""}),
 )))  # fmt: skip
 VERSIONS = RELEASES.versions
 

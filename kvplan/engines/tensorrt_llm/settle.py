@@ -16,7 +16,9 @@ from kvplan.engines.common.drafters import among, drafter, unknown, without_weig
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.registries import Registry
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, served_in, without, wrong_number
+from kvplan.engines.common.transformers_classes import FIRST
 from kvplan.engines.tensorrt_llm.facts import FACTS
 from kvplan.engines.tensorrt_llm.pools import TrtPoolSettings
 from kvplan.engines.tensorrt_llm.rules import RELEASES, TrtRules, find
@@ -25,6 +27,7 @@ from kvplan.spec import lower
 from kvplan.tensors import CacheFormats, Lowered, distinct
 from kvplan.units import cdiv, parse_bytes
 
+REGISTRY = Registry(FIRST, tuple(FIRST))
 SSM_DTYPES = ("auto", "float16", "bfloat16", "float32")
 MAX_BATCH, MAX_NUM_TOKENS = 2048, 8192
 SPARSE_BLOCK = 64
@@ -179,11 +182,18 @@ def is_profiled(options: Options, rules: TrtRules) -> bool:
 
 
 def undecided(d: Deployment, options: Options, rules: TrtRules) -> tuple[str, ...]:
-    """An engine that trtllm-build has to make on the card first: what that takes is not known, but that of a server that ran it is."""
+    """An engine that trtllm-build has to make on the card first: what that takes is not known, but that of a server that ran it is; and a
+    class that the transformers of the release does not have, which its own code or the model's repository may have."""
+    wanted = rules.transformers
+    first = REGISTRY.later(d.model.architecture, wanted) if wanted else ""
+    younger = (f"{d.model.architecture} came with transformers {first}, and this release asks for {wanted}",) if first else ()
     known = d.device is None or d.kv_memory is not None or options.text("peak_memory") is not None
     if options.text("built", ("here", "elsewhere")) == "elsewhere" or known or is_profiled(options, rules):
-        return ()
-    return ("what trtllm-build takes on the card is not modelled; engine_option built=elsewhere says that the engine is made",)
+        return younger
+    return (
+        *younger,
+        "what trtllm-build takes on the card is not modelled; engine_option built=elsewhere says that the engine is made",
+    )
 
 
 def formats(d: Deployment) -> CacheFormats:

@@ -12,7 +12,9 @@ from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines.common import whole
 from kvplan.engines.common.drafters import among, both_kept, drafter, unknown, without_weights
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
+from kvplan.engines.common.registries import Registry
 from kvplan.engines.common.settling import lowered, over_tp_and_pp, resolve, served_in, weight_formats
+from kvplan.engines.common.transformers_classes import FIRST
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.transformers import layers, options, paged, quantized
 from kvplan.engines.transformers import rules as releases
@@ -24,6 +26,7 @@ from kvplan.tensors import Cache, CacheFormats, Layer, Lowered
 from kvplan.units import F32
 
 SOURCE = "transformers {} cache_utils.py"
+REGISTRY = Registry(FIRST, releases.VERSIONS)
 #: Architectures that store K and V once for each query head -> from how many KV heads on.
 REPEATS_KV: dict[str, int] = {"FalconForCausalLM": 2}
 #: Architectures that mask a window but whose configuration names none, so that their caches keep every token.
@@ -78,7 +81,19 @@ def settle(d: Deployment) -> Settled:
     drafts = without_weights(found.layers) if found else ()
     if found and kind == "paged":
         raise SpecError("speculative", [("", "continuous batching drafts with no model: cache_implementation=paged does not take one")])
-    return Settled(question, chosen_by, notes, settings, kept, drafts, drafter=found, unknown=unknown(question, found))
+    first = REGISTRY.later(d.model.architecture, d.engine_version)
+    doubt = (f"{d.model.architecture} came with transformers {first}; before, the code of its repository has to be there",) if first else ()
+    return Settled(
+        question,
+        chosen_by,
+        notes,
+        settings,
+        kept,
+        drafts,
+        drafter=found,
+        unknown=unknown(question, found),
+        undecided=doubt,
+    )
 
 
 class _Settings(NamedTuple):

@@ -230,7 +230,7 @@ def test_pytorch_admits_one_block_less_than_it_has() -> None:
         (
             "moonshotai/kimi-k2.5",
             {"engine_version": "0.16"},
-            "Can not found rewrite for architectures: ['KimiK25ForConditionalGeneration']",
+            "Can not found rewrite for architectures: ['KimiK25ForConditionalGeneration'] (its first release is 0.17.0)",
         ),
         (LLAMA, {"memory_fraction": 1.0}, "invalid cache_max_entry_count"),
         (LLAMA, {"block_size": 24, "backend": "pytorch"}, "kernel_block_size must be >= 16 and a power of 2, but got 24"),

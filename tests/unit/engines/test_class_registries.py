@@ -1,0 +1,40 @@
+"""A model whose class came with a later release than the one asked for. Releases: the lists of the wheels (engines/*/registry.py)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvplan import api
+from kvplan.planner.plan import Plan
+
+GEMMA_4, GPT_OSS = "google/gemma-4-26b-a4b", "openai/gpt-oss-20b"
+
+
+def ask(model: str, engine: str, version: str, **options: str) -> Plan:
+    return api.estimate(model, engine=engine, engine_version=version, device="h100-80gb", context=8192, batch=1, advise=False, **options)
+
+
+@pytest.mark.parametrize(
+    ("model", "named", "engine", "before", "first"),
+    [  # SGLang's main branch had Gemma 4 two releases before 0.5.11: builds of it are called 0.5.9
+        (GEMMA_4, "Gemma4ForConditionalGeneration", "sglang", "0.5.8", "0.5.9"),
+        (GPT_OSS, "GptOssForCausalLM", "lmdeploy", "0.6", "0.10.0"),
+    ],
+)
+def test_a_release_without_the_class_does_not_start(model: str, named: str, engine: str, before: str, first: str) -> None:
+    plan = ask(model, engine, before)
+    assert plan.starts is False
+    assert named in (plan.outcome.reason or "")
+    assert ask(model, engine, first).starts
+
+
+@pytest.mark.parametrize(
+    ("engine", "before", "first"),
+    [("transformers", "5.4.0", "5.5.0"), ("tensorrt-llm", "1.2.0", "1.3.0")],
+)
+def test_where_a_repository_may_bring_it_the_start_is_too_close_to_call(engine: str, before: str, first: str) -> None:
+    doubted = ask(GEMMA_4, engine, before).outcome
+    assert doubted.starts
+    assert doubted.start_certainty == "too close to call"
+    assert any("came with transformers 5.5.0" in reason for reason in doubted.undecided)
+    assert not any("came with" in reason for reason in ask(GEMMA_4, engine, first).outcome.undecided)
