@@ -56,6 +56,8 @@ STOPS: tuple[Stop, ...] = (
         "cache format", "GGML_ASSERT(ne % ggml_blck_size(type) == 0)", "a row is no whole number of the type's blocks",
         (Move("kv_dtype", "f16"),), "ggml/src/ggml.c",
     ),
+    Stop("architecture", "unknown model architecture", "this build has no code for the model", (Move("engine_version", "a newer one"),),
+        "src/llama-model.cpp"),
     Stop("slots", "n_seq_max must be <= {most}", "it has at most {most} sequences", (Move("max_num_seqs", "at most {most}"),), _CONTEXT),
     Stop("tensor split", "SPLIT_MODE_TENSOR requires flash_attn", "splitting by tensors needs flash attention", (_FLASH,), _CONTEXT),
     _buffer("the cache did not fit", ("failed to allocate buffer for kv cache", "llama_kv_cache_init() failed"),

@@ -31,7 +31,7 @@ def plan(settled: Settled) -> Outcome:
     n_ctx, seqs, ngl = d.max_model_len or 1, d.max_num_seqs or 1, d.n_gpu_layers or 0
     ngl = len(f.rows) + len(f.model.draft) + 1 if ngl < 0 else ngl
     ctx = context.resolve(d, f.options, rules, n_ctx=n_ctx, n_seq_max=seqs, unified=unified)
-    reason = situation.refusal(f, ctx)
+    reason = s.unread or situation.refusal(f, ctx)
     if reason:
         return refused(reason)
 

@@ -106,14 +106,19 @@ NEWEST = VERSIONS[-1]
 FIRST = CHANGES[0][0]
 
 
+def build_of(version: str) -> int | None:
+    """`b11312`, `11312 (0c1e570)` -> 11312; None where a text names no build."""
+    match = re.match(r"(?:llama\.cpp[- ]?)?b?(\d{3,6})(?!\.)\b", version.strip().lower())
+    return int(match[1]) if match else None
+
+
 def find(version: str | None) -> tuple[LlamaRules, tuple[str, ...]]:
     """The rules of a build (`b11312`, `11312 (0c1e570)`), and a note where the build itself is not known."""
     if version is None or version == NEWEST:
         return RULES[NEWEST]._replace(unsaid=version is None), ()
-    match = re.match(r"(?:llama\.cpp[- ]?)?b?(\d{3,6})(?!\.)\b", version.strip().lower())
-    if match is None:
+    build = build_of(version)
+    if build is None:
         return RULES[NEWEST], (f"llama.cpp {version} names no build; the rules of {NEWEST} are used",)
-    build = int(match[1])
     rules = max((r for r in RULES.values() if r.build <= build), default=RULES[VERSIONS[0]])
     if build < FIRST:
         rules = rules._replace(old_systems=True)

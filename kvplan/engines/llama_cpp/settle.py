@@ -15,7 +15,8 @@ from kvplan.engines.common.settling import lowered_or_plain, remade, resolve
 from kvplan.engines.llama_cpp import caches, context, fit, options, situation
 from kvplan.engines.llama_cpp.loaded import Loaded, load
 from kvplan.engines.llama_cpp.placement import Placed
-from kvplan.engines.llama_cpp.rules import WINDOWS_IGNORED, LlamaRules, find
+from kvplan.engines.llama_cpp.registry import unknown as unknown_model
+from kvplan.engines.llama_cpp.rules import WINDOWS_IGNORED, LlamaRules, build_of, find
 from kvplan.engines.llama_cpp.situation import Situation
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.tensors import CacheFormats, Lowered, changed
@@ -37,6 +38,7 @@ class LlamaSettings(NamedTuple):
     sure      how sure it is that this keeps everything on the devices, or does not
     stays     --fit, which nothing keeps from it, moves nothing to host memory (False: it does); None: that is no matter
     alone     no other model is loaded beside this one
+    unread    why this build does not load such a model; None: it does, or nobody knows
     whole     what is said where layers stay beside the devices and nobody asked for that; None: that is no matter
     """
 
@@ -49,6 +51,7 @@ class LlamaSettings(NamedTuple):
     placing: Callable[[int, int], Placed] | None = None
     sure: Callable[[int, int], Certainty] | None = None
     stays: bool | None = None
+    unread: str | None = None
     whole: str | None = None
     beside: str | None = None
     printed: Callable[[int, int], tuple[str, ...]] | None = None
@@ -58,7 +61,10 @@ class LlamaSettings(NamedTuple):
 def settle(d: Deployment) -> Settled:
     """The question with llama.cpp's defaults, read and lowered. Raises SpecError and UnsupportedError for what it can not do."""
     rules, notes = find(d.engine_version)
-    return settle_with(d, rules, notes, name="llama.cpp", version=f"b{rules.build}")
+    made = settle_with(d, rules, notes, name="llama.cpp", version=f"b{rules.build}")
+    settings: LlamaSettings = made.settings
+    unread = unknown_model(d.model.architecture, build_of(d.engine_version or ""))
+    return made._replace(settings=settings._replace(unread=unread))
 
 
 def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, name: str, version: str) -> Settled:

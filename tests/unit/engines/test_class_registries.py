@@ -7,7 +7,7 @@ import pytest
 from kvplan import api
 from kvplan.planner.plan import Plan
 
-GEMMA_4, GPT_OSS = "google/gemma-4-26b-a4b", "openai/gpt-oss-20b"
+GEMMA_4, GPT_OSS, QWEN_35 = "google/gemma-4-26b-a4b", "openai/gpt-oss-20b", "qwen/qwen3.5-9b"
 
 
 def ask(model: str, engine: str, version: str, **options: str) -> Plan:
@@ -19,6 +19,9 @@ def ask(model: str, engine: str, version: str, **options: str) -> Plan:
     [  # SGLang's main branch had Gemma 4 two releases before 0.5.11: builds of it are called 0.5.9
         (GEMMA_4, "Gemma4ForConditionalGeneration", "sglang", "0.5.8", "0.5.9"),
         (GPT_OSS, "GptOssForCausalLM", "lmdeploy", "0.6", "0.10.0"),
+        # libllama of b8390 has no such name, that of b9842 has; Ollama 0.13.3 is of a build before b7406
+        (GEMMA_4, "Gemma4ForConditionalGeneration", "llama.cpp", "b8390", "b9842"),
+        (QWEN_35, "Qwen3_5ForConditionalGeneration", "ollama", "0.13.3", "0.17.1"),
     ],
 )
 def test_a_release_without_the_class_does_not_start(model: str, named: str, engine: str, before: str, first: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from kvplan.engines.common.releases import cumulative, release
+from kvplan.engines.common.releases import cumulative, release, three_parts
 from kvplan.units import GIB
 
 Placing = Literal["sum", "spread", "layout", "server"]
@@ -152,7 +152,7 @@ def find(asked: str | None) -> tuple[str, OllamaRules, tuple[str, ...]]:
     if asked is None:
         return NEWEST, RULES[NEWEST], ()
     wanted = release(asked)
-    older = [version for version in VERSIONS if RULES[version].release <= wanted]
+    older = [version for version in VERSIONS if three_parts(version) <= three_parts(asked)]
     if not wanted:
         return asked, RULES[NEWEST], (f"ollama {asked[:40]} names no release; the rules of {NEWEST} are used",)
     if not older:
@@ -161,3 +161,9 @@ def find(asked: str | None) -> tuple[str, OllamaRules, tuple[str, ...]]:
     if wanted > RULES[NEWEST].release:
         return asked, RULES[NEWEST], (f"ollama {asked[:40]} is newer than what is known; the rules of {NEWEST} are used",)
     return asked, RULES[older[-1]]._replace(release=wanted), ()
+
+
+def newest_build(rules: OllamaRules) -> int | None:
+    """The newest build of llama.cpp that a release may have inside: the last before the next that is known; None where none is."""
+    later = [r.build for r in RULES.values() if r.build > rules.build]
+    return min(later) - 1 if later else None

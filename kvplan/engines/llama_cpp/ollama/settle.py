@@ -16,8 +16,9 @@ from kvplan.engines.llama_cpp.ollama import batch as batches
 from kvplan.engines.llama_cpp.ollama import flash, images, metadata
 from kvplan.engines.llama_cpp.ollama.names import gguf_name
 from kvplan.engines.llama_cpp.ollama.placing import Scheduler, has_cards
-from kvplan.engines.llama_cpp.ollama.rules import OllamaRules, find
+from kvplan.engines.llama_cpp.ollama.rules import OllamaRules, find, newest_build
 from kvplan.engines.llama_cpp.options import read
+from kvplan.engines.llama_cpp.registry import unknown
 from kvplan.engines.llama_cpp.rules import LlamaRules
 from kvplan.engines.llama_cpp.settle import LlamaSettings, settle_with
 from kvplan.errors import SpecError
@@ -105,7 +106,9 @@ def _answered(d: Deployment, settled: Settled, scheduler: Scheduler, version: st
     if d.engine_version is None:
         chosen["engine_version"] = "kvplan"
     own_cells = d.max_model_len is not None or "num_ctx" in given
-    settings = settings._replace(own_cells=own_cells, alone=_count(given, "max_loaded_models") == 1, stays=None)
+    rules = scheduler.rules
+    unread = None if scheduler.own else unknown(question.model.architecture, newest_build(rules))
+    settings = settings._replace(unread=unread, own_cells=own_cells, alone=_count(given, "max_loaded_models") == 1, stays=None)
     if has_cards(d):
         placed = scheduler.place(question.max_model_len or 1, question.max_num_seqs or 1)
         accepts = d.host_memory is not None or d.n_gpu_layers is not None
