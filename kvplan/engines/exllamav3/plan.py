@@ -18,6 +18,7 @@ from kvplan.engines.common.releases import nearest_version
 from kvplan.engines.common.settling import lowered, over_tp_and_pp, resolve, weight_formats, without_towers
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.exllamav3.facts import FACTS
+from kvplan.engines.exllamav3.registry import CLASSES
 from kvplan.errors import SpecError
 from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer
@@ -92,6 +93,8 @@ def plan(settled: Settled) -> Outcome:
     """The cache whole, whatever sequences share it, dealt out in pages."""
     d, s = settled.question, settled.settings
     pool, context, batch = d.max_model_len or 1, d.context or 1, d.batch or 1
+    if d.model.architecture and d.model.architecture not in CLASSES:
+        return refused(f"Unknown architecture {d.model.architecture} in config.json")
     if pool % PAGE:
         return refused(f"max_num_tokens must be a multiple of {PAGE}.")
     if s.k_bits and not (2 <= s.k_bits <= 8 and 2 <= s.v_bits <= 8):

@@ -20,6 +20,7 @@ from kvplan.engines.common.releases import nearest_version
 from kvplan.engines.common.settling import lowered, resolve, states_in, weight_formats, without_towers
 from kvplan.engines.common.whole import KeptTensor
 from kvplan.engines.mlx_lm.facts import FACTS
+from kvplan.engines.mlx_lm.registry import TYPES
 from kvplan.engines.mlx_lm.scores import PROMPTS, peak, written
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.forms import Form
@@ -133,7 +134,8 @@ def _as_kept(layer: Layer, cache: Cache, *, compute: str, expanded: bool) -> Cac
 def plan(settled: Settled) -> Outcome:
     """Weights and every sequence's buffers; a refusal to quantise is an outcome."""
     d, s, model = settled.question, settled.settings, settled.model
-    reason = _refusal(model, s, d.context or 1)
+    kind = TYPES.get(d.model.architecture or "")
+    reason = f"Model type {kind} not supported." if kind else _refusal(model, s, d.context or 1)
     if reason:
         return refused(reason)
 

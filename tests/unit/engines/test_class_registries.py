@@ -41,3 +41,22 @@ def test_where_a_repository_may_bring_it_the_start_is_too_close_to_call(engine: 
     assert doubted.start_certainty == "too close to call"
     assert any("came with transformers 5.5.0" in reason for reason in doubted.undecided)
     assert not any("came with" in reason for reason in ask(GEMMA_4, engine, first).outcome.undecided)
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "device", "words"),
+    [  # mlx_lm/models of 0.32.2 has no falcon.py; exllamav3/architecture of 1.6.5 no arch_string of OPT
+        ("tiiuae/falcon-40b", "mlx-lm", "apple-m3-ultra-512gb", "Model type falcon not supported."),
+        ("facebook/opt-1.3b", "exllamav3", "rtx-4090", "Unknown architecture OPTForCausalLM in config.json"),
+    ],
+)
+def test_a_class_that_an_engine_never_had(model: str, engine: str, device: str, words: str) -> None:
+    plan = api.estimate(model, engine=engine, device=device, context=1024, batch=1, advise=False)
+    assert (plan.starts, plan.outcome.reason) == (False, words)
+
+
+def test_llama_cpp_makes_no_file_of_opt() -> None:
+    """conversion/__init__.py of llama-cpp-python 0.3.36."""
+    outcome = api.estimate("facebook/opt-1.3b", engine="llama.cpp", device="rtx-4090", context=1024, batch=1, advise=False).outcome
+    assert outcome.start_certainty == "too close to call"
+    assert any("no OPTForCausalLM" in reason for reason in outcome.undecided)
