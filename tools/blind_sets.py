@@ -19,9 +19,10 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from marks import between
-from reliability import BLIND, STARTED, called_a_start
+from threads import BLIND, STARTED, called_a_start, cases, how_sure
+from threads import answers as asked
 
-THREADS, PAGE = ROOT / "tests" / "threads", ROOT / "docs" / "limits.md"
+PAGE = ROOT / "docs" / "limits.md"
 KEPT = ROOT / "benchmarks" / "kept" / "first_answers.jsonl"
 Row = dict[str, Any]
 
@@ -78,21 +79,14 @@ def written(page: str) -> str:
 
 def ask(number: int, commit: str) -> list[Row]:
     """Raises SystemExit where that set has been asked."""
-    from kvplan import api
-    from kvplan.errors import KvplanError
-
     if any(row["set"] == number for row in answers()):
         raise SystemExit(f"set {number} has been asked: its answers are in {KEPT}")
     os.environ["HF_HUB_OFFLINE"], found = "1", []
-    for case in map(json.loads, (THREADS / f"held_out_{number + 1}.jsonl").read_text(encoding="utf-8").splitlines()):
-        question, said, sure = dict(case["kvplan"]), "not known", None
-        try:
-            plan = api.estimate(question.pop("model"), batch=1, advise=False, **question)
-        except KvplanError as error:
-            print(f"{case['id']}: {error}", file=sys.stderr)
-        else:
+    for case, plan in asked(cases(f"held_out_{number + 1}")):
+        said, sure = "not known", None
+        if plan is not None:
             said = "unknown" if plan.outcome.unknown else "starts" if called_a_start(plan) else "does not start"
-            sure = plan.outcome.start_certainty or plan.certainty
+            sure = how_sure(plan)
         outcome, weak = case["outcome"], bool(case.get("weak"))
         found.append({"set": number, "commit": commit, "id": case["id"], "said": said, "certainty": sure, "outcome": outcome, "weak": weak})
     return found

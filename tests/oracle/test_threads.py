@@ -10,7 +10,6 @@ Each case states its public source; `weak` ones leave out what decides them (the
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,25 +21,8 @@ from tests.conftest import planned
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
-from reliability import STARTED, called_a_start
+from threads import BLIND, SETS, STARTED, called_a_start, cases
 
-FOLDER = Path(__file__).parents[1] / "threads"
-BLIND = (
-    "held_out_2",
-    "held_out_3",
-    "held_out_4",
-    "held_out_5",
-    "held_out_6",
-    "held_out_7",
-    "held_out_8",
-    "held_out_9",
-    "held_out_10",
-    "held_out_11",
-    "held_out_12",
-    "held_out_13",
-    "held_out_14",
-    "held_out_15",
-)
 #: Cases that are wrong today and why; one that agrees is to be taken out.
 KNOWN_WRONG: dict[str, str] = {
     "st14-step3-fp8-8xh20-dp8": "the sampler ran out at warm-up, 19 GiB free by all lines: what 8 replicas of 0.10.0 take is not modelled",
@@ -160,10 +142,6 @@ NOT_KNOWN = {
 }
 
 
-def cases(half: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (FOLDER / f"{half}.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
 def judged(case: dict[str, Any]) -> str | None:
     """None where the plan agrees (or the case is weak), else what is wrong."""
     question = dict(case["kvplan"])
@@ -180,7 +158,7 @@ def judged(case: dict[str, Any]) -> str | None:
     return f"false {'refusal' if wanted else 'start'}, {sure}: {plan.verdict} ({case['source']}: {case['outcome']})"
 
 
-@pytest.mark.parametrize("case", [case for half in ("dev", "held_out", *BLIND) for case in cases(half)], ids=lambda case: case["id"])
+@pytest.mark.parametrize("case", [case for file in SETS.values() for case in cases(file)], ids=lambda case: case["id"])
 def test_case(case: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     wrong = judged(case)
@@ -199,6 +177,6 @@ def test_halves_are_split_by_rule_and_state_their_source() -> None:
             assert (hashlib.sha256(case["id"].encode()).digest()[0] % 2 == 0) == (half == "dev"), case["id"]
             assert all(case[name] for name in ("source", "note", "gpu")), case["id"]
             assert case["outcome"] in STARTED, case["id"]
-    blind = [case["id"] for half in BLIND for case in cases(half)]
+    blind = [case["id"] for n in range(len(BLIND)) for case in cases(f"held_out_{n + 2}")]
     assert set(KNOWN_WRONG) | NOT_KNOWN <= {*ids, *blind}
     assert len(set(blind)) == len(blind) == 2308
