@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from marks import between
+import marks
 from threads import BLIND, STARTED, called_a_start, cases, how_sure
 from threads import answers as asked
 
@@ -63,18 +63,18 @@ def table() -> str:
     """Markdown: a line per set."""
     rows = answers()
     columns = ["set", "asked at", "cases that decide", "certain", "likely", "false starts", "false refusals", "too close", "unknown"]
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    lines = []
     for number in sorted({row["set"] for row in rows}):
         c, commit = counts(number, rows), next(row["commit"] for row in rows if row["set"] == number)
         sure = (f"{c[f'{word} right']} of {c[word]} right" for word in ("certain", "likely"))
         cells = BLIND[number - 1], f"`{commit}`", f"{c['judged']} of {c['cases']}", *sure, *(str(c[word]) for word in columns[5:])
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        lines.append(cells)
+    return marks.table(columns, lines)
 
 
 def written(page: str) -> str:
     """The page with the table between the marks."""
-    return between(page, "blind_sets.py", table())
+    return marks.between(page, "blind_sets.py", table())
 
 
 def ask(number: int, commit: str) -> list[Row]:

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import marks
 from log_cases import Case, read_cases
-from marks import between
 from threads import SETS, STARTED, called_a_start, deciding, how_sure
 
 from kvplan.errors import KvplanError
@@ -69,14 +69,9 @@ def of_service() -> str:
             if case["outcome"] in SERVED and called_a_start(plan):
                 sums = plan.fits is False or plan.outcome.survives is False
                 said[case["outcome"], "out" if sums else "risk" if plan.outcome.risks else "room"] += 1
-    lines = [
-        "| what became of a start | threads | it runs out, or does not fit | a risk is larger than what is left | neither |",
-        "|---|---|---|---|---|",
-    ]
-    for outcome, words in SERVED.items():
-        counts = [said[outcome, word] for word in ("out", "risk", "room")]
-        lines.append(f"| {words} | {' | '.join(map(str, (sum(counts), *counts)))} |")
-    return "\n".join(lines) + "\n"
+    columns = ("what became of a start", "threads", "it runs out, or does not fit", "a risk is larger than what is left", "neither")
+    counts = {words: [said[outcome, word] for word in ("out", "risk", "room")] for outcome, words in SERVED.items()}
+    return marks.table(columns, ((words, sum(each), *each) for words, each in counts.items()))
 
 
 def tables() -> list[str]:
@@ -90,6 +85,6 @@ def tables() -> list[str]:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["write"]:
-        PAGE.write_text(between(PAGE.read_text(encoding="utf-8"), "reliability.py", of_service()), encoding="utf-8")
+        PAGE.write_text(marks.between(PAGE.read_text(encoding="utf-8"), "reliability.py", of_service()), encoding="utf-8")
     else:
         print(*tables(), sep="\n")
