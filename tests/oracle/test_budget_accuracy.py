@@ -53,7 +53,7 @@ def predictions(cases: list[log_cases.Case], everything: list[budget_spreads.Pre
     return [p for p in everything if p.case.id in beside and accuracy.counted(p.case)]
 
 
-@pytest.mark.parametrize(("measure", "middle", "tail"), [("of device", 0.7, 2.5), ("of cache", 2.5, 8.0), ("concurrency", 3.0, 8.0)])
+@pytest.mark.parametrize(("measure", "middle", "tail"), [(name, *limits) for name, limits in accuracy.TARGETS.items()])
 def test_errors(predictions: list[budget_spreads.Prediction], measure: str, middle: float, tail: float) -> None:
     errors = sorted(v for p in predictions if (v := accuracy.MEASURES[measure](p)) is not None)
     assert len(errors) > 30
