@@ -48,16 +48,14 @@ def _row(source: str, what: str, words: Counter[str]) -> Row:
 
 def own_rows() -> Iterator[Row]:
     from tests.oracle import test_own_rows, test_vllm_rows
+    from tests.oracle.sglang_figures import differing
 
-    words: Counter[str] = Counter()
-    for row in test_vllm_rows.ROWS:
-        ours, theirs = test_vllm_rows.predicted(row), row.get("out") or {"refused": row["refused"]}
-        words[_word("refused" in theirs, "refused" in ours, all(ours.get(k) == v for k, v in theirs.items()))] += 1
+    words = Counter("wrong" if test_vllm_rows.differing(row) else "refused" if "refused" in row else "right" for row in test_vllm_rows.ROWS)
     yield _row("tests/oracle/rows/vllm.jsonl", "vllm, twelve releases 0.9.2 to 0.33.0", words)
-    words = Counter()
-    for row in test_own_rows.rows():
-        ours, theirs = test_own_rows.predicted(row), row.get("out") or {"error": row["error"]}
-        words[_word("error" in theirs, "error" in ours, all(ours.get(k) == v for k, v in theirs.items()))] += 1
+    words = Counter(
+        "wrong" if differing(test_own_rows.predicted(row), row) else "refused" if "error" in row else "right"
+        for row in test_own_rows.rows()
+    )
     yield _row("tests/oracle/rows/sglang.jsonl", "sglang, 27 releases 0.4.6.post5 to 0.5.23", words)
 
 
@@ -69,12 +67,6 @@ def own_llama_cpp() -> Iterator[Row]:
             "right" if own.predicted(row, Path(folder) / f"{n}.gguf") == row["out"] else "wrong" for n, row in enumerate(own.ROWS)
         )
     yield _row("tests/oracle/rows/llama_cpp.jsonl", "llama.cpp b11549", words)
-
-
-def _word(they_refuse: bool, we_refuse: bool, same: bool) -> str:
-    if they_refuse or we_refuse:
-        return "refused" if they_refuse and we_refuse else "wrong"
-    return "right" if same else "wrong"
 
 
 def shared_vllm() -> Iterator[Row]:
