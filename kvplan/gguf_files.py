@@ -77,6 +77,11 @@ def own_name(name: str) -> str:
     return bare
 
 
+def says_drafts(name: str) -> bool:
+    """Whether an upload says by its name that its files hold the model's draft modules: `unsloth/Qwen3.8-27B-MTP-GGUF:Q4_K_M`."""
+    return "mtp" in name.lower()
+
+
 def scaled(model: Lowered, ratio: float) -> Lowered:
     """The model with so many times the bytes in each matrix that a type gave its own; tables of n-grams have theirs by no mixture."""
     if ratio == 1:

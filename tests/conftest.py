@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 
 from kvplan.api.asking import asked
+from kvplan.cli import run
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.offload import with_offload
 from kvplan.planner.plan import Plan
@@ -20,7 +22,7 @@ from kvplan.spec import ModelSpec, parse_spec
 SHARED = Path(__file__).parents[2] / "shared"
 
 # Tests of what measures with torch, which kvplan itself does without (`make test-lowest` has none).
-TORCH = ("gpu/test_cuda.py", *(f"unit/validate/test_{name}.py" for name in ("attention", "gpu_stand_in", "measure", "storage")))
+TORCH = ("gpu/test_cuda.py", *(f"unit/validate/test_{name}.py" for name in ("gpu_stand_in", "measure", "storage")))
 collect_ignore = list(TORCH) if find_spec("torch") is None else []
 
 #: What `make test-fast` leaves out, nine tenths of the suite's time: whatever compares with engines, draws properties, allocates,
@@ -60,6 +62,31 @@ def shared(path: str) -> Path:
     if not found.exists():
         pytest.skip(f"no {path} beside this checkout (test inputs that are not published with it)")
     return found
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs a command line: its exit code, what it prints as data, and what it says beside that."""
+
+    def ran(*words: object) -> tuple[int, str, str]:
+        code = run(list(map(str, words)))
+        return (code, *capsys.readouterr())
+
+    return ran
+
+
+@pytest.fixture
+def refused(command: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
+    """The one line that a command line is refused with."""
+
+    def said(*words: object) -> str:
+        code, out, err = command(*words)
+        assert (code, out) == (2, ""), (code, out, err)
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+        return err
+
+    return said
 
 
 def planned(model: str | ModelSpec, **question: Any) -> Plan:

@@ -30,7 +30,7 @@ from kvplan.planner.evaluate import evaluate
 from kvplan.units import GIB
 
 #: name -> limits on median and 90th percentile, in percent.
-TARGETS = {"of device": (0.7, 2.5), "of cache": (2.5, 8.0), "concurrency": (3.0, None)}
+TARGETS = {"of device": (0.7, 2.5), "of cache": (2.5, 8.0), "concurrency": (3.0, 8.0)}
 
 
 def release(case: Case) -> tuple[int, ...]:
@@ -75,30 +75,12 @@ def of_concurrency(p: Prediction) -> float | None:
 MEASURES = {"of device": of_device, "of cache": of_cache, "concurrency": of_concurrency}
 
 
-def covered(predictions: Sequence[Prediction], every: Sequence[Prediction] | None = None) -> tuple[float, float, int]:
-    """Leave-one-source-out coverage of the interval of each case's kind, its mean half-width in percent of the device, and the cases.
-
-    The interval is that of `every` prediction of the kind from other sources.
-    """
-    inside, widths, n = 0, 0.0, 0
-    for p in predictions:
-        if p.error is None or p.refused:
-            continue
-        reach = accuracy_kinds.reach_of(p, every or predictions)
-        if reach is None:
-            continue
-        inside += p.beyond <= reach
-        widths += reach
-        n += 1
-    return (100 * inside / n if n else 0.0, 100 * widths / n if n else 0.0, n)
-
-
 def line(name: str, mine: Sequence[Prediction], vllm: Sequence[Prediction]) -> str:
     """A row of the table."""
     columns = [percent([v for p in mine if (v := measure(p)) is not None]) for measure in MEASURES.values()]
-    inside, width, n = covered([p for p in mine if p.case.row["engine"] == "vllm"], vllm)
-    cover = f"{inside:5.1f} %, +-{width:.2f} %" if n else "-"
-    return f"{name:26s}{len(mine):6d}  {columns[0]:>15s}  {columns[1]:>15s}  {columns[2]:>15s}  {cover:>20s}"
+    cover = accuracy_kinds.held([p for p in mine if p.case.row["engine"] == "vllm"], vllm)
+    told = f"{cover.percent:5.1f} %, +-{100 * cover.width:.2f} %" if cover.n else "-"
+    return f"{name:26s}{len(mine):6d}  {columns[0]:>15s}  {columns[1]:>15s}  {columns[2]:>15s}  {told:>20s}"
 
 
 def percent(values: Sequence[float]) -> str:
@@ -198,9 +180,9 @@ def main() -> int:
     met = True
     for name, (middle, tail) in TARGETS.items():
         values = sorted(v for p in overall if (v := MEASURES[name](p)) is not None)
-        met &= median(values) <= middle and (tail is None or quantile(values, 0.9) <= tail)
-    inside, *_ = covered([p for p in overall if p.case.row["engine"] == "vllm"], vllm)
-    met &= 85 <= inside <= 97 and not any(p.starts for p in predictions if p.refused)
+        met &= median(values) <= middle and quantile(values, 0.9) <= tail
+    cover = accuracy_kinds.held([p for p in overall if p.case.row["engine"] == "vllm"], vllm)
+    met &= 85 <= cover.percent <= 97 and not any(p.starts for p in predictions if p.refused)
     print(f"targets {'met' if met else 'missed'}: {TARGETS}, coverage 85 to 97 % of the {100 * COVERAGE:.0f} % interval")
     return 0
 

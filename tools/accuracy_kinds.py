@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from statistics import median
+from typing import NamedTuple
 
 from budget_spreads import Prediction, bound, source
 from fit_graphs import quantile
@@ -108,21 +109,30 @@ def _line(name: str, mine: Sequence[Prediction], every: Sequence[Prediction]) ->
         return f"  {name:28s}{0:5d}"
     under = sum((p.error or 0) / p.device > UNDER for p in mine)
     sources = len({source(p) for p in mine})
-    inside, n = held(mine, every)
-    told = f"{100 * inside / n:.1f} %" if n else "-"
+    cover = held(mine, every)
+    told = f"{cover.percent:.1f} %" if cover.n else "-"
     error = f"{median(errors):9.2f} /{quantile(errors, 0.9):6.2f}"
     return f"  {name:28s}{len(mine):5d}{sources:6d}{error}{f'{under} of {len(mine)}':>19s}{told:>17s}"
 
 
-def held(mine: Sequence[Prediction], every: Sequence[Prediction]) -> tuple[int, int]:
-    """How many are inside the interval that other sources give their kind, and of how many that can be said."""
-    inside = n = 0
-    for p in mine:
-        reach = reach_of(p, every)
-        if reach is not None:
-            n += 1
-            inside += p.beyond <= reach
-    return inside, n
+class Held(NamedTuple):
+    """How many logs are inside the interval that other sources give their kind, of how many that can be said, and the mean half-width of
+    those intervals as a share of the device."""
+
+    inside: int
+    n: int
+    width: float
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.inside / self.n if self.n else 0.0
+
+
+def held(mine: Sequence[Prediction], every: Sequence[Prediction]) -> Held:
+    """Leave-one-source-out coverage of those whose error counts."""
+    reaches = [(p, reach) for p in mine if p.counts and (reach := reach_of(p, every)) is not None]
+    width = sum(reach for _, reach in reaches) / len(reaches) if reaches else 0.0
+    return Held(sum(p.beyond <= reach for p, reach in reaches), len(reaches), width)
 
 
 def reach_of(p: Prediction, every: Sequence[Prediction]) -> float | None:

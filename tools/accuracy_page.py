@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import accuracy_lines
+import marks
 
 KEPT, PEERS, PAGE = (
     ROOT / "benchmarks" / "kept" / "accuracy.json",
@@ -47,16 +48,14 @@ def _row(source: str, what: str, words: Counter[str]) -> Row:
 
 def own_rows() -> Iterator[Row]:
     from tests.oracle import test_own_rows, test_vllm_rows
+    from tests.oracle.sglang_figures import differing
 
-    words: Counter[str] = Counter()
-    for row in test_vllm_rows.ROWS:
-        ours, theirs = test_vllm_rows.predicted(row), row.get("out") or {"refused": row["refused"]}
-        words[_word("refused" in theirs, "refused" in ours, all(ours.get(k) == v for k, v in theirs.items()))] += 1
+    words = Counter("wrong" if test_vllm_rows.differing(row) else "refused" if "refused" in row else "right" for row in test_vllm_rows.ROWS)
     yield _row("tests/oracle/rows/vllm.jsonl", "vllm, twelve releases 0.9.2 to 0.33.0", words)
-    words = Counter()
-    for row in test_own_rows.rows():
-        ours, theirs = test_own_rows.predicted(row), row.get("out") or {"error": row["error"]}
-        words[_word("error" in theirs, "error" in ours, all(ours.get(k) == v for k, v in theirs.items()))] += 1
+    words = Counter(
+        "wrong" if differing(test_own_rows.predicted(row), row) else "refused" if "error" in row else "right"
+        for row in test_own_rows.rows()
+    )
     yield _row("tests/oracle/rows/sglang.jsonl", "sglang, 27 releases 0.4.6.post5 to 0.5.23", words)
 
 
@@ -68,12 +67,6 @@ def own_llama_cpp() -> Iterator[Row]:
             "right" if own.predicted(row, Path(folder) / f"{n}.gguf") == row["out"] else "wrong" for n, row in enumerate(own.ROWS)
         )
     yield _row("tests/oracle/rows/llama_cpp.jsonl", "llama.cpp b11549", words)
-
-
-def _word(they_refuse: bool, we_refuse: bool, same: bool) -> str:
-    if they_refuse or we_refuse:
-        return "refused" if they_refuse and we_refuse else "wrong"
-    return "right" if same else "wrong"
 
 
 def shared_vllm() -> Iterator[Row]:
@@ -93,22 +86,11 @@ def shared_sglang() -> Iterator[Row]:
 
 
 def shared_llama_cpp() -> Iterator[Row]:
-    from kvplan.importers.gguf import read_gguf
-    from tests.header_files import gguf, model
     from tests.oracle import test_llama_cpp_rows as oracle
 
     if not (SHARED / "llamacpp_oracle.jsonl").exists():
         return
-    specs: dict[str, Any] = {}
-    words: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        for row in oracle.rows():
-            key = row["arch"] + json.dumps(row["geometry"])
-            if key not in specs:
-                path = Path(folder) / f"{len(specs)}.gguf"
-                path.write_bytes(gguf(model(row["arch"], row["geometry"])))
-                specs[key] = read_gguf(path).spec
-            words["wrong" if oracle.faults(oracle.ask(specs[key], row), row) else "right" if row["ok"] else "refused"] += 1
+    words = Counter("wrong" if oracle.faults(oracle.ask(row), row) else "right" if row["ok"] else "refused" for row in oracle.rows())
     yield _row("rows beside the checkout", "llama.cpp b11312, printed sizes and warnings", words)
 
 
@@ -197,31 +179,26 @@ def page() -> str:
 
 
 def _exact(rows: list[Row]) -> str:
-    lines = [
-        "| engine and release | rows of | rows | right | refused | not answered | wrong | counted |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for r in rows:
-        cells = [r["what"], r["source"], *(f"{r[w]:,}" for w in WORDS), r["date"]]
-        lines.append("| " + " | ".join(cells) + " |")
+    columns = ("engine and release", "rows of", "rows", "right", "refused", "not answered", "wrong", "counted")
     total = {w: sum(r[w] for r in rows) for w in WORDS}
-    return "\n".join([*lines, "| all | | " + " | ".join(f"{total[w]:,}" for w in WORDS) + " | |"]) + "\n"
+    lines = marks.table(columns, ((r["what"], r["source"], *(f"{r[w]:,}" for w in WORDS), r["date"]) for r in rows))
+    return lines + "| all | | " + " | ".join(f"{total[w]:,}" for w in WORDS) + " | |\n"
 
 
 def _logged(budget: str) -> str:
     """All of the logs, and the verdicts, as docs/budget.md has them."""
     found = accuracy_lines.summary(budget)
-    return (
-        "| what | how far off |\n|---|---|\n"
-        f"| memory of a device, {found.logs} starts of {found.sources} sources | {found.median} % of it (median), {found.ninth} % (90th "
-        f"percentile); {found.under} take more than 1 % more |\n"
-        f"| coverage of the interval that is shown | {found.held} % |\n"
-        f"| the cache, {found.cache_logs} of those logs | {found.cache_median} % (median), {found.cache_ninth} % (90th percentile) |\n"
-        f"| starts or not, said to be certain | {found.sure[0]} of {found.sure[1]} right |\n"
-        f"| starts or not, said to be likely | {found.likely[0]} of {found.likely[1]} right |\n"
-        f"| false starts (it said that it starts; it did not) | {found.false_starts} |\n"
-        f"| false refusals | {found.false_refusals} |\n"
+    off = f"{found.median} % of it (median), {found.ninth} % (90th percentile); {found.under} take more than 1 % more"
+    rows = (
+        (f"memory of a device, {found.logs} starts of {found.sources} sources", off),
+        ("coverage of the interval that is shown", f"{found.held} %"),
+        (f"the cache, {found.cache_logs} of those logs", f"{found.cache_median} % (median), {found.cache_ninth} % (90th percentile)"),
+        ("starts or not, said to be certain", f"{found.sure[0]} of {found.sure[1]} right"),
+        ("starts or not, said to be likely", f"{found.likely[0]} of {found.likely[1]} right"),
+        ("false starts (it said that it starts; it did not)", found.false_starts),
+        ("false refusals", found.false_refusals),
     )
+    return marks.table(("what", "how far off"), rows)
 
 
 _RECEIPTS = """## Beside real memory
@@ -231,27 +208,25 @@ Receipts of tensors that were allocated, written to and measured; [all of them](
 
 
 def _receipts() -> str:
-    lines = ["| receipt | where | cases | equal |", "|---|---|---|---|"]
+    rows = []
     for path in sorted((ROOT / "validation").glob("*-*.json")):
         found = json.loads(path.read_text(encoding="utf-8"))
         for receipt in found if isinstance(found, list) else [found]:
             cases = receipt.get("cases", [])
             equal = sum(case["status"] in ("equal", "measured") for case in cases)
-            lines.append(f"| {path.name} | {receipt['machine']['name']} | {len(cases)} | {equal} |")
-    return "\n".join(lines) + "\n"
+            rows.append((path.name, receipt["machine"]["name"], len(cases), equal))
+    return marks.table(("receipt", "where", "cases", "equal"), rows)
 
 
 def _beside(peers: Row) -> str:
-    lines = [
-        "| tool | version | rows | right | right of full attention alone | within 5 % | too many | too few | refused | median error |",
-        "|" + "---|" * 10,
-    ]
+    columns = ("tool", "version", "rows", "right", "right of full attention alone", "within 5 %", "too many", "too few", "refused",
+               "median error")  # fmt: skip
+    rows = []
     for r in peers["table"]:
         counts = (r[key] for key in ("near", "too_many", "too_few", "refused"))
-        cells = (r["name"], r["version"], r["rows"], r["right"], f"{r['plain_right']} of {r['plain']}", *counts, f"{r['median']} %")
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
+        rows.append((r["name"], r["version"], r["rows"], r["right"], f"{r['plain_right']} of {r['plain']}", *counts, f"{r['median']} %"))
     missing = ", ".join(peers["missing"]) or "none"
-    return "\n".join([*lines, "", f"Run on {peers['date']} beside {peers['engine']}. Did not install: {missing}."]) + "\n"
+    return f"{marks.table(columns, rows)}\nRun on {peers['date']} beside {peers['engine']}. Did not install: {missing}.\n"
 
 
 if __name__ == "__main__":

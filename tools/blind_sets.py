@@ -18,10 +18,11 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from marks import between
-from reliability import BLIND, STARTED, called_a_start
+import marks
+from threads import BLIND, STARTED, called_a_start, cases, how_sure
+from threads import answers as asked
 
-THREADS, PAGE = ROOT / "tests" / "threads", ROOT / "docs" / "limits.md"
+PAGE = ROOT / "docs" / "limits.md"
 KEPT = ROOT / "benchmarks" / "kept" / "first_answers.jsonl"
 Row = dict[str, Any]
 
@@ -62,37 +63,30 @@ def table() -> str:
     """Markdown: a line per set."""
     rows = answers()
     columns = ["set", "asked at", "cases that decide", "certain", "likely", "false starts", "false refusals", "too close", "unknown"]
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    lines = []
     for number in sorted({row["set"] for row in rows}):
         c, commit = counts(number, rows), next(row["commit"] for row in rows if row["set"] == number)
         sure = (f"{c[f'{word} right']} of {c[word]} right" for word in ("certain", "likely"))
         cells = BLIND[number - 1], f"`{commit}`", f"{c['judged']} of {c['cases']}", *sure, *(str(c[word]) for word in columns[5:])
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        lines.append(cells)
+    return marks.table(columns, lines)
 
 
 def written(page: str) -> str:
     """The page with the table between the marks."""
-    return between(page, "blind_sets.py", table())
+    return marks.between(page, "blind_sets.py", table())
 
 
 def ask(number: int, commit: str) -> list[Row]:
     """Raises SystemExit where that set has been asked."""
-    from kvplan import api
-    from kvplan.errors import KvplanError
-
     if any(row["set"] == number for row in answers()):
         raise SystemExit(f"set {number} has been asked: its answers are in {KEPT}")
     os.environ["HF_HUB_OFFLINE"], found = "1", []
-    for case in map(json.loads, (THREADS / f"held_out_{number + 1}.jsonl").read_text(encoding="utf-8").splitlines()):
-        question, said, sure = dict(case["kvplan"]), "not known", None
-        try:
-            plan = api.estimate(question.pop("model"), batch=1, advise=False, **question)
-        except KvplanError as error:
-            print(f"{case['id']}: {error}", file=sys.stderr)
-        else:
+    for case, plan in asked(cases(f"held_out_{number + 1}")):
+        said, sure = "not known", None
+        if plan is not None:
             said = "unknown" if plan.outcome.unknown else "starts" if called_a_start(plan) else "does not start"
-            sure = plan.outcome.start_certainty or plan.certainty
+            sure = how_sure(plan)
         outcome, weak = case["outcome"], bool(case.get("weak"))
         found.append({"set": number, "commit": commit, "id": case["id"], "said": said, "certainty": sure, "outcome": outcome, "weak": weak})
     return found

@@ -14,9 +14,7 @@ leave-one-group-out predictions; where there are fewer than five groups the wide
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,12 +26,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 import yaml
 from budget_files import constants_file
 from driver_contexts import contexts
-from log_cases import LOGS, read_case
 from log_cases import Case as Row
+from log_cases import read_case
 from log_cases import rows as log_rows
 
 from kvplan.constants import Constant, Constants, Spread
-from kvplan.deployment import Deployment
 from kvplan.engines.common.protocol import Capacity
 from kvplan.engines.sglang import rules as sglang
 from kvplan.engines.tensorrt_llm import rules as tensorrt_llm
@@ -47,7 +44,6 @@ from kvplan.units import GIB, MIB
 
 FOLDER = Path(__file__).parents[1] / "kvplan" / "calibration"
 FACTS = Path(__file__).parent / "engine_facts.yaml"
-ORACLE = LOGS.parent / "llamacpp_oracle.jsonl"
 
 
 class Term(NamedTuple):
@@ -207,30 +203,15 @@ def compute_ratios() -> list[Value]:
     from kvplan.engines.llama_cpp import compute
     from kvplan.engines.llama_cpp.placing import place
     from kvplan.engines.llama_cpp.situation import situation
-    from kvplan.importers.gguf import read_gguf
-    from tests.header_files import gguf, model
+    from tests.oracle.test_llama_cpp_rows import asked, rows
 
-    engine, specs, found = find("llama.cpp"), {}, []
-    with tempfile.TemporaryDirectory() as folder:
-        for row in map(json.loads, ORACLE.read_text(encoding="utf-8").splitlines()):
-            if not row["ok"]:
-                continue
-            key = row["arch"] + json.dumps(row["geometry"])
-            if key not in specs:
-                path = Path(folder) / f"{len(specs)}.gguf"
-                path.write_bytes(gguf(model(row["arch"], row["geometry"])))
-                specs[key] = read_gguf(path).spec
-            options = ("n_ubatch", "kv_unified", "flash_attn", "swa_full", "n_rs_seq", "n_outputs_max")
-            asked = Deployment(
-                model=specs[key], engine="llama.cpp", max_model_len=row["n_ctx"], max_num_seqs=row["n_seq_max"],
-                max_num_batched_tokens=row["n_batch"], kv_dtype=f"{row['type_k']}/{row['type_v']}",
-                engine_option=tuple((name, str(row[name]).lower()) for name in options),
-            )  # fmt: skip
-            s = engine.settle(asked).settings
-            made = situation(s.loaded, place(s.loaded, 0), n_ctx=row["n_ctx"], n_seq_max=row["n_seq_max"], unified=s.unified)
-            printed = row["printed"]["compute_mib"] * MIB
-            parts = compute.phases(s.loaded.widths, made.stores, made.ctx)
-            found.append(Value("compute", _L, min((printed - counted) / rest for counted, rest in parts if rest), row["model"], row["id"]))
+    engine, found = find("llama.cpp"), []
+    for row in (row for row in rows() if row["ok"]):
+        s = engine.settle(asked(row)).settings
+        made = situation(s.loaded, place(s.loaded, 0), n_ctx=row["n_ctx"], n_seq_max=row["n_seq_max"], unified=s.unified)
+        printed = row["printed"]["compute_mib"] * MIB
+        parts = compute.phases(s.loaded.widths, made.stores, made.ctx)
+        found.append(Value("compute", _L, min((printed - counted) / rest for counted, rest in parts if rest), row["model"], row["id"]))
     return found
 
 

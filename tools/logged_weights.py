@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import marks
 from log_cases import Case, read_cases
-from marks import between
 from own_logs import read_own
 
 from kvplan.planner.evaluate import evaluate
@@ -66,19 +66,19 @@ def table(cases: list[Case]) -> str:
     groups: dict[tuple[str, str], set[Loaded]] = defaultdict(set)
     for found in filter(None, map(loaded, cases)):
         groups[found.format, found.maker].add(found._replace(off=round(found.off, 1) or 0.0))
-    lines = ["| weights | cards | figures, sources | least, median, most above the log | in the interval |", "|---|---|---|---|---|"]
+    rows = []
     for format_, maker in sorted(groups, key=lambda key: ([name for _, name in FORMATS].index(key[0]), key[1]), reverse=True):
         mine = groups[format_, maker]
         off = sorted(one.off for one in mine)
         spread = f"{off[0]:+.1f} %, {median(off):+.1f} %, {off[-1]:+.1f} %".replace("-", MINUS)
         sources, held = len({one.source for one in mine}), sum(one.held for one in mine)
-        lines.append(f"| {format_} | {maker} | {len(mine)}, {sources} | {spread} | {held} of {len(mine)} |")
-    return "\n".join(lines) + "\n"
+        rows.append((format_, maker, f"{len(mine)}, {sources}", spread, f"{held} of {len(mine)}"))
+    return marks.table(("weights", "cards", "figures, sources", "least, median, most above the log", "in the interval"), rows)
 
 
 def written(page: str) -> str:
     """The page with the table between the marks."""
-    return between(page, "logged_weights.py", table([*read_own(), *read_cases()]))
+    return marks.between(page, "logged_weights.py", table([*read_own(), *read_cases()]))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from marks import table
 
 from kvplan.cli.commands import cli
 from kvplan.cli.groups import GROUPS
@@ -43,7 +47,7 @@ def page() -> str:
 def _question() -> Iterator[str]:
     for title, example, names in GROUPS:
         yield f"**{title}**, such as `{example}`\n"
-        yield _table([(f"`--{name.replace('_', '-')}`", NAMES[name].help) for name in names])
+        yield table(("option", "what it says"), [(f"`--{name.replace('_', '-')}`", NAMES[name].help) for name in names])
     yield f"Engines: {', '.join(f'`{name}`' for name in ENGINES)}.\n"
 
 
@@ -67,7 +71,7 @@ def _command(command: click.Command, name: str, level: str) -> Iterator[str]:
     yield f"{_about(command)}\n"
     own = [option for option in options if not (asks and option.name in NAMES)]
     if own:
-        yield _table([(_spelled(option), _meaning(option)) for option in own])
+        yield table(("option", "what it says"), [(_spelled(option), _meaning(option)) for option in own])
 
 
 def _about(command: click.Command) -> str:
@@ -91,10 +95,6 @@ def _spelled(option: click.Option) -> str:
 def _meaning(option: click.Option) -> str:
     default = option.default if option.show_default and isinstance(option.default, (str, int, float)) else None
     return (option.help or "") + ("" if default is None or option.is_flag else f" Default: {default}.")
-
-
-def _table(rows: Sequence[tuple[str, str]]) -> str:
-    return "\n".join(["| option | what it says |", "|---|---|", *(f"| {a} | {b} |" for a, b in rows)]) + "\n"
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from kvplan.api.asking import asked, at_least_one
 from kvplan.api.searches import among, candidate, prices_by_id, ranking
+from kvplan.api.workloads import number
 from kvplan.devices import Device
 from kvplan.errors import SpecError
 from kvplan.spec import ModelSpec
@@ -147,7 +147,7 @@ def disaggregate(
         prompt=_tokens("prompt", prompt),
         output=at_least_one("output", parse_tokens(output, "output")),
         most=at_least_one("most", most),
-        rate=_rate(rate),
+        rate=None if rate is None else number("rate", rate, above=True),
         first_token=_limit("first_token", first_token),
         per_token=_limit("per_token", per_token),
         link=read_link(link),
@@ -161,12 +161,6 @@ def _usual(rate: float | None, prices: Mapping[str, float]) -> str:
     if rate is not None:
         return "price" if prices else "memory"
     return "cost_per_token" if prices else "tokens_per_second"
-
-
-def _rate(rate: float | None) -> float | None:
-    if rate is not None and not 0 < rate < math.inf:
-        raise SpecError("rate", [("", f"{rate} requests a second; write a number above 0")])
-    return rate
 
 
 def _limit(name: str, text: float | str | None) -> float | None:

@@ -20,6 +20,7 @@ from kvplan.planner.changes import (
     attempt,
     edge,
     facts_of,
+    first,
     hundredths,
     replica_batch,
     roomy,
@@ -169,16 +170,13 @@ def _length_setting(d: Deployment, plan: Plan) -> Iterator[Change]:
 
 
 def _pages(d: Deployment, plan: Plan) -> Iterator[Change]:
-    now = plan.asked("block_size")
-    for size in remedies.smaller_pages(now):
-        if found := attempt(d, block_size=size):
-            yield Change(f"pages of {size} tokens", "block_size", size, found)
-            return
+    sizes = remedies.smaller_pages(plan.asked("block_size"))
+    return first(d, ((f"pages of {size} tokens", "block_size", size) for size in sizes))
 
 
 def without_graphs(d: Deployment, plan: Plan, tried: Tried = attempt) -> Iterator[Change]:
-    if not d.enforce_eager and plan.asked("enforce_eager") is False and (found := tried(d, enforce_eager=True)):
-        yield Change("no CUDA graphs", "enforce_eager", True, found)
+    if not d.enforce_eager and plan.asked("enforce_eager") is False:
+        yield from first(d, [("no CUDA graphs", "enforce_eager", True)], tried)
 
 
 def _settings(d: Deployment, plan: Plan) -> Iterator[Change]:
@@ -186,8 +184,8 @@ def _settings(d: Deployment, plan: Plan) -> Iterator[Change]:
     yield from without_graphs(d, plan)
     yield from _switches(d, plan, lengths=False)
     for name, text in (("speculative", "no speculation"), ("lora", "no adapters"), ("multimodal", "no images")):
-        if plan.asked(name) not in (None, "off") and (found := attempt(d, **{name: "off"})):
-            yield Change(text, name, "off", found)
+        if plan.asked(name) not in (None, "off"):
+            yield from first(d, [(text, name, "off")])
 
 
 def _lengths_allowed(d: Deployment, plan: Plan) -> Iterator[Change]:
@@ -218,17 +216,14 @@ def _shared_tokens(d: Deployment, plan: Plan) -> Iterator[Change]:
     """Ranks that hold copies of one cache hold parts of it instead: the fewest that do."""
     tp = plan.asked("tp") or 1
     if d.dcp is None and plan.margin_bytes is not None:
-        for n in (n for n in remedies.TP_SIZES if 1 < n <= tp and tp % n == 0):
-            if found := attempt(d, dcp=n):
-                yield Change(f"{n} ranks share the tokens that each has a copy of", "dcp", n, found)
-                return
+        sizes = (n for n in remedies.TP_SIZES if 1 < n <= tp and tp % n == 0)
+        yield from first(d, ((f"{n} ranks share the tokens that each has a copy of", "dcp", n) for n in sizes))
 
 
 def _cache_format(d: Deployment, plan: Plan) -> Iterator[Change]:
-    if d.kv_dtype not in (None, "auto") and plan.margin_bytes is None and (found := attempt(d, kv_dtype="auto")):
-        yield Change("store the cache in the engine's own format", "kv_dtype", "auto", found)
-        return
-    yield from shorter_rows(d, plan)
+    own = [("store the cache in the engine's own format", "kv_dtype", "auto")]
+    found = list(first(d, own)) if d.kv_dtype not in (None, "auto") and plan.margin_bytes is None else []
+    yield from found or shorter_rows(d, plan)
 
 
 def shorter_rows(d: Deployment, plan: Plan, tried: Tried = attempt) -> Iterator[Change]:

@@ -6,7 +6,7 @@ inverse that the engine's answer gives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -59,6 +59,14 @@ def attempt(d: Deployment, **sets: Any) -> Plan | None:
     except KvplanError:
         return None
     return plan if plan.fits else None
+
+
+def first(d: Deployment, changes: Iterable[tuple[str, str, Any]], tried: Tried = attempt) -> Iterator[Change]:
+    """The first of some changes, each in words, a name and its value, that will do."""
+    for text, option, value in changes:
+        if found := tried(d, **{option: value}):
+            yield Change(text, option, value, found)
+            return
 
 
 def _changed(d: Deployment, **sets: Any) -> Deployment:

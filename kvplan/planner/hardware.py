@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.planner import remedies
-from kvplan.planner.changes import Change, attempt, counted, facts_of
+from kvplan.planner.changes import Change, attempt, counted, facts_of, first
 from kvplan.planner.plan import Plan
 
 
@@ -19,10 +19,7 @@ def wider(d: Deployment, plan: Plan) -> Iterator[Change]:
     sizes = [n for n in remedies.TP_SIZES if n > now]
     if plan.margin_bytes is None:
         sizes = sorted((n for n in remedies.TP_SIZES if n != now), key=lambda n: abs(n - now))
-    for n in sizes:
-        if found := attempt(d, tp=n):
-            yield Change(f"split over {n} devices", "tp", n, found)
-            return
+    yield from first(d, ((f"split over {n} devices", "tp", n) for n in sizes))
 
 
 def stages(d: Deployment, plan: Plan) -> Iterator[Change]:
@@ -32,11 +29,8 @@ def stages(d: Deployment, plan: Plan) -> Iterator[Change]:
     numbers = range((plan.asked("pp") or 1) + 1, remedies.MOST_STAGES + 1)
     if facts_of(plan).offloads and d.device is not None:
         yield from _more_cards(d, plan, d.device, numbers)
-        return
-    for n in numbers:
-        if found := attempt(d, pp=n):
-            yield Change(f"{n} pipeline stages", "pp", n, found)
-            return
+    else:
+        yield from first(d, ((f"{n} pipeline stages", "pp", n) for n in numbers))
 
 
 def _more_cards(d: Deployment, plan: Plan, device: Device, numbers: Iterable[int]) -> Iterator[Change]:
@@ -52,8 +46,8 @@ def _more_cards(d: Deployment, plan: Plan, device: Device, numbers: Iterable[int
 def experts(d: Deployment, plan: Plan) -> Iterator[Change]:
     """Experts dealt out whole, where the engine refused to cut them."""
     ranks = (plan.asked("tp") or 1) * (plan.asked("dp") or 1)
-    if plan.margin_bytes is None and d.ep is None and ranks > 1 and d.model.routed and (found := attempt(d, ep=ranks)):
-        yield Change("expert parallelism, which keeps experts whole", "ep", ranks, found)
+    if plan.margin_bytes is None and d.ep is None and ranks > 1 and d.model.routed:
+        yield from first(d, [("expert parallelism, which keeps experts whole", "ep", ranks)])
 
 
 def other_layout(d: Deployment, plan: Plan) -> Iterator[Change]:

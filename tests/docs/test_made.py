@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import shared
+from tests.oracle import sglang_figures, test_vllm_rows
 from tools import accuracy_page, blind_sets, logged_weights, performance_page
 
 
@@ -34,11 +36,16 @@ def test_the_table_of_logged_weights_is_made_of_the_logs() -> None:
     assert page == logged_weights.written(page)
 
 
-def test_words_of_a_row() -> None:
-    """Both refuse: refused; one alone: wrong; else what the figures say."""
-    assert [accuracy_page._word(*case) for case in ((True, True, False), (True, False, False), (False, True, True))] == [
-        "refused",
-        "wrong",
-        "wrong",
-    ]
-    assert [accuracy_page._word(False, False, same) for same in (True, False)] == ["right", "wrong"]
+@pytest.mark.parametrize(
+    ("ours", "theirs", "same"),
+    [
+        ({"error": "a"}, {"error": "b"}, True), ({"error": "a"}, {"out": {"bytes": 1}}, False), ({"bytes": 1}, {"error": "b"}, False),
+        ({"bytes": 1, "page": 2}, {"out": {"bytes": 1}}, True), ({"bytes": 2}, {"out": {"bytes": 1}}, False),
+    ],
+)  # fmt: skip
+def test_a_row_agrees_where_both_refuse_or_all_its_figures_do(ours: dict[str, Any], theirs: dict[str, Any], same: bool) -> None:
+    assert (not sglang_figures.differing(ours, theirs)) == same
+    vllm = [{"refused": row["error"]} if "error" in row else row for row in (ours, theirs)]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(test_vllm_rows, "predicted", lambda _: vllm[0])
+        assert (not test_vllm_rows.differing(vllm[1])) == same

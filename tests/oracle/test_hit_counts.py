@@ -153,11 +153,11 @@ class DrivenTree(Driven):
         self.changes += 1
 
 
-def counted(manager: Driven, requests: list[Request], at_once: int) -> int:
+def counted(manager: Driven, requests: list[Request], at_once: int = 1, longest: int = LONGEST) -> int:
     """Tokens that an engine's manager finds under our scheduler."""
     recorder = Recorder()
     recorder.due = lambda step: False  # type: ignore[method-assign]
-    limits = Limits(at_once, 8192, LONGEST, lambda request: True)
+    limits = Limits(at_once, 8192, longest, lambda request: True)
     drive([Scheduler(manager, limits, STEP, recorder)], Stream(iter(requests)), lambda request, ones: 0)  # type: ignore[arg-type]
     return manager.hit_tokens
 

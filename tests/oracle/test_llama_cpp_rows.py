@@ -7,11 +7,10 @@ GGUF header and read by the project's own importer. MiB as printed, two decimals
 from __future__ import annotations
 
 import json
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from kvplan.catalogue import constants as packaged
 from kvplan.constants import Constants
@@ -39,32 +38,32 @@ def constants() -> Constants | None:
     return packaged("llama.cpp")
 
 
-@pytest.fixture(scope="module")
-def specs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelSpec]:
-    folder: Path = tmp_path_factory.mktemp("gguf")
-    found: dict[str, ModelSpec] = {}
-    for row in rows():
-        key = row["arch"] + json.dumps(row["geometry"])
-        if key not in found:
-            path = folder / f"{len(found)}.gguf"
-            path.write_bytes(gguf(model(row["arch"], row["geometry"])))
-            found[key] = read_gguf(path).spec
-    return found
+@cache
+def _spec(arch: str, geometry: str) -> ModelSpec:
+    """A row's model, written as a GGUF file and read."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.gguf"
+        path.write_bytes(gguf(model(arch, json.loads(geometry))))
+        return read_gguf(path).spec
 
 
-def ask(spec: ModelSpec, row: dict[str, Any]) -> Outcome:
-    engine = find("llama.cpp")
-    question = Deployment(
-        model=spec,
+def asked(row: dict[str, Any], constants: Constants | None = None) -> Deployment:
+    """The row as a question."""
+    return Deployment(
+        model=_spec(row["arch"], json.dumps(row["geometry"])),
         engine="llama.cpp",
         max_model_len=row["n_ctx"],
         max_num_seqs=row["n_seq_max"],
         max_num_batched_tokens=row["n_batch"],
         kv_dtype=f"{row['type_k']}/{row['type_v']}",
         engine_option=tuple((key, str(row[key]).lower()) for key in OPTIONS),
-        constants=constants(),
+        constants=constants,
     )
-    return engine.plan(engine.settle(question))
+
+
+def ask(row: dict[str, Any]) -> Outcome:
+    engine = find("llama.cpp")
+    return engine.plan(engine.settle(asked(row, constants())))
 
 
 def mib(n_bytes: int | None) -> str:
@@ -108,18 +107,18 @@ def entry(outcome: Outcome, name: str) -> int:
     return sum(e.bytes for ledger in outcome.ledgers for e in ledger.entries if e.name == name)
 
 
-def test_every_row_is_reproduced(specs: dict[str, ModelSpec]) -> None:
+def test_every_row_is_reproduced() -> None:
     wrong = []
     for row in rows():
-        found = faults(ask(specs[row["arch"] + json.dumps(row["geometry"])], row), row)
+        found = faults(ask(row), row)
         wrong += [f"{row['id']}: {fault}" for fault in found]
     assert not wrong, f"{len(wrong)} faults in {len(rows())} rows:\n" + "\n".join(wrong[:40])
 
 
-def test_compute_buffers_lie_in_their_interval(specs: dict[str, ModelSpec]) -> None:
+def test_compute_buffers_lie_in_their_interval() -> None:
     errors, inside = [], 0
     for row in (row for row in rows() if row["ok"]):
-        outcome = ask(specs[row["arch"] + json.dumps(row["geometry"])], row)
+        outcome = ask(row)
         e = next(e for ledger in outcome.ledgers for e in ledger.entries if e.name == "compute buffer")
         printed = row["printed"]["compute_mib"] * (1 << 20)
         errors.append(abs(e.bytes / printed - 1))

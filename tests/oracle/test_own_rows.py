@@ -12,7 +12,7 @@ from kvplan.catalogue import find_device, find_model
 from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
-from tests.oracle.sglang_figures import figures
+from tests.oracle.sglang_figures import differing, figures
 
 ROWS = Path(__file__).parent / "rows" / "sglang.jsonl"
 FORMATS = {"auto": None, "fp4": "nvfp4"}
@@ -56,14 +56,5 @@ def predicted(row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("release", sorted({row["sglang"] for row in rows()}))
 def test_sglang(release: str) -> None:
-    wrong = {}
-    for row in (row for row in rows() if row["sglang"] == release):
-        ours = predicted(row)
-        theirs = row.get("out") or {"error": row["error"]}
-        if "error" in ours or "error" in theirs:
-            same = "error" in ours and "error" in theirs
-        else:
-            same = all(ours[key] == value for key, value in theirs.items())
-        if not same:
-            wrong[row["model"], row["tp"]] = {key: (value, ours.get(key)) for key, value in theirs.items() if value != ours.get(key)}
-    assert not wrong
+    asked = [row for row in rows() if row["sglang"] == release]
+    assert not {(row["model"], row["tp"]): found for row in asked if (found := differing(predicted(row), row))}

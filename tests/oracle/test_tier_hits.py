@@ -12,18 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_hit_counts import LONGEST, STEP, Driven, requests_of
+from test_hit_counts import LONGEST, STEP, Driven, counted, requests_of
 from test_hit_counts import rows as workloads
 from test_vllm_manager import BLOCK, MODELS
 from test_vllm_manager import Theirs as Blocks
 
 from kvplan.simulate import Request, simulate
-from kvplan.simulate.cluster import drive
 from kvplan.simulate.geometry import Geometry, PageGroup
-from kvplan.simulate.record import Recorder
-from kvplan.simulate.scheduler import Limits, Scheduler
 from kvplan.simulate.sequence import Sequence
-from kvplan.simulate.source import Stream
 from kvplan.simulate.tiers import TierSize
 
 ROWS = Path(__file__).parent / "rows" / "tier_hits.jsonl"
@@ -97,10 +93,8 @@ def grid(row: dict[str, Any]) -> list[tuple[int, int, int]]:
 
 
 def count(requests: list[Request], pages: int, chunks: int, blocks: int) -> list[int]:
-    manager, recorder = DrivenTier(pages, chunks, blocks), Recorder()
-    recorder.due = lambda step: False  # type: ignore[method-assign]
-    drive([Scheduler(manager, Limits(1, 8192, LONGEST, lambda r: True), STEP, recorder)], Stream(iter(requests)), lambda r, ones: 0)  # type: ignore[arg-type]
-    return [manager.hit_tokens - manager.back, manager.back]
+    manager = DrivenTier(pages, chunks, blocks)
+    return [counted(manager, requests) - manager.back, manager.back]
 
 
 @pytest.mark.vllm_oracle

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_hit_counts import STEP, Driven, DrivenTree
+from test_hit_counts import Driven, DrivenTree, counted
 from test_sglang_radix import Theirs as Radix
 from test_sglang_radix import sglang  # noqa: F401
 from test_vllm_manager import (
@@ -24,12 +24,8 @@ from test_vllm_manager import (
 )
 
 from kvplan.simulate import Request, read
-from kvplan.simulate.cluster import drive
 from kvplan.simulate.geometry import Geometry, PageGroup
-from kvplan.simulate.record import Recorder
 from kvplan.simulate.run import alone
-from kvplan.simulate.scheduler import Limits, Scheduler
-from kvplan.simulate.source import Stream
 from kvplan.simulate.stack import chain, stack
 
 ROWS = Path(__file__).parent / "rows" / "mooncake.jsonl"
@@ -64,20 +60,13 @@ def sizes(requests: list[Request], block: int, n: int) -> list[int]:
     return [round(low * (high / low) ** (i / (n - 1))) for i in range(n)]
 
 
-def counted(manager: Driven, requests: list[Request]) -> int:
-    recorder = Recorder()
-    recorder.due = lambda step: False  # type: ignore[method-assign]
-    drive([Scheduler(manager, Limits(1, 8192, 1 << 20, lambda r: True), STEP, recorder)], Stream(iter(requests)), lambda r, ones: 0)  # type: ignore[arg-type]
-    return manager.hit_tokens
-
-
 def engines_count(engine: str, made: Callable[[int], Driven], name: str, rows: list[list[Any]], n: int) -> list[list[int]]:
     """[pages, tokens found] at n sizes."""
     block = BLOCK if engine == "vllm" else 1
     requests = [request_of(row, block) for row in rows]
     found = []
     for pages in sizes(requests, block, n):
-        found.append([pages, counted(made(pages), requests)])
+        found.append([pages, counted(made(pages), requests, longest=1 << 20)])
         one_pass = stack(chain(request, block) for request in requests)
         said = ours(requests, block, pages), one_pass.found(pages) * block, one_pass.again
         print(engine, name, len(requests), *found[-1], "ours, one pass, last blocks computed again:", *said, flush=True)  # noqa: T201

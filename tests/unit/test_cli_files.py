@@ -22,12 +22,6 @@ LOG = """\
 """
 
 
-def ask(capsys, *args: str) -> tuple[int, str, str]:
-    code = run(list(map(str, args)))
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
 @pytest.mark.parametrize(
     ("file", "code", "told"),
     [
@@ -37,104 +31,104 @@ def ask(capsys, *args: str) -> tuple[int, str, str]:
         ("broken-indent.yaml", 2, "broken"),
     ],
 )
-def test_check_says_so_by_its_exit_code(capsys, file, code, told):
-    found, out, err = ask(capsys, "check", MANIFESTS / file)
+def test_check_says_so_by_its_exit_code(command, file, code, told):
+    found, out, err = command("check", MANIFESTS / file)
     assert (found, err) == (code, "")
     assert told in out
 
 
-def test_what_a_file_leaves_open_can_be_given(capsys):
-    assert ask(capsys, "check", MANIFESTS / "vllm-no-device.sh", "--device", "h100")[0] == 0
+def test_what_a_file_leaves_open_can_be_given(command):
+    assert command("check", MANIFESTS / "vllm-no-device.sh", "--device", "h100")[0] == 0
 
 
 @pytest.mark.parametrize("fmt", ["json", "github", "junit", "sarif"])
-def test_check_formats(capsys, fmt):
-    code, out, _ = ask(capsys, "check", MANIFESTS / "vllm-too-large.sh", "--format", fmt)
+def test_check_formats(command, fmt):
+    code, out, _ = command("check", MANIFESTS / "vllm-too-large.sh", "--format", fmt)
     assert code == 1
     assert "vllm-too-large.sh" in out
     if fmt in ("json", "sarif"):
         assert json.loads(out)
 
 
-def test_check_diff(capsys):
+def test_check_diff(command):
     files = [MANIFESTS / "vllm-single.sh", MANIFESTS / "vllm-too-large.sh"]
-    code, out, _ = ask(capsys, "check", "--diff", *files)
+    code, out, _ = command("check", "--diff", *files)
     assert (code, "fits -> refuses" in out) == (1, True)
-    assert ask(capsys, "check", "--diff", files[1], files[0])[0] == 0
-    assert ask(capsys, "check", "--diff", MANIFESTS / "no-engine.yaml", MANIFESTS / "no-engine.yaml")[0] == 2
-    assert ask(capsys, "check", "--diff", files[0])[0] == 2
+    assert command("check", "--diff", files[1], files[0])[0] == 0
+    assert command("check", "--diff", MANIFESTS / "no-engine.yaml", MANIFESTS / "no-engine.yaml")[0] == 2
+    assert command("check", "--diff", files[0])[0] == 2
 
 
 @pytest.mark.parametrize(("data", "code"), [(b"# kvplan: device=h100\nvllm serve Qwen/Qwen3-8B\n", 0), (b"\xff", 2), (b"a" * (2 << 20), 2)])
-def test_check_reads_standard_input(capsys, monkeypatch, data, code):
+def test_check_reads_standard_input(command, monkeypatch, data, code):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-    found, out, err = ask(capsys, "check", "-")
+    found, out, err = command("check", "-")
     assert found == code
     assert ("1 fits" in out) == (code == 0)
     assert err.count("\n") == (code > 0)
 
 
 @pytest.mark.parametrize("target", ["vllm", "compose", "k8s"])
-def test_check_accepts_what_emit_writes(capsys, tmp_path, target):
-    code, out, _ = ask(capsys, "emit", target, MODEL, "--engine", "vllm", "--device", "h100", "--max-model-len", "32k", "--tp", "2")
+def test_check_accepts_what_emit_writes(command, tmp_path, target):
+    code, out, _ = command("emit", target, MODEL, "--engine", "vllm", "--device", "h100", "--max-model-len", "32k", "--tp", "2")
     assert code == 0
     path = tmp_path / ("serve.sh" if target == "vllm" else "serve.yaml")
     path.write_text(out)
-    assert ask(capsys, "check", path)[0] == 0
+    assert command("check", path)[0] == 0
 
 
 @pytest.mark.parametrize(("cache", "code"), [("41.30", 0), ("25.00", 1)])
-def test_reconcile_agrees_or_says_which_line_is_off(capsys, tmp_path, cache, code):
+def test_reconcile_agrees_or_says_which_line_is_off(command, tmp_path, cache, code):
     log = tmp_path / "serve.log"
     log.write_text(LOG.replace("CACHE", cache))
-    found, out, err = ask(capsys, "reconcile", log, "--device", "h100")
+    found, out, err = command("reconcile", log, "--device", "h100")
     assert (found, err) == (code, "")
     assert ("off" in out) == bool(code)
 
 
 @pytest.mark.parametrize("place", ["", "file/below.yaml"])
-def test_records_that_no_place_takes_are_wrong_input(capsys, tmp_path, monkeypatch, place):
+def test_records_that_no_place_takes_are_wrong_input(command, tmp_path, monkeypatch, place):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("KVPLAN_CALIBRATION", str(tmp_path / place))
     log = tmp_path / "serve.log"
     log.write_text(LOG.replace("CACHE", "41.30"))
-    for command in (["reconcile", log, "--device", "h100"], ["calibrate", log, "--device", "h100"]):
-        code, _, err = ask(capsys, *command, "--record")
+    for name in ("reconcile", "calibrate"):
+        code, _, err = command(name, log, "--device", "h100", "--record")
         assert code == 2
         assert err.count("error: ") == 1
         assert sorted(os.listdir(tmp_path)) == ["file", "serve.log"]
 
 
-def test_reconcile_records_what_was_measured(capsys, tmp_path, monkeypatch):
+def test_reconcile_records_what_was_measured(command, tmp_path, monkeypatch):
     user = tmp_path / "calibration.yaml"
     monkeypatch.setenv("KVPLAN_CALIBRATION", str(user))
     log = tmp_path / "serve.log"
     log.write_text(LOG.replace("CACHE", "41.30"))
-    assert ask(capsys, "reconcile", log, "--device", "h100", "--record")[0] == 0
+    assert command("reconcile", log, "--device", "h100", "--record")[0] == 0
     assert "qwen3-14b" in user.read_text()
     question = ["estimate", "qwen/qwen3-14b", "--detail", "--device", "h100", "--engine-version", "0.19", "--max-model-len", "32k"]
-    assert "measured" in ask(capsys, *question, "--calibration", "user")[1]
+    assert "measured" in command(*question, "--calibration", "user")[1]
 
 
-def test_reconcile_without_a_model_says_what_to_give(capsys, tmp_path):
+def test_reconcile_without_a_model_says_what_to_give(command, tmp_path):
     log = tmp_path / "serve.log"
     log.write_text("nothing of an engine\n")
-    code, _, err = ask(capsys, "reconcile", log)
+    code, _, err = command("reconcile", log)
     assert code == 2
     assert err.startswith("error: ")
 
 
-def test_validate_allocates_and_keeps_a_receipt(capsys, tmp_path):
+def test_validate_allocates_and_keeps_a_receipt(command, tmp_path):
     pytest.importorskip("torch", reason="validation allocates with torch")
     receipt = tmp_path / "receipt.json"
-    code, out, _ = ask(capsys, "validate", MODEL, "--context", "64", "--batch", "2", "--record", receipt)
+    code, out, _ = command("validate", MODEL, "--context", "64", "--batch", "2", "--record", receipt)
     assert code == 0
     assert f"{2 * 64 * 131072:,}" in out
     assert json.loads(receipt.read_text())["schema"] == "kvplan.receipt/1"
 
 
-def test_validate_wants_one_subject(capsys):
-    assert ask(capsys, "validate")[0] == 2
+def test_validate_wants_one_subject(command):
+    assert command("validate")[0] == 2
 
 
 @pytest.mark.parametrize(
@@ -146,8 +140,8 @@ def test_validate_wants_one_subject(capsys):
         (("--check", "r.json", "--on", "cuda"), "--on"),
     ],
 )
-def test_validate_refuses_options_that_would_do_nothing(capsys, asked, idle):
-    code, _, err = ask(capsys, "validate", *asked)
+def test_validate_refuses_options_that_would_do_nothing(command, asked, idle):
+    code, _, err = command("validate", *asked)
     assert code == 2
     assert f"has no use for {idle};" in err
 
@@ -155,8 +149,8 @@ def test_validate_refuses_options_that_would_do_nothing(capsys, asked, idle):
 RECEIPTS = sorted(str(path) for path in (Path(__file__).parents[2] / "validation").glob("*.json"))
 
 
-def test_receipts_are_checked_again(capsys):
-    code, out, _ = ask(capsys, "validate", "--check", *RECEIPTS, "--format", "json")
+def test_receipts_are_checked_again(command):
+    code, out, _ = command("validate", "--check", *RECEIPTS, "--format", "json")
     assert code == 0
     assert [row["receipt"] for row in json.loads(out)] == RECEIPTS
     assert all(row["holds"] for row in json.loads(out))
@@ -185,8 +179,8 @@ def tampered(tmp_path, change) -> Path:
         (lambda d: d.pop("digest"), "changed since it was written"),
     ],
 )
-def test_a_receipt_that_was_tampered_with_fails(capsys, tmp_path, change, says):
-    code, out, _ = ask(capsys, "validate", "--check", RECEIPTS[-1], tampered(tmp_path, change))
+def test_a_receipt_that_was_tampered_with_fails(command, tmp_path, change, says):
+    code, out, _ = command("validate", "--check", RECEIPTS[-1], tampered(tmp_path, change))
     assert code == 1
     assert says in out
 
@@ -202,22 +196,22 @@ def test_a_receipt_that_was_tampered_with_fails(capsys, tmp_path, change, says):
         lambda d: d.pop("cases"),
     ],
 )
-def test_a_file_that_is_no_receipt_is_wrong_input(capsys, tmp_path, change):
-    code, _, err = ask(capsys, "validate", "--check", tampered(tmp_path, change))
+def test_a_file_that_is_no_receipt_is_wrong_input(command, tmp_path, change):
+    code, _, err = command("validate", "--check", tampered(tmp_path, change))
     assert code == 2
     assert err.startswith("error: ")
 
 
-def test_checking_needs_receipts(capsys, tmp_path):
-    assert ask(capsys, "validate", "--check")[0] == 2
-    assert ask(capsys, "validate", "--check", tmp_path / "absent.json")[0] == 2
-    assert ask(capsys, "validate", MODEL, "another")[0] == 2
+def test_checking_needs_receipts(command, tmp_path):
+    assert command("validate", "--check")[0] == 2
+    assert command("validate", "--check", tmp_path / "absent.json")[0] == 2
+    assert command("validate", MODEL, "another")[0] == 2
 
 
-def test_a_receipt_that_can_not_be_written_is_wrong_input(capsys, tmp_path):
+def test_a_receipt_that_can_not_be_written_is_wrong_input(command, tmp_path):
     pytest.importorskip("torch", reason="validation allocates with torch")
     (tmp_path / "file").write_text("")
-    code, _, err = ask(capsys, "validate", MODEL, "--context", "16", "--record", tmp_path / "file" / "r.json")
+    code, _, err = command("validate", MODEL, "--context", "16", "--record", tmp_path / "file" / "r.json")
     assert code == 2
     assert "can not be written" in err
 
@@ -229,40 +223,40 @@ def gpu_receipt(name: str, **measured):
     return Receipt("caches", "2026-11-21", "0.1.0", machine)
 
 
-def test_what_a_gpu_holds_beside_tensors_is_kept_and_added_by_later_estimates(capsys, tmp_path, monkeypatch):
+def test_what_a_gpu_holds_beside_tensors_is_kept_and_added_by_later_estimates(command, tmp_path, monkeypatch):
     from kvplan import api
 
     user = tmp_path / "calibration.yaml"
     monkeypatch.setenv("KVPLAN_CALIBRATION", str(user))
     question = ["estimate", MODEL, "--engine", "transformers", "--device", "h200", "--context", "8k", "--format", "json"]
-    before = json.loads(ask(capsys, *question)[1])
+    before = json.loads(command(*question)[1])
     assert api.keep_overheads(gpu_receipt("NVIDIA H200", context=549_453_824, libraries=73_400_320, workspace=33_554_432)) == user
-    after = json.loads(ask(capsys, *question, "--calibration", "user")[1])
+    after = json.loads(command(*question, "--calibration", "user")[1])
     lines = {entry["name"]: entry for ledger in after["ledgers"] for entry in ledger["entries"] if entry["basis"] == "measured"}
     assert {name: entry["bytes"] for name, entry in lines.items()} == {
         "CUDA context": 549_453_824, "CUDA libraries": 73_400_320, "library workspace": 33_554_432,
     }  # fmt: skip
     assert lines["CUDA context"]["source"] == "measured by kvplan validate on 2026-11-21: NVIDIA H200, driver 580.1, torch 2.13.0"
     assert before["margin_bytes"] - after["margin_bytes"] == 549_453_824 + 73_400_320 + 33_554_432
-    assert json.loads(ask(capsys, *question)[1]) == before  # only where it is asked for
+    assert json.loads(command(*question)[1]) == before  # only where it is asked for
     other = [*question[:5], "h100", *question[6:]]
-    assert "CUDA context" not in ask(capsys, *other, "--calibration", "user")[1]  # and only on that device
+    assert "CUDA context" not in command(*other, "--calibration", "user")[1]  # and only on that device
     api.keep_overheads(gpu_receipt("NVIDIA H200", context=600_000_000))  # a later measurement comes in place of the older one
     assert user.read_text().count("name: context") == 1
-    assert "600000000" in ask(capsys, *question, "--calibration", "user")[1]
+    assert "600000000" in command(*question, "--calibration", "user")[1]
 
 
-def test_record_keeps_both_files_and_says_so(capsys, tmp_path, monkeypatch):
+def test_record_keeps_both_files_and_says_so(command, tmp_path, monkeypatch):
     """The command on a machine with a GPU, acted out: the receipt where it was asked for, the overheads where calibrations are."""
     from kvplan import api
 
     receipt, user = tmp_path / "r.json", tmp_path / "calibration.yaml"
     monkeypatch.setenv("KVPLAN_CALIBRATION", str(user))
     monkeypatch.setattr(api, "validate", lambda *_, **__: gpu_receipt("NVIDIA H200", context=1 << 29), raising=False)
-    code, _, err = ask(capsys, "validate", MODEL, "--on", "cuda", "--record", receipt)
+    code, _, err = command("validate", MODEL, "--on", "cuda", "--record", receipt)
     assert code == 0
     assert f"context and libraries of NVIDIA H200 kept in {user}; --calibration user adds them" in err
-    assert ask(capsys, "validate", "--check", receipt)[0] == 0
+    assert command("validate", "--check", receipt)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -277,8 +271,8 @@ def test_nothing_is_kept_where_nothing_was_told(tmp_path, monkeypatch, receipt):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_doctor_answers_without_a_gpu(capsys):
-    code, out, _ = ask(capsys, "doctor")
+def test_doctor_answers_without_a_gpu(command):
+    code, out, _ = command("doctor")
     assert code == 0
     assert "model specs" in out
 

@@ -12,27 +12,6 @@ from kvplan.cli import run
 LLAMA = "meta-llama/llama-3.1-8b"
 
 
-@pytest.mark.parametrize(
-    ("typed", "said"),
-    [
-        (["estimate", LLAMA, "--device", "cpu"], "--n-gpu-layers 0 --host-memory 64GiB"),
-        (["estimate", LLAMA, "--device", "none"], "without a GPU leave --device out"),
-        (["emit", LLAMA, "--device", "h100"], "kvplan emit needs a target and a model, such as: kvplan emit vllm"),
-        (["emit"], "targets: "),
-        (["sweep", LLAMA, "context=8k:32k:x2", "batch=1,4"], "write --grid context=8k:32k:x2 --grid batch=1,4"),
-        (["sweep", LLAMA, "nonsense"], "'nonsense' is too much"),
-        (["estimate", "Qwen3-30B-A3B-Q4_K_M.gguf"], "no such file; it is not known"),
-        (["estimate", "Qwen3-30B-A3B-Q4_K_M.gguf"], "kvplan estimate qwen/qwen3-30b-a3b --weight-dtype q4_k_m"),
-        (["estimate", LLAMA, "--device", "h100", "--engine-version", "latest"], "left out it is the newest"),
-        (["fit", LLAMA, "--device", "l4"], "--devices h100,l4"),
-        (["sweep", LLAMA, "--engine", "ideal"], "--grid context=8k:1m:x2, or give several values of an option"),
-    ],
-)
-def test_it_is_told_what_to_write(typed: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(typed) == 2
-    assert said in capsys.readouterr().err
-
-
 def test_the_command_that_a_cpu_is_told_of_answers(capsys: pytest.CaptureFixture[str]) -> None:
     """4.6 GiB of weights and 32,768 x 131,072 B of cache in 64 GiB."""
     assert (
@@ -101,3 +80,18 @@ def test_an_alias_is_shown_by_its_own_name(capsys: pytest.CaptureFixture[str]) -
 def test_json_lines_of_an_error_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["why", "No available memory for the cache blocks", "--format", "jsonl"]) == 0
     assert json.loads(capsys.readouterr().out.rstrip("\n").split("\n")[0])["causes"][0]["engine"] == "vllm"
+
+
+def test_others_hold_more_than_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """No engine prints a free memory below nothing."""
+    assert run(["estimate", LLAMA, "--engine", "vllm", "--device", "24GiB", "--context", "4k", "--reserve", "30GiB"]) == 1
+    assert "Free memory on device (0.00/24.00 GiB)" in capsys.readouterr().out.replace("\n", " ")
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["models", "list", "nothing-of-that-name"], "`kvplan models show NAME`"),
+    (["devices", "list", "nothing-of-that-name"], "such as --device 24GiB"),
+])  # fmt: skip
+def test_an_empty_list_says_so(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words) == 0
+    assert said in capsys.readouterr().err

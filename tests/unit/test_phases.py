@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from kvplan import api, engines
+from kvplan import engines
 from kvplan.engines import ENGINES, facts
 from kvplan.engines.common.lines import certainty
 from kvplan.engines.common.phases import judged, tightest
 from kvplan.engines.common.protocol import Outcome
 from kvplan.ledger import Entry, Ledger, exact
+from tests.conftest import planned
 
+LLAMA = "meta-llama/llama-3.1-8b"
 VLLM = engines.facts("vllm")
 
 
@@ -88,32 +90,24 @@ SHARES = [("vllm", "0.7"), ("vllm", "0.8.5"), ("vllm", "0.10.2"), ("vllm", "0.19
 @pytest.mark.parametrize("release", ["0.8.5", "0.9.2", "0.19"])
 def test_vllm_at_975(release: str) -> None:
     """0.59 GiB is left of 23.5: a context takes 0.3 to 0.7, 67 graphs 0.4 to 1.1 GiB more."""
-    plan = api.estimate(
-        "meta-llama/llama-3.1-8b", engine="vllm", engine_version=release, device="rtx-4090", context=8192, memory_fraction=0.975
-    )
+    asked: dict[str, Any] = {"engine": "vllm", "engine_version": release, "device": "rtx-4090", "context": 8192}
+    plan = planned(LLAMA, **asked, memory_fraction=0.975)
     assert not plan.starts or plan.certainty == "too close to call"
-    usual = api.estimate(
-        "meta-llama/llama-3.1-8b", engine="vllm", engine_version=release, device="rtx-4090", context=8192, memory_fraction=0.9
-    )
+    usual = planned(LLAMA, **asked, memory_fraction=0.9)
     assert usual.starts
     assert usual.certainty != "too close to call"
     assert usual.outcome.survives
 
 
-@pytest.mark.parametrize("fraction", [0.975, 0.995])
 @pytest.mark.parametrize(("engine", "release"), SHARES)
-def test_a_card_that_is_full_is_no_certain_start(engine: str, release: str | None, fraction: float) -> None:
-    """Llama-3.1-8B on an RTX 4090: 0.59 and 0.12 GiB of 23.5 are not counted on.
+def test_a_card_that_is_full_is_no_certain_start(engine: str, release: str | None) -> None:
+    """Llama-3.1-8B on an RTX 4090: 0.59 GiB of 23.5 are not counted on.
 
-    Two releases have room at 0.975: V0 captures its graphs where the profile run's batch was, SGLang 0.4.9 captures four sizes there.
+    Two releases have room: V0 captures its graphs where the profile run's batch was, SGLang 0.4.9 captures four sizes there.
     """
-    roomy = fraction == 0.975 and (engine, release) in (("vllm", "0.7"), ("sglang", "0.4.9"))
-    plan = api.estimate(
-        "meta-llama/llama-3.1-8b", engine=engine, engine_version=release, device="rtx-4090", context=4096, memory_fraction=fraction
-    )
-    likely = fraction == 0.995 and (engine, release) == ("vllm", "0.7")  # its profile run's batch leaves room for the graphs
-    said = plan.outcome.start_certainty
-    assert said == "too close to call" or not plan.starts or roomy or (likely and said == "likely")
+    plan = planned(LLAMA, engine=engine, engine_version=release, device="rtx-4090", context=4096, memory_fraction=0.975)
+    roomy = (engine, release) in (("vllm", "0.7"), ("sglang", "0.4.9"))
+    assert plan.outcome.start_certainty == "too close to call" or not plan.starts or roomy
 
 
 def with_a_share() -> list[tuple[str, str, dict[str, str]]]:
@@ -129,10 +123,8 @@ def with_a_share() -> list[tuple[str, str, dict[str, str]]]:
 @pytest.mark.parametrize(("engine", "release", "options"), with_a_share())
 def test_no_release_surely_starts_on_all_but_half_a_percent(engine: str, release: str, options: dict[str, str]) -> None:
     """0.12 of the 23.5 GiB of an RTX 4090 are less than the least context of a process. V0's fraction had the context in it."""
-    plan = api.estimate(
-        "meta-llama/llama-3.1-8b", engine=engine, engine_version=release, device="rtx-4090", context=4096, memory_fraction=0.995,
-        engine_option=options, advise=False,
-    )  # fmt: skip
+    asked: dict[str, Any] = {"engine": engine, "engine_version": release, "device": "rtx-4090", "engine_option": options}
+    plan = planned(LLAMA, **asked, context=4096, memory_fraction=0.995)
     inside = engine == "vllm" and release in ("0.2", "0.2.5", "0.2.6", "0.2.7", "0.3")
     assert not plan.starts or plan.outcome.start_certainty in ("likely" if inside else "", "too close to call")
 
@@ -146,7 +138,7 @@ def test_engines_that_take_a_share_are_all_asked() -> None:
 )
 def test_hybrids_want_a_block_of_states_for_every_sequence(release: str, seqs: int, starts: bool) -> None:
     """config/compilation.py resolve_cudagraph_mode_and_sizes, from 0.20 on: Qwen3.6-27B on a card of 96 GB has some 700 blocks."""
-    plan = api.estimate("qwen/qwen3.6-27b", engine="vllm", engine_version=release, device="rtx-pro-6000-blackwell", max_num_seqs=seqs)
+    plan = planned("qwen/qwen3.6-27b", engine="vllm", engine_version=release, device="rtx-pro-6000-blackwell", max_num_seqs=seqs)
     assert plan.starts is starts
     assert starts or "Mamba cache blocks" in plan.verdict
 
@@ -155,9 +147,9 @@ def test_hybrids_want_a_block_of_states_for_every_sequence(release: str, seqs: i
 def test_a_hybrid_near_as_many_sequences_as_blocks_is_too_close(release: str) -> None:
     """Its blocks are 20 to 32 % too many against vllm-project/recipes#831; a tenth more than its sequences is no certain start."""
     asked: dict[str, Any] = {"engine": "vllm", "engine_version": release, "device": "rtx-pro-6000-blackwell"}
-    few = api.estimate("qwen/qwen3.6-27b", max_num_seqs=8, **asked)
+    few = planned("qwen/qwen3.6-27b", max_num_seqs=8, **asked)
     assert few.capacity is not None
     assert few.capacity.blocks is not None
-    near = api.estimate("qwen/qwen3.6-27b", max_num_seqs=few.capacity.blocks * 9 // 10, **asked)
+    near = planned("qwen/qwen3.6-27b", max_num_seqs=few.capacity.blocks * 9 // 10, **asked)
     assert not near.starts or near.outcome.start_certainty == "too close to call"
     assert few.outcome.start_certainty != "too close to call"

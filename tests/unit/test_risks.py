@@ -1,4 +1,5 @@
-"""What may run out after a start: by name, by hand, and only where it is more than what is left."""
+"""What may run out after a start: by name, bytes by hand from each engine's own source, the flag that removes it, silence where there is
+room."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from kvplan import api
 from kvplan.engines.common.protocol import Risk
 from kvplan.manifests import Source
 from kvplan.planner.plan import Plan
-from kvplan.units import GIB
+from kvplan.units import GIB, MIB
 
-LLAMA = "meta-llama/llama-3.1-8b"
+LLAMA, QWEN = "meta-llama/llama-3.1-8b", "qwen/qwen3.6-27b"
 
 
 def ask(model: str = LLAMA, **question: Any) -> Plan:
-    return api.estimate(model, **({"engine": "vllm", "device": "rtx-4090", "context": 8192} | question))
+    return api.estimate(model, **({"engine": "vllm", "device": "rtx-4090", "context": 8192, "advise": False} | question))
 
 
 def told(plan: Plan) -> dict[str, Risk]:
@@ -132,3 +133,160 @@ def test_what_public_starts_ran_out_of_and_nothing_sizes_is_too_close_to_call(
     assert (plan["starts"], plan["start_certainty"]) == (True, "too close to call")
     assert any(note.startswith("too close to call at most: what ") for note in plan["model"]["notes"])
     assert not any(note.startswith("too close to call at most") for note in other["model"]["notes"])
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "lmdeploy", "llama.cpp", "ollama", "exllamav3"])
+def test_a_plan_with_room_to_spare_names_none(engine: str) -> None:
+    """A model of 2.5 GB on 80 GB; engines that set the cache aside are told to leave half. Ollama's other model goes beside it."""
+    plan = ask("meta-llama/llama-3.2-1b", engine=engine, device="h100-80gb", memory_fraction=0.5)
+    assert plan.starts
+    assert plan.outcome.survives
+    assert not plan.outcome.risks
+
+
+@pytest.mark.parametrize(("engine", "device"), [("llama.cpp", "rtx-4090"), ("transformers", "rtx-4090"), ("mlx-lm", "apple-m4-max-64gb")])
+def test_what_holds_its_largest_step_survives_and_what_does_not_fit_does_not(engine: str, device: str) -> None:
+    assert ask(engine=engine, device=device).outcome.survives is True
+    assert ask(engine=engine, device=device, context=131_072, batch=8).outcome.survives in (False, None)
+
+
+def test_llama_cpp_keeps_prompts_in_ram() -> None:
+    """--cache-ram is 8,192 MiB where nobody says (common/common.h cache_ram_mib); 0 turns it off, -1 has no end."""
+    plan = ask(engine="llama.cpp", device="rtx-4090", host_memory="6GiB")
+    assert told(plan)["prompts kept in RAM"] == Risk(
+        "prompts kept in RAM", 0, 0, 8192 * MIB, "serve", "--cache-ram 0 (LLAMA_ARG_CACHE_RAM)", "host"
+    )
+    for n, there in (("0", False), ("4096", False), ("7000", True), ("-1", True)):
+        plan = ask(engine="llama.cpp", device="rtx-4090", host_memory="6GiB", engine_option={"cache_ram": n})
+        assert ("prompts kept in RAM" in told(plan)) is there
+    old = ask(engine="llama.cpp", engine_version="b6324", device="rtx-4090", host_memory="6GiB")
+    assert "prompts kept in RAM" not in told(old)
+
+
+def test_checkpoints_are_states_of_every_slot_in_ram() -> None:
+    """Qwen3.6-27B: 48 layers of 48 heads of 128 x 128 in f32 and 3 x 10,240 of their convolutions: 149.6 MiB a slot, 32 of four slots."""
+    asked = {"engine": "llama.cpp", "device": "rtx-4090", "context": 4096, "batch": 4, "weight_dtype": "q4_k_m", "host_memory": "12GiB"}
+    slot = 48 * 4 * (48 * 128 * 128 + 3 * 10_240)
+    assert told(ask(QWEN, **asked))["checkpoints of slots"].high == 32 * 4 * slot
+    assert "checkpoints of slots" not in told(ask(QWEN, **asked, engine_option={"ctx_checkpoints": "4"}))
+    assert "checkpoints of slots" not in told(ask(**asked | {"weight_dtype": "q8_0"}))  # nothing that can not be gone back on
+
+
+def test_a_quantised_cache_is_unpacked_for_batches() -> None:
+    """131,072 cells x (1,024 + 1,024) values of K and V of a layer in f16 are 512 MiB: a pool's before b9501, then the compute buffer's,
+    where the feed-forward's tensors, which are not alive at that time, have the same room. Both builds are after
+    b9460, which changed for how many tokens logits are kept.
+    """
+    asked = {"engine": "llama.cpp", "device": "rtx-4090", "context": 131_072, "weight_dtype": "q8_0", "kv_dtype": "q8_0"}
+    asked |= {"reserve": "6.8GiB", "n_gpu_layers": 99}
+    size = 131_072 * 2048 * 2
+    before = ask(**asked, engine_version="b9460")
+    assert told(before)["unpacking the cache"].high == size
+    after = ask(**asked, engine_version="b9501")
+    assert "unpacking the cache" not in told(after)
+
+    def buffer(plan: Plan) -> int:
+        return next(line.bytes for line in plan.ledgers[0].entries if line.name == "compute buffer")
+
+    assert 0.8 * size < buffer(after) - buffer(before) < 1.01 * size
+    plain = {**asked, "kv_dtype": "f16", "reserve": "0GiB"}
+    assert buffer(ask(**plain, engine_version="b9501")) == buffer(ask(**plain, engine_version="b9460"))
+    apple = {**asked, "device": "apple-m4-max-64gb", "reserve": None}
+    assert buffer(ask(**apple, engine_version="b9501")) == buffer(ask(**apple, engine_version="b9460"))
+
+
+def test_what_unpacking_takes_is_what_a_kernel_that_needs_none_of_it_saves() -> None:
+    """GenerelSchwerz/llama.cpp pull request 4: 972 MiB less at 245,760 tokens, where 4 KV heads of 256 in f16 are 960."""
+    asked = {
+        "engine": "llama.cpp",
+        "engine_version": "b7850",
+        "context": 245_760,
+        "weight_dtype": "q4_k_m",
+        "kv_dtype": "q8_0",
+        "n_gpu_layers": 99,
+    }
+    margin = ask(QWEN, **asked, device="l40s").margin_bytes
+    assert margin is not None
+    plan = ask(QWEN, **asked, device="l40s", reserve=margin - GIB // 2)
+    assert plan.starts
+    assert told(plan)["unpacking the cache"].high / MIB == pytest.approx(972, rel=0.02)
+
+
+def test_ollama_loads_others_and_longer_contexts() -> None:
+    """Of 131,072 tokens that Llama-3.1-8B was trained for, 98,304 more than 32,768, of 128 KiB each."""
+    asked = {"engine": "ollama", "device": "rtx-4090", "context": 32_768}
+    plan = ask(**asked)
+    assert told(plan)["a longer context of a request"].high == 98_304 * 128 * 1024
+    assert told(plan)["another model of this size"].high == plan.ledgers[0].total_bytes
+    assert "another model of this size" not in told(ask(**asked, engine_option={"max_loaded_models": "1"}))
+
+
+def test_caches_that_grow_have_no_end_of_their_own() -> None:
+    """131,072 - 8,192 tokens of 128 KiB; a static cache, or one that rotates, stops."""
+    more = (131_072 - 8192) * 128 * 1024
+    for engine, device, option in (
+        ("transformers", "rtx-4090", {"cache_implementation": "static"}),
+        ("mlx-lm", "apple-m4-24gb", {"max_kv_size": "8192"}),
+    ):
+        weights = {} if engine == "transformers" else {"weight_dtype": "affine4_g64"}
+        plan = ask(engine=engine, device=device, **weights)
+        assert told(plan)["longer requests"].high == more
+        assert "longer requests" not in told(ask(engine=engine, device=device, engine_option=option, **weights))
+
+
+def test_mlx_lm_keeps_ten_prompts() -> None:
+    """--prompt-cache-size 10: each a GiB of 8,192 tokens."""
+    plan = ask(engine="mlx-lm", device="apple-m4-16gb", weight_dtype="affine4_g64")
+    assert told(plan)["prompts kept by the server"].high == 10 * GIB
+
+
+def test_a_prompt_step_that_no_line_counts() -> None:
+    """32,768 tokens in one step: gate and up of 14,336, their product, and four hidden states of 4,096, in 16 bits: 3.6 GiB."""
+    plan = ask(engine="transformers", device="a2", context=32_768, weight_dtype="fp8")
+    width = 3 * 14_336 + 4 * 4096
+    assert told(plan)["a step of a prompt"].high == pytest.approx(32_768 * width * 2, rel=0.15)
+    assert "prefill_chunk_size" in told(plan)["a step of a prompt"].removes
+
+
+def test_tensorrt_llm_gives_the_logits_of_a_prompt_back() -> None:
+    """8,192 tokens x 128,256 entries x (2 + 4) bytes, less what the dry run took."""
+    plan = ask(engine="tensorrt-llm", device="rtx-4090")
+    batch = next(entry.bytes for entry in plan.ledgers[0].entries if entry.kind == "activations")
+    assert told(plan)["prompt logits"].high == 8192 * 128_256 * 6 - batch
+
+
+POD = """apiVersion: v1
+kind: Pod
+metadata: {{name: a}}
+spec:
+  containers:
+  - name: s
+    image: ghcr.io/ggml-org/llama.cpp:server-cuda
+    args: [-hf, meta-llama/Llama-3.1-8B, -c, "8192", -ngl, "99"{more}]
+    resources: {{limits: {{nvidia.com/gpu: 1, memory: {limit}}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "more", "warned"),
+    [("6Gi", "", True), ("6Gi", ', -cram, "0"', False), ("6Gi", ', --cache-ram, "1024"', False), ("64Gi", "", False)],
+)
+def test_check_warns_of_prompts_beyond_a_containers_limit(limit: str, more: str, warned: bool) -> None:
+    """ollama issue 18264, ggml-org/llama.cpp issue 22629: the server is killed by the container's limit, days after it started."""
+    (verdict,) = api.check([Source("pod.yaml", POD.format(limit=limit, more=more))], device="rtx-4090")
+    found = [finding for finding in verdict.findings if finding.rule == "may-run-out" and "prompts kept in RAM" in finding.message]
+    assert bool(found) is warned
+    assert all(finding.severity == "warning" and "it would be killed" in finding.message for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("release", "context", "takes"), [("0.5.17", 1_000_000, 4_096_000_000), ("0.5.17", 32_768, 134_217_728), ("0.5.23", 1_000_000, 0)]
+)
+def test_logits_of_an_indexer_that_is_not_cut(release: str, context: int, takes: int) -> None:
+    """4,096 queries by every fourth token in f32, whole to 0.5.19 (sgl-project/sglang 35201: a prompt of 800,000 ends it)."""
+    question = {"engine": "sglang", "engine_version": release, "device": "h100-80gb", "tp": 4, "memory_fraction": 0.9, "context": context}
+    plan = ask("deepseek-ai/deepseek-v4-flash", **question, max_model_len=1_000_000, max_num_batched_tokens=4096)
+    found = told(plan).get("logits of the indexer")
+    assert (found.bytes if found else 0) == takes
+    assert plan.outcome.survives is (takes < GIB)
+    assert not found or found.high == 4_096_000_000

@@ -18,6 +18,7 @@ from kvplan.engines.llama_cpp.loaded import Loaded
 from kvplan.engines.llama_cpp.named import HOST
 from kvplan.engines.llama_cpp.placement import Placed, Placement
 from kvplan.engines.llama_cpp.placing import place, shares_of, split_of
+from kvplan.gguf_files import says_drafts
 from kvplan.ledger import Entry, Kind, desktop, exact, held_by_others, left_to_the_gpu, system
 
 CACHE = "llama.cpp {build}: llama_kv_cache, llama_memory_recurrent"
@@ -228,7 +229,7 @@ def _computed_for_drafts(f: Loaded, ctx: Context, drafts: Sequence[Store], *, co
     if f.rules.own_graphs:
         return
     yield compute.compute_entry("compute buffer of drafts", f.widths, drafts, ctx, f.constants, NO_SPAN, output=True)
-    if f.question.stored is None and "mtp" not in f.question.model.id:
+    if f.question.stored is None and not says_drafts(f.question.model.id):
         yield placement.draft_file(f.model, f.formats)
     if copied:
         yield compute.input_copies(drafts, f.widths.hidden, ctx)._replace(name="input copies of drafts")

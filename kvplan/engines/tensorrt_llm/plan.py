@@ -12,17 +12,14 @@ from kvplan.engines.common.pooled import Requests, SetAside, answer, encoder_tok
 from kvplan.engines.common.protocol import RULE, Engine, Outcome, Settled
 from kvplan.engines.common.stops import refuse, warned
 from kvplan.engines.common.tiers import Tier, tier_lines
-from kvplan.engines.tensorrt_llm.adapters import device_cache
 from kvplan.engines.tensorrt_llm.answer import figures, pool_lines, rooms
+from kvplan.engines.tensorrt_llm.beside_pools import adapter_pages, drafter_buffers, host_pool, states
 from kvplan.engines.tensorrt_llm.budget import budget, measured
 from kvplan.engines.tensorrt_llm.cells import layer_cache, windows_of
-from kvplan.engines.tensorrt_llm.drafter import buffers
 from kvplan.engines.tensorrt_llm.facts import FACTS
 from kvplan.engines.tensorrt_llm.pools import RESUME, TrtPools, TrtPoolSettings, nothing_kept, v1, v2
 from kvplan.engines.tensorrt_llm.refusals import CHECKS
 from kvplan.engines.tensorrt_llm.settle import TrtSettings, settings_of, settle
-from kvplan.engines.tensorrt_llm.states import states
-from kvplan.engines.tensorrt_llm.tiers import host_pool
 from kvplan.engines.tensorrt_llm.workspace import held_back
 from kvplan.ledger import Entry, exact
 from kvplan.parallel import split_layers
@@ -79,10 +76,10 @@ def plan(settled: Settled) -> Outcome:
     role_tp: dict[Role, int] = dict.fromkeys(("attention", "state"), shape.attn_tp)
 
     def adapters(layers: Sequence[Layer]) -> list[Entry]:
-        return device_cache(d, layers, shape.attn_tp, row_bytes(s.formats.compute, 1))
+        return adapter_pages(d, layers, shape.attn_tp, row_bytes(s.formats.compute, 1))
 
     weights = staged_weights(d, model, stages, shape, settled.drafter, role_tp, adapters)
-    weights[-1] += buffers(settled)
+    weights[-1] += drafter_buffers(settled)
     for lines, stage in zip(weights, stages, strict=True):
         lines += states([model.layers[i] for i in stage], s)
     modelled = partial(budget, d, s.release, shape.tp * shape.pp, s.profiled)

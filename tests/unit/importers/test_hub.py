@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -18,11 +16,11 @@ import pytest
 from kvplan.errors import FormatError, KvplanError, SpecError
 from kvplan.importers import hub
 from kvplan.importers.hf_config import load_config
+from tests.fake_hub import COMMIT, Hub, serving
 from tests.header_files import layout, safetensors
 
 pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TOKEN = "hf_thisTokenMustNeverBeShown"
 SHARDS = {
     "model-00001-of-00002.safetensors": layout([("model.layers.0.self_attn.q_proj.weight", "BF16", [4, 4], 32)]),
@@ -31,74 +29,9 @@ SHARDS = {
 INDEX = {"metadata": {"total_size": 48}, "weight_map": {name: file for file, t in SHARDS.items() for name in t}}
 
 
-class Hub:
-    """Repositories as {id: {file: bytes}}; refusals as {id: (status, error code)}; every request is written down."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, dict[str, bytes]] = {}
-        self.refuse: dict[str, tuple[int, str]] = {}
-        self.ranges = True
-        self.requests: list[tuple[str, str, str | None]] = []
-        self.sent_bytes = 0
-        hub_ = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *args: object) -> None:
-                pass
-
-            def do_HEAD(self) -> None:
-                self.answer(body=False)
-
-            def do_GET(self) -> None:
-                self.answer(body=True)
-
-            def answer(self, *, body: bool) -> None:
-                hub_.requests.append((self.command, self.path, self.headers.get("Range")))
-                repo, _, rest = self.path.lstrip("/").partition("/resolve/")
-                revision, _, name = rest.partition("/")
-                status, code = hub_.refuse.get(repo, (0, ""))
-                if repo not in hub_.files and not status:
-                    status, code = 401, "RepoNotFound"
-                elif not status and revision not in ("main", COMMIT):
-                    status, code = 404, "RevisionNotFound"
-                elif not status and name not in hub_.files[repo]:
-                    status, code = 404, "EntryNotFound"
-                if status:
-                    commit = {"X-Repo-Commit": COMMIT} if code == "EntryNotFound" else {}
-                    return self.reply(status, b"{}", {"X-Error-Code": code, "X-Error-Message": "refused", **commit}, body)
-                data, length = hub_.files[repo][name], len(hub_.files[repo][name])
-                extra = {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
-                wanted = self.headers.get("Range")
-                if wanted and body and hub_.ranges:
-                    start, _, end = wanted.removeprefix("bytes=").partition("-")
-                    part = data[int(start) : int(end) + 1]
-                    extra["Content-Range"] = f"bytes {start}-{int(start) + len(part) - 1}/{length}"
-                    return self.reply(206, part, extra, body)
-                return self.reply(200, data, extra, body)
-
-            def reply(self, status: int, data: bytes, extra: dict[str, str], body: bool) -> None:
-                self.send_response(status)
-                for key, value in {**extra, "Content-Length": str(len(data))}.items():
-                    self.send_header(key, value)
-                self.end_headers()
-                if body:
-                    hub_.sent_bytes += len(data)
-                    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a client that has read enough
-                        self.wfile.write(data)
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
-        self.thread.start()
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
-
-
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """Two repositories, and a token in the environment."""
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
@@ -109,8 +42,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         **{name: safetensors(header) for name, header in SHARDS.items()},
     }
     made.files["org/single"] = {"config.json": b"{}", "model.safetensors": safetensors(SHARDS["model-00001-of-00002.safetensors"])}
-    yield made
-    made.close()
+    with serving(made.answer) as made.endpoint:
+        yield made
 
 
 @pytest.fixture

@@ -6,18 +6,16 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from kvplan.cli import run
+from tests.fake_hub import Hub, serving
 
 pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CONFIG = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
     "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 100, "max_position_embeddings": 256, "torch_dtype": "bfloat16",
@@ -25,69 +23,46 @@ CONFIG = {
 }  # fmt: skip
 
 
-class OneModel(BaseHTTPRequestHandler):
-    """A Hub of one model, acme/next, that has a config.json and nothing else."""
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        self.server.asked.append(self.path)  # type: ignore[attr-defined]
-        found = self.path == "/acme/next/resolve/main/config.json"
-        repo = self.path.startswith("/acme/next/")
-        body = json.dumps(CONFIG).encode() if found else b""
-        self.send_response(200 if found else 404 if repo else 401)
-        self.send_header("X-Repo-Commit", COMMIT)
-        if not found:
-            self.send_header("X-Error-Code", "EntryNotFound" if repo else "RepoNotFound")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-
 @pytest.fixture
-def server() -> Iterator[ThreadingHTTPServer]:
-    made = ThreadingHTTPServer(("127.0.0.1", 0), OneModel)
-    made.asked = []  # type: ignore[attr-defined]
-    thread = threading.Thread(target=made.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
-    thread.join()
+def server() -> Iterator[Hub]:
+    """A Hub of one model, acme/next, that has a config.json and nothing else."""
+    made = Hub()
+    made.files["acme/next"] = {"config.json": json.dumps(CONFIG).encode()}
+    with serving(made.answer) as made.endpoint:
+        yield made
 
 
-def kvplan(server: ThreadingHTTPServer, home: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+def kvplan(server: Hub, home: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     """A process of its own: huggingface_hub reads its variables when it is imported."""
     own = {
-        "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_HOME": str(home), "PATH": os.environ["PATH"],
+        "HF_ENDPOINT": server.endpoint, "HF_HOME": str(home), "PATH": os.environ["PATH"],
         "PYTHONPATH": os.pathsep.join(sys.path), **env,
     }  # fmt: skip
     return subprocess.run([sys.executable, "-m", "kvplan", *words], env=own, capture_output=True, text=True, check=False)
 
 
-def test_an_id_that_is_not_known_here_is_asked_for_once(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_an_id_that_is_not_known_here_is_asked_for_once(server: Hub, tmp_path: Path) -> None:
     done = kvplan(server, tmp_path, "estimate", "acme/next", "--context", "256", "--format", "json")
     assert done.returncode == 0, done.stderr
     # 2 layers x K and V x 2 heads x 16 elements x 2 bytes
     assert json.loads(done.stdout)["cache"]["bytes_per_token"] == 2 * 2 * 2 * 16 * 2
-    assert server.asked  # type: ignore[attr-defined]
-    server.asked.clear()  # type: ignore[attr-defined]
+    assert server.requests
+    server.requests.clear()
     again = kvplan(server, tmp_path, "estimate", "acme/next", "--context", "256", "--offline", "--format", "json")
     assert json.loads(again.stdout)["cache"] == json.loads(done.stdout)["cache"]
-    assert server.asked == []  # type: ignore[attr-defined]
+    assert server.requests == []
 
 
 @pytest.mark.parametrize(("words", "env"), [(("--offline",), {}), ((), {"HF_HUB_OFFLINE": "1"})])
-def test_offline_asks_nothing(server: ThreadingHTTPServer, tmp_path: Path, words: tuple[str, ...], env: dict[str, str]) -> None:
+def test_offline_asks_nothing(server: Hub, tmp_path: Path, words: tuple[str, ...], env: dict[str, str]) -> None:
     done = kvplan(server, tmp_path, "estimate", "acme/next", "--context", "256", *words, **env)
     assert done.returncode == 2
     assert "acme/next is not in the local cache, and offline mode is on" in done.stderr
     assert done.stderr.count("\n") == 1
-    assert server.asked == []  # type: ignore[attr-defined]
+    assert server.requests == []
 
 
-def test_a_missing_model_is_one_line(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_a_missing_model_is_one_line(server: Hub, tmp_path: Path) -> None:
     done = kvplan(server, tmp_path, "estimate", "acme/nothing", "--context", "256")
     assert done.returncode == 2
     assert "no such model on the Hub, or it is private" in done.stderr
@@ -95,7 +70,7 @@ def test_a_missing_model_is_one_line(server: ThreadingHTTPServer, tmp_path: Path
     assert len(said) == 1
 
 
-def test_a_name_that_the_hub_does_not_have_says_nothing(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_a_name_that_the_hub_does_not_have_says_nothing(server: Hub, tmp_path: Path) -> None:
     words = ("estimate", "acme/Qwen3-8B-NVFP4", "--context", "256")
     missing = kvplan(server, tmp_path, *words)
     assert missing.returncode == 2
@@ -116,29 +91,29 @@ def test_known_names_import_no_hub_library() -> None:
     assert json.loads(done.stdout)["model"]["id"] == "qwen/qwen2.5-72b-instruct-awq"
 
 
-def test_check_asks_the_hub_only_when_told(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_check_asks_the_hub_only_when_told(server: Hub, tmp_path: Path) -> None:
     script = tmp_path / "serve.sh"
     script.write_text("vllm serve acme/next --max-model-len 256 --kv-cache-memory-bytes 1G\n")
     kept = kvplan(server, tmp_path, "check", str(script), "--device", "h100")
     assert kept.returncode == 2
     assert "--hub" in kept.stdout
-    assert server.asked == []  # type: ignore[attr-defined]
+    assert server.requests == []
     asked = kvplan(server, tmp_path, "check", str(script), "--device", "h100", "--hub")
     assert asked.returncode == 0, asked.stdout
-    assert server.asked  # type: ignore[attr-defined]
+    assert server.requests
 
 
-def test_reconcile_asks_the_hub_only_when_told(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_reconcile_asks_the_hub_only_when_told(server: Hub, tmp_path: Path) -> None:
     log = tmp_path / "serve.log"
     log.write_text(
         "INFO vLLM API server version 0.19.0\nINFO non-default args: {'model': 'acme/next', 'max_model_len': 256}\n"
         "INFO [gpu_worker.py:298] Model loading took 0.01 GiB memory and 3.2 seconds\n"
     )
     kept = kvplan(server, tmp_path, "reconcile", str(log), "--device", "h100")
-    assert (kept.returncode, server.asked) == (2, [])  # type: ignore[attr-defined]
+    assert (kept.returncode, server.requests) == (2, [])
     assert "--hub" in kept.stderr
     kvplan(server, tmp_path, "reconcile", str(log), "--device", "h100", "--hub")
-    assert server.asked  # type: ignore[attr-defined]
+    assert server.requests
 
 
 def test_a_repository_of_several_files_names_them(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import time
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from kvplan.importers import hub
+from tests.fake_hub import COMMIT, Answer, serving
 
 pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
-
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture
@@ -31,118 +28,85 @@ def get(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):  # type: ignore[no-unt
     return fetch
 
 
-GIB = 1 << 30
+Lie = Callable[[BaseHTTPRequestHandler], Iterator[bytes]]
 
 
-class Liar:
-    """A server that answers what it likes: `body(handler)` writes everything after the request. Counts what it could send."""
+def told(lie: Lie, sent: list[int]) -> Answer:
+    """Sends what the lie yields, and counts the bytes that it could."""
 
-    def __init__(self, body: Callable[[Liar, BaseHTTPRequestHandler], None]) -> None:
-        self.sent_bytes = 0
-        liar = self
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        for data in lie(request):
+            request.wfile.write(data)
+            sent.append(len(data))
 
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *args: object) -> None:
-                pass
-
-            def do_GET(self) -> None:
-                with contextlib.suppress(OSError):  # a client that has read enough
-                    body(liar, self)
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def send(self, handler: BaseHTTPRequestHandler, data: bytes) -> None:
-        handler.wfile.write(data)
-        self.sent_bytes += len(data)
+    return answer
 
 
-def head(handler: BaseHTTPRequestHandler, status: int, **headers: str) -> None:
-    handler.send_response(status)
+def head(request: BaseHTTPRequestHandler, status: int, **headers: str) -> None:
+    request.send_response(status)
     for name, value in {"X-Repo-Commit": COMMIT, **headers}.items():
-        handler.send_header(name.replace("_", "-"), value)
-    handler.end_headers()
+        request.send_header(name.replace("_", "-"), value)
+    request.end_headers()
 
 
-def claims_ten_gib(liar: Liar, handler: BaseHTTPRequestHandler) -> None:
-    head(handler, 200, Content_Length=str(10 * GIB))
-    for _ in range(10 * GIB >> 20):
-        liar.send(handler, b" " * (1 << 20))
+def ten_gib(status: int, **headers: str) -> Lie:
+    def lie(request: BaseHTTPRequestHandler) -> Iterator[bytes]:
+        head(request, status, **headers)
+        for _ in range(10 << 10):
+            yield b" " * (1 << 20)
+
+    return lie
 
 
-def sends_ten_gib(liar: Liar, handler: BaseHTTPRequestHandler) -> None:
-    head(handler, 200)
-    for _ in range(10 * GIB >> 20):
-        liar.send(handler, b" " * (1 << 20))
+def redirects_to_itself(request: BaseHTTPRequestHandler) -> Iterator[bytes]:
+    head(request, 302, Location=request.path, Content_Length="0")
+    yield b""
 
 
-def refuses_with_ten_gib(liar: Liar, handler: BaseHTTPRequestHandler) -> None:
-    head(handler, 404, X_Error_Code="RepoNotFound")
-    for _ in range(10 * GIB >> 20):
-        liar.send(handler, b" " * (1 << 20))
-
-
-def redirects_to_itself(liar: Liar, handler: BaseHTTPRequestHandler) -> None:
-    head(handler, 302, Location=handler.path, Content_Length="0")
-
-
-def trickles(liar: Liar, handler: BaseHTTPRequestHandler) -> None:
-    head(handler, 200)
+def trickles(request: BaseHTTPRequestHandler) -> Iterator[bytes]:
+    head(request, 200)
     while True:
-        liar.send(handler, b" ")
+        yield b" "
         time.sleep(0.05)
 
 
-def is_no_hub(liar: Liar, handler: BaseHTTPRequestHandler) -> None:
-    handler.send_response(200)
-    handler.end_headers()
-    liar.send(handler, b"<html>log in to the hotel's network</html>")
+def is_no_hub(request: BaseHTTPRequestHandler) -> Iterator[bytes]:
+    request.send_response(200)
+    request.end_headers()
+    yield b"<html>log in to the hotel's network</html>"
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("lie", "says"),
     [
-        (claims_ten_gib, r"config\.json is longer than 16 MiB"),
-        (sends_ten_gib, r"config\.json is longer than 16 MiB"),
-        (refuses_with_ten_gib, r"no such model on the Hub, or it is private"),
+        (ten_gib(200, Content_Length=str(10 << 30)), r"config\.json is longer than 16 MiB"),
+        (ten_gib(200), r"config\.json is longer than 16 MiB"),
+        (ten_gib(404, X_Error_Code="RepoNotFound"), r"no such model on the Hub, or it is private"),
         (redirects_to_itself, r"redirects without end"),
         (trickles, r"config\.json arrives too slowly"),
         (is_no_hub, r"does not answer as a Hub does"),
     ],
 )
-def test_a_server_that_lies(get, monkeypatch: pytest.MonkeyPatch, body, says: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_server_that_lies(get, monkeypatch: pytest.MonkeyPatch, lie: Lie, says: str) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr(hub, "DEADLINE_S", 0.5)
-    liar = Liar(body)
-    started = time.monotonic()
-    try:
-        with pytest.raises(hub.HubError, match=says) as caught:
-            get("org/lies", endpoint=liar.endpoint)
-    finally:
-        liar.server.shutdown()
-        liar.server.server_close()
+    started, sent = time.monotonic(), list[int]()
+    with serving(told(lie, sent)) as endpoint, pytest.raises(hub.HubError, match=says) as caught:
+        get("org/lies", endpoint=endpoint)
     assert "\n" not in str(caught.value)
-    assert liar.sent_bytes < 32 << 20  # 16 MiB, and what the sockets held
+    assert sum(sent) < 32 << 20  # 16 MiB, and what the sockets held
     assert time.monotonic() - started < 20
 
 
 def test_a_token_does_not_follow_a_redirect_to_another_host(get) -> None:  # type: ignore[no-untyped-def]
     seen: list[str | None] = []
 
-    def elsewhere(liar: Liar, handler: BaseHTTPRequestHandler) -> None:
-        seen.append(handler.headers.get("Authorization"))
-        head(handler, 200)
-        liar.send(handler, b"{}")
+    def elsewhere(request: BaseHTTPRequestHandler) -> None:
+        seen.append(request.headers.get("Authorization"))
+        head(request, 200)
+        request.wfile.write(b"{}")
 
-    other = Liar(elsewhere)
-
-    def away(liar: Liar, handler: BaseHTTPRequestHandler) -> None:
-        head(handler, 302, Location=f"http://localhost:{other.server.server_port}/x", Content_Length="0")
-
-    liar = Liar(away)
-    assert get("org/away", endpoint=liar.endpoint, weights=False).config.read_bytes() == b"{}"
+    with serving(elsewhere) as other:
+        there = other.replace("127.0.0.1", "localhost")
+        with serving(lambda request: head(request, 302, Location=f"{there}/x", Content_Length="0")) as endpoint:
+            assert get("org/away", endpoint=endpoint, weights=False).config.read_bytes() == b"{}"
     assert seen == [None]
-    for each in (liar, other):
-        each.server.shutdown()
-        each.server.server_close()

@@ -7,14 +7,13 @@ import io
 import json
 import random
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 
 import pytest
 from jsonschema import Draft202012Validator
 
 import kvplan
-from kvplan.cli import run
 from kvplan.errors import SpecError
 from kvplan.simulate import Arrivals, Lengths, Request, Shape, generate, simulate, slots
 from kvplan.simulate.bounds import first_in, next_uses, optimum
@@ -158,14 +157,13 @@ ASKED = {"max_model_len": "4k", "requests": 40, "rate": 4.0, "prefixes": 3, "pre
 ARGS = ["--max-model-len", "4k", "--requests", "40", "--rate", "4", "--prefixes", "3", "--prefix-tokens", "160", "--hit-curve"]
 
 
-def ask(capsys, *args: str) -> tuple[int, str, str]:
-    code = run(["simulate", MODEL, *ARGS, *args])
-    out, err = capsys.readouterr()
-    return code, out, err
+@pytest.fixture
+def ask(command):
+    return partial(command, "simulate", MODEL, *ARGS)
 
 
-def test_json_is_the_librarys_answer_and_obeys_the_schema(capsys):
-    code, out, err = ask(capsys, "--engine", "vllm", "--kv-memory", "2GiB", "--format", "json")
+def test_json_is_the_librarys_answer_and_obeys_the_schema(ask):
+    code, out, err = ask("--engine", "vllm", "--kv-memory", "2GiB", "--format", "json")
     found = kvplan.hit_curve(MODEL, engine="vllm", kv_memory="2GiB", **ASKED)
     assert (code, err) == (0, "")
     assert json.loads(out) == json.loads(json.dumps(found.as_dict()))
@@ -179,19 +177,19 @@ def test_json_is_the_librarys_answer_and_obeys_the_schema(capsys):
     assert all(point.found <= point.optimum for point in found.points)
 
 
-def test_the_table_and_rows_say_where_the_own_pool_is(capsys):
-    _, out, _ = ask(capsys, "--engine", "vllm", "--kv-memory", "2GiB")
+def test_the_table_and_rows_say_where_the_own_pool_is(ask):
+    _, out, _ = ask("--engine", "vllm", "--kv-memory", "2GiB")
     assert "your pool of 1,023 pages: " in out
     assert sum(line.endswith("your pool") for line in out.splitlines()) == 1
-    _, out, _ = ask(capsys, "--engine", "vllm", "--no-bounds", "--format", "csv")
+    _, out, _ = ask("--engine", "vllm", "--no-bounds", "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert {row["own_pool"] for row in rows} == {"False"}
     assert {row["fifo"] for row in rows} == {""}
     assert [float(row["found"]) for row in rows] == sorted(float(row["found"]) for row in rows)
 
 
-def test_a_radix_tree_is_run_at_each_size(capsys):
-    code, out, _ = ask(capsys, "--engine", "sglang", "--kv-memory", "2GiB", "--requests", "20", "--format", "json")
+def test_a_radix_tree_is_run_at_each_size(ask):
+    code, out, _ = ask("--engine", "sglang", "--kv-memory", "2GiB", "--requests", "20", "--format", "json")
     found = json.loads(out)
     assert (code, found["method"], found["page_tokens"]) == (0, "runs", 1)
     assert "no stack algorithm" in " ".join(found["notes"])
@@ -207,20 +205,17 @@ def test_a_radix_tree_is_run_at_each_size(capsys):
         (["--engine", "vllm", "--engine-option", "enable_prefix_caching=false"], "shares no prefixes"),
     ],
 )  # fmt: skip
-def test_what_is_no_hit_curve_is_one_error(extra, said, capsys):
-    code, out, err = ask(capsys, *extra)
-    assert (code, out) == (2, "")
-    assert said in err
+def test_what_is_no_hit_curve_is_one_error(extra, said, refused):
+    assert said in refused("simulate", MODEL, *ARGS, *extra)
 
 
-def test_bounds_belong_to_the_curve(capsys):
-    assert run(["simulate", MODEL, "--kv-memory", "2GiB", "--no-bounds"]) == 2
-    assert "--hit-curve" in capsys.readouterr().err
+def test_bounds_belong_to_the_curve(refused):
+    assert "--hit-curve" in refused("simulate", MODEL, "--kv-memory", "2GiB", "--no-bounds")
 
 
-def test_html_is_one_page_with_the_curve_drawn(capsys):
+def test_html_is_one_page_with_the_curve_drawn(ask):
     """A line each for what is found and its two bounds, from the left end of the axis, and never falling."""
-    _, out, _ = ask(capsys, "--engine", "vllm", "--kv-memory", "2GiB", "--format", "html")
+    _, out, _ = ask("--engine", "vllm", "--kv-memory", "2GiB", "--format", "html")
     assert out.startswith("<!doctype html>")
     assert (out.count("<svg"), out.count("<!doctype"), out.count("<polyline")) == (1, 1, 3)
     points = out.partition('class="curve" points="')[2].partition('"')[0].split()
@@ -230,6 +225,6 @@ def test_html_is_one_page_with_the_curve_drawn(capsys):
     heights = [float(point.partition(",")[2]) for point in points]
     assert heights == sorted(heights, reverse=True)  # upwards is less
     assert "your pool: 42.9 %" in out
-    _, out, _ = ask(capsys, "--engine", "vllm", "--no-bounds", "--format", "html")
+    _, out, _ = ask("--engine", "vllm", "--no-bounds", "--format", "html")
     assert out.count("<polyline") == 1
     assert "best possible" not in out

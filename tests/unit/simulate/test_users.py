@@ -168,14 +168,12 @@ def test_devices_are_at_least_so_many():
         ["--router", "cache-aware"], ["--router", "magic", "--dp", "2"],
     ],
 )  # fmt: skip
-def test_what_has_no_meaning_is_one_error(extra, capsys):
-    assert run(["simulate", MODEL, *ASKED, *extra]) == 2
-    assert capsys.readouterr().err.startswith("error: ")
+def test_what_has_no_meaning_is_one_error(extra, refused):
+    refused("simulate", MODEL, *ASKED, *extra)
 
 
-def test_tools_belong_to_users(capsys):
-    assert run(["simulate", MODEL, "--kv-memory", "4GiB", "--tool-seconds", "3s"]) == 2
-    assert "belongs to users" in capsys.readouterr().err
+def test_tools_belong_to_users(refused):
+    assert "belongs to users" in refused("simulate", MODEL, "--kv-memory", "4GiB", "--tool-seconds", "3s")
 
 
 def test_a_hit_curve_of_users_asks_as_if_answers_came_at_once():

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ from kvplan import api
 from kvplan.errors import SpecError
 from kvplan.startup_logs import metrics, read_log
 from kvplan.startup_logs.fetch import page
+from tests.fake_hub import Answer, serving
 from tests.unit.startup_logs.test_reconcile import LOG
 
 #: 418,688 tokens in blocks of 16 and 51.11 requests of 8,192: Qwen3-8B on one H100 with vLLM 0.19 (llm-d-incubation/llm-d-planner#205);
@@ -90,28 +88,6 @@ def test_a_block_size_that_the_engine_chose_is_no_setting() -> None:
     assert "block_size" not in metrics.settings({"block_size": "32", "user_specified_block_size": "False"})
 
 
-@contextmanager
-def server(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            with suppress(OSError):  # the reader has gone
-                answer(self)
-
-        def log_message(self, *args: object) -> None: ...
-
-    httpd = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{httpd.server_address[1]}/metrics"
-    finally:
-        httpd.shutdown()
-        httpd.server_close()
-
-
-Answer = Callable[[BaseHTTPRequestHandler], None]
-
-
 def says(body: bytes, status: int = 200, kind: str = "text/plain; version=0.0.4", **headers: str) -> Answer:
     def answer(request: BaseHTTPRequestHandler) -> None:
         request.send_response(status)
@@ -125,8 +101,8 @@ def says(body: bytes, status: int = 200, kind: str = "text/plain; version=0.0.4"
 
 
 def test_a_running_server_is_asked_once() -> None:
-    with server(says(VLLM.encode())) as url:
-        found = api.reconcile(url, device="h100", engine_version="0.19.0")
+    with serving(says(VLLM.encode())) as url:
+        found = api.reconcile(f"{url}/metrics", device="h100", engine_version="0.19.0")
     assert [(line.name, line.verdict) for line in found.lines] == [("blocks", "within"), ("tokens", "within"), ("concurrency", "within")]
     assert found.agrees
     assert any("42.0%" in text for text in found.not_compared)
@@ -160,8 +136,8 @@ def drip(request: BaseHTTPRequestHandler) -> None:
     ids=["404", "redirect", "html", "binary", "huge", "drip", "silent"],
 )
 def test_a_server_that_does_not_give_a_page(answer: Answer, why: str) -> None:
-    with server(answer) as url, pytest.raises(SpecError, match=why):
-        page(url, seconds=0.3, most=2048)
+    with serving(answer) as url, pytest.raises(SpecError, match=why):
+        page(f"{url}/metrics", seconds=0.3, most=2048)
 
 
 def test_nothing_listens() -> None:
