@@ -22,7 +22,7 @@ from kvplan.spec import ModelSpec, parse_spec
 SHARED = Path(__file__).parents[2] / "shared"
 
 # Tests of what measures with torch, which kvplan itself does without (`make test-lowest` has none).
-TORCH = ("gpu/test_cuda.py", *(f"unit/validate/test_{name}.py" for name in ("gpu_stand_in", "measure", "storage")))
+TORCH = ("gpu/test_cuda.py", *(f"unit/validate/test_{name}.py" for name in ("attention", "gpu_stand_in", "measure", "storage")))
 collect_ignore = list(TORCH) if find_spec("torch") is None else []
 
 #: What `make test-fast` leaves out, nine tenths of the suite's time: whatever compares with engines, draws properties, allocates,

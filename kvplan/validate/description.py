@@ -44,12 +44,14 @@ class Held(NamedTuple):
     requested      the size of each single allocation, in order
     measured       what each figure of the device grew by when they were allocated and written; None where nothing can tell
     peak           the most storage alive at one moment: growing by concatenation holds old and new
+    bookkeeping    block tables and reference counts, which no plan counts as cache
     """
 
     allocated: int
     requested: tuple[int, ...]
     measured: dict[str, int | None]
     peak: int
+    bookkeeping: int
 
 
 def shape_of(data: dict[str, Any]) -> CacheShape:

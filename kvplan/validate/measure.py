@@ -57,6 +57,7 @@ def hold(shape: CacheShape, m: Meter, kept: list[AnyCache]) -> Held:
         requested=tuple(sizes),
         measured=grown(before, m.read()),
         peak=sum(sizes) + max(cache.peak - sum(cache.sizes()) for cache in mine),
+        bookkeeping=sum(cache.bookkeeping for cache in mine),
     )
 
 

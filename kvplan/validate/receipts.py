@@ -27,7 +27,6 @@ class Row(NamedTuple):
 
     measured   what each of the device's own figures grew by; `measured_bytes` is the first of them
     name       where the row is no cache tensor (a model's weights, a peak)
-    bookkeeping_bytes  always 0: a field of every receipt, and so of its digest
     """
 
     name: str

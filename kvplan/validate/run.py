@@ -135,7 +135,7 @@ def _collect(proposals: list[Proposal], events: Any) -> list[Case]:
             n, i = event["case"], event["row"]
             one = proposals[n].rows[i]
             sizes[n] += event["requested"]
-            rows[n][i] = Row(_name(one), one.bytes, event["allocated"], event["measured"], one.shape, event["peak"])
+            rows[n][i] = Row(_name(one), one.bytes, event["allocated"], event["measured"], one.shape, event["peak"], event["bookkeeping"])
         elif event["event"] == "killed":
             killed = event
         else:

@@ -5,15 +5,11 @@ Written from the definitions of the formats, not from the table that predicts: t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
-#: Elements that are stored as they are.
-PLAIN: dict[str, torch.dtype] = {
-    "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "fp8_e4m3": torch.float8_e4m3fn,
-    "fp8_e5m2": torch.float8_e5m2, "int8": torch.int8,
-}  # fmt: skip
+from kvplan.validate.quantise import PLAIN, decode, encode
 
 
 class Part(NamedTuple):
@@ -70,9 +66,10 @@ def parts(element: str, width: int) -> list[tuple[str, torch.dtype, int]]:
 
 
 class Rows:
-    """Rows of one format with leading dimensions `lead` (sequence, head, entry; or page, head, entry): one tensor per part."""
+    """Rows of one format with leading dimensions `lead` (sequence, head, slot; or block, head, slot): one tensor per part."""
 
     def __init__(self, element: str, lead: tuple[int, ...], width: int, device: str = "cpu") -> None:
+        self.element, self.width, self.device = element, width, device
         self.tensors = {name: torch.empty((*lead, size), dtype=dtype, device=device) for name, dtype, size in parts(element, width)}
 
     def sizes(self) -> list[int]:
@@ -88,3 +85,12 @@ class Rows:
         """Whether what `touch` wrote can be read back, at both ends of every tensor."""
         flat = [tensor.view(torch.uint8).view(-1) for tensor in self.tensors.values()]
         return all(int(data[0]) == 1 and int(data[-1]) == 1 for data in flat if data.numel())
+
+    def put(self, index: tuple[Any, ...], values: torch.Tensor) -> None:
+        """Stores rows [..., width] at an index of the leading dimensions, quantised where the format is."""
+        for name, data in encode(self.element, values).items():
+            self.tensors[name][index] = data
+
+    def get(self, index: tuple[Any, ...], dtype: torch.dtype = torch.float64) -> torch.Tensor:
+        """The rows at an index, as numbers again."""
+        return decode(self.element, {name: tensor[index] for name, tensor in self.tensors.items()}, self.width).to(dtype)

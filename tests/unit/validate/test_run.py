@@ -230,7 +230,7 @@ def test_predicting_and_reporting_load_no_torch():
 
 
 def test_measuring_loads_nothing_that_predicts():
-    modules = ", ".join(f"kvplan.validate.{name}" for name in ("worker", "measure", "meters", "speed", "models"))
+    modules = ", ".join(f"kvplan.validate.{name}" for name in ("worker", "measure", "meters", "speed", "layers", "models"))
     code = f"import sys, {modules}\nprint(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     for name in ("kvplan.dtypes", "kvplan.tensors", "kvplan.planner", "kvplan.spec", "kvplan.engines", "kvplan.validate.predict"):

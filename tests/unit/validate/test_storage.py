@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+import torch
 
-from kvplan.validate.caches import Growing, build, entries_of, pages_needed
+from kvplan.validate.blocks import Blocks, OutOfBlocks, Table, blocks_needed
+from kvplan.validate.caches import Growing, Paged, build
 from kvplan.validate.description import CacheShape
+from kvplan.validate.quantise import FORMATS_WITH_VALUES, decode, encode
 from kvplan.validate.storage import PACKED, PARTS, Rows, parts
 
 #: bytes of a row of 128 elements, from each format's definition
@@ -44,6 +45,29 @@ def test_every_format_the_predicting_side_knows_can_be_allocated():
     from kvplan.dtypes import FORMATS
 
     assert set(FORMATS) == set(PARTS) | set(PACKED)
+
+
+#: the largest error of a value drawn from a normal distribution, as a fraction of the largest value of its row
+ERRORS = {
+    "f64": 1e-15, "f32": 1e-6, "f16": 1e-3, "bf16": 0.005, "fp8_e4m3": 1 / 16, "fp8_e5m2": 1 / 8,
+    "int8_per_token_head": 0.005, "fp8_per_token_head": 1 / 16, "int4_per_token_head": 0.08, "fp8_scale128": 1 / 16, "nvfp4": 0.25,
+    "mxfp8": 1 / 16, "mxfp4": 0.34, "q8_0": 0.005, "q4_0": 0.08, "q4_1": 0.08,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("element", [name for name in FORMATS_WITH_VALUES if name != "int8"])
+def test_what_is_stored_is_enough_to_read_the_values_back(element):
+    values = torch.randn(4, 6, 128, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    rows = Rows(element, (4, 6), 128)
+    rows.put((slice(None),), values)
+    error = (rows.get((slice(None),)) - values).abs().amax(-1) / values.abs().amax(-1)
+    assert error.max() < ERRORS[element]
+    assert {name: data.shape for name, data in encode(element, values).items()} == {n: t.shape for n, t in rows.tensors.items()}
+
+
+def test_int8_keeps_whole_numbers():
+    values = torch.tensor([[-127.0, 0.0, 3.4, 300.0]])
+    assert decode("int8", encode("int8", values), 4).tolist() == [[-127, 0, 3, 127]]
 
 
 @pytest.mark.parametrize(
@@ -86,30 +110,43 @@ def test_a_window_of_pages_never_needs_more_than_the_pages_it_can_touch(window, 
     for block in (1, 4, 16):
         for tokens in range(1, 120):
             most = -(-(window - 1) // block) + 1 + -(-sinks // block)
-            assert pages_needed(tokens, block, window, sinks) == min(-(-tokens // block), most)
+            assert blocks_needed(tokens, block, window, sinks) == min(-(-tokens // block), most)
 
 
-def seen(position: int, fields: dict[str, Any]) -> set[int]:
-    """The tokens that one at this position looks at: all before it, a window of them and the sinks, or those of its chunk."""
-    n, before = fields.get("keep_tokens", 0), range(position + 1)
-    if fields.get("keep") == "window":
-        return {k for k in before if k > position - n or k < fields.get("sinks", 0)}
-    if fields.get("keep") == "chunk":
-        return {k for k in before if k // n == position // n}
-    return set(before)
+def test_a_pool_counts_and_gives_back():
+    pool = Blocks(3)
+    table = Table(pool, 4)
+    for _ in range(9):
+        table.append()
+    assert (pool.used, pool.peak) == (3, 3)
+    with pytest.raises(OutOfBlocks):
+        pool.take()
+    table.free()
+    assert (pool.used, pool.peak) == (0, 3)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {}, {"keep": "window", "keep_tokens": 9}, {"keep": "window", "keep_tokens": 1}, {"keep": "window", "keep_tokens": 7, "sinks": 3},
-        {"keep": "chunk", "keep_tokens": 8},
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("tokens", [1, 5, 8, 37])
-def test_what_is_allocated_holds_what_every_step_looks_at_and_no_more(fields, tokens):
-    looked_at = [seen(position, fields) for position in range(tokens)]
-    assert entries_of(shape(**fields, tokens=tokens)) == max(map(len, looked_at))
-    if fields.get("keep") != "chunk":  # whose pages go back all at once
-        pages = [{k // 4 for k in tokens} for tokens in looked_at]
-        assert pages_needed(tokens, 4, fields.get("keep_tokens", 0), fields.get("sinks", 0)) == max(map(len, pages))
+def test_a_fork_of_a_full_pool_fails_and_says_so():
+    pool = Blocks(3)
+    table = Table(pool, 4)
+    for _ in range(9):
+        table.append()
+    with pytest.raises(OutOfBlocks, match="3 blocks"):
+        table.fork()
+
+
+def test_shared_blocks_are_freed_with_the_last_sequence():
+    cache = Paged(shape(layout="paged", block_tokens=16), n_blocks=20)
+    cache.append(0, torch.ones(2, 40, 8))
+    assert cache.pool.used == 3
+    cache.fork(0)
+    assert cache.pool.used == 4  # two whole blocks shared, the started one copied
+    cache.tables[0].free()
+    assert cache.pool.used == 3
+    cache.tables[1].free()
+    assert cache.pool.used == 0
+
+
+def test_bookkeeping_is_counted_apart():
+    cache = Paged(shape(layout="paged", block_tokens=16), n_blocks=20)
+    cache.append(0, torch.ones(2, 40, 8))
+    assert cache.bookkeeping == 4 * (3 + 3)
