@@ -350,8 +350,9 @@ def _word_read(architecture: str, release: str) -> bool:
 
 
 def _state_mode(options: Options, rules: VllmRules, caching: bool, states: Sequence[Form]) -> Literal["none", "align", "all"]:
+    """Which states are kept. Up to 0.11.0 prefix caching is turned off for such models, and said (models/config.py MambaModelConfig)."""
     asked = options.text("mamba_cache_mode", ("none", "align", "all"))
-    if not caching or not states:
+    if not caching or not states or rules.states_per_request == "one":
         return "none"
     supported = all(form in RECURRENCES and RECURRENCES[form].all_mode for form in states)
     if rules.states_per_request != "mode":
