@@ -157,3 +157,21 @@ def test_turbomind_goes_on_without_a_drafter() -> None:
     plan, alone = (ask("lmdeploy", spec, device="h100") for spec in ("eagle3:3", "off"))
     assert (plan.fits, plan.margin_bytes) == (True, alone.margin_bytes)
     assert any("TurboMind does not draft" in note for note in plan.model.notes)
+
+
+@pytest.mark.parametrize("release", ["0.6.6", "0.8.5"])
+def test_v0_splits_its_blocks_between_target_and_drafter(release: str) -> None:
+    """spec_decode/spec_decode_worker.py split_num_cache_blocks_evenly: int(total * scorer block / (proposer block + scorer block))."""
+    asked: dict[str, Any] = {
+        "engine": "vllm",
+        "engine_version": release,
+        "device": "h100",
+        "context": 4096,
+        "kv_memory": "16GiB",
+        "advise": False,
+    }
+    plan = kvplan.estimate("meta-llama/llama-3.1-8b", speculative="draft_model:3:meta-llama/llama-3.2-1b", **asked)
+    scorer, proposer = 16 * 32 * 2 * 8 * 128 * 2, 16 * 16 * 2 * 8 * 64 * 2  # 32 layers of 8 heads of 128; 16 of 8 of 64
+    total = (16 << 30) // scorer
+    assert plan.capacity is not None
+    assert plan.capacity.blocks == pytest.approx(int(total * scorer / (proposer + scorer)), abs=1)
