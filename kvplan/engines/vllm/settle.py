@@ -37,6 +37,7 @@ from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.media import passed
 from kvplan.engines.vllm.model import as_pooled, as_run, as_target, encodes, left, length_served, pools, states_stated
 from kvplan.engines.vllm.option_values import check_options
+from kvplan.engines.vllm.registered import before_its_class
 from kvplan.engines.vllm.rings import kda_told, own_format, pooled
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, since
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
@@ -140,7 +141,9 @@ def settle(d: Deployment) -> Settled:
     lora.asked_modules(question)
     made = Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
     return made._replace(
-        passed=passed(d), undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings))
+        notes=(*made.notes, *before_its_class(d.model.architecture, release)),
+        passed=passed(d),
+        undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings)),
     )
 
 
