@@ -169,10 +169,13 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
 
 
 def _passed(d: Deployment, facts: Facts) -> tuple[passing.Passed, ...]:
-    """Options of the question that the engine has and no plan follows. Raises SpecError for one that its release does not have."""
-    others = [(key, value) for key, value in d.engine_option if key not in facts.options]
-    if not others or facts.name not in served():
+    """Options of the question that the engine has and no plan follows. Raises SpecError for any that its release does not have."""
+    if not d.engine_option or facts.name not in served():
         return ()
     table = arguments(facts.name)
+    others = [(key, value) for key, value in d.engine_option if key not in facts.options]
+    for key, _ in d.engine_option:
+        if key in facts.options and d.engine_version:
+            passing.of_release(table, key, passing.followed(table, key), d.engine_version)
     found = (passing.find(table, key, value, d.engine_version) for key, value in others if not _known_as(facts.name, key))
     return tuple(one for each in found for one in each)

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 from kvplan.engines.common.bounds import Bound
 from kvplan.engines.common.exclusions import Exclusion
 from kvplan.engines.common.kinds import counts
-from kvplan.engines.common.releases import release
+from kvplan.engines.common.releases import release, three_parts
 from kvplan.engines.common.words import Finding, Given, Unresolved, refuse
 
 #: one: a value; flag: none; switch: none, with a --no- form; many: values up to the next option; maybe: a value if one of `words` follows;
@@ -261,10 +261,20 @@ def by_variable(table: Arguments) -> dict[str, Argument]:
 
 def has(table: Arguments, row: Argument, version: str | None) -> bool:
     """Whether a release has an option; without one, whether the newest has."""
-    asked = release(version or "")
-    if not asked or not table.releases:
+    if not release(version or "") or not table.releases:
         return not row.until
-    return (not row.since or release(row.since) <= asked) and (not row.until or asked <= release(row.until))
+    asked = three_parts(version or "")
+    return (not row.since or three_parts(row.since) <= asked) and (not row.until or asked <= three_parts(row.until))
+
+
+def lacks(table: Arguments, row: Argument, version: str | None) -> bool:
+    """Whether a release surely has no such option: one that was read without it is as new, or as old. Without one, the newest."""
+    if not version or not table.releases:
+        return bool(table.releases and row.until)
+    asked, read = three_parts(version), [three_parts(each) for each in table.releases]
+    first, last = three_parts(row.since), three_parts(row.until)
+    early = bool(row.since) and any(asked <= each < first for each in read)
+    return early or (bool(row.until) and any(last < each <= asked for each in read))
 
 
 def number(given: Mapping[str, Given], key: str, default: int = 1) -> int:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kvplan.engines.common.arguments import RELEASE, Answer, Argument, Arguments, by_variable
+from kvplan.engines.common.arguments import RELEASE, Answer, Argument, Arguments, by_variable, lacks
 from kvplan.engines.common.choices import unknown, within
 from kvplan.engines.common.dotted import is_negative, undotted
 from kvplan.engines.common.exclusions import excluded
@@ -355,13 +355,10 @@ def _release(engine: Arguments, argument: Argument, name: str, place: Place, ver
             yield Finding("removed-option", "warning", f"{message}; give --engine-version, or a tag of the image", place)
         return
     asked = three_parts(version)
+    severity: Severity = "error" if lacks(engine, argument, version) else "warning"
     if argument.since and asked < three_parts(argument.since):
-        older = [r for r in engine.releases if three_parts(r) < three_parts(argument.since)]
-        sure = bool(older) and asked <= three_parts(older[-1])
         message = f"{engine.name} {version} does not have {name} yet; it is there from {argument.since} on"
-        yield Finding("too-new-option", "error" if sure else "warning", message, place)
+        yield Finding("too-new-option", severity, message, place)
     if argument.until and asked > three_parts(argument.until):
-        newer = [r for r in engine.releases if three_parts(r) > three_parts(argument.until)]
-        sure = bool(newer) and asked >= three_parts(newer[0])
         message = f"{engine.name} {version} does not have {name} any more; it was there up to {argument.until}"
-        yield Finding("removed-option", "error" if sure else "warning", message, place)
+        yield Finding("removed-option", severity, message, place)

@@ -8,6 +8,7 @@ from kvplan.engines.common.conditions import capability, version_of
 from kvplan.engines.common.protocol import Facts, Outcome
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import weight_formats
+from kvplan.spec import ModelSpec
 from kvplan.units import show_bytes
 from kvplan.weights import weight_name
 
@@ -45,7 +46,7 @@ def doubts(d: Deployment, facts: Facts) -> tuple[str, ...]:
         found.append(f"what {facts.title} held before {facts.measured_from} beside weights and cache was not published")
     if d.device.unified:
         found.append(SHARED)
-    if not d.model.lm_head:
+    if not d.model.lm_head or _encodes(d.model):
         found.append(f"few public starts tell what {facts.title} holds for embeddings, scores or rewards")
     if d.device.vendor in UNMEASURED:
         found.append(f"what libraries hold on {UNMEASURED[d.device.vendor]} GPUs rests on few public starts")
@@ -55,6 +56,12 @@ def doubts(d: Deployment, facts: Facts) -> tuple[str, ...]:
     if ranks >= (MANY_MODULES if d.device.is_module else MANY):
         found.append(f"what each of {ranks} ranks holds for its links to the others differs between machines")
     return (*found, *(_said(scheme, least, d) for scheme, least in _converted(d, facts)))
+
+
+def _encodes(model: ModelSpec) -> bool:
+    """Whether it is an encoder alone: whatever its head is, nothing is generated."""
+    mixers = [mixer for block in model.blocks.values() for mixer in block.mixers]
+    return bool(mixers) and all(mixer.kind == "encoder" for mixer in mixers)
 
 
 def unread_weights(d: Deployment, facts: Facts) -> tuple[str, ...]:

@@ -48,7 +48,8 @@ def unknown(d: Deployment, found: Drafter | None) -> str:
         who = f"the {spec.method} modules of {d.model.id}, which declares none,"
     if spec.model:
         what = "no name, spec or config.json of a drafter that is read"
-        return f"the size of {who} is not known: it is {what}; declare its layers in a spec file and give that as MODEL"
+        give = f"declare its layers in a spec file and give that with --speculative {spec.method}:{spec.tokens}:MODEL"
+        return f"the size of {who} is not known: it is {what}; {give}"
     return f"the size of {who} is not known: give it with --speculative {spec.method}:{spec.tokens}:MODEL"
 
 

@@ -135,6 +135,41 @@ EVERYWHERE: tuple[Stop, ...] = (
         (Move("max_num_batched_tokens", "shorter steps (mlx-lm: --prefill-step-size): the scores of a step follow it"),
          Move("context", "shorter prompts")), "mlx backend/metal/allocator.cpp",
     ),
+    *(
+        Stop("shared memory", text, "a container's /dev/shm is too small for what processes hand each other: this is not the GPU's memory",
+            (Move("", "docker: --shm-size of some GiB, or --ipc=host; Kubernetes: an emptyDir with medium: Memory at /dev/shm"),), source)
+        for text, source in (
+            ("unable to open shared memory object", "torch aten/src/ATen/MapAllocator.cpp"),
+            ("insufficient shared memory (shm)", "torch utils/data/_utils/signal_handling.py"),
+        )
+    ),
+    Stop(
+        "kernels and GPU", "out of resource: shared memory, Required: {wanted}, Hardware limit: {limit}",
+        "a Triton kernel wants {wanted} B of a multiprocessor's own memory and this GPU has {limit}: it was tuned for another, and no "
+        "memory that a plan counts helps",
+        (Move("", "another attention backend"), Move("kv_dtype", "auto"), Move("engine_version", "another release")),
+        "triton/compiler/compiler.py",
+    ),
+    Stop(
+        "driver", "CUDA driver version is insufficient for CUDA runtime version",
+        "the host's driver is older than the CUDA that this build was made with: this is no want of memory",
+        (Move("", "a newer driver, or an image for an older CUDA"),), "CUDA cudaErrorInsufficientDriver",
+    ),
+    Stop(
+        "a fault in a kernel", "an illegal memory access was encountered",
+        "a kernel read or wrote where nothing is: a fault in it, not a want of memory",
+        (Move("", "CUDA_LAUNCH_BLOCKING=1 names the kernel"), Move("", "another attention backend"), Move("enforce_eager", "true"),
+         Move("engine_version", "another release")), "CUDA cudaErrorIllegalAddress",
+    ),
+    Stop(
+        "experts between ranks", "DeepEP error: timeout", "a rank waited for another's tokens: one that stopped, or a network that is slow",
+        (Move("", "read the other ranks' logs first"), Move("", "another way to exchange experts")), "DeepEP csrc/deep_ep.cpp",
+    ),
+    Stop(
+        "a class of later releases", "model type `{kind:w}` but Transformers does not recognize this architecture",
+        "the transformers that is installed does not know {kind}", (Move("", "a newer transformers"),
+        Move("engine_version", "a release that has it")), "transformers models/auto/configuration_auto.py",
+    ),
     Stop(
         "host memory", "OOMKilled", "the container's memory limit was reached: host memory, not the GPU's",
         (Move("", "a higher memory limit"),), "Kubernetes",

@@ -5,9 +5,10 @@ A plan is given without them; it says so, and is no surer than they let it be.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvplan.engines.common.arguments import Argument, Arguments, Effect, has
+from kvplan.engines.common.arguments import Argument, Arguments, Effect, lacks
 from kvplan.engines.common.kinds import KINDS, truth
 from kvplan.engines.common.lines import least_sure
 from kvplan.engines.common.protocol import Certainty, Outcome
@@ -46,12 +47,27 @@ def find(table: Arguments, key: str, value: str, version: str | None) -> tuple[P
     rows = named(table, key)
     if not rows:
         return _variable(table, key, value)
-    had = [row for row in rows if has(table, row, version)]
-    if not had:
-        spans = " and ".join(_span(row) for row in rows)
-        raise SpecError("engine_option", [(key, f"{table.name} {version} has no {rows[0].names[0]}: it is there {spans}")])
+    had = of_release(table, key, rows, version)
     effects = {"" if _is_off(row, key, value) else row.effect for row in had}
     return tuple(Passed(key, value, rows[0].names[0], effect) for effect in sorted(effects))
+
+
+def of_release(table: Arguments, key: str, rows: Sequence[Argument], version: str | None) -> list[Argument]:
+    """The rows of an option that a release may have. Raises SpecError where it has none of them."""
+    had = [row for row in rows if not lacks(table, row, version)]
+    if rows and not had:
+        spans = " and ".join(_span(row) for row in rows)
+        name = next((one for row in rows for one in (*row.names, *row.variables)), key)
+        which = f"{table.name} {version}" if version else f"the newest {table.name}"
+        raise SpecError("engine_option", [(key, f"{which} has no {name}: it is there {spans}")])
+    return had
+
+
+def followed(table: Arguments, key: str) -> list[Argument]:
+    """The flags of an option that a plan follows; none where a variable sets it too, of which no table says since when it is there, or
+    where more options make it together."""
+    rows = [row for row in table.rows if row.to == f"option:{key}" and (row.names or row.variables)]
+    return [] if any(row.variables for row in rows) else rows
 
 
 def named(table: Arguments, key: str) -> list[Argument]:

@@ -58,6 +58,15 @@ STOPS: tuple[Stop, ...] = (
     ),
     Stop("architecture", "unknown model architecture", "this build has no code for the model", (Move("engine_version", "a newer one"),),
         "src/llama-model.cpp"),
+    Stop(
+        "out of memory", "ggml_vulkan: Device memory allocation of size {bytes} failed", "{bytes} B were asked for and were not there",
+        (Move("n_gpu_layers", "fewer"), Move("max_model_len", "lower"), Move("kv_dtype", "q8_0: about half")),
+        "ggml/src/ggml-vulkan/ggml-vulkan.cpp",
+    ),
+    Stop(
+        "host memory", "mmap failed: Cannot allocate memory", "the host has no room to map the file: this is not the GPU's memory",
+        (Move("host_memory", "more"),), "src/llama-mmap.cpp",
+    ),
     Stop("slots", "n_seq_max must be <= {most}", "it has at most {most} sequences", (Move("max_num_seqs", "at most {most}"),), _CONTEXT),
     Stop("tensor split", "SPLIT_MODE_TENSOR requires flash_attn", "splitting by tensors needs flash attention", (_FLASH,), _CONTEXT),
     _buffer("the cache did not fit", ("failed to allocate buffer for kv cache", "llama_kv_cache_init() failed"),

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import Answer, Arguments, Repository, block, moved, names, plain_finish, plain_say, row
+from kvplan.engines.common.arguments import Answer, Arguments, Repository, block, moved, names, number, plain_finish, plain_say, row
 from kvplan.engines.common.libraries import LOUD
+from kvplan.engines.common.options import read_speculative
 from kvplan.engines.common.words import Finding, Given, refuse
 
 #: --quant-policy, by number and (from 0.14 on) by name, and the cache formats of a question.
@@ -17,6 +18,9 @@ NONE = ("0", "none")
 SAID = {"int4": "4", "int4_per_token_head": "4", "int8": "8", "int8_per_token_head": "8", "fp8": "16", "fp8_e4m3": "16", "fp8_e5m2": "17"}
 #: --model-format that names how a checkpoint is quantised.
 MODEL_FORMATS = {"awq": "awq", "gptq": "gptq", "fp8": "fp8"}
+
+#: --speculative-algorithm of one model's own modules.
+OWN_MODULES = {"qwen3_5_mtp": "mtp", "hy3_mtp": "mtp"}
 
 ROWS = (
     row("--backend", "option:backend"),
@@ -42,7 +46,10 @@ ROWS = (
     row("--disable-vision-encoder", "multimodal", takes="flag", value="off", until="0.14.0"),
     row("--language-model-only", "multimodal", takes="flag", value="off", since="0.16.0"),
     row("--adapters", "!adapters", takes="many", effect="more"),
-    row("--speculative-algorithm", "!speculative", since="0.12.3", effect="more"),
+    row("--speculative-algorithm", "@drafts", since="0.12.3"),
+    row("--speculative-draft-model", "@draft_model", since="0.12.3"),
+    row("--speculative-num-draft-tokens", "@draft_tokens", "int", since="0.12.3"),
+    row("--speculative-dflash-block-size", "@draft_block", "int", since="0.18.0"),
     row("--kernel-block-size", "!kernel_block_size", "int", since="0.14.0", effect="either"),
     row("--device", "!device", effect="either"),
     row("--hf-overrides", "!hf_overrides", "json", effect="either"),
@@ -71,8 +78,7 @@ ROWS = (
         ("0.14.0", ""): "cudagraph-capture-batch-sizes* prefix-cache-decode-state-interval",
         ("0.18.0", ""): "piecewise-cudagraph-max-tokens",
     }, "either"),
-    *block({("", ""): "enable-eplb!", ("0.12.3", ""): "speculative-draft-model speculative-num-draft-tokens",
-           ("0.18.0", ""): "speculative-dflash-block-size"}, "more"),
+    *block({("", ""): "enable-eplb!"}, "more"),
 )  # fmt: skip
 
 
@@ -98,7 +104,16 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
             findings.append(refuse(f"{one.spelled}: invalid quant_policy: {str(one.value)[:40]!r}", one.place))
     if (one := given.get("@format")) and one.value in MODEL_FORMATS:
         question["weight_dtype"] = moved(one, MODEL_FORMATS[one.value])
+    if one := given.get("@drafts"):
+        question["speculative"] = moved(one, _speculative(one, given))
     return Answer(question, plain_finish(given, positional).model, tuple(findings))
+
+
+def _speculative(one: Given, given: Mapping[str, Given]) -> str:
+    """METHOD:TOKENS[:MODEL]; a block of DFlash is the tokens and the one that they follow (messages.py SpeculativeConfig)."""
+    block, model = number(given, "@draft_block", 0), given.get("@draft_model")
+    tokens = block - 1 if block > 1 else number(given, "@draft_tokens", 1)
+    return f"{OWN_MODULES.get(str(one.value), one.value)}:{tokens}" + (f":{model.value}" if model else "")
 
 
 def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
@@ -113,6 +128,10 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     if (blocks := asked.get("option:num_gpu_blocks")) is not None:
         says["@cache"] = int(blocks)
         said.add("option:num_gpu_blocks")
+    draft = read_speculative(asked.get("speculative"))
+    if draft and draft.method in ("eagle", "eagle3", "deepseek_mtp", "dflash"):
+        says |= {"@drafts": draft.method, "@draft_tokens": draft.tokens} | ({"@draft_model": draft.model} if draft.model else {})
+        said.add("speculative")
     if asked.get("weight_dtype") in MODEL_FORMATS:
         says["@format"] = asked["weight_dtype"]
         said.add("weight_dtype")

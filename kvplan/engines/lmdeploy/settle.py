@@ -15,7 +15,7 @@ from kvplan.engines.common import lora
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.drafters import among, both_kept, drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
-from kvplan.engines.common.options import Options, read_lora
+from kvplan.engines.common.options import Options, read_lora, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Settled
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, resolve, served_in, wrong_number
 from kvplan.engines.lmdeploy.facts import FACTS
@@ -132,13 +132,17 @@ def settle(d: Deployment) -> Settled:
         or _sparse(d, forms),
     )
     model, misfit = lowered_or_plain(question, stored, cast=True)
-    among(question, rules.drafts if backend == "pytorch" else (), f"LMDeploy ({backend})")
-    model, found_drafter = both_kept(model, drafter(question, model, stored), lambda _, cache: as_kept(cache, stored.state))
+    among(question, rules.drafts, FACTS.title)
+    drafted = drafter(question, model, stored) if backend == "pytorch" else None
+    model, found_drafter = both_kept(model, drafted, lambda _, cache: as_kept(cache, stored.state))
     drafts = without_weights(found_drafter.layers) if found_drafter else ()
     notes = (*notes, *lora.note(question, model.layers))
     if backend == "turbomind" and read_lora(question.lora):
         notes = (*notes, "lora: TurboMind loads no adapters; --backend pytorch does, and its slots are counted")
-    made = Settled(question, chosen, notes, settings, model, drafts, misfit, found_drafter, unknown(question, found_drafter))
+    if backend == "turbomind" and read_speculative(question.speculative):  # serve/core/async_engine.py: a warning, and it goes on
+        notes = (*notes, "speculative: TurboMind does not draft and goes on without; --backend pytorch does, and its drafter is counted")
+    missing = unknown(question, found_drafter) if backend == "pytorch" else ""
+    made = Settled(question, chosen, notes, settings, model, drafts, misfit, found_drafter, missing)
     return made._replace(undecided=undecided(d))
 
 

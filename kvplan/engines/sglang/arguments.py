@@ -95,7 +95,7 @@ ROWS = (
     row("--enable-eplb", "option:enable_eplb", takes="flag", since="0.4.6"),
     row("--cuda-graph-bs", "@graph_bs", takes="many", until="0.5.18"),
     row("--cuda-graph-bs-decode", "@graph_bs", takes="many", since="0.5.15"),
-    row("--enable-deepep-moe", "@deepep", takes="flag", since="0.4.6", until="0.5.5"),
+    row("--enable-deepep-moe", "option:moe_a2a_backend", takes="flag", value="deepep", since="0.4.6", until="0.5.5"),
     row("--enable-ep-moe", "@ep_moe", takes="flag", until="0.5.5"),
     row("--enable-two-batch-overlap", "option:enable_two_batch_overlap", takes="flag", since="0.4.7", effect="more"),
     row("--enable-dp-lm-head", "option:enable_dp_lm_head", takes="flag", since="0.4.6", effect="more"),
@@ -173,8 +173,6 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question |= {name: moved(one, value) for name, value in shared.items()}
     if one := given.get("@on_policy"):
         question["engine_option.enable_deterministic_inference"] = moved(one, True)
-    if "@deepep" in given:
-        question["engine_option.moe_a2a_backend"] = moved(given["@deepep"], "deepep")
     if "@ep_moe" in given and "tp" in question:
         question["ep"] = moved(given["@ep_moe"], question["tp"].value)
     a2a = question.get("engine_option.moe_a2a_backend")

@@ -132,6 +132,13 @@ def _speculative(one: Given, question: dict[str, Given]) -> list[Finding]:
     return []
 
 
+#: Its names of modules -> those of checkpoints (tensorrt_llm/lora_helper.py get_default_trtllm_modules_to_hf_modules).
+LORA_MODULES = {
+    "attn_q": "q_proj", "attn_k": "k_proj", "attn_v": "v_proj", "attn_dense": "o_proj",
+    "mlp_h_to_4h": "gate_proj", "mlp_gate": "up_proj", "mlp_4h_to_h": "down_proj",
+}  # fmt: skip
+
+
 def _lora(one: Given, question: dict[str, Given]) -> list[Finding]:
     """lora_config: rank and adapters of the device cache, and the modules that it names."""
     value: Any = one.value
@@ -141,6 +148,11 @@ def _lora(one: Given, question: dict[str, Given]) -> list[Finding]:
     if not all(isinstance(n, int) and n > 0 for n in (rank, adapters)):
         return [warn("not-modelled-more", f"{one.spelled}: say max_lora_rank and max_loras, or its device cache is not known", one.place)]
     question["lora"] = moved(one, f"{rank}x{adapters}")
+    modules = [str(name)[:40] for name in value.get("lora_target_modules") or []]
+    if strange := [name for name in modules if name not in LORA_MODULES]:
+        return [warn("not-modelled-either", f"{one.spelled}: adapters of all linear modules are counted, not of {strange[0]}", one.place)]
+    if modules:
+        question["engine_option.lora_target_modules"] = moved(one, ",".join(LORA_MODULES[name] for name in modules))
     return []
 
 

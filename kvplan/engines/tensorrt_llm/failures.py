@@ -70,6 +70,10 @@ KNOWN: tuple[Stop, ...] = (
         "the cache has no room for one request of {window} tokens: the server starts, and takes {most} at most",
         (_MORE, Move("kv_dtype", "fp8"), _TOKENS, _SPLIT), "tensorrt_llm/_torch/pyexecutor/resource_manager.py", since="0.20",
     ),
+    Stop(
+        "no cache", "Impossible to fit in any sequence in kvCache", "what is left does not hold one block of each pool",
+        (_MORE, _TOKENS, _BATCH, Move("kv_dtype", "fp8"), _SMALLER, _SPLIT), _BLOCKS,
+    ),
     *EVERYWHERE,
 )  # fmt: skip
 

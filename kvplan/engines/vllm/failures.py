@@ -46,6 +46,12 @@ _PHASES = (
 
 KNOWN: tuple[Stop, ...] = (
     Stop(
+        "GPUs of a cluster", "The number of required {device:w}s exceeds the total number of available",
+        "the parallel sizes need more {device}s than Ray shows: this is no want of memory",
+        (Move("tp", "lower"), Move("pp", "lower"), Move("", "`ray status` shows what the cluster has")),
+        "v1/executor/ray_utils.py initialize_ray_cluster",
+    ),
+    Stop(
         "one longest request", "max seq len ({length}), ({needed} GiB KV cache is needed, which is larger than the available KV cache "
         "memory ({have} GiB). Based on the available memory, the estimated maximum model length is {longest}.",
         "one request of {length} tokens takes {needed} GiB of cache and {have} GiB are left for it; {longest} tokens would fit",

@@ -92,8 +92,11 @@ def _one_spec(specs: Sequence[Spec]) -> bool:
 
 
 def _one_type(specs: Sequence[Spec], rules: VllmRules) -> bool:
-    """Whether all layers need the same number of blocks whatever the length: UniformTypeKVCacheSpecs.is_uniform_type."""
-    if not rules.mixed_sizes or len({spec.block for spec in specs}) > 1:
+    """Whether all layers need the same number of blocks whatever the length: UniformTypeKVCacheSpecs.is_uniform_type.
+
+    In V0 a drafter has as many blocks as its target, of its own size (spec_decode_worker.py split_num_cache_blocks_evenly).
+    """
+    if (rules.v1 and not rules.mixed_sizes) or len({spec.block for spec in specs}) > 1:
         return False
     if all(spec.kind in FULL for spec in specs):
         return True

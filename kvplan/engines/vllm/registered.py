@@ -75,6 +75,14 @@ def not_yet(settled: Settled) -> Values:
     return {"class": named, "first": first} if now == major and asked + by <= minor else None
 
 
+def before_its_class(named: str | None, version: str | None) -> tuple[str, ...]:
+    """A note where the release is older than the first that lists the class: builds of a branch may have it, and logs name them so."""
+    first = firsts().get(named or "")
+    if first is None or not version or three_parts(version) >= three_parts(first):
+        return ()
+    return (f"vLLM {version} does not list {named}, whose first release is {first}; a build of a branch between them may",)
+
+
 _OTHER = (Move("engine_version", "a release that has it"), Move("engine", "another that does"))
 CHECKS = (
     Stop(

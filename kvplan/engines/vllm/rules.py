@@ -205,9 +205,9 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.13", {}),
     ("0.14", {"admission": "first_group", "admission_scope": "model", "auto_fit": True, "async_scheduling": True,
               "chunked_hybrid": True, "round_request": "up", "refusal": "plain", "loads_whole": False}),
-    ("0.15", {"states_per_request": "mode", "reduces_pairs": True}),  # torch 2.10 for CUDA 13 brings NCCL 2.28.9
+    ("0.15", {"states_per_request": "mode", "all_mode": "default", "reduces_pairs": True}),  # torch 2.10 for CUDA 13 brings NCCL 2.28.9
     ("0.16", {}),
-    ("0.17", {"admission_scope": "stage", "groups_of": "projected", "all_mode": "default"}),
+    ("0.17", {"admission_scope": "stage", "groups_of": "projected"}),
     ("0.18", {"even_ratio": 1.5, "forces_latent": False}),
     ("0.19", {"admission": "groups"}),
     ("0.20", {"memory_fraction": 0.92, "packed": "tuples", "align_from_block": True, "graphs_charged": True,

@@ -37,6 +37,7 @@ from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.media import passed
 from kvplan.engines.vllm.model import as_pooled, as_run, as_target, encodes, left, length_served, pools, states_stated
 from kvplan.engines.vllm.option_values import check_options
+from kvplan.engines.vllm.registered import before_its_class
 from kvplan.engines.vllm.rings import kda_told, own_format, pooled
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, since
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
@@ -140,7 +141,9 @@ def settle(d: Deployment) -> Settled:
     lora.asked_modules(question)
     made = Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
     return made._replace(
-        passed=passed(d), undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings))
+        notes=(*made.notes, *before_its_class(d.model.architecture, release)),
+        passed=passed(d),
+        undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings)),
     )
 
 
@@ -350,8 +353,9 @@ def _word_read(architecture: str, release: str) -> bool:
 
 
 def _state_mode(options: Options, rules: VllmRules, caching: bool, states: Sequence[Form]) -> Literal["none", "align", "all"]:
+    """Which states are kept. Up to 0.11.0 prefix caching is turned off for such models, and said (models/config.py MambaModelConfig)."""
     asked = options.text("mamba_cache_mode", ("none", "align", "all"))
-    if not caching or not states:
+    if not caching or not states or rules.states_per_request == "one":
         return "none"
     supported = all(form in RECURRENCES and RECURRENCES[form].all_mode for form in states)
     if rules.states_per_request != "mode":

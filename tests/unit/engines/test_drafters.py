@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,3 +133,45 @@ def test_a_models_own_draft_modules_are_counted_whatever_drafts(engine: str, spe
     # its config.json: fc of 2 x 5,120; gated queries of 24 heads, K and V of 4, output, of 256; three matrices of 17,408; norms
     attention = 5120 * 256 * (2 * 24 + 2 * 4 + 24)
     assert plan.model.mtp_parameters == 2 * 5120 * 5120 + attention + 3 * 5120 * 17408 + 5 * 5120 + 2 * 256
+
+
+def checked(tmp_path: Path, words: str) -> tuple[str, str | None]:
+    """Whether LMDeploy's command fits, and what it drafts with."""
+    script = tmp_path / "serve.sh"
+    script.write_text(f"lmdeploy serve api_server Qwen/Qwen3-8B --session-len 8192 {words}\n")
+    (verdict,) = kvplan.check(script, device="h100")
+    assert verdict.found is not None
+    return verdict.status, verdict.found.question.get("speculative")
+
+
+def test_drafters_of_lmdeploys_command_line(tmp_path: Path) -> None:
+    """lmdeploy 0.18.0 cli/utils.py add_spec_group; a block of 16 is 15 tokens (messages.py SpeculativeConfig)."""
+    dflash = "--speculative-algorithm dflash --speculative-dflash-block-size 16 --speculative-draft-model z-lab/Qwen3-8B-DFlash-b16"
+    assert checked(tmp_path, f"--backend pytorch {dflash}") == ("fits", "dflash:15:z-lab/Qwen3-8B-DFlash-b16")
+    unknown = "--backend pytorch --speculative-algorithm eagle3 --speculative-num-draft-tokens 3 --speculative-draft-model acme/own"
+    assert checked(tmp_path, unknown) == ("unknown", "eagle3:3:acme/own")
+
+
+def test_turbomind_goes_on_without_a_drafter() -> None:
+    """serve/core/async_engine.py of 0.18.0: `speculative decoding is not supported by turbomind` is a warning."""
+    plan, alone = (ask("lmdeploy", spec, device="h100") for spec in ("eagle3:3", "off"))
+    assert (plan.fits, plan.margin_bytes) == (True, alone.margin_bytes)
+    assert any("TurboMind does not draft" in note for note in plan.model.notes)
+
+
+@pytest.mark.parametrize("release", ["0.6.6", "0.8.5"])
+def test_v0_splits_its_blocks_between_target_and_drafter(release: str) -> None:
+    """spec_decode/spec_decode_worker.py split_num_cache_blocks_evenly: int(total * scorer block / (proposer block + scorer block))."""
+    asked: dict[str, Any] = {
+        "engine": "vllm",
+        "engine_version": release,
+        "device": "h100",
+        "context": 4096,
+        "kv_memory": "16GiB",
+        "advise": False,
+    }
+    plan = kvplan.estimate("meta-llama/llama-3.1-8b", speculative="draft_model:3:meta-llama/llama-3.2-1b", **asked)
+    scorer, proposer = 16 * 32 * 2 * 8 * 128 * 2, 16 * 16 * 2 * 8 * 64 * 2  # 32 layers of 8 heads of 128; 16 of 8 of 64
+    total = (16 << 30) // scorer
+    assert plan.capacity is not None
+    assert plan.capacity.blocks == pytest.approx(int(total * scorer / (proposer + scorer)), abs=1)

@@ -5,6 +5,7 @@ Llama 3.1 8B has 32 layers: q and o 4,096 x 4,096, k and v 1,024 x 4,096, gate, 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,3 +118,16 @@ def test_ten_narrow_adapters_on_a_large_card() -> None:
     plan = kvplan.estimate("Qwen/Qwen2.5-7B-Instruct", engine="vllm", device="h100-80gb", lora="8x10", **question)
     kv = next(e for e in plan.ledgers[0].entries if e.name == "KV cache")
     assert kv.low < 53.34 * 2**30 < kv.high
+
+
+def test_modules_that_a_file_of_tensorrt_llm_names(tmp_path: Path) -> None:
+    """Q and V alone of Llama 3.1 8B, by TensorRT-LLM's own names; one that is not counted apart is said."""
+    (tmp_path / "lora.yaml").write_text("lora_config: {max_lora_rank: 16, max_loras: 4, lora_target_modules: [attn_q, attn_v]}\n")
+    script = tmp_path / "serve.sh"
+    script.write_text("trtllm-serve meta-llama/Llama-3.1-8B-Instruct --extra_llm_api_options lora.yaml\n")
+    (verdict,) = kvplan.check(script, device="h100")
+    assert verdict.found is not None
+    assert verdict.found.question["engine_option"]["lora_target_modules"] == "q_proj,v_proj"
+    (tmp_path / "lora.yaml").write_text("lora_config: {max_lora_rank: 16, max_loras: 4, lora_target_modules: [moe_gate]}\n")
+    (verdict,) = kvplan.check(script, device="h100")
+    assert any("not of moe_gate" in finding.message for finding in verdict.findings)

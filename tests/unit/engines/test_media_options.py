@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import kvplan
+from kvplan.errors import SpecError
 from kvplan.planner.plan import Plan
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -29,7 +30,8 @@ def test_memory_kept_for_decoding_is_taken_from_the_cache() -> None:
     held = [plan.capacity.kv_bytes for plan in (plain, kept) if plan.capacity]
     assert held[0] - held[1] == pytest.approx(5 * GIB // 2, abs=block)
     assert "decoded media" not in {e.name for e in ask("qwen/qwen3-8b", mm_ipc_gpu_memory_gb="2.5").ledgers[0].entries}
-    assert "decoded media" not in {e.name for e in ask(version="0.24", mm_ipc_gpu_memory_gb="2.5").ledgers[0].entries}
+    with pytest.raises(SpecError, match="has no --mm-ipc-gpu-memory-gb: it is there"):
+        ask(version="0.24", mm_ipc_gpu_memory_gb="2.5")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ LMDEPLOY, TRTLLM = "lmdeploy serve api_server Qwen/Qwen3-8B", "trtllm-serve Qwen
         ("", LLAMA, "--image-max-tokens 1024", "not-modelled-either"),
         ("", LLAMA, "--backend-sampling", "not-modelled-either"),
         ("OLLAMA_LLM_LIBRARY=cpu", OLLAMA, "", "not-modelled-either"),
-        ("", LMDEPLOY, "--speculative-algorithm eagle --speculative-draft-model d/y", "not-modelled-more"),
+        ("", LMDEPLOY, "--backend pytorch --speculative-algorithm eagle --speculative-draft-model d/y", "open-speculative"),
         ("", LMDEPLOY, "--vision-max-batch-size 8", "not-modelled-either"),
         ("NCCL_MAX_NCHANNELS=4", TRTLLM, "--tp_size 2", "not-modelled-either"),
     ],

@@ -72,3 +72,9 @@ def test_an_encoder_does_not_generate(release: str, words: str) -> None:
     )
     assert plan.starts is False
     assert words in plan.verdict
+
+
+def test_an_encoder_is_likely_at_most_whatever_its_head() -> None:
+    """docs/budget.md: a model that serves embeddings or scores; BertForMaskedLM has an output layer and generates nothing."""
+    plan = kvplan.estimate("google-bert/bert-base-uncased", engine="vllm", device="h100", advise=False)
+    assert (plan.fits, plan.certainty) == (True, "likely")

@@ -33,7 +33,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, str], str, dict[str, Any]]
     ("0.5.23", LLAMA, {"tp": 4, "dp": 4}, {"enable_dp_lm_head": "true"}, "enable_dp_lm_head",
      {"engine_option": {"enable_dp_lm_head": "true"} | DP}),
     ("0.5.23", LLAMA, {}, {"enable_unified_memory": "true"}, "only supports hybrid Mamba and hybrid sliding-window", {"engine_option": {}}),
-    ("0.5.23", LLAMA, {}, {"shared_experts_tp_size": "1"}, "is only supported for Kimi-K3", {"engine_version": "0.5.20"}),
+    ("0.5.23", LLAMA, {}, {"shared_experts_tp_size": "1"}, "is only supported for Kimi-K3", {"engine_option": {}}),
     ("0.5.6", LLAMA, {}, {"attention_backend": "fa4"}, "FA4 backend is only supported for prefill", {"engine_version": "0.5.9"}),
     ("0.5.18", EXAONE, {"tp": 4}, {}, "is required for Exaone4ForCausalLM, but got None", {"engine_version": "0.5.23"}),
     ("0.5.23", LLAMA, {}, {"enable_deterministic_inference": "true", "attention_backend": "trtllm_mha"}, "for deterministic inference",

@@ -113,8 +113,8 @@ def test_a_drafter_of_unknown_size_makes_the_answer_unknown(speculative: str) ->
     plan = ask("qwen/qwen3-8b", speculative=speculative, max_model_len=8192)
     method, tokens = speculative.split(":")[:2]
     assert plan.fits is None
-    named = speculative.count(":") == 2
-    assert ("give that as MODEL" if named else f"give it with --speculative {method}:{tokens}:MODEL") in plan.verdict
+    verb = "that" if speculative.count(":") == 2 else "it"
+    assert f"give {verb} with --speculative {method}:{tokens}:MODEL" in plan.verdict
 
 
 def test_latent_attention_keeps_a_quantised_up_projection_twice() -> None:

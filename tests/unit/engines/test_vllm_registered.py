@@ -29,3 +29,10 @@ def test_what_the_registry_says(model: str, release: str, says: str | None) -> N
     else:
         assert plan.starts is False
         assert says in (plan.outcome.reason or "")
+
+
+def test_a_release_before_the_class_is_said() -> None:
+    """models/registry.py lists Qwen3NextForCausalLM from 0.10.2 on; 0.10.1 is near enough for a build of a branch, and says so."""
+    for release, said in (("0.10.1", True), ("0.10.2", False)):
+        plan = api.estimate("qwen/qwen3-next-80b-a3b", engine="vllm", engine_version=release, device="h100", tp=4, context=8192)
+        assert any("does not list Qwen3NextForCausalLM" in note for note in plan.model.notes) is said

@@ -66,3 +66,27 @@ def test_the_default_of_a_large_device_is_judged_too() -> None:
     assert "max_num_seqs (1024) exceeds available Mamba cache blocks" in (plan.outcome.reason or "")
     assert plan.capacity is not None
     assert plan.capacity.blocks == pytest.approx(856, rel=0.03)
+
+
+def groups(model: str, release: str, **options: str) -> list[tuple[str, int]]:
+    """Kinds of groups and the tokens of their blocks, of requests of 8,192 tokens."""
+    asked: dict[str, Any] = {"engine": "vllm", "engine_version": release, "device": "h100", "max_model_len": 8192, "context": 4096}
+    plan = kvplan.estimate(model, **asked, engine_option={"enable_prefix_caching": "true", **options}, advise=False)
+    assert plan.capacity is not None
+    return [(group.kind, group.block_tokens) for group in plan.capacity.groups]
+
+
+@pytest.mark.parametrize("model", ["tiiuae/falcon-mamba-7b", "nvidia/nemotron-h-8b-base-8k"])
+@pytest.mark.parametrize("release", ["0.10.2", "0.11"])
+def test_prefix_caching_of_states_is_turned_off_before_0_11_1(model: str, release: str) -> None:
+    """models/config.py MambaModelConfig of 0.10.2 and 0.11.0: enable_prefix_caching = False whatever was asked, and the runner gives a
+    state's block the longest request's tokens."""
+    assert ("mamba", 8192) in groups(model, release)
+
+
+@pytest.mark.parametrize("release", ["0.15.1", "0.16"])
+def test_states_are_kept_in_every_block_by_default_from_0_15_on(release: str) -> None:
+    """models/config.py MambaModelConfig of 0.15.1 and 0.16.0: mode `none` with prefix caching becomes `all` where the class supports it,
+    as NemotronHForCausalLM does (SupportsMambaPrefixCaching)."""
+    model = "nvidia/nemotron-h-8b-base-8k"
+    assert groups(model, release) == groups(model, release, mamba_cache_mode="all") != groups(model, release, mamba_cache_mode="align")
