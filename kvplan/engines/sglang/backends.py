@@ -52,6 +52,8 @@ def paged(d: Deployment, rules: SglangRules, traits: Traits) -> tuple[str, ...]:
     said = named_backends(d)
     both = said.both or picked(d, rules, traits)
     found = {both, said.decode, None if said.prefill in DECODE_ALONE else said.prefill}
+    if not rules.ascend_pages or both != "ascend":
+        found.discard("ascend")
     if rules.fa4_pages == "prefill" and said.prefill != FA4:
         found.discard(FA4)
     if not rules.fa4_pages or (rules.fa4_blackwell and not is_blackwell(d)):

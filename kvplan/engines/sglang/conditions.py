@@ -42,6 +42,12 @@ def context_ranks(settled: Settled) -> Values:
     return {"tp": tp, "dcp": dcp} if tp % dcp else None
 
 
+def context_over_groups(settled: Settled) -> Values:
+    """Decode context parallelism over more ranks than an attention group has: settled without (layout.read_shape)."""
+    shape, dcp = settings_of(settled).layout, settled.question.dcp or 1
+    return {"dcp": dcp, "group": shape.attn_tp} if shape.dcp < dcp and shape.tp % dcp == 0 else None
+
+
 def longer(settled: Settled) -> Values:
     s = settings_of(settled)
     most, asked = s.most_context, s.pools.context_len
@@ -93,11 +99,13 @@ def kv_copied(settled: Settled) -> Values:
 
 
 def chunk(settled: Settled) -> Values:
-    """A chunk that is no whole pages; up to 0.4.10 also the -1 that is no chunk at all."""
+    """A chunk that is no whole pages; up to 0.4.10 also the -1 that is no chunk at all, up to 0.4.9 before a backend changes the page."""
     s = settings_of(settled)
-    k, whole = s.pools, Options(settled.question).flag("disable_chunked_prefill")
-    tokens = -1 if whole and release(s.release) < (0, 5) else max(k.chunk, 0)
-    return {"chunk": tokens, "page": k.page} if tokens % k.page else None
+    whole, at = Options(settled.question).flag("disable_chunked_prefill"), release(s.release)
+    page = s.asked_page if at < (0, 4, 10) else s.pools.page
+    asked = 0 if whole else (settled.question.max_num_batched_tokens or 0) // s.layout.attention_dp  # a class may take prompts whole later
+    tokens = -1 if whole and at < (0, 5) else asked
+    return {"chunk": tokens, "page": page} if tokens % page else None
 
 
 #: Draft methods and attention backends that came later than the first release -> the one that has them (choices of server_args.py).
