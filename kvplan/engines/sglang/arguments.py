@@ -217,7 +217,8 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         findings.append(
             warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
         )
-        question["engine_option.allow_overwrite_longer_context_len"] = moved(one, True)
+        if any(key in str(one.value) for key in ("position", "rope", "length")):
+            question["engine_option.allow_overwrite_longer_context_len"] = moved(one, True)
     if one := given.get(LONGER):
         findings.append(allowed(one))
     rank = given.get("@rank")

@@ -88,8 +88,8 @@ def tokenspeed_format(settled: Settled) -> Values:
 
 def not_latent(settled: Settled) -> Values:
     """A backend without latent attention, named for a model that has it."""
-    asked = _asked(settled)
-    return {"backend": asked} if asked in _HEADS_ALONE and read_traits(settled.model).latent else None
+    asked, early = _asked(settled), release(settings_of(settled).release) < (0, 4, 7)
+    return {"backend": asked} if (asked in _HEADS_ALONE or (early and asked == "aiter")) and read_traits(settled.model).latent else None
 
 
 def _cutedsl(settled: Settled) -> bool:

@@ -99,12 +99,17 @@ def kv_copied(settled: Settled) -> Values:
 
 
 def chunk(settled: Settled) -> Values:
-    """A chunk that is no whole pages; up to 0.4.10 also the -1 that is no chunk at all, up to 0.4.9 before a backend changes the page."""
-    s = settings_of(settled)
-    whole, at = Options(settled.question).flag("disable_chunked_prefill"), release(s.release)
+    """A chunk that is no whole pages; up to 0.4.10 also the -1 that is no chunk at all, up to 0.4.9 before a backend changes the page.
+
+    Up to 0.5.12 a class that takes prompts whole does so only later; a server that only decodes is not asked since 0.5.3.
+    """
+    s, options, at = settings_of(settled), Options(settled.question), release(settings_of(settled).release)
+    if options.text("disaggregation_mode") == "decode" and at >= (0, 5, 3):
+        return None
     page = s.asked_page if at < (0, 4, 10) else s.pools.page
-    asked = 0 if whole else (settled.question.max_num_batched_tokens or 0) // s.layout.attention_dp  # a class may take prompts whole later
-    tokens = -1 if whole and at < (0, 5) else asked
+    tokens = max(s.pools.chunk, 0) if at >= (0, 5, 13) else (settled.question.max_num_batched_tokens or 0) // s.layout.attention_dp
+    if options.flag("disable_chunked_prefill"):
+        tokens = -1 if at < (0, 5) else 0
     return {"chunk": tokens, "page": page} if tokens % page else None
 
 

@@ -109,6 +109,18 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "speculative_algorithm=DFLASH", "speculative_draft_model_path=*",
         "DFLASH speculative decoding requires setting --speculative-draft-model-path.", "0.5.11",
     ),
+    Exclusion(
+        "weight_cache_mode=client,daemon&speculative_algorithm=*", "weight_cache_mode=off",
+        "--weight-cache-mode is not supported together with speculative decoding", "0.5.18",
+    ),
+    Exclusion(
+        "quantize_and_serve=*", "quantization=modelopt,modelopt_fp4,modelopt_fp8,modelopt_mixed",
+        "quantize_and_serve requires ModelOpt quantization (set with --quantization)", "0.5.4",
+    ),
+    Exclusion(
+        "speculative_algorithm=DSPARK&enable_dp_attention=*&data_parallel_size>1", "enable_dp_lm_head=*",
+        "DSpark with dp attention requires --enable-dp-lm-head.", "0.5.16",
+    ),
     *(
         Exclusion(f"{flag}=*", f"{flag}=", f"--{flag.replace('_', '-')} is deprecated", "0.4.6", "0.4.8")
         for flag in ("enable_flashinfer_mla", "enable_flashmla")

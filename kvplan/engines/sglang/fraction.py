@@ -132,7 +132,7 @@ def default_fraction(
 
 def pieces_mib(d: Deployment, rules: SglangRules, chunk: int, *, latent: bool) -> int:
     """MiB that are kept back for prefill graphs that are asked for (server_args.py, 0.5.4 to 0.5.9)."""
-    if not rules.pieces or not Options(d).flag("enable_piecewise_cuda_graph"):
+    if not Options(d).flag("enable_piecewise_cuda_graph") or not rules.pieces:
         return 0
     largest = Options(d).count("cuda_graph_max_bs_prefill")
     if rules.pieces == "quarter":

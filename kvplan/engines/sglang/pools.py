@@ -31,7 +31,6 @@ class SglangPoolSettings(NamedTuple):
     chunk: int
     max_running: int | None
     attention_dp: int
-    state_groups: int
     draft_tokens: int
     draft_steps: int
     draft_chain: bool
@@ -44,6 +43,7 @@ class SglangPoolSettings(NamedTuple):
     max_total_tokens: int | None
     fraction: float
     draft_branches: int = 1
+    state_groups: int = 1
 
     @property
     def running_per_worker(self) -> int | None:

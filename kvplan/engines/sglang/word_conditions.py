@@ -218,8 +218,10 @@ def _stored_under(settled: Settled, runner: str) -> str:
 
 
 def plain_experts(settled: Settled) -> Values:
+    """TensorRT-LLM's experts, asked of a checkpoint without FP8; before 10.x a release does not look for its format by itself."""
     stored = _stored_under(settled, "flashinfer_trtllm")
-    return {"stored": stored} if stored in ("bf16", "f16", "f32") else None
+    unseen = bool(stored) and capability(settled.question) is not None and not is_blackwell(settled.question)
+    return {"stored": stored} if unseen or stored in ("bf16", "f16", "f32") else None
 
 
 def fp4_experts(settled: Settled) -> Values:
@@ -293,9 +295,9 @@ def _more_than_held(d: Deployment, sent: int) -> Values:
 
 
 def one_pool(settled: Settled) -> Values:
-    """One pool for a model that has neither states nor windows beside its cache."""
+    """One pool for a model that has neither states nor a pool of windows beside its cache."""
     traits = read_traits(settled.model)
-    hybrid = (traits.states or traits.windows) and not traits.compressed
+    hybrid = (traits.states or settings_of(settled).split.windows) and not traits.compressed
     named = settled.question.model.architecture or "this model"
     return {"architecture": named} if Options(settled.question).flag("enable_unified_memory") and not hybrid else None
 
