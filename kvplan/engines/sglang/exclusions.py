@@ -149,6 +149,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     Exclusion("enable_layernorm_sp=*", "enable_dp_attention=", "--enable-layernorm-sp is not compatible with attention DP", "0.5.20"),
     Exclusion("attn_cp_size>1", _ONE_STAGE, "PP is not supported with context parallelism", "0.5.9", "0.5.10"),
+    *(
+        Exclusion(f"{name}>1", _ONE_STAGE, "PP is not supported with context parallelism", "0.5.9", "0.5.10")
+        for name in ("moe_dp_size", "moe_data_parallel_size")
+    ),
     Exclusion("enable_prefill_cp=*", "cp_strategy=*", "--cp-strategy must be set when --enable-prefill-cp is enabled.", "0.5.14"),
     Exclusion(
         "disaggregation_decode_enable_offload_kvcache=*", "disaggregation_mode=decode",
