@@ -44,6 +44,8 @@ def _holds(term: str, seen: Mapping[str, Any]) -> bool:
     assert match is not None, term
     key, operator, value = match.groups()
     said = seen.get(key)
+    if said is False:  # the --no- form of a switch
+        said = None
     if operator == "=":
         return said is not None if value == "*" else ("" if said is None else str(said)) in value.split(",")
     try:

@@ -33,6 +33,7 @@ RELEASES = (
     "0.5.15", "0.5.18", "0.5.20", "0.5.22", "0.5.23",
 )  # fmt: skip
 
+_DISPATCHED_V2 = "option:deepep_v2_num_max_dispatch_tokens_per_rank"
 LONGER = "option:allow_overwrite_longer_context_len"
 #: Formats of a cache that it calls otherwise.
 KV_FORMATS = {"fp8": "fp8_e4m3", "nvfp4": "fp4_mx_block16 fp4_e2m1"}
@@ -86,11 +87,14 @@ ROWS = (
     row("--mamba-full-memory-ratio", "option:mamba_full_memory_ratio", "float", since="0.5.4"),
     row("--max-mamba-cache-size", "option:max_mamba_cache_size", "int", since="0.5.2"),
     row("--mamba-ssm-dtype", "option:mamba_ssm_dtype", since="0.5.2"),
+    row("", "option:mamba_ssm_dtype", since="0.5.8", variables="SGLANG_MAMBA_SSM_DTYPE"),
+    row("", "option:mamba_conv_dtype", since="0.5.9", variables="SGLANG_MAMBA_CONV_DTYPE"),
     row("--mamba-radix-cache-strategy", "option:mamba_radix_cache_strategy", since="0.5.15"),
     row("--mamba-scheduler-strategy", "option:mamba_radix_cache_strategy", since="0.5.7", until="0.5.18"),
     row("--moe-a2a-backend", "option:moe_a2a_backend", since="0.5.0"),
     row("--deepep-mode", "option:deepep_mode", since="0.4.6"),
     row("", "option:deepep_num_max_dispatch_tokens_per_rank", "int", variables="SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK"),
+    row("", _DISPATCHED_V2, "int", variables="SGLANG_DEEPEP_V2_NUM_MAX_DISPATCH_TOKENS_PER_RANK"),
     row("--ep-num-redundant-experts", "option:ep_num_redundant_experts", "int", since="0.4.6"),
     row("--enable-eplb", "option:enable_eplb", takes="flag", since="0.4.6"),
     row("--cuda-graph-bs", "@graph_bs", takes="many", until="0.5.18"),
@@ -211,7 +215,8 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         findings.append(
             warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
         )
-        question["engine_option.allow_overwrite_longer_context_len"] = moved(one, True)
+        if any(key in str(one.value) for key in ("position", "rope", "length")):
+            question["engine_option.allow_overwrite_longer_context_len"] = moved(one, True)
     if one := given.get(LONGER):
         findings.append(allowed(one))
     rank = given.get("@rank")

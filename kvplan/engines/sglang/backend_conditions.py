@@ -7,8 +7,8 @@ from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.stops import Values
-from kvplan.engines.sglang.backends import FA4, TRTLLM_MHA, TRTLLM_MLA, is_hopper, named_backends, picked, usual
-from kvplan.engines.sglang.classes import NO_TRITON
+from kvplan.engines.sglang.backends import FA4, TRTLLM_MHA, TRTLLM_MLA, is_blackwell, is_hopper, named_backends, picked, usual
+from kvplan.engines.sglang.classes import NO_TRITON, UNPAGED_STATES
 from kvplan.engines.sglang.drafts import is_tree
 from kvplan.engines.sglang.fraction import on_amd
 from kvplan.engines.sglang.settle import settings_of
@@ -17,7 +17,7 @@ from kvplan.engines.sglang.traits import keeps_prefixes, read_traits, with_buffe
 #: Backends that an fp4 cache may be given (arg_groups/kv_cache_hook.py KV4_ATTENTION_*_BACKEND_CHOICES); prompts may be fa4's.
 _FP4_LATENT = frozenset({"cutlass_mla", "flashinfer", "trtllm_mla"})
 _FP4_HEADS = frozenset({"triton", "torch_native", "flex_attention", "trtllm_mha"})
-_CUTEDSL, _TOKENSPEED = "cutedsl_mla", "tokenspeed_mla"
+_CUTEDSL, _CUTLASS, _TOKENSPEED = "cutedsl_mla", "cutlass_mla", "tokenspeed_mla"
 #: Backends that no latent attention runs on up to 0.5.3 (model_runner.py MLA_ATTENTION_BACKENDS).
 _HEADS_ALONE = frozenset({"torch_native", "flex_attention", "trtllm_mha", "dual_chunk_flash_attn", "wave", "intel_xpu"})
 #: Backends that verify a tree of drafts in pages, and the release that has them first (server_args.py; arg_groups/speculative_hook.py).
@@ -88,8 +88,8 @@ def tokenspeed_format(settled: Settled) -> Values:
 
 def not_latent(settled: Settled) -> Values:
     """A backend without latent attention, named for a model that has it."""
-    asked = _asked(settled)
-    return {"backend": asked} if asked in _HEADS_ALONE and read_traits(settled.model).latent else None
+    asked, early = _asked(settled), release(settings_of(settled).release) < (0, 4, 7)
+    return {"backend": asked} if (asked in _HEADS_ALONE or (early and asked == "aiter")) and read_traits(settled.model).latent else None
 
 
 def _cutedsl(settled: Settled) -> bool:
@@ -147,7 +147,9 @@ def paged_tree(settled: Settled) -> Values:
     traits, s = read_traits(settled.model), settings_of(settled)
     latent = usual(settled.question, s.rules, traits) if traits.latent else None
     early = "none" if release(s.release) < (0, 5, 4) else None  # a default is picked after this is looked at
-    known = _asked(settled) or early or ("dsa" if traits.pooled_index is not None else _known(settled) or latent)
+    plain = "triton" if s.rules.unpaged_states and settled.question.model.architecture in UNPAGED_STATES else None
+    plain = plain if traits.states and is_blackwell(settled.question) else None  # the default of these where no page is let
+    known = _asked(settled) or early or ("dsa" if traits.pooled_index is not None else _known(settled) or latent or plain)
     paged = is_tree(settled.question) and settings_of(settled).pools.page > 1
     return (
         {"backend": known}
@@ -177,3 +179,15 @@ def scored(settled: Settled) -> Values:
     both = _asked(settled) or ("dsa" if traits.pooled_index is not None else usual(d, s.rules, traits))
     named = {phase or both for phase in (named_backends(d).prefill, named_backends(d).decode)}
     return {} if Options(d).flag("enable_mis") and named - {"flashinfer", None} else None
+
+
+def sparse_pages(settled: Settled) -> Values:
+    """Sparse attention's index keys lie in pages of 64 tokens, and this backend changes them to 128."""
+    said = named_backends(settled.question)
+    sparse = read_traits(settled.model).pooled_index is not None
+    return {} if sparse and _CUTLASS in (said.both, said.decode) else None
+
+
+def latent_drafts(settled: Settled) -> Values:
+    """trtllm_mla of both phases beside a draft, before it verifies any."""
+    return {} if _asked(settled) == TRTLLM_MLA and settings_of(settled).speculation else None

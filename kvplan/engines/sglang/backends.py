@@ -52,6 +52,8 @@ def paged(d: Deployment, rules: SglangRules, traits: Traits) -> tuple[str, ...]:
     said = named_backends(d)
     both = said.both or picked(d, rules, traits)
     found = {both, said.decode, None if said.prefill in DECODE_ALONE else said.prefill}
+    if not rules.ascend_pages or both != "ascend":
+        found.discard("ascend")
     if rules.fa4_pages == "prefill" and said.prefill != FA4:
         found.discard(FA4)
     if not rules.fa4_pages or (rules.fa4_blackwell and not is_blackwell(d)):
@@ -100,7 +102,12 @@ def without_branches(asked: Deployment, d: Deployment, rules: SglangRules, trait
     spec, picks = read_speculative(asked.speculative), picked(d, rules, traits)
     if spec is None or spec.tokens or spec.method == "ngram" or picks not in (TRTLLM_MHA, FA4) or d.model.architecture in rules.blackwell:
         return d
-    return d if traits.states else replace(d, engine_option=(*d.engine_option, ("attention_backend", UNSHARED[0])))
+    if not traits.states:
+        return replace(d, engine_option=(*d.engine_option, ("attention_backend", UNSHARED[0])))
+    if d.model.architecture not in UNPAGED_STATES or not rules.unpaged_states:
+        return d
+    page = 1 if rules.unpaged_states == "set" else d.block_size
+    return replace(d, block_size=page, engine_option=(*d.engine_option, ("attention_backend", "triton")))
 
 
 def _lets_pages(d: Deployment, rules: SglangRules) -> bool:

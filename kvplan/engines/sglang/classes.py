@@ -219,14 +219,18 @@ EMBEDS = frozenset({
 
 #: Release -> fields of SglangRules (rules.py) that it changes.
 CHANGES: dict[str, dict[str, Any]] = {
-    "0.5.3": {"blackwell": _NAMED_053},
-    "0.5.4": {"pieces_mib": 1024, "blackwell": _NAMED_054, "latent_blackwell": True, "fa4_pages": "prefill", "deterministic": "own"},
+    "0.4.10": {"ascend_pages": True},
+    "0.5.3": {"blackwell": _NAMED_053, "ascend_pages": False},
+    "0.5.4": {
+        "pieces": "quarter", "draft_states": "slots", "blackwell": _NAMED_054, "latent_blackwell": True, "fa4_pages": "prefill",
+        "deterministic": "own",
+    },
     "0.5.5": {"blackwell": _NAMED_055, "states_of_all": STATES_OF_ALL, "deterministic": "picked", "flash3": _FLASH3_055},
-    "0.5.7": {"pieces_mib": 0, "blackwell": _NAMED_057, "blackwell_heads": True, "mha_unshared": True, "flash3": _FLASH3_057},
-    "0.5.8": {"whole_sinks": True, "flash3": None},
+    "0.5.7": {"pieces": "eighth", "blackwell": _NAMED_057, "blackwell_heads": True, "mha_unshared": True, "flash3": _FLASH3_057},
+    "0.5.8": {"pieces": "sizes", "whole_sinks": True, "flash3": None},
     "0.5.10": {
         "blackwell": _NAMED_0510, "whole_sinks": False, "unpaged_states": "picked", "raw_blackwell": True,
-        "prefill_graphs": _PIECES | {"drafts"}, "ungraphed": _UNGRAPHED_0510, "fa4_blackwell": True,
+        "prefill_graphs": _PIECES | {"drafts"}, "ungraphed": _UNGRAPHED_0510, "fa4_blackwell": True, "pieces": "",
     },
     "0.5.11": {"blackwell": _NAMED_0511, "prefill_graphs": _PIECES},
     "0.5.12": {"ungraphed": _UNGRAPHED_0510 | {"DeepseekV4ForCausalLM"}, "deterministic": "own"},

@@ -52,6 +52,12 @@ def context_ranks(settled: Settled) -> Values:
     return {"tp": tp, "dcp": dcp} if tp % dcp else None
 
 
+def context_over_groups(settled: Settled) -> Values:
+    """Decode context parallelism over more ranks than an attention group has: settled without (layout.read_shape)."""
+    shape, dcp = settings_of(settled).layout, settled.question.dcp or 1
+    return {"dcp": dcp, "group": shape.attn_tp} if shape.dcp < dcp and shape.tp % dcp == 0 else None
+
+
 def longer(settled: Settled) -> Values:
     s = settings_of(settled)
     most, asked = s.most_context, s.pools.context_len
@@ -103,11 +109,18 @@ def kv_copied(settled: Settled) -> Values:
 
 
 def chunk(settled: Settled) -> Values:
-    """A chunk that is no whole pages; up to 0.4.10 also the -1 that is no chunk at all."""
-    s = settings_of(settled)
-    k, whole = s.pools, Options(settled.question).flag("disable_chunked_prefill")
-    tokens = -1 if whole and release(s.release) < (0, 5) else max(k.chunk, 0)
-    return {"chunk": tokens, "page": k.page} if tokens % k.page else None
+    """A chunk that is no whole pages; up to 0.4.10 also the -1 that is no chunk at all, up to 0.4.9 before a backend changes the page.
+
+    Up to 0.5.12 a class that takes prompts whole does so only later; a server that only decodes is not asked since 0.5.3.
+    """
+    s, options, at = settings_of(settled), Options(settled.question), release(settings_of(settled).release)
+    if options.text("disaggregation_mode") == "decode" and at >= (0, 5, 3):
+        return None
+    page = s.asked_page if at < (0, 4, 10) else s.pools.page
+    tokens = max(s.pools.chunk, 0) if at >= (0, 5, 13) else (settled.question.max_num_batched_tokens or 0) // s.layout.attention_dp
+    if options.flag("disable_chunked_prefill"):
+        tokens = -1 if at < (0, 5) else 0
+    return {"chunk": tokens, "page": page} if tokens % page else None
 
 
 #: Draft methods and attention backends that came later than the first release -> the one that has them (choices of server_args.py).

@@ -28,12 +28,26 @@ LOADED_BY_NAME = {
 }
 
 
+#: What a config calls ModelOpt's way (`none`: it names the algorithm alone) -> the release that puts the checkpoint's own method in the
+#: place of any other (layers/quantization/base_config.py _modelopt_override_quantization_method, model_config.py _parse_quant_hf_config).
+_OWN_METHOD = {"modelopt": (0, 5, 10), "none": (0, 5, 9)}
+
+
+def _keeps_own(settled: Settled, stored: str) -> bool:
+    """Whether a checkpoint is loaded by its own method, whatever is asked for; where the tool is not known, whether it may be."""
+    named, at = settled.question.model.method or "", release(settings_of(settled).release)
+    modelopts = named or ("modelopt" if stored.startswith("nvfp4") or stored == "fp8" else "")
+    return at >= _OWN_METHOD.get(modelopts, (99,))
+
+
 def another_method(settled: Settled) -> Values:
     """A checkpoint whose own method is not the one that it is to be loaded with."""
     stored, method = checkpoint_format(settled.question), Options(settled.question).text("quantization")
     named = LOADED_BY_NAME.get(settled.question.model.method or "", "").split()
     takes = named or next((methods.split() for begins, methods in LOADED_WITH if stored.startswith(begins)), [])
-    return {"method": method, "stored": stored} if method and takes and method not in takes and "+" not in stored else None
+    if method is None or not takes or method in takes or "+" in stored or (method != "nvfp4_online" and _keeps_own(settled, stored)):
+        return None
+    return {"method": method, "stored": stored}
 
 
 #: Text models that InternVL's config class takes -> the first release that does, the first that does not any more (configs/internvl.py).

@@ -23,8 +23,9 @@ BACKENDS = (
     "none", "deepep", "deepep_v2", "mooncake", "nixl", "mori", "ascend_fuseep", "ascend_tp", "flashinfer", "flashinfer_megamoe", "megamoe",
     "pplx",
 )  # fmt: skip
-DEEPEP, MODES = "deepep", ("auto", "normal", "low_latency")
-#: Tokens of a rank that low-latency kernels send at once (SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK).
+DEEPEP, DEEPEP_V2 = "deepep", "deepep_v2"
+MODES = ("auto", "normal", "low_latency")
+#: Tokens of a rank that low-latency kernels, and DeepEP v2's, send at once (SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK, ..._V2_...).
 DISPATCHED = 128
 #: Steps whose loads EPLB keeps (expert_distribution_recorder_buffer_size, from eplb_rebalance_num_iterations).
 STEPS = 1000

@@ -100,7 +100,34 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "LoRA with EAGLE/NEXTN/EAGLE3 speculative decoding does not support --speculative-adaptive", "0.5.20",
     ),
     Exclusion("speculative_algorithm=UNO", "uno_lora_path=*", "UNO requires --uno-lora-path.", "0.5.20"),
-    Exclusion("elastic_ep_backend=mooncake,nixl", _ONE_STAGE, "PP size should be set to 1 under elastic EP", "0.5.22"),
+    Exclusion("elastic_ep_backend=*", _ONE_STAGE, "PP size should be set to 1 under elastic EP", "0.5.11"),
+    Exclusion(
+        "enable_ssl_refresh=*", "ssl_certfile=*&ssl_keyfile=*",
+        "--enable-ssl-refresh requires --ssl-certfile and --ssl-keyfile to be specified.", "0.5.10",
+    ),
+    Exclusion(
+        "speculative_algorithm=DFLASH", "speculative_draft_model_path=*",
+        "DFLASH speculative decoding requires setting --speculative-draft-model-path.", "0.5.11",
+    ),
+    Exclusion(
+        "weight_cache_mode=client,daemon&speculative_algorithm=*", "weight_cache_mode=off",
+        "--weight-cache-mode is not supported together with speculative decoding", "0.5.18",
+    ),
+    Exclusion(
+        "quantize_and_serve=*", "quantization=modelopt,modelopt_fp4,modelopt_fp8,modelopt_mixed",
+        "quantize_and_serve requires ModelOpt quantization (set with --quantization)", "0.5.4",
+    ),
+    Exclusion(
+        "speculative_algorithm=DSPARK&enable_dp_attention=*&data_parallel_size>1", "enable_dp_lm_head=*",
+        "DSpark with dp attention requires --enable-dp-lm-head.", "0.5.16",
+    ),
+    *(
+        Exclusion(f"{flag}=*", f"{flag}=", f"--{flag.replace('_', '-')} is deprecated", "0.4.6", "0.4.8")
+        for flag in ("enable_flashinfer_mla", "enable_flashmla")
+    ),
+    Exclusion(
+        "enable_dp_attention=*", "data_parallel_size>1", "Please set a dp-size > 1. You can use 1 < dp-size <= tp-size", "0.4.3", "0.5.1",
+    ),
     Exclusion(
         "moe_a2a_backend=flashinfer_megamoe", "moe_runner_backend=flashinfer_megamoe",
         "FlashInfer MegaMOE a2a backend requires --moe-runner-backend flashinfer_megamoe",
@@ -122,6 +149,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     Exclusion("enable_layernorm_sp=*", "enable_dp_attention=", "--enable-layernorm-sp is not compatible with attention DP", "0.5.20"),
     Exclusion("attn_cp_size>1", _ONE_STAGE, "PP is not supported with context parallelism", "0.5.9", "0.5.10"),
+    *(
+        Exclusion(f"{name}>1", _ONE_STAGE, "PP is not supported with context parallelism", "0.5.9", "0.5.10")
+        for name in ("moe_dp_size", "moe_data_parallel_size")
+    ),
     Exclusion("enable_prefill_cp=*", "cp_strategy=*", "--cp-strategy must be set when --enable-prefill-cp is enabled.", "0.5.14"),
     Exclusion(
         "disaggregation_decode_enable_offload_kvcache=*", "disaggregation_mode=decode",

@@ -125,9 +125,22 @@ def default_fraction(
         spec.method if spec else None, options.text("moe_a2a_backend") == "deepep",
         None if role == "decode" and not rules.role_vision else vit(d),
         not (rules.role_graphs and role == "prefill"),
-        rules.pieces_mib if options.flag("enable_piecewise_cuda_graph") else 0,
+        pieces_mib(d, rules, chunk, latent=traits.latent),
     )  # fmt: skip
     return memory.fraction(rules, shown)
+
+
+def pieces_mib(d: Deployment, rules: SglangRules, chunk: int, *, latent: bool) -> int:
+    """MiB that are kept back for prefill graphs that are asked for (server_args.py, 0.5.4 to 0.5.9)."""
+    if not Options(d).flag("enable_piecewise_cuda_graph") or not rules.pieces:
+        return 0
+    largest = Options(d).count("cuda_graph_max_bs_prefill")
+    if rules.pieces == "quarter":
+        return (largest or 4096) // 4
+    largest = largest or (2048 if latent and rules.pieces == "sizes" else chunk)
+    if rules.pieces == "eighth":
+        return largest // 8
+    return 8 * (memory.prefill_graph_sizes(largest) - (largest >= 576))  # 576 tokens are among the sizes since 0.5.10
 
 
 def vit(d: Deployment) -> float | None:

@@ -32,9 +32,10 @@ class SglangLayout(NamedTuple):
         return self.tp * self.pp * (1 if self.attention_dp > 1 else self.dp)
 
 
-def read_shape(d: Deployment, options: Options, *, forced: bool) -> SglangLayout:
-    """Parallel sizes. `forced`: attention data parallelism over all of tp, as asked or not. Where dp, ep, dcp or attn_cp_size does not
-    divide, those without it: a check refuses them. Raises UnsupportedError for dcp over ranks of several attention groups."""
+def read_shape(d: Deployment, options: Options, *, forced: bool, latent: bool) -> SglangLayout:
+    """Parallel sizes. `forced`: attention data parallelism over all of tp, as asked or not; `latent`: rows have no heads. Where dp, ep,
+    dcp or attn_cp_size does not divide, or dcp is wider than an attention group with heads, those without it: a check refuses them.
+    Raises UnsupportedError for dcp that does not divide an attention group."""
     tp, pp, dp, ep, dcp = (n or 1 for n in (d.tp, d.pp, d.dp, d.ep, d.dcp))
     dp = tp if forced else dp
     attention_dp = dp if forced or options.flag("enable_dp_attention") else 1
@@ -43,10 +44,11 @@ def read_shape(d: Deployment, options: Options, *, forced: bool) -> SglangLayout
     asked = options.count("attn_cp_size") or 1
     cp = asked if (tp // attention_dp) % asked == 0 else 1
     ep, dcp = (1 if tp % ep else ep), (1 if tp % dcp else dcp)
-    if (tp // attention_dp // cp) % dcp:
-        raise UnsupportedError(
-            f"dcp: {dcp} ranks that share a sequence, of attention groups of {tp // attention_dp // cp}, are not modelled"
-        )
+    group = tp // attention_dp // cp
+    if group < dcp:  # its ranks are of several attention groups; heads are then split over none (get_num_kv_heads)
+        dcp = dcp if latent else 1
+    elif group % dcp:
+        raise UnsupportedError(f"dcp: {dcp} ranks that share a sequence, of attention groups of {group}, are not modelled")
     return SglangLayout(tp, pp, dp, ep, dcp, attention_dp, cp)
 
 

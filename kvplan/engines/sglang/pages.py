@@ -18,6 +18,7 @@ class Constraint(NamedTuple):
 
 #: In the order in which their pages are looked at: a later one changes what an earlier one left.
 BACKENDS: dict[str, Constraint | None] = {
+    "ascend": Constraint((128,), 128),
     "flashmla": Constraint((64,), 64),
     "cutlass_mla": Constraint((128,), 128),
     "trtllm_mla": Constraint((32, 64), 64),
@@ -29,7 +30,7 @@ BACKENDS: dict[str, Constraint | None] = {
     "intel_xpu": Constraint((64, 128), 128),
     **dict.fromkeys((
         "flashinfer", "fa3", "triton", "torch_native", "flex_attention", "aiter", "wave", "dsa", "nsa", "qsa", "dsv4", "compressed",
-        "ascend", "intel_amx", "dual_chunk_flash_attn", "llada2_cfg_flashinfer", "minicpm_flashattn", "minicpm_flashinfer",
+        "intel_amx", "dual_chunk_flash_attn", "llada2_cfg_flashinfer", "minicpm_flashattn", "minicpm_flashinfer",
     )),
 }  # fmt: skip
 #: Backends whose pages bind where they decode, not where they prefill alone.

@@ -23,6 +23,7 @@ class SglangPoolSettings(NamedTuple):
 
     draft_tokens    tokens verified per step, 0 without speculation; draft_chain: they are one chain, no tree
     draft_branches  tokens that a step branches into
+    state_groups    attention groups that the slots of states are dealt out to
     """
 
     page: int
@@ -42,6 +43,7 @@ class SglangPoolSettings(NamedTuple):
     max_total_tokens: int | None
     fraction: float
     draft_branches: int = 1
+    state_groups: int = 1
 
     @property
     def running_per_worker(self) -> int | None:
@@ -79,7 +81,7 @@ class States(NamedTuple):
         windows = cells.conv_state * n
         if rules.shared_windows and k.draft_chain and cells.window_columns:
             windows = cells.conv_state // cells.window_columns * (n + cells.window_columns - 1)
-        copies = (self.slots if rules.draft_states == "slots" else running) + 1
+        copies = (self.slots if rules.draft_states in ("free", "slots") else running) + 1
         drafted = copies * (windows + (cells.state + cells.beside) * n) if n else 0
         return self._replace(slot_bytes=cells.slot, beside=cells.beside, drafted=drafted)
 
@@ -103,7 +105,7 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
     if given is None and not k.radix and rules.radix_states != "asked":
         given = k.max_running or NO_RADIX_STATES
     if given is not None:
-        slots = given // k.attention_dp
+        slots = given // k.state_groups
         requests = min(workers, slots // k.slots_per_request)
     elif not k.radix and k.max_running is not None:
         slots = requests = k.running_per_worker or 1
@@ -115,13 +117,14 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
             slots = int((budget - padding * slot * (1 + draft)) // (slot * (1 + draft / k.slots_per_request)))
         else:
             slots = int((budget - padding * slot) // slot)
+        slots //= k.state_groups if rules.radix_states == "ratio" else 1  # 0.5.4 to 0.5.6 model_runner.py handle_max_mamba_cache
         requests = min(workers, slots // k.slots_per_request)
     if slots <= 0:
         raise Refusal(
             f"Not enough GPU memory for hybrid (mamba/linear-attention) state cache. Computed max_mamba_cache_size={slots} "
             f"(total_rest_memory={rest / GIB:.2f} GB, mamba_cache_per_req={slot / MIB:.2f} MB)"
         )
-    copies = {"slots": slots, "requests": workers, "shared": requests + padding}[rules.draft_states]
+    copies = {"free": 0, "slots": slots, "requests": workers, "shared": requests + padding}[rules.draft_states]
     return States(slots, slots + 1, slots + padding, copies * draft, slot)
 
 

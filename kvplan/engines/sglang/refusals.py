@@ -235,6 +235,12 @@ CHECKS: tuple[Stop, ...] = (
         "distributed/parallel_state.py initialize_model_parallel", since="0.5.15", when=when.context_ranks,
     ),
     Stop(
+        "decode context parallelism", "ZeroDivisionError: integer division or modulo by zero",
+        "KV heads are split over the ranks of an attention group, and more of them share a sequence than it has",
+        (Move("dcp", "the size of an attention group, or a part of it"),), "configs/model_config.py get_num_kv_heads", since="0.5.15",
+        near=("get_num_kv_heads",), when=when.context_over_groups, numbers="dcp {dcp}, attention groups of {group} ranks",
+    ),
+    Stop(
         "longer than the model",
         "User-specified context_length ({length}) is greater than the derived context_length ({most}).",
         "the model was made for {most} tokens and {length} were asked for",

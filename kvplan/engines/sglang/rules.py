@@ -121,7 +121,7 @@ class SglangRules(NamedTuple):
     eager_graphs     memory of decode graphs is reserved where none are captured, too
     a2a_reserve      memory of DeepEP's buffers is reserved
     role_vision      a vision tower lowers the fraction of a server that only decodes, too
-    pieces_mib       reserved for prefill graphs that are asked for
+    pieces           memory of prefill graphs that are asked for: none; by the most tokens of one; by their number
     role_step        activations of a server that only decodes are of its largest batch, not of a chunk
     role_graphs      ... not of graphs of the phase that a server leaves to others
     eager_pieces     prefill graphs are captured all the same
@@ -131,6 +131,7 @@ class SglangRules(NamedTuple):
     unpaged_states   Qwen3-Next and its like: trtllm_mha there, or Triton's kernels; with pages of 64 tokens and of one, whatever is asked
     mha_pages        tokens of a page that trtllm_mha takes
     raw_blackwell    sparse fp8 rows are raw on Blackwell by default; packed_glm: GLM's are not on 12.x
+    ascend_pages     Ascend's backend has pages of 128 tokens on any device
     fa4_pages        whether pages of fa4 are fixed: no; where it is named for prompts; of any phase (fa4_blackwell: on 10.x alone)
     deterministic    deterministic inference wants a backend that is asked for; looks at the one picked without it; picks its own
     flash3           classes that have FlashAttention 3 by default on Hopper, beside latent attention; None: all
@@ -153,7 +154,7 @@ class SglangRules(NamedTuple):
     next_window      a pipeline stage of split windows counts the next stage's first layer with its own
     buffers_by       extra buffers are two under overlap scheduling and one without; two and one beside a draft
     spare_states     a request needs two state slots more, buffers or not
-    draft_states     copies of states for drafts: of every slot; of running requests, taken before the ratio; of those, within the ratio
+    draft_states     copies of states for drafts: not charged; of every slot; of running requests, before the ratio; of those, within it
     shared_windows   convolution windows of a draft's steps overlap
     staged_states    a pipeline stage of a recurrent model has the caches of all layers; all states; its own, charged as all; its own,
                      charged as the largest stage's
@@ -207,7 +208,7 @@ class SglangRules(NamedTuple):
     role_step: bool = False
     role_graphs: bool = False
     role_vision: bool = True
-    pieces_mib: int = 0
+    pieces: Literal["", "quarter", "eighth", "sizes"] = ""
     blackwell: Mapping[str, str] = {}
     blackwell_heads: bool = False
     blackwell_fa4: bool = False
@@ -216,6 +217,7 @@ class SglangRules(NamedTuple):
     mha_pages: tuple[int, ...] = (16, 32, 64)
     raw_blackwell: bool = False
     packed_glm: bool = False
+    ascend_pages: bool = False
     fa4_pages: Literal["", "prefill", "any"] = ""
     fa4_blackwell: bool = False
     flash3: frozenset[str] | None = None
@@ -238,7 +240,7 @@ class SglangRules(NamedTuple):
     next_window: bool = False
     buffers_by: Literal["overlap", "drafts"] = "overlap"
     spare_states: bool = False
-    draft_states: Literal["slots", "requests", "shared"] = "slots"
+    draft_states: Literal["free", "slots", "requests", "shared"] = "free"
     shared_windows: bool = False
     staged_states: Literal["all", "whole", "kept", "charged"] = "all"
     drafts_unshared: bool = False
@@ -286,7 +288,10 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.5.0", {"split": frozenset(), "long_context": False}),
     ("0.5.2", {"spec_reserve": (2048, 6144), "chains": _CHAINS_052}),
     ("0.5.3", {"chains": _CHAINS_053, "fraction": "formula", "tiers": _tiers(2048, 16, 80), "dsa_dp": True, "dsa_fraction": 0.8}),
-    ("0.5.4", {"dsa_fraction": None, "dsa_charge": "plain", "radix_states": "ratio", "no_radix": KIMI_LINEAR | MAMBA2}),
+    (
+        "0.5.4",
+        {"dsa_fraction": None, "dsa_charge": "plain", "radix_states": "ratio", "no_radix": KIMI_LINEAR | MAMBA2},
+    ),
     ("0.5.5", {"tiers": _tiers(2048, 24, 80)}),
     ("0.5.6", {"dsa_dp": False, "piled": False}),
     (
@@ -367,16 +372,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "lora_attention": True,
         },
     ),
-    (
-        "0.5.18",
-        {
-            "split": _SPLIT_0518,
-            "mm_reserve_mib": 100,
-            "request_caps": True,
-            "dsa_elides": "alone",
-            "fp4_states": True,
-        },
-    ),
+    ("0.5.18", {"split": _SPLIT_0518, "mm_reserve_mib": 100, "request_caps": True, "dsa_elides": "alone", "fp4_states": True}),
     ("0.5.19", {"extra_buffer": _EXTRA_0519}),
     (
         "0.5.20",

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
+from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import served_in
@@ -57,6 +58,9 @@ def forced_groups(d: Deployment, version: str, rules: SglangRules, traits: Trait
     if not rules.dsa_dp or traits.pooled_index is None:
         return d, False, ()
     said = [f"sglang {version} serves this model with attention data parallelism over all of tp, as asked or not"]
+    if release(version) < (0, 5, 5) and (capability(d) or 0) >= 100 and d.kv_dtype not in (None, "auto", "fp8_e4m3"):
+        d = replace(d, kv_dtype="fp8_e4m3")
+        said.append(f"sglang {version} keeps this model's rows in fp8_e4m3 on Blackwell, whatever is asked")
     if rules.dsa_fraction:
         d = replace(d, memory_fraction=rules.dsa_fraction)
         said.append(f"sglang {version} sets mem_fraction_static to {rules.dsa_fraction} for this model, whatever is asked")

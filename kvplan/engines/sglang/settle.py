@@ -9,7 +9,6 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common.conditions import capability, experts
 from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
-from kvplan.engines.common.grouped_keys import grouped
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Drafter, Resolved, Settled
@@ -21,6 +20,7 @@ from kvplan.engines.sglang.classes import EMBEDS, NO_LENGTH, NUMBERED_ENCODERS, 
 from kvplan.engines.sglang.drafts import is_tree
 from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.fraction import AITER_CONTEXT, AITER_SHARE, default_fraction, on_amd, sees, uses_aiter
+from kvplan.engines.sglang.kept import as_kept
 from kvplan.engines.sglang.layout import SglangLayout, read_shape
 from kvplan.engines.sglang.pools import SglangPoolSettings
 from kvplan.engines.sglang.rules import DRAFTS_BY_PATH, EXCLUSIVE, RELEASES, UNNAMED_DRAFTS, SglangRules
@@ -28,7 +28,7 @@ from kvplan.engines.sglang.served import as_served, forced_groups
 from kvplan.engines.sglang.traits import Traits, keeps_index, keeps_prefixes, read_traits, slots_per_request, with_buffers
 from kvplan.errors import SpecError
 from kvplan.spec import lower
-from kvplan.tensors import Cache, CacheFormats, CacheTensor
+from kvplan.tensors import CacheFormats
 from kvplan.units import MIB, cdiv
 
 #: Flags whose refusals are known, and not what they hold; two public starts ran out with HiSparse (tests/threads, dg-glm52).
@@ -61,6 +61,8 @@ class SglangSettings(NamedTuple):
     swa_ratio     as asked for, or None
     most_context  what a context may be at most
     graph_bs      the largest batch that decode graphs are captured for; graph_sizes: how many
+    asked_page    tokens of a page before a backend changes them
+    picked_steps  nobody said how many steps a drafter makes
     """
 
     release: str
@@ -76,6 +78,8 @@ class SglangSettings(NamedTuple):
     allow_long: bool
     graph_bs: int
     graph_sizes: int
+    asked_page: int
+    picked_steps: bool
 
     @property
     def widened(self) -> int:
@@ -106,7 +110,7 @@ def settle(d: Deployment) -> Settled:
     d = backends.without_branches(asked, d, rules, traits)
     d, unshared = backends.reproducible(d, rules, traits)
     options = Options(d)
-    shape = read_shape(d, options, forced=forced)
+    shape = read_shape(d, options, forced=forced, latent=traits.latent)
     _check(d, options, shape)
     gpu_mib = (d.device.nvml_total_mib or d.device.memory_bytes // MIB) if d.device else None
     listed = options.counts("cuda_graph_bs")
@@ -152,6 +156,8 @@ def settle(d: Deployment) -> Settled:
         swa_ratio=None if rules.whole_default and window_share == WHOLE_DEFAULT else window_share,
         allow_long=options.flag("allow_overwrite_longer_context_len"),
         graph_bs=graph_bs,
+        asked_page=asked.block_size or 1,
+        picked_steps=bool(spec and spec.method != "ngram" and not told_steps(asked)),
         graph_sizes=0 if exchange.without_graphs(d) else len(set(listed)) or memory.decode_graph_sizes(graph_bs),
     )
     kept_layers = without_weights(drafts.layers) if drafts else ()
@@ -173,6 +179,7 @@ def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
     options.number("cpu_offload_gb")
     options.count("max_prefill_tokens")
     options.count("cuda_graph_max_bs_prefill")
+    options.count("deepep_v2_num_max_dispatch_tokens_per_rank")
     for key in FLAGS:
         options.flag(key)
     options.flag("enable_mixed_chunk")
@@ -232,31 +239,10 @@ def undecided(settled: Settled, attention_dp: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def as_kept(cache: Cache, split: Split) -> Cache:
-    """Mean keys of blocks are not kept; layers that read another's cache, and an encoder's, are given rows all the same.
-
-    fp8 rows beside an indexer are packed, unless the kernels read them raw; DeepSeek-V4's always.
-    """
-    formats = {"window": "fp8_ds_v4", "compressed": "fp8_ds_v4", "index_k": "fp8_scale128"} if cache.form == "compressed" else {}
-    if split.sparse and not split.raw_mla:
-        formats["latent"] = "fp8_ds_mla"
-    kept = (  # latents know no scales of MXFP8 (mem_cache/memory_pool.py MLATokenToKVPool)
-        replace(t, dtype="fp8_e4m3") if t.name == "latent" and t.dtype == "mxfp8" else t for t in cache.tensors if t.name != "k_blocks"
-    )
-    if split.keys:
-        kept = (replace(t, dtype=split.keys) if t.name == "index_k" else t for t in kept)
-    rows = [replace(t, dtype=_packed(t, formats[t.name])) if t.name in formats and _packs(t) else t for t in kept]
-    return grouped(replace(cache, tensors=(*rows, *cache.reads)), split.group)  # pools are sized for every layer
-
-
-def _packs(t: CacheTensor) -> bool:
-    """Whether this row is of a width that has a packed layout."""
-    return t.elems_per_state in (512, 576) and t.dtype == "fp8_e4m3" if t.name == "latent" else t.elems_per_state in (128, 512)
-
-
-def _packed(t: CacheTensor, dtype: str) -> str:
-    """The packed format of a row; a latent without a rotary part (GLM-5.3-Flash) has scales alone (calculate_mla_kv_cache_dim)."""
-    return "fp8_scale128" if t.name == "latent" and t.elems_per_state == 512 else dtype
+def told_steps(d: Deployment) -> int | None:
+    """Steps of drafts that were asked for."""
+    spec = read_speculative(d.speculative)
+    return spec.tokens if spec else None
 
 
 def most_context(d: Deployment, rules: SglangRules) -> int | None:
@@ -267,9 +253,9 @@ def most_context(d: Deployment, rules: SglangRules) -> int | None:
 
 
 def formats(d: Deployment) -> CacheFormats:
-    """The engine's cache formats: convolution states in bf16, recurrent ones in f32 unless the model or --mamba-ssm-dtype says."""
-    ssm = Options(d).text("mamba_ssm_dtype", SSM_DTYPES)
-    return cache_formats(d)._replace(conv="bf16", forced_state=canonical(ssm) if ssm else None)
+    """The engine's cache formats: convolution states in bf16, recurrent ones in f32 unless the model or an option says (mamba_utils.py)."""
+    ssm, conv = (Options(d).text(f"mamba_{name}_dtype", SSM_DTYPES) for name in ("ssm", "conv"))
+    return cache_formats(d)._replace(conv=canonical(conv or "bfloat16"), forced_state=canonical(ssm) if ssm else None)
 
 
 def splits_windows(d: Deployment, rules: SglangRules) -> bool:
@@ -330,6 +316,7 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         chunk=-1 if whole_prompts(d) else (d.max_num_batched_tokens or 0) // shape.attention_dp,
         max_running=d.max_num_seqs,
         attention_dp=shape.attention_dp,
+        state_groups=shape.attention_dp if traits.gated or rules.radix_states != "ratio" else 1,
         draft_tokens=0 if spec is None else told or spec.tokens + 1,
         draft_steps=0 if spec is None or spec.method == "ngram" else spec.tokens,
         draft_branches=options.count("speculative_eagle_topk") or 1,

@@ -17,7 +17,7 @@ class Traits(NamedTuple):
     """What of the model moves defaults. pooled_index: tokens per indexer key (None: none); shared: layers read another's cache.
 
     encodes: it is an encoder. uneven: rows of K and V differ in width.
-    kda: its states are of Kimi Delta Attention.
+    kda, gated: its states are of Kimi Delta Attention; of gated delta nets.
     """
 
     latent: bool
@@ -30,6 +30,7 @@ class Traits(NamedTuple):
     encodes: bool
     uneven: bool
     kda: bool
+    gated: bool
 
 
 def read_traits(model: Lowered) -> Traits:
@@ -55,6 +56,7 @@ def read_traits(model: Lowered) -> Traits:
         encodes=all(cache.kind == "encoder" for cache in caches if cache.kind),
         uneven=any(len({t.elems_per_state for t in cache.tensors if t.name in ("k", "v")}) > 1 for cache in caches),
         kda="kda" in forms,
+        gated="gated-delta-net" in forms,
     )
 
 

@@ -181,7 +181,7 @@ EITHER: dict[tuple[str, str], str] = {
     ("", "0.5.15"): "torchao-config",
     ("0.4.6", ""): "expert-distribution-recorder-mode expert-distribution-recorder-buffer-size",
     ("0.4.7", ""): "enable-mscclpp! disable-shared-experts-fusion!",
-    ("0.4.9", "0.5.13"): "hybrid-kvcache-ratio",
+    ("0.4.9", "0.5.13"): "hybrid-kvcache-ratio*",
     ("0.4.9", ""): "enable-flashinfer-allreduce-fusion!",
     ("0.5.0", ""): "enable-symm-mem! max-loaded-loras",
     ("0.5.2", ""): "enable-lmcache!",
@@ -248,7 +248,7 @@ LESS: dict[tuple[str, str], str] = {
 VARIABLES = """
     ENABLE_POST_CAPTURE_KV_SIZING FLASHINFER_WORKSPACE_SIZE VLM_CACHE_SIZE_MB MM_BUFFER_SIZE_MB MM_FEATURE_CACHE_MB USE_CUDA_IPC_TRANSPORT
     EMBEDDING_POOL_SIZE_MB DISAGG_STAGING_BUFFER DISAGG_STAGING_POOL_SIZE_MB MOONCAKE_CUSTOM_MEM_POOL MAX_KV_CHUNK_CAPACITY
-    DEEPEP_V2_NUM_MAX_DISPATCH_TOKENS_PER_RANK NIXL_EP_NUM_MAX_DISPATCH_TOKENS_PER_RANK
+    NIXL_EP_NUM_MAX_DISPATCH_TOKENS_PER_RANK
     PPLX_NUM_MAX_DISPATCH_TOKENS_PER_RANK MORI_NUM_MAX_DISPATCH_TOKENS_PER_RANK MORI_PREALLOC_MAX_RECV_TOKENS
     FLASHINFER_NUM_MAX_DISPATCH_TOKENS_PER_RANK DSV4_FP4_LOGITS_BUDGET_MB DSV4_KV_LAYOUT DSV4_COMPRESSED_KV_LAYOUT DSV4_UNIFIED_KV_FP8
     DSV4_COMPRESS_STATE_DTYPE ZBAL_LOCAL_MEM_SIZE SYMM_MEM_PREALLOC_GB_SIZE AITER_HONOR_EXPLICIT_MEM_FRACTION

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from kvplan.deployment import Deployment
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
-from kvplan.engines.sglang.backends import DETERMINISTIC, TRTLLM_MLA, deterministic, named_backends, picked, usual
+from kvplan.engines.sglang import exchange
+from kvplan.engines.sglang.backends import DETERMINISTIC, TRTLLM_MLA, deterministic, is_blackwell, named_backends, picked, usual
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.drafts import is_tree
 from kvplan.engines.sglang.fraction import on_amd
+from kvplan.engines.sglang.memory import MAX_PREFILL_TOKENS
 from kvplan.engines.sglang.settle import settings_of
 from kvplan.engines.sglang.traits import keeps_prefixes, read_traits, with_buffers
+from kvplan.units import cdiv
 
 #: Words for formats of the cache -> the release that takes them first (choices of --kv-cache-dtype); none where every release does.
 _FORMATS = {"nvfp4": (0, 5, 5), "mxfp8": (0, 5, 16)}
@@ -131,7 +135,7 @@ def compressed_nextn(settled: Settled) -> Values:
 def compressed_tree(settled: Settled) -> Values:
     """A tree of drafts, or EAGLE whose width nobody said: the release looks before it picks one."""
     named, spec = settled.question.model.architecture or "", read_speculative(settled.question.speculative)
-    unsaid = spec is not None and spec.method == "eagle" and not spec.tokens
+    unsaid = spec is not None and spec.method == "eagle" and settings_of(settled).picked_steps
     return {"kind": named} if (is_tree(settled.question) or unsaid) and named.startswith("DeepseekV4") else None
 
 
@@ -193,8 +197,17 @@ ONLY_FOR: dict[str, frozenset[str]] = {
 
 def cutlass_experts(settled: Settled) -> Values:
     """FlashInfer's CUTLASS experts over some of the ranks: they are whole on every rank of tp, or split over all."""
-    shape, asked = settings_of(settled).layout, Options(settled.question).text("moe_runner_backend") == "flashinfer_cutlass"
+    shape, runner = settings_of(settled).layout, Options(settled.question).text("moe_runner_backend") or "auto"
+    asked = runner == "flashinfer_cutlass" or (runner == "auto" and _picks_cutlass(settled))
     return {"ep": shape.ep, "tp": shape.tp} if asked and shape.ep not in (1, shape.tp) else None
+
+
+def _picks_cutlass(settled: Settled) -> bool:
+    """Nemotron-H in 16 bits, not on 10.x: FlashInfer's CUTLASS is picked (0.5.18 arg_groups/overrides.py _nemotron_h_overrides)."""
+    d = settled.question
+    plain = checkpoint_format(d) in ("bf16", "f16") and not Options(d).text("quantization")
+    known = (d.model.architecture or "").startswith("NemotronH") and capability(d) is not None
+    return known and plain and not is_blackwell(d) and release(settings_of(settled).release) >= (0, 5, 18)
 
 
 def _stored_under(settled: Settled, runner: str) -> str:
@@ -205,8 +218,10 @@ def _stored_under(settled: Settled, runner: str) -> str:
 
 
 def plain_experts(settled: Settled) -> Values:
+    """TensorRT-LLM's experts, asked of a checkpoint without FP8; before 10.x a release does not look for its format by itself."""
     stored = _stored_under(settled, "flashinfer_trtllm")
-    return {"stored": stored} if stored in ("bf16", "f16", "f32") else None
+    unseen = bool(stored) and capability(settled.question) is not None and not is_blackwell(settled.question)
+    return {"stored": stored} if unseen or stored in ("bf16", "f16", "f32") else None
 
 
 def fp4_experts(settled: Settled) -> Values:
@@ -253,13 +268,36 @@ def shared_experts_ranks(settled: Settled) -> Values:
 
 
 def second_deepep(settled: Settled) -> Values:
-    return _of_another(settled, Options(settled.question).text("moe_a2a_backend") == "deepep_v2", "deepep_v2")
+    return _of_another(settled, exchange.backend(settled.question) == exchange.DEEPEP_V2, "deepep_v2")
+
+
+def second_deepep_prompts(settled: Settled) -> Values:
+    """Tokens that a rank sends of the largest step of prompts, which DeepEP v2's buffers do not hold."""
+    d, s = settled.question, settings_of(settled)
+    step = max(s.pools.chunk, 0) or Options(d).count("max_prefill_tokens") or MAX_PREFILL_TOKENS
+    sent = cdiv(step, s.layout.tp // s.layout.attention_dp if release(s.release) >= (0, 5, 22) else 1)
+    decodes = Options(d).text("disaggregation_mode") == "decode"
+    return None if decodes or exchange.backend(d) != exchange.DEEPEP_V2 else _more_than_held(d, sent)
+
+
+def second_deepep_graphs(settled: Settled) -> Values:
+    """... of the largest decode graph, with what is verified of each request."""
+    d, s = settled.question, settings_of(settled)
+    options = Options(d)
+    eager = d.enforce_eager or options.flag("disable_decode_cuda_graph") or options.text("disaggregation_mode") == "prefill"
+    requests = min(s.graph_bs, s.pools.running_per_worker or s.graph_bs)
+    return None if eager or exchange.backend(d) != exchange.DEEPEP_V2 else _more_than_held(d, requests * max(s.pools.draft_tokens, 1))
+
+
+def _more_than_held(d: Deployment, sent: int) -> Values:
+    held = Options(d).count("deepep_v2_num_max_dispatch_tokens_per_rank") or exchange.DISPATCHED
+    return {"sent": sent, "held": held} if sent > held else None
 
 
 def one_pool(settled: Settled) -> Values:
-    """One pool for a model that has neither states nor windows beside its cache."""
+    """One pool for a model that has neither states nor a pool of windows beside its cache."""
     traits = read_traits(settled.model)
-    hybrid = (traits.states or traits.windows) and not traits.compressed
+    hybrid = (traits.states or settings_of(settled).split.windows) and not traits.compressed
     named = settled.question.model.architecture or "this model"
     return {"architecture": named} if Options(settled.question).flag("enable_unified_memory") and not hybrid else None
 

@@ -16,6 +16,8 @@ _NEWER = Move("engine_version", "a newer release")
 _ANY_BACKEND = Move("option:attention_backend", "none, or triton")
 _WINDOWS = (Move("option:disable_hybrid_swa_memory", "false"),)
 _DETERMINISTIC = (_ANY_BACKEND, Move("option:enable_deterministic_inference", "false"))
+_HELD = Move("option:deepep_v2_num_max_dispatch_tokens_per_rank", "as many as are required")
+_V2 = "arg_groups/moe_hook.py validate_deepep_v2_dispatch_token_budget"
 _CHAIN = (Move("option:speculative_num_draft_tokens", "the steps and one"),)
 _V4 = "arg_groups/deepseek_v4_hook.py apply_deepseek_v4_defaults"
 _CUTEDSL = "arg_groups/overrides.py _cutedsl_prefill_backend_fill"
@@ -178,6 +180,26 @@ WORDS: tuple[Stop, ...] = (
         "exchange of experts", "DeepEP v2 MoE is not validated for '{architecture:w}'.", "this release runs it for other classes alone",
         (Move("option:moe_a2a_backend", "deepep, or none"),), "arg_groups/moe_hook.py; configs/moe_model_registry.py", since="0.5.19",
         when=when.second_deepep,
+    ),
+    Stop(
+        "exchange of experts", "DeepEP v2 per-rank prefill budget exceeds SGLANG_DEEPEP_V2_NUM_MAX_DISPATCH_TOKENS_PER_RANK",
+        "a step of prompts is more than its buffers hold", (_HELD, Move("max_num_batched_tokens", "smaller chunks")), _V2, since="0.5.20",
+        when=when.second_deepep_prompts, numbers="required={sent}, capacity={held}",
+    ),
+    Stop(
+        "exchange of experts", "DeepEP v2 per-rank decode CUDA graph exceeds SGLANG_DEEPEP_V2_NUM_MAX_DISPATCH_TOKENS_PER_RANK",
+        "a decode graph is more than its buffers hold", (_HELD, Move("option:cuda_graph_max_bs", "smaller graphs")), _V2, since="0.5.20",
+        when=when.second_deepep_graphs, numbers="required={sent}, capacity={held}",
+    ),
+    Stop(
+        "pages of sparse attention", "assert self.page_size == 64", "index keys lie in pages of 64 tokens, and this backend has 128",
+        (Move("option:attention_backend", "none"), Move("option:decode_attention_backend", "none")),
+        "mem_cache/memory_pool.py NSATokenToKVPool; server_args.py", since="0.5.3", before="0.5.20", when=backend.sparse_pages,
+    ),
+    Stop(
+        "attention backend", "trtllm_mla backend does not support speculative decoding yet.", "it verifies no drafts in this release",
+        (Move("option:attention_backend", "none"), Move("speculative", "off"), _NEWER), _ARGS, since="0.4.10", before="0.5.2",
+        when=backend.latent_drafts,
     ),
     Stop(
         "one pool", "--enable-unified-memory only supports hybrid Mamba and hybrid sliding-window-attention models",
