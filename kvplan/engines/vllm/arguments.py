@@ -154,8 +154,8 @@ ROWS = (
     row("--kv-transfer-config", "!kv_transfer", "json", effect="either"),
     row("--disable-sliding-window", "option:disable_sliding_window", takes="switch"),
     row("--trust-remote-code", "@trust", takes="switch"),
-    row("--hf-overrides", "@overrides"),
-    row("--rope-scaling", "@overrides", until="0.11.0"),
+    row("--hf-overrides", "@overrides", "json"),
+    row("--rope-scaling", "@rope", "json", until="0.11.0"),
     row("--enable-chunked-prefill", "option:enable_chunked_prefill", takes="switch"),
     row("--long-prefill-token-threshold", "@long_prefill", "int"),
     row("--max-num-scheduled-tokens", "!scheduled", "human", since="0.26.0", effect="either"),
@@ -186,7 +186,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     quantised = given.get("@quantization") or loaded_as(given.get("@load"))
     if quantised and quantised.value in ON_LOAD:
         question["weight_dtype"] = moved(quantised, ON_LOAD[quantised.value])
-    elif quantised and quantised.value == "awq":
+    elif quantised and quantised.value in ("awq", "gptq"):
         question["engine_option.quantization"] = quantised
     _runner(given, question)
     findings += objects.read(given, question)

@@ -12,7 +12,7 @@ OPTIONS: dict[str, str] = {
     "use_v1": "VLLM_USE_V1: which of the two engines of 0.7 to 0.10",
     "v2_model_runner": "VLLM_USE_V2_MODEL_RUNNER: one batch more in flight under pipeline parallelism",
     "allocator": "PYTORCH_CUDA_ALLOC_CONF: how torch reserves memory",
-    "quantization": "awq: --quantization awq, up to 0.23 AWQ's own kernels, which unpack a matrix, where Marlin's could run",
+    "quantization": "awq or gptq: --quantization, up to 0.23 the method's own kernels, which unpack a matrix, where Marlin's could run",
     "quantize_on_load": "--quantization fp8 of a 16-bit checkpoint: what the load holds before it is quantised",
     "usage": "server or offline: whose batch defaults apply",
     "use_flashinfer_sampler": "VLLM_USE_FLASHINFER_SAMPLER: FlashInfer samples, which sorts no logits (0.8 to 0.16)",
