@@ -31,6 +31,7 @@ from kvplan.engines.vllm import objects
 from kvplan.engines.vllm.bounds import BOUNDS
 from kvplan.engines.vllm.choices import CHOICES
 from kvplan.engines.vllm.classes import OWN_CODE
+from kvplan.engines.vllm.exclusions import EXCLUSIONS
 from kvplan.engines.vllm.keys import OBJECTS
 from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR, smaller, unread
 from kvplan.engines.vllm.together import METHODS, few_cpu_loras, together
@@ -202,16 +203,15 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     findings += _media(given, question)
     findings += _by_value(given)
     findings += together(given)
+    if (one := question.get("kv_memory")) and one.value <= 0:  # 0: as not given (v1/worker/gpu_worker.py determine_available_memory)
+        del question["kv_memory"]
+        findings += [refuse(f"{one.spelled} {one.value}: No available memory for the cache blocks", one.place)] if one.value else []
     if (one := given.get("@device")) and one.value == "cpu":
         question["engine_option.platform"] = one
     if (one := question.get("memory_fraction")) and not 0 < one.value <= 1:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not above 0 and at most 1", one.place))
         del question["memory_fraction"]
-    if (one := given.get("@overrides")) and one.value not in ("{}", "", {}):
-        findings.append(
-            warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
-        )
-        question["engine_option.allow_long_max_model_len"] = moved(one, True)
+    findings += objects.overrides(given, question)
     if one := given.get(LONGER):
         findings.append(allowed(one))
     local, rank = given.get("@local_dp"), given.get("@rank")
@@ -285,8 +285,11 @@ def _media(given: Mapping[str, Given], question: dict[str, Given]) -> list[Findi
     if limit and (sized := sorted(smaller(limit.value))):
         message = f"{limit.spelled}: {', '.join(sized)} make the item that is profiled smaller, which is not modelled"
         findings.append(warn("not-modelled-less", message, limit.place))
-    if (one := given.get("@media_io")) and isinstance(one.value, dict) and one.value.get("video"):
-        question[f"engine_option.{MEDIA_IO}"] = moved(one, json.dumps(one.value))
+    if (one := given.get("@media_io")) and isinstance(one.value, dict):
+        if odd := [kind for kind, inner in one.value.items() if not isinstance(inner, dict)]:
+            findings.append(refuse(f"{one.spelled}: {odd[0][:40]} is no object; the engine stops", one.place))
+        elif one.value.get("video"):
+            question[f"engine_option.{MEDIA_IO}"] = moved(one, json.dumps(one.value))
     if processor is None or not isinstance(processor.value, dict) or not processor.value:
         return findings
     question[f"engine_option.{PROCESSOR}"] = moved(processor, json.dumps(processor.value))
@@ -332,6 +335,9 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         if text := asked.get(f"option:{option}"):
             says.setdefault(key, read(text))
             said.add(f"option:{option}")
+    if text := asked.get("option:hf_overrides"):
+        says["@overrides"] = structure(text)
+        said.add("option:hf_overrides")
     configs, told = objects.say(asked)
     says |= configs
     said |= told
@@ -372,6 +378,7 @@ ARGUMENTS = Arguments(
     bounds=BOUNDS,
     packed_only=PACKED_ONLY | {"modelopt", "modelopt_fp4"},
     own_code=OWN_CODE,
+    exclusions=EXCLUSIONS,
     optional=frozenset(
         {"max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_memory", "block_size", "option:num_gpu_blocks_override"}
     ),

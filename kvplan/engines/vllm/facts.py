@@ -15,6 +15,7 @@ OPTIONS: dict[str, str] = {
     "quantization": "awq or gptq: --quantization, up to 0.23 the method's own kernels, which unpack a matrix, where Marlin's could run",
     "quantize_on_load": "--quantization fp8 of a 16-bit checkpoint: what the load holds before it is quantised",
     "usage": "server or offline: whose batch defaults apply",
+    "hf_overrides": 'keys of the model\'s config that are replaced, as JSON, such as {"max_position_embeddings": 65536}',
     "use_flashinfer_sampler": "VLLM_USE_FLASHINFER_SAMPLER: FlashInfer samples, which sorts no logits (0.8 to 0.16)",
     "compiled": "a start that finds the compiled graph of one before, and holds nothing to make it",
     "allow_long_max_model_len": "VLLM_ALLOW_LONG_MAX_MODEL_LEN: lengths beyond the model's own",

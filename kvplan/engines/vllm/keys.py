@@ -14,13 +14,13 @@ _SINCE_0_16 = ("", "0.16")
 #: Objects of any keys (dict fields of config/model.py, multimodal.py, vllm.py).
 FREE = (
     "--additional-config", "--default-mm-loras", "--hf-overrides", "--limit-mm-per-prompt", "--media-io-kwargs", "--mm-processor-kwargs",
-    "--model-class-overrides", "--override-generation-config", "--rope-scaling",
+    "--model-class-overrides", "--override-generation-config", "--override-pooler-config", "--rope-scaling",
 )  # fmt: skip
 
 OBJECTS: dict[str, Config] = {
     "--aux-output-config": Config({("", ""): "enable_return_routed_experts max_bytes"}, _SINCE_0_16),
     "--diffusion-config": Config({("", ""): "canvas_length max_denoising_steps"}, _SINCE_0_16),
-    "--ec-manager-config": Config({("", ""): "encoder_cache_manager_cls", ("0.27.0", ""): "manager_config"}, _SINCE_0_16),
+    "--ec-manager-config": Config({("", ""): "encoder_cache_manager_cls", ("0.27.1", ""): "manager_config"}, _SINCE_0_16),
     "--engram-config": Config(
         {("", ""): "cpu_offload dp_shared_memory embedding_across_dp", ("0.30.0", ""): "use_thp"},
         _SINCE_0_16,
@@ -34,21 +34,21 @@ OBJECTS: dict[str, Config] = {
         {
             ("", ""): "pooling_type returned_token_ids step_tag_id",
             ("", "0.16.0"): "normalize softmax",
-            ("0.9.2", ""): "dimensions enable_chunked_processing max_embed_len",
-            ("0.9.2", "0.16.0"): "activation",
-            ("0.10.0", "0.23.0"): "logit_bias",
-            ("0.10.2", ""): "use_activation",
-            ("0.12.0", ""): "seq_pooling_type tok_pooling_type",
-            ("0.18.0", ""): "task",
-            ("0.19.0", ""): "logit_mean logit_sigma",
-            ("0.19.0", "0.23.0"): "logit_scale",
-            ("0.30.0", ""): "enable_flash_late_interaction",
+            ("0.10.0", ""): "dimensions enable_chunked_processing max_embed_len",
+            ("0.10.0", "0.16.0"): "activation",
+            ("0.10.1", "0.23.0"): "logit_bias",
+            ("0.11.0", ""): "use_activation",
+            ("0.13.0", ""): "seq_pooling_type tok_pooling_type",
+            ("0.18.1", ""): "task",
+            ("0.19.1", ""): "logit_mean logit_sigma",
+            ("0.19.1", "0.23.0"): "logit_scale",
+            ("0.31.0", ""): "enable_flash_late_interaction",
         },
         _SINCE_0_16,
     ),
-    "--quantization-config": Config({("", ""): "ignore linear moe", ("0.28.0", ""): "targets"}, _SINCE_0_16),
+    "--quantization-config": Config({("", ""): "ignore linear moe", ("0.29.0", ""): "targets"}, _SINCE_0_16),
     "--reasoning-config": Config(
-        {("", ""): "reasoning_end_str reasoning_start_str", ("0.19.0", ""): "reasoning_parser"},
+        {("", ""): "reasoning_end_str reasoning_start_str", ("0.19.1", ""): "reasoning_parser"},
         _SINCE_0_16,
     ),
     "--watchdog-config": Config({("", ""): "check_interval dump_dir timeout"}, _SINCE_0_16),
@@ -289,6 +289,9 @@ VALUES: dict[str, Times] = {
         ("", ""): "kv_both kv_consumer kv_producer",
         ("0.11.0", ""): "None",
     },
+    "--pooler-config.pooling_type": {("", "0.12.0"): "*", ("", ""): "None ALL CLS LAST MEAN STEP"},
+    "--pooler-config.seq_pooling_type": {("", ""): "None CLS LAST MEAN"},
+    "--pooler-config.tok_pooling_type": {("", ""): "None ALL STEP"},
     "--profiler-config.profiler": {
         ("", ""): "None cuda torch",
         ("0.27.0", ""): "proton",

@@ -37,6 +37,7 @@ from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.media import passed
 from kvplan.engines.vllm.model import as_pooled, as_run, as_target, encodes, left, length_served, pools, states_stated
 from kvplan.engines.vllm.option_values import check_options
+from kvplan.engines.vllm.overrides import overridden, unmodelled
 from kvplan.engines.vllm.rings import kda_told, own_format, pooled
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, since
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
@@ -80,10 +81,12 @@ def settle(d: Deployment) -> Settled:
     """The question with vLLM's defaults, read and lowered. Raises SpecError where choices contradict."""
     options = Options(d)
     check_options(options)
+    own = d.model
+    d, replaced = overridden(d, options, rules_of(d)[1])
     d = as_pooled(d, options, rules_of(d)[0])
     d, served = served_in(d, auto_dtype(d), FACTS.title)
     release, rules, notes = rules_of(d)
-    notes = (*notes, *served)
+    notes = (*notes, *replaced, *served)
     notes = (*notes, *_said(options, release, rules))
     d = capped(unslid(d, options, release), rules)
     longest = d.max_model_len or d.context or length_served(d.model, rules)
@@ -140,7 +143,8 @@ def settle(d: Deployment) -> Settled:
     lora.asked_modules(question)
     made = Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
     return made._replace(
-        passed=passed(d), undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings))
+        passed=(*passed(d), *unmodelled(d, rules, own)),
+        undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings)),
     )
 
 

@@ -31,7 +31,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("", "0.10.0"): "multi-step-stream-outputs? num-scheduler-steps override-neuron-config",
     ("", "0.10.2"): "disable-async-output-proc? guided-decoding-backend preemption-mode scheduler-delay-factor",
     ("", "0.11.0"): "rope-theta~",
-    ("", "0.11.1"): "num-lookahead-slots override-pooler-config",
+    ("", "0.11.1"): "num-lookahead-slots override-pooler-config{",
     ("", "0.16.0"): "disable-log-requests? logits-processor-pattern",
     ("", "0.26.0"): "max-long-partial-prefills# max-num-partial-prefills#",
     ("", "0.27.0"): "calculate-kv-scales?",
