@@ -34,7 +34,7 @@ from kvplan.engines.vllm.classes import OWN_CODE
 from kvplan.engines.vllm.exclusions import EXCLUSIONS
 from kvplan.engines.vllm.keys import OBJECTS
 from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR, smaller, unread
-from kvplan.engines.vllm.together import METHODS, few_cpu_loras, together
+from kvplan.engines.vllm.together import METHODS, NGRAMS, few_cpu_loras, together
 from kvplan.engines.vllm.unmodelled import EITHER, IRRELEVANT, LESS, MORE
 from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
 from kvplan.engines.vllm.variables import QUIET
@@ -115,6 +115,8 @@ ROWS = (
     row("--mm-processor-device", "@processor_device", since="0.28.0"),
     row("--mm-ipc-gpu-memory-gb", "option:mm_ipc_gpu_memory_gb", "float", since="0.25.0"),
     row("--media-io-kwargs", "@media_io", "json", since="0.9.2"),
+    row("", "option:engram_cpu_offload", "truth", "flag", until="0.30.0", variables="VLLM_PLE_CPU_OFFLOAD"),
+    row("--engram-config", "@engram", "json", since="0.30.0"),
     row("", "option:video_loader_backend", variables="VLLM_VIDEO_LOADER_BACKEND"),
     row("--mm-encoder-tp-mode", "option:mm_encoder_tp_mode", since="0.10.2"),
     row("--enable-multimodal-encoder-data-parallel", "@tower_dp", takes="switch", since="0.9.1", until="0.12.0"),
@@ -248,7 +250,7 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     if one is None:
         return []
     model, tokens = config.get("model"), config.get("num_speculative_tokens")
-    method = str(config.get("method") or ("ngram" if model == "ngram" else "draft_model"))
+    method = str(config.get("method") or ("ngram" if model in NGRAMS else "draft_model"))
     method = METHODS.get(method, method)
     if tokens is None and method == "mtp":
         tokens = 1

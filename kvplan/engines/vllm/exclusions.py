@@ -1,4 +1,4 @@
-"""Options of vLLM's server that want another beside them (entrypoints cli_args.py validate_parsed_serve_args of 0.9.0 to 0.33)."""
+"""Options of vLLM that want another beside them: entrypoints cli_args.py validate_parsed_serve_args, config/observability.py, vllm.py."""
 
 from __future__ import annotations
 
@@ -13,4 +13,17 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "--enable-per-request-metrics requires engine statistics logging",
         "0.25",
     ),
-)
+    Exclusion("collect_detailed_traces=*", "otlp_traces_endpoint=*", "collect_detailed_traces requires --otlp-traces-endpoint to be set"),
+    Exclusion(
+        "enable_batch_sharded_sampling=True", "tensor_parallel_size>1", "batch-sharded sampling: tensor_parallel_size is 1",
+        "0.29",
+    ),
+    Exclusion(
+        "per_request_spec_decode_metrics=detailed,summary", "speculative_config=*|spec_method=*|spec_model=*|spec_tokens=*",
+        "--per-request-spec-decode-metrics requires speculative decoding to be enabled", "0.29",
+    ),
+    Exclusion(
+        "return_sampling_mask=True", "logprobs_mode=processed_logprobs",
+        "sampling distribution replay requires logprobs_mode='processed_logprobs'", "0.28",
+    ),
+)  # fmt: skip

@@ -65,6 +65,7 @@ OPTIONS: dict[str, str] = {
     "all2all_backend": "how data-parallel ranks exchange the tokens of experts: DeepEP's kernels have buffers of their own",
     "deepep_buffer_size_mb": "VLLM_DEEPEP_BUFFER_SIZE_MB: MiB of each of DeepEP's fixed buffers; 1,024 by default",
     "moe_dp_chunk_size": "VLLM_MOE_DP_CHUNK_SIZE: tokens of a rank that are exchanged at once up to 0.19; 256 by default",
+    "engram_cpu_offload": "--engram-config cpu_offload (0.30: VLLM_PLE_CPU_OFFLOAD): n-gram tables in host memory, as they are by default",
     "expert_parallel": "--enable-expert-parallel on one rank, which no model without experts starts with",
     "enable_eplb": "experts are dealt out to the ranks anew while it serves",
     "num_redundant_experts": "copies of experts in every layer, dealt out with them (EPLB)",

@@ -39,6 +39,8 @@ def read(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding
     for to, option in _LISTS.items():
         if one := given.get(to):
             findings += counted(one, question, option)
+    if (one := given.get("@engram")) and isinstance(one.value, dict) and isinstance(away := one.value.get("cpu_offload"), bool):
+        question["engine_option.engram_cpu_offload"] = moved(one, away)
     if one := given.get("@eplb"):
         if not isinstance(one.value, dict):
             return [*findings, refuse(f"{one.spelled}: not a JSON object", one.place)]

@@ -166,11 +166,10 @@ def _layers(model: ModelSpec, n: int) -> ModelSpec | None:
 def not_a_part(settled: Settled) -> Values:
     """`text_config` of a model whose config is all text."""
     model, keys = settled.question.model, given(Options(settled.question))
-    text = (model.architecture or "").endswith("ForCausalLM") and not model.towers and model.encoder is None
-    return {} if text and isinstance(keys.get("text_config"), dict) and keys["text_config"] else None
+    return {} if not model.towers and model.encoder is None and isinstance(keys.get("text_config"), dict) and keys["text_config"] else None
 
 
-def _scaling(settled: Settled) -> Mapping[str, Any]:
+def scaling(settled: Settled) -> Mapping[str, Any]:
     """The RoPE that is asked for and read."""
     version, keys = settled.question.engine_version, given(Options(settled.question))
     inner = keys.get("text_config")
@@ -181,13 +180,13 @@ def _scaling(settled: Settled) -> Mapping[str, Any]:
 
 
 def untyped(settled: Settled) -> Values:
-    found = _scaling(settled)
+    found = scaling(settled)
     nested = any(isinstance(one, dict) for one in found.values())
     return {} if found and "rope_type" not in found and not nested else None
 
 
 def unsized(settled: Settled) -> Values:
-    found = _scaling(settled)
+    found = scaling(settled)
     return {} if found.get("rope_type") == "yarn" and "original_max_position_embeddings" not in found else None
 
 

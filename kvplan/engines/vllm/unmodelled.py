@@ -125,7 +125,7 @@ MORE: dict[tuple[str, str], str] = {
     ("0.24.0", ""): "diffusion-config=-dc{",
     ("0.25.0", ""): "model-class-overrides{",
     ("0.27.0", ""): "use-replayssm? replayssm-buffer-len#",
-    ("0.30.0", ""): "elastic-ep-max-dp-size# engram-config{",
+    ("0.30.0", ""): "elastic-ep-max-dp-size#",
 }
 
 LESS: dict[tuple[str, str], str] = {
