@@ -287,7 +287,7 @@ def _too_long(found: Found, plan: Plan, question: Mapping[str, Any]) -> list[Fin
         not engines.arguments(found.engine).length_bound
         or not isinstance(asked, int)
         or "longer-allowed" in rules
-        or "not-modelled-rope" in rules
+        or rules & {"not-modelled-rope", "overridden"}
     ):
         return []
     try:

@@ -91,11 +91,13 @@ def needs_code(name: str, engine: Arguments, release: str | None) -> str:
     if not engine.own_code or name.count("/") != 1 or name[0] in "./~":
         return ""
     try:
-        named = catalogue.find_model(name).architecture or ""
+        model = catalogue.find_model(name)
     except KvplanError:
         return ""
-    first, gone = engine.own_code.get(named, ("", ""))
-    return named if first and in_force(first, gone, release) else ""
+    named = model.architecture or ""
+    starts = next((start for start in engine.own_code if "/" in start and model.id.startswith(start)), named)
+    bounds = engine.own_code.get(starts)
+    return named if bounds is not None and in_force(*bounds, release) else ""
 
 
 def untrusted(found: Found, asked: str, engine: Arguments, release: str | None) -> Finding | None:

@@ -34,6 +34,8 @@ RULES = {
     "not-modelled-engine": "An engine that is not modelled",
     "not-modelled-less": "A setting that lowers the memory on the device and is not modelled",
     "not-modelled-more": "A setting that raises memory and is not modelled",
+    "overridden": "A setting that replaces what the model's own config says",
+    "not-all-layers": "Layers that the checkpoint and the config do not share",
     "not-modelled-rope": "A setting that changes the model's own length or shape",
     "not-read": "A file that is not read",
     "not-split": "Several words where one is meant",

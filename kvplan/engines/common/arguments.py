@@ -38,11 +38,12 @@ Times = Mapping[tuple[str, str], str]
 
 class Config(NamedTuple):
     """The object that an option takes: its keys; first release that takes no notice of another, first that stops at it; first that
-    reads `-` as `_` in them."""
+    reads `-` as `_` in them; first that stops at what is no object (empty: all)."""
 
     keys: Times
     heedless: tuple[str, str] = ("", "")
     respelled: str = ""
+    alone: str = ""
 
     def spelled(self, key: str, version: str | None) -> str:
         """A key as a release (None: the newest) reads it."""

@@ -32,7 +32,7 @@ def within(table: Arguments, path: str, name: str, value: Any, place: Place, ver
         yield _refused(table, f"{name} {value:g}", f"says that it {complaint}", place, version)
     config = table.objects.get(path)
     if not isinstance(value, dict):
-        if config and value is not None and (not version or release(version) >= release(config.heedless[1])):
+        if config and value is not None and (not version or release(version) >= release(config.alone)):
             yield _refused(table, f"{name}: {str(value)[:40]!r} is no object", "stops", place, version)
         return
     for key, inner in value.items():

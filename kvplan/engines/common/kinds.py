@@ -90,7 +90,10 @@ def one_or_true(text: str) -> bool:
 def limits(text: str) -> Any:
     """vLLM's --limit-mm-per-prompt: JSON, or `image=0,video=0` up to 0.9."""
     try:
-        return structure(text)
+        found = structure(text)
+        if not isinstance(found, dict):
+            return found
+        return {kind: int(n) if isinstance(n, bool) or (isinstance(n, str) and n.isdecimal()) else n for kind, n in found.items()}
     except ValueError:
         if not all("=" in part for part in text.split(",")):
             raise

@@ -40,13 +40,13 @@ class Options:
             raise SpecError("engine_option", [(key, f"{value[:60]!r} is not a whole number of at least {least}")])
         return int(value)
 
-    def counts(self, key: str) -> tuple[int, ...]:
-        """Whole numbers above 0 apart by commas, in brackets or not; none where nothing is said."""
+    def counts(self, key: str, *, zero: bool = False) -> tuple[int, ...]:
+        """Whole numbers above 0 (with `zero` that too) apart by commas, in brackets or not; none where nothing is said."""
         text = self._values.get(key)
         if text is None:
             return ()
         parts = [part.strip() for part in text.strip("[]() ").split(",")]
-        if not all(part.isascii() and part.isdecimal() and len(part) < 8 and int(part) for part in parts):
+        if not all(part.isascii() and part.isdecimal() and len(part) < 8 and (int(part) or zero) for part in parts):
             raise SpecError("engine_option", [(key, f"{text[:60]!r}: write whole numbers apart by commas, such as 1,2,4,8")])
         return tuple(int(part) for part in parts)
 

@@ -31,9 +31,10 @@ from kvplan.engines.vllm import objects
 from kvplan.engines.vllm.bounds import BOUNDS
 from kvplan.engines.vllm.choices import CHOICES
 from kvplan.engines.vllm.classes import OWN_CODE
+from kvplan.engines.vllm.exclusions import EXCLUSIONS
 from kvplan.engines.vllm.keys import OBJECTS
 from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR, smaller, unread
-from kvplan.engines.vllm.together import METHODS, few_cpu_loras, together
+from kvplan.engines.vllm.together import METHODS, NGRAMS, few_cpu_loras, together
 from kvplan.engines.vllm.unmodelled import EITHER, IRRELEVANT, LESS, MORE
 from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
 from kvplan.engines.vllm.variables import QUIET
@@ -114,6 +115,8 @@ ROWS = (
     row("--mm-processor-device", "@processor_device", since="0.28.0"),
     row("--mm-ipc-gpu-memory-gb", "option:mm_ipc_gpu_memory_gb", "float", since="0.25.0"),
     row("--media-io-kwargs", "@media_io", "json", since="0.9.2"),
+    row("", "option:engram_cpu_offload", "truth", "flag", until="0.30.0", variables="VLLM_PLE_CPU_OFFLOAD"),
+    row("--engram-config", "@engram", "json", since="0.30.0"),
     row("", "option:video_loader_backend", variables="VLLM_VIDEO_LOADER_BACKEND"),
     row("--mm-encoder-tp-mode", "option:mm_encoder_tp_mode", since="0.10.2"),
     row("--enable-multimodal-encoder-data-parallel", "@tower_dp", takes="switch", since="0.9.1", until="0.12.0"),
@@ -154,8 +157,8 @@ ROWS = (
     row("--kv-transfer-config", "!kv_transfer", "json", effect="either"),
     row("--disable-sliding-window", "option:disable_sliding_window", takes="switch"),
     row("--trust-remote-code", "@trust", takes="switch"),
-    row("--hf-overrides", "@overrides"),
-    row("--rope-scaling", "@overrides", until="0.11.0"),
+    row("--hf-overrides", "@overrides", "json"),
+    row("--rope-scaling", "@rope", "json", until="0.11.0"),
     row("--enable-chunked-prefill", "option:enable_chunked_prefill", takes="switch"),
     row("--long-prefill-token-threshold", "@long_prefill", "int"),
     row("--max-num-scheduled-tokens", "!scheduled", "human", since="0.26.0", effect="either"),
@@ -186,7 +189,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     quantised = given.get("@quantization") or loaded_as(given.get("@load"))
     if quantised and quantised.value in ON_LOAD:
         question["weight_dtype"] = moved(quantised, ON_LOAD[quantised.value])
-    elif quantised and quantised.value == "awq":
+    elif quantised and quantised.value in ("awq", "gptq"):
         question["engine_option.quantization"] = quantised
     _runner(given, question)
     findings += objects.read(given, question)
@@ -202,16 +205,15 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     findings += _media(given, question)
     findings += _by_value(given)
     findings += together(given)
+    if (one := question.get("kv_memory")) and one.value <= 0:  # 0: as not given (v1/worker/gpu_worker.py determine_available_memory)
+        del question["kv_memory"]
+        findings += [refuse(f"{one.spelled} {one.value}: No available memory for the cache blocks", one.place)] if one.value else []
     if (one := given.get("@device")) and one.value == "cpu":
         question["engine_option.platform"] = one
     if (one := question.get("memory_fraction")) and not 0 < one.value <= 1:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not above 0 and at most 1", one.place))
         del question["memory_fraction"]
-    if (one := given.get("@overrides")) and one.value not in ("{}", "", {}):
-        findings.append(
-            warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
-        )
-        question["engine_option.allow_long_max_model_len"] = moved(one, True)
+    findings += objects.overrides(given, question)
     if one := given.get(LONGER):
         findings.append(allowed(one))
     local, rank = given.get("@local_dp"), given.get("@rank")
@@ -248,7 +250,7 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     if one is None:
         return []
     model, tokens = config.get("model"), config.get("num_speculative_tokens")
-    method = str(config.get("method") or ("ngram" if model == "ngram" else "draft_model"))
+    method = str(config.get("method") or ("ngram" if model in NGRAMS else "draft_model"))
     method = METHODS.get(method, method)
     if tokens is None and method == "mtp":
         tokens = 1
@@ -285,8 +287,11 @@ def _media(given: Mapping[str, Given], question: dict[str, Given]) -> list[Findi
     if limit and (sized := sorted(smaller(limit.value))):
         message = f"{limit.spelled}: {', '.join(sized)} make the item that is profiled smaller, which is not modelled"
         findings.append(warn("not-modelled-less", message, limit.place))
-    if (one := given.get("@media_io")) and isinstance(one.value, dict) and one.value.get("video"):
-        question[f"engine_option.{MEDIA_IO}"] = moved(one, json.dumps(one.value))
+    if (one := given.get("@media_io")) and isinstance(one.value, dict):
+        if odd := [kind for kind, inner in one.value.items() if not isinstance(inner, dict)]:
+            findings.append(refuse(f"{one.spelled}: {odd[0][:40]} is no object; the engine stops", one.place))
+        elif one.value.get("video"):
+            question[f"engine_option.{MEDIA_IO}"] = moved(one, json.dumps(one.value))
     if processor is None or not isinstance(processor.value, dict) or not processor.value:
         return findings
     question[f"engine_option.{PROCESSOR}"] = moved(processor, json.dumps(processor.value))
@@ -332,6 +337,9 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         if text := asked.get(f"option:{option}"):
             says.setdefault(key, read(text))
             said.add(f"option:{option}")
+    if text := asked.get("option:hf_overrides"):
+        says["@overrides"] = structure(text)
+        said.add("option:hf_overrides")
     configs, told = objects.say(asked)
     says |= configs
     said |= told
@@ -372,6 +380,7 @@ ARGUMENTS = Arguments(
     bounds=BOUNDS,
     packed_only=PACKED_ONLY | {"modelopt", "modelopt_fp4"},
     own_code=OWN_CODE,
+    exclusions=EXCLUSIONS,
     optional=frozenset(
         {"max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_memory", "block_size", "option:num_gpu_blocks_override"}
     ),

@@ -80,14 +80,32 @@ def awq_bytes(layer: Layer, tokens: int, tp: int, rules: VllmRules, formats: Wei
         widest = max(_outputs(w, tp) for w in found)
         once = PARTIAL_SUMS * tokens * widest * 2
         return once * (1 if rules.counted == "torch" else 2), once
+    copy = _unpacked(found, tp)
+    return copy, copy
+
+
+def gptq_bytes(layer: Layer, tp: int, formats: WeightFormats, *, marlin: bool) -> int:
+    """What GPTQ's widest product takes beside its result where no Marlin kernel runs it: the matrix in 16 bits, in every product.
+
+    `marlin`: they run where they can, which is in 4 and 8 bits.
+
+    csrc/quantization/gptq/q_gemm.cu gptq_gemm makes it (temp_dq) for a step of decoding too, which then does not read it; experts run by
+    moe_wna16's kernels, which unpack as they multiply.
+    """
+    own = ("gptq2", "gptq3") if marlin else ("gptq",)
+    found = [w for w in layer.weights if formats[w.role].startswith(own) and len(w.shape) > 1 and not w.experts]
+    return _unpacked(found, tp) if found else 0
+
+
+def _unpacked(found: list[WeightTensor], tp: int) -> int:
+    """Bytes of the widest of a rank's matrices in 16 bits, merged as the classes merge them."""
     merged: dict[str, int] = {}
     for i, w in enumerate(found):
         prefix, _, name = w.name.rpartition("_")
         whole = f"{w.role} {i}" if w.experts else f"{w.role} {prefix} {FUSED.get(name, name)}"
         share = w.elems // (w.shape[0] if w.experts else 1) // (min(tp, w.units) if w.units > 1 else 1)
         merged[whole] = merged.get(whole, 0) + share
-    copy = 2 * max(merged.values())
-    return copy, copy
+    return 2 * max(merged.values())
 
 
 def _outputs(w: WeightTensor, tp: int) -> int:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
+from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import release
-from kvplan.engines.vllm.settings import Captures, VllmSettings
+from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.vllm.settings import Captures, VllmSettings, settings_of
 from kvplan.errors import SpecError
 from kvplan.tensors import distinct
 from kvplan.units import cdiv
@@ -24,8 +26,8 @@ MOST_ASKED = 1 << 20
 
 def asked(options: Options, d: Deployment) -> Captures:
     """What a question says. Raises SpecError for what is no list of sizes."""
-    early = options.counts("cuda_graph_sizes")
-    sizes = options.counts("cudagraph_capture_sizes") or early
+    early = options.counts("cuda_graph_sizes", zero=True)
+    sizes = options.counts("cudagraph_capture_sizes", zero=True) or early
     if len(early) == 1 and sizes == early and () < release(d.engine_version or "") < (0, 11, 1):  # config/scheduler.py cuda_graph_sizes
         sizes = (1, 2, 4, *range(8, early[0] + 1, 8))
     mode = (options.text("cudagraph_mode") or "").upper()
@@ -95,3 +97,18 @@ def capture_sizes(max_num_seqs: int, max_num_batched_tokens: int, draft_tokens: 
 
 def _strides(largest: int) -> set[int]:
     return {n for n in (1, 2, 4) if n <= largest} | set(range(8, min(largest, 255) + 1, 8)) | set(range(256, largest + 1, 16))
+
+
+def no_tokens(settled: Settled) -> Values:
+    """A size that holds no token."""
+    s = settings_of(settled)
+    return {} if s.graphs and 0 in s.captures.sizes else None
+
+
+CHECKS = (
+    Stop(
+        "sizes of graphs", "ZeroDivisionError: integer division or modulo by zero", "a graph of 0 tokens has no sequence to share them",
+        (Move("option:cudagraph_capture_sizes", "sizes from 1 on"),), "v1/worker/gpu_model_runner.py _dummy_run", since="0.9",
+        when=no_tokens, loading=True,
+    ),
+)  # fmt: skip

@@ -41,6 +41,33 @@ _BACKENDS: dict[tuple[str, str], str] = {
 
 _WITH_LOWER: Times = {times: f"{names} {names.lower()}" for times, names in (_BACKENDS | {("", ""): f"{_BACKENDS['', '']} AUTO"}).items()}
 
+_METHODS: Times = {
+    ("", ""): (
+        "None awq awq_marlin compressed-tensors experts_int8 fbgemm_fp8 fp8 gptq gptq_marlin modelopt modelopt_fp4 moe_wna16 quark torchao"
+    ),
+    ("", "0.10.2"): "aqlm marlin neuron_quant qqq",
+    ("", "0.14.1"): "tpu_int8",
+    ("", "0.15.0"): "auto-round deepspeedfp hqq",
+    ("", "0.16.0"): "bitblas gptq_bitblas gptq_marlin_24 ipex",
+    ("", "0.19.1"): "ptpc_fp8",
+    ("", "0.24.0"): "gguf",
+    ("", "0.28.0"): "bitsandbytes",
+    ("0.9.1", "0.15.0"): "rtn",
+    ("0.9.2", ""): "inc",
+    ("0.10.0", ""): "mxfp4",
+    ("0.10.0", "0.20.0"): "petit_nvfp4",
+    ("0.11.0", ""): "fp_quant",
+    ("0.11.2", "0.14.1"): "cpu_gptq",
+    ("0.11.2", "0.23.0"): "cpu_awq",
+    ("0.15.0", ""): "modelopt_mxfp8",
+    ("0.16.0", ""): "modelopt_mixed",
+    ("0.18.0", ""): "mxfp8",
+    ("0.19.1", ""): "deepseek_v4_fp8 fp8_per_block fp8_per_tensor gpt_oss_mxfp4 humming int8_per_channel_weight_only online",
+    ("0.21.0", ""): "auto_gptq",
+    ("0.23.0", ""): "auto_awq fp8_per_channel",
+    ("0.25.1", ""): "nvfp4_per_token",
+}
+
 CHOICES: dict[str, Times] = {
     "--all2all-backend": {
         ("", ""): "allgather_reducescatter deepep_high_throughput deepep_low_latency flashinfer_all2allv naive pplx",
@@ -78,33 +105,7 @@ CHOICES: dict[str, Times] = {
         ("0.31.0", ""): "ultraquant_4bit",
         ("0.32.0", ""): "octave_k3v3 octave_k3v3_compact octave_k3v4",
     },
-    "--quantization": {
-        ("", ""): (
-            "None awq awq_marlin compressed-tensors experts_int8 fbgemm_fp8 fp8 gptq gptq_marlin modelopt modelopt_fp4 "
-            "moe_wna16 quark torchao"
-        ),
-        ("", "0.10.2"): "aqlm marlin neuron_quant qqq",
-        ("", "0.14.1"): "tpu_int8",
-        ("", "0.15.0"): "auto-round deepspeedfp hqq",
-        ("", "0.16.0"): "bitblas gptq_bitblas gptq_marlin_24 ipex",
-        ("", "0.19.1"): "ptpc_fp8",
-        ("", "0.24.0"): "gguf",
-        ("", "0.28.0"): "bitsandbytes",
-        ("0.9.1", "0.15.0"): "rtn",
-        ("0.9.2", ""): "inc",
-        ("0.10.0", ""): "mxfp4",
-        ("0.10.0", "0.20.0"): "petit_nvfp4",
-        ("0.11.0", ""): "fp_quant",
-        ("0.11.2", "0.14.1"): "cpu_gptq",
-        ("0.11.2", "0.23.0"): "cpu_awq",
-        ("0.15.0", ""): "modelopt_mxfp8",
-        ("0.16.0", ""): "modelopt_mixed",
-        ("0.18.0", ""): "mxfp8",
-        ("0.19.1", ""): "deepseek_v4_fp8 fp8_per_block fp8_per_tensor gpt_oss_mxfp4 humming int8_per_channel_weight_only online",
-        ("0.21.0", ""): "auto_gptq",
-        ("0.23.0", ""): "auto_awq fp8_per_channel",
-        ("0.25.1", ""): "nvfp4_per_token",
-    },
+    "--quantization": _METHODS,
     "--config-format": {("", ""): "auto hf mistral"},
     "--optimization-level": {("", ""): "0 1 2 3"},
     "--dtype": {("", ""): "auto bfloat16 float float16 float32 half"},
@@ -191,5 +192,6 @@ CHOICES: dict[str, Times] = {
     "--video-pruning-method": {("", ""): "evs vidcom2"},
     "--attention-backend": _WITH_LOWER,  # in capitals or not, and `auto` where none is named
     "--attention-config.backend": _WITH_LOWER,
+    "--hf-overrides.quantization_config.quant_method": _METHODS,
     **VALUES,
 }

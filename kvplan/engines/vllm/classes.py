@@ -44,16 +44,31 @@ WITHOUT_ADAPTERS: frozenset[str] = frozenset({
     "StableLmForCausalLM", "Step1ForCausalLM", "Step3TextForCausalLM", "Step3VLForConditionalGeneration", "Step3p5ForCausalLM",
     "Step3p7ForConditionalGeneration", "StepVLForConditionalGeneration", "Zamba2ForCausalLM",
 })  # fmt: skip
-#: Classes whose published configs (`auto_map`) are of a model type that neither the release (transformers_utils/config.py
-#: _CONFIG_REGISTRY) nor the transformers that it asks for knows (4.57 up to 0.19, 5.19 from 0.22): from a release on, and before which.
-#: Read of 0.11 to 0.33.
+#: Classes whose published configs (`auto_map`; vLLM's tests/models/registry.py, `trust_remote_code`) are of a model type that neither the
+#: release (transformers_utils/config.py _CONFIG_REGISTRY) nor any transformers that it may be installed with knows: from a release on, and
+#: before which. Read of 0.9.0 to 0.33 and of transformers 4.51 to 5.19; where the oldest that it takes does not know it and a newer one
+#: does, nothing is said. A name with a slash is how catalogue ids begin: their type is not their class's own.
 OWN_CODE: dict[str, tuple[str, str]] = {
     **dict.fromkeys((
-        "BaichuanForCausalLM", "BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "DeciLMForCausalLM", "DeepseekForCausalLM",
-        "ExaoneForCausalLM", "H2OVLChatModel", "InternLM2ForCausalLM", "InternLM2ForRewardModel", "InternLM3ForCausalLM",
-        "InternVLChatModel", "MiMoForCausalLM", "MiniCPMForCausalLM", "MiniCPMO", "MiniCPMV", "MolmoForCausalLM", "NVLM_D",
-        "OrionForCausalLM", "Phi3SmallForCausalLM", "Phi3VForCausalLM", "Phi4MMForCausalLM", "QWenLMHeadModel", "SkyworkR1VChatModel",
-        "TeleChat2ForCausalLM", "XverseForCausalLM",
-    ), ("0.11", "")),
-    **dict.fromkeys(("MiniCPM3ForCausalLM", "MiniMaxM2ForCausalLM", "NemotronHForCausalLM"), ("0.11", "0.20")),
+        "BaiChuanForCausalLM", "BaichuanForCausalLM", "BailingMoeForCausalLM", "BailingMoeV2ForCausalLM",
+        "BailingMoeV2_5ForCausalLM", "DeciLMForCausalLM", "DeepseekForCausalLM", "DotsOCRForCausalLM", "InternLM2ForCausalLM",
+        "InternLM2ForRewardModel", "InternLM3ForCausalLM", "InternLMForCausalLM", "InternS1ForConditionalGeneration",
+        "InternS1ProForConditionalGeneration", "KeyeForConditionalGeneration", "KeyeVL1_5ForConditionalGeneration",
+        "Llama_Nemotron_Nano_VL", "MiMoForCausalLM", "MiniCPMForCausalLM", "MiniCPMO", "MiniCPMV", "Molmo2ForConditionalGeneration",
+        "MolmoForCausalLM", "NemotronH_Nano_VL_V2", "OpenCUAForConditionalGeneration", "OrionForCausalLM", "Ovis2_5", "Ovis2_6ForCausalLM",
+        "Ovis2_6_MoeForCausalLM", "PanguEmbeddedForCausalLM", "PanguUltraMoEForCausalLM", "Phi3SmallForCausalLM", "Phi3VForCausalLM",
+        "Phi4MMForCausalLM", "Plamo3ForCausalLM", "QWenLMHeadModel", "SarvamMoEForCausalLM", "Step1ForCausalLM",
+        "StepVLForConditionalGeneration", "TeleChat2ForCausalLM", "TeleChatForCausalLM", "TeleFLMForCausalLM", "XverseForCausalLM",
+    ), ("", "")),
+    **dict.fromkeys(("H2OVLChatModel", "InternVLChatModel", "NVLM_D", "SkyworkR1VChatModel"), ("0.9.2", "")),
+    **dict.fromkeys(("ExaoneForCausalLM", "SolarForCausalLM"), ("0.10.1", "")),
+    "HunYuanMoEV1ForCausalLM": ("", "0.10.2"),
+    "moonshotai/kimi-k2": ("", "0.18"),
+    **dict.fromkeys((
+        "Ernie4_5_VLMoeForConditionalGeneration", "HyperCLOVAXForCausalLM", "MiniMaxM2ForCausalLM", "NemotronHForCausalLM",
+        "PaddleOCRVLForConditionalGeneration",
+    ), ("", "0.19.1")),
+    **dict.fromkeys(("MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiniCPM3ForCausalLM"), ("", "0.24")),
+    **dict.fromkeys(("AXK1ForCausalLM", "ArcticForCausalLM"), ("", "0.26")),
+    "HCXVisionV2ForCausalLM": ("", "0.32"),
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvplan.engines.common.options import read_speculative
 from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.vllm.layers import stages as layers_of
 from kvplan.engines.vllm.settings import settings_of
@@ -24,35 +25,86 @@ def vocabularies(settled: Settled) -> Values:
     return {"target": d.model.vocab_size, "draft": d.drafter.vocab_size}
 
 
-#: Classes whose config is rewritten to one of their own modules (config/speculative.py hf_config_override of nine releases, 0.11 to 0.33).
-OF_THEIR_OWN: frozenset[str] = frozenset({
-    "BailingHybridForCausalLM", "BailingMoeV2_5ForCausalLM", "BailingMoeV3ForCausalLM", "BailingMoeV3VLForConditionalGeneration",
-    "DeepseekV32ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV41ForCausalLM", "DeepseekV4ForCausalLM",
-    "DeepseekV4ForConditionalGeneration", "Dots3NoteForCausalLM", "Dots3NoteForConditionalGeneration", "Ernie4_5_MoeForCausalLM",
-    "Exaone4_5_ForConditionalGeneration", "ExaoneMoEForCausalLM", "ExaoneMoeForCausalLM", "Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM",
-    "Glm5NextForCausalLM", "Glm5NextForConditionalGeneration", "GlmMoeDsaForCausalLM", "GlmOcrForConditionalGeneration", "HYV3ForCausalLM",
-    "HYV4ForCausalLM", "InklingForCausalLM", "InklingForConditionalGeneration", "InternS2MobiusForConditionalGeneration",
-    "InternS2PreviewForConditionalGeneration", "KimiK3ForConditionalGeneration", "LongcatFlashForCausalLM", "LongcatFlashNgramForCausalLM",
-    "MiMoForCausalLM", "MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiMoV2OmniForCausalLM", "MiniMaxM3SparseForCausalLM",
-    "MiniMaxM3SparseForConditionalGeneration", "MistralLarge3ForCausalLM", "NemotronHForCausalLM", "NemotronHPuzzleForCausalLM",
-    "NemotronH_Nano_Omni_Reasoning_V3", "NemotronH_Omni_Reasoning_V3", "NemotronH_Super_Omni_Reasoning_V3", "PanguUltraMoEForCausalLM",
-    "Qwen3NextForCausalLM", "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM",
-    "Qwen3_5MoeForConditionalGeneration", "Qwen4ExpForCausalLM", "Qwen4ExpForConditionalGeneration", "RadioMBartPrefixForCausalLM",
-    "Step3p5ForCausalLM", "Step3p7FlashForCausalLM", "Step3p7ForConditionalGeneration", "Step5ForCausalLM",
-    "Step5ForConditionalGeneration",
-})  # fmt: skip
+#: Classes whose config is rewritten to one of their own modules (config/speculative.py hf_config_override), from which release on: read of
+#: 30 releases, 0.9.1 to 0.33.
+_OWN_MODULES: dict[str, str] = {
+    "0.9": "DeepseekV3ForCausalLM MiMoForCausalLM",
+    "0.10": "Glm4MoeForCausalLM",
+    "0.10.2": "Ernie4_5_MoeForCausalLM Qwen3NextForCausalLM",
+    "0.11": "DeepseekV32ForCausalLM LongcatFlashForCausalLM",
+    "0.11.1": "PanguUltraMoEForCausalLM",
+    "0.12": "MistralLarge3ForCausalLM",
+    "0.14": "ExaoneMoEForCausalLM ExaoneMoeForCausalLM",
+    "0.15": "Glm4MoeLiteForCausalLM Step3p5ForCausalLM",
+    "0.16": "GlmMoeDsaForCausalLM GlmOcrForConditionalGeneration",
+    "0.17": "NemotronHForCausalLM Qwen3_5ForConditionalGeneration Qwen3_5MoeForConditionalGeneration",
+    "0.19": "NemotronHPuzzleForCausalLM",
+    "0.20": (
+        "DeepseekV4ForCausalLM DeepseekV4ForConditionalGeneration Exaone4_5_ForConditionalGeneration HYV3ForCausalLM "
+        "NemotronH_Nano_Omni_Reasoning_V3 NemotronH_Super_Omni_Reasoning_V3"
+    ),
+    "0.21": "MiMoV2FlashForCausalLM MiMoV2ForCausalLM MiMoV2OmniForCausalLM",
+    "0.22": "InternS2PreviewForConditionalGeneration Qwen3_5MoeForCausalLM",
+    "0.23": "Step3p7FlashForCausalLM Step3p7ForConditionalGeneration",
+    "0.24": "MiniMaxM3SparseForCausalLM MiniMaxM3SparseForConditionalGeneration",
+    "0.25": "BailingHybridForCausalLM BailingMoeV2_5ForCausalLM",
+    "0.26": "InklingForCausalLM InklingForConditionalGeneration LongcatFlashNgramForCausalLM",
+    "0.27": "KimiK3ForConditionalGeneration",
+    "0.28": (
+        "BailingMoeV3ForCausalLM Dots3NoteForCausalLM Dots3NoteForConditionalGeneration InternS2MobiusForConditionalGeneration "
+        "Qwen3_5ForCausalLM"
+    ),
+    "0.29": "HYV4ForCausalLM NemotronH_Omni_Reasoning_V3 Qwen4ExpForCausalLM Qwen4ExpForConditionalGeneration",
+    "0.30": ("BailingMoeV3VLForConditionalGeneration DeepseekV41ForCausalLM Glm5NextForCausalLM Glm5NextForConditionalGeneration"),
+    "0.33": "RadioMBartPrefixForCausalLM Step5ForCausalLM Step5ForConditionalGeneration",
+}
+OF_THEIR_OWN: dict[str, str] = {named: first for first, classes in _OWN_MODULES.items() for named in classes.split()}
 
 
 def none_of_its_own(settled: Settled) -> Values:
     """The model's own modules where its class has none: its whole config is then taken for a drafter, of no method that there is."""
     d, spec = settled.question, read_speculative(settled.question.speculative)
     own = settings_of(settled).method == "mtp" and spec is not None and spec.model is None and d.drafter is None
-    return {} if own and d.model.architecture not in (None, *OF_THEIR_OWN) else None
+    if not own or d.model.architecture is None:
+        return None
+    first = OF_THEIR_OWN.get(d.model.architecture)
+    return {} if first is None or not in_force(first, "", d.engine_version) else None
+
+
+#: Target models that EAGLE-3 heads go with (config/speculative.py, by the text model's type): the release's words for it, from which on, as
+#: they stand in a class's name. From 0.22 on the class itself says it.
+EAGLE3_TARGETS: tuple[tuple[str, str], ...] = (
+    ("0.9", "llama"),
+    ("0.10.1", "llama qwen"),
+    ("0.11", "llama qwen minicpm gptoss"),
+    ("0.16", "llama qwen minicpm gptoss hunyuanvl hunyuandensev1 afmoe"),
+    ("0.17", "llama qwen minicpm gptoss hunyuanvl hunyuandensev1 afmoe nemotronh"),
+    ("0.18", "llama qwen minicpm gptoss hunyuanvl hunyuandensev1 afmoe nemotronh deepseekv2 deepseekv3"),
+    ("0.19.1", "llama qwen minicpm gptoss hunyuanvl hunyuandensev1 afmoe nemotronh deepseekv2 deepseekv3 minimaxm2 gemma4"),
+    ("0.21", "llama qwen minicpm gptoss hunyuanvl hunyuandensev1 afmoe nemotronh deepseekv2 deepseekv3 minimaxm2 gemma4 laguna"),
+)
+#: Classes of a model type that their name does not say.
+_TYPED = ("YiForCausalLM", "IQuestCoderForCausalLM", "TeleChat3ForCausalLM", "SDARForCausalLM", "SDARMoeForCausalLM")
+
+
+def not_a_target(settled: Settled) -> Values:
+    """An EAGLE-3 head beside a text model of a type that the release does not take; of a model with towers nothing is said."""
+    named, s = settled.question.model.architecture or "", settings_of(settled)
+    asked = settled.question.engine_version
+    types = next((words for first, words in reversed(EAGLE3_TARGETS) if in_force(first, "", asked)), "")
+    said = named.lower().replace("_", "")
+    if s.method != "eagle3" or not named.endswith("ForCausalLM") or settled.question.model.towers or named in _TYPED or not types:
+        return None
+    return None if any(one in said for one in types.split()) else {"class": named}
 
 
 LLAMA_HEADS = ("LlamaForCausalLM", "EagleLlamaForCausalLM")
-#: Classes with modules whose drafter has pipeline stages (model_executor/models/*_mtp.py SupportsPP); from 0.30 on none needs them.
-STAGED = ("Glm4MoeLiteForCausalLM", "GlmOcrForConditionalGeneration", "NemotronHForCausalLM")
+#: Classes with modules whose drafter has pipeline stages (model_executor/models/*_mtp.py SupportsPP, 0.15 to 0.29); up to 0.29 a drafter is
+#: checked for the target's stages (create_draft_parallel_config), from 0.30 on for one.
+STAGED = (
+    "BailingMoeV3ForCausalLM", "BailingMoeV3VLForConditionalGeneration", "Glm4MoeLiteForCausalLM", "GlmOcrForConditionalGeneration",
+    "NemotronHForCausalLM", "NemotronHPuzzleForCausalLM",
+)  # fmt: skip
 
 
 def stages(settled: Settled) -> Values:
@@ -96,7 +148,7 @@ CHECKS = (
     ),
     Stop(
         "no modules of its own", "Speculative decoding with draft model is not supported yet", _NO_MODULES, _OTHERS[:1],
-        "config/speculative.py __post_init__", since="0.11", before="0.15", when=none_of_its_own,
+        "config/speculative.py __post_init__", since="0.10.2", before="0.15", when=none_of_its_own,
     ),
     Stop(
         "no modules of its own", "Unsupported speculative method: 'mtp'", _NO_MODULES, _OTHERS[:1],
@@ -104,8 +156,18 @@ CHECKS = (
     ),
     Stop(
         "modules in stages", "Pipeline parallelism is not supported for this model", _STAGES, _FEWER,
-        "config/speculative.py _verify_args", since="0.16", before="0.30", when=stages,
+        "config/speculative.py _verify_args", since="0.9", before="0.30", when=stages,
         tail=". Supported models implement the `SupportsPP` interface.",
+    ),
+    Stop(
+        "a head for other targets", "Eagle3 is only supported for", "EAGLE-3 heads go with some types of models in this release",
+        (Move("speculative", "eagle, ngram or none"), Move("engine_version", "0.22 or later")), "config/speculative.py _verify_args",
+        since="0.9", before="0.17", when=not_a_target, numbers="{class} is none of them",
+    ),
+    Stop(
+        "a head for other targets", "eagle3 is only supported for", "EAGLE-3 heads go with some types of models in this release",
+        (Move("speculative", "eagle, ngram or none"), Move("engine_version", "0.22 or later")), "config/speculative.py _verify_args",
+        since="0.17", before="0.22", when=not_a_target, numbers="{class} is none of them",
     ),
     Stop(
         "a head named as a layer", "Duplicate layer name: model.layers.{layer}.self_attn.attn",

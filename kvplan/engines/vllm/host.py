@@ -2,7 +2,7 @@
 
 tiers of the cache  as tiers.py makes them
 cpu_offload_gb      GiB of weights of each rank (config/cache.py, from 0.20 config/offload.py)
-n-gram table        of Qwen4-Exp, from 0.31 on, once for all ranks of a replica
+n-gram table        of Qwen4-Exp, from 0.30 on, once for all ranks of a replica
 swap_space          GiB of each rank for preempted sequences, V0 alone (config/cache.py; 4 by default)
 /dev/shm            rings of 10 messages between processes: one of 16 MiB messages to all workers (VLLM_MQ_MAX_CHUNK_BYTES_MB), and one
                     back from each, of 10 MiB messages, from 0.11 of 24 (shm_broadcast.py MessageQueue, multiproc_executor.py)

@@ -11,7 +11,57 @@ from kvplan.engines.common.arguments import Config, Times
 
 _SINCE_0_16 = ("", "0.16")
 
+#: Objects of any keys (dict fields of config/model.py, multimodal.py, vllm.py).
+FREE = (
+    "--additional-config", "--default-mm-loras", "--hf-overrides", "--limit-mm-per-prompt", "--media-io-kwargs", "--mm-processor-kwargs",
+    "--model-class-overrides", "--override-generation-config", "--override-pooler-config", "--rope-scaling",
+)  # fmt: skip
+
 OBJECTS: dict[str, Config] = {
+    "--aux-output-config": Config({("", ""): "enable_return_routed_experts max_bytes"}, _SINCE_0_16),
+    "--diffusion-config": Config({("", ""): "canvas_length max_denoising_steps"}, _SINCE_0_16),
+    "--ec-manager-config": Config({("", ""): "encoder_cache_manager_cls", ("0.27.1", ""): "manager_config"}, _SINCE_0_16),
+    "--engram-config": Config(
+        {("", ""): "cpu_offload dp_shared_memory embedding_across_dp", ("0.30.0", ""): "use_thp"},
+        _SINCE_0_16,
+    ),
+    "--fault-tolerance-config": Config({("", ""): "engine_recovery_timeout_sec"}, _SINCE_0_16),
+    "--logging-config": Config(
+        {("", ""): "configure_logging log_level pylogging_config_file", ("0.31.0", ""): "formatter"},
+        _SINCE_0_16,
+    ),
+    "--pooler-config": Config(
+        {
+            ("", ""): "pooling_type returned_token_ids step_tag_id",
+            ("", "0.16.0"): "normalize softmax",
+            ("0.10.0", ""): "dimensions enable_chunked_processing max_embed_len",
+            ("0.10.0", "0.16.0"): "activation",
+            ("0.10.1", "0.23.0"): "logit_bias",
+            ("0.11.0", ""): "use_activation",
+            ("0.13.0", ""): "seq_pooling_type tok_pooling_type",
+            ("0.18.1", ""): "task",
+            ("0.19.1", ""): "logit_mean logit_sigma",
+            ("0.19.1", "0.23.0"): "logit_scale",
+            ("0.31.0", ""): "enable_flash_late_interaction",
+        },
+        _SINCE_0_16,
+    ),
+    "--quantization-config": Config({("", ""): "ignore linear moe", ("0.29.0", ""): "targets"}, _SINCE_0_16),
+    "--reasoning-config": Config(
+        {("", ""): "reasoning_end_str reasoning_start_str", ("0.19.1", ""): "reasoning_parser"},
+        _SINCE_0_16,
+    ),
+    "--watchdog-config": Config({("", ""): "check_interval dump_dir timeout"}, _SINCE_0_16),
+    "--watermark-config": Config(
+        {
+            ("", ""): (
+                "algorithm allow_target_only_watermarking alpha context_width deduplicate_contexts deduplicate_contexts_max_history key prf"
+            ),
+        },
+        _SINCE_0_16,
+    ),
+    "--weight-transfer-config": Config({("", ""): "backend"}, _SINCE_0_16),
+    **{option: Config({("", ""): "*"}) for option in FREE},
     "--attention-config": Config(
         {
             ("", ""): (
@@ -56,6 +106,7 @@ OBJECTS: dict[str, Config] = {
             ("0.31.0", ""): "cudagraph_decoder_replay decoder_replay_cudagraph_capture_sizes decoder_replay_trim_threshold",
         },
         ("0.8", "0.13"),
+        alone="0.10.1",  # config.py CompilationConfig.from_cli takes a level before
     ),
     "--compilation-config.pass_config": Config(
         {
@@ -238,6 +289,9 @@ VALUES: dict[str, Times] = {
         ("", ""): "kv_both kv_consumer kv_producer",
         ("0.11.0", ""): "None",
     },
+    "--pooler-config.pooling_type": {("", "0.12.0"): "*", ("", ""): "None ALL CLS LAST MEAN STEP"},
+    "--pooler-config.seq_pooling_type": {("", ""): "None CLS LAST MEAN"},
+    "--pooler-config.tok_pooling_type": {("", ""): "None ALL STEP"},
     "--profiler-config.profiler": {
         ("", ""): "None cuda torch",
         ("0.27.0", ""): "proton",

@@ -7,6 +7,7 @@ from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.vllm.layers import stages
+from kvplan.engines.vllm.model import left
 from kvplan.engines.vllm.settings import settings_of
 
 #: Classes whose tower deals its heads out to the ranks, and how many the published configs have (vision_config num_heads: GLM-4.1V, 4.5V).
@@ -43,6 +44,12 @@ def latent_fp8(settled: Settled) -> Values:
     return {"gpu": device.name if device else "", "has": on.version_of(has), "other": "float16" if has < 80 else "bfloat16"}
 
 
+def left_whole(settled: Settled) -> Values:
+    """A class that transformers' code runs, which has no plan for several ranks."""
+    s, model = settings_of(settled), settled.question.model
+    return {"class": model.architecture} if s.tp > 1 and left(model, s.release) else None
+
+
 def packed_rows(settled: Settled) -> Values:
     """DeepSeek-V4's packed rows, asked for in a format that neither they nor plain rows have."""
     s, asked = settings_of(settled), settled.question.kv_dtype
@@ -71,6 +78,11 @@ CHECKS = (
         "the kernels of latent attention that run on this GPU read an FP8 cache from compute capability 8.9 on, and it has {has}",
         (Move("kv_dtype", "auto"), Move("device", "a newer GPU")), "v1/attention/backends/mla/triton_mla.py",
         since="0.26", when=latent_fp8, loading=True,
+    ),
+    Stop(
+        "a class that left and ranks", "does not support tensor parallel. See",
+        "{class} is run by transformers' code, which has no plan for it",
+        (Move("tp", "1"),), "model_executor/models/transformers/base.py recursive_replace", since="0.11", when=left_whole, loading=True,
     ),
     Stop(
         "packed rows of another format", "only supports fp8 kv-cache", "this model's rows are packed in FP8",

@@ -12,6 +12,7 @@ from kvplan.dtypes import WEIGHT_FORMATS
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.grouped_keys import TABLE
 from kvplan.engines.common.lines import stage_weights, weight_entries
+from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Drafter
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm.before_v1 import FUSED, absorbed
@@ -88,8 +89,10 @@ def mxfp4_grid(d: Deployment, s: VllmSettings) -> tuple[int, int]:
 
 
 def table_in_host(d: Deployment, s: VllmSettings) -> bool:
-    """Whether n-gram tables are in host memory: from 0.31 on (config/engram.py cpu_offload), where that is not the device's own."""
-    return s.since("0.31") and not (d.device is not None and d.device.unified)
+    """Whether n-gram tables are in host memory: from 0.30 on (config/engram.py cpu_offload: of NVIDIA's GPUs, in 0.30 unless
+    VLLM_PLE_CPU_OFFLOAD is 0, since unless --engram-config says so), where that is not the device's own."""
+    away = Options(d).flag("engram_cpu_offload", True)
+    return s.since("0.30") and away and not (d.device is not None and (d.device.unified or d.device.vendor == "amd"))
 
 
 def table_bytes(d: Deployment, s: VllmSettings) -> int:

@@ -56,7 +56,7 @@ class Media(NamedTuple):
 def media(d: Deployment) -> Media:
     """What a question says. Raises SpecError for what vLLM would not read."""
     options = Options(d)
-    text, processor = options.text(LIMITS), options.text(PROCESSOR)
+    text, processor = options.text(LIMITS) if d.model.towers else None, options.text(PROCESSOR)  # of a text model they are not looked at
     return Media(_limits(text) if text else {}, pixels(_object(processor)) if processor else None)
 
 
@@ -86,6 +86,8 @@ def _decoders(d: Deployment, release: str) -> int:
 
 def passed(d: Deployment) -> tuple[Passed, ...]:
     """What is said of items and their processor and does not enter the plan."""
+    if not d.model.towers or text_alone(d):
+        return ()
     options = Options(d)
     found = []
     if (text := options.text(LIMITS)) and _limits(text) and (sized := sorted(smaller(limits(text)))):
@@ -95,7 +97,7 @@ def passed(d: Deployment) -> tuple[Passed, ...]:
         found.append(Passed(PROCESSOR, processor or "", f"{PROCESSOR}: {', '.join(keys)}", "either"))
     if str(given.get("device", "cpu")).startswith(("cuda", "xpu")):
         found.append(Passed(PROCESSOR, processor or "", f"{PROCESSOR}: a processor on {given['device']}", "more"))
-    return tuple(found) if d.model.towers and not text_alone(d) else ()
+    return tuple(found)
 
 
 def text_alone(d: Deployment) -> bool:

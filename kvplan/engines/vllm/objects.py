@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from kvplan.engines.common.arguments import RELEASE, counted, moved
 from kvplan.engines.common.kinds import counts
-from kvplan.engines.common.words import Finding, Given, refuse
+from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.vllm.keys import OBJECTS
 
 #: Keys of --eplb-config that move memory -> the engine options that they are.
@@ -38,6 +39,8 @@ def read(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding
     for to, option in _LISTS.items():
         if one := given.get(to):
             findings += counted(one, question, option)
+    if (one := given.get("@engram")) and isinstance(one.value, dict) and isinstance(away := one.value.get("cpu_offload"), bool):
+        question["engine_option.engram_cpu_offload"] = moved(one, away)
     if one := given.get("@eplb"):
         if not isinstance(one.value, dict):
             return [*findings, refuse(f"{one.spelled}: not a JSON object", one.place)]
@@ -62,6 +65,24 @@ def _compilation(given: Mapping[str, Given], value: Any, question: dict[str, Giv
             if (said := value.get(key)) is not None:
                 text = ",".join(str(n) for n in said) if isinstance(said, list) else said
                 question[f"engine_option.{key}"] = moved(config, text)
+
+
+def overrides(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
+    """Keys of the model's config that are replaced; up to 0.11.0 RoPE has an option of its own, which comes after them."""
+    one, rope = given.get("@overrides"), given.get("@rope")
+    keys = dict(one.value) if one and isinstance(one.value, dict) else {}
+    if rope and isinstance(rope.value, dict):
+        keys["rope_scaling"] = rope.value
+    said = rope if rope and not one else one
+    if said is None or not keys:
+        return []
+    question["engine_option.hf_overrides"] = moved(said, json.dumps(keys))
+    findings = [Finding("overridden", "note", f"{said.spelled} replaces what the model's own config says", said.place)]
+    loads = given["@load"].value if "@load" in given else ""
+    if any("num_hidden_layers" in part for part in (keys, keys.get("text_config")) if isinstance(part, dict)) and loads != "dummy":
+        message = f"{said.spelled}: layers that only the checkpoint or only the config has stop the load, but for --load-format dummy"
+        findings.append(warn("not-all-layers", message, said.place))
+    return findings
 
 
 def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:

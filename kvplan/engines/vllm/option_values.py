@@ -12,7 +12,7 @@ def check_options(options: Options) -> None:
         options.flag(key)
     for key in ("api_server_count", "max_cpu_loras", "prefill_context_parallel_size"):
         options.count(key)
-    if options.text("max_logprobs") != "-1":  # any number
+    if not (options.text("max_logprobs") or "").startswith("-"):  # any number; from 0.25 on no less than -1 (bounds.py)
         options.count("max_logprobs", 0)
     options.number("mm_processor_cache_gb", zero=True)
     options.text("mm_processor_cache_type", ("lru", "shm"))

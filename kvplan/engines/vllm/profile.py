@@ -14,7 +14,7 @@ from kvplan.dtypes import WEIGHT_FORMATS
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.widths import layer_width, split
-from kvplan.engines.vllm.before_v1 import awq_bytes
+from kvplan.engines.vllm.before_v1 import awq_bytes, gptq_bytes
 from kvplan.engines.vllm.encoders import encoded
 from kvplan.engines.vllm.exchange import LOW_LATENCY
 from kvplan.engines.vllm.media import text_alone
@@ -145,8 +145,11 @@ def _streams(model: Lowered, stage: range, hidden: int) -> int:
 
 
 def _products(d: Deployment, model: Lowered, stage: range, s: VllmSettings, formats: WeightFormats) -> tuple[int, int]:
-    old = s.own_awq if s.rules.v1 else (capability(d) or 0) < 80 or s.own_awq
-    found = [awq_bytes(layer, s.max_num_batched_tokens, s.tp, s.rules, formats, old=old) for layer in _distinct(model, stage)]
+    layers, has = _distinct(model, stage), capability(d)
+    old = 0 < (has or 0) < s.rules.marlin or s.own_awq or (has is None and not s.rules.v1)
+    found = [awq_bytes(layer, s.max_num_batched_tokens, s.tp, s.rules, formats, old=old) for layer in layers]
+    marlin = not s.own_gptq and (has or s.rules.marlin) >= s.rules.marlin and s.since("0.5")  # gptq_marlin.py is there from 0.4.2 on
+    found += [(once, once) for once in (gptq_bytes(layer, s.tp, formats, marlin=marlin) for layer in layers)]
     point, least = max(found, default=(0, 0))
     return (least, least) if s.expandable else (point, least)
 

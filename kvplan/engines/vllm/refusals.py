@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import partial
 
 from kvplan.engines.common.stops import Move, Stop
+from kvplan.engines.vllm import captures, drafting, layer_conditions, overrides, registered, selection, windows
 from kvplan.engines.vllm import conditions as when
-from kvplan.engines.vllm import drafting, layer_conditions, registered, selection, windows
 from kvplan.engines.vllm import exchange_conditions as over
 
 TP = "a size that divides it"
@@ -52,7 +52,7 @@ CHECKS: tuple[Stop, ...] = (
         f"{_CONFIG} _get_and_verify_max_len", when=when.longer,
         tail=" or model_max_length=None in model's config.json). To allow overriding this maximum, set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1",
     ),
-    *windows.CHECKS,
+    *windows.CHECKS, *overrides.CHECKS, *captures.CHECKS,
     *layer_conditions.CHECKS,
     *registered.CHECKS,
     *drafting.CHECKS,

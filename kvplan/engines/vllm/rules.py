@@ -60,7 +60,8 @@ class VllmRules(NamedTuple):
     latent              latent attention is stored as whole heads, padded to 256; as whole heads; as rows unless the weights are packed
     aligned_rows        latent rows are aligned to 256 bytes
     absorbs             products of latent attention's projections are kept beside them
-    own_awq             --quantization awq takes AWQ's own kernels though Marlin's could run
+    own_awq             --quantization awq (or gptq) takes its own kernels though Marlin's could run
+    marlin              the least compute capability of Marlin's kernels (quantization/gptq_marlin.py, awq_marlin.py get_min_capability)
     awq                 how AWQ's matrices are multiplied: partial sums; as unpacked copies; by Marlin kernels from 8.0 on
     captures            CUDA graphs are captured
     own_reduce          all-reduces of two cards without links are a kernel of its own
@@ -152,6 +153,7 @@ class VllmRules(NamedTuple):
     absorbs: bool = False
     awq: Literal["partial sums", "unpacked", "marlin"] = "partial sums"
     own_awq: bool = True
+    marlin: int = 80
     captures: bool = False
     own_reduce: bool = False
     caps_gemma: bool = False
@@ -203,7 +205,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
                 "lora_experts": True, "lora_graphs": True}),  # lora/layers/fused_moe.py, config/compilation.py cudagraph_specialize_lora
     ("0.12", {"lora_extra_rows": False, "even_ratio": 1.25, "unify": "scale", "state_block_asked": True}),
     ("0.13", {}),
-    ("0.14", {"admission": "first_group", "admission_scope": "model", "auto_fit": True, "async_scheduling": True,
+    ("0.14", {"marlin": 75, "admission": "first_group", "admission_scope": "model", "auto_fit": True, "async_scheduling": True,
               "chunked_hybrid": True, "round_request": "up", "refusal": "plain", "loads_whole": False}),
     ("0.15", {"states_per_request": "mode", "all_mode": "default", "reduces_pairs": True}),  # torch 2.10 for CUDA 13 brings NCCL 2.28.9
     ("0.16", {}),

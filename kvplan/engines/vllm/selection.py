@@ -27,6 +27,8 @@ _PER_HEAD, _TURBO = "int8_per_token_head fp8_per_token_head", "turboquant_k8 tur
 
 #: A format of Gaudi's alone, which FlashAttention took for FP8 up to a release.
 GAUDI, GAUDI_SINCE = "fp8_inc", "0.22"
+#: A backend that takes FP8 as `fp8` and `fp8_ds_mla`, and not under its full name (0.20 to 0.33).
+UNSPELLED = "FLASHMLA_SPARSE"
 #: From this release on the backends of all layers must agree on a layout, which TurboQuant's and FlashInfer's for Blackwell do not.
 LAYOUTS_SINCE = "0.31"
 
@@ -63,7 +65,7 @@ TAKERS: tuple[Taker, ...] = (
     Taker("FLASH_ATTN", "plain", _E4, 100, 110, since="0.27", heads=(64, 128), sinks=100, images=100),
     Taker("FLASHINFER", "plain", f"f16 bf16 {_E4} {_E5}", 75, before="0.24", heads=_INFER, sinks=100),
     Taker("FLASHINFER", "plain", f"f16 bf16 {_E4} {_E5}", 80, since="0.24", heads=_INFER, sinks=90),
-    Taker("FLASHINFER", "plain", "nvfp4", 100, 110, since="0.20", heads=_INFER, sinks=100),
+    Taker("FLASHINFER", "plain", "nvfp4", 100, 110, since="0.21", heads=_INFER, sinks=100),
     Taker("FLASHINFER", "plain", "nvfp4", 80, since="0.32", heads=_INFER),
     Taker("FLASHINFER", "plain", "nvfp4_ds_mla", 100, 110, since="0.30", heads=_INFER, sinks=100),
     Taker("TRITON_ATTN", "plain", f"{_16} {_E4} {_E5}", sinks=ALWAYS, images=ALWAYS, shared=False),
@@ -104,6 +106,8 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
     if one.kind != kind or s.formats.k not in one.formats.split() or not one.least <= at < one.below:
         return False
     if (one.since and not s.since(one.since)) or (one.before and s.since(one.before)):
+        return False
+    if one.name == UNSPELLED and d.kv_dtype == _E4:
         return False
     if kind == "plain" and one.heads and not _heads(s) <= set(one.heads):
         return False

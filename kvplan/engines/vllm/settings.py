@@ -58,6 +58,7 @@ class VllmSettings(NamedTuple):
     unquantised_load: bool  # the load holds the 16-bit checkpoint before it is quantised
     quantised_in_flight: bool  # bitsandbytes quantises 16-bit matrices one by one
     own_awq: bool  # AWQ's own kernels in V1: asked for, or AMD's cards, which have no Marlin kernels
+    own_gptq: bool  # GPTQ's, likewise; AMD's up to 0.23
     expandable: bool  # torch's reserve grows and shrinks with what is allocated
     partition: str | None  # layers of each pipeline stage, as VLLM_PP_LAYER_PARTITION says
     packed: bool  # the checkpoint's matrices are packed integers

@@ -37,6 +37,7 @@ from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.media import passed
 from kvplan.engines.vllm.model import as_pooled, as_run, as_target, encodes, left, length_served, pools, states_stated
 from kvplan.engines.vllm.option_values import check_options
+from kvplan.engines.vllm.overrides import overridden, unmodelled
 from kvplan.engines.vllm.registered import before_its_class
 from kvplan.engines.vllm.rings import kda_told, own_format, pooled
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, since
@@ -81,10 +82,12 @@ def settle(d: Deployment) -> Settled:
     """The question with vLLM's defaults, read and lowered. Raises SpecError where choices contradict."""
     options = Options(d)
     check_options(options)
+    own = d.model
+    d, replaced = overridden(d, options, rules_of(d)[1])
     d = as_pooled(d, options, rules_of(d)[0])
     d, served = served_in(d, auto_dtype(d), FACTS.title)
     release, rules, notes = rules_of(d)
-    notes = (*notes, *served)
+    notes = (*notes, *replaced, *served)
     notes = (*notes, *_said(options, release, rules))
     d = capped(unslid(d, options, release), rules)
     longest = d.max_model_len or d.context or length_served(d.model, rules)
@@ -142,7 +145,7 @@ def settle(d: Deployment) -> Settled:
     made = Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
     return made._replace(
         notes=(*made.notes, *before_its_class(d.model.architecture, release)),
-        passed=passed(d),
+        passed=(*passed(d), *unmodelled(d, rules, own)),
         undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings)),
     )
 
@@ -155,8 +158,8 @@ def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
         notes.append("PYTORCH_CUDA_ALLOC_CONF: this release counts what torch allocates, not what it reserves, so the pool stays as it is")
     if options.flag("quantize_on_load") and not rules.loads_whole:
         notes.append("quantised on load: this release quantises every matrix as it is read")
-    if _asks_awq(options) and not rules.own_awq:
-        notes.append("--quantization awq: this release takes Marlin's kernels all the same, where they can run")
+    if (asked := _own_kernels(options)) and not rules.own_awq:
+        notes.append(f"--quantization {asked}: this release takes Marlin's kernels all the same, where they can run")
     if options.text("v2_model_runner") is not None:
         notes.append(
             "VLLM_USE_V2_MODEL_RUNNER: batches in flight and the profile run are its own; the runners' buffers are taken for the same"
@@ -164,18 +167,19 @@ def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
     return notes
 
 
-def _own_awq(d: Deployment, options: Options, rules: VllmRules) -> bool:
-    """Whether AWQ's matrices are unpacked for every long product (quantization/awq_marlin.py override_quantization_method)."""
-    return (rules.own_awq and _asks_awq(options)) or (d.device is not None and d.device.vendor == "amd")
+def _takes_own(d: Deployment, options: Options, rules: VllmRules, method: str) -> bool:
+    """Whether a method's own kernels run, which unpack a matrix (quantization/*_marlin.py override_quantization_method)."""
+    amd = d.device is not None and d.device.vendor == "amd" and (method == "awq" or rules.own_awq)
+    return amd or (rules.own_awq and _own_kernels(options) == method)
 
 
-def _asks_awq(options: Options) -> bool:
-    """`--quantization awq`; another value is the weights' format. Raises SpecError."""
+def _own_kernels(options: Options) -> str | None:
+    """`--quantization awq` or `gptq`; another value is the weights' format. Raises SpecError."""
     asked = options.text("quantization")
-    if asked not in (None, "awq"):
+    if asked not in (None, "awq", "gptq"):
         said = f"{asked[:60]!r} is a format of the weights: write weight_dtype (--weight-dtype)"
         raise SpecError("engine_option", [("quantization", said)])
-    return asked is not None
+    return asked
 
 
 def _as_kept(cache: Cache, formats: CacheFormats, told: bool) -> Cache:
@@ -281,7 +285,8 @@ def _read(
         captures=captures,
         unquantised_load=options.flag("quantize_on_load") and rules.loads_whole and not (d.model.quantization or d.model.checkpoint),
         quantised_in_flight=_in_flight(d),
-        own_awq=_own_awq(d, options, rules),
+        own_awq=_takes_own(d, options, rules, "awq"),
+        own_gptq=_takes_own(d, options, rules, "gptq"),
         expandable=options.growing_segments(),
         partition=options.text("pp_layer_partition"),
         packed=any(weight_scheme(name) not in ("plain", "fp8") for name in weight_formats(d).values()),

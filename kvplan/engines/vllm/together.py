@@ -10,6 +10,8 @@ from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.vllm.keys import CONNECTORS
 
 METHODS = {"deepseek_mtp": "mtp", "qwen3_next_mtp": "mtp", "mimo_mtp": "mtp", "glm4_moe_mtp": "mtp", "ernie_mtp": "mtp"}
+#: What stands for drafting by n-grams where a model is named (config/speculative.py).
+NGRAMS = ("ngram", "[ngram]")
 #: Methods that draft from the model's hidden states (config/speculative.py use_eagle).
 READS_HIDDEN = ("eagle", "eagle3", "mtp", "dflash", "dspark")
 #: Exchanges of experts' tokens that halved batches (DBO) were written for, and one from 0.24 on.
@@ -98,7 +100,7 @@ def _method(given: Mapping[str, Given]) -> str:
     if draft is None:
         return ""
     said = draft.value if isinstance(draft.value, dict) else {"method": draft.value}
-    method = str(said.get("method") or ("ngram" if said.get("model") == "ngram" else "draft_model"))
+    method = str(said.get("method") or ("ngram" if said.get("model") in NGRAMS else "draft_model"))
     return METHODS.get(method, "mtp" if method.endswith("_mtp") else method)
 
 

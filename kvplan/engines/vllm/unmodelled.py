@@ -16,7 +16,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         enable-tokenizer-info-endpoint? exclude-tools-when-tool-choice-none? fingerprint-mode fingerprint-value generation-config
         grpc! grpc-port h11-max-header-count h11-max-incomplete-event-size hf-config-path hf-token host ignore-patterns*
         log-config-file log-error-stack? lora-dtype lora-modules* max-log-len
-        max-parallel-loading-workers# middleware model-loader-extra-config otlp-traces-endpoint override-generation-config port
+        max-parallel-loading-workers# middleware model-loader-extra-config otlp-traces-endpoint override-generation-config{ port
         prefix-caching-hash-algo prompt-adapters* ray-workers-use-nsight? reasoning-parser response-role return-tokens-as-token-ids?
         revision root-path scheduling-policy seed served-model-name* show-hidden-metrics-for-version skip-tokenizer-init?
         sse-keep-alive-interval ssl-ca-certs ssl-cert-reqs ssl-certfile ssl-ciphers ssl-keyfile tokenizer tokenizer-mode
@@ -31,7 +31,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("", "0.10.0"): "multi-step-stream-outputs? num-scheduler-steps override-neuron-config",
     ("", "0.10.2"): "disable-async-output-proc? guided-decoding-backend preemption-mode scheduler-delay-factor",
     ("", "0.11.0"): "rope-theta~",
-    ("", "0.11.1"): "num-lookahead-slots override-pooler-config",
+    ("", "0.11.1"): "num-lookahead-slots override-pooler-config{",
     ("", "0.16.0"): "disable-log-requests? logits-processor-pattern",
     ("", "0.26.0"): "max-long-partial-prefills# max-num-partial-prefills#",
     ("", "0.27.0"): "calculate-kv-scales?",
@@ -43,11 +43,11 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     """,
     ("0.9.2", "0.11.1"): "eplb-log-balancedness? eplb-step-interval",
     ("0.9.2", ""): "data-parallel-rank=-dpn#",
-    ("0.10.0", ""): "data-parallel-hybrid-lb=-dph? data-parallel-start-rank=-dpr default-mm-loras interleave-mm-strings? logprobs-mode",
+    ("0.10.0", ""): "data-parallel-hybrid-lb=-dph? data-parallel-start-rank=-dpr default-mm-loras{ interleave-mm-strings? logprobs-mode",
     ("0.10.2", ""): "enable-log-requests? io-processor-plugin logits-processors* safetensors-load-strategy",
     ("0.11.0", ""): """
         allowed-media-domains* dbo-decode-token-threshold# dbo-prefill-token-threshold# expert-placement-strategy
-        mm-shm-cache-max-object-size-mb pooler-config structured-outputs-config{
+        mm-shm-cache-max-object-size-mb pooler-config{ structured-outputs-config{
     """,
     ("0.11.1", ""): """
         aggregate-engine-logging! data-parallel-external-lb=-dpe? dcp-kv-cache-interleave-size disable-nccl-for-dp-synchronization?
@@ -59,7 +59,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.16.0", ""): "enable-flashinfer-autotune?",
     ("0.17.1", ""): "fail-on-environ-validation?",
     ("0.18.0", ""): "dcp-comm-backend distributed-timeout-seconds enable-ep-weight-filter? gdn-prefill-backend shutdown-timeout#",
-    ("0.19.0", ""): "mm-tensor-ipc reasoning-config renderer-num-workers scheduler-reserve-full-isl?",
+    ("0.19.0", ""): "mm-tensor-ipc reasoning-config{ renderer-num-workers scheduler-reserve-full-isl?",
     ("0.20.0", ""): """
         enable-mamba-cache-stochastic-rounding? ir-op-priority mamba-backend mamba-cache-philox-rounds numa-bind-cpus*
         numa-bind-nodes* numa-bind?
@@ -74,7 +74,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("0.26.0", "0.29.0"): "enable-bf16x3-router-gemm?",
     ("0.26.0", ""): "prefix-match-unit#",
     ("0.27.0", ""): """
-        enable-fault-tolerance? fault-tolerance-config kda-prefill-backend mamba-ssu-algorithm mm-hasher-algorithm
+        enable-fault-tolerance? fault-tolerance-config{ kda-prefill-backend mamba-ssu-algorithm mm-hasher-algorithm
         video-pruning-method
     """,
     ("0.28.0", ""): "mm-device-do-normalize?",
@@ -82,16 +82,16 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         enable-trace-replay? max-num-queued-reqs# max-num-queued-tokens# per-request-spec-decode-metrics prefix-cache-retention-interval#
     """,
     ("0.30.0", "0.30.0"): "enable-mamba-fine-grained-prefix-cache?",
-    ("0.30.0", ""): "dp-sync-interval# enable-nccl-comm-suspend? kda-decode-backend sparse-indexer-topk-backend watermark-config",
+    ("0.30.0", ""): "dp-sync-interval# enable-nccl-comm-suspend? kda-decode-backend sparse-indexer-topk-backend watermark-config{",
     ("0.31.0", ""): """
-        log-level logging-config long-prefill-token-threshold-adaptive? max-lora-cls-labels sleep-preserve-parameter-names*
+        log-level logging-config{ long-prefill-token-threshold-adaptive? max-lora-cls-labels sleep-preserve-parameter-names*
     """,
     ("0.32.0", ""): "custom-histogram-buckets enable-hc-sp?",
-    ("0.33.0", ""): "monokernel? reasoning-effort-map watchdog-config",
+    ("0.33.0", ""): "monokernel? reasoning-effort-map watchdog-config{",
 }
 
 EITHER: dict[tuple[str, str], str] = {
-    ("", ""): "additional-config scheduler-cls worker-cls",
+    ("", ""): "additional-config{ scheduler-cls worker-cls",
     ("", "0.10.2"): "max-seq-len-to-capture#",
     ("", "0.11.1"): "lora-extra-vocab-size#",
     ("0.9.1", ""): "enable-prompt-embeds?",
@@ -102,13 +102,13 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.13.0", ""): "attention-config=-ac{",
     ("0.14.0", ""): "ubatch-size# enable-return-routed-experts?",
     ("0.15.0", ""): "mm-encoder-only?",
-    ("0.16.0", ""): "weight-transfer-config kernel-config{",
+    ("0.16.0", ""): "weight-transfer-config{ kernel-config{",
     ("0.17.1", ""): "moe-backend offload-num-in-group# offload-params* offload-prefetch-step#",
     ("0.22.0", ""): "enable-cumem-allocator? linear-backend",
     ("0.24.0", ""): "watermark~",
-    ("0.28.0", ""): "ec-manager-config return-sampling-mask?",
+    ("0.28.0", ""): "ec-manager-config{ return-sampling-mask?",
     ("0.29.0", ""): "dcp-q-replicate?",
-    ("0.31.0", ""): "enable-mamba-shared-prefix-checkpoint? max-num-active-seqs# swa-bounded-replay? aux-output-config",
+    ("0.31.0", ""): "enable-mamba-shared-prefix-checkpoint? max-num-active-seqs# swa-bounded-replay? aux-output-config{",
     ("0.32.0", ""): "enable-shm-tensor-arena? sleep-mode-offload-cudagraph?",
     ("0.33.0", ""): "sleep-mode-backend",
 }
@@ -121,11 +121,11 @@ MORE: dict[tuple[str, str], str] = {
     ("0.14.0", ""): "enable-tower-connector-lora?",
     ("0.17.1", ""): "enable-elastic-ep?",
     ("0.19.0", ""): "kv-cache-dtype-skip-layers*",
-    ("0.22.0", ""): "quantization-config use-fp64-gumbel?",
+    ("0.22.0", ""): "quantization-config{ use-fp64-gumbel?",
     ("0.24.0", ""): "diffusion-config=-dc{",
-    ("0.25.0", ""): "model-class-overrides",
+    ("0.25.0", ""): "model-class-overrides{",
     ("0.27.0", ""): "use-replayssm? replayssm-buffer-len#",
-    ("0.30.0", ""): "elastic-ep-max-dp-size# engram-config",
+    ("0.30.0", ""): "elastic-ep-max-dp-size#",
 }
 
 LESS: dict[tuple[str, str], str] = {

@@ -8,6 +8,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.vllm.overrides import scaling
 from kvplan.engines.vllm.rules import since
 
 #: Classes with windows whose published lengths YaRN stretches: up to 0.32 the stretch is computed after the cap, and undoes it.
@@ -32,7 +33,7 @@ def unslid(d: Deployment, options: Options, release: str) -> Deployment:
 
 def stretched(settled: Settled) -> Values:
     asked = Options(settled.question).flag("disable_sliding_window")
-    return {} if asked and settled.question.model.architecture in STRETCHED else None
+    return {} if asked and (settled.question.model.architecture in STRETCHED or scaling(settled)) else None
 
 
 CHECKS = (

@@ -99,6 +99,24 @@ def test_awq_since_0_3_unpacks_one_matrix() -> None:
     assert (old - new, turing - new) == (2 * 5120 * 2 * 13_824,) * 2
 
 
+@pytest.mark.parametrize(("version", "device", "option", "unpacks"), [
+    ("0.4.0", "a100-40gb", {}, True),  # no gptq_marlin yet
+    ("0.13", "t4", {}, True),
+    ("0.14", "t4", {}, False),
+    ("0.14", "v100-32gb", {}, True),
+    ("0.13", "a100-40gb", {}, False),
+    ("0.13", "a100-40gb", {"quantization": "gptq"}, True),
+    ("0.24", "a100-40gb", {"quantization": "gptq"}, False),
+])  # fmt: skip
+def test_gptq_unpacks_a_matrix_in_each_product(version: str, device: str, option: dict[str, str], unpacks: bool) -> None:
+    """Llama-2-13B's widest is gate_up, 5120 x 2 x 13824 in 16 bits: q_gemm.cu gptq_gemm (temp_dq), gptq_marlin.py get_min_capability."""
+    asked: dict[str, Any] = {"dtype": "fp16", "weight_dtype": "gptq_g128", "max_num_seqs": 1, "device": device, "enforce_eager": True}
+    asked |= {"max_num_batched_tokens": 4096}
+    took = lines(ask("meta-llama/llama-2-13b", version, engine_option=option, **asked))["activations"]
+    without = lines(ask("meta-llama/llama-2-13b", version, **asked | {"device": "h100-80gb", "weight_dtype": "bf16"}))["activations"]
+    assert took - without == unpacks * 2 * 5120 * 2 * 13_824
+
+
 def test_awq_that_is_asked_for_unpacks_gate_and_up() -> None:
     """Llama-3.1-70B over two A100 of 40 GB, 0.19.0: 15.96 GiB of cache beside 18.58 of weights (a log of 2026-04-30), its graph kept."""
     asked: dict[str, Any] = {"device": "a100-40gb", "tp": 2, "dtype": "fp16", "max_model_len": 8192, "max_num_batched_tokens": 2048}

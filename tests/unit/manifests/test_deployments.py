@@ -227,9 +227,14 @@ TABLE: dict[str, tuple[str, int, tuple[E, ...]]] = {
         (E("refuses", "vllm Qwen/Qwen3-8B", {"bad-value": 4}),),
     ),
     "yarn.sh": (
-        "36 GiB are left after 131,072 tokens of 144 KiB; the length comes from an override",
+        "36 GiB are left after 131,072 tokens of 144 KiB; up to 0.29 the override's factor makes the length (create_engine_config)",
         0,
-        (E("fits", "vllm Qwen/Qwen3-8B", {"not-modelled-rope": 3}),),
+        (E("fits", "vllm Qwen/Qwen3-8B"),),
+    ),
+    "yarn-now.sh": (
+        "since 0.30 YaRN leaves max_position_embeddings as it is: 131,072 is greater than the derived max_model_len (create_engine_config)",
+        1,
+        (E("refuses", "vllm Qwen/Qwen3-8B", {"does-not-start": 2}),),
     ),
 }
 

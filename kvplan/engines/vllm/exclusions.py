@@ -1,0 +1,29 @@
+"""Options of vLLM that want another beside them: entrypoints cli_args.py validate_parsed_serve_args, config/observability.py, vllm.py."""
+
+from __future__ import annotations
+
+from kvplan.engines.common.exclusions import Exclusion
+
+EXCLUSIONS: tuple[Exclusion, ...] = (
+    Exclusion("enable_auto_tool_choice=True", "tool_call_parser=*", "--enable-auto-tool-choice requires --tool-call-parser"),
+    Exclusion("enable_log_outputs=True", "enable_log_requests=True", "--enable-log-outputs requires --enable-log-requests", "0.11"),
+    Exclusion(
+        "enable_per_request_metrics=True",
+        "disable_log_stats=",
+        "--enable-per-request-metrics requires engine statistics logging",
+        "0.25",
+    ),
+    Exclusion("collect_detailed_traces=*", "otlp_traces_endpoint=*", "collect_detailed_traces requires --otlp-traces-endpoint to be set"),
+    Exclusion(
+        "enable_batch_sharded_sampling=True", "tensor_parallel_size>1", "batch-sharded sampling: tensor_parallel_size is 1",
+        "0.29",
+    ),
+    Exclusion(
+        "per_request_spec_decode_metrics=detailed,summary", "speculative_config=*|spec_method=*|spec_model=*|spec_tokens=*",
+        "--per-request-spec-decode-metrics requires speculative decoding to be enabled", "0.29",
+    ),
+    Exclusion(
+        "return_sampling_mask=True", "logprobs_mode=processed_logprobs",
+        "sampling distribution replay requires logprobs_mode='processed_logprobs'", "0.28",
+    ),
+)  # fmt: skip

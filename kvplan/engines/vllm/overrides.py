@@ -1,0 +1,213 @@
+"""--hf-overrides: the model with what of its config is replaced, and what is said of keys whose effect is not modelled.
+
+config/model.py ModelConfig.__post_init__ and _get_and_verify_max_len, transformers_utils/config.py get_config; the lengths are those that
+EngineArgs.create_engine_config of 17 releases, 0.10.2 to 0.33, makes of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.dtypes import canonical
+from kvplan.engines.common.options import Options
+from kvplan.engines.common.passed import Passed
+from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.releases import in_force
+from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.vllm.registered import firsts
+from kvplan.engines.vllm.rules import VllmRules
+from kvplan.errors import SpecError
+from kvplan.spec import ModelSpec, Run
+
+OPTION = "hf_overrides"
+#: Keys without memory in them.
+HARMLESS = frozenset({
+    "rope_theta", "id2label", "label2id", "num_labels", "classifier_from_token", "is_original_qwen3_reranker", "method", "is_matryoshka",
+    "matryoshka_dimensions", "problem_type", "use_cache", "attention_dropout", "hidden_dropout", "initializer_range", "max_model_len",
+    "transformers_version", "bos_token_id", "eos_token_id", "pad_token_id", "image_token_index", "rms_norm_eps", "layer_norm_eps",
+    "hidden_act", "router_aux_loss_coef", "auto_map", "_name_or_path", "sep_token_id", "attention_bias_scale", "logits_scaling",
+    "norm_topk_prob", "num_nextn_predict_layers", "n_predict", "final_logit_softcapping", "attn_logit_softcapping",
+})  # fmt: skip
+#: Kinds of RoPE that leave the length as it is; others multiply it by their factor.
+UNSCALED = frozenset({"default", "llama3", "su", "longrope", "mrope", "deepseek_yarn", "deepseek_llama_scaling", "proportional"})
+#: `rope_scaling` is not read with transformers 4 once the release reads rope_parameters; from 0.19.1 on there is transformers 5.
+UNREAD_SCALING, PARAMETERS_SINCE, TYPED_SINCE = ("0.12", "0.19.1"), "0.12", "0.11.1"
+#: How the names of classes end that the pooling runner serves unless another is asked for (config/model.py _SUFFIX_TO_DEFAULTS).
+POOLED = (
+    "EmbeddingModel", "ForSequenceClassification", "ForTokenClassification", "ForTextEncoding", "ForRewardModel", "RewardModel", "Model",
+)  # fmt: skip
+_PLAIN_MASK = {False: "all", True: "none"}
+
+
+class Overridden(NamedTuple):
+    """The model as served; keys that were read and moved something; keys whose effect is not modelled."""
+
+    model: ModelSpec
+    read: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+def given(options: Options) -> dict[str, Any]:
+    """The keys and values. Raises SpecError for what is no object."""
+    text = options.text(OPTION)
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise SpecError(
+            "engine_option", [(OPTION, f'{(text or "")[:60]!r}: write an object, such as {{"max_position_embeddings": 65536}}')]
+        )
+    return found
+
+
+def overridden(d: Deployment, options: Options, rules: VllmRules) -> tuple[Deployment, tuple[str, ...]]:
+    """The question with the model that is served, and notes."""
+    keys = given(options)
+    if not keys:
+        return d, ()
+    found = apply(d.model, keys, rules, d.engine_version)
+    notes = (f"hf_overrides: {', '.join(found.read)} of the model's config replaced",) if found.read else ()
+    return replace(d, model=found.model), notes
+
+
+def unmodelled(d: Deployment, rules: VllmRules, own: ModelSpec) -> tuple[Passed, ...]:
+    """What is said of keys that no line follows. `own`: the model before."""
+    options = Options(d)
+    unread = apply(own, given(options), rules, d.engine_version).unread
+    return (Passed(OPTION, options.text(OPTION) or "", f"{OPTION}: {', '.join(unread)}", "either"),) if unread else ()
+
+
+def apply(model: ModelSpec, keys: Mapping[str, Any], rules: VllmRules, version: str | None) -> Overridden:
+    """What a release makes of the keys."""
+    read, unread = list[str](), list[str]()
+    inner = keys.get("text_config")
+    for key, value in keys.items():
+        if key == "text_config" and isinstance(value, dict):
+            continue
+        changed = None if model.towers and key != "architectures" else _one(model, key, value, rules, version)
+        if changed is None and key not in HARMLESS:
+            unread.append(key)
+        model, read = (changed, [*read, key]) if changed is not None and changed is not model else (model, read)
+    if isinstance(inner, dict) and model.towers:
+        for key, value in inner.items():
+            changed = _one(model, key, value, rules, version)
+            if changed is None and key not in HARMLESS:
+                unread.append(f"text_config.{key}")
+            model, read = (changed, [*read, f"text_config.{key}"]) if changed is not None and changed is not model else (model, read)
+    return Overridden(model, tuple(read), tuple(unread))
+
+
+def _one(model: ModelSpec, key: str, value: Any, rules: VllmRules, version: str | None) -> ModelSpec | None:
+    """The model with one key replaced: itself where that changes nothing; None where that is not modelled."""
+    whole = value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    if key == "max_position_embeddings" and whole:
+        yarn = model.stated_context and rules.stretches_yarn  # its length is the factor's, whatever the config counts
+        return model if yarn else model.changed(max_context=whole, stated_context=None)
+    if key == "model_max_length" and whole:
+        return model.changed(max_context=whole, stated_context=None, original_context=None)
+    if key in ("rope_scaling", "rope_parameters") and isinstance(value, dict):
+        return _rope(model, key, value, rules, version)
+    if key == "num_hidden_layers" and whole:
+        return _layers(model, whole)
+    if key == "architectures" and isinstance(value, list) and value and isinstance(value[0], str):
+        named = value[0][:100]
+        pooled = named.endswith(POOLED)
+        return model.changed(architecture=named, lm_head=model.lm_head and not pooled) if named in firsts() else None
+    if key in ("dtype", "torch_dtype") and isinstance(value, str):
+        return _typed(model, value)
+    if key == "is_causal" and isinstance(value, bool) and model.bidirectional in ("none", "all"):
+        return model.changed(bidirectional=_PLAIN_MASK[value])
+    if key == "tie_word_embeddings" and isinstance(value, bool):
+        return model if value is model.tied_embeddings else model.changed(tied_embeddings=value)
+    return None
+
+
+def _typed(model: ModelSpec, value: str) -> ModelSpec | None:
+    name = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}.get(value)
+    return None if name is None else model if canonical(model.dtype, "dtype") == name else model.changed(dtype=name)
+
+
+def _rope(model: ModelSpec, key: str, value: Mapping[str, Any], rules: VllmRules, version: str | None) -> ModelSpec | None:
+    if in_force(*UNREAD_SCALING, version) if key == "rope_scaling" else not in_force(PARAMETERS_SINCE, "", version):
+        return model
+    kind, factor = value.get("rope_type") or value.get("type") or "", value.get("factor", 1)
+    base = model.stated_context or model.max_context
+    if not isinstance(kind, str) or not isinstance(factor, int | float) or not base or model.original_context or kind == "longrope":
+        return None
+    if any(isinstance(one, dict) for one in value.values()):  # by the type of a layer
+        return None
+    length = base
+    if kind == "yarn":
+        original = value.get("original_max_position_embeddings")
+        length = int(original * factor) if rules.stretches_yarn and isinstance(original, int) else base
+    elif kind not in UNSCALED and not (model.architecture or "").startswith("Gemma3"):
+        length = int(base * factor)
+    return model if length == model.max_context else model.changed(max_context=length, stated_context=None)
+
+
+def _layers(model: ModelSpec, n: int) -> ModelSpec | None:
+    """The first `n` layers; more than there are where all are alike."""
+    names = model.layer_names
+    if model.encoder or (n > len(names) and len(set(names)) > 1):
+        return None
+    kept = (names * (n // len(names) + 1))[:n]
+    runs = (Run(pattern=tuple(f"{len(list(same))}*{name}" for name, same in groupby(kept))),)
+    used = {*kept, *([model.mtp.block] if model.mtp else [])}
+    blocks = {name: block for name, block in model.blocks.items() if name in used}
+    return model.changed(n_layers=n, layers=runs, blocks=blocks, deviations=())
+
+
+def not_a_part(settled: Settled) -> Values:
+    """`text_config` of a model whose config is all text."""
+    model, keys = settled.question.model, given(Options(settled.question))
+    return {} if not model.towers and model.encoder is None and isinstance(keys.get("text_config"), dict) and keys["text_config"] else None
+
+
+def scaling(settled: Settled) -> Mapping[str, Any]:
+    """The RoPE that is asked for and read."""
+    version, keys = settled.question.engine_version, given(Options(settled.question))
+    inner = keys.get("text_config")
+    keys = {**keys, **(inner if isinstance(inner, dict) and settled.question.model.towers else {})}
+    names = [] if in_force(*UNREAD_SCALING, version) else ["rope_scaling"]
+    names += ["rope_parameters"] if in_force(PARAMETERS_SINCE, "", version) else []
+    return next((keys[name] for name in names if isinstance(keys.get(name), dict) and keys[name]), {})
+
+
+def untyped(settled: Settled) -> Values:
+    found = scaling(settled)
+    nested = any(isinstance(one, dict) for one in found.values())
+    return {} if found and "rope_type" not in found and not nested else None
+
+
+def unsized(settled: Settled) -> Values:
+    found = scaling(settled)
+    return {} if found.get("rope_type") == "yarn" and "original_max_position_embeddings" not in found else None
+
+
+_WRITE = (Move(f"option:{OPTION}", "written as the release reads it"),)
+CHECKS = (
+    Stop(
+        "overrides of a part that is not there", "AssertionError", "the config has no text_config, and one with nothing else in it is made",
+        _WRITE, "transformers_utils/config.py get_hf_text_config", before="0.13", when=not_a_part, numbers="text_config",
+    ),
+    Stop(
+        "overrides of a part that is not there",
+        "The text_config extracted from the model config does not have `num_attention_heads` attribute.",
+        "the config has no text_config, and one with nothing else in it is made", _WRITE,
+        "transformers_utils/config.py get_hf_text_config", since="0.13", when=not_a_part,
+    ),
+    Stop(
+        "overrides of RoPE without a type", "KeyError: 'rope_type'", "the release looks for rope_type, and not for type",
+        _WRITE, "config/model.py _get_and_verify_max_len", since=TYPED_SINCE, when=untyped,
+    ),
+    Stop(
+        "overrides of RoPE without a length", "KeyError: 'original_max_position_embeddings'", "YaRN multiplies the length before it",
+        _WRITE, "config/model.py _get_and_verify_max_len", before="0.30", when=unsized,
+    ),
+)  # fmt: skip
