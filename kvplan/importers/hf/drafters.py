@@ -117,6 +117,34 @@ def dspark(f: Fields, t: Decoder) -> Stack:
     return {**made, "weights": [*made["weights"], *heads]}
 
 
+def dflash2(f: Fields, t: Decoder) -> Stack:
+    """DFlash2: DFlash with a convolution around attention and MLP, made of their input, and a head that picks a path among candidates.
+
+    Source: sglang main c14312a66420 models/dflash.py DFlashGroupedConv, CandidateSelector; speculative/dflash_utils.py.
+    """
+    made, said = dflash(f, t), {**_part(f, "dflash_config"), **f.data}
+    inner = _layers(f)
+    hidden = inner.dim("hidden_size")
+    taps, group, rank = (_size(f, said, key) for key in ("conv_kernel_size", "conv_group_size", "selector_rank"))
+    if group and hidden % group:
+        raise f.fault("conv_group_size", f"must divide hidden_size, {hidden} (is {group})")
+    weights: list[dict[str, Any]] = []
+    for i in range(2 * inner.dim("num_hidden_layers")) if taps and group else ():
+        weights += [weight(f"conv_{i}", 2 * taps, hidden), weight(f"conv_{i}_projection", 2 * taps * (hidden // group), hidden)]
+    if rank:
+        weights += [weight(f"selector_{side}", inner.dim("vocab_size"), rank) for side in ("before", "after")]
+        weights.append(weight("selector_projection", rank, hidden))
+    return {**made, "weights": [*made["weights"], *weights]}
+
+
+def _size(f: Fields, said: dict[str, Any], key: str) -> int:
+    """A size that `dflash_config` states; 0 where it is left out: the part is not there."""
+    size = said.get(key) or 0
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 16:
+        raise f.fault(key, f"must be a whole number (is {size!r:.40})")
+    return size
+
+
 def _part(f: Fields, key: str) -> dict[str, Any]:
     found = f.data.get(key)
     return found if isinstance(found, dict) else {}

@@ -20,6 +20,7 @@ QWEN3_8B = {"hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads
             "vocab_size": 151936, "max_position_embeddings": 40960, "torch_dtype": "bfloat16"}  # fmt: skip
 QWEN3_27B = {**QWEN3_8B, "hidden_size": 5120, "intermediate_size": 17408, "vocab_size": 248320, "max_position_embeddings": 262144}
 FIVE = {"target_layer_ids": [1, 9, 17, 25, 33], "mask_token_id": 151669}
+SELECTED = {**FIVE, "selector_rank": 256, "selector_top_k": 16, "conv_kernel_size": 2, "conv_group_size": 16}
 MARKOV = {**FIVE, "markov_rank": 256, "markov_head_type": "vanilla", "enable_confidence_head": True, "confidence_head_with_markov": True}
 
 CASES: dict[str, tuple[dict[str, Any], int]] = {
@@ -57,6 +58,12 @@ CASES: dict[str, tuple[dict[str, Any], int]] = {
     "qwen3-8b-dspark": (
         {"architectures": ["DSparkDraftModel"], "model_type": "qwen3", **QWEN3_8B, "num_hidden_layers": 5, "dflash_config": MARKOV},
         1_126_422_017,
+    ),
+    # 3.849 GB in 16 bits: malaiwah/qwen38-27b-exl3 docs/56-speculative-decoding-research.md; the last digits from the shapes of SGLang's
+    # DFlashGroupedConv and CandidateSelector: DFlash's own, 10 convolutions, two tables of rank 256 and a projection to it
+    "qwen3.8-27b-dflash2": (
+        {"architectures": ["DFlash2DraftModel"], "model_type": "qwen3", **QWEN3_27B, "num_hidden_layers": 5, "dflash_config": SELECTED},
+        1_730_213_120 + 10 * (4 * 5120 + 1280 * 5120) + 2 * 248_320 * 256 + 256 * 5120,
     ),
     "qwen3.6-27b-dspark": (
         {"architectures": ["DSparkDraftModel"], "model_type": "qwen3", **QWEN3_27B, "num_hidden_layers": 5, "dflash_config": MARKOV},
