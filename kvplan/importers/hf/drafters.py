@@ -92,7 +92,7 @@ def dflash(f: Fields, t: Decoder) -> Stack:
         **{key: value for key, value in made.items() if key not in ("cache_window", "unused_window", "tied_embeddings")},
         "vocab_size": inner.dim("vocab_size") if own else None,
         "lm_head": f.data.get("has_lm_head") is True and not reduced,
-        "weights": [*made["weights"], *weights],
+        "weights": [*made["weights"], *weights, *_beside(f, inner)],
         "notes": [_SAID],
     }
 
@@ -118,28 +118,41 @@ def dspark(f: Fields, t: Decoder) -> Stack:
 
 
 def dflash2(f: Fields, t: Decoder) -> Stack:
-    """DFlash2: DFlash with a convolution around attention and MLP, made of their input, and a head that picks a path among candidates.
+    """DFlash2: DFlash with a head that picks a path among candidates, over two tables of the words (sglang 0.5.23 CandidateSelector)."""
+    made, inner, rank = dflash(f, t), _layers(f), _size(f, "selector_rank")
+    if not rank:
+        raise f.fault("dflash_config.selector_rank", "missing; DFlash2 has a selector")
+    tables = [weight(f"selector_{side}", inner.dim("vocab_size"), rank) for side in ("before", "after")]
+    return {**made, "weights": [*made["weights"], *tables, weight("selector_projection", rank, inner.dim("hidden_size"))]}
 
-    Source: sglang main c14312a66420 models/dflash.py DFlashGroupedConv, CandidateSelector; speculative/dflash_utils.py.
+
+def _beside(f: Fields, inner: Fields) -> list[dict[str, Any]]:
+    """What `dflash_config` adds to the layers: convolutions around attention and MLP made of their input, and a recurrent corrector of
+    the logits (Domino).
+
+    Source: sglang 0.5.23 models/dflash.py DFlashGroupedConv, DFlashDraftModel; SpecForge draft/domino.py.
     """
-    made, said = dflash(f, t), {**_part(f, "dflash_config"), **f.data}
-    inner = _layers(f)
-    hidden = inner.dim("hidden_size")
-    taps, group, rank = (_size(f, said, key) for key in ("conv_kernel_size", "conv_group_size", "selector_rank"))
-    if group and hidden % group:
-        raise f.fault("conv_group_size", f"must divide hidden_size, {hidden} (is {group})")
+    hidden, words, n = inner.dim("hidden_size"), inner.dim("vocab_size"), inner.dim("num_hidden_layers")
+    taps, group = _size(f, "conv_kernel_size"), _size(f, "conv_group_size")
+    if bool(taps) != bool(group) or (group and hidden % group):
+        raise f.fault(
+            "dflash_config.conv_group_size", f"is {group} beside conv_kernel_size {taps}: both or none, and a divisor of {hidden}"
+        )
     weights: list[dict[str, Any]] = []
-    for i in range(2 * inner.dim("num_hidden_layers")) if taps and group else ():
+    for i in range(2 * n) if taps else ():
         weights += [weight(f"conv_{i}", 2 * taps, hidden), weight(f"conv_{i}_projection", 2 * taps * (hidden // group), hidden)]
-    if rank:
-        weights += [weight(f"selector_{side}", inner.dim("vocab_size"), rank) for side in ("before", "after")]
-        weights.append(weight("selector_projection", rank, hidden))
-    return {**made, "weights": [*made["weights"], *weights]}
+    if _part(f, "dflash_config").get("projector_type", f.data.get("projector_type")) == "domino":
+        width, rank = _size(f, "gru_hidden_dim"), _size(f, "emb_dim")
+        if not width or not rank:
+            raise f.fault("dflash_config.gru_hidden_dim", "Domino needs it, and emb_dim")
+        weights += [weight("gru_input", 3 * width, hidden), weight("gru_state", 3 * width, width)]
+        weights += [weight("corrector_in", rank, hidden + width), weight("corrector_out", words, rank)]
+    return weights
 
 
-def _size(f: Fields, said: dict[str, Any], key: str) -> int:
-    """A size that `dflash_config` states; 0 where it is left out: the part is not there."""
-    size = said.get(key) or 0
+def _size(f: Fields, key: str) -> int:
+    """A size that `dflash_config` or the file states; 0 where it is left out: the part is not there."""
+    size = _part(f, "dflash_config").get(key, f.data.get(key)) or 0
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 16:
         raise f.fault(key, f"must be a whole number (is {size!r:.40})")
     return size
