@@ -176,7 +176,7 @@ ARCHITECTURES: dict[str, str] = {
     "Qwen2VLForConditionalGeneration": "qwen2_vl", "Qwen3ForCausalLM": "qwen3", "Qwen3_5ForConditionalGeneration": "qwen3_5",
     "Qwen3_5MoeForConditionalGeneration": "qwen3_5_moe", "Qwen3_5MoeForCausalLM": "qwen3_5_moe_text",
     "Qwen3_5ForCausalLM": "qwen3_5_text", "Qwen3ASRForConditionalGeneration": "qwen3_asr", "Qwen3MoeForCausalLM": "qwen3_moe",
-    "Qwen3NextForCausalLM": "qwen3_next", "Qwen3OmniMoeForConditionalGeneration": "qwen3_omni_moe",
+    "LaraMiniForCausalLM": "lara_mini", "Qwen3NextForCausalLM": "qwen3_next", "Qwen3OmniMoeForConditionalGeneration": "qwen3_omni_moe",
     "Qwen3OmniMoeThinkerForConditionalGeneration": "qwen3_omni_moe_thinker", "Qwen3VLForConditionalGeneration": "qwen3_vl",
     "Qwen3VLMoeForConditionalGeneration": "qwen3_vl_moe", "RecurrentGemmaForCausalLM": "recurrent_gemma", "RwkvForCausalLM": "rwkv",
     "Rwkv5ForCausalLM": "rwkv5", "Rwkv6ForCausalLM": "rwkv6", "SarvamMLAForCausalLM": "sarvam_mla",
