@@ -273,3 +273,9 @@ def test_qwen3_vl_embedding_8b_has_no_output() -> None:
     """MTEB's registry: 8,144,793,840 parameters; those of Qwen3-VL-8B less 151,936 x 4,096."""
     assert kvplan.estimate("Qwen/Qwen3-VL-Embedding-8B", engine="ideal", context=1024).model.parameters == 8_144_793_840
     assert kvplan.estimate("Qwen/Qwen3-VL-Reranker-8B", engine="ideal", context=1024).model.parameters == 8_144_793_840 + 151_936 * 4096
+
+
+@pytest.mark.parametrize(("written", "length"), [("Qwen/Qwen2-57B-A14B", 131_072), ("Qwen/Qwen2-57B-A14B-Instruct", 32_768)])
+def test_a_tuned_release_of_another_length_is_no_alias(written: str, length: int) -> None:
+    """llmfit 1.1.17 has both lengths; the base's config.json says 131,072."""
+    assert kvplan.estimate(written, engine="ideal").as_dict()["question"]["max_model_len"]["value"] == length
