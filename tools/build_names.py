@@ -55,6 +55,7 @@ TOLD_APART = ("none", "fbgemm-fp8")
 INDEX = ROOT / "kvplan" / "names" / "names.tsv"
 COUNTED = ROOT / "tools" / "packed_names.tsv"
 TABLE = ROOT / "tools" / "table_names.tsv"
+SOURCED = ROOT / "tools" / "tuned_names.tsv"  # name, what it is of, weights, length, evidence, who says so
 WRITTEN = "Written by tools/build_names.py: correct the importer or the facts, not this file."
 PLAIN = CacheFormats("bf16", "bf16", "bf16", "bf16")
 HEADER = """\
@@ -364,6 +365,10 @@ def counted(index: dict[str, Line]) -> None:
     for name, (of, weights) in BY_NAME.items():
         length = "?" if LENGTHS.get(name) == 0 else index[of.lower()].length
         add(index, Line(name, index[of.lower()].base, weights, length, "b"))
+    for row in SOURCED.read_text(encoding="utf-8").splitlines():
+        name, base, weights, length, evidence, _source = row.split("\t")
+        of = index[base.lower()]
+        add(index, Line(name, of.base, weights or of.weights, length or of.length, evidence))
     for row in COUNTED.read_text(encoding="utf-8").splitlines():
         add(index, Line(*row.split("\t"), "k"))
     for row in TABLE.read_text(encoding="utf-8").splitlines():

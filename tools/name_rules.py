@@ -113,6 +113,9 @@ BY_NAME = {
     "ibnzterrell/Meta-Llama-3.3-70B-Instruct-AWQ-INT4": ("meta-llama/Llama-3.3-70B-Instruct", "awq-int4"),
     **{f"LGAI-EXAONE/EXAONE-3.5-{size}-Instruct-AWQ": (f"LGAI-EXAONE/EXAONE-3.5-{size}-Instruct", "awq-int4") for size in ("7.8B", "32B")},
     "sometimesanotion/Lamarck-14B-v0.6": ("deepcogito/cogito-v1-preview-qwen-14B", ""),  # as v0.7, by llmfit 1.1.17
+    # 4 bits by AWQ, 8 bits by GPTQ: 01-ai/Yi's README
+    "01-ai/Yi-6B-Chat-4bits": ("01-ai/Yi-6B-Chat", "awq-int4"),
+    **{f"01-ai/Yi-{size}-Chat-8bits": (f"01-ai/Yi-{size}-Chat", "gptq-int8") for size in ("6B", "34B")},
     "stepfun-ai/step3-fp8": ("stepfun-ai/step3", "fp8-block"),  # in blocks: stepfun-ai/Step3's README
 }
 #: Hub ids of which their model cards say what they were tuned from, and whose sizes no table has.
@@ -123,7 +126,7 @@ TUNED_FROM = {
     "mistralai/Magistral-Small-2509": "mistralai/Mistral-Small-3.2-24B-Instruct-2506",
     "mistralai/Devstral-Small-2507": "mistralai/Devstral-Small-2505",  # both from Mistral Small 3.1 without its vision encoder
     "NousResearch/Hermes-4-14B": "Qwen/Qwen3-14B", "numind/NuMarkdown-8B-Thinking": "Qwen/Qwen2.5-VL-7B-Instruct",
-    **{f"Qwen/Qwen3-VL-{kind}-{size}": f"Qwen/Qwen3-VL-{size}-Instruct" for kind in ("Embedding", "Reranker") for size in ("2B", "8B")},
+    **{f"Qwen/Qwen3-VL-{kind}": f"Qwen/Qwen3-VL-{kind[-2:]}-Instruct" for kind in ("Embedding-2B", "Reranker-2B", "Reranker-8B")},
     "Phind/Phind-CodeLlama-34B-v1": "codellama/CodeLlama-34b-Python-hf",
     "Phind/Phind-CodeLlama-34B-v2": "codellama/CodeLlama-34b-Python-hf",
     "01-ai/Yi-34B-Chat-4bits": "01-ai/Yi-34B-Chat", "Qwen/Qwen-72B-Chat": "Qwen/Qwen-72B", "Qwen/Qwen-72B-Chat-Int4": "Qwen/Qwen-72B",

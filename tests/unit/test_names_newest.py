@@ -7,7 +7,7 @@ import pytest
 import kvplan
 from kvplan import catalogue
 from kvplan.errors import UnknownName
-from kvplan.names import look_up
+from kvplan.names import index, look_up
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,6 @@ def test_thebloke_has_awq_in_groups_of_128_of_what_its_name_says(written: str, o
         "TheBloke/Llama-2-13B-chat-GPTQ",  # its groups differ from model to model
         "TheBloke/nobody-knows-7B-AWQ",
         "deepseek-ai/DeepSeek-V4.1-Flash",
-        "z-lab/Qwen3.8-27B-DFlash2",
         "google/gemma-4-31B-it-assistant",
     ],
 )
@@ -232,9 +231,51 @@ def test_what_no_source_has_stays_refused_by_name(written: str) -> None:
         catalogue.find_model(written)
 
 
-def test_the_dspark_drafter_of_qwen3_8_is_as_large_as_its_files() -> None:
-    """3.7 GB: five layers of 267.4 M + 52.4 M, what joins five hidden states, and a rank of 256 over the vocabulary, in 16 bits."""
-    by_hand = 5 * (3 * 5120 * 17408 + 2 * 5120 * (4096 + 1024)) + 5120 * 25600 + 2 * 248_320 * 256
-    plan = kvplan.estimate("RadixArk/Qwen3.8-27B-DSpark", engine="ideal", context=1024)
-    assert plan.model.parameters == pytest.approx(by_hand, rel=1e-4)
-    assert round(plan.model.weight_bytes / 1e9, 1) == 3.7
+#: malaiwah/qwen38-27b-exl3 docs/56-speculative-decoding-research.md quotes both config.json, the count of one, the file of the other.
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("RadixArk/Qwen3.8-27B-DSpark", 1_359_284_737), ("incoai/Qwen3.8-27B-DFlash2", 3_849_000_000 // 2)],
+)
+def test_drafters_of_qwen3_8_are_as_large_as_their_files(name: str, parameters: int) -> None:
+    plan = kvplan.estimate(name, engine="ideal", context=1024)
+    assert plan.model.parameters == pytest.approx(parameters, rel=0 if parameters % 1000 else 1e-3)
+    assert plan.model.weight_bytes == 2 * plan.model.parameters
+
+
+@pytest.mark.parametrize(
+    ("written", "base"),
+    [
+        ("simplescaling/s1.1-32B", "qwen/qwen2.5-32b"),  # simplescaling/s1 README
+        ("NovaSky-AI/Sky-T1-32B-Preview", "qwen/qwen2.5-32b"),
+        ("open-thoughts/OpenThinker2-32B", "qwen/qwen2.5-32b"),
+        ("WizardLMTeam/WizardCoder-33B-V1.1", "deepseek-ai/deepseek-coder-33b-base"),  # nlpxucan/WizardLM README
+        ("meetkai/functionary-medium-v3.1", "meta-llama/llama-3.1-70b"),  # MeetKai/functionary README
+        ("migtissera/Tess-4-27B", "qwen/qwen3.5-27b"),
+        ("CohereForAI/aya-23-35B", "cohereforai/c4ai-command-r-v01"),
+        ("mistralai/Mathstral-7B-v0.1", "mistralai/mistral-7b-v0.3"),
+        ("Octen/Octen-Embedding-0.6B", "qwen/qwen3-embedding-0.6b"),  # MTEB's registry
+    ],
+)
+def test_tuned_releases_have_the_shapes_of_what_they_were_tuned_from(written: str, base: str) -> None:
+    line = index.exact(written.lower())
+    assert line is not None
+    assert line.base == base
+
+
+def test_deepseek_llm_67b_is_as_large_as_its_paper_s_sizes() -> None:
+    """arXiv 2401.02954, table 2: 95 layers, 8192 wide, 64 heads, 8 groups, 4096 tokens; MLP and words as llmfit 1.1.17 has."""
+    by_hand = 95 * (2 * 8192 * 8192 + 2 * 8192 * 1024 + 3 * 8192 * 22016 + 2 * 8192) + 2 * 102_400 * 8192 + 8192
+    plan = kvplan.estimate("deepseek-ai/deepseek-llm-67b-chat", engine="ideal")
+    assert (plan.model.parameters, plan.as_dict()["question"]["max_model_len"]["value"]) == (by_hand, 4096)
+
+
+def test_qwen3_vl_embedding_8b_has_no_output() -> None:
+    """MTEB's registry: 8,144,793,840 parameters; those of Qwen3-VL-8B less 151,936 x 4,096."""
+    assert kvplan.estimate("Qwen/Qwen3-VL-Embedding-8B", engine="ideal", context=1024).model.parameters == 8_144_793_840
+    assert kvplan.estimate("Qwen/Qwen3-VL-Reranker-8B", engine="ideal", context=1024).model.parameters == 8_144_793_840 + 151_936 * 4096
+
+
+@pytest.mark.parametrize(("written", "length"), [("Qwen/Qwen2-57B-A14B", 131_072), ("Qwen/Qwen2-57B-A14B-Instruct", 32_768)])
+def test_a_tuned_release_of_another_length_is_no_alias(written: str, length: int) -> None:
+    """llmfit 1.1.17 has both lengths; the base's config.json says 131,072."""
+    assert kvplan.estimate(written, engine="ideal").as_dict()["question"]["max_model_len"]["value"] == length

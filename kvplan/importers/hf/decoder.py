@@ -118,9 +118,29 @@ def _stretched(f: Fields, positions: int) -> int:
     return max(positions, int(original * factor))
 
 
+def overrides(f: Fields, n: int, *modelled: str) -> list[dict[str, int]] | None:
+    """What `per_layer_config` says of each of `n` layers, by which transformers 5.24 saves layers that differ (configuration_utils.py);
+    None where the file has none. Raises SpecError where it says anything but the `modelled` keys."""
+    stated = f.data.get("per_layer_config")
+    if stated is None:
+        return None
+    found: list[dict[str, int]] = [{} for _ in range(n)]
+    for at, own in stated.items() if isinstance(stated, dict) else ():
+        at = int(at) if str(at).isascii() and str(at).isdigit() and len(str(at)) < 6 else n
+        if at >= n or not isinstance(own, dict):
+            raise f.fault("per_layer_config", f"must say of some of the {n} layers, by their number, what differs")
+        if other := sorted(own.keys() - set(modelled)):
+            raise f.fault("per_layer_config", f"layers that differ in {str(other[0])[:40]} are not modelled for this architecture")
+        found[at] = {key: f.whole(value, f"per_layer_config.{at}.{key}", 1) for key, value in own.items() if value is not None}
+    if not isinstance(stated, dict):
+        raise f.fault("per_layer_config", "must be an object: layer -> what differs")
+    return found
+
+
 def decoder(f: Fields, t: Decoder) -> Stack:
     """A decoder-only model of softmax attention."""
     n = f.dim("num_hidden_layers")
+    overrides(f, n)
     norms = 1 if t.parallel_if and f.flag(t.parallel_if) else t.norms
     extra = shapes(f, t.layer_weights)
     kinds, sparse_layers = windows(f, t, n), where(f, t.experts, n)

@@ -92,7 +92,7 @@ def dflash(f: Fields, t: Decoder) -> Stack:
         **{key: value for key, value in made.items() if key not in ("cache_window", "unused_window", "tied_embeddings")},
         "vocab_size": inner.dim("vocab_size") if own else None,
         "lm_head": f.data.get("has_lm_head") is True and not reduced,
-        "weights": [*made["weights"], *weights],
+        "weights": [*made["weights"], *weights, *_beside(f, inner)],
         "notes": [_SAID],
     }
 
@@ -115,6 +115,47 @@ def dspark(f: Fields, t: Decoder) -> Stack:
         width = hidden + (rank if said.get("confidence_head_with_markov") else 0)
         heads += [weight("confidence", 1, width), weight("confidence_bias", 1, role="norm")]
     return {**made, "weights": [*made["weights"], *heads]}
+
+
+def dflash2(f: Fields, t: Decoder) -> Stack:
+    """DFlash2: DFlash with a head that picks a path among candidates, over two tables of the words (sglang 0.5.23 CandidateSelector)."""
+    made, inner, rank = dflash(f, t), _layers(f), _size(f, "selector_rank")
+    if not rank:
+        raise f.fault("dflash_config.selector_rank", "missing; DFlash2 has a selector")
+    tables = [weight(f"selector_{side}", inner.dim("vocab_size"), rank) for side in ("before", "after")]
+    return {**made, "weights": [*made["weights"], *tables, weight("selector_projection", rank, inner.dim("hidden_size"))]}
+
+
+def _beside(f: Fields, inner: Fields) -> list[dict[str, Any]]:
+    """What `dflash_config` adds to the layers: convolutions around attention and MLP made of their input, and a recurrent corrector of
+    the logits (Domino).
+
+    Source: sglang 0.5.23 models/dflash.py DFlashGroupedConv, DFlashDraftModel; SpecForge draft/domino.py.
+    """
+    hidden, words, n = inner.dim("hidden_size"), inner.dim("vocab_size"), inner.dim("num_hidden_layers")
+    taps, group = _size(f, "conv_kernel_size"), _size(f, "conv_group_size")
+    if bool(taps) != bool(group) or (group and hidden % group):
+        raise f.fault(
+            "dflash_config.conv_group_size", f"is {group} beside conv_kernel_size {taps}: both or none, and a divisor of {hidden}"
+        )
+    weights: list[dict[str, Any]] = []
+    for i in range(2 * n) if taps else ():
+        weights += [weight(f"conv_{i}", 2 * taps, hidden), weight(f"conv_{i}_projection", 2 * taps * (hidden // group), hidden)]
+    if _part(f, "dflash_config").get("projector_type", f.data.get("projector_type")) == "domino":
+        width, rank = _size(f, "gru_hidden_dim"), _size(f, "emb_dim")
+        if not width or not rank:
+            raise f.fault("dflash_config.gru_hidden_dim", "Domino needs it, and emb_dim")
+        weights += [weight("gru_input", 3 * width, hidden), weight("gru_state", 3 * width, width)]
+        weights += [weight("corrector_in", rank, hidden + width), weight("corrector_out", words, rank)]
+    return weights
+
+
+def _size(f: Fields, key: str) -> int:
+    """A size that `dflash_config` or the file states; 0 where it is left out: the part is not there."""
+    size = _part(f, "dflash_config").get(key, f.data.get(key)) or 0
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 16:
+        raise f.fault(key, f"must be a whole number (is {size!r:.40})")
+    return size
 
 
 def _part(f: Fields, key: str) -> dict[str, Any]:

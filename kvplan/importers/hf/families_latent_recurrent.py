@@ -91,6 +91,7 @@ LATENT_RECURRENT: dict[str, Row] = {
     "qwen3_next": Row("linear:qwen_next", _GATED._replace(experts=_QWEN_MOE)),
     "qwen3_5_text": Row("linear:qwen_next", _GATED),
     "qwen3_5_moe_text": Row("linear:qwen_next", _GATED._replace(experts=_QWEN_MOE._replace(where="all"))),
+    "lara_mini": Row("linear:lara_mini", Decoder(**_QKVO, qk_norm="head", experts=_QWEN_MOE._replace(where="all", shared_gate=False))),  # type: ignore[arg-type]
     "olmo_hybrid": Row("linear:olmo_hybrid", Decoder(**_QKVO, qk_norm="full")),  # type: ignore[arg-type]
     "kimi_linear": Row("linear:kimi_linear", Decoder(), _KIMI, {"first_k_dense_replace": 1, "moe_layer_freq": 1}),
     "minimax": Row("linear:minimax", Decoder()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvplan.importers.hf.attention import kv_heads, softmax
-from kvplan.importers.hf.decoder import Stack, model
+from kvplan.importers.hf.decoder import Stack, model, overrides
 from kvplan.importers.hf.experts import dense_of
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder
@@ -99,10 +99,18 @@ def gemma4(f: Fields, t: Decoder) -> Stack:
     heads, kv, same = f.dim("num_attention_heads"), kv_heads(f), f.flag("attention_k_eq_v")
     wide = f.dim_or("num_global_key_value_heads", kv) if same else kv
     on = _on(f)
-    attentions = {
-        SLIDING: softmax(heads, kv, f.dim("head_dim"), window=f.dim("sliding_window"), **on),
-        FULL: softmax(heads, wide, f.dim_or("global_head_dim", 512), **(on | ({"value": "key"} if same else {}))),
-    }
+    stated, head = overrides(f, n, "head_dim", "num_key_value_heads"), f.dim("head_dim")
+
+    def attention(i: int) -> dict[str, Any]:
+        """As released, `global_*` is of the full layers; as transformers 5.24 saves it, each layer says what differs."""
+        if stated is not None:
+            own_kv, own_head = stated[i].get("num_key_value_heads", kv), stated[i].get("head_dim", head)
+        else:
+            own_kv, own_head = (kv, head) if types[i] == SLIDING else (wide, f.dim_or("global_head_dim", 512))
+        if types[i] == SLIDING:
+            return softmax(heads, own_kv, own_head, window=f.dim("sliding_window"), **on)
+        return softmax(heads, own_kv, own_head, **(on | ({"value": "key"} if same else {})))
+
     layer_weights, model_weights = per_layer(f, n)
     width, double = f.dim("intermediate_size"), f.flag("use_double_wide_mlp")
     hidden = f.dim("hidden_size")
@@ -114,9 +122,9 @@ def gemma4(f: Fields, t: Decoder) -> Stack:
         layer_weights += [weight("router_scale", hidden), weight("router_per_expert_scale", f.dim("num_experts"))]
     layer_weights.append(weight("layer_scalar", 1, role="buffer"))
 
-    def layer(i: int, kind: str) -> Block:
+    def layer(i: int) -> Block:
         shares = i >= first
         dense = dense_of(width * (2 if shares and double else 1))
-        return block([reader(attentions[kind]) if shares else attentions[kind]], [dense, experts], norms, layer_weights)
+        return block([reader(attention(i)) if shares else attention(i)], [dense, experts], norms, layer_weights)
 
-    return model(f, [layer(i, kind) for i, kind in enumerate(types)], weights=model_weights)
+    return model(f, [layer(i) for i in range(n)], weights=model_weights)

@@ -14,15 +14,15 @@ from kvplan.importers.hf.latent import mla
 from kvplan.importers.hf.rows import Decoder, Experts
 from kvplan.importers.hf.stack import block, weight
 
-FULL, LINEAR = "full_attention", "linear_attention"
+FULL, LINEAR, SLIDING = "full_attention", "linear_attention", "sliding_attention"
 
 
-def layer_kinds(f: Fields, n: int, other: str = LINEAR) -> list[str] | None:
-    """layer_types where the config lists them: `full_attention` or `other`."""
+def layer_kinds(f: Fields, n: int, *others: str) -> list[str] | None:
+    """layer_types where the config lists them: `full_attention` or one of `others`, which are linear attention where none is named."""
     types = f.items("layer_types", n)
     if types is None:
         return None
-    unknown = [kind for kind in types if kind not in (FULL, other)]
+    unknown = [kind for kind in types if kind not in (FULL, *(others or (LINEAR,)))]
     if unknown:
         raise f.fault("layer_types", f"{str(unknown[0])[:40]!r} is not a layer this architecture has")
     return types
@@ -58,6 +58,17 @@ def qwen_next(f: Fields, t: Decoder) -> Stack:
     ]
     drafted = block([attention], layers[-1]["mlps"])
     return model(f, layers) | mtp.declared(f, t.mtp, drafted)
+
+
+def lara_mini(f: Fields, t: Decoder) -> Stack:
+    """Lara 4 Mini: gated delta nets, sliding and full attention in turn, experts in every layer (transformers 5.24 models/lara_mini)."""
+    n = f.dim("num_hidden_layers")
+    kinds = layer_kinds(f, n, LINEAR, SLIDING)
+    if kinds is None:
+        kinds = [(LINEAR, SLIDING, LINEAR, FULL, SLIDING)[i % 5] for i in range(n)]
+    sizes, on = (f.dim("num_attention_heads"), kv_heads(f), head_dim(f)), flags(f, t)
+    mixers = {FULL: softmax(*sizes, **on), SLIDING: softmax(*sizes, window=f.dim("sliding_window"), **on), LINEAR: delta_net(f)}
+    return model(f, [block([mixers[kind]], [moe(f, t.experts or Experts())]) for kind in kinds])
 
 
 def olmo_hybrid(f: Fields, t: Decoder) -> Stack:

@@ -88,7 +88,7 @@ def aria(s: Sides) -> int:
     h, table = s.hidden, s.whole.opt("projector_patch_to_query_dict")
     queries = s.whole.opt("max_value_projector_patch_to_query_dict")
     if queries is None:
-        queries = max(table.values()) if isinstance(table, dict) and table else 128
+        queries = max(table.values()) if isinstance(table, dict) and table else 256  # configuration_aria.py: {1225: 128, 4900: 256}
     attention = 3 * h * h + linear(3 * h, h) + 2 * linear(h, h) + 4 * h
     return s.whole.whole(queries, "projector_patch_to_query_dict", 1) * h + attention + 2 * h + s.text * h + s.text * s.text
 

@@ -20,6 +20,8 @@ QWEN3_8B = {"hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads
             "vocab_size": 151936, "max_position_embeddings": 40960, "torch_dtype": "bfloat16"}  # fmt: skip
 QWEN3_27B = {**QWEN3_8B, "hidden_size": 5120, "intermediate_size": 17408, "vocab_size": 248320, "max_position_embeddings": 262144}
 FIVE = {"target_layer_ids": [1, 9, 17, 25, 33], "mask_token_id": 151669}
+SELECTED = {**FIVE, "selector_rank": 256, "selector_top_k": 16, "conv_kernel_size": 2, "conv_group_size": 16}
+CORRECTED = {**FIVE, "projector_type": "domino", "emb_dim": 256, "gru_hidden_dim": 1024}
 MARKOV = {**FIVE, "markov_rank": 256, "markov_head_type": "vanilla", "enable_confidence_head": True, "confidence_head_with_markov": True}
 
 CASES: dict[str, tuple[dict[str, Any], int]] = {
@@ -57,6 +59,17 @@ CASES: dict[str, tuple[dict[str, Any], int]] = {
     "qwen3-8b-dspark": (
         {"architectures": ["DSparkDraftModel"], "model_type": "qwen3", **QWEN3_8B, "num_hidden_layers": 5, "dflash_config": MARKOV},
         1_126_422_017,
+    ),
+    # 3.849 GB in 16 bits: malaiwah/qwen38-27b-exl3 docs/56-speculative-decoding-research.md; the last digits from the shapes of SGLang's
+    # DFlashGroupedConv and CandidateSelector: DFlash's own, 10 convolutions, two tables of rank 256 and a projection to it
+    "qwen3.8-27b-dflash2": (
+        {"architectures": ["DFlash2DraftModel"], "model_type": "qwen3", **QWEN3_27B, "num_hidden_layers": 5, "dflash_config": SELECTED},
+        1_730_213_120 + 10 * (4 * 5120 + 1280 * 5120) + 2 * 248_320 * 256 + 256 * 5120,
+    ),
+    # by hand: DFlash's own; a GRU of 1,024 over the width, what joins both to 256, and that to every word
+    "qwen3-8b-domino": (
+        {"architectures": ["DominoDraftModel"], "model_type": "qwen3", **QWEN3_8B, "num_hidden_layers": 5, "dflash_config": CORRECTED},
+        1_048_626_432 + 3 * 1024 * (4096 + 1024) + 256 * (4096 + 1024) + 151_936 * 256,
     ),
     "qwen3.6-27b-dspark": (
         {"architectures": ["DSparkDraftModel"], "model_type": "qwen3", **QWEN3_27B, "num_hidden_layers": 5, "dflash_config": MARKOV},
@@ -121,6 +134,21 @@ def test_other_heads_of_dspark_are_as_large_as_specforge_builds_them(kind: str, 
 def test_a_head_that_is_not_known_is_refused() -> None:
     with pytest.raises(KvplanError, match=r"markov_head_type.*not known"):
         parameters({**CASES["qwen3-8b-dspark"][0], "markov_head_type": "another"})
+
+
+@pytest.mark.parametrize(("name", "alone"), [("qwen3.8-27b-dflash2", 2 * 248_320 * 256 + 256 * 5120), ("qwen3-8b-domino", 0)])
+def test_what_dflash_config_adds_is_counted_whatever_the_class(name: str, alone: int) -> None:
+    """SGLang 0.5.23 builds convolutions and Domino's corrector for a DFlashDraftModel too; the selector for DFlash2 alone."""
+    config, total = CASES[name]
+    assert parameters({**config, "architectures": ["DFlashDraftModel"]}) == total - alone
+
+
+def test_dflash2_without_a_selector_is_refused() -> None:
+    config = CASES["qwen3.8-27b-dflash2"][0]
+    with pytest.raises(KvplanError, match="selector"):
+        parameters({**config, "dflash_config": FIVE})
+    with pytest.raises(KvplanError, match="conv_group_size"):
+        parameters({**config, "dflash_config": {**SELECTED, "conv_group_size": 3}})
 
 
 #: deepseek-ai/DeepSeek-V4-Flash-0731, its shape alone: 46 ratios for 43 layers, one draft module counted, three DSpark stages shipped.
