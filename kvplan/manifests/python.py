@@ -188,6 +188,8 @@ class _Reader:
             count: Any = None
             if isinstance(value, dict):
                 count, value = value.get("gpu"), value.get("gpu_type")
+            elif key == "gpu" and "gpu_count" in given:  # Beam
+                count = self._value(given["gpu_count"], self._scope)
             if key == "gpu" and isinstance(value, list) and value and all(isinstance(one, str) for one in value):
                 value = ",".join(value)  # any of them will do
             if isinstance(value, str):

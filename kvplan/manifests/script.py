@@ -7,7 +7,7 @@ Commands of all branches are looked at; a variable that branches set has what th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from kvplan.engines.common.words import START, Breaks, Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests.budget import CHARACTERS, bounded, spend
 from kvplan.manifests.conditions import compared, fits, tested, truth
-from kvplan.manifests.lexer import Token, pieces_of, tokens
+from kvplan.manifests.lexer import UNCLOSED, Token, pieces_of, tokens
 from kvplan.manifests.programs import stops, to_shell
 from kvplan.manifests.variables import Value, Variables
 from kvplan.manifests.words import Command
@@ -50,13 +50,14 @@ class Sourced(NamedTuple):
 
 class Script(NamedTuple):
     """Commands in order, the files that here-documents write by name (`$NAME` where a variable names it), the here-documents that go into a
-    command or a pipe, the variables at its end, the files it takes in."""
+    command or a pipe, the variables at its end, the files it takes in, what is wrong with an end that no shell reads."""
 
     commands: tuple[Command, ...]
     files: Mapping[str, tuple[str, Place]]
     texts: tuple[Text, ...] = ()
     env: Mapping[str, Word] = {}
     sourced: tuple[Sourced, ...] = ()
+    cut: SpecError | None = None
 
 
 def read_script(
@@ -113,6 +114,7 @@ class _Reader:
         self._functions: frozenset[str] = frozenset()
         self._piped: Word | None = None  # a here-document that goes on through a pipe
         self._brackets = 0  # subshells around the next command
+        self._cut: SpecError | None = None
         self._over = False  # `exec` has taken the shell's place
         self._branch: list[int] = []
         self._turns = self._stops = self._began = 0
@@ -128,7 +130,7 @@ class _Reader:
     def read(self, text: str, base: Place, breaks: Breaks) -> Script:
         current: list[Token] = []
         self._functions |= frozenset(match[1] for match in _FUNCTION.finditer(text))
-        for token in tokens(text, self._source, base, breaks):
+        for token in self._tokens(text, base, breaks, current):
             if token.kind != "operator":
                 current.append(token)
                 continue
@@ -156,7 +158,19 @@ class _Reader:
                 self._turn()
                 if self._cases:
                     self._cases[-1].waits = True
-        return Script(tuple(self._commands), self._files, tuple(self._texts), {}, tuple(self._sourced))
+        return Script(tuple(self._commands), self._files, tuple(self._texts), {}, tuple(self._sourced), self._cut)
+
+    def _tokens(self, text: str, base: Place, breaks: Breaks, current: list[Token]) -> Iterator[Token]:
+        """The tokens up to a quote that is left open: a shell has run the lines before it when it comes there."""
+        try:
+            yield from tokens(text, self._source, base, breaks)
+        except SpecError as error:
+            (at, message), *_ = error.faults
+            line = min([int(at.removeprefix("line ") or 0), *(token.place.line for token in current)])
+            before = [one for one in self._commands if one.end_line < line]
+            if not message.endswith(UNCLOSED) or self._branch or not before:
+                raise
+            self._commands, self._cut = before, error
 
     def _chain(self, token: Token, empty: str) -> None:
         """What follows `&&` runs where the commands before it succeed, what follows `||` where they fail."""

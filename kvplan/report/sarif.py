@@ -19,6 +19,7 @@ RULES = {
     "carriage-return": "A line that a shell does not continue",
     "config-read": "A configuration file beside the checked one was read",
     "contradiction": "Settings that contradict",
+    "unclosed": "A quote or bracket that is left open",
     "cut-command": "Options on a line that a shell takes for a command of its own",
     "does-not-fit": "The asked load does not stay resident",
     "does-not-start": "The engine would not start",
