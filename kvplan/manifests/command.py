@@ -170,7 +170,16 @@ def container(
     found = [one._replace(version=one.version or of(one.engine), in_container=True, gpus=one.gpus or gpus) for one in _apart(found)]
     if not found and not _is_other(run):
         found = _told(reference, known, entry is not None, run, env, place, end_line, gpus)
+    found = [one._replace(faults=(*one.faults, *_tagged(one, known or images.like(reference), here))) for one in found]
     return [one._replace(no_gpu=image.text) for one in found] if image and images.for_cpu(image.text) else found
+
+
+def _tagged(start: Start, image: images.Image | None, place: Place) -> tuple[Finding, ...]:
+    """What a tag may say that is not known to say it."""
+    if image is None or not image.maybe or start.version or start.engine != image.engine:
+        return ()
+    said = f"the image is not {image.engine}'s own, and what its tag numbers is not known: if that is {image.engine}'s release, give"
+    return (Finding("tag", "note", f"{said} --engine-version {image.maybe}", place),)
 
 
 def _apart(found: Sequence[Start]) -> Iterator[Start]:

@@ -140,13 +140,6 @@ def _value(name: str, item: Item) -> Word:
     return Word(f"${name}", item.place, (name,)) if item.value is None else item.word
 
 
-def installed(text: str, engine: str) -> str | None:
-    """The release that `pip install ENGINE==X` puts in."""
-    package = {"tensorrt-llm": "tensorrt[-_]llm"}.get(engine, engine)
-    match = re.search(rf"\b{package}(?:\[[\w,-]*\])?==\s*(\d{{1,4}}\.\d{{1,4}}(?:\.\d{{1,4}})?)", text)
-    return match[1] if match else None
-
-
 def of_slurm(text: str) -> Hardware | None:
     """The GPUs of a Slurm job (`#SBATCH --gres=gpu:h100:4`, `srun --gpus-per-node=a100:8`, the kind by `--constraint=h100` too), of one
     on several nodes their kind alone; None where it asks for none, or for several different things."""

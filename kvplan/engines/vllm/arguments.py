@@ -383,7 +383,7 @@ ARGUMENTS = Arguments(
         Repository(r"(^|/)nvidia/vllm$", tag=""),
         Repository(r"(^|/)rocm/(vllm|vllm-dev)[^/]*$|(^|/)llm-d(-(cuda|dev|xpu|cpu|hpu|rocm|aws|gke)(-[a-z0-9]+)*)?$", tag=""),
         Repository(r"(^|/)(q9t5s3a7|vllm)/vllm-cpu[^/]*$", ("vllm", "serve")),  # docker/Dockerfile.cpu
-        Repository(r"(^|/)vllm-cpu[^/]*$", ("vllm", "serve"), tag=""),
+        Repository(r"(^|/)vllm-cpu[^/]*$", ("vllm", "serve"), tag=MIRRORED),
         Repository(r"(^|/)(q9t5s3a7|vllm)/vllm-(tpu|xpu|ci)[^/]*$"),
         Repository(r"(^|/)(vllm-(tpu|xpu|ci))[^/]*$", tag=""),
         Repository(r"(^|/)(kserve/huggingfaceserver|huggingfaceserver)$", ("kserve-huggingfaceserver",), tag=""),
