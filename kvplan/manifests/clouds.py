@@ -15,7 +15,8 @@ from kvplan.manifests.accelerators import Hardware
 from kvplan.manifests.command import Start, container, scripts
 from kvplan.manifests.found import NO_DEVICE, Site
 from kvplan.manifests.marked import NOTHING, Item
-from kvplan.manifests.script import Script, read_script
+from kvplan.manifests.script import read_script
+from kvplan.manifests.words import Script
 
 
 def _is_ecs(document: Item) -> bool:

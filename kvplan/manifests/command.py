@@ -24,9 +24,9 @@ from kvplan.manifests.programs import (
     kserve_words,
     ssh_target,
 )  # fmt: skip
-from kvplan.manifests.script import Script, read_script
-from kvplan.manifests.words import Command
-from kvplan.manifests.wrapped import CLIENTS, NO_SINGLE, Files, behind, first_plain, handed, named, script_option
+from kvplan.manifests.script import read_script
+from kvplan.manifests.words import Command, Script
+from kvplan.manifests.wrapped import NO_SINGLE, Files, behind, first_plain, handed, is_other, named, script_option
 
 
 class Start(NamedTuple):
@@ -168,18 +168,11 @@ def container(
     if not found and entry is not None:
         found = _wrapped(command, source, files or {}, depth)
     found = [one._replace(version=one.version or of(one.engine), in_container=True, gpus=one.gpus or gpus) for one in _apart(found)]
-    if not found and not _is_other(run):
+    if not found and not is_other(run):
         found = _told(reference, known, entry is not None, run, env, place, end_line, gpus)
-    found = [one._replace(faults=(*one.faults, *_tagged(one, known or images.like(reference), here))) for one in found]
+    tag = images.tagged(known or images.like(reference), here)
+    found = [one if one.version or tag is None else one._replace(faults=(*one.faults, tag)) for one in found]
     return [one._replace(no_gpu=image.text) for one in found] if image and images.for_cpu(image.text) else found
-
-
-def _tagged(start: Start, image: images.Image | None, place: Place) -> tuple[Finding, ...]:
-    """What a tag may say that is not known to say it."""
-    if image is None or not image.maybe or start.version or start.engine != image.engine:
-        return ()
-    said = f"the image is not {image.engine}'s own, and what its tag numbers is not known: if that is {image.engine}'s release, give"
-    return (Finding("tag", "note", f"{said} --engine-version {image.maybe}", place),)
 
 
 def _apart(found: Sequence[Start]) -> Iterator[Start]:
@@ -397,16 +390,3 @@ def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping
     end = command.end_line
     found = container(after[n], entry, after[n + 1 :] or None, env, source, command.place, end, files=files, gpus=gpus, depth=depth + 1)
     yield from (one._replace(stays=stays, on=on) for one in found)
-
-
-def _is_other(run: Sequence[Word]) -> bool:
-    """A worker of a cluster, a waiting container, a client of a server: no engine command, and none hidden."""
-    text = " ".join(w.text for w in run)
-    return bool(
-        re.search(
-            r"\bray (start|symmetric-run)\b|\bsleep\b|lmcache_server|multi-node-serving\.sh worker|\bnvidia-smi\b|pytest"
-            r"|^(\S*/)?(ba|da|z)?sh$",
-            text,
-        )
-        or CLIENTS.search(text)
-    )

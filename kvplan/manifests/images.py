@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kvplan import engines
 from kvplan.engines.common.arguments import NUMBERED
-from kvplan.engines.common.words import Word
+from kvplan.engines.common.words import Finding, Place, Word
 
 #: Words of a repository's name that say the engine; the programs that such images start with.
 _NAMED = (
@@ -82,6 +82,14 @@ def like(reference: str) -> Image | None:
 def _maybe(tag: str) -> str:
     numbers = re.match(rf"v?(?=\d+\.\d+\.\d){NUMBERED}(?=$|[-+_.])", tag)
     return numbers[1] if numbers else ""
+
+
+def tagged(image: Image | None, place: Place) -> Finding | None:
+    """What a tag may say that is not known to say it."""
+    if image is None or not image.maybe:
+        return None
+    said = f"the image is not {image.engine}'s own, and what its tag numbers is not known: if that is {image.engine}'s release, give"
+    return Finding("tag", "note", f"{said} --engine-version {image.maybe}", place)
 
 
 def only(engine: str, words: Sequence[Word]) -> list[Word]:

@@ -42,8 +42,9 @@ from kvplan.manifests.command import Start, left_open, scripts
 from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
 from kvplan.manifests.marked import Item, documents
 from kvplan.manifests.modelfile import is_modelfile, read_modelfile
-from kvplan.manifests.script import Sourced, Text, read_script
+from kvplan.manifests.script import read_script
 from kvplan.manifests.values import Found
+from kvplan.manifests.words import Sourced, Text
 
 MAX_FILE_BYTES = 1 << 20
 MAX_ENGINES = 300

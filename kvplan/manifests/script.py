@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kvplan.engines.common.words import START, Breaks, Place, Word
 from kvplan.errors import SpecError
@@ -18,7 +17,7 @@ from kvplan.manifests.conditions import compared, fits, tested, truth
 from kvplan.manifests.lexer import UNCLOSED, Token, pieces_of, tokens
 from kvplan.manifests.programs import stops, to_shell
 from kvplan.manifests.variables import Value, Variables
-from kvplan.manifests.words import Command
+from kvplan.manifests.words import Command, Script, Sourced, Text
 
 MAX_WORDS = 1000  # of one command
 MAX_SOURCED = 4  # files that take each other in
@@ -30,34 +29,6 @@ _CLOSES = frozenset({"fi", "done", "esac", "}"})
 _FUNCTION = re.compile(r"^[ \t]*(?:function[ \t]+)?([A-Za-z_][\w-]*)[ \t]*\(\)", re.MULTILINE)
 _CONTAINER = re.compile(r"\b(docker|podman|nerdctl)\s+(container\s+)?(run|create)\b")
 _SKIPPED = frozenset({"then", "do", "!", "time"})
-
-
-class Text(NamedTuple):
-    """What a here-document holds: where it starts, and the variables in it that nothing sets."""
-
-    text: str
-    place: Place
-    missing: tuple[str, ...] = ()
-
-
-class Sourced(NamedTuple):
-    """A file whose commands a script takes in (`source`), and whether it was read."""
-
-    name: str
-    place: Place
-    is_read: bool
-
-
-class Script(NamedTuple):
-    """Commands in order, the files that here-documents write by name (`$NAME` where a variable names it), the here-documents that go into a
-    command or a pipe, the variables at its end, the files it takes in, what is wrong with an end that no shell reads."""
-
-    commands: tuple[Command, ...]
-    files: Mapping[str, tuple[str, Place]]
-    texts: tuple[Text, ...] = ()
-    env: Mapping[str, Word] = {}
-    sourced: tuple[Sourced, ...] = ()
-    cut: SpecError | None = None
 
 
 def read_script(

@@ -184,3 +184,16 @@ def _without(own: Sequence[Word], prefix: str) -> list[Word]:
             out.append(word)
             skip = False
     return out
+
+
+def is_other(run: Sequence[Word]) -> bool:
+    """A worker of a cluster, a waiting container, a client of a server: no engine command, and none hidden."""
+    text = " ".join(w.text for w in run)
+    return bool(
+        re.search(
+            r"\bray (start|symmetric-run)\b|\bsleep\b|lmcache_server|multi-node-serving\.sh worker|\bnvidia-smi\b|pytest"
+            r"|^(\S*/)?(ba|da|z)?sh$",
+            text,
+        )
+        or CLIENTS.search(text)
+    )
