@@ -109,11 +109,11 @@ class _Reader:
                 self._brackets += not current
                 continue
             if token.text in ("|", ")") and self._pattern(current, token.text == ")"):
-                current = []
+                current.clear()
                 continue
             empty = self._command(current, token.place)
             self._brackets -= token.text == ")" and self._brackets > 0
-            current = []
+            current.clear()
             if token.text == "&":
                 self._commands[self._began :] = [one._replace(stays=True) for one in self._commands[self._began :]]
             if token.text in (";", "\n", "&", ";;"):

@@ -376,7 +376,7 @@ ARGUMENTS = Arguments(
         {"max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_memory", "block_size", "option:num_gpu_blocks_override"}
     ),
     repositories=(
-        Repository(r"(^|/)vllm/vllm-openai(-rocm)?$", ("vllm", "serve")),
+        Repository(r"(^|/)vllm/vllm-openai(-rocm|-cpu)?$", ("vllm", "serve")),
         Repository(r"(^|/)lmcache/vllm-openai$", ("vllm", "serve"), tag=""),  # v0.3.12 is LMCache's own release
         Repository(r"(^|/)vllm-openai$", ("vllm", "serve"), tag=MIRRORED),
         Repository(r"(^|/)(vllm-cuda-rhel9|vllm-rocm-rhel9)$", ("vllm", "serve"), tag=""),
