@@ -71,6 +71,15 @@ def to_shell(run: Sequence[Word], body: Word) -> list[Word] | None:
     return None
 
 
+def echoed(run: Sequence[Word]) -> str:
+    """The lines that `echo` or `printf` writes; empty for every other command."""
+    words = [w.text for w in run[1:] if not re.fullmatch(r"-[neE]+", w.text)]
+    if not words or run[0].text not in ("echo", "printf"):
+        return ""
+    lines = words[1:] if run[0].text == "printf" and words[0] == "%s\\n" else [" ".join(words)]
+    return "\n".join(lines).replace("\\n", "\n") + "\n"
+
+
 def gpu_count(word: Word) -> Given | None:
     """--gpus: a number, `device=0,1`, or `all` (as many as there are, which is not known here)."""
     text = word.text.strip("\"'")

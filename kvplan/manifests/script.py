@@ -15,7 +15,7 @@ from kvplan.errors import SpecError
 from kvplan.manifests.budget import CHARACTERS, bounded, spend
 from kvplan.manifests.conditions import compared, fits, tested, truth
 from kvplan.manifests.lexer import UNCLOSED, Token, pieces_of, tokens
-from kvplan.manifests.programs import stops, to_shell
+from kvplan.manifests.programs import echoed, stops, to_shell
 from kvplan.manifests.variables import Value, Variables
 from kvplan.manifests.words import Command, Script, Sourced, Text
 
@@ -305,6 +305,7 @@ class _Reader:
         told = bool(piped and run and self._told(run, piped))
         for token in redirects:
             told = self._here_document(token, run, redirects) or told
+        told = told or bool(run and redirects and self._echoed(run, redirects))
         if len(run) > MAX_WORDS:
             raise SpecError(self._source, [(f"line {words[n].place.line}", f"a command of more than {MAX_WORDS:,} words")])
         if run and not told and not self._over:
@@ -337,13 +338,25 @@ class _Reader:
             self._piped = Word(body, token.body_place) if run[0].text in ("cat", "envsubst") else None
             self._texts.append(Text(body, token.body_place, missing))
         elif not name.missing or (target and len(target.pieces) == 1 and target.pieces[0].kind == "variable"):
-            path = f"${target.pieces[0].text}" if name.missing and target else name.text.removeprefix("./")
-            before = self._files.get(path)
-            adds = before is not None and target is not None and target.text == ">>"
-            self._files[path] = (before[0] + body, before[1]) if before and adds else (body, token.body_place)
-            spend(len(self._files[path][0]) // CHARACTERS, token.place.line)
+            path = f"${target.pieces[0].text}" if name.missing and target else name.text
+            self._keep(path, body, token.body_place, adds=target is not None and target.text == ">>")
             self._texts.append(Text(body, token.body_place, missing))
         return False
+
+    def _keep(self, path: str, body: str, place: Place, *, adds: bool) -> None:
+        """A file that the script writes."""
+        path = path.removeprefix("./")
+        before = self._files.get(path)
+        self._files[path] = (before[0] + body, before[1]) if before and adds else (body, place)
+        spend(len(self._files[path][0]) // CHARACTERS, place.line)
+
+    def _echoed(self, run: list[Word], redirects: list[Token]) -> bool:
+        """`echo TEXT > FILE`: a file of those lines. Returns whether it was one."""
+        target = next((r for r in redirects if r.text in (">", ">|", ">>")), None)
+        body = echoed(run) if target else ""
+        if target and body and not (name := self.variables.join(target.pieces, target.place)).missing:
+            self._keep(name.text, body, run[1].place, adds=target.text == ">>")
+        return bool(body)
 
     def _told(self, run: list[Word], body: Word) -> bool:
         """Takes in a text that a command hands to a shell: here, in a container, on another machine, or by a function of the script."""

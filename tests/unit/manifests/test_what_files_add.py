@@ -144,3 +144,27 @@ def test_python_counts_gpus_and_splits_a_text() -> None:
     text = "import subprocess\ndef f(n: int):\n    c = f'vllm serve a/b --max-model-len 4096 -tp {n}'\n    subprocess.run(c.split())\n"
     (one,) = found(text, "x.py")
     assert (one.model, one.question["max_model_len"], "tp" in opened(one)) == ("a/b", 4096, True)
+
+
+SERVE = "vllm serve Qwen/Qwen3-8B --max-model-len 4096"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["RUN echo '#!/bin/bash\\nexec SERVE' > /s.sh && chmod +x /s.sh", 'ENTRYPOINT ["/s.sh"]'],
+        ["RUN printf '%s\\n' '#!/bin/sh' \\", "    'exec SERVE' > /s.sh", 'ENTRYPOINT ["/s.sh"]'],
+        ["RUN cat <<'EOF' > /opt/s.sh", "#!/bin/bash", "exec SERVE", "EOF", "RUN true", 'ENTRYPOINT ["/bin/bash", "/opt/s.sh"]'],
+        ["COPY --chmod=755 <<EOF /s.sh", "#!/bin/sh", "SERVE", "EOF", "ENTRYPOINT []", 'CMD ["/s.sh"]'],
+        [
+            'CMD ["vllm", "serve", "Qwen/Qwen3-8B", "--max-model-len", "4096"]',
+            "ENTRYPOINT []",
+        ],  # the stage's own CMD stays
+    ],
+)
+def test_a_dockerfile_writes_what_it_starts(lines: list[str]) -> None:
+    text = "\n".join(["FROM vllm/vllm-openai:v0.11.0", *lines]).replace("SERVE", SERVE)
+    (one,) = found(text + "\n", "Dockerfile")
+    assert (one.model, one.engine_version, one.question.get("max_model_len")) == ("Qwen/Qwen3-8B", "0.11.0", 4096)
+    (same,) = found("services: {llm: {build: .}}", "compose.yaml", Dockerfile=text + "\n")
+    assert (same.model, same.question) == (one.model, one.question)
