@@ -19,7 +19,8 @@ _VLLM_MAIN = re.compile(r"\bfrom vllm\.(scripts|entrypoints\.cli\.main) import m
 _TELLS = re.compile(r"echo|printf|cat|grep|sed|awk|jq|curl|log\w*|info|warn\w*|error|die|usage|print\w*")
 _ARGUMENTS = re.compile(r"^--[\w-]*(args|arguments|flags|options|opts|command|cmd)=")
 CLIENTS = re.compile(
-    r"\b(vllm (bench|chat|complete|run-batch|collect-env)|ollama (pull|list|create|show|rm|ps|cp)|lmdeploy lite|sglang\.bench_\w+|mini_lb|"
+    r"\b(vllm (bench|chat|complete|run-batch|collect-env|launch render)|"
+    r"ollama (pull|list|create|show|rm|ps|cp)|lmdeploy lite|sglang\.bench_\w+|mini_lb|"
     r"bench(mark)?_serving)\b"
 )
 NO_SINGLE = "starts no single engine"
