@@ -123,13 +123,14 @@ def compare(models: tuple[str, ...], prices: tuple[str, ...], rank_by: str | Non
 
     `kvplan compare A B --context 32k`, `kvplan compare A --kv-dtype bf16,fp8 --tp 4,8`. A model may also be a deployment file: YAML with
     `model` and the names of the options. With --rank-by the best comes first; speeds are bounds, as `kvplan roofline` says.
+    Exit code 1 where none of them fits.
     """
     asked = [{**api.question(model), **question} for model in models for question in questions(chosen(options))]
     if len(asked) == 1:
         raise SpecError("compare", [("", "one question has nothing beside it; name a second model, or several values: --device h100,l4")])
     found = api.compare(*asked, rank_by=rank_by, prices=_prices(prices))
     put(searches.side_by_side(found, asked, rank_by, fmt, everything=everything))
-    return 0
+    return int(next((all(fits is False for fits in row.values) for row in found if row.name == "fits"), False))
 
 
 @click.command(cls=Grouped)

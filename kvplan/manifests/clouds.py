@@ -15,7 +15,8 @@ from kvplan.manifests.accelerators import Hardware
 from kvplan.manifests.command import Start, container, scripts
 from kvplan.manifests.found import NO_DEVICE, Site
 from kvplan.manifests.marked import NOTHING, Item
-from kvplan.manifests.script import Script, read_script
+from kvplan.manifests.script import read_script
+from kvplan.manifests.words import Script
 
 
 def _is_ecs(document: Item) -> bool:
@@ -61,10 +62,10 @@ def _skypilot(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site
     nodes = document.get("num_nodes")
     env = {**requested.variables(document.get("envs")), **requested.variables(document.get("secrets"))}
     env |= _numbers("SKYPILOT", "NUM_GPUS_PER_NODE", "NUM_NODES", hardware, nodes, ("NODE_RANK", "NODE_IPS", "TASK_ID"))
-    run, setup = document.get("run"), document.get("setup")
+    run = document.get("run")
     image = resources.get("image_id").text.removeprefix("docker:")
     script = read_script(run.text, source, base=run.body, breaks=run.breaks, env=env)
-    for start in _released(script, source, image, f"{setup.text}\n{run.text}"):
+    for start in _released(script, source, image):
         yield start, _site(document, n, hardware, nodes)
 
 
@@ -78,16 +79,16 @@ def _vessl(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     commands = [one.get("command") or one for one in run] if isinstance(run.value, list) else [run]
     text, breaks = _joined(commands)
     script = read_script(text, source, base=run.place, breaks=breaks, env=requested.variables(document.get("env")))
-    for start in _released(script, source, document.get("image").text, text):
+    for start in _released(script, source, document.get("image").text):
         yield start, _site(document, n, hardware)
 
 
-def _released(script: Script, source: str, image: str, installs: str) -> Iterator[Start]:
-    """The engines of a script, of the release that the command, the image or a `pip install` says."""
+def _released(script: Script, source: str, image: str) -> Iterator[Start]:
+    """The engines of a script, of the release that the command or the image says."""
     known = images.find(image)
     for start in scripts(script, source):
         version = start.version or (known.version if known and known.engine == start.engine else None)
-        yield start._replace(version=version or requested.installed(installs, start.engine))
+        yield start._replace(version=version)
 
 
 def _dstack(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
@@ -108,7 +109,7 @@ def _dstack(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]
         return
     text, breaks = _joined(commands)
     script = read_script(text, source, base=commands.place, breaks=breaks, env=env)
-    yield from ((start, site) for start in _released(script, source, image.text, text))
+    yield from ((start, site) for start in _released(script, source, image.text))
 
 
 def _joined(commands: Iterable[Item]) -> tuple[str, Breaks]:

@@ -24,9 +24,9 @@ from kvplan.manifests.programs import (
     kserve_words,
     ssh_target,
 )  # fmt: skip
-from kvplan.manifests.script import Script, read_script
-from kvplan.manifests.words import Command
-from kvplan.manifests.wrapped import CLIENTS, NO_SINGLE, Files, behind, first_plain, handed, named, script_option
+from kvplan.manifests.script import read_script
+from kvplan.manifests.words import Command, Script
+from kvplan.manifests.wrapped import NO_SINGLE, Files, behind, first_plain, handed, is_other, named, script_option
 
 
 class Start(NamedTuple):
@@ -168,8 +168,10 @@ def container(
     if not found and entry is not None:
         found = _wrapped(command, source, files or {}, depth)
     found = [one._replace(version=one.version or of(one.engine), in_container=True, gpus=one.gpus or gpus) for one in _apart(found)]
-    if not found and not _is_other(run):
+    if not found and not is_other(run):
         found = _told(reference, known, entry is not None, run, env, place, end_line, gpus)
+    tag = images.tagged(known or images.like(reference), here)
+    found = [one if one.version or tag is None else one._replace(faults=(*one.faults, tag)) for one in found]
     return [one._replace(no_gpu=image.text) for one in found] if image and images.for_cpu(image.text) else found
 
 
@@ -251,7 +253,7 @@ def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
     found: list[Start] = []
     running: set[str] = set()
     for n, command in enumerate(script.commands):
-        lost = _lost(script.commands[n + 1 : n + 2])
+        lost = (*_lost(script.commands[n + 1 : n + 2]), *_unclosed(script))
         for one in list(starts(command, source, script.files, depth)) or _handed(command, script.files):
             one = one._replace(faults=(*one.faults, *lost))
             stays = one.stays or command.stays
@@ -259,6 +261,8 @@ def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
             running |= {key} if stays and key else set()
             note = (Finding("note", "note", command.note, command.place),) if command.note else ()
             found.append(one._replace(stays=stays, host=key if key in running else "", faults=(*one.faults, *note)))
+    if script.cut and not found:
+        raise script.cut
     own = {start.engine for start in found if start.words}
     found = [start for start in found if start.words or not start.opaque.endswith(NO_SINGLE) or start.engine not in own]  # their router
     waiting = [start for start in found if not start.words and start.engine and engines.arguments(start.engine).waiting]
@@ -270,6 +274,13 @@ def scripts(script: Script, source: str, depth: int = 0) -> list[Start]:
         one_model = Finding("note", "note", f"{word.text} is the one model that the script pulls: taken to be what is loaded", word.place)
         found = [one._replace(words=(word,), faults=(*one.faults, one_model)) if one in waiting else one for one in found]
     return found
+
+
+def _unclosed(script: Script) -> list[Finding]:
+    """A quote that is left open behind the engine's command."""
+    faults = script.cut.faults if script.cut else []
+    said = "a shell runs what stands before and stops there"
+    return [Finding("unclosed", "warning", f"{why}; {said}", Place(int(at.removeprefix("line ")))) for at, why in faults]
 
 
 def _handed(command: Command, files: Files) -> list[Start]:
@@ -310,6 +321,15 @@ def _text(
     yield from scripts(script._replace(files={**files, **script.files}), source, depth + 1)
 
 
+def left_open(start: Start, missing: Sequence[str]) -> Start:
+    """Variables that nothing sets around a text are open in it, within its own quotes too."""
+
+    def marked(word: Word) -> Word:
+        return word._replace(missing=tuple(dict.fromkeys((*word.missing, *(name for name in missing if f"${name}" in word.text)))))
+
+    return start._replace(words=tuple(map(marked, start.words)), env={k: marked(v) for k, v in start.env.items()}) if missing else start
+
+
 def _env_prefix(prefix: Sequence[Word]) -> dict[str, Word]:
     """`env NAME=value command`."""
     env = {}
@@ -334,7 +354,8 @@ def _shell(after: Sequence[Word], env: Mapping[str, Word], source: str, files: F
         return
     word = after[n]
     script = read_script(word.text, source, base=word.place, breaks=word.breaks, env=env, arguments=after[n + 1 :] or None)
-    yield from scripts(script._replace(files={**files, **script.files}), source, depth + 1)
+    for one in scripts(script._replace(files={**files, **script.files}), source, depth + 1):
+        yield left_open(one, word.missing)
 
 
 def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping[str, tuple[str, Place]], depth: int) -> Iterator[Start]:
@@ -369,16 +390,3 @@ def _docker(after: Sequence[Word], command: Command, source: str, files: Mapping
     end = command.end_line
     found = container(after[n], entry, after[n + 1 :] or None, env, source, command.place, end, files=files, gpus=gpus, depth=depth + 1)
     yield from (one._replace(stays=stays, on=on) for one in found)
-
-
-def _is_other(run: Sequence[Word]) -> bool:
-    """A worker of a cluster, a waiting container, a client of a server: no engine command, and none hidden."""
-    text = " ".join(w.text for w in run)
-    return bool(
-        re.search(
-            r"\bray (start|symmetric-run)\b|\bsleep\b|lmcache_server|multi-node-serving\.sh worker|\bnvidia-smi\b|pytest"
-            r"|^(\S*/)?(ba|da|z)?sh$",
-            text,
-        )
-        or CLIENTS.search(text)
-    )

@@ -57,7 +57,7 @@ def read(document: Item, n: int, source: str, asked: Mapping[str, Word], beside:
         if (made := _built(service, image, asked, source, beside)) is not None:
             path, build = made
             findings.append(Finding("config-read", "note", f"{path} is read from beside this file", service.place))
-            image, env, mounts = build.image, {**build.env, **env}, {**build.copies, **mounts}
+            image, env, mounts, bound = build.image, {**build.env, **env}, {**build.copies, **mounts}, {**build.files, **bound}
             args = list(build.command) if args is None and entry is None and build.command is not None else args
             entry = list(build.entry) if entry is None and build.entry is not None else entry
         scripts = mounted(mounts, [*(entry or ()), *(args or ())], beside)

@@ -11,13 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kvplan.engines.common.words import Place, Word, words
+from kvplan.errors import SpecError
 from kvplan.manifests.beside import ASIDE
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.found import Site
 from kvplan.manifests.lexer import split
+from kvplan.manifests.script import read_script
 from kvplan.manifests.words import filled
+from kvplan.manifests.wrapped import Files
 
 _NAME = re.compile(r"(^|/)(Dockerfile|Containerfile)(\.[^/]*)?$|\.dockerfile$", re.IGNORECASE)
+_HERE = re.compile(r"<<-?[\"']?([A-Za-z_]\w*)[\"']?")
+_WRITES = re.compile(r"<<|\b(echo|printf)\b[^\n]*(\n[^\n]*)*>")
 _INSTRUCTION = re.compile(r"\s*([A-Za-z]+)\s+(.*)", re.DOTALL)
 
 
@@ -28,21 +33,25 @@ def is_dockerfile(text: str, source: str) -> bool:
 
 
 class Built(NamedTuple):
-    """What the last stage leaves: the image it starts from, ENTRYPOINT, CMD, ENV, and path in the image -> path beside the Dockerfile."""
+    """What the last stage leaves: the image it starts from, ENTRYPOINT, CMD, ENV, path in the image -> path beside the Dockerfile, and the
+    files that its own text writes."""
 
     image: Word
     entry: Sequence[Word] | None
     command: Sequence[Word] | None
     env: Mapping[str, Word]
     copies: Mapping[str, str]
+    files: Files
 
 
 def read(text: str, source: str) -> Iterator[tuple[Start, Site]]:
     """The engines that a container of the last stage starts."""
     made = _last(text, source, "")
     end = max(text.count("\n"), 1)
-    for start in container(made.image, made.entry, made.command, made.env, source, made.image.place, end) if made else ():
-        yield start._replace(mounts=made.copies if made else {}), Site(name="", span=(1, end))
+    if made is None:
+        return
+    for start in container(made.image, made.entry, made.command, made.env, source, made.image.place, end, files=made.files):
+        yield start._replace(mounts=made.copies), Site(name="", span=(1, end))
 
 
 def built(text: str, source: str, folder: str) -> Built | None:
@@ -59,6 +68,7 @@ def _last(text: str, source: str, folder: str, above: int = 0) -> Built | None:
     entry: Sequence[Word] | None = None
     command: Sequence[Word] | None = None
     stages: dict[str, Word] = {}
+    files: dict[str, tuple[str, Place]] = {}
     for name, rest in _instructions(text, above):
         if name == "ARG":
             key, equals, value = rest.text.partition("=")
@@ -71,14 +81,25 @@ def _last(text: str, source: str, folder: str, above: int = 0) -> Built | None:
                 stages[parts[2].lower()] = image
         elif name == "ENV":
             env.update(_env(filled(rest, {**arguments, **env}), source))
+        elif name in ("RUN", "COPY") and _WRITES.search(rest.text):
+            files |= _written(rest, source)
         elif name == "COPY" and (parts := rest.text.split()) and len(parts) == 2:
             target = parts[1] + (parts[0].rsplit("/", 1)[-1] if parts[1].endswith("/") else "")
             copies[target.rstrip("/")] = "/".join(filter(None, (folder, parts[0].removeprefix("./").rstrip("/"))))
         elif name == "ENTRYPOINT":
-            entry, command = _run(rest), None
+            entry = _run(rest)  # a CMD of the same stage stays; the image's own is gone
         elif name == "CMD":
             command = _run(rest)
-    return None if image is None else Built(image, entry, command, env, copies)
+    return None if image is None else Built(image, entry, command, env, copies, files)
+
+
+def _written(rest: Word, source: str) -> Files:
+    """The files that `RUN echo ... > FILE`, a here-document of RUN or `COPY <<EOF FILE` writes."""
+    text = re.sub(r"^(?:--\S+\s+)*(<<-?\S+)\s+(\S+)", r"cat \1 > \2", rest.text)
+    try:
+        return read_script(text, source, base=rest.place).files
+    except SpecError:  # what a shell of another kind reads
+        return {}
 
 
 def _instructions(text: str, above: int) -> Iterator[tuple[str, Word]]:
@@ -94,6 +115,10 @@ def _instructions(text: str, above: int) -> Iterator[tuple[str, Word]]:
             n += 1
             parts.append("\\" if lines[n].lstrip().startswith("#") else lines[n])
         n += 1
+        for mark in _HERE.finditer("\n".join(parts)) if re.match(r"\s*(RUN|COPY)\b", lines[start], re.IGNORECASE) else ():
+            while n < len(lines) and parts[-1].strip() != mark[1]:
+                parts.append(lines[n])
+                n += 1
         match = _INSTRUCTION.match("\n".join(parts))
         if match:
             yield match[1].upper(), Word(match[2], Place(above + start + 1, match.start(2) + 1))

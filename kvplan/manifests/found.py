@@ -47,6 +47,7 @@ class Site(NamedTuple):
 
 MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
 NO_DEVICE = "the file does not say which GPU it runs on"
+_CACHED = re.compile(r"(?:^|/)models--([\w.-]+?)--([\w.-]+)/snapshots(?:/[^/]+)?/?$")  # huggingface_hub's cache, by the repository
 UNKNOWN = 250  # work of an option that the engine does not have
 _LEFT = re.compile(r"\{\{-?\s*[^{}]{1,200}\}\}")
 PRAGMA = re.compile(r"#\s*kvplan:\s*(.+)")
@@ -240,6 +241,8 @@ def _model(given: Given | None, start: Start, already: bool) -> tuple[str | None
     text = str(given.value)
     if not text.strip("'\" "):
         return None, [] if already else [Unresolved("model", "the command's model is empty", "--model ID", given.place)]
+    if cached := _CACHED.search(text):
+        return f"{cached[1]}/{cached[2]}", []
     name = text.removeprefix("hf://").removeprefix("https://huggingface.co/")
     is_path = name.startswith(("/", "./", "../", "~")) or name.endswith(".gguf") or "\\" in name
     if is_path or "://" in name or name.startswith(("s3:", "gs:")):

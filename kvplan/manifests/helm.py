@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from kvplan import engines
 from kvplan.engines.common.words import Finding, Given, Place, Word, words
-from kvplan.manifests import foreign, images
+from kvplan.manifests import foreign, images, requested
 from kvplan.manifests.accelerators import Hardware, of_pod
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.found import Site
@@ -29,10 +30,10 @@ PARALLEL = {"tensor": "--tensor-parallel-size", "data": "--data-parallel-size", 
 #: The other keys that deployment-vllm-multi.yaml and ray-cluster.yaml read; --pipeline-parallel-size is of the latter alone.
 STACK_OTHERS = frozenset({"v0", "v1", "enableChunkedPrefill", "enablePrefixCaching", "extraArgs", "prometheusMultiprocDir", "runner"})
 OF_RAY = "pipelineParallelSize"
-#: Of charts that are not known: keys, at the top or in a section, -> vLLM's options.
-OPTIONS = {**STACK, "quantization": "--quantization", "kvCacheDtype": "--kv-cache-dtype"}
+#: Sections of a chart that is not known, which hold an engine's options under their names, as its own top does.
 SECTIONS = ("vllm", "engine", "config", "server", "model", "serving")
 MODELS = (("model", "id"), ("model", "name"), ("model", "repository"), ("modelId",), ("modelName",), ("model",), ("huggingface", "model"))
+NAMING = ("@model", "@path", "@hub", "@config")  # options that name files
 MAX_DEPTH = 8
 _VALUE = re.compile(r"\{\{-?\s*\.Values\.([\w.]+)\s*-?\}\}")
 #: What holds the settings of a pod beside a container's own, as charts spell it.
@@ -254,8 +255,8 @@ def read_other(document: Item, n: int, source: str) -> Iterator[tuple[Start, Sit
         entry = expand(command, env) if isinstance(command.value, list) else None
         args = [_valued(word, document) for one in own for key in ("args", "extraArgs") for word in expand(one.get(key), env)]
         known = images.find(image.text) or images.like(image.text)
-        if known and known.engine == "vllm":
-            args += _named_options(item, any(word.text.startswith("--model") for word in args) or entry is not None)
+        if known and known.engine != "ollama":
+            args += _named_options(item, known.engine, any(re.match("--model|-m$", word.text) for word in args) or entry is not None)
         hardware = of_pod(pod, [item])
         for start in container(image, entry, args or None, env, source, image.place, item.end_line):
             if start.engine == "ollama" and not start.words and (model := _model(item)):
@@ -269,15 +270,18 @@ def _valued(word: Word, document: Item) -> Word:
     return replaced(_VALUE, lambda match: document.get(*match[1].split(".")).text or match[0], word)
 
 
-def _named_options(item: Item, has_model: bool) -> list[Word]:
-    """What stands under the names that charts use, as vLLM's options."""
-    model = _model(item)
-    own = [] if has_model or not model else [*words("--model", place=model.place), model.word]
-    for key, option in OPTIONS.items():
-        found = next((one for one in (item.get(key), *(item.get(section, key) for section in SECTIONS)) if one), NOTHING)
-        if found:
-            own += [Word(option, found.place), found.word]
-    return own
+def _named_options(item: Item, engine: str, has_model: bool) -> list[Word]:
+    """What stands under the names of the engine's options that size its memory, in camel case too; a chart leaves out what is false."""
+    table, model = engines.arguments(engine), _model(item)
+    own = [] if has_model or not model else [*words(*table.model_option(model.text), place=model.place), model.word]
+    names = {name.replace("_", "-"): name for row in table.rows if row.to and row.to not in NAMING for name in row.names}
+    found: dict[str, Item] = {}
+    for part in (item, *(item.get(section) for section in SECTIONS)):
+        for key, one in requested.dashed(part).items():
+            name, plain = names.get(f"--{key.replace('_', '-')}"), isinstance(one.value, (str, int, float))
+            if name and plain and one.text and one.value is not False:
+                found.setdefault(name.lstrip("-"), one)
+    return own + requested.option_words(Item(found, "", item.place, item.end_line))
 
 
 def _model(item: Item) -> Item:

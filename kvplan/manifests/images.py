@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan import engines
-from kvplan.engines.common.words import Word
+from kvplan.engines.common.arguments import NUMBERED
+from kvplan.engines.common.words import Finding, Place, Word
 
 #: Words of a repository's name that say the engine; the programs that such images start with.
 _NAMED = (
@@ -29,12 +30,14 @@ ANY_SERVER = frozenset({"--host", "--port"})  # options that tell none
 
 
 class Image(NamedTuple):
-    """An image we know. `entrypoint`: the words it starts with; `default`: what runs where nothing is said."""
+    """An image we know. `entrypoint`: the words it starts with; `default`: what runs where nothing is said; `maybe`: a release that its
+    tag may mean, where it is not known to."""
 
     engine: str
     version: str | None
     entrypoint: tuple[str, ...]
     default: tuple[str, ...] = ()
+    maybe: str = ""
 
 
 def find(reference: str) -> Image | None:
@@ -47,9 +50,10 @@ def find(reference: str) -> Image | None:
         for known in engines.arguments(engine).repositories:
             if not re.search(known.pattern, repository) or (known.only and tag and not any(word in tag for word in known.only)):
                 continue
-            inside = re.search(rf"(?:^|[-_]){engine}[-_]v?(\d{{1,4}}\.\d{{1,4}}(?:\.\d{{1,4}})?)(?=$|[-+_.])", tag)  # rocm6.4_vllm_0.10.1
+            inside = re.search(rf"(?:^|[-_]){engine}[-_]v?{NUMBERED}(?=$|[-+_.])", tag)  # rocm6.4_vllm_0.10.1
             number = inside or (re.match(known.tag, tag) if known.tag else None)
-            return Image(engine, number[1] if number else None, known.entrypoint, known.default)
+            maybe = "" if number or not known.tag else _maybe(tag)
+            return Image(engine, number[1] if number else None, known.entrypoint, known.default, maybe)
     return None
 
 
@@ -71,8 +75,21 @@ def like(reference: str) -> Image | None:
         return None
     for engine, word, entrypoint in _NAMED:
         if re.search(rf"(^|[-_/.])({word})($|[-_./]|\d)", last):
-            return Image(engine, None, entrypoint)
+            return Image(engine, None, entrypoint, maybe=_maybe(name.removeprefix(repository).lstrip(":")))
     return None
+
+
+def _maybe(tag: str) -> str:
+    numbers = re.match(rf"v?(?=\d+\.\d+\.\d){NUMBERED}(?=$|[-+_.])", tag)
+    return numbers[1] if numbers else ""
+
+
+def tagged(image: Image | None, place: Place) -> Finding | None:
+    """What a tag may say that is not known to say it."""
+    if image is None or not image.maybe:
+        return None
+    said = f"the image is not {image.engine}'s own, and what its tag numbers is not known: if that is {image.engine}'s release, give"
+    return Finding("tag", "note", f"{said} --engine-version {image.maybe}", place)
 
 
 def only(engine: str, words: Sequence[Word]) -> list[Word]:

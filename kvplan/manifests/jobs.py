@@ -58,7 +58,12 @@ def swap(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
 
 
 def _is_github(document: Item) -> bool:
-    return any(job.get("steps") for _, job in document.get("jobs").items())
+    return any(job.get("steps") for _, job in _jobs(document))
+
+
+def _jobs(document: Item) -> list[tuple[str, Item]]:
+    """A workflow's jobs, or what an action of one's own runs."""
+    return [*document.get("jobs").items(), *([("runs", document.get("runs"))] if document.get("runs", "steps") else [])]
 
 
 def _is_gitlab(document: Item) -> bool:
@@ -67,12 +72,13 @@ def _is_gitlab(document: Item) -> bool:
 
 def _github(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:
     whole = requested.variables(document.get("env"))
-    for name, job in document.get("jobs").items():
+    given = {f"inputs.{name}": item.get("default").text for name, item in document.get("inputs").items()}
+    for name, job in _jobs(document):
         env = {**whole, **requested.variables(job.get("env"))}
         for step in job.get("steps"):
             if run := step.get("run"):
                 own = {**env, **requested.variables(step.get("env"))}
-                yield from _run([run], {key: _plain(word) for key, word in own.items()}, f"jobs/{name}", n, source)
+                yield from _run([run], {key: _plain(word) for key, word in own.items()}, f"jobs/{name}", n, source, given)
 
 
 def _plain(word: Word) -> Word:
@@ -101,11 +107,13 @@ def _list(item: Item) -> list[Item]:
     return [*item] if isinstance(item.value, list) else [item] if item else []
 
 
-def _run(parts: list[Item], env: Mapping[str, Word], name: str, n: int, source: str) -> Iterator[tuple[Start, Site]]:
-    """The engines of lines that one shell runs after each other."""
+def _run(
+    parts: list[Item], env: Mapping[str, Word], name: str, n: int, source: str, given: Mapping[str, str] = {}
+) -> Iterator[tuple[Start, Site]]:
+    """The engines of lines that one shell runs after each other; `given`: expressions with a default."""
     known = dict(env)
     for part in parts:
-        text = _EXPRESSION.sub(lambda match: "{{" + re.sub(r"\s", "", match[1]) + "}}", part.text)
+        text = _EXPRESSION.sub(lambda match: given.get(match[1]) or "{{" + re.sub(r"\s", "", match[1]) + "}}", part.text)
         script = read_script(text, source, base=part.body, breaks=part.breaks, env=known, ends=True)
         for start in scripts(script, source):
             yield start, _site(name, n, part, start)

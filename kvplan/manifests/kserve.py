@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kvplan.engines.common.words import Given, Unresolved, Word, words
+from kvplan.engines.common.words import Finding, Given, Unresolved, Word, words
 from kvplan.manifests import foreign, images, pods
-from kvplan.manifests.accelerators import of_pod
+from kvplan.manifests.accelerators import GPUS, Hardware, of_pod
 from kvplan.manifests.command import Start, container
 from kvplan.manifests.found import MOUNTED, Site
 from kvplan.manifests.helm import PARALLEL
@@ -21,6 +21,14 @@ RUNTIMES = ("ServingRuntime", "ClusterServingRuntime")
 KINDS = ("InferenceService", "LLMInferenceService", "LLMInferenceServiceConfig", *RUNTIMES)
 #: Formats whose models KServe's own runtime for language models takes.
 LANGUAGE_FORMATS = ("huggingface", "vLLM", "vllm")
+#: Fields of an LLMInferenceService (pkg/apis/serving/v1alpha2, and v1alpha1's); its LoRA's -> options; what offloading adds.
+FIELDS = frozenset({
+    "model", "storageInitializer", "router", "prefill", "tracing", "baseRefs", "replicas", "scaling", "parallelism", "labels",
+    "annotations", "template", "worker", "kvCacheOffloading", "runtime",
+})  # fmt: skip
+LORA = {"maxRank": "--max-lora-rank", "maxAdapters": "--max-loras", "maxCpuAdapters": "--max-cpu-loras"}
+OFFLOADING = '{"kv_connector":"OffloadingConnector","kv_role":"kv_both"}'
+MANAGED = "serving.kserve.io/exp-dra-device-"
 
 
 def is_kserve(document: Item) -> bool:
@@ -101,6 +109,7 @@ def _llm(document: Item, label: str, others: Sequence[Item], n: int, source: str
     """An LLMInferenceService: its own pods, and those of a prefill pool."""
     spec = document.get("spec")
     model = _given(spec.get("model", "uri"), "model.uri")
+    open_, idle = _based(spec), _idle(spec)
     for part, name in ((spec, label), (spec.get("prefill"), f"{label}/prefill")):
         if not part:
             continue
@@ -111,28 +120,63 @@ def _llm(document: Item, label: str, others: Sequence[Item], n: int, source: str
         nodes = 1 if parallel.get("dataLocal") else (parallel.get("pipeline").number() or 1)
         pod = Pod(template, name, nodes, model=model)
         hardware = of_pod(template, [main], others)
+        if count := _devices(document):
+            hardware = hardware._replace(n_devices=hardware.n_devices or count, why=hardware.why and f"{MANAGED}class names no product")
         if main.get("command"):
-            yield from pods.start(pod, main, hardware, others, n, source)
-            continue
-        holder = main or part
-        env = pods.environment([main.get("env")], [*main.get("envFrom")], others, pod)
-        more = env.get("VLLM_ADDITIONAL_ARGS")
-        if spec.get("runtime").text == "sglang":
-            entry = words("python3", "-m", "sglang.launch_server", "--model-path", MOUNTED, place=holder.place)
+            found = pods.start(pod, main, hardware, others, n, source)
         else:
-            entry = [*words("vllm", "serve", MOUNTED, place=holder.place), *_parallel(parallel), *(split(more, source) if more else ())]
-        image = main.get("image")
-        reference = image.word if image else None
-        for start in container(
-            reference, entry, pods.expand(main.get("args"), env), _quiet(env), source, holder.place, holder.end_line,
-            files=pods.config_files(others),
-        ):  # fmt: skip
-            yield start, pods.site(pod, main, hardware, n, model)._replace(span=holder.span)
+            found = _templated(spec, part, main, pod, hardware, others, n, source)
+        for start, site in found:
+            yield start, site._replace(unresolved=(*site.unresolved, *open_), findings=(*site.findings, *idle))
 
 
-def _quiet(env: dict[str, Word]) -> dict[str, Word]:
-    """Without the variable that only the template's script reads."""
-    return {name: word for name, word in env.items() if name != "VLLM_ADDITIONAL_ARGS"}
+def _templated(
+    spec: Item, part: Item, main: Item, pod: Pod, hardware: Hardware, others: Sequence[Item], n: int, source: str
+) -> Iterator[tuple[Start, Site]]:
+    """What the controller's own template runs, with what the spec adds to its options."""
+    holder = main or part
+    env = pods.environment([main.get("env")], [*main.get("envFrom")], others, pod)
+    more = env.pop("VLLM_ADDITIONAL_ARGS", None)  # the template's script alone reads it
+    if spec.get("runtime").text == "sglang":
+        entry = words("python3", "-m", "sglang.launch_server", "--model-path", MOUNTED, place=holder.place)
+    else:
+        entry = words("vllm", "serve", MOUNTED, place=holder.place)
+        entry += [*_parallel(part.get("parallelism")), *_added(spec, part), *(split(more, source) if more else ())]
+    image = main.get("image")
+    for start in container(
+        image.word if image else None, entry, pods.expand(main.get("args"), env), env, source, holder.place, holder.end_line,
+        files=pods.config_files(others),
+    ):  # fmt: skip
+        yield start, pods.site(pod, main, hardware, n, pod.model)._replace(span=holder.span)
+
+
+def _added(spec: Item, part: Item) -> list[Word]:
+    """The options of `kvCacheOffloading` and of `model.lora` (config_merge.go, workload_lora.go)."""
+    offloading, lora = part.get("kvCacheOffloading"), spec.get("model", "lora")
+    added = words("--kv-transfer-config", OFFLOADING, place=offloading.place) if offloading else []
+    if list(lora.get("adapters")):
+        added += [*words("--enable-lora", place=lora.place), *lora.options(LORA)]
+    return added
+
+
+def _based(spec: Item) -> tuple[Unresolved, ...]:
+    """What the configurations that a service is merged with may set."""
+    names = ", ".join(one.get("name").text for one in spec.get("baseRefs"))
+    why = f"what the configurations of baseRefs set is not read ({names})"
+    return (Unresolved("options", why, "give --tp N and --max-model-len N", spec.get("baseRefs").place),) if names else ()
+
+
+def _idle(spec: Item) -> tuple[Finding, ...]:
+    """Fields that a service does not have: the API server drops them."""
+    said = "is no field of an LLMInferenceService that is known here: it has no effect, or one that is not read"
+    return tuple(Finding("no-effect", "warning", f"spec.{key} {said}", item.place) for key, item in spec.items() if key not in FIELDS)
+
+
+def _devices(document: Item) -> Given | None:
+    """How many devices the controller claims for a container (annotations of its managed DRA); one where only their class is named."""
+    notes = document.get("metadata", "annotations")
+    kind, count = notes.get(f"{MANAGED}class"), notes.get(f"{MANAGED}count")
+    return Given(count.number(), f"{MANAGED}count", (count or kind).place) if kind.text in GPUS else None
 
 
 def _parallel(parallel: Item) -> list[Word]:

@@ -19,7 +19,7 @@ GROUPS = ("leaderWorkerTemplate", "workloadTemplate", "leaderWorkerPattern")
 MEMBERS = ("leaderTemplate", "workerTemplate", "template")
 
 #: Parts of a Dynamo graph that run no engine.
-NO_WORKERS = frozenset({"frontend", "planner", "epp"})
+NO_WORKERS = frozenset({"frontend", "main", "planner", "epp"})
 
 
 def is_object(document: Item) -> bool:
@@ -72,8 +72,9 @@ def _pods(item: Item, label: str, nodes: int = 1, grouped: bool = False) -> Iter
         yield Pod(replace(item, value={**item.value, "containers": Item([one], "", one.place, one.end_line)}), label, nodes, grouped)
         return
     gpus = item.get("resources", "limits", "gpu")  # NVIDIA Dynamo: beside the pod, by its own name; of one node of nodeCount
-    count = item.get("multinode", "nodeCount").text
-    nodes = int(count[:6]) if count.isdecimal() and item.get("extraPodSpec") else nodes
+    nodes = max(item.get("multinode", "nodeCount").number(), 1) if item.get("extraPodSpec") else nodes
+    if item.get("entryTemplate"):  # a role of kthena's ModelServing: its entry, and the workers that join it
+        nodes = 1 + item.get("workerReplicas").number(0)
     for key, part in item.items():
         if part.get("componentType").text in NO_WORKERS:
             continue

@@ -17,6 +17,7 @@ from kvplan.errors import SpecError
 from kvplan.manifests.budget import spend
 
 MAX_TOKENS, MAX_NESTED = 50_000, 8
+UNCLOSED = "is not closed"
 _OPERATOR = re.compile(r"&&|\|\||;;|;|\||&(?![>\d])|\n|\(|\)")
 _REDIRECT = re.compile(r"(?:\d*|&)(?:<<<|<<-?|>>|>&|<&|>\||<>|>|<)")
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
@@ -158,7 +159,7 @@ def _word(text: str, at: int, fail: Fail) -> tuple[tuple[Piece, ...], int]:
         elif char == "'":
             single = _SINGLE.match(text, at)
             if single is None:
-                raise fail(at, "a quote ' is not closed")
+                raise fail(at, f"a quote ' {UNCLOSED}")
             pieces.append(Piece("text", single[0][1:-1], True))
             at = single.end()
         elif char == '"':
@@ -196,7 +197,7 @@ def _double(text: str, at: int, fail: Fail, end: str = '"') -> tuple[tuple[Piece
             pieces.append(Piece("text", text[at], True))
             at += 1
     if end:
-        raise fail(start - 1, 'a quote " is not closed')
+        raise fail(start - 1, f'a quote " {UNCLOSED}')
     return tuple(pieces), at
 
 
@@ -204,7 +205,7 @@ def _dollar(text: str, at: int, quoted: bool, fail: Fail) -> tuple[Piece, int]:
     if text[at] == "`":
         end = text.find("`", at + 1)
         if end < 0:
-            raise fail(at, "a quote ` is not closed")
+            raise fail(at, f"a quote ` {UNCLOSED}")
         return Piece("command", text[at + 1 : end], quoted), end + 1
     if text.startswith("$(", at):
         inside, end = _substitution(text, at + 1, fail)
@@ -259,7 +260,7 @@ def _substitution(text: str, at: int, fail: Fail) -> tuple[str, int]:
 
 
 def _balanced(text: str, at: int, opening: str, closing: str, fail: Fail, quoted: bool = False) -> tuple[str, int]:
-    """What stands between brackets; in `${ }` no `{` counts, and quotes hide a `}`, single ones where none stand around it."""
+    """What stands between brackets, but for those in quotes; in `${ }` no `{` counts, nor single quotes where double ones stand around."""
     start, depth = at, 0
     while at < len(text):
         char = text[at]
@@ -267,8 +268,10 @@ def _balanced(text: str, at: int, opening: str, closing: str, fail: Fail, quoted
             at += 1
         elif char == "'" and not quoted:
             at = max(text.find("'", at + 1), at)
-        elif char == '"' and opening == "{" and (double := _DOUBLE.match(text, at)):
-            at = double.end() - 1
+        elif opening == "{" and text.startswith("$(", at):
+            at = _substitution(text, at + 1, fail)[1] - 1
+        elif char == '"' and (opening == "(" or _DOUBLE.match(text, at)):
+            at = _double(text, at + 1, fail)[1] - 1
         elif char == opening and (char == "(" or text[at - 1] == "$"):
             depth += 1
         elif char == closing:
@@ -276,7 +279,7 @@ def _balanced(text: str, at: int, opening: str, closing: str, fail: Fail, quoted
             if not depth:
                 return text[start + 1 : at], at + 1
         at += 1
-    raise fail(start, f"a bracket {opening} is not closed")
+    raise fail(start, f"a bracket {opening} {UNCLOSED}")
 
 
 def _here(text: str, at: int, delimiter: str, strip_tabs: bool, fail: Fail) -> tuple[str, int, int]:

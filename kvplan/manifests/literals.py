@@ -25,7 +25,7 @@ def flat(parts: list[tuple[Any, bool]]) -> list[Any]:
 
 def joined(parts: list[Any]) -> Any:
     """One text; with an open part, an Open text that shows it."""
-    text = "".join(f"${part.name}" if isinstance(part, Open) else str(part) for part in parts)[:65_536]
+    text = "".join(f"${part.name.replace(' ', '_')}" if isinstance(part, Open) else str(part) for part in parts)[:65_536]
     first = next((part.name for part in parts if isinstance(part, Open)), None)
     return text if first is None else Partly(text, first)
 
@@ -92,6 +92,9 @@ def cast(name: str, value: Any) -> Any:
 
 def split(name: str, text: Any, asked: Sequence[Any]) -> Any:
     """What `split` and `rsplit` of a text, or shlex.split, make of it."""
+    whole = asked[0] if name == "shlex.split" and asked else text if not asked else None
+    if isinstance(whole, Partly):
+        return [Partly(part, left[1]) if (left := re.search(r"\$([\w.]+)", part)) else part for part in whole.split()]
     if name == "shlex.split":
         return asked[0].split() if asked and type(asked[0]) is str and not re.search(r"[\"'\\\\]", asked[0]) else Open(name)
     plain = type(text) is str and all(type(one) in (str, int) for one in asked)

@@ -14,7 +14,7 @@ WRAPPERS = frozenset({
     "flock", "systemd-run", "catatonit", "su-exec", "setpriv", "oc", "kubectl", "systemd-inhibit", "caffeinate", "builtin",
 })  # fmt: skip
 #: They take a command as one word, or as the words that follow their own.
-LAUNCHERS = frozenset({"ssh", "tmux", "screen", "su", "watch", "docker", "podman", "nerdctl", *WRAPPERS})
+LAUNCHERS = frozenset({"ssh", "tmux", "screen", "su", "watch", "ray", "docker", "podman", "nerdctl", *WRAPPERS})
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash"})
 #: They start a command on machines that are not known here; they leave one running.
 ELSEWHERE = frozenset({"srun", "mpirun", "mpiexec", "kubectl", "oc", "ray"})
@@ -69,6 +69,15 @@ def to_shell(run: Sequence[Word], body: Word) -> list[Word] | None:
         if word.text == "--entrypoint" and n + 1 < len(run) and base(run[n + 1].text) in SHELLS and name in CONTAINERS:
             return [*run, dash, body]
     return None
+
+
+def echoed(run: Sequence[Word]) -> str:
+    """The lines that `echo` or `printf` writes; empty for every other command."""
+    words = [w.text for w in run[1:] if not re.fullmatch(r"-[neE]+", w.text)]
+    if not words or run[0].text not in ("echo", "printf"):
+        return ""
+    lines = words[1:] if run[0].text == "printf" and words[0] == "%s\\n" else [" ".join(words)]
+    return "\n".join(lines).replace("\\n", "\n") + "\n"
 
 
 def gpu_count(word: Word) -> Given | None:

@@ -188,12 +188,14 @@ class _Reader:
             count: Any = None
             if isinstance(value, dict):
                 count, value = value.get("gpu"), value.get("gpu_type")
+            elif key == "gpu" and "gpu_count" in given:  # Beam
+                count = self._value(given["gpu_count"], self._scope)
             if key == "gpu" and isinstance(value, list) and value and all(isinstance(one, str) for one in value):
                 value = ",".join(value)  # any of them will do
             if isinstance(value, str):
                 text = f"{value}:{count}" if isinstance(count, int) else value
                 item = Item(text, text, place, place.line)
-                hardware = requested.hardware(item, key, MODAL if key == "gpu" else {})
+                hardware = requested.hardware(item, key, requested.MODAL if key == "gpu" else {})
                 n = hardware.n_devices if key != "accelerator_type" else None
                 site = site._replace(device=hardware.device, n_devices=n, why=hardware.why, place=place)
         return site
@@ -386,15 +388,5 @@ class _Reader:
         return Open(name) if default is None else default
 
 
-#: Modal's names of GPUs (modal.com/docs/guide/gpu): A100 is the one with 40 GB.
-MODAL = {
-    "a100": "a100-40gb",
-    "a100-80": "a100-80gb",
-    "a100-40gb": "a100-40gb",
-    "h100!": "h100-80gb",
-    "t4": "t4",
-    "a10": "a10",
-    "a10g": "a10g",
-}
 #: Of tensorrt_llm.LLM's keywords, those that trtllm-serve takes by the same name.
 TENSORRT = frozenset({"tensor_parallel_size", "pipeline_parallel_size", "max_batch_size", "max_num_tokens", "max_seq_len", "backend"})

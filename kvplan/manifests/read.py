@@ -38,12 +38,13 @@ from kvplan.manifests import (
     units,
 )
 from kvplan.manifests.budget import bounded
-from kvplan.manifests.command import Start, scripts
+from kvplan.manifests.command import Start, left_open, scripts
 from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
 from kvplan.manifests.marked import Item, documents
 from kvplan.manifests.modelfile import is_modelfile, read_modelfile
-from kvplan.manifests.script import Sourced, Text, read_script
+from kvplan.manifests.script import read_script
 from kvplan.manifests.values import Found
+from kvplan.manifests.words import Sourced, Text
 
 MAX_FILE_BYTES = 1 << 20
 MAX_ENGINES = 300
@@ -258,13 +259,8 @@ def _here(here: Text, source: str, env: Mapping[str, Word], beside: ReadBeside, 
             pairs = (pair for n, document in enumerate(found, 1) for pair in _document(document, found, n, source, env, beside))
     except SpecError:
         return
-
-    def marked(word: Word) -> Word:
-        return word._replace(missing=(*word.missing, *(name for name in here.missing if f"${name}" in word.text)))
-
     for start, site in pairs:
-        open_env = {name: marked(word) for name, word in start.env.items()}
-        yield start._replace(words=tuple(map(marked, start.words)), env=open_env), site
+        yield left_open(start, here.missing), site
 
 
 def _document(

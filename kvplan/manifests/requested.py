@@ -21,8 +21,10 @@ _GRES = re.compile(r"(?:--gres(?:=|\s+)(?:\S*,)?gpu|--gpus-per-node(?:=|\s+)|--g
 _PER_NODE = re.compile(r"(?:--gres(?:=|\s+)(?:\S*,)?gpu|--gpus-per-node(?:=|\s+)):?([\w.-]+:)?(\d{1,4})(?![\w:])")
 _CONSTRAINT = re.compile(r"(?:--constraint(?:=|\s+)|(?<!\S)-C\s*)[\"'\[(]?([\w.&|,*-]+)")
 _NODES = re.compile(r"(?:--nodes(?:=|\s+)|-N\s*)(\d{1,4})\b")
-#: Names that a service gives to one size of memory. SkyPilot: sky/catalog; Baseten: docs.baseten.co, "Instance type reference".
+#: Names that a service gives to one size of memory. SkyPilot: sky/catalog; Modal: modal.com/docs/guide/gpu;
+#: Baseten: docs.baseten.co, "Instance type reference".
 SKYPILOT = {"a100": "a100-40gb", "v100": "v100-16gb", "v100-32gb": "v100-32gb", "a100-80gb-sxm": "a100-80gb"}
+MODAL = {"a100": "a100-40gb", "a100-80": "a100-80gb", "h100!": "h100-80gb"}
 BASETEN = {"a100": "a100-80gb", "v100": "v100-16gb"}
 
 
@@ -138,13 +140,6 @@ def variables(item: Item) -> dict[str, Word]:
 
 def _value(name: str, item: Item) -> Word:
     return Word(f"${name}", item.place, (name,)) if item.value is None else item.word
-
-
-def installed(text: str, engine: str) -> str | None:
-    """The release that `pip install ENGINE==X` puts in."""
-    package = {"tensorrt-llm": "tensorrt[-_]llm"}.get(engine, engine)
-    match = re.search(rf"\b{package}(?:\[[\w,-]*\])?==\s*(\d{{1,4}}\.\d{{1,4}}(?:\.\d{{1,4}})?)", text)
-    return match[1] if match else None
 
 
 def of_slurm(text: str) -> Hardware | None:

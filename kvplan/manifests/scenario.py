@@ -12,7 +12,8 @@ from kvplan.manifests import accelerators, host, requested
 from kvplan.manifests.command import Start, scripts
 from kvplan.manifests.found import Site
 from kvplan.manifests.marked import NOTHING, Item, documents
-from kvplan.manifests.script import Script, read_script
+from kvplan.manifests.script import read_script
+from kvplan.manifests.words import Script
 
 PREFIX = "LLMDBENCH_"
 MODEL = "LLMDBENCH_DEPLOY_CURRENT_MODEL"

@@ -7,18 +7,17 @@ Commands of all branches are looked at; a variable that branches set has what th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kvplan.engines.common.words import START, Breaks, Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests.budget import CHARACTERS, bounded, spend
 from kvplan.manifests.conditions import compared, fits, tested, truth
-from kvplan.manifests.lexer import Token, pieces_of, tokens
-from kvplan.manifests.programs import stops, to_shell
+from kvplan.manifests.lexer import UNCLOSED, Token, pieces_of, tokens
+from kvplan.manifests.programs import echoed, stops, to_shell
 from kvplan.manifests.variables import Value, Variables
-from kvplan.manifests.words import Command
+from kvplan.manifests.words import Command, Script, Sourced, Text
 
 MAX_WORDS = 1000  # of one command
 MAX_SOURCED = 4  # files that take each other in
@@ -30,33 +29,6 @@ _CLOSES = frozenset({"fi", "done", "esac", "}"})
 _FUNCTION = re.compile(r"^[ \t]*(?:function[ \t]+)?([A-Za-z_][\w-]*)[ \t]*\(\)", re.MULTILINE)
 _CONTAINER = re.compile(r"\b(docker|podman|nerdctl)\s+(container\s+)?(run|create)\b")
 _SKIPPED = frozenset({"then", "do", "!", "time"})
-
-
-class Text(NamedTuple):
-    """What a here-document holds: where it starts, and the variables in it that nothing sets."""
-
-    text: str
-    place: Place
-    missing: tuple[str, ...] = ()
-
-
-class Sourced(NamedTuple):
-    """A file whose commands a script takes in (`source`), and whether it was read."""
-
-    name: str
-    place: Place
-    is_read: bool
-
-
-class Script(NamedTuple):
-    """Commands in order, the files that here-documents write by name (`$NAME` where a variable names it), the here-documents that go into a
-    command or a pipe, the variables at its end, the files it takes in."""
-
-    commands: tuple[Command, ...]
-    files: Mapping[str, tuple[str, Place]]
-    texts: tuple[Text, ...] = ()
-    env: Mapping[str, Word] = {}
-    sourced: tuple[Sourced, ...] = ()
 
 
 def read_script(
@@ -113,6 +85,7 @@ class _Reader:
         self._functions: frozenset[str] = frozenset()
         self._piped: Word | None = None  # a here-document that goes on through a pipe
         self._brackets = 0  # subshells around the next command
+        self._cut: SpecError | None = None
         self._over = False  # `exec` has taken the shell's place
         self._branch: list[int] = []
         self._turns = self._stops = self._began = 0
@@ -128,7 +101,7 @@ class _Reader:
     def read(self, text: str, base: Place, breaks: Breaks) -> Script:
         current: list[Token] = []
         self._functions |= frozenset(match[1] for match in _FUNCTION.finditer(text))
-        for token in tokens(text, self._source, base, breaks):
+        for token in self._tokens(text, base, breaks, current):
             if token.kind != "operator":
                 current.append(token)
                 continue
@@ -136,11 +109,11 @@ class _Reader:
                 self._brackets += not current
                 continue
             if token.text in ("|", ")") and self._pattern(current, token.text == ")"):
-                current = []
+                current.clear()
                 continue
             empty = self._command(current, token.place)
             self._brackets -= token.text == ")" and self._brackets > 0
-            current = []
+            current.clear()
             if token.text == "&":
                 self._commands[self._began :] = [one._replace(stays=True) for one in self._commands[self._began :]]
             if token.text in (";", "\n", "&", ";;"):
@@ -156,7 +129,19 @@ class _Reader:
                 self._turn()
                 if self._cases:
                     self._cases[-1].waits = True
-        return Script(tuple(self._commands), self._files, tuple(self._texts), {}, tuple(self._sourced))
+        return Script(tuple(self._commands), self._files, tuple(self._texts), {}, tuple(self._sourced), self._cut)
+
+    def _tokens(self, text: str, base: Place, breaks: Breaks, current: list[Token]) -> Iterator[Token]:
+        """The tokens up to a quote that is left open: a shell has run the lines before it when it comes there."""
+        try:
+            yield from tokens(text, self._source, base, breaks)
+        except SpecError as error:
+            (at, message), *_ = error.faults
+            line = min([int(at.removeprefix("line ") or 0), *(token.place.line for token in current)])
+            before = [one for one in self._commands if one.end_line < line]
+            if not message.endswith(UNCLOSED) or self._branch or not before:
+                raise
+            self._commands, self._cut = before, error
 
     def _chain(self, token: Token, empty: str) -> None:
         """What follows `&&` runs where the commands before it succeed, what follows `||` where they fail."""
@@ -320,6 +305,7 @@ class _Reader:
         told = bool(piped and run and self._told(run, piped))
         for token in redirects:
             told = self._here_document(token, run, redirects) or told
+        told = told or bool(run and redirects and self._echoed(run, redirects))
         if len(run) > MAX_WORDS:
             raise SpecError(self._source, [(f"line {words[n].place.line}", f"a command of more than {MAX_WORDS:,} words")])
         if run and not told and not self._over:
@@ -352,13 +338,25 @@ class _Reader:
             self._piped = Word(body, token.body_place) if run[0].text in ("cat", "envsubst") else None
             self._texts.append(Text(body, token.body_place, missing))
         elif not name.missing or (target and len(target.pieces) == 1 and target.pieces[0].kind == "variable"):
-            path = f"${target.pieces[0].text}" if name.missing and target else name.text.removeprefix("./")
-            before = self._files.get(path)
-            adds = before is not None and target is not None and target.text == ">>"
-            self._files[path] = (before[0] + body, before[1]) if before and adds else (body, token.body_place)
-            spend(len(self._files[path][0]) // CHARACTERS, token.place.line)
+            path = f"${target.pieces[0].text}" if name.missing and target else name.text
+            self._keep(path, body, token.body_place, adds=target is not None and target.text == ">>")
             self._texts.append(Text(body, token.body_place, missing))
         return False
+
+    def _keep(self, path: str, body: str, place: Place, *, adds: bool) -> None:
+        """A file that the script writes."""
+        path = path.removeprefix("./")
+        before = self._files.get(path)
+        self._files[path] = (before[0] + body, before[1]) if before and adds else (body, place)
+        spend(len(self._files[path][0]) // CHARACTERS, place.line)
+
+    def _echoed(self, run: list[Word], redirects: list[Token]) -> bool:
+        """`echo TEXT > FILE`: a file of those lines. Returns whether it was one."""
+        target = next((r for r in redirects if r.text in (">", ">|", ">>")), None)
+        body = echoed(run) if target else ""
+        if target and body and not (name := self.variables.join(target.pieces, target.place)).missing:
+            self._keep(name.text, body, run[1].place, adds=target.text == ">>")
+        return bool(body)
 
     def _told(self, run: list[Word], body: Word) -> bool:
         """Takes in a text that a command hands to a shell: here, in a container, on another machine, or by a function of the script."""

@@ -278,10 +278,8 @@ def read_truss(document: Item, n: int, source: str) -> Iterator[tuple[Start, Sit
     script = read_script(command.text, source, base=command.body, breaks=command.breaks, env=env)
     for start in scripts(script, source):
         version = image.version if image and image.engine == start.engine else None
-        asked = "\n".join(one.text for one in document.get("requirements"))
-        version = start.version or version or requested.installed(f"{asked}\n{command.text}", start.engine)
         words = tuple(_named(word, paths) for word in start.words)
-        yield start._replace(words=words, version=version, in_container=True), site
+        yield start._replace(words=words, version=start.version or version, in_container=True), site
 
 
 def _paths(document: Item) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A command as a file says it."""
+"""Commands and scripts as a file says them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kvplan.engines.common.words import Place, Word
+from kvplan.errors import SpecError
 from kvplan.manifests.budget import grown
 
 _VARIABLE = re.compile(
@@ -30,6 +31,34 @@ class Command(NamedTuple):
     group: str = ""
     stays: bool = False
     note: str = ""
+
+
+class Text(NamedTuple):
+    """What a here-document holds: where it starts, and the variables in it that nothing sets."""
+
+    text: str
+    place: Place
+    missing: tuple[str, ...] = ()
+
+
+class Sourced(NamedTuple):
+    """A file whose commands a script takes in (`source`), and whether it was read."""
+
+    name: str
+    place: Place
+    is_read: bool
+
+
+class Script(NamedTuple):
+    """Commands in order, the files that here-documents write by name (`$NAME` where a variable names it), the here-documents that go into a
+    command or a pipe, the variables at its end, the files it takes in, what is wrong with an end that no shell reads."""
+
+    commands: tuple[Command, ...]
+    files: Mapping[str, tuple[str, Place]]
+    texts: tuple[Text, ...] = ()
+    env: Mapping[str, Word] = {}
+    sourced: tuple[Sourced, ...] = ()
+    cut: SpecError | None = None
 
 
 def replaced(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], word: Word) -> Word:

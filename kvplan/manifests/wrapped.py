@@ -19,7 +19,8 @@ _VLLM_MAIN = re.compile(r"\bfrom vllm\.(scripts|entrypoints\.cli\.main) import m
 _TELLS = re.compile(r"echo|printf|cat|grep|sed|awk|jq|curl|log\w*|info|warn\w*|error|die|usage|print\w*")
 _ARGUMENTS = re.compile(r"^--[\w-]*(args|arguments|flags|options|opts|command|cmd)=")
 CLIENTS = re.compile(
-    r"\b(vllm (bench|chat|complete|run-batch|collect-env)|ollama (pull|list|create|show|rm|ps|cp)|lmdeploy lite|sglang\.bench_\w+|mini_lb|"
+    r"\b(vllm (bench|chat|complete|run-batch|collect-env|launch render)|"
+    r"ollama (pull|list|create|show|rm|ps|cp)|lmdeploy lite|sglang\.bench_\w+|mini_lb|"
     r"bench(mark)?_serving)\b"
 )
 NO_SINGLE = "starts no single engine"
@@ -184,3 +185,16 @@ def _without(own: Sequence[Word], prefix: str) -> list[Word]:
             out.append(word)
             skip = False
     return out
+
+
+def is_other(run: Sequence[Word]) -> bool:
+    """A worker of a cluster, a waiting container, a client of a server: no engine command, and none hidden."""
+    text = " ".join(w.text for w in run)
+    return bool(
+        re.search(
+            r"\bray (start|symmetric-run)\b|\bsleep\b|lmcache_server|multi-node-serving\.sh worker|\bnvidia-smi\b|pytest"
+            r"|^(\S*/)?(ba|da|z)?sh$",
+            text,
+        )
+        or CLIENTS.search(text)
+    )

@@ -28,7 +28,10 @@ def _document(simulations: Sequence[Simulation]) -> str:
 def _one(simulation: Simulation, fmt: str) -> str:
     shown = render_rows if fmt != "html" else lambda rows, _: rows_table(rows)
     parts = [prose(sentence(simulation.plan), fmt)] if simulation.plan.starts is False else []
-    parts += [prose(_users(simulation, simulation.users), fmt)] if simulation.users is not None else []
+    if simulation.users is not None:
+        parts.append(prose(_users(simulation, simulation.users), fmt))
+    elif simulation.policies:
+        parts.append(prose(_requests(simulation.policies[0]), fmt))
     parts.append(prose(_head(simulation), fmt))
     if simulation.policies:
         rows = [{"": name} | {_name(one, simulation): show(one, simulation) for one in simulation.policies} for name, show in ROWS]
@@ -97,6 +100,15 @@ def _users(simulation: Simulation, found: Carried) -> str:
     if (size := simulation.sized) is not None:
         text += f"\n{_sized(simulation, size)}"
     return text
+
+
+def _requests(result: SimulationResult) -> str:
+    """What becomes of the requests: the first line of the answer where no users are asked about."""
+    asked, short = result.requests + result.rejected, [f"{result.kept_waiting:,} waited for pages", f"{result.preempted:,} were preempted"]
+    short += [f"{result.rejected:,} were rejected"] if result.rejected else []
+    many = f"all {asked:,}" if not result.rejected else f"{result.requests:,} of {asked:,}"
+    speed = f", {result.tokens / result.seconds:,.0f} tokens a second" if result.seconds else ""
+    return f"{many} requests finish in {result.seconds:,.1f} s{speed}: {', '.join(short)}"
 
 
 def _sized(simulation: Simulation, size: UsersSize) -> str:

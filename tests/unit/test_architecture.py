@@ -138,7 +138,6 @@ OF_ONE_ENGINE = {
         "python",
         "ray",
         "shaped",
-        "requested",
         "services",
         "units",
         "wrapped",

@@ -126,8 +126,9 @@ def plain_say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
 
 
 #: The release in a tag of a copy of the engine's own image: behind it what such images are built for, and nothing of a fork's own.
+NUMBERED = r"(\d{1,4}\.\d{1,4}(?:\.\d{1,4}){0,2}(?:[.-]?(?:rc|post)\d{1,3}){0,2})"  # as a tag or a package spells it
 MIRRORED = (
-    r"v(\d{1,4}\.\d{1,4}\.\d{1,4})(?:[.-]?(?:post|rc)\d+)?"
+    rf"v(?=\d+\.\d+\.\d){NUMBERED}"
     r"(?=$|[-+_.](?:cu\d|cuda|rocm|amd64|arm64|aarch64|x86|runtime|srt|g?b200|blackwell|ubuntu|ubi)[^/]*$)"
 )
 
@@ -142,7 +143,7 @@ class Repository(NamedTuple):
     pattern: str
     entrypoint: tuple[str, ...] = ()
     default: tuple[str, ...] = ()
-    tag: str = r"v?(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)(?:[.-]?(?:post|rc)\d+)?(?=$|[-+_.])"
+    tag: str = rf"v?{NUMBERED}(?=$|[-+_.])"
     only: tuple[str, ...] = ()
 
 

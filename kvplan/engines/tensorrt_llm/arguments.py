@@ -19,8 +19,6 @@ from kvplan.units import parse_bytes
 KV_FORMATS = {"fp8_e4m3": "fp8"}
 
 #: Tags of its images keep the candidate, whose rules may be others than the release's (rules.py).
-_TAG = r"v?(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:rc\d{1,3})?)(?:[.-]?post\d+)?(?=$|[-+_.])"
-
 ROWS = (
     row("--model --model-path", "@model", printed="model_path"),
     row("--config --extra_llm_api_options --extra-engine-args", "@config"),
@@ -193,6 +191,6 @@ ARGUMENTS = Arguments(
     config="keys",
     loud_variables=LOUD,
     image=("nvcr.io/nvidia/tensorrt-llm/release", "{}", "latest"),
-    repositories=(Repository(r"(^|/)tensorrt-llm/(release|devel)$", tag=_TAG),),
+    repositories=(Repository(r"(^|/)tensorrt-llm/(release|devel)$"),),
     every_size=True,
 )

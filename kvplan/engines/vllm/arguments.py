@@ -385,14 +385,14 @@ ARGUMENTS = Arguments(
         {"max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_memory", "block_size", "option:num_gpu_blocks_override"}
     ),
     repositories=(
-        Repository(r"(^|/)vllm/vllm-openai(-rocm)?$", ("vllm", "serve")),
+        Repository(r"(^|/)vllm/vllm-openai(-rocm|-cpu)?$", ("vllm", "serve")),
         Repository(r"(^|/)lmcache/vllm-openai$", ("vllm", "serve"), tag=""),  # v0.3.12 is LMCache's own release
         Repository(r"(^|/)vllm-openai$", ("vllm", "serve"), tag=MIRRORED),
         Repository(r"(^|/)(vllm-cuda-rhel9|vllm-rocm-rhel9)$", ("vllm", "serve"), tag=""),
         Repository(r"(^|/)nvidia/vllm$", tag=""),
         Repository(r"(^|/)rocm/(vllm|vllm-dev)[^/]*$|(^|/)llm-d(-(cuda|dev|xpu|cpu|hpu|rocm|aws|gke)(-[a-z0-9]+)*)?$", tag=""),
         Repository(r"(^|/)(q9t5s3a7|vllm)/vllm-cpu[^/]*$", ("vllm", "serve")),  # docker/Dockerfile.cpu
-        Repository(r"(^|/)vllm-cpu[^/]*$", ("vllm", "serve"), tag=""),
+        Repository(r"(^|/)vllm-cpu[^/]*$", ("vllm", "serve"), tag=MIRRORED),
         Repository(r"(^|/)(q9t5s3a7|vllm)/vllm-(tpu|xpu|ci)[^/]*$"),
         Repository(r"(^|/)(vllm-(tpu|xpu|ci))[^/]*$", tag=""),
         Repository(r"(^|/)(kserve/huggingfaceserver|huggingfaceserver)$", ("kserve-huggingfaceserver",), tag=""),
