@@ -5,7 +5,6 @@ from __future__ import annotations
 from kvplan.engines.common import conditions as on
 from kvplan.engines.common.options import Options, read_lora
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.registries import Registry
 from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
@@ -13,8 +12,7 @@ from kvplan.engines.sglang.as_read import misreads
 from kvplan.engines.sglang.backends import named_backends
 from kvplan.engines.sglang.classes import NEVER_STAGED, STAGED_SINCE, TEXT_ALONE
 from kvplan.engines.sglang.exchange import copies
-from kvplan.engines.sglang.registry import FIRST
-from kvplan.engines.sglang.rules import UNBUFFERED, VERSIONS
+from kvplan.engines.sglang.rules import UNBUFFERED
 from kvplan.engines.sglang.settle import settings_of
 from kvplan.engines.sglang.traits import STRATEGIES, keeps_prefixes, read_traits, with_buffers
 
@@ -24,14 +22,6 @@ CAPABILITIES: dict[str, tuple[str, int]] = {
 }  # fmt: skip
 FP4_BEFORE, FP4_AFTER = {"nvfp4": ("modelopt_fp4", 100)}, {"nvfp4": ("modelopt_fp4", 80)}
 BLOCK = 128
-#: Four public starts are of builds before the release of their class (tests/threads): three by one release, one by two, none by three.
-REGISTRY = Registry(FIRST, VERSIONS, ahead=3)
-
-
-def no_class(settled: Settled) -> Values:
-    named = settled.question.model.architecture
-    first = REGISTRY.later(named, settled.question.engine_version)
-    return {"class": named, "first": first} if first else None
 
 
 def attention_ranks(settled: Settled) -> Values:

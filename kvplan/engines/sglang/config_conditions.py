@@ -1,13 +1,19 @@
-"""When a release stops at a model's own config: the way it is quantised by name, the text model inside (configs/*.py)."""
+"""When a release stops at a model's own config: the way it is quantised by name, the text model inside (configs/*.py), its class."""
 
 from __future__ import annotations
 
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.registries import Registry
 from kvplan.engines.common.releases import in_force, release
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
+from kvplan.engines.sglang.registry import FIRST
+from kvplan.engines.sglang.rules import VERSIONS
 from kvplan.engines.sglang.settle import settings_of
+
+#: Four public starts are of builds before the release of their class (tests/threads): three by one release, one by two, none by three.
+REGISTRY = Registry(FIRST, VERSIONS, ahead=3)
 
 #: Format of a checkpoint -> values of --quantization that some checkpoint in it may be loaded with (configs/model_config.py
 #: _verify_quantization: compatible_quantization_methods, override_quantization_method); which of them is not told by the format.
@@ -80,3 +86,10 @@ def unnamed_method(settled: Settled) -> Values:
 
 def gone_method(settled: Settled) -> Values:
     return {} if settled.question.model.method == "fbgemm-fp8" else None
+
+
+def no_class(settled: Settled) -> Values:
+    """A class that neither the release has, nor the transformers that it asks for."""
+    named = settled.question.model.architecture
+    first = REGISTRY.later(named, settled.question.engine_version)
+    return {"class": named, "first": first} if first else None

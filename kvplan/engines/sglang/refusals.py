@@ -9,6 +9,7 @@ from __future__ import annotations
 from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.sglang import backend_conditions as backend
 from kvplan.engines.sglang import conditions as when
+from kvplan.engines.sglang.config_conditions import no_class
 from kvplan.engines.sglang.words import WORDS
 
 _NEWER = Move("engine_version", "a newer release")
@@ -40,7 +41,7 @@ CHECKS: tuple[Stop, ...] = (
         "a class of later releases", "Model architectures ['{class:w}'] are not supported for now.",
         "neither the release nor the transformers that it asks for knows the model's class",
         (Move("engine_version", "a release that has it"), Move("engine", "another that does")),
-        "models/registry.py _raise_for_unsupported", when=when.no_class, numbers="its first release is {first}",
+        "models/registry.py _raise_for_unsupported", when=no_class, numbers="its first release is {first}",
     ),
     Stop(
         "attention ranks", "assert self.tp_size % self.dp_size == 0", "attention is split over dp groups of the tp ranks, evenly",

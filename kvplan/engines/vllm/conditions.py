@@ -204,7 +204,10 @@ def blocks(settled: Settled, *, row: bool = False, of_experts: bool = False, nam
 
 
 def block_size(settled: Settled) -> Values:
+    """A size that the command line does not take; the engine itself, used offline, looks at none."""
     asked, choices = settled.question.block_size, _choices(settled, BLOCK_SIZES)
+    if Options(settled.question).text("usage") == "offline":
+        return None
     return {"size": asked, "choices": ", ".join(map(str, choices))} if asked and choices and asked not in choices else None
 
 

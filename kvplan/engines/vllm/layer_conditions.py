@@ -81,7 +81,7 @@ CHECKS = (
     ),
     Stop(
         "a class that left and ranks", "does not support tensor parallel. See",
-        "{class} is run by transformers' code, which has no plan for it",
+        "the model's class is run by transformers' code, which has no plan for it",
         (Move("tp", "1"),), "model_executor/models/transformers/base.py recursive_replace", since="0.11", when=left_whole, loading=True,
     ),
     Stop(

@@ -56,8 +56,8 @@ class Media(NamedTuple):
 def media(d: Deployment) -> Media:
     """What a question says. Raises SpecError for what vLLM would not read."""
     options = Options(d)
-    text, processor = options.text(LIMITS) if d.model.towers else None, options.text(PROCESSOR)  # of a text model they are not looked at
-    return Media(_limits(text) if text else {}, pixels(_object(processor)) if processor else None)
+    text, processor = options.text(LIMITS), options.text(PROCESSOR)
+    return Media(_limits(text, looked_at=bool(d.model.towers)) if text else {}, pixels(_object(processor)) if processor else None)
 
 
 def decoded_bytes(d: Deployment, release: str) -> int:
@@ -142,7 +142,8 @@ def smaller(given: Mapping[str, Any]) -> set[str]:
     return {key for one in given.values() if isinstance(one, Mapping) for key, n in one.items() if key != "count" and n}
 
 
-def _limits(text: str) -> dict[str, int]:
+def _limits(text: str, *, looked_at: bool = True) -> dict[str, int]:
+    """Items by kind; of a text model the numbers are not looked at. Raises SpecError."""
     found = {}
     try:
         given = limits(text)
@@ -150,6 +151,8 @@ def _limits(text: str) -> dict[str, int]:
         given = None
     for kind, one in given.items() if isinstance(given, dict) and given else [("", None)]:
         n = one.get("count", 999) if isinstance(one, Mapping) else one
+        if not looked_at and kind:
+            continue
         if not str(n).isdecimal() or len(str(n)) > 9:
             raise SpecError("engine_option", [(LIMITS, f'{text[:60]!r}: write it as vLLM takes it, such as {{"image": 2, "video": 0}}')])
         found[kind] = int(str(n))

@@ -59,7 +59,7 @@ def test_encoders_that_are_not_profiled_stand_beside_the_cache() -> None:
         ("vllm serve {} --all2all-backend allgather_reducescatter", "fits"),
         ("vllm serve {} --enable-lora --enable-tower-connector-lora", "unknown"),
         ("vllm serve {} --prefill-context-parallel-size 2", "refuses"),  # plain attention has no kernel for it
-        ("vllm serve {} --engram-config x", "unknown"),
+        ("vllm serve {} --engram-config x", "refuses"),  # no JSON
         ("python -m sglang.launch_server --model-path {} --attn-cp-size 2", "refuses"),
         ("python -m sglang.launch_server --model-path {} --tp 2 --dwdp-size 2", "unknown"),
         ("vllm serve {} --no-such-option 3", "warned"),
