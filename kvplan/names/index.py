@@ -32,7 +32,7 @@ EVIDENCE: dict[str, str] = {
     "without, so that its cache is at most what is shown",
     "u": "{name} has the shapes of {base}: a table (llmfit 1.1.17) gives both the same sizes; no source states whether it has a "
     "window: it is counted without, so that its cache is at most what is shown",
-    "m": "{name} has the shapes of {base}, which its model card says it was tuned from; its config.json was not read",
+    "m": "{name} has the shapes of {base}, which its makers say it was tuned from; its config.json was not read",
     "j": "{name} has the shapes of {base}: a public file states its sizes; its config.json was not read",
     "z": "{name} has the shapes of {base}: MTEB's registry names the model that it was adapted from, and gives it that model's count of "
     "parameters to the last one; its config.json was not read",

@@ -188,8 +188,8 @@ def test_the_makers_4_bits_of_north_mini_code_are_of_its_experts() -> None:
     ("written", "of", "length", "said"),
     [
         ("mistral-community/Mixtral-8x22B-v0.1", "mistralai/mixtral-8x22b-v0.1", 65_536, None),
-        ("conceptofmind/LLongMA-2-7b-16k", "meta-llama/llama-2-7b", 16_384, "which its model card says it was tuned from"),
-        ("dphn/dolphin-2.7-mixtral-8x7b", "mistralai/mixtral-8x7b-v0.1", 32_768, "which its model card says it was tuned from"),
+        ("conceptofmind/LLongMA-2-7b-16k", "meta-llama/llama-2-7b", 16_384, "which its makers say it was tuned from"),
+        ("dphn/dolphin-2.7-mixtral-8x7b", "mistralai/mixtral-8x7b-v0.1", 32_768, "which its makers say it was tuned from"),
         ("cognitivecomputations/dolphin-2.7-mixtral-8x7b", "mistralai/mixtral-8x7b-v0.1", 32_768, "tuned from"),
         ("psmathur/orca_mini_3b", "openlm-research/open_llama_3b", 2048, "tuned from"),
     ],
