@@ -1,6 +1,8 @@
 """Which models a build of llama.cpp does not know: by architecture, as GGUF files call it, and by the classes that are converted to it.
 
 Looked at: the names in libllama of 30 builds, 3889 to 10361 (node-llama-cpp 3.1.1 to 3.20.0 ship them), and of b11312 (LLM_ARCH_NAMES).
+Class -> architecture: conversion/*.py of llama-cpp-python 0.3.36. Left out are names that a linker may have folded into longer ones, and
+classes that were converted to another architecture before.
 """
 
 from __future__ import annotations
