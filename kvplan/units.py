@@ -140,6 +140,14 @@ def show_bytes(n: int) -> str:
     return f"{n} B"
 
 
+def size(n_bytes: int) -> str:
+    """One decimal of GiB and above, whole MiB and KiB below; never 0.0 for what is something."""
+    for unit, one, decimals in (("TiB", 1 << 40, 2), ("GiB", GIB, 1), ("MiB", MIB, 0), ("KiB", KIB, 0)):
+        if abs(n_bytes) >= one:
+            return f"{n_bytes / one:,.{decimals}f} {unit}"
+    return f"{n_bytes} B"
+
+
 def counted(n: int, what: str) -> str:
     """`1 request`, `32 requests`."""
     return f"{n:,} {what}{'' if n == 1 else 's'}"

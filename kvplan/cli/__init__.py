@@ -54,7 +54,7 @@ def run(args: list[str] | None = None) -> int:
         from kvplan.cli.meant import meant, nearest, typed
 
         option = typed(error.option_name, sys.argv[1:] if args is None else args)
-        known = meant(option)
+        known = meant(option, [name for one in error.ctx.command.params for name in one.opts] if error.ctx else ())
         near = nearest(option)
         tell(f"error: No such option: {option}; {known or (f'did you mean {near}?' if near else 'see --help')}")
         return EXIT_INPUT

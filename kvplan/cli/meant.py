@@ -22,12 +22,15 @@ _WORDS = {
 }
 
 
-def meant(option: str) -> str:
-    """`write --tp (vLLM: --tensor-parallel-size)`, such as follows an error; empty where nothing is known by that name."""
+def meant(option: str, has: Sequence[str] = ()) -> str:
+    """`write --tp (vLLM: --tensor-parallel-size)`, such as follows an error; empty where nothing is known by that name.
+
+    has  the options of the command that it was typed after
+    """
     word = option.lstrip("-").replace("_", "-").lower()
     if word in _WORDS:
         return _WORDS[word]
-    if word in _COMMANDS:
+    if word in _COMMANDS and _COMMANDS[word].split()[0] in has:
         return f"write {_COMMANDS[word]}"
     found = called.meant(word)
     ways = [_said(one, option) for one in found if one.name]

@@ -18,6 +18,7 @@ from kvplan.manifests.read import read, read_file, read_text
 from kvplan.manifests.together import judged as together
 from kvplan.manifests.values import Found, Status, Verdict
 from kvplan.planner.plan import Plan
+from kvplan.planner.surer import in_doubt
 from kvplan.units import show_bytes
 
 #: `ask(model, **question)`: kvplan.estimate, or anything that answers like it.
@@ -370,8 +371,9 @@ def _shorter(found: Found, plan: Plan | None) -> str:
 
 def _too_close(found: Found, plan: Plan, findings: list[Finding]) -> tuple[Status, str]:
     """A verdict on either side that its interval does not bear."""
-    surer = f"; surer: {' | '.join(one.change for one in plan.advice[:2])}" if plan.fits and plan.advice else ""
-    findings.append(Finding("too-close-to-call", "warning", plan.verdict + surer, found.places.get("max_model_len", found.place)))
+    surer = " | ".join(one.change for one in plan.advice[:2]) if plan.fits else ""
+    more = "".join(f"; {title}: {text}" for title, text in (("in doubt", in_doubt(plan)), ("surer", surer)) if text)
+    findings.append(Finding("too-close-to-call", "warning", plan.verdict + more, found.places.get("max_model_len", found.place)))
     return "unknown", plan.verdict
 
 

@@ -69,7 +69,7 @@ def _one_file(typed: str, found: Named) -> Named:
     """A line that is not a repository of several files. Raises AmbiguousName where it is one."""
     if found.weights == "gguf":
         types = ", ".join(f"{found.name}:{kind}" for kind in ("Q4_K_M", "Q8_0"))
-        raise AmbiguousName(typed, [types], "holds several files; name one of them")
+        raise AmbiguousName(typed, [types], "is a repository of GGUF files; name one by its type, such as")
     return found
 
 

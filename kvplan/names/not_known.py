@@ -32,7 +32,7 @@ def unknown(name: str) -> KvplanError:
     release = taken_apart(key)
     if release is not None and release.weights == "gguf" and _resolves(f"{written}:Q4_K_M"):
         types = ", ".join(f"{written}:{kind}" for kind in ("Q4_K_M", "Q8_0"))
-        return AmbiguousName(name.strip(), [types], "holds several files; name one of them")
+        return AmbiguousName(name.strip(), [types], "is a repository of GGUF files; name one by its type, such as")
     if release is not None and (known := released(release)) is not None:
         weights = "q4_k_m" if release.weights == "gguf" else release.weights
         command = f"kvplan estimate {known.name} --weight-dtype {weights}"

@@ -12,6 +12,7 @@ from kvplan.planner import remedies
 from kvplan.planner.advice import shorter_rows, without_graphs
 from kvplan.planner.changes import Change, advised, attempt, facts_of
 from kvplan.planner.plan import CLOSE, Advice, Plan
+from kvplan.units import size
 
 #: Hundredths of a memory fraction that are tried, and shares of the longest request.
 HUNDREDTHS, SHARES = (1, 2, 3, 5, 8, 12, 20), (7 / 8, 3 / 4, 1 / 2, 1 / 4)
@@ -41,6 +42,21 @@ def deciding(plan: Plan) -> Edge | None:
 def unmoved(plan: Plan) -> str:
     """Why it is too close to call, whatever is left: the first reason; empty where there is none."""
     return next(iter(plan.outcome.undecided), "")
+
+
+def in_doubt(plan: Plan, each: str = "") -> str:
+    """`at warm-up GPU 0 holds 43.5 GiB to 46.5 GiB of its 44.4 GiB`: what it hangs on; empty where no interval or reason says it.
+
+    each  what follows the memory that the cache may get, such as ` a GPU`
+    """
+    if reason := unmoved(plan):
+        return reason
+    if (edge := deciding(plan)) is None:
+        return ""
+    ends = f"{size(max(edge.low, 0))} to {size(edge.high)}"
+    if edge.has is None:
+        return f"{edge.place} may get {ends}{each}"
+    return f"{f'{edge.phase} ' if edge.phase else ''}{edge.place} holds {ends} of its {size(edge.has)}"
 
 
 def _edges(plan: Plan) -> Iterator[Edge]:

@@ -7,8 +7,8 @@ from kvplan.planner import remedies
 from kvplan.planner.offload import in_ram, layers_said
 from kvplan.planner.plan import Advice, Plan
 from kvplan.report.printable import one_line
-from kvplan.report.words import engine, flag, hardware, held, ranks, requests, size
-from kvplan.units import GIB, counted
+from kvplan.report.words import engine, flag, hardware, held, ranks, requests
+from kvplan.units import GIB, counted, size
 
 
 def sentence(plan: Plan) -> str:
@@ -53,19 +53,12 @@ def _in_doubt(plan: Plan) -> str:
     """What an answer that is too close to call hangs on, and what settles it."""
     if plan.certainty != "too close to call":
         return ""
-    from kvplan.planner.surer import deciding, unmoved
+    from kvplan.planner.surer import in_doubt, unmoved
 
-    if reason := unmoved(plan):
-        return f" In doubt: {one_line(reason)}."
-    if (edge := deciding(plan)) is None:
+    if not (text := in_doubt(plan, _a_device(plan))):
         return ""
-    ends = f"{size(max(edge.low, 0))} to {size(edge.high)}"
-    if edge.has is None:
-        text = f"{edge.place} may get {ends}{_a_device(plan)}"
-    else:
-        text = f"{f'{edge.phase} ' if edge.phase else ''}{edge.place} holds {ends} of its {size(edge.has)}"
-    change = next(iter(changes(plan)), None) if plan.fits else None
-    return f" In doubt: {text}." + ("" if change is None else f" Surer: {options(change)}.")
+    change = next(iter(changes(plan)), None) if plan.fits and not unmoved(plan) else None
+    return f" In doubt: {one_line(text)}." + ("" if change is None else f" Surer: {options(change)}.")
 
 
 def _where(plan: Plan) -> str:

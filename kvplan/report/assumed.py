@@ -10,8 +10,8 @@ from kvplan.engines.common.checks import idle
 from kvplan.engines.common.protocol import ChosenBy
 from kvplan.planner.plan import Plan
 from kvplan.report.printable import one_line
-from kvplan.report.words import engine, flag, size
-from kvplan.units import GIB, counted
+from kvplan.report.words import engine, flag
+from kvplan.units import GIB, counted, size
 
 #: A name's value in words. What is not here is said as `name value`.
 _SAID: dict[str, Callable[[Any], str]] = {

@@ -10,8 +10,8 @@ from kvplan.ledger import Ledger
 from kvplan.planner.plan import Plan
 from kvplan.report.printable import one_line
 from kvplan.report.screen import Screen
-from kvplan.report.words import engine, size
-from kvplan.units import GIB
+from kvplan.report.words import engine
+from kvplan.units import GIB, size
 
 #: What a part is drawn with: a block, its stand-in where there are none, its colour (ECMA-48 SGR).
 _MARKS = {

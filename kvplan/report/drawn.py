@@ -9,8 +9,8 @@ from typing import NamedTuple
 from kvplan.planner.plan import Plan
 from kvplan.report.bars import Bar, bars_of
 from kvplan.report.printable import one_line
-from kvplan.report.words import engine, size
-from kvplan.units import counted
+from kvplan.report.words import engine
+from kvplan.units import counted, size
 
 WIDTH, BAR_HEIGHT, LINE = 760, 34, 20
 _LEFT, _TOP, _RIGHT, _BOTTOM, _HIGH = 90, 28, 20, 36, 220

@@ -7,7 +7,8 @@ from kvplan.report import answer, assumed
 from kvplan.report.bars import bars
 from kvplan.report.printable import printable
 from kvplan.report.screen import Screen, here
-from kvplan.report.words import model, size
+from kvplan.report.words import model
+from kvplan.units import size
 
 _COLOURS = {True: 32, False: 31, None: 0}
 MORE = "more: --detail (every line, the cache by layers, the phases of a start); kvplan explain (the formulas)"

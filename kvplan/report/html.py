@@ -10,7 +10,8 @@ from kvplan.planner.plan import Plan
 from kvplan.report import answer, assumed
 from kvplan.report.drawn import cache_curve, device_bars, text
 from kvplan.report.first import model_line
-from kvplan.report.words import engine, printed, shown, size
+from kvplan.report.words import engine, printed, shown
+from kvplan.units import size
 
 #: Nothing is fetched, run, sent or framed; styles are the page's own.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

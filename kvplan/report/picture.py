@@ -12,8 +12,8 @@ from kvplan.report.drawn import curve_of
 from kvplan.report.first import model_line
 from kvplan.report.plot import save
 from kvplan.report.printable import one_line
-from kvplan.report.words import engine, size
-from kvplan.units import GIB, counted
+from kvplan.report.words import engine
+from kvplan.units import GIB, counted, size
 
 COLOURS = {
     "weights": "#3b6fb6", "cache": "#2e8b57", "cache to spare": "#8fd0a8", "overhead": "#d9902f", "free": "#e6eaee", "lacking": "#c93c37",

@@ -11,8 +11,8 @@ from kvplan.planner.speed import ASSUMPTIONS
 from kvplan.report import FOR_PEOPLE, render_data
 from kvplan.report.printable import one_line, prose
 from kvplan.report.screen import here
-from kvplan.report.words import requests, shown, size
-from kvplan.units import MIB, show_bytes
+from kvplan.report.words import requests, shown
+from kvplan.units import MIB, show_bytes, size
 
 BOUNDS = ("tokens/s, at most", "first token, at least", "per million tokens")
 

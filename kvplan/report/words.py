@@ -9,17 +9,9 @@ from kvplan import engines
 from kvplan.engines.common.tiers import Tier
 from kvplan.planner.plan import Plan
 from kvplan.report.printable import one_line
-from kvplan.units import GIB, MIB, counted, show_bytes
+from kvplan.units import MIB, counted, show_bytes, size
 
 _WORDS = {"pcie": "PCIe", "ai": "AI", **{word: word.upper() for word in ("rtx", "gtx", "rx", "nvl", "gpu")}}
-
-
-def size(n_bytes: int) -> str:
-    """One decimal of GiB and above, whole MiB and KiB below; never 0.0 for what is something."""
-    for unit, one, decimals in (("TiB", 1 << 40, 2), ("GiB", GIB, 1), ("MiB", 1 << 20, 0), ("KiB", 1 << 10, 0)):
-        if abs(n_bytes) >= one:
-            return f"{n_bytes / one:,.{decimals}f} {unit}"
-    return f"{n_bytes} B"
 
 
 def seconds(n: float) -> str:

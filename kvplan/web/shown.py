@@ -12,7 +12,8 @@ from kvplan.report import answer, html
 from kvplan.report.drawn import cache_curve, device_bars, text
 from kvplan.report.first import model_line
 from kvplan.report.printable import one_line
-from kvplan.report.words import flag, size
+from kvplan.report.words import flag
+from kvplan.units import size
 from kvplan.web.answers import CONFIG, Body, planned
 from kvplan.web.page import SLIDERS
 

@@ -91,7 +91,7 @@ def test_a_file_that_is_not_there_is_still_a_file(written: str) -> None:
 
 @pytest.mark.parametrize("written", ["unsloth/Qwen3.6-27B-GGUF", "unsloth/Qwen3.6-27B-MTP-GGUF", "Qwen/Qwen3-8B-GGUF"])
 def test_a_repository_of_files_says_how_one_is_named(written: str) -> None:
-    with pytest.raises(AmbiguousName, match="holds several files; name one of them: ") as caught:
+    with pytest.raises(AmbiguousName, match="is a repository of GGUF files; name one by its type, such as: ") as caught:
         catalogue.find_model(written)
     assert catalogue.find_model(str(caught.value).rpartition(", ")[2]).checkpoint == "q8_0"
 
@@ -187,7 +187,7 @@ def test_a_repository_of_files_and_the_type_of_one_name_it() -> None:
     named = kvplan.estimate("unsloth/Qwen3.6-27B-GGUF:UD-Q4_K_XL", engine="ideal", context=1024, advise=False)
     assert asked.model == named.model
     assert asked.model.weight_bytes == pytest.approx(16.4 * 2**30 + 0.92e9, rel=0.01)  # the Hub's, by janhq/model-catalog, and its tower
-    with pytest.raises(AmbiguousName, match="name one of them"):
+    with pytest.raises(AmbiguousName, match="name one by its type"):
         kvplan.estimate("unsloth/Qwen3.6-27B-GGUF", engine="ideal", context=1024, weight_dtype="fp8")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvplan import api
+from kvplan.manifests import Source
 from kvplan.report.answer import sentence
 
 
@@ -69,3 +70,11 @@ def test_a_checkpoint_that_the_engine_does_not_load_is_said_in_the_first_sentenc
     plan = api.estimate("Qwen/Qwen3-8B-AWQ", engine="llama.cpp", device="rtx-3090", context=8192)
     assert plan.certainty == "too close to call"
     assert sentence(plan).endswith(" In doubt: counted are weights that llama.cpp does not load.")
+
+
+def test_check_says_what_too_close_hangs_on() -> None:
+    serve = Source("serve.sh", "vllm serve meta-llama/Llama-3.2-1B-Instruct --gpu-memory-utilization 0.95 --max-model-len 4096")
+    (verdict,) = api.check([serve], device="t4", engine_version="0.11.2")
+    (said,) = [finding.message for finding in verdict.findings if finding.rule == "too-close-to-call"]
+    assert "; in doubt: " in said
+    assert " GPU 0 holds " in said

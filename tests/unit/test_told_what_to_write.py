@@ -85,3 +85,8 @@ def test_an_option_of_others_is_answered_with_ours(refused, option, told):
     assert said.startswith(f"error: No such option: {option}; ")
     assert told in said
     assert ("did you mean" in said) == ("did you mean" in told)
+
+
+def test_what_is_typed_instead_is_an_option_of_that_command(refused):
+    assert "write --detail" in refused("estimate", LLAMA, "--verbose")
+    assert "--detail" not in refused("check", "serve.sh", "--verbose")

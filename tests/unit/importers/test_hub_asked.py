@@ -118,4 +118,4 @@ def test_reconcile_asks_the_hub_only_when_told(server: Hub, tmp_path: Path) -> N
 
 def test_a_repository_of_several_files_names_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["estimate", "unsloth/Qwen3-8B-GGUF", "--context", "1k"]) == 2
-    assert "name one of them: unsloth/Qwen3-8B-GGUF:Q4_K_M" in capsys.readouterr().err
+    assert "name one by its type, such as: unsloth/Qwen3-8B-GGUF:Q4_K_M" in capsys.readouterr().err
