@@ -16,7 +16,7 @@ from kvplan.engines.common.lines import Span, modelled
 from kvplan.engines.llama_cpp.caches import Store
 from kvplan.engines.llama_cpp.named import HOST, Group, Named, Rules, as_named, sent
 from kvplan.ledger import Entry
-from kvplan.tensors import Lowered, Role
+from kvplan.tensors import Lowered, Role, WeightTensor
 from kvplan.weights import WeightFormats, stored_bytes
 
 
@@ -100,12 +100,14 @@ def weight_bytes(
     draft: bool,
     towers: int | None,
     split: Split | None = None,
+    own: bool = False,
 ) -> dict[int, dict[Role, int]]:
     """Device (HOST: beside them) -> role -> bytes. A tied embedding is in host memory, and once more with the output layer.
 
     layers  the tensors of each layer, grouped under the rules
     rules   patterns that send tensors elsewhere
     towers  who holds those of a file of their own (--mmproj); None: nobody, for text alone
+    own     of Ollama's own engine, which keeps the tables of every layer with the output
     """
     held: dict[int, dict[Role, int]] = {device: {} for device in (*range(where.n_devices), HOST)}
 
@@ -130,7 +132,7 @@ def weight_bytes(
             deal(device, group)
     for w in model.first:
         if w.role != "tower":
-            add(HOST, w.role, stored_bytes(w, formats))
+            add(where.output if own and of_every_layer(w) else HOST, w.role, stored_bytes(w, formats))
         elif towers is not None:
             add(towers, w.role, stored_bytes(w, formats))
     if model.embedding:
@@ -145,6 +147,11 @@ def weight_bytes(
             for w in layer.weights:
                 deal_one(where.output, f"blk.{i}.", as_named(w, formats))
     return held
+
+
+def of_every_layer(w: WeightTensor) -> bool:
+    """Tables for every layer, outside them (Gemma 3n, 4): of the output to Ollama's own engine (its ml/backend/ggml/ggml.go)."""
+    return "per_layer" in w.name or "altup" in w.name
 
 
 def draft_file(model: Lowered, formats: WeightFormats) -> Entry:

@@ -48,8 +48,9 @@ def _dealt(f: Loaded, n_devices: int, n_gpu_layers: int, rules: Rules, dealt: Se
     )
     groups = named.grouped(f.tensors, rules)
     weights = placement.weight_bytes(
-        f.model, f.formats, where, groups, rules, draft=bool(f.draft_rows), towers=_towers(f, where), split=split_of(f, dealt)
-    )
+        f.model, f.formats, where, groups, rules, draft=bool(f.draft_rows), towers=_towers(f, where), split=split_of(f, dealt),
+        own=f.rules.own_graphs,
+    )  # fmt: skip
     stored = any(w.stored is not None for layer in f.model.layers for w in layer.weights)
     lines = {d: tuple(weight_line(role, n, f.formats, stored=stored) for role, n in by.items() if n) for d, by in weights.items()}
     for device in lines:  # beside the tensors they adapt, in f16 as convert_lora_to_gguf.py writes them (llama-adapter.cpp)

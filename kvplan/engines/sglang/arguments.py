@@ -96,6 +96,8 @@ ROWS = (
     row("", "option:deepep_num_max_dispatch_tokens_per_rank", "int", variables="SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK"),
     row("", _DISPATCHED_V2, "int", variables="SGLANG_DEEPEP_V2_NUM_MAX_DISPATCH_TOKENS_PER_RANK"),
     row("--ep-num-redundant-experts", "option:ep_num_redundant_experts", "int", since="0.4.6"),
+    row("--enable-symm-mem", "option:enable_symm_mem", takes="flag", since="0.4.10"),
+    row("", "option:symm_mem_prealloc_gb", since="0.5.9", variables="SGLANG_SYMM_MEM_PREALLOC_GB_SIZE"),
     row("--enable-eplb", "option:enable_eplb", takes="flag", since="0.4.6"),
     row("--cuda-graph-bs", "@graph_bs", takes="many", until="0.5.18"),
     row("--cuda-graph-bs-decode", "@graph_bs", takes="many", since="0.5.15"),

@@ -32,6 +32,8 @@ OPTIONS: dict[str, str] = {
     "enable_piecewise_cuda_graph": "prefill graphs, where a release captures them on request alone",
     "enable_mixed_chunk": "prompts and decoding share steps",
     "enable_torch_compile": "torch.compile, for small batches",
+    "enable_symm_mem": "NCCL's symmetric memory, of which 4 GiB are set aside when it starts",
+    "symm_mem_prealloc_gb": "GiB of symmetric memory set aside, 0 for none",
     "enable_eplb": "experts are dealt out to the ranks anew while it serves",
     "ep_num_redundant_experts": "copies of experts in every layer, dealt out with them",
     "cuda_graph_max_bs": "the largest batch that decode graphs are captured for",

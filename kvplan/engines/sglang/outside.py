@@ -9,19 +9,24 @@ from __future__ import annotations
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common.lines import Span, modelled, span
+from kvplan.engines.common.options import Options
+from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.common.widths import layer_width
 from kvplan.engines.sglang import exchange
 from kvplan.engines.sglang.rules import VERSIONS
 from kvplan.engines.sglang.settle import SglangSettings, embeds
-from kvplan.ledger import Entry
+from kvplan.ledger import Entry, exact
 from kvplan.tensors import Lowered, routed
+from kvplan.units import GIB
 
 #: Hidden states alive beside the widest sublayer: calibration/vllm.yaml hidden_copies, the ends widened for another engine.
 COPIES, COPIES_LOW, COPIES_HIGH = 3.8, 0.0, 10.0
 #: What capturing a mixture of experts may take beside that: nothing, or as sgl-project/sglang#16143 (DeepSeek, 5 to 6 GB with the first
 #: graph) and #8538 (Llama-4-Maverick, 6.19 GB in all) say; the estimate is half way.
 EXPERTS = span(2.5, 0.0, 6.0)
+#: GiB of symmetric memory that are set aside, and the release from which (server_args.py; 0.5.8 has neither).
+SET_ASIDE, SET_ASIDE_SINCE = 4, "0.5.9"
 
 
 def outside(d: Deployment, model: Lowered, s: SglangSettings) -> tuple[Entry, ...]:
@@ -39,4 +44,14 @@ def outside(d: Deployment, model: Lowered, s: SglangSettings) -> tuple[Entry, ..
     ends = (int(2 * tokens * (width + copies * d.model.hidden_size)) for copies in (COPIES, COPIES_LOW, COPIES_HIGH))
     found.append(modelled("activations", Span(*ends), f"a chunk of {tokens:,} tokens", "activations", ("serve",)))
     tp, ep = s.layout.tp, s.layout.ep
-    return (*found, *exchange.buffers(d, model, ep), *exchange.rebalanced(d, model, tp, ep))
+    return (*found, *symmetric(d, s), *exchange.buffers(d, model, ep), *exchange.rebalanced(d, model, tp, ep))
+
+
+def symmetric(d: Deployment, s: SglangSettings) -> tuple[Entry, ...]:
+    """What --enable-symm-mem sets aside once graphs are captured (model_runner.py prealloc_symmetric_memory_pool)."""
+    options = Options(d)
+    if not options.flag("enable_symm_mem") or release(s.release) < release(SET_ASIDE_SINCE):
+        return ()
+    size = SET_ASIDE if (given := options.count("symm_mem_prealloc_gb", 0)) is None else given
+    said = f"{size} GiB set aside, SGLANG_SYMM_MEM_PREALLOC_GB_SIZE"
+    return (exact("symmetric memory", size * GIB, said, "process")._replace(phases=("warm up", "serve")),) if size else ()

@@ -183,7 +183,7 @@ EITHER: dict[tuple[str, str], str] = {
     ("0.4.7", ""): "enable-mscclpp! disable-shared-experts-fusion!",
     ("0.4.9", "0.5.13"): "hybrid-kvcache-ratio*",
     ("0.4.9", ""): "enable-flashinfer-allreduce-fusion!",
-    ("0.5.0", ""): "enable-symm-mem! max-loaded-loras",
+    ("0.5.0", ""): "max-loaded-loras",
     ("0.5.2", ""): "enable-lmcache!",
     ("0.5.3", ""): """
         enable-torch-symm-mem! disaggregation-decode-enable-offload-kvcache! enable-weights-cpu-backup!
@@ -251,7 +251,7 @@ VARIABLES = """
     NIXL_EP_NUM_MAX_DISPATCH_TOKENS_PER_RANK
     PPLX_NUM_MAX_DISPATCH_TOKENS_PER_RANK MORI_NUM_MAX_DISPATCH_TOKENS_PER_RANK MORI_PREALLOC_MAX_RECV_TOKENS
     FLASHINFER_NUM_MAX_DISPATCH_TOKENS_PER_RANK DSV4_FP4_LOGITS_BUDGET_MB DSV4_KV_LAYOUT DSV4_COMPRESSED_KV_LAYOUT DSV4_UNIFIED_KV_FP8
-    DSV4_COMPRESS_STATE_DTYPE ZBAL_LOCAL_MEM_SIZE SYMM_MEM_PREALLOC_GB_SIZE AITER_HONOR_EXPLICIT_MEM_FRACTION
+    DSV4_COMPRESS_STATE_DTYPE ZBAL_LOCAL_MEM_SIZE AITER_HONOR_EXPLICIT_MEM_FRACTION
     DSA_MQA_LOGITS_FREE_MEM_FRACTION DEEPGEMM_MASKED_MEMORY_BUDGET_FRACTION ENABLE_PCIE_IPC_ALLREDUCE MEMORY_SAVER_CUDA_GRAPH
     ENABLE_GRAPH_POOL_BORROW ENABLE_GRAPH_POOL_PRECARVE QWEN4_PLE_FILE_RSS_BUDGET_GB
 """

@@ -266,8 +266,11 @@ def test_windows_of_its_own_engine_keep_4096_tokens() -> None:
 
 
 def test_the_graph_of_a_tower_that_is_not_described_is_not_known() -> None:
-    """Ollama 0.23.1 left a layer of gemma4:e2b out of 4 GiB (vasyl.blog, 12 May 2026); the text alone leaves 1.3 GiB."""
-    asked: dict[str, Any] = {"engine": "ollama", "engine_version": "0.23.1", "device": "4GiB", "weight_dtype": "q4_k_m"}
+    """gemma4:e2b in 6 GiB; of 4 GiB, Ollama 0.23.1 left a layer out (vasyl.blog, 12 May 2026): the output, which holds the tables."""
+    asked: dict[str, Any] = {"engine": "ollama", "engine_version": "0.23.1", "device": "6GiB", "weight_dtype": "q4_k_m"}
+    small = api.estimate("google/gemma-4-e2b", reserve=0, **{**asked, "device": "4GiB"})
+    assert small.capacity is not None
+    assert (small.capacity.offloaded, small.outcome.certainty) == ((35, 36), "certain")
     with_images, without = (api.estimate("google/gemma-4-e2b", multimodal=on, reserve=0, **asked) for on in (None, "off"))
     assert (with_images.outcome.certainty, without.outcome.certainty) == ("too close to call", "certain")
 
@@ -341,3 +344,20 @@ def test_files_of_deepseek_v2_keep_every_head() -> None:
     plan = api.estimate("deepseek-coder-v2:16b", engine="ollama", device="rtx-4090", context=8192, advise=False)
     assert plan.cache.bytes_per_token == 276_480
     assert any("K and V of every head" in note for note in plan.model.notes)
+
+
+def test_its_own_engine_counts_the_tables_of_every_layer_to_the_output() -> None:
+    """ollama/ollama#15749, gemma4:e4b on an RX 6600 XT with 0.21: 42 of 43 layers, 2.8 GiB on the card and 6.6 GiB off it.
+
+    5.25 GiB of that are the table of 256 elements for each of 42 layers of each of 262,144 tokens; llama.cpp, and Ollama from 0.30 on,
+    leave it in host memory.
+    """
+    plan = api.estimate("gemma4:e4b", engine="ollama", engine_version="0.21.0", device="rx-6600-xt", batch=1)
+    assert plan.capacity is not None
+    assert (plan.starts, plan.capacity.offloaded) == (False, (42, 43))
+    card, beside = plan.ledgers
+    assert card.total_bytes / GIB == pytest.approx(2.8, abs=0.1)
+    assert beside.total_bytes / GIB == pytest.approx(6.6, abs=0.15)
+    later = api.estimate("gemma4:e4b", engine="ollama", engine_version="0.30.0", device="rx-6600-xt", context=4096, batch=1)
+    assert later.capacity is not None
+    assert later.capacity.offloaded == (43, 43)

@@ -77,3 +77,13 @@ def test_what_a_command_says_is_never_passed_over(command: str, status: str, tmp
         assert any(f.severity in ("warning", "error") for f in verdict.findings)
     else:
         assert verdict.status == status
+
+
+@pytest.mark.parametrize(("release", "given", "gib"), [("0.5.9", {}, 4), ("0.5.23", {"symm_mem_prealloc_gb": "8"}, 8), ("0.5.6", {}, 0)])
+def test_symmetric_memory_is_set_aside_beside_the_fraction(release: str, given: dict[str, str], gib: int) -> None:
+    """sglang 0.5.9 server_args.py sets SGLANG_SYMM_MEM_PREALLOC_GB_SIZE to 4 under --enable-symm-mem; 0.5.8 has no such variable."""
+    asked = {"enable_symm_mem": "true", **given}
+    plan = kvplan.estimate("meta-llama/llama-3.1-70b", engine="sglang", engine_version=release, device="h100", tp=4, engine_option=asked)
+    held = [entry for entry in plan.ledgers[0].outside if entry.name == "symmetric memory"]
+    assert sum(entry.bytes for entry in held) == gib << 30
+    assert all(entry.held_in("warm up") and not entry.held_in("allocate") for entry in held)

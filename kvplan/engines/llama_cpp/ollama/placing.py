@@ -19,7 +19,7 @@ from kvplan.engines.llama_cpp.ollama.graph import Load
 from kvplan.engines.llama_cpp.ollama.layout import layout
 from kvplan.engines.llama_cpp.ollama.metadata import Metadata
 from kvplan.engines.llama_cpp.ollama.rules import OllamaRules, Placing
-from kvplan.engines.llama_cpp.placement import Placed
+from kvplan.engines.llama_cpp.placement import Placed, of_every_layer
 from kvplan.engines.llama_cpp.placing import place
 from kvplan.engines.llama_cpp.situation import Situation
 from kvplan.ledger import desktop
@@ -154,7 +154,10 @@ class Scheduler(NamedTuple):
             for store in whole.stores:
                 for layer, k, v in store.parts:
                     kept[layer if layer < m.blocks else m.blocks - 1] += k + v
-            layers = [weights + cache for weights, cache in zip(m.layers, kept, strict=True)] + [m.output + m.projector]
+            layers = [weights + cache for weights, cache in zip(m.layers, kept, strict=True)]
+            layers.append(
+                m.output + m.projector + sum(stored_bytes(w, text.loaded.formats) for w in text.loaded.model.first if of_every_layer(w))
+            )
             graph = next((e.bytes for e in whole.entries[0] if e.kind == "activations"), 0)
             pictured, room = self.loaded.images.point, list(free)
         else:
