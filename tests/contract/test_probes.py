@@ -6,7 +6,6 @@ pull requests, release notes). The laws read a plan's JSON alone, not the code t
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
@@ -28,6 +27,7 @@ from kvplan.engines.vllm import rules as vllm
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 from kvplan.units import MIB
+from tests.conftest import rows_of
 
 FRACTIONS = (0.975, 0.995)
 DENSE, EXPERTS, HYBRID = "meta-llama/llama-3.1-8b", "qwen/qwen3-30b-a3b", "qwen/qwen3-next-80b-a3b"
@@ -48,10 +48,6 @@ HELD = {
     "weights": ALWAYS, "process": ALWAYS, "others": ALWAYS, "cache": POOL, "tables": POOL, "graphs": START[3:],
     "activations": ("profile",), "transient": (),
 }  # fmt: skip
-
-
-def rows_of(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def plan_of(model: str, **question: Any) -> dict[str, Any] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from kvplan.catalogue import find_device, find_model
 from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
+from tests.conftest import rows_of
 from tests.oracle.sglang_figures import differing, figures
 
 ROWS = Path(__file__).parent / "rows" / "sglang.jsonl"
@@ -19,7 +19,7 @@ FORMATS = {"auto": None, "fp4": "nvfp4"}
 
 
 def rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in ROWS.read_text().splitlines()]
+    return rows_of(ROWS)
 
 
 def predicted(row: dict[str, Any]) -> dict[str, Any]:

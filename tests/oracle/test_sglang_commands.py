@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kvplan.engines.sglang.arguments import ARGUMENTS
+from tests.conftest import rows_of
 from tests.oracle.commands import planned
 from tests.oracle.sglang_figures import differing, figures
 
@@ -16,7 +16,7 @@ ROWS = Path(__file__).parent / "rows" / "sglang_commands.jsonl"
 
 
 def rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in ROWS.read_text().splitlines()]
+    return rows_of(ROWS)
 
 
 def predicted(row: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ rows/sglang_drawn.jsonl, described in rows/README.md: `ask` has server arguments
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from kvplan.catalogue import find_device, find_model
 from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
+from tests.conftest import rows_of
 from tests.oracle.sglang_figures import differing, figures
 
 ROWS = Path(__file__).parent / "rows" / "sglang_drawn.jsonl"
@@ -23,7 +23,7 @@ DTYPES = {"float16": "f16", "bfloat16": "bf16", None: None}
 
 
 def rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in ROWS.read_text().splitlines()]
+    return rows_of(ROWS)
 
 
 def asked(row: dict[str, Any]) -> Deployment:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,13 @@ import pytest
 from kvplan.catalogue import find_model
 from kvplan.deployment import Deployment
 from kvplan.engines.sglang.plan import ENGINE
+from tests.conftest import rows_of
 
 ROWS = Path(__file__).parent / "rows" / "sglang_lora.jsonl"
 
 
 def rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in ROWS.read_text().splitlines()]
+    return rows_of(ROWS)
 
 
 def buffers(
