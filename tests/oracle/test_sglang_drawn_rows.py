@@ -17,13 +17,9 @@ from kvplan.planner.evaluate import evaluate
 from tests.conftest import rows_of
 from tests.oracle.sglang_figures import differing, figures
 
-ROWS = Path(__file__).parent / "rows" / "sglang_drawn.jsonl"
+ROWS = rows_of(Path(__file__).parent / "rows" / "sglang_drawn.jsonl")
 FORMATS = {"auto": None, "fp4": "nvfp4"}
 DTYPES = {"float16": "f16", "bfloat16": "bf16", None: None}
-
-
-def rows() -> list[dict[str, Any]]:
-    return rows_of(ROWS)
 
 
 def asked(row: dict[str, Any]) -> Deployment:
@@ -65,9 +61,7 @@ def predicted(row: dict[str, Any]) -> dict[str, Any]:
     return figures(plan) | {"fraction": round(plan.question["memory_fraction"][0], 3)}
 
 
-@pytest.mark.parametrize("release", sorted({row["sglang"] for row in rows()}))
+@pytest.mark.parametrize("release", sorted({row["sglang"] for row in ROWS}))
 def test_sglang(release: str) -> None:
-    wrong = {
-        (row["model"], row["device"]): found for row in rows() if row["sglang"] == release and (found := differing(predicted(row), row))
-    }
+    wrong = {(row["model"], row["device"]): found for row in ROWS if row["sglang"] == release and (found := differing(predicted(row), row))}
     assert not wrong
