@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -54,6 +55,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def examples(n: int, **more: Any) -> settings:
     """How many examples a property is tried on."""
     return settings(max_examples=n * int(os.environ.get("EXAMPLES", "10")) if EXPLORE else n, **more)
+
+
+def rows_of(file: Path) -> list[dict[str, Any]]:
+    """The lines of a JSONL file."""
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def shared(path: str) -> Path:

@@ -29,6 +29,7 @@ from name_rules import (
     WITH_DSPARK,
     left_out,
     length_of,
+    of_the_page,
     plain_base,
     shapes_by_name,
     source_url,
@@ -324,15 +325,6 @@ def by_size(base: ModelSpec, row: dict[str, Any]) -> str | None:
     return fits[0] if len(fits) == 1 else None
 
 
-def of_the_page(shown: str | None, own: int | None) -> int | None:
-    """The length that a file has by its page in Ollama's library, where it is not the model's own: 0 where the page rounds it. None where
-    the page shows the model's own, or 4K, which it shows of files whose positions were scaled from there."""
-    if shown is None or shown == "4K" or own is None or abs(1024 * int(shown[:-1]) - own) < 1024:
-        return None
-    length = 1024 * int(shown[:-1])
-    return length if length % 8192 == 0 or length in (2048, 4096) else 0
-
-
 def ollama(data: Path, specs: dict[str, ModelSpec], index: dict[str, Line]) -> None:
     """A line for every tag of Ollama's library whose model is known."""
     for row in rows(data / "ollama_library.jsonl"):
@@ -369,10 +361,9 @@ def counted(index: dict[str, Line]) -> None:
         name, base, weights, length, evidence, _source = row.split("\t")
         of = index[base.lower()]
         add(index, Line(name, of.base, weights or of.weights, length or of.length, evidence))
-    for row in COUNTED.read_text(encoding="utf-8").splitlines():
-        add(index, Line(*row.split("\t"), "k"))
-    for row in TABLE.read_text(encoding="utf-8").splitlines():
-        add(index, Line(*row.split("\t")))
+    for table, evidence in ((COUNTED, ["k"]), (TABLE, [])):
+        for row in table.read_text(encoding="utf-8").splitlines():
+            add(index, Line(*row.split("\t"), *evidence))
 
 
 def add(index: dict[str, Line], line: Line) -> None:

@@ -378,3 +378,12 @@ NOT_CONVERTED: dict[str, list[str]] = {
         *(f"model.layers.{n}.mlp.{side}_proj" for n in (0, 125) for side in ("gate", "up", "down")),
     ],
 }
+
+
+def of_the_page(shown: str | None, own: int | None) -> int | None:
+    """The length that a file has by its page in Ollama's library, where it is not the model's own: 0 where the page rounds it. None where
+    the page shows the model's own, or 4K, which it shows of files whose positions were scaled from there."""
+    if shown is None or shown == "4K" or own is None or abs(1024 * int(shown[:-1]) - own) < 1024:
+        return None
+    length = 1024 * int(shown[:-1])
+    return length if length % 8192 == 0 or length in (2048, 4096) else 0

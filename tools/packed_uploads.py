@@ -162,6 +162,7 @@ def _as_expected(base: str, found: Found) -> bool:
     return {part for part in sizes(base) if part in PARTS} - {"head"} == {*found.parts} == {"attention", "mlp"}
 
 
+@cache
 def models_by_name() -> dict[str, str]:
     """Names of models that are not quantised, without publisher and in lower case, longest first -> the catalogue id of their shapes."""
     found = {line.name.lower().partition("/")[2]: line.base for line in everything() if line.weights is None and "/" in line.name}

@@ -67,11 +67,6 @@ def models(rows: list[dict[str, Any]], index: dict[str, Named]) -> dict[tuple[An
 
 
 @cache
-def plain() -> dict[str, str]:
-    return models_by_name()
-
-
-@cache
 def names() -> Counter[str]:
     """How many names a model's shapes go by."""
     return Counter(line.base for line in everything() if line.evidence not in ("t", "x"))
@@ -91,7 +86,7 @@ def the_base(name: str, candidates: list[str], stated: int | None, found: int) -
     """Of models of one geometry those nearest that total, with a head beside the embeddings or without, of them the one that is named,
     else the one of the length, else the one of most names."""
     specs = [read_spec(model_folder() / f"{base}.yaml") for base in candidates]
-    said = next((base for model, base in plain().items() if model in name.lower()), "")
+    said = next((base for model, base in models_by_name().items() if model in name.lower()), "")
 
     def rank(spec: ModelSpec) -> tuple[int, bool, bool, int, str]:
         apart = (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kvplan import engines
-from kvplan.engines.common.arguments import Arguments
+from kvplan.engines.common.arguments import Answer, Arguments
 from kvplan.engines.common.command_line import open_variable, read
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
 from kvplan.errors import KvplanError
@@ -75,19 +75,9 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bo
     if start.opaque:  # a program of its own may take what the engine would not
         said = tuple(f._replace(severity="warning") if f.severity == "error" else f for f in said)
         unresolved.append(Unresolved("command", start.opaque, "write the engine's command into the file", start.place))
-    n_devices = _fewest(site.n_devices or start.gpus, None if site.cluster else _visible(start.env))
-    if n_devices and n_devices.value == 0 and "engine_option.platform" not in question:
-        why = f"{n_devices.spelled} is 0: it runs without a GPU, which is not modelled"
-        unresolved.append(Unresolved("device", why, "--device NAME", n_devices.place))
-        n_devices = None
-    elif start.no_gpu and "engine_option.platform" not in question:
-        why = f"{start.no_gpu} is built for CPUs: it runs without a GPU, which is not modelled"
-        unresolved.append(Unresolved("device", why, "--device NAME", start.place))
-    if n_devices and "n_devices" not in question:
-        nodes = 1 if answer.local_dp else max(site.nodes, answer.nodes)  # ranks of one node need that node's devices
-        question["n_devices"] = n_devices._replace(value=n_devices.value * nodes)
-    if device := site.device or start.device:
-        question["device"] = device
+    more_asked, more_open = _hardware(start, site, answer)
+    question |= more_asked
+    unresolved += more_open
     model_given = answer.model or site.model
     if site.model and model_given and str(model_given.value).startswith(MOUNTED):
         model_given = site.model
@@ -123,6 +113,27 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bo
         limits=site.limits,
         copies=site.copies,
     )
+
+
+def _hardware(start: Start, site: Site, answer: Answer) -> tuple[dict[str, Given], list[Unresolved]]:
+    """The devices that the file gives beside the command, and what stays open of them."""
+    asked: dict[str, Given] = {}
+    cpu: tuple[str, Place] | None = None
+    n_devices = _fewest(site.n_devices or start.gpus, None if site.cluster else _visible(start.env))
+    if n_devices and n_devices.value == 0:
+        cpu = f"{n_devices.spelled} is 0", n_devices.place
+    elif start.no_gpu:
+        cpu = f"{start.no_gpu} is built for CPUs", start.place
+    if "engine_option.platform" in answer.question:
+        cpu = None
+    if n_devices and "n_devices" not in answer.question and (n_devices.value or not cpu):
+        nodes = 1 if answer.local_dp else max(site.nodes, answer.nodes)  # ranks of one node need that node's devices
+        asked["n_devices"] = n_devices._replace(value=n_devices.value * nodes)
+    if device := site.device or start.device:
+        asked["device"] = device
+    if cpu is None:
+        return asked, []
+    return asked, [Unresolved("device", f"{cpu[0]}: it runs without a GPU, which is not modelled", "--device NAME", cpu[1])]
 
 
 def _template(word: Word) -> Word:

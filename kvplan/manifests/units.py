@@ -14,7 +14,7 @@ from kvplan.manifests.command import Start, container, scripts
 from kvplan.manifests.found import Site
 from kvplan.manifests.lexer import split
 from kvplan.manifests.script import read_script
-from kvplan.manifests.words import Command
+from kvplan.manifests.words import Command, replaced
 
 _NAME = re.compile(r"\.(service|container)$|(^|/)[^/]*\.service\.d/[^/]*\.conf$")
 _SECTION = re.compile(r"^\[(Unit|Service|Container|supervisord|program:[^\]]*)\]\s*$", re.MULTILINE)
@@ -108,7 +108,7 @@ def _expanded(word: Word, env: Mapping[str, Word]) -> Word:
         missing.append(name)
         return f"${name}"
 
-    return Word(_VARIABLE.sub(replace, word.text), word.place, tuple(missing)) if env or "$" in word.text else word
+    return replaced(_VARIABLE, replace, word)._replace(missing=tuple(missing))
 
 
 def _gpus(settings: list[_Setting]) -> Given | None:

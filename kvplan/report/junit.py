@@ -19,25 +19,20 @@ def text(verdicts: Sequence[dict[str, Any]]) -> str:
         cases = [v for v in verdicts if v["file"] == file]
         counts = {kind: str(sum(_OUTCOMES.get(v["status"]) == kind for v in cases)) for kind in ("failure", "error", "skipped")}
         suite = ElementTree.SubElement(
-            root, "testsuite", name=_clean(file), tests=str(len(cases)), failures=counts["failure"], errors=counts["error"],
+            root, "testsuite", name=printable(file), tests=str(len(cases)), failures=counts["failure"], errors=counts["error"],
             skipped=counts["skipped"],
         )  # fmt: skip
         for v in cases:
             case = ElementTree.SubElement(
-                suite, "testcase", classname=_clean(file), name=_clean(v["name"]), file=_clean(file), line=str(v["line"])
+                suite, "testcase", classname=printable(file), name=printable(v["name"]), file=printable(file), line=str(v["line"])
             )
             lines = [f"{file}:{f['line']}:{f['column']}: {f['severity']}: {f['message']} [{f['rule']}]" for f in v["findings"]]
             if kind := _OUTCOMES.get(v["status"]):
-                outcome = ElementTree.SubElement(case, kind, message=_clean(v["message"]))
+                outcome = ElementTree.SubElement(case, kind, message=printable(v["message"]))
                 if kind != "skipped":
                     outcome.set("type", v["status"])
-                outcome.text = _clean("\n".join(lines))
+                outcome.text = printable("\n".join(lines))
             elif lines:
-                ElementTree.SubElement(case, "system-out").text = _clean("\n".join(lines))
+                ElementTree.SubElement(case, "system-out").text = printable("\n".join(lines))
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode")
-
-
-def _clean(text: str) -> str:
-    """Without the characters that XML 1.0 can not hold: all of them are control characters, surrogates, U+FFFE or U+FFFF."""
-    return printable(text)

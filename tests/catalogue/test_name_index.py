@@ -12,7 +12,7 @@ from kvplan.dtypes import canonical_weight
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats
 from kvplan.weights import count
-from tests.conftest import shared
+from tests.conftest import rows_of, shared
 
 LINES = names.everything()
 FORMATS = CacheFormats("bf16", "bf16", "bf16", "bf16")
@@ -53,7 +53,7 @@ def test_every_name_resolves() -> None:
 
 def test_parameters_are_the_hubs_totals() -> None:
     """model_facts.jsonl: rows whose parameters were recounted to the Hub's total; every one that the index took from there."""
-    rows = [json.loads(line) for line in shared("data/model_facts.jsonl").read_text().splitlines()]
+    rows = rows_of(shared("data/model_facts.jsonl"))
     index = {line.name: line.base for line in LINES}
     counted: dict[str, int] = {}
     checked, wrong = 0, []

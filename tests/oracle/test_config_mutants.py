@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from kvplan.errors import KvplanError
+from tests.conftest import rows_of
 
-CASES = [json.loads(line) for line in Path(__file__).with_name("config_cases.jsonl").read_text(encoding="utf-8").splitlines()]
+CASES = rows_of(Path(__file__).with_name("config_cases.jsonl"))
 MUTANTS = int(os.environ.get("CONFIG_MUTANTS", "120"))
 
 

@@ -32,6 +32,7 @@ from kvplan.simulate.scheduler import Limits, Scheduler
 from kvplan.simulate.sequence import Sequence
 from kvplan.simulate.source import Stream
 from kvplan.simulate.stack import chain, stack
+from tests.conftest import rows_of
 
 ROWS = Path(__file__).parent / "rows" / "hits.jsonl"
 LONGEST, STEP = 400, StepTime(overhead=0.03)
@@ -188,7 +189,7 @@ def count(row: dict[str, Any], engine: str, made: Any) -> dict[str, Any]:
 
 
 def rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in ROWS.read_text().splitlines()] if ROWS.exists() else []
+    return rows_of(ROWS) if ROWS.exists() else []
 
 
 def check(engine: str, made: Any) -> None:

@@ -6,7 +6,6 @@ widths in its note.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines import find
 from kvplan.engines.common.protocol import Group, Outcome
 from kvplan.spec import ModelSpec, parse_spec
-from tests.conftest import shared
+from tests.conftest import rows_of, shared
 
 DELTA_27B = {"kind": "gated_delta_net", "key_heads": 16, "value_heads": 48, "key_head_dim": 128, "value_head_dim": 128, "d_conv": 4}
 DELTA_4B = {**DELTA_27B, "value_heads": 32}
@@ -82,7 +81,7 @@ ROUNDED = {"lc-log-055", "lc-log-056"}
 
 
 def rows() -> dict[str, dict[str, Any]]:
-    found = [json.loads(line) for line in shared("data/llamacpp_logs.jsonl").read_text().splitlines()]
+    found = rows_of(shared("data/llamacpp_logs.jsonl"))
     return {row["id"]: row for row in found}
 
 

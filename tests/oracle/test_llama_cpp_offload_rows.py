@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,11 @@ from kvplan.engines.common.words import words
 from kvplan.engines.llama_cpp.arguments import ARGUMENTS
 from kvplan.importers.gguf import read_gguf
 from kvplan.ledger import Ledger
+from tests.conftest import rows_of
 from tests.oracle.llama_cpp_files import Sizes, write
 
 MIB = 1 << 20
-ROWS = [json.loads(line) for line in (Path(__file__).parent / "rows" / "llama_cpp_offload.jsonl").read_text(encoding="utf-8").splitlines()]
+ROWS = rows_of(Path(__file__).parent / "rows" / "llama_cpp_offload.jsonl")
 
 
 def settled(row: dict[str, Any], path: Path) -> Settled:

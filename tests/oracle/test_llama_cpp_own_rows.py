@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from kvplan.deployment import Deployment
 from kvplan.engines import find
 from kvplan.importers.gguf import read_gguf
+from tests.conftest import rows_of
 from tests.header_files import gguf, model
 
-ROWS = [json.loads(line) for line in (Path(__file__).parent / "rows" / "llama_cpp.jsonl").read_text(encoding="utf-8").splitlines()]
+ROWS = rows_of(Path(__file__).parent / "rows" / "llama_cpp.jsonl")
 OPTIONS = ("n_ubatch", "kv_unified", "flash_attn", "swa_full")
 
 

@@ -19,7 +19,7 @@ from kvplan.engines import find
 from kvplan.engines.common.protocol import Outcome
 from kvplan.importers.gguf import read_gguf
 from kvplan.spec import ModelSpec
-from tests.conftest import shared
+from tests.conftest import rows_of, shared
 from tests.header_files import gguf, model
 
 ROLES = {"kv": "kv", "base": "kv_base", "swa": "kv_swa", "main": "kv", "indexer": "index"}
@@ -30,7 +30,7 @@ COMPUTE_INSIDE, COMPUTE_MEDIAN, COMPUTE_P90 = 0.90, 0.06, 0.30
 
 @cache
 def rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in shared("data/llamacpp_oracle.jsonl").read_text().splitlines()]
+    return rows_of(shared("data/llamacpp_oracle.jsonl"))
 
 
 @cache

@@ -8,7 +8,6 @@ and of a split model (full, partial), of what the model takes on the cards (vram
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,10 @@ from kvplan.deployment import Deployment
 from kvplan.engines import find
 from kvplan.engines.llama_cpp.ollama.estimate import Estimate
 from kvplan.importers.gguf import Gguf, read_gguf
+from tests.conftest import rows_of
 from tests.oracle.ollama_shapes import SHAPES, write
 
-ROWS = [json.loads(line) for line in Path(__file__).with_name("ollama_estimates.jsonl").read_text().splitlines()]
+ROWS = rows_of(Path(__file__).with_name("ollama_estimates.jsonl"))
 MIB = 1 << 20
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -13,13 +12,13 @@ import pytest
 from kvplan import api
 from kvplan.devices import DRIVER_MIB
 from kvplan.units import GIB, MIB
-from tests.conftest import planned
+from tests.conftest import planned, rows_of
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 import own_logs
 
-ROWS: list[dict[str, Any]] = [json.loads(line) for line in own_logs.OWN.read_text(encoding="utf-8").splitlines()]
+ROWS: list[dict[str, Any]] = rows_of(own_logs.OWN)
 #: "Model loading took": what kvplan charges as weights is as logged to within 0.02 GiB.
 WEIGHTS = (
     "kyl-llama8-3090", "kyl-llama8-5090", "kyl-qwen14fp8-4090", "kyl-qwen14fp8-5090", "kyl-qwen14fp8-ada5000", "kyl-gptoss20-a100",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,11 @@ from kvplan.catalogue import find_device, find_model
 from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
+from tests.conftest import rows_of
 from tests.oracle.sglang_figures import differing, figures
 
-ROWS = Path(__file__).parent / "rows" / "sglang.jsonl"
+ROWS = rows_of(Path(__file__).parent / "rows" / "sglang.jsonl")
 FORMATS = {"auto": None, "fp4": "nvfp4"}
-
-
-def rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in ROWS.read_text().splitlines()]
 
 
 def predicted(row: dict[str, Any]) -> dict[str, Any]:
@@ -54,7 +50,7 @@ def predicted(row: dict[str, Any]) -> dict[str, Any]:
     return figures(plan)
 
 
-@pytest.mark.parametrize("release", sorted({row["sglang"] for row in rows()}))
+@pytest.mark.parametrize("release", sorted({row["sglang"] for row in ROWS}))
 def test_sglang(release: str) -> None:
-    asked = [row for row in rows() if row["sglang"] == release]
+    asked = [row for row in ROWS if row["sglang"] == release]
     assert not {(row["model"], row["tp"]): found for row in asked if (found := differing(predicted(row), row))}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from kvplan import catalogue
 from kvplan.errors import FormatError, KvplanError
 from kvplan.planner.evaluate import evaluate
 from kvplan.startup_logs import LoggedStart, Reconciliation, compare, question_of, read_log
-from tests.conftest import planned, shared
+from tests.conftest import planned, rows_of, shared
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
@@ -29,7 +28,7 @@ ADDED = ("tp", "pp", "dp", "max_model_len", "max_num_seqs", "max_num_batched_tok
 
 
 def rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in shared("data/engine_logs.jsonl").read_text(encoding="utf-8").splitlines()]
+    return rows_of(shared("data/engine_logs.jsonl"))
 
 
 def question(row: dict[str, Any]) -> dict[str, Any]:

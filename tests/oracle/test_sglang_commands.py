@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kvplan.engines.sglang.arguments import ARGUMENTS
+from tests.conftest import rows_of
 from tests.oracle.commands import planned
 from tests.oracle.sglang_figures import differing, figures
 
-ROWS = Path(__file__).parent / "rows" / "sglang_commands.jsonl"
-
-
-def rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in ROWS.read_text().splitlines()]
+ROWS = rows_of(Path(__file__).parent / "rows" / "sglang_commands.jsonl")
 
 
 def predicted(row: dict[str, Any]) -> dict[str, Any]:
@@ -28,8 +24,8 @@ def predicted(row: dict[str, Any]) -> dict[str, Any]:
     return found if "error" in found else found | {"fraction": round(plan.question["memory_fraction"][0], 3)}
 
 
-@pytest.mark.parametrize("release", sorted({row["sglang"] for row in rows()}))
+@pytest.mark.parametrize("release", sorted({row["sglang"] for row in ROWS}))
 def test_sglang(release: str) -> None:
-    asked = [row for row in rows() if row["sglang"] == release]
+    asked = [row for row in ROWS if row["sglang"] == release]
     wrong = {(row["model"], " ".join(row["argv"])): found for row in asked if (found := differing(predicted(row), row))}
     assert not wrong

@@ -5,7 +5,6 @@ rows/sglang_drawn.jsonl, described in rows/README.md: `ask` has server arguments
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,12 @@ from kvplan.catalogue import find_device, find_model
 from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
+from tests.conftest import rows_of
 from tests.oracle.sglang_figures import differing, figures
 
-ROWS = Path(__file__).parent / "rows" / "sglang_drawn.jsonl"
+ROWS = rows_of(Path(__file__).parent / "rows" / "sglang_drawn.jsonl")
 FORMATS = {"auto": None, "fp4": "nvfp4"}
 DTYPES = {"float16": "f16", "bfloat16": "bf16", None: None}
-
-
-def rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in ROWS.read_text().splitlines()]
 
 
 def asked(row: dict[str, Any]) -> Deployment:
@@ -65,9 +61,7 @@ def predicted(row: dict[str, Any]) -> dict[str, Any]:
     return figures(plan) | {"fraction": round(plan.question["memory_fraction"][0], 3)}
 
 
-@pytest.mark.parametrize("release", sorted({row["sglang"] for row in rows()}))
+@pytest.mark.parametrize("release", sorted({row["sglang"] for row in ROWS}))
 def test_sglang(release: str) -> None:
-    wrong = {
-        (row["model"], row["device"]): found for row in rows() if row["sglang"] == release and (found := differing(predicted(row), row))
-    }
+    wrong = {(row["model"], row["device"]): found for row in ROWS if row["sglang"] == release and (found := differing(predicted(row), row))}
     assert not wrong

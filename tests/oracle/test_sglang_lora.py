@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kvplan.catalogue import find_model
 from kvplan.deployment import Deployment
 from kvplan.engines.sglang.plan import ENGINE
+from tests.conftest import rows_of
 
-ROWS = Path(__file__).parent / "rows" / "sglang_lora.jsonl"
-
-
-def rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in ROWS.read_text().splitlines()]
+ROWS = rows_of(Path(__file__).parent / "rows" / "sglang_lora.jsonl")
 
 
 def buffers(
@@ -31,10 +26,10 @@ def buffers(
     return {entry.name: (entry.bytes, entry.low) for entry in entries if entry.name.startswith("LoRA")}
 
 
-@pytest.mark.parametrize("release", sorted({row["sglang"] for row in rows()}))
+@pytest.mark.parametrize("release", sorted({row["sglang"] for row in ROWS}))
 def test_the_engines_own_pool(release: str) -> None:
     wrong = []
-    for row in (row for row in rows() if row["sglang"] == release):
+    for row in (row for row in ROWS if row["sglang"] == release):
         options = (("lora_target_modules", ",".join(row["modules"])), ("experts_shared_outer_loras", str(row.get("outer", False)).lower()))
         found = buffers(row["model"], release, f"{row['rank']}x{row['slots']}", options, tp=row["tp"], ep=row.get("ep"))
         if (held := sum(n for n, _ in found.values())) != row["bytes"]:

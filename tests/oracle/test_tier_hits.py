@@ -21,6 +21,7 @@ from kvplan.simulate import Request, simulate
 from kvplan.simulate.geometry import Geometry, PageGroup
 from kvplan.simulate.sequence import Sequence
 from kvplan.simulate.tiers import TierSize
+from tests.conftest import rows_of
 
 ROWS = Path(__file__).parent / "rows" / "tier_hits.jsonl"
 
@@ -110,12 +111,10 @@ def test_vllm_counts_so() -> None:
     ]
     if os.environ.get("HIT_COUNTS") == "write":
         ROWS.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in found))
-    assert json.loads(json.dumps(found)) == [json.loads(line) for line in ROWS.read_text().splitlines()]
+    assert json.loads(json.dumps(found)) == rows_of(ROWS)
 
 
-@pytest.mark.parametrize(
-    "row", [json.loads(line) for line in ROWS.read_text().splitlines()] if ROWS.exists() else [], ids=lambda r: r["workload"]
-)
+@pytest.mark.parametrize("row", rows_of(ROWS) if ROWS.exists() else [], ids=lambda r: r["workload"])
 def test_the_simulator_counts_what_vllms_managers_count(row: dict[str, Any]) -> None:
     """Tokens found in the pool, and tokens that came back from the tier, one request after another."""
     requests = requests_of(next(one for one in workloads() if one["workload"] == row["workload"]))

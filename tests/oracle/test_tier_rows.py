@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,9 @@ import pytest
 from kvplan.api import deployment
 from kvplan.engines.common.tiers import Tier
 from kvplan.planner.evaluate import evaluate
+from tests.conftest import rows_of
 
-ROWS = [json.loads(line) for line in (Path(__file__).parent / "rows" / "tiers.jsonl").read_text().splitlines()]
+ROWS = rows_of(Path(__file__).parent / "rows" / "tiers.jsonl")
 
 
 def tier(row: dict[str, Any], engine: str, version: str, options: dict[str, str], **question: Any) -> Tier:

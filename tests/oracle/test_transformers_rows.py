@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ from kvplan.importers.hf_config import import_config
 from kvplan.spec import lower, parse_spec
 from kvplan.tensors import CacheFormats
 from kvplan.weights import count
+from tests.conftest import rows_of
 
-ROWS = [json.loads(line) for line in (Path(__file__).parent / "rows" / "transformers.jsonl").read_text(encoding="utf-8").splitlines()]
+ROWS = rows_of(Path(__file__).parent / "rows" / "transformers.jsonl")
 
 
 def predicted(row: dict[str, Any]) -> tuple[int, int]:

@@ -6,7 +6,6 @@ comparison covers importer, lowering and engine. Nothing here is skipped by row:
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +16,7 @@ from kvplan.importers.hf_config import read_config
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec
-from tests.conftest import SHARED
+from tests.conftest import SHARED, rows_of
 
 DATA = SHARED / "data"
 ORACLE = DATA / "vllm_oracle.jsonl"
@@ -30,7 +29,7 @@ CONFIG_OF = {"deepseek-v3.2-fp8_ds_mla": "deepseek-ai--DeepSeek-V3.2"}
 def rows() -> list[dict[str, Any]]:
     if not ORACLE.exists():
         return []
-    return [json.loads(line) for line in ORACLE.read_text().splitlines()]
+    return rows_of(ORACLE)
 
 
 @lru_cache

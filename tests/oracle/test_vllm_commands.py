@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 import pytest
 
 from kvplan.engines.vllm.arguments import ARGUMENTS
+from tests.conftest import rows_of
 from tests.oracle.commands import planned
 
-ROWS = [json.loads(line) for line in Path(__file__).with_name("rows").joinpath("vllm_commands.jsonl").read_text().splitlines()]
+ROWS = rows_of(Path(__file__).with_name("rows").joinpath("vllm_commands.jsonl"))
 UNLOADED = "the weights would not load: "
 
 

@@ -16,9 +16,10 @@ import pytest
 
 import kvplan
 from kvplan.errors import KvplanError
+from tests.conftest import rows_of
 from tests.oracle import vllm_reads
 
-CASES = [json.loads(line) for line in Path(__file__).with_name("vllm_config_cases.jsonl").read_text(encoding="utf-8").splitlines()]
+CASES = rows_of(Path(__file__).with_name("vllm_config_cases.jsonl"))
 AVAILABLE = 64 << 30
 #: A lone config is served by the generating runner; kvplan takes it for the sentence transformer that is published with such a config.
 RUNNERS = {False: {"runner": "generate"}}

@@ -15,8 +15,9 @@ from kvplan.engines.vllm.encoders import items, tower_of
 from kvplan.engines.vllm.media import media
 from kvplan.engines.vllm.settle import settle
 from kvplan.errors import SpecError
+from tests.conftest import rows_of
 
-ROWS = [json.loads(line) for line in (Path(__file__).parent / "rows" / "vllm_media.jsonl").read_text(encoding="utf-8").splitlines()]
+ROWS = rows_of(Path(__file__).parent / "rows" / "vllm_media.jsonl")
 
 
 def asked(row: dict[str, Any]) -> Deployment:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kvplan
+from tests.conftest import rows_of
 
-ROWS = [json.loads(line) for line in (Path(__file__).parent / "rows" / "poolers.jsonl").read_text(encoding="utf-8").splitlines()]
+ROWS = rows_of(Path(__file__).parent / "rows" / "poolers.jsonl")
 
 
 def predicted(row: dict[str, Any]) -> dict[str, Any]:

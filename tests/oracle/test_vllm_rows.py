@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kvplan.errors import KvplanError
-from tests.conftest import planned
+from tests.conftest import planned, rows_of
 
-ROWS = [json.loads(line) for line in (Path(__file__).parent / "rows" / "vllm.jsonl").read_text(encoding="utf-8").splitlines()]
+ROWS = rows_of(Path(__file__).parent / "rows" / "vllm.jsonl")
 ASKED = ("max_model_len", "block_size", "max_num_seqs", "max_num_batched_tokens", "tp", "pp", "dcp", "speculative")
 FLAGS = ("enable_prefix_caching", "disable_hybrid_kv_cache_manager", "auto_fit")
 

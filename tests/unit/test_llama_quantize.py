@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 import kvplan
@@ -11,7 +9,7 @@ from kvplan.dtypes import GGUF_TYPES, canonical_weight
 from kvplan.llama_quantize import FILE_TYPES, with_types
 from kvplan.spec import ModelSpec, lower
 from kvplan.tensors import CacheFormats, Lowered
-from tests.conftest import planned, shared
+from tests.conftest import planned, rows_of, shared
 
 FORMATS = CacheFormats("bf16", "bf16", "bf16", "bf16")
 
@@ -186,7 +184,7 @@ def test_every_file_type_has_a_row_and_every_row_a_type() -> None:
 
 def test_sizes_of_ollamas_files() -> None:
     """ollama_library.jsonl states sizes to two digits. Left out: tied models whose file holds the head once more, and mixed ones."""
-    rows = [json.loads(line) for line in shared("data/ollama_library.jsonl").read_text().splitlines()]
+    rows = rows_of(shared("data/ollama_library.jsonl"))
     near = checked = 0
     for row in {row["digest"]: row for row in rows if row["default_quant"] in ("Q4_0", "Q4_K_M", "Q8_0")}.values():
         try:

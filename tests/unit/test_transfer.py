@@ -11,6 +11,7 @@ import pytest
 import kvplan
 from kvplan.cli import run
 from kvplan.planner.transfer import Transfer, sources, state_sources
+from tests.conftest import rows_of
 
 LLAMA, TOKEN = "meta-llama/llama-3.1-70b", 80 * 2 * 8 * 128 * 2  # bytes: layers, K and V, heads, head dim, bf16
 ROWS = Path(__file__).parents[1] / "oracle" / "rows" / "nixl.jsonl"
@@ -21,7 +22,7 @@ def ask(model: str = LLAMA, **more: Any) -> Transfer:
 
 
 def test_who_reads_from_whom_is_vllms_mapping() -> None:
-    rows = [json.loads(line) for line in ROWS.read_text().splitlines()]
+    rows = rows_of(ROWS)
     for row in rows:
         p, d = row["prefill_tp"], row["decode_tp"]
         assert [sources(rank, p, d, row["heads"], row["latent"]) for rank in range(d)] == row["sources"], row

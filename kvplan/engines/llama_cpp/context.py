@@ -13,7 +13,7 @@ from kvplan.engines.llama_cpp.options import LlamaOptions
 from kvplan.engines.llama_cpp.rules import ROLLBACK, LlamaRules
 from kvplan.units import cdiv, round_up
 
-N_UBATCH, N_BATCH, MAX_SEQ = 512, 2048, 256
+N_UBATCH, N_BATCH = 512, 2048
 QUANTIZED = frozenset({"q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"})
 #: Drafting methods that want past states kept (common.h need_n_rs_seq).
 ROLLS_BACK = frozenset({"mtp", "eagle3", "dflash", "dspark"})
@@ -49,6 +49,7 @@ class Context(NamedTuple):
     trained: int | None = None
     wide_masks: bool = False
     older_too: bool = False
+    most_sequences: int | None = None
 
 
 def is_unified(options: LlamaOptions, rules: LlamaRules, asked_seqs: int | None) -> bool:
@@ -107,6 +108,7 @@ def resolve(d: Deployment, options: LlamaOptions, rules: LlamaRules, *, n_ctx: i
         trained=length,
         wide_masks=rules.wide_masks and not rules.own_graphs,
         older_too=rules.unsaid,
+        most_sequences=rules.most_sequences,
     )
 
 
@@ -139,8 +141,8 @@ def refusal(ctx: Context, *, is_mla: bool, k_dims: frozenset[int], v_dims: froze
     for name in (ctx.type_k, ctx.type_v):
         if name not in CACHE_TYPES:
             return f"Unsupported cache type: {name}"
-    if ctx.n_seq_max > MAX_SEQ:
-        return f"n_seq_max must be <= {MAX_SEQ}"
+    if ctx.most_sequences and ctx.n_seq_max > ctx.most_sequences:
+        return f"n_seq_max must be <= {ctx.most_sequences}"
     if is_mla and ctx.type_k != ctx.type_v:
         return f"model does not support different K ({ctx.type_k}) and V ({ctx.type_v}) cache types"
     if ctx.type_v in QUANTIZED and not ctx.flash_attn:

@@ -21,7 +21,7 @@ from kvplan.engines.llama_cpp.situation import Situation
 from kvplan.ledger import Ledger
 from kvplan.units import GIB, crossing, longest, show_bytes
 
-MOST_CELLS = 1 << 32
+MOST_CELLS, MOST_SLOTS = 1 << 32, 1 << 16  # where nothing is looked at
 
 
 def plan(settled: Settled) -> Outcome:
@@ -240,6 +240,7 @@ def _limits(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Situ
     """The most that still fits, looked for beside where what is left of the fullest device crosses zero."""
     f, d, ctx = s.loaded, s.loaded.question, now.ctx
     tokens_asked, batch = d.context or 1, d.batch or 1
+    slots, find = (ctx.most_sequences, longest) if ctx.most_sequences else (MOST_SLOTS, most)
 
     def fits(tried: Situation) -> bool:
         stay = tried.placed.whole if s.whole else s.stays is None or fit.left(f, tried)[0] >= 0
@@ -263,7 +264,7 @@ def _limits(s: LlamaSettings, now: Situation, attempt: Callable[[int, int], Situ
     return _Limits(
         alone=most(lambda n: fits(attempt(n, 1)), MOST_CELLS, near(lambda n: attempt(n, 1), tokens_asked, MOST_CELLS)),
         together=most(lambda n: holds(n, batch), MOST_CELLS, near(lambda n: made(n, batch), tokens_asked, MOST_CELLS)),
-        sequences=longest(lambda n: holds(tokens_asked, n), context.MAX_SEQ, near(lambda n: made(tokens_asked, n), batch, context.MAX_SEQ)),
+        sequences=find(lambda n: holds(tokens_asked, n), slots, near(lambda n: made(tokens_asked, n), batch, slots)),
     )
 
 

@@ -31,6 +31,7 @@ class LlamaRules(NamedTuple):
     split_rows    CUDA's --split-mode row; split_tensor: --split-mode tensor is known
     index_keys    keys that an indexer keeps of a token beside K, V and states: its own, and from some build on the one of its group
     index_v       V beside them, one head's of the model's
+    most_sequences  a context with more is refused (llama-cparams.h LLAMA_MAX_SEQ); None: nothing is looked at
     slot_capped   llama-server gives a slot no more than the model's own length; yarn_lifts: what YaRN's options make of that
     flash_towers  flash attention in encoders of images, too (#16837 of November 2025, between b6869 and b6990)
     wide_masks    masks of attention are made in 32 bits; flash attention casts them
@@ -63,6 +64,7 @@ class LlamaRules(NamedTuple):
     flash_towers: bool = False
     index_keys: int = 1
     index_v: bool = True
+    most_sequences: int | None = None
     slot_capped: bool = False
     yarn_lifts: bool = False
     wide_masks: bool = True
@@ -76,10 +78,12 @@ CHANGES: tuple[tuple[int, str, dict[str, Any]], ...] = (
     (2000, "before #12801 latent attention", {}),
     (5130, "before #13194", {"mla": "k+v"}),
     (5427, "#13194 window caches", {"swa": True}),
-    (5546, "#13746 attention on the devices whatever keeps the cache", {"host_attention": False}),
+    # a limit came between b5427 and #14188 of June 2025: none in llama-cpp-python 0.3.9 (before window caches), 64 in 0.3.10 to 0.3.16
+    (5546, "#13746 attention on the devices whatever keeps the cache", {"host_attention": False, "most_sequences": 64}),
     (5912, "#14363 streams", {"streams": True}),
     (6096, "#15091 MXFP4", {"newest_type": 39}),
     (6324, "#15434 flash attention auto", {"flash_auto": True}),
+    (6500, "#15916 256 sequences, of September 2025", {"most_sequences": 256}),
     # prompts in host memory came some builds before (#16391)
     (6869, "#16812 no padding", {"pad": (1, 1), "prompt_cache": 8192, "checkpoints": 8}),
     (6924, "#16736 four unified slots", {"server_slots": 4, "slot_capped": True}),

@@ -20,8 +20,14 @@ class Tier(NamedTuple):
 
 
 _GIB = 1024  # MiB
-_EARLY = (Tier(25_000, 2048, 8, 80), Tier(None, 8192, 160, 160))
-_CLASSES = (Tier(35 * _GIB, 2048, 8, 80), Tier(160 * _GIB, 8192, 160, 160), Tier(None, 16384, 512, 512))
+_SMALL = Tier(25_000, 2048, 8, 80)
+#: Graphs of more than 160 sequences on larger cards: model_executor/cuda_graph_runner.py get_batch_sizes_to_capture, 0.4.6 to 0.5.2.
+_EARLY = (_SMALL, Tier(None, 8192, 160, 160))
+_046 = (_SMALL, Tier(96 * _GIB + 1, 8192, 160, 160), Tier(None, 8192, 256, 256))
+_047 = (*_046[:2], Tier(180_001, 8192, 256, 256), Tier(None, 16384, 512, 512))
+_CLASSES = (
+    Tier(35 * _GIB, 2048, 8, 80), Tier(90 * _GIB + 1, 8192, 160, 160), Tier(160 * _GIB, 8192, 256, 256), Tier(None, 16384, 512, 512),
+)  # fmt: skip
 
 
 def _tiers(chunk_35: int, bs_35: int, bs_35_tp4: int) -> tuple[Tier, ...]:
@@ -78,8 +84,6 @@ UNBUFFERED = frozenset({
     "FalconH1ForCausalLM", "GraniteMoeHybridForCausalLM", "JetNemotronForCausalLM", "JetVLMForConditionalGeneration", "Lfm2ForCausalLM",
     "NemotronHForCausalLM",
 })  # fmt: skip
-
-
 #: Models that draft with modules of their own, given the target's path for a draft's (arg_groups/speculative_hook.py _handle_eagle_family).
 DRAFTS_BY_PATH = frozenset({
     "DeepseekV32ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV4ForCausalLM", "Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM",
@@ -92,8 +96,6 @@ UNNAMED_DRAFTS = frozenset({
     "Qwen3NextForCausalLM", "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM",
     "Qwen3_5MoeForConditionalGeneration",
 })  # fmt: skip
-
-
 #: Models whose drafts are a chain of three by default (auto_choose_speculative_params), where others get a tree of five steps; then those
 #: that alone get the tree.
 _CHAINS_047 = frozenset({"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM"})
@@ -280,8 +282,8 @@ class SglangRules(NamedTuple):
 #: Release -> what it changed. Cumulative, oldest first.
 CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.4.3", {"spare_request": True}),
-    ("0.4.6", {"fraction": "by_tp_18gib", "tree": (5, 8), "role_chunk": 16384}),
-    ("0.4.7", {"fraction": "by_tp_180", "spare_request": False, "chains": _CHAINS_047}),
+    ("0.4.6", {"tiers": _046, "fraction": "by_tp_18gib", "tree": (5, 8), "role_chunk": 16384}),
+    ("0.4.7", {"tiers": _047, "fraction": "by_tp_180", "spare_request": False, "chains": _CHAINS_047}),
     ("0.4.8", {"role_chunk": 0, "fraction": "classes", "tiers": _CLASSES, "spec_reserve": (2048, 2048)}),
     ("0.4.9", {"vision": "x0.9"}),
     ("0.4.10", {"split": _SPLIT_0410, "vision": "by_vit", "chained_pages": False}),

@@ -189,7 +189,9 @@ def spare_states(pool: Pool, s: VllmSettings, blocks: int) -> int | None:
     (v1/attention/backends/linear_attn.py: one token a sequence).
     """
     kinds = {m.spec.shape[0] for m in pool.members if m.spec.kind == "mamba"}
-    if not (s.rules.state_each and s.graphs and s.seqs_by != "nobody" and kinds) or (s.draft_tokens and "linear attention" in kinds):
+    if not (s.rules.state_each and s.graphs and s.captures.mode != "PIECEWISE" and s.seqs_by != "nobody" and kinds):
+        return None
+    if s.draft_tokens and "linear attention" in kinds:
         return None
     return blocks - s.max_num_seqs
 

@@ -19,7 +19,7 @@ from kvplan.engines.common.passed import Passed
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.stops import Move, Stop, Values
-from kvplan.engines.vllm.registered import firsts
+from kvplan.engines.vllm.registered import REGISTRY
 from kvplan.engines.vllm.rules import VllmRules
 from kvplan.errors import SpecError
 from kvplan.spec import ModelSpec, Run
@@ -118,7 +118,7 @@ def _one(model: ModelSpec, key: str, value: Any, rules: VllmRules, version: str 
     if key == "architectures" and isinstance(value, list) and value and isinstance(value[0], str):
         named = value[0][:100]
         pooled = named.endswith(POOLED)
-        return model.changed(architecture=named, lm_head=model.lm_head and not pooled) if named in firsts() else None
+        return model.changed(architecture=named, lm_head=model.lm_head and not pooled) if named in REGISTRY.first else None
     if key in ("dtype", "torch_dtype") and isinstance(value, str):
         return _typed(model, value)
     if key == "is_causal" and isinstance(value, bool) and model.bidirectional in ("none", "all"):

@@ -6,12 +6,12 @@ there is none). Of a class that no release lists nothing is said.
 
 from __future__ import annotations
 
-from functools import cache
-
 from kvplan.engines.common.protocol import Settled
+from kvplan.engines.common.registries import Registry
 from kvplan.engines.common.releases import in_force, three_parts
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.vllm.registry import FIRST
+from kvplan.engines.vllm.rules import VERSIONS
 
 #: Minor releases by which a start may be older than its model's class and no public one is: of 26 that are (tests/threads), on builds of a
 #: branch or by the date alone, none is by three, and before 0.10, when a minor took three months, none by two.
@@ -51,10 +51,7 @@ REMOVED: dict[str, tuple[str, str]] = {
 }
 
 
-@cache
-def firsts() -> dict[str, str]:
-    """Class -> the first release that lists it."""
-    return {named: release for release, classes in FIRST.items() for named in classes.split()}
+REGISTRY = Registry(FIRST, VERSIONS)
 
 
 def gone(settled: Settled) -> Values:
@@ -67,7 +64,7 @@ def gone(settled: Settled) -> Values:
 def not_yet(settled: Settled) -> Values:
     """The class came with a release of some minors later."""
     named, release = settled.question.model.architecture or "", settled.question.engine_version
-    first = firsts().get(named)
+    first = REGISTRY.first.get(named)
     if first is None or release is None:
         return None
     (major, minor, _), (now, asked, _) = three_parts(first), three_parts(release)
@@ -77,7 +74,7 @@ def not_yet(settled: Settled) -> Values:
 
 def before_its_class(named: str | None, version: str | None) -> tuple[str, ...]:
     """A note where the release is older than the first that lists the class: builds of a branch may have it, and logs name them so."""
-    first = firsts().get(named or "")
+    first = REGISTRY.first.get(named or "")
     if first is None or not version or three_parts(version) >= three_parts(first):
         return ()
     return (f"vLLM {version} does not list {named}, whose first release is {first}; a build of a branch between them may",)

@@ -14,11 +14,15 @@ from kvplan.engines.common.releases import Releases, cumulative
 class VllmRules(NamedTuple):
     """The rules of one release.
 
+    v1                  the V1 engine
+    memory_fraction     --gpu-memory-utilization by default
     tokens              what "KV cache size: N tokens" means: blocks x block size; blocks / groups x smallest block; concurrency x length
     admission           what one longest request must fit: `tokens` of the pool (V0); its layers' pages (no padding); the first group's
                         pages in every pool; all groups' pages; all groups' blocks in the pool, less the null block
     admission_scope     the whole model against the smallest rank, or each pipeline stage against its own
+    auto_fit            --max-model-len -1 is the longest length that fits
     hybrid              windows and states get pools of their own; else every window layer is charged as full attention
+    chunked_spec        chunked-local layers have pages of their own kind
     chunked_hybrid      ... chunked-local layers too, unless disabled
     mixed_sizes         layers of one type may differ in page size (one group, page = their sum)
     groups_of           groups are formed on each pipeline stage; on the whole model, whose mixed group every stage pays in full; or
@@ -52,6 +56,8 @@ class VllmRules(NamedTuple):
     encoder_tokens      what cross-attention reserves: the model's encoder length or the batch's tokens
     log                 wording of the capacity lines
     refusal             wording of the refusal
+    profile             what V1's budget counts: torch's peak and all else in use; weights, the peak's growth and that of all else; what the
+                        start took of free memory, and the peak beyond it (v1/worker/gpu_worker.py determine_available_memory)
     counted             what V0's profile run counts beside the weights: torch's peak alone; all that is in use on the device, torch's
                         reserve with it; what came since the start; torch's peak and what is in use beside torch
     checks_length       whether the cache holds one longest request is looked at
@@ -73,6 +79,7 @@ class VllmRules(NamedTuple):
     lora_extra_rows     adapters have rows of their own for tokens that they add
     lora_experts        adapters change routed experts
     lora_graphs         CUDA graphs are captured with adapters and once more without
+    graphs_charged      the estimate of CUDA graphs is taken from the budget (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS)
     rocm_graphs_charged ... and on AMD's cards too
     rocm_reserved       on AMD's cards weights are what the device shows, torch's reserve with them (platforms/rocm.py mem_get_info)
     reduces_pairs       NCCL reduces in the switch for two ranks, too (from its 2.28.7 on, transport/nvls.cc ncclNvlsInit)

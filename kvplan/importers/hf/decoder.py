@@ -37,6 +37,11 @@ def model(f: Fields, layers: list[Block], *, norm: str = "rms", weights: list[di
     }
 
 
+def with_towers(made: Stack, *sizes: tuple[str, int]) -> Stack:
+    """With towers beside it: their names and parameters."""
+    return {**made, "towers": [{"name": name, "parameters": n} for name, n in sizes]}
+
+
 def _bidirectional(f: Fields) -> dict[str, Any]:
     """Which tokens see later ones: vLLM reads is_causal, and use_bidirectional_attention of Gemma (models/config.py, gemma3.py)."""
     stated = f.data.get("use_bidirectional_attention")

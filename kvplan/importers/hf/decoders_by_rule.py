@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvplan.importers.hf.attention import flags, head_dim, kv_heads, softmax
-from kvplan.importers.hf.decoder import Stack, decoder, model
+from kvplan.importers.hf.decoder import Stack, decoder, model, with_towers
 from kvplan.importers.hf.experts import dense, dense_of
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder
@@ -35,7 +35,7 @@ def qwen(f: Fields, t: Decoder) -> Stack:
     made = decoder(f, t)
     if not isinstance(f.data.get("visual"), dict):
         return made
-    return {**made, "towers": [{"name": "vision_tower", "parameters": qwen_vl(f.part("visual"))}]}
+    return with_towers(made, ("vision_tower", qwen_vl(f.part("visual"))))
 
 
 def post_normed(f: Fields, t: Decoder) -> Stack:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from kvplan.importers.hf.attention import kv_heads, softmax
 from kvplan.importers.hf.decoder import Stack, model
-from kvplan.importers.hf.encoder_heads import instead
+from kvplan.importers.hf.encoder_heads import instead, norm
 from kvplan.importers.hf.experts import dense_of
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder
@@ -19,10 +19,6 @@ class Seq2Seq(NamedTuple):
     offset: int | None = 2
     embedding_norm: bool = True
     final_norm: bool = False
-
-
-def _norms(name: str, hidden: int) -> list[dict[str, Any]]:
-    return [weight(name, hidden, role="norm"), weight(name + "_bias", hidden, role="norm")]
 
 
 def t5(f: Fields, t: Decoder) -> Stack:
@@ -73,8 +69,8 @@ def bart(f: Fields, t: Seq2Seq) -> Stack:
     sides: list[list[dict[str, Any]]] = []
     for side in ("encoder", "decoder"):
         own = [] if t.offset is None else [weight(f"{side}_positions", f.dim("max_position_embeddings") + t.offset, hidden)]
-        own += _norms(f"{side}_embedding_norm", hidden) if t.embedding_norm else []
-        own += _norms(f"{side}_norm", hidden) if t.final_norm and side == "encoder" else []
+        own += norm(f"{side}_embedding_norm", hidden) if t.embedding_norm else []
+        own += norm(f"{side}_norm", hidden) if t.final_norm and side == "encoder" else []
         own += [weight(f"{side}_embedding", vocab, hidden, role="embedding") for vocab in _apart(f, side)]
         sides.append(own)
     apart = f.opt("share_encoder_decoder_embeddings") is False  # Marian: two vocabularies
@@ -128,7 +124,7 @@ def whisper(f: Fields, t: Decoder) -> Stack:
     decoder = [block([writes, crosses], [ffns[1]], 3, biases)] * f.dim("decoder_layers")
     front = [weight("conv1", hidden, f.dim("num_mel_bins"), 3), weight("conv1_bias", hidden), weight("conv2", hidden, hidden, 3),
     weight("conv2_bias", hidden),
-             weight("encoder_positions", source, hidden), *_norms("encoder_norm", hidden)]  # fmt: skip
+             weight("encoder_positions", source, hidden), *norm("encoder_norm", hidden)]  # fmt: skip
     made = model(f, decoder, norm="layer", weights=[weight("decoder_positions", f.dim("max_target_positions"), hidden)])
     return {**made, "max_context": f.dim("max_target_positions"), "encoder": {"layers": encoder, "tokens": source, "weights": front}}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kvplan.errors import UnsupportedError
-from kvplan.importers.hf.decoder import Stack, model
+from kvplan.importers.hf.decoder import Stack, model, with_towers
 from kvplan.importers.hf.encoder_decoder import Seq2Seq, bart_decoder, whisper
 from kvplan.importers.hf.experts import dense_of
 from kvplan.importers.hf.fields import Fields
@@ -67,11 +67,7 @@ def joined(f: Fields, t: Decoder) -> Stack:
     image = _IMAGES[kind](part.of_class(kind))
     made, hidden = _writer(f, image)
     between = [] if made.pop("reads") == image.width else [("vision_projector", linear(hidden, image.width))]
-    return _joined(made, ("vision_tower", image.parameters), *between)
-
-
-def _joined(made: Stack, *sizes: tuple[str, int]) -> Stack:
-    return {**made, "towers": [{"name": name, "parameters": n} for name, n in sizes]}
+    return with_towers(made, ("vision_tower", image.parameters), *between)
 
 
 def _other(f: Fields, side_of: str, kind: str, known: Any) -> UnsupportedError:
@@ -157,7 +153,7 @@ def pp_formulanet(f: Fields, t: Seq2Seq) -> Stack:
     layers = [_crossing(layer, hidden, hidden, rows * rows) for layer in made["layers"]]
     joint = 9 * v.dim("post_conv_in_channels") * middle + 9 * middle * out + linear(out, out) + linear(v.dim("decoder_hidden_size"), out)
     notes = [note for note in made.get("notes", []) if not note.startswith("decoder alone")]
-    return _joined({**made, "layers": layers, "tied_embeddings": False, "notes": notes}, ("vision_tower", sam(v)),
+    return with_towers({**made, "layers": layers, "tied_embeddings": False, "notes": notes}, ("vision_tower", sam(v)),
                    ("vision_projector", joint))  # fmt: skip
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kvplan.importers.hf.decoder import Stack, model
+from kvplan.importers.hf.encoder_heads import norm
 from kvplan.importers.hf.experts import dense_of
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder
 from kvplan.importers.hf.stack import block, weight
-
-
-def _norm(name: str, hidden: int) -> list[dict[str, Any]]:
-    return [weight(name, hidden, role="norm"), weight(name + "_bias", hidden, role="norm")]
 
 
 def rwkv4(f: Fields, t: Decoder) -> Stack:
@@ -26,7 +23,7 @@ def rwkv4(f: Fields, t: Decoder) -> Stack:
     extra += [weight(f"time_mix_{x}", hidden, role="state") for x in ("key", "value", "receptance", "ffn_key", "ffn_receptance")]
     extra.append(weight("ffn_receptance", hidden, hidden, role="mlp"))
     layers = [block([mixer], [dense_of(width, gated=False)], 2, extra)] * n
-    return model(f, layers, norm="layer", weights=_norm("pre_norm", hidden))
+    return model(f, layers, norm="layer", weights=norm("pre_norm", hidden))
 
 
 def _matrix_state(f: Fields) -> tuple[int, int, int, int, int]:
@@ -44,8 +41,8 @@ def rwkv5(f: Fields, t: Decoder) -> Stack:
     mixer = {"kind": "rwkv", "heads": heads, "head_dim": size, "projections": 5}
     extra = [weight(f"time_{x}", heads, size, role="state") for x in ("decay", "faaaa")]
     extra += [weight(f"time_mix_{x}", hidden, role="state") for x in ("key", "value", "receptance", "gate", "ffn_key", "ffn_receptance")]
-    extra += [weight("ffn_receptance", hidden, hidden, role="mlp"), *_norm("ln_x", hidden)]
-    return model(f, [block([mixer], [dense_of(width, gated=False)], 2, extra)] * n, norm="layer", weights=_norm("pre_norm", hidden))
+    extra += [weight("ffn_receptance", hidden, hidden, role="mlp"), *norm("ln_x", hidden)]
+    return model(f, [block([mixer], [dense_of(width, gated=False)], 2, extra)] * n, norm="layer", weights=norm("pre_norm", hidden))
 
 
 def rwkv6(f: Fields, t: Decoder) -> Stack:
@@ -57,5 +54,5 @@ def rwkv6(f: Fields, t: Decoder) -> Stack:
     extra += [weight(f"time_maa_{x}", hidden, role="state") for x in ("x", "w", "k", "v", "r", "g", "ffn_k", "ffn_r")]
     extra += [weight("time_maa_w1", hidden, 5 * mix, role="state"), weight("time_maa_w2", 5, mix, hidden, role="state")]
     extra += [weight("time_decay_w1", hidden, decay, role="state"), weight("time_decay_w2", decay, hidden, role="state")]
-    extra += [weight("ffn_receptance", hidden, hidden, role="mlp"), *_norm("ln_x", hidden)]
-    return model(f, [block([mixer], [dense_of(width, gated=False)], 2, extra)] * n, norm="layer", weights=_norm("pre_norm", hidden))
+    extra += [weight("ffn_receptance", hidden, hidden, role="mlp"), *norm("ln_x", hidden)]
+    return model(f, [block([mixer], [dense_of(width, gated=False)], 2, extra)] * n, norm="layer", weights=norm("pre_norm", hidden))

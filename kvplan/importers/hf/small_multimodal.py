@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvplan.importers.hf.attention import flags, kv_heads, softmax
-from kvplan.importers.hf.decoder import Stack, decoder, model
+from kvplan.importers.hf.decoder import Stack, decoder, model, with_towers
 from kvplan.importers.hf.encoder_decoder import Seq2Seq, bart, bart_decoder
 from kvplan.importers.hf.encoder_heads import head, norm
 from kvplan.importers.hf.experts import dense, dense_of
@@ -34,10 +34,6 @@ def _front(f: Fields) -> list[Block]:
     return [weight("position_embeddings", f.dim("max_position_embeddings"), hidden), *norm("embedding_norm", hidden)]
 
 
-def _joined(made: Stack, *sizes: tuple[str, int]) -> Stack:
-    return {**made, "towers": [{"name": name, "parameters": n} for name, n in sizes]}
-
-
 def blip(f: Fields, t: Decoder) -> Stack:
     """BLIP for captions: BERT that writes, with cross-attention to the image, whose K and V a forward without an image does not keep."""
     text, v = f.part("text_config", "blip_text_model"), f.part("vision_config", "blip_vision_model")
@@ -49,7 +45,7 @@ def blip(f: Fields, t: Decoder) -> Stack:
     made |= {"final_norm": False, "tied_embeddings": f.flag("tie_word_embeddings") or text.flag("tie_word_embeddings")}
     if not made["tied_embeddings"]:
         made["weights"].append(weight("mlm_second_bias", text.dim("vocab_size")))
-    return _joined({**made, "notes": ["cross-attention to an image is not counted in the cache"]}, ("vision_tower", tower))
+    return with_towers({**made, "notes": ["cross-attention to an image is not counted in the cache"]}, ("vision_tower", tower))
 
 
 def git(f: Fields, t: Decoder) -> Stack:
@@ -57,7 +53,7 @@ def git(f: Fields, t: Decoder) -> Stack:
     v, hidden, vocab = f.part("vision_config", "git_vision_model"), f.dim("hidden_size"), f.dim("vocab_size")
     made = model(f, [_written(f)] * f.dim("num_hidden_layers"), norm="layer", weights=[*_front(f), weight("head_bias", vocab)])
     joint = linear(hidden, v.dim("hidden_size")) + 2 * hidden + f.count("num_image_with_embedding") * v.dim("hidden_size")
-    return _joined({**made, "final_norm": False}, ("vision_tower", clip(v)), ("vision_projector", joint))
+    return with_towers({**made, "final_norm": False}, ("vision_tower", clip(v)), ("vision_projector", joint))
 
 
 def kosmos2(f: Fields, t: Decoder) -> Stack:
@@ -71,7 +67,7 @@ def kosmos2(f: Fields, t: Decoder) -> Stack:
     made = decoder(text, t)
     joint = f.dim("latent_query_num") * hidden + linear(hidden, v.dim("hidden_size")) + 4 * linear(hidden, hidden)
     made["tied_embeddings"] = f.flag("tie_word_embeddings") or text.flag("tie_word_embeddings")
-    return _joined(made, ("vision_tower", clip(v)), ("vision_projector", joint))
+    return with_towers(made, ("vision_tower", clip(v)), ("vision_projector", joint))
 
 
 def kosmos2_5(f: Fields, t: Decoder) -> Stack:
@@ -85,7 +81,7 @@ def kosmos2_5(f: Fields, t: Decoder) -> Stack:
     tower += v.dim("num_hidden_layers") * (4 * inner * h + 3 * h * w + 2 * h)
     joint = f.dim("latent_query_num") * hidden + linear(hidden, h) + 4 * linear(hidden, hidden)
     made["weights"] = [*made["weights"], weight("segment_embedding", 2, hidden)]
-    return _joined(made, ("vision_tower", tower), ("vision_projector", joint))
+    return with_towers(made, ("vision_tower", tower), ("vision_projector", joint))
 
 
 def davit(f: Fields) -> int:
@@ -117,7 +113,7 @@ def florence2(f: Fields, t: Seq2Seq) -> Stack:
     made |= {"tied_embeddings": f.flag("tie_word_embeddings"), "weights": [w for w in made["weights"] if w.get("role") != "buffer"]}
     rows = v.dim("max_position_embeddings")
     joint = out * last + 2 * out + rows * (last // 2) + rows * (last - last // 2)
-    return _joined(made, ("vision_tower", davit(v)), ("vision_projector", joint))
+    return with_towers(made, ("vision_tower", davit(v)), ("vision_projector", joint))
 
 
 def prophetnet(f: Fields, t: Seq2Seq) -> Stack:
@@ -177,4 +173,4 @@ def t5gemma2(f: Fields, t: Decoder) -> Stack:
     own = [weight("encoder_norm", hidden, role="norm"), weight("end_of_image", hidden)]
     made["encoder"] = {"layers": encoder, "weights": own}
     wide = v.dim("hidden_size")
-    return _joined(made, ("vision_tower", siglip(v)), ("vision_projector", wide * hidden + wide))
+    return with_towers(made, ("vision_tower", siglip(v)), ("vision_projector", wide * hidden + wide))

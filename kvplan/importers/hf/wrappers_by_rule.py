@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations, pairwise
 from math import ceil, log
 
-from kvplan.importers.hf.decoder import Stack, decoder
+from kvplan.importers.hf.decoder import Stack, decoder, with_towers
 from kvplan.importers.hf.fields import Fields
 from kvplan.importers.hf.rows import Decoder
 from kvplan.importers.hf.towers import linear
@@ -17,7 +17,7 @@ def fuyu(f: Fields, t: Wrapper) -> Stack:
     """Fuyu: patches of pixels through one linear."""
     made = wrapper(f, t)
     pixels = f.dim("patch_size") ** 2 * f.dim("num_channels")
-    return {**made, "towers": [{"name": "vision_tower", "parameters": linear(made["hidden_size"], pixels)}]}
+    return with_towers(made, ("vision_tower", linear(made["hidden_size"], pixels)))
 
 
 def _mapped(f: Fields) -> None:
@@ -37,7 +37,7 @@ def chameleon(f: Fields, t: Decoder) -> Stack:
     _mapped(f)
     made = decoder(f, t)
     tokens = chameleon_vq(f.part("vq_config", "chameleon_vqgan"))
-    return {**made, "towers": [{"name": "image_tokenizer", "parameters": tokens}]}
+    return with_towers(made, ("image_tokenizer", tokens))
 
 
 def moshi(f: Fields, t: Decoder) -> Stack:
@@ -72,7 +72,7 @@ def inkling(f: Fields, t: Wrapper) -> Stack:
         out = hidden if i == n - 1 else after[3]
         total += before[3] * (after[0] // before[0]) * (after[1] // before[1]) ** 2 * out + (0 if i == n - 1 else out)
     sounds = a.dim("n_mel_bins") * a.dim("mel_vocab_size") * hidden + hidden
-    return {**made, "towers": [{"name": "vision_tower", "parameters": total}, {"name": "audio_tower", "parameters": sounds}]}
+    return with_towers(made, ("vision_tower", total), ("audio_tower", sounds))
 
 
 def _folds(v: Fields, n: int) -> list[tuple[int, int, int, int]]:

@@ -9,15 +9,7 @@ import pytest
 from kvplan.errors import SpecError
 from kvplan.manifests.mentions import why_empty
 from kvplan.manifests.read import read
-from kvplan.manifests.values import Found
-
-
-def found(text: str, name: str) -> list[Found]:
-    return read(dedent(text).lstrip("\n"), name)
-
-
-def opened(one: Found) -> set[str]:
-    return {unresolved.what for unresolved in one.unresolved}
+from tests.unit.manifests.as_read import found, opened
 
 
 def test_a_unit_that_ansible_fills_in() -> None:

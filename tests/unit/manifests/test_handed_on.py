@@ -8,19 +8,11 @@ wutonglab/spark-llm-deployment-evaluation, yangyuxin-hub/H100-llm-deploy, aminha
 from __future__ import annotations
 
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
-from kvplan.manifests import Found, read, read_file
-
-
-def found(text: str, name: str = "serve.sh") -> list[Found]:
-    return read(dedent(text).lstrip("\n"), name)
-
-
-def opened(one: Found) -> set[str]:
-    return {unresolved.what for unresolved in one.unresolved}
+from kvplan.manifests import read_file
+from tests.unit.manifests.as_read import found, opened
 
 
 @pytest.mark.parametrize(

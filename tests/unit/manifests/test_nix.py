@@ -3,20 +3,16 @@ ALH477/Oligarchy, Quil180/nixos-config."""
 
 from __future__ import annotations
 
-from textwrap import dedent
+from functools import partial
 
 import pytest
 
 from kvplan.errors import SpecError
-from kvplan.manifests import Found, read
+from kvplan.manifests import read
+from tests.unit.manifests import as_read
+from tests.unit.manifests.as_read import opened
 
-
-def found(text: str) -> list[Found]:
-    return read(dedent(text).lstrip("\n"), "module.nix")
-
-
-def opened(one: Found) -> set[str]:
-    return {unresolved.what for unresolved in one.unresolved}
+found = partial(as_read.found, name="module.nix")
 
 
 def test_llama_swap_with_names_of_the_file() -> None:

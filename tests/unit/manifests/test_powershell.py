@@ -3,17 +3,12 @@ tmielsch/turboquant-setup, ycx666994/llm-inference-platform, avena/llama-cpp-cud
 
 from __future__ import annotations
 
-from textwrap import dedent
+from functools import partial
 
-from kvplan.manifests import Found, read
+from tests.unit.manifests import as_read
+from tests.unit.manifests.as_read import opened
 
-
-def found(text: str) -> list[Found]:
-    return read(dedent(text).lstrip("\n"), "start.ps1")
-
-
-def opened(one: Found) -> set[str]:
-    return {unresolved.what for unresolved in one.unresolved}
+found = partial(as_read.found, name="start.ps1")
 
 
 def test_defaults_of_parameters_and_joined_paths() -> None:

@@ -9,19 +9,11 @@ ree2raz/inference-bench, CannonCoPilot/model-foundry, TimovNiedek/sovereign-ai, 
 from __future__ import annotations
 
 from pathlib import Path
-from textwrap import dedent
 
 import kvplan
-from kvplan.manifests import Found, Source, check, read, read_file
+from kvplan.manifests import Source, check, read_file
 from kvplan.report import findings
-
-
-def found(text: str, name: str = "serve.sh") -> list[Found]:
-    return read(dedent(text).lstrip("\n"), name)
-
-
-def opened(one: Found) -> set[str]:
-    return {unresolved.what for unresolved in one.unresolved}
+from tests.unit.manifests.as_read import found, opened
 
 
 def test_a_refusal_is_said_once() -> None:

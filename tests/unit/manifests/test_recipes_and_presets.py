@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from textwrap import dedent
-
 import pytest
 
 from kvplan.errors import SpecError
-from kvplan.manifests.read import read
-from kvplan.manifests.values import Found
-
-
-def found(text: str, name: str) -> list[Found]:
-    return read(dedent(text).lstrip("\n"), name)
-
-
-def rules(one: Found) -> set[str]:
-    return {finding.rule for finding in one.findings}
+from tests.unit.manifests.as_read import found, rules
 
 
 def test_presets_of_llama_servers_router() -> None:

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from textwrap import dedent
-
 import pytest
 
-from kvplan.manifests.read import read
-from kvplan.manifests.values import Found
-
-
-def found(text: str, name: str) -> list[Found]:
-    return read(dedent(text).lstrip("\n"), name)
-
+from tests.unit.manifests.as_read import found
 
 BLUEPRINT = """
     {{"recipe_image_uri": "docker.io/vllm/vllm-openai:v0.9.1", "recipe_node_shape": "{shape}", {more},

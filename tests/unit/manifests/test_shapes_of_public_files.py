@@ -8,22 +8,13 @@ import pytest
 
 from kvplan import api
 from kvplan.manifests import Source
-from kvplan.manifests.read import read
 from kvplan.manifests.values import Found
+from tests.unit.manifests import as_read
+from tests.unit.manifests.as_read import opened, rules
 
 
 def found(text: str, name: str = "x.yaml", **files: str) -> list[Found]:
-    """What is read of a text; `files` lie beside it, `_` in their names for `.` and `/`."""
-    beside = {key.replace("__", "/").replace("_", "."): value for key, value in files.items()}
-    return read(dedent(text).lstrip("\n"), name, None, beside.get)
-
-
-def rules(one: Found) -> set[str]:
-    return {finding.rule for finding in one.findings}
-
-
-def opened(one: Found) -> set[str]:
-    return {unresolved.what for unresolved in one.unresolved}
+    return as_read.found(text, name, **files)
 
 
 def test_a_dynamo_worker_of_two_nodes_has_the_gpus_of_both() -> None:

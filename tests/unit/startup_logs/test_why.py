@@ -16,10 +16,11 @@ from kvplan.deployment import NAMES
 from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.stops import Stop, expression, needle, say
 from kvplan.errors import KvplanError
+from tests.conftest import rows_of
 
 #: Where it was pasted, the text, who says it (empty: no engine; any: every engine that runs torch), what it is, what its meaning holds, and
 #: the first setting to move.
-PASTED = [json.loads(line) for line in Path(__file__).with_name("pasted.jsonl").read_text(encoding="utf-8").splitlines()]
+PASTED = rows_of(Path(__file__).with_name("pasted.jsonl"))
 
 
 @pytest.mark.parametrize("row", PASTED, ids=lambda row: row["where"])

@@ -209,7 +209,8 @@ def _build(rules: OllamaRules, arch: str) -> LlamaRules:
         return found
     copies = 0 if arch == "lfm2" and rules.release < (0, 17, 1) else rules.copies
     least = _WINDOW_LEAST.get(arch, 0)
-    return found._replace(streams=False, own_graphs=True, all_outputs=False, window_least=least, state_copies=copies, newest_type=39)
+    found = found._replace(streams=False, own_graphs=True, all_outputs=False, window_least=least, state_copies=copies)
+    return found._replace(newest_type=39, most_sequences=None)
 
 
 def _asked_flash(d: Deployment) -> str | None:
