@@ -124,6 +124,26 @@ def fp4_heads(settled: Settled) -> Values:
     return _fp4_backend(settled, False, _FP4_HEADS)
 
 
+def native_fp4(settled: Settled) -> Values:
+    """NVFP4 by that name under trtllm_mha on 10.x, beside what does not know its rows."""
+    d, spec = settled.question, read_speculative(settled.question.speculative)
+    traits = read_traits(settled.model)
+    phases = (one or usual(d, settings_of(settled).rules, traits) for one in named_backends(d).phases)
+    if (d.kv_dtype or "").lower() != "nvfp4" or not is_blackwell(d) or traits.latent or TRTLLM_MHA not in phases:
+        return None
+    options = Options(d)
+    beside = {
+        "a server of one role": options.text("disaggregation_mode") in ("prefill", "decode"),
+        "a host tier": options.flag("enable_hierarchical_cache"),
+        "n-grams in a tree, or this drafter": spec is not None and spec.method not in ("eagle", "eagle3", "nextn", "mtp"),
+    }
+    return next(({"beside": name} for name, there in beside.items() if there), None)
+
+
+def unified_fp4(settled: Settled) -> Values:
+    return {} if settings_of(settled).formats.k == "nvfp4" and Options(settled.question).flag("enable_unified_memory") else None
+
+
 def paged_ngram(settled: Settled) -> Values:
     """N-grams are a tree of ten branches, which FlashInfer alone verifies in pages; Hopper's default is FlashAttention 3."""
     d, s, spec = settled.question, settings_of(settled), read_speculative(settled.question.speculative)

@@ -99,7 +99,7 @@ def kv_copied(settled: Settled) -> Values:
 
 
 def chunk(settled: Settled) -> Values:
-    """A chunk that is no whole pages; up to 0.4.10 also the -1 that is no chunk at all, up to 0.4.9 before a backend changes the page.
+    """A chunk that is no whole pages; up to 0.4.10 also a -1 (not a 0) that is none, up to 0.4.9 before a backend changes the page.
 
     Up to 0.5.12 a class that takes prompts whole does so only later; a server that only decodes is not asked since 0.5.3.
     """
@@ -109,7 +109,7 @@ def chunk(settled: Settled) -> Values:
     page = s.asked_page if at < (0, 4, 10) else s.pools.page
     tokens = max(s.pools.chunk, 0) if at >= (0, 5, 13) else (settled.question.max_num_batched_tokens or 0) // s.layout.attention_dp
     if options.flag("disable_chunked_prefill"):
-        tokens = -1 if at < (0, 5) else 0
+        tokens = -1 if at < (0, 5) and not options.flag("zero_chunk") else 0
     return {"chunk": tokens, "page": page} if tokens % page else None
 
 

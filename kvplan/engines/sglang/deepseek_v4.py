@@ -170,4 +170,4 @@ def _request_states(m: V4Model, k: SglangPoolSettings, rules: SglangRules) -> in
     """The large ratio's states, a ring for each request and one more."""
     if not m.large or rules.v4_states == "windows":
         return 0
-    return _state_rows((k.running_per_worker or 1) + 1, _LARGE, k) * _large_state(m)
+    return _state_rows((k.running_per_worker or 1) + k.received(0, rules) + 1, _LARGE, k) * _large_state(m)

@@ -88,10 +88,6 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "--moe-runner-backend of adapters requires --enable-lora (or --lora-paths)", "0.5.22",
     ),
     Exclusion(
-        "disaggregation_mode=decode&data_parallel_size>1", "prefill_round_robin_balance=*",
-        "Prefill round robin balance is required when dp size > 1.", "0.5.2", "0.5.8",
-    ),
-    Exclusion(
         "nnodes>1&data_parallel_size>1", "enable_dp_attention=*", "multi-node data parallel is not supported unless dp attention!",
         before="0.5.23",
     ),

@@ -164,6 +164,8 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
     cells, page = stage.cells, k.page
     if t.swa is not None and rules.split_from == "layers":
         page = 1  # SWAKVPool of 0.4.10 gives its two pools no page size
+    # keys of rows in host memory are beside the budget (mem_cache/hisparse_memory_pool.py); pages of one token have one more of keys
+    spare = t.total * (k.index_copies - 1) + (page == 1)
     own = states and states.at(cells, running, k, rules)
     if own and rules.radix_states == "none":
         own = own._replace(allocated=running + 1)  # 0.5.3 model_runner.py: as many as requests, however many are charged
@@ -174,7 +176,7 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
         running=running,
         full_token_bytes=cells.full_held + stage.drafted,
         swa_token_bytes=cells.swa_held,
-        full_bytes=(t.total + page) * cells.full_held + (cells.indexer if page == 1 else 0),  # a page more of indexer keys
+        full_bytes=(t.total + page) * cells.full_held + spare * cells.indexer,
         swa_bytes=0 if t.swa is None else (t.swa + page) * cells.swa_held,
         fixed_bytes=(running + cells.spare_rings) * cells.ring,
         draft_bytes=(t.total + page) * stage.drafted,

@@ -40,12 +40,13 @@ def as_served(d: Deployment, version: str, rules: SglangRules) -> tuple[Deployme
 
 
 def _one_role(d: Deployment) -> tuple[Deployment, tuple[str, ...]]:
-    """What a server that only decodes, or that scores several items in a prompt, goes without."""
+    """What a server that only decodes, that scores several items in a prompt, or that was told of no chunk, goes without."""
     options = Options(d)
     keeps = options.flag("disaggregation_decode_enable_radix_cache")
     decodes = options.text("disaggregation_mode") == "decode" and not keeps
     scores = options.flag("enable_mis")
-    off = ["disable_radix_cache"] * (decodes or scores) + ["disable_chunked_prefill", "disable_prefill_cuda_graph"] * scores
+    whole = scores or options.flag("zero_chunk")
+    off = ["disable_radix_cache"] * (decodes or scores) + ["disable_chunked_prefill"] * whole + ["disable_prefill_cuda_graph"] * scores
     off = [name for name in off if not options.flag(name)]
     if scores:
         d = replace(d, enforce_eager=True, max_num_batched_tokens=None)

@@ -13,7 +13,7 @@ from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Drafter, Resolved, Settled
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, wrong_number
-from kvplan.engines.sglang import adapters, backends, exchange, memory, minimax_m3, ngram, pages
+from kvplan.engines.sglang import adapters, backends, exchange, memory, minimax_m3, ngram, overrides, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.choices import CHOICES
 from kvplan.engines.sglang.classes import EMBEDS, NO_LENGTH, NUMBERED_ENCODERS, UNREAD_LENGTH, WHOLE_PROMPTS
@@ -34,6 +34,7 @@ from kvplan.units import MIB, cdiv
 #: Flags whose refusals are known, and not what they hold; two public starts ran out with HiSparse (tests/threads, dg-glm52).
 MORE = ("enable_two_batch_overlap", "enable_dp_lm_head", "enable_hisparse")
 EITHER = ("enable_deterministic_inference", "enable_torch_compile")
+HOST_ROWS = 2  # tokens of rows in host memory to each on the device (mem_cache/sparsity/factory.py host_to_device_ratio)
 MODES = ("null", "prefill", "decode")
 DSA_BACKENDS = (
     "flashmla_kv", "flashmla_sparse", "flashmla_sparse_q8", "flashmla_auto", "flashinfer_sparse_mla", "triton_sparse_mla", "fa3", "trtllm",
@@ -101,6 +102,7 @@ def settings_of(settled: Settled) -> SglangSettings:
 def settle(d: Deployment) -> Settled:
     """The question with SGLang's defaults, read and lowered. Raises SpecError for choices that contradict."""
     version, rules, notes = RELEASES.find(d.engine_version)
+    d, replaced, unread = overrides.overridden(d)
     asked = d
     d, served = as_served(d, version, rules)
     options, spec = Options(d), read_speculative(d.speculative)
@@ -128,7 +130,7 @@ def settle(d: Deployment) -> Settled:
         **({"max_num_seqs": (running, "engine default")} if running else {}),
         "memory_fraction": (default_fraction(d, rules, shape, traits, spec, gpu_mib, chunk, graph_bs), "engine default"),
     }
-    notes = (*notes, *served, *said, *unshared, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang"))
+    notes = (*notes, *replaced, *served, *said, *unshared, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang"))
     settled = _resolved(d, version, page, traits, defaults, notes, shared=rules.vision == "share" and sees(d))
     changed: dict[str, ChosenBy] = {name: "engine default" for name in ("ep", "multimodal") if getattr(asked, name) != getattr(d, name)}
     settled = settled._replace(chosen_by={**settled.chosen_by, **changed})
@@ -163,7 +165,7 @@ def settle(d: Deployment) -> Settled:
     kept_layers = without_weights(drafts.layers) if drafts else ()
     notes = (*settled.notes, *adapters.notes(question, model, rules))
     made = Settled(question, settled.chosen_by, notes, settings, model, kept_layers, misfit, drafts, unknown(question, drafts))
-    return made._replace(undecided=undecided(made, shape.attention_dp))
+    return made._replace(undecided=undecided(made, shape.attention_dp), passed=unread)
 
 
 def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
@@ -247,7 +249,7 @@ def told_steps(d: Deployment) -> int | None:
 
 def most_context(d: Deployment, rules: SglangRules) -> int | None:
     """The longest context that this release derives from the model's configuration."""
-    stated = None if d.model.architecture in UNREAD_LENGTH else d.model.max_context
+    stated = None if d.model.architecture in UNREAD_LENGTH else d.model.stated_context or d.model.max_context  # YaRN multiplies nothing
     most = stated or (NO_LENGTH if d.model.architecture and not d.model.length_unsaid else None)
     return most * rules.stretched.get(d.model.architecture or "", 1) if most else most
 
@@ -309,11 +311,11 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
     options, spec = Options(d), read_speculative(d.speculative)
     # pipeline parallelism turns overlap off, after the strategy of states was chosen (server_args.py)
     radix, overlap = keeps_prefixes(d, rules, traits), shape.pp == 1 and not options.flag("disable_overlap_schedule")
-    told = options.count("speculative_num_draft_tokens")
+    told, strategy = options.count("speculative_num_draft_tokens"), with_buffers(d, rules, traits, d.block_size or 1)
     return SglangPoolSettings(
         page=d.block_size or 1,
         context_len=d.max_model_len or d.context or 1,
-        chunk=-1 if whole_prompts(d) else (d.max_num_batched_tokens or 0) // shape.attention_dp,
+        chunk=_whole_chunk(d, options) if whole_prompts(d) else (d.max_num_batched_tokens or 0) // shape.attention_dp,
         max_running=d.max_num_seqs,
         attention_dp=shape.attention_dp,
         state_groups=shape.attention_dp if traits.gated or rules.radix_states != "ratio" else 1,
@@ -327,12 +329,15 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         mamba_ratio=options.number("mamba_full_memory_ratio") or 0.9,
         max_states=options.count("max_mamba_cache_size"),
         slots_per_request=slots_per_request(
-            with_buffers(d, rules, traits, d.block_size or 1),
+            strategy,
             radix,
             spec is None if rules.buffers_by == "drafts" else overlap or rules.spare_states,
         ),
         max_total_tokens=options.count("max_total_tokens"),
         fraction=(d.memory_fraction or 0.0) * (AITER_SHARE if uses_aiter(d) else 1),
+        decodes=options.text("disaggregation_mode") == "decode",
+        tracked=(2 if overlap else 1) if radix and strategy != "no_buffer" else 0,
+        index_copies=HOST_ROWS if options.flag("enable_hisparse") else 1,
     )
 
 
@@ -344,6 +349,11 @@ def embeds(d: Deployment) -> bool:
 def whole_prompts(d: Deployment) -> bool:
     """Whether prompts are not cut into chunks, by the model's class or as the user says."""
     return d.model.architecture in WHOLE_PROMPTS or Options(d).flag("disable_chunked_prefill")
+
+
+def _whole_chunk(d: Deployment, options: Options) -> int:
+    """The chunk of prompts that go in whole, as it was said."""
+    return 0 if options.flag("zero_chunk") and d.model.architecture not in WHOLE_PROMPTS else -1
 
 
 def _auto_kv_dtype(d: Deployment, traits: Traits) -> str:

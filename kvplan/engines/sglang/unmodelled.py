@@ -54,7 +54,6 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         hicache-storage-prefetch-policy max-queued-requests scheduler-recv-interval sm-group-num tbo-token-distribution-threshold
         tool-server weight-version
     """,
-    ("0.5.2", "0.5.18"): "prefill-round-robin-balance!",
     ("0.5.2", ""): """
         disable-flashinfer-cutlass-moe-fp4-allgather! eplb-min-rebalancing-utilization-threshold flashinfer-mxfp4-moe-precision
         gc-warning-threshold-secs generation-tokens-buckets* hicache-storage-backend-extra-config numa-node* prompt-tokens-buckets*

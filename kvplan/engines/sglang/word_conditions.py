@@ -178,6 +178,13 @@ def prompt_ranks(settled: Settled) -> Values:
     return {} if uneven or s.layout.attn_cp != asked else None
 
 
+def unbalanced_groups(settled: Settled) -> Values:
+    """Groups of a server that only decodes, without a word on how prompts come to them."""
+    options, dp = Options(settled.question), max(settings_of(settled).layout.dp, settled.question.dp or 1)
+    told = options.flag("prefill_round_robin_balance")
+    return {"dp": dp} if options.text("disaggregation_mode") == "decode" and dp > 1 and not told else None
+
+
 def no_requests(settled: Settled) -> Values:
     dp, running = settings_of(settled).layout.attention_dp, settled.question.max_num_seqs
     return {"dp": dp, "running": running} if running and running < dp else None

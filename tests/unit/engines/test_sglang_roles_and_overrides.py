@@ -1,0 +1,130 @@
+"""State slots where SGLang only decodes, index keys of rows in host memory, overrides of a config, runners of experts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import kvplan
+from kvplan.engines.common.command_line import read
+from kvplan.engines.common.words import words
+from kvplan.engines.sglang.arguments import ARGUMENTS
+from kvplan.planner.plan import Plan
+from kvplan.spec import ModelSpec
+from tests.unit.engines.test_sglang_refusals import stopped
+
+NANO, LLAMA, GLM, V32, KIMI = (
+    "nvidia/nemotron-3-nano-30b-a3b", "meta-llama/llama-3.1-8b", "zai-org/glm-5", "deepseek-ai/deepseek-v3.2", "moonshotai/kimi-k2",
+)  # fmt: skip
+DECODES = {"disaggregation_mode": "decode"}
+
+
+def plan(model: str | ModelSpec, version: str, options: dict[str, str], **question: Any) -> Plan:
+    return kvplan.estimate(
+        model,
+        advise=False,
+        engine="sglang",
+        engine_version=version,
+        device="h100-80gb",
+        kv_memory=40 << 30,
+        engine_option=options,
+        **question,
+    )
+
+
+def pool(found: Plan, name: str) -> int:
+    return next(entry.bytes for entry in found.ledgers[0].entries if entry.name == f"cache: {name}")
+
+
+#: One state of Nemotron 3 Nano: 23 layers x ((64 heads x 64 + 2 x 8 groups x 128) x 3 x 2 convolution + 64 x 64 x 128 x 4 recurrent).
+STATE = 23 * ((64 * 64 + 2 * 8 * 128) * 3 * 2 + 64 * 64 * 128 * 4)
+
+
+@pytest.mark.parametrize(
+    ("version", "states", "running", "slots"),
+    [
+        # disaggregation/decode.py HybridMambaDecodeReqToTokenPool; requests that come in: twice 16
+        ("0.5.8", 300, 16, 16 + 32),
+        ("0.5.9", 300, 16, 300 + 32),
+        ("0.5.10", 300, 16, 16 + 32),
+        ("0.5.12", 300, 16, 300),
+        ("0.5.12", 20, 16, 16 + 32),
+        ("0.5.9", 300, 33, 300),  # none for more than 32
+    ],
+)
+def test_state_slots_of_a_server_that_only_decodes(version: str, states: int, running: int, slots: int) -> None:
+    found = plan(NANO, version, DECODES | {"max_mamba_cache_size": str(states)}, max_num_seqs=running)
+    assert pool(found, "state pool") == (slots + 1) * STATE
+
+
+def test_index_keys_of_rows_in_host_memory() -> None:
+    """mem_cache/hisparse_memory_pool.py: index_buf_size = size x 2; a token has 78 layers x 132 bytes of keys."""
+    alone, more = (plan(GLM, "0.5.13", {"disable_radix_cache": "true"} | o, tp=8) for o in ({}, {"enable_hisparse": "true"}))
+    assert alone.capacity is not None
+    assert pool(more, "full pool") - pool(alone, "full pool") == alone.capacity.tokens * 78 * 132
+
+
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
+CUTLASS, TIER = {"moe_runner_backend": "cutlass"}, {"enable_hierarchical_cache": "true"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "longest"),
+    [
+        # hf_transformers_utils.py get_context_length: a factor counts where no length before it is named
+        ({"max_position_embeddings": 4096}, 4096),
+        ({"max_position_embeddings": 4096, "rope_scaling": {"rope_type": "linear", "factor": 2.0}}, 8192),
+        ({"max_position_embeddings": 4096, "rope_scaling": YARN}, 4096),
+        ({"max_position_embeddings": 4096, "rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, 4096),
+    ],
+)  # fmt: skip
+def test_length_of_an_overridden_config(keys: dict[str, Any], longest: int) -> None:
+    found = plan(LLAMA, "0.5.23", {"json_model_override_args": json.dumps(keys)})
+    assert found.question["max_model_len"][0] == longest
+
+
+def test_layers_of_an_overridden_config() -> None:
+    """8 layers x 2 x 8 heads x 128 x 2 bytes, where the model has 32."""
+    found = plan(LLAMA, "0.5.23", {"json_model_override_args": '{"num_hidden_layers": 8}'})
+    assert found.ledgers[0].cache_bytes_per_token == 8 * 2 * 8 * 128 * 2
+
+
+def test_a_config_inside_another_is_not_overridden() -> None:
+    found = plan("google/gemma-3-4b", "0.5.23", {"json_model_override_args": '{"num_hidden_layers": 8}'})
+    assert "json_model_override_args: num_hidden_layers changes memory" in json.dumps(found.as_dict())
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "asked", "said"),
+    [
+        # 0.4.10 server_args.py: 0 is a multiple of any page, -1 of none
+        (LLAMA, "0.4.10", {"block_size": 64, "engine_option": {"zero_chunk": "true"}}, None),
+        (LLAMA, "0.4.10", {"block_size": 64, "engine_option": {"disable_chunked_prefill": "true"}}, "must be divisible by page_size"),
+        # arg_groups/kv_cache_hook.py, 0.5.21 and later
+        ("qwen/qwen3-32b", "0.5.23", {"device": "b200", "kv_dtype": "nvfp4", "engine_option": TIER},
+         "SM100 native NVFP4"),
+        ("qwen/qwen3-32b", "0.5.20", {"device": "b200", "kv_dtype": "nvfp4", "engine_option": TIER}, None),
+        ("qwen/qwen3-32b", "0.5.23", {"device": "b200", "kv_dtype": "nvfp4"}, None),
+        # server_args.py: attention data parallelism over all of tp is set for sparse attention before this is looked at
+        (V32, "0.5.3", {"tp": 4, "engine_option": DECODES}, "Prefill round robin balance is required"),
+        (V32, "0.5.3", {"tp": 4, "engine_option": DECODES | {"prefill_round_robin_balance": "true"}}, None),
+        (V32, "0.5.9", {"tp": 4, "engine_option": DECODES}, None),
+        # server_args.py: on 10.x the checkpoint's FP8 is known
+        (KIMI, "0.5.6", {"device": "b200", "tp": 8, "ep": 8, "engine_option": CUTLASS}, "Cutlass MoE is only supported"),
+        (KIMI, "0.5.6", {"device": "h200", "tp": 8, "ep": 8, "engine_option": CUTLASS}, None),
+        (KIMI, "0.5.6", {"device": "b200", "tp": 8, "engine_option": CUTLASS}, None),
+        ("openai/gpt-oss-20b", "0.5.9", {"tp": 2, "ep": 2, "engine_option": {"moe_runner_backend": "triton_kernel"}}, "Triton kernel MoE"),
+    ],
+)  # fmt: skip
+def test_what_stops_it(model: str, version: str, asked: dict[str, Any], said: str | None) -> None:
+    found = stopped(model, version, **asked)
+    assert found is None if said is None else said in (found or ""), found
+
+
+def test_a_chunk_of_none_as_it_was_said() -> None:
+    for said, name in (("0", "zero_chunk"), ("-1", "disable_chunked_prefill")):
+        asked = read(ARGUMENTS, words("--model-path", "x", "--chunked-prefill-size", said), {}, "0.4.10").question
+        assert f"engine_option.{name}" in asked
+        assert ("engine_option.zero_chunk" in asked) == (said == "0")
