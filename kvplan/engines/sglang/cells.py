@@ -27,6 +27,7 @@ class Split(NamedTuple):
     state_tp      ranks that share a state where they are not those that share attention
     group         tokens of an index key beside K and V; 0: none are grouped
     keys          the format of index keys where it is not the model's own
+    key_copies    tokens that have index keys for each of rows, where the others' are in host memory
     whole_index   layers that share another's indexer keep keys of it all the same
     encoder_rows  an encoder's layers that are numbered with the decoder's, and so given rows like their self-attention
     """
@@ -43,6 +44,7 @@ class Split(NamedTuple):
     group: int = 0
     keys: str | None = None
     whole_index: bool = False
+    key_copies: int = 1
 
 
 class LayerBytes(NamedTuple):
@@ -118,7 +120,8 @@ def layer_bytes(layer: Layer, split: Split, rules: SglangRules) -> LayerBytes:
             conv, state = (conv + n_bytes, state) if t.columns else (conv, state + n_bytes)
             continue
         if t.name == "index_k":
-            index += cdiv(t.bytes_per_state, t.tokens_per_state) * (split.dcp if rules.dcp_index else 1)
+            copies = split.key_copies if rules.dsa_charge == "stored" else 1
+            index += cdiv(t.bytes_per_state, t.tokens_per_state) * (split.dcp if rules.dcp_index else 1) * copies
         elif t.name == "latent":
             plain = t.dtype == "fp8_ds_mla" and rules.dsa_charge != "stored"
             charged += t.elems_per_state if plain else t.bytes_per_state

@@ -24,6 +24,8 @@ SEEN_SINCE: dict[str, str] = {
     ), "0.5.9"),
     "DeepseekV32ForCausalLM": "0.5.12",
 }  # fmt: skip
+#: Formats of a checkpoint without a method. DeepSeek-V3's is taken for FP8 until its files are looked into.
+PLAIN, NATIVE_READ = ("bf16", "f16", "f32"), (0, 5, 11)
 #: Runner -> methods that it does not take, of those that a config may name (server_args.py, arg_groups/moe_hook.py moe_kernel_config).
 _PACKED = ("awq", "gptq", "mxfp4", "bitsandbytes")
 REFUSED: dict[str, tuple[str, ...]] = {
@@ -46,7 +48,8 @@ def method(settled: Settled) -> str | None:
     if not is_blackwell(d) or at < release(SEEN_SINCE.get(named, "99")):
         return None
     stored = checkpoint_format(d)
-    return d.model.method or ("fp8" if stored.startswith("fp8_block") else None)
+    native = stored.startswith("fp8_block") or (named == "DeepseekV3ForCausalLM" and stored in PLAIN and at < NATIVE_READ)
+    return d.model.method or ("fp8" if native else None)
 
 
 def cutlass_fp8(settled: Settled) -> Values:

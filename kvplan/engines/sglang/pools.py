@@ -89,6 +89,9 @@ class States(NamedTuple):
     def at(self, cells: Cells, running: int, k: SglangPoolSettings, rules: SglangRules) -> States:
         """The slots as a stage allocates them: its own layers', and a draft's copies for every running request and one more.
 
+        A server that only decodes has slots for requests that run and that come in (at most the charged: capped), for those that come in
+        beside the charged, or the larger of either (least).
+
         Source: mem_cache/memory_pool.py, MambaPool; disaggregation/decode.py, HybridMambaDecodeReqToTokenPool. Copies of one chain of
         drafts share convolution windows from 0.5.14 on.
         """

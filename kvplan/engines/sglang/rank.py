@@ -164,8 +164,11 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
     cells, page = stage.cells, k.page
     if t.swa is not None and rules.split_from == "layers":
         page = 1  # SWAKVPool of 0.4.10 gives its two pools no page size
-    # keys of rows in host memory are beside the budget (mem_cache/hisparse_memory_pool.py); pages of one token have one more of keys
-    spare = t.total * (k.index_copies - 1) + (page == 1)
+    # keys of rows in host memory, which were beside the budget at first, have no page to spare; pages of one token have one more of keys
+    spare = (page == 1) * cells.indexer  # mem_cache/hisparse_memory_pool.py, index_key_cache.py
+    if k.index_copies > 1:
+        charged = rules.dsa_charge == "stored"
+        spare += (k.index_copies - 1) * (-page * cells.indexer // k.index_copies if charged else t.total * cells.indexer)
     own = states and states.at(cells, running, k, rules)
     if own and rules.radix_states == "none":
         own = own._replace(allocated=running + 1)  # 0.5.3 model_runner.py: as many as requests, however many are charged
@@ -176,7 +179,7 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
         running=running,
         full_token_bytes=cells.full_held + stage.drafted,
         swa_token_bytes=cells.swa_held,
-        full_bytes=(t.total + page) * cells.full_held + spare * cells.indexer,
+        full_bytes=(t.total + page) * cells.full_held + spare,
         swa_bytes=0 if t.swa is None else (t.swa + page) * cells.swa_held,
         fixed_bytes=(running + cells.spare_rings) * cells.ring,
         draft_bytes=(t.total + page) * stage.drafted,

@@ -161,8 +161,7 @@ class SglangRules(NamedTuple):
     drafts_unshared  states without extra buffers have no prefix cache beside a draft
     states_of_all    classes whose states all ranks share
     padded_states    the state slot that is allocated beside those of requests is charged
-    decode_slots     state slots where a server only decodes: as elsewhere; of requests that run and are received (requests), at most the
-                     charged (capped); the charged and those of received ones (beside); either, the larger (least)
+    decode_slots     how many state slots a server that only decodes allocates (pools.States.at)
     decode_received  received requests follow what is asked for, not what runs
     radix_states     recurrent models: no prefix cache at all; the ratio even against an explicit number; an explicit number first
     no_radix         recurrent models without a prefix cache

@@ -139,7 +139,7 @@ def settle(d: Deployment) -> Settled:
     model, misfit = lowered_or_plain(question, stored, cast=True)
     split = head_split(question, rules, shape, traits)._replace(
         group=ngram.read_group(question, model, version), keys=minimax_m3.key_format(question, version),
-        whole_index=keeps_index(options, rules),
+        whole_index=keeps_index(options, rules), key_copies=HOST_ROWS if options.flag("enable_hisparse") else 1,
     )  # fmt: skip
     drafts = drafter(question, model, stored, own=OWN_DRAFTS)
     model = remade(replace(model, draft=drafts.layers if drafts else model.draft), lambda _, cache: as_kept(cache, split))

@@ -13,6 +13,7 @@ from kvplan.engines.sglang import exchange
 from kvplan.engines.sglang.backends import DETERMINISTIC, TRTLLM_MLA, deterministic, is_blackwell, named_backends, picked, usual
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.drafts import is_tree
+from kvplan.engines.sglang.expert_conditions import PLAIN, method
 from kvplan.engines.sglang.fraction import on_amd
 from kvplan.engines.sglang.memory import MAX_PREFILL_TOKENS
 from kvplan.engines.sglang.settle import settings_of
@@ -144,7 +145,8 @@ def shared_context_tree(settled: Settled) -> Values:
 
 
 def shared_context_tier(settled: Settled) -> Values:
-    return {} if Options(settled.question).flag("enable_hierarchical_cache") and _shares_index(settled) else None
+    options = Options(settled.question)
+    return {} if (options.flag("enable_hierarchical_cache") or options.flag("enable_hisparse")) and _shares_index(settled) else None
 
 
 def shared_pooled_index(settled: Settled) -> Values:
@@ -228,7 +230,7 @@ def plain_experts(settled: Settled) -> Values:
     """TensorRT-LLM's experts, asked of a checkpoint without FP8; before 10.x a release does not look for its format by itself."""
     stored = _stored_under(settled, "flashinfer_trtllm")
     unseen = bool(stored) and capability(settled.question) is not None and not is_blackwell(settled.question)
-    return {"stored": stored} if unseen or stored in ("bf16", "f16", "f32") else None
+    return {"stored": stored} if unseen or (stored in PLAIN and method(settled) is None) else None
 
 
 def fp4_experts(settled: Settled) -> Values:

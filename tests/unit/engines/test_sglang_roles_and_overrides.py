@@ -59,11 +59,14 @@ def test_state_slots_of_a_server_that_only_decodes(version: str, states: int, ru
     assert pool(found, "state pool") == (slots + 1) * STATE
 
 
-def test_index_keys_of_rows_in_host_memory() -> None:
-    """mem_cache/hisparse_memory_pool.py: index_buf_size = size x 2; a token has 78 layers x 132 bytes of keys."""
-    alone, more = (plan(GLM, "0.5.13", {"disable_radix_cache": "true"} | o, tp=8) for o in ({}, {"enable_hisparse": "true"}))
-    assert alone.capacity is not None
-    assert pool(more, "full pool") - pool(alone, "full pool") == alone.capacity.tokens * 78 * 132
+@pytest.mark.parametrize(("version", "charged"), [("0.5.13", 0), ("0.5.18", 1)])
+def test_index_keys_of_rows_in_host_memory(version: str, charged: int) -> None:
+    """mem_cache/hisparse_memory_pool.py: index_buf_size = size x 2; 78 layers x (576 x 2 of rows + 132 of keys), charged once, twice."""
+    found = plan(GLM, version, {"disable_radix_cache": "true", "enable_hisparse": "true"}, tp=8)
+    assert found.capacity is not None
+    tokens = (40 << 30) // (78 * (576 * 2 + 132 * (1 + charged))) // 64 * 64
+    assert found.capacity.tokens == tokens
+    assert pool(found, "full pool") == 78 * ((tokens + 64) * 576 * 2 + (2 * tokens + 64) * 132)
 
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
