@@ -92,6 +92,7 @@ ROWS = (
     row("", "option:mamba_conv_dtype", since="0.5.9", variables="SGLANG_MAMBA_CONV_DTYPE"),
     row("--mamba-radix-cache-strategy", "option:mamba_radix_cache_strategy", since="0.5.15"),
     row("--mamba-scheduler-strategy", "option:mamba_radix_cache_strategy", since="0.5.7", until="0.5.18"),
+    row("--moe-dp-size --moe-data-parallel-size", "option:moe_dp_size", "int", since="0.5.9", effect="more"),
     row("--moe-a2a-backend", "option:moe_a2a_backend", since="0.5.0"),
     row("--deepep-mode", "option:deepep_mode", since="0.4.6"),
     row("", "option:deepep_num_max_dispatch_tokens_per_rank", "int", variables="SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK"),

@@ -30,7 +30,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         Exclusion(f"{flag}=*", f"{flag}=", f"NOTE: --{flag.replace('_', '-')} is deprecated", "0.5.3", "0.5.5")
         for flag in (
             "enable_ep_moe", "enable_deepep_moe", "enable_flashinfer_cutlass_moe", "enable_flashinfer_cutedsl_moe",
-            "enable_flashinfer_trtllm_moe", "enable_triton_kernel_moe",
+            "enable_flashinfer_trtllm_moe", "enable_triton_kernel_moe", "enable_flashinfer_mxfp4_moe",
         )
     ),
     Exclusion(

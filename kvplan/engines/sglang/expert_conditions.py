@@ -73,5 +73,12 @@ def other_method(settled: Settled) -> Values:
     return {"method": known, "runner": runner} if known in REFUSED.get(runner, ()) else None
 
 
+def expert_groups(settled: Settled) -> Values:
+    """Groups that each have all experts, of ranks that are not all of tp with those that share them."""
+    tp, ep, groups = settings_of(settled).layout.tp, _told_ranks(settled), Options(settled.question).count("moe_dp_size") or 1
+    odd = tp % groups or ep * groups > tp or (ep > 1 and ep * groups != tp)
+    return {"tp": tp, "ep": ep, "groups": groups} if groups > 1 and odd else None
+
+
 def _told_ranks(settled: Settled) -> int:
     return (settled.question.ep or 1) if settled.chosen_by.get("ep", "you") == "you" else 1

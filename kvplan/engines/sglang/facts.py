@@ -71,6 +71,7 @@ OPTIONS: dict[str, str] = {
     "max_prefill_tokens": "tokens of a step of prompts; where they are not cut into chunks the default fraction leaves room for as many",
     "max_total_tokens": "tokens of the pool, at most",
     "moe_runner_backend": "kernels of the experts",
+    "moe_dp_size": "groups of ranks that each have all experts",
     "moe_a2a_backend": "the experts' all-to-all backend: DeepEP's has buffers beside the fraction",
     "quantization": "the method that weights are loaded with, which the checkpoint's own must be",
     "speculative_draft_layers": "layers of a draft model that is not named",

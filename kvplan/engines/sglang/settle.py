@@ -125,6 +125,7 @@ def settle(d: Deployment) -> Settled:
     defaults: dict[str, Any] = {
         "engine": ("sglang", "kvplan"),
         "n_devices": (shape.n_devices, "kvplan"),
+        **({} if d.max_model_len or d.model.max_context else {"context": (most_context(d, rules), "engine default")}),
         "max_model_len": (d.context, "you") if d.context else (most_context(d, rules), "model"),
         "max_num_batched_tokens": (chunk, "engine default"),
         **({"max_num_seqs": (running, "engine default")} if running else {}),
@@ -233,7 +234,8 @@ def undecided(settled: Settled, attention_dp: int) -> tuple[str, ...]:
     found = list(adapters.undecided(settled.question, settled.model, settings_of(settled).rules))
     found += exchange.unsized(settled.question, settled.model)
     options = Options(settled.question)
-    found += [f"--{key.replace('_', '-')} takes more memory in a way that is not modelled" for key in MORE if options.flag(key)]
+    more = [key for key in MORE if options.flag(key)] + ["moe_dp_size"] * ((options.count("moe_dp_size") or 1) > 1)
+    found += [f"--{key.replace('_', '-')} takes more memory in a way that is not modelled" for key in more]
     if attention_dp > 1 and experts(settled.model):
         found.append("what the experts' kernels hold of every rank's tokens under attention data parallelism is not modelled")
     if on_amd(settled.question) and "nvfp4" in (settled.question.weight_dtype or ""):

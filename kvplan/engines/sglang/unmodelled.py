@@ -231,7 +231,6 @@ MORE: dict[tuple[str, str], str] = {
     ("0.5.3", "0.5.20"): "keep-mm-feature-on-device!",
     ("0.5.3", ""): "enable-fp32-lm-head!",
     ("0.5.7", ""): "mm-enable-dp-encoder?",
-    ("0.5.9", ""): "moe-dp-size# moe-data-parallel-size#",
 }
 
 LESS: dict[tuple[str, str], str] = {

@@ -110,7 +110,8 @@ def deterministic_backend(settled: Settled) -> Values:
     if not Options(d).flag("enable_deterministic_inference"):
         return None
     traits = read_traits(settled.model)
-    own = "dsv4" if traits.compressed else "dsa" if traits.pooled_index is not None else None
+    unnamed = named_backends(d).phases == (None, None)
+    own = "dsv4" if traits.compressed else "dsa" if traits.pooled_index is not None and unnamed else None
     wanted = "none" if settings_of(settled).rules.deterministic == "asked" else None
     asked = named_backends(d).both or own or wanted
     early = asked == "fa4" and release(settings_of(settled).release) < (0, 5, 16)

@@ -70,6 +70,7 @@ def test_index_keys_of_rows_in_host_memory(version: str, charged: int) -> None:
 
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
+SAME = {"enable_deterministic_inference": "true"}
 CUTLASS, TIER = {"moe_runner_backend": "cutlass"}, {"enable_hierarchical_cache": "true"}
 
 
@@ -119,6 +120,24 @@ def test_a_config_inside_another_is_not_overridden() -> None:
         (KIMI, "0.5.6", {"device": "h200", "tp": 8, "ep": 8, "engine_option": CUTLASS}, None),
         (KIMI, "0.5.6", {"device": "b200", "tp": 8, "engine_option": CUTLASS}, None),
         ("openai/gpt-oss-20b", "0.5.9", {"tp": 2, "ep": 2, "engine_option": {"moe_runner_backend": "triton_kernel"}}, "Triton kernel MoE"),
+        # arg_groups/kv_cache_hook.py, 0.5.21 and later
+        ("qwen/qwen3-32b", "0.5.23", {"kv_dtype": "nvfp4"}, "requires Blackwell SM100 or SM120"),
+        ("qwen/qwen3-32b", "0.5.23", {"kv_dtype": "fp4_mx_block16", "engine_option": {"attention_backend": "triton"}}, None),
+        ("qwen/qwen3-32b", "0.5.23", {"device": "b200", "kv_dtype": "nvfp4", "engine_option": {"attention_backend": "triton"}},
+         "NVFP4 prefill supports"),
+        # server_args.py: the lists of backends for Llama 4 and gpt-oss grew
+        ("meta-llama/llama-4-scout-17b-16e", "0.5.9", {"tp": 8, "engine_option": {"attention_backend": "ascend"}}, "for Llama4"),
+        ("meta-llama/llama-4-scout-17b-16e", "0.5.10", {"tp": 8, "engine_option": {"attention_backend": "ascend"}}, None),
+        # the runs of 0.5.18 and 0.5.23: a class's own backend is set before deterministic inference looks, but not beside one of a phase
+        (KIMI, "0.5.18", {"device": "b200", "tp": 8, "engine_option": SAME}, "not trtllm_mla"),
+        ("zai-org/glm-5", "0.5.23", {"device": "b200", "tp": 8, "engine_option": SAME}, "not dsa"),
+        ("zai-org/glm-5", "0.5.23",
+         {"device": "b200", "tp": 8, "engine_option": SAME | {"prefill_attention_backend": "hpc_ops"}}, None),
+        # server_args.py _handle_context_parallelism: 2 ranks of experts in each of 2 groups are more than tp 2
+        ("qwen/qwen3-30b-a3b", "0.5.9", {"tp": 2, "ep": 2, "engine_option": {"moe_dp_size": "2"}}, "ep_size * moe_dp_size"),
+        ("qwen/qwen3-30b-a3b", "0.5.9", {"tp": 4, "ep": 2, "engine_option": {"moe_dp_size": "2"}}, None),
+        # model_overrides/nemotron_h.py: trtllm_mha for a chain alone
+        (NANO, "0.5.23", {"device": "b200", "speculative": "mtp:2", "engine_option": {"speculative_eagle_topk": "2"}}, None),
     ],
 )  # fmt: skip
 def test_what_stops_it(model: str, version: str, asked: dict[str, Any], said: str | None) -> None:
@@ -131,3 +150,16 @@ def test_a_chunk_of_none_as_it_was_said() -> None:
         asked = read(ARGUMENTS, words("--model-path", "x", "--chunked-prefill-size", said), {}, "0.4.10").question
         assert f"engine_option.{name}" in asked
         assert ("engine_option.zero_chunk" in asked) == (said == "0")
+
+
+def test_dual_chunk_attention_keeps_no_prefixes() -> None:
+    """server_args.py sets disable_radix_cache: one state slot a request, and one more."""
+    found = plan("qwen/qwen3-next-80b-a3b", "0.5.9", {"attention_backend": "dual_chunk_flash_attn"}, tp=4, max_num_seqs=16)
+    assert found.capacity is not None
+    assert {group.role: group.cells for group in found.capacity.groups}["state"] == 16
+
+
+def test_a_config_without_a_length() -> None:
+    """hf_transformers_utils.py get_context_length: 2048."""
+    model = kvplan.model(LLAMA).changed(max_context=None, architecture="LlamaForCausalLM")
+    assert plan(model, "0.5.23", {}).question["max_model_len"][0] == 2048
