@@ -90,7 +90,8 @@ def read_stage(
         held = _alike(held, [layer_bytes(layer, split, rules) for layer in distinct(model.layers)])
     if split.whole_index and (keys := max((x.index_token for x in held), default=0)):
         held = [x if x.index_token or not x.latent else x._replace(index_token=keys, charged=x.charged + keys) for x in held]
-    cells = with_workspace(add_up(held, windows=split.windows), held, rules, dtype)
+    at = 4 if split.replayed and any(x.state for x in held) else 0  # where a slot's ring is written next
+    cells = with_workspace(add_up(held, windows=split.windows, at=at), held, rules, dtype)
     charged = with_draft(cells, draft.layers, split.dcp if rules.dcp_index else 1)
     drafted = charged.full_held - cells.full_held
     if draft.known:

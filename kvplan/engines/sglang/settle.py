@@ -34,7 +34,8 @@ from kvplan.units import MIB, cdiv
 #: Flags whose refusals are known, and not what they hold; two public starts ran out with HiSparse (tests/threads, dg-glm52).
 MORE = ("enable_two_batch_overlap", "enable_dp_lm_head", "enable_hisparse")
 EITHER = ("enable_deterministic_inference", "enable_torch_compile")
-HOST_ROWS = 2  # tokens of rows in host memory to each on the device (mem_cache/sparsity/factory.py host_to_device_ratio)
+#: --linear-replayssm-cache-len; tokens of rows in host memory to each on the device (mem_cache/sparsity/factory.py host_to_device_ratio).
+REPLAYED, HOST_ROWS = 16, 2
 MODES = ("null", "prefill", "decode")
 DSA_BACKENDS = (
     "flashmla_kv", "flashmla_sparse", "flashmla_sparse_q8", "flashmla_auto", "flashinfer_sparse_mla", "triton_sparse_mla", "fa3", "trtllm",
@@ -141,6 +142,7 @@ def settle(d: Deployment) -> Settled:
     split = head_split(question, rules, shape, traits)._replace(
         group=ngram.read_group(question, model, version), keys=minimax_m3.key_format(question, version),
         whole_index=keeps_index(options, rules), key_copies=HOST_ROWS if options.flag("enable_hisparse") else 1,
+        replayed=REPLAYED * options.flag("enable_linear_replayssm"),
     )  # fmt: skip
     drafts = drafter(question, model, stored, own=OWN_DRAFTS)
     model = remade(replace(model, draft=drafts.layers if drafts else model.draft), lambda _, cache: as_kept(cache, split))
@@ -314,10 +316,11 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
     # pipeline parallelism turns overlap off, after the strategy of states was chosen (server_args.py)
     radix, overlap = keeps_prefixes(d, rules, traits), shape.pp == 1 and not options.flag("disable_overlap_schedule")
     told, strategy = options.count("speculative_num_draft_tokens"), with_buffers(d, rules, traits, d.block_size or 1)
+    named_zero = options.flag("zero_chunk") and d.model.architecture not in WHOLE_PROMPTS
     return SglangPoolSettings(
         page=d.block_size or 1,
         context_len=d.max_model_len or d.context or 1,
-        chunk=_whole_chunk(d, options) if whole_prompts(d) else (d.max_num_batched_tokens or 0) // shape.attention_dp,
+        chunk=(0 if named_zero else -1) if whole_prompts(d) else (d.max_num_batched_tokens or 0) // shape.attention_dp,
         max_running=d.max_num_seqs,
         attention_dp=shape.attention_dp,
         state_groups=shape.attention_dp if traits.gated or rules.radix_states != "ratio" else 1,
@@ -351,11 +354,6 @@ def embeds(d: Deployment) -> bool:
 def whole_prompts(d: Deployment) -> bool:
     """Whether prompts are not cut into chunks, by the model's class or as the user says."""
     return d.model.architecture in WHOLE_PROMPTS or Options(d).flag("disable_chunked_prefill")
-
-
-def _whole_chunk(d: Deployment, options: Options) -> int:
-    """The chunk of prompts that go in whole, as it was said."""
-    return 0 if options.flag("zero_chunk") and d.model.architecture not in WHOLE_PROMPTS else -1
 
 
 def _auto_kv_dtype(d: Deployment, traits: Traits) -> str:

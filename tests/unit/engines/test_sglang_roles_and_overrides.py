@@ -163,3 +163,11 @@ def test_a_config_without_a_length() -> None:
     """hf_transformers_utils.py get_context_length: 2048."""
     model = kvplan.model(LLAMA).changed(max_context=None, architecture="LlamaForCausalLM")
     assert plan(model, "0.5.23", {}).question["max_model_len"][0] == 2048
+
+
+def test_inputs_from_which_states_are_replayed() -> None:
+    """memory_pool.py MambaPool, 0.5.15 and later: 16 values, keys and decays a layer in f32, and where the next is written."""
+    options = {"mamba_radix_cache_strategy": "no_buffer", "disable_radix_cache": "true", "max_mamba_cache_size": "20"}
+    plain, more = (plan(NANO, "0.5.23", options | o, max_num_seqs=16) for o in ({}, {"enable_linear_replayssm": "true"}))
+    ring = 23 * 16 * 4 * (64 * 64 + 8 * 128 + 64) + 4
+    assert pool(more, "state pool") - pool(plain, "state pool") == 21 * ring
