@@ -209,6 +209,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["multimodal"] = moved(given["@multimodal"], "on")
     if "@text_only" in given:
         question["multimodal"] = moved(given["@text_only"], "off")
+        question["engine_option.language_only"] = moved(given["@text_only"], True)
     if one := question.get("engine_option.language_model_only"):
         question["multimodal"] = moved(one, "off")
     if (one := given.get("@device")) and one.value == "cpu":
@@ -308,7 +309,7 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     if asked.get("multimodal") in ("on", "off"):
         alone = asked.get("option:language_model_only") in (True, "true")
         says |= {"@text_only": True} if asked["multimodal"] == "off" and not alone else {}
-        said.add("multimodal")
+        said |= {"multimodal", "option:language_only"} & set(asked)
     return says, said
 
 

@@ -210,7 +210,7 @@ class SglangRules(NamedTuple):
     role_step: bool = False
     role_graphs: bool = False
     role_vision: bool = True
-    pieces: Literal["", "quarter", "eighth", "sizes"] = ""
+    pieces: Literal["", "quarter", "eighth", "sizes", "all sizes"] = ""
     blackwell: Mapping[str, str] = {}
     blackwell_heads: bool = False
     blackwell_fa4: bool = False

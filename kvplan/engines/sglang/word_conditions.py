@@ -6,11 +6,12 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.releases import release
+from kvplan.engines.common.releases import in_force, release
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
 from kvplan.engines.sglang import exchange
 from kvplan.engines.sglang.backends import DETERMINISTIC, TRTLLM_MLA, deterministic, is_blackwell, named_backends, picked, usual
+from kvplan.engines.sglang.classes import ENCODED_APART
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.drafts import is_tree
 from kvplan.engines.sglang.expert_conditions import PLAIN, method
@@ -179,6 +180,14 @@ def prompt_ranks(settled: Settled) -> Values:
     s, asked = settings_of(settled), Options(settled.question).count("attn_cp_size") or 1
     uneven = asked > 1 and release(s.release) < (0, 5, 22) and s.layout.tp % ((settled.question.dp or 1) * asked)
     return {} if uneven or s.layout.attn_cp != asked else None
+
+
+def encoded_apart(settled: Settled) -> Values:
+    """The language model alone of a class whose encoders no other server has."""
+    named, options = settled.question.model.architecture, Options(settled.question)
+    since = ENCODED_APART.get(named or "", "99")
+    told = options.flag("language_only") and named
+    return {"architecture": named} if told and not in_force(since, "", settings_of(settled).release) else None
 
 
 def unbalanced_groups(settled: Settled) -> Values:

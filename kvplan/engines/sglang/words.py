@@ -307,6 +307,11 @@ WORDS: tuple[Stop, ...] = (
         _DSA_DCP, since="0.5.22", when=when.shared_context_tier,
     ),
     Stop(
+        "text alone", "Model type {architecture:w} is not supported for encoder disaggregation",
+        "encoders of few classes are served apart", (Move("option:language_only", "false"),),
+        "server_args.py; arg_groups/pd_disaggregation_hook.py", since="0.5.10", when=when.encoded_apart,
+    ),
+    Stop(
         "servers of one role", "Prefill round robin balance is required when dp size > 1.",
         "a server that only decodes wants to know that prompts come to its {dp} groups in turn",
         (Move("option:prefill_round_robin_balance", "true"), Move("dp", "1")), _ARGS, since="0.5.2", before="0.5.8",

@@ -136,6 +136,9 @@ def test_a_config_inside_another_is_not_overridden() -> None:
         # server_args.py _handle_context_parallelism: 2 ranks of experts in each of 2 groups are more than tp 2
         ("qwen/qwen3-30b-a3b", "0.5.9", {"tp": 2, "ep": 2, "engine_option": {"moe_dp_size": "2"}}, "ep_size * moe_dp_size"),
         ("qwen/qwen3-30b-a3b", "0.5.9", {"tp": 4, "ep": 2, "engine_option": {"moe_dp_size": "2"}}, None),
+        # server_args.py, arg_groups/pd_disaggregation_hook.py: classes whose encoders another server may have
+        (NANO, "0.5.18", {"tp": 4, "engine_option": {"language_only": "true"}}, "is not supported for encoder disaggregation"),
+        ("qwen/qwen3-vl-8b", "0.5.18", {"engine_option": {"language_only": "true"}}, None),
         # model_overrides/nemotron_h.py: trtllm_mha for a chain alone
         (NANO, "0.5.23", {"device": "b200", "speculative": "mtp:2", "engine_option": {"speculative_eagle_topk": "2"}}, None),
     ],
@@ -171,3 +174,22 @@ def test_inputs_from_which_states_are_replayed() -> None:
     plain, more = (plan(NANO, "0.5.23", options | o, max_num_seqs=16) for o in ({}, {"enable_linear_replayssm": "true"}))
     ring = 23 * 16 * 4 * (64 * 64 + 8 * 128 + 64) + 4
     assert pool(more, "state pool") - pool(plain, "state pool") == 21 * ring
+
+
+def test_state_slots_of_all_attention_groups() -> None:
+    """0.5.3 model_runner.py init_memory_pool: max_running_requests before it is dealt out to 2 groups, and one more."""
+    options = {"enable_dp_attention": "true", "disable_overlap_schedule": "true"}
+    one, two = (plan("qwen/qwen3-next-80b-a3b", "0.5.3", options, tp=8, dp=dp, max_num_seqs=8, context=4096) for dp in (4, 8))
+    assert pool(two, "state pool") == 2 * pool(one, "state pool")  # 2 ranks share a state, and one holds it
+    assert pool(one, "state pool") == 9 * 36 * ((2 * 16 * 128 + 32 * 128) // 2 * 3 * 2 + 32 // 2 * 128 * 128 * 4)
+
+
+def test_prefill_graphs_of_576_tokens() -> None:
+    """server_args.py _generate_piecewise_cuda_graph_tokens: a size since 0.5.9, of 8 MiB; 41 sizes to 2,048 without it, by hand."""
+    for version, sizes, fraction in (("0.5.8", 41, 0.739), ("0.5.9", 42, 0.738)):
+        found = kvplan.estimate(
+            "deepseek-ai/deepseek-v3", advise=False, engine="sglang", engine_version=version, device="h100-80gb", tp=4, dp=2,
+            speculative="eagle:5", engine_option={"enable_piecewise_cuda_graph": "true", "enable_dp_attention": "true"},
+        )  # fmt: skip
+        reserved = 512 + 8192 * 1.5 + 4 / 8 * 1024 + 512 * 2 + 512 * 2 * 4.5 + sizes * 8 + 2048
+        assert found.question["memory_fraction"][0] == round((81559 - reserved) / 81559, 3) == fraction
