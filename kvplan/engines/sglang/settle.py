@@ -48,8 +48,8 @@ FLAGS = (
     "disable_decode_cuda_graph",
     "enforce_piecewise_cuda_graph",
     "enable_page_major_kv_layout",
-    "enable_hisparse",
-)
+    "enable_hisparse", "prefill_round_robin_balance", "language_only",
+)  # fmt: skip
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 OWN_DRAFTS = ("mtp", "nextn", "eagle")  # EAGLE without a model means the checkpoint's own modules too
 DRAFTS = (*OWN_DRAFTS, "eagle3", "standalone", "draft_model", "dflash", "dspark", "ngram")

@@ -313,7 +313,7 @@ WORDS: tuple[Stop, ...] = (
     ),
     Stop(
         "servers of one role", "Prefill round robin balance is required when dp size > 1.",
-        "a server that only decodes wants to know that prompts come to its {dp} groups in turn",
+        "a server that only decodes wants to know that prompts come to its groups in turn",
         (Move("option:prefill_round_robin_balance", "true"), Move("dp", "1")), _ARGS, since="0.5.2", before="0.5.8",
         when=when.unbalanced_groups, numbers="dp {dp}",
     ),
