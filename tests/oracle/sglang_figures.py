@@ -8,6 +8,13 @@ from typing import Any
 from kvplan.planner.plan import Plan
 
 
+def format_asked(said: str, release: str) -> str | None:
+    """A row's format of the cache: `fp4` was asked for by the name that the release has for blocks of 16 (run_release.py); from 0.5.21
+    on nvfp4 is another recipe, of as many bytes, which other backends read."""
+    numbers = tuple(int(n) for n in re.findall(r"[0-9]+", release)[:3])
+    return {"auto": None, "fp4": "fp4_mx_block16" if numbers >= (0, 5, 18) else "nvfp4"}.get(said, said)
+
+
 def figures(plan: Plan) -> dict[str, Any]:
     """Tokens of both pools, state slots, running requests, chunk, page and bytes; the verdict where there are none."""
     c = plan.capacity

@@ -12,10 +12,9 @@ from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 from tests.conftest import rows_of
-from tests.oracle.sglang_figures import differing, figures
+from tests.oracle.sglang_figures import differing, figures, format_asked
 
 ROWS = rows_of(Path(__file__).parent / "rows" / "sglang.jsonl")
-FORMATS = {"auto": None, "fp4": "nvfp4"}
 
 
 def predicted(row: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +37,7 @@ def predicted(row: dict[str, Any]) -> dict[str, Any]:
             Deployment(
                 model=spec, engine="sglang", engine_version=row["sglang"], device=find_device(row.get("device", "h100-80gb")),
                 tp=row["tp"], dp=dp, pp=pp, dcp=dcp, speculative=f"{method.lower()}:{steps}" if method else None,
-                block_size=row.get("page"), kv_dtype="bf16" if stand_in else FORMATS.get(row["kv_dtype"], row["kv_dtype"]),
+                block_size=row.get("page"), kv_dtype="bf16" if stand_in else format_asked(row["kv_dtype"], row["sglang"]),
                 max_model_len=row.get("context"), max_num_seqs=row.get("running"), max_num_batched_tokens=chunk,
                 memory_fraction=row["fraction"],
                 kv_memory=row.get("rest") or int((row["after"] - row["before"] * (1 - row["fraction"])) * (1 << 30)),

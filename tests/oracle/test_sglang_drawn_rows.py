@@ -15,10 +15,9 @@ from kvplan.deployment import Deployment
 from kvplan.errors import KvplanError
 from kvplan.planner.evaluate import evaluate
 from tests.conftest import rows_of
-from tests.oracle.sglang_figures import differing, figures
+from tests.oracle.sglang_figures import differing, figures, format_asked
 
 ROWS = rows_of(Path(__file__).parent / "rows" / "sglang_drawn.jsonl")
-FORMATS = {"auto": None, "fp4": "nvfp4"}
 DTYPES = {"float16": "f16", "bfloat16": "bf16", None: None}
 
 
@@ -46,7 +45,7 @@ def asked(row: dict[str, Any]) -> Deployment:
     return Deployment(
         model=model, engine="sglang", engine_version=row["sglang"], device=find_device(row["device"]), tp=row["tp"], **sizes,
         speculative=spec, block_size=row.get("page"),
-        kv_dtype="bf16" if stand_in else FORMATS.get(kv, kv),
+        kv_dtype="bf16" if stand_in else format_asked(kv, row["sglang"]),
         max_model_len=row.get("context"), max_num_seqs=row.get("running"), max_num_batched_tokens=chunk,
         dtype=DTYPES[dtype], memory_fraction=row.get("fraction"),
         kv_memory=row["rest"], multimodal="off" if ask.get("language_model_only") else None, engine_option=tuple(options.items()),

@@ -23,14 +23,13 @@ from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec
 from tests.conftest import SHARED
-from tests.oracle.sglang_figures import figures
+from tests.oracle.sglang_figures import figures, format_asked
 
 DATA = SHARED / "data"
 ORACLE = DATA / "sglang_oracle.jsonl"
 pytestmark = pytest.mark.skipif(not ORACLE.exists(), reason=f"needs {ORACLE.name} beside the checkout")
 
 RELEASES = ("0.4.6.post5", "0.4.10.post2", "0.5.3", "0.5.6", "0.5.9", "0.5.12", "0.5.18", "0.5.23")
-FORMATS = {"auto": None, "fp4": "nvfp4"}  # both fp4 formats: half a byte and a scale for 16 elements
 #: Errors that are the release's verdict on the question; others are of configs that this release can not read.
 VERDICTS = (
     "Not enough memory",
@@ -60,7 +59,7 @@ def kv_dtype(row: dict[str, Any]) -> str | None:
     """The cache format asked for. The rows' weights are stand-ins: a checkpoint that declares an fp8 cache resolved `auto` to bf16."""
     if row["kv_dtype"] == "auto" and model(row["file"]).kv_dtype and "bfloat16" in (row.get("out") or {}).get("kv_cache_dtype", ""):
         return "bf16"
-    return FORMATS.get(row["kv_dtype"], row["kv_dtype"])
+    return format_asked(row["kv_dtype"], row["sglang"])
 
 
 def ask(row: dict[str, Any]) -> Plan:

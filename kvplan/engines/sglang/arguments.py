@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ from kvplan.engines.common.arguments import (
     number,
     row,
 )
-from kvplan.engines.common.kinds import counts
+from kvplan.engines.common.kinds import counts, structure
 from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_lora, read_speculative
 from kvplan.engines.common.stored import PACKED_ONLY
@@ -91,6 +92,7 @@ ROWS = (
     row("", "option:mamba_conv_dtype", since="0.5.9", variables="SGLANG_MAMBA_CONV_DTYPE"),
     row("--mamba-radix-cache-strategy", "option:mamba_radix_cache_strategy", since="0.5.15"),
     row("--mamba-scheduler-strategy", "option:mamba_radix_cache_strategy", since="0.5.7", until="0.5.18"),
+    row("--moe-dp-size --moe-data-parallel-size", "option:moe_dp_size", "int", since="0.5.9", effect="more"),
     row("--moe-a2a-backend", "option:moe_a2a_backend", since="0.5.0"),
     row("--deepep-mode", "option:deepep_mode", since="0.4.6"),
     row("", "option:deepep_num_max_dispatch_tokens_per_rank", "int", variables="SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK"),
@@ -107,6 +109,7 @@ ROWS = (
     row("--enable-dp-lm-head", "option:enable_dp_lm_head", takes="flag", since="0.4.6", effect="more"),
     row("--enable-deterministic-inference", "option:enable_deterministic_inference", takes="flag", since="0.5.3", effect="either"),
     row("--disaggregation-mode", "option:disaggregation_mode", since="0.4.6", effect="either"),
+    row("--prefill-round-robin-balance", "option:prefill_round_robin_balance", takes="flag", since="0.5.2", until="0.5.18"),
     row("--disaggregation-decode-enable-radix-cache", "option:disaggregation_decode_enable_radix_cache", takes="flag", since="0.5.12"),
     row("--enable-mis", "option:enable_mis", takes="flag", since="0.5.12"),
     row("--dwdp-size", "@dwdp", "int", since="0.5.18", effect="more"),
@@ -143,7 +146,7 @@ ROWS = (
     row("--enable-hierarchical-cache", "option:enable_hierarchical_cache", takes="flag"),
     row("--hicache-ratio", "option:hicache_ratio", "float"),
     row("--hicache-size", "option:hicache_size", "float"),
-    row("--json-model-override-args", "@overrides"),
+    row("--json-model-override-args", "@overrides", "json"),
     row("", LONGER, "one_or_true", "flag", variables="SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"),
     row("--language-only", "@text_only", takes="flag", since="0.5.7"),
     row("--language-model-only", "option:language_model_only", takes="flag", since="0.5.18"),
@@ -170,6 +173,8 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
             del question[name]
     if (one := question.get("max_num_batched_tokens")) and one.value < 1:
         question["engine_option.disable_chunked_prefill"] = moved(question.pop("max_num_batched_tokens"), True)
+        if one.value == 0:
+            question["engine_option.zero_chunk"] = moved(one, True)
     if one := given.get("@graph_bs"):
         findings += counted(one, question, "cuda_graph_bs")
     if one := given.get("@attention_dp"):
@@ -206,6 +211,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["multimodal"] = moved(given["@multimodal"], "on")
     if "@text_only" in given:
         question["multimodal"] = moved(given["@text_only"], "off")
+        question["engine_option.language_only"] = moved(given["@text_only"], True)
     if one := question.get("engine_option.language_model_only"):
         question["multimodal"] = moved(one, "off")
     if (one := given.get("@device")) and one.value == "cpu":
@@ -213,12 +219,9 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     if (one := question.get("memory_fraction")) and not 0 < one.value < 1:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not between 0 and 1", one.place))
         del question["memory_fraction"]
-    if (one := given.get("@overrides")) and one.value not in ("{}", ""):
-        findings.append(
-            warn("not-modelled-rope", f"{one.spelled} changes the model's own length or shape, which is not modelled", one.place)
-        )
-        if any(key in str(one.value) for key in ("position", "rope", "length")):
-            question["engine_option.allow_overwrite_longer_context_len"] = moved(one, True)
+    if (one := given.get("@overrides")) and one.value:
+        question["engine_option.json_model_override_args"] = moved(one, json.dumps(one.value))
+        findings.append(Finding("overridden", "note", f"{one.spelled} replaces what the model's own config says", one.place))
     if one := given.get(LONGER):
         findings.append(allowed(one))
     rank = given.get("@rank")
@@ -278,8 +281,12 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         says["@quantization"] = method
         said.add("option:quantization")
     if asked.get("option:disable_chunked_prefill") in (True, "true"):
-        says["max_num_batched_tokens"] = -1
-        said.add("option:disable_chunked_prefill")
+        zero = asked.get("option:zero_chunk") in (True, "true")
+        says["max_num_batched_tokens"] = 0 if zero else -1
+        said |= {"option:disable_chunked_prefill"} | ({"option:zero_chunk"} if zero else set())
+    if text := asked.get("option:json_model_override_args"):
+        says["@overrides"] = structure(text)
+        said.add("option:json_model_override_args")
     if draft := read_speculative(asked.get("speculative")):
         says |= {"@spec_method": draft.method.upper()} | ({"@spec_model": draft.model} if draft.model else {})
         told, branches = asked.get("option:speculative_num_draft_tokens"), asked.get("option:speculative_eagle_topk")
@@ -304,7 +311,7 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     if asked.get("multimodal") in ("on", "off"):
         alone = asked.get("option:language_model_only") in (True, "true")
         says |= {"@text_only": True} if asked["multimodal"] == "off" and not alone else {}
-        said.add("multimodal")
+        said |= {"multimodal", "option:language_only"} & set(asked)
     return says, said
 
 

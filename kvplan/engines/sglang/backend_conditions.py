@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kvplan.engines.common import conditions as on
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.releases import release
+from kvplan.engines.common.releases import in_force, release
 from kvplan.engines.common.stops import Values
 from kvplan.engines.sglang.backends import FA4, TRTLLM_MHA, TRTLLM_MLA, is_blackwell, is_hopper, named_backends, picked, usual
 from kvplan.engines.sglang.classes import NO_TRITON, UNPAGED_STATES
@@ -124,6 +126,46 @@ def fp4_heads(settled: Settled) -> Values:
     return _fp4_backend(settled, False, _FP4_HEADS)
 
 
+def native_fp4(settled: Settled) -> Values:
+    """NVFP4 by that name under trtllm_mha on 10.x, beside what does not know its rows."""
+    d, spec = settled.question, read_speculative(settled.question.speculative)
+    traits = read_traits(settled.model)
+    phases = (one or usual(d, settings_of(settled).rules, traits) for one in named_backends(d).phases)
+    if (d.kv_dtype or "").lower() != "nvfp4" or not is_blackwell(d) or traits.latent or TRTLLM_MHA not in phases:
+        return None
+    options = Options(d)
+    beside = {
+        "a server of one role": options.text("disaggregation_mode") in ("prefill", "decode"),
+        "a host tier": options.flag("enable_hierarchical_cache"),
+        "n-grams in a tree, or this drafter": spec is not None and spec.method not in ("eagle", "eagle3", "nextn", "mtp"),
+    }
+    return next(({"beside": name} for name, there in beside.items() if there), None)
+
+
+def nvfp4_gpu(settled: Settled) -> Values:
+    """NVFP4 by that name, whose kernels are for compute capability 10 and 12."""
+    return _elsewhere(settled, (settled.question.kv_dtype or "").lower() == "nvfp4", (10, 12))
+
+
+def nvfp4_backends(settled: Settled) -> Values:
+    """... with a backend, named or set for the model's class, that neither reads it nor unpacks it, or decodes with another."""
+    d, rules, traits = settled.question, settings_of(settled).rules, read_traits(settled.model)
+    said, set_before = named_backends(d), picked(d, rules, traits)
+    if traits.pooled_index is not None or traits.compressed:
+        set_before = "dsa"
+    elif d.model.architecture in UNPAGED_STATES and set_before is None:
+        set_before = "triton"
+    elif set_before == FA4 and d.model.architecture not in rules.blackwell:
+        set_before = None  # of any model that none is set for, and only later
+    reads = said.prefill or said.both or set_before
+    odd = reads not in (None, "flashinfer", *((TRTLLM_MHA,) if is_blackwell(d) else ())) or said.decode not in (None, TRTLLM_MHA)
+    return {"backend": reads, "decode": said.decode or TRTLLM_MHA} if (d.kv_dtype or "").lower() == "nvfp4" and odd else None
+
+
+def unified_fp4(settled: Settled) -> Values:
+    return {} if settings_of(settled).formats.k == "nvfp4" and Options(settled.question).flag("enable_unified_memory") else None
+
+
 def paged_ngram(settled: Settled) -> Values:
     """N-grams are a tree of ten branches, which FlashInfer alone verifies in pages; Hopper's default is FlashAttention 3."""
     d, s, spec = settled.question, settings_of(settled), read_speculative(settled.question.speculative)
@@ -191,3 +233,48 @@ def sparse_pages(settled: Settled) -> Values:
 def latent_drafts(settled: Settled) -> Values:
     """trtllm_mla of both phases beside a draft, before it verifies any."""
     return {} if _asked(settled) == TRTLLM_MLA and settings_of(settled).speculation else None
+
+
+#: Backends that gpt-oss, Llama 4 and Gemma 4 may be given -> the release that takes them (server_args.py, later arg_groups/model_hook.py).
+_WITH_SINKS = {
+    "triton": "0.5.3", "trtllm_mha": "0.5.3", "fa3": "0.5.3", "fa4": "0.5.4", "ascend": "0.5.8", "aiter": "0.5.10", "intel_xpu": "0.5.11",
+    "intel_amx": "0.5.13",
+}  # fmt: skip
+_CHUNKED = {"fa3": "", "aiter": "", "triton": "", "trtllm_mha": "0.5.5", "intel_xpu": "0.5.6", "ascend": "0.5.10"}
+_GEMMA4 = dict.fromkeys(("trtllm_mha", "triton", "fa4", "ascend", "intel_xpu", "intel_amx", "aiter"), "")
+
+
+def _backend_of(settled: Settled, begins: str, since: Mapping[str, str]) -> Values:
+    said, named = named_backends(settled.question), settled.question.model.architecture or ""
+    takes = {name for name, first in since.items() if in_force(first, "", settings_of(settled).release)}
+    by_phase = begins == "Gemma4" or (begins == "GptOss" and release(settings_of(settled).release) >= (0, 5, 5))
+    asked = said.phases if by_phase else (said.both,)
+    odd = next((one for one in asked if one and one not in takes), None)
+    return {"backend": odd} if odd and named.startswith(begins) else None
+
+
+def sink_backend(settled: Settled) -> Values:
+    """A backend of one phase alone leaves the other without one: none is picked where one is named."""
+    said, named = named_backends(settled.question), settled.question.model.architecture or ""
+    alone = (said.prefill is None) != (said.decode is None) and release(settings_of(settled).release) >= (0, 5, 5)
+    if named.startswith("GptOss") and not said.both and alone:
+        return {"backend": "none of the other phase"}
+    return _backend_of(settled, "GptOss", _WITH_SINKS)
+
+
+def not_fa3(settled: Settled) -> Values:
+    return _backend_of(settled, "Llama4", {"fa3": ""})
+
+
+def chunked_unnamed(settled: Settled) -> Values:
+    """Llama 4 where no backend is named, which 0.5.3 and 0.5.4 compare with their list all the same."""
+    named = settled.question.model.architecture or ""
+    return {} if named.startswith("Llama4") and not named_backends(settled.question).both else None
+
+
+def chunked_backend(settled: Settled) -> Values:
+    return _backend_of(settled, "Llama4", _CHUNKED)
+
+
+def gemma4_backend(settled: Settled) -> Values:
+    return _backend_of(settled, "Gemma4", _GEMMA4)

@@ -80,7 +80,7 @@ def picked(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
     if traits.latent:
         return TRTLLM_MLA if rules.latent_blackwell and named in LATENT_BLACKWELL and not of_a_phase else None
     if named in rules.blackwell and not (of_a_phase and named.startswith(_ALONE)):
-        return rules.blackwell[named] or None
+        return None if named.startswith("NemotronH") and is_tree(d) else rules.blackwell[named] or None
     if traits.states:
         return TRTLLM_MHA if _lets_pages(d, rules) else None
     if not rules.blackwell_heads or not _one_draft(d):
@@ -100,7 +100,9 @@ def forced_page(d: Deployment, rules: SglangRules, traits: Traits) -> int | None
 def without_branches(asked: Deployment, d: Deployment, rules: SglangRules, traits: Traits) -> Deployment:
     """Blackwell's default for K and V wants to know how drafts branch: where the release picks that itself, FlashInfer is taken."""
     spec, picks = read_speculative(asked.speculative), picked(d, rules, traits)
-    if spec is None or spec.tokens or spec.method == "ngram" or picks not in (TRTLLM_MHA, FA4) or d.model.architecture in rules.blackwell:
+    if named_backends(asked).both or spec is None or spec.tokens or spec.method == "ngram":
+        return d
+    if picks not in (TRTLLM_MHA, FA4) or d.model.architecture in rules.blackwell:
         return d
     if not traits.states:
         return replace(d, engine_option=(*d.engine_option, ("attention_backend", UNSHARED[0])))
@@ -134,9 +136,11 @@ def reproducible(d: Deployment, rules: SglangRules, traits: Traits) -> tuple[Dep
     options = Options(d)
     said = backend = named_backends(d).both
     named = d.model.architecture or ""
-    if not deterministic(d) or rules.deterministic == "asked" or traits.compressed or traits.pooled_index is not None or d.device is None:
+    sparse = traits.compressed or (traits.pooled_index is not None and named_backends(d).phases == (None, None))
+    if not deterministic(d) or rules.deterministic == "asked" or sparse or d.device is None:
         return d, ()
-    if backend is None and (rules.deterministic == "picked" or named.startswith(_OWN) or (is_blackwell(d) and rules.blackwell.get(named))):
+    set_before = rules.blackwell.get(named) or picked(d, rules, traits) == TRTLLM_MLA
+    if backend is None and (rules.deterministic == "picked" or named.startswith(_OWN) or (is_blackwell(d) and set_before)):
         backend = usual(d, rules, traits)
     elif backend is None and d.device.vendor == "nvidia":
         newer = (capability(d) or 0) >= 100

@@ -27,7 +27,9 @@ class Split(NamedTuple):
     state_tp      ranks that share a state where they are not those that share attention
     group         tokens of an index key beside K and V; 0: none are grouped
     keys          the format of index keys where it is not the model's own
+    key_copies    tokens that have index keys for each of rows, where the others' are in host memory
     whole_index   layers that share another's indexer keep keys of it all the same
+    replayed      inputs of recurrent layers that a slot keeps, from which its state is replayed; 0: none
     encoder_rows  an encoder's layers that are numbered with the decoder's, and so given rows like their self-attention
     """
 
@@ -43,6 +45,8 @@ class Split(NamedTuple):
     group: int = 0
     keys: str | None = None
     whole_index: bool = False
+    key_copies: int = 1
+    replayed: int = 0
 
 
 class LayerBytes(NamedTuple):
@@ -118,7 +122,8 @@ def layer_bytes(layer: Layer, split: Split, rules: SglangRules) -> LayerBytes:
             conv, state = (conv + n_bytes, state) if t.columns else (conv, state + n_bytes)
             continue
         if t.name == "index_k":
-            index += cdiv(t.bytes_per_state, t.tokens_per_state) * (split.dcp if rules.dcp_index else 1)
+            copies = split.key_copies if rules.dsa_charge == "stored" else 1
+            index += cdiv(t.bytes_per_state, t.tokens_per_state) * (split.dcp if rules.dcp_index else 1) * copies
         elif t.name == "latent":
             plain = t.dtype == "fp8_ds_mla" and rules.dsa_charge != "stored"
             charged += t.elems_per_state if plain else t.bytes_per_state
@@ -131,7 +136,23 @@ def layer_bytes(layer: Layer, split: Split, rules: SglangRules) -> LayerBytes:
         window = max(window, t.keep.tokens - split.exclusive) if t.keep.kind in ("window", "chunk") else window
         cross = cross or t.keep.kind == "source"
     charged += 0 if rules.dsa_charge == "latent" else index
+    beside += _ring(layer, split) if split.replayed else 0
     return LayerBytes(k, v, index, window, latent, conv, state, cross, charged, columns, beside)
+
+
+def _ring(layer: Layer, split: Split) -> int:
+    """Values, keys and decays of the last inputs of one slot on a rank, which are not charged (mem_cache/memory_pool.py MambaPool)."""
+    total, tp = 0, split.state_tp or split.attn_tp
+    for cache in layer.caches:
+        named = {t.name: t for t in cache.tensors}
+        values, keys = (named.get(a) or named.get(b) for a, b in (("conv_x", "conv_v"), ("conv_bc", "conv_qk")))
+        if (state := named.get("state")) is None or values is None or keys is None:
+            continue
+        width = values.elems_per_state // values.columns
+        heads = heads_per_rank(state.heads, tp)
+        numbers = heads * width + heads_per_rank(keys.heads, tp) * (state.elems_per_state // width)
+        total += split.replayed * (row_bytes(state.dtype, numbers) + 4 * heads)
+    return total
 
 
 def _head_bytes(t: CacheTensor, split: Split, rules: SglangRules) -> tuple[int, int]:
@@ -157,8 +178,9 @@ def encoder_rows(layers: Sequence[LayerBytes], split: Split) -> list[LayerBytes]
     return [first._replace(k_token=first.k_token // 2, v_token=first.v_token // 2, charged=first.charged // 2)] * split.encoder_rows
 
 
-def add_up(layers: Iterable[LayerBytes], *, windows: bool) -> Cells:
-    """The cells of a stage. `windows` false: the engine keeps window layers in the full pool like any other."""
+def add_up(layers: Iterable[LayerBytes], *, windows: bool, at: int = 0) -> Cells:
+    """The cells of a stage. `windows` false: the engine keeps window layers in the full pool like any other. `at`: bytes of a state
+    slot that all layers share."""
     held = list(layers)
     kv = [x for x in held if x.kv_token or x.index_token]
     swa = [x for x in kv if x.window and windows]
@@ -179,7 +201,7 @@ def add_up(layers: Iterable[LayerBytes], *, windows: bool) -> Cells:
         state=sum(x.state for x in held),
         latent=any(x.latent for x in kv),
         window_columns=max((x.columns for x in held), default=0),
-        beside=sum(x.beside for x in held),
+        beside=sum(x.beside for x in held) + at,
     )
 
 

@@ -187,6 +187,21 @@ TEXT_FIRST = {
 #: ... of which these do not load their towers then (models/mllama4.py).
 TOWERLESS = frozenset({"Llama4ForConditionalGeneration"})
 
+#: Classes whose encoders another server may have (--language-only), by the release that first lets them.
+ENCODED_APART = {
+    **dict.fromkeys((
+        "Qwen2VLForConditionalGeneration", "Qwen3VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration",
+        "Qwen3VLMoeForConditionalGeneration", "Qwen3OmniMoeForConditionalGeneration", "Qwen2AudioForConditionalGeneration",
+        "Qwen2_5OmniForConditionalGeneration",
+    ), ""),
+    **dict.fromkeys((
+        "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration", "KimiVLForConditionalGeneration",
+        "KimiK25ForConditionalGeneration",
+    ), "0.5.11"),
+    "InternS2PreviewForConditionalGeneration": "0.5.12", "MiMoV2ForCausalLM": "0.5.13", "KimiK3ForConditionalGeneration": "0.5.17",
+    "Dots3NoteForCausalLM": "0.5.19", "Glm5NextForConditionalGeneration": "0.5.20",
+    "MiniMaxM3SparseForConditionalGeneration": "0.5.23", "MuseSparkForConditionalGeneration": "0.5.23",
+}  # fmt: skip
 #: Classes that --language-model-only serves (server_args.py LANGUAGE_MODEL_ONLY_ARCHITECTURES), by the release that first does.
 TEXT_ALONE = {
     "MuseGlimmerForConditionalGeneration": "0.5.18", "Cosmos3ForConditionalGeneration": "0.5.20",
@@ -222,20 +237,23 @@ CHANGES: dict[str, dict[str, Any]] = {
     "0.4.10": {"ascend_pages": True},
     "0.5.3": {"blackwell": _NAMED_053, "ascend_pages": False},
     "0.5.4": {
-        "pieces": "quarter", "draft_states": "slots", "blackwell": _NAMED_054, "latent_blackwell": True, "fa4_pages": "prefill",
-        "deterministic": "own",
+        "decode_slots": "requests", "pieces": "quarter", "draft_states": "slots", "blackwell": _NAMED_054, "latent_blackwell": True,
+        "fa4_pages": "prefill", "deterministic": "own",
     },
     "0.5.5": {"blackwell": _NAMED_055, "states_of_all": STATES_OF_ALL, "deterministic": "picked", "flash3": _FLASH3_055},
     "0.5.7": {"pieces": "eighth", "blackwell": _NAMED_057, "blackwell_heads": True, "mha_unshared": True, "flash3": _FLASH3_057},
     "0.5.8": {"pieces": "sizes", "whole_sinks": True, "flash3": None},
+    "0.5.9": {"decode_slots": "beside", "pieces": "all sizes"},
     "0.5.10": {
+        "decode_slots": "capped",
         "blackwell": _NAMED_0510, "whole_sinks": False, "unpaged_states": "picked", "raw_blackwell": True,
         "prefill_graphs": _PIECES | {"drafts"}, "ungraphed": _UNGRAPHED_0510, "fa4_blackwell": True, "pieces": "",
     },
-    "0.5.11": {"blackwell": _NAMED_0511, "prefill_graphs": _PIECES},
+    "0.5.11": {"decode_slots": "least", "blackwell": _NAMED_0511, "prefill_graphs": _PIECES},
     "0.5.12": {"ungraphed": _UNGRAPHED_0510 | {"DeepseekV4ForCausalLM"}, "deterministic": "own"},
     "0.5.13": {"ungraphed": _UNGRAPHED_0513},
     "0.5.14": {
+        "decode_received": True,
         "blackwell": _NAMED_0514, "unpaged_states": "set", "mha_unshared": False, "eager_pieces": False,
         "seen_graphs": frozenset({"Cohere2VisionForConditionalGeneration"}),
     },

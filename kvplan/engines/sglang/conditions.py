@@ -99,7 +99,7 @@ def kv_copied(settled: Settled) -> Values:
 
 
 def chunk(settled: Settled) -> Values:
-    """A chunk that is no whole pages; up to 0.4.10 also the -1 that is no chunk at all, up to 0.4.9 before a backend changes the page.
+    """A chunk that is no whole pages; up to 0.4.10 also a -1 (not a 0) that is none, up to 0.4.9 before a backend changes the page.
 
     Up to 0.5.12 a class that takes prompts whole does so only later; a server that only decodes is not asked since 0.5.3.
     """
@@ -109,7 +109,7 @@ def chunk(settled: Settled) -> Values:
     page = s.asked_page if at < (0, 4, 10) else s.pools.page
     tokens = max(s.pools.chunk, 0) if at >= (0, 5, 13) else (settled.question.max_num_batched_tokens or 0) // s.layout.attention_dp
     if options.flag("disable_chunked_prefill"):
-        tokens = -1 if at < (0, 5) else 0
+        tokens = -1 if at < (0, 5) and not options.flag("zero_chunk") else 0
     return {"chunk": tokens, "page": page} if tokens % page else None
 
 
@@ -244,53 +244,12 @@ def flex_drafts(settled: Settled) -> Values:
     return {} if asked and settings_of(settled).speculation else None
 
 
-#: Backends that gpt-oss, Llama 4 and Gemma 4 may be given, in any of 0.5.3 to 0.5.23 (server_args.py, later arg_groups/model_hook.py).
-_WITH_SINKS = frozenset({"triton", "trtllm_mha", "fa3", "fa4", "ascend", "intel_amx", "intel_xpu", "aiter"})
-_CHUNKED = frozenset({"fa3", "aiter", "triton", "ascend", "trtllm_mha", "intel_xpu"})
-_GEMMA4 = frozenset({"trtllm_mha", "triton", "fa4", "ascend", "intel_xpu", "intel_amx", "aiter"})
-
-
-def _backend_of(settled: Settled, begins: str, takes: frozenset[str]) -> Values:
-    said, named = named_backends(settled.question), settled.question.model.architecture or ""
-    by_phase = begins == "Gemma4" or (begins == "GptOss" and release(settings_of(settled).release) >= (0, 5, 5))
-    asked = said.phases if by_phase else (said.both,)
-    odd = next((one for one in asked if one and one not in takes), None)
-    return {"backend": odd} if odd and named.startswith(begins) else None
-
-
-def sink_backend(settled: Settled) -> Values:
-    """A backend of one phase alone leaves the other without one: none is picked where one is named."""
-    said, named = named_backends(settled.question), settled.question.model.architecture or ""
-    alone = (said.prefill is None) != (said.decode is None) and release(settings_of(settled).release) >= (0, 5, 5)
-    if named.startswith("GptOss") and not said.both and alone:
-        return {"backend": "none of the other phase"}
-    return _backend_of(settled, "GptOss", _WITH_SINKS)
-
-
-def not_fa3(settled: Settled) -> Values:
-    return _backend_of(settled, "Llama4", frozenset({"fa3"}))
-
-
-def chunked_unnamed(settled: Settled) -> Values:
-    """Llama 4 where no backend is named, which 0.5.3 and 0.5.4 compare with their list all the same."""
-    named = settled.question.model.architecture or ""
-    return {} if named.startswith("Llama4") and not named_backends(settled.question).both else None
-
-
 def text_alone(settled: Settled) -> Values:
     s, named = settings_of(settled), settled.question.model.architecture
     if not Options(settled.question).flag("language_model_only") or named is None:
         return None
     since = TEXT_ALONE.get(named)
     return None if since and release(s.release) >= release(since) else {"architecture": named}
-
-
-def chunked_backend(settled: Settled) -> Values:
-    return _backend_of(settled, "Llama4", _CHUNKED)
-
-
-def gemma4_backend(settled: Settled) -> Values:
-    return _backend_of(settled, "Gemma4", _GEMMA4)
 
 
 def _adapted_drafts(settled: Settled, takes: tuple[str, ...]) -> Values:

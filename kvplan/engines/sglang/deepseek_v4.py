@@ -16,7 +16,7 @@ from kvplan.engines.common.lines import Refusal
 from kvplan.engines.sglang.pools import SglangPoolSettings, Tokens
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.tensors import CacheTensor, Layer
-from kvplan.units import cdiv, round_up
+from kvplan.units import round_up
 
 DEFAULT_RATIO = 0.1
 _STATE_BYTES = 4
@@ -142,17 +142,19 @@ def _index_row(m: V4Model) -> int:
 
 
 def _per_token(m: V4Model, k: SglangPoolSettings, rules: SglangRules) -> float:
-    small = (_row(m, k.page // _SMALL, rules) + _index_row(m)) / _SMALL
+    small = (_row(m, k.page // _SMALL, rules) / k.index_copies + _index_row(m)) / _SMALL
     return small * m.small + _row(m, k.page // _LARGE, rules) / _LARGE * m.large
 
 
 def _compressed_bytes(full: int, m: V4Model, k: SglangPoolSettings, rules: SglangRules) -> int:
-    """What the compressed rows and the indexer's keys take: their pages, and spare ones."""
+    """What the compressed rows and the indexer's keys take: their pages, and spare ones; rows in host memory have keys alone."""
     total = 0
     for ratio, layers in ((_SMALL, m.small), (_LARGE, m.large)):
         page = k.page // ratio
-        pages = cdiv(full // ratio + (k.page if rules.v4_states == "pages" else page), page)
-        total += pages * (_page(m, page) + (page * _index_row(m) if ratio == _SMALL else 0)) * layers
+        spare = k.page + page - 1 if rules.v4_states == "pages" else page + 1
+        rows = full // (ratio * k.index_copies) if ratio == _SMALL else full // ratio
+        total += (rows + spare) // page * _page(m, page) * layers
+        total += (full // ratio + spare) // page * page * _index_row(m) * layers if ratio == _SMALL else 0
     return total
 
 
@@ -170,4 +172,4 @@ def _request_states(m: V4Model, k: SglangPoolSettings, rules: SglangRules) -> in
     """The large ratio's states, a ring for each request and one more."""
     if not m.large or rules.v4_states == "windows":
         return 0
-    return _state_rows((k.running_per_worker or 1) + 1, _LARGE, k) * _large_state(m)
+    return _state_rows((k.running_per_worker or 1) + k.received(0, rules) + 1, _LARGE, k) * _large_state(m)

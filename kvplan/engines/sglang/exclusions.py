@@ -30,7 +30,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         Exclusion(f"{flag}=*", f"{flag}=", f"NOTE: --{flag.replace('_', '-')} is deprecated", "0.5.3", "0.5.5")
         for flag in (
             "enable_ep_moe", "enable_deepep_moe", "enable_flashinfer_cutlass_moe", "enable_flashinfer_cutedsl_moe",
-            "enable_flashinfer_trtllm_moe", "enable_triton_kernel_moe",
+            "enable_flashinfer_trtllm_moe", "enable_triton_kernel_moe", "enable_flashinfer_mxfp4_moe",
         )
     ),
     Exclusion(
@@ -86,10 +86,6 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion(
         "moe_runner_backend=lora_cutedsl,lora_triton,lora_marlin", "enable_lora=*|lora_paths=*",
         "--moe-runner-backend of adapters requires --enable-lora (or --lora-paths)", "0.5.22",
-    ),
-    Exclusion(
-        "disaggregation_mode=decode&data_parallel_size>1", "prefill_round_robin_balance=*",
-        "Prefill round robin balance is required when dp size > 1.", "0.5.2", "0.5.8",
     ),
     Exclusion(
         "nnodes>1&data_parallel_size>1", "enable_dp_attention=*", "multi-node data parallel is not supported unless dp attention!",

@@ -137,10 +137,10 @@ def pieces_mib(d: Deployment, rules: SglangRules, chunk: int, *, latent: bool) -
     largest = Options(d).count("cuda_graph_max_bs_prefill")
     if rules.pieces == "quarter":
         return (largest or 4096) // 4
-    largest = largest or (2048 if latent and rules.pieces == "sizes" else chunk)
+    largest = largest or (2048 if latent and rules.pieces != "eighth" else chunk)
     if rules.pieces == "eighth":
         return largest // 8
-    return 8 * (memory.prefill_graph_sizes(largest) - (largest >= 576))  # 576 tokens are among the sizes since 0.5.10
+    return 8 * (memory.prefill_graph_sizes(largest) - (largest >= 576 and rules.pieces == "sizes"))  # 576 is one since 0.5.9
 
 
 def vit(d: Deployment) -> float | None:

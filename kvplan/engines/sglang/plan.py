@@ -103,7 +103,8 @@ def _tables(s: SglangSettings, later: list[Entry], found: Budget, p: SglangPools
 
     later  weights that are loaded once the pools are made: the drafter's before 0.5.14
     """
-    table = ((p.running if p else 0) + 1) * (s.pools.context_len + 4 + s.pools.draft_tokens) * 4
+    requests = p.running + s.pools.received(p.running, s.rules) if p else 0
+    table = (requests + 1) * (s.pools.context_len + 4 + s.pools.draft_tokens) * 4
     over = max(sum(p.lines.values()) - found.rest.point, 0) if p else 0  # padding pages, and rows that are not charged
     spare = max(found.slack - table - over - sum(e.bytes for e in later), 0)
     kept, source = "kept free for activations and graphs", "(1 - mem_fraction_static) of free memory"

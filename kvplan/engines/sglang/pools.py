@@ -15,6 +15,7 @@ from kvplan.engines.sglang.rules import SglangRules
 from kvplan.units import GIB, MIB, round_up
 
 EVICTION_INTERVAL = 128
+FEW_RECEIVED = 32  # requests up to which a server that only decodes has room for others that come in
 NO_RADIX_STATES = 512  # state slots of 0.5.3 to 0.5.6 without a prefix cache (model_runner.py)
 
 
@@ -24,6 +25,8 @@ class SglangPoolSettings(NamedTuple):
     draft_tokens    tokens verified per step, 0 without speculation; draft_chain: they are one chain, no tree
     draft_branches  tokens that a step branches into
     state_groups    attention groups that the slots of states are dealt out to
+    decodes         the server only decodes; tracked: state slots that it gives a request for prefixes at once
+    index_copies    tokens of index keys for each of rows: those of rows in host memory, too
     """
 
     page: int
@@ -44,10 +47,21 @@ class SglangPoolSettings(NamedTuple):
     fraction: float
     draft_branches: int = 1
     state_groups: int = 1
+    decodes: bool = False
+    tracked: int = 0
+    index_copies: int = 1
 
     @property
     def running_per_worker(self) -> int | None:
         return None if self.max_running is None else max(1, self.max_running // self.attention_dp)
+
+    def received(self, running: int, rules: SglangRules) -> int:
+        """Requests that a server which only decodes has room for beside those that run, while they come in.
+
+        Source: model_executor/model_runner.py init_memory_pool (0.5.2 to 0.5.13); arg_groups/pd_disaggregation_hook.py.
+        """
+        requests = (self.running_per_worker or 0) if rules.decode_received else running
+        return 2 * requests if self.decodes and requests <= FEW_RECEIVED else 0
 
 
 class States(NamedTuple):
@@ -75,15 +89,30 @@ class States(NamedTuple):
     def at(self, cells: Cells, running: int, k: SglangPoolSettings, rules: SglangRules) -> States:
         """The slots as a stage allocates them: its own layers', and a draft's copies for every running request and one more.
 
-        Source: mem_cache/memory_pool.py, MambaPool. Copies of one chain of drafts share convolution windows from 0.5.14 on.
+        A server that only decodes has slots for requests that run and that come in (at most the charged: capped), for those that come in
+        beside the charged, or the larger of either (least).
+
+        Source: mem_cache/memory_pool.py, MambaPool; disaggregation/decode.py, HybridMambaDecodeReqToTokenPool. Copies of one chain of
+        drafts share convolution windows from 0.5.14 on.
         """
-        n = k.draft_tokens
+        n, received = k.draft_tokens, k.received(running, rules)
+        allocated = (
+            self.slots
+            if not k.decodes
+            else {
+                "": self.slots,
+                "requests": running + received,
+                "capped": min(self.slots, running + received),
+                "beside": self.slots + received,
+                "least": max(self.slots, (running + received) * (1 + k.tracked)),
+            }[rules.decode_slots]
+        )
         windows = cells.conv_state * n
         if rules.shared_windows and k.draft_chain and cells.window_columns:
             windows = cells.conv_state // cells.window_columns * (n + cells.window_columns - 1)
-        copies = (self.slots if rules.draft_states in ("free", "slots") else running) + 1
+        copies = (allocated if rules.draft_states in ("free", "slots") else running + received) + 1
         drafted = copies * (windows + (cells.state + cells.beside) * n) if n else 0
-        return self._replace(slot_bytes=cells.slot, beside=cells.beside, drafted=drafted)
+        return self._replace(allocated=allocated + 1, slot_bytes=cells.slot, beside=cells.beside, drafted=drafted)
 
 
 class Tokens(NamedTuple):
@@ -128,7 +157,7 @@ def states(rest: float, slot: int, k: SglangPoolSettings, rules: SglangRules) ->
     return States(slots, slots + 1, slots + padding, copies * draft, slot)
 
 
-def request_cap(window: int, k: SglangPoolSettings) -> int:
+def request_cap(window: int, k: SglangPoolSettings, rules: SglangRules) -> int:
     """Window slots that max_running_requests can hold live at worst, in tokens."""
     draft = max(k.draft_tokens, 1)
     per_request = window_tokens_per_request(window, k)
@@ -138,8 +167,10 @@ def request_cap(window: int, k: SglangPoolSettings) -> int:
         decode = 2 * max(k.draft_steps, draft)  # two steps are outstanding
     else:
         decode = max(round_up(k.draft_steps, k.page), round_up(draft, k.page))
-    chunks = 2 if k.overlap else 1
-    return (per_request + decode) * (k.running_per_worker or 1) + chunks * k.chunk + k.page
+    held = (per_request + decode) * (k.running_per_worker or 1)
+    if k.decodes:
+        return held + (window + k.page) * k.received(0, rules)
+    return held + (2 if k.overlap else 1) * k.chunk + k.page
 
 
 def window_tokens_per_request(window: int, k: SglangPoolSettings) -> int:
@@ -156,7 +187,7 @@ def tokens(rest: int, cells: Cells, k: SglangPoolSettings, rules: SglangRules) -
         total = int(rest // (cells.swa + cells.full)) // k.page * k.page
         found = Tokens(total, 0, total)
     elif _is_capped(k, rules):
-        found = _capped(rest, cells, k)
+        found = _capped(rest, cells, k, rules)
     elif rules.split_from != "bytes":
         return _from_tokens(rest, cells, k, rules)
     else:
@@ -212,8 +243,8 @@ def _from_tokens(rest: int, cells: Cells, k: SglangPoolSettings, rules: SglangRu
     return Tokens(total // page * page, total // page * page, int(total * k.swa_ratio) // page * page)
 
 
-def _capped(rest: int, cells: Cells, k: SglangPoolSettings) -> Tokens:
-    swa = round_up(request_cap(cells.window, k), k.page)
+def _capped(rest: int, cells: Cells, k: SglangPoolSettings, rules: SglangRules) -> Tokens:
+    swa = round_up(request_cap(cells.window, k, rules), k.page)
     full = (rest - swa * cells.swa) // cells.full // k.page * k.page
     if full <= 0:
         raise Refusal(

@@ -90,7 +90,8 @@ def read_stage(
         held = _alike(held, [layer_bytes(layer, split, rules) for layer in distinct(model.layers)])
     if split.whole_index and (keys := max((x.index_token for x in held), default=0)):
         held = [x if x.index_token or not x.latent else x._replace(index_token=keys, charged=x.charged + keys) for x in held]
-    cells = with_workspace(add_up(held, windows=split.windows), held, rules, dtype)
+    at = 4 if split.replayed and any(x.state for x in held) else 0  # where a slot's ring is written next
+    cells = with_workspace(add_up(held, windows=split.windows, at=at), held, rules, dtype)
     charged = with_draft(cells, draft.layers, split.dcp if rules.dcp_index else 1)
     drafted = charged.full_held - cells.full_held
     if draft.known:
@@ -164,9 +165,15 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
     cells, page = stage.cells, k.page
     if t.swa is not None and rules.split_from == "layers":
         page = 1  # SWAKVPool of 0.4.10 gives its two pools no page size
+    # keys of rows in host memory, which were beside the budget at first, have no page to spare; pages of one token have one more of keys
+    spare = (page == 1) * cells.indexer  # mem_cache/hisparse_memory_pool.py, index_key_cache.py
+    if k.index_copies > 1:
+        charged = rules.dsa_charge == "stored"
+        spare += (k.index_copies - 1) * (-page * cells.indexer // k.index_copies if charged else t.total * cells.indexer)
     own = states and states.at(cells, running, k, rules)
     if own and rules.radix_states == "none":
-        own = own._replace(allocated=running + 1)  # 0.5.3 model_runner.py: as many as requests, however many are charged
+        held = min(k.max_running or running, own.slots * k.state_groups)  # 0.5.3 model_runner.py: as many as all groups' requests
+        own = own._replace(allocated=max(held, running) + 1)
     return SglangPools(
         stage=stage,
         tokens=t,
@@ -174,7 +181,7 @@ def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k
         running=running,
         full_token_bytes=cells.full_held + stage.drafted,
         swa_token_bytes=cells.swa_held,
-        full_bytes=(t.total + page) * cells.full_held + (cells.indexer if page == 1 else 0),  # a page more of indexer keys
+        full_bytes=(t.total + page) * cells.full_held + spare,
         swa_bytes=0 if t.swa is None else (t.swa + page) * cells.swa_held,
         fixed_bytes=(running + cells.spare_rings) * cells.ring,
         draft_bytes=(t.total + page) * stage.drafted,

@@ -120,21 +120,21 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "attention backend", "GptOssForCausalLM requires one of", "its sinks are read by other backends alone",
-        (_ANY_BACKEND,), "server_args.py; arg_groups/model_hook.py", since="0.5.3", when=when.sink_backend, numbers="not {backend}",
+        (_ANY_BACKEND,), "server_args.py; arg_groups/model_hook.py", since="0.5.3", when=backend.sink_backend, numbers="not {backend}",
     ),
     Stop(
         "attention backend", "... is required for Llama4 model but got {backend:w}", "{backend} reads no chunks", (_ANY_BACKEND,),
-        "server_args.py; arg_groups/model_hook.py", since="0.5.3", when=when.chunked_backend,
+        "server_args.py; arg_groups/model_hook.py", since="0.5.3", when=backend.chunked_backend,
     ),
     Stop(
         "attention backend", "fa3, aiter, or triton is required for Llama4 model", "this release picks none for Llama 4 by itself",
         (Move("option:attention_backend", "fa3, aiter or triton"), _NEWER), "server_args.py", since="0.4.10", before="0.5.5",
-        when=when.chunked_unnamed,
+        when=backend.chunked_unnamed,
     ),
     Stop(
         "attention backend", "Gemma4 only supports trtllm_mha, triton", "its layers are taken by these backends alone",
         (Move("option:attention_backend", "triton or trtllm_mha"),), "server_args.py; arg_groups/model_hook.py", since="0.5.13",
-        when=when.gemma4_backend, numbers="not {backend}",
+        when=backend.gemma4_backend, numbers="not {backend}",
     ),
     Stop(
         "attention backend", "TRTLLM MHA backend is only supported on Blackwell GPUs (SM100). Please use a different backend.",

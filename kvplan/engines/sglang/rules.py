@@ -163,6 +163,8 @@ class SglangRules(NamedTuple):
     drafts_unshared  states without extra buffers have no prefix cache beside a draft
     states_of_all    classes whose states all ranks share
     padded_states    the state slot that is allocated beside those of requests is charged
+    decode_slots     how many state slots a server that only decodes allocates (pools.States.at)
+    decode_received  received requests follow what is asked for, not what runs
     radix_states     recurrent models: no prefix cache at all; the ratio even against an explicit number; an explicit number first
     no_radix         recurrent models without a prefix cache
     paged_states     a prefix cache with states keeps the page size; else it is forced to 1
@@ -210,7 +212,7 @@ class SglangRules(NamedTuple):
     role_step: bool = False
     role_graphs: bool = False
     role_vision: bool = True
-    pieces: Literal["", "quarter", "eighth", "sizes"] = ""
+    pieces: Literal["", "quarter", "eighth", "sizes", "all sizes"] = ""
     blackwell: Mapping[str, str] = {}
     blackwell_heads: bool = False
     blackwell_fa4: bool = False
@@ -248,6 +250,8 @@ class SglangRules(NamedTuple):
     drafts_unshared: bool = False
     states_of_all: frozenset[str] = STATES_OF_ALL | {"FalconH1ForCausalLM"}
     padded_states: bool = False
+    decode_slots: Literal["", "requests", "beside", "capped", "least"] = ""
+    decode_received: bool = False
     radix_states: Literal["none", "ratio", "asked"] = "none"
     no_radix: frozenset[str] = frozenset()
     paged_states: bool = True

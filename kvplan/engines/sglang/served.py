@@ -12,11 +12,15 @@ from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import served_in
 from kvplan.engines.sglang import exchange
 from kvplan.engines.sglang.as_read import as_read
+from kvplan.engines.sglang.backends import named_backends
 from kvplan.engines.sglang.classes import TEXT_FIRST, TOWERLESS
 from kvplan.engines.sglang.drafts import in_pages, with_steps
 from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.rules import SglangRules
 from kvplan.engines.sglang.traits import Traits
+
+#: A backend that no prefixes are kept with (server_args.py; arg_groups/attention_hook.py).
+KEEPS_NONE = "dual_chunk_flash_attn"
 
 
 def as_served(d: Deployment, version: str, rules: SglangRules) -> tuple[Deployment, tuple[str, ...]]:
@@ -40,12 +44,14 @@ def as_served(d: Deployment, version: str, rules: SglangRules) -> tuple[Deployme
 
 
 def _one_role(d: Deployment) -> tuple[Deployment, tuple[str, ...]]:
-    """What a server that only decodes, or that scores several items in a prompt, goes without."""
+    """What a server that only decodes, that scores several items in a prompt, or that was told of no chunk, goes without."""
     options = Options(d)
     keeps = options.flag("disaggregation_decode_enable_radix_cache")
     decodes = options.text("disaggregation_mode") == "decode" and not keeps
     scores = options.flag("enable_mis")
-    off = ["disable_radix_cache"] * (decodes or scores) + ["disable_chunked_prefill", "disable_prefill_cuda_graph"] * scores
+    whole = scores or options.flag("zero_chunk")
+    off = ["disable_radix_cache"] * (decodes or scores or named_backends(d).both == KEEPS_NONE)
+    off += ["disable_chunked_prefill"] * whole + ["disable_prefill_cuda_graph"] * scores
     off = [name for name in off if not options.flag(name)]
     if scores:
         d = replace(d, enforce_eager=True, max_num_batched_tokens=None)

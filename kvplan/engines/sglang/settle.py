@@ -13,7 +13,7 @@ from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Drafter, Resolved, Settled
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, wrong_number
-from kvplan.engines.sglang import adapters, backends, exchange, memory, minimax_m3, ngram, pages
+from kvplan.engines.sglang import adapters, backends, exchange, memory, minimax_m3, ngram, overrides, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.choices import CHOICES
 from kvplan.engines.sglang.classes import EMBEDS, NO_LENGTH, NUMBERED_ENCODERS, UNREAD_LENGTH, WHOLE_PROMPTS
@@ -34,6 +34,8 @@ from kvplan.units import MIB, cdiv
 #: Flags whose refusals are known, and not what they hold; two public starts ran out with HiSparse (tests/threads, dg-glm52).
 MORE = ("enable_two_batch_overlap", "enable_dp_lm_head", "enable_hisparse")
 EITHER = ("enable_deterministic_inference", "enable_torch_compile")
+#: --linear-replayssm-cache-len; tokens of rows in host memory to each on the device (mem_cache/sparsity/factory.py host_to_device_ratio).
+REPLAYED, HOST_ROWS = 16, 2
 MODES = ("null", "prefill", "decode")
 DSA_BACKENDS = (
     "flashmla_kv", "flashmla_sparse", "flashmla_sparse_q8", "flashmla_auto", "flashinfer_sparse_mla", "triton_sparse_mla", "fa3", "trtllm",
@@ -46,8 +48,8 @@ FLAGS = (
     "disable_decode_cuda_graph",
     "enforce_piecewise_cuda_graph",
     "enable_page_major_kv_layout",
-    "enable_hisparse",
-)
+    "enable_hisparse", "prefill_round_robin_balance", "language_only",
+)  # fmt: skip
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 OWN_DRAFTS = ("mtp", "nextn", "eagle")  # EAGLE without a model means the checkpoint's own modules too
 DRAFTS = (*OWN_DRAFTS, "eagle3", "standalone", "draft_model", "dflash", "dspark", "ngram")
@@ -101,6 +103,7 @@ def settings_of(settled: Settled) -> SglangSettings:
 def settle(d: Deployment) -> Settled:
     """The question with SGLang's defaults, read and lowered. Raises SpecError for choices that contradict."""
     version, rules, notes = RELEASES.find(d.engine_version)
+    d, replaced, unread = overrides.overridden(d)
     asked = d
     d, served = as_served(d, version, rules)
     options, spec = Options(d), read_speculative(d.speculative)
@@ -123,12 +126,13 @@ def settle(d: Deployment) -> Settled:
     defaults: dict[str, Any] = {
         "engine": ("sglang", "kvplan"),
         "n_devices": (shape.n_devices, "kvplan"),
+        **({} if d.max_model_len or d.model.max_context else {"context": (most_context(d, rules), "engine default")}),
         "max_model_len": (d.context, "you") if d.context else (most_context(d, rules), "model"),
         "max_num_batched_tokens": (chunk, "engine default"),
         **({"max_num_seqs": (running, "engine default")} if running else {}),
         "memory_fraction": (default_fraction(d, rules, shape, traits, spec, gpu_mib, chunk, graph_bs), "engine default"),
     }
-    notes = (*notes, *served, *said, *unshared, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang"))
+    notes = (*notes, *replaced, *served, *said, *unshared, *_notes(d, rules, traits, options, page), *uncalibrated(d, "sglang"))
     settled = _resolved(d, version, page, traits, defaults, notes, shared=rules.vision == "share" and sees(d))
     changed: dict[str, ChosenBy] = {name: "engine default" for name in ("ep", "multimodal") if getattr(asked, name) != getattr(d, name)}
     settled = settled._replace(chosen_by={**settled.chosen_by, **changed})
@@ -137,7 +141,8 @@ def settle(d: Deployment) -> Settled:
     model, misfit = lowered_or_plain(question, stored, cast=True)
     split = head_split(question, rules, shape, traits)._replace(
         group=ngram.read_group(question, model, version), keys=minimax_m3.key_format(question, version),
-        whole_index=keeps_index(options, rules),
+        whole_index=keeps_index(options, rules), key_copies=HOST_ROWS if options.flag("enable_hisparse") else 1,
+        replayed=REPLAYED * options.flag("enable_linear_replayssm"),
     )  # fmt: skip
     drafts = drafter(question, model, stored, own=OWN_DRAFTS)
     model = remade(replace(model, draft=drafts.layers if drafts else model.draft), lambda _, cache: as_kept(cache, split))
@@ -163,7 +168,7 @@ def settle(d: Deployment) -> Settled:
     kept_layers = without_weights(drafts.layers) if drafts else ()
     notes = (*settled.notes, *adapters.notes(question, model, rules))
     made = Settled(question, settled.chosen_by, notes, settings, model, kept_layers, misfit, drafts, unknown(question, drafts))
-    return made._replace(undecided=undecided(made, shape.attention_dp))
+    return made._replace(undecided=undecided(made, shape.attention_dp), passed=unread)
 
 
 def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
@@ -231,7 +236,8 @@ def undecided(settled: Settled, attention_dp: int) -> tuple[str, ...]:
     found = list(adapters.undecided(settled.question, settled.model, settings_of(settled).rules))
     found += exchange.unsized(settled.question, settled.model)
     options = Options(settled.question)
-    found += [f"--{key.replace('_', '-')} takes more memory in a way that is not modelled" for key in MORE if options.flag(key)]
+    more = [key for key in MORE if options.flag(key)] + ["moe_dp_size"] * ((options.count("moe_dp_size") or 1) > 1)
+    found += [f"--{key.replace('_', '-')} takes more memory in a way that is not modelled" for key in more]
     if attention_dp > 1 and experts(settled.model):
         found.append("what the experts' kernels hold of every rank's tokens under attention data parallelism is not modelled")
     if on_amd(settled.question) and "nvfp4" in (settled.question.weight_dtype or ""):
@@ -247,7 +253,7 @@ def told_steps(d: Deployment) -> int | None:
 
 def most_context(d: Deployment, rules: SglangRules) -> int | None:
     """The longest context that this release derives from the model's configuration."""
-    stated = None if d.model.architecture in UNREAD_LENGTH else d.model.max_context
+    stated = None if d.model.architecture in UNREAD_LENGTH else d.model.stated_context or d.model.max_context  # YaRN multiplies nothing
     most = stated or (NO_LENGTH if d.model.architecture and not d.model.length_unsaid else None)
     return most * rules.stretched.get(d.model.architecture or "", 1) if most else most
 
@@ -309,11 +315,12 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
     options, spec = Options(d), read_speculative(d.speculative)
     # pipeline parallelism turns overlap off, after the strategy of states was chosen (server_args.py)
     radix, overlap = keeps_prefixes(d, rules, traits), shape.pp == 1 and not options.flag("disable_overlap_schedule")
-    told = options.count("speculative_num_draft_tokens")
+    told, strategy = options.count("speculative_num_draft_tokens"), with_buffers(d, rules, traits, d.block_size or 1)
+    named_zero = options.flag("zero_chunk") and d.model.architecture not in WHOLE_PROMPTS
     return SglangPoolSettings(
         page=d.block_size or 1,
         context_len=d.max_model_len or d.context or 1,
-        chunk=-1 if whole_prompts(d) else (d.max_num_batched_tokens or 0) // shape.attention_dp,
+        chunk=(0 if named_zero else -1) if whole_prompts(d) else (d.max_num_batched_tokens or 0) // shape.attention_dp,
         max_running=d.max_num_seqs,
         attention_dp=shape.attention_dp,
         state_groups=shape.attention_dp if traits.gated or rules.radix_states != "ratio" else 1,
@@ -327,12 +334,15 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         mamba_ratio=options.number("mamba_full_memory_ratio") or 0.9,
         max_states=options.count("max_mamba_cache_size"),
         slots_per_request=slots_per_request(
-            with_buffers(d, rules, traits, d.block_size or 1),
+            strategy,
             radix,
             spec is None if rules.buffers_by == "drafts" else overlap or rules.spare_states,
         ),
         max_total_tokens=options.count("max_total_tokens"),
         fraction=(d.memory_fraction or 0.0) * (AITER_SHARE if uses_aiter(d) else 1),
+        decodes=options.text("disaggregation_mode") == "decode",
+        tracked=(2 if overlap else 1) if radix and strategy != "no_buffer" else 0,
+        index_copies=HOST_ROWS if options.flag("enable_hisparse") else 1,
     )
 
 

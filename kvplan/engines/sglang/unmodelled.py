@@ -54,7 +54,6 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         hicache-storage-prefetch-policy max-queued-requests scheduler-recv-interval sm-group-num tbo-token-distribution-threshold
         tool-server weight-version
     """,
-    ("0.5.2", "0.5.18"): "prefill-round-robin-balance!",
     ("0.5.2", ""): """
         disable-flashinfer-cutlass-moe-fp4-allgather! eplb-min-rebalancing-utilization-threshold flashinfer-mxfp4-moe-precision
         gc-warning-threshold-secs generation-tokens-buckets* hicache-storage-backend-extra-config numa-node* prompt-tokens-buckets*
@@ -232,7 +231,6 @@ MORE: dict[tuple[str, str], str] = {
     ("0.5.3", "0.5.20"): "keep-mm-feature-on-device!",
     ("0.5.3", ""): "enable-fp32-lm-head!",
     ("0.5.7", ""): "mm-enable-dp-encoder?",
-    ("0.5.9", ""): "moe-dp-size# moe-data-parallel-size#",
 }
 
 LESS: dict[tuple[str, str], str] = {

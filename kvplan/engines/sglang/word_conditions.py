@@ -6,13 +6,15 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.releases import release
+from kvplan.engines.common.releases import in_force, release
 from kvplan.engines.common.settling import checkpoint_format
 from kvplan.engines.common.stops import Values
 from kvplan.engines.sglang import exchange
 from kvplan.engines.sglang.backends import DETERMINISTIC, TRTLLM_MLA, deterministic, is_blackwell, named_backends, picked, usual
+from kvplan.engines.sglang.classes import ENCODED_APART
 from kvplan.engines.sglang.deepseek_v4 import is_compressed
 from kvplan.engines.sglang.drafts import is_tree
+from kvplan.engines.sglang.expert_conditions import PLAIN, method
 from kvplan.engines.sglang.fraction import on_amd
 from kvplan.engines.sglang.memory import MAX_PREFILL_TOKENS
 from kvplan.engines.sglang.settle import settings_of
@@ -109,7 +111,8 @@ def deterministic_backend(settled: Settled) -> Values:
     if not Options(d).flag("enable_deterministic_inference"):
         return None
     traits = read_traits(settled.model)
-    own = "dsv4" if traits.compressed else "dsa" if traits.pooled_index is not None else None
+    unnamed = named_backends(d).phases == (None, None)
+    own = "dsv4" if traits.compressed else "dsa" if traits.pooled_index is not None and unnamed else None
     wanted = "none" if settings_of(settled).rules.deterministic == "asked" else None
     asked = named_backends(d).both or own or wanted
     early = asked == "fa4" and release(settings_of(settled).release) < (0, 5, 16)
@@ -144,7 +147,8 @@ def shared_context_tree(settled: Settled) -> Values:
 
 
 def shared_context_tier(settled: Settled) -> Values:
-    return {} if Options(settled.question).flag("enable_hierarchical_cache") and _shares_index(settled) else None
+    options = Options(settled.question)
+    return {} if (options.flag("enable_hierarchical_cache") or options.flag("enable_hisparse")) and _shares_index(settled) else None
 
 
 def shared_pooled_index(settled: Settled) -> Values:
@@ -176,6 +180,21 @@ def prompt_ranks(settled: Settled) -> Values:
     s, asked = settings_of(settled), Options(settled.question).count("attn_cp_size") or 1
     uneven = asked > 1 and release(s.release) < (0, 5, 22) and s.layout.tp % ((settled.question.dp or 1) * asked)
     return {} if uneven or s.layout.attn_cp != asked else None
+
+
+def encoded_apart(settled: Settled) -> Values:
+    """The language model alone of a class whose encoders no other server has."""
+    named, options = settled.question.model.architecture, Options(settled.question)
+    since = ENCODED_APART.get(named or "", "99")
+    told = options.flag("language_only") and named
+    return {"architecture": named} if told and not in_force(since, "", settings_of(settled).release) else None
+
+
+def unbalanced_groups(settled: Settled) -> Values:
+    """Groups of a server that only decodes, without a word on how prompts come to them."""
+    options, dp = Options(settled.question), max(settings_of(settled).layout.dp, settled.question.dp or 1)
+    told = options.flag("prefill_round_robin_balance")
+    return {"dp": dp} if options.text("disaggregation_mode") == "decode" and dp > 1 and not told else None
 
 
 def no_requests(settled: Settled) -> Values:
@@ -221,7 +240,7 @@ def plain_experts(settled: Settled) -> Values:
     """TensorRT-LLM's experts, asked of a checkpoint without FP8; before 10.x a release does not look for its format by itself."""
     stored = _stored_under(settled, "flashinfer_trtllm")
     unseen = bool(stored) and capability(settled.question) is not None and not is_blackwell(settled.question)
-    return {"stored": stored} if unseen or stored in ("bf16", "f16", "f32") else None
+    return {"stored": stored} if unseen or (stored in PLAIN and method(settled) is None) else None
 
 
 def fp4_experts(settled: Settled) -> Values:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.sglang import backend_conditions as backend
-from kvplan.engines.sglang import conditions
 from kvplan.engines.sglang import config_conditions as configs
+from kvplan.engines.sglang import expert_conditions as experts
 from kvplan.engines.sglang import word_conditions as when
 
 _ARGS, _VERIFY = "server_args.py", "configs/model_config.py _verify_quantization"
@@ -79,7 +79,7 @@ WORDS: tuple[Stop, ...] = (
     Stop(
         "attention backend", "fa3 is required for Llama4 model", "no other backend reads chunks in this release",
         (Move("option:attention_backend", "fa3"), _NEWER), "server_args.py check_server_args", since="0.4.10", before="0.5.3",
-        when=conditions.not_fa3,
+        when=backend.not_fa3,
     ),
     Stop(
         "compressed caches", "AttributeError: 'ModelRunner' object has no attribute 'swa_max_total_num_tokens'",
@@ -305,6 +305,58 @@ WORDS: tuple[Stop, ...] = (
         "a tier of prefixes", "DSA DCP does not support HiSparse or HiCache.",
         "the host's tier does not know how ranks split index keys", (Move("dcp", "1"), Move("option:enable_hierarchical_cache", "false")),
         _DSA_DCP, since="0.5.22", when=when.shared_context_tier,
+    ),
+    Stop(
+        "text alone", "Model type {architecture:w} is not supported for encoder disaggregation",
+        "encoders of few classes are served apart", (Move("option:language_only", "false"),),
+        "server_args.py; arg_groups/pd_disaggregation_hook.py", since="0.5.10", when=when.encoded_apart,
+    ),
+    Stop(
+        "servers of one role", "Prefill round robin balance is required when dp size > 1.",
+        "a server that only decodes wants to know that prompts come to its groups in turn",
+        (Move("option:prefill_round_robin_balance", "true"), Move("dp", "1")), _ARGS, since="0.5.2", before="0.5.8",
+        when=when.unbalanced_groups, numbers="dp {dp}",
+    ),
+    Stop(
+        "groups of experts", "ep_size * moe_dp_size must be", "groups of ranks with all experts are parts of tp",
+        (Move("option:moe_dp_size", "such that it and ep make tp"),), "server_args.py; arg_groups/parallel_hook.py", since="0.5.9",
+        when=experts.expert_groups, numbers="tp {tp}, ep {ep}, {groups} groups", tail=" equal to tp_size",
+    ),
+    Stop(
+        "runner of experts", "Cutlass MoE is only supported with ep_size == 1", "these kernels take FP8 experts on one rank alone",
+        (Move("ep", "1"), Move("option:moe_runner_backend", "auto")), "server_args.py; arg_groups/moe_hook.py", since="0.5.5",
+        when=experts.cutlass_fp8, numbers="ep {ep}, {method}",
+    ),
+    Stop(
+        "runner of experts", "Triton kernel MoE is only supported when ep_size == 1", "these kernels do not know experts on other ranks",
+        (Move("ep", "1"), Move("option:moe_runner_backend", "auto")), "server_args.py; arg_groups/model_hook.py", since="0.5.2",
+        when=experts.triton_kernels, numbers="ep {ep}",
+    ),
+    Stop(
+        "runner of experts", "Invalid quantization '{method:w}'.", "on 10.x the checkpoint says its method, and this runner has others",
+        (Move("option:moe_runner_backend", "auto"),), "server_args.py; arg_groups/moe_hook.py", since="0.5.6", when=experts.other_method,
+        numbers="{runner}",
+    ),
+    Stop(
+        "cache format", "--kv-cache-dtype=nvfp4 requires Blackwell SM100 or SM120.", "its kernels are for compute capability 10 and 12",
+        (Move("kv_dtype", "fp8 or auto"),), "arg_groups/kv_cache_hook.py", since="0.5.21", when=backend.nvfp4_gpu,
+        numbers="this GPU has {has}",
+    ),
+    Stop(
+        "backend of an fp4 cache", "NVFP4 prefill supports an FP8 E4M3 workspace or native NVFP4",
+        "FlashInfer unpacks it for prompts, TensorRT-LLM's attention reads it, on 10.x for prompts too",
+        (Move("option:attention_backend", "none"), Move("kv_dtype", "fp8 or auto")), "arg_groups/kv_cache_hook.py", since="0.5.21",
+        when=backend.nvfp4_backends, numbers="prompts {backend}, decoding {decode}",
+    ),
+    Stop(
+        "backend of an fp4 cache", "SM100 native NVFP4", "rows as TensorRT-LLM's kernels want them are not sent, copied or drafted for",
+        (Move("kv_dtype", "fp8 or auto"), Move("option:enable_hierarchical_cache", "false")), "arg_groups/kv_cache_hook.py", since="0.5.21",
+        when=backend.native_fp4, numbers="{beside}",
+    ),
+    Stop(
+        "one pool", "FP4 KV cache does not yet support --enable-unified-memory", "the shared pool has no scales of FP4 rows",
+        (Move("option:enable_unified_memory", "false"), Move("kv_dtype", "fp8 or auto")), "arg_groups/kv_cache_hook.py", since="0.5.21",
+        when=backend.unified_fp4,
     ),
     Stop(
         "servers of one role", "DSA DCP does not support PD disaggregation.", "index keys that ranks split are not sent to another server",

@@ -6,14 +6,13 @@ EngineArgs.create_engine_config of 17 releases, 0.10.2 to 0.33, makes of them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
+from kvplan.engines.common import replaced
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.passed import Passed
 from kvplan.engines.common.protocol import Settled
@@ -21,8 +20,7 @@ from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.vllm.registered import REGISTRY
 from kvplan.engines.vllm.rules import VllmRules
-from kvplan.errors import SpecError
-from kvplan.spec import ModelSpec, Run
+from kvplan.spec import ModelSpec
 
 OPTION = "hf_overrides"
 #: Keys without memory in them.
@@ -54,16 +52,7 @@ class Overridden(NamedTuple):
 
 def given(options: Options) -> dict[str, Any]:
     """The keys and values. Raises SpecError for what is no object."""
-    text = options.text(OPTION)
-    try:
-        found = json.loads(text) if text else {}
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise SpecError(
-            "engine_option", [(OPTION, f'{(text or "")[:60]!r}: write an object, such as {{"max_position_embeddings": 65536}}')]
-        )
-    return found
+    return replaced.given(options, OPTION)
 
 
 def overridden(d: Deployment, options: Options, rules: VllmRules) -> tuple[Deployment, tuple[str, ...]]:
@@ -114,7 +103,7 @@ def _one(model: ModelSpec, key: str, value: Any, rules: VllmRules, version: str 
     if key in ("rope_scaling", "rope_parameters") and isinstance(value, dict):
         return _rope(model, key, value, rules, version)
     if key == "num_hidden_layers" and whole:
-        return _layers(model, whole)
+        return replaced.of_layers(model, whole)
     if key == "architectures" and isinstance(value, list) and value and isinstance(value[0], str):
         named = value[0][:100]
         pooled = named.endswith(POOLED)
@@ -149,18 +138,6 @@ def _rope(model: ModelSpec, key: str, value: Mapping[str, Any], rules: VllmRules
     elif kind not in UNSCALED and not (model.architecture or "").startswith("Gemma3"):
         length = int(base * factor)
     return model if length == model.max_context else model.changed(max_context=length, stated_context=None)
-
-
-def _layers(model: ModelSpec, n: int) -> ModelSpec | None:
-    """The first `n` layers; more than there are where all are alike."""
-    names = model.layer_names
-    if model.encoder or (n > len(names) and len(set(names)) > 1):
-        return None
-    kept = (names * (n // len(names) + 1))[:n]
-    runs = (Run(pattern=tuple(f"{len(list(same))}*{name}" for name, same in groupby(kept))),)
-    used = {*kept, *([model.mtp.block] if model.mtp else [])}
-    blocks = {name: block for name, block in model.blocks.items() if name in used}
-    return model.changed(n_layers=n, layers=runs, blocks=blocks, deviations=())
 
 
 def not_a_part(settled: Settled) -> Values:

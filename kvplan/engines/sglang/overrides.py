@@ -1,0 +1,82 @@
+"""--json-model-override-args: the model with what of its config is replaced.
+
+configs/model_config.py ModelConfig (the keys are put into the config as it stands, not into the text model inside it) and
+hf_transformers_utils.py get_context_length, 0.4.6 to 0.5.23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from kvplan.deployment import Deployment
+from kvplan.engines.common import replaced
+from kvplan.engines.common.options import Options
+from kvplan.engines.common.passed import Passed
+from kvplan.spec import ModelSpec
+
+OPTION = "json_model_override_args"
+LENGTH, ROPE, LAYERS = "max_position_embeddings", ("rope_scaling", "rope_parameters"), "num_hidden_layers"
+#: Kinds of layers that are listed in another key, too, whose length would not agree.
+_LISTED = ("mamba2", "short_conv", "compressed")
+
+
+class Overridden(NamedTuple):
+    """The model as served, keys that were read, keys whose effect is not modelled."""
+
+    model: ModelSpec
+    read: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+def overridden(d: Deployment) -> tuple[Deployment, tuple[str, ...], tuple[Passed, ...]]:
+    """The question with the model that is served, notes, and keys that no line follows. Raises SpecError for what is no object."""
+    keys = replaced.given(Options(d), OPTION)
+    if not keys:
+        return d, (), ()
+    found = apply(d.model, keys)
+    notes = (f"{OPTION}: {', '.join(found.read)} of the model's config replaced",) if found.read else ()
+    said = Options(d).text(OPTION) or ""
+    left = (Passed(OPTION, said, f"{OPTION}: {', '.join(found.unread)}", "either"),) if found.unread else ()
+    return replace(d, model=found.model), notes, left
+
+
+def apply(model: ModelSpec, keys: Mapping[str, Any]) -> Overridden:
+    """What a release makes of the keys; a model that sees has its text model's config inside another."""
+    if model.towers or model.encoder or model.text_class:
+        return Overridden(model, unread=tuple(keys))
+    read, unread = list[str](), list[str]()
+    for key, value in keys.items():
+        if key in (LENGTH, *ROPE):
+            continue
+        changed = _layers(model, value) if key == LAYERS else None
+        model = changed or model
+        (read if changed else unread).append(key)
+    asked = [key for key in (LENGTH, *ROPE) if key in keys]
+    if asked:
+        length = _length(model, keys)
+        model = model.changed(max_context=length, stated_context=None) if length else model
+        (read if length else unread).extend(asked)
+    return Overridden(model, tuple(read), tuple(unread))
+
+
+def _length(model: ModelSpec, keys: Mapping[str, Any]) -> int | None:
+    """The length that a release derives: the config's, times a factor of RoPE's that names no length before it."""
+    base = keys.get(LENGTH, model.stated_context or model.max_context)
+    scaling = next((keys[key] for key in ROPE if key in keys), None)
+    if isinstance(base, bool) or not isinstance(base, int) or base < 1 or not (scaling is None or isinstance(scaling, dict)):
+        return None
+    scaling = scaling or {}
+    factor = scaling.get("factor", 1)
+    if "original_max_position_embeddings" in scaling or scaling.get("rope_type") == "llama3":
+        factor = 1
+    return int(base * factor) if isinstance(factor, int | float) and 0 < factor < 1e4 else None
+
+
+def _layers(model: ModelSpec, value: Any) -> ModelSpec | None:
+    """The first layers, where the class counts them by that key alone."""
+    listed = any(mixer.kind in _LISTED for block in model.blocks.values() for mixer in block.mixers)
+    if listed or isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= model.n_layers:
+        return None
+    return replaced.of_layers(model, value)
