@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 from kvplan.deployment import Deployment
 from kvplan.engines.common import checks
 from kvplan.engines.common import passed as passing
+from kvplan.engines.common.methods import is_branch, lacking
 from kvplan.engines.common.protocol import Engine, Facts, Settled
 from kvplan.errors import UnknownName
 
@@ -161,11 +162,16 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     settled = engine.settle(d)
     passed = (*settled.passed, *passed)
     checks.check_forms(settled, engine.facts)
+    lacks = settled.lacks or (
+        lacking(d.speculative, engine.facts.drafting, engine.facts.title, d.engine_version, settled.runs) if engine.facts.drafting else ""
+    )
     notes = (*settled.notes, *checks.unused(d, settled, engine.facts), *checks.foreign_checkpoint(d, engine.facts))
     old = checks.before_all(d, engine.facts) if engine.facts.pool == "set aside" else ""
     undecided = (*settled.undecided, *checks.counted_as_stored(d, engine.facts))
+    if lacks and is_branch(d.engine_version):
+        lacks, undecided = "", (*undecided, f"{lacks}; a build of a branch may")
     notes = (*notes, *passing.notes(passed))
-    return engine, settled._replace(notes=notes, undecided=undecided, unknown=settled.unknown or old, passed=passed)
+    return engine, settled._replace(notes=notes, undecided=undecided, unknown=settled.unknown or old, passed=passed, lacks=lacks)
 
 
 def _passed(d: Deployment, facts: Facts) -> tuple[passing.Passed, ...]:

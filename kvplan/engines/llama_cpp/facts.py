@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvplan.engines.common.protocol import Facts, Setting
 from kvplan.engines.llama_cpp.rules import VERSIONS
+from kvplan.engines.llama_cpp.ways import DRAFTING
 from kvplan.forms import Form
 
 #: engine_option keys, by its own names.
@@ -57,6 +58,7 @@ FACTS = Facts(
         "memory_fraction": "it takes what its context needs",
         "enforce_eager": "its graphs are small",
     },
+    drafting=DRAFTING,
     pool="per context",
     pages="cells",
     offloads=True,

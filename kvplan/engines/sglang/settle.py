@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common.conditions import capability, experts
-from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
+from kvplan.engines.common.drafters import drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Drafter, Resolved, Settled
@@ -18,7 +18,6 @@ from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.choices import CHOICES
 from kvplan.engines.sglang.classes import EMBEDS, NO_LENGTH, NUMBERED_ENCODERS, UNREAD_LENGTH, WHOLE_PROMPTS
 from kvplan.engines.sglang.drafts import is_tree
-from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.fraction import AITER_CONTEXT, AITER_SHARE, default_fraction, on_amd, sees, uses_aiter
 from kvplan.engines.sglang.kept import as_kept
 from kvplan.engines.sglang.layout import SglangLayout, read_shape
@@ -50,7 +49,6 @@ FLAGS = (
 )
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 OWN_DRAFTS = ("mtp", "nextn", "eagle")  # EAGLE without a model means the checkpoint's own modules too
-DRAFTS = (*OWN_DRAFTS, "eagle3", "standalone", "draft_model", "dflash", "dspark", "ngram")
 DRAFTING_RUNNING = 48  # max_running_requests where something drafts (server_args.py; arg_groups/speculative_hook.py)
 WHOLE_DEFAULT = 0.8  # --swa-full-tokens-ratio of a model with a window pool
 
@@ -170,7 +168,6 @@ def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
     """Raises SpecError for numbers and choices that contradict one another or that SGLang does not have."""
     if d.n_devices not in (None, shape.n_devices):
         raise wrong_number("these parallel sizes need", shape.n_devices, d.n_devices)
-    among(d, DRAFTS, FACTS.title)
     if d.max_num_batched_tokens and options.flag("disable_chunked_prefill"):
         raise SpecError("max_num_batched_tokens", [("", "prompts go in whole with disable_chunked_prefill: take out one of the two")])
     for key in PARSED:
