@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import Answer, Arguments, Repository, block, key_rows, moved, names, row
+from kvplan.engines.common.arguments import RELEASE, Answer, Arguments, Repository, block, key_rows, moved, names, row
 from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_speculative
+from kvplan.engines.common.releases import release
 from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.errors import UnsupportedError
 from kvplan.units import parse_bytes
@@ -85,20 +86,27 @@ ROWS = (
 )  # fmt: skip
 
 
+#: --backend, as the engine option of that name.
+BACKENDS = {"pytorch": "pytorch", "tensorrt": "tensorrt", "trt": "tensorrt"}
+
+
 def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     """The question: what several options say together."""
     question, findings = names(given), list[Finding]()
     for name in ("dtype", "kv_dtype"):
         if name in question and question[name].value == "auto":
             del question[name]
-    if (one := given.get("@backend")) and one.value not in ("pytorch",):
-        findings.append(warn("not-modelled-either", f"{one.spelled} {one.value}: only the pytorch backend is modelled", one.place))
+    if one := given.get("@backend"):
+        if backend := BACKENDS.get(one.value):
+            question["engine_option.backend"] = moved(one, backend)
+        else:
+            findings.append(warn("not-modelled-either", f"{one.spelled} {one.value}: only pytorch and tensorrt are modelled", one.place))
     if (one := given.get("@beams")) and one.value not in (None, 1):
         findings.append(warn("not-modelled-more", f"{one.spelled}: beam search holds {one.value} caches a request", one.place))
     if (one := given.get("@graphs")) and one.value is None:
         question["enforce_eager"] = moved(one, True)
     if one := given.get("@speculative"):
-        findings += _speculative(one, question)
+        findings += _speculative(one, question, built=_is_built(given))
     if (one := given.get("@lora")) and one.value is not None:
         findings += _lora(one, question)
     if (one := question.get("memory_fraction")) and not 0 < one.value <= 1:
@@ -116,12 +124,19 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     return Answer(question, model, tuple(findings), weights=weights)
 
 
-def _speculative(one: Given, question: dict[str, Given]) -> list[Finding]:
+def _is_built(given: Mapping[str, Given]) -> bool:
+    """Whether an engine that trtllm-build made is served: asked for, or the release's default."""
+    version = str(given[RELEASE].value) if RELEASE in given else ""
+    return BACKENDS.get(given["@backend"].value) == "tensorrt" if "@backend" in given else () < release(version) < (1, 0)
+
+
+def _speculative(one: Given, question: dict[str, Given], *, built: bool) -> list[Finding]:
     value: Any = one.value
     if not isinstance(value, dict):
         return [] if value is None else [refuse(f"{one.spelled}: not a mapping", one.place)]
-    kind = str(value.get("decoding_type", "")).lower()
-    method = {name.lower(): method for method, name in DECODING.items()}.get(kind, "eagle3" if kind == "eagle3" else None)
+    kind = str(value.get("decoding_type", "")).lower().replace("_", "")
+    method = {name.lower().replace("_", ""): method for method, name in DECODING.items()}.get(kind, "eagle3" if kind == "eagle3" else None)
+    method = "eagle" if kind == "eagle" and built else method  # under PyTorch it is another name of Eagle3
     tokens = value.get("num_nextn_predict_layers") if method == "mtp" else value.get("max_draft_len")
     if method is None or not isinstance(tokens, int) or tokens < 1:
         return [warn("not-modelled-more", f"{one.spelled}: decoding_type {kind or 'missing'} is not modelled", one.place)]
@@ -156,7 +171,7 @@ def _lora(one: Given, question: dict[str, Given]) -> list[Finding]:
 
 DECODING = {
     "mtp": "MTP", "eagle": "Eagle", "eagle3": "Eagle", "ngram": "NGram", "draft_model": "Draft_Target", "dflash": "DFlash",
-    "dspark": "DSpark", "medusa": "Medusa", "lookahead": "Lookahead", "user_provided": "User_Provided",
+    "dspark": "DSpark", "suffix": "SA", "medusa": "Medusa", "lookahead": "Lookahead", "user_provided": "User_Provided",
 }  # fmt: skip
 
 
