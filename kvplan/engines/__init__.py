@@ -140,7 +140,7 @@ def default(d: Deployment) -> str:
 #: What command lines make one name of a question of, by what their rows call it.
 _PARTS = {
     "@ep": "ep", "@lora": "lora", "@lora_rank": "lora", "@loras": "lora", "@speculative": "speculative", "@quantization": "weight_dtype",
-    "@text_only": "multimodal", "@context": "context",
+    "@lora_paths": "lora", "@adapters": "lora", "@text_only": "multimodal", "@context": "context",
 }  # fmt: skip
 
 

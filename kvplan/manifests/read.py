@@ -37,6 +37,7 @@ from kvplan.manifests import (
     templates,
     units,
 )
+from kvplan.manifests.adapters import gguf_config
 from kvplan.manifests.budget import bounded
 from kvplan.manifests.command import Start, left_open, scripts
 from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
@@ -81,7 +82,9 @@ def read_file(path: str, env: Mapping[str, str] | None = None) -> list[Found]:
         other = Path(path).parent / name
         try:
             inside = ".." not in Path(name).parts or _is_inside(other, Path(path))
-            return read_text(str(other)) if not Path(name).is_absolute() and inside and os.path.isfile(other) else None
+            if Path(name).is_absolute() or not inside or not os.path.isfile(other):
+                return None
+            return gguf_config(other) if name.endswith(".gguf") else read_text(str(other))
         except (OSError, ValueError):
             return None
 

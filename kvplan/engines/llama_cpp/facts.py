@@ -9,6 +9,7 @@ from kvplan.forms import Form
 
 #: engine_option keys, by its own names.
 OPTIONS: dict[str, str] = {
+    "lora_target_modules": "modules that adapters change, joined by commas; all by default",
     "n_ubatch": "-ub: tokens of one physical batch",
     "kv_unified": "one pool of cells for all slots",
     "kv_unified_per_slot": "tokens of a slot, from which the pool follows",

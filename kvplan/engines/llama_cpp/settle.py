@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, canonical_weight
+from kvplan.engines.common import lora
 from kvplan.engines.common.drafters import drafter, own_tensors, unknown, without_weights
 from kvplan.engines.common.grouped_keys import TABLE, key_group
 from kvplan.engines.common.protocol import Certainty, ChosenBy, Settled
@@ -118,6 +119,7 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     f = f._replace(reserve_said=d.reserve is not None, images_said=d.multimodal is not None or name != "llama.cpp")
     settings = LlamaSettings(f, rules, unified, own_slots, own_cells, fitted.placed, stays=fitted.stays)
     drafts = without_weights(found.layers) if beside and found else model.draft if f.draft_rows else ()
+    lora.asked_modules(question)
     made = Settled(question, chosen_by, notes, settings, model, drafts, misfit, found, unknown(question, found))
     return made._replace(runs=SERVER if chosen.server else OTHERS)
 

@@ -6,7 +6,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import Answer, Arguments, Repository, block, moved, names, number, plain_finish, plain_say, row
+from kvplan.engines.common.arguments import (
+    Answer,
+    Arguments,
+    Repository,
+    adapters_of,
+    block,
+    moved,
+    names,
+    number,
+    plain_finish,
+    plain_say,
+    row,
+)
 from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_speculative
 from kvplan.engines.common.words import Finding, Given, refuse
@@ -45,7 +57,7 @@ ROWS = (
     row("--eager-mode", "enforce_eager", takes="flag"),
     row("--disable-vision-encoder", "multimodal", takes="flag", value="off", until="0.14.0"),
     row("--language-model-only", "multimodal", takes="flag", value="off", since="0.16.0"),
-    row("--adapters", "!adapters", takes="many", effect="more"),
+    row("--adapters", "@adapters", takes="many"),
     row("--speculative-algorithm", "@drafts", since="0.11.0"),
     row("--speculative-draft-model", "@draft_model", since="0.11.0"),
     row("--speculative-num-draft-tokens", "@draft_tokens", "int", since="0.11.0"),
@@ -106,7 +118,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["weight_dtype"] = moved(one, MODEL_FORMATS[one.value])
     if one := given.get("@drafts"):
         question["speculative"] = moved(one, _speculative(one, given))
-    return Answer(question, plain_finish(given, positional).model, tuple(findings))
+    return Answer(question, plain_finish(given, positional).model, tuple(findings), adapters=adapters_of(given.get("@adapters")))
 
 
 def _speculative(one: Given, given: Mapping[str, Given]) -> str:

@@ -15,6 +15,7 @@ OPTIONS: dict[str, str] = {
     "enable_prefix_caching": "prefix caching: blocks of ended sequences stay until others need them",
     "flash_mla": "flash_mla is installed: latents stay in blocks of 64 tokens",
     "fp32_mamba_ssm_dtype": "LMDEPLOY_FP32_MAMBA_SSM_DTYPE: recurrent states in f32",
+    "lora_target_modules": "modules that adapters change, joined by commas; all by default",
     "num_gpu_blocks": "blocks of the pool, counted: PyTorch's num_gpu_blocks, or TurboMind's cache_max_entry_count above 1",
     "prefix_cache_state_budget": "PyTorch: state slots beside those of the batch, for prefix caching",
 }

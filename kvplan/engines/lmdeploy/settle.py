@@ -135,6 +135,7 @@ def settle(d: Deployment) -> Settled:
     drafted = drafter(question, model, stored) if backend == "pytorch" else None
     model, found_drafter = both_kept(model, drafted, lambda _, cache: as_kept(cache, stored.state))
     drafts = without_weights(found_drafter.layers) if found_drafter else ()
+    lora.asked_modules(question)
     notes = (*notes, *lora.note(question, model.layers))
     if backend == "turbomind" and read_lora(question.lora):
         notes = (*notes, "lora: TurboMind loads no adapters; --backend pytorch does, and its slots are counted")

@@ -18,6 +18,7 @@ FACTS = Facts(
     title="MLX-LM",
     versions=("0.32.2",),
     options={
+        "lora_target_modules": "modules that adapters change, joined by commas; all by default",
         "kv_bits": "--kv-bits: bits of the cache, 2 to 8",
         "kv_group_size": "--kv-group-size: elements that share a scale and a bias",
         "quantized_kv_start": "--quantized-kv-start: tokens from which the cache is quantised",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
-from kvplan.engines.common import whole
+from kvplan.engines.common import lora, whole
 from kvplan.engines.common.drafters import both_kept, drafter, unknown, without_weights
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Risk, Settled, refused
@@ -102,6 +102,7 @@ def settle(d: Deployment) -> Settled:
     notes += ("macOS lets the GPU wire only part of unified memory; memory_fraction says how much",) if d.device else ()
     notes += (_TEXT,) if d.model.towers else ()
     question, chosen_by, notes = resolve(d, defaults, notes)
+    lora.asked_modules(question)
     formats = CacheFormats(compute=compute, k=compute, v=compute, conv=compute, state=compute, forced_state=compute)
     model = lowered(question, formats)
     as_kept = partial(_as_kept, compute=compute, expanded=d.model.architecture in EXPANDED)

@@ -8,7 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import RELEASE, Answer, Arguments, Repository, block, key_rows, moved, names, row
+from kvplan.engines.common.arguments import (
+    RELEASE,
+    Adapters,
+    Answer,
+    Arguments,
+    Repository,
+    adapters_of,
+    block,
+    key_rows,
+    moved,
+    names,
+    row,
+)
 from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_speculative
 from kvplan.engines.common.releases import release
@@ -107,8 +119,10 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["enforce_eager"] = moved(one, True)
     if one := given.get("@speculative"):
         findings += _speculative(one, question, built=_is_built(given))
+    adapters: Adapters | None = None
     if (one := given.get("@lora")) and one.value is not None:
-        findings += _lora(one, question)
+        said, adapters = _lora(one, question)
+        findings += said
     if (one := question.get("memory_fraction")) and not 0 < one.value <= 1:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not above 0 and at most 1", one.place))
         del question["memory_fraction"]
@@ -121,7 +135,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["kv_dtype"] = moved(quant, "fp8")
     weights = moved(quant, config["quant_algo"]) if quant and config.get("quant_algo") else None
     model = given.get("@model") or next((word for word in positional if word.value != "serve"), None)
-    return Answer(question, model, tuple(findings), weights=weights)
+    return Answer(question, model, tuple(findings), weights=weights, adapters=adapters)
 
 
 def _is_built(given: Mapping[str, Given]) -> bool:
@@ -152,21 +166,25 @@ LORA_MODULES = {
 }  # fmt: skip
 
 
-def _lora(one: Given, question: dict[str, Given]) -> list[Finding]:
-    """lora_config: rank and adapters of the device cache, and the modules that it names."""
+def _lora(one: Given, question: dict[str, Given]) -> tuple[list[Finding], Adapters | None]:
+    """lora_config: rank and adapters of the device cache, and the modules that it names; lora_dir where the rank is in its files."""
     value: Any = one.value
     if not isinstance(value, dict):
-        return [refuse(f"{one.spelled}: not a mapping", one.place)]
+        return [refuse(f"{one.spelled}: not a mapping", one.place)], None
     rank, adapters = value.get("max_lora_rank"), value.get("max_loras")
     if not all(isinstance(n, int) and n > 0 for n in (rank, adapters)):
-        return [warn("not-modelled-more", f"{one.spelled}: say max_lora_rank and max_loras, or its device cache is not known", one.place)]
+        if found := adapters_of(moved(one, value.get("lora_dir")), adapters if isinstance(adapters, int) else None):
+            return [], found
+        said = f"{one.spelled}: say max_lora_rank and max_loras, or its device cache is not known"
+        return [warn("not-modelled-more", said, one.place)], None
     question["lora"] = moved(one, f"{rank}x{adapters}")
     modules = [str(name)[:40] for name in value.get("lora_target_modules") or []]
     if strange := [name for name in modules if name not in LORA_MODULES]:
-        return [warn("not-modelled-either", f"{one.spelled}: adapters of all linear modules are counted, not of {strange[0]}", one.place)]
+        said = f"{one.spelled}: adapters of all linear modules are counted, not of {strange[0]}"
+        return [warn("not-modelled-either", said, one.place)], None
     if modules:
         question["engine_option.lora_target_modules"] = moved(one, ",".join(LORA_MODULES[name] for name in modules))
-    return []
+    return [], None
 
 
 DECODING = {

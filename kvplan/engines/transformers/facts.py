@@ -22,6 +22,7 @@ FACTS = Facts(
     title="transformers",
     versions=VERSIONS,
     options={
+        "lora_target_modules": "modules that adapters change, joined by commas; all by default",
         "cache_implementation": "dynamic, static, quantized or paged",
         "backend": "of a quantized cache: quanto, hqq or fp8",
         "nbits": "of a quantized cache: bits",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
-from kvplan.engines.common import whole
+from kvplan.engines.common import lora, whole
 from kvplan.engines.common.drafters import both_kept, drafter, unknown, without_weights
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
 from kvplan.engines.common.registries import Registry
@@ -66,6 +66,7 @@ def settle(d: Deployment) -> Settled:
     notes += asked_of.notes
     notes = (*notes, "activations are not counted beside what the caches hold for a moment") if kind != "paged" else notes
     question, chosen_by, notes = resolve(replace(d, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
+    lora.asked_modules(question)
     formats = CacheFormats(compute=compute, k=compute, v=compute, conv=compute, forced_state="f32")
     model = lowered(question, formats)
     settings = _read(question, asked_of, backend, release, compute)
