@@ -232,7 +232,7 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
             if error.source == "context" and "context" not in question:  # a model that declares no length
                 return None, findings, [Unresolved("context", error.faults[0][1], "--context N", found.places.get("model", found.place))]
             keys = {path: message for path, message in error.faults if error.source == "engine_option" and path in options}
-            if not keys:
+            if not keys or not keys.keys() <= found.question.get("engine_option", {}).keys():  # of somebody who asks
                 return None, [*findings, *(_fault(message, found, path or error.source) for path, message in error.faults)], []
             for key, message in keys.items():
                 findings.append(_dropped(key, found, message))
