@@ -73,7 +73,7 @@ CASES: list[tuple[str, str, str, dict[str, str], str | None]] = [
     ("vllm", "0.11.0", "suffix", {}, "method Input should be ... [type=literal_error, input_value='suffix'"),
     ("vllm", "0.12.0", "suffix", {}, None),
     ("vllm", "0.10.2", "mlp_speculator", {}, "Unknown speculative decoding method: mlp_speculator"),
-    ("vllm", "0.33.0", "medusa", {}, "it is there from 0.5.2 on and before 0.10 (V0); from 0.9 on and before 0.33 (V1)"),
+    ("vllm", "0.33.0", "medusa", {}, "it is there from 0.5.2 on, before 0.10 (V0); from 0.9 on, before 0.33 (V1)"),
     ("sglang", "0.5.2", "ngram", {}, "argument --speculative-algorithm: invalid choice: 'NGRAM'"),
     ("sglang", "0.5.3", "ngram", {}, None),
     ("sglang", "0.4.3.post4", "eagle3", {}, "argument --speculative-algorithm: invalid choice: 'EAGLE3'"),

@@ -102,16 +102,21 @@ def lacking(speculative: str | None, drafting: Drafting, title: str, version: st
     return f"{words.replace('{method}', name)} ({said})" if words else said
 
 
+def spans(drafting: Drafting) -> dict[str, str]:
+    """Method -> the releases that have it, in words."""
+    return {name: _spans(way for way in drafting.ways if name in way.methods.split()) for name in drafting.methods}
+
+
 def _fits(words: Words, method: str, version: str | None, runs: str) -> bool:
     ours = not words.methods or method in words.methods.split()
     return ours and (not runs or words.of in ("", runs)) and in_force(words.since, words.before, version)
 
 
 def _spans(ways: Iterable[Way]) -> str:
-    """`from 0.5.2 up to before 0.33 (pytorch)`, and so on."""
+    """`from 0.9 on, before 0.33 (V1)`, of every way."""
     found = []
     for way in ways:
         since, before = (f"from {way.since} on" if way.since else ""), (f"before {way.before}" if way.before else "")
-        span = " and ".join(part for part in (since, before) if part) or "in every release"
+        span = ", ".join(part for part in (since, before) if part) or "in every release"
         found.append(f"{span} ({way.of})" if way.of else span)
     return "; ".join(dict.fromkeys(found))
