@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from kvplan.deployment import Deployment
 from kvplan.engines.common import checks
 from kvplan.engines.common import passed as passing
-from kvplan.engines.common.methods import is_branch, lacking
+from kvplan.engines.common.methods import is_branch, lacking, without_adapters
 from kvplan.engines.common.protocol import Engine, Facts, Settled
 from kvplan.errors import UnknownName
 
@@ -162,9 +162,9 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     settled = engine.settle(d)
     passed = (*settled.passed, *passed)
     checks.check_forms(settled, engine.facts)
-    lacks = settled.lacks or (
-        lacking(d.speculative, engine.facts.drafting, engine.facts.title, d.engine_version, settled.runs) if engine.facts.drafting else ""
-    )
+    facts, which = engine.facts, (engine.facts.title, d.engine_version, settled.runs)
+    lacks = lacking(d.speculative, facts.drafting, *which) if facts.drafting else ""
+    lacks = lacks or (without_adapters(d.lora, facts.adapting, *which) if facts.adapting else "")
     notes = (*settled.notes, *checks.unused(d, settled, engine.facts), *checks.foreign_checkpoint(d, engine.facts))
     old = checks.before_all(d, engine.facts) if engine.facts.pool == "set aside" else ""
     undecided = (*settled.undecided, *checks.counted_as_stored(d, engine.facts))

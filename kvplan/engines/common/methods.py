@@ -1,4 +1,4 @@
-"""Ways of drafting by release, as data: which an engine's releases have, and in what words they refuse another."""
+"""Ways of drafting, and adapters, by release, as data: which an engine's releases have, and in what words they refuse another."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kvplan.engines.common.options import read_speculative
+from kvplan.engines.common.options import read_lora, read_speculative
 from kvplan.engines.common.releases import in_force
 from kvplan.errors import SpecError
 
+ADAPTERS = "adapters"
 _BRANCH = re.compile(r"(?<=\d)\.?(?:rc|[ab])\d|dev|nightly|\+")
 _BUILD = re.compile(r"b?\d{3,6}(?![.\d])")
 
@@ -87,18 +88,25 @@ def lacking(speculative: str | None, drafting: Drafting, title: str, version: st
     runs     how the engine is run, where its ways differ by that
     """
     spec = read_speculative(speculative)
-    if spec is None:
-        return ""
+    return _reason(drafting, spec.method, f"does not draft by {spec.method}: it is", title, version, runs) if spec else ""
+
+
+def without_adapters(asked: str | None, adapting: Drafting, title: str, version: str | None, runs: str = "") -> str:
+    """The same of adapters, which are the way ADAPTERS."""
+    return _reason(adapting, ADAPTERS, "takes no adapters: they are", title, version, runs) if read_lora(asked) else ""
+
+
+def _reason(drafting: Drafting, method: str, lacks: str, title: str, version: str | None, runs: str) -> str:
     if drafting.builds and not _BUILD.match(version or ""):
         version = None
-    if drafts_by(drafting, spec.method, version, runs):
+    if drafts_by(drafting, method, version, runs):
         return ""
-    ways = [way for way in drafting.ways if spec.method in way.methods.split()]
+    ways = [way for way in drafting.ways if method in way.methods.split()]
     which = f"{title} {version}" if version else f"the newest {title}"
     where = f" ({runs})" if runs and any(way.of for way in ways) else ""
-    said = f"{which}{where} does not draft by {spec.method}: it is there {_spans(ways)}"
-    words = next((one.text for one in drafting.words if _fits(one, spec.method, version, runs)), "")
-    name = dict(drafting.spelled).get(spec.method, spec.method)
+    said = f"{which}{where} {lacks} there {_spans(ways)}"
+    words = next((one.text for one in drafting.words if _fits(one, method, version, runs)), "")
+    name = dict(drafting.spelled).get(method, method)
     return f"{words.replace('{method}', name)} ({said})" if words else said
 
 

@@ -58,7 +58,7 @@ class Settled(NamedTuple):
     undecided why a start is too close to call, whatever room is left: what public starts ran out of and nothing here sizes
     passed    options that the engine has and no line follows (passed.py)
     runs      how the engine is run, where what it drafts by differs by that (methods.py)
-    lacks     why its release does not start, whatever memory there is: it has no such way of drafting; empty: it has
+    lacks     why its release does not start, whatever memory there is: it has no such way of drafting, or no adapters; empty: it has
     """
 
     question: Deployment
@@ -289,6 +289,7 @@ class Facts(NamedTuple):
     offloads         layers may stay in memory beside the device
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
     drafting         what its releases draft by; None: any method
+    adapting         which of its releases take adapters (methods.py ADAPTERS); None: all that are known
     picks_drafts     methods of speculation for which it picks the tokens itself (METHOD:auto)
     kv_advice        cache formats that advice may offer, with their bits; weight_advice likewise
     settings         switches that advice may offer
@@ -321,6 +322,7 @@ class Facts(NamedTuple):
     offloads: bool = False
     weight_schemes: frozenset[str] = frozenset()
     drafting: Drafting | None = Drafting()
+    adapting: Drafting | None = None
     picks_drafts: tuple[str, ...] = ()
     kv_advice: tuple[tuple[str, int], ...] = ()
     weight_advice: tuple[tuple[str, int], ...] = ()

@@ -7,7 +7,7 @@ taken to. There `Eagle` is another name of Eagle3, whose checkpoints EAGLE's own
 
 from __future__ import annotations
 
-from kvplan.engines.common.methods import Drafting, Way, Words
+from kvplan.engines.common.methods import ADAPTERS, Drafting, Way, Words
 
 PYTORCH, BUILT = "pytorch", "tensorrt"
 DRAFTING = Drafting(
@@ -29,3 +29,5 @@ DRAFTING = Drafting(
     spelled=(("ngram", "NGram"), ("draft_model", "DraftTarget"), ("draft_target", "DraftTarget"), ("user_provided", "UserProvided"),
              ("dflash", "DFlash"), ("dspark", "DSpark"), ("suffix", "SA")),
 )  # fmt: skip
+#: docs/source/release-notes.md of 0.20: "PyTorch workflow: added lora support".
+ADAPTING = Drafting((Way(ADAPTERS, "0.20", of=PYTORCH), Way(ADAPTERS, of=BUILT)))

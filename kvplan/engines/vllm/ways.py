@@ -6,7 +6,7 @@ Read from the wheels of 0.4.0 to 0.33.0: `spec_decode/*` and `config.py` of V0 (
 
 from __future__ import annotations
 
-from kvplan.engines.common.methods import Drafting, Way, Words
+from kvplan.engines.common.methods import ADAPTERS, Drafting, Way, Words
 
 V0, V1 = "V0", "V1"
 #: Names of one class's modules, which all mean `mtp`: the first release whose SpeculativeMethod has them.
@@ -50,3 +50,4 @@ DRAFTING = Drafting(
         Words(_LITERAL, _SPECULATIVE, since="0.9.1"),
     ),
 )  # fmt: skip
+ADAPTING = Drafting((Way(ADAPTERS, "0.3"),), (Words("unrecognized arguments: --enable-lora", "engine/arg_utils.py"),))
