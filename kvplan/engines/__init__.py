@@ -163,7 +163,7 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     passed = (*settled.passed, *passed)
     checks.check_forms(settled, engine.facts)
     facts, which = engine.facts, (engine.facts.title, d.engine_version, settled.runs)
-    lacks = lacking(d.speculative, facts.drafting, *which) if facts.drafting else ""
+    lacks = (lacking(d.speculative, facts.drafting, *which) if facts.drafting else "") or settled.lacks
     lacks = lacks or (without_adapters(d.lora, facts.adapting, *which) if facts.adapting else "")
     notes = (*settled.notes, *checks.unused(d, settled, engine.facts), *checks.foreign_checkpoint(d, engine.facts))
     old = checks.before_all(d, engine.facts) if engine.facts.pool == "set aside" else ""

@@ -148,3 +148,26 @@ def test_classes_that_eagle3_goes_with(model: str, version: str, said: str | Non
     )  # fmt: skip
     reason = plan.outcome.reason or ""
     assert said in reason if said else not any(word in reason.lower() for word in ("eagle3", "aux_hidden")), plan.verdict
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("0.5.0", "SGLang 0.5.0 knows no draft modules of Qwen3NextForCausalLM: it does from 0.5.2 on"),
+        ("0.5.1.post3", None),
+        ("0.5.2", None),
+    ],
+)
+def test_models_whose_own_modules_sglang_knows(version: str, said: str | None) -> None:
+    """configs/model_config.py of the wheels: Qwen3NextForCausalLMMTP is in 0.5.2 and not in 0.5.0rc2."""
+    plan = kvplan.estimate(
+        "qwen/qwen3-next-80b-a3b",
+        engine="sglang",
+        engine_version=version,
+        device="h200",
+        tp=4,
+        context=4096,
+        advise=False,
+        speculative="mtp:1",
+    )
+    assert (said in plan.verdict) if said else "knows no draft modules" not in plan.verdict

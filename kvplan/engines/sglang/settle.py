@@ -25,6 +25,7 @@ from kvplan.engines.sglang.pools import SglangPoolSettings
 from kvplan.engines.sglang.rules import DRAFTS_BY_PATH, EXCLUSIVE, RELEASES, UNNAMED_DRAFTS, SglangRules
 from kvplan.engines.sglang.served import as_served, forced_groups
 from kvplan.engines.sglang.traits import Traits, keeps_index, keeps_prefixes, read_traits, slots_per_request, with_buffers
+from kvplan.engines.sglang.ways import no_modules
 from kvplan.errors import SpecError
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats
@@ -161,7 +162,8 @@ def settle(d: Deployment) -> Settled:
     kept_layers = without_weights(drafts.layers) if drafts else ()
     notes = (*settled.notes, *adapters.notes(question, model, rules))
     made = Settled(question, settled.chosen_by, notes, settings, model, kept_layers, misfit, drafts, unknown(question, drafts))
-    return made._replace(undecided=undecided(made, shape.attention_dp))
+    lacks = no_modules(d.speculative, d.model.architecture, d.engine_version)
+    return made._replace(undecided=undecided(made, shape.attention_dp), lacks=lacks)
 
 
 def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
