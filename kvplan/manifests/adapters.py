@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kvplan.engines.common.arguments import Adapters, moved
-from kvplan.engines.common.words import Finding, Given, Unresolved
+from kvplan.engines.common.words import STOPS, Finding, Given, Unresolved, refuse
 from kvplan.errors import KvplanError
 from kvplan.importers.gguf.header import read_header
 
@@ -34,8 +34,18 @@ Text = Callable[[str, Given], "str | None"]
 
 
 def told(adapters: Adapters, question: dict[str, Given], text: Text, options: Mapping[str, str]) -> tuple[list[Finding], list[Unresolved]]:
-    """Puts `lora` into the question where all files are at hand; else what is open. `options`: those that the engine has."""
+    """Puts `lora` into the question where all files are at hand; else what is open. `options`: those that the engine has.
+
+    Where the command says the largest rank, a file with a larger one is what the engine stops at (vLLM lora/peft_helper.py validate_legal).
+    """
     found = [(one, _read(str(one.value), one, text)) for one in adapters.paths]
+    if (most := adapters.most) is not None:
+        wide = [(one, adapter.rank) for one, adapter in found if adapter is not None and adapter.rank > most]
+        said = [
+            refuse(f"{one.spelled} {one.value}: LoRA rank {rank} is greater than max_lora_rank {most}; {STOPS}", one.place)
+            for one, rank in wide
+        ]
+        return said, []
     first = adapters.paths[0]
     read = [adapter for _, adapter in found if adapter is not None]
     if len(read) < len(found):

@@ -69,7 +69,7 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bo
     question = dict(answer.question)
     unresolved = [*answer.unresolved, *missing, *site.unresolved]
     said = answer.findings
-    if answer.adapters and "lora" not in question:
+    if answer.adapters:
 
         def text(path: str, one: Given) -> str | None:
             return _file(path, start, beside, one.place)[0]

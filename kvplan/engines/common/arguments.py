@@ -83,10 +83,15 @@ class Argument(NamedTuple):
 
 
 class Adapters(NamedTuple):
-    """LoRA adapters that are named by their files, which hold their ranks. slots: how many are held at once; None: as many as there are."""
+    """LoRA adapters that are named by their files, which hold their ranks.
+
+    slots  how many are held at once; None: as many as there are
+    most   the largest rank that the command lets them have, where it says one
+    """
 
     paths: tuple[Given, ...]
     slots: int | None = None
+    most: int | None = None
 
 
 class Answer(NamedTuple):
@@ -305,11 +310,11 @@ def moved(one: Given, value: Any) -> Given:
     return one._replace(value=value)
 
 
-def adapters_of(one: Given | None, slots: int | None = None) -> Adapters | None:
+def adapters_of(one: Given | None, slots: int | None = None, *, most: int | None = None) -> Adapters | None:
     """Those of an option of several `NAME=PATH`, `PATH` or SGLang's JSON; None where there are none."""
     words = one.value if one and isinstance(one.value, list) else str(one.value).split(",") if one and one.value else []
     paths = tuple(moved(one, path) for word in words if one and (path := _path_of(str(word))))
-    return Adapters(paths, slots) if paths else None
+    return Adapters(paths, slots, most) if paths else None
 
 
 def _path_of(word: str) -> str:

@@ -100,3 +100,16 @@ def test_a_config_that_says_no_rank(tmp_path: Path) -> None:
     assert checked(tmp_path, "lmdeploy", "./mine").status == "unknown"
     (tmp_path / "mine" / "adapter_config.json").write_text("[")
     assert checked(tmp_path, "lmdeploy", "./mine").status == "unknown"
+
+
+def test_a_rank_beyond_what_vllms_command_takes(tmp_path: Path) -> None:
+    """lora/peft_helper.py validate_legal, 0.32: --max-lora-rank is 16 where nobody says it."""
+    peft(tmp_path, "mine", r=64)
+    script = tmp_path / "serve.sh"
+    script.write_text(f"vllm serve {LLAMA} --max-model-len 8192 --enable-lora --lora-modules mine=./mine other=/elsewhere\n")
+    (verdict,) = kvplan.check(script, device="h100")
+    assert verdict.status == "refuses"
+    assert "LoRA rank 64 is greater than max_lora_rank 16" in verdict.message
+    script.write_text(script.read_text().replace("--enable-lora", "--enable-lora --max-lora-rank 64"))
+    (verdict,) = kvplan.check(script, device="h100")
+    assert verdict.status == "fits", verdict.message
