@@ -171,3 +171,18 @@ def test_models_whose_own_modules_sglang_knows(version: str, said: str | None) -
         speculative="mtp:1",
     )
     assert (said in plan.verdict) if said else "knows no draft modules" not in plan.verdict
+
+
+@pytest.mark.parametrize(
+    ("model", "build", "said"),
+    [
+        ("deepseek-ai/deepseek-v3", "b10000", "model doesn't contain MTP layers (llama.cpp has no graph of the MTP modules of"),
+        ("deepseek-ai/deepseek-v3", "b10231", None),  # the packages of b10069 and before lack deepseek2's graph_mtp
+        ("qwen/qwen3.5-27b", "b9300", None),
+    ],
+)
+def test_models_whose_modules_llama_cpp_has_a_graph_of(model: str, build: str, said: str | None) -> None:
+    plan = kvplan.estimate(
+        model, engine="llama.cpp", engine_version=build, device="h200", n_devices=8, context=4096, speculative="mtp:1", advise=False
+    )
+    assert plan.starts if said is None else (plan.starts is False and said in plan.verdict)

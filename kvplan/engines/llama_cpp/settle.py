@@ -20,7 +20,7 @@ from kvplan.engines.llama_cpp.placement import Placed
 from kvplan.engines.llama_cpp.registry import unknown as unknown_model
 from kvplan.engines.llama_cpp.rules import WINDOWS_IGNORED, LlamaRules, build_of, find
 from kvplan.engines.llama_cpp.situation import Situation
-from kvplan.engines.llama_cpp.ways import OTHERS, SERVER
+from kvplan.engines.llama_cpp.ways import OTHERS, SERVER, no_graph
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.tensors import CacheFormats, Lowered, changed
 from kvplan.uploads import file_of
@@ -121,7 +121,8 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     drafts = without_weights(found.layers) if beside and found else model.draft if f.draft_rows else ()
     lora.asked_modules(question)
     made = Settled(question, chosen_by, notes, settings, model, drafts, misfit, found, unknown(question, found))
-    return made._replace(runs=SERVER if chosen.server else OTHERS)
+    build = build_of(d.engine_version or "") if name == "llama.cpp" else rules.build
+    return made._replace(runs=SERVER if chosen.server else OTHERS, lacks=no_graph(d.speculative, d.model.architecture, build, name))
 
 
 #: Places of its list of shares (common/common.h, tensor_split).

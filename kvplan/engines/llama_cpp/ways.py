@@ -9,6 +9,7 @@ The server's draft models are #10455 of 25 November 2024, placed by that date; e
 from __future__ import annotations
 
 from kvplan.engines.common.methods import Drafting, Way, Words
+from kvplan.engines.common.options import read_speculative
 
 SERVER, OTHERS = "llama-server", "its other programs"
 _ARGUMENTS, _SPECULATIVE = "common/arg.cpp", "common/speculative.cpp"
@@ -36,3 +37,33 @@ DRAFTING = Drafting(
 )
 #: From 0.30.0 on every model is run by llama-server, of b9452 or later.
 OF_OLLAMA = Drafting((Way("mtp", "0.30"),))
+
+#: Architectures, as GGUF files call them, and their classes, by the first build with a graph of their MTP modules (src/models/*.cpp
+#: graph_mtp): the symbols of ten such packages, 2026.5.9294 to 2026.10.11549, each placed after the last that lacks it.
+#: Qwen4Exp's and GLM-5.3's are left out: they draft in public on builds before the first of those packages that has their graphs.
+_MTP: dict[int, str] = {
+    9094: ("qwen35 qwen35moe Qwen3_5ForCausalLM Qwen3_5ForConditionalGeneration Qwen3_5MoeForCausalLM Qwen3_5MoeForConditionalGeneration"),
+    9295: "step35 Step3p5ForCausalLM Step3p7ForConditionalGeneration",
+    9539: "cohere2moe Cohere2MoeForCausalLM",
+    9874: "hy_v3 HYV3ForCausalLM",
+    10069: "mimo2 glm-dsa deepseek4 MiMoV2FlashForCausalLM MiMoV2ForCausalLM GlmMoeDsaForCausalLM DeepseekV4ForCausalLM",
+    10230: (
+        "deepseek2 deepseek32 qwen3next bailingmoe3 nemotron_h_moe DeepseekV2ForCausalLM DeepseekV3ForCausalLM DeepseekV32ForCausalLM "
+        "Qwen3NextForCausalLM BailingMoeV3ForCausalLM BailingMoeV3VLForConditionalGeneration NemotronHForCausalLM "
+        "NemotronHPuzzleForCausalLM"
+    ),
+    10567: "glm4moe Glm4MoeForCausalLM",
+}
+MTP: dict[str, int] = {named: build for build, names in _MTP.items() for named in names.split()}
+
+
+def no_graph(speculative: str | None, named: str | None, build: int | None, title: str) -> str:
+    """Why a build does not draft with the MTP modules in a model's own file; empty where it does or the class is not here. None: newest."""
+    spec = read_speculative(speculative)
+    if spec is None or spec.method != "mtp" or spec.model is not None or not named:
+        return ""
+    first = MTP.get(named)
+    if first is None or build is None or build >= first:
+        return ""
+    words = "context type MTP requested but model doesn't contain MTP layers"
+    return f"{words} ({title} has no graph of the MTP modules of {named}: there is one from b{first} on)"
