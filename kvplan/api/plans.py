@@ -118,10 +118,12 @@ def engines(name: str | None = None) -> list[EngineRecord]:
 
 
 def _engine(facts: Facts) -> EngineRecord:
+    from kvplan.engines.common.methods import spans
+
     return {
         "engine": facts.name, "title": facts.title, "releases": list(facts.versions), "vendors": sorted(facts.vendors), "pool": facts.pool,
         "weight_formats": sorted(facts.weight_schemes), "forms": sorted(facts.forms), "options": dict(facts.options),
-        "unused": dict(facts.unused),
+        "drafts": spans(facts.drafting) if facts.drafting else {}, "unused": dict(facts.unused),
     }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 from kvplan.deployment import Deployment
 from kvplan.engines.common import checks
 from kvplan.engines.common import passed as passing
+from kvplan.engines.common.methods import is_branch, lacking, without_adapters
 from kvplan.engines.common.protocol import Engine, Facts, Settled
 from kvplan.errors import UnknownName
 
@@ -139,7 +140,7 @@ def default(d: Deployment) -> str:
 #: What command lines make one name of a question of, by what their rows call it.
 _PARTS = {
     "@ep": "ep", "@lora": "lora", "@lora_rank": "lora", "@loras": "lora", "@speculative": "speculative", "@quantization": "weight_dtype",
-    "@text_only": "multimodal", "@context": "context",
+    "@lora_paths": "lora", "@adapters": "lora", "@text_only": "multimodal", "@context": "context",
 }  # fmt: skip
 
 
@@ -161,11 +162,16 @@ def settle(d: Deployment) -> tuple[Engine, Settled]:
     settled = engine.settle(d)
     passed = (*settled.passed, *passed)
     checks.check_forms(settled, engine.facts)
+    facts, which = engine.facts, (engine.facts.title, d.engine_version, settled.runs)
+    lacks = (lacking(d.speculative, facts.drafting, *which) if facts.drafting else "") or settled.lacks
+    lacks = lacks or (without_adapters(d.lora, facts.adapting, *which) if facts.adapting else "")
     notes = (*settled.notes, *checks.unused(d, settled, engine.facts), *checks.foreign_checkpoint(d, engine.facts))
     old = checks.before_all(d, engine.facts) if engine.facts.pool == "set aside" else ""
     undecided = (*settled.undecided, *checks.counted_as_stored(d, engine.facts))
+    if lacks and is_branch(d.engine_version):
+        lacks, undecided = "", (*undecided, f"{lacks}; a build of a branch may")
     notes = (*notes, *passing.notes(passed))
-    return engine, settled._replace(notes=notes, undecided=undecided, unknown=settled.unknown or old, passed=passed)
+    return engine, settled._replace(notes=notes, undecided=undecided, unknown=settled.unknown or old, passed=passed, lacks=lacks)
 
 
 def _passed(d: Deployment, facts: Facts) -> tuple[passing.Passed, ...]:

@@ -54,11 +54,11 @@ def check(
     given   names of the question (device, context, batch, engine_version, ...): they win over what the files say
     """
     verdicts: list[Verdict] = []
-    ask = _remembered(ask)
+    ask, version = _remembered(ask), given.get("engine_version")
     for file in files:
         name = file.name if isinstance(file, Source) else file
         try:
-            found = read(file.text, file.name, env) if isinstance(file, Source) else read_file(file, env)
+            found = read(file.text, name, env, version=version) if isinstance(file, Source) else read_file(file, env, version)
         except KvplanError as error:
             verdicts.append(_broken(name, error)._replace(private=_private(file, env, ())))
             continue
@@ -232,11 +232,11 @@ def _ask(ask: Ask, model: str, question: dict[str, Any], found: Found) -> tuple[
         except SpecError as error:
             if error.source == "context" and "context" not in question:  # a model that declares no length
                 return None, findings, [Unresolved("context", error.faults[0][1], "--context N", found.places.get("model", found.place))]
-            keys = [path for path, _ in error.faults if error.source == "engine_option" and path in options]
-            if not keys:
+            keys = {path: message for path, message in error.faults if error.source == "engine_option" and path in options}
+            if not keys or not keys.keys() <= found.question.get("engine_option", {}).keys():  # of somebody who asks
                 return None, [*findings, *(_fault(message, found, path or error.source) for path, message in error.faults)], []
-            for key in keys:
-                findings.append(_dropped(key, found))
+            for key, message in keys.items():
+                findings.append(_dropped(key, found, message))
                 del options[key]
         except UnsupportedError as error:
             return None, findings, [Unresolved("engine", str(error), "an engine or options that are modelled", found.place)]
@@ -250,10 +250,11 @@ def _known_options(engine: str) -> tuple[str, ...] | None:
     return tuple(engines.facts(engine).options) if engine in engines.ENGINES else None
 
 
-def _dropped(key: str, found: Found) -> Finding:
+def _dropped(key: str, found: Found, why: str = "") -> Finding:
     value = str(found.question.get("engine_option", {}).get(key))[:40]
     place = found.places.get(f"engine_option.{key}", found.place)
-    return Finding("not-modelled-either", "warning", f"{key} = {value} is not modelled for {found.engine}; the default is used", place)
+    said = f"{key}: {why}" if why else f"{key} = {value} is not modelled for {found.engine}"
+    return Finding("not-modelled-either", "warning", f"{said}; the default is used", place)
 
 
 def _fault(message: str, found: Found, name: str) -> Finding:

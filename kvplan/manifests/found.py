@@ -11,7 +11,7 @@ from kvplan.engines.common.arguments import Answer, Arguments
 from kvplan.engines.common.command_line import open_variable, read
 from kvplan.engines.common.words import Finding, Given, Place, Unresolved, Word
 from kvplan.errors import KvplanError
-from kvplan.manifests import weights
+from kvplan.manifests import adapters, weights
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start
 from kvplan.manifests.config import config_words, key_options
@@ -69,6 +69,13 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bo
     question = dict(answer.question)
     unresolved = [*answer.unresolved, *missing, *site.unresolved]
     said = answer.findings
+    if answer.adapters:
+
+        def text(path: str, one: Given) -> str | None:
+            return _file(path, start, beside, one.place)[0]
+
+        of_files, open_adapters = adapters.told(answer.adapters, question, text, engines.facts(start.engine).options)
+        said, unresolved = (*said, *of_files), [*unresolved, *open_adapters]
     if answer.is_worker:
         message = "a later node of an engine that another starts: what each of its ranks holds is the same there"
         said = (*said, Finding("note", "note", message, start.place))

@@ -44,7 +44,8 @@ def read_modelfile(text: str) -> Iterator[tuple[Start, Site]]:
         if word == "FROM":
             model = Word(rest.strip("\"'"), place)
         elif word == "ADAPTER":
-            findings.append(Finding("not-modelled-more", "warning", "ADAPTER takes more memory in a way that is not modelled", place))
+            before = f"{env['adapter'].text}," if "adapter" in env else ""
+            env["adapter"] = Word(before + rest.strip("\"'"), place)
         elif word == "PARAMETER":
             name, _, value = rest.partition(" ")
             if name.lower() in parameters:

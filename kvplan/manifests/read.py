@@ -37,6 +37,7 @@ from kvplan.manifests import (
     templates,
     units,
 )
+from kvplan.manifests.adapters import gguf_config
 from kvplan.manifests.budget import bounded
 from kvplan.manifests.command import Start, left_open, scripts
 from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
@@ -74,18 +75,20 @@ def decoded(data: bytes, path: str) -> str:
     return files.decoded(files.bounded(data, path, MAX_FILE_BYTES, WHAT), path)
 
 
-def read_file(path: str, env: Mapping[str, str] | None = None) -> list[Found]:
+def read_file(path: str, env: Mapping[str, str] | None = None, version: str | None = None) -> list[Found]:
     """What a file starts. Raises SpecError where it can not be read."""
 
     def beside(name: str) -> str | None:
         other = Path(path).parent / name
         try:
             inside = ".." not in Path(name).parts or _is_inside(other, Path(path))
-            return read_text(str(other)) if not Path(name).is_absolute() and inside and os.path.isfile(other) else None
+            if Path(name).is_absolute() or not inside or not os.path.isfile(other):
+                return None
+            return gguf_config(other) if name.endswith(".gguf") else read_text(str(other))
         except (OSError, ValueError):
             return None
 
-    return read(read_text(path), path, env, beside)
+    return read(read_text(path), path, env, beside, version)
 
 
 def _is_inside(other: Path, checked: Path) -> bool:
@@ -94,17 +97,21 @@ def _is_inside(other: Path, checked: Path) -> bool:
     return root is not None and root in other.resolve().parents
 
 
-def read(text: str, source: str, env: Mapping[str, str] | None = None, beside: ReadBeside = lambda _: None) -> list[Found]:
+def read(
+    text: str, source: str, env: Mapping[str, str] | None = None, beside: ReadBeside = lambda _: None, version: str | None = None
+) -> list[Found]:
     """What a text starts, in its order.
 
     source  the name it goes by; `.yaml`, `.yml` and `.json` are read as YAML whatever they hold
     env     variables that may be expanded; None: only those that the file sets
     beside  reads a file next to it, for --config
+    version the release whose options they are, whatever the text says
     """
     given = {name: Word(value) for name, value in (env or {}).items()}
     try:
         with bounded(source):
             pairs = list(islice(_filled_in(text, source, given, beside), MAX_ENGINES + 1))
+            pairs = [(start._replace(version=version), site) for start, site in pairs] if version else pairs
             if len(pairs) > MAX_ENGINES:
                 message = f"starts more than {MAX_ENGINES} engines; check it in parts"
                 raise SpecError(source, [(f"line {pairs[-1][0].place.line}", message)])

@@ -62,7 +62,7 @@ def _answered(d: Deployment, limits: bool, on_device: bool = True) -> tuple[Sett
     settled = settled._replace(limits=limits)
     question, facts = settled.question, engine.facts
     released = replace(question, engine_version=d.engine_version or question.engine_version)  # not the nearest that is known
-    reason = refusal(released, facts) if settled.misfit is None else None
+    reason = (settled.lacks or refusal(released, facts)) if settled.misfit is None else None
     outcome = refused(reason) if reason else engine.plan(settled)
     if not outcome.ledgers:
         outcome = outcome._replace(ledgers=_weights_alone(settled))

@@ -97,7 +97,8 @@ class DeviceRecord(TypedDict):
 
 
 class EngineRecord(TypedDict):
-    """One engine of `engines`: releases oldest first, its options and the names of a question that it has no use for, each with why."""
+    """One engine of `engines`: releases oldest first, its options, ways of drafting with the releases that have them, and the names of a
+    question that it has no use for, each with why."""
 
     engine: str
     title: str
@@ -107,6 +108,7 @@ class EngineRecord(TypedDict):
     weight_formats: list[str]
     forms: list[str]
     options: dict[str, str]
+    drafts: dict[str, str]
     unused: dict[str, str]
 
 

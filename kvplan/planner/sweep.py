@@ -93,7 +93,7 @@ def _figures(asked: Deployment, inner: Columns, n: int) -> Columns:
     try:
         engine, settled = engines.settle(replace(asked, context=asked.context or 1))
         judged = asked.kv_memory is not None and asked.device is not None  # against the device, which no curve knows
-        if engine.surface is None or judged or refusal(settled.question, engine.facts):
+        if engine.surface is None or judged or settled.lacks or refusal(settled.question, engine.facts):
             return _one_by_one(asked, inner, n)
         context = inner.get("context")
         if context is None:

@@ -10,6 +10,12 @@ from kvplan.report import FOR_PEOPLE, STRUCTURED, render_data
 from kvplan.report.screen import here
 from kvplan.report.structured import dump, rows_text
 
+_TABLES = {
+    "options": "options (--engine-option KEY=VALUE)",
+    "drafts": "ways of drafting (--speculative METHOD:TOKENS)",
+    "unused": "no use for",
+}
+
 
 def render(found: Sequence[EngineRecord], fmt: str) -> str | bytes:
     """A row each; for people without the options themselves."""
@@ -38,7 +44,7 @@ def _row(one: EngineRecord) -> dict[str, Any]:
 
 def _one(one: EngineRecord) -> str:
     screen = here()
-    width = max((len(key) for key in (*one["options"], *one["unused"])), default=0)
+    width = max((len(key) for key in (*one["options"], *one["drafts"], *one["unused"])), default=0)
     facts = {
         "releases": ", ".join(one["releases"]) or "none: arithmetic",
         "runs on": ", ".join(one["vendors"]) or "any device",
@@ -47,7 +53,8 @@ def _one(one: EngineRecord) -> str:
         "forms of cache": ", ".join(one["forms"]),
     }
     lines = [one["title"], *(screen.fold(f"{what}: {text}", "    ", "  ") for what, text in facts.items())]
-    for title, pairs in (("options (--engine-option KEY=VALUE)", one["options"]), ("no use for", one["unused"])):
+    for key, title in _TABLES.items():
+        pairs: dict[str, str] = one[key]  # type: ignore[literal-required]
         if pairs:
-            lines += ["", title, *(screen.fold(text, " " * (width + 4), f"  {key:<{width}}  ") for key, text in pairs.items())]
+            lines += ["", title, *(screen.fold(text, " " * (width + 4), f"  {name:<{width}}  ") for name, text in pairs.items())]
     return "\n".join(lines)

@@ -16,6 +16,7 @@ start-up log prints (printed.py), `emit` writes them (written.py). A row per opt
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -81,9 +82,22 @@ class Argument(NamedTuple):
     says: Mapping[str, str] = {}
 
 
+class Adapters(NamedTuple):
+    """LoRA adapters that are named by their files, which hold their ranks.
+
+    slots  how many are held at once; None: as many as there are
+    most   the largest rank that the command lets them have, where it says one
+    """
+
+    paths: tuple[Given, ...]
+    slots: int | None = None
+    most: int | None = None
+
+
 class Answer(NamedTuple):
     """What an engine makes of its options: names of the question (engine options as `engine_option.KEY`), the model, what is to be said.
-    `weights`: the engine's word for what the checkpoint is stored in (stored.py). `trusts`: a repository's own code may run."""
+    `weights`: the engine's word for what the checkpoint is stored in (stored.py). `trusts`: a repository's own code may run. `adapters`:
+    those whose rank the command does not say."""
 
     question: Mapping[str, Given]
     model: Given | None = None
@@ -94,6 +108,7 @@ class Answer(NamedTuple):
     is_worker: bool = False
     weights: Given | None = None
     trusts: bool = True
+    adapters: Adapters | None = None
 
 
 #: What `finish` is told the release by, where it is known.
@@ -293,6 +308,23 @@ def loaded_as(one: Given | None) -> Given | None:
 def moved(one: Given, value: Any) -> Given:
     """The same place, another value."""
     return one._replace(value=value)
+
+
+def adapters_of(one: Given | None, slots: int | None = None, *, most: int | None = None) -> Adapters | None:
+    """Those of an option of several `NAME=PATH`, `PATH` or SGLang's JSON; None where there are none."""
+    words = one.value if one and isinstance(one.value, list) else str(one.value).split(",") if one and one.value else []
+    paths = tuple(moved(one, path) for word in words if one and (path := _path_of(str(word))))
+    return Adapters(paths, slots, most) if paths else None
+
+
+def _path_of(word: str) -> str:
+    if word.lstrip().startswith("{"):
+        try:
+            said = json.loads(word)
+        except ValueError:
+            return word
+        return str(said.get("lora_path") or word) if isinstance(said, dict) else word
+    return word.partition("=")[2] or word
 
 
 def counted(one: Given, question: dict[str, Given], option: str) -> list[Finding]:

@@ -11,6 +11,7 @@ from kvplan.devices import Device
 from kvplan.dtypes import COMPUTE, canonical, canonical_weight, weight_scheme
 from kvplan.engines.common.builds import no_kernels
 from kvplan.engines.common.conditions import version_of
+from kvplan.engines.common.methods import check_method
 from kvplan.engines.common.options import FREE, read_lora, read_speculative
 from kvplan.engines.common.protocol import Facts, Settled
 from kvplan.engines.common.releases import release
@@ -36,6 +37,8 @@ def check_question(
         other = f"for the weights write --weight-dtype {d.dtype[:20]}, for the cache --kv-dtype {d.dtype[:20]}"
         raise SpecError("dtype", [("", f"{d.dtype[:20]!r} is no type that a model computes in (bf16, f16, f32); {other}")])
     read_lora(d.lora)
+    if facts.drafting is not None:
+        check_method(d.speculative, facts.drafting, facts.title)
     spec = read_speculative(d.speculative)
     if spec and not spec.tokens and spec.method not in facts.picks_drafts:
         raise SpecError("speculative", [("", f"{facts.title} picks no number of tokens for {spec.method}: write METHOD:TOKENS")])

@@ -10,7 +10,6 @@ from kvplan.engines.common.lines import weight_entries
 from kvplan.engines.common.options import FREE, read_speculative
 from kvplan.engines.common.protocol import Drafter
 from kvplan.engines.common.settling import own_draft_formats, remade, weight_formats
-from kvplan.errors import SpecError
 from kvplan.ledger import Entry
 from kvplan.spec import lower
 from kvplan.tensors import Cache, CacheFormats, Layer, Lowered, Role, WeightTensor
@@ -18,7 +17,12 @@ from kvplan.tensors import Cache, CacheFormats, Layer, Lowered, Role, WeightTens
 #: Methods that run the modules a model ships.
 OWN = ("mtp", "nextn", "deepseek_mtp", "mtp_eagle")
 #: Methods whose drafter is a model of its own, embedding and output included; every other one takes the target's where they are alike.
-WHOLE = ("draft_model", "standalone", "draft", "draft_target")
+WHOLE = ("draft_model", "standalone", "draft_target")
+
+
+def runs_own(method: str, own: Collection[str] = OWN) -> bool:
+    """Whether a method runs the modules that a model ships: by one of their names, or by that of one class's (`qwen3_next_mtp`)."""
+    return method in own or method.endswith("_mtp")
 
 
 def drafter(d: Deployment, model: Lowered, formats: CacheFormats, *, own: Collection[str] = OWN) -> Drafter | None:
@@ -32,7 +36,7 @@ def drafter(d: Deployment, model: Lowered, formats: CacheFormats, *, own: Collec
         return None
     if d.drafter is not None:
         return _named(d, model, formats)
-    if spec.model is None and spec.method in own and model.draft:
+    if spec.model is None and runs_own(spec.method, own) and model.draft:
         name = f"{d.model.id}, its own draft modules"
         return Drafter(name, model.draft, tuple(w for layer in model.draft for w in layer.weights), own_draft_formats(d), d.model.source)
     return None
@@ -44,20 +48,13 @@ def unknown(d: Deployment, found: Drafter | None) -> str:
     if spec is None or spec.method in FREE or found is not None:
         return ""
     who = f"the drafter {spec.model[:100]}" if spec.model else f"the {spec.method} drafter"
-    if spec.method in OWN and spec.model is None:
+    if runs_own(spec.method) and spec.model is None:
         who = f"the {spec.method} modules of {d.model.id}, which declares none,"
     if spec.model:
         what = "no name, spec or config.json of a drafter that is read"
         give = f"declare its layers in a spec file and give that with --speculative {spec.method}:{spec.tokens}:MODEL"
         return f"the size of {who} is not known: it is {what}; {give}"
     return f"the size of {who} is not known: give it with --speculative {spec.method}:{spec.tokens}:MODEL"
-
-
-def among(d: Deployment, methods: Collection[str], title: str) -> None:
-    """Raises SpecError for a method that the engine does not have."""
-    spec = read_speculative(d.speculative)
-    if spec is not None and spec.method not in methods:
-        raise SpecError("speculative", [("", f"{title} has no method {spec.method[:40]!r}; it has {', '.join(methods) or 'none'}")])
 
 
 def _named(d: Deployment, target: Lowered, formats: CacheFormats) -> Drafter:
@@ -78,7 +75,7 @@ def own_tensors(d: Deployment, model: Lowered, target: Lowered) -> Lowered:
     spec = read_speculative(d.speculative)
     if spec is None or spec.method in WHOLE:
         return model
-    if spec.method in OWN and model.draft:
+    if runs_own(spec.method) and model.draft:
         return replace(model, layers=model.draft, draft=(), first=(), last=(), embedding=None)
     model = _with_joint(d, model) if spec.method == "eagle" else model
     theirs = _vocabularies(target)

@@ -23,7 +23,14 @@ from kvplan.units import cdiv
 MODULES: dict[str, str] = {
     "q_proj": "q", "k_proj": "k", "v_proj": "v", "o_proj": "o", "gate_proj": "mlp_gate", "up_proj": "mlp_up", "down_proj": "mlp_down",
     "q_a_proj": "q_a", "q_b_proj": "q_b", "kv_a_proj_with_mqa": "kv_a", "kv_b_proj": "kv_b",
+    **dict.fromkeys(("in_proj_qkvz", "in_proj_qkv", "in_proj_z"), "in_proj_qkvz"),
+    **dict.fromkeys(("in_proj_ba", "in_proj_b", "in_proj_a"), "in_proj_ba"), "out_proj": "out_proj",
 }  # fmt: skip
+#: Classes whose gates of attention's outputs are rows of q_proj (transformers models/qwen3_next, qwen3_5).
+GATED_QUERIES = frozenset({
+    "Qwen3NextForCausalLM", "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM",
+    "Qwen3_5MoeForConditionalGeneration",
+})  # fmt: skip
 ADAPTED = ("attention", "mlp")
 SOURCE = "slots x rank x (inputs + outputs) of every adapted matrix"
 
@@ -47,18 +54,28 @@ def asked_modules(d: Deployment) -> frozenset[str] | None:
 
 
 def adapted(
-    layers: Iterable[Layer], tp: int, modules: frozenset[str] | None, roles: tuple[str, ...] = ADAPTED, *, sharded: bool = False
+    layers: Iterable[Layer],
+    tp: int,
+    modules: frozenset[str] | None,
+    roles: tuple[str, ...] = ADAPTED,
+    *,
+    sharded: bool = False,
+    gated: bool = False,
 ) -> list[Adapted]:
     """The matrices of layers that adapters may change, as one of `tp` ranks holds their factors.
 
     sharded  the factor of which every rank has a copy is shared by the ranks, too (vLLM fully_sharded_loras)
+    gated    gates of attention are rows of q_proj, whose first factor is theirs too
     """
-    return [
-        _split(w, tp, tp if sharded else 1)
+    if gated and modules and "q" in modules:
+        modules |= {"gate"}
+    found = [
+        (w, _split(w, tp, tp if sharded else 1))
         for layer in layers
         for w in layer.weights
         if w.role in roles and len(w.shape) == 2 and (modules is None or w.name in modules)
     ]
+    return [one._replace(inputs=0) if gated and w.name == "gate" else one for w, one in found]
 
 
 def _split(w: WeightTensor, tp: int, copies: int) -> Adapted:
@@ -85,7 +102,8 @@ def adapter_bytes(d: Deployment, rank: int, layers: Iterable[Layer], tp: int, el
     given = {key for key, _ in d.engine_option}
     modules = asked_modules(d) if "lora_target_modules" in given else None
     sharded = "fully_sharded_loras" in given and Options(d).flag("fully_sharded_loras")
-    return rank * sum(one.inputs + one.outputs for one in adapted(layers, tp, modules, roles, sharded=sharded)) * element_bytes
+    gated = d.model.architecture in GATED_QUERIES
+    return rank * sum(one.inputs + one.outputs for one in adapted(layers, tp, modules, roles, sharded=sharded, gated=gated)) * element_bytes
 
 
 def note(d: Deployment, layers: Iterable[Layer]) -> tuple[str, ...]:

@@ -93,13 +93,14 @@ def read_speculative(text: str | None) -> Speculation | None:
     """None for `off`. Raises SpecError for anything but METHOD:TOKENS[:MODEL]."""
     if text in (None, "off", ""):
         return None
-    method, _, rest = str(text).partition(":")
+    named, _, rest = str(text).partition(":")
+    method = "draft_model" if named.lower() == "draft" else named.lower()
     tokens, _, model = rest.partition(":")
     if tokens == "auto":
-        return Speculation(method.lower(), 0, model or None)
+        return Speculation(method, 0, model or None)
     if not tokens.isascii() or not tokens.isdecimal() or not 1 <= int(tokens[:9]) <= 1024:
         raise SpecError("speculative", [("", f"{str(text)[:60]!r}: write METHOD:TOKENS[:MODEL] such as eagle3:3, or off")])
-    return Speculation(method.lower(), int(tokens), model or None)
+    return Speculation(method, int(tokens), model or None)
 
 
 class Lora(NamedTuple):

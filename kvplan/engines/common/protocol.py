@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from kvplan.deployment import Deployment
+from kvplan.engines.common.methods import Drafting
 from kvplan.engines.common.tiers import Tier
 from kvplan.errors import SpecError
 from kvplan.forms import Form
@@ -56,6 +57,8 @@ class Settled(NamedTuple):
     limits    whether the longest context and the most sequences are asked for, which cost an engine many tries
     undecided why a start is too close to call, whatever room is left: what public starts ran out of and nothing here sizes
     passed    options that the engine has and no line follows (passed.py)
+    runs      how the engine is run, where what it drafts by differs by that (methods.py)
+    lacks     why its release does not start, whatever memory there is: it has no such way of drafting, or no adapters; empty: it has
     """
 
     question: Deployment
@@ -70,6 +73,8 @@ class Settled(NamedTuple):
     limits: bool = True
     undecided: tuple[str, ...] = ()
     passed: tuple[Any, ...] = ()
+    runs: str = ""
+    lacks: str = ""
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -283,6 +288,8 @@ class Facts(NamedTuple):
     rocm_builds      from a release on, AMD's names of the GPUs that the default build for ROCm has kernels for
     offloads         layers may stay in memory beside the device
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
+    drafting         what its releases draft by; None: any method
+    adapting         which of its releases take adapters (methods.py ADAPTERS); None: all that are known
     picks_drafts     methods of speculation for which it picks the tokens itself (METHOD:auto)
     kv_advice        cache formats that advice may offer, with their bits; weight_advice likewise
     settings         switches that advice may offer
@@ -314,6 +321,8 @@ class Facts(NamedTuple):
     rocm_builds: tuple[tuple[str, tuple[str, ...]], ...] = ()
     offloads: bool = False
     weight_schemes: frozenset[str] = frozenset()
+    drafting: Drafting | None = Drafting()
+    adapting: Drafting | None = None
     picks_drafts: tuple[str, ...] = ()
     kv_advice: tuple[tuple[str, int], ...] = ()
     weight_advice: tuple[tuple[str, int], ...] = ()

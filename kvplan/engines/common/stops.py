@@ -12,6 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from kvplan.engines.common.lines import Refusal
+from kvplan.engines.common.methods import Drafting
 from kvplan.engines.common.protocol import RULE, Outcome, Settled
 from kvplan.engines.common.releases import in_force
 
@@ -82,6 +83,13 @@ def expression(text: str) -> re.Pattern[str]:
 def needle(text: str) -> str:
     """The longest piece of a text that is always there."""
     return max(_FIELD.sub("\0", text).split("\0"), key=len)
+
+
+def words_of(drafting: Drafting, name: str, means: str, moves: tuple[Move, ...]) -> tuple[Stop, ...]:
+    """The words in which an engine refuses ways of drafting, for those who look them up; a plan has them from methods.py."""
+    return tuple(
+        Stop(name, one.text.replace("{method}", "{method:w}"), means, moves, one.source, one.since, one.before) for one in drafting.words
+    )
 
 
 def stop_of(stops: Iterable[Stop], settled: Settled) -> str | None:

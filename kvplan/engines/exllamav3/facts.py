@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.engines.common.methods import Drafting, Way
 from kvplan.engines.common.protocol import Facts, Setting
 
 _NOT_COUNTED = "what that would take is not counted"
@@ -26,6 +27,9 @@ FACTS = Facts(
         "lora": _NOT_COUNTED,
         "enforce_eager": "it captures no graphs",
     },
+    # generator/generator.py: a draft model with a cache of as many tokens as the model's in every release; n-grams and DFlash's
+    # architecture are in 0.0.43 and not in 0.0.30
+    drafting=Drafting((Way("draft_model"), Way("ngram dflash", "0.0.31"))),
     pool="per context",
     constants="torch",
     vendors=frozenset({"nvidia"}),

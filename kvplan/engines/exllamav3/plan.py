@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common import whole
-from kvplan.engines.common.drafters import among, both_kept, drafter, unknown, without_weights
+from kvplan.engines.common.drafters import both_kept, drafter, unknown, without_weights
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
 from kvplan.engines.common.releases import nearest_version
@@ -24,8 +24,6 @@ from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer
 from kvplan.units import counted, round_up
 
-#: A draft model with a cache of as many tokens as the model's (generator/generator.py).
-METHODS = ("draft_model",)
 PAGE, SLOTS, WINDOW_SLACK, GROUP, F16 = 256, 16, 512, 32, 2
 SOURCE = "exllamav3 1.6.5 exllamav3/cache"
 
@@ -71,7 +69,6 @@ def settle(d: Deployment) -> Settled:
     settings = _Settings(slots, history, k_bits or v_bits, v_bits or k_bits, options.flag("fused", True))
     if settings.k_bits:
         notes = (*notes, f"the cache is shown in f16; the ledger counts rows of {settings.k_bits} bits (K) and {settings.v_bits} (V)")
-    among(d, METHODS, FACTS.title)
     formats = CacheFormats(compute="f16", k="f16", v="f16", conv="f16", forced_state="f32")
     model = lowered(question, formats)
     model, found = both_kept(model, drafter(question, model, formats), _as_kept)

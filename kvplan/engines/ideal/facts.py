@@ -16,6 +16,7 @@ FACTS = Facts(
         ("engine_version", "max_num_seqs", "max_num_batched_tokens", "n_gpu_layers", "host_memory", "lora", "enforce_eager", "calibration"),
         _NONE,
     ),
+    drafting=None,
     kv_advice=(("fp8", 8),),
     weight_advice=(("fp8", 8), ("int4_g128", 4)),
 )

@@ -5,10 +5,11 @@ Numbers are read with std::stoi; an option on the command line beats LLAMA_ARG_*
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import Answer, Arguments, Repository, block, moved, names, row
+from kvplan.engines.common.arguments import Adapters, Answer, Arguments, Repository, adapters_of, block, moved, names, row
 from kvplan.engines.common.options import read_speculative
 from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.engines.llama_cpp.named import DENSE, EXPERTS
@@ -55,6 +56,7 @@ ROWS = (
     row("--mmproj-offload", "option:mmproj_offload", takes="switch", variables="LLAMA_ARG_MMPROJ_OFFLOAD"),
     row("-mg --main-gpu", "@main_gpu", "c_int", variables="LLAMA_ARG_MAIN_GPU"),
     row("-mm --mmproj -mmu --mmproj-url", "!mmproj", effect="more", variables="LLAMA_ARG_MMPROJ LLAMA_ARG_MMPROJ_URL"),
+    row("--lora --lora-scaled", "@adapters", takes="each"),
     row("--mmproj-auto", "@mmproj", takes="switch", variables="LLAMA_ARG_MMPROJ_AUTO"),
     row("--no-mmproj", "@no_mmproj", takes="flag"),
     row("--spec-type", "@spec_type", variables="LLAMA_ARG_SPEC_TYPE"),
@@ -129,7 +131,12 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     findings += _speculative(given, question)
     if model is None and (one := given.get("@router")):
         findings.append(warn("router", f"{one.spelled}: the server loads models when they are asked for; name one with --model", one.place))
-    return Answer(question, model, tuple(findings))
+    return Answer(question, model, tuple(findings), adapters=_adapters(given.get("@adapters")))
+
+
+def _adapters(one: Given | None) -> Adapters | None:
+    """Files apart by commas, with a scale or not (common/arg.cpp --lora, --lora-scaled): all are loaded at the start."""
+    return adapters_of(one and moved(one, re.sub(r":[0-9.]+(?=,|$)", "", str(one.value))))
 
 
 def _written_over(question: dict[str, Given]) -> list[Finding]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from kvplan.engines.common.protocol import Facts, Setting
 from kvplan.engines.llama_cpp.rules import VERSIONS
+from kvplan.engines.llama_cpp.ways import DRAFTING
 from kvplan.forms import Form
 
 #: engine_option keys, by its own names.
 OPTIONS: dict[str, str] = {
+    "lora_target_modules": "modules that adapters change, joined by commas; all by default",
     "n_ubatch": "-ub: tokens of one physical batch",
     "kv_unified": "one pool of cells for all slots",
     "kv_unified_per_slot": "tokens of a slot, from which the pool follows",
@@ -57,6 +59,7 @@ FACTS = Facts(
         "memory_fraction": "it takes what its context needs",
         "enforce_eager": "its graphs are small",
     },
+    drafting=DRAFTING,
     pool="per context",
     pages="cells",
     offloads=True,

@@ -7,7 +7,8 @@ Read from `src/llama-context.cpp`, `src/llama-kv-cache.cpp`, `common/common.cpp`
 from __future__ import annotations
 
 from kvplan.engines.common.failures import EVERYWHERE
-from kvplan.engines.common.stops import Move, Stop
+from kvplan.engines.common.stops import Move, Stop, words_of
+from kvplan.engines.llama_cpp.ways import DRAFTING
 
 _LAYERS = Move("n_gpu_layers", "fewer (-ngl): the others stay in host memory")
 _SHORTER = Move("max_model_len", "lower: the cache is made for it at start")
@@ -29,6 +30,7 @@ def _buffer(what: str, near: tuple[str, ...], *moves: Move) -> Stop:
 
 
 STOPS: tuple[Stop, ...] = (
+    *words_of(DRAFTING, "a way of drafting", "this build has no such way of drafting", (Move("engine_version", "a newer build"),)),
     Stop(
         "quantised V", "quantized V cache requires flash_attn to be enabled", "V in blocks is read by flash attention alone",
         (_FLASH, _F16),

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, canonical_weight
-from kvplan.engines.common.drafters import among, drafter, own_tensors, unknown, without_weights
+from kvplan.engines.common import lora
+from kvplan.engines.common.drafters import drafter, own_tensors, unknown, without_weights
 from kvplan.engines.common.grouped_keys import TABLE, key_group
 from kvplan.engines.common.protocol import Certainty, ChosenBy, Settled
 from kvplan.engines.common.settling import lowered_or_plain, remade, resolve
@@ -19,12 +20,12 @@ from kvplan.engines.llama_cpp.placement import Placed
 from kvplan.engines.llama_cpp.registry import unknown as unknown_model
 from kvplan.engines.llama_cpp.rules import WINDOWS_IGNORED, LlamaRules, build_of, find
 from kvplan.engines.llama_cpp.situation import Situation
+from kvplan.engines.llama_cpp.ways import OTHERS, SERVER, no_graph
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.tensors import CacheFormats, Lowered, changed
 from kvplan.uploads import file_of
 
-#: Kinds of drafting (common/speculative.cpp), and what of the target's context holds for the drafter's too.
-METHODS = ("mtp", "draft_model", "eagle3", "dflash", "dspark", "ngram", "ngram_gpu", "lookahead", "prompt_lookup")
+#: What of the target's context holds for the drafter's too.
 DRAFT_OPTIONS = ("kv_unified", "n_ubatch", "flash_attn", "swa_full", "device_memory", "server", "tensor_split", "n_gpu_layers_draft")
 
 
@@ -86,7 +87,6 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     k, v = context.cache_types(d)
     formats = CacheFormats(canonical(d.dtype or d.model.dtype, "dtype"), k, v, conv="f32", state="f32", forced_state="f32")
     model, misfit, kept = _as_kept(d, rules, formats)
-    among(d, METHODS if name == "llama.cpp" else ("mtp",), name)
     found = drafter(d, model, formats)
     asked = replace(d, n_devices=n_devices, engine_version=version)
     beside = loaded_drafter(asked, rules, model, formats) if found and d.drafter is not None else None
@@ -119,7 +119,10 @@ def settle_with(d: Deployment, rules: LlamaRules, notes: tuple[str, ...], *, nam
     f = f._replace(reserve_said=d.reserve is not None, images_said=d.multimodal is not None or name != "llama.cpp")
     settings = LlamaSettings(f, rules, unified, own_slots, own_cells, fitted.placed, stays=fitted.stays)
     drafts = without_weights(found.layers) if beside and found else model.draft if f.draft_rows else ()
-    return Settled(question, chosen_by, notes, settings, model, drafts, misfit, found, unknown(question, found))
+    lora.asked_modules(question)
+    made = Settled(question, chosen_by, notes, settings, model, drafts, misfit, found, unknown(question, found))
+    build = build_of(d.engine_version or "") if name == "llama.cpp" else rules.build
+    return made._replace(runs=SERVER if chosen.server else OTHERS, lacks=no_graph(d.speculative, d.model.architecture, build, name))
 
 
 #: Places of its list of shares (common/common.h, tensor_split).

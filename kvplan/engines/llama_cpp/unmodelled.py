@@ -50,7 +50,7 @@ EITHER: dict[tuple[str, str], str] = {
 }
 
 MORE: dict[tuple[str, str], str] = {
-    ("", ""): "lora lora-scaled control-vector",
+    ("", ""): "control-vector",
 }
 
 LESS: dict[tuple[str, str], str] = {

@@ -6,7 +6,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import Answer, Arguments, Repository, block, moved, names, number, plain_finish, plain_say, row
+from kvplan.engines.common.arguments import (
+    Answer,
+    Arguments,
+    Repository,
+    adapters_of,
+    block,
+    moved,
+    names,
+    number,
+    plain_finish,
+    plain_say,
+    row,
+)
 from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_speculative
 from kvplan.engines.common.words import Finding, Given, refuse
@@ -28,7 +40,7 @@ ROWS = (
     row("--tp", "tp", "int"),
     row("--dp", "dp", "int"),
     row("--ep", "ep", "int"),
-    row("--cp", "dcp", "int", since="0.12.3"),
+    row("--cp", "dcp", "int", since="0.11.0"),
     row("--session-len", "max_model_len", "int"),
     row("--max-batch-size", "max_num_seqs", "int"),
     row("--max-prefill-token-num", "max_num_batched_tokens", "int"),
@@ -45,10 +57,10 @@ ROWS = (
     row("--eager-mode", "enforce_eager", takes="flag"),
     row("--disable-vision-encoder", "multimodal", takes="flag", value="off", until="0.14.0"),
     row("--language-model-only", "multimodal", takes="flag", value="off", since="0.16.0"),
-    row("--adapters", "!adapters", takes="many", effect="more"),
-    row("--speculative-algorithm", "@drafts", since="0.12.3"),
-    row("--speculative-draft-model", "@draft_model", since="0.12.3"),
-    row("--speculative-num-draft-tokens", "@draft_tokens", "int", since="0.12.3"),
+    row("--adapters", "@adapters", takes="many"),
+    row("--speculative-algorithm", "@drafts", since="0.11.0"),
+    row("--speculative-draft-model", "@draft_model", since="0.11.0"),
+    row("--speculative-num-draft-tokens", "@draft_tokens", "int", since="0.11.0"),
     row("--speculative-dflash-block-size", "@draft_block", "int", since="0.18.0"),
     row("--kernel-block-size", "!kernel_block_size", "int", since="0.14.0", effect="either"),
     row("--device", "!device", effect="either"),
@@ -106,7 +118,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["weight_dtype"] = moved(one, MODEL_FORMATS[one.value])
     if one := given.get("@drafts"):
         question["speculative"] = moved(one, _speculative(one, given))
-    return Answer(question, plain_finish(given, positional).model, tuple(findings))
+    return Answer(question, plain_finish(given, positional).model, tuple(findings), adapters=adapters_of(given.get("@adapters")))
 
 
 def _speculative(one: Given, given: Mapping[str, Given]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.engines.common.methods import Drafting, Way, Words
 from kvplan.engines.common.protocol import Facts, Setting
 from kvplan.engines.lmdeploy.rules import RELEASES
 
@@ -14,10 +15,13 @@ OPTIONS: dict[str, str] = {
     "enable_prefix_caching": "prefix caching: blocks of ended sequences stay until others need them",
     "flash_mla": "flash_mla is installed: latents stay in blocks of 64 tokens",
     "fp32_mamba_ssm_dtype": "LMDEPLOY_FP32_MAMBA_SSM_DTYPE: recurrent states in f32",
+    "lora_target_modules": "modules that adapters change, joined by commas; all by default",
     "num_gpu_blocks": "blocks of the pool, counted: PyTorch's num_gpu_blocks, or TurboMind's cache_max_entry_count above 1",
     "prefix_cache_state_budget": "PyTorch: state slots beside those of the batch, for prefix caching",
 }
 
+#: Choices of --speculative-algorithm in the wheels of 0.10.2 to 0.18.0 (cli/utils.py; pytorch/spec_decode/proposers). TurboMind takes the
+#: option and goes on without.
 FACTS = Facts(
     name="lmdeploy",
     title="LMDeploy",
@@ -29,6 +33,17 @@ FACTS = Facts(
         "host_memory": "its pool has no blocks in host memory unless num_cpu_blocks says so",
         "enforce_eager": "its graphs are captured after the pool is taken, from what is left",
     },
+    drafting=Drafting(
+        (
+            Way("eagle eagle3 mtp deepseek_mtp nextn", "0.11"),
+            Way("qwen3_5_mtp", "0.13"),
+            Way("dflash", "0.18"),
+        ),
+        (
+            Words("unrecognized arguments: --speculative-algorithm", "cli/utils.py", before="0.11"),
+            Words("argument --speculative-algorithm: invalid choice: '{method}'", "cli/utils.py"),
+        ),
+    ),
     pool="set aside",
     pages="pools",
     shares_prefixes=False,

@@ -32,7 +32,6 @@ class LmdeployRules(NamedTuple):
     fp8            PyTorch takes quant_policy 16 and 17
     turbo          PyTorch takes quant_policy 42
     split_embedding  PyTorch splits the embedding of SPLIT_EMBEDDING; split_head: the head of SPLIT_HEAD
-    drafts         methods of speculative decoding that PyTorch runs (pytorch/spec_decode/proposers)
     deals_experts  TurboMind takes ep
     dp_whole       PyTorch's data parallelism has one rank to each share of the requests
     fraction       cache_max_entry_count where it is not given; of_total: TurboMind takes it of the whole device, not of what is free
@@ -62,7 +61,6 @@ class LmdeployRules(NamedTuple):
     split_head: bool = False
     deals_experts: bool = False
     dp_whole: bool = False
-    drafts: tuple[str, ...] = ("mtp", "deepseek_mtp", "nextn", "eagle", "eagle3")
     fraction: float = 0.8
     of_total: bool = False
     block: int = 64
@@ -120,7 +118,6 @@ _0_10 = LmdeployRules(
     indexers=False,
     split_embedding=False,
     dp_whole=True,
-    drafts=(),
 )
 _0_3 = _0_10._replace(batch=128)
 _0_2_2 = _0_3._replace(block=128, pytorch=frozenset())
@@ -147,11 +144,10 @@ _0_16 = _0_15._replace(
     split_head=True,
 )
 _0_17 = _0_16._replace(pytorch=_0_16.pytorch | _KIMI, index_fp8="", score_mib=512)
-_0_18 = _0_17._replace(drafts=(*_0_17.drafts, "dflash"))
 RELEASES = Releases("lmdeploy", {
     "0.2": _0_2, "0.2.2": _0_2_2, "0.3": _0_3, "0.6": _0_10,
     "0.10": _0_10, "0.12.3": _0_12, "0.13": _0_13, "0.14": _0_14, "0.15": _0_15, "0.16": _0_16,
-    "0.17": _0_17, "0.18": _0_18,
+    "0.17": _0_17, "0.18": _0_17,
 })  # fmt: skip
 #: lmdeploy/utils.py, get_max_batch_size: the first name that the device's contains; 128 for others, 256 off CUDA.
 MAX_BATCH = {"a100": 384, "a800": 384, "h100": 1024, "h800": 1024, "l20y": 1024, "h200": 1024}

@@ -13,7 +13,7 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common import lora
 from kvplan.engines.common.conditions import capability
-from kvplan.engines.common.drafters import among, both_kept, drafter, unknown, without_weights
+from kvplan.engines.common.drafters import both_kept, drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, read_lora, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Settled
@@ -132,10 +132,10 @@ def settle(d: Deployment) -> Settled:
         or _sparse(d, forms),
     )
     model, misfit = lowered_or_plain(question, stored, cast=True)
-    among(question, rules.drafts, FACTS.title)
     drafted = drafter(question, model, stored) if backend == "pytorch" else None
     model, found_drafter = both_kept(model, drafted, lambda _, cache: as_kept(cache, stored.state))
     drafts = without_weights(found_drafter.layers) if found_drafter else ()
+    lora.asked_modules(question)
     notes = (*notes, *lora.note(question, model.layers))
     if backend == "turbomind" and read_lora(question.lora):
         notes = (*notes, "lora: TurboMind loads no adapters; --backend pytorch does, and its slots are counted")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.engines.common.methods import Drafting, Way, Words
 from kvplan.engines.common.protocol import Facts, Setting
 from kvplan.forms import Form
 
@@ -17,6 +18,7 @@ FACTS = Facts(
     title="MLX-LM",
     versions=("0.32.2",),
     options={
+        "lora_target_modules": "modules that adapters change, joined by commas; all by default",
         "kv_bits": "--kv-bits: bits of the cache, 2 to 8",
         "kv_group_size": "--kv-group-size: elements that share a scale and a bias",
         "quantized_kv_start": "--quantized-kv-start: tokens from which the cache is quantised",
@@ -34,6 +36,8 @@ FACTS = Facts(
         "multimodal": "it loads no towers",
         "enforce_eager": "it captures no graphs",
     },
+    # --draft-model, generate.py speculative_generate_step: 0.20.6 has none, 0.21.0 has it
+    drafting=Drafting((Way("draft_model", "0.21"),), (Words("unrecognized arguments: --draft-model", "generate.py"),)),
     vendors=frozenset({"apple"}),
     weight_schemes=frozenset({"plain", "affine", "mxfp", "unknown"}),
     kv_advice=(),

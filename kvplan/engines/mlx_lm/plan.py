@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
-from kvplan.engines.common import whole
-from kvplan.engines.common.drafters import among, both_kept, drafter, unknown, without_weights
+from kvplan.engines.common import lora, whole
+from kvplan.engines.common.drafters import both_kept, drafter, unknown, without_weights
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Risk, Settled, refused
 from kvplan.engines.common.releases import nearest_version
@@ -28,8 +28,6 @@ from kvplan.ledger import Entry
 from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer, Lowered
 from kvplan.units import cdiv, round_up
 
-#: --draft-model (generate.py speculative_generate_step: a prompt cache of each model).
-METHODS = ("draft_model",)
 STEP, PREFILL, QUANTIZED_START, GROUP = 256, 2048, 5000, 64
 BITS = ("2", "3", "4", "6", "8")
 SOURCE = "mlx-lm 0.32.2 mlx_lm/models/cache.py"
@@ -104,7 +102,7 @@ def settle(d: Deployment) -> Settled:
     notes += ("macOS lets the GPU wire only part of unified memory; memory_fraction says how much",) if d.device else ()
     notes += (_TEXT,) if d.model.towers else ()
     question, chosen_by, notes = resolve(d, defaults, notes)
-    among(d, METHODS, FACTS.title)
+    lora.asked_modules(question)
     formats = CacheFormats(compute=compute, k=compute, v=compute, conv=compute, state=compute, forced_state=compute)
     model = lowered(question, formats)
     as_kept = partial(_as_kept, compute=compute, expanded=d.model.architecture in EXPANDED)

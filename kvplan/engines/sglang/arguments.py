@@ -8,9 +8,11 @@ from typing import Any
 
 from kvplan.engines.common.arguments import (
     MIRRORED,
+    Adapters,
     Answer,
     Arguments,
     Repository,
+    adapters_of,
     allowed,
     block,
     counted,
@@ -138,7 +140,7 @@ ROWS = (
     row("--speculative-eagle-topk", "@spec_topk", "int"),
     row("--speculative-num-draft-tokens", "@spec_tokens", "int"),
     row("--enable-lora", "@lora", takes="flag", since="0.5.0"),
-    row("--lora-paths", "@lora", takes="many"),
+    row("--lora-paths", "@lora_paths", takes="many"),
     row("--max-lora-rank", "@lora_rank", "int", since="0.5.0"),
     row("--max-loras-per-batch", "@loras", "int"),
     row("--lora-target-modules", "@lora_modules", takes="many", since="0.5.0"),
@@ -205,8 +207,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     if (one := given.get("@model_impl")) and one.value == "transformers":
         findings.append(warn("not-modelled-either", f"{one.spelled} transformers runs other code, whose memory is not modelled", one.place))
     findings += _speculative(given, question)
-    if "@lora" in given:
-        _lora(given, question, findings)
+    adapters = _lora(given, question)
     if "@multimodal" in given:
         question["multimodal"] = moved(given["@multimodal"], "on")
     if "@text_only" in given:
@@ -226,7 +227,10 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         findings.append(allowed(one))
     rank = given.get("@rank")
     model = given.get("@model") or (positional[0] if positional else None)
-    return Answer(question, model, tuple(findings), nodes=number(given, "@nodes"), is_worker=bool(rank and rank.value), weights=quantised)
+    is_worker = bool(rank and rank.value)
+    return Answer(
+        question, model, tuple(findings), nodes=number(given, "@nodes"), is_worker=is_worker, weights=quantised, adapters=adapters
+    )
 
 
 def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
@@ -258,16 +262,19 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     return []
 
 
-def _lora(given: Mapping[str, Given], question: dict[str, Given], findings: list[Finding]) -> None:
-    rank = given.get("@lora_rank")
-    if rank is None:
-        message = "the rank of the adapters comes from their files; give --max-lora-rank"
-        findings.append(warn("not-modelled-more", message, given["@lora"].place))
-        return
-    question["lora"] = moved(given["@lora"], f"{rank.value}x{number(given, '@loras', 8)}")
+def _lora(given: Mapping[str, Given], question: dict[str, Given]) -> Adapters | None:
+    """Slots for adapters of --max-lora-rank, else of the largest rank among their files."""
+    rank, paths, slots = given.get("@lora_rank"), given.get("@lora_paths"), number(given, "@loras", 8)
+    one = given.get("@lora") or paths
+    if one is None:
+        return None
     modules = given.get("@lora_modules")
     if modules and list(modules.value) != ["all"]:
         question["engine_option.lora_target_modules"] = moved(modules, ",".join(modules.value))
+    if rank is None:
+        return adapters_of(paths, slots)
+    question["lora"] = moved(one, f"{rank.value}x{slots}")
+    return None
 
 
 def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:

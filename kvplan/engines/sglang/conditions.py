@@ -113,17 +113,9 @@ def chunk(settled: Settled) -> Values:
     return {"chunk": tokens, "page": page} if tokens % page else None
 
 
-#: Draft methods and attention backends that came later than the first release -> the one that has them (choices of server_args.py).
-_METHODS = {"standalone": (0, 5, 2), "draft_model": (0, 5, 2), "ngram": (0, 5, 3), "dflash": (0, 5, 11), "dspark": (0, 5, 16)}
+#: Attention backends that came later than the first release -> the one that has them (choices of server_args.py).
 _BACKENDS = {"trtllm_mla": (0, 4, 10), "trtllm_mha": (0, 5), "flex_attention": (0, 5, 3), "fa4": (0, 5, 3)}
 _GONE = {"cutlass_mla": (0, 5, 20)}
-
-
-def no_method(settled: Settled) -> Values:
-    spec = settings_of(settled).speculation
-    method = spec.method if spec else ""
-    name = "STANDALONE" if method == "draft_model" else method.upper()
-    return {"method": name} if release(settings_of(settled).release) < _METHODS.get(method, ()) else None
 
 
 def no_backend(settled: Settled) -> Values:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvplan.engines.common.protocol import Apart, Facts, Setting
 from kvplan.engines.sglang.rules import VERSIONS
+from kvplan.engines.sglang.ways import DRAFTING
 from kvplan.forms import Form
 
 #: engine_option keys, by the names of its server arguments.
@@ -100,6 +101,7 @@ FACTS = Facts(
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": "it is what host lines are compared with: nothing of a device follows it",
     },
+    drafting=DRAFTING,
     picks_drafts=("eagle", "eagle3", "nextn", "mtp", "standalone", "draft_model"),
     pool="set aside",
     pages="radix",

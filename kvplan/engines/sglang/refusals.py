@@ -50,7 +50,7 @@ CHECKS: tuple[Stop, ...] = (
     ),
     Stop(
         "draft method", "argument --speculative-algorithm: invalid choice: '{method:w}'", "this release has no such way of drafting",
-        (Move("speculative", "off, or mtp"), _NEWER), "server_args.py", when=when.no_method,
+        (Move("speculative", "off, or mtp"), _NEWER), "server_args.py",
     ),
     Stop(
         "attention backend", "argument --attention-backend: invalid choice: '{backend:w}'", "this release has no such backend",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common.conditions import capability, experts
-from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
+from kvplan.engines.common.drafters import drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Drafter, Resolved, Settled
@@ -18,7 +18,6 @@ from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.choices import CHOICES
 from kvplan.engines.sglang.classes import EMBEDS, NO_LENGTH, NUMBERED_ENCODERS, UNREAD_LENGTH, WHOLE_PROMPTS
 from kvplan.engines.sglang.drafts import is_tree
-from kvplan.engines.sglang.facts import FACTS
 from kvplan.engines.sglang.fraction import AITER_CONTEXT, AITER_SHARE, default_fraction, on_amd, sees, uses_aiter
 from kvplan.engines.sglang.kept import as_kept
 from kvplan.engines.sglang.layout import SglangLayout, read_shape
@@ -26,6 +25,7 @@ from kvplan.engines.sglang.pools import SglangPoolSettings
 from kvplan.engines.sglang.rules import DRAFTS_BY_PATH, EXCLUSIVE, RELEASES, UNNAMED_DRAFTS, SglangRules
 from kvplan.engines.sglang.served import as_served, forced_groups
 from kvplan.engines.sglang.traits import Traits, keeps_index, keeps_prefixes, read_traits, slots_per_request, with_buffers
+from kvplan.engines.sglang.ways import no_modules
 from kvplan.errors import SpecError
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats
@@ -52,7 +52,6 @@ FLAGS = (
 )  # fmt: skip
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 OWN_DRAFTS = ("mtp", "nextn", "eagle")  # EAGLE without a model means the checkpoint's own modules too
-DRAFTS = (*OWN_DRAFTS, "eagle3", "standalone", "draft_model", "dflash", "dspark", "ngram")
 DRAFTING_RUNNING = 48  # max_running_requests where something drafts (server_args.py; arg_groups/speculative_hook.py)
 WHOLE_DEFAULT = 0.8  # --swa-full-tokens-ratio of a model with a window pool
 
@@ -168,14 +167,14 @@ def settle(d: Deployment) -> Settled:
     kept_layers = without_weights(drafts.layers) if drafts else ()
     notes = (*settled.notes, *adapters.notes(question, model, rules))
     made = Settled(question, settled.chosen_by, notes, settings, model, kept_layers, misfit, drafts, unknown(question, drafts))
-    return made._replace(undecided=undecided(made, shape.attention_dp), passed=unread)
+    lacks = no_modules(d.speculative, d.model.architecture, d.engine_version)
+    return made._replace(undecided=undecided(made, shape.attention_dp), passed=unread, lacks=lacks)
 
 
 def _check(d: Deployment, options: Options, shape: SglangLayout) -> None:
     """Raises SpecError for numbers and choices that contradict one another or that SGLang does not have."""
     if d.n_devices not in (None, shape.n_devices):
         raise wrong_number("these parallel sizes need", shape.n_devices, d.n_devices)
-    among(d, DRAFTS, FACTS.title)
     if d.max_num_batched_tokens and options.flag("disable_chunked_prefill"):
         raise SpecError("max_num_batched_tokens", [("", "prompts go in whole with disable_chunked_prefill: take out one of the two")])
     for key in PARSED:

@@ -8,9 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import Answer, Arguments, Repository, block, key_rows, moved, names, row
+from kvplan.engines.common.arguments import (
+    RELEASE,
+    Adapters,
+    Answer,
+    Arguments,
+    Repository,
+    adapters_of,
+    block,
+    key_rows,
+    moved,
+    names,
+    row,
+)
 from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_speculative
+from kvplan.engines.common.releases import release
 from kvplan.engines.common.words import Finding, Given, refuse, warn
 from kvplan.errors import UnsupportedError
 from kvplan.units import parse_bytes
@@ -85,22 +98,31 @@ ROWS = (
 )  # fmt: skip
 
 
+#: --backend, as the engine option of that name.
+BACKENDS = {"pytorch": "pytorch", "tensorrt": "tensorrt", "trt": "tensorrt"}
+
+
 def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     """The question: what several options say together."""
     question, findings = names(given), list[Finding]()
     for name in ("dtype", "kv_dtype"):
         if name in question and question[name].value == "auto":
             del question[name]
-    if (one := given.get("@backend")) and one.value not in ("pytorch",):
-        findings.append(warn("not-modelled-either", f"{one.spelled} {one.value}: only the pytorch backend is modelled", one.place))
+    if one := given.get("@backend"):
+        if backend := BACKENDS.get(one.value):
+            question["engine_option.backend"] = moved(one, backend)
+        else:
+            findings.append(warn("not-modelled-either", f"{one.spelled} {one.value}: only pytorch and tensorrt are modelled", one.place))
     if (one := given.get("@beams")) and one.value not in (None, 1):
         findings.append(warn("not-modelled-more", f"{one.spelled}: beam search holds {one.value} caches a request", one.place))
     if (one := given.get("@graphs")) and one.value is None:
         question["enforce_eager"] = moved(one, True)
     if one := given.get("@speculative"):
-        findings += _speculative(one, question)
+        findings += _speculative(one, question, built=_is_built(given))
+    adapters: Adapters | None = None
     if (one := given.get("@lora")) and one.value is not None:
-        findings += _lora(one, question)
+        said, adapters = _lora(one, question)
+        findings += said
     if (one := question.get("memory_fraction")) and not 0 < one.value <= 1:
         findings.append(refuse(f"{one.spelled} {one.value:g} is not above 0 and at most 1", one.place))
         del question["memory_fraction"]
@@ -113,15 +135,22 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         question["kv_dtype"] = moved(quant, "fp8")
     weights = moved(quant, config["quant_algo"]) if quant and config.get("quant_algo") else None
     model = given.get("@model") or next((word for word in positional if word.value != "serve"), None)
-    return Answer(question, model, tuple(findings), weights=weights)
+    return Answer(question, model, tuple(findings), weights=weights, adapters=adapters)
 
 
-def _speculative(one: Given, question: dict[str, Given]) -> list[Finding]:
+def _is_built(given: Mapping[str, Given]) -> bool:
+    """Whether an engine that trtllm-build made is served: asked for, or the release's default."""
+    version = str(given[RELEASE].value) if RELEASE in given else ""
+    return BACKENDS.get(given["@backend"].value) == "tensorrt" if "@backend" in given else () < release(version) < (1, 0)
+
+
+def _speculative(one: Given, question: dict[str, Given], *, built: bool) -> list[Finding]:
     value: Any = one.value
     if not isinstance(value, dict):
         return [] if value is None else [refuse(f"{one.spelled}: not a mapping", one.place)]
-    kind = str(value.get("decoding_type", "")).lower()
-    method = {name.lower(): method for method, name in DECODING.items()}.get(kind, "eagle3" if kind == "eagle3" else None)
+    kind = str(value.get("decoding_type", "")).lower().replace("_", "")
+    method = {name.lower().replace("_", ""): method for method, name in DECODING.items()}.get(kind, "eagle3" if kind == "eagle3" else None)
+    method = "eagle" if kind == "eagle" and built else method  # under PyTorch it is another name of Eagle3
     tokens = value.get("num_nextn_predict_layers") if method == "mtp" else value.get("max_draft_len")
     if method is None or not isinstance(tokens, int) or tokens < 1:
         return [warn("not-modelled-more", f"{one.spelled}: decoding_type {kind or 'missing'} is not modelled", one.place)]
@@ -137,26 +166,30 @@ LORA_MODULES = {
 }  # fmt: skip
 
 
-def _lora(one: Given, question: dict[str, Given]) -> list[Finding]:
-    """lora_config: rank and adapters of the device cache, and the modules that it names."""
+def _lora(one: Given, question: dict[str, Given]) -> tuple[list[Finding], Adapters | None]:
+    """lora_config: rank and adapters of the device cache, and the modules that it names; lora_dir where the rank is in its files."""
     value: Any = one.value
     if not isinstance(value, dict):
-        return [refuse(f"{one.spelled}: not a mapping", one.place)]
+        return [refuse(f"{one.spelled}: not a mapping", one.place)], None
     rank, adapters = value.get("max_lora_rank"), value.get("max_loras")
     if not all(isinstance(n, int) and n > 0 for n in (rank, adapters)):
-        return [warn("not-modelled-more", f"{one.spelled}: say max_lora_rank and max_loras, or its device cache is not known", one.place)]
+        if found := adapters_of(moved(one, value.get("lora_dir")), adapters if isinstance(adapters, int) else None):
+            return [], found
+        said = f"{one.spelled}: say max_lora_rank and max_loras, or its device cache is not known"
+        return [warn("not-modelled-more", said, one.place)], None
     question["lora"] = moved(one, f"{rank}x{adapters}")
     modules = [str(name)[:40] for name in value.get("lora_target_modules") or []]
     if strange := [name for name in modules if name not in LORA_MODULES]:
-        return [warn("not-modelled-either", f"{one.spelled}: adapters of all linear modules are counted, not of {strange[0]}", one.place)]
+        said = f"{one.spelled}: adapters of all linear modules are counted, not of {strange[0]}"
+        return [warn("not-modelled-either", said, one.place)], None
     if modules:
         question["engine_option.lora_target_modules"] = moved(one, ",".join(LORA_MODULES[name] for name in modules))
-    return []
+    return [], None
 
 
 DECODING = {
     "mtp": "MTP", "eagle": "Eagle", "eagle3": "Eagle", "ngram": "NGram", "draft_model": "Draft_Target", "dflash": "DFlash",
-    "dspark": "DSpark", "medusa": "Medusa", "lookahead": "Lookahead", "user_provided": "User_Provided",
+    "dspark": "DSpark", "suffix": "SA", "medusa": "Medusa", "lookahead": "Lookahead", "user_provided": "User_Provided",
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvplan.engines.common.protocol import Facts, Setting
 from kvplan.engines.tensorrt_llm.rules import VERSIONS
+from kvplan.engines.tensorrt_llm.ways import ADAPTING, DRAFTING
 from kvplan.forms import Form
 
 #: engine_option keys, by the names of its arguments.
@@ -41,6 +42,8 @@ FACTS = Facts(
     options=OPTIONS,
     forms=_FORMS,
     unused={"n_gpu_layers": "it leaves no layers in host memory", "enforce_eager": _GRAPHS},
+    drafting=DRAFTING,
+    adapting=ADAPTING,
     pool="set aside",
     pages="pools",
     vendors=frozenset({"nvidia"}),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kvplan.engines.common.failures import EVERYWHERE, Phase, out_of_memory
-from kvplan.engines.common.stops import Move, Stop
+from kvplan.engines.common.stops import Move, Stop, words_of
 from kvplan.engines.tensorrt_llm.refusals import CHECKS
+from kvplan.engines.tensorrt_llm.ways import DRAFTING
 
 _LESS = Move("memory_fraction", "lower: what it leaves is for activations and graphs")
 _MORE = Move("memory_fraction", "higher: the share of what is left that the cache gets")
@@ -78,5 +79,6 @@ KNOWN: tuple[Stop, ...] = (
 )  # fmt: skip
 
 #: All that `kvplan why` knows of it, the telling ones first, and the words by which its texts are known.
-STOPS: tuple[Stop, ...] = (*CHECKS, *KNOWN)
+_LACKS = words_of(DRAFTING, "a way of drafting", "this release has no such way of drafting", (Move("speculative", "another"),))
+STOPS: tuple[Stop, ...] = (*CHECKS, *_LACKS, *KNOWN)
 MARKS: tuple[str, ...] = ("tensorrt_llm", "TensorRT-LLM", "TRT-LLM", "trtllm")

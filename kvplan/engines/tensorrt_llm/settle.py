@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical
 from kvplan.engines.common import lora
-from kvplan.engines.common.drafters import among, drafter, unknown, without_weights
+from kvplan.engines.common.drafters import drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import Settled
@@ -22,6 +22,7 @@ from kvplan.engines.common.transformers_classes import FIRST
 from kvplan.engines.tensorrt_llm.facts import FACTS
 from kvplan.engines.tensorrt_llm.pools import TrtPoolSettings
 from kvplan.engines.tensorrt_llm.rules import RELEASES, TrtRules, find
+from kvplan.engines.tensorrt_llm.ways import BUILT, PYTORCH
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats, Lowered, distinct
@@ -36,11 +37,7 @@ BACKENDS = ("pytorch", "tensorrt")
 INT8 = ("int8", "8bit", "int8_wo")
 
 
-#: decoding_type of speculative_config (llmapi/llm_args.py), as METHOD; those with buffers of their own (_torch/speculative/dflash.py).
-METHODS = (
-    "mtp", "nextn", "eagle", "eagle3", "medusa", "draft_model", "draft_target", "dflash", "dspark", "ngram", "lookahead", "suffix",
-    "user_provided",
-)  # fmt: skip
+#: Methods with buffers of their own (_torch/speculative/dflash.py).
 BUFFERED = ("dflash", "dspark")
 
 
@@ -155,13 +152,12 @@ def settle(d: Deployment) -> Settled:
         cross_fraction=options.number("cross_kv_cache_fraction", 1),
         chunked=options.flag("enable_chunked_prefill"),
     )
-    among(question, METHODS, FACTS.title)
     found = drafter(question, model, stored)
     drafts = without_weights(found.layers) if found else ()
     lora.asked_modules(question)
     notes = (*settled.notes, *lora.note(question, model.layers))
     made = Settled(question, chosen, notes, settings, model, drafts, misfit, found, unknown(question, found))
-    return made._replace(undecided=undecided(question, options, rules))
+    return made._replace(undecided=undecided(question, options, rules), runs=PYTORCH if settings.profiled else BUILT)
 
 
 def _slots(d: Deployment, rules: TrtRules, shape: TrtLayout) -> tuple[int, str]:

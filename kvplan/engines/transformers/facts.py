@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from kvplan.engines.common.methods import Drafting, Way, Words
 from kvplan.engines.common.protocol import Facts, Setting
 from kvplan.engines.transformers.rules import VERSIONS
 from kvplan.forms import Form
 
+_UNUSED = "The following `model_kwargs` are not used by the model: ['{}']"
+_VALIDATE = "generation/utils.py _validate_model_kwargs"
 _NOT_COUNTED = "what that would take is not counted"
 #: Forms of cache that were read for this engine; a new one is refused until it is.
 _FORMS: frozenset[Form] = frozenset({
@@ -19,6 +22,7 @@ FACTS = Facts(
     title="transformers",
     versions=VERSIONS,
     options={
+        "lora_target_modules": "modules that adapters change, joined by commas; all by default",
         "cache_implementation": "dynamic, static, quantized or paged",
         "backend": "of a quantized cache: quanto, hqq or fp8",
         "nbits": "of a quantized cache: bits",
@@ -40,6 +44,11 @@ FACTS = Facts(
         "host_memory": _NOT_COUNTED,
         "enforce_eager": "it captures no graphs",
     },
+    # assisted generation, with a model or from the prompt: generation/utils.py of the wheels 4.28 to 4.40
+    drafting=Drafting(
+        (Way("draft_model", "4.29"), Way("prompt_lookup", "4.37")),
+        (Words(_UNUSED.format("assistant_model"), _VALIDATE, "draft_model"), Words(_UNUSED.format("prompt_lookup_num_tokens"), _VALIDATE)),
+    ),
     constants="torch",
     kv_advice=(("fp8", 8),),
     weight_advice=(("fp8", 8), ("int4_g128", 4)),

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
-from kvplan.engines.common import whole
-from kvplan.engines.common.drafters import among, both_kept, drafter, unknown, without_weights
+from kvplan.engines.common import lora, whole
+from kvplan.engines.common.drafters import both_kept, drafter, unknown, without_weights
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
 from kvplan.engines.common.registries import Registry
 from kvplan.engines.common.settling import lowered, over_tp_and_pp, resolve, served_in, weight_formats
@@ -31,10 +31,6 @@ REGISTRY = Registry(FIRST, releases.VERSIONS)
 REPEATS_KV: dict[str, int] = {"FalconForCausalLM": 2}
 #: Architectures that mask a window but whose configuration names none, so that their caches keep every token.
 WINDOW_IN_MASK_ONLY = frozenset({"GPTNeoForCausalLM"})
-
-
-#: Assisted generation, with a model or from the prompt (generation/candidate_generator.py).
-METHODS = ("draft_model", "prompt_lookup")
 
 
 def settle(d: Deployment) -> Settled:
@@ -70,7 +66,7 @@ def settle(d: Deployment) -> Settled:
     notes += asked_of.notes
     notes = (*notes, "activations are not counted beside what the caches hold for a moment") if kind != "paged" else notes
     question, chosen_by, notes = resolve(replace(d, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
-    among(d, METHODS, FACTS.title)
+    lora.asked_modules(question)
     formats = CacheFormats(compute=compute, k=compute, v=compute, conv=compute, forced_state="f32")
     model = lowered(question, formats)
     settings = _read(question, asked_of, backend, release, compute)

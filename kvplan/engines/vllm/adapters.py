@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from kvplan.deployment import Deployment
 from kvplan.engines.common import lora
+from kvplan.engines.common.lines import Span, modelled
 from kvplan.engines.common.options import Lora, Options, read_lora
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.ledger import Entry, exact
@@ -46,6 +47,8 @@ FUSED_EXPERTS: dict[str, str] = {
     "GptOssForCausalLM": "0.12", "Qwen3VLMoeForConditionalGeneration": "0.12", "Qwen3_5MoeForConditionalGeneration": "0.19",
     "Qwen3OmniMoeForConditionalGeneration": "0.31",
 }  # fmt: skip
+#: Matrices of Qwen 3.5's delta nets that are stored as one.
+STACKED = {"in_proj_qkvz": 4, "in_proj_ba": 2}
 #: Options of adapters that are on or off.
 SWITCHES = ("fully_sharded_loras", "specialize_active_lora", "enable_mixed_moe_lora_format", "enable_moe_shared_loras")
 #: Roles of the matrices that are vLLM's linear layers.
@@ -61,13 +64,38 @@ def slots(d: Deployment, model: Lowered, stage: range, s: VllmSettings) -> list[
         return []
     layers = [model.layers[i] for i in stage]
     found = lora.slots(d, layers, s.tp, ELEMENT_BYTES, roles=ROLES)
+    one = asked.adapters * asked.rank * ELEMENT_BYTES
+    if held := _of_nets(d, layers, s):
+        source = "slots x rank x (inputs + outputs) of their convolutions, and inputs once more for each matrix that is stored with others"
+        found.append(exact("LoRA slots of delta nets", one * held, source, "weights"))
     if Options(d).text("lora_target_modules") not in (None, "all", "all-linear"):
         return found
+    if held := one * sum(sum(w.shape) for layer in layers for w in layer.weights if w.name == "router" and len(w.shape) == 2):
+        source = "slots x rank x (hidden + experts); lora/layers/replicated_linear.py, of a subclass of which some releases take none"
+        found.append(modelled("LoRA slots of routers", Span(held, 0, held), source, "weights"))
     if s.rules.lora_experts:
-        held = _of_experts(d, layers, s) * asked.adapters * asked.rank * ELEMENT_BYTES
+        held = _of_experts(d, layers, s) * one
         found.append(exact("LoRA slots of experts", held, "slots x experts x rank x (inputs + outputs) of every expert", "weights"))
     held = _of_vocabulary(d, model, stage, s, asked) * asked.adapters * ELEMENT_BYTES
     found.append(exact("LoRA slots of the vocabulary", held, "slots x rank x (vocabulary + hidden) of embedding and head", "weights"))
+    return found
+
+
+def _of_nets(d: Deployment, layers: Sequence[Layer], s: VllmSettings) -> int:
+    """Of a gated delta net what is a linear layer of vLLM's beside its matrices: the convolution, whose inputs are its columns.
+
+    Qwen 3.5's in_proj_qkvz is four matrices with a first factor each, its in_proj_ba two (mamba/gdn/qwen_gdn_linear_attn.py
+    create_qkvz_proj); Qwen3-Next's are one each.
+    """
+    modules, found = lora.asked_modules(d), 0
+    stacked = STACKED if (d.model.architecture or "").startswith("Qwen3_5") else {}
+    for layer in layers:
+        named = {w.name: w for w in layer.weights}
+        if "in_proj_qkvz" not in named:
+            continue
+        if modules is None:
+            found += named["conv1d"].shape[-1] + named["conv1d"].shape[0] // s.tp
+        found += sum((n - 1) * named[name].shape[1] for name, n in stacked.items() if modules is None or name in modules)
     return found
 
 

@@ -5,7 +5,6 @@ Sizes are read as human_readable_int does (32k = 32,000); `_` and `-` are one; d
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from kvplan.engines.common.arguments import (
     Answer,
     Arguments,
     Repository,
+    adapters_of,
     allowed,
     block,
     loaded_as,
@@ -33,7 +33,8 @@ from kvplan.engines.vllm.choices import CHOICES
 from kvplan.engines.vllm.classes import OWN_CODE
 from kvplan.engines.vllm.exclusions import EXCLUSIONS
 from kvplan.engines.vllm.keys import OBJECTS
-from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR, smaller, unread
+from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR
+from kvplan.engines.vllm.media_said import media_said
 from kvplan.engines.vllm.together import METHODS, NGRAMS, few_cpu_loras, together
 from kvplan.engines.vllm.unmodelled import EITHER, IRRELEVANT, LESS, MORE
 from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
@@ -97,6 +98,7 @@ ROWS = (
     row("--enable-lora", "@lora", takes="switch"),
     row("--max-lora-rank", "@lora_rank", "int"),
     row("--max-loras", "@loras", "int"),
+    row("--lora-modules", "@adapters", takes="many"),
     row("--lora-target-modules", "@lora_modules", takes="many", since="0.19.0"),
     row("--fully-sharded-loras", "option:fully_sharded_loras", takes="switch"),
     row("--specialize-active-lora", "option:specialize_active_lora", takes="switch", since="0.16.0"),
@@ -202,7 +204,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     for option in ("max_cpu_loras", "api_server_count"):  # below 1: as not given, and an engine without a server (entrypoints/cli/serve.py)
         if (one := given.get(f"option:{option}")) and one.value <= 0:
             del question[f"engine_option.{option}"]
-    findings += _media(given, question)
+    findings += media_said(given, question)
     findings += _by_value(given)
     findings += together(given)
     if (one := question.get("kv_memory")) and one.value <= 0:  # 0: as not given (v1/worker/gpu_worker.py determine_available_memory)
@@ -217,6 +219,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     if one := given.get(LONGER):
         findings.append(allowed(one))
     local, rank = given.get("@local_dp"), given.get("@rank")
+    adapters = adapters_of(given.get("@adapters"), most=number(given, "@lora_rank", 16)) if "lora" in question else None
     return Answer(
         question,
         given.get("@model") or (positional[0] if positional else None),
@@ -226,6 +229,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         is_worker=bool("@headless" in given or (rank and rank.value)),
         weights=quantised,
         trusts=bool((one := given.get("@trust")) and one.value),
+        adapters=adapters,
     )
 
 
@@ -267,42 +271,6 @@ def _by_value(given: Mapping[str, Given]) -> list[Finding]:
         if (one := given.get(name)) and one.value in values:
             found.append(warn(f"not-modelled-{effect}", f"{one.spelled} {one.value} {why}", one.place))
     return found
-
-
-def _media(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
-    """What requests may bring beside text; images and videos both limited to none are the same as no towers."""
-    limit, processor, text_only = given.get("@limit_mm"), given.get("@processor"), given.get("@text_only")
-    if limit and not isinstance(limit.value, dict):
-        limit = None
-    if text_only and text_only.value:
-        question["multimodal"] = moved(text_only, "off")
-    elif limit and limit.value:
-        none = all(str(limit.value.get(kind)) == "0" for kind in ("image", "video"))
-        question["multimodal" if none else f"engine_option.{LIMITS}"] = moved(limit, "off" if none else json.dumps(limit.value))
-    if (one := given.get("@tower_dp")) and one.value:
-        question.setdefault("engine_option.mm_encoder_tp_mode", moved(one, "data"))
-    if (one := given.get("@no_mm_cache")) and one.value:
-        question.setdefault("engine_option.mm_processor_cache_gb", moved(one, 0))
-    findings = list[Finding]()
-    if limit and (sized := sorted(smaller(limit.value))):
-        message = f"{limit.spelled}: {', '.join(sized)} make the item that is profiled smaller, which is not modelled"
-        findings.append(warn("not-modelled-less", message, limit.place))
-    if (one := given.get("@media_io")) and isinstance(one.value, dict):
-        if odd := [kind for kind, inner in one.value.items() if not isinstance(inner, dict)]:
-            findings.append(refuse(f"{one.spelled}: {odd[0][:40]} is no object; the engine stops", one.place))
-        elif one.value.get("video"):
-            question[f"engine_option.{MEDIA_IO}"] = moved(one, json.dumps(one.value))
-    if processor is None or not isinstance(processor.value, dict) or not processor.value:
-        return findings
-    question[f"engine_option.{PROCESSOR}"] = moved(processor, json.dumps(processor.value))
-    device = str(processor.value.get("device", "cpu"))
-    if device.startswith(("cuda", "xpu")):
-        message = f"{processor.spelled}: device {device} takes memory of it in the server's own process, which is not modelled"
-        findings.append(warn("not-modelled-more", message, processor.place))
-    if keys := ", ".join(unread(processor.value)):
-        message = f"{processor.spelled}: {keys} may change the largest item, which is not modelled"
-        findings.append(warn("not-modelled-either", message, processor.place))
-    return findings
 
 
 def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:

@@ -1,20 +1,18 @@
-"""What vLLM stops at of a drafter that is a whole model, in its words: V1 had none up to 0.14, and wants the target's vocabulary."""
+"""What vLLM stops at of a drafter beside a model, in its words; methods that a release does not have are in ways.py."""
 
 from __future__ import annotations
 
 from kvplan.engines.common.options import read_speculative
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import in_force
-from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.common.stops import Move, Stop, Values, words_of
+from kvplan.engines.vllm.aux_states import FIRST as AUX_STATES
 from kvplan.engines.vllm.layers import stages as layers_of
+from kvplan.engines.vllm.registered import before_its_class, firsts
 from kvplan.engines.vllm.settings import settings_of
+from kvplan.engines.vllm.ways import DRAFTING
 
-_WHOLE = "the V1 engine of this release drafts with n-grams and with what reads hidden states, not with a model beside it"
-_OTHERS = (Move("speculative", "none, ngram, eagle, eagle3 or mtp"), Move("engine_version", "0.15 or later"))
-
-
-def whole(settled: Settled) -> Values:
-    return {} if settings_of(settled).method == "draft_model" and settings_of(settled).rules.v1 else None
+_OTHERS = (Move("speculative", "none, ngram, eagle, eagle3 or mtp"),)
 
 
 def vocabularies(settled: Settled) -> Values:
@@ -28,7 +26,8 @@ def vocabularies(settled: Settled) -> Values:
 #: Classes whose config is rewritten to one of their own modules (config/speculative.py hf_config_override), from which release on: read of
 #: 30 releases, 0.9.1 to 0.33.
 _OWN_MODULES: dict[str, str] = {
-    "0.9": "DeepseekV3ForCausalLM MiMoForCausalLM",
+    "0.7.3": "DeepseekV3ForCausalLM",
+    "0.9": "MiMoForCausalLM",
     "0.10": "Glm4MoeForCausalLM",
     "0.10.2": "Ernie4_5_MoeForCausalLM Qwen3NextForCausalLM",
     "0.11": "DeepseekV32ForCausalLM LongcatFlashForCausalLM",
@@ -133,25 +132,35 @@ def adapted(settled: Settled) -> Values:
     )
 
 
+def no_states(settled: Settled) -> Values:
+    """A head that reads hidden states of a model's layers, beside a class that the release lists and that hands out none."""
+    named, version = settled.question.model.architecture or "", settled.question.engine_version
+    if settings_of(settled).method not in ("eagle3", "dflash") or named not in firsts() or before_its_class(named, version):
+        return None
+    first = AUX_STATES.get(named)
+    if first is not None and in_force(first, "", version):
+        return None
+    return {"class": named, "when": f"does from {first} on" if first else "does in no release that was read"}
+
+
+_LACKS = "this release has no such way of drafting"
+_NO_STATES, _FIRST_STATES = "the model's class does not hand out the hidden states that such a head drafts from", "{class} {when}"
 _NO_MODULES = "the model's class has no draft modules of its own"
 _STAGES = "the class of what drafts has no pipeline stages"
 _FEWER = (Move("pp", "1, with a larger tp"), Move("speculative", "none"))
 
 CHECKS = (
+    *words_of(DRAFTING, "a way of drafting", _LACKS, _OTHERS),
     Stop(
-        "a model that drafts", "Speculative decoding with draft model is not supported yet.", _WHOLE, _OTHERS,
-        "engine/arg_utils.py _is_v1_supported_oracle", since="0.10", before="0.11", when=whole,
+        "no modules of its own", "num_speculative_tokens was provided without speculative", _NO_MODULES, _OTHERS,
+        "config.py SpeculativeConfig", since="0.7.3", before="0.10.2", when=none_of_its_own,
     ),
     Stop(
-        "a model that drafts", "Draft model speculative decoding is not supported yet.", _WHOLE, _OTHERS,
-        "engine/arg_utils.py _is_v1_supported_oracle", since="0.11", before="0.15", when=whole,
-    ),
-    Stop(
-        "no modules of its own", "Speculative decoding with draft model is not supported yet", _NO_MODULES, _OTHERS[:1],
+        "no modules of its own", "Speculative decoding with draft model is not supported yet", _NO_MODULES, _OTHERS,
         "config/speculative.py __post_init__", since="0.10.2", before="0.15", when=none_of_its_own,
     ),
     Stop(
-        "no modules of its own", "Unsupported speculative method: 'mtp'", _NO_MODULES, _OTHERS[:1],
+        "no modules of its own", "Unsupported speculative method: 'mtp'", _NO_MODULES, _OTHERS,
         "config/speculative.py __post_init__", since="0.15", when=none_of_its_own,
     ),
     Stop(
@@ -168,6 +177,15 @@ CHECKS = (
         "a head for other targets", "eagle3 is only supported for", "EAGLE-3 heads go with some types of models in this release",
         (Move("speculative", "eagle, ngram or none"), Move("engine_version", "0.22 or later")), "config/speculative.py _verify_args",
         since="0.17", before="0.22", when=not_a_target, numbers="{class} is none of them",
+    ),
+    Stop(
+        "a head without hidden states", "object has no attribute 'set_aux_hidden_state_layers'", _NO_STATES, _OTHERS,
+        "v1/worker/gpu_model_runner.py load_model", since="0.10.1", before="0.11.1", when=no_states, loading=True, numbers=_FIRST_STATES,
+    ),
+    Stop(
+        "a head without hidden states", "Model does not support EAGLE3 interface", _NO_STATES, _OTHERS,
+        "v1/worker/gpu_model_runner.py load_model; v1/worker/gpu/spec_decode/eagle/eagle3_utils.py", since="0.11.1", when=no_states,
+        loading=True, numbers=_FIRST_STATES,
     ),
     Stop(
         "a head named as a layer", "Duplicate layer name: model.layers.{layer}.self_attn.attn",

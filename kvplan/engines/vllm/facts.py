@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvplan.engines.common.protocol import Apart, Facts, Setting
 from kvplan.engines.vllm.rules import MEASURED_FROM, VERSIONS
+from kvplan.engines.vllm.ways import ADAPTING, DRAFTING
 from kvplan.forms import Form
 
 #: engine_option keys, by vLLM's own names where it has one.
@@ -102,6 +103,8 @@ FACTS = Facts(
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": "it is what host lines are compared with: nothing of a device follows it",
     },
+    drafting=DRAFTING,
+    adapting=ADAPTING,
     pool="set aside",
     pages="blocks",
     null_blocks=1,

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, parse_kv_dtype
+from kvplan.engines.common.methods import drafts_by
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.releases import release as numbers
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, find_rules, since
+from kvplan.engines.vllm.ways import DRAFTING, V1
 from kvplan.forms import STATES
 from kvplan.spec import ModelSpec
 
@@ -24,8 +26,6 @@ V0_ONLY = {
     "BloomForCausalLM": "0.10.1", "MllamaForConditionalGeneration": "0.10.1", "Phi4FlashForCausalLM": "0.10.1",
     "Plamo2ForCausalLM": "0.10.1",
 }  # fmt: skip
-#: What V1 of 0.8 and 0.9 drafts by.
-V1_DRAFTS = ("ngram", "medusa", "eagle", "eagle3", "mtp", "deepseek_mtp")
 EIGHT_BITS = "a cache of 8 bits needs FlashAttention 3, which is for Hopper"
 
 
@@ -70,7 +70,7 @@ def falls_back(d: Deployment, release: str) -> str | None:
         return "V1 runs models with states only where VLLM_USE_V1=1 asks for it"
     if since(release, "0.10"):
         return EIGHT_BITS if has not in (None, 100) and _without_fp8(d) else None
-    if draft is not None and draft.method not in V1_DRAFTS:
+    if draft is not None and not drafts_by(DRAFTING, draft.method, d.engine_version or release, V1):
         return f"its V1 does not draft by {draft.method}"
     if has is not None and has < 80:
         return f"compute capability {d.device.compute_capability} is below 8.0"

@@ -11,7 +11,7 @@ from kvplan.dtypes import canonical, weight_scheme
 from kvplan.engines.common import lora, releases
 from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.copies import drafter_with_copies, with_copies
-from kvplan.engines.common.drafters import drafter, unknown
+from kvplan.engines.common.drafters import drafter, runs_own, unknown
 from kvplan.engines.common.grouped_keys import grouped, key_group
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Settled
@@ -45,6 +45,7 @@ from kvplan.engines.vllm.runners import V1_METHODS, second_runner
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.specs import INDEX_ROWS, KEPT_STATES, PACKED_ROWS, RECURRENCES
 from kvplan.engines.vllm.undecided import undecided
+from kvplan.engines.vllm.ways import V0, V1
 from kvplan.engines.vllm.windows import unslid
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.forms import Form
@@ -145,6 +146,7 @@ def settle(d: Deployment) -> Settled:
     made = Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
     return made._replace(
         notes=(*made.notes, *before_its_class(d.model.architecture, release)),
+        runs="" if d.device is None and not since(release, "0.10") else V1 if rules.v1 else V0,  # without a device either may be
         passed=(*passed(d), *unmodelled(d, rules, own)),
         undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings)),
     )
@@ -226,6 +228,7 @@ def _read(
         raise UnsupportedError(f"vllm: no release to {VERSIONS[-1]} has a class for {d.model.architecture}")
     speculation = read_speculative(d.speculative)
     method = speculation.method if speculation else "off"
+    method = "mtp" if runs_own(method) else method
     found = drafter(d, model, formats)
     if found:
         found = found._replace(layers=as_target(found.layers, model))

@@ -15,7 +15,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         enable-prompt-tokens-details? enable-request-id-headers? enable-scale-out? enable-server-load-tracking? enable-ssl-refresh?
         enable-tokenizer-info-endpoint? exclude-tools-when-tool-choice-none? fingerprint-mode fingerprint-value generation-config
         grpc! grpc-port h11-max-header-count h11-max-incomplete-event-size hf-config-path hf-token host ignore-patterns*
-        log-config-file log-error-stack? lora-dtype lora-modules* max-log-len
+        log-config-file log-error-stack? lora-dtype max-log-len
         max-parallel-loading-workers# middleware model-loader-extra-config otlp-traces-endpoint override-generation-config{ port
         prefix-caching-hash-algo prompt-adapters* ray-workers-use-nsight? reasoning-parser response-role return-tokens-as-token-ids?
         revision root-path scheduling-policy seed served-model-name* show-hidden-metrics-for-version skip-tokenizer-init?

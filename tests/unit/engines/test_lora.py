@@ -131,3 +131,26 @@ def test_modules_that_a_file_of_tensorrt_llm_names(tmp_path: Path) -> None:
     (tmp_path / "lora.yaml").write_text("lora_config: {max_lora_rank: 16, max_loras: 4, lora_target_modules: [moe_gate]}\n")
     (verdict,) = kvplan.check(script, device="h100")
     assert any("not of moe_gate" in finding.message for finding in verdict.findings)
+
+
+def test_vllm_adapts_every_linear_layer_of_qwen3_next() -> None:
+    """lora/utils.py get_supported_lora_modules: all linear layers. qwen3_next.py: 48 layers of 2,048, every fourth of them attention.
+
+    Attention: q_proj of 8,192 rows with its gates, K and V of 512, o_proj of 4,096 to 2,048. Delta nets: in_proj_qkvz of 12,288,
+    in_proj_ba of 64, out_proj of 4,096, a convolution of 8,192 channels by 4. Every layer: a shared expert of 512, a router of 512 experts.
+    """
+    model, one = "qwen/qwen3-next-80b-a3b", 4 * 16 * 2
+    shared = 3 * (2048 + 512)
+    attention = (2048 + 8192) + 2 * (2048 + 512) + (4096 + 2048)
+    net = (2048 + 12288) + (2048 + 64) + (4096 + 2048)
+    assert slots("vllm", model=model, device="b300") == one * (12 * attention + 36 * net + 48 * shared)
+    assert slots("vllm", "LoRA slots of delta nets", model, device="b300") == one * 36 * (4 + 8192)
+    assert slots("vllm", "LoRA slots of routers", model, device="b300") == one * 48 * (2048 + 512)
+    only = {"device": "b300", "engine_option": {"lora_target_modules": "q_proj,in_proj_qkvz"}}
+    assert slots("vllm", model=model, **only) == one * (12 * (2048 + 8192) + 36 * (2048 + 12288))
+
+
+def test_vllm_stacks_first_factors_of_qwen3_5() -> None:
+    # create_qkvz_proj: four matrices, create_ba_proj: two; 64 layers of 5,120, three of four are nets with a convolution of 10,240 by 4
+    extra = 48 * ((3 + 1) * 5120 + 4 + 10240)
+    assert slots("vllm", "LoRA slots of delta nets", "qwen/qwen3.5-27b", engine_version="0.32.0") == 4 * 16 * 2 * extra

@@ -206,7 +206,6 @@ LLAMA, GPT, FLASH4 = "meta-llama/llama-3.1-8b", "openai/gpt-oss-20b", "deepseek-
         (FLASH4, "0.5.23", {"speculative": "mtp:1", "tp": 8}, None),
         (LLAMA, "0.5.9", {"speculative": "ngram:4", "engine_option": {"attention_backend": "flex_attention"}},
          "Speculative decoding is currently not supported with Flex Attention backend"),
-        (LLAMA, "0.5.2", {"speculative": "ngram:4"}, "argument --speculative-algorithm: invalid choice: 'NGRAM'"),
         (LLAMA, "0.5.3", {"speculative": "ngram:4"}, None),
         (LLAMA, "0.4.10", {"engine_option": {"attention_backend": "trtllm_mha"}, "device": "b200"},
          "argument --attention-backend: invalid choice: 'trtllm_mha'"),

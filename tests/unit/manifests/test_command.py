@@ -208,7 +208,7 @@ def test_the_model_of_a_file_is_open() -> None:
         ("llama-server -m x.gguf --rpc 10.0.0.2:50052,10.0.0.3:50052", "not-modelled-either", "warning"),
         ("llama-server -m x.gguf -devd CUDA1", "not-modelled-either", "warning"),
         ("llama-server -m x.gguf -ngld many", "bad-value", "error"),
-        ("trtllm-serve m/x --backend tensorrt", "not-modelled-either", "warning"),
+        ("trtllm-serve m/x --backend _autodeploy", "not-modelled-either", "warning"),
     ],
 )
 def test_findings(words: str, rule: str, severity: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engines.common.arguments import Answer, Arguments, Repository, block, moved, names, row
+from kvplan.engines.common.arguments import Answer, Arguments, Repository, adapters_of, block, moved, names, row
 from kvplan.engines.common.words import Given
 from kvplan.errors import UnsupportedError
 
@@ -23,6 +23,7 @@ ROWS = (
     row("", "max_num_batched_tokens", "int", key="num_batch"),
     row("", "n_gpu_layers", "int", key="num_gpu"),
     row("", "!draft", "int", key="draft_num_predict", effect="more"),
+    row("", "@adapters", key="adapter"),
     *block({("", ""): """
         verbose! keepalive format nowordwrap! insecure! hidethinking! think truncate! dimensions experimental!
     """}),
@@ -57,7 +58,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
             del question[name]  # Ollama's own choice
     if one := question.get("engine_option.flash_attn"):
         question["engine_option.flash_attn"] = moved(one, "on" if one.value else "off")
-    return Answer(question, positional[0] if positional else None)
+    return Answer(question, positional[0] if positional else None, adapters=adapters_of(given.get("@adapters")))
 
 
 def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:

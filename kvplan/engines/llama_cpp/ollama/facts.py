@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvplan.engines.common.protocol import Setting
 from kvplan.engines.llama_cpp import facts
 from kvplan.engines.llama_cpp.ollama.rules import VERSIONS
+from kvplan.engines.llama_cpp.ways import OF_OLLAMA
 
 _NOT_ITS_OWN = (
     "kv_unified",
@@ -37,6 +38,7 @@ FACTS = facts.FACTS._replace(
     title="Ollama",
     versions=VERSIONS,
     options=OPTIONS,
+    drafting=OF_OLLAMA,
     settings=(Setting("flash_attn", ("on",), "flash attention"),),
     weight_schemes=facts.FACTS.weight_schemes - {"nvfp4"},
 )
