@@ -283,6 +283,7 @@ class Facts(NamedTuple):
     rocm_builds      from a release on, AMD's names of the GPUs that the default build for ROCm has kernels for
     offloads         layers may stay in memory beside the device
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
+    serves_files     a tag of Ollama's library that names no type is to it the file that Ollama has, else the model as it was released
     picks_drafts     methods of speculation for which it picks the tokens itself (METHOD:auto)
     kv_advice        cache formats that advice may offer, with their bits; weight_advice likewise
     settings         switches that advice may offer
@@ -314,6 +315,7 @@ class Facts(NamedTuple):
     rocm_builds: tuple[tuple[str, tuple[str, ...]], ...] = ()
     offloads: bool = False
     weight_schemes: frozenset[str] = frozenset()
+    serves_files: bool = False
     picks_drafts: tuple[str, ...] = ()
     kv_advice: tuple[tuple[str, int], ...] = ()
     weight_advice: tuple[tuple[str, int], ...] = ()
