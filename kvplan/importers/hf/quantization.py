@@ -38,6 +38,8 @@ def read_quantization(f: Fields, lowered: Callable[[], Lowered]) -> tuple[dict[s
     part = Fields(config, f.source, path=f.dotted("quantization_config"))
     notes: list[str] = []
     made: dict[str, Any] = {}
+    if beside := config.get("written_beside"):
+        notes.append(f"how its weights are stored is from {beside}, not config.json: an engine may have to be told (--quantization)")
     if packs_weights(config):
         formats, made = _formats(part, f, lowered, notes)
         by_format: dict[str, list[str]] = {}
