@@ -35,7 +35,7 @@ FACTS = Facts(
         "enforce_eager": "it captures no graphs",
     },
     vendors=frozenset({"apple"}),
-    weight_schemes=frozenset({"plain", "affine", "mxfp", "unknown"}),
+    weight_schemes=frozenset({"plain", "affine", "mlx", "mxfp", "unknown"}),
     kv_advice=(),
     weight_advice=(("affine4_g64", 4),),
     settings=(Setting("kv_bits", ("8", "4"), "store the cache in fewer bits"),),

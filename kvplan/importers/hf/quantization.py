@@ -47,7 +47,7 @@ def read_quantization(f: Fields, lowered: Callable[[], Lowered]) -> tuple[dict[s
             by_format.setdefault(name, []).append(role)
         if by_format:
             made["quantization"] = [{"format": name, "roles": roles} for name, roles in by_format.items()]
-        named = config.get("quant_method") or ("none" if config.get("quant_algo") else None)
+        named = config.get("quant_method") or ("none" if config.get("quant_algo") else "mlx" if is_mlx(config) else None)
         made |= {"method": str(named).lower().replace("_", "-")[:60]} if named else {}
     elif unread := unread_block(config):
         notes.append(f"{unread}: its weights are counted as 16 bits")
