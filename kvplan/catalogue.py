@@ -58,11 +58,12 @@ def model_names() -> list[str]:
 
 
 @lru_cache(maxsize=KEPT)
-def find_model(name: str, *, by_name: bool = True) -> ModelSpec:
+def find_model(name: str, *, by_name: bool = True, released: bool = False) -> ModelSpec:
     """A packaged model by id, or one that the index of names has, in any case: `kvplan.names.look_up` says which names mean what.
 
     A release in another format or of another length is a spec of its own, under its own name. by_name: a quantised release that the index
-    does not have is what its name says, with a note. Raises UnknownName, AmbiguousName.
+    does not have is what its name says, with a note. released: a tag of Ollama's library that names no type is the model as it was
+    released. Raises UnknownName, AmbiguousName.
     """
     key = name.strip().lower()
     path = _model_file(key)
@@ -74,6 +75,7 @@ def find_model(name: str, *, by_name: bool = True) -> ModelSpec:
     line = names.look_up(name) or (names.by_its_name(name) if by_name else None)
     if line is None:
         raise names.unknown(name)
+    line = line.as_released if released else line
     if own and line.name == key:
         return _own_spec(path)
     return _as_named(_own_spec(_model_file(line.base)), line)
@@ -97,7 +99,8 @@ def _as_named(base: ModelSpec, line: Named) -> ModelSpec:
     if line.alias:
         from kvplan.names import undressed
 
-        if changes and undressed(line.name).removeprefix("meta") != undressed(base.id):  # GLM-4.5-Air, of INTELLECT-3's shapes
+        called = undressed(line.name).removeprefix("meta")
+        if (changes or line.is_tag) and called != undressed(base.id):  # GLM-4.5-Air, of INTELLECT-3's shapes
             changes["name"] = line.name.rpartition("/")[2]
         return base.changed(notes=notes, **changes)
     id_ = re.sub(r" +", "-", re.sub(r"^(?:https?|hf|huggingface)://(?:www\.)?", "", line.name.lower()))  # as it was typed, blanks and all

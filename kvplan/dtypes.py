@@ -319,7 +319,7 @@ def matrix_bytes(name: str, out_features: int, in_features: int) -> int:
 
 #: Families of checkpoint formats: what a loader either knows or does not.
 _SCHEMES = (
-    ("fp8", "fp8"), ("mxfp", "mxfp"), ("nvfp4", "nvfp4"), ("awq", "awq"), ("gptq", "gptq"), ("affine", "affine"), ("mlx", "affine"),
+    ("fp8", "fp8"), ("mxfp", "mxfp"), ("nvfp4", "nvfp4"), ("awq", "awq"), ("gptq", "gptq"), ("affine", "affine"), ("mlx", "mlx"),
     ("nf4", "bitsandbytes"), ("bnb", "bitsandbytes"), ("exl2", "exl2"), ("exl3", "exl3"),
     ("w4afp8", "w4afp8"),
 )  # fmt: skip

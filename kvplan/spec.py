@@ -108,7 +108,7 @@ class ModelSpec(Record):
 
     hub_id        the name it is served under, in its own case, where that is not the id's
     checkpoint    the checkpoint's format, where only that is known and not how its roles are stored (`quantization`)
-    method        what the config calls its way of quantisation (`none`: its tool names only the algorithm)
+    method        what the config calls its way of quantisation (`none`: its tool names only the algorithm; `mlx`: that names none)
     text_class    the class of the text model inside, where the config names one in its part for that
     deviations    tensors that the checkpoint stores otherwise than their role
     cache_window  a window that the config states and the class never masks by; a cache made from the config slides every layer

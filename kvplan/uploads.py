@@ -51,7 +51,7 @@ def habit(asked: str, *, routed: bool, hybrid: bool) -> Habit:
 
 def keeps_drafts(asked: str) -> bool:
     """Whether uploads in this format mostly keep the model's own draft modules in 16 bits. FP8 releases pack them."""
-    return weight_scheme(asked) in ("awq", "gptq", "int", "nvfp4", "mxfp", "affine") and asked != "mxfp8"
+    return weight_scheme(asked) in ("awq", "gptq", "int", "nvfp4", "mxfp", "affine", "mlx") and asked != "mxfp8"
 
 
 #: Classes released with experts in MXFP4 -> who leaves them so in GGUF files, from types of how many bits on. unsloth's page of gpt-oss's

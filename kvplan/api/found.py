@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from kvplan import catalogue
+from kvplan import catalogue, engines
 from kvplan.api.allowed import asks_hub, ours
 from kvplan.devices import Device, sized
 from kvplan.dtypes import GGUF_TYPES
@@ -48,9 +48,16 @@ def import_model(source: str, revision: str | None = None) -> str:
 
 
 def of_files(model: str | PathLike[str] | ModelSpec, values: dict[str, Any]) -> tuple[ModelSpec, StoredWeights | None]:
-    """`find`; of a repository of GGUF files the one in the type that is asked for, which is its checkpoint's own then."""
+    """`find`, for the engine that is asked; of a repository of GGUF files the one in the type that is asked for, which is its
+    checkpoint's own then. LM Studio's NAME@TYPE asks for one too."""
+    if isinstance(model, str) and (lm := _LM_STUDIO.fullmatch(model.strip())) and lm[2].lower() in GGUF_TYPES:
+        if str(values.setdefault("weight_dtype", lm[2].lower())).lower() != lm[2].lower():
+            raise SpecError("weight_dtype", [("", f"{model[:100]!r} names {lm[2]}, and {values['weight_dtype']} is asked for")])
+        model = lm[1]
+    engine = values.get("engine") or (engines.DEFAULT if "device" in values else "ideal")
+    released = not _serves_files(str(engine))
     try:
-        return find(model)
+        return find(model, released=released)
     except AmbiguousName as error:
         several = error
     kind = str(values.get("weight_dtype") or "").strip().upper().replace("UD_", "UD-")
@@ -64,8 +71,22 @@ def of_files(model: str | PathLike[str] | ModelSpec, values: dict[str, Any]) -> 
     return found
 
 
-def find(model: str | PathLike[str] | ModelSpec) -> tuple[ModelSpec, StoredWeights | None]:
-    """The spec, and the weights as stored where the model's files are at hand; a Hub id outside the catalogue is asked of the Hub."""
+_LM_STUDIO = re.compile(r"([^@:]+)@([A-Za-z0-9_]+)")
+
+
+def _serves_files(engine: str) -> bool:
+    """Whether Ollama's names are Ollama's files to an engine; of one that is not known this is not what is wrong."""
+    try:
+        return engines.facts(engine).serves_files
+    except UnknownName:
+        return True
+
+
+def find(model: str | PathLike[str] | ModelSpec, *, released: bool = False) -> tuple[ModelSpec, StoredWeights | None]:
+    """The spec, and the weights as stored where the model's files are at hand; a Hub id outside the catalogue is asked of the Hub.
+
+    released: a tag of Ollama's library that names no type is the model as it was released.
+    """
     if isinstance(model, ModelSpec):
         return model, None
     if isinstance(model, os.PathLike):
@@ -75,7 +96,7 @@ def find(model: str | PathLike[str] | ModelSpec) -> tuple[ModelSpec, StoredWeigh
     if is_path(model):
         return of_file(model)
     if _HUB_ID.fullmatch(model) is None:
-        return catalogue.find_model(model), None
+        return catalogue.find_model(model, released=released), None
     try:
         return catalogue.find_model(model, by_name=False), None
     except UnknownName as error:

@@ -89,8 +89,9 @@ def prices_by_id(prices: Mapping[str, float] | None) -> dict[str, float]:
 
 def candidate(model: str | PathLike[str] | ModelSpec, question: Mapping[str, Any]) -> Deployment:
     """The question of a search for devices, as a device will be asked it."""
-    d = deployment(model, **question)
-    return calibrated(d, engines.DEFAULT) if d.engine is None else d
+    if question.get("engine") is not None:
+        return deployment(model, **question)
+    return replace(deployment(model, **{**question, "engine": engines.DEFAULT}), engine=None)
 
 
 def ranking(rank_by: str | None, prices: Mapping[str, float]) -> str | None:
@@ -184,7 +185,7 @@ def sweep(model: str | PathLike[str] | ModelSpec, axes: Mapping[str, Sequence[An
         values_of[name] = [read(name, value) for value in values]
         if not values_of[name]:
             raise SpecError("grid", [(name, "an axis without values")])
-    d = deployment(model, **question)
+    d = candidate(model, question) if "device" in axes and "engine" not in axes else deployment(model, **question)
     over = grid(values_of, _constants(d, values_of))
     errors = [columns(d, over, i, i + 1)[ERROR][0] for i in (0, over.size - 1)]
     if all(errors):  # a mistake rather than a point that happens to contradict itself

@@ -38,14 +38,30 @@ def read_config(path: str | os.PathLike[str]) -> ModelSpec:
     return parse_spec(import_config(load_config(path), str(path)), str(path))
 
 
+#: Files beside a config.json in which tools wrote the quantisation before they wrote into it -> the tool's method. vLLM reads the last
+#: two where --quantization names the method (layers/quantization/auto_gptq.py and awq.py, get_config_filenames).
+BESIDE = {"hf_quant_config.json": "modelopt", "quantize_config.json": "gptq", "quant_config.json": "awq"}
+
+
 def load_config(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """A config.json with the quantisation that ModelOpt wrote beside it. Raises SpecError."""
+    """A config.json with the quantisation that ModelOpt, AutoGPTQ or AutoAWQ wrote beside it. Raises SpecError."""
     config = load_json(path)
-    beside = os.path.join(os.path.dirname(path), "hf_quant_config.json")
-    if "quantization_config" not in config and os.path.isfile(beside):
-        stated = load_json(beside).get("quantization")  # ModelOpt's file before it wrote into config.json
+    if config.get("quantization_config") is not None or config.get("compression_config") is not None:
+        return config
+    for name, method in BESIDE.items():
+        beside = os.path.join(os.path.dirname(path), name)
+        if not os.path.isfile(beside):
+            continue
+        stated = load_json(beside)
+        if method == "modelopt":
+            stated = stated.get("quantization")  # type: ignore[assignment]
+        elif not {"bits", "w_bit"} & stated.keys():
+            continue
+        else:
+            stated["written_beside"] = name
         if isinstance(stated, dict):
-            config["quantization_config"] = {"quant_method": "modelopt", **stated}
+            config["quantization_config"] = {"quant_method": method, **stated}
+            break
     return config
 
 

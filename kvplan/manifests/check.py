@@ -276,7 +276,7 @@ def _devices(found: Found, plan: Plan, question: Mapping[str, Any], unresolved: 
     if there < needed:
         sizes = " x ".join(f"{name} {plan.question[name][0]}" for name in ("tp", "pp", "dp") if (plan.question[name][0] or 1) > 1)
         return [Finding("too-few-devices", "error", f"{sizes or 'it'} needs {needed} devices and gets {there}; it would not start", place)]
-    if there > needed:
+    if there > needed and not found.shared:
         return [Finding("idle-devices", "warning", f"{there - needed} of {there} devices would stay idle", place)]
     return []
 

@@ -25,7 +25,8 @@ ReadBeside = Callable[[str], "str | None"]
 
 class Site(NamedTuple):
     """Where it runs. `why`: why the device is open, where it is; `nodes`: members of its group, each with n_devices; `host`, `on`,
-    `limits`, `copies` as in Found; `cluster`: it starts or joins a Ray cluster, which has more GPUs than the process sees."""
+    `limits`, `copies` as in Found; `cluster`: it starts or joins a Ray cluster, which has more GPUs than the process sees;
+    `shared`: what it leaves of n_devices may be for others."""
 
     name: str
     document: int = 1
@@ -43,9 +44,11 @@ class Site(NamedTuple):
     limits: Limits = Limits()
     copies: int = 1
     cluster: bool = False
+    shared: bool = False
 
 
 MOUNTED = "/mnt/models"  # where KServe puts what storageUri names
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 NO_DEVICE = "the file does not say which GPU it runs on"
 _CACHED = re.compile(r"(?:^|/)models--([\w.-]+?)--([\w.-]+)/snapshots(?:/[^/]+)?/?$")  # huggingface_hub's cache, by the repository
 UNKNOWN = 250  # work of an option that the engine does not have
@@ -119,6 +122,7 @@ def make(start: Start, site: Site, source: str, beside: ReadBeside, *, joins: bo
         on=chosen(visible(site.on, start.env), start.words) if site.host else (),
         limits=site.limits,
         copies=site.copies,
+        shared=site.shared or any(word.missing for name in VISIBLE if (word := start.env.get(name))),
     )
 
 
@@ -240,7 +244,7 @@ def _fewest(there: Given | None, visible: Given | None) -> Given | None:
 
 def _visible(env: Mapping[str, Word]) -> Given | None:
     """CUDA_VISIBLE_DEVICES and its like: how many devices the process sees."""
-    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
+    for name in VISIBLE:
         word = env.get(name)
         if word and not word.missing and word.text not in ("all", "none", "void") and re.fullmatch(r"[\w-]+(\s*,\s*[\w-]+)*", word.text):
             return Given(len(word.text.split(",")), name, word.place)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, pairwise
 from pathlib import Path
 
-from kvplan import files
+from kvplan import engines, files
 from kvplan.deployment import NAMES
 from kvplan.engines.common.words import Finding, Given, Place, Word
 from kvplan.errors import SpecError
@@ -184,9 +184,17 @@ def _starts(text: str, source: str, env: Mapping[str, Word], beside: ReadBeside)
     runs, ray = scripts(script, source), any(("ray", "start") in pairwise(w.text for w in one.words) for one in script.commands)
     for start in runs:
         site = Site(name="", host="" if apart else start.host, on=start.on, findings=cut, cluster=ray)  # one recipe or another is run
-        yield start, site._replace(device=job.device, n_devices=job.n_devices, why=job.why, place=job.place) if job else site
+        yield start, _in_job(start, site, job) if job else site
     for here in script.texts:
         yield from _here(here, source, env, beside, runs=any(start.words for start in runs))
+
+
+def _in_job(start: Start, site: Site, job: requested.Job) -> Site:
+    """One start of a Slurm job: an engine that takes the devices as they are has those of its node."""
+    held, takes = job.hardware, start.engine in engines.served() and engines.arguments(start.engine).takes_devices
+    nodes = 1 if job.whole or takes else job.nodes
+    n_devices = None if takes and job.whole and job.nodes > 1 else held.n_devices
+    return site._replace(device=held.device, n_devices=n_devices, nodes=nodes, why=held.why, place=held.place, shared=job.nodes > 1)
 
 
 def _scattered(document: Item, n: int, source: str) -> Iterator[tuple[Start, Site]]:

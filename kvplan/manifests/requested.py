@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from kvplan import catalogue
 from kvplan.engines.common.words import Given, Place, Word
@@ -19,6 +20,7 @@ _MEMORY = re.compile(r"\d+(GB|GiB|G)?(\.\.(\d+(GB|GiB|G)?)?)?|\.\.\d+(GB|GiB|G)?
 _LINE = re.compile(r"^\s*(?:#SBATCH\b|(?:\w+=\S+\s+)*(?:exec\s+)?(?:srun|salloc|sbatch)\b)(.*(?:\\\n.*)*)", re.MULTILINE)
 _GRES = re.compile(r"(?:--gres(?:=|\s+)(?:\S*,)?gpu|--gpus-per-node(?:=|\s+)|--gpus(?:=|\s+)|-G\s+):?([\w.-]+:)?(\d{1,4})(?![\w:])")
 _PER_NODE = re.compile(r"(?:--gres(?:=|\s+)(?:\S*,)?gpu|--gpus-per-node(?:=|\s+)):?([\w.-]+:)?(\d{1,4})(?![\w:])")
+_SUM = re.compile(r"(?:--gpus(?:=|\s+)|-G\s+)([\w.-]+:)?(\d{1,4})(?![\w:])")
 _CONSTRAINT = re.compile(r"(?:--constraint(?:=|\s+)|(?<!\S)-C\s*)[\"'\[(]?([\w.&|,*-]+)")
 _NODES = re.compile(r"(?:--nodes(?:=|\s+)|-N\s*)(\d{1,4})\b")
 #: Names that a service gives to one size of memory. SkyPilot: sky/catalog; Modal: modal.com/docs/guide/gpu;
@@ -142,25 +144,34 @@ def _value(name: str, item: Item) -> Word:
     return Word(f"${name}", item.place, (name,)) if item.value is None else item.word
 
 
-def of_slurm(text: str) -> Hardware | None:
-    """The GPUs of a Slurm job (`#SBATCH --gres=gpu:h100:4`, `srun --gpus-per-node=a100:8`, the kind by `--constraint=h100` too), of one
-    on several nodes their kind alone; None where it asks for none, or for several different things."""
+class Job(NamedTuple):
+    """A Slurm job's GPUs: of one node, or `whole` of all of its `nodes` where it asks for a sum that those do not part evenly."""
+
+    hardware: Hardware
+    nodes: int
+    whole: bool
+
+
+def of_slurm(text: str) -> Job | None:
+    """The GPUs of a Slurm job (`#SBATCH --gres=gpu:h100:4`, `srun --gpus-per-node=a100:8`, `--gpus=8` of all nodes, the kind by
+    `--constraint=h100` too); None where it asks for none, or for several different things."""
     lines = list(_LINE.finditer(text))
-    found: dict[tuple[str, int], Place] = {}
+    found: dict[tuple[str, int, bool], Place] = {}
     for line in lines:
         for match in _GRES.finditer(line[1]):
-            key = ((match[1] or "").rstrip(":"), int(match[2]))
+            key = ((match[1] or "").rstrip(":"), int(match[2]), _PER_NODE.match(match[0]) is None)
             found.setdefault(key, Place(text.count("\n", 0, line.start(1) + match.start()) + 1))
     if len(found) != 1:
         return None
-    ((kind, count), place), option = next(iter(found.items())), "gpus of the job"
+    ((kind, count, summed), place), option, nodes = next(iter(found.items())), "gpus of the job", max(1, _nodes(text))
+    whole = summed and count % nodes != 0
+    count = count // nodes if summed and not whole else count
     kinds = {one for line in lines for match in _CONSTRAINT.finditer(line[1]) for one in re.split(r"[&|,*]", match[1]) if device(one)}
     kind = kind or (kinds.pop() if len(kinds) == 1 else "")
     item = Item(f"{kind}:{count}", f"{kind}:{count}", place, place.line)
-    number = Given(count, option, place) if _nodes(text) < 2 else None
-    if not kind:
-        return Hardware(None, number, "the job asks for GPUs and names no kind", place)
-    return hardware(item, option)._replace(n_devices=number)
+    number = Given(count, option, place)
+    named = hardware(item, option) if kind else Hardware(why="the job asks for GPUs and names no kind", place=place)
+    return Job(named._replace(n_devices=number), nodes, whole)
 
 
 def _nodes(text: str) -> int:
@@ -168,10 +179,16 @@ def _nodes(text: str) -> int:
 
 
 def slurm_variables(text: str) -> dict[str, Word]:
-    """What Slurm sets in a job: how many nodes, how many GPUs on each (slurm.schedmd.com/sbatch.html, "Output environment variables")."""
-    if "#SBATCH" not in text or not (nodes := _nodes(text)):
+    """What Slurm sets in a job: how many nodes, how many GPUs (slurm.schedmd.com/sbatch.html, "Output environment variables")."""
+    if "#SBATCH" not in text:
         return {}
-    gpus = {int(match[2]) for line in _LINE.finditer(text) for match in _PER_NODE.finditer(line[1])}
-    counts = dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes)
-    counts |= dict.fromkeys(("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"), *gpus) if len(gpus) == 1 else {}
+    nodes, lines = _nodes(text), list(_LINE.finditer(text))
+    counts = dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes) if nodes else {}
+    gpus = {int(match[2]) for line in lines for match in _PER_NODE.finditer(line[1])}
+    sums = {int(match[2]) for line in lines for match in _SUM.finditer(line[1])}
+    if len(gpus) == 1 and not sums:
+        counts |= dict.fromkeys(("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"), *gpus)
+    elif len(sums) == 1 and not gpus:
+        (count,) = sums
+        counts |= {"SLURM_GPUS": count} | ({"SLURM_GPUS_ON_NODE": count // nodes} if nodes and count % nodes == 0 else {})
     return {name: Word(str(count)) for name, count in counts.items()}

@@ -26,6 +26,7 @@ class Found(NamedTuple):
     host        what is started together on one machine; empty: not known. on: the devices of it that the engine sees (together.py)
     limits      what its container may hold beside the GPU
     copies      how many of it run on that machine, all with the same devices
+    shared      what it leaves of its devices may be for others: a job of several nodes, devices that are chosen when it runs
     """
 
     file: str
@@ -46,6 +47,7 @@ class Found(NamedTuple):
     on: tuple[str, ...] = ()
     limits: Limits = Limits()
     copies: int = 1
+    shared: bool = False
 
     @property
     def place(self) -> Place:

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from kvplan.names.releases import taken_apart
+from kvplan.names.releases import TAG, taken_apart
 
 _FILE = Path(__file__).parent / "names.tsv"
 
@@ -72,6 +72,10 @@ def _called(name: str) -> str:
     return "".join(word for word in words if word not in TUNED and word != "base")
 
 
+#: How a tag ends that says in which type its file is.
+_TYPED = re.compile(rf"[-:](?:{TAG.pattern}|qat)$", re.IGNORECASE)
+
+
 class Named(NamedTuple):
     """One line of the index. `weights` None: as the base; `length` None: as the base, 0: not known. `taken`: what was typed, and what else
     it could mean, where it is no release's own name."""
@@ -107,6 +111,16 @@ class Named(NamedTuple):
     def is_tag(self) -> bool:
         """Whether it is a tag of Ollama's library: a file in one format."""
         return ":" in self.name or self.in_library
+
+    @property
+    def as_released(self) -> Named:
+        """A tag of Ollama's library that names no type, as the model was released: what it means to who serves no files of that library.
+        Any other line as it is."""
+        if not self.is_tag or "/" in self.name or _TYPED.search(self.name):
+            return self
+        file = f"the file in {self.weights}" if self.weights else "the file"
+        said = f"{self.name} is taken as it was released, not as {file} that Ollama has under this name (--engine ollama)"
+        return self._replace(weights=None, evidence="o" if self.in_library else "a", taken=said)
 
     @property
     def note(self) -> str:

@@ -173,6 +173,8 @@ def foreign(d: Deployment, facts: Facts) -> list[str]:
     if d.weight_dtype is not None or not facts.weight_schemes:
         return []
     own = sorted({q.format for q in d.model.quantization} | ({d.model.checkpoint} if d.model.checkpoint else set()))
+    if d.model.method == "mlx":  # its files are laid out as no other loader reads them, whatever the format
+        return [] if "mlx" in facts.weight_schemes else [f"MLX's {name}" for name in own]
     return [name for name in own if weight_scheme(canonical_weight(name)) not in facts.weight_schemes]
 
 

@@ -290,6 +290,7 @@ class Facts(NamedTuple):
     weight_schemes   families of checkpoint formats it loads (kvplan/dtypes.py `scheme`); empty: any
     drafting         what its releases draft by; None: any method
     adapting         which of its releases take adapters (methods.py ADAPTERS); None: all that are known
+    serves_files     a tag of Ollama's library that names no type is to it the file that Ollama has, else the model as it was released
     picks_drafts     methods of speculation for which it picks the tokens itself (METHOD:auto)
     kv_advice        cache formats that advice may offer, with their bits; weight_advice likewise
     settings         switches that advice may offer
@@ -323,6 +324,7 @@ class Facts(NamedTuple):
     weight_schemes: frozenset[str] = frozenset()
     drafting: Drafting | None = Drafting()
     adapting: Drafting | None = None
+    serves_files: bool = False
     picks_drafts: tuple[str, ...] = ()
     kv_advice: tuple[tuple[str, int], ...] = ()
     weight_advice: tuple[tuple[str, int], ...] = ()

@@ -12,6 +12,7 @@ FACTS = Facts(
     versions=(),
     options={},
     forms=frozenset(FORMS),
+    serves_files=True,
     unused=dict.fromkeys(
         ("engine_version", "max_num_seqs", "max_num_batched_tokens", "n_gpu_layers", "host_memory", "lora", "enforce_eager", "calibration"),
         _NONE,

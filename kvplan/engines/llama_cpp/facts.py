@@ -64,6 +64,7 @@ FACTS = Facts(
     pages="cells",
     offloads=True,
     weight_schemes=frozenset({"plain", "gguf", "mxfp", "nvfp4", "unknown"}),
+    serves_files=True,
     kv_advice=(("q8_0", 8), ("q4_0", 4)),
     weight_advice=(("q4_k_m", 4),),
     settings=(

@@ -39,7 +39,7 @@ FACTS = Facts(
     # --draft-model, generate.py speculative_generate_step: 0.20.6 has none, 0.21.0 has it
     drafting=Drafting((Way("draft_model", "0.21"),), (Words("unrecognized arguments: --draft-model", "generate.py"),)),
     vendors=frozenset({"apple"}),
-    weight_schemes=frozenset({"plain", "affine", "mxfp", "unknown"}),
+    weight_schemes=frozenset({"plain", "affine", "mlx", "mxfp", "unknown"}),
     kv_advice=(),
     weight_advice=(("affine4_g64", 4),),
     settings=(Setting("kv_bits", ("8", "4"), "store the cache in fewer bits"),),

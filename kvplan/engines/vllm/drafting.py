@@ -8,7 +8,7 @@ from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.stops import Move, Stop, Values, words_of
 from kvplan.engines.vllm.aux_states import FIRST as AUX_STATES
 from kvplan.engines.vllm.layers import stages as layers_of
-from kvplan.engines.vllm.registered import before_its_class, firsts
+from kvplan.engines.vllm.registered import REGISTRY, before_its_class
 from kvplan.engines.vllm.settings import settings_of
 from kvplan.engines.vllm.ways import DRAFTING
 
@@ -135,7 +135,7 @@ def adapted(settled: Settled) -> Values:
 def no_states(settled: Settled) -> Values:
     """A head that reads hidden states of a model's layers, beside a class that the release lists and that hands out none."""
     named, version = settled.question.model.architecture or "", settled.question.engine_version
-    if settings_of(settled).method not in ("eagle3", "dflash") or named not in firsts() or before_its_class(named, version):
+    if settings_of(settled).method not in ("eagle3", "dflash") or named not in REGISTRY.first or before_its_class(named, version):
         return None
     first = AUX_STATES.get(named)
     if first is not None and in_force(first, "", version):

@@ -14,6 +14,10 @@ from kvplan.tensors import Lowered, WeightTensor
 EXCLUSIONS = ("ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers", "exclude", "llm_int8_skip_modules", "skip_modules")
 
 
+#: A key of AutoRound's that is a regular expression and no name (vLLM 0.33, layers/quantization/inc.py, REGEX_SPECIAL_CHARS).
+_EXPRESSION = re.compile(r"[*+?^$()\[\]{}|\\]")
+
+
 class Rules(NamedTuple):
     """left: patterns of what is not quantised. groups: pattern -> format, for what has its own. only: nothing else is quantised.
 
@@ -30,10 +34,16 @@ def rules(data: Mapping[str, Any], rest: str | None) -> Rules:
     left: list[tuple[str, object]] = [(str(name), None) for key in EXCLUSIONS for name in _names(data.get(key))]
     groups: list[tuple[str, object]] = []
     for name, own in (data.get("extra_config") or {}).items() if isinstance(data.get("extra_config"), dict) else ():
+        pattern = f"+:{name}" if _EXPRESSION.search(str(name)) else str(name)
         if isinstance(own, dict) and own.get("bits") == 16:  # AutoRound
-            left.append((str(name), None))
+            left.append((pattern, None))
         elif isinstance(own, dict) and "bits" in own:
-            groups.append((str(name), whole_format({**data, **own})))
+            groups.append((pattern, whole_format({**data, **own})))
+    for name, own in (data.get("layer_quant_config") or {}).items() if isinstance(data.get("layer_quant_config"), dict) else ():
+        if isinstance(own, dict) and own.get("weight"):  # Quark
+            groups.append((str(name), whole_format({**data, "global_quant_config": own})))
+        elif isinstance(own, dict):
+            left.append((str(name), None))
     for name, own in (data.get("dynamic") or {}).items() if isinstance(data.get("dynamic"), dict) else ():
         if str(name).startswith("-:"):  # GPTQModel
             left.append((str(name), None))

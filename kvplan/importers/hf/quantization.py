@@ -38,6 +38,8 @@ def read_quantization(f: Fields, lowered: Callable[[], Lowered]) -> tuple[dict[s
     part = Fields(config, f.source, path=f.dotted("quantization_config"))
     notes: list[str] = []
     made: dict[str, Any] = {}
+    if beside := config.get("written_beside"):
+        notes.append(f"how its weights are stored is from {beside}, not config.json: an engine may have to be told (--quantization)")
     if packs_weights(config):
         formats, made = _formats(part, f, lowered, notes)
         by_format: dict[str, list[str]] = {}
@@ -45,7 +47,7 @@ def read_quantization(f: Fields, lowered: Callable[[], Lowered]) -> tuple[dict[s
             by_format.setdefault(name, []).append(role)
         if by_format:
             made["quantization"] = [{"format": name, "roles": roles} for name, roles in by_format.items()]
-        named = config.get("quant_method") or ("none" if config.get("quant_algo") else None)
+        named = config.get("quant_method") or ("none" if config.get("quant_algo") else "mlx" if is_mlx(config) else None)
         made |= {"method": str(named).lower().replace("_", "-")[:60]} if named else {}
     elif unread := unread_block(config):
         notes.append(f"{unread}: its weights are counted as 16 bits")

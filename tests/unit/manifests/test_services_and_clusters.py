@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import kvplan
 from tests.unit.manifests.as_read import found
 
 BLUEPRINT = """
@@ -51,10 +54,47 @@ JOB = """
     """
 
 
-@pytest.mark.parametrize(("nodes", "tp", "count"), [(1, 4, 4), (4, 16, None)])
-def test_slurm_tells_a_job_its_nodes_and_their_gpus(nodes: int, tp: int, count: int | None) -> None:
+@pytest.mark.parametrize(("nodes", "tp", "count"), [(1, 4, 4), (4, 16, 16)])
+def test_slurm_tells_a_job_its_nodes_and_their_gpus(nodes: int, tp: int, count: int) -> None:
     (one,) = found(JOB.format(nodes=nodes), "job.sbatch.sh")
     assert (one.question["tp"], one.question.get("n_devices"), one.question["device"]) == (tp, count, "h100-80gb")
+
+
+SERVE = "vllm serve Qwen/Qwen3-8B --max-model-len 8192"
+LLAMA = "llama-server -hf bartowski/Qwen_Qwen3-8B-GGUF:Q8_0 -c 8192"
+
+
+@pytest.mark.parametrize(
+    ("asks", "command", "tp", "count"),
+    [  # slurm.schedmd.com/sbatch.html: --gpus-per-node and --gres are of each node, --gpus of all of them together
+        ("--nodes=2 --gres=gpu:h100:4", f"{SERVE} --tensor-parallel-size 16", 16, 8),
+        ("-N2 --gpus-per-node=h100:4", f"{SERVE} --tensor-parallel-size 8", 8, 8),
+        ("--nodes=2 --gpus=h100:8", f"{SERVE} --tensor-parallel-size $SLURM_GPUS_ON_NODE", 4, 8),
+        ("--nodes=3 --gpus=h100:8", f"{SERVE} --tensor-parallel-size 8", 8, 8),
+        ("--gpus=4 --constraint=h100", f"{SERVE} --tensor-parallel-size $SLURM_GPUS", 4, 4),
+        ("--nodes=2 --gres=gpu:h100:4", LLAMA, None, 4),  # one process has the devices of its node
+        ("--nodes=3 --gpus=h100:8", LLAMA, None, None),
+    ],
+)
+def test_gpus_of_a_node_and_of_a_job(asks: str, command: str, tp: int | None, count: int | None) -> None:
+    (one,) = found(f"#!/bin/bash\n#SBATCH {asks}\n{command}\n", "job.sbatch")
+    assert (one.question.get("tp"), one.question.get("n_devices"), one.question["device"]) == (tp, count, "h100-80gb")
+
+
+@pytest.mark.parametrize(
+    ("asks", "command", "rules"),
+    [
+        ("--nodes=2 --gres=gpu:h100:4", f"{SERVE} --tensor-parallel-size 16", {"too-few-devices"}),
+        ("--nodes=2 --gres=gpu:h100:4", f"srun {SERVE} --tensor-parallel-size 4", set()),  # one on each node
+        ("--nodes=1 --gres=gpu:h100:4", f"{SERVE} --tensor-parallel-size 2", {"idle-devices"}),
+        ("--nodes=1 --gres=gpu:h100:4", f"for i in 0 1; do CUDA_VISIBLE_DEVICES=$((2*i)),$((2*i+1)) {SERVE} -tp 2 & done", set()),
+    ],
+)
+def test_what_a_job_leaves_idle_or_lacks(asks: str, command: str, rules: set[str], tmp_path: Path) -> None:
+    job = tmp_path / "job.sbatch"
+    job.write_text(f"#!/bin/bash\n#SBATCH {asks}\n{command}\n")
+    (verdict,) = kvplan.check(str(job))
+    assert {f.rule for f in verdict.findings} & {"too-few-devices", "idle-devices"} == rules
 
 
 def test_a_constraint_of_two_kinds_of_gpu_leaves_the_kind_open() -> None:
