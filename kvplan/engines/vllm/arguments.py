@@ -27,7 +27,7 @@ from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_lora, read_speculative
 from kvplan.engines.common.stored import PACKED_ONLY
 from kvplan.engines.common.words import Finding, Given, refuse, warn
-from kvplan.engines.vllm import objects
+from kvplan.engines.vllm import for_v0, objects
 from kvplan.engines.vllm.bounds import BOUNDS
 from kvplan.engines.vllm.choices import CHOICES
 from kvplan.engines.vllm.classes import OWN_CODE
@@ -162,6 +162,7 @@ ROWS = (
     row("--enable-chunked-prefill", "option:enable_chunked_prefill", takes="switch"),
     row("--long-prefill-token-threshold", "@long_prefill", "int"),
     row("--max-num-scheduled-tokens", "!scheduled", "human", since="0.26.0", effect="either"),
+    *for_v0.ROWS,
     *block(IRRELEVANT),
     *block(EITHER, "either"),
     *block(MORE, "more"),
@@ -192,6 +193,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     elif quantised and quantised.value in ("awq", "gptq"):
         question["engine_option.quantization"] = quantised
     _runner(given, question)
+    for_v0.read(given, question)
     findings += objects.read(given, question)
     findings += _speculative(given, question)
     if (one := given.get("@lora")) and one.value:
@@ -340,6 +342,9 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     if text := asked.get("option:hf_overrides"):
         says["@overrides"] = structure(text)
         said.add("option:hf_overrides")
+    if text := asked.get(f"option:{for_v0.OPTION}"):
+        says |= for_v0.say(text)
+        said.add(f"option:{for_v0.OPTION}")
     configs, told = objects.say(asked)
     says |= configs
     said |= told

@@ -13,6 +13,7 @@ from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.copies import drafter_with_copies, with_copies
 from kvplan.engines.common.drafters import drafter, unknown
 from kvplan.engines.common.grouped_keys import grouped, key_group
+from kvplan.engines.common.lines import query_heads
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Settled
 from kvplan.engines.common.settling import (
@@ -39,10 +40,11 @@ from kvplan.engines.vllm.model import as_pooled, as_run, as_target, encodes, lef
 from kvplan.engines.vllm.option_values import check_options
 from kvplan.engines.vllm.overrides import overridden, unmodelled
 from kvplan.engines.vllm.registered import before_its_class
-from kvplan.engines.vllm.rings import kda_told, own_format, pooled
+from kvplan.engines.vllm.rings import kda_told, pooled
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, since
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
 from kvplan.engines.vllm.settings import VllmSettings
+from kvplan.engines.vllm.sparse import own_format, plain_rows, rows_apart
 from kvplan.engines.vllm.specs import INDEX_ROWS, KEPT_STATES, PACKED_ROWS, RECURRENCES
 from kvplan.engines.vllm.undecided import undecided
 from kvplan.engines.vllm.windows import unslid
@@ -272,6 +274,8 @@ def _read(
         draft_tokens=speculation.tokens if speculation else 0,
         backend=plain(options.text("attention_backend")),
         latent_backend=_latent_backend(d, release, formats),
+        plain_latents=plain_rows(d, release, query_heads(model) // (d.tp or 1)),
+        rows_apart=rows_apart(d, release),
         exports_states=rules.gdn_checkpoints and mode == "align" and platform == "cuda" and _flashinfer_prefills(d),
         pooled=pooled(d, release),
         blocks_override=options.count("num_gpu_blocks_override"),
