@@ -111,7 +111,6 @@ EITHER: dict[tuple[str, str], str] = {
 }
 
 MORE: dict[tuple[str, str], str] = {
-    ("", "0.10.0"): "enable-prompt-adapter?",
     ("", "0.11.0"): "enable-lora-bias?",
     ("0.11.0", ""): "enable-dbo?",
     ("0.11.1", ""): "ec-transfer-config{ mamba-block-size#",
