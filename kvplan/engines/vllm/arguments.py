@@ -34,7 +34,7 @@ from kvplan.engines.vllm.classes import OWN_CODE
 from kvplan.engines.vllm.exclusions import EXCLUSIONS
 from kvplan.engines.vllm.keys import OBJECTS
 from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR, smaller, unread
-from kvplan.engines.vllm.together import METHODS, NGRAMS, few_cpu_loras, together
+from kvplan.engines.vllm.together import METHODS, NGRAMS, by_value, few_cpu_loras, together
 from kvplan.engines.vllm.unmodelled import EITHER, IRRELEVANT, LESS, MORE
 from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
 from kvplan.engines.vllm.variables import QUIET
@@ -50,12 +50,6 @@ RELEASES = (
 KV_FORMATS = {"bf16": "bfloat16", "f16": "float16"}
 
 RUNNER = "option:runner"
-#: Values of which the memory is not modelled: option -> values, effect, why.
-BY_VALUE: dict[str, tuple[tuple[str, ...], str, str]] = {
-    "@model_impl": (("transformers", "terratorch"), "either", "runs other code, whose activations are not modelled"),
-    "@load": (("fastsafetensors", "instanttensor"), "either", "reads whole files into the device's memory first, which is not modelled"),
-    "@processor_device": (("gpu", "cuda"), "more", "takes memory of the device in the server's own process, and stops where a model runs"),
-}
 #: --task and --convert values under which the pooling runner serves (config/model.py _get_runner_type).
 POOLED = frozenset({"pooling", "embed", "embedding", "classify", "score", "reward", "pool", "token_embed", "token_classify"})
 
@@ -205,7 +199,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         if (one := given.get(f"option:{option}")) and one.value <= 0:
             del question[f"engine_option.{option}"]
     findings += _media(given, question)
-    findings += _by_value(given)
+    findings += by_value(given)
     findings += together(given)
     if (one := question.get("kv_memory")) and one.value <= 0:  # 0: as not given (v1/worker/gpu_worker.py determine_available_memory)
         del question["kv_memory"]
@@ -260,15 +254,6 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
         return [refuse(f"{one.spelled}: num_speculative_tokens is not given", one.place)]
     question["speculative"] = moved(one, f"{method}:{tokens}" + (f":{model}" if model and method != "ngram" else ""))
     return []
-
-
-def _by_value(given: Mapping[str, Given]) -> list[Finding]:
-    """Options of which some values alone move memory."""
-    found = []
-    for name, (values, effect, why) in BY_VALUE.items():
-        if (one := given.get(name)) and one.value in values:
-            found.append(warn(f"not-modelled-{effect}", f"{one.spelled} {one.value} {why}", one.place))
-    return found
 
 
 def _media(given: Mapping[str, Given], question: dict[str, Given]) -> list[Finding]:
@@ -370,6 +355,7 @@ ARGUMENTS = Arguments(
     },
     releases=RELEASES,
     abbreviations=True,
+    opposites="0.33.0",  # utils/argparse_utils.py EnableDisableAction
     underscores=True,
     dotted=True,
     config="options",

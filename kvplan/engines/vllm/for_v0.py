@@ -55,7 +55,7 @@ ROWS = (
     _row("preemption-mode", until="0.10.2"),
     _row("disable-async-output-proc", takes="switch", until="0.10.2"),
     _row("scheduler-delay-factor", "float", until="0.10.2"),
-    _row("guided-decoding-backend", until="0.10.2"),
+    _row("guided-decoding-backend", until="0.11.2"),
     _row("scheduling-policy"),
     _row("enable-prompt-adapter", takes="switch", until="0.10.0", effect="more"),
     _row("enable-prompt-embeds", takes="switch", since="0.9.1", effect="either"),
@@ -81,6 +81,11 @@ def say(text: str) -> dict[str, Any]:
 
 def _pairs(text: str) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in (word.partition("=") for word in text.split())]
+
+
+def multi_step(text: str | None) -> bool:
+    """Whether a batch is scheduled several steps ahead, which cuts no prompt (config.py SchedulerConfig)."""
+    return dict(_pairs(text or "")).get("num_scheduler_steps", "1") != "1"
 
 
 def reason(text: str | None, backend: str | None, release: str) -> str | None:

@@ -176,6 +176,12 @@ def unlisted(settled: Settled) -> Values:
     return {"cache": asked} if s.platform == "cuda" and (s.since("0.11.1") or at // 10 not in (9, 10)) else None
 
 
+def whole_sight(settled: Settled) -> Values:
+    """A decoder's class whose tokens see all others, in a V1 that has kernels for decoders alone."""
+    s = settings_of(settled)
+    return {} if encodes(settled.question.model, s.release) and s.rules.v1 and s.platform == "cuda" else None
+
+
 def v4_auto(settled: Settled) -> Values:
     """DeepSeek-V4, whose rows are FP8 alone, without a format of the cache."""
     d = settled.question
@@ -229,6 +235,17 @@ CHECKS: tuple[Stop, ...] = (
         when=unlisted,
         loading=True,
         numbers="--kv-cache-dtype {cache}",
+    ),
+    Stop(
+        "encoders in V1",
+        "Encoder self-attention and encoder/decoder cross-attention are not implemented for FlashAttentionImpl",
+        "every token sees all others, as the config says, and this release's V1 runs decoders alone",
+        (Move("engine_version", "0.10.1 or later"), Move("option:use_v1", "false")),
+        "v1/attention/backends/flash_attn.py",
+        since="0.8",
+        before="0.10.1",
+        when=whole_sight,
+        loading=True,
     ),
     Stop(
         "DeepSeek-V4's cache",

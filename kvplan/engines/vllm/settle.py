@@ -27,6 +27,7 @@ from kvplan.engines.common.settling import (
     without,
     wrong_number,
 )
+from kvplan.engines.vllm import for_v0
 from kvplan.engines.vllm.backends import latent_backend, plain, said
 from kvplan.engines.vllm.batches import batch_defaults, goes_in_pieces
 from kvplan.engines.vllm.before_v1 import capped
@@ -162,6 +163,8 @@ def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
         notes.append("quantised on load: this release quantises every matrix as it is read")
     if (asked := _own_kernels(options)) and not rules.own_awq:
         notes.append(f"--quantization {asked}: this release takes Marlin's kernels all the same, where they can run")
+    if options.text(for_v0.OPTION) and rules.v1:
+        notes.append(f"{options.text(for_v0.OPTION)}: moves no memory of this release, whose V1 engine runs with it")
     if options.text("v2_model_runner") is not None:
         notes.append(
             "VLLM_USE_V2_MODEL_RUNNER: batches in flight and the profile run are its own; the runners' buffers are taken for the same"

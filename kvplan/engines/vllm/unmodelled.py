@@ -25,7 +25,8 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         worker-extension-cls
     """,
     ("", "0.9.2"): """
-        enable-reasoning? long-lora-scaling-factors max-prompt-adapter-token max-prompt-adapters qlora-adapter-name-or-path
+        enable-reasoning? expand-tools-even-if-tool-choice-none? long-lora-scaling-factors max-prompt-adapter-token max-prompt-adapters
+        qlora-adapter-name-or-path
         tokenizer-pool-extra-config tokenizer-pool-size tokenizer-pool-type use-v2-block-manager?
     """,
     ("", "0.10.0"): "multi-step-stream-outputs? override-neuron-config",
@@ -33,7 +34,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("", "0.11.1"): "num-lookahead-slots override-pooler-config{",
     ("", "0.16.0"): "disable-log-requests?",
     ("", "0.27.0"): "calculate-kv-scales?",
-    ("0.9.1", "0.10.2"): """
+    ("0.9.1", "0.11.2"): """
         guided-decoding-disable-additional-properties? guided-decoding-disable-any-whitespace? guided-decoding-disable-fallback?
     """,
     ("0.9.1", ""): """
