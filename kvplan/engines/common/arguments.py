@@ -171,6 +171,7 @@ class Arguments(NamedTuple):
     waiting        commands that load no model by themselves; `others`: words after `commands` that start something else
     releases       whose option tables were read, oldest first; empty: one build only
     abbreviations  a unique beginning of a long option is taken for it (argparse)
+    opposites      first release in which --disable-x turns --enable-x off, and the other way round; empty: none
     underscores    `_` and `-` are the same in a long option; dotted: --a.b 1 is --a '{"b": 1}', and -O3 is -O 3
     config         its configuration file: empty, `options` (YAML, long options as keys), `keys` (YAML with the rows' keys, named by
                    the option of @config) or `modelfile` (PARAMETER lines with the rows' keys)
@@ -207,6 +208,7 @@ class Arguments(NamedTuple):
     others: frozenset[str] = frozenset()
     releases: tuple[str, ...] = ()
     abbreviations: bool = False
+    opposites: str = ""
     underscores: bool = False
     dotted: bool = False
     config: Literal["", "options", "keys", "modelfile"] = ""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kvplan.engines.common.arguments import RELEASE, Answer, Argument, Arguments, by_variable, lacks
+from kvplan.engines.common.arguments import RELEASE, Answer, Argument, Arguments, by_variable, has, lacks
 from kvplan.engines.common.choices import unknown, within
 from kvplan.engines.common.dotted import is_negative, undotted
 from kvplan.engines.common.exclusions import excluded
@@ -36,9 +36,13 @@ class Parsed(NamedTuple):
     unresolved: tuple[Unresolved, ...]
 
 
+#: Beginnings of switches, and of what turns them off (Arguments.opposites).
+OPPOSITES = {"--enable-": "--disable-", "--disable-": "--enable-"}
+
+
 def parse(engine: Arguments, words: Sequence[Word], version: str | None) -> Parsed:
     """The options among `words`. What the engine does not know, or would refuse, is a finding; nothing is dropped in silence."""
-    table = _spellings(engine)
+    table = _spellings(engine, version)
     given: dict[str, Given] = {}
     seen: dict[str, Any] = {}
     positional: list[Word] = []
@@ -202,13 +206,20 @@ def open_variable(to: str, name: str, missing: Sequence[str], place: Place) -> U
     return Unresolved(what, f"{name} is {shown}, which the file does not set", give, place)
 
 
-def _spellings(engine: Arguments) -> dict[str, tuple[Argument, str]]:
+def _spellings(engine: Arguments, version: str | None) -> dict[str, tuple[Argument, str]]:
     table: dict[str, tuple[Argument, str]] = {}
+    pairs = engine.opposites and (not version or three_parts(version) >= three_parts(engine.opposites))
     for argument in engine.rows:
         for name in argument.names:
             table[name] = (argument, "")
             if argument.takes == "switch" and name.startswith("--"):
                 table[f"--no-{name[2:]}"] = (argument, "no")
+    for name in [name for name, (one, no) in table.items() if pairs and one.takes == "switch" and not no]:
+        for prefix, other in OPPOSITES.items():
+            if name.startswith(prefix):
+                twin = name.replace(prefix, other, 1)
+                if twin not in table or not has(engine, table[twin][0], version):
+                    table[twin] = (table[name][0], "no")
     return table
 
 

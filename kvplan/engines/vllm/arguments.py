@@ -26,8 +26,8 @@ from kvplan.engines.common.kinds import limits, structure
 from kvplan.engines.common.libraries import LOUD
 from kvplan.engines.common.options import read_lora, read_speculative
 from kvplan.engines.common.stored import PACKED_ONLY
-from kvplan.engines.common.words import Finding, Given, refuse, warn
-from kvplan.engines.vllm import objects
+from kvplan.engines.common.words import Finding, Given, refuse
+from kvplan.engines.vllm import for_v0, objects
 from kvplan.engines.vllm.bounds import BOUNDS
 from kvplan.engines.vllm.choices import CHOICES
 from kvplan.engines.vllm.classes import OWN_CODE
@@ -35,7 +35,7 @@ from kvplan.engines.vllm.exclusions import EXCLUSIONS
 from kvplan.engines.vllm.keys import OBJECTS
 from kvplan.engines.vllm.media import LIMITS, MEDIA_IO, PROCESSOR
 from kvplan.engines.vllm.media_said import media_said
-from kvplan.engines.vllm.together import METHODS, NGRAMS, few_cpu_loras, together
+from kvplan.engines.vllm.together import METHODS, NGRAMS, by_value, few_cpu_loras, together
 from kvplan.engines.vllm.unmodelled import EITHER, IRRELEVANT, LESS, MORE
 from kvplan.engines.vllm.variables import EITHER as EITHER_VARIABLES
 from kvplan.engines.vllm.variables import QUIET
@@ -51,12 +51,6 @@ RELEASES = (
 KV_FORMATS = {"bf16": "bfloat16", "f16": "float16"}
 
 RUNNER = "option:runner"
-#: Values of which the memory is not modelled: option -> values, effect, why.
-BY_VALUE: dict[str, tuple[tuple[str, ...], str, str]] = {
-    "@model_impl": (("transformers", "terratorch"), "either", "runs other code, whose activations are not modelled"),
-    "@load": (("fastsafetensors", "instanttensor"), "either", "reads whole files into the device's memory first, which is not modelled"),
-    "@processor_device": (("gpu", "cuda"), "more", "takes memory of the device in the server's own process, and stops where a model runs"),
-}
 #: --task and --convert values under which the pooling runner serves (config/model.py _get_runner_type).
 POOLED = frozenset({"pooling", "embed", "embedding", "classify", "score", "reward", "pool", "token_embed", "token_classify"})
 
@@ -164,6 +158,7 @@ ROWS = (
     row("--enable-chunked-prefill", "option:enable_chunked_prefill", takes="switch"),
     row("--long-prefill-token-threshold", "@long_prefill", "int"),
     row("--max-num-scheduled-tokens", "!scheduled", "human", since="0.26.0", effect="either"),
+    *for_v0.ROWS,
     *block(IRRELEVANT),
     *block(EITHER, "either"),
     *block(MORE, "more"),
@@ -194,6 +189,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
     elif quantised and quantised.value in ("awq", "gptq"):
         question["engine_option.quantization"] = quantised
     _runner(given, question)
+    for_v0.read(given, question)
     findings += objects.read(given, question)
     findings += _speculative(given, question)
     if (one := given.get("@lora")) and one.value:
@@ -205,7 +201,7 @@ def finish(given: Mapping[str, Given], positional: tuple[Given, ...]) -> Answer:
         if (one := given.get(f"option:{option}")) and one.value <= 0:
             del question[f"engine_option.{option}"]
     findings += media_said(given, question)
-    findings += _by_value(given)
+    findings += by_value(given)
     findings += together(given)
     if (one := question.get("kv_memory")) and one.value <= 0:  # 0: as not given (v1/worker/gpu_worker.py determine_available_memory)
         del question["kv_memory"]
@@ -264,15 +260,6 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     return []
 
 
-def _by_value(given: Mapping[str, Given]) -> list[Finding]:
-    """Options of which some values alone move memory."""
-    found = []
-    for name, (values, effect, why) in BY_VALUE.items():
-        if (one := given.get(name)) and one.value in values:
-            found.append(warn(f"not-modelled-{effect}", f"{one.spelled} {one.value} {why}", one.place))
-    return found
-
-
 def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     """The other way of `finish`."""
     says: dict[str, Any] = {}
@@ -308,6 +295,9 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     if text := asked.get("option:hf_overrides"):
         says["@overrides"] = structure(text)
         said.add("option:hf_overrides")
+    if text := asked.get(f"option:{for_v0.OPTION}"):
+        says |= for_v0.say(text)
+        said.add(f"option:{for_v0.OPTION}")
     configs, told = objects.say(asked)
     says |= configs
     said |= told
@@ -333,6 +323,7 @@ ARGUMENTS = Arguments(
     },
     releases=RELEASES,
     abbreviations=True,
+    opposites="0.33.0",  # utils/argparse_utils.py EnableDisableAction
     underscores=True,
     dotted=True,
     config="options",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines.common.options import Options
+from kvplan.engines.vllm import for_v0
 from kvplan.engines.vllm.exchange import SMALL, small_steps
 from kvplan.engines.vllm.generation import rules_of
 from kvplan.engines.vllm.model import encodes, least_batch, pools
@@ -57,7 +58,7 @@ def _v0_batch_tokens(d: Deployment, rules: VllmRules, options: Options, max_mode
     vLLM 0.5.3 to 0.8.5 engine/arg_utils.py create_engine_config (0.8: _set_default_args_v0), config.py SchedulerConfig.
     """
     if goes_in_pieces(d, rules, options, max_model_len):
-        return rules.long_steps or 512
+        return max(max_model_len, 2048) if for_v0.multi_step(options.text(for_v0.OPTION)) else rules.long_steps or 512
     floor = 5120 if d.model.towers else 2048 if d.model.lm_head else 32768
     return max(max_model_len, floor)
 

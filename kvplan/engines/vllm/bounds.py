@@ -13,7 +13,7 @@ _SPECULATIVE = "draft_tensor_parallel_size max_model_len num_speculative_tokens 
 BOUNDS = (
     Bound("--device-memory-utilization", above=0, most=1, since="0.31"),
     Bound("--mamba-block-size --stream-interval", least=1, since="0.11.1"),
-    Bound("--max-long-partial-prefills --max-num-partial-prefills", least=1, most=1, since="0.11.1"),  # arg_utils.py: V1 has none
+    Bound("--max-long-partial-prefills --max-num-partial-prefills", least=1, most=1, since="0.11"),  # arg_utils.py: V1 has none
     Bound("--cpu-offload-gb --eplb-config.num_redundant_experts --num-lookahead-slots --swap-space", least=0, since="0.11.1"),
     Bound(" ".join(f"--speculative-config.{key}" for key in _SPECULATIVE.split()), least=1, since="0.11.1"),
     Bound("--speculative-config.disable_by_batch_size", least=2, since="0.11.1"),

@@ -78,6 +78,7 @@ OPTIONS: dict[str, str] = {
     "pp_layer_partition": "VLLM_PP_LAYER_PARTITION: layers of each pipeline stage, such as 20,12",
     "num_gpu_blocks_override": "blocks, whatever memory says",
     "performance_mode": "balanced, interactivity or throughput: batch defaults",
+    "v0_options": "options of 0.8 to 0.10 that V1 does not have there, such as num_scheduler_steps=8, with which V0 runs",
     "swap_space": "GiB of host memory for swapped blocks (V0)",
 }
 

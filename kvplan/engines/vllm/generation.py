@@ -11,6 +11,7 @@ from kvplan.dtypes import canonical, parse_kv_dtype
 from kvplan.engines.common.methods import drafts_by
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.releases import release as numbers
+from kvplan.engines.vllm import for_v0
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, find_rules, since
 from kvplan.engines.vllm.ways import DRAFTING, V1
 from kvplan.forms import STATES
@@ -59,21 +60,26 @@ def rules_of(d: Deployment) -> tuple[str, VllmRules, tuple[str, ...]]:
 
 def falls_back(d: Deployment, release: str) -> str | None:
     """Why a release that has V1 takes V0 all the same; None where it does not."""
-    if not since(release, "0.8") or since(release, "0.10.2") or d.device is None:
+    exact, options = d.engine_version or release, Options(d)
+    if not since(release, "0.8") or since(release, "0.11"):
+        return None
+    if found := for_v0.reason(options.text(for_v0.OPTION), options.text("attention_backend"), exact):
+        return found
+    if since(release, "0.10.2") or d.device is None:
         return None
     if d.model.encoder is not None:
         return "V1 has no encoder-decoder models yet"
-    if numbers(d.engine_version or release) <= numbers(V0_ONLY.get(d.model.architecture or "", "0")):
+    if numbers(exact) <= numbers(V0_ONLY.get(d.model.architecture or "", "0")):
         return f"its V1 has no {d.model.architecture} yet"
     has, draft = d.device.capability, read_speculative(d.speculative)
-    if not since(release, "0.10.1") and Options(d).text("use_v1") is None and _states(d.model):
+    if not since(release, "0.10.1") and options.text("use_v1") is None and _states(d.model):
         return "V1 runs models with states only where VLLM_USE_V1=1 asks for it"
+    if has is not None and has < 80:
+        return f"compute capability {d.device.compute_capability} is below 8.0"
     if since(release, "0.10"):
         return EIGHT_BITS if has not in (None, 100) and _without_fp8(d) else None
     if draft is not None and not drafts_by(DRAFTING, draft.method, d.engine_version or release, V1):
         return f"its V1 does not draft by {draft.method}"
-    if has is not None and has < 80:
-        return f"compute capability {d.device.compute_capability} is below 8.0"
     if _without_fp8(d):
         return EIGHT_BITS
     first = release.startswith("0.8")

@@ -216,6 +216,9 @@ def _packed(members: Sequence[Member], rules: VllmRules) -> list[KVGroup]:
             buckets.append([m])
     if rules.packed != "buckets":
         buckets.sort(key=lambda bucket: bucket[0].spec.kind not in FULL)
+    if rules.packed in ("tuples", "slots"):
+        pages_of_full = {m.spec.page for m in buckets[0]}
+        buckets[1:] = [[_widened(m, pages_of_full) for m in bucket] for bucket in buckets[1:]]
     by_page = [_by_page(bucket) for bucket in buckets]
     balanced = [len({len(layers) for layers in sizes.values()}) == 1 for sizes in by_page]
     repeats = [max(len(layers) for layers in sizes.values()) for sizes in by_page]
@@ -236,6 +239,12 @@ def _packed(members: Sequence[Member], rules: VllmRules) -> list[KVGroup]:
         patterns = list(zip(*sizes.values(), strict=True))
         groups += [KVGroup(tuple(m for pattern in patterns[i::n] for m in pattern), mixed=True) for i in range(n)]
     return groups
+
+
+def _widened(member: Member, pages_of_full: set[int]) -> Member:
+    """A layer in the least page of the full layers that holds it (_get_kv_cache_groups_uniform_groups)."""
+    page = min((page for page in pages_of_full if page >= member.spec.page), default=member.spec.page)
+    return member if page == member.spec.page else member._replace(spec=member.spec._replace(padded=page))
 
 
 def _states_within(
@@ -273,6 +282,11 @@ def block_bytes(groups: Sequence[KVGroup], rules: VllmRules, stage: int | None =
         pages_of_full = {m.spec.page for m in groups[0].members}
         longest = max(len(layers) for group in groups for layers in _by_page(group.members).values())
         return sum(pages_of_full) * longest
+    if rules.packed == "slots" and len(groups) > 1 and all(group.mixed for group in groups):
+        slots: Counter[int] = Counter()
+        for group in groups:
+            slots |= Counter({page: len(layers) for page, layers in _by_page(group.members).items()})
+        return sum(page * n for page, n in slots.items())
     if rules.groups_of == "model" and len(groups) == 1 and groups[0].mixed:
         stage = None
     strides = [m.spec.stride for group in groups for m in group.members if stage is None or m.stage == stage]

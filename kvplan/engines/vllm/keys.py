@@ -106,7 +106,7 @@ OBJECTS: dict[str, Config] = {
             ("0.31.0", ""): "cudagraph_decoder_replay decoder_replay_cudagraph_capture_sizes decoder_replay_trim_threshold",
         },
         ("0.8", "0.13"),
-        alone="0.10.1",  # config.py CompilationConfig.from_cli takes a level before
+        alone="0.9.2",  # config.py CompilationConfig.from_cli takes a level before
     ),
     "--compilation-config.pass_config": Config(
         {

@@ -136,7 +136,8 @@ def _members(owners: list[Mixer], blocks: Blocks, s: VllmSettings) -> list[Membe
         if key not in known:
             known[key] = cache_specs(
                 form, tensors, blocks, tp=s.tp, draft_tokens=s.draft_tokens, checkpoints=held, exports=s.exports_states,
-                chunked=s.rules.chunked_spec, pooled=s.pooled,
+                chunked=s.rules.chunked_spec, pooled=s.pooled, plain_latents=s.plain_latents,
+                rows_apart=s.rows_apart,
             )  # fmt: skip
         made += [Member(stage, spec, draft) for spec in known[key]]
     return made

@@ -280,17 +280,7 @@ CHECKS: tuple[Stop, ...] = (
         "platforms/cuda.py get_attn_backend_cls, v1/attention/backend.py supports_block_size (FlexAttention took any before)",
         since="0.18", when=when.odd_block, loading=True,
     ),
-    Stop(
-        "no attention backend", "No valid attention backend found for cuda with AttentionSelectorConfig(", "no backend takes this cache",
-        (Move("kv_dtype", "auto"), _OTHER_GPU), "platforms/cuda.py get_attn_backend_cls; v1/attention/backend.py validate_configuration",
-        since=selection.FIRST, near=("kv_cache_dtype={cache}",), when=selection.no_backend, loading=True, numbers="no backend takes {why}",
-    ),
-    Stop(
-        "no common layout", "No KV cache layout satisfies every supported set:",
-        "TurboQuant and the backend of the layers that stay in 16 bits lay out their blocks otherwise on this GPU",
-        (Move("kv_dtype", "fp8 or auto"), _OTHER_GPU), "v1/attention/backends/utils.py resolve_kv_cache_layout",
-        since=selection.LAYOUTS_SINCE, when=selection.no_layout, loading=True,
-    ),
+    *selection.CHECKS,
     Stop(
         "FP8 cache and FlashAttention", "FlashAttention does not support fp8 kv-cache on this device.",
         "FlashAttention reads an FP8 cache on Hopper alone", (_BACKEND, Move("kv_dtype", "auto")),

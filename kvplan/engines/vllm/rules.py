@@ -32,7 +32,8 @@ class VllmRules(NamedTuple):
     even_ratio          bucket sizes within this ratio share the largest as group size
     group_concurrency   a request's blocks are counted group by group; else its bytes over the first group's page
     refits_local        window layers charged as full attention take its block; so are they where pages can not be made equal
-    packed              DeepSeek-V4: no; tuples of layers; blocks of the widest group, and the same formed by bucket
+    packed              DeepSeek-V4: no; tuples of layers; a slot for the most layers of each page; blocks of the widest group, and the
+                        same formed by bucket
     packs_rings         rings of raw keys are packed as states are; else in pages of keys (groups.py _beside_latents)
     window_block        window layers start from the primary block, the kernel's smallest, or its largest within the primary
     in_flight_batches   windows reserve for every batch in flight
@@ -110,7 +111,7 @@ class VllmRules(NamedTuple):
     even_ratio: float = 1.0
     group_concurrency: bool = False
     refits_local: bool = False
-    packed: Literal["no", "tuples", "widest", "buckets"] = "no"
+    packed: Literal["no", "tuples", "slots", "widest", "buckets"] = "no"
     window_block: Literal["primary", "smallest", "kernel"] = "primary"
     in_flight_batches: bool = False
     packs_rings: bool = False
@@ -224,12 +225,12 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.21", {"tokens": "requests", "dcp_tokens": "pages"}),
     ("0.22", {"refusal": "cpu", "whole_items": True, "rocm_reserved": False,
               "v2_runner": "named plain"}),  # get_current_memory_usage
-    ("0.23", {}),
-    ("0.24", {"unify": "pad", "packed": "widest", "own_awq": False, "v2_runner": "named"}),  # quantization/auto_awq.py
+    ("0.23", {"packed": "slots"}),
+    ("0.24", {"unify": "pad", "own_awq": False, "v2_runner": "named"}),  # quantization/auto_awq.py
     ("0.25", {"window_block": "smallest", "v2_runner": "dense"}),  # layers/attention/attention.py get_kv_cache_spec
     ("0.26", {"in_flight_batches": True, "pad_states": True, "cpu_states": True,  # kv_cache_interface.py
               "rocm_graphs_charged": True}),  # v1/worker/gpu_worker.py: is_cuda before, is_cuda_alike since
-    ("0.27", {"group_concurrency": True, "refits_local": True, "mla_hybrid_align": 128, "profile": "free"}),
+    ("0.27", {"packed": "widest", "group_concurrency": True, "refits_local": True, "mla_hybrid_align": 128, "profile": "free"}),
     ("0.28", {"log": "one", "all_mode": "exists", "big_device": "160", "hybrid_caching": True}),  # engine/arg_utils.py
     ("0.29", {"admission": "pool", "packed": "buckets", "v2_runner": "all", "v2_graphs": True}),
     ("0.30", {"window_block": "kernel", "stretches_yarn": False}),

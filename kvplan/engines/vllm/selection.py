@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kvplan.dtypes import canonical
 from kvplan.engines.common import conditions as on
 from kvplan.engines.common.protocol import Settled
-from kvplan.engines.common.stops import Values
+from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.vllm.model import encodes, pools
 from kvplan.engines.vllm.settings import VllmSettings, settings_of
 from kvplan.forms import ATTENTION
 from kvplan.tensors import distinct
@@ -27,8 +29,14 @@ _PER_HEAD, _TURBO = "int8_per_token_head fp8_per_token_head", "turboquant_k8 tur
 
 #: A format of Gaudi's alone, which FlashAttention took for FP8 up to a release.
 GAUDI, GAUDI_SINCE = "fp8_inc", "0.22"
-#: A backend that takes FP8 as `fp8` and `fp8_ds_mla`, and not under its full name (0.20 to 0.33).
-UNSPELLED = "FLASHMLA_SPARSE"
+#: A backend that takes FP8 as `fp8` and `fp8_ds_mla`, and not under its full name (to 0.33), which V3.2's class spelled anew before.
+UNSPELLED, UNSPELLED_SINCE = "FLASHMLA_SPARSE", "0.18"
+#: Backends that run an encoder's layers (supports_attn_type), asked from this release on.
+ENCODERS, ENCODERS_SINCE = frozenset({"FLASH_ATTN", "TRITON_ATTN", "FLEX_ATTENTION"}), "0.12"
+#: A cache in 16 bits by its name was in no backend's list (0.11.1 to 0.14), or taken for a quantised one (0.11.0), as for Hopper alone.
+UNLISTED_SINCE, LISTED_SINCE, UNLISTED = "0.11", "0.15", ("bf16", "f16")
+#: DeepSeek-V4 and V3.2's classes: bfloat16 stands for `auto`; the first release in which V4 takes FP8 where none is asked for.
+BF16_IS_AUTO, V4, V4_AUTO_SINCE = "DeepseekV32ForCausalLM", "DeepseekV4ForCausalLM", "0.30"
 #: From this release on the backends of all layers must agree on a layout, which TurboQuant's and FlashInfer's for Blackwell do not.
 LAYOUTS_SINCE = "0.31"
 
@@ -41,6 +49,7 @@ class Taker(NamedTuple):
     sinks    the least capability on which it takes attention sinks
     images   the least capability on which the tokens of an image attend to each other
     shared   whether ranks may share a sequence's tokens (decode context parallelism)
+    windows  whether it takes layers that see a window alone
     """
 
     name: str
@@ -54,6 +63,7 @@ class Taker(NamedTuple):
     sinks: int = NEVER
     images: int = NEVER
     shared: bool = True
+    windows: bool = True
 
 
 _FLASH = (32, 64, 72, 80, 96, 112, 120, 128, 160, 192, 256)
@@ -72,7 +82,8 @@ TAKERS: tuple[Taker, ...] = (
     Taker("TRITON_ATTN", "plain", _PER_HEAD, since="0.20", sinks=ALWAYS, images=ALWAYS, shared=False),
     Taker("TRITON_ATTN", "plain", "int4_per_token_head", since="0.25", sinks=ALWAYS, images=ALWAYS, shared=False),
     Taker("FLEX_ATTENTION", "plain", _16, images=ALWAYS, shared=False),
-    Taker("TURBOQUANT", "plain", _TURBO, since="0.20", shared=False),
+    Taker("TURBOQUANT", "plain", _TURBO, since="0.20", before="0.26", shared=False),
+    Taker("TURBOQUANT", "plain", _TURBO, since="0.26", shared=False, windows=False),
     Taker("FLASH_ATTN_MLA", "latent", "f16 bf16", 90, 100),
     Taker("FLASHMLA", "latent", f"f16 bf16 {_E4}", 90, 100),
     Taker("FLASHINFER_MLA", "latent", f"f16 bf16 {_E4}", 100, 110),
@@ -81,7 +92,8 @@ TAKERS: tuple[Taker, ...] = (
     Taker("TRITON_MLA", "latent", _E4, since="0.18"),
     Taker("FLASHMLA_SPARSE", "sparse", f"bf16 {_E4} fp8_ds_mla", 90, 110),
     Taker("FLASHMLA_SPARSE", "sparse", "nvfp4_ds_mla", 90, 110, since="0.30"),
-    Taker("FLASHINFER_MLA_SPARSE_SM120", "sparse", f"bf16 {_E4} fp8_ds_mla", 120, 130, since="0.24", shared=False),
+    Taker("FLASHINFER_MLA_SPARSE", "sparse", f"f16 bf16 {_E4}", 100, 110, since="0.18"),
+    Taker("FLASHINFER_MLA_SPARSE_SM120", "sparse", f"{_E4} fp8_ds_mla", 120, 130, since="0.24", shared=False),
 )
 
 
@@ -107,13 +119,15 @@ def _fits(one: Taker, s: VllmSettings, settled: Settled, kind: str, at: int) -> 
         return False
     if (one.since and not s.since(one.since)) or (one.before and s.since(one.before)):
         return False
-    if one.name == UNSPELLED and d.kv_dtype == _E4:
+    if one.name == UNSPELLED and d.kv_dtype == _E4 and (s.since(UNSPELLED_SINCE) or d.model.architecture != BF16_IS_AUTO):
         return False
     if kind == "plain" and one.heads and not _heads(s) <= set(one.heads):
         return False
     if (d.model.architecture or "").startswith(SINKS) and at < one.sinks:
         return False
     if d.model.bidirectional == "images" and d.multimodal != "off" and at < one.images:
+        return False
+    if not one.windows and any(t.keep.kind == "window" for layer in distinct(s.served.layers) for c in layer.caches for t in c.tensors):
         return False
     return one.shared or (d.dcp or 1) == 1 or not s.since(SHARED_SINCE)
 
@@ -136,3 +150,112 @@ def no_layout(settled: Settled) -> Values:
     if not at or at // 10 != 10 or s.backend or not s.skip_ends or s.platform != "cuda" or not s.since(LAYOUTS_SINCE):
         return None
     return {} if _kind(s) == "plain" and _heads(s) <= set(_INFER) else None
+
+
+def named(settled: Settled) -> Values:
+    """A backend that was named and does not take the cache, or an encoder's layers."""
+    d, s, at = settled.question, settings_of(settled), on.capability(settled.question)
+    if not s.backend or s.platform != "cuda" or d.device is None or d.device.vendor != "nvidia":
+        return None
+    if pools(d.model) or encodes(d.model, s.release):
+        refused = s.backend in {one.name for one in TAKERS} - ENCODERS
+        return {"backend": s.backend, "reason": "attention type ENCODER_ONLY not supported"} if refused else None
+    kind = _kind(s)
+    rows = [one for one in TAKERS if one.name == s.backend and one.kind == kind]
+    if not rows or not at or not s.since(FIRST) or any(_fits(one, s, settled, kind, at) for one in rows):
+        return None
+    return {"backend": s.backend, "reason": f"{kind} attention with a cache of {s.formats.k} on compute capability {on.version_of(at)}"}
+
+
+def unlisted(settled: Settled) -> Values:
+    """A cache in 16 bits, asked for by its name."""
+    d, s, at = settled.question, settings_of(settled), on.capability(settled.question)
+    asked = canonical(d.kv_dtype, "kv_dtype") if d.kv_dtype not in (None, "auto") and "/" not in str(d.kv_dtype) else ""
+    if asked not in UNLISTED or "kv_dtype" in settled.chosen_by or d.model.architecture == BF16_IS_AUTO or not _kind(s) or not at:
+        return None
+    return {"cache": asked} if s.platform == "cuda" and (s.since("0.11.1") or at // 10 not in (9, 10)) else None
+
+
+def whole_sight(settled: Settled) -> Values:
+    """A decoder's class whose tokens see all others, in a V1 that has kernels for decoders alone."""
+    s = settings_of(settled)
+    return {} if encodes(settled.question.model, s.release) and s.rules.v1 and s.platform == "cuda" else None
+
+
+def v4_auto(settled: Settled) -> Values:
+    """DeepSeek-V4, whose rows are FP8 alone, without a format of the cache."""
+    d = settled.question
+    none = d.kv_dtype in (None, "auto") and d.model.kv_dtype is None
+    return {} if none and d.model.architecture == V4 and settings_of(settled).platform == "cuda" else None
+
+
+_OTHER, _SOURCE = Move("device", "a newer GPU"), "platforms/cuda.py get_attn_backend_cls; v1/attention/backend.py validate_configuration"
+CHECKS: tuple[Stop, ...] = (
+    Stop(
+        "no attention backend",
+        "No valid attention backend found for cuda with AttentionSelectorConfig(",
+        "no backend takes this cache",
+        (Move("kv_dtype", "auto"), _OTHER),
+        _SOURCE,
+        since=FIRST,
+        near=("kv_cache_dtype={cache}",),
+        when=no_backend,
+        loading=True,
+        numbers="no backend takes {why}",
+    ),
+    Stop(
+        "no common layout",
+        "No KV cache layout satisfies every supported set:",
+        "TurboQuant and the backend of the layers that stay in 16 bits lay out their blocks otherwise on this GPU",
+        (Move("kv_dtype", "fp8 or auto"), _OTHER),
+        "v1/attention/backends/utils.py resolve_kv_cache_layout",
+        since=LAYOUTS_SINCE,
+        when=no_layout,
+        loading=True,
+    ),
+    Stop(
+        "attention backend",
+        "Selected backend AttentionBackendEnum.{backend:w} is not valid for this configuration. Reason:",
+        "the backend that was named does not run this model with this cache",
+        (Move("option:attention_backend", "none: it chooses one that does"), Move("kv_dtype", "auto")),
+        _SOURCE,
+        since=ENCODERS_SINCE,
+        when=named,
+        loading=True,
+        numbers="{reason}",
+    ),
+    Stop(
+        "a cache in 16 bits",
+        "kv_cache_dtype not supported",
+        "this release has no kernels for a cache in 16 bits by its name",
+        (Move("kv_dtype", "auto"), Move("engine_version", "0.15 or later")),
+        "v1/attention/backends supported_kv_cache_dtypes; 0.11.0 platforms/cuda.py",
+        since=UNLISTED_SINCE,
+        before=LISTED_SINCE,
+        when=unlisted,
+        loading=True,
+        numbers="--kv-cache-dtype {cache}",
+    ),
+    Stop(
+        "encoders in V1",
+        "Encoder self-attention and encoder/decoder cross-attention are not implemented for FlashAttentionImpl",
+        "every token sees all others, as the config says, and this release's V1 runs decoders alone",
+        (Move("engine_version", "0.10.1 or later"), Move("option:use_v1", "false")),
+        "v1/attention/backends/flash_attn.py",
+        since="0.8",
+        before="0.10.1",
+        when=whole_sight,
+        loading=True,
+    ),
+    Stop(
+        "DeepSeek-V4's cache",
+        "only supports fp8 kv-cache, got auto",
+        "its class takes FP8 alone and, in this release, does not choose it",
+        (Move("kv_dtype", "fp8"), Move("engine_version", "0.30 or later")),
+        "models/deepseek_v4/attention.py _resolve_dsv4_kv_cache_dtype",
+        since="0.20",
+        before=V4_AUTO_SINCE,
+        when=v4_auto,
+        loading=True,
+    ),
+)

@@ -44,6 +44,8 @@ class VllmSettings(NamedTuple):
     draft_tokens: int
     backend: str | None
     latent_backend: str
+    plain_latents: bool  # FP8 rows of sparse latents have no scales beside them
+    rows_apart: bool  # blocks are a multiple of such a row apart
     exports_states: bool
     pooled: Pooled | None  # kernels of latent attention whose indexer keeps one key for several tokens
     blocks_override: int | None

@@ -13,6 +13,7 @@ from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.copies import drafter_with_copies, with_copies
 from kvplan.engines.common.drafters import drafter, runs_own, unknown
 from kvplan.engines.common.grouped_keys import grouped, key_group
+from kvplan.engines.common.lines import query_heads
 from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Settled
 from kvplan.engines.common.settling import (
@@ -26,6 +27,7 @@ from kvplan.engines.common.settling import (
     without,
     wrong_number,
 )
+from kvplan.engines.vllm import for_v0
 from kvplan.engines.vllm.backends import latent_backend, plain, said
 from kvplan.engines.vllm.batches import batch_defaults, goes_in_pieces
 from kvplan.engines.vllm.before_v1 import capped
@@ -39,10 +41,11 @@ from kvplan.engines.vllm.model import as_pooled, as_run, as_target, encodes, lef
 from kvplan.engines.vllm.option_values import check_options
 from kvplan.engines.vllm.overrides import overridden, unmodelled
 from kvplan.engines.vllm.registered import before_its_class
-from kvplan.engines.vllm.rings import kda_told, own_format, pooled
+from kvplan.engines.vllm.rings import kda_told, pooled
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, since
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
 from kvplan.engines.vllm.settings import VllmSettings
+from kvplan.engines.vllm.sparse import own_format, plain_rows, rows_apart
 from kvplan.engines.vllm.specs import INDEX_ROWS, KEPT_STATES, PACKED_ROWS, RECURRENCES
 from kvplan.engines.vllm.undecided import undecided
 from kvplan.engines.vllm.ways import V0, V1
@@ -162,6 +165,8 @@ def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
         notes.append("quantised on load: this release quantises every matrix as it is read")
     if (asked := _own_kernels(options)) and not rules.own_awq:
         notes.append(f"--quantization {asked}: this release takes Marlin's kernels all the same, where they can run")
+    if options.text(for_v0.OPTION) and rules.v1:
+        notes.append(f"{options.text(for_v0.OPTION)}: moves no memory of this release, whose V1 engine runs with it")
     if options.text("v2_model_runner") is not None:
         notes.append(
             "VLLM_USE_V2_MODEL_RUNNER: batches in flight and the profile run are its own; the runners' buffers are taken for the same"
@@ -275,6 +280,8 @@ def _read(
         draft_tokens=speculation.tokens if speculation else 0,
         backend=plain(options.text("attention_backend")),
         latent_backend=_latent_backend(d, release, formats),
+        plain_latents=plain_rows(d, release, query_heads(model) // (d.tp or 1)),
+        rows_apart=rows_apart(d, release),
         exports_states=rules.gdn_checkpoints and mode == "align" and platform == "cuda" and _flashinfer_prefills(d),
         pooled=pooled(d, release),
         blocks_override=options.count("num_gpu_blocks_override"),

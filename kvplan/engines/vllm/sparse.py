@@ -1,4 +1,4 @@
-"""What sparse attention's indexers take of vLLM's budget: memory that grows with the longest request, whatever the batch.
+"""Sparse latent attention: the formats of its rows, and what its indexers take, which grows with the longest request, whatever the batch.
 
 Layers of a rank share one workspace, as large as the largest request for it, which stays once it is there (v1/worker/workspace.py, from
 0.13 on). Read in the CUDA files of 0.13 to 0.33; AMD's have their own, which reserve nothing that stays.
@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvplan.deployment import Deployment
+from kvplan.dtypes import parse_kv_dtype
+from kvplan.engines.common.conditions import capability
 from kvplan.engines.common.lines import Span
+from kvplan.engines.common.options import Options
+from kvplan.engines.vllm import rings
+from kvplan.engines.vllm.rules import since
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.tensors import Layer, distinct
 from kvplan.units import MIB, cdiv
@@ -25,6 +30,48 @@ WORKSPACE_SINCE = "0.13"
 LOGITS_BYTES, LOGITS_SINCE = 512 * MIB, "0.19"
 #: Captured graphs decode with logits of the whole length: once as they warm up, once inside. One log has 2.5 times, two 2.
 COPIES = (2, 1, 3)
+
+#: Kernels of 12.x keep packed FP8 rows whatever is asked for, but for classes that do not take bfloat16 for `auto` (models/config.py,
+#: platforms/cuda.py _get_backend_priorities, mla_attention.py _canonicalize_sparse_mla_kv_cache_dtype).
+PACKED_ON_12_SINCE, BF16_IS_AUTO = "0.24", "DeepseekV32ForCausalLM"
+#: GLM's class takes FP8 on 10.x where no format is asked for.
+EIGHT_ON_10, EIGHT_ON_10_SINCE = "GlmMoeDsaForCausalLM", "0.32"
+#: FP8 rows on 10.x are FlashInfer's, as they are; before, FlashMLA's, packed, where a rank has more query heads than this.
+PLAIN_SINCE, PLAIN_FEW_SINCE, FEW_HEADS, PACKS = "0.19", "0.18", 16, "FLASHMLA_SPARSE"
+
+
+def _has_indexer(d: Deployment) -> bool:
+    forms = {mixer.cache_form() for block in d.model.blocks.values() for mixer in block.mixers}
+    return "latent+index" in forms and (d.device is None or d.device.vendor == "nvidia")
+
+
+def _is_bf16(d: Deployment) -> bool:
+    return d.kv_dtype is not None and parse_kv_dtype(d.kv_dtype) == ("bf16", "bf16")
+
+
+def own_format(d: Deployment, release: str) -> str | None:
+    """The cache format of sparse latents where that is not the one asked for, or none is; None: as asked, else the compute type."""
+    if not _has_indexer(d):
+        return rings.own_format(d, release)
+    major, auto = (capability(d) or 90) // 10, d.kv_dtype in (None, "auto")
+    if major == 12 and since(release, PACKED_ON_12_SINCE) and (auto or (_is_bf16(d) and d.model.architecture == BF16_IS_AUTO)):
+        return "fp8_e4m3"
+    eight = major == 10 and auto and d.model.architecture == EIGHT_ON_10 and since(release, EIGHT_ON_10_SINCE)
+    return "fp8_e4m3" if eight else None
+
+
+def plain_rows(d: Deployment, release: str, query_heads: int) -> bool:
+    """Whether FP8 rows of sparse latents are kept as they are, without scales; `query_heads` of a rank."""
+    if not _has_indexer(d) or (capability(d) or 90) // 10 != 10 or d.kv_dtype == "fp8_ds_mla":
+        return False
+    if (Options(d).text("attention_backend") or "").upper() == PACKS:
+        return False
+    return since(release, PLAIN_SINCE) or (since(release, PLAIN_FEW_SINCE) and query_heads <= FEW_HEADS)
+
+
+def rows_apart(d: Deployment, release: str) -> bool:
+    """Whether blocks are whole rows of latents apart: on 10.x in 0.31 alone, whose blocks hold all layers (block_stride_alignment)."""
+    return _has_indexer(d) and (capability(d) or 90) // 10 == 10 and since(release, "0.31") and not since(release, "0.32")
 
 
 def _indexers(d: Deployment, layers: Sequence[Layer]) -> list[tuple[int, int]]:
@@ -47,7 +94,8 @@ def reserved_bytes(d: Deployment, layers: Sequence[Layer], s: VllmSettings) -> i
     times = FEWER if s.max_model_len > LONG and _since(s, FEWER_SINCE) else TIMES
     keys = max(KEYS * (width + SCALE_BYTES) // tokens for width, tokens in found)
     tensors = (t for layer in distinct(layers) for cache in layer.caches for t in cache.tensors)
-    rows = LATENT_BYTES if any(t.name == "latent" and t.dtype.startswith("fp8") for t in tensors) else 0
+    gathers = not s.plain_latents and (capability(d) or 90) // 10 != 12  # FlashMLA's kernels alone
+    rows = LATENT_BYTES if gathers and any(t.name == "latent" and t.dtype.startswith("fp8") for t in tensors) else 0
     return times * s.max_model_len * max(keys, rows)
 
 

@@ -137,10 +137,13 @@ def token_bytes(tensors: Sequence[CacheTensor], tp: int) -> int:
     return heads * row
 
 
-def latent_row(latent: CacheTensor, sparse: bool) -> int:
-    """Bytes of one latent row. Sparse attention keeps a quantised latent as packed rows; per-token scales come twice, as for K and V."""
+def latent_row(latent: CacheTensor, packs: bool) -> int:
+    """Bytes of one latent row. Most kernels of sparse attention keep FP8 as packed rows (`packs`).
+
+    Per-token scales come twice, as for K and V.
+    """
     dtype = latent.dtype
-    if sparse and dtype.startswith("fp8") and latent.elems_per_state == 576:
+    if packs and dtype.startswith("fp8") and latent.elems_per_state == 576:
         dtype = "fp8_ds_mla"
     scales = 4 if dtype.endswith("_per_token_head") else 0
     return row_bytes(dtype, latent.elems_per_state) + scales
@@ -157,6 +160,8 @@ def cache_specs(
     exports: bool = False,
     chunked: bool = True,
     pooled: Pooled | None = None,
+    plain_latents: bool = False,
+    rows_apart: bool = False,
 ) -> list[Spec]:
     """The specs of one mixer, in the order in which vLLM registers them; empty where it keeps nothing."""
     if form == "depthwise-conv" and pooled is not None and pooled.group:
@@ -173,7 +178,7 @@ def cache_specs(
         return [Spec("mamba", blocks.state, n_bytes, (made.name, *shape), padded=blocks.state_page, checkpoints=held)]
     rows = {t.name: t for t in tensors}
     if form in ("latent", "latent+index"):
-        return _latent(rows, blocks)
+        return _latent(rows, blocks, packs=not plain_latents, apart=rows_apart)
     if form == "latent+pooled-index" and pooled is not None:
         return _pooled(rows, blocks, draft_tokens, pooled)
     if form == "compressed":
@@ -218,10 +223,11 @@ def _index_keys(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:
     return [Spec("mla_indexer", blocks.primary, n_bytes, (1, n_bytes, "index"))]
 
 
-def _latent(rows: dict[str, CacheTensor], blocks: Blocks) -> list[Spec]:
-    latent, key = rows["latent"], rows.get("index_k")
-    n_bytes = latent_row(latent, key is not None)
-    return [*_index_keys(rows, blocks), Spec("mla_attention", blocks.primary, n_bytes, (1, latent.elems_per_state, latent.dtype))]
+def _latent(rows: dict[str, CacheTensor], blocks: Blocks, *, packs: bool, apart: bool) -> list[Spec]:
+    latent = rows["latent"]
+    n_bytes = latent_row(latent, packs and "index_k" in rows)
+    shape = (1, latent.elems_per_state, latent.dtype)
+    return [*_index_keys(rows, blocks), Spec("mla_attention", blocks.primary, n_bytes, shape, stride=n_bytes if apart else 1)]
 
 
 def _pooled(rows: dict[str, CacheTensor], blocks: Blocks, draft_tokens: int, made: Pooled) -> list[Spec]:

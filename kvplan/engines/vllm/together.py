@@ -134,3 +134,20 @@ def _steps(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Findi
         yield refuse(f"{message}; the engine stops", tokens.place)
     if (one := given.get("!--enable-elastic-ep")) and one.value and not ((eplb := given.get("option:enable_eplb")) and eplb.value):
         yield refuse(f"{one.spelled} without --enable-eplb; the engine stops", one.place)
+
+
+#: Values of which the memory is not modelled: option -> values, effect, why.
+BY_VALUE: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "@model_impl": (("transformers", "terratorch"), "either", "runs other code, whose activations are not modelled"),
+    "@load": (("fastsafetensors", "instanttensor"), "either", "reads whole files into the device's memory first, which is not modelled"),
+    "@processor_device": (("gpu", "cuda"), "more", "takes memory of the device in the server's own process, and stops where a model runs"),
+}
+
+
+def by_value(given: Mapping[str, Given]) -> list[Finding]:
+    """Options of which some values alone move memory."""
+    found = []
+    for name, (values, effect, why) in BY_VALUE.items():
+        if (one := given.get(name)) and one.value in values:
+            found.append(warn(f"not-modelled-{effect}", f"{one.spelled} {one.value} {why}", one.place))
+    return found

@@ -16,26 +16,25 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         enable-tokenizer-info-endpoint? exclude-tools-when-tool-choice-none? fingerprint-mode fingerprint-value generation-config
         grpc! grpc-port h11-max-header-count h11-max-incomplete-event-size hf-config-path hf-token host ignore-patterns*
         log-config-file log-error-stack? lora-dtype max-log-len
-        max-parallel-loading-workers# middleware model-loader-extra-config otlp-traces-endpoint override-generation-config{ port
+        max-parallel-loading-workers# middleware model-loader-extra-config override-generation-config{ port
         prefix-caching-hash-algo prompt-adapters* ray-workers-use-nsight? reasoning-parser response-role return-tokens-as-token-ids?
-        revision root-path scheduling-policy seed served-model-name* show-hidden-metrics-for-version skip-tokenizer-init?
+        revision root-path seed served-model-name* show-hidden-metrics-for-version skip-tokenizer-init?
         sse-keep-alive-interval ssl-ca-certs ssl-cert-reqs ssl-certfile ssl-ciphers ssl-keyfile tokenizer tokenizer-mode
         tokenizer-revision tokens-only? tool-call-parser tool-parser-plugin tool-server tool-strict-level
         trust-request-chat-template? trust-request-mm-kwargs? uds use-gpu-for-pooling-score! use-tqdm-on-load? uvicorn-log-level
         worker-extension-cls
     """,
     ("", "0.9.2"): """
-        enable-reasoning? long-lora-scaling-factors max-prompt-adapter-token max-prompt-adapters qlora-adapter-name-or-path
+        enable-reasoning? expand-tools-even-if-tool-choice-none? long-lora-scaling-factors max-prompt-adapter-token max-prompt-adapters
+        qlora-adapter-name-or-path
         tokenizer-pool-extra-config tokenizer-pool-size tokenizer-pool-type use-v2-block-manager?
     """,
-    ("", "0.10.0"): "multi-step-stream-outputs? num-scheduler-steps override-neuron-config",
-    ("", "0.10.2"): "disable-async-output-proc? guided-decoding-backend preemption-mode scheduler-delay-factor",
+    ("", "0.10.0"): "multi-step-stream-outputs? override-neuron-config",
     ("", "0.11.0"): "rope-theta~",
     ("", "0.11.1"): "num-lookahead-slots override-pooler-config{",
-    ("", "0.16.0"): "disable-log-requests? logits-processor-pattern",
-    ("", "0.26.0"): "max-long-partial-prefills# max-num-partial-prefills#",
+    ("", "0.16.0"): "disable-log-requests?",
     ("", "0.27.0"): "calculate-kv-scales?",
-    ("0.9.1", "0.10.2"): """
+    ("0.9.1", "0.11.2"): """
         guided-decoding-disable-additional-properties? guided-decoding-disable-any-whitespace? guided-decoding-disable-fallback?
     """,
     ("0.9.1", ""): """
@@ -94,7 +93,6 @@ EITHER: dict[tuple[str, str], str] = {
     ("", ""): "additional-config{ scheduler-cls worker-cls",
     ("", "0.10.2"): "max-seq-len-to-capture#",
     ("", "0.11.1"): "lora-extra-vocab-size#",
-    ("0.9.1", ""): "enable-prompt-embeds?",
     ("0.9.2", "0.27.0"): "override-attention-dtype",
     ("0.10.2", ""): "mamba-cache-dtype",
     ("0.11.0", ""): "video-pruning-rate",
@@ -114,7 +112,6 @@ EITHER: dict[tuple[str, str], str] = {
 }
 
 MORE: dict[tuple[str, str], str] = {
-    ("", "0.10.0"): "enable-prompt-adapter?",
     ("", "0.11.0"): "enable-lora-bias?",
     ("0.11.0", ""): "enable-dbo?",
     ("0.11.1", ""): "ec-transfer-config{ mamba-block-size#",

@@ -77,7 +77,8 @@ def test_sparse_attention_reserves_room_by_the_longest_request() -> None:
     assert found["KV cache"].bytes / GIB == pytest.approx(50.62, abs=0.01 * 184.31)
     assert found["CUDA graphs"].bytes / GIB == pytest.approx(0.0271 * 184.31, rel=0.25)
     short = lines("nvidia/GLM-5.2-NVFP4", "gb200", "0.26.0", **{**asked, "max_model_len": 16384})
-    assert found["activations"].bytes - short["activations"].bytes == 5 * 576 * 2 * (819200 - 16384)
+    # FP8 rows on 10.x are FlashInfer's, which gathers none in 16 bits (platforms/cuda.py): eight keys of 128 and their scale, five times
+    assert found["activations"].bytes - short["activations"].bytes == 5 * 8 * 132 * (819200 - 16384)
     assert lines("nvidia/GLM-5.2-NVFP4", "gb200", "0.32.0", **asked)["activations"].bytes < 2 * 576 * 2 * 819200 + 3 * GIB
 
 

@@ -100,7 +100,7 @@ def test_the_parser_and_the_config_stop(argv: str, version: str, said: str) -> N
 
 
 @pytest.mark.parametrize(("argv", "version"), [
-    ("--compilation-config 3", "0.10.0"),  # CompilationConfig.from_cli
+    ("--compilation-config 3", "0.9.1"),  # CompilationConfig.from_cli, which takes an object alone from 0.9.2 on
     ('--limit-mm-per-prompt {"image":"2"}', "0.33.0"),
     ('--limit-mm-per-prompt {"image":-1}', "0.33.0"),
     ('--pooler-config {"normalize":true}', "0.15.1"),
