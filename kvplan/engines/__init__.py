@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -63,6 +64,9 @@ UNMODELLED = (
     "vllm-ascend",
     "lightllm",
 )
+
+#: An engine with its release, as packages and images are written: vllm==0.11.0, vllm:v0.11.0, vllm 0.11.
+_RELEASE = re.compile(r"([a-z][a-z_.-]*[a-z])(?:==|[ :@=-])v?(b?\d[\w.+-]*)")
 
 #: What a question with a device is put to.
 DEFAULT = "vllm"
@@ -128,6 +132,8 @@ def _package(name: str) -> str:
     key = name.strip().lower()
     if key not in ENGINES:
         hint = f"write {RUNS[key]}" if key in RUNS else f"it is not modelled; these are: {', '.join(ENGINES)}" if key in UNMODELLED else ""
+        if (of := _RELEASE.fullmatch(key)) and (own := of[1] if of[1] in ENGINES else RUNS.get(of[1])) in ENGINES:
+            hint = f"write {own}, and {of[2]} as the engine_version"
         raise UnknownName("engine", name, list(ENGINES), hint=hint)
     return ENGINES[key]
 

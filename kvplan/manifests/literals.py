@@ -108,6 +108,15 @@ def word(value: Any, place: Place) -> Word:
     return Word(str(value), place)
 
 
+def shown(value: Any) -> Any:
+    """A value for a file: what is open stands as a variable."""
+    if isinstance(value, Open):
+        return f"${value.name}"
+    if isinstance(value, dict):
+        return {key: shown(one) for key, one in value.items()}
+    return [shown(one) for one in value] if isinstance(value, list) else value
+
+
 def option(key: str, value: Any, place: Place) -> list[Word]:
     """One keyword as words of a command line."""
     option = f"--{key.replace('_', '-')}"

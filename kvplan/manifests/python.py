@@ -17,7 +17,7 @@ from kvplan.manifests import launchers, mentions, requested
 from kvplan.manifests.budget import spend
 from kvplan.manifests.command import Start, scripts, starts
 from kvplan.manifests.found import NO_DEVICE, Site
-from kvplan.manifests.literals import Open, cast, compared, flat, joined, known, operated, option, parse, split, word
+from kvplan.manifests.literals import Open, cast, compared, flat, joined, known, operated, option, parse, shown, split, word
 from kvplan.manifests.marked import Item
 from kvplan.manifests.script import read_script
 from kvplan.manifests.words import Command
@@ -27,6 +27,7 @@ CALLS = {
     "LLM": "vllm", "AsyncEngineArgs": "vllm", "EngineArgs": "vllm", "LLMConfig": "vllm", "AsyncLLM": "vllm", "Engine": "sglang",
     "ServerArgs": "sglang", "Runtime": "sglang", "RayEngine": "sglang", "pipeline": "lmdeploy",
 }  # fmt: skip
+KEYS = "keywords.yaml"  # what stands for the keywords of tensorrt_llm.LLM
 MODELS = ("model", "model_path", "model_name_or_path")
 MAX_NODES, MAX_DEPTH = 50_000, 60
 CALLED = 12  # levels of depth that reading a function takes
@@ -230,13 +231,14 @@ class _Reader:
         if model is None and not given:
             return
         words = [word(model, place)] if model is not None else []
-        if engine == "tensorrt-llm":
-            given = {key: value for key, value in given.items() if not isinstance(value, (dict, Open)) and key in TENSORRT}
-        for key, value in given.items():
+        files = {}
+        if engine == "tensorrt-llm" and given:  # its keywords are the keys of trtllm-serve's file (LlmArgs)
+            files, words = {KEYS: (json.dumps(shown(given), default=str)[:65_536], place)}, [*words, *option("config", KEYS, place)]
+        for key, value in () if files else given.items():
             words += option(key, value, places.get(key, place))
         if engine == "sglang" and model is not None:
             words = [Word("--model-path", place), *words]
-        yield Start(engine, tuple(words), {}, place, end, in_container=True), site
+        yield Start(engine, tuple(words), {}, place, end, in_container=True, files=files), site
 
     def _engine(self, name: str) -> str:
         head, _, last = name.rpartition(".")
@@ -341,6 +343,9 @@ class _Reader:
                 return split(name, holder, values)
             if values and isinstance(values[0], list) and isinstance(holder, str):
                 return joined([part for n, word in enumerate(values[0]) for part in ((holder, word) if n else (word,))])
+        last = name.rpartition(".")[2]  # KVTransferConfig(…)
+        if last.endswith("Config") and last not in CALLS and name.partition(".")[0] in self._imported and not node.args:
+            return {k.arg: self._value(k.value, scope, depth) for k in node.keywords if k.arg}
         own = self._functions.get(name.removeprefix("self."))
         return self._returned(own, node, scope, depth) if own is not None and depth < MAX_DEPTH - CALLED else Open(name or "a call")
 
@@ -386,7 +391,3 @@ class _Reader:
         if (word := self._env.get(name)) is not None and not word.missing:
             return word.text
         return Open(name) if default is None else default
-
-
-#: Of tensorrt_llm.LLM's keywords, those that trtllm-serve takes by the same name.
-TENSORRT = frozenset({"tensor_parallel_size", "pipeline_parallel_size", "max_batch_size", "max_num_tokens", "max_seq_len", "backend"})

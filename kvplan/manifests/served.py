@@ -34,8 +34,15 @@ def served(id_: str, table: Arguments) -> str:
 
 
 def typed(name: str, table: Arguments) -> str | None:
-    """The release that a typed name means, as its publisher spells it; None where the catalogue's own entry was typed, or a file."""
-    if table.placeholder or (":" in name and table.config != "modelfile"):
+    """The release that a typed name means, as its publisher spells it; None where the catalogue's own entry was typed, or a file.
+
+    Raises UnsupportedError for a tag of Ollama's whose model has shapes of another: what the Hub calls it is not known.
+    """
+    if table.placeholder:
+        return None
+    if table.config != "modelfile" and "/" not in name:
+        _not_anothers(name)
+    if ":" in name and table.config != "modelfile":
         return None
     try:
         line = names.look_up(name)
@@ -46,6 +53,16 @@ def typed(name: str, table: Arguments) -> str | None:
     if table.config == "modelfile":
         return line.name if ":" in line.name and "/" not in line.name else _tag_of(line)
     return (None if line.name == line.base else _published(line)) or (line.name if "/" in line.name else None)
+
+
+def _not_anothers(name: str) -> None:
+    try:
+        line = names.look_up(name)
+    except KvplanError:
+        return
+    if line is None or line.as_released is line or _letters(line.base.rpartition("/")[2]).startswith(_letters(line.name.partition(":")[0])):
+        return
+    raise UnsupportedError(f"{name[:80]} has the shapes of {line.base}, and the Hub has it under another name: give that with --serve NAME")
 
 
 def means(name: str, id_: str) -> bool:

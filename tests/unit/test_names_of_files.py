@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kvplan
-from kvplan.errors import KvplanError
+from kvplan.errors import KvplanError, UnsupportedError
 
 #: Weights of the release in 16 bits, by hand from the published counts of parameters: ollama.com/library has each of these names in four.
 _RELEASED = [("mixtral", 46_702_792_704), ("llama3.1", 8_030_261_248), ("llama3.1:8b", 8_030_261_248), ("mistral-small", 23_572_403_200)]
@@ -47,3 +47,17 @@ def test_lm_studios_spelling_of_a_type() -> None:
         kvplan.estimate("meta-llama-3.1-8b-instruct@q4_k_m", weight_dtype="q8_0", **asked)
     with pytest.raises(KvplanError, match="unknown model"):
         kvplan.estimate("meta-llama-3.1-8b-instruct@main", **asked)
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-coder", "qwen2.5-coder:7b"])
+def test_a_command_never_serves_the_model_whose_shapes_a_name_has(name: str) -> None:
+    """Qwen2.5-Coder-7B has the shapes of Qwen2-7B and is another model."""
+    with pytest.raises(UnsupportedError, match="give that with --serve NAME"):
+        kvplan.emit(name, "vllm", device="h100", context=4096)
+    served = "Qwen/Qwen2.5-Coder-7B-Instruct"
+    assert served in kvplan.emit(name, "vllm", device="h100", context=4096, serve=served)
+    assert "qwen2.5-coder" in kvplan.emit(name, "ollama", device="h100", context=4096)
+
+
+def test_a_command_serves_the_release_of_a_short_name() -> None:
+    assert "vllm serve meta-llama/Llama-3.1-8B" in kvplan.emit("llama3.1", "vllm", device="h100", context=4096)

@@ -75,7 +75,8 @@ def _no_key(
     table: Arguments, name: str, key: str, heedless: tuple[str, str], keys: tuple[str, ...], place: Place, version: str | None
 ) -> Finding:
     near = difflib.get_close_matches(key.replace("-", "_"), keys, n=1, cutoff=0.75)
-    message = f"{name}: it has no key {key[:60]}" + (f"; did you mean {near[0]}?" if near else "")
+    meant = "; other releases have it" if near == [key] else f"; did you mean {near[0]}?" if near else ""
+    message = f"{name}: it has no key {key[:60]}{meant}"
     if version and release(heedless[0]) <= release(version) < release(heedless[1]):
         return warn("no-effect", f"{message}; {table.name} {version} takes no notice of another", place)
     return _refused(table, message, "stops", place, version)

@@ -196,7 +196,7 @@ def answered(engine: Arguments, given: Mapping[str, Given], positional: Sequence
 
 def open_variable(to: str, name: str, missing: Sequence[str], place: Place) -> Unresolved:
     """An option whose value hangs on a variable."""
-    what = to.removeprefix("@").partition(":")[2] or to.removeprefix("@")
+    what = to.lstrip("@!").partition(":")[2] or to.lstrip("@!")
     shown = ", ".join(dict.fromkeys(missing))
     contract = to.isidentifier()
     give = f"--{to.replace('_', '-')} VALUE" if contract else f"set {shown} where it is used, or ask with --env"
