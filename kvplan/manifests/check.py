@@ -388,15 +388,13 @@ def _how(give: str) -> str:
 
 
 def _advice(plan: Plan) -> str:
-    shown = [f"{a.change}" for a in plan.advice[:3]]
-    return f"; would fit: {' | '.join(shown)}" if shown else ""
+    return f"; would fit: {' | '.join(a.change for a in plan.advice[:3])}" if plan.advice else ""
 
 
 def _broken(name: str, error: KvplanError) -> Verdict:
     text = str(error)
     match = re.search(r"line (\d+)", text)
-    message = text.removeprefix(f"{name}: ")
-    if message == "no such file" and re.search(r"\s-", name):
+    if (message := text.removeprefix(f"{name}: ")) == "no such file" and re.search(r"\s-", name):
         message = "no such file; a command goes into one, or is piped: kvplan check -"
     finding = Finding("unreadable", "error", message, Place(int(match[1]) if match else 1), name)
     return Verdict(name, name, "broken", message, findings=(finding,))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain, islice, pairwise
 from pathlib import Path
 
 from kvplan import engines, files
-from kvplan.deployment import NAMES
-from kvplan.engines.common.words import Finding, Given, Place, Word
+from kvplan.engines.common.words import Finding, Place, Word
 from kvplan.errors import SpecError
 from kvplan.manifests import (
     clouds,
@@ -40,6 +38,7 @@ from kvplan.manifests import (
 from kvplan.manifests.adapters import gguf_config
 from kvplan.manifests.budget import bounded
 from kvplan.manifests.command import Start, left_open, scripts
+from kvplan.manifests.comments import comment, told
 from kvplan.manifests.found import PRAGMA, ReadBeside, Site, make
 from kvplan.manifests.marked import Item, documents
 from kvplan.manifests.modelfile import is_modelfile, read_modelfile
@@ -334,61 +333,11 @@ def _pragmas(found: list[Found], text: str, source: str) -> list[Found]:
         inside = [n for n, f in enumerate(found) if f.span[0] <= number <= f.span[1]]
         after = [n for n, f in enumerate(found) if f.span[0] > number and parts[f.span[0]] == parts[number]]
         place = Place(number, match.start() + 1)
-        given, faults = _comment(match[1], place)
+        given, faults = comment(match[1], place)
         for n in inside or (after[:1] if is_script else after):
-            found[n] = _told(found[n], given, [fault._replace(file=found[n].file) for fault in faults])
+            found[n] = told(found[n], given, [fault._replace(file=found[n].file) for fault in faults])
             faults = []  # said once
     return found
-
-
-def _comment(text: str, place: Place) -> tuple[dict[str, Given], list[Finding]]:
-    """What one comment sets, and what of it says nothing readable."""
-    given: dict[str, Given] = {}
-    faults: list[Finding] = []
-    for pair in _pairs(text):
-        name, equals, value = pair.partition("=")
-        option = name.startswith("engine_option.")
-        if not equals or not (name in NAMES or name == "model" or option) or name == "engine_option":
-            message = f"{pair[:60]!r} in a kvplan comment is not NAME=VALUE with a name of the question"
-            faults.append(Finding("bad-comment", "error", message, place))
-            continue
-        given[name] = Given(_flag(name, value), "kvplan comment", place)
-    return given, faults
-
-
-def _told(found: Found, given: Mapping[str, Given], faults: Sequence[Finding]) -> Found:
-    """With what one comment says."""
-    question = dict(found.question)
-    options = dict(question.pop("engine_option", {}))
-    for name, one in given.items():
-        if name.startswith("engine_option."):
-            options[name.removeprefix("engine_option.")] = one.value
-        elif name not in ("model", "engine_version", "engine"):
-            question[name] = one.value
-    if options:
-        question["engine_option"] = options
-    return found._replace(
-        question=question,
-        places={**found.places, **{name: one.place for name, one in given.items()}},
-        model=given["model"].value if "model" in given else found.model,
-        engine_version=given["engine_version"].value if "engine_version" in given else found.engine_version,
-        unresolved=tuple(u for u in found.unresolved if u.what not in given),
-        findings=(*found.findings, *faults),
-    )
-
-
-def _pairs(text: str) -> list[str]:
-    """Words apart by blanks, quoted as in a shell where they hold blanks."""
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return text.split()
-
-
-def _flag(name: str, value: str) -> str | bool:
-    if name in NAMES and NAMES[name].kind == "flag":
-        return value.lower() in ("true", "1", "yes", "on")
-    return value
 
 
 def _without_repeats(found: list[Found]) -> list[Found]:

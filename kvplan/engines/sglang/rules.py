@@ -78,7 +78,6 @@ _EXTRA_0519 = _EXTRA_0517 | {"BailingMoeV3ForCausalLM", "Qwen3_5ForCausalLM", "Q
 _EXTRA_0520 = _EXTRA_0519 | {"Glm5NextForConditionalGeneration", "NemotronH_Omni_Reasoning_V3", "Qwen4ExpForConditionalGeneration"}
 _EXTRA_0521 = _EXTRA_0520 | {"BailingMoeV3VLForConditionalGeneration", "InklingForConditionalGeneration"}
 _EXTRA_0523 = _EXTRA_0521 | {"MiniCPMV4_7ForConditionalGeneration"}
-
 #: ... and those that may not have them up to 0.5.13 (server_args.py _handle_mamba_radix_cache).
 UNBUFFERED = frozenset({
     "FalconH1ForCausalLM", "GraniteMoeHybridForCausalLM", "JetNemotronForCausalLM", "JetVLMForConditionalGeneration", "Lfm2ForCausalLM",
@@ -96,8 +95,7 @@ UNNAMED_DRAFTS = frozenset({
     "Qwen3NextForCausalLM", "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM",
     "Qwen3_5MoeForConditionalGeneration",
 })  # fmt: skip
-#: Models whose drafts are a chain of three by default (auto_choose_speculative_params), where others get a tree of five steps; then those
-#: that alone get the tree.
+#: Models whose drafts are a chain of three by default (auto_choose_speculative_params); then those that alone get a tree of five steps.
 _CHAINS_047 = frozenset({"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM"})
 _CHAINS_052 = _CHAINS_047 | {"GptOssForCausalLM"}
 _CHAINS_053 = _CHAINS_052 | {"BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "DeepseekV32ForCausalLM"}
