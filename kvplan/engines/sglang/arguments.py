@@ -150,6 +150,7 @@ ROWS = (
     row("--hicache-size", "option:hicache_size", "float"),
     row("--json-model-override-args", "@overrides", "json"),
     row("", LONGER, "one_or_true", "flag", variables="SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"),
+    row("--encoder-only", "option:encoder_only", takes="flag", since="0.5.7", effect="less"),
     row("--language-only", "@text_only", takes="flag", since="0.5.7"),
     row("--language-model-only", "option:language_model_only", takes="flag", since="0.5.18"),
     row("--device", "@device"),

@@ -102,7 +102,8 @@ def _cutedsl(settled: Settled) -> bool:
 
 
 def mla_format(settled: Settled) -> Values:
-    return {} if _known(settled) == TRTLLM_MLA and settled.question.kv_dtype == "fp8_e5m2" else None
+    named = TRTLLM_MLA in (_known(settled), named_backends(settled.question).decode)
+    return {} if named and settled.question.kv_dtype in ("fp8_e5m2", "mxfp8") else None
 
 
 def _fp4_backend(settled: Settled, latent: bool, takes: frozenset[str]) -> Values:

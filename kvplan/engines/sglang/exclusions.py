@@ -166,6 +166,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "disaggregation_decode_allocation_policy=prefill_complete", "disaggregation_mode=prefill,decode",
         "--disaggregation-decode-allocation-policy prefill_complete does not yet support aggregated serving", "0.5.22",
     ),
+    Exclusion(
+        "attn_dp_size>1&data_parallel_size>1", "enable_dp_attention=*",
+        "data-parallel replicas combined with attention data parallelism are not supported.", "0.5.22",
+    ),
     Exclusion("enable_prefix_mm_cache=*", "encoder_only=*", "--enable-prefix-mm-cache requires --encoder-only to be enabled", "0.5.7"),
     Exclusion(
         "enable_deepep_moe=*&enable_dp_attention=*", "deepep_mode=normal,low_latency|data_parallel_size=,1",

@@ -60,6 +60,7 @@ OPTIONS: dict[str, str] = {
     "mamba_ssm_dtype": "format of recurrent states",
     "mamba_conv_dtype": "SGLANG_MAMBA_CONV_DTYPE: format of convolution states",
     "json_model_override_args": 'keys of the model\'s config that are replaced, as JSON, such as {"max_position_embeddings": 65536}',
+    "encoder_only": "the encoders of a server whose language model is another, which is not modelled",
     "language_only": "the language model of a server whose encoders are others",
     "language_model_only": "the encoders are not loaded, where a release lets them be left out",
     "enable_hisparse": "rows of sparse attention in host memory",

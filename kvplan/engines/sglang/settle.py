@@ -33,7 +33,7 @@ from kvplan.units import MIB, cdiv
 
 #: Flags whose refusals are known, and not what they hold; two public starts ran out with HiSparse (tests/threads, dg-glm52).
 MORE = ("enable_two_batch_overlap", "enable_dp_lm_head", "enable_hisparse")
-EITHER = ("enable_deterministic_inference", "enable_torch_compile")
+EITHER = ("enable_deterministic_inference", "enable_torch_compile", "encoder_only")
 #: --linear-replayssm-cache-len; tokens of rows in host memory to each on the device (mem_cache/sparsity/factory.py host_to_device_ratio).
 REPLAYED, HOST_ROWS = 16, 2
 MODES = ("null", "prefill", "decode")

@@ -236,7 +236,6 @@ MORE: dict[tuple[str, str], str] = {
 LESS: dict[tuple[str, str], str] = {
     ("0.4.6", ""): "speculative-token-map",
     ("0.5.2", ""): "offload-group-size# offload-num-in-group# offload-prefetch-step# offload-mode",
-    ("0.5.7", ""): "encoder-only!",
     ("0.5.13", ""): "prefill-only-disable-kv-cache! speculative-draft-window-size# speculative-dflash-draft-window-size#",
     ("0.5.18", ""): "enable-dsa-cache-layer-split!",
     ("0.5.20", ""): "ple-offload-embedding?",

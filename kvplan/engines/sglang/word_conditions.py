@@ -183,10 +183,10 @@ def prompt_ranks(settled: Settled) -> Values:
 
 
 def encoded_apart(settled: Settled) -> Values:
-    """The language model alone of a class whose encoders no other server has."""
+    """The language model or the encoders alone, of a class that is not served apart."""
     named, options = settled.question.model.architecture, Options(settled.question)
     since = ENCODED_APART.get(named or "", "99")
-    told = options.flag("language_only") and named
+    told = (options.flag("language_only") or options.flag("encoder_only")) and named
     return {"architecture": named} if told and not in_force(since, "", settings_of(settled).release) else None
 
 

@@ -308,7 +308,7 @@ WORDS: tuple[Stop, ...] = (
     ),
     Stop(
         "text alone", "Model type {architecture:w} is not supported for encoder disaggregation",
-        "encoders of few classes are served apart", (Move("option:language_only", "false"),),
+        "encoders of few classes are served apart", (Move("option:language_only", "false"), Move("option:encoder_only", "false")),
         "server_args.py; arg_groups/pd_disaggregation_hook.py", since="0.5.10", when=when.encoded_apart,
     ),
     Stop(
