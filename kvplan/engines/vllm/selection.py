@@ -155,7 +155,7 @@ def no_layout(settled: Settled) -> Values:
 def named(settled: Settled) -> Values:
     """A backend that was named and does not take the cache, or an encoder's layers."""
     d, s, at = settled.question, settings_of(settled), on.capability(settled.question)
-    if not s.backend or s.platform != "cuda" or d.device is None or d.device.vendor != "nvidia":
+    if not s.backend or not _on_nvidia(settled):
         return None
     if pools(d.model) or encodes(d.model, s.release):
         refused = s.backend in {one.name for one in TAKERS} - ENCODERS
@@ -167,26 +167,31 @@ def named(settled: Settled) -> Values:
     return {"backend": s.backend, "reason": f"{kind} attention with a cache of {s.formats.k} on compute capability {on.version_of(at)}"}
 
 
+def _on_nvidia(settled: Settled) -> bool:
+    device = settled.question.device
+    return device is not None and device.vendor == "nvidia" and settings_of(settled).platform == "cuda"
+
+
 def unlisted(settled: Settled) -> Values:
     """A cache in 16 bits, asked for by its name."""
     d, s, at = settled.question, settings_of(settled), on.capability(settled.question)
     asked = canonical(d.kv_dtype, "kv_dtype") if d.kv_dtype not in (None, "auto") and "/" not in str(d.kv_dtype) else ""
     if asked not in UNLISTED or "kv_dtype" in settled.chosen_by or d.model.architecture == BF16_IS_AUTO or not _kind(s) or not at:
         return None
-    return {"cache": asked} if s.platform == "cuda" and (s.since("0.11.1") or at // 10 not in (9, 10)) else None
+    return {"cache": asked} if _on_nvidia(settled) and (s.since("0.11.1") or at // 10 not in (9, 10)) else None
 
 
 def whole_sight(settled: Settled) -> Values:
     """A decoder's class whose tokens see all others, in a V1 that has kernels for decoders alone."""
     s = settings_of(settled)
-    return {} if encodes(settled.question.model, s.release) and s.rules.v1 and s.platform == "cuda" else None
+    return {} if encodes(settled.question.model, s.release) and s.rules.v1 and _on_nvidia(settled) else None
 
 
 def v4_auto(settled: Settled) -> Values:
     """DeepSeek-V4, whose rows are FP8 alone, without a format of the cache."""
     d = settled.question
     none = d.kv_dtype in (None, "auto") and d.model.kv_dtype is None
-    return {} if none and d.model.architecture == V4 and settings_of(settled).platform == "cuda" else None
+    return {} if none and d.model.architecture == V4 and _on_nvidia(settled) else None
 
 
 _OTHER, _SOURCE = Move("device", "a newer GPU"), "platforms/cuda.py get_attn_backend_cls; v1/attention/backend.py validate_configuration"
