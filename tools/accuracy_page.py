@@ -53,8 +53,7 @@ def own_rows() -> Iterator[Row]:
     words = Counter("wrong" if test_vllm_rows.differing(row) else "refused" if "refused" in row else "right" for row in test_vllm_rows.ROWS)
     yield _row("tests/oracle/rows/vllm.jsonl", "vllm, twelve releases 0.9.2 to 0.33.0", words)
     words = Counter(
-        "wrong" if differing(test_own_rows.predicted(row), row) else "refused" if "error" in row else "right"
-        for row in test_own_rows.ROWS
+        "wrong" if differing(test_own_rows.predicted(row), row) else "refused" if "error" in row else "right" for row in test_own_rows.ROWS
     )
     yield _row("tests/oracle/rows/sglang.jsonl", "sglang, 27 releases 0.4.6.post5 to 0.5.23", words)
 

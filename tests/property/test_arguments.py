@@ -146,7 +146,7 @@ SAYABLE: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     ),
     "sglang": some(
         **COMMON, dp=st.sampled_from([1, 2]), ep=st.sampled_from([1, 2]), kv_dtype=st.sampled_from(["fp8_e4m3", "bfloat16"]),
-        weight_dtype=st.sampled_from(["fp8", "fp8_channel", "nf4", "mxfp8"]), lora=LORA, speculative=DRAFTS, multimodal=st.just("off"),
+        weight_dtype=st.sampled_from(["fp8", "fp8_channel", "nf4", "mxfp8"]), lora=LORA, speculative=DRAFTS,
         **{f"option:{key}": st.just("true") for key in ("disable_radix_cache", "enable_dp_attention", "disable_overlap_schedule")},
         **{"option:max_total_tokens": COUNT.map(str), "option:mamba_radix_cache_strategy": st.sampled_from(["no_buffer", "extra_buffer"]),
            "option:swa_full_tokens_ratio": FRACTION.map(str), "option:cuda_graph_max_bs": COUNT.map(str)},

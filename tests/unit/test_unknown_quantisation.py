@@ -33,7 +33,7 @@ def test_no_start_of_it_is_certain(tmp_path: Path) -> None:
     [
         ("llama.cpp", "Qwen/Qwen3-8B-AWQ", "l4", "q4_k_m"),  # src/llama-model-loader.cpp reads GGUF alone
         ("ollama", "Qwen/Qwen3-8B-FP8", "l4", "q4_k_m"),
-        ("tensorrt-llm", "llama3.1", "h100", "int4_g128"),  # Ollama's tag, a GGUF file
+        ("tensorrt-llm", "llama3.1:8b-instruct-q4_K_M", "h100", "int4_g128"),  # Ollama's tag, a GGUF file
         ("exllamav3", "openai/gpt-oss-20b", "h100", "exl3_4bpw"),
     ],
 )

@@ -316,10 +316,12 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     if sizes := asked.get("option:cuda_graph_bs"):
         says["@graph_bs"] = counts(str(sizes)).split(",")
         said.add("option:cuda_graph_bs")
-    if asked.get("multimodal") in ("on", "off"):
-        alone = asked.get("option:language_model_only") in (True, "true")
-        says |= {"@text_only": True} if asked["multimodal"] == "off" and not alone else {}
+    apart, alone = (asked.get(f"option:{key}") in (True, "true") for key in ("language_only", "language_model_only"))
+    if apart:
+        says["@text_only"] = True
         said |= {"multimodal", "option:language_only"} & set(asked)
+    elif alone or asked.get("multimodal") == "on":  # no word says that towers stay out of a server without encoders beside it
+        said |= {"multimodal"} & set(asked)
     return says, said
 
 

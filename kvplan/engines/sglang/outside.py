@@ -50,8 +50,9 @@ def outside(d: Deployment, model: Lowered, s: SglangSettings) -> tuple[Entry, ..
 def symmetric(d: Deployment, s: SglangSettings) -> tuple[Entry, ...]:
     """What --enable-symm-mem sets aside once graphs are captured (model_runner.py prealloc_symmetric_memory_pool)."""
     options = Options(d)
+    given = options.count("symm_mem_prealloc_gb", 0)
+    size = SET_ASIDE if given is None else given
     if not options.flag("enable_symm_mem") or release(s.release) < release(SET_ASIDE_SINCE):
         return ()
-    size = SET_ASIDE if (given := options.count("symm_mem_prealloc_gb", 0)) is None else given
     said = f"{size} GiB set aside, SGLANG_SYMM_MEM_PREALLOC_GB_SIZE"
     return (exact("symmetric memory", size * GIB, said, "process")._replace(phases=("warm up", "serve")),) if size else ()
