@@ -307,7 +307,7 @@ VALUES: dict[str, Times] = {
         ("0.15.0", ""): "step3p5_mtp",
         ("0.15.1", ""): "glm_ocr_mtp",
         ("0.16.0", ""): "extract_hidden_states nemotron_h_mtp qwen3_5_mtp",
-        ("0.17.0", ""): "ngram_gpu",
+        ("0.18.0", ""): "ngram_gpu",
         ("0.19.0", ""): "dflash exaone4_5_mtp hy_v3_mtp",
         ("0.20.0", ""): "gemma4_mtp mimo_v2_mtp",
         ("0.21.0", ""): "custom_class",
