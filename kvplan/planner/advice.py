@@ -158,7 +158,7 @@ def _length_setting(d: Deployment, plan: Plan) -> Iterator[Change]:
 
     found = None
     if d.context is None:
-        found = edge(now, 1, tried, plan.capacity.max_context_at_batch if plan.capacity else None)
+        found = edge(now, remedies.shortest(now), tried, plan.capacity.max_context_at_batch if plan.capacity else None)
     elif context < now:
         found = edge(now, context, tried)
     if found is None and d.context is not None:
@@ -260,10 +260,10 @@ def _cache_memory(d: Deployment, plan: Plan) -> Iterator[Change]:
 def _context(d: Deployment, plan: Plan) -> Iterator[Change]:
     now = plan.asked("context")
     guess = plan.capacity.max_context_at_batch if plan.capacity else None
-    found = edge(now, 1, lambda n: attempt(d, context=n), guess)
+    found = edge(now, remedies.shortest(now), lambda n: attempt(d, context=n), guess)
     also: dict[str, Any] = {}
     if found is None and d.max_model_len is not None and d.context is not None:
-        found = edge(now, 1, lambda n: attempt(d, context=n, max_model_len=n), guess)
+        found = edge(now, remedies.shortest(now), lambda n: attempt(d, context=n, max_model_len=n), guess)
         also = {"max_model_len": found[0]} if found else {}
     if found:
         yield Change(f"shorten the context to {found[0]:,} tokens", "context", found[0], found[1], also)

@@ -9,7 +9,13 @@ MOST_STAGES = 16
 ROOM = 0.02  # of a device: a number that leaves less is followed by a rounder one that leaves it
 AS_FAST = 3 / 4  # of its rates: a larger device with less than that is the last that is offered
 ROUND_TOKENS = 1024
+LEAST_TOKENS = 256  # of a request: a shorter one is no advice to somebody who asked for more
 PAGES = (256, 128, 64, 32, 16, 8, 1)
+
+
+def shortest(now: int) -> int:
+    """The shortest request that is looked for below this one, in tokens."""
+    return LEAST_TOKENS if now > LEAST_TOKENS else 1
 
 
 def smaller_pages(now: int | None) -> tuple[int, ...]:

@@ -142,3 +142,10 @@ def test_a_setting_that_somebody_chose_may_go_back_to_the_engines_own(name: str,
     assert again.fits
     assert again.certainty != "too close to call"
     assert again.margin_bytes == found[own].margin_bytes
+
+
+def test_no_request_of_a_few_tokens_is_advice() -> None:
+    """DeepSeek V3 over 16 replicas of attention: 57.8 GiB of weights a card leave a cache for 2 tokens of 163,840."""
+    plan = kvplan.estimate("deepseek-ai/deepseek-v3", engine="vllm", engine_version="0.33", device="h100", n_devices=16, dp=16, ep=16)
+    lengths = [int(one.value) for one in plan.advice if one.option in ("context", "max_model_len")]
+    assert (plan.capacity and plan.capacity.max_context_at_batch, [n for n in lengths if n < 256]) == (2, [])
