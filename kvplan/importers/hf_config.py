@@ -50,19 +50,18 @@ def load_config(path: str | os.PathLike[str]) -> dict[str, Any]:
         return config
     for name, method in BESIDE.items():
         beside = os.path.join(os.path.dirname(path), name)
-        if not os.path.isfile(beside):
-            continue
-        stated = load_json(beside)
-        if method == "modelopt":
-            stated = stated.get("quantization")  # type: ignore[assignment]
-        elif not {"bits", "w_bit"} & stated.keys():
-            continue
-        else:
-            stated["written_beside"] = name
+        stated = _written(beside, method) if os.path.isfile(beside) else None
         if isinstance(stated, dict):
-            config["quantization_config"] = {"quant_method": method, **stated}
-            break
+            return {**config, "quantization_config": {"quant_method": method, **stated}}
     return config
+
+
+def _written(path: str, method: str) -> Any:
+    """What a file beside a config says of quantisation: ModelOpt's a part of it, the others' all, where it tells bits."""
+    said = load_json(path)
+    if method == "modelopt":
+        return said.get("quantization")
+    return {**said, "written_beside": os.path.basename(path)} if {"bits", "w_bit"} & said.keys() else None
 
 
 def load_json(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -66,8 +66,7 @@ def told(adapters: Adapters, question: dict[str, Given], text: Text, options: Ma
 def _read(path: str, place: Given, text: Text) -> Adapter | None:
     """The adapter of a folder with an adapter_config.json, or of a GGUF file."""
     folder = path.rstrip("/")
-    names = (folder,) if folder.endswith((".gguf", ".json")) else (f"{folder}/adapter_config.json",)
-    data = next((said for name in names if (said := text(name, place)) is not None), None)
+    data = text(folder if folder.endswith((".gguf", ".json")) else f"{folder}/adapter_config.json", place)
     if data is None:
         return None
     try:

@@ -15,6 +15,7 @@ from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.stops import Move, Stop, Values
 from kvplan.engines.vllm.model import encodes, pools
 from kvplan.engines.vllm.settings import VllmSettings, settings_of
+from kvplan.engines.vllm.sparse import BF16_IS_AUTO
 from kvplan.forms import ATTENTION
 from kvplan.tensors import distinct
 
@@ -35,8 +36,8 @@ UNSPELLED, UNSPELLED_SINCE = "FLASHMLA_SPARSE", "0.18"
 ENCODERS, ENCODERS_SINCE = frozenset({"FLASH_ATTN", "TRITON_ATTN", "FLEX_ATTENTION"}), "0.12"
 #: A cache in 16 bits by its name was in no backend's list (0.11.1 to 0.14), or taken for a quantised one (0.11.0), as for Hopper alone.
 UNLISTED_SINCE, LISTED_SINCE, UNLISTED = "0.11", "0.15", ("bf16", "f16")
-#: DeepSeek-V4 and V3.2's classes: bfloat16 stands for `auto`; the first release in which V4 takes FP8 where none is asked for.
-BF16_IS_AUTO, V4, V4_AUTO_SINCE = "DeepseekV32ForCausalLM", "DeepseekV4ForCausalLM", "0.30"
+#: DeepSeek-V4, and the first release in which it takes FP8 where none is asked for.
+V4, V4_AUTO_SINCE = "DeepseekV4ForCausalLM", "0.30"
 #: From this release on the backends of all layers must agree on a layout, which TurboQuant's and FlashInfer's for Blackwell do not.
 LAYOUTS_SINCE = "0.31"
 

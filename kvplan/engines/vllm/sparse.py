@@ -45,6 +45,11 @@ def _has_indexer(d: Deployment) -> bool:
     return "latent+index" in forms and (d.device is None or d.device.vendor == "nvidia")
 
 
+def _major(d: Deployment) -> int:
+    """Of the compute capability; Hopper's where it is not known."""
+    return (capability(d) or 90) // 10
+
+
 def _is_bf16(d: Deployment) -> bool:
     return d.kv_dtype is not None and parse_kv_dtype(d.kv_dtype) == ("bf16", "bf16")
 
@@ -53,7 +58,7 @@ def own_format(d: Deployment, release: str) -> str | None:
     """The cache format of sparse latents where that is not the one asked for, or none is; None: as asked, else the compute type."""
     if not _has_indexer(d):
         return rings.own_format(d, release)
-    major, auto = (capability(d) or 90) // 10, d.kv_dtype in (None, "auto")
+    major, auto = _major(d), d.kv_dtype in (None, "auto")
     if major == 12 and since(release, PACKED_ON_12_SINCE) and (auto or (_is_bf16(d) and d.model.architecture == BF16_IS_AUTO)):
         return "fp8_e4m3"
     eight = major == 10 and auto and d.model.architecture == EIGHT_ON_10 and since(release, EIGHT_ON_10_SINCE)
@@ -62,7 +67,7 @@ def own_format(d: Deployment, release: str) -> str | None:
 
 def plain_rows(d: Deployment, release: str, query_heads: int) -> bool:
     """Whether FP8 rows of sparse latents are kept as they are, without scales; `query_heads` of a rank."""
-    if not _has_indexer(d) or (capability(d) or 90) // 10 != 10 or d.kv_dtype == "fp8_ds_mla":
+    if not _has_indexer(d) or _major(d) != 10 or d.kv_dtype == "fp8_ds_mla":
         return False
     if (Options(d).text("attention_backend") or "").upper() == PACKS:
         return False
@@ -71,7 +76,7 @@ def plain_rows(d: Deployment, release: str, query_heads: int) -> bool:
 
 def rows_apart(d: Deployment, release: str) -> bool:
     """Whether blocks are whole rows of latents apart: on 10.x in 0.31 alone, whose blocks hold all layers (block_stride_alignment)."""
-    return _has_indexer(d) and (capability(d) or 90) // 10 == 10 and since(release, "0.31") and not since(release, "0.32")
+    return _has_indexer(d) and _major(d) == 10 and since(release, "0.31") and not since(release, "0.32")
 
 
 def _indexers(d: Deployment, layers: Sequence[Layer]) -> list[tuple[int, int]]:
@@ -94,7 +99,7 @@ def reserved_bytes(d: Deployment, layers: Sequence[Layer], s: VllmSettings) -> i
     times = FEWER if s.max_model_len > LONG and _since(s, FEWER_SINCE) else TIMES
     keys = max(KEYS * (width + SCALE_BYTES) // tokens for width, tokens in found)
     tensors = (t for layer in distinct(layers) for cache in layer.caches for t in cache.tensors)
-    gathers = not s.plain_latents and (capability(d) or 90) // 10 != 12  # FlashMLA's kernels alone
+    gathers = not s.plain_latents and _major(d) != 12  # FlashMLA's kernels alone
     rows = LATENT_BYTES if gathers and any(t.name == "latent" and t.dtype.startswith("fp8") for t in tensors) else 0
     return times * s.max_model_len * max(keys, rows)
 
