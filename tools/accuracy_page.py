@@ -158,7 +158,7 @@ _NOT = """## What is not covered
 
 | what | how it stands |
 |---|---|
-| GPUs | receipts are of CPUs so far ([measured](validation.md)); `tools/gpu_receipts.sh` is what a GPU will be asked |
+| GPUs | receipts are of CPUs and one H200 ([measured](validation.md)): caches and transformers' classes, no other engine |
 | vLLM's rows | its CPU platform and its planner; a CUDA platform's own choices rest on reading its code and on logs |
 | a config without a maximum length | vLLM assumes 2,048 tokens, kvplan asks for one |
 | TensorRT-LLM, LMDeploy, MLX-LM, ExLlamaV3 | no rows of their own code here; formulas read from the source, few logs or none |

@@ -24,17 +24,25 @@ step() { # NAME SECONDS COMMAND...: its output in OUT/NAME.log, its exit code in
 
 [ "$on" = cpu ] || step nvidia-smi 30 nvidia-smi -q -x
 step doctor 60 "$python" -m kvplan doctor --format json
-[ "$on" = cpu ] || step tests 300 "$python" -m pytest -q -m gpu tests/gpu
+[ "$on" = cpu ] || step tests 300 "$python" -m pytest -q -W default -m gpu tests/gpu --durations=0
 step kinds 240 "$python" -m kvplan validate --all-kinds --size "$size" --on "$on" --record "$out/$on-kinds.json"
 step llama 180 "$python" -m kvplan validate meta-llama/llama-3.1-8b --context 8k --batch 8 --on "$on" --record "$out/$on-llama.json"
 step paged 180 "$python" -m kvplan validate meta-llama/llama-3.1-8b --context 8k --batch 8 --block-size 16 --on "$on" --record "$out/$on-paged.json"
 step growing 180 "$python" -m kvplan validate meta-llama/llama-3.1-8b --context 2k --layout growing --on "$on" --record "$out/$on-growing.json"
+step overheads 60 "$python" tools/gpu_facts.py overheads
+# shellcheck disable=SC2086 # config.json files of models small enough to build, LLAMA_CPP: gpu_llama_cpp.cpp, built
+[ -z "${CONFIGS:-}" ] || step passes 180 "$python" tools/gpu_facts.py passes $CONFIGS
+[ -z "${LLAMA_CPP:-}" ] || step llama-cpp 240 "$python" tools/gpu_llama_cpp.py "$LLAMA_CPP" "$out/llama-cpp.jsonl" "${SCRATCH:-/tmp}"
 step speed 240 "$python" -m kvplan validate --speed --on "$on" --record "$out/$on-speed.json"
+step graphs 60 "$python" tools/gpu_facts.py graphs
+step rates 60 "$python" tools/gpu_facts.py rates
+PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True step expandable 60 "$python" tools/gpu_facts.py overheads
+for config in ${MODELS:-}; do # likewise, built whole
+    name=$(basename "${config%.json}")
+    step "model-$name" 120 "$python" -m kvplan validate "$config" --context 2k --batch 4 --engine transformers --on "$on" --record "$out/$on-$name.json"
+done
 if [ "$mode" = --full ]; then
-    for config in ${CONFIGS:-}; do # config.json files of models small enough to build
-        name=$(basename "${config%.json}")
-        step "model-$name" 300 "$python" -m kvplan validate "$config" --engine transformers --context 256 --on "$on" --record "$out/$on-$name.json"
-    done
+    step overheads-again 60 "$python" tools/gpu_facts.py overheads
     step kinds-again 240 "$python" -m kvplan validate --all-kinds --size "$size" --on "$on" --record "$out/$on-kinds-again.json"
 fi
 step check 60 "$python" -m kvplan validate --check "$out/$on"-*.json

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gpu_facts_page
+
 from kvplan.units import show_bytes
 from kvplan.validate.receipts import Case, Receipt, read
 
@@ -26,11 +28,18 @@ def receipts(folder: str | Path) -> dict[str, Receipt]:
     return {path.stem: read(path) for path in sorted(Path(folder).glob("*.json"))}
 
 
-def page(found: dict[str, Receipt]) -> str:
+def facts(folder: str | Path) -> dict[str, list[dict[str, Any]]]:
+    """Name -> what tools/gpu_facts.py found, for every file of it in a folder."""
+    return {path.stem: gpu_facts_page.rows(path) for path in sorted(Path(folder).glob("*-facts.jsonl"))}
+
+
+def page(found: dict[str, Receipt], measured: dict[str, list[dict[str, Any]]]) -> str:
     """The page, Markdown."""
     parts = [_HEAD.strip(), _devices(found)]
     for name, one in found.items():
         parts += _speed(name, one) if one.speed else _cases(name, one)
+    for name, lines in measured.items():
+        parts += gpu_facts_page.section(name, lines)
     return "\n\n".join(parts) + "\n"
 
 
@@ -110,7 +119,8 @@ def _speed(name: str, one: Receipt) -> list[str]:
         f"At the longest length the cache is read at {show_bytes(int(speed['read_bytes_per_s']))} a second; a plain copy moves "
         f"{show_bytes(int(speed['copy_bytes_per_s']))} a second (reads and writes)."
     )
-    return [f"## {name}", _machine(one), "\n".join(lines), grows, f"![a decode step with and without a cache]({name}.svg)"]
+    few = [] if e["without_cache_s"] > 0.5 else ["At these lengths a step of one layer is little but the launches of its kernels."]
+    return [f"## {name}", _machine(one), "\n".join(lines), grows, *few, f"![a decode step with and without a cache]({name}.svg)"]
 
 
 _W, _H, _LEFT, _TOP, _RIGHT, _BOTTOM = 640, 360, 70, 20, 620, 310
@@ -148,7 +158,7 @@ def plot(speed: dict[str, Any]) -> str:
 def write(folder: str | Path, docs: str | Path) -> None:
     """Writes validation.md, and a plot per receipt of speeds, beside the other documentation."""
     found = receipts(folder)
-    (Path(docs) / "validation.md").write_text(page(found))
+    (Path(docs) / "validation.md").write_text(page(found, facts(folder)))
     for name, one in found.items():
         if one.speed:
             (Path(docs) / f"{name}.svg").write_text(plot(one.speed))

@@ -108,8 +108,7 @@ def _case(plan: Plan, events: list[dict[str, Any]], note: str) -> Case:
         moments = sum(e.bytes for e in entries if e.kind in ("cache", "transient"))
         rows.append(Row("storage behind the cache after prefill", None, peaks["storage_after_prefill"], peaks["after_prefill"]))
         rows += [
-            Row(f"peak of {step} (planned: caches and copies, no activations)", moments, None, {"peak": peaks[step]})
-            for step in ("prefill", "decode")
+            Row(f"peak of {step} (planned: the larger of the two)", moments, None, {"peak": peaks[step]}) for step in ("prefill", "decode")
         ]
     status, text = _status(rows, events, by_name, allocated == predicted)
     return Case(

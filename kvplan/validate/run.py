@@ -48,7 +48,11 @@ def all_kinds(*, device: str = "cpu", target_bytes: int = 256 << 20, only: Seque
     return _run("kinds", [case for case in cases(target_bytes) if not only or case.name in only], device, False, None)
 
 
-def speed(*, device: str = "cpu", lengths: Sequence[int] = (256, 512, 1024, 2048, 4096), seconds: float = 0.5) -> Receipt:
+#: Tokens at which a decode step is timed: below 8,192 an H200 does little but launch a layer's kernels (validation/cuda-speed.json).
+ON_CPU, ON_GPU = (256, 512, 1024, 2048, 4096), (8192, 16384, 32768, 65536, 131072)
+
+
+def speed(*, device: str = "cpu", lengths: Sequence[int] | None = None, seconds: float = 0.5) -> Receipt:
     """Times one decode step of one layer with and without its cache at each length, and the cache's reads against a plain copy.
 
     On a CPU with one thread: several wait for one another, and on a busy machine for the slowest.
@@ -57,6 +61,7 @@ def speed(*, device: str = "cpu", lengths: Sequence[int] = (256, 512, 1024, 2048
     2 quadratic), read_bytes_per_s at the longest length, copy_bytes_per_s.
     """
     with Worker(device, threads=1 if device == "cpu" else None) as worker:
+        lengths = lengths or (ON_CPU if device == "cpu" else ON_GPU)
         events = list(worker.run("speed", lengths=list(lengths), seconds=seconds))
         if events[-1]["event"] == "killed":
             raise ProbeError(f"the measuring process was killed by {events[-1]['signal']}")

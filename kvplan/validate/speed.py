@@ -17,7 +17,6 @@ from kvplan.validate.meters import Event, Meter
 
 #: one layer of a Llama-like model: hidden size, query heads, KV heads, head dim
 SHAPE = {"hidden": 1024, "heads": 16, "kv_heads": 4, "head_dim": 64}
-LENGTHS = (256, 512, 1024, 2048, 4096)
 COPY_BYTES = 256 << 20
 ROUNDS = 3
 

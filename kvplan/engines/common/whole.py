@@ -10,12 +10,12 @@ from kvplan.constants import PROCESS, PROCESS_LINES
 from kvplan.deployment import Deployment
 from kvplan.engines.common import lora
 from kvplan.engines.common.drafters import drafter_weights
-from kvplan.engines.common.lines import stage_weights, sure_of, weight_entries
+from kvplan.engines.common.lines import Span, modelled, stage_weights, sure_of, weight_entries
 from kvplan.engines.common.protocol import Capacity, Drafter, Group, Outcome
 from kvplan.ledger import Entry, Ledger, exact, held_by_others, left_to_the_gpu
 from kvplan.parallel import heads_per_rank, split_layers
 from kvplan.tensors import Cache, Layer, Lowered
-from kvplan.units import MOST_TOKENS, longest, show_bytes
+from kvplan.units import MIB, MOST_TOKENS, longest, show_bytes
 from kvplan.weights import WeightFormats
 
 
@@ -43,6 +43,7 @@ class Allocation(NamedTuple):
     source      where the cache's shapes come from
     fraction    of the device that may be used
     adapter_bytes  of one element of an adapter; 0: it loads none
+    torch       its processes are torch's, and hold what those hold beside tensors
     """
 
     held: Callable[[Layer, tuple[Cache, ...]], tuple[KeptTensor, ...]]
@@ -50,6 +51,7 @@ class Allocation(NamedTuple):
     source: str
     fraction: float = 1.0
     adapter_bytes: int = 0
+    torch: bool = False
     log_lines: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -92,13 +94,29 @@ def _split(caches: tuple[Cache, ...], tp: int) -> tuple[Cache, ...]:
     return tuple(replace(cache, tensors=tuple(replace(t, heads=heads_per_rank(t.heads, tp)) for t in cache.tensors)) for cache in caches)
 
 
-def process_lines(d: Deployment) -> list[Entry]:
-    """What the user measured that any process holds on this device beside tensors (`kvplan validate --record`, `--calibration user`)."""
-    if d.constants is None or d.constants.engine != PROCESS or d.device is None:
+#: Bytes that a process of torch holds of an NVIDIA card beside tensors. CONTEXT: what vLLM's starts found in use before they looked at free
+#: memory, 518 MiB on an H200 (validation/cuda-kinds.json). LIBRARIES: code of kernels and handles, loaded when they are first used: 66 MiB
+#: of one product there, 164 of nine kinds of operation, 168 of a pass of Llama-3.1-8B. WORKSPACE: cuBLAS's, in torch's own allocator
+#: (aten/src/ATen/cuda/CublasHandlePool.cpp parseChosenWorkspaceSize: 32 MiB from 9.0 on, 8.1 before).
+CONTEXT, LIBRARIES, WORKSPACE = Span(500 * MIB, 300 * MIB, 700 * MIB), Span(170 * MIB, 60 * MIB, 400 * MIB), (8 * MIB, 32 * MIB)
+
+
+def process_lines(d: Deployment, of_torch: bool) -> list[Entry]:
+    """What a process holds on this device beside tensors: what the user measured (`kvplan validate --record`, `--calibration user`), and
+    of torch's on an NVIDIA card what others do."""
+    if d.device is None:
         return []
-    known = {c.name: c for c in d.constants.values}
-    found = [(label, known[name]) for name, label in PROCESS_LINES.items() if name in known]
-    return [Entry(label, int(c.value), int(c.low), int(c.high), "measured", c.source, "process") for label, c in found]
+    measured = {c.name: c for c in d.constants.values} if d.constants is not None and d.constants.engine == PROCESS else {}
+    workspace = WORKSPACE[(d.device.capability or 0) >= 90]
+    others = {"context": CONTEXT, "libraries": LIBRARIES, "workspace": Span(workspace, 0, WORKSPACE[1])}
+    known = others if of_torch and d.device.vendor == "nvidia" else {}
+    found = []
+    for name, label in PROCESS_LINES.items():
+        if c := measured.get(name):
+            found.append(Entry(label, int(c.value), int(c.low), int(c.high), "measured", c.source, "process"))
+        elif name in known:
+            found.append(modelled(label, known[name], "measured on an H200", "process"))
+    return found
 
 
 def cache_lines(rank: Rank, context: int, batch: int, source: str) -> list[Entry]:
@@ -122,7 +140,7 @@ def plan(d: Deployment, model: Lowered, formats: WeightFormats, rules: Allocatio
     limit = int(d.device.memory_bytes * rules.fraction) if d.device else None
 
     beside = [
-        *process_lines(d),
+        *process_lines(d, rules.torch),
         *([left_to_the_gpu(d.device.uncertain_bytes)] if d.device and d.device.uncertain_bytes else ()),
         *([held_by_others(d.reserve)] if d.reserve else ()),
     ]

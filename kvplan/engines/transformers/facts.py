@@ -29,7 +29,8 @@ FACTS = Facts(
         "q_group_size": "of a quantized cache: elements that share a scale",
         "residual_length": "of a quantized cache: tokens kept unquantised",
         "num_beams": "beams of one sequence",
-        "attn_implementation": "of a paged cache: the attention kernel",
+        "attn_implementation": "the attention kernel: eager makes every score",
+        "prefill_chunk_size": "tokens of a prompt in one pass",
         "num_blocks": "of a paged cache: blocks",
         "max_blocks_per_request": "of a paged cache: blocks of one request",
         "use_async_batching": "of a paged cache: two sets of inputs",
@@ -53,6 +54,7 @@ FACTS = Facts(
     kv_advice=(("fp8", 8),),
     weight_advice=(("fp8", 8), ("int4_g128", 4)),
     settings=(
+        Setting("prefill_chunk_size", ("4096", "1024"), "prompts in passes of so many tokens"),
         Setting("cache_implementation", ("dynamic",), "a cache that grows"),
         Setting("cache_implementation", ("quantized",), "a quantized cache"),
     ),

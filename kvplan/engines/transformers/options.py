@@ -19,7 +19,7 @@ ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_at
 #: Options of one kind of cache alone.
 OF_QUANTIZED = ("backend", "nbits", "q_group_size", "residual_length")
 OF_PAGED = (
-    "attn_implementation", "num_blocks", "max_blocks_per_request", "use_async_batching", "return_logprobs", "logits_processors",
+    "num_blocks", "max_blocks_per_request", "use_async_batching", "return_logprobs", "logits_processors",
     "logits_to_keep",
 )  # fmt: skip
 
@@ -35,6 +35,8 @@ class TransformersOptions(NamedTuple):
     residual: int | None
     num_beams: int
     flash: bool
+    eager: bool
+    chunk: int | None
     num_blocks: int | None
     max_blocks_per_request: int | None
     use_async: bool | None
@@ -63,6 +65,8 @@ def read(d: Deployment) -> TransformersOptions:
         residual=options.count("residual_length"),
         num_beams=options.count("num_beams") or 1,
         flash="flash" in attention,
+        eager=attention == "eager",
+        chunk=options.count("prefill_chunk_size"),
         num_blocks=options.count("num_blocks"),
         max_blocks_per_request=options.count("max_blocks_per_request", 0),
         use_async=options.flag("use_async_batching") if "use_async_batching" in given else None,

@@ -11,12 +11,13 @@ from kvplan.deployment import Deployment
 from kvplan.dtypes import canonical, row_bytes
 from kvplan.engines.common import lora, whole
 from kvplan.engines.common.drafters import both_kept, drafter, unknown, without_weights
+from kvplan.engines.common.lines import modelled
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
 from kvplan.engines.common.registries import Registry
 from kvplan.engines.common.settling import lowered, over_tp_and_pp, resolve, served_in, weight_formats
 from kvplan.engines.common.transformers_classes import FIRST
 from kvplan.engines.common.whole import KeptTensor
-from kvplan.engines.transformers import layers, options, paged, quantized
+from kvplan.engines.transformers import activations, layers, options, paged, quantized
 from kvplan.engines.transformers import rules as releases
 from kvplan.engines.transformers.facts import FACTS
 from kvplan.engines.transformers.options import TransformersOptions
@@ -63,8 +64,9 @@ def settle(d: Deployment) -> Settled:
     if kind == "paged":
         defaults["block_size"] = (release.page, "engine default")
         defaults["max_num_batched_tokens"] = (paged.MAX_BATCH_TOKENS, "engine default")
+    elif not asked_of.chunk and d.max_num_batched_tokens is None:
+        notes = (*notes, "a prompt is taken to be as long as the context and to go through in one pass (prefill_chunk_size: in several)")
     notes += asked_of.notes
-    notes = (*notes, "activations are not counted beside what the caches hold for a moment") if kind != "paged" else notes
     question, chosen_by, notes = resolve(replace(d, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
     lora.asked_modules(question)
     formats = CacheFormats(compute=compute, k=compute, v=compute, conv=compute, forced_state="f32")
@@ -101,6 +103,8 @@ class _Settings(NamedTuple):
     keeping: layers.KeepSettings
     quantized: quantized.Quantized | None
     beams: int
+    eager: bool
+    chunk: int | None
     paged: paged.PagedOptions | None
 
 
@@ -125,7 +129,8 @@ def _read(d: Deployment, o: TransformersOptions, backend: str | None, release: r
             compute=row_bytes(compute, 1),
             prompt=d.max_num_batched_tokens or 0,
         )
-    return _Settings(o.kind, backend, release, keeping, q, o.num_beams, _paged(d, o, release) if o.kind == "paged" else None)
+    pages = _paged(d, o, release) if o.kind == "paged" else None
+    return _Settings(o.kind, backend, release, keeping, q, o.num_beams, o.eager, o.chunk, pages)
 
 
 def plan(settled: Settled) -> Outcome:
@@ -144,11 +149,23 @@ def plan(settled: Settled) -> Outcome:
         found = quantized.quantize(found, q) if q else found
         return tuple(h._replace(at=_times(h, s.beams)) for h in found) if s.beams > 1 else found
 
+    element = row_bytes(keeping.compute, 1)
+    wide = activations.widths(model.layers, d.model.architecture or "", s.release.version, d.tp or 1, s.eager)
+
     def transients(context: int, batch: int, all_held: Sequence[tuple[KeptTensor, int]]) -> list[Entry]:
+        """Of the two moments, a prompt's pass and a later token's, the one that takes more."""
+        length = min(prompt or context, context)
+        step = min(s.chunk or length, length)
         if q:
             full = max((q.compute * _elements(h, q, context) for h, _ in all_held), default=0)
-            return [quantized.transient(batch * full, q)] if full else []
-        return _transients(s.kind, context, batch, prompt, all_held)
+            first: list[Entry] = []
+            then = [quantized.transient(batch * full, q)] if full else []
+        else:
+            first, then = _moments(s.kind, context, batch, length, all_held)
+        for moment, tokens, keys, name in ((first, step, length, "prompt"), (then, 1, context, "token")):
+            size = activations.of_pass(wide, batch * s.beams, tokens, keys, element)
+            moment.append(modelled(f"activations of a {name}", size, activations.SOURCE, "transient"))
+        return max(first, then, key=lambda lines: sum(e.bytes for e in lines))
 
     rules = whole.Allocation(
         held=held,
@@ -156,6 +173,7 @@ def plan(settled: Settled) -> Outcome:
         source=SOURCE.format(".".join(str(part) for part in s.release.version)),
         fraction=d.memory_fraction or 1.0,
         adapter_bytes=4,  # peft casts adapters to f32 (autocast_adapter_dtype)
+        torch=True,
     )
     return whole.plan(d, model, formats, rules, settled.drafter)
 
@@ -183,21 +201,21 @@ def _refusal(model: Lowered, release: releases.Release, backend: str | None, q: 
     return None
 
 
-def _transients(kind: str, context: int, batch: int, prompt: int | None, all_held: Sequence[tuple[KeptTensor, int]]) -> list[Entry]:
-    """Moments with two copies: a tensor and its longer successor, a prompt behind the views of its last window, a window rolled."""
+def _moments(
+    kind: str, context: int, batch: int, length: int, all_held: Sequence[tuple[KeptTensor, int]]
+) -> tuple[list[Entry], list[Entry]]:
+    """What is held twice: in a prompt's pass, the prompt behind the views of its last window; in a token's, a tensor and its longer
+    successor, or a window rolled."""
     grown = [h for h, _ in all_held if not h.tensor.endswith("states")]
     if kind == "static":
         rolled = max((h.at(context) for h in grown if "sliding" in h.group), default=0)
-        return [_moment("transient: a window rolled", batch * rolled, "StaticSlidingWindowLayer.update")] if rolled else []
-    found = []
+        return [], [_moment("transient: a window rolled", batch * rolled, "StaticSlidingWindowLayer.update")] if rolled else []
     old = max((h.at(context - 1) for h in grown if not h.tensor.startswith("cross:")), default=0)
-    if old:
-        found.append(_moment("transient: concatenation", batch * old, "DynamicLayer.update: torch.cat"))
-    length = min(prompt or context, context)
     behind = sum(n * (h.at(1) * length - h.at(length)) for h, n in all_held if "sliding" in h.group and not h.tensor.endswith("states"))
-    if behind > 0:
-        found.append(_moment("transient: prompt behind sliding views", batch * behind, "DynamicSlidingWindowLayer.update"))
-    return found
+    return (
+        [_moment("transient: prompt behind sliding views", batch * behind, "DynamicSlidingWindowLayer.update")] if behind > 0 else [],
+        [_moment("transient: concatenation", batch * old, "DynamicLayer.update: torch.cat")] if old else [],
+    )
 
 
 def _moment(name: str, n: int, source: str) -> Entry:

@@ -262,7 +262,7 @@ def test_the_page_of_a_gpu():
     machine |= {"overheads": {"context": 500 * MIB, "libraries": None, "workspace": 32 * MIB}}
     measured = {"nvml_used": None, "cuda_used": 20 * MIB, "torch_reserved": 20 * MIB}
     case = Case("gqa", "equal", (), 5 * MIB, 5 * MIB, measured, {}, "", {"allocated": 5 * MIB, "reserved": 20 * MIB})
-    page = validation_page.page({"cuda-kinds": receipt("kinds", machine, cases=(case,))})
+    page = validation_page.page({"cuda-kinds": receipt("kinds", machine, cases=(case,))}, {})
     assert "GPUs measured: NVIDIA H200." in page
     assert "Beside tensors: CUDA's context 500.000 MiB, the first product's workspace 32.000 MiB." in page
     assert "| gqa | 5,242,880 | 5,242,880 | yes | 20,971,520 | 20,971,520 | 20,971,520 |" in page
