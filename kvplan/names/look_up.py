@@ -30,7 +30,7 @@ _FILE = re.compile(r"\.gguf$", re.IGNORECASE)
 _ELSEWHERE = re.compile(r"modelscope\.|^models--", re.IGNORECASE)  # an address of another hub's, a folder of the Hub's cache
 MOST_WORDS = 12  # of a name that are looked at
 #: Families whose -qat tags are of one type.
-_TRAINED = {"gemma3": "q4_0_qat"}
+_TRAINED = {"gemma3": "q4_0_qat", "gemma4": "q4_0"}
 
 
 def look_up(name: str) -> Named | None:
@@ -116,7 +116,8 @@ def _newer_tag(typed: str, key: str) -> Named | None:
     words = tag.split("-")[:MOST_WORDS]
     for n in range(len(words), max(len(words) - 2, 0), -1):
         stem = "-".join(words[:n])
-        known = next((line for line in alike(f"{family}-{stem}") if "/" in line.name and line.weights is None), None)
+        called = f"{family}-{stem}"
+        known = next((line for line in alike(called) or shortened(called) if "/" in line.name and line.weights is None), None)
         if known is None or _starting(f"{family}:{stem}"):
             continue
         said = taken_apart(f"{family}:{words[-1]}") if n < len(words) else None

@@ -72,7 +72,7 @@ def falls_back(d: Deployment, release: str) -> str | None:
     if numbers(exact) <= numbers(V0_ONLY.get(d.model.architecture or "", "0")):
         return f"its V1 has no {d.model.architecture} yet"
     has, draft = d.device.capability, read_speculative(d.speculative)
-    if not since(release, "0.10.1") and options.text("use_v1") is None and _states(d.model):
+    if options.text("use_v1") is None and _states(d.model):
         return "V1 runs models with states only where VLLM_USE_V1=1 asks for it"
     if has is not None and has < 80:
         return f"compute capability {d.device.compute_capability} is below 8.0"

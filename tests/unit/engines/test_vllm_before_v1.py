@@ -264,9 +264,9 @@ def test_states_were_kept_beside_the_blocks() -> None:
 @pytest.mark.parametrize(
     ("model", "last", "first"),
     [
-        ("minimaxai/minimax-m1-80k", "0.10.0", "0.10.1"),
-        ("nvidia/nemotron-h-8b-base-8k", "0.10.0", "0.10.1"),
-        ("ai21labs/jamba-v0.1", "0.10.0", "0.10.2"),
+        ("minimaxai/minimax-m1-80k", "0.10.1", "0.10.2"),
+        ("nvidia/nemotron-h-8b-base-8k", "0.10.1", "0.10.2"),
+        ("ai21labs/jamba-v0.1", "0.10.1", "0.10.2"),
     ],
 )
 def test_classes_that_only_v0_ran(model: str, last: str, first: str) -> None:
