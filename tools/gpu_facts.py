@@ -31,10 +31,12 @@ from kvplan.validate.meters import Meter, grown, meter
 ON = os.environ.get("ON", "cuda")
 SMALL = ON == "cpu"
 DTYPE = torch.bfloat16
+ALLOCATOR = os.environ.get("PYTORCH_CUDA_ALLOC_CONF")
 
 
 def say(**what: Any) -> None:
-    print(json.dumps(what), flush=True)
+    """One line, with the allocator's settings where it has any."""
+    print(json.dumps(what | ({"allocator": ALLOCATOR} if ALLOCATOR else {})), flush=True)
 
 
 def beside(m: Meter, before: dict[str, int | None]) -> dict[str, int | None]:
@@ -51,8 +53,7 @@ def beside(m: Meter, before: dict[str, int | None]) -> dict[str, int | None]:
 
 
 def overheads(m: Meter) -> None:
-    allocator = os.environ.get("PYTORCH_CUDA_ALLOC_CONF")
-    say(what="machine", **m.facts(), context=getattr(m, "context_bytes", None), free=m.free(), allocator=allocator)
+    say(what="machine", **m.facts(), context=getattr(m, "context_bytes", None), free=m.free())
     a = torch.randn(1024, 1024, device=m.device, dtype=DTYPE)
     q = torch.randn(1, 32, 512, 128, device=m.device, dtype=DTYPE)
     mask = torch.ones(512, 512, device=m.device, dtype=torch.bool)
@@ -194,7 +195,8 @@ def passes(m: Meter, files: list[str]) -> None:
             continue
         attention = getattr(model.config.get_text_config(decoder=True), "_attn_implementation", None)
         say(what="model", config=Path(file).stem, layers=n_layers(config), of=n_layers(whole), attention=attention, **beside(m, empty))
-        for batch, tokens in shapes:
+        longest = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None) or 1 << 40
+        for batch, tokens in (shape for shape in shapes if shape[1] + 2 <= longest):
             try:
                 m.settle()
                 m.forget_peak()
