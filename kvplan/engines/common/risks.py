@@ -119,12 +119,11 @@ ROWS: tuple[Row, ...] = (
     Row("images at once", dict.fromkeys(("sglang", "tensorrt-llm", "lmdeploy"), f"{_LESS}, or multimodal off"), _images),
     Row("fragmentation", dict.fromkeys(("vllm", "sglang"), "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"), _fragments),
     Row("first use of libraries", {
-        **dict.fromkeys(_PAGED, _LESS), "transformers": "a shorter context or fewer sequences", "exllamav3": "a smaller cache",
+        **dict.fromkeys(_PAGED, _LESS), "exllamav3": "a smaller cache",
     }, lambda settled, _: LIBRARIES),
     Row("loading an adapter", dict.fromkeys(_PAGED, f"{_LESS}, or adapters of a smaller rank"), _adapters),
-    # transformers 5.23 generation/utils.py _prefill; mlx-lm 0.32.2 generate.py; exllamav3 1.6.5 generator/generator.py max_chunk_size
+    # mlx-lm 0.32.2 generate.py; exllamav3 1.6.5 generator/generator.py max_chunk_size
     Row("a step of a prompt", {
-        "transformers": "prefill_chunk_size of the generation config, or a shorter prompt",
         "mlx-lm": "a smaller --prefill-step-size (max_num_batched_tokens)",
         "exllamav3": "a smaller max_chunk_size of the generator",
     }, _step),
