@@ -39,6 +39,10 @@ EAGER = frozenset({
     "VaultGemmaForCausalLM", "XGLMForCausalLM",
 })  # fmt: skip
 EAGER_FROM = {"Gemma2ForCausalLM": (5, 21)}
+#: Classes that are made otherwise: attention and feed-forward side by side; last layers that a prompt's tokens but the last do not go through.
+OTHERWISE = frozenset({
+    "CohereForCausalLM", "Cohere2ForCausalLM", "Gemma3nForConditionalGeneration", "Gemma4ForCausalLM", "Gemma4ForConditionalGeneration",
+})  # fmt: skip
 #: Elements of a score's copies: masked, in f32 (two), back in the compute type; of gpt-oss with its sinks, in the compute type throughout.
 COPIES, SCORES = 4, {"GptOssForCausalLM": 3}
 #: Results of a gated delta net's step of a prompt without kernels of its own (flash-linear-attention), in widths of its values: ten of them
@@ -73,7 +77,7 @@ def widths(layers: Sequence[Layer], architecture: str, release: tuple[int, int],
         widest=max((_widest(by_name, architecture, tp, looped) for by_name in named), default=0),
         attention=max((_attention(by_name, tp) for by_name in named), default=0),
         scores=cdiv(heads, tp) * SCORES.get(architecture, COPIES) if makes_scores else 0,
-        off=_off(layers, all(map(_is_read, named)) and not looped),
+        off=_off(layers, all(map(_is_read, named)) and not looped and architecture not in OTHERWISE),
         windowed=any(t.keep.kind in ("window", "chunk") for layer in layers for cache in layer.caches for t in cache.tensors),
     )
 
