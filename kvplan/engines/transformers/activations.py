@@ -39,7 +39,7 @@ EAGER = frozenset({
     "VaultGemmaForCausalLM", "XGLMForCausalLM",
 })  # fmt: skip
 EAGER_FROM = {"Gemma2ForCausalLM": (5, 21)}
-#: Classes that are made otherwise: attention and feed-forward side by side; last layers that a prompt's tokens but the last do not go through.
+#: Classes made otherwise: attention and feed-forward side by side; last layers that only the last token of a prompt goes through.
 OTHERWISE = frozenset({
     "CohereForCausalLM", "Cohere2ForCausalLM", "Gemma3nForConditionalGeneration", "Gemma4ForCausalLM", "Gemma4ForConditionalGeneration",
 })  # fmt: skip
