@@ -245,8 +245,8 @@ def test_mlx_lm_keeps_ten_prompts() -> None:
 
 
 def test_a_step_of_a_prompt() -> None:
-    """32,768 tokens in one pass: gate and up of 14,336, their product, and four hidden states of 4,096, in 16 bits: 3.6 GiB. It is a line of
-    transformers', in passes of 1,024 tokens a thirty-second of it; of ExLlamaV3's steps of 2,048 nothing is a line."""
+    """32,768 tokens in one pass: gate and up of 14,336, their product, and four hidden states of 4,096, in 16 bits: 3.6 GiB. A line of
+    transformers', in passes of 1,024 tokens a thirty-second of it; no line of ExLlamaV3's."""
     width = 3 * 14_336 + 4 * 4096
     question = {"engine": "transformers", "device": "a100-40gb", "context": 32_768, "weight_dtype": "bf16"}
     plan = ask(**question)
