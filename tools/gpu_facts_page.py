@@ -50,7 +50,7 @@ def _widths(name: str) -> activations.Widths:
     if name not in _KNOWN:
         model = find_model(name)
         layers = lower(model, CacheFormats("bf16", "bf16", "bf16", "bf16")).layers
-        _KNOWN[name] = activations.widths(layers, model.architecture or "", RELEASE, 1, False)
+        _KNOWN[name] = activations.widths(layers, model.architecture or "", RELEASE)
     return _KNOWN[name]
 
 

@@ -89,6 +89,12 @@ TRACED: dict[str, tuple[dict[str, Any], float]] = {
         {"model_type": "qwen3_moe", **EXPERTS, "head_dim": 64, "num_experts": 8, "moe_intermediate_size": 256, "decoder_sparse_step": 1},
         0.05,
     ),
+    "OlmoeForCausalLM": ({"model_type": "olmoe", **EXPERTS, "num_experts": 8, "intermediate_size": 128, "num_experts_per_tok": 4}, 0.05),
+    "Glm4MoeForCausalLM": (
+        {"model_type": "glm4_moe", **EXPERTS, "head_dim": 64, "n_routed_experts": 8, "moe_intermediate_size": 128, "n_group": 1,
+         "topk_group": 1, "first_k_dense_replace": 0, "n_shared_experts": 1, "num_experts_per_tok": 4},
+        0.05,
+    ),
     "GptOssForCausalLM": (
         {"model_type": "gpt_oss", **EXPERTS, "head_dim": 64, "num_local_experts": 8, "sliding_window": 128,
          "layer_types": ["sliding_attention", "full_attention"]},
@@ -105,7 +111,7 @@ def test_a_pass_as_the_class_makes_it(name, monkeypatch):
     model = build(config, torch.bfloat16, "cpu")
     known = {t.untyped_storage()._cdata for t in [*model.parameters(), *model.buffers()]}
     spec = parse_spec(import_config(config, name), name)
-    planned = widths(lower(spec, CacheFormats("bf16", "bf16", "bf16", "bf16")).layers, name, (5, 23), 1, False)
+    planned = widths(lower(spec, CacheFormats("bf16", "bf16", "bf16", "bf16")).layers, name, (5, 23))
     batch, tokens = 2, 512
     with Live(known) as trace:
         out = forward(model, batch, tokens, tokens, None)

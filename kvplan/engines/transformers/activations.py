@@ -23,9 +23,17 @@ FUSED = frozenset({"Phi3ForCausalLM", "GlmForCausalLM", "Glm4ForCausalLM"})
 EXPERT = 4
 #: Those of gpt-oss: with biases, and gate and up each clamped.
 EXPERTS = {"GptOssForCausalLM": 12}
-#: Classes whose routers weigh in f32, so that the experts' results are f32 once they are weighed.
-ROUTED_F32 = frozenset({
-    "MiniMaxM2ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV32ForCausalLM", "Glm4MoeForCausalLM", "GlmMoeDsaForCausalLM",
+#: Classes whose routers weigh in the compute type: the experts' results as they come, weighed, and put in order (traced; gpt-oss measured).
+WEIGHED = frozenset({
+    "Ernie4_5_MoeForCausalLM", "FlexOlmoForCausalLM", "GptOssForCausalLM", "GraniteMoeForCausalLM", "HunYuanMoEV1ForCausalLM",
+    "JetMoeForCausalLM", "OlmoeForCausalLM", "PhimoeForCausalLM", "Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM",
+    "Qwen3VLMoeForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration", "Qwen3NextForCausalLM",
+})  # fmt: skip
+#: Classes whose routers weigh in f32, and with them the results once they are weighed.
+WEIGHED_F32 = frozenset({
+    "AfmoeForCausalLM", "DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV32ForCausalLM", "Dots1ForCausalLM",
+    "ExaoneMoeForCausalLM", "Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM", "GlmMoeDsaForCausalLM", "MiniMaxForCausalLM",
+    "MiniMaxM2ForCausalLM", "MixtralForCausalLM", "SolarOpenForCausalLM",
 })  # fmt: skip
 #: Classes that still go through their experts one after the other; before 5.0 all did (integrations/moe.py: grouped_mm).
 LOOPED = frozenset({"DbrxForCausalLM"})
@@ -57,30 +65,38 @@ READ, UNREAD, DELTAS, STATES = (0.93, 1.25), (0.5, 2.0), (0.4, 1.3), (0.7, 2.7)
 class Widths(NamedTuple):
     """Elements of one token: of the widest step beside attention, of attention, and of its scores for each key.
 
-    off       the low and the high end, in parts of the estimate
-    windowed  a mask of tokens x keys is made
+    off    the low and the high end, in parts of the estimate
+    masks  of tokens x keys: 0 where attention takes none, 1 where only prompts of unequal length make one, 2 where a window does
     """
 
     widest: int
     attention: int
     scores: int
     off: tuple[float, float]
-    windowed: bool
+    masks: int
 
 
-def widths(layers: Sequence[Layer], architecture: str, release: tuple[int, int], tp: int, eager: bool) -> Widths:
-    """Of a rank's widest layer. `eager`: such attention is asked for."""
+def widths(layers: Sequence[Layer], architecture: str, release: tuple[int, int], tp: int = 1, attention: str = "") -> Widths:
+    """Of a rank's widest layer. `attention`: the implementation that is asked for; empty: sdpa, or eager where a class has none."""
     looped = architecture in LOOPED or release < (5, 0)
     heads = max((w.units for layer in layers for w in layer.weights if w.name in ("q", "q_b")), default=0)
-    makes_scores = eager or architecture in EAGER or release >= EAGER_FROM.get(architecture, (1000, 0))
+    makes_scores = attention == "eager" or (not attention and without_sdpa(architecture, release))
     named = [{w.name: w for w in layer.weights} for layer in layers]
+    read = all(map(_is_read, named)) and not looped and architecture not in OTHERWISE
+    read &= architecture in WEIGHED | WEIGHED_F32 or not any("expert_up" in by_name for by_name in named)
+    slides = any(t.keep.kind in ("window", "chunk") for layer in layers for cache in layer.caches for t in cache.tensors)
     return Widths(
         widest=max((_widest(by_name, architecture, tp, looped) for by_name in named), default=0),
         attention=max((_attention(by_name, tp) for by_name in named), default=0),
         scores=cdiv(heads, tp) * SCORES.get(architecture, COPIES) if makes_scores else 0,
-        off=_off(layers, all(map(_is_read, named)) and not looped and architecture not in OTHERWISE),
-        windowed=any(t.keep.kind in ("window", "chunk") for layer in layers for cache in layer.caches for t in cache.tensors),
+        off=_off(layers, read),
+        masks=0 if "flash" in attention else 2 if slides else 1,
     )
+
+
+def without_sdpa(architecture: str, release: tuple[int, int]) -> bool:
+    """Whether a class has no fused attention of torch's, and takes eager where nothing is asked for."""
+    return architecture in EAGER or release >= EAGER_FROM.get(architecture, (1000, 0))
 
 
 def _off(layers: Sequence[Layer], read: bool) -> tuple[float, float]:
@@ -118,7 +134,7 @@ def _widest(by_name: dict[str, WeightTensor], architecture: str, tp: int, looped
         steps.append(3 * cdiv(shared.shape[0], tp) + hidden)
     if experts := by_name.get("expert_up"):
         used = cdiv(experts.active**2, experts.experts) if looped else experts.active
-        weighed = 6 if architecture in ROUTED_F32 else 4
+        weighed = 4 if architecture in WEIGHED else 6
         steps.append(used * max(EXPERTS.get(architecture, EXPERT) * cdiv(experts.shape[-2], tp) + hidden, weighed * hidden))
     return max(steps) + HIDDEN * hidden
 
@@ -135,7 +151,7 @@ def of_pass(w: Widths, sequences: int, tokens: int, keys: int, element: int) -> 
         attention = n * element * (w.attention + w.scores * keys) + mask * (1 + element)
         return max(n * element * w.widest + mask, attention)
 
-    square = tokens * keys if tokens > 1 else 0
-    point = held(square if w.windowed else 0)
+    square = tokens * keys if tokens > 1 and w.masks else 0
+    point = held(square if w.masks == 2 else 0)
     low, high = w.off
     return Span(point, int(point * low), int(max(point, held(sequences * square if sequences > 1 else 0)) * high))

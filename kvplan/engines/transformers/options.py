@@ -35,7 +35,7 @@ class TransformersOptions(NamedTuple):
     residual: int | None
     num_beams: int
     flash: bool
-    eager: bool
+    attention: str
     chunk: int | None
     num_blocks: int | None
     max_blocks_per_request: int | None
@@ -65,7 +65,7 @@ def read(d: Deployment) -> TransformersOptions:
         residual=options.count("residual_length"),
         num_beams=options.count("num_beams") or 1,
         flash="flash" in attention,
-        eager=attention == "eager",
+        attention=options.text("attn_implementation") or "",
         chunk=options.count("prefill_chunk_size"),
         num_blocks=options.count("num_blocks"),
         max_blocks_per_request=options.count("max_blocks_per_request", 0),

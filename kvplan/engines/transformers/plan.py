@@ -94,6 +94,9 @@ def settle(d: Deployment) -> Settled:
     )
 
 
+_NO_SDPA = "does not support an attention implementation through torch.nn.functional.scaled_dot_product_attention yet."
+
+
 class _Settings(NamedTuple):
     """How `generate` keeps its cache; `paged`: continuous batching instead."""
 
@@ -103,7 +106,7 @@ class _Settings(NamedTuple):
     keeping: layers.KeepSettings
     quantized: quantized.Quantized | None
     beams: int
-    eager: bool
+    attention: str
     chunk: int | None
     paged: paged.PagedOptions | None
 
@@ -130,7 +133,7 @@ def _read(d: Deployment, o: TransformersOptions, backend: str | None, release: r
             prompt=d.max_num_batched_tokens or 0,
         )
     pages = _paged(d, o, release) if o.kind == "paged" else None
-    return _Settings(o.kind, backend, release, keeping, q, o.num_beams, o.eager, o.chunk, pages)
+    return _Settings(o.kind, backend, release, keeping, q, o.num_beams, o.attention, o.chunk, pages)
 
 
 def plan(settled: Settled) -> Outcome:
@@ -140,6 +143,8 @@ def plan(settled: Settled) -> Outcome:
     if s.paged is not None:
         return paged.plan(d, model, formats, s.paged)
     reason = _refusal(model, s.release, s.backend, q)
+    if s.attention == "sdpa" and activations.without_sdpa(d.model.architecture or "", s.release.version):
+        reason = f"{d.model.architecture} {_NO_SDPA}"
     if reason:
         return refused(reason)
     prompt = d.max_num_batched_tokens
@@ -150,7 +155,7 @@ def plan(settled: Settled) -> Outcome:
         return tuple(h._replace(at=_times(h, s.beams)) for h in found) if s.beams > 1 else found
 
     element = row_bytes(keeping.compute, 1)
-    wide = activations.widths(model.layers, d.model.architecture or "", s.release.version, d.tp or 1, s.eager)
+    wide = activations.widths(model.layers, d.model.architecture or "", s.release.version, d.tp or 1, s.attention)
 
     def transients(context: int, batch: int, all_held: Sequence[tuple[KeptTensor, int]]) -> list[Entry]:
         """Of the two moments, a prompt's pass and a later token's, the one that takes more."""
