@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic_core import ValidationError
@@ -166,9 +167,12 @@ def share_of(name: str) -> int | None:
 
 
 def size_text(n_bytes: int) -> str:
-    """Bytes to the digit, in the largest unit that divides them: 24GiB, 15990MiB."""
-    n, unit = next((n_bytes // size, unit) for unit, size in (("GiB", GIB), ("GB", 10**9), ("MiB", MIB), ("B", 1)) if n_bytes % size == 0)
-    return f"{n}{unit}"
+    """Bytes to the digit, in the largest unit that divides them, or that few decimals of GiB are: 24GiB, 15990MiB, 15.99GiB."""
+    for unit, size in (("GiB", GIB), ("GB", 10**9), ("MiB", MIB)):
+        if n_bytes % size == 0:
+            return f"{n_bytes // size}{unit}"
+    few = (f"{n_bytes / GIB:.{n}f}" for n in (1, 2, 3))
+    return next((f"{text}GiB" for text in few if int(Fraction(text) * GIB) == n_bytes), f"{n_bytes}B")
 
 
 #: What NVML shows of NVIDIA's cards in MiB (device_specs, nvml_total_mib), where that is no whole number of half GiBs: no program gets it.

@@ -32,7 +32,7 @@ def device(id_: str) -> str:
     """A device's id as its name is written: h100-80gb is H100 80GB, rtx-4090 is RTX 4090, 24GiB is 24 GiB, of rtx-4090@23GiB both."""
     if "@" in id_:
         return " with ".join(map(device, id_.split("@", 1)))
-    if bare := re.fullmatch(r"(\d+)(GiB|GB|MiB|B)", id_):
+    if bare := re.fullmatch(r"([\d.]+)(GiB|GB|MiB|B)", id_):
         return f"{bare[1]} {bare[2]}" if bare[2] != "B" else show_bytes(int(bare[1]))
     return " ".join(_WORDS.get(part) or (part.upper() if re.search(r"\d", part) else part.capitalize()) for part in id_.split("-"))
 
