@@ -150,7 +150,7 @@ ROWS = (
     row("--performance-mode", "option:performance_mode", since="0.17.1"),
     row("--disable-hybrid-kv-cache-manager", "option:disable_hybrid_kv_cache_manager", takes="switch", since="0.9.1"),
     row("--device", "@device", until="0.9.2"),
-    row("--kv-transfer-config", "!kv_transfer", "json", effect="either"),
+    row("--kv-transfer-config", "!kv_transfer", "json", since="0.8.5", effect="either"),
     row("--disable-sliding-window", "option:disable_sliding_window", takes="switch"),
     row("--trust-remote-code", "@trust", takes="switch"),
     row("--hf-overrides", "@overrides", "json"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from kvplan.engines.common.stops import Move, Stop
-from kvplan.engines.vllm import captures, drafting, layer_conditions, overrides, registered, selection, windows
+from kvplan.engines.vllm import captures, drafting, layer_conditions, no_v1, overrides, registered, selection, windows
 from kvplan.engines.vllm import conditions as when
 from kvplan.engines.vllm import exchange_conditions as over
 
@@ -39,6 +39,7 @@ _EP = Move("ep", "expert parallelism, which keeps experts whole")
 
 #: Evaluated for every plan, in the order in which the engine comes to them.
 CHECKS: tuple[Stop, ...] = (
+    *no_v1.CHECKS,
     Stop(
         "block size", "argument --block-size: invalid choice: {size} (choose from {choices:t})",
         "this release takes the block sizes {choices} alone", (Move("block_size", "one of these"),),

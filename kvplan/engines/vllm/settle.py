@@ -165,7 +165,7 @@ def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
         notes.append("quantised on load: this release quantises every matrix as it is read")
     if (asked := _own_kernels(options)) and not rules.own_awq:
         notes.append(f"--quantization {asked}: this release takes Marlin's kernels all the same, where they can run")
-    if options.text(for_v0.OPTION) and rules.v1:
+    if options.text(for_v0.OPTION) and rules.v1 and not for_v0.beside(options.text(for_v0.OPTION)):
         notes.append(f"{options.text(for_v0.OPTION)}: moves no memory of this release, whose V1 engine runs with it")
     if options.text("v2_model_runner") is not None:
         notes.append(

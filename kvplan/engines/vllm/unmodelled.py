@@ -7,9 +7,9 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("", ""): """
         -h=help allow-credentials? allowed-headers allowed-local-media-path allowed-methods allowed-origins
         anthropic-disabled-thinking-effort api-key* chat-template chat-template-content-format code-revision cohere-format
-        cohere-is-reasoning-model? collect-detailed-traces* config-format data-parallel-supervisor-port default-chat-template-kwargs
+        cohere-is-reasoning-model? config-format data-parallel-supervisor-port default-chat-template-kwargs
         disable-access-log-for-endpoints disable-cascade-attn? disable-fastapi-docs? disable-frontend-multiprocessing!
-        disable-log-stats! disable-uvicorn-access-log? distributed-executor-backend download-dir dp-supervisor-probe-failure-threshold
+        disable-log-stats! disable-uvicorn-access-log? download-dir dp-supervisor-probe-failure-threshold
         dp-supervisor-probe-interval-s dp-supervisor-probe-timeout-s enable-auto-tool-choice? enable-flash-late-interaction?
         enable-force-include-usage? enable-log-deltas? enable-log-outputs? enable-offline-docs? enable-per-request-metrics?
         enable-prompt-tokens-details? enable-request-id-headers? enable-scale-out? enable-server-load-tracking? enable-ssl-refresh?
@@ -22,8 +22,8 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         sse-keep-alive-interval ssl-ca-certs ssl-cert-reqs ssl-certfile ssl-ciphers ssl-keyfile tokenizer tokenizer-mode
         tokenizer-revision tokens-only? tool-call-parser tool-parser-plugin tool-server tool-strict-level
         trust-request-chat-template? trust-request-mm-kwargs? uds use-gpu-for-pooling-score! use-tqdm-on-load? uvicorn-log-level
-        worker-extension-cls
     """,
+    ("0.8.2", ""): "worker-extension-cls",
     ("", "0.9.2"): """
         enable-reasoning? expand-tools-even-if-tool-choice-none? long-lora-scaling-factors max-prompt-adapter-token max-prompt-adapters
         qlora-adapter-name-or-path
@@ -38,6 +38,7 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         guided-decoding-disable-additional-properties? guided-decoding-disable-any-whitespace? guided-decoding-disable-fallback?
     """,
     ("0.9.1", ""): """
+        distributed-executor-backend
         data-parallel-address=-dpa data-parallel-backend=-dpb data-parallel-rpc-port=-dpp# kv-events-config{ pt-load-map-location
     """,
     ("0.9.2", "0.11.1"): "eplb-log-balancedness? eplb-step-interval",
@@ -90,7 +91,9 @@ IRRELEVANT: dict[tuple[str, str], str] = {
 }
 
 EITHER: dict[tuple[str, str], str] = {
-    ("", ""): "additional-config{ scheduler-cls worker-cls",
+    ("", ""): "scheduler-cls",
+    ("0.8.2", ""): "worker-cls",
+    ("0.8.5", ""): "additional-config{",
     ("", "0.10.2"): "max-seq-len-to-capture#",
     ("", "0.11.1"): "lora-extra-vocab-size#",
     ("0.9.2", "0.27.0"): "override-attention-dtype",
