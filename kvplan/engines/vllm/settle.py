@@ -30,7 +30,7 @@ from kvplan.engines.common.settling import (
 from kvplan.engines.vllm import for_v0
 from kvplan.engines.vllm.backends import latent_backend, plain, said
 from kvplan.engines.vllm.batches import batch_defaults, goes_in_pieces
-from kvplan.engines.vllm.before_v1 import capped
+from kvplan.engines.vllm.before_v1 import MINIMAX, MINIMAX_F32_SINCE, capped
 from kvplan.engines.vllm.captures import asked
 from kvplan.engines.vllm.connectors import without_hybrid
 from kvplan.engines.vllm.exchange import BUFFER_MIB, CHUNK, HIGH_THROUGHPUT, kernels_of, unsized
@@ -338,6 +338,8 @@ def _formats(d: Deployment, options: Options, release: str, rules: VllmRules) ->
     forced = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(asked or "auto")
     if forced is None and rules.cpu_states and options.text("platform", ("cuda", "cpu")) == "cpu":
         forced = "f32"
+    if not rules.v1 and architecture in MINIMAX and since(release, MINIMAX_F32_SINCE):
+        return formats._replace(state="f32", forced_state="f32")
     rows = STATE_DTYPES.get(architecture)
     own = [dtype for first, dtype in rows or () if since(release, first)]
     if not own and (rows or (architecture and states_stated(d.model) and not _word_read(architecture, release))):

@@ -105,7 +105,7 @@ def test_falcon_and_states_in_the_runners_format() -> None:
     }
     for version, dtype in (("0.9.2", "fp8_e4m3"), ("0.10.2", "bf16")):
         d = Deployment(model=find_model("state-spaces/mamba2-2.7b"), engine_version=version, kv_memory=GIB, kv_dtype="fp8", dtype="bf16",
-                       context=2048)  # fmt: skip
+                       context=2048, engine_option=(("use_v1", "true"),))  # fmt: skip
         assert {t.dtype for c in ENGINE.settle(d).model.layers[0].caches for t in c.tensors} == {dtype}
 
 

@@ -63,6 +63,19 @@ def test_the_command_line_says_them_and_they_are_written_back() -> None:
     assert says == {"@v0:num_scheduler_steps": "8", "@v0:disable_async_output_proc": True}
 
 
+@pytest.mark.parametrize(("argv", "version", "options"), [
+    ("--load-format sharded_state", "0.9.2", "load_format=sharded_state"),
+    ("--load-format safetensors", "0.9.2", None),
+    ("--distributed-executor-backend ray", "0.8.5", "distributed_executor_backend=ray"),
+    ("--distributed-executor-backend ray", "0.9.1", None),
+    ("--kv-transfer-config {}", "0.8.4", "kv_transfer_config=set"),
+    ("--kv-transfer-config {}", "0.8.5", None),
+    ("--worker-extension-cls mine.W", "0.8.1", "worker_extension_cls=mine.W"),
+])  # fmt: skip
+def test_options_of_other_rows_are_read_in_the_releases_that_fall_back(argv: str, version: str, options: str | None) -> None:
+    assert question(argv, version).get("v0_options") == options
+
+
 def test_from_0_33_on_disable_turns_enable_off() -> None:
     assert question("--disable-prefix-caching --enable-sliding-window", "0.33.0") == {
         "enable_prefix_caching": False, "disable_sliding_window": False,
