@@ -120,7 +120,8 @@ def _of_the_model(d: Deployment, at: tuple[int, ...], options: Options) -> Reaso
         return Reason(f"its V1 has no {named} yet", f"[{named!r}]")
     if d.model.encoder is not None and _until(at, "0.10.1.1"):
         return Reason("V1 has no encoder-decoder models yet", f"[{named!r}]")
-    own = {weight_scheme(name) for name in (d.weight_dtype or checkpoint_format(d)).split("+")}
+    formats = (d.weight_dtype or checkpoint_format(d)).split("+")
+    own = {weight_scheme(name) for name in formats if name != "int8"}  # which may be compressed-tensors' or GPTQ's, too
     lacks = own & ({"bitsandbytes", "gguf"} if _until(at, "0.8.2") else {"gguf"} if _until(at, "0.8.5") else set())
     if lacks:
         return Reason(f"its V1 does not run {min(lacks)}", f"--quantization {min(lacks)}")
