@@ -273,6 +273,7 @@ def _read(
         block_size=d.block_size,
         formats=formats,
         skip_ends=formats.k.startswith("turboquant") and not states,
+        aligns_formats=cache_formats(d).k.startswith("turboquant") and not states,
         hybrid=rules.hybrid and not disabled,
         state_mode=mode,
         state_chunk=options.count("mamba_chunk_size") or _chunk(d.model, states),
