@@ -300,6 +300,9 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     if text := asked.get(f"option:{for_v0.OPTION}"):
         says |= for_v0.say(text)
         said.add(f"option:{for_v0.OPTION}")
+    if trust := asked.get("option:trust_remote_code"):
+        says["@trust"] = str(trust).lower() == "true"
+        said.add("option:trust_remote_code")
     configs, told = objects.say(asked)
     says |= configs
     said |= told
