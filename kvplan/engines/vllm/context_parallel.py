@@ -78,9 +78,10 @@ CHECKS: tuple[Stop, ...] = (
         (Move("dp", "1"), Move("engine_version", "0.30 or later"), _NO_PCP), _PARALLEL, since="0.26", before="0.30", when=replicas,
     ),
     Stop(
-        _PCP, "When PCP is enabled, DCP must be disabled, span the PCP axis, or span the full TP x PCP axis.",
-        "of {tp} x {pcp} ranks {dcp} can not share a sequence's tokens", (Move("dcp", "one of {sizes}"), _NO_PCP), _PARALLEL, since="0.26",
-        when=spans, tail=" Got TP={tp}, PCP={pcp}, DCP={dcp}; valid DCP sizes are {sizes}.",
+        _PCP,
+        "When PCP is enabled, DCP must be disabled, span the PCP axis, or span the full TP x PCP axis. Got TP={tp}, PCP={pcp}, DCP={dcp};",
+        "of {tp} x {pcp} ranks {dcp} can not share a sequence's tokens", (Move("dcp", "1, {pcp}, or all of them"), _NO_PCP), _PARALLEL,
+        since="0.26", when=spans, tail=" valid DCP sizes are {sizes}.",
     ),
     Stop(
         _PCP, "PCP requires attention impls' support, but the impl",

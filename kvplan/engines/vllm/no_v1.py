@@ -40,12 +40,13 @@ CHECKS: tuple[Stop, ...] = (
     Stop(
         "V1 asked for",
         "VLLM_USE_V1=1 is not supported with {feature}.",
-        "this release runs its V0 engine here and is asked for V1: {said}",
+        "this release runs its V0 engine here and is asked for V1",
         (Move("option:use_v1", "none: it takes V0"), Move("engine_version", "0.11.1 or later")),
         f"{_SOURCE}, _raise_or_fallback",
         since="0.8",
         before="0.11.1",
         when=v1_without,
+        numbers="{said}",
     ),
     Stop(
         "no V0",
