@@ -65,7 +65,14 @@ def test_a_method_that_nobody_has_is_an_error(engine: str) -> None:
 #: Engine, release, METHOD, options, what it says; None: it starts. By the engines' own files, as their ways.py says.
 CASES: list[tuple[str, str, str, dict[str, str], str | None]] = [
     ("vllm", "0.6.6", "eagle3", {}, "vLLM 0.6.6 (V0) does not draft by eagle3: it is there from 0.8.5 on (V1)"),
-    ("vllm", "0.8.5", "eagle3", {}, None),  # V1's model runner: use_eagle, Eagle3LlamaForCausalLM
+    ("vllm", "0.8.5", "eagle3", {"use_v1": "true"}, None),  # V1's model runner: use_eagle, Eagle3LlamaForCausalLM
+    (
+        "vllm",
+        "0.8.5",
+        "eagle3",
+        {},
+        "vLLM 0.8.5 (V0) does not draft by eagle3",
+    ),  # _warn_or_fallback("Eagle")
     ("vllm", "0.9.2", "draft_model", {}, None),  # V0's last spec_decode folder
     ("vllm", "0.10.0", "draft_model", {}, "Speculative decoding with draft model is not supported yet."),
     ("vllm", "0.14.1", "draft_model", {}, "Draft model speculative decoding is not supported yet."),

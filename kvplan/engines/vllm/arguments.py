@@ -67,7 +67,7 @@ ROWS = (
     row("--tensor-parallel-size -tp", "tp", "int"),
     row("--pipeline-parallel-size -pp", "pp", "int"),
     row("--data-parallel-size -dp", "dp", "int"),
-    row("--data-parallel-size-local -dpl", "@local_dp", "int", since="0.9.1"),
+    row("--data-parallel-size-local -dpl", "@local_dp", "int", since="0.9.0"),
     row("--decode-context-parallel-size -dcp", "dcp", "int", since="0.10.2"),
     row("--prefill-context-parallel-size -pcp", "option:prefill_context_parallel_size", "int", since="0.12.0", effect="more"),
     row("--enable-expert-parallel", "@ep", takes="switch"),
@@ -83,7 +83,7 @@ ROWS = (
     row("--compilation-config -cc", "@compilation", "json"),
     row("--cudagraph-capture-sizes", "@captured", takes="many", since="0.11.1"),
     row("--max-cudagraph-capture-size", "@captured_most", "int", since="0.11.1"),
-    row("--cuda-graph-sizes", "@captured_early", takes="many", since="0.9.1", until="0.12.0"),
+    row("--cuda-graph-sizes", "@captured_early", takes="many", since="0.9.0", until="0.12.0"),
     row("--optimization-level -O", "@level"),
     row("--speculative-config -sc", "@speculative", "json"),
     row("--spec-method", "@spec_method", since="0.22.0"),
@@ -98,7 +98,7 @@ ROWS = (
     row("--specialize-active-lora", "option:specialize_active_lora", takes="switch", since="0.16.0"),
     row("--enable-mixed-moe-lora-format", "option:enable_mixed_moe_lora_format", takes="switch", since="0.22.0"),
     row("--enable-moe-shared-loras", "option:enable_moe_shared_loras", takes="switch", since="0.26.0"),
-    row("--skip-mm-profiling", "option:skip_mm_profiling", takes="switch", since="0.10.2"),
+    row("--skip-mm-profiling", "option:skip_mm_profiling", takes="switch", since="0.10.1"),
     row("--all2all-backend", "option:all2all_backend", since="0.11.1", variables="VLLM_ALL2ALL_BACKEND"),
     row("", "option:deepep_buffer_size_mb", "int", variables="VLLM_DEEPEP_BUFFER_SIZE_MB"),
     row("", "option:moe_dp_chunk_size", "int", variables="VLLM_MOE_DP_CHUNK_SIZE"),
@@ -117,7 +117,7 @@ ROWS = (
     row("--mm-encoder-tp-mode", "option:mm_encoder_tp_mode", since="0.10.2"),
     row("--enable-multimodal-encoder-data-parallel", "@tower_dp", takes="switch", since="0.9.1", until="0.12.0"),
     row("--disable-chunked-mm-input", "option:disable_chunked_mm_input", takes="switch"),
-    row("--mm-processor-cache-gb", "option:mm_processor_cache_gb", "float", since="0.10.2", variables="VLLM_MM_INPUT_CACHE_GIB"),
+    row("--mm-processor-cache-gb", "option:mm_processor_cache_gb", "float", since="0.10.1", variables="VLLM_MM_INPUT_CACHE_GIB"),
     row("--mm-processor-cache-type", "option:mm_processor_cache_type", since="0.11.0"),
     row("--disable-mm-preprocessor-cache", "@no_mm_cache", takes="switch", until="0.12.0"),
     row("--api-server-count -asc", "option:api_server_count", "int"),
@@ -126,19 +126,21 @@ ROWS = (
     row("--enable-sleep-mode", "option:enable_sleep_mode", takes="switch"),
     row("--disable-custom-all-reduce", "option:disable_custom_all_reduce", takes="switch"),
     row("--model-impl", "@model_impl"),
+    row("--distributed-executor-backend", "@executor"),
+    row("--worker-extension-cls", "@worker_extension"),
     row("--language-model-only", "@text_only", takes="switch", since="0.17.1"),
     row("--swap-space", "option:swap_space", "float", until="0.17.1"),
     row("--kv-offloading-size", "option:kv_offloading_size", "float", since="0.11.1"),
     row("--kv-offloading-backend", "option:kv_offloading_backend", since="0.11.1"),
     row("--cpu-offload-gb", "option:cpu_offload_gb", "float"),
     row("--num-gpu-blocks-override", "option:num_gpu_blocks_override", "int"),
-    row("--runner", RUNNER, since="0.10.2"),
-    row("--convert", "@convert", since="0.10.2"),
+    row("--runner", RUNNER, since="0.10.1"),
+    row("--convert", "@convert", since="0.10.1"),
     row("--task", RUNNER, says={"pooling": "embed"}, until="0.12.0"),
     row("--enable-prefix-caching", "option:enable_prefix_caching", takes="switch"),
     row("--async-scheduling", "option:async_scheduling", takes="switch", since="0.10.0"),
     row("--mamba-cache-mode", "option:mamba_cache_mode", since="0.15.0"),
-    row("--mamba-ssm-cache-dtype", "option:mamba_ssm_cache_dtype", since="0.10.2"),
+    row("--mamba-ssm-cache-dtype", "option:mamba_ssm_cache_dtype", since="0.10.1"),
     row("--attention-backend", "option:attention_backend", since="0.13.0"),
     row("", "option:attention_backend", variables="VLLM_ATTENTION_BACKEND", until="0.12.0"),
     row("", "option:allow_long_max_model_len", "one_or_true", "flag", variables="VLLM_ALLOW_LONG_MAX_MODEL_LEN"),
@@ -298,6 +300,9 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     if text := asked.get(f"option:{for_v0.OPTION}"):
         says |= for_v0.say(text)
         said.add(f"option:{for_v0.OPTION}")
+    if trust := asked.get("option:trust_remote_code"):
+        says["@trust"] = str(trust).lower() == "true"
+        said.add("option:trust_remote_code")
     configs, told = objects.say(asked)
     says |= configs
     said |= told

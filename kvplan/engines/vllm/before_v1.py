@@ -1,6 +1,6 @@
-"""What the V0 engine did in its own way: latent attention kept as whole heads, absorbed projections, AWQ's workspaces, batches, windows.
+"""What the V0 engine did in its own way: latents as whole heads, absorbed projections, AWQ's workspaces, states, windows.
 
-Read from the wheels of vllm 0.2.0 to 0.7.3, as rules.py says by release.
+Read from the wheels of vllm 0.2.0 to 0.7.3, as rules.py says by release; recurrent states to 0.10.2.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import replace
 from kvplan.deployment import Deployment
 from kvplan.dtypes import weight_scheme
 from kvplan.engines.vllm.rules import VllmRules
+from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.forms import Form
 from kvplan.parallel import heads_per_rank
 from kvplan.tensors import CacheTensor, Layer, Role, WeightTensor
@@ -25,6 +26,12 @@ ROW_ALIGNMENT = 256
 #: Matrices that vLLM loads as one (qkv_proj, gate_up_proj, w13).
 FUSED = {"q": "qkv", "k": "qkv", "v": "qkv", "gate": "gate_up", "up": "gate_up"}
 GEMMA_WINDOW = "Gemma2ForCausalLM"
+#: Slots that an eager start had from 0.6.5 to 0.7.2, whatever max_num_seqs (models/jamba.py, mamba.py: 8192 + 2).
+EAGER_SLOTS, EAGER_SINCE, EAGER_BEFORE = 8194, "0.6.5", "0.7.3"
+#: Classes of lightning attention, whose states are in f32 from 0.9.2 on (models/minimax_text_01.py MinimaxCacheManager).
+MINIMAX, MINIMAX_F32_SINCE = ("MiniMaxForCausalLM", "MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM"), "0.9.2"
+#: Classes of which every stage has the states of all layers (config.num_hidden_layers in models/falcon_h1.py, zamba2.py, phi4flash.py).
+ALL_STATES = (*MINIMAX, "FalconH1ForCausalLM", "Phi4FlashForCausalLM", "Zamba2ForCausalLM")
 
 
 def latent_cache(
@@ -114,6 +121,25 @@ def _outputs(w: WeightTensor, tp: int) -> int:
         return w.shape[-2]
     merged = 2 if w.name.endswith(("gate", "up")) else 1
     return merged * (heads_per_rank(w.shape[0], tp) if w.units > 1 and w.name not in ("o", "mlp_down") else w.shape[0])
+
+
+def state_slots(d: Deployment, s: VllmSettings) -> int:
+    """Sequences that V0's models have states for: max_num_seqs, as a batch of CUDA graphs where they are captured.
+
+    models/mamba_cache.py MambaCacheManager with config.py pad_for_cudagraph: 1, 2, 4 and multiples of 8; up to 0.6.4 padded without graphs,
+    too (jamba.py _get_graph_batch_size). MiniMax's are not padded (minimax_cache.py).
+    """
+    n = s.max_num_seqs
+    if d.model.architecture in MINIMAX:
+        return n
+    if not s.graphs and s.since(EAGER_SINCE):
+        return n if s.since(EAGER_BEFORE) else EAGER_SLOTS
+    return n if n <= 2 else 4 if n <= 4 else round_up(n, 8)
+
+
+def holds_all_states(d: Deployment) -> bool:
+    """Whether every pipeline stage has the states of all layers."""
+    return d.model.architecture in ALL_STATES
 
 
 def capped(d: Deployment, rules: VllmRules) -> Deployment:

@@ -68,7 +68,7 @@ def choose_blocks(mixers: Sequence[Mixer], s: VllmSettings) -> Choice:
         grouped = s.pooled is not None and s.pooled.group
         beside = [lexical_bytes(m.tensors, s.draft_tokens) for m in mixers if m.form == "depthwise-conv" and grouped]
         block, state_page, lines = _align_hybrid(attention, states, block, kernel, s, [0, *beside])
-    elif s.skip_ends and s.since("0.25"):
+    elif s.aligns_formats and s.since("0.25"):  # whatever the layers keep: Falcon's are handed no format
         block = _align_formats(block, s)
     keeps_one = s.state_mode == "none"
     state_block = s.max_model_len if keeps_one or (attention is None and _whole_state(s)) else block

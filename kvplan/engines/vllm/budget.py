@@ -21,6 +21,7 @@ from kvplan.engines.common.protocol import Certainty
 from kvplan.engines.common.settling import weight_formats
 from kvplan.engines.vllm import adapters, exchange
 from kvplan.engines.vllm.autotuned import timed_kernels
+from kvplan.engines.vllm.before_v1 import state_slots
 from kvplan.engines.vllm.captures import captured
 from kvplan.engines.vllm.encoders import tower_of
 from kvplan.engines.vllm.facts import FACTS
@@ -80,7 +81,7 @@ def stage_budget(d: Deployment, model: Lowered, stage: range, s: VllmSettings, s
     if offloaded := offloaded_bytes(d):
         entries = less_offloaded(entries, offloaded)
     if states:
-        entries.append(exact("recurrent states", states, f"a slot for each of {s.max_num_seqs} sequences, beside the blocks", "process"))
+        entries.append(exact("recurrent states", states, f"a slot for each of {state_slots(d, s)} sequences, beside the blocks", "process"))
     if decoded := decoded_bytes(d, s.release):
         entries.append(
             exact("decoded media", decoded, "mm_ipc_gpu_memory_gb, and decoders of videos on the device: taken from the cache", "process")

@@ -20,7 +20,6 @@ from kvplan.engines.vllm.backends import backend as backend_rows
 from kvplan.engines.vllm.classes import UNNAMED, WITHOUT_ADAPTERS, WITHOUT_STAGES
 from kvplan.engines.vllm.encoders import in_one_step
 from kvplan.engines.vllm.model import longest_of, pools
-from kvplan.engines.vllm.rules import since
 from kvplan.engines.vllm.settings import settings_of
 from kvplan.engines.vllm.settle import WITHOUT_F16
 from kvplan.forms import ATTENTION
@@ -237,11 +236,6 @@ def dcp_most(settled: Settled) -> Values:
     return {"dcp": s.dcp, "most": s.tp // n, "tp": s.tp, "kv_heads": n} if s.dcp > 1 and len(heads) == 1 and s.dcp > s.tp // n else None
 
 
-def dcp_ranks(settled: Settled) -> Values:
-    s = settings_of(settled)
-    return {"tp": s.tp, "dcp": s.dcp} if s.tp % s.dcp else None
-
-
 def dcp_queries(settled: Settled) -> Values:
     """Query heads of one KV head are shared by the ranks that split a sequence; latent attention has no such heads."""
     s, heads = settings_of(settled), on.kv_heads(settled.model)
@@ -249,13 +243,6 @@ def dcp_queries(settled: Settled) -> Values:
         return None
     n = query_heads(settled.model) // min(heads)
     return {"queries": n, "dcp": s.dcp} if n % s.dcp else None
-
-
-def prefill_ranks(settled: Settled) -> Values:
-    """Ranks that share a prompt: no kernel of attention took part in 0.13 to 0.25, and those of latent attention alone do since."""
-    asked = Options(settled.question).count("prefill_context_parallel_size") or 1
-    latent = _latent(settled) and not since(settings_of(settled).release, "0.26")
-    return {"ranks": asked} if asked > 1 and (on.kv_heads(settled.model) or latent) else None
 
 
 def stages(settled: Settled) -> Values:

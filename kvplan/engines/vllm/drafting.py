@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kvplan.engines.common import conditions as on
+from kvplan.engines.common.lines import query_heads
 from kvplan.engines.common.options import read_speculative
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import in_force
@@ -11,6 +13,7 @@ from kvplan.engines.vllm.layers import stages as layers_of
 from kvplan.engines.vllm.registered import REGISTRY, before_its_class
 from kvplan.engines.vllm.settings import settings_of
 from kvplan.engines.vllm.ways import DRAFTING
+from kvplan.units import round_up
 
 _OTHERS = (Move("speculative", "none, ngram, eagle, eagle3 or mtp"),)
 
@@ -149,8 +152,32 @@ _NO_MODULES = "the model's class has no draft modules of its own"
 _STAGES = "the class of what drafts has no pipeline stages"
 _FEWER = (Move("pp", "1, with a larger tp"), Move("speculative", "none"))
 
+#: DeepSeek-V4's DSpark reads its window and the drafted tokens, in steps of so many (v1/attention/backends/mla/compressor_utils.py), by
+#: kernels that 0.28's FlashInfer, 0.6.16.post3, has for 128, 512 and 1,024 of them alone (mla/_sparse_mla_sm120.py _DECODE_DSV4_DISPATCH);
+#: 0.6.18 of 0.29 has them for 192. 0.27 does not ask. Heads are padded to one of these.
+V4, STEP, HEADS, WIDTHS = "DeepseekV4ForCausalLM", 64, (8, 16, 32, 64, 128), (128, 512, 1024)
+
+
+def dspark_width(settled: Settled) -> Values:
+    """On compute capability 12.x (models/deepseek_v4/nvidia/flashinfer_sparse.py _required_sm120_sparse_topk)."""
+    d, s = settled.question, settings_of(settled)
+    windows = {getattr(mixer, "window", 0) for block in d.model.blocks.values() for mixer in block.mixers} - {0, None}
+    if s.method != "dspark" or d.model.architecture != V4 or (on.capability(d) or 0) // 10 != 12 or len(windows) != 1:
+        return None
+    width, own = round_up(min(windows) + s.draft_tokens, STEP), query_heads(settled.model) // s.tp
+    return {"heads": next((n for n in HEADS if own <= n), own), "width": width} if width not in WIDTHS else None
+
+
 CHECKS = (
     *words_of(DRAFTING, "a way of drafting", _LACKS, _OTHERS),
+    Stop(
+        "DSpark's kernels",
+        "FLASHINFER_MLA_SPARSE_DSV4 on SM120 requires a FlashInfer DSV4 sparse MLA decode specialization for "
+        "(num_q_heads={heads}, top_k={width}).",
+        "the FlashInfer of this release has no kernel that reads the window and the drafted tokens on such a GPU",
+        (Move("engine_version", "0.29 or later"), Move("speculative", "none or mtp")),
+        "models/deepseek_v4/nvidia/flashinfer_sparse.py", since="0.28", before="0.29", when=dspark_width, loading=True,
+    ),
     Stop(
         "no modules of its own", "num_speculative_tokens was provided without speculative", _NO_MODULES, _OTHERS,
         "config.py SpeculativeConfig", since="0.7.3", before="0.10.2", when=none_of_its_own,

@@ -79,6 +79,7 @@ OPTIONS: dict[str, str] = {
     "num_gpu_blocks_override": "blocks, whatever memory says",
     "performance_mode": "balanced, interactivity or throughput: batch defaults",
     "v0_options": "options of 0.8 to 0.10 that V1 does not have there, such as num_scheduler_steps=8, with which V0 runs",
+    "trust_remote_code": "false: --trust-remote-code is not given; where it is needed a plan takes it as given, and says so",
     "swap_space": "GiB of host memory for swapped blocks (V0)",
 }
 

@@ -18,6 +18,7 @@ from kvplan.dtypes import FORMATS
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Engine, Outcome, Pooled, Settled, refused
 from kvplan.engines.common.stops import stop_of, warned
+from kvplan.engines.vllm.before_v1 import holds_all_states, state_slots
 from kvplan.engines.vllm.blocks import Choice, choose_blocks
 from kvplan.engines.vllm.budget import Budget, caveats, stage_budget
 from kvplan.engines.vllm.capacity import Tables, make_pool, make_tables
@@ -86,23 +87,25 @@ def _ready(settled: Settled) -> _Ready:
         raise Refused(reason)
     owners, notes = mixers(model, s)
     choice = choose_blocks(owners, s)
-    members, states = _apart(_members(owners, choice.blocks, s), s)
+    members, states = _apart(_members(owners, choice.blocks, s), d, s)
     budgets = [stage_budget(d, model, stage, s, states.get(n, 0)) for n, stage in enumerate(stages(model, s))]
     return _Ready(members, choice, budgets, notes)
 
 
-def _apart(members: list[Member], s: VllmSettings) -> tuple[list[Member], dict[int, int]]:
+def _apart(members: list[Member], d: Deployment, s: VllmSettings) -> tuple[list[Member], dict[int, int]]:
     """The layers of the block tables, and bytes of states by stage that V0's models keep beside them, a slot for each sequence.
 
-    models/mamba_cache.py MambaCacheManager, minimax_cache.py, of 0.6 to 0.10.0; both are there when the profile run ends.
+    Both are there when the profile run ends.
     """
-    rest = [m for m in members if m.spec.kind != "mamba"]
-    if s.rules.v1 or not rest:
+    kept = [m for m in members if m.spec.kind == "mamba"]
+    if s.rules.v1 or not kept:
         return members, {}
+    n, whole = state_slots(d, s), holds_all_states(d)
     held: Counter[int] = Counter()
-    for m in members:
-        held[m.stage] += m.spec.state_bytes * s.max_num_seqs if m.spec.kind == "mamba" else 0
-    return rest, held
+    for m in kept:
+        for stage in range(s.pp) if whole else (m.stage,):
+            held[stage] += m.spec.state_bytes * n
+    return [m for m in members if m.spec.kind != "mamba"], held
 
 
 def _is_sized(d: Deployment) -> bool:

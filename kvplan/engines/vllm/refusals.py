@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from kvplan.engines.common.stops import Move, Stop
-from kvplan.engines.vllm import captures, drafting, layer_conditions, overrides, registered, selection, windows
+from kvplan.engines.vllm import captures, context_parallel, drafting, layer_conditions, no_v1, overrides, registered, selection, windows
 from kvplan.engines.vllm import conditions as when
 from kvplan.engines.vllm import exchange_conditions as over
 
@@ -22,8 +22,6 @@ _OTHER_GPU, _OTHER_FORMAT = Move("device", "a newer GPU"), Move("weight_dtype", 
 _STAGES = Move("pp", "more stages instead")
 _BACKEND = Move("option:attention_backend", "none, TRITON_ATTN or FLASHINFER")
 _VERIFY, _PARALLEL = f"{_CONFIG} verify_with_parallel_config", "config/parallel.py"
-_WHY_DCP = "ranks that share a sequence's tokens are parts of tp: {tp} ranks and groups of {dcp}"
-_DCP = Move("dcp", "a size that divides {tp}")
 _WHY_NO_COPIES = "decode context parallelism splits the copies of KV heads: {tp} ranks and {kv_heads} heads leave none"
 _NO_DCP, _MORE_RANKS = Move("dcp", "1"), Move("tp", "more than {kv_heads}")
 _WHY_COPIES, _COPIES = "only {most} copies of each KV head exist to be split", Move("dcp", "at most {most}")
@@ -34,11 +32,11 @@ _EPLB = (Move("option:enable_eplb", "true"), Move("option:num_redundant_experts"
 _EVEN = Move("option:num_redundant_experts", "such that experts and copies are a multiple of the ranks")
 _FUSED = "model_executor/layers/fused_moe/layer.py"
 _BLOCKS = "v1/attention/backend.py supports_block_size; platforms/cuda.py get_attn_backend_cls"
-_NO_PCP, _CP = Move("option:prefill_context_parallel_size", "1"), "v1/worker/cp_utils.py check_attention_cp_compatibility"
 _EP = Move("ep", "expert parallelism, which keeps experts whole")
 
 #: Evaluated for every plan, in the order in which the engine comes to them.
 CHECKS: tuple[Stop, ...] = (
+    *no_v1.CHECKS,
     Stop(
         "block size", "argument --block-size: invalid choice: {size} (choose from {choices:t})",
         "this release takes the block sizes {choices} alone", (Move("block_size", "one of these"),),
@@ -151,25 +149,7 @@ CHECKS: tuple[Stop, ...] = (
         "GQA/MQA.",
         _WHY_QUERIES, (_QUERIES,), _VERIFY, since="0.27", when=when.dcp_queries,
     ),
-    Stop(
-        "decode context parallel", "tp_size={tp} must be divisible bydcp_size={dcp}.", _WHY_DCP, (_DCP,), _PARALLEL, since="0.10.2",
-        before="0.26", when=when.dcp_ranks,
-    ),
-    Stop(
-        "decode context parallel", "tp_size={tp} must be divisible by dcp_size={dcp}.", _WHY_DCP, (_DCP,), _PARALLEL, since="0.26",
-        when=when.dcp_ranks,
-    ),
-    Stop(
-        "prefill context parallel", "PCP requires attention impls' support, but the impl",
-        "attention kernels that share a prompt's tokens among ranks do not exist here", (_NO_PCP,), _CP, since="0.13",
-        before="0.26", when=when.prefill_ranks, loading=True, numbers="{ranks} ranks",
-    ),
-    Stop(
-        "prefill context parallel", "No valid attention backend found for cuda with AttentionSelectorConfig(",
-        "latent attention alone has kernels for ranks that share a prompt",
-        (_NO_PCP,), "v1/attention/backend.py validate_configuration", since="0.26", when=when.prefill_ranks, loading=True,
-        numbers="{ranks} ranks share a prompt",
-    ),
+    *context_parallel.CHECKS,
     Stop(
         "stages", "Pipeline parallelism is not supported for this model", "its class has no pipeline stages",
         (Move("pp", "1, with a larger tp"),), _VERIFY, since="0.6", when=when.stages,

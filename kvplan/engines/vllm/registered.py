@@ -6,12 +6,19 @@ there is none). Of a class that no release lists nothing is said.
 
 from __future__ import annotations
 
+from kvplan.deployment import Deployment
+from kvplan.engines.common.options import Options
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.registries import Registry
 from kvplan.engines.common.releases import in_force, three_parts
 from kvplan.engines.common.stops import Move, Stop, Values
+from kvplan.engines.vllm.classes import OWN_CODE
 from kvplan.engines.vllm.registry import FIRST
 from kvplan.engines.vllm.rules import VERSIONS
+from kvplan.spec import ModelSpec
+
+#: The option of a question.
+TRUST = "trust_remote_code"
 
 #: Minor releases by which a start may be older than its model's class and no public one is: of 26 that are (tests/threads), on builds of a
 #: branch or by the date alone, none is by three, and before 0.10, when a minor took three months, none by two.
@@ -80,8 +87,34 @@ def before_its_class(named: str | None, version: str | None) -> tuple[str, ...]:
     return (f"vLLM {version} does not list {named}, whose first release is {first}; a build of a branch between them may",)
 
 
+def own_code(model: ModelSpec, version: str | None) -> str:
+    """The class whose config the release reads by the code of the model's repository alone; empty where it knows it."""
+    named = model.architecture or ""
+    bounds = OWN_CODE.get(next((start for start in OWN_CODE if "/" in start and model.id.startswith(start)), named))
+    return named if bounds is not None and in_force(*bounds, version) else ""
+
+
+def trust_taken(d: Deployment) -> tuple[str, ...]:
+    """A note where a plan takes --trust-remote-code as given."""
+    named = own_code(d.model, d.engine_version) if Options(d).text(TRUST) is None else ""
+    return (f"--trust-remote-code is taken as given: this release does not know the config of {named} without",) if named else ()
+
+
+def untrusted(settled: Settled) -> Values:
+    """It is not given, and the config is read by it alone."""
+    d = settled.question
+    named = own_code(d.model, d.engine_version) if not Options(d).flag(TRUST, True) else ""
+    return {"class": named} if named else None
+
+
 _OTHER = (Move("engine_version", "a release that has it"), Move("engine", "another that does"))
 CHECKS = (
+    Stop(
+        "own code", "contains custom code which must be executed to correctly load the model.",
+        "the release does not know the model's config, which its repository's own code reads", (Move(f"option:{TRUST}", "true"),),
+        "transformers dynamic_module_utils.py resolve_trust_remote_code", when=untrusted,
+        numbers="{class} without --trust-remote-code",
+    ),
     Stop(
         "a class that left", "Model architecture {class:w} was supported in vLLM until v{last:w}",
         "the model's class is no more in this release, and the transformers library, whose code would run it, has none", _OTHER,

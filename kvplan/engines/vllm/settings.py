@@ -37,6 +37,7 @@ class VllmSettings(NamedTuple):
     block_size: int | None
     formats: CacheFormats
     skip_ends: bool
+    aligns_formats: bool
     hybrid: bool
     state_mode: Literal["none", "align", "all"]
     state_chunk: int

@@ -30,7 +30,7 @@ from kvplan.engines.common.settling import (
 from kvplan.engines.vllm import for_v0
 from kvplan.engines.vllm.backends import latent_backend, plain, said
 from kvplan.engines.vllm.batches import batch_defaults, goes_in_pieces
-from kvplan.engines.vllm.before_v1 import capped
+from kvplan.engines.vllm.before_v1 import MINIMAX, MINIMAX_F32_SINCE, capped
 from kvplan.engines.vllm.captures import asked
 from kvplan.engines.vllm.connectors import without_hybrid
 from kvplan.engines.vllm.exchange import BUFFER_MIB, CHUNK, HIGH_THROUGHPUT, kernels_of, unsized
@@ -40,7 +40,7 @@ from kvplan.engines.vllm.media import passed
 from kvplan.engines.vllm.model import as_pooled, as_run, as_target, encodes, left, length_served, pools, states_stated
 from kvplan.engines.vllm.option_values import check_options
 from kvplan.engines.vllm.overrides import overridden, unmodelled
-from kvplan.engines.vllm.registered import before_its_class
+from kvplan.engines.vllm.registered import before_its_class, trust_taken
 from kvplan.engines.vllm.rings import kda_told, pooled
 from kvplan.engines.vllm.rules import VERSIONS, VllmRules, since
 from kvplan.engines.vllm.runners import V1_METHODS, second_runner
@@ -148,7 +148,7 @@ def settle(d: Deployment) -> Settled:
     lora.asked_modules(question)
     made = Settled(*resolved, settings, model, drafts, misfit, settings.drafter, unknown(question, settings.drafter))
     return made._replace(
-        notes=(*made.notes, *before_its_class(d.model.architecture, release)),
+        notes=(*made.notes, *before_its_class(d.model.architecture, release), *trust_taken(question)),
         runs="" if d.device is None and not since(release, "0.10") else V1 if rules.v1 else V0,  # without a device either may be
         passed=(*passed(d), *unmodelled(d, rules, own)),
         undecided=(*undecided(question, model, rules, release, graphs=settings.graphs), *unsized(settings)),
@@ -165,7 +165,7 @@ def _said(options: Options, release: str, rules: VllmRules) -> list[str]:
         notes.append("quantised on load: this release quantises every matrix as it is read")
     if (asked := _own_kernels(options)) and not rules.own_awq:
         notes.append(f"--quantization {asked}: this release takes Marlin's kernels all the same, where they can run")
-    if options.text(for_v0.OPTION) and rules.v1:
+    if options.text(for_v0.OPTION) and rules.v1 and not for_v0.beside(options.text(for_v0.OPTION)):
         notes.append(f"{options.text(for_v0.OPTION)}: moves no memory of this release, whose V1 engine runs with it")
     if options.text("v2_model_runner") is not None:
         notes.append(
@@ -273,6 +273,7 @@ def _read(
         block_size=d.block_size,
         formats=formats,
         skip_ends=formats.k.startswith("turboquant") and not states,
+        aligns_formats=cache_formats(d).k.startswith("turboquant") and not states,
         hybrid=rules.hybrid and not disabled,
         state_mode=mode,
         state_chunk=options.count("mamba_chunk_size") or _chunk(d.model, states),
@@ -338,6 +339,8 @@ def _formats(d: Deployment, options: Options, release: str, rules: VllmRules) ->
     forced = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(asked or "auto")
     if forced is None and rules.cpu_states and options.text("platform", ("cuda", "cpu")) == "cpu":
         forced = "f32"
+    if not rules.v1 and architecture in MINIMAX and since(release, MINIMAX_F32_SINCE):
+        return formats._replace(state="f32", forced_state="f32")
     rows = STATE_DTYPES.get(architecture)
     own = [dtype for first, dtype in rows or () if since(release, first)]
     if not own and (rows or (architecture and states_stated(d.model) and not _word_read(architecture, release))):

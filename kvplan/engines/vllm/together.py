@@ -40,7 +40,27 @@ def together(given: Mapping[str, Given]) -> list[Finding]:
         *_overlaps(given, asked),
         *_states(given, asked),
         *_steps(given, asked),
+        *_converted(given, asked),
     ]
+
+
+#: What --convert makes of a generating model (config/model.py ConvertType), and the release from which on it chooses the runner, too.
+CONVERTS, CONVERT_CHOOSES = ("embed", "classify", "reward"), (0, 22)
+
+
+def _converted(given: Mapping[str, Given], asked: tuple[int, ...]) -> Iterator[Finding]:
+    """config/model.py _get_runner_type of 0.10.1 to 0.33: a converted model has no output layer, which the generating runner looks for."""
+    one, runner = given.get("@convert"), given["option:runner"].value if "option:runner" in given else "auto"
+    if one is None or one.value == "auto":
+        return
+    if one.value in CONVERTS and runner == "generate":
+        yield refuse(f"{one.spelled} {one.value} beside --runner generate, which it has no output layer for; the engine stops", one.place)
+    elif one.value in CONVERTS and runner == "auto" and asked < CONVERT_CHOOSES:
+        said = f"{one.spelled} {one.value} does not choose the runner before 0.22: write --runner pooling"
+        yield warn("runner-not-chosen", f"{said}, or a generating model that is no sentence transformer stops", one.place)
+    elif one.value == "none" and runner == "pooling":
+        said = f'{one.spelled} none: a generating model stops with "This model does not support `--runner pooling`."'
+        yield warn("not-converted", said, one.place)
 
 
 def few_cpu_loras(given: Mapping[str, Given]) -> list[Finding]:

@@ -7,9 +7,9 @@ IRRELEVANT: dict[tuple[str, str], str] = {
     ("", ""): """
         -h=help allow-credentials? allowed-headers allowed-local-media-path allowed-methods allowed-origins
         anthropic-disabled-thinking-effort api-key* chat-template chat-template-content-format code-revision cohere-format
-        cohere-is-reasoning-model? collect-detailed-traces* config-format data-parallel-supervisor-port default-chat-template-kwargs
+        cohere-is-reasoning-model? config-format data-parallel-supervisor-port default-chat-template-kwargs
         disable-access-log-for-endpoints disable-cascade-attn? disable-fastapi-docs? disable-frontend-multiprocessing!
-        disable-log-stats! disable-uvicorn-access-log? distributed-executor-backend download-dir dp-supervisor-probe-failure-threshold
+        disable-log-stats! disable-uvicorn-access-log? download-dir dp-supervisor-probe-failure-threshold
         dp-supervisor-probe-interval-s dp-supervisor-probe-timeout-s enable-auto-tool-choice? enable-flash-late-interaction?
         enable-force-include-usage? enable-log-deltas? enable-log-outputs? enable-offline-docs? enable-per-request-metrics?
         enable-prompt-tokens-details? enable-request-id-headers? enable-scale-out? enable-server-load-tracking? enable-ssl-refresh?
@@ -22,28 +22,28 @@ IRRELEVANT: dict[tuple[str, str], str] = {
         sse-keep-alive-interval ssl-ca-certs ssl-cert-reqs ssl-certfile ssl-ciphers ssl-keyfile tokenizer tokenizer-mode
         tokenizer-revision tokens-only? tool-call-parser tool-parser-plugin tool-server tool-strict-level
         trust-request-chat-template? trust-request-mm-kwargs? uds use-gpu-for-pooling-score! use-tqdm-on-load? uvicorn-log-level
-        worker-extension-cls
     """,
     ("", "0.9.2"): """
         enable-reasoning? expand-tools-even-if-tool-choice-none? long-lora-scaling-factors max-prompt-adapter-token max-prompt-adapters
         qlora-adapter-name-or-path
         tokenizer-pool-extra-config tokenizer-pool-size tokenizer-pool-type use-v2-block-manager?
     """,
-    ("", "0.10.0"): "multi-step-stream-outputs? override-neuron-config",
+    ("", "0.10.0"): "multi-step-stream-outputs?",
+    ("", "0.10.1.1"): "override-neuron-config",
     ("", "0.11.0"): "rope-theta~",
     ("", "0.11.1"): "num-lookahead-slots override-pooler-config{",
     ("", "0.16.0"): "disable-log-requests?",
     ("", "0.27.0"): "calculate-kv-scales?",
-    ("0.9.1", "0.11.2"): """
+    ("0.9.0", "0.11.2"): """
         guided-decoding-disable-additional-properties? guided-decoding-disable-any-whitespace? guided-decoding-disable-fallback?
     """,
-    ("0.9.1", ""): """
-        data-parallel-address=-dpa data-parallel-backend=-dpb data-parallel-rpc-port=-dpp# kv-events-config{ pt-load-map-location
-    """,
+    ("0.9.0", ""): "data-parallel-address=-dpa data-parallel-rpc-port=-dpp# kv-events-config{ pt-load-map-location",
+    ("0.9.1", ""): "data-parallel-backend=-dpb",
     ("0.9.2", "0.11.1"): "eplb-log-balancedness? eplb-step-interval",
     ("0.9.2", ""): "data-parallel-rank=-dpn#",
     ("0.10.0", ""): "data-parallel-hybrid-lb=-dph? data-parallel-start-rank=-dpr default-mm-loras{ interleave-mm-strings? logprobs-mode",
-    ("0.10.2", ""): "enable-log-requests? io-processor-plugin logits-processors* safetensors-load-strategy",
+    ("0.10.1", ""): "enable-log-requests? logits-processors*",
+    ("0.10.2", ""): "io-processor-plugin safetensors-load-strategy",
     ("0.11.0", ""): """
         allowed-media-domains* dbo-decode-token-threshold# dbo-prefill-token-threshold# expert-placement-strategy
         mm-shm-cache-max-object-size-mb pooler-config{ structured-outputs-config{
@@ -94,7 +94,7 @@ EITHER: dict[tuple[str, str], str] = {
     ("", "0.10.2"): "max-seq-len-to-capture#",
     ("", "0.11.1"): "lora-extra-vocab-size#",
     ("0.9.2", "0.27.0"): "override-attention-dtype",
-    ("0.10.2", ""): "mamba-cache-dtype",
+    ("0.10.1", ""): "mamba-cache-dtype",
     ("0.11.0", ""): "video-pruning-rate",
     ("0.11.1", ""): "enable-mm-embeds?",
     ("0.13.0", ""): "attention-config=-ac{",
@@ -126,7 +126,7 @@ MORE: dict[tuple[str, str], str] = {
 }
 
 LESS: dict[tuple[str, str], str] = {
-    ("0.10.2", ""): "kv-sharing-fast-prefill?",
+    ("0.10.1", ""): "kv-sharing-fast-prefill?",
     ("0.17.1", ""): "cpu-offload-params* offload-backend offload-group-size#",
     ("0.29.0", ""): "enable-batch-sharded-sampling?",
 }

@@ -105,8 +105,20 @@ def test_falcon_and_states_in_the_runners_format() -> None:
     }
     for version, dtype in (("0.9.2", "fp8_e4m3"), ("0.10.2", "bf16")):
         d = Deployment(model=find_model("state-spaces/mamba2-2.7b"), engine_version=version, kv_memory=GIB, kv_dtype="fp8", dtype="bf16",
-                       context=2048)  # fmt: skip
+                       context=2048, engine_option=(("use_v1", "true"),))  # fmt: skip
         assert {t.dtype for c in ENGINE.settle(d).model.layers[0].caches for t in c.tensors} == {dtype}
+
+
+@pytest.mark.parametrize(("version", "tokens"), [("0.24", 16), ("0.28.0", 32), ("0.33.0", 32)])
+def test_blocks_of_falcon_under_turboquant(version: str, tokens: int) -> None:
+    """models/falcon.py hands no cache config to Attention: 60 layers of 8 heads of 64 in 16 bits.
+
+    platforms/interface.py _align_heterogeneous_kv_block_size is told of layers left out all the same: a page of 16 tokens in 2 bytes an
+    element is covered by 32 of one.
+    """
+    plan = ask("tiiuae/falcon-40b", version, kv_dtype="turboquant_k8v4")
+    assert plan.capacity is not None
+    assert plan.capacity.bytes_per_block == 60 * tokens * 8 * 64 * 2 * 2
 
 
 def _mamba(chunk: int | None, attention: bool) -> Any:

@@ -182,9 +182,7 @@ def test_use_v1_chooses_the_engine() -> None:
     assert [cost("0.8.5", value)[0] for value in (None, "true", "false")] == [2048, 2048, 4096]
     assert [cost("0.7.3", value)[0] for value in (None, "false", "true")] == [4096, 4096, 2048]
     assert any("is taken for that of 0.8" in note for note in cost("0.7.3", "true")[1])
-    assert any("VLLM_USE_V1=0 and it has no other engine" in note for note in cost("0.20", "false")[1])
-    old = cost("0.8.5", "true", device="t4", dtype="fp16")
-    assert any("compute capability 7.5 is below 8.0" in note for note in old[1])
+    assert any("VLLM_USE_V1 is not read any more" in note for note in cost("0.20", "false")[1])
 
 
 def test_expandable_segments_spare_the_second_block_of_partial_sums() -> None:

@@ -23,8 +23,24 @@ def question(argv: str, version: str) -> dict[str, object]:
     ("num_scheduler_steps=1", "0.9.2", False),
     ("guided_decoding_backend=outlines", "0.9.2", True),
     ("guided_decoding_backend=outlines", "0.10.0", False),
-    ("scheduling_policy=priority", "0.9.0", True),
-    ("scheduling_policy=priority", "0.9.1", False),
+    ("scheduling_policy=priority", "0.9.1", True),
+    ("scheduling_policy=priority", "0.9.2", False),
+    ("load_format=tensorizer", "0.8.5", True),
+    ("load_format=tensorizer", "0.9.0", False),
+    ("load_format=sharded_state", "0.10.2", True),
+    ("guided_decoding_backend=auto", "0.8.1", True),
+    ("guided_decoding_backend=auto", "0.8.2", False),
+    ("guided_decoding_backend=xgrammar:no-fallback", "0.8.4", True),
+    ("guided_decoding_backend=xgrammar:no-fallback", "0.8.5.post1", False),
+    ("kv_transfer_config=set", "0.8.4", True),
+    ("kv_transfer_config=set", "0.8.5", False),
+    ("additional_config=set", "0.8.4", True),
+    ("worker_cls=mine.Worker", "0.8.1", True),
+    ("worker_cls=mine.Worker", "0.8.2", False),
+    ("model_impl=transformers", "0.8.2", True),
+    ("model_impl=transformers", "0.8.3", False),
+    ("collect_detailed_traces=all", "0.10.1.1", True),
+    ("collect_detailed_traces=all", "0.10.2", False),
     ("max_num_partial_prefills=4", "0.10.2", True),
     ("otlp_traces_endpoint=http://x", "0.10.2", False),
     ("otlp_traces_endpoint=http://x", "0.33.0", False),
@@ -45,6 +61,19 @@ def test_the_command_line_says_them_and_they_are_written_back() -> None:
     assert question("--num-scheduler-steps 8 --preemption-mode swap", "0.9.2")["v0_options"] == "num_scheduler_steps=8 preemption_mode=swap"
     says, _ = ARGUMENTS.say({"option:v0_options": "num_scheduler_steps=8 disable_async_output_proc=True"})
     assert says == {"@v0:num_scheduler_steps": "8", "@v0:disable_async_output_proc": True}
+
+
+@pytest.mark.parametrize(("argv", "version", "options"), [
+    ("--load-format sharded_state", "0.9.2", "load_format=sharded_state"),
+    ("--load-format safetensors", "0.9.2", None),
+    ("--distributed-executor-backend ray", "0.8.5", "distributed_executor_backend=ray"),
+    ("--distributed-executor-backend ray", "0.9.1", None),
+    ("--kv-transfer-config {}", "0.8.4", "kv_transfer_config=set"),
+    ("--kv-transfer-config {}", "0.8.5", None),
+    ("--worker-extension-cls mine.W", "0.8.1", "worker_extension_cls=mine.W"),
+])  # fmt: skip
+def test_options_of_other_rows_are_read_in_the_releases_that_fall_back(argv: str, version: str, options: str | None) -> None:
+    assert question(argv, version).get("v0_options") == options
 
 
 def test_from_0_33_on_disable_turns_enable_off() -> None:
