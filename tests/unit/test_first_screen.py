@@ -165,7 +165,7 @@ def test_a_hostile_name_is_text(tmp_path, capsys):
 
 def test_names_of_devices():
     names = {"h100-80gb": "H100 80GB", "rtx-4060-ti-16gb": "RTX 4060 Ti 16GB", "a100-pcie-80gb": "A100 PCIe 80GB", "24GiB": "24 GiB"}
-    names |= {"80GB": "80 GB", "24564MiB": "24564 MiB", "79.19GiB": "79.190 GiB"}
+    names |= {"80GB": "80 GB", "24564MiB": "24564 MiB", "79.19GiB": "79.19 GiB"}
     assert {sized(parse_bytes(name)).id for name in list(names)[3:]} == set(list(names)[3:])
     assert {name: device(name) for name in names} == names
 
