@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,15 +44,11 @@ def passes(found: list[Row]) -> Iterator[Pass]:
             yield Pass(model, row["batch"], row["tokens"], row["prefill"] - row["allocated"], planned)
 
 
-_KNOWN: dict[str, activations.Widths] = {}
-
-
+@cache
 def _widths(name: str) -> activations.Widths:
-    if name not in _KNOWN:
-        model = find_model(name)
-        layers = lower(model, CacheFormats("bf16", "bf16", "bf16", "bf16")).layers
-        _KNOWN[name] = activations.widths(layers, model.architecture or "", RELEASE)
-    return _KNOWN[name]
+    model = find_model(name)
+    layers = lower(model, CacheFormats("bf16", "bf16", "bf16", "bf16")).layers
+    return activations.widths(layers, model.architecture or "", RELEASE)
 
 
 def section(name: str, found: list[Row]) -> list[str]:

@@ -17,11 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from kvplan import probe
 from kvplan.errors import KvplanError
+from kvplan.units import round_up
 
 #: ggml type -> its number in GGUF, elements of a block, bytes of a block (ggml.h, ggml-common.h)
 TYPES = {"f32": (0, 1, 4), "f16": (1, 1, 2), "q4_0": (2, 32, 18), "q8_0": (8, 32, 34), "mxfp4": (39, 32, 17)}
@@ -54,7 +56,7 @@ MODELS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
-F16, Q8_0 = 1, 8
+F16, Q8_0, ALIGNED = 1, 8, 32
 CASES: list[tuple[str, str, dict[str, int]]] = [
     ("llama-3.2-1b", "q8_0", {"ctx": 4096}),
     ("llama-3.1-8b", "q4_0", {"ctx": 8192}),
@@ -138,22 +140,15 @@ def write(path: Path, name: str, matrix: str) -> None:
     for tensor, shape, kind in found:
         number, elements, n_bytes = TYPES[kind]
         head += [_text(tensor), struct.pack("<I", len(shape)), *(struct.pack("<Q", n) for n in shape), struct.pack("<IQ", number, offset)]
-        count = 1
-        for n in shape:
-            count *= n
-        offset = _aligned(offset + count // elements * n_bytes)
+        offset = round_up(offset + prod(shape) // elements * n_bytes, ALIGNED)
     data = b"".join(head)
     with path.open("wb") as file:
         file.write(data)
-        file.truncate(_aligned(len(data)) + offset)
+        file.truncate(round_up(len(data), ALIGNED) + offset)
 
 
 def _text(value: str) -> bytes:
     return struct.pack("<Q", len(value.encode())) + value.encode()
-
-
-def _aligned(n: int) -> int:
-    return -(-n // 32) * 32
 
 
 _SIZE = re.compile(r"^(?:.*?:\s+)?\s*(\S+)\s+(model|KV|RS|compute|output) buffer size\s*=\s*([\d.]+) MiB", re.M)

@@ -53,6 +53,11 @@ def kv_heads(model: Lowered) -> set[int]:
     return {t.heads for cache in caches for t in cache.tensors if t.name == "k"}
 
 
+def latent(settled: Settled) -> bool:
+    """Whether a layer keeps a latent."""
+    return any(cache.form.startswith("latent") for layer in settled.layers for cache in layer.caches)
+
+
 def experts(model: Lowered) -> int:
     """The most routed experts of a layer."""
     return max((w.experts for layer in _distinct(model) for w in layer.weights), default=0)

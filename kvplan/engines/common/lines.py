@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kvplan.engines.common.protocol import Certainty
 from kvplan.ledger import Entry, Kind, Phase
 from kvplan.tensors import Lowered, Role, distinct
-from kvplan.units import GIB
+from kvplan.units import GIB, MIB
 from kvplan.weights import Tensors, WeightFormats, layer_tensors, rank_bytes, weight_line
 
 
@@ -65,6 +65,11 @@ def weight_entries(weights: Tensors, formats: WeightFormats, *, tp: int, ep: int
         by_role[w.role] = by_role.get(w.role, 0) + n * n_bytes
     stored = any(w.stored is not None for w, _ in weights)
     return [weight_line(role, n, formats, stored=stored) for role, n in by_role.items() if n]
+
+
+#: CUDA context of a process of torch and its ends, in bytes: what vLLM's starts found in use before they looked at free memory; 518 MiB on
+#: an H200 (validation/cuda-kinds.json).
+CONTEXT = Span(500 * MIB, 300 * MIB, 700 * MIB)
 
 
 def modelled(name: str, size: Span, source: str, kind: Kind, phases: tuple[Phase, ...] | None = None, sources: int | None = None) -> Entry:

@@ -10,7 +10,7 @@ from kvplan.constants import PROCESS, PROCESS_LINES
 from kvplan.deployment import Deployment
 from kvplan.engines.common import lora
 from kvplan.engines.common.drafters import drafter_weights
-from kvplan.engines.common.lines import Span, modelled, stage_weights, sure_of, weight_entries
+from kvplan.engines.common.lines import CONTEXT, Span, modelled, stage_weights, sure_of, weight_entries
 from kvplan.engines.common.protocol import Capacity, Drafter, Group, Outcome
 from kvplan.ledger import Entry, Ledger, exact, held_by_others, left_to_the_gpu
 from kvplan.parallel import heads_per_rank, split_layers
@@ -94,11 +94,10 @@ def _split(caches: tuple[Cache, ...], tp: int) -> tuple[Cache, ...]:
     return tuple(replace(cache, tensors=tuple(replace(t, heads=heads_per_rank(t.heads, tp)) for t in cache.tensors)) for cache in caches)
 
 
-#: Bytes that a process of torch holds of an NVIDIA card beside tensors. CONTEXT: what vLLM's starts found in use before they looked at free
-#: memory, 518 MiB on an H200 (validation/cuda-kinds.json). LIBRARIES: code of kernels and handles, loaded when they are first used: 66 MiB
-#: of one product there, 164 of nine kinds of operation, 168 of a pass of Llama-3.1-8B. WORKSPACE: cuBLAS's, in torch's own allocator
-#: (aten/src/ATen/cuda/CublasHandlePool.cpp parseChosenWorkspaceSize: 32 MiB from 9.0 on, 8.1 before).
-CONTEXT, LIBRARIES, WORKSPACE = Span(500 * MIB, 300 * MIB, 700 * MIB), Span(170 * MIB, 60 * MIB, 400 * MIB), (8 * MIB, 32 * MIB)
+#: Bytes that a process of torch holds of an NVIDIA card beside tensors and its context. LIBRARIES: code of kernels and handles, loaded when
+#: they are first used: on an H200 66 MiB of one product, 164 of nine kinds of operation, 168 of a pass of Llama-3.1-8B. WORKSPACE: that of
+#: cuBLAS, in torch's own allocator (aten/src/ATen/cuda/CublasHandlePool.cpp parseChosenWorkspaceSize: 32 MiB from 9.0 on, 8.1 before).
+LIBRARIES, WORKSPACE = Span(170 * MIB, 60 * MIB, 400 * MIB), (8 * MIB, 32 * MIB)
 
 
 def process_lines(d: Deployment, of_torch: bool) -> list[Entry]:

@@ -284,7 +284,7 @@ def flash3(settled: Settled) -> Values:
     has = on.capability(settled.question)
     if named_backends(settled.question).both != "fa3" or has is None or has // 10 == 9:
         return None
-    latent = any(cache.form.startswith("latent") for layer in settled.layers for cache in layer.caches)
+    latent = on.latent(settled)
     return None if has // 10 == 8 and not latent else {"has": on.version_of(has)}
 
 

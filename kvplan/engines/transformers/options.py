@@ -51,8 +51,8 @@ def read(d: Deployment) -> TransformersOptions:
     options, given = Options(d), dict(d.engine_option)
     asked = None if d.kv_dtype in (None, "auto") else canonical(str(d.kv_dtype).split("/")[0], "KV cache format")
     kind, fp8 = _kind(options, asked == "fp8_e4m3"), asked == "fp8_e4m3"
-    attention = options.text("attn_implementation") or "flash_attention_2"
-    if attention.removeprefix("paged|") not in ATTENTION and "/" not in attention:
+    attention = options.text("attn_implementation") or ""
+    if attention and attention.removeprefix("paged|") not in ATTENTION and "/" not in attention:
         raise SpecError("engine_option", [("attn_implementation", f"{attention[:60]!r} is not one of {', '.join(ATTENTION)}")])
     used = {"quantized": OF_QUANTIZED, "paged": OF_PAGED}.get(kind, ())
     idle = [name for name in (*OF_QUANTIZED, *OF_PAGED) if name in given and name not in used]
@@ -64,8 +64,8 @@ def read(d: Deployment) -> TransformersOptions:
         group=options.count("q_group_size"),
         residual=options.count("residual_length"),
         num_beams=options.count("num_beams") or 1,
-        flash="flash" in attention,
-        attention=options.text("attn_implementation") or "",
+        flash=not attention or "flash" in attention,
+        attention=attention,
         chunk=options.count("prefill_chunk_size"),
         num_blocks=options.count("num_blocks"),
         max_blocks_per_request=options.count("max_blocks_per_request", 0),

@@ -23,7 +23,7 @@ from kvplan.engines.transformers.facts import FACTS
 from kvplan.engines.transformers.options import TransformersOptions
 from kvplan.errors import SpecError
 from kvplan.ledger import Entry
-from kvplan.tensors import Cache, CacheFormats, Layer, Lowered
+from kvplan.tensors import Cache, CacheFormats, Layer, Lowered, distinct
 from kvplan.units import F32
 
 SOURCE = "transformers {} cache_utils.py"
@@ -155,7 +155,7 @@ def plan(settled: Settled) -> Outcome:
         return tuple(h._replace(at=_times(h, s.beams)) for h in found) if s.beams > 1 else found
 
     element = row_bytes(keeping.compute, 1)
-    wide = activations.widths(model.layers, d.model.architecture or "", s.release.version, d.tp or 1, s.attention)
+    wide = activations.widths(distinct(model.layers), d.model.architecture or "", s.release.version, d.tp or 1, s.attention)
 
     def transients(context: int, batch: int, all_held: Sequence[tuple[KeptTensor, int]]) -> list[Entry]:
         """Of the two moments, a prompt's pass and a later token's, the one that takes more."""

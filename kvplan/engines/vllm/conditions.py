@@ -263,12 +263,8 @@ def adapters(settled: Settled) -> Values:
     return {"kind": d.model.architecture, "name": d.model.id} if read_lora(d.lora) and d.model.architecture in WITHOUT_ADAPTERS else None
 
 
-def _latent(settled: Settled) -> bool:
-    return any(cache.form.startswith("latent") for layer in settled.layers for cache in layer.caches)
-
-
 def latent_nvfp4(settled: Settled) -> Values:
-    return {} if _latent(settled) and settings_of(settled).formats.k == "nvfp4" else None
+    return {} if on.latent(settled) and settings_of(settled).formats.k == "nvfp4" else None
 
 
 #: Backends that `--attention-backend` may name: for latent attention, and the majors of compute capability that they run on; none: any
@@ -284,7 +280,7 @@ def backend(settled: Settled) -> Values:
     s, has = settings_of(settled), on.capability(settled.question)
     name = s.backend or ""
     majors = LATENT_BACKENDS.get(name, PLAIN_BACKENDS.get(name))
-    plain, latent = on.kv_heads(settled.model), _latent(settled)
+    plain, latent = on.kv_heads(settled.model), on.latent(settled)
     if majors is None or not _on_gpu(settled) or bool(plain) is latent:
         return None
     if latent is not (name in LATENT_BACKENDS):
@@ -310,7 +306,7 @@ def odd_block(settled: Settled) -> Values:
     if not asked or asked % DEFAULT_BLOCK == 0 or s.backend in BACKENDS or not _on_gpu(settled) or (device and device.vendor != "nvidia"):
         return None
     attends = any(cache.form in ATTENTION - {"compressed"} for layer in s.served.layers for cache in layer.caches)
-    return {"size": asked} if attends and (_latent(settled) or _asked(settled) >= release("0.22")) else None
+    return {"size": asked} if attends and (on.latent(settled) or _asked(settled) >= release("0.22")) else None
 
 
 def no_experts(settled: Settled) -> Values:

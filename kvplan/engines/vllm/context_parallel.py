@@ -22,10 +22,6 @@ def _ranks(settled: Settled) -> int:
     return Options(settled.question).count("prefill_context_parallel_size") or 1
 
 
-def _latent(settled: Settled) -> bool:
-    return any(cache.form.startswith("latent") for layer in settled.layers for cache in layer.caches)
-
-
 def dcp_ranks(settled: Settled) -> Values:
     """DCP's groups are parts of tp where no ranks share prompts."""
     s = settings_of(settled)
@@ -47,7 +43,7 @@ def replicas(settled: Settled) -> Values:
 def prefill_ranks(settled: Settled) -> Values:
     """No kernel of attention took part in 0.13 to 0.25, and those of latent attention alone do since."""
     asked = _ranks(settled)
-    latent = _latent(settled) and not settings_of(settled).since(SHARED_SINCE)
+    latent = on.latent(settled) and not settings_of(settled).since(SHARED_SINCE)
     return {"ranks": asked} if asked > 1 and (on.kv_heads(settled.model) or latent) else None
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from kvplan.constants import Constants
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
-from kvplan.engines.common.lines import Span, modelled
+from kvplan.engines.common.lines import CONTEXT, Span, modelled
 from kvplan.engines.common.measured import scaled
 from kvplan.engines.common.options import Options, read_lora
 from kvplan.engines.vllm.captures import captured, graph_counts
@@ -21,11 +21,11 @@ from kvplan.engines.vllm.rules import VERSIONS
 from kvplan.engines.vllm.settings import VllmSettings
 from kvplan.engines.vllm.sparse import captured_logits
 from kvplan.ledger import Entry, exact, system
-from kvplan.units import GIB, MIB
+from kvplan.units import GIB
 
-#: CUDA context of a process and its ends, held before vLLM looks at free memory: it enters the check that enough is free, and up to
-#: 0.9.1 the budget (V1's determine_available_memory took all memory in use that torch does not own).
-CONTEXT_BYTES, CONTEXT_LOW, CONTEXT_HIGH = 500 * MIB, 300 * MIB, 700 * MIB
+#: Held before vLLM looks at free memory: it enters the check that enough is free, and up to 0.9.1 the budget (V1's
+#: determine_available_memory took all memory in use that torch does not own).
+CONTEXT_BYTES, CONTEXT_LOW, CONTEXT_HIGH = CONTEXT
 #: Cards whose graphs took several times those of others in public logs, and how many: A100 of 40 GB on driver 535, 2.2 to 2.9 GiB for
 #: models of 8B on three releases (two sources). No constant is fitted to them, and the driver is not in a question.
 MORE_GRAPHS = {"a100-40gb": 4.5}
