@@ -229,7 +229,7 @@ class _Formats(dict[str, WeightFormat]):
         if match is None:
             raise KeyError(name)
         source = f"EXL{match[1]}: {match[2]} bits per weight over the layers' matrices (exllamav{match[1]} convert.py, --bits)"
-        return WeightFormat(0, 256, 1, round(float(match[2]) * 256), source, ends=(0.96, 1.06))
+        return WeightFormat(0, 128, 1, round(float(match[2]) * 128), source, ends=(0.96, 1.06))  # rows are padded to 128
 
 
 WEIGHT_FORMATS: dict[str, WeightFormat] = _Formats(

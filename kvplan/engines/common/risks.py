@@ -118,15 +118,10 @@ ROWS: tuple[Row, ...] = (
     # vLLM's profile run has the largest images in it
     Row("images at once", dict.fromkeys(("sglang", "tensorrt-llm", "lmdeploy"), f"{_LESS}, or multimodal off"), _images),
     Row("fragmentation", dict.fromkeys(("vllm", "sglang"), "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"), _fragments),
-    Row("first use of libraries", {
-        **dict.fromkeys(_PAGED, _LESS), "exllamav3": "a smaller cache",
-    }, lambda settled, _: LIBRARIES),
+    Row("first use of libraries", dict.fromkeys(_PAGED, _LESS), lambda settled, _: LIBRARIES),
     Row("loading an adapter", dict.fromkeys(_PAGED, f"{_LESS}, or adapters of a smaller rank"), _adapters),
-    # mlx-lm 0.32.2 generate.py; exllamav3 1.6.5 generator/generator.py max_chunk_size
-    Row("a step of a prompt", {
-        "mlx-lm": "a smaller --prefill-step-size (max_num_batched_tokens)",
-        "exllamav3": "a smaller max_chunk_size of the generator",
-    }, _step),
+    # mlx-lm 0.32.2 generate.py
+    Row("a step of a prompt", {"mlx-lm": "a smaller --prefill-step-size (max_num_batched_tokens)"}, _step),
     # transformers 5.23 cache_utils.py DynamicLayer.update; mlx-lm 0.32.2 models/cache.py KVCache.update_and_fetch
     Row("longer requests", {
         "transformers": "max_new_tokens and shorter prompts, or cache_implementation static",

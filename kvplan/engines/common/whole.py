@@ -44,6 +44,7 @@ class Allocation(NamedTuple):
     fraction    of the device that may be used
     adapter_bytes  of one element of an adapter; 0: it loads none
     torch       its processes are torch's, and hold what those hold beside tensors
+    stages      the layers of each pipeline stage, where they are not dealt out by number
     """
 
     held: Callable[[Layer, tuple[Cache, ...]], tuple[KeptTensor, ...]]
@@ -52,6 +53,7 @@ class Allocation(NamedTuple):
     fraction: float = 1.0
     adapter_bytes: int = 0
     torch: bool = False
+    stages: Sequence[range] | None = None
     log_lines: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -65,10 +67,11 @@ class Rank(NamedTuple):
 
 
 def ranks(d: Deployment, model: Lowered, formats: WeightFormats, rules: Allocation, drafter: Drafter | None = None) -> list[Rank]:
-    """The distinct ranks: layers left over by pp go to the first stages, heads are split by ceiling; the drafter is at the last."""
+    """The distinct ranks: layers left over by pp go to the first stages where nothing else is said, heads are split by ceiling;
+    the drafter is at the last."""
     tp, pp = d.tp or 1, d.pp or 1
     found = []
-    for n, stage in enumerate(split_layers(len(model.layers), pp, "first")):
+    for n, stage in enumerate(rules.stages or split_layers(len(model.layers), pp, "first")):
         held = _held([model.layers[i] for i in stage], rules, tp)
         weights = weight_entries(stage_weights(model, stage), formats, tp=tp, ep=1)
         if rules.adapter_bytes:

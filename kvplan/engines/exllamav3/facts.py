@@ -4,24 +4,40 @@ from __future__ import annotations
 
 from kvplan.engines.common.methods import Drafting, Way
 from kvplan.engines.common.protocol import Facts, Setting
+from kvplan.engines.exllamav3.releases import RELEASES
 
 _NOT_COUNTED = "what that would take is not counted"
 FACTS = Facts(
     name="exllamav3",
     title="exllamav3",
-    versions=("1.6.5",),
+    versions=RELEASES.versions,
     options={
         "k_bits": "bits of K, 2 to 8",
         "v_bits": "bits of V, 2 to 8",
         "cache_tokens": "max_num_tokens: tokens of the cache",
-        "max_history": "past states kept of one sequence",
-        "fused": "attention reads the quantised cache itself",
+        "max_history": "drafted tokens that states can be taken back by; without it those of --speculative",
+        "autosplit_reserve": "MB of a card that a load keeps free (TabbyAPI; 96)",
+        "cpu_moe_offload_layers": "layers whose experts are in host memory (TabbyAPI; moe_cpu_offload)",
     },
-    # those of exllamav3/modules: attn, sliding_attn, mla_attn, gated_delta_net, mamba2, short_conv
-    forms=frozenset({"none", "shared", "kv", "latent", "gated-delta-net", "mamba2", "short-conv"}),
+    # those of exllamav3/modules: attn, sliding_attn, qsa_indexer, mla_attn, gated_delta_net, mamba2, short_conv, ple
+    forms=frozenset(
+        {
+            "none",
+            "shared",
+            "kv",
+            "kv+index",
+            "latent",
+            "latent+index",
+            "latent+pooled-index",
+            "gated-delta-net",
+            "kda",
+            "mamba2",
+            "short-conv",
+            "depthwise-conv",
+        }
+    ),
     unused={
         "dtype": "it computes in f16",
-        "max_num_batched_tokens": _NOT_COUNTED,
         "n_gpu_layers": "it leaves no layers in host memory",
         "host_memory": _NOT_COUNTED,
         "lora": _NOT_COUNTED,
@@ -29,7 +45,8 @@ FACTS = Facts(
     },
     # generator/generator.py: a draft model with a cache of as many tokens as the model's in every release; n-grams and DFlash's
     # architecture are in 0.0.43 and not in 0.0.30
-    drafting=Drafting((Way("draft_model"), Way("ngram dflash", "0.0.31"))),
+    # architecture is in 0.0.43 and not in 0.0.30; --mtp of model_init.py is in 0.0.41 and not in 0.0.40
+    drafting=Drafting((Way("draft_model"), Way("ngram dflash", "0.0.31"), Way("mtp", "0.0.41"))),
     pool="per context",
     constants="torch",
     vendors=frozenset({"nvidia"}),

@@ -1,6 +1,8 @@
-"""exllamav3: pages of 256 tokens for a fixed number of tokens, allocated whole, in f16 or in 2 to 8 bits.
+"""exllamav3, and TabbyAPI that serves it: pages of 256 tokens for a fixed number of tokens, allocated whole, in f16 or in 2 to 8 bits.
 
-turboderp-org/exllamav3 1.6.5 exllamav3/cache/{cache,fp16,quant,mla}.py, modules/sliding_attn.py, modules/gated_delta_net.py.
+turboderp-org/exllamav3 model/{model,model_ls}.py: cards are filled in order, one module after the other, each with its cache and tried on
+a chunk of tokens; embeddings (modules/embedding.py, prefer_cpu) and tables of n-grams stay off them. What is not asked for is
+TabbyAPI's (backends/exllamav3/model.py): 2,048 tokens a chunk, 96 MB kept free, four slots of states, no images.
 """
 
 from __future__ import annotations
@@ -12,44 +14,52 @@ from typing import Any, NamedTuple
 from kvplan.deployment import Deployment
 from kvplan.engines.common import whole
 from kvplan.engines.common.drafters import both_kept, drafter, unknown, without_weights
-from kvplan.engines.common.options import Options
+from kvplan.engines.common.lines import growth, modelled, weight_entries
+from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Engine, Outcome, Settled, refused
-from kvplan.engines.common.releases import nearest_version
-from kvplan.engines.common.settling import lowered, over_tp_and_pp, resolve, weight_formats, without_towers
+from kvplan.engines.common.releases import release, three_parts
+from kvplan.engines.common.settling import lowered, over_tp_and_pp, resolve, weight_formats
 from kvplan.engines.common.whole import KeptTensor
+from kvplan.engines.exllamav3 import passes, placed
 from kvplan.engines.exllamav3.facts import FACTS
-from kvplan.engines.exllamav3.registry import CLASSES
+from kvplan.engines.exllamav3.kept import PAGE, Keeping, held
+from kvplan.engines.exllamav3.registry import LAST, REGISTRY
+from kvplan.engines.exllamav3.releases import RELEASES, RINGS
 from kvplan.errors import SpecError
-from kvplan.ledger import Entry
-from kvplan.tensors import Cache, CacheFormats, CacheTensor, Layer
-from kvplan.units import counted, round_up
+from kvplan.ledger import Entry, exact
+from kvplan.tensors import Cache, CacheFormats, Layer, distinct
+from kvplan.units import MIB, counted, round_up
 
-PAGE, SLOTS, WINDOW_SLACK, GROUP, F16 = 256, 16, 512, 32, 2
-SOURCE = "exllamav3 1.6.5 exllamav3/cache"
+SOURCE = "exllamav3 {} exllamav3/cache"
+BESIDE = "embedding.py prefer_cpu; moe_cpu_offload"
+FREE = "autosplit_reserve of TabbyAPI; from 1.5.0 at least EXL3_AUTOSPLIT_MARGIN_MB"
+CHUNK, KEPT_FREE, STAGED = 2048, 96, 65_536
+#: Sequences that TabbyAPI serves at once: of models with states or rings, and of others.
+SLOTS = (4, 128)
 
 
 class _Settings(NamedTuple):
-    slots: int
-    history: int
-    k_bits: int | None
-    v_bits: int | None
-    fused: bool
-
-
-def quantized_row(elems: int, bits: int) -> int:
-    """Bytes of one token: for each 32 elements `bits` 32-bit words and an f16 scale. Source: CacheLayer_quant."""
-    groups = elems // GROUP
-    return groups * bits * 4 + groups * F16
+    version: str
+    keeping: Keeping
+    chunk: int
+    kept_free: int
+    beside: int
 
 
 def settle(d: Deployment) -> Settled:
-    """One cache for all jobs: `max_model_len` is its size in tokens (max_num_tokens), `max_num_seqs` its state slots (max_batch_size)."""
+    """One cache for all jobs: `max_model_len` is its size in tokens (max_num_tokens), `max_num_seqs` its slots (max_batch_size)."""
     needed, pp = over_tp_and_pp(d, "exllamav3 splits a model over tp or pp")
     if d.kv_dtype not in (None, "auto", "f16", "fp16", "float16", "half"):
         raise SpecError("kv_dtype", [("", "exllamav3 keeps its cache in f16; smaller: engine_option k_bits and v_bits, 2 to 8")])
-    version, notes = nearest_version(d.engine_version, FACTS.versions, FACTS.name)
+    version, rules, notes = RELEASES.find(d.engine_version)
+    architecture = d.model.architecture or ""
+    rings = architecture in RINGS and three_parts(version) >= release(RINGS[architecture])
+    formats = CacheFormats(compute="f16", k="f16", v="f16", conv="f16", forced_state="f32")
+    bare = lowered(d, formats)
+    has_slots = rings or any(t.tokens_per_state is None for x in distinct(bare.layers) for cache in x.caches for t in cache.tensors)
     tokens = d.max_model_len or Options(d).count("cache_tokens")
     context = d.context or tokens or d.model.max_context
+    slots = SLOTS[0] if has_slots and rules.slots else d.batch or 1 if has_slots else SLOTS[1]
     defaults: dict[str, tuple[Any, ChosenBy]] = {
         "engine": (FACTS.name, "kvplan"),
         "engine_version": (version, "kvplan"),
@@ -57,62 +67,110 @@ def settle(d: Deployment) -> Settled:
         "pp": (pp, "kvplan"),
         "context": (context, "kvplan"),
         "max_model_len": (tokens or (round_up(context, PAGE) * (d.batch or 1) if context else None), "kvplan"),
-        "max_num_seqs": (SLOTS, "engine default"),
+        "max_num_seqs": (slots, "engine default"),
+        "max_num_batched_tokens": (CHUNK, "engine default"),
         "block_size": (PAGE, "engine default"),
         "kv_dtype": ("f16", "engine default"),
         "memory_fraction": (1.0, "kvplan"),
+        "multimodal": ("off", "engine default"),
     }
     question, chosen_by, notes = resolve(replace(d, kv_dtype=None if d.kv_dtype == "auto" else d.kv_dtype), defaults, notes)
-    options = Options(question)
+    options, drafting = Options(question), read_speculative(question.speculative)
     k_bits, v_bits = options.count("k_bits"), options.count("v_bits")
-    slots, history = question.max_num_seqs or SLOTS, options.count("max_history", 0) or 0
-    settings = _Settings(slots, history, k_bits or v_bits, v_bits or k_bits, options.flag("fused", True))
-    if settings.k_bits:
-        notes = (*notes, f"the cache is shown in f16; the ledger counts rows of {settings.k_bits} bits (K) and {settings.v_bits} (V)")
-    formats = CacheFormats(compute="f16", k="f16", v="f16", conv="f16", forced_state="f32")
-    model = lowered(question, formats)
-    model, found = both_kept(model, drafter(question, model, formats), _as_kept)
+    history = options.count("max_history", 0)
+    keeping = Keeping(
+        rules=rules,
+        slots=question.max_num_seqs or slots,
+        history=drafting.tokens if history is None and drafting else history or 0,
+        k_bits=k_bits or v_bits,
+        v_bits=v_bits or k_bits,
+        rings=rings,
+    )
+    free = options.count("autosplit_reserve", 0)
+    settings = _Settings(
+        version=version,
+        keeping=keeping,
+        chunk=question.max_num_batched_tokens or CHUNK,
+        kept_free=max((KEPT_FREE if free is None else free) * MIB, rules.margin),
+        beside=options.count("cpu_moe_offload_layers", 0) or 0,
+    )
+    if keeping.k_bits:
+        notes = (*notes, f"the cache is shown in f16; the ledger counts rows of {keeping.k_bits} bits (K) and {keeping.v_bits} (V)")
+    if any(map(placed.has_table, bare.layers)):
+        notes = (*notes, "its table of n-grams is read from its file, row by row (ngram_stream_from_disk)")
+    if settings.beside:
+        notes = (*notes, "experts go to the CPU where a file has them in the codebook mul1; others stay, with a line in its log")
+    model, found = both_kept(lowered(question, formats), drafter(question, bare, formats), lambda _, cache: cache)
     drafts = without_weights(found.layers) if found else ()
     return Settled(question, chosen_by, notes, settings, model, drafts, drafter=found, unknown=unknown(question, found))
 
 
-def _as_kept(_: Layer, cache: Cache) -> Cache:
-    """The cache with convolutions as wide as their kernels."""
-
-    def kept(t: CacheTensor) -> CacheTensor:
-        n = t.columns
-        return replace(t, elems_per_state=t.elems_per_state // n * (n + 1), columns=n + 1) if n else t
-
-    return replace(cache, tensors=tuple(kept(t) for t in cache.tensors))
-
-
 def plan(settled: Settled) -> Outcome:
-    """The cache whole, whatever sequences share it, dealt out in pages."""
+    """The cache whole, whatever sequences share it, dealt out in pages; a load that does not fit its devices fails."""
     d, s = settled.question, settled.settings
-    pool, context, batch = d.max_model_len or 1, d.context or 1, d.batch or 1
-    if d.model.architecture and d.model.architecture not in CLASSES:
-        return refused(f"Unknown architecture {d.model.architecture} in config.json")
-    if pool % PAGE:
-        return refused(f"max_num_tokens must be a multiple of {PAGE}.")
-    if s.k_bits and not (2 <= s.k_bits <= 8 and 2 <= s.v_bits <= 8):
-        return refused("quantized cache must be from 2 to 8 bits")
+    keeping, pool, context, batch = s.keeping, d.max_model_len or 1, d.context or 1, d.batch or 1
+    if reason := _refusal(d, s):
+        return refused(reason)
+    model, beside = placed.on_devices(settled.model, d.multimodal == "on", s.beside)
+    layers = distinct(model.layers)
+    head = next((w for w in model.last if w.role == "head"), None)
+    step = passes.of_chunk(layers, head, min(s.chunk, pool), d.tp or 1)
 
-    def held(layer: Layer, caches: tuple[Cache, ...]) -> tuple[KeptTensor, ...]:
-        return tuple(one for cache in caches for t in cache.tensors for one in _held(layer, cache, t, s))
+    def all_held(layer: Layer, caches: tuple[Cache, ...]) -> tuple[KeptTensor, ...]:
+        return tuple(held(layer, cache, t, keeping) for cache in caches for t in cache.tensors)
 
-    def transients(tokens: int, _: int, all_held: Sequence[tuple[KeptTensor, int]]) -> list[Entry]:
-        if s.k_bits is None or s.fused:
-            return []
-        full = max((h.row * tokens for h, _ in all_held), default=0)
-        return [Entry("transient: a layer dequantised", 2 * full, 0, 2 * full, "modelled", SOURCE, "transient")]
+    def cached(layer: Layer) -> int:
+        return sum(one.at(pool) for one in all_held(layer, layer.caches))
+
+    def transients(tokens: int, _: int, kept: Sequence[tuple[KeptTensor, int]]) -> list[Entry]:
+        return [
+            modelled("activations of a chunk", step, passes.SOURCE, "transient"),
+            *_staged(keeping, tokens, kept),
+            growth("buffers, graphs and kernels that first steps leave: no public log says it"),
+            exact(
+                "kept free by a load", s.kept_free, "TabbyAPI autosplit_reserve; from 1.5.0 EXL3_AUTOSPLIT_MARGIN_MB", "transient"
+            )._replace(phases=()),
+        ]
 
     # one cache of `pool` tokens, whatever sequences share it
-    rules = whole.Allocation(held=held, transients=transients, source=SOURCE, fraction=d.memory_fraction or 1.0)
     formats, shared = weight_formats(d), replace(d, context=pool, batch=1, max_model_len=None)
-    model = without_towers(settled.model) if d.multimodal == "off" else settled.model  # a component of its own (Model.from_config)
+    rules = whole.Allocation(
+        held=all_held,
+        transients=transients,
+        source=SOURCE.format(s.version),
+        fraction=d.memory_fraction or 1.0,
+        torch=True,
+        stages=placed.stages(model, formats, cached, d.pp or 1),
+    )
     found = whole.plan(shared, model, formats, rules, settled.drafter)
-    one = max(_one_sequence(rank, context, s.slots) for rank in whole.ranks(shared, model, formats, rules, settled.drafter))
-    return _shared(found, pool, context, batch, s.slots, one)
+    one = max(_one_sequence(rank, context, keeping.slots) for rank in whole.ranks(shared, model, formats, rules, settled.drafter))
+    host = tuple(line._replace(source=BESIDE) for line in weight_entries(beside, formats, tp=1, ep=1))
+    return _shared(found, pool, context, batch, keeping.slots, one)._replace(host=host)
+
+
+def _staged(keeping: Keeping, tokens: int, kept: Sequence[tuple[KeptTensor, int]]) -> list[Entry]:
+    """A quantised layer's K and V in f16, which prompts attend to (attention_fn/triton_paged.py EXL3_QC_STAGING; before 1.0 get_kv)."""
+    if not keeping.k_bits or keeping.rules.staging == "none":
+        return []
+    rows: dict[str, int] = {}
+    for one, _ in kept:
+        rows[one.tensor] = max(rows.get(one.tensor, 0), one.row)
+    n_bytes = sum(rows.values()) * (min(tokens, STAGED) if keeping.rules.staging == "window" else tokens)
+    return [Entry("a layer's cache in f16", n_bytes, 0, n_bytes, "modelled", "EXL3_QC_STAGING", "transient")] if n_bytes else []
+
+
+def _refusal(d: Deployment, s: _Settings) -> str:
+    architecture = d.model.architecture
+    if architecture:
+        first, last = REGISTRY.later(architecture, d.engine_version), LAST.get(architecture)
+        if first or architecture not in REGISTRY.first or (last and three_parts(s.version) > three_parts(last)):
+            told = f" (its first release is {first})" if first else f" (its last release is {last})" if last else ""
+            return f"Unknown architecture {architecture} in config.json{told}"
+    if (d.max_model_len or 1) % PAGE:
+        return f"max_num_tokens must be a multiple of {PAGE}."
+    if any(bits is not None and not 2 <= bits <= 8 for bits in (s.keeping.k_bits, s.keeping.v_bits)):
+        return "quantized cache must be from 2 to 8 bits"
+    return ""
 
 
 def _one_sequence(rank: whole.Rank, context: int, slots: int) -> int:
@@ -120,27 +178,9 @@ def _one_sequence(rank: whole.Rank, context: int, slots: int) -> int:
     return sum(n * (h.at(context) if h.group.endswith("paged") else h.at(context) // slots) for h, n in rank.held)
 
 
-def _held(layer: Layer, cache: Cache, t: CacheTensor, s: _Settings) -> list[KeptTensor]:
-    elems = t.heads * t.elems_per_state
-    if t.tokens_per_state is None:  # once for each slot and past step kept
-        n_bytes = s.slots * (1 + s.history) * t.bytes_per_state
-        return [KeptTensor("recurrent", cache.kind, t.name, lambda n: n_bytes, "v" if t.name == "state" else "k")]
-    if t.keep.kind == "window":
-        n_bytes = s.slots * round_up(t.keep.tokens + WINDOW_SLACK, PAGE) * elems * F16
-        return [KeptTensor("sliding", cache.kind, t.name, lambda n: n_bytes, t.name)]
-    bits = s.v_bits if t.name == "v" else s.k_bits
-    row = elems * F16
-    if bits is not None and t.name == "latent":
-        rank = next((w.shape[0] for w in layer.weights if w.name == "kv_a_norm"), elems)
-        row = quantized_row(rank, bits) + (elems - rank) * F16  # the rotary part stays in f16
-    elif bits is not None:
-        row = quantized_row(elems, bits)
-    return [KeptTensor("paged", cache.kind, t.name, lambda n: row * round_up(n, PAGE), "v" if t.name == "v" else "k", elems * F16)]
-
-
 def _shared(found: Outcome, pool: int, context: int, batch: int, slots: int, one: int) -> Outcome:
     """The same outcome, with the pool dealt out to sequences in whole pages. The cache is allocated while the model is loaded."""
-    found = found._replace(starts=found.fits)
+    found = found._replace(starts=found.fits, start_certainty=found.certainty)
     pages = round_up(context, PAGE)
     capacity = found.capacity
     if capacity:

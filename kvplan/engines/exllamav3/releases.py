@@ -1,0 +1,53 @@
+"""Releases of exllamav3 and what each does otherwise with memory, read in the wheels of all of them.
+
+modules/{gated_delta_net,sliding_attn,attn}.py, modules/attention_fn/{dispatch,triton_paged}.py, cache/cache.py, model/model_ls.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from kvplan.engines.common.releases import Releases, cumulative
+from kvplan.units import MIB
+
+
+class Rules(NamedTuple):
+    """Those of one release.
+
+    slots    a cache has states for so many sequences, made when it is loaded; before, a sequence brings its own
+    paired   two states a slot, whatever is drafted, and the inputs of the last step; before, one and one more for each drafted token
+    half     recurrent states in f16, but Mamba's
+    staging  where attention of a prompt has a quantised layer in f16: all of it for a moment, nowhere, all of it from then on,
+             or 65,536 tokens of it for a moment
+    margin   bytes of the device that a load leaves beside its largest step (EXL3_AUTOSPLIT_MARGIN_MB)
+    """
+
+    slots: bool = False
+    paired: bool = False
+    half: bool = False
+    staging: Literal["layer", "none", "pool", "window"] = "layer"
+    margin: int = 0
+
+
+_VERSIONS = (
+    "0.0.1 0.0.2 0.0.3 0.0.4 0.0.5 0.0.6 0.0.7 0.0.8 0.0.9 0.0.10 0.0.11 0.0.12 0.0.15 0.0.16 0.0.17 0.0.18 0.0.19 0.0.20 0.0.21 0.0.22 "
+    "0.0.23 0.0.24 0.0.25 0.0.26 0.0.27 0.0.28 0.0.29 0.0.30 0.0.31 0.0.32 0.0.33 0.0.35 0.0.36 0.0.37 0.0.39 0.0.40 0.0.41 0.0.42 0.0.43 "
+    "1.0.0 1.1.0 1.2.0 1.4.0 1.4.1 1.4.2 1.4.5 1.4.6 1.4.7 1.4.8 1.4.9 1.5.0 1.5.1 1.5.2 1.5.3 1.6.0 1.6.1 1.6.2 1.6.3 1.6.4 1.6.5"
+)
+_CHANGES: dict[str, dict[str, Any]] = {
+    "0.0.35": {"slots": True},
+    "1.0.0": {"staging": "none"},
+    "1.4.0": {"staging": "pool"},
+    "1.5.0": {"margin": 256 * MIB},
+    "1.6.1": {"paired": True},
+    "1.6.2": {"half": True},
+    "1.6.5": {"staging": "window"},
+}
+RELEASES = Releases("exllamav3", cumulative(Rules(), [(version, _CHANGES.get(version, {})) for version in _VERSIONS.split()]))
+#: Classes whose layers with windows keep a ring of each slot, by the first release in which they do; the others keep every token of them.
+RINGS = {
+    "Gemma4ForConditionalGeneration": "0.0.30", "Step3p5ForCausalLM": "0.0.30", "AfmoeForCausalLM": "0.0.31",
+    "Step3p7ForConditionalGeneration": "0.0.39", "Gemma4UnifiedForConditionalGeneration": "0.0.40", "GptOssForCausalLM": "1.0.0",
+    "LagunaForCausalLM": "1.2.0", "MuseGlimmerForConditionalGeneration": "1.4.2", "Spark2_5ForCausalLM": "1.5.1",
+    "MiMoV2ForCausalLM": "1.5.2",
+}  # fmt: skip
