@@ -246,7 +246,7 @@ def test_mlx_lm_keeps_ten_prompts() -> None:
 
 def test_a_step_of_a_prompt() -> None:
     """32,768 tokens in one pass: gate and up of 14,336, their product, and four hidden states of 4,096, in 16 bits: 3.6 GiB. A line of
-    transformers', in passes of 1,024 tokens a thirty-second of it; no line of ExLlamaV3's."""
+    transformers', in passes of 1,024 tokens a thirty-second of it. MLX-LM has no such line."""
     width = 3 * 14_336 + 4 * 4096
     question = {"engine": "transformers", "device": "a100-40gb", "context": 32_768, "weight_dtype": "bf16"}
     plan = ask(**question)
@@ -254,8 +254,8 @@ def test_a_step_of_a_prompt() -> None:
     assert "a step of a prompt" not in told(plan)
     shorter = ask(**question, engine_option={"prefill_chunk_size": "1024"})
     assert lines(shorter)["activations of a prompt"] == 1024 * width * 2
-    other = ask(engine="exllamav3", device="a2", context=32_768, max_model_len=32_768, weight_dtype="exl3_8.0bpw")
-    assert "max_chunk_size" in told(other)["a step of a prompt"].removes
+    other = ask(engine="mlx-lm", device="apple-m1-16gb", context=49_152, max_num_batched_tokens=49_152, weight_dtype="mlx_4bit")
+    assert "--prefill-step-size" in told(other)["a step of a prompt"].removes
 
 
 def test_tensorrt_llm_gives_the_logits_of_a_prompt_back() -> None:

@@ -80,7 +80,7 @@ def test_vocabularies_from_headers_are_padded_too(checkpoint: str) -> None:
     assert {e.name: e.bytes for e in ledger.entries}["weights: head"] == 2 * 128 * HIDDEN
 
 
-@pytest.mark.parametrize("engine", ["tensorrt-llm", "mlx-lm", "exllamav3"])
+@pytest.mark.parametrize("engine", ["tensorrt-llm", "mlx-lm"])
 def test_indexer_keys_beside_k_and_v_are_not_guessed(engine: str) -> None:
     with pytest.raises(UnsupportedError, match="gqa_indexed"):
         kvplan.estimate("minimaxai/minimax-m3", engine=engine, context=4096)
