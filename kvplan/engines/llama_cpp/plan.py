@@ -150,9 +150,14 @@ def _margins(f: Loaded, now: Situation, device: int) -> list[tuple[int, int, int
     if limit is None:
         return []
     entries = now.entries[device]
-    if device == 0 and d.device and d.device.unified:
-        entries += now.entries[HOST]  # one memory for both
-    return [situation.spare(limit, entries)]
+    if not (device == 0 and d.device and d.device.unified):
+        return [situation.spare(limit, entries)]
+    both = entries + now.entries[HOST]  # one memory for both; where it is said, the GPU's is a part of it
+    return (
+        [situation.spare(limit, entries), situation.spare(max(limit, d.host_memory), both)]
+        if d.host_memory
+        else [situation.spare(limit, both)]
+    )
 
 
 def _limit(f: Loaded, device: int) -> int | None:

@@ -140,6 +140,11 @@ def _check(d: Deployment, name: str) -> None:
         raise SpecError("n_devices", [("", f"pp {d.pp} needs {d.pp} devices, not {d.n_devices}")])
 
 
+#: Classes and layers of DeepSeek-V2, V2.5, Coder-V2 and their Lites, whose files were published before a conversion split what latents are
+#: expanded by (#12801): llama.cpp keeps K and V of every head for those, whatever the build (tests/threads: 3,910 MiB for 32,768 tokens).
+BEFORE_LATENTS = frozenset({("DeepseekV2ForCausalLM", 27), ("DeepseekV2ForCausalLM", 60)})
+
+
 def _as_kept(d: Deployment, rules: LlamaRules, formats: CacheFormats) -> tuple[Lowered, SpecError | None, tuple[str, ...]]:
     """The model with its caches as this build keeps them, what keeps it from loading, and what is said of windows it does not use."""
     lowered, misfit = lowered_or_plain(d, formats)
@@ -148,6 +153,11 @@ def _as_kept(d: Deployment, rules: LlamaRules, formats: CacheFormats) -> tuple[L
         notes.append(f"llama.cpp does not use the windows of {d.model.architecture}: every layer keeps all tokens")
     if d.model.cache_window:  # llama-model.cpp: a cache of windows where the architecture's own hparams set swa_type
         notes.append(f"llama.cpp keeps every token here: window {d.model.cache_window} of the config is none of this architecture's")
+    if rules.mla != "heads" and d.stored is None and (d.model.architecture, len(lowered.layers)) in BEFORE_LATENTS:
+        rules = rules._replace(mla="heads")
+        notes.append(
+            "GGUF files of it are of 2024 and keep K and V of every head; one converted since April 2025 keeps latents: give the file"
+        )
     row = formats.compute if misfit else formats.k
     groups = key_group(d.model) > 1
     kept = remade(lowered, lambda layer, cache: caches.as_kept(layer, cache, rules, row, windows=not ignored, groups=groups))
