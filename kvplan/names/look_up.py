@@ -26,6 +26,8 @@ _MIRRORS_OF_MANY = ("llm-research", "ai-modelscope")
 _RESPELT = {"meta-llama": ("meta-llama-", "llama-"), "nvidia": ("-fp4", "-nvfp4")}
 #: Who uploads other makers' releases unchanged under their own name and the same model's.
 _MIRRORS = ("unsloth",)
+#: A version's point, for which repositories have an underscore too: MiniCPM-V-4_6, Llama-3_1-Nemotron.
+_POINT, _UNDERSCORE = re.compile(r"(?<=\d)\.(?=\d)"), re.compile(r"(?<=\d)_(?=\d)")
 _FILE = re.compile(r"\.gguf$", re.IGNORECASE)
 _ELSEWHERE = re.compile(r"modelscope\.|^models--", re.IGNORECASE)  # an address of another hub's, a folder of the Hub's cache
 MOST_WORDS = 12  # of a name that are looked at
@@ -113,7 +115,8 @@ def by_its_name(name: str) -> Named | None:
 def _newer_tag(typed: str, key: str) -> Named | None:
     """A tag that the copy of Ollama's library lacks: the model that its words begin with, in the type that follows or the usual one."""
     family, _, tag = key.partition(":")
-    words = tag.split("-")[:MOST_WORDS]
+    drafts = f"{typed} has the model's draft layer beside it, which is not counted" if "-mtp" in tag else ""
+    words = [word for word in tag.split("-")[:MOST_WORDS] if word != "mtp"]
     for n in range(len(words), max(len(words) - 2, 0), -1):
         stem = "-".join(words[:n])
         called = f"{family}-{stem}"
@@ -122,7 +125,7 @@ def _newer_tag(typed: str, key: str) -> Named | None:
             continue
         said = taken_apart(f"{family}:{words[-1]}") if n < len(words) else None
         if n == len(words) or said:
-            return Named(typed, known.base, said.weights if said else "q4_k_m", known.length, "l")
+            return Named(typed, known.base, said.weights if said else "q4_k_m", known.length, "l", drafts)
     return None
 
 
@@ -152,7 +155,8 @@ def _published(typed: str, key: str) -> Named | None:
     """The same model of the same publisher: by the publisher's other name, or tuned to follow instructions, or before it was."""
     publisher, _, model = key.partition("/")
     names = {publisher, _RENAMED.get(publisher, publisher), *(old for old, new in _RENAMED.items() if new == publisher)}
-    others = [f"{name}/{model}" for name in names - {publisher}] + [f"{publisher}/{other}" for other in _respelt(publisher, model)]
+    respelt = [*_respelt(publisher, model), *({_UNDERSCORE.sub(".", model), _POINT.sub("_", model)} - {model})]
+    others = [f"{name}/{model}" for name in names - {publisher}] + [f"{publisher}/{other}" for other in respelt]
     for name in others:
         if (found := exact(name)) is not None:
             return found
@@ -171,8 +175,8 @@ def _published(typed: str, key: str) -> Named | None:
 
 def _in_containers(typed: str, model: str) -> Named | None:
     """NVIDIA's model as its catalogue of containers writes it: without NVIDIA- and the format, and 3.3 where its repository has 3_3."""
-    dotted = re.sub(r"(?<=\d)\.(?=\d)", "_", model)
-    for name in (f"{before}{middle}{after}" for after in ("", "-bf16") for middle in (model, dotted) for before in ("", "nvidia-")):
+    underscored = _POINT.sub("_", model)
+    for name in (f"{before}{middle}{after}" for after in ("", "-bf16") for middle in (model, underscored) for before in ("", "nvidia-")):
         if (found := exact(f"nvidia/{name}")) is not None and found.weights in (None, "bf16"):
             return found._replace(taken=f"{typed} is taken as {found.name}; a container may serve it in another format")
     return None
@@ -314,9 +318,13 @@ def _unique(lines: list[Named]) -> Named | None:
 
 
 def _by_both(model: str) -> Named | None:
-    """The model of `organisation_Model`, as bartowski names what he converts; the organisation by a name that it had."""
-    publisher, _, own = model.partition("_")
-    return (exact(f"{publisher}/{own}") or exact(f"{_RENAMED.get(publisher, publisher)}/{own}")) if own else None
+    """The model of `organisation_Model`, as bartowski names what he converts, or `organisation-Model`; the organisation by a name that it
+    had."""
+    for part in list(re.finditer("[-_]", model))[:3]:
+        publisher, own = model[: part.start()], model[part.end() :]
+        if (found := exact(f"{publisher}/{own}") or exact(f"{_RENAMED.get(publisher, publisher)}/{own}")) is not None:
+            return found
+    return None
 
 
 def _namesake(line: Named) -> bool:
@@ -334,7 +342,7 @@ def released(release: Release) -> Named | None:
     model = release.of.rpartition("/")[2]
     found = exact(release.of) if "/" in release.of else None
     found = found or _by_both(model)
-    for said in (model, model.removeprefix("meta-"), f"{model}-bf16"):
+    for said in (model, model.removeprefix("meta-"), f"{model}-bf16", _UNDERSCORE.sub(".", model)):
         found = found or _unique(_ending(said)) or _unique(_undressed(said)) or _unique(alike(said))
     if found is None or found.weights not in (None, "bf16", "fp8-block"):
         return None
