@@ -6,7 +6,7 @@ import re
 from collections.abc import Container, Mapping
 from typing import Any
 
-from kvplan.names.releases import GROUPS_OF_32, taken_apart
+from kvplan.names.releases import GROUPS_OF_32, IN_BLOCKS, taken_apart
 from kvplan.spec import ModelSpec
 
 #: Labels of same_geometry.jsonl -> --weight-dtype.
@@ -294,6 +294,8 @@ def weights_of(name: str, label: str, base: ModelSpec) -> str | None:
         return "unsloth-bnb-4bit"
     if label == "awq-int4" and name.partition("/")[0] in GROUPS_OF_32 and "bf16" not in name.lower():
         return "int4-g32-any"
+    if label == "fp8" and name.partition("/")[0].lower() in IN_BLOCKS:
+        return "fp8-block"
     if label == "mxfp4" and any(q.format == "mxfp4" for q in base.quantization):
         return ""
     return FORMATS[label]
