@@ -30,6 +30,8 @@ _MIRRORS = ("unsloth",)
 _POINT, _UNDERSCORE = re.compile(r"(?<=\d)\.(?=\d)"), re.compile(r"(?<=\d)_(?=\d)")
 _FILE = re.compile(r"\.gguf$", re.IGNORECASE)
 _ELSEWHERE = re.compile(r"modelscope\.|^models--", re.IGNORECASE)  # an address of another hub's, a folder of the Hub's cache
+#: unsloth's files of Gemma 4 trained for Q4_0: 6.72 GB of 12B is 4.5 bits an element, 14.25 of 26B-A4B too (people who opened them).
+_TRAINED_ALIKE = re.compile(r"unsloth/gemma-4-.*-qat:ud-q4_k_xl")
 MOST_WORDS = 12  # of a name that are looked at
 #: Families whose -qat tags are of one type.
 _TRAINED = {"gemma3": "q4_0_qat", "gemma4": "q4_0"}
@@ -208,10 +210,14 @@ def _release(typed: str, key: str) -> Named | None:
     if known is None and gguf and model.endswith("-mtp"):
         known = _unique(_ending(model.removesuffix("-mtp")))
         drafts = f"{typed} has the model's draft layer beside it, which is not counted"
+    weights = release.weights
+    if known is None and _TRAINED_ALIKE.fullmatch(f"{publisher}/{model}:{weights}"):
+        known, weights = _unique(_ending(model.removesuffix("-qat"))), "q4_0"
+        drafts = f"{typed} is Q4_0 throughout, whatever its name says, and is counted so with its embeddings in 6 bits"
     if known is None or known.weights not in (None, "bf16"):
         return None
     known = before_tuning(known)
-    return Named(typed, known.base, release.weights, known.length, "g" if gguf else "b", drafts)
+    return Named(typed, known.base, weights, known.length, "g" if gguf else "b", drafts)
 
 
 def _tail(typed: str, key: str) -> Named | None:

@@ -297,6 +297,7 @@ def test_a_tuned_release_of_another_length_is_no_alias(written: str, length: int
         ("thinkingmachines/Inkling-NVFP4", 2 * (952_377_623_626 - 947_117_177_922), 592.0),
         ("mlx-community/gpt-oss-20b-MXFP4-Q8", 0, 12.1),  # a public list of models for a Mac
         ("skt/A.X-K2", 0, 694),  # a job that stages its files
+        ("0xSero/GLM-5.2-504B-Nvidia", 2 * 6_630_490_880, 317.9),  # the draft module in 16 bits: a report of serving it
     ],
 )
 def test_a_release_takes_the_files_that_others_list(written: str, kept: int, gigabytes: float) -> None:
@@ -311,3 +312,11 @@ def test_experts_that_are_stored_in_mxfp4_beside_fp8(written: str, packed: int) 
     assert {q.format for q in spec.quantization if "experts" in q.roles} == {"mxfp4"}
     experts = 3 * spec.hidden_size * 2048 * (256 if "Flash" in written else 384) * (spec.n_layers - 1)
     assert experts * 17 // 32 == packed
+
+
+def test_unsloth_s_files_of_gemma_4_trained_for_q4_0() -> None:
+    """People who opened gemma-4-12B-it-qat-UD-Q4_K_XL.gguf: 6.72 GB, all of it Q4_0."""
+    found = kvplan.model("unsloth/gemma-4-12B-it-qat-GGUF:UD-Q4_K_XL")
+    assert found.checkpoint == "q4_0" and any("Q4_0 throughout" in note for note in found.notes)
+    text = kvplan.estimate("unsloth/gemma-4-12B-it-qat-GGUF:UD-Q4_K_XL", engine="llama.cpp", context=2048, multimodal="off")
+    assert text.model.weight_bytes / 1e9 == pytest.approx(6.72, rel=0.06)
