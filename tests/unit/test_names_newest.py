@@ -317,6 +317,7 @@ def test_experts_that_are_stored_in_mxfp4_beside_fp8(written: str, packed: int) 
 def test_unsloth_s_files_of_gemma_4_trained_for_q4_0() -> None:
     """People who opened gemma-4-12B-it-qat-UD-Q4_K_XL.gguf: 6.72 GB, all of it Q4_0."""
     found = kvplan.model("unsloth/gemma-4-12B-it-qat-GGUF:UD-Q4_K_XL")
-    assert found.checkpoint == "q4_0" and any("Q4_0 throughout" in note for note in found.notes)
+    assert found.checkpoint == "q4_0"
+    assert any("Q4_0 throughout" in note for note in found.notes)
     text = kvplan.estimate("unsloth/gemma-4-12B-it-qat-GGUF:UD-Q4_K_XL", engine="llama.cpp", context=2048, multimodal="off")
     assert text.model.weight_bytes / 1e9 == pytest.approx(6.72, rel=0.06)
