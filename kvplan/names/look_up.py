@@ -10,8 +10,8 @@ from kvplan.names.releases import CONVERTERS, COPIERS, GROUPS_OF_32, IN_BLOCKS, 
 from kvplan.names.spellings import alike, in_format, shortened, squeezed
 from kvplan.names.written import plain
 
-#: What people leave out of a name and catalogue ids never have.
-_DRESSING = re.compile(r"-(?:instruct|it|hf|chat)(?=-|\t|$)")
+#: What people leave out of a name and catalogue ids never have; EleutherAI's Pythia of the texts that stand once has all other shapes alike.
+_DRESSING = re.compile(r"-(?:instruct|it|hf|chat|deduped)(?=-|\t|$)")
 #: Publishers that the Hub knows by another name since, and redirects (huggingface.co/CohereForAI); Meta's models are meta/… in NVIDIA's
 #: catalogue of containers (build.nvidia.com). What ModelScope calls them (modelscope.cn): llm_family.json of xorbitsai/inference has both
 #: names of each release.
@@ -96,14 +96,14 @@ def by_its_name(name: str) -> Named | None:
         return _newer_tag(typed, key)
     release = taken_apart(key)
     known = released(release) if release and release.weights != "gguf" else None
-    if release is None or known is None or known.length == 0 or "/" not in known.name or "/" not in release.of:
+    if release is None or known is None or "/" not in known.name or "/" not in release.of:
         return None
     publisher, maker = release.of.partition("/")[0], known.publisher
     own = publisher in (maker, _RENAMED.get(maker, maker), *OF_OTHERS)
     if maker in COPIERS:
         return None
     weights = "fp8-block" if release.weights == "fp8" and publisher in IN_BLOCKS else release.weights
-    said = "" if known.length is None else f"the length is that of {known.name}: {known.length:,} tokens"
+    said = f"the length is that of {known.name}: {known.length:,} tokens" if known.length else ""
     if own:
         return Named(typed, known.base, weights, known.length, "r", said)
     if "gguf" in key or ":" in key:
@@ -210,7 +210,7 @@ def _release(typed: str, key: str) -> Named | None:
     if known is None and gguf and model.endswith("-mtp"):
         known = _unique(_ending(model.removesuffix("-mtp")))
         drafts = f"{typed} has the model's draft layer beside it, which is not counted"
-    weights = release.weights
+    weights = f"ud-{release.weights}" if publisher == "unsloth" and re.fullmatch(r"q\d_k_xl", release.weights) else release.weights
     if known is None and _TRAINED_ALIKE.fullmatch(f"{publisher}/{model}:{weights}"):
         known, weights = _unique(_ending(model.removesuffix("-qat"))), "q4_0"
         drafts = f"{typed} is Q4_0 throughout, whatever its name says, and is counted so with its embeddings in 6 bits"
@@ -349,7 +349,9 @@ def released(release: Release) -> Named | None:
     found = exact(release.of) if "/" in release.of else None
     found = found or _by_both(model)
     for said in (model, model.removeprefix("meta-"), f"{model}-bf16", _UNDERSCORE.sub(".", model)):
-        found = found or _unique(_ending(said)) or _unique(_undressed(said)) or _unique(alike(said))
+        if found is None or found.publisher in COPIERS:  # a maker that has its release in 16 bits by another name comes before a copy
+            other = _unique(_ending(said)) or _unique(_undressed(said)) or _unique(alike(said))
+            found = other if found is None or (other is not None and other.publisher not in COPIERS) else found
     if found is None or found.weights not in (None, "bf16", "fp8-block"):
         return None
     if "/" in release.of:

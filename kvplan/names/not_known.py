@@ -31,7 +31,7 @@ def unknown(name: str) -> KvplanError:
     """The error for a name that nothing has: the command that answers for a known model's release, else the nearest models."""
     written = plain(name)
     key = written.lower()
-    release = taken_apart(key)
+    release = taken_apart(key) or taken_apart(re.sub(r"[-_]mtp(?=[-_]|$)", "", key))
     if release is not None and release.weights == "gguf" and _resolves(f"{written}:Q4_K_M"):
         types = ", ".join(f"{written}:{kind}" for kind in ("Q4_K_M", "Q8_0"))
         return AmbiguousName(name.strip(), [types], "is a repository of GGUF files; name one by its type, such as")
@@ -53,7 +53,7 @@ def unknown(name: str) -> KvplanError:
     same = _namesakes(key) if "/" in key else []
     if same:
         return UnknownName("model", name, [], nearest=same)
-    if not tag and (hint := _made_of(key)):
+    if (not tag or "/" in family) and (hint := _made_of(key)):
         return UnknownName("model", name, [], hint=hint)
     near = nearest(asked)
     hint = _other_versions(asked, near)
@@ -97,7 +97,7 @@ def _made_of(key: str) -> str:
     """The command that answers if a name that begins with a known model's is that model, tuned or in the format that it speaks of; empty
     where it does not begin so, or says that its shapes are others."""
     release = taken_apart(key)
-    bits = release.weights if release is not None and release.weights.startswith("exl") else ""
+    bits = release.weights if release is not None and (release.weights.startswith("exl") or ":" in key) else ""
     stem = release.of if release is not None and bits else key.removesuffix(".gguf")
     ends = [match.start() for match in re.finditer(r"[-_]|\.(?!\d)", stem) if match.start() > stem.rfind("/")][:MOST_WORDS]
     for end in reversed(ends):
@@ -111,7 +111,7 @@ def _made_of(key: str) -> str:
             said = f"its name speaks of {known.name} in a mix of formats, which its config.json tells layer by layer: give that"
             return f"{said}; or one format in its place: kvplan estimate {known.name} --weight-dtype FORMAT"
         said, left = _said(rest)
-        said = said or bits
+        said = bits or said
         if any(_SAYS_ONE.match(word) for word in left):
             return ""
         command = f"kvplan estimate {known.name}"

@@ -129,3 +129,15 @@ def test_parameters_are_the_hubs(name: str, total: int) -> None:
     """Totals of the Hub, as llmfit 1.1.17's table has them."""
     spec = catalogue.find_model(name)
     assert count(lower(spec, CacheFormats("bf16", "bf16", "bf16", "bf16"))).total == total
+
+
+def test_a_quantised_release_of_a_model_that_is_known_in_16_bits_by_its_maker_and_in_a_copy() -> None:
+    """RedHatAI/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-FP8: NVIDIA has it as -BF16, unsloth by the plain name."""
+    spec = catalogue.find_model("RedHatAI/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-FP8")
+    assert (spec.checkpoint, spec.blocks) == ("fp8", catalogue.find_model("nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-BF16").blocks)
+
+
+def test_a_quantised_release_of_a_model_whose_length_no_source_states() -> None:
+    spec = catalogue.find_model("nvidia/Cosmos-Reason2-8B-NVFP4")
+    assert (spec.max_context, spec.checkpoint) == (None, "nvfp4")
+    assert any("no source states the maximum length" in note for note in spec.notes)

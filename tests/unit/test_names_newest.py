@@ -84,6 +84,10 @@ def test_a_release_makes_the_parameters_that_others_count(written: str, billions
         ("openbmb/MiniCPM-Llama3-V-2_5", 8_537_092_336, 0),
         ("OpenGVLab/InternVL3-9B", 9_138_793_472, 0),
         ("Zyphra/ZAYA1-8B", 8_840_489_464, 40 * 17),  # ZAYA1-base's
+        ("ibm-granite/granite-swash-3b-a600m", 3_020_382_000, 0),
+        ("google/paligemma-3b-pt-224", 2_923_466_480, 0),
+        ("google/paligemma2-3b-mix-448", 3_033_127_152, 0),
+        ("HuggingFaceM4/idefics2-8b", 8_402_768_112, 0),
         ("skt/A.X-K2", 691_690_231_040, 60 * 256),
         ("thinkingmachines/Inkling", 947_117_177_922, 64 * 256),  # mlx-community's copies, without the draft layers
         ("thinkingmachines/Inkling-Small", 263_724_526_634, 40 * 256),

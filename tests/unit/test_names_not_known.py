@@ -151,6 +151,11 @@ def test_the_maker_s_own_name_comes_before_what_shares_its_shapes() -> None:
         ("unsloth/gemma-4-E4B-it-UD-MLX-4bit", "in a mix of formats"),
         ("QuantTrio/gemma-4-31B-it-AWQ-6Bit", "in a mix of formats"),
         ("malaiwah/Qwen3.8-27B-EXL3-K5K6", "in a mix of formats"),
+        ("festr2/GLM-5-NVFP4-MTP", "if it is: kvplan estimate zai-org/glm-5 --weight-dtype nvfp4"),
+        (
+            "a/Qwen3.6-35B-A3B-Uncensored-HauhauCS-Aggressive:Q4_K_M",
+            "if it is that: kvplan estimate qwen/qwen3.6-35b-a3b --weight-dtype q4_k_m",
+        ),
         ("Infatoshi/GLM-5.3-UNCENSORED-EXL3-3.0bpw", "if it is that: kvplan estimate zai-org/GLM-5.3 --weight-dtype exl3:3.0bpw"),
         ("a/Qwen3.8-Flash-Next-125B-A5B-INT4-AutoRound", "if it is: kvplan estimate qwen/qwen3.8-flash-next --weight-dtype gptq"),
         ("mlx-community/GLM-5.1-MXFP4-Q8", "'-mxfp4-q8' says a format of zai-org/glm-5.1 that is not known by that name"),
