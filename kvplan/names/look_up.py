@@ -10,7 +10,7 @@ from kvplan.names.releases import CONVERTERS, COPIERS, GROUPS_OF_32, IN_BLOCKS, 
 from kvplan.names.spellings import alike, in_format, shortened, squeezed
 from kvplan.names.written import plain
 
-#: What people leave out of a name and catalogue ids never have; EleutherAI's Pythia of the texts that stand once has all other shapes alike.
+#: What people leave out of a name and catalogue ids never have; `deduped` are the texts that a Pythia was trained on.
 _DRESSING = re.compile(r"-(?:instruct|it|hf|chat|deduped)(?=-|\t|$)")
 #: Publishers that the Hub knows by another name since, and redirects (huggingface.co/CohereForAI); Meta's models are meta/… in NVIDIA's
 #: catalogue of containers (build.nvidia.com). What ModelScope calls them (modelscope.cn): llm_family.json of xorbitsai/inference has both
@@ -345,7 +345,9 @@ _TUNED = re.compile(r"[-_](?:instruct|chat|it|hf)$")
 
 def released(release: Release) -> Named | None:
     """The known model that a release's name speaks of: its catalogue id where that is what was said, else the name that people know."""
-    model = release.of.rpartition("/")[2]
+    model, inner = release.of.rpartition("/")[2], taken_apart(release.of) if release.weights else None
+    if inner is not None and inner.weights not in ("bf16", "f16"):
+        return None  # a name of two formats
     found = exact(release.of) if "/" in release.of else None
     found = found or _by_both(model)
     for said in (model, model.removeprefix("meta-"), f"{model}-bf16", _UNDERSCORE.sub(".", model)):

@@ -80,7 +80,7 @@ def _with_its_size(release: Release) -> Named | None:
     """The known model of a name that says its size too, which its maker's leaves out: Qwen3.8-Flash-Next-125B-A5B."""
     short = re.sub(r"[-_](?:\d+x)?\d+(?:\.\d+)?[bmt](?:[-_]a\d+(?:\.\d+)?b)?(?=[-_]|$)", "", release.of)
     found = released(release._replace(of=short)) if short != release.of else None
-    return None if found is None or parts(found.name).sizes else found
+    return None if found is None or parts(found.name).sizes | parts(found.base).sizes else found
 
 
 def _said(words: list[str]) -> tuple[str, list[str]]:
@@ -102,17 +102,19 @@ def _made_of(key: str) -> str:
     ends = [match.start() for match in re.finditer(r"[-_]|\.(?!\d)", stem) if match.start() > stem.rfind("/")][:MOST_WORDS]
     for end in reversed(ends):
         known = released(Release(stem[:end], "")) if re.search(r"\d", stem[:end]) else None
-        if known is None or "/" not in known.name:
+        own = taken_apart(stem[:end])
+        if known is None or "/" not in known.name or (own is not None and own.weights not in ("bf16", "f16")):
             continue
         rest = [word for word in re.split(r"[-_]", stem[end + 1 :]) if word]
         if any(_RESHAPED.fullmatch(word) for word in rest):
             return ""
-        if any(_MIXED.fullmatch(word) for word in rest):
-            said = f"its name speaks of {known.name} in a mix of formats, which its config.json tells layer by layer: give that"
-            return f"{said}; or one format in its place: kvplan estimate {known.name} --weight-dtype FORMAT"
         said, left = _said(rest)
+        others = any(_SAYS_ONE.match(word) for word in left)
+        if any(_MIXED.fullmatch(word) for word in rest) or (said and others):
+            text = f"its name speaks of {known.name} in a mix of formats, which its config.json tells layer by layer: give that"
+            return f"{text}; or one format in its place: kvplan estimate {known.name} --weight-dtype FORMAT"
         said = bits or said
-        if any(_SAYS_ONE.match(word) for word in left):
+        if others:
             return ""
         command = f"kvplan estimate {known.name}"
         if not said:
