@@ -6,7 +6,7 @@ import re
 from collections.abc import Container, Mapping
 from typing import Any
 
-from kvplan.names.releases import GROUPS_OF_32, taken_apart
+from kvplan.names.releases import GROUPS_OF_32, IN_BLOCKS, taken_apart
 from kvplan.spec import ModelSpec
 
 #: Labels of same_geometry.jsonl -> --weight-dtype.
@@ -21,7 +21,7 @@ _SAID = re.compile(
     r"awq|gptq|autoround|nvfp4|mxfp4|mxfp8|(?<!nv)(?<!mx)fp8|w4a16|w8a8|w8a16|int4|int8|(?<!\d)[2-8]-?bit|nf4|bnb|gguf|mlx|qat",
     re.IGNORECASE,
 )
-_MIXED = re.compile(r"mix(?!tral|ture)|partial|int8-int4|bf16-int8|w4a16-g32|nvfp4-fp8|fp8-kv|quant-mix", re.IGNORECASE)
+_MIXED = re.compile(r"mix(?!tral|ture)|partial|int8-int4|bf16-int8|w4a16-g32|nvfp4-fp8|fp8-kv|quant-mix|mxfp4-q\d", re.IGNORECASE)
 _AGREE: dict[str, str] = {
     "awq-int4": r"awq|4-?bit|int4|w4a16", "awq-int8": r"awq|8-?bit|int8", "gptq-int4": r"gptq|4-?bit|int4|autoround",
     "gptq-int8": r"gptq|8-?bit|int8|autoround", "autoround-int4": r"int4|4-?bit|autoround|gptq",
@@ -294,6 +294,8 @@ def weights_of(name: str, label: str, base: ModelSpec) -> str | None:
         return "unsloth-bnb-4bit"
     if label == "awq-int4" and name.partition("/")[0] in GROUPS_OF_32 and "bf16" not in name.lower():
         return "int4-g32-any"
+    if label == "fp8" and name.partition("/")[0].lower() in IN_BLOCKS:
+        return "fp8-block"
     if label == "mxfp4" and any(q.format == "mxfp4" for q in base.quantization):
         return ""
     return FORMATS[label]

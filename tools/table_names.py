@@ -40,6 +40,8 @@ OTHER = re.compile(
     r"(?<![a-z])ud-|qx\d|w[1-3](?!\d)|mlx$|reap|prun|jang|optiq|ternary|bonsai|1bit|2bit|mixed|rotor|turbo|hqq|exl|oq\d|mtplx|d?flash2?-|eagle|diffusion"
     r"|draft|gguf|onnx|lora|adapter|(?<![a-z])paro(?![a-z])|\d\.\d+-?bit|awq-6|mlx-\d+b(?!it)"
 )
+#: Words that say that a release is stored in some format, if not in which.
+STORED = frozenset(("gptq", "awq", "bnb", "mlx", "quant", "quantized", "autoround"))
 
 
 def shape(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -109,7 +111,8 @@ def taken(row: dict[str, Any], candidates: list[str], made_up: bool) -> str | No
     if differ or OTHER.search(tail) or not shapes_by_name(name, base):
         return None
     if release is None:
-        if said or any(FORMAT.fullmatch(word) and re.search(r"\d", word) for word in re.split(r"[-_.]", tail)):
+        words = re.split(r"[-_.]", tail)
+        if said or STORED.intersection(words) or any(FORMAT.fullmatch(word) and re.search(r"\d", word) for word in words):
             return None
         found = row["parameters_raw"]
         evidence = "t" if counts(base.id, found) else "h" if with_a_head(base, found) else "x"

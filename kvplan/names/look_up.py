@@ -10,8 +10,8 @@ from kvplan.names.releases import CONVERTERS, COPIERS, GROUPS_OF_32, IN_BLOCKS, 
 from kvplan.names.spellings import alike, in_format, shortened, squeezed
 from kvplan.names.written import plain
 
-#: What people leave out of a name and catalogue ids never have.
-_DRESSING = re.compile(r"-(?:instruct|it|hf|chat)(?=-|\t|$)")
+#: What people leave out of a name and catalogue ids never have; `deduped` are the texts that a Pythia was trained on.
+_DRESSING = re.compile(r"-(?:instruct|it|hf|chat|deduped)(?=-|\t|$)")
 #: Publishers that the Hub knows by another name since, and redirects (huggingface.co/CohereForAI); Meta's models are meta/… in NVIDIA's
 #: catalogue of containers (build.nvidia.com). What ModelScope calls them (modelscope.cn): llm_family.json of xorbitsai/inference has both
 #: names of each release.
@@ -26,8 +26,12 @@ _MIRRORS_OF_MANY = ("llm-research", "ai-modelscope")
 _RESPELT = {"meta-llama": ("meta-llama-", "llama-"), "nvidia": ("-fp4", "-nvfp4")}
 #: Who uploads other makers' releases unchanged under their own name and the same model's.
 _MIRRORS = ("unsloth",)
+#: A version's point, for which repositories have an underscore too: MiniCPM-V-4_6, Llama-3_1-Nemotron.
+_POINT, _UNDERSCORE = re.compile(r"(?<=\d)\.(?=\d)"), re.compile(r"(?<=\d)_(?=\d)")
 _FILE = re.compile(r"\.gguf$", re.IGNORECASE)
 _ELSEWHERE = re.compile(r"modelscope\.|^models--", re.IGNORECASE)  # an address of another hub's, a folder of the Hub's cache
+#: unsloth's files of Gemma 4 trained for Q4_0: 6.72 GB of 12B is 4.5 bits an element, 14.25 of 26B-A4B too (people who opened them).
+_TRAINED_ALIKE = re.compile(r"unsloth/gemma-4-.*-qat:ud-q4_k_xl")
 MOST_WORDS = 12  # of a name that are looked at
 #: Families whose -qat tags are of one type.
 _TRAINED = {"gemma3": "q4_0_qat", "gemma4": "q4_0"}
@@ -92,14 +96,14 @@ def by_its_name(name: str) -> Named | None:
         return _newer_tag(typed, key)
     release = taken_apart(key)
     known = released(release) if release and release.weights != "gguf" else None
-    if release is None or known is None or known.length == 0 or "/" not in known.name or "/" not in release.of:
+    if release is None or known is None or "/" not in known.name or "/" not in release.of:
         return None
     publisher, maker = release.of.partition("/")[0], known.publisher
     own = publisher in (maker, _RENAMED.get(maker, maker), *OF_OTHERS)
     if maker in COPIERS:
         return None
     weights = "fp8-block" if release.weights == "fp8" and publisher in IN_BLOCKS else release.weights
-    said = "" if known.length is None else f"the length is that of {known.name}: {known.length:,} tokens"
+    said = f"the length is that of {known.name}: {known.length:,} tokens" if known.length else ""
     if own:
         return Named(typed, known.base, weights, known.length, "r", said)
     if "gguf" in key or ":" in key:
@@ -113,7 +117,8 @@ def by_its_name(name: str) -> Named | None:
 def _newer_tag(typed: str, key: str) -> Named | None:
     """A tag that the copy of Ollama's library lacks: the model that its words begin with, in the type that follows or the usual one."""
     family, _, tag = key.partition(":")
-    words = tag.split("-")[:MOST_WORDS]
+    drafts = f"{typed} has the model's draft layer beside it, which is not counted" if "-mtp" in tag else ""
+    words = [word for word in tag.split("-")[:MOST_WORDS] if word != "mtp"]
     for n in range(len(words), max(len(words) - 2, 0), -1):
         stem = "-".join(words[:n])
         called = f"{family}-{stem}"
@@ -122,7 +127,7 @@ def _newer_tag(typed: str, key: str) -> Named | None:
             continue
         said = taken_apart(f"{family}:{words[-1]}") if n < len(words) else None
         if n == len(words) or said:
-            return Named(typed, known.base, said.weights if said else "q4_k_m", known.length, "l")
+            return Named(typed, known.base, said.weights if said else "q4_k_m", known.length, "l", drafts)
     return None
 
 
@@ -152,7 +157,8 @@ def _published(typed: str, key: str) -> Named | None:
     """The same model of the same publisher: by the publisher's other name, or tuned to follow instructions, or before it was."""
     publisher, _, model = key.partition("/")
     names = {publisher, _RENAMED.get(publisher, publisher), *(old for old, new in _RENAMED.items() if new == publisher)}
-    others = [f"{name}/{model}" for name in names - {publisher}] + [f"{publisher}/{other}" for other in _respelt(publisher, model)]
+    respelt = [*_respelt(publisher, model), *({_UNDERSCORE.sub(".", model), _POINT.sub("_", model)} - {model})]
+    others = [f"{name}/{model}" for name in names - {publisher}] + [f"{publisher}/{other}" for other in respelt]
     for name in others:
         if (found := exact(name)) is not None:
             return found
@@ -171,8 +177,8 @@ def _published(typed: str, key: str) -> Named | None:
 
 def _in_containers(typed: str, model: str) -> Named | None:
     """NVIDIA's model as its catalogue of containers writes it: without NVIDIA- and the format, and 3.3 where its repository has 3_3."""
-    dotted = re.sub(r"(?<=\d)\.(?=\d)", "_", model)
-    for name in (f"{before}{middle}{after}" for after in ("", "-bf16") for middle in (model, dotted) for before in ("", "nvidia-")):
+    underscored = _POINT.sub("_", model)
+    for name in (f"{before}{middle}{after}" for after in ("", "-bf16") for middle in (model, underscored) for before in ("", "nvidia-")):
         if (found := exact(f"nvidia/{name}")) is not None and found.weights in (None, "bf16"):
             return found._replace(taken=f"{typed} is taken as {found.name}; a container may serve it in another format")
     return None
@@ -204,10 +210,14 @@ def _release(typed: str, key: str) -> Named | None:
     if known is None and gguf and model.endswith("-mtp"):
         known = _unique(_ending(model.removesuffix("-mtp")))
         drafts = f"{typed} has the model's draft layer beside it, which is not counted"
+    weights = f"ud-{release.weights}" if publisher == "unsloth" and re.fullmatch(r"q\d_k_xl", release.weights) else release.weights
+    if known is None and _TRAINED_ALIKE.fullmatch(f"{publisher}/{model}:{weights}"):
+        known, weights = _unique(_ending(model.removesuffix("-qat"))), "q4_0"
+        drafts = f"{typed} is Q4_0 throughout, whatever its name says, and is counted so with its embeddings in 6 bits"
     if known is None or known.weights not in (None, "bf16"):
         return None
     known = before_tuning(known)
-    return Named(typed, known.base, release.weights, known.length, "g" if gguf else "b", drafts)
+    return Named(typed, known.base, weights, known.length, "g" if gguf else "b", drafts)
 
 
 def _tail(typed: str, key: str) -> Named | None:
@@ -314,9 +324,13 @@ def _unique(lines: list[Named]) -> Named | None:
 
 
 def _by_both(model: str) -> Named | None:
-    """The model of `organisation_Model`, as bartowski names what he converts; the organisation by a name that it had."""
-    publisher, _, own = model.partition("_")
-    return (exact(f"{publisher}/{own}") or exact(f"{_RENAMED.get(publisher, publisher)}/{own}")) if own else None
+    """The model of `organisation_Model`, as bartowski names what he converts, or `organisation-Model`; the organisation by a name that it
+    had."""
+    for part in list(re.finditer("[-_]", model))[:3]:
+        publisher, own = model[: part.start()], model[part.end() :]
+        if (found := exact(f"{publisher}/{own}") or exact(f"{_RENAMED.get(publisher, publisher)}/{own}")) is not None:
+            return found
+    return None
 
 
 def _namesake(line: Named) -> bool:
@@ -331,11 +345,15 @@ _TUNED = re.compile(r"[-_](?:instruct|chat|it|hf)$")
 
 def released(release: Release) -> Named | None:
     """The known model that a release's name speaks of: its catalogue id where that is what was said, else the name that people know."""
-    model = release.of.rpartition("/")[2]
+    model, inner = release.of.rpartition("/")[2], taken_apart(release.of) if release.weights else None
+    if inner is not None and inner.weights not in ("bf16", "f16"):
+        return None  # a name of two formats
     found = exact(release.of) if "/" in release.of else None
     found = found or _by_both(model)
-    for said in (model, model.removeprefix("meta-"), f"{model}-bf16"):
-        found = found or _unique(_ending(said)) or _unique(_undressed(said)) or _unique(alike(said))
+    for said in (model, model.removeprefix("meta-"), f"{model}-bf16", _UNDERSCORE.sub(".", model)):
+        if found is None or found.publisher in COPIERS:  # a maker that has its release in 16 bits by another name comes before a copy
+            other = _unique(_ending(said)) or _unique(_undressed(said)) or _unique(alike(said))
+            found = other if found is None or (other is not None and other.publisher not in COPIERS) else found
     if found is None or found.weights not in (None, "bf16", "fp8-block"):
         return None
     if "/" in release.of:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kvplan.errors import AmbiguousName, KvplanError, UnknownName
-from kvplan.names.index import at, lowered
+from kvplan.names.index import Named, at, lowered
 from kvplan.names.look_up import MOST_WORDS, by_its_name, look_up, released
 from kvplan.names.nearest import FORMAT, nearest, parts
 from kvplan.names.releases import Release, taken_apart
@@ -17,11 +17,13 @@ _SAYS_ONE = re.compile(r".*(?:fp\d|int\d|awq|gptq|bnb|gguf|mlx|bit|w\d|q\d|exl|q
 
 
 #: A word that says that some parts of a model are in another format than the rest, or in one that is not known.
-_MIXED = re.compile(r"optiq|ud|mixed|\w*mix|jang\w*|oq\d\w*|dq\d?\w*|paro|[23567]bits?|rotorquant|turboquant|mtplx|qx\d+|hi|rocmfp4")
+_MIXED = re.compile(
+    r"optiq|ud|mixed|\w*mix|jang\w*|oq\d\w*|dq\d?\w*|paro|[23567]bits?|rotorquant|turboquant|mtplx|qx\d+|hi|rocmfp4|tr\d|k\dk\d"
+)
 #: A word that says that a release has other shapes than the model whose name it begins with, or is a part that goes with it.
 _RESHAPED = re.compile(
     r"reap\d*|reaped|prun(?:ed|e)|(?:\d+x)?\d+(?:\.\d+)?[bmt]|a\d+(?:\.\d+)?b|\d+e|moe|eagle\d?|dflash\d?|dspark|draft\w*|lora|adapter|mmproj|onnx|vl|vision"
-    r"|flash|mini|nano|micro|small|medium|large|max|plus|pro|lite|next|tiny|super|ultra|air|coder|omni|multimodal|audio|asr|tts|embed\w*|rerank\w*|reward|speculator\S*|distill\w*|upscaled?|\d+layers?|exl\d|merge\w*|frankenmerge|assistant"
+    r"|flash|mini|nano|micro|small|medium|large|max|plus|pro|lite|next|tiny|super|ultra|air|coder|omni|multimodal|audio|asr|tts|embed\w*|rerank\w*|reward|speculator\S*|distill\w*|upscaled?|\d+layers?|merge\w*|frankenmerge|assistant"
 )
 
 
@@ -29,11 +31,11 @@ def unknown(name: str) -> KvplanError:
     """The error for a name that nothing has: the command that answers for a known model's release, else the nearest models."""
     written = plain(name)
     key = written.lower()
-    release = taken_apart(key)
+    release = taken_apart(key) or taken_apart(re.sub(r"[-_]mtp(?=[-_]|$)", "", key))
     if release is not None and release.weights == "gguf" and _resolves(f"{written}:Q4_K_M"):
         types = ", ".join(f"{written}:{kind}" for kind in ("Q4_K_M", "Q8_0"))
         return AmbiguousName(name.strip(), [types], "is a repository of GGUF files; name one by its type, such as")
-    if release is not None and (known := released(release)) is not None:
+    if release is not None and (known := released(release) or _with_its_size(release)) is not None:
         weights = "q4_k_m" if release.weights == "gguf" else release.weights
         command = f"kvplan estimate {known.name} --weight-dtype {weights}"
         text = f"it is not known whether it is {known.name} in another format, as its name says; if it is: {command}"
@@ -51,7 +53,7 @@ def unknown(name: str) -> KvplanError:
     same = _namesakes(key) if "/" in key else []
     if same:
         return UnknownName("model", name, [], nearest=same)
-    if not tag and (hint := _made_of(key)):
+    if (not tag or "/" in family) and (hint := _made_of(key)):
         return UnknownName("model", name, [], hint=hint)
     near = nearest(asked)
     hint = _other_versions(asked, near)
@@ -74,6 +76,13 @@ def _other_versions(key: str, near: list[str]) -> str:
     return f"no model of that family and version is known here; of other versions: {', '.join(near)}. Its own config.json or file is read"
 
 
+def _with_its_size(release: Release) -> Named | None:
+    """The known model of a name that says its size too, which its maker's leaves out: Qwen3.8-Flash-Next-125B-A5B."""
+    short = re.sub(r"[-_](?:\d+x)?\d+(?:\.\d+)?[bmt](?:[-_]a\d+(?:\.\d+)?b)?(?=[-_]|$)", "", release.of)
+    found = released(release._replace(of=short)) if short != release.of else None
+    return None if found is None or parts(found.name).sizes | parts(found.base).sizes else found
+
+
 def _said(words: list[str]) -> tuple[str, list[str]]:
     """The format that the most of neighbouring words say, else empty, and the other words."""
     for n in range(len(words), 0, -1):
@@ -87,20 +96,25 @@ def _said(words: list[str]) -> tuple[str, list[str]]:
 def _made_of(key: str) -> str:
     """The command that answers if a name that begins with a known model's is that model, tuned or in the format that it speaks of; empty
     where it does not begin so, or says that its shapes are others."""
-    stem = key.removesuffix(".gguf")
+    release = taken_apart(key)
+    bits = release.weights if release is not None and (release.weights.startswith("exl") or ":" in key) else ""
+    stem = release.of if release is not None and bits else key.removesuffix(".gguf")
     ends = [match.start() for match in re.finditer(r"[-_]|\.(?!\d)", stem) if match.start() > stem.rfind("/")][:MOST_WORDS]
     for end in reversed(ends):
         known = released(Release(stem[:end], "")) if re.search(r"\d", stem[:end]) else None
-        if known is None or "/" not in known.name:
+        own = taken_apart(stem[:end])
+        if known is None or "/" not in known.name or (own is not None and own.weights not in ("bf16", "f16")):
             continue
         rest = [word for word in re.split(r"[-_]", stem[end + 1 :]) if word]
         if any(_RESHAPED.fullmatch(word) for word in rest):
             return ""
-        if any(_MIXED.fullmatch(word) for word in rest):
-            said = f"its name speaks of {known.name} in a mix of formats, which its config.json tells layer by layer: give that"
-            return f"{said}; or one format in its place: kvplan estimate {known.name} --weight-dtype FORMAT"
         said, left = _said(rest)
-        if any(_SAYS_ONE.match(word) for word in left):
+        others = any(_SAYS_ONE.match(word) for word in left)
+        if any(_MIXED.fullmatch(word) for word in rest) or (said and others):
+            text = f"its name speaks of {known.name} in a mix of formats, which its config.json tells layer by layer: give that"
+            return f"{text}; or one format in its place: kvplan estimate {known.name} --weight-dtype FORMAT"
+        said = bits or said
+        if others:
             return ""
         command = f"kvplan estimate {known.name}"
         if not said:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 #: A suffix, in lower case, as publishers write it -> the format.
 _SUFFIXES: tuple[tuple[str, str], ...] = (
+    (r"w-?mxfp4[-_]a-?(?:mx)?fp[48]", "mxfp4"),  # AMD's: what activations are in is no matter of memory
     (r"fp8[-_]dynamic", "fp8-dynamic"),
     (r"fp8[-_]block", "fp8-block"),
     (r"(?:quantized[.-])?w8a8(?:[-_](?:int8|fp8))?", "w8a8"),

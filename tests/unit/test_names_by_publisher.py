@@ -67,13 +67,26 @@ def test_a_mirror_of_a_release_is_that_release_by_its_name() -> None:
 
 
 def test_a_tuned_model_of_the_same_publisher_is_said_to_rest_on_its_name() -> None:
-    """Qwen-1.8B-Chat: 24 layers, as Qwen-1.8B's config.json has them."""
-    spec = catalogue.find_model("Qwen/Qwen-1.8B-Chat")
-    assert (spec.id, spec.n_layers) == ("qwen/qwen-1.8b-chat", 24)
+    """XVERSE-7B-Chat: 32 layers, as XVERSE-7B's config.json has them."""
+    spec = catalogue.find_model("xverse/XVERSE-7B-Chat")
+    assert (spec.id, spec.n_layers) == ("xverse/xverse-7b-chat", 32)
     assert any("by its name and publisher; its config.json was not read" in note for note in spec.notes)
     assert any("no source states the maximum length" in note for note in spec.notes)
     with pytest.raises(UnknownName):
-        catalogue.find_model("somebody/Qwen-1.8B-Chat")
+        catalogue.find_model("somebody/XVERSE-7B-Chat")
+
+
+@pytest.mark.parametrize(
+    ("written", "since"),
+    [
+        ("Qwen/Qwen-1.8B-Chat", "Qwen/Qwen-1_8B-Chat"),
+        ("openbmb/MiniCPM-V-4_6", "openbmb/MiniCPM-V-4.6"),
+        ("nvidia/Llama-3.3-Nemotron-Super-49B-v1", "nvidia/Llama-3_3-Nemotron-Super-49B-v1"),
+    ],
+)
+def test_a_point_and_an_underscore_of_a_version_are_one(written: str, since: str) -> None:
+    mine, own = catalogue.find_model(written), catalogue.find_model(since)
+    assert (mine.blocks, mine.max_context) == (own.blocks, own.max_context)
 
 
 def test_a_tuned_model_may_be_longer_or_shorter_than_its_base() -> None:
@@ -116,3 +129,15 @@ def test_parameters_are_the_hubs(name: str, total: int) -> None:
     """Totals of the Hub, as llmfit 1.1.17's table has them."""
     spec = catalogue.find_model(name)
     assert count(lower(spec, CacheFormats("bf16", "bf16", "bf16", "bf16"))).total == total
+
+
+def test_a_quantised_release_of_a_model_that_is_known_in_16_bits_by_its_maker_and_in_a_copy() -> None:
+    """RedHatAI/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-FP8: NVIDIA has it as -BF16, unsloth by the plain name."""
+    spec = catalogue.find_model("RedHatAI/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-FP8")
+    assert (spec.checkpoint, spec.blocks) == ("fp8", catalogue.find_model("nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-BF16").blocks)
+
+
+def test_a_quantised_release_of_a_model_whose_length_no_source_states() -> None:
+    spec = catalogue.find_model("nvidia/Cosmos-Reason2-8B-NVFP4")
+    assert (spec.max_context, spec.checkpoint) == (None, "nvfp4")
+    assert any("no source states the maximum length" in note for note in spec.notes)

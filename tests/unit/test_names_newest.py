@@ -78,6 +78,19 @@ def test_a_release_makes_the_parameters_that_others_count(written: str, billions
         ("stepfun-ai/GOT-OCR-2.0-hf", 560_528_640, 0),
         ("google/t5gemma-2b-2b-ul2-it", 5_596_853_760, 0),
         ("poolside/Laguna-M.1", 225_795_725_568, 0),
+        ("arcee-ai/Trinity-Mini", 26_123_974_400, 0),
+        ("arcee-ai/Trinity-Large-Preview", 398_635_286_016, 0),
+        ("rhymes-ai/Aria", 25_307_311_216, 0),
+        ("openbmb/MiniCPM-Llama3-V-2_5", 8_537_092_336, 0),
+        ("OpenGVLab/InternVL3-9B", 9_138_793_472, 0),
+        ("Zyphra/ZAYA1-8B", 8_840_489_464, 40 * 17),  # ZAYA1-base's
+        ("ibm-granite/granite-swash-3b-a600m", 3_020_382_000, 0),
+        ("google/paligemma-3b-pt-224", 2_923_466_480, 0),
+        ("google/paligemma2-3b-mix-448", 3_033_127_152, 0),
+        ("HuggingFaceM4/idefics2-8b", 8_402_768_112, 0),
+        ("skt/A.X-K2", 691_690_231_040, 60 * 256),
+        ("thinkingmachines/Inkling", 947_117_177_922, 64 * 256),  # mlx-community's copies, without the draft layers
+        ("thinkingmachines/Inkling-Small", 263_724_526_634, 40 * 256),
         ("arcee-ai/Trinity-Nano-Preview", 6_120_003_328, 0),
         ("deepseek-ai/DeepSeek-OCR-2", 3_389_119_360, 0),
         # the draft modules as the Hub counts Step-3.5-Flash's beside its 196,956,118,272, three of which are counted without tables here
@@ -279,3 +292,36 @@ def test_qwen3_vl_embedding_8b_has_no_output() -> None:
 def test_a_tuned_release_of_another_length_is_no_alias(written: str, length: int) -> None:
     """llmfit 1.1.17 has both lengths; the base's config.json says 131,072."""
     assert kvplan.estimate(written, engine="ideal").as_dict()["question"]["max_model_len"]["value"] == length
+
+
+@pytest.mark.parametrize(
+    ("written", "kept", "gigabytes"),
+    [
+        # NVIDIA Dynamo's recipe: about 592 GB, the 8 draft layers (the Hub's total less that of a copy without them) in 16 bits
+        ("thinkingmachines/Inkling-NVFP4", 2 * (952_377_623_626 - 947_117_177_922), 592.0),
+        ("mlx-community/gpt-oss-20b-MXFP4-Q8", 0, 12.1),  # a public list of models for a Mac
+        ("skt/A.X-K2", 0, 694),  # a job that stages its files
+        ("0xSero/GLM-5.2-504B-Nvidia", 2 * 6_630_490_880, 317.9),  # the draft module in 16 bits: a report of serving it
+    ],
+)
+def test_a_release_takes_the_files_that_others_list(written: str, kept: int, gigabytes: float) -> None:
+    weights = kvplan.estimate(written, engine="ideal", context=2048).model.weight_bytes
+    assert (weights + kept) / 1e9 == pytest.approx(gigabytes, rel=0.003)
+
+
+@pytest.mark.parametrize(("written", "packed"), [("Flash-MOPD", 160_859_947_008), ("Pro-RL", 531_351_207_936)])
+def test_experts_that_are_stored_in_mxfp4_beside_fp8(written: str, packed: int) -> None:
+    """The headers of MiMo-V2.6's files: so many bytes of packed experts and their scales; by hand 4 bits an element and 8 for 32."""
+    spec = kvplan.model(f"XiaomiMiMo/MiMo-V2.6-{written}")
+    assert {q.format for q in spec.quantization if "experts" in q.roles} == {"mxfp4"}
+    experts = 3 * spec.hidden_size * 2048 * (256 if "Flash" in written else 384) * (spec.n_layers - 1)
+    assert experts * 17 // 32 == packed
+
+
+def test_unsloth_s_files_of_gemma_4_trained_for_q4_0() -> None:
+    """People who opened gemma-4-12B-it-qat-UD-Q4_K_XL.gguf: 6.72 GB, all of it Q4_0."""
+    found = kvplan.model("unsloth/gemma-4-12B-it-qat-GGUF:UD-Q4_K_XL")
+    assert found.checkpoint == "q4_0"
+    assert any("Q4_0 throughout" in note for note in found.notes)
+    text = kvplan.estimate("unsloth/gemma-4-12B-it-qat-GGUF:UD-Q4_K_XL", engine="llama.cpp", context=2048, multimodal="off")
+    assert text.model.weight_bytes / 1e9 == pytest.approx(6.72, rel=0.06)

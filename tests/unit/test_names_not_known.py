@@ -150,6 +150,18 @@ def test_the_maker_s_own_name_comes_before_what_shares_its_shapes() -> None:
         ("mlx-community/Qwen3.6-27B-OptiQ-4bit", "in a mix of formats, which its config.json tells layer by layer: give that"),
         ("unsloth/gemma-4-E4B-it-UD-MLX-4bit", "in a mix of formats"),
         ("QuantTrio/gemma-4-31B-it-AWQ-6Bit", "in a mix of formats"),
+        ("malaiwah/Qwen3.8-27B-EXL3-K5K6", "in a mix of formats"),
+        ("festr2/GLM-5-NVFP4-MTP", "if it is: kvplan estimate zai-org/glm-5 --weight-dtype nvfp4"),
+        (
+            "a/Qwen3.6-35B-A3B-Uncensored-HauhauCS-Aggressive:Q4_K_M",
+            "if it is that: kvplan estimate qwen/qwen3.6-35b-a3b --weight-dtype q4_k_m",
+        ),
+        ("Infatoshi/GLM-5.3-UNCENSORED-EXL3-3.0bpw", "if it is that: kvplan estimate zai-org/GLM-5.3 --weight-dtype exl3:3.0bpw"),
+        ("a/Qwen3.8-Flash-Next-125B-A5B-INT4-AutoRound", "if it is: kvplan estimate qwen/qwen3.8-flash-next --weight-dtype gptq"),
+        ("ggml-org/Qwen2.5-Omni-3B-GGUF", "did you mean "),  # Qwen2.5-Omni is the one of 7B
+        ("RedHatAI/GLM-5.2-NVFP4-FP8", "speaks of zai-org/GLM-5.2 in a mix of formats"),
+        ("mlx-community/Qwen3-8B-NVFP4-mlx-4bit", "in a mix of formats"),
+        ("mlx-community/GLM-5.1-MXFP4-Q8", "'-mxfp4-q8' says a format of zai-org/glm-5.1 that is not known by that name"),
         ("somebody/gpt-oss-20b", "did you mean openai/gpt-oss-20b"),
         ("somebody/GLM-4.5-Air-REAP-70B", "did you mean cerebras/glm-4.5-air-reap-82b-a12b"),
     ],

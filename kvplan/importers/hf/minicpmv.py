@@ -37,8 +37,9 @@ def lowered(f: Fields, t: Any) -> Stack:
     }
 
 
-#: Versions whose tower is SigLIP (2.0's and 2.5's are others), joined by one perceiver layer.
-_SIGLIP = ("2.6", "4.0", "4.5")
+#: Versions whose tower is SigLIP, or Idefics 2's of the same matrices (2.5; 2.0's is another), joined by one perceiver layer. So counted
+#: MiniCPM-Llama3-V-2_5 has the Hub's 8,537,092,336 parameters to the last one.
+_SIGLIP = ("2.5", "2.6", "4.0", "4.5")
 
 
 def _towers(f: Fields, hidden: int) -> list[dict[str, Any]]:

@@ -76,7 +76,8 @@ def _formats(q: Fields, f: Fields, lowered: Callable[[], Lowered], notes: list[s
     method = q.data.get("quant_method")
     name = whole_format(q.data)
     whole: dict[str, str] = {}
-    if str(f.data.get("expert_dtype") or q.data.get("expert_dtype")) == "fp4" and not q.data.get("quantized_layers"):
+    experts = str(f.data.get("expert_dtype") or q.data.get("expert_dtype") or q.data.get("store_dtype"))
+    if experts in ("fp4", "mxfp4") and not q.data.get("quantized_layers"):  # vLLM 0.33 quantization/fp8.py: the experts alone
         whole = {"experts": "mxfp4"}
     if name == "w4afp8":
         whole, name = {"experts": name}, "fp8_block128"
