@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-import kvplan
 from kvplan import catalogue, device_names, machines
 from kvplan.api.found import device
 from kvplan.devices import SHOWN_MIB
 from kvplan.errors import KvplanError
+from tests.conftest import planned
 
 DEVICES = catalogue.devices()
 GIB_PER_GB = 10**9 / 2**30
@@ -129,7 +129,7 @@ def test_a_name_that_is_sold_with_several_sizes_says_which_was_taken(written, id
     found = catalogue.find_device(written)
     assert (found.id, found.taken) == (id_, f"{written} is taken as the {found.memory_gb} GB one, {id_}; it is sold too as {others}")
     assert catalogue.find_device(f"{id_}").taken is None
-    plan = kvplan.estimate("llama-3.1-8b", device=written, context=1024, advise=False)
+    plan = planned("llama-3.1-8b", device=written, context=1024)
     assert found.taken in plan.model.notes
 
 
@@ -188,19 +188,19 @@ def test_what_is_no_one_device_is_refused_with_what_to_write(written, told):
     ],
 )
 def test_a_machine_is_its_gpus_and_how_many(machine, id_, n):
-    plan = kvplan.estimate("llama-3.2-1b", device=machine, context=1024, advise=False)
+    plan = planned("llama-3.2-1b", device=machine, context=1024)
     assert (plan.question["device"][0], plan.question["n_devices"][0] or 1) == (id_, n)
     assert any(note.startswith(f"the machine {machine.removeprefix('2x')} has ") for note in plan.model.notes)
 
 
 def test_some_of_a_machines_gpus():
     for more in ({"tp": 4}, {"n_devices": 4}):
-        plan = kvplan.estimate("llama-3.1-8b", device="p5.48xlarge", context=1024, advise=False, **more)
+        plan = planned("llama-3.1-8b", device="p5.48xlarge", context=1024, **more)
         assert sum(len(ledger.ranks) for ledger in plan.ledgers) == 4
     with pytest.raises(KvplanError, match="says 8 devices, n_devices 16"):
-        kvplan.estimate("llama-3.1-8b", device="p5.48xlarge", n_devices=16, context=1024)
+        planned("llama-3.1-8b", device="p5.48xlarge", n_devices=16, context=1024)
     with pytest.raises(KvplanError, match="needs 16 devices, not 8"):
-        kvplan.estimate("llama-3.1-8b", device="p5.48xlarge", tp=16, context=1024)
+        planned("llama-3.1-8b", device="p5.48xlarge", tp=16, context=1024)
 
 
 def test_every_row_of_machines_is_reached_and_means_a_packaged_device():

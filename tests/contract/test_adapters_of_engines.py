@@ -16,7 +16,7 @@ LLAMA = "meta-llama/llama-3.1-8b"
 
 
 def asked(engine: str, version: str | None, **more: Any) -> Any:
-    question = {"engine": engine, "engine_version": version, "device": DEVICES[engine][0], "context": 4096, "advise": False}
+    question = {"engine": engine, "engine_version": version, "device": DEVICES[engine][0], "context": 4096}
     return kvplan.estimate(LLAMA, **(question | more))
 
 

@@ -11,6 +11,7 @@ from kvplan import catalogue, names
 from kvplan.errors import AmbiguousName, UnknownName
 from kvplan.names.nearest import nearest
 from kvplan.names.releases import taken_apart
+from tests.conftest import planned
 
 
 @pytest.mark.parametrize(
@@ -57,18 +58,18 @@ def test_a_release_that_differs_from_its_base_on_purpose() -> None:
 
 
 def test_the_plan_says_what_a_table_is_behind() -> None:
-    plan = kvplan.estimate("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8", context=1024)
+    plan = planned("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8", context=1024)
     assert plan.model.id == "redhatai/meta-llama-3.1-8b-instruct-fp8"
     assert plan.question["weight_dtype"] == ("fp8", "model")
     assert any("the format of its weights is by its name" in note for note in plan.model.notes)
-    assert not kvplan.estimate("meta-llama/Llama-3.1-8B-Instruct", context=1024).model.notes
+    assert not planned("meta-llama/Llama-3.1-8B-Instruct", context=1024).model.notes
 
 
 def test_a_length_that_no_source_states_is_asked_for() -> None:
     unread = next(line for line in names.everything() if line.length == 0 and line.weights is None)
     with pytest.raises(kvplan.KvplanError, match="say how many tokens with --context"):
-        kvplan.estimate(unread.name)
-    plan = kvplan.estimate(unread.name, context=1024)
+        planned(unread.name)
+    plan = planned(unread.name, context=1024)
     assert plan.cache.total_bytes > 0
     assert any("no source states the maximum length" in note for note in plan.model.notes)
 
@@ -104,7 +105,7 @@ def test_a_window_that_nobody_states_is_not_counted_and_said(written: str, lengt
 
 def test_a_tag_in_a_quantisation_that_is_not_listed() -> None:
     """By hand: 8,030,261,248 parameters, 266,240 of them norms in f32, the others in Q8_0 (34 bytes for 32)."""
-    plan = kvplan.estimate("llama3.1:8b-instruct-q8_0", context=1024)
+    plan = planned("llama3.1:8b-instruct-q8_0", context=1024)
     assert plan.model.weight_bytes == (8_030_261_248 - 266_240) * 34 // 32 + 266_240 * 4
     assert any("as the same tag" in note for note in plan.model.notes)
     assert catalogue.find_model("qwen3:32b-fp16").dtype == "f16"
@@ -120,14 +121,14 @@ def test_googles_own_files_keep_their_embedding_in_16_bits(written: str) -> None
     """ollama/ollama#10823 logs 2.6 GiB outside the layers: 262,208 rows of 5,376 in f16, the norm. The file: 17.2 GB, its tower apart."""
     model = catalogue.find_model(written)
     assert model.checkpoint == "q4_0_qat"
-    plan = kvplan.estimate(written, engine="ollama", engine_version="0.7.0", device="21.7GiB", context=4096)
+    plan = planned(written, engine="ollama", engine_version="0.7.0", device="21.7GiB", context=4096)
     assert round((plan.model.weight_bytes - 2 * model.towers[0].parameters) / 1e9, 1) == 17.2
     assert any('memory.weights.nonrepeating="2.6 GiB"' in line for line in plan.capacity.log_lines)
 
 
 def test_a_tag_whose_format_no_page_lists() -> None:
     """ollama.com lists granite4:micro with 2.1 GB and no format: of the library's formats only Q4_K_M makes that of 3.4 G parameters."""
-    plan = kvplan.estimate("granite4:micro", context=1024)
+    plan = planned("granite4:micro", context=1024)
     assert plan.question["weight_dtype"] == ("q4_k_m", "model")
     assert 2.05e9 < plan.model.weight_bytes < 2.15e9
     assert any("by the size of the file" in note for note in plan.model.notes)
@@ -164,7 +165,7 @@ def test_a_tag_whose_format_no_page_lists() -> None:
 def test_an_upload_that_no_list_has_is_what_its_name_says(written: str, command: str) -> None:
     """It answers as the command does that spells it out, and says what it rests on."""
     _, _, model, _, weights = command.split()
-    found, asked = kvplan.estimate(written, context=1024), kvplan.estimate(model, context=1024, weight_dtype=weights)
+    found, asked = planned(written, context=1024), planned(model, context=1024, weight_dtype=weights)
     assert found.model.weight_bytes == asked.model.weight_bytes
     assert any("its config.json was not read" in note or "a GGUF conversion keeps them" in note for note in found.model.notes)
 
@@ -337,21 +338,21 @@ def test_suffixes() -> None:
     ],
 )
 def test_models_that_were_asked_for_and_not_known(name: str, parameters: int) -> None:
-    assert kvplan.estimate(name).model.parameters == parameters
+    assert planned(name).model.parameters == parameters
 
 
 def test_mistral_small_4_keeps_what_vllm_asked_for_it() -> None:
     """kaito-project/kaito issue 2132: 22.5 GiB for one request of 1,048,576 tokens, on either of two ranks."""
-    plan = kvplan.estimate("mistralai/Mistral-Small-4-119B-2603", context=1_048_576)
+    plan = planned("mistralai/Mistral-Small-4-119B-2603", context=1_048_576)
     assert plan.cache.total_bytes == int(22.5 * 2**30)
 
 
 def test_the_format_of_an_uploads_cache_is_not_that_of_others_of_its_shapes() -> None:
     """NVIDIA's NVFP4 upload states an fp8 cache; vLLM 0.13 wanted 11.62 GiB on each of four ranks for 196,608 tokens of the original."""
-    plan = kvplan.estimate("MiniMaxAI/MiniMax-M2", engine="vllm", engine_version="0.13.0", device="a800-80gb", tp=4, advise=False)
+    plan = planned("MiniMaxAI/MiniMax-M2", engine="vllm", engine_version="0.13.0", device="a800-80gb", tp=4)
     assert plan.cache.bytes_per_token == 2 * 62 * 8 * 128 * 2
     assert round(196_608 * plan.cache.bytes_per_token / 4 / 2**30, 2) == 11.62
-    upload = kvplan.estimate("nvidia/minimax-m2.5-nvfp4", engine="vllm", device="h200", advise=False)
+    upload = planned("nvidia/minimax-m2.5-nvfp4", engine="vllm", device="h200")
     assert upload.cache.bytes_per_token == 62 * 2 * 8 * 128
     stated = {id_ for id_ in catalogue.model_ids() if "\nkv_dtype:" in (catalogue.model_folder() / f"{id_}.yaml").read_text()}
     others = [line.name for line in names.everything() if line.base in stated and line.weights and "/" in line.name]
@@ -420,7 +421,7 @@ def test_a_model_with_its_head_stored_twice_is_not_another_of_an_untied_head() -
 )
 def test_a_tag_is_as_large_as_its_page_says(tag: str, megabytes: int) -> None:
     """ollama.com/library, by MarkWard0110/ollama-models 8a7dfc05ce4f; a file holds its vocabulary beside the tensors."""
-    assert kvplan.estimate(tag, context=64).model.weight_bytes / 1e6 == pytest.approx(megabytes, rel=0.06)
+    assert planned(tag, context=64).model.weight_bytes / 1e6 == pytest.approx(megabytes, rel=0.06)
 
 
 @pytest.mark.parametrize("written", ["microsoft/Phi-3-mini-4k-instruct-gguf:fp16", "bartowski/THUDM_GLM-4-9B-0414-GGUF:Q8_0"])

@@ -12,12 +12,13 @@ from kvplan.engines.common.protocol import Risk
 from kvplan.manifests import Source
 from kvplan.planner.plan import Plan
 from kvplan.units import GIB, MIB
+from tests.conftest import planned
 
 LLAMA, QWEN = "meta-llama/llama-3.1-8b", "qwen/qwen3.6-27b"
 
 
 def ask(model: str = LLAMA, **question: Any) -> Plan:
-    return api.estimate(model, **({"engine": "vllm", "device": "rtx-4090", "context": 8192, "advise": False} | question))
+    return planned(model, **({"engine": "vllm", "device": "rtx-4090", "context": 8192} | question))
 
 
 def told(plan: Plan) -> dict[str, Risk]:

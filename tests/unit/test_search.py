@@ -16,6 +16,7 @@ import kvplan
 from kvplan.cli import run
 from kvplan.errors import KvplanError, SpecError
 from kvplan.planner.limits import largest
+from tests.conftest import planned
 
 MODEL = "meta-llama/llama-3.1-8b"
 
@@ -110,7 +111,7 @@ def test_ranked_by_speed_the_fastest_layout_comes_first():
         for tp, pp in ((tp, pp) for tp in range(1, n + 1) for pp in range(1, n + 1) if n % (tp * pp) == 0):
             sizes = {"device": c.device, "tp": tp, "pp": pp, "dp": n // tp // pp}
             asked = {"engine": "ideal", "context": "32k", "batch": 64} | sizes
-            if kvplan.estimate(MODEL, advise=False, **asked).fits:  # every other layout of as many devices is slower
+            if planned(MODEL, **asked).fits:  # every other layout of as many devices is slower
                 bound = kvplan.roofline(MODEL, **asked).tokens_per_second * min(64, sizes["dp"])
                 assert bound <= c.pace.tokens_per_second * (1 + 1e-9)
 

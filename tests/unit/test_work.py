@@ -10,6 +10,7 @@ import kvplan
 from kvplan.engines.llama_cpp import situation
 from kvplan.planner import evaluate as planner
 from kvplan.units import longest
+from tests.conftest import planned
 
 
 @pytest.fixture
@@ -28,13 +29,13 @@ def answers(monkeypatch) -> list[bool]:
 
 def test_a_vllm_question_that_fits_is_answered_three_times(answers):
     """Itself, and the longest context and one token more: nothing of vLLM follows the batch."""
-    plan = kvplan.estimate("meta-llama/llama-3.1-8b", device="h100-80gb", context="8k", advise=False)
+    plan = planned("meta-llama/llama-3.1-8b", device="h100-80gb", context="8k")
     assert plan.fits
     assert answers == [True, False, False]
 
 
 def test_the_batch_that_is_not_asked_again_holds_all_the_same():
-    question: dict[str, Any] = {"device": "l40s", "context": "24k", "dp": 2, "advise": False}
+    question: dict[str, Any] = {"device": "l40s", "context": "24k", "dp": 2}
     most = kvplan.estimate("meta-llama/llama-3.1-8b", **question).capacity.max_batch
     assert most
     assert kvplan.estimate("meta-llama/llama-3.1-8b", batch=most, **question).fits
@@ -58,7 +59,7 @@ def test_the_longest_context_of_llama_cpp_takes_few_tries(monkeypatch):
 
     monkeypatch.setattr(situation, "situation", counted)
     question: dict[str, Any] = {"engine": "llama.cpp", "engine_option": {"fit": "off"}}
-    kvplan.estimate("meta-llama/llama-3.1-8b", device="h100-80gb", context="8k", advise=False, **question)
+    planned("meta-llama/llama-3.1-8b", device="h100-80gb", context="8k", **question)
     assert len(tried) < 120  # three searches over 2^32 lengths by halving alone are 195
 
 

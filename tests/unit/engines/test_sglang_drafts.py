@@ -7,6 +7,7 @@ import pytest
 import kvplan
 from kvplan.errors import SpecError
 from kvplan.manifests import read
+from tests.conftest import planned
 
 # model, method, release, steps, tokens verified: as the release's own function returns them
 PICKED = [
@@ -25,7 +26,7 @@ PICKED = [
 
 @pytest.mark.parametrize(("model", "method", "release", "steps", "tokens"), PICKED)
 def test_picked(model: str, method: str, release: str, steps: int, tokens: int) -> None:
-    question = {"engine": "sglang", "engine_version": release, "device": "h200", "tp": 8, "context": 4096, "advise": False}
+    question = {"engine": "sglang", "engine_version": release, "device": "h200", "tp": 8, "context": 4096}
     plan = kvplan.estimate(model, speculative=f"{method}:auto", **question).as_dict()  # type: ignore[arg-type]
     tree = {} if tokens == steps + 1 else {"speculative_eagle_topk": "4"}  # the function's second number; 1 of a chain
     options = {"speculative_num_draft_tokens": str(tokens)} | tree
@@ -37,7 +38,7 @@ def test_picked(model: str, method: str, release: str, steps: int, tokens: int) 
 
 def test_others_pick_nothing() -> None:
     with pytest.raises(SpecError, match="vLLM picks no number of tokens"):
-        kvplan.estimate("qwen/qwen3-8b", engine="vllm", device="l4", speculative="eagle3:auto")
+        planned("qwen/qwen3-8b", engine="vllm", device="l4", speculative="eagle3:auto")
 
 
 def test_read() -> None:

@@ -10,6 +10,7 @@ from kvplan import estimate
 from kvplan.errors import KvplanError
 from kvplan.importers.hf_config import import_config
 from kvplan.spec import parse_spec
+from tests.conftest import planned
 
 #: The first config.json of tiiuae/falcon-40b-instruct (transformers 4.26), as public repositories hold it.
 FALCON = {
@@ -75,7 +76,7 @@ def test_hunyuan_v4_with_images() -> None:
     config = {"architectures": ["HYV4VLForConditionalGeneration"], "model_type": "hy_v4_vl", "dtype": "bfloat16"}
     plan = asked({**config, "text_config": text, "vision_config": vision})
     assert plan["model"]["parameters"] == 33_251_855_701
-    held = estimate(
+    held = planned(
         parse_spec(import_config({**config, "text_config": text, "vision_config": vision}, "hy"), "hy"), engine="transformers", context=150
     )
     assert sum(e.bytes for e in held.ledgers[0].entries if e.name.startswith("cache")) == 768_000

@@ -12,6 +12,7 @@ import pytest
 
 import kvplan
 from kvplan.manifests import check, exit_code
+from tests.conftest import planned
 
 FILES = Path(__file__).parents[2] / "manifests" / "deployments"
 
@@ -248,7 +249,7 @@ def test_every_file_is_in_the_table() -> None:
 def test_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FILES)
     why, code, expected = TABLE[name]
-    verdicts = check([name], kvplan.estimate)
+    verdicts = check([name], planned)
     found = tuple(E(v.status, v.name, {f.rule: f.place.line for f in v.findings if f.severity != "note"}) for v in verdicts)
     assert found == expected, why
     assert exit_code(verdicts) == code, why

@@ -12,12 +12,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-import kvplan
 from kvplan import api, engines
 from kvplan.errors import KvplanError, SpecError
 from kvplan.manifests import Source, check, emit
 from kvplan.planner.evaluate import evaluate
-from tests.conftest import examples
+from tests.conftest import examples, planned
 
 MODEL = "meta-llama/llama-3.1-8b"
 BAD_VERSIONS = (
@@ -102,14 +101,14 @@ def test_options_are_values_whatever_they_hold(engine: str, option: str, text: s
 @pytest.mark.parametrize("engine", engines.served())
 def test_versions_and_models_are_values_too(engine: str, text: str, tmp_path: Path) -> None:
     holds(texts(engine, engine_version=text), engine, tmp_path)
-    plan = kvplan.estimate(MODEL, engine=engine, device="h100-80gb", context=1024)
+    plan = planned(MODEL, engine=engine, device="h100-80gb", context=1024)
     try:
         written = {target: emit(plan, target, model=text) for target in (engine, "compose", "k8s")}
     except KvplanError:
         return
     holds(written, engine, tmp_path)
     for target, one in written.items():  # the text is one word, and reads back as it is
-        (verdict,) = check([Source("serve.sh" if target == engine else "m.yaml", one)], kvplan.estimate)
+        (verdict,) = check([Source("serve.sh" if target == engine else "m.yaml", one)], planned)
         assert verdict.found is not None
         assert verdict.found.question.get("device", "h100-80gb") == "h100-80gb"
         assert verdict.found.model == MODEL if "# kvplan" in one and "model=" in one else verdict.found.model == text
@@ -123,14 +122,14 @@ def test_any_text_of_an_option(which: tuple[str, str], text: str, tmp_path_facto
 
 
 def test_a_model_that_would_be_an_option_is_refused() -> None:
-    plan = kvplan.estimate(MODEL, engine="vllm", device="h100-80gb")
+    plan = planned(MODEL, engine="vllm", device="h100-80gb")
     with pytest.raises(SpecError, match="would be an option"):
         emit(plan, "vllm", model="--trust-remote-code")
 
 
 def test_compose_and_kubernetes_expand_nothing() -> None:
     """Compose reads $$ as $ (its reference, interpolation), the kubelet $$( as $( (third_party/forked/golang/expansion)."""
-    plan = kvplan.estimate(MODEL, engine="vllm", device="h100-80gb")
+    plan = planned(MODEL, engine="vllm", device="h100-80gb")
     assert "- $$(HOME)$$HOME" in emit(plan, "compose", model="$(HOME)$HOME")
     assert "- $$(HOME)$HOME" in emit(plan, "k8s", model="$(HOME)$HOME")
     assert "'$(HOME)$HOME'" in emit(plan, "vllm", model="$(HOME)$HOME")

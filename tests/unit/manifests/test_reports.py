@@ -13,6 +13,7 @@ import pytest
 import kvplan
 from kvplan.manifests import Source, check, diff
 from kvplan.report import findings, github, junit, sarif
+from tests.conftest import planned
 
 FILES = Path(__file__).parents[2] / "manifests"
 GOOD = Source("a/good.sh", "# kvplan: device=h100\nvllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192\n")
@@ -160,7 +161,7 @@ def services(**models: str) -> str:
     ],
 )
 def test_diff_pairs_by_name_then_by_model(old: dict[str, str], new: dict[str, str], pairs: list[tuple[str | None, str | None]]) -> None:
-    changes = diff(check([Source("a.yaml", services(**old))], kvplan.estimate), check([Source("b.yaml", services(**new))], kvplan.estimate))
+    changes = diff(check([Source("a.yaml", services(**old))], planned), check([Source("b.yaml", services(**new))], planned))
     names = [tuple(v.name.removeprefix("services/") if v else None for v in (change.old, change.new)) for change in changes]
     assert names == pairs
 

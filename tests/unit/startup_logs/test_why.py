@@ -16,7 +16,7 @@ from kvplan.deployment import NAMES
 from kvplan.engines.common.releases import in_force
 from kvplan.engines.common.stops import Stop, expression, needle, say
 from kvplan.errors import KvplanError
-from tests.conftest import rows_of
+from tests.conftest import planned, rows_of
 
 #: Where it was pasted, the text, who says it (empty: no engine; any: every engine that runs torch), what it is, what its meaning holds, and
 #: the first setting to move.
@@ -134,7 +134,7 @@ def test_wordings_of_one_name_do_not_overlap() -> None:
 )  # fmt: skip
 def test_a_plan_that_does_not_start_says_what_why_knows(engine: str, question: dict[str, object]) -> None:
     asked = {"device": "h100-80gb", "context": 4096, **question}
-    plan = kvplan.estimate("microsoft/phi-4", engine=engine, advise=False, **asked)
+    plan = planned("microsoft/phi-4", engine=engine, **asked)
     assert plan.starts is False
     assert kvplan.why(plan.outcome.reason or "", engine=engine).causes
 
