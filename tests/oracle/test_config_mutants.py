@@ -19,7 +19,7 @@ from kvplan.errors import KvplanError
 from tests.conftest import rows_of
 
 CASES = rows_of(Path(__file__).with_name("config_cases.jsonl"))
-MUTANTS = int(os.environ.get("CONFIG_MUTANTS", "120"))
+MUTANTS = int(os.environ.get("CONFIG_MUTANTS", "50"))
 
 
 def asked(config: dict[str, Any], folder: Path, tokens: int) -> tuple[int, int]:
@@ -49,7 +49,7 @@ def test_gemma_3_4b_counts_are_those_of_its_release(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_mutants(tmp_path: Path) -> None:
-    """A few hundred, over bases drawn by a fixed seed: none wrong, few refused. CONFIG_MUTANTS draws more."""
+    """Fifty, over bases drawn by a fixed seed: none wrong, few refused. CONFIG_MUTANTS draws more."""
     pytest.importorskip("torch", reason="building models needs torch")
     pytest.importorskip("transformers", reason="the test-only dependency transformers is not installed")
     from tests.oracle.mutants import judge, truth

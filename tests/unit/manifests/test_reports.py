@@ -23,7 +23,7 @@ BROKEN = Source("e.yaml", "a: [")
 
 
 def rows() -> list[dict[str, Any]]:
-    return [v.as_dict() for v in check([GOOD, BAD, OPEN, BROKEN], kvplan.estimate)]
+    return [v.as_dict() for v in check([GOOD, BAD, OPEN, BROKEN], planned)]
 
 
 def test_verdicts_are_plain_data() -> None:
@@ -83,7 +83,7 @@ def everything() -> list[dict[str, Any]]:
     """The verdicts on every file of tests/manifests, and texts that a format could stumble over."""
     files = sorted(str(path) for path in FILES.rglob("*") if path.is_file())
     odd = [Source("a b/ü,%:\n\x1b.sh", "vllm serve '/m/<&>%0A::error::\x07\nb' --no-such=%\n")]
-    return [v.as_dict() for v in check([*files, *odd], kvplan.estimate)]
+    return [v.as_dict() for v in check([*files, *odd], planned)]
 
 
 def test_sarif_keeps_the_rules_of_its_schema(everything: list[dict[str, Any]]) -> None:

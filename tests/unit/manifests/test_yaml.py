@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -276,7 +275,6 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_texts(name: str) -> None:
     text, message = HOSTILE[name]
-    start = time.process_time()
     if message is None:
         with suppress(SpecError):
             read(text, name)
@@ -285,7 +283,6 @@ def test_hostile_texts(name: str) -> None:
             read(text, name)
         assert len(error.value.faults) == 1
         assert len(str(error.value)) < 300
-    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(
