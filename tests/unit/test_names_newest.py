@@ -103,7 +103,7 @@ def test_a_model_makes_the_hub_s_total_to_the_last_parameter(written: str, total
 )
 def test_a_length_is_the_release_s_not_its_class_s(written: str, length: int) -> None:
     """max_position_embeddings of each, scraped from its config.json (llmfit 1.1.17)."""
-    assert kvplan.estimate(written).as_dict()["question"]["context"]["value"] == length
+    assert planned(written).as_dict()["question"]["context"]["value"] == length
 
 
 def test_phi_4_multimodal_is_counted_without_its_adapters() -> None:
@@ -266,7 +266,7 @@ def test_tuned_releases_have_the_shapes_of_what_they_were_tuned_from(written: st
 def test_deepseek_llm_67b_is_as_large_as_its_paper_s_sizes() -> None:
     """arXiv 2401.02954, table 2: 95 layers, 8192 wide, 64 heads, 8 groups, 4096 tokens; MLP and words as llmfit 1.1.17 has."""
     by_hand = 95 * (2 * 8192 * 8192 + 2 * 8192 * 1024 + 3 * 8192 * 22016 + 2 * 8192) + 2 * 102_400 * 8192 + 8192
-    plan = kvplan.estimate("deepseek-ai/deepseek-llm-67b-chat", engine="ideal")
+    plan = planned("deepseek-ai/deepseek-llm-67b-chat", engine="ideal")
     assert (plan.model.parameters, plan.as_dict()["question"]["max_model_len"]["value"]) == (by_hand, 4096)
 
 
@@ -279,4 +279,4 @@ def test_qwen3_vl_embedding_8b_has_no_output() -> None:
 @pytest.mark.parametrize(("written", "length"), [("Qwen/Qwen2-57B-A14B", 131_072), ("Qwen/Qwen2-57B-A14B-Instruct", 32_768)])
 def test_a_tuned_release_of_another_length_is_no_alias(written: str, length: int) -> None:
     """llmfit 1.1.17 has both lengths; the base's config.json says 131,072."""
-    assert kvplan.estimate(written, engine="ideal").as_dict()["question"]["max_model_len"]["value"] == length
+    assert planned(written, engine="ideal").as_dict()["question"]["max_model_len"]["value"] == length

@@ -134,7 +134,7 @@ def test_a_start_may_be_surer_than_a_fit() -> None:
 def test_what_public_starts_ran_out_of_and_nothing_sizes_is_too_close_to_call(
     model: str, asked: dict[str, Any], left_out: dict[str, Any]
 ) -> None:
-    plan, other = (api.estimate(model, advise=False, **question).as_dict() for question in (asked, asked | left_out))
+    plan, other = (planned(model, **question).as_dict() for question in (asked, asked | left_out))
     assert (plan["starts"], plan["start_certainty"]) == (True, "too close to call")
     assert any(note.startswith("too close to call at most: what ") for note in plan["model"]["notes"])
     assert not any(note.startswith("too close to call at most") for note in other["model"]["notes"])

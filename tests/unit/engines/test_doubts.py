@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import kvplan
 from kvplan.errors import SpecError
 from tests.conftest import planned
 
@@ -100,7 +99,7 @@ def test_no_start_over_many_ranks_is_certain(device: str, ranks: dict[str, int],
 
 def test_compute_types():
     """vLLM's, SGLang's and LMDeploy's `--dtype auto` is none; FP8 is a format of weights and caches, in which nothing is computed here."""
-    left, auto = (kvplan.estimate("meta-llama/llama-3.1-8b", dtype=dtype, context=2048).as_dict() for dtype in (None, "auto"))
+    left, auto = (planned("meta-llama/llama-3.1-8b", dtype=dtype, context=2048).as_dict() for dtype in (None, "auto"))
     assert auto == left
     with pytest.raises(SpecError, match="--weight-dtype fp8, for the cache --kv-dtype fp8"):
-        kvplan.estimate("meta-llama/llama-3.1-8b", dtype="fp8", context=2048)
+        planned("meta-llama/llama-3.1-8b", dtype="fp8", context=2048)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.manifests import read
 from tests.conftest import planned
 
@@ -15,7 +14,7 @@ HEAD = 151936 * 4096  # Qwen/Qwen3-8B config.json: vocab_size x hidden_size, unt
 
 
 def weights(**options: str) -> int:
-    plan = kvplan.estimate(QWEN, engine="vllm", device="l4", context=8192, engine_option=options, advise=False).as_dict()
+    plan = planned(QWEN, engine="vllm", device="l4", context=8192, engine_option=options).as_dict()
     lines = plan["ledgers"][0]["entries"]
     return sum(line["bytes"] for line in lines if line["name"].startswith("weights") and line["name"] != "weights: rounding")
 
@@ -29,7 +28,7 @@ def test_embedding_mode_captures_no_graphs() -> None:
     """SGLang 0.5.9 model_runner.py init_device_graphs: not for models that do not generate."""
 
     def plan(**options: str) -> dict[str, Any]:
-        return kvplan.estimate(QWEN, engine="sglang", device="h100-80gb", context=8192, engine_option=options, advise=False).as_dict()
+        return planned(QWEN, engine="sglang", device="h100-80gb", context=8192, engine_option=options).as_dict()
 
     plain, embeds = plan(), plan(is_embedding="true")
     assert "CUDA graphs" in {line["name"] for line in plain["ledgers"][0]["outside"]}

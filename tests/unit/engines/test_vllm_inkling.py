@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import kvplan
 from kvplan.errors import UnsupportedError
 from tests.conftest import planned
 
@@ -35,7 +34,7 @@ def inkling(folder: Path, **more: object) -> str:
 def test_the_plan_is_that_of_vllms_planner(
     release: str, tp: int, gib: int, length: int, batch: int, blocks: int, tokens: int, times: float, page: int, tmp_path: Path
 ) -> None:
-    plan = kvplan.estimate(
+    plan = planned(
         inkling(tmp_path),
         engine="vllm",
         engine_version=release,

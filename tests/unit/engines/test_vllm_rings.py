@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.errors import UnsupportedError
 from tests.conftest import planned
 
@@ -94,7 +93,7 @@ def test_the_n_gram_table_is_in_host_memory_from_0_30_on() -> None:
     51.2 billion parameters in FP8 are 47.7 GiB, half of them on each of two ranks before."""
     lines = {}
     for release in ("0.29.0", "0.30.0"):
-        plan = kvplan.estimate(NEXT, engine="vllm", engine_version=release, device="h200", tp=2, ep=2, advise=False).as_dict()
+        plan = planned(NEXT, engine="vllm", engine_version=release, device="h200", tp=2, ep=2).as_dict()
         (lines[release],) = [e["bytes"] for e in plan["ledgers"][0]["entries"] if e["name"] == "weights: embedding"]
         found = [e["bytes"] for e in plan["host"] if e["name"] == "n-gram table"]
         assert [round(n / GIB, 1) for n in found] == ([47.7] if release == "0.30.0" else [])

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kvplan import estimate
 from kvplan.errors import KvplanError
 from kvplan.importers.hf_config import import_config
 from kvplan.spec import parse_spec
@@ -26,7 +25,7 @@ MAMBA2 = {
 
 
 def asked(config: dict[str, Any]) -> Any:
-    return estimate(parse_spec(import_config(config, "left out"), "left out"), engine="ideal", context=100, batch=1).as_dict()
+    return planned(parse_spec(import_config(config, "left out"), "left out"), engine="ideal", context=100, batch=1).as_dict()
 
 
 def test_refined_web_of_40b_groups_its_heads() -> None:
