@@ -29,7 +29,7 @@ collect_ignore = list(TORCH) if find_spec("torch") is None else []
 #: What `make test-fast` leaves out, nine tenths of the suite's time: whatever compares with engines, draws properties, allocates,
 #: runs the pages' commands or reads every packaged model, and of the unit tests those that start many processes or read many files.
 SLOW = (
-    "oracle/", "property/", "contract/", "catalogue/", "docs/", "unit/validate/", "unit/web/", "unit/importers/test_hub_asked.py",
+    "gpu/", "oracle/", "property/", "contract/", "catalogue/", "docs/", "unit/validate/", "unit/web/", "unit/importers/test_hub_asked.py",
     *(f"unit/manifests/test_{name}.py" for name in ("bounds", "ci", "deployments", "emit", "emit_quoting")),
     *(f"unit/manifests/test_{name}.py" for name in ("private", "reports")),
     "unit/simulate/test_paper.py", "unit/simulate/test_simulated_tiers.py", "unit/test_search.py", "unit/test_sweep_files.py",
@@ -45,10 +45,18 @@ if not EXPLORE:  # constants met in the modules that a worker happens to have im
     providers._get_local_constants = lambda: providers._local_constants
 
 
+def is_slow(path: Path) -> bool:
+    return path.relative_to(Path(__file__).parent).as_posix().startswith(SLOW)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What `make test-fast` leaves out is not even imported: torch and transformers take longer than the rest."""
+    return True if config.option.markexpr == "not slow" and collection_path.is_file() and is_slow(collection_path) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
     for item in items:
-        if item.path.relative_to(here).as_posix().startswith(SLOW):
+        if is_slow(item.path):
             item.add_marker(pytest.mark.slow)
 
 

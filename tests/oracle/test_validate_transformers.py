@@ -32,16 +32,14 @@ _SMALL = {
 
 @pytest.fixture(scope="module")
 def measuring():
-    """One measuring process for all models of this file, which start no other (test_a_process_of_its_own does): torch is imported once."""
+    """One measuring process for all models of this file (tests/unit/validate starts others): torch and transformers are imported once."""
     with Worker("cpu") as worker:
         yield worker
 
 
 @pytest.fixture(autouse=True)
-def _one_process(request, monkeypatch):
-    if request.function is not test_a_process_of_its_own:
-        worker = request.getfixturevalue("measuring")
-        monkeypatch.setattr(real, "Worker", lambda device: nullcontext(worker))
+def _one_process(measuring, monkeypatch):
+    monkeypatch.setattr(real, "Worker", lambda device: nullcontext(measuring))
 
 
 def config(architecture: str, model_type: str, **fields) -> dict:
@@ -86,10 +84,6 @@ def test_cache_and_weights_are_what_the_plan_says(name):
     behind = rows["storage behind the cache after prefill"].allocated_bytes
     assert behind is not None
     assert behind > 0
-
-
-def test_a_process_of_its_own():
-    assert validate_model(CONFIGS["grouped queries"], context=50, batch=3).status == "equal"
 
 
 def test_a_window_keeps_the_whole_prompt_alive_until_the_first_decoded_token():

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
+import kvplan
 from kvplan.cli import run
 from kvplan.report import assumed, table
 from kvplan.report.table import plans_text
-from tests.conftest import planned
 
 LLAMA = "meta-llama/llama-3.1-8b"
 
@@ -53,18 +53,18 @@ def test_rows_say_first_whether_they_fit(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_memory_that_the_system_takes_is_not_said_to_be_free() -> None:
-    shared = planned(LLAMA, engine="ollama", device="gb10", context="8k", weight_dtype="q4_k_m")
+    shared = kvplan.estimate(LLAMA, engine="ollama", device="gb10", context="8k", weight_dtype="q4_k_m", advise=False)
     said = " ".join(text for text, _, _ in assumed.rows(shared))
     assert "4.0 GiB for the system and the server" in said
     assert "nothing else on the GPU" not in said
-    alone = planned(LLAMA, engine="ollama", device="l4", context="8k", weight_dtype="q4_k_m")
+    alone = kvplan.estimate(LLAMA, engine="ollama", device="l4", context="8k", weight_dtype="q4_k_m", advise=False)
     assert "nothing else on the GPU" in " ".join(text for text, _, _ in assumed.rows(alone))
 
 
 @pytest.mark.parametrize("questions", [[{"context": "32k"}], [{"context": "8k"}, {"context": "32k"}]])
 def test_tables_fit_a_narrow_terminal(questions: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
     """No line of a table is longer than 80 columns, and names of lines are whole before their exact bytes are left out."""
-    plans = [planned("qwen/qwen2.5-vl-7b", device="l4", batch=2, **one) for one in questions]
+    plans = [kvplan.estimate("qwen/qwen2.5-vl-7b", device="l4", batch=2, advise=False, **one) for one in questions]
     monkeypatch.setattr(table.sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(table.shutil, "get_terminal_size", lambda _=None: os.terminal_size((80, 24)))
     text = plans_text(plans, "table") if len(plans) > 1 else table.details(plans[0])

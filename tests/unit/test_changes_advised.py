@@ -9,7 +9,6 @@ import pytest
 
 import kvplan
 from kvplan.report.answer import changes, options, sentence
-from tests.conftest import planned
 
 
 def advised(model: str, **question: Any) -> list[str]:
@@ -20,7 +19,7 @@ def test_ranks_share_tokens_before_requests_are_given_up() -> None:
     """32 x 65,536 x 70,272 B of latents are 137.3 GiB on each rank of tp 8, which has 43.9: 34.3 on each of 4 that share."""
     found = advised("deepseek-ai/deepseek-v3", device="8xh200", context="64k", batch=32)
     assert found[0] == "--dcp 4"
-    plan = planned("deepseek-ai/deepseek-v3", device="8xh200", context="64k", batch=32, dcp=4)
+    plan = kvplan.estimate("deepseek-ai/deepseek-v3", device="8xh200", context="64k", batch=32, dcp=4)
     assert (plan.fits, plan.asked("tp")) == (True, 8)
 
 
@@ -36,7 +35,7 @@ def test_ranks_share_tokens_before_requests_are_given_up() -> None:
     ],
 )
 def test_tp_is_what_other_sizes_leave_of_the_devices(engine: str, sizes: dict[str, Any], tp: int, pp: int) -> None:
-    plan = planned("deepseek-ai/deepseek-v3", engine=engine, device="8xh200", context="8k", **sizes)
+    plan = kvplan.estimate("deepseek-ai/deepseek-v3", engine=engine, device="8xh200", context="8k", advise=False, **sizes)
     assert (plan.asked("tp"), plan.asked("pp") or 1, plan.asked("n_devices")) == (tp, pp, 8)
 
 
@@ -73,7 +72,7 @@ def test_an_engine_that_runs_on_the_device_is_named(asked: str, device: str, run
 
 def test_what_a_start_lacks_is_not_what_all_requests_lack() -> None:
     """Of gpt-oss-120b's 36 layers 18 keep all of 131,072 tokens, 4.5 GiB, and 18 a step and their window, 8,320 tokens: 0.29."""
-    said = sentence(planned("openai/gpt-oss-120b", device="h100", context="128k", batch=4, engine_version="0.19.0"))
+    said = sentence(kvplan.estimate("openai/gpt-oss-120b", device="h100", context="128k", batch=4, engine_version="0.19.0"))
     every, first = map(float, re.findall(r"([\d.]+) GiB (?:of cache for 4 requests|for the first of them)", " ".join(said.split())))
     assert every - first == pytest.approx(3 * (4.5 + 0.29), abs=0.11)
     assert "without which vLLM 0.19.0 would not start" in " ".join(said.split())
@@ -88,7 +87,7 @@ def test_a_target_that_is_an_engine_is_the_engine() -> None:
 def test_an_option_that_is_none_is_told_its_neighbours() -> None:
     for key, said in (("asinc_scheduling", "did you mean async_scheduling"), ("zzz", "`kvplan engines vllm` lists the ")):
         with pytest.raises(kvplan.KvplanError, match=said):
-            planned("qwen/qwen3-8b", device="h100", engine_option={key: "1"})
+            kvplan.estimate("qwen/qwen3-8b", device="h100", engine_option={key: "1"})
 
 
 def test_memory_is_advised_in_mebibytes() -> None:
@@ -105,9 +104,9 @@ def test_memory_is_advised_in_mebibytes() -> None:
 )
 def test_a_format_that_the_engine_does_not_load_is_answered_with_its_own_of_as_many_bits(engine, device, typed, loads) -> None:
     question = {"engine": engine, "device": device, "context": "8k"}
-    assert planned("qwen/qwen3-8b", weight_dtype=typed, **question).starts is False
+    assert kvplan.estimate("qwen/qwen3-8b", weight_dtype=typed, **question).starts is False
     assert advised("qwen/qwen3-8b", weight_dtype=typed, **question)[0] == loads
-    assert planned("qwen/qwen3-8b", weight_dtype=loads.split()[1], **question).fits
+    assert kvplan.estimate("qwen/qwen3-8b", weight_dtype=loads.split()[1], **question).fits
 
 
 @pytest.mark.parametrize(
@@ -121,7 +120,7 @@ def test_a_format_that_the_engine_does_not_load_is_answered_with_its_own_of_as_m
     ],
 )
 def test_weights_of_another_release_are_said_to_be(model: str, typed: str, told: str) -> None:
-    notes = planned(model, engine="vllm", device="8xh200", weight_dtype=typed, context="8k").model.notes
+    notes = kvplan.estimate(model, engine="vllm", device="8xh200", weight_dtype=typed, context="8k", advise=False).model.notes
     assert [note for note in notes if "another release" in note] == ([told] if told else [])
 
 

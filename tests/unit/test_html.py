@@ -10,7 +10,7 @@ import pytest
 import kvplan
 from kvplan.cli import run
 from kvplan.report import render
-from tests.conftest import one_block, planned
+from tests.conftest import one_block
 
 MODEL = "meta-llama/llama-3.1-8b"
 HOSTILE = "</title><script>alert(1)</script><img src=//x.example onerror=alert(2)>\u202e\"'&"
@@ -65,7 +65,7 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_every_byte_of_the_plan_is_on_the_page(name):
-    plan = planned(MODEL, **QUESTIONS[name])
+    plan = kvplan.estimate(MODEL, **QUESTIONS[name])
     page = Page(render([plan], "html"))
     rows = {tuple(row[:1] + row[2:4]) for row in page.cells if len(row) > 3}
     for row in plan.rows():
@@ -77,7 +77,7 @@ def test_every_byte_of_the_plan_is_on_the_page(name):
 
 
 def test_the_bars_are_as_long_as_the_bytes():
-    plan = planned(MODEL, device="80GiB", engine="ideal", context="8k", batch=8)
+    plan = kvplan.estimate(MODEL, device="80GiB", engine="ideal", context="8k", batch=8)
     text = render([plan], "html")
     # Llama 3.1 8B: 131,072 B of cache a token (2 x 32 layers x 8 heads x 128 x 2 B); a bar of 80 GiB is 760 wide
     cache = 8 * 8192 * 131_072
@@ -120,7 +120,7 @@ def test_nothing_is_asked_for_and_nothing_runs(capsys):
 
 def test_hostile_names_are_text():
     spec = one_block({"kind": "gqa", "heads": 8, "kv_heads": 4, "head_dim": 64}, 2, name=HOSTILE)
-    text = render([planned(spec, engine="ideal", context=100, device="24GiB")], "html")
+    text = render([kvplan.estimate(spec, engine="ideal", context=100, device="24GiB")], "html")
     page = Page(text)
     assert not page.tags & {"script", "img"}
     assert "\u202e" not in text
@@ -128,7 +128,7 @@ def test_hostile_names_are_text():
 
 
 def test_a_notebook_gets_a_part_of_a_page():
-    shown = planned(MODEL, device="h100")._repr_html_()
+    shown = kvplan.estimate(MODEL, device="h100")._repr_html_()
     assert "<html" not in shown
     assert "<table>" in shown
 

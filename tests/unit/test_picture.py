@@ -6,8 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+import kvplan
 from kvplan.cli import run
-from tests.conftest import one_block, planned
+from tests.conftest import one_block
 
 pytest.importorskip("matplotlib", reason="the plot extra is not installed")
 
@@ -20,7 +21,7 @@ def test_the_bars_are_the_bytes():
     from kvplan.report.bars import bar_of
     from kvplan.report.picture import _bars, _curve
 
-    plan = planned(MODEL, device="80GiB", engine="ideal", context="8k", batch=8)
+    plan = kvplan.estimate(MODEL, device="80GiB", engine="ideal", context="8k", batch=8)
     panel, curve = Figure().subplots(2, 1)
     _bars(panel, plan, [bar_of(plan, ledger) for ledger in plan.ledgers])
     # 8,030,261,248 parameters of 2 B; 8 x 8,192 tokens of 131,072 B; the rest of 80 GiB is free
@@ -37,7 +38,7 @@ def test_a_file_is_written_and_a_name_is_text(ending, tmp_path, capsys):
 
     path = tmp_path / f"plan.{ending}"
     spec = one_block({"kind": "gqa", "heads": 2, "kv_heads": 2, "head_dim": 32}, name=r"a $x^{2$ <script> \u001b[31m")
-    draw(planned(spec, device="24GiB", engine="ideal", context=64), str(path))
+    draw(kvplan.estimate(spec, device="24GiB", engine="ideal", context=64), str(path))
     assert path.stat().st_size > 5_000
     if ending == "svg":
         ElementTree.parse(path)

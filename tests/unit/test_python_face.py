@@ -16,7 +16,6 @@ from kvplan.api.workloads import DEFAULTS
 from kvplan.cli import run
 from kvplan.deployment import NAMES
 from kvplan.errors import KvplanError, UnknownName
-from tests.conftest import planned
 
 LLAMA = "meta-llama/llama-3.1-8b"
 #: What each kind of name may be in Python.
@@ -51,7 +50,7 @@ def test_the_package_is_typed_and_shows_its_public_names_alone():
 
 
 def test_a_printed_plan_is_the_first_screen(capsys):
-    plan = planned(LLAMA, device="h100", context="8k")
+    plan = kvplan.estimate(LLAMA, device="h100", context="8k")
     run(["estimate", LLAMA, "--device", "h100", "--context", "8k"])
     out = capsys.readouterr().out
     assert out.startswith(f"{plan}\n\nmore: ")
@@ -59,7 +58,7 @@ def test_a_printed_plan_is_the_first_screen(capsys):
 
 
 def test_rows_are_the_lines_of_the_ledgers(monkeypatch):
-    plan = planned(LLAMA, engine="ideal", device="h100", context="8k", tp=2)
+    plan = kvplan.estimate(LLAMA, engine="ideal", device="h100", context="8k", tp=2)
     rows = plan.rows()
     assert {(row["place"], row["devices"]) for row in rows} == {("GPU 0 to 1", 2)}
     assert sum(row["bytes"] for row in rows) == plan.ledgers[0].total_bytes
@@ -96,27 +95,27 @@ def test_engines_is_a_package_and_a_function():
 )
 def test_an_engines_own_name_is_answered_with_ours(name, told):
     with pytest.raises(UnknownName) as caught:
-        planned(LLAMA, **{name: 1})
+        kvplan.estimate(LLAMA, **{name: 1})
     assert str(caught.value).startswith(f"unknown question {name!r}; {told}")
 
 
 def test_numbers_of_numpy_are_numbers():
     np = pytest.importorskip("numpy")
     given = {"context": np.int64(8192), "batch": np.int32(4), "reserve": np.int64(1 << 30), "enforce_eager": np.bool_(True)}
-    plan = planned(LLAMA, device="h100", engine="vllm", **given)
+    plan = kvplan.estimate(LLAMA, device="h100", engine="vllm", advise=False, **given)
     assert {name: plan.question[name] for name in given} == {
         "context": (8192, "you"), "batch": (4, "you"), "reserve": (1 << 30, "you"), "enforce_eager": (True, "you"),
     }  # fmt: skip
     assert all(type(plan.question[name][0]) in (int, bool) for name in given)
     with pytest.raises(KvplanError, match="is not a size"):
-        planned(LLAMA, context=np.array([8192, 16384]))
+        kvplan.estimate(LLAMA, context=np.array([8192, 16384]))
 
 
 def test_a_path_is_a_file_and_devices_may_be_one_text(tmp_path):
     text = Path(__file__).parents[2].joinpath("model_specs", "meta-llama", "llama-3.1-8b.yaml").read_text()
     (tmp_path / "mine.yaml").write_text(text)
-    assert planned(tmp_path / "mine.yaml", context="1k").cache.bytes_per_token == 131072  # 2 x 32 layers x 8 heads x 128 x 2 B
+    assert kvplan.estimate(tmp_path / "mine.yaml", context="1k").cache.bytes_per_token == 131072  # 2 x 32 layers x 8 heads x 128 x 2 B
     with pytest.raises(KvplanError, match="no such file"):
-        planned(tmp_path / "nothing.json")
+        kvplan.estimate(tmp_path / "nothing.json")
     found = kvplan.fit(LLAMA, devices="h100, l4", engine="ideal", context="8k", batch=16)
     assert {row.device.id for row in found} == {"h100-80gb", "l4"}

@@ -6,6 +6,7 @@ import doctest
 import io
 import json
 import sys
+from contextlib import nullcontext
 from importlib import import_module
 
 import jsonschema
@@ -22,14 +23,29 @@ MODEL = "meta-llama/llama-3.1-8b"
 
 
 #: Public functions whose examples allocate and measure.
-MEASURING = {"validate", "validate_all_kinds", "validate_speed", "keep_receipt"}
-FUNCTIONS = sorted(name for name in kvplan.__all__ if not name.startswith("_") and name != "KvplanError")
+MEASURING = ("validate", "validate_all_kinds", "validate_speed", "keep_receipt", "check_receipt")
+FUNCTIONS = sorted(name for name in kvplan.__all__ if not name.startswith("_") and name not in ("KvplanError", *MEASURING))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_public_function_has_an_example_that_is_true(name):
-    if name in MEASURING:
-        pytest.importorskip("torch")
+    shows_what_is_true(name)
+
+
+def test_so_have_those_that_measure(monkeypatch):
+    """In one process, which imports torch once; tests/unit/validate starts others."""
+    pytest.importorskip("torch")
+    from kvplan.validate import real, run
+    from kvplan.validate.child import Worker
+
+    with Worker("cpu") as worker:
+        for module in (run, real):
+            monkeypatch.setattr(module, "Worker", lambda device, threads=None: nullcontext(worker))
+        for name in MEASURING:
+            shows_what_is_true(name)
+
+
+def shows_what_is_true(name):
     function = getattr(kvplan, name)
     module = import_module(function.__module__)
     (found,) = doctest.DocTestFinder(recurse=False).find(function, name, module=module, globs=vars(module).copy())

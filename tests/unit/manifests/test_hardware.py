@@ -312,7 +312,7 @@ def test_docker_sizes(text: str, n: int | None) -> None:
 
 
 def one(command: str, **given: object) -> Verdict:
-    (verdict,) = check([Source("serve.sh", command)], planned, device="h100-80gb", **given)
+    (verdict,) = check([Source("serve.sh", command)], kvplan.estimate, device="h100-80gb", **given)
     return verdict
 
 
