@@ -15,7 +15,7 @@ from kvplan.importers import safetensors as st_files
 from kvplan.importers.gguf import header as gguf_header
 from kvplan.importers.gguf import read_gguf
 from tests.conftest import examples
-from tests.header_files import F32, Q8_0, gguf, layout, model, safetensors
+from tools.header_files import F32, Q8_0, gguf, layout, model, safetensors
 
 METADATA = model(
     "gemma4",

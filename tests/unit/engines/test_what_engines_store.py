@@ -9,7 +9,7 @@ import pytest
 
 from kvplan.errors import UnsupportedError
 from tests.conftest import one_block, planned
-from tests.header_files import layout, safetensors
+from tools.header_files import layout, safetensors
 
 MAMBA = {"kind": "mamba2", "heads": 4, "head_dim": 8, "d_state": 16, "groups": 1, "d_conv": 4}
 STATE = 4 * 8 * 16  # elements of one recurrent state

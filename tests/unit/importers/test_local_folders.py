@@ -10,7 +10,7 @@ import pytest
 
 from kvplan.errors import KvplanError
 from tests.conftest import planned
-from tests.header_files import F16, Q8_0, gguf, model, safetensors
+from tools.header_files import F16, Q8_0, gguf, model, safetensors
 
 #: Two layers of 512, four query heads a KV head, 1,000 rows of vocabulary apart from the output.
 CONFIG: dict[str, Any] = {
