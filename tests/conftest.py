@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,26 @@ def refused(command: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
         return err
 
     return said
+
+
+@pytest.fixture(scope="module")
+def measuring() -> Iterator[Any]:
+    """A process that measures, for all questions of a file: torch, and transformers, are imported once."""
+    if find_spec("torch") is None:
+        pytest.skip("measures with torch")
+    from kvplan.validate.child import Worker
+
+    with Worker("cpu", threads=1) as worker:
+        yield worker
+
+
+@pytest.fixture
+def one_process(measuring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks for a process of its own to measure in gets that of the file."""
+    from kvplan.validate import real, run
+
+    for module in (run, real):
+        monkeypatch.setattr(module, "Worker", lambda device, threads=None: nullcontext(measuring))
 
 
 def planned(model: str | ModelSpec, **question: Any) -> Plan:

@@ -6,7 +6,6 @@ The configs are written here (sizes of no released model); what they must take i
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from importlib.metadata import version
 
 import pytest
@@ -17,8 +16,6 @@ from kvplan.deployment import Deployment
 from kvplan.errors import UnsupportedError
 from kvplan.importers.hf_config import import_config
 from kvplan.spec import parse_spec
-from kvplan.validate import real
-from kvplan.validate.child import Worker
 from kvplan.validate.fewer import fewer, n_layers
 from kvplan.validate.real import validate_model
 from tests.conftest import shared
@@ -30,16 +27,7 @@ _SMALL = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def measuring():
-    """One measuring process for all models of this file (tests/unit/validate starts others): torch and transformers are imported once."""
-    with Worker("cpu") as worker:
-        yield worker
-
-
-@pytest.fixture(autouse=True)
-def _one_process(measuring, monkeypatch):
-    monkeypatch.setattr(real, "Worker", lambda device: nullcontext(measuring))
+pytestmark = pytest.mark.usefixtures("one_process")
 
 
 def config(architecture: str, model_type: str, **fields) -> dict:

@@ -6,7 +6,6 @@ import doctest
 import io
 import json
 import sys
-from contextlib import nullcontext
 from importlib import import_module
 
 import jsonschema
@@ -32,17 +31,10 @@ def test_every_public_function_has_an_example_that_is_true(name):
     shows_what_is_true(name)
 
 
-def test_so_have_those_that_measure(monkeypatch):
-    """In one process, which imports torch once; tests/unit/validate starts others."""
-    pytest.importorskip("torch")
-    from kvplan.validate import real, run
-    from kvplan.validate.child import Worker
-
-    with Worker("cpu") as worker:
-        for module in (run, real):
-            monkeypatch.setattr(module, "Worker", lambda device, threads=None: nullcontext(worker))
-        for name in MEASURING:
-            shows_what_is_true(name)
+@pytest.mark.usefixtures("one_process")
+@pytest.mark.parametrize("name", MEASURING)
+def test_so_have_those_that_measure(name):
+    shows_what_is_true(name)
 
 
 def shows_what_is_true(name):
