@@ -33,7 +33,8 @@ SLOW = (
     "gpu/", "oracle/", "property/", "contract/", "catalogue/", "docs/", "unit/validate/", "unit/web/", "unit/importers/test_hub_asked.py",
     *(f"unit/manifests/test_{name}.py" for name in ("bounds", "ci", "deployments", "emit", "emit_quoting")),
     *(f"unit/manifests/test_{name}.py" for name in ("private", "reports")),
-    "unit/simulate/test_paper.py", "unit/simulate/test_simulated_tiers.py", "unit/test_search.py", "unit/test_sweep_files.py",
+    *(f"unit/simulate/test_{name}.py" for name in ("engine_pools", "paper", "routers", "simulated_tiers")),
+    *(f"unit/test_{name}.py" for name in ("changes_advised", "cli_files", "limits_of_settings", "search", "sweep_files")),
 )  # fmt: skip
 
 # `make test` draws the same examples everywhere, and does not shrink what it finds (a plan of a large model is dear to ask a thousand

@@ -19,7 +19,6 @@ from kvplan.report.first import first_screen
 from kvplan.report.screen import Screen, here
 from kvplan.report.words import device
 from kvplan.units import parse_bytes
-from tests.conftest import planned
 from tests.contract.models import DEVICES
 
 LLAMA = "meta-llama/llama-3.1-8b"
@@ -95,7 +94,7 @@ def test_every_assumption_that_moved_a_byte_is_printed(question):
     ],
 )
 def test_the_answer_is_a_sentence(question, said):
-    plan = planned(LLAMA, engine="ideal", context="32k", **question)
+    plan = kvplan.estimate(LLAMA, engine="ideal", context="32k", **question)
     assert answer.sentence(plan).startswith(said)
 
 
@@ -111,14 +110,14 @@ def test_safe_advice_comes_before_what_leaves_nothing():
 
 
 def test_less_than_half_of_the_work_is_not_the_smallest_change():
-    plan = planned(LLAMA, engine="ideal", device="24GiB", context="32k", batch=8)
+    plan = kvplan.estimate(LLAMA, engine="ideal", device="24GiB", context="32k", batch=8)
     found = [(one.option, one.value) for one in answer.changes(plan)]
     assert found.index(("tp", 2)) < found.index(("context", 8192))
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
 def test_bars_are_as_wide_as_the_screen_allows(width):
-    plan = planned(LLAMA, device="h100", context="8k", batch=4)
+    plan = kvplan.estimate(LLAMA, device="h100", context="8k", batch=4)
     text = first_screen(plan, Screen(width, blocks=False))
     assert text.isascii()
     bar = next(line for line in text.splitlines() if line.startswith("GPU 0  "))
@@ -130,7 +129,7 @@ def test_bars_are_as_wide_as_the_screen_allows(width):
 
 def test_a_bar_is_in_proportion():
     """14.958 GiB of weights and 64 GiB of cache of 80 GiB: columns to the nearest."""
-    plan = planned(LLAMA, engine="ideal", device="80GiB", context="32k", batch=16)
+    plan = kvplan.estimate(LLAMA, engine="ideal", device="80GiB", context="32k", batch=16)
     bar = bars(plan, Screen(100, blocks=False)).splitlines()[0].split()[2]
     assert abs(bar.count("#") - len(bar) * 14.958 / 80) <= 1
     assert abs(bar.count("=") - len(bar) * 64 / 80) <= 1
