@@ -13,10 +13,10 @@ shell: .venv/installed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/.venv" $${SHELL:-/bin/sh} || true
 
 test: lint
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 test-fast: .venv/dev
-	$(BIN)/pytest -n auto -m "not slow"
+	$(BIN)/pytest -n auto --dist worksteal -m "not slow"
 
 # The properties on random draws, EXAMPLES times as many as in `make test`, which draws the same everywhere.
 EXAMPLES ?= 10
@@ -37,7 +37,7 @@ test-lowest:
 	$(PYTHON) -m venv .venv-lowest
 	$(PYTHON) tools/lowest_versions.py hub simulate sweep > .venv-lowest/constraints.txt
 	.venv-lowest/bin/pip install -q --disable-pip-version-check -c .venv-lowest/constraints.txt -e '.[hub,simulate,sweep]' pytest pytest-xdist hypothesis jsonschema
-	.venv-lowest/bin/pytest -n auto -m "not slow"
+	.venv-lowest/bin/pytest -n auto --dist worksteal -m "not slow"
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,11 @@ collect_ignore = list(TORCH) if find_spec("torch") is None else []
 #: What `make test-fast` leaves out, nine tenths of the suite's time: whatever compares with engines, draws properties, allocates,
 #: runs the pages' commands or reads every packaged model, and of the unit tests those that start many processes or read many files.
 SLOW = (
-    "oracle/", "property/", "contract/", "catalogue/", "docs/", "unit/validate/", "unit/web/", "unit/importers/test_hub_asked.py",
+    "gpu/", "oracle/", "property/", "contract/", "catalogue/", "docs/", "unit/validate/", "unit/web/", "unit/importers/test_hub_asked.py",
     *(f"unit/manifests/test_{name}.py" for name in ("bounds", "ci", "deployments", "emit", "emit_quoting")),
     *(f"unit/manifests/test_{name}.py" for name in ("private", "reports")),
-    "unit/simulate/test_paper.py", "unit/simulate/test_simulated_tiers.py", "unit/test_search.py", "unit/test_sweep_files.py",
+    *(f"unit/simulate/test_{name}.py" for name in ("engine_pools", "paper", "routers", "simulated_tiers")),
+    *(f"unit/test_{name}.py" for name in ("changes_advised", "cli_files", "limits_of_settings", "search", "sweep_files")),
 )  # fmt: skip
 
 # `make test` draws the same examples everywhere, and does not shrink what it finds (a plan of a large model is dear to ask a thousand
@@ -45,10 +47,18 @@ if not EXPLORE:  # constants met in the modules that a worker happens to have im
     providers._get_local_constants = lambda: providers._local_constants
 
 
+def is_slow(path: Path) -> bool:
+    return path.relative_to(Path(__file__).parent).as_posix().startswith(SLOW)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What `make test-fast` leaves out is not even imported: torch and transformers take longer than the rest."""
+    return True if config.option.markexpr == "not slow" and collection_path.is_file() and is_slow(collection_path) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
     for item in items:
-        if item.path.relative_to(here).as_posix().startswith(SLOW):
+        if is_slow(item.path):
             item.add_marker(pytest.mark.slow)
 
 
@@ -93,6 +103,26 @@ def refused(command: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
         return err
 
     return said
+
+
+@pytest.fixture(scope="module")
+def measuring() -> Iterator[Any]:
+    """A process that measures, for all questions of a file: torch, and transformers, are imported once."""
+    if find_spec("torch") is None:
+        pytest.skip("measures with torch")
+    from kvplan.validate.child import Worker
+
+    with Worker("cpu", threads=1) as worker:
+        yield worker
+
+
+@pytest.fixture
+def one_process(measuring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks for a process of its own to measure in gets that of the file."""
+    from kvplan.validate import real, run
+
+    for module in (run, real):
+        monkeypatch.setattr(module, "Worker", lambda device, threads=None: nullcontext(measuring))
 
 
 def planned(model: str | ModelSpec, **question: Any) -> Plan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from collections.abc import Callable
 
@@ -12,12 +11,10 @@ from kvplan.errors import FormatError
 
 
 def refused_at_once(read: Callable[[bytes], object], data: bytes, says: str, most_bytes: int) -> FormatError:
-    """The refusal of a hostile file, with its place in the file: within seconds, in no more memory than `most_bytes`."""
+    """The refusal of a hostile file, with its place in the file: in no more memory than `most_bytes`."""
     tracemalloc.start()
-    started = time.perf_counter()
     with pytest.raises(FormatError, match=says) as caught:
         read(data)
-    assert time.perf_counter() - started < 10
     assert tracemalloc.get_traced_memory()[1] < most_bytes
     tracemalloc.stop()
     return caught.value

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import struct
 import subprocess
 import sys
 import tempfile
@@ -21,9 +20,10 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from header_files import gguf_header
+
 from kvplan import probe
 from kvplan.errors import KvplanError
-from kvplan.units import round_up
 
 #: ggml type -> its number in GGUF, elements of a block, bytes of a block (ggml.h, ggml-common.h)
 TYPES = {"f32": (0, 1, 4), "f16": (1, 1, 2), "q4_0": (2, 32, 18), "q8_0": (8, 32, 34), "mxfp4": (39, 32, 17)}
@@ -56,7 +56,7 @@ MODELS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
-F16, Q8_0, ALIGNED = 1, 8, 32
+F16, Q8_0 = 1, 8
 CASES: list[tuple[str, str, dict[str, int]]] = [
     ("llama-3.2-1b", "q8_0", {"ctx": 4096}),
     ("llama-3.1-8b", "q4_0", {"ctx": 8192}),
@@ -128,27 +128,14 @@ def metadata(m: dict[str, Any], name: str) -> dict[str, Any]:
 
 def write(path: Path, name: str, matrix: str) -> None:
     """A GGUF file of version 3 whose data is a hole."""
-    m = MODELS[name]
-    found, pairs = tensors(m, matrix), metadata(m, name)
-    head, offset = [struct.pack("<4sIQQ", b"GGUF", 3, len(found), len(pairs))], 0
-    for key, value in pairs.items():
-        head.append(_text(key))
-        if isinstance(value, str):
-            head += [struct.pack("<I", 8), _text(value)]
-        else:
-            head.append(struct.pack("<If", 6, value) if isinstance(value, float) else struct.pack("<II", 4, value))
-    for tensor, shape, kind in found:
+    sized = []
+    for tensor, shape, kind in tensors(MODELS[name], matrix):
         number, elements, n_bytes = TYPES[kind]
-        head += [_text(tensor), struct.pack("<I", len(shape)), *(struct.pack("<Q", n) for n in shape), struct.pack("<IQ", number, offset)]
-        offset = round_up(offset + prod(shape) // elements * n_bytes, ALIGNED)
-    data = b"".join(head)
+        sized.append((tensor, tuple(shape), number, prod(shape) // elements * n_bytes))
+    header, data_bytes = gguf_header(metadata(MODELS[name], name), sized)
     with path.open("wb") as file:
-        file.write(data)
-        file.truncate(round_up(len(data), ALIGNED) + offset)
-
-
-def _text(value: str) -> bytes:
-    return struct.pack("<Q", len(value.encode())) + value.encode()
+        file.write(header)
+        file.truncate(len(header) + data_bytes)
 
 
 _SIZE = re.compile(r"^(?:.*?:\s+)?\s*(\S+)\s+(model|KV|RS|compute|output) buffer size\s*=\s*([\d.]+) MiB", re.M)

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-import kvplan
 from kvplan.catalogue import find_model, model_ids
+from tests.conftest import planned
 
 #: Class that a drafter is loaded as -> its kind.
 KINDS = {
@@ -42,5 +42,5 @@ def test_models_that_ship_draft_modules() -> None:
     ],
 )  # fmt: skip
 def test_sizes_of_published_drafters(name: str, parameters: int) -> None:
-    plan = kvplan.estimate(name, engine="ideal", context=1024)
+    plan = planned(name, engine="ideal", context=1024)
     assert plan.model.parameters == parameters

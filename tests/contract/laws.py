@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from typing import Any, get_args
@@ -29,6 +30,16 @@ PADDING = 1.25
 #: SGLang keeps rows of every layer for every token, a cross-attention layer's too (its note says so): half of this model's.
 ONE_POOL = {("sglang", "encoder-kv"): 2.0}
 ROOM = "100GiB"
+
+
+@contextmanager
+def of(*what: object) -> Iterator[None]:
+    """Names the case in what a law that is broken says."""
+    try:
+        yield
+    except AssertionError as error:
+        error.add_note(f"of {what}")
+        raise
 
 
 def ask(spec: ModelSpec | str, *, limits: bool = False, **question: Any) -> Plan:

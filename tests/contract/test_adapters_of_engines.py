@@ -9,6 +9,7 @@ import pytest
 
 import kvplan
 from kvplan import engines
+from tests.conftest import planned
 from tests.contract.models import DEVICES
 from tests.contract.test_methods import RELEASES
 
@@ -16,8 +17,8 @@ LLAMA = "meta-llama/llama-3.1-8b"
 
 
 def asked(engine: str, version: str | None, **more: Any) -> Any:
-    question = {"engine": engine, "engine_version": version, "device": DEVICES[engine][0], "context": 4096, "advise": False}
-    return kvplan.estimate(LLAMA, **(question | more))
+    question = {"engine": engine, "engine_version": version, "device": DEVICES[engine][0], "context": 4096}
+    return planned(LLAMA, **(question | more))
 
 
 @pytest.mark.parametrize("options", [{}, {"lora_target_modules": "q_proj"}])

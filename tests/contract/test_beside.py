@@ -34,9 +34,16 @@ def said(plan: Plan, word: str) -> bool:
     return any(word in text for text in (*names, *plan.model.notes, *(plan.capacity.warnings if plan.capacity else ())))
 
 
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_drafter_that_is_named_has_lines(engine: str, method: str) -> None:
+def test_a_drafter_has_lines_where_it_is_named_and_is_unknown_where_not(engine: str) -> None:
+    for method in METHODS:
+        with laws.of(method):
+            has_lines(engine, method)
+            is_unknown(engine, method)
+
+
+def has_lines(engine: str, method: str) -> None:
+    """A drafter that is named."""
     plan = asked(engine, speculative=f"{method}:2:{DRAFTER}")
     if plan is None or "the same vocabulary size" in plan.verdict:  # a whole model beside vLLM's target
         return
@@ -51,9 +58,8 @@ def test_a_drafter_that_is_named_has_lines(engine: str, method: str) -> None:
     assert said(plan, "weights: drafter" if method not in ("ngram", "suffix", "prompt_lookup") else "drafts come from the text")
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_drafter_of_unknown_size_is_unknown(engine: str, method: str) -> None:
+def is_unknown(engine: str, method: str) -> None:
+    """A drafter of unknown size."""
     plan = asked(engine, speculative=f"{method}:2")
     if plan is None or method in ("ngram", "suffix", "prompt_lookup") or said(plan, "does not draft and goes on without"):
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import product
 
 import pytest
 
@@ -11,6 +11,7 @@ from kvplan import engines
 from kvplan.engines import ENGINES
 from kvplan.errors import UnsupportedError
 from kvplan.forms import FORMS, STATES
+from kvplan.spec import ModelSpec
 from tests.contract import laws
 from tests.contract.models import DEVICES, MIXERS, forms_of, model
 
@@ -23,8 +24,7 @@ CATALOGUE = (
     "openai/gpt-oss-20b", "openai/whisper-large-v3", "qwen/qwen3-next-80b-a3b", "meta-llama/llama-3.2-11b-vision", "tiiuae/falcon-7b",
     "openbmb/minicpm3-4b",
 )  # fmt: skip
-CASES = [(engine, form) for engine in ENGINES for form in MIXERS]
-HELD = [(engine, form) for engine, form in CASES if form in engines.facts(engine).forms and (engine, form) not in REFUSED]
+HELD = {engine: [form for form in MIXERS if form in engines.facts(engine).forms and (engine, form) not in REFUSED] for engine in ENGINES}
 
 
 def test_every_form_and_engine_is_here() -> None:
@@ -33,27 +33,27 @@ def test_every_form_and_engine_is_here() -> None:
     assert set(DEVICES) == set(ENGINES)
 
 
-@pytest.mark.parametrize(("engine", "form"), CASES)
-def test_every_form_is_held_or_refused(engine: str, form: Any) -> None:
-    laws.form_is_held_or_refused(engine, form, model(form))
-
-
-@pytest.mark.parametrize("form", MIXERS)
-@pytest.mark.parametrize(("engine", "version"), OLDER)
-def test_every_form_is_held_or_refused_by_older_releases(engine: str, version: str, form: Any) -> None:
-    in_v1 = {"use_v1": "true"} if engine == "vllm" and form in STATES else {}  # V0 has states beside the blocks (test_vllm_v0_states.py)
-    laws.form_is_held_or_refused(engine, form, model(form), engine_version=version, engine_option=in_v1)
+@pytest.mark.parametrize(("engine", "version"), [*((engine, None) for engine in ENGINES), *OLDER])
+def test_every_form_is_held_or_refused(engine: str, version: str | None) -> None:
+    for form in MIXERS:
+        in_v1 = {"use_v1": "true"} if engine == "vllm" and version and form in STATES else {}  # V0's: test_vllm_v0_states.py
+        with laws.of(form):
+            laws.form_is_held_or_refused(engine, form, model(form), engine_version=version, engine_option=in_v1)
 
 
 @pytest.mark.parametrize("limit", ["device", "kv_memory"])
-@pytest.mark.parametrize(("engine", "form"), HELD)
-def test_sequences_cost_what_they_hold(engine: str, form: Any, limit: str) -> None:
-    laws.sequences_cost_what_they_hold(engine, model(form), **{limit: DEVICES[engine][0] if limit == "device" else laws.ROOM})
+@pytest.mark.parametrize("engine", ENGINES)
+def test_sequences_cost_what_they_hold(engine: str, limit: str) -> None:
+    for form in HELD[engine]:
+        with laws.of(form):
+            laws.sequences_cost_what_they_hold(engine, model(form), **{limit: DEVICES[engine][0] if limit == "device" else laws.ROOM})
 
 
-@pytest.mark.parametrize(("engine", "form"), HELD)
-def test_more_memory_never_hurts(engine: str, form: Any) -> None:
-    laws.memory_never_hurts(engine, model(form))
+@pytest.mark.parametrize("engine", ENGINES)
+def test_more_memory_never_hurts(engine: str) -> None:
+    for form in HELD[engine]:
+        with laws.of(form):
+            laws.memory_never_hurts(engine, model(form))
 
 
 #: Kernels that were not read: the form is refused by name on such a device.
@@ -61,26 +61,31 @@ NOT_MODELLED = {("vllm", "latent+pooled-index", "mi300x")}
 
 
 @pytest.mark.parametrize(("engine", "form", "device"), sorted(NOT_MODELLED))
-def test_what_is_not_modelled_on_a_device_says_so(engine: str, form: Any, device: str) -> None:
+def test_what_is_not_modelled_on_a_device_says_so(engine: str, form: str, device: str) -> None:
     with pytest.raises(UnsupportedError, match="are not modelled"):
         laws.ask(model(form), engine=engine, context=3000, device=device)
 
 
-@pytest.mark.parametrize(("engine", "form"), HELD)
-def test_lines_add_up_and_the_verdict_agrees(engine: str, form: Any) -> None:
-    devices = [device for device in DEVICES[engine] if (engine, form, device) not in NOT_MODELLED]
-    for question in (*({"device": device} for device in devices), {"kv_memory": "8MiB"}, {}):
-        for batch in (3, 300):
-            plan = laws.ask(model(form), engine=engine, context=3000, batch=batch, **question)
-            laws.adds_up(plan)
-            laws.verdict_agrees(plan)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_lines_add_up_and_the_verdict_agrees(engine: str) -> None:
+    rooms: list[dict[str, str]] = [*({"device": device} for device in DEVICES[engine]), {"kv_memory": "8MiB"}, {}]
+    for form, question, batch in product(HELD[engine], rooms, (3, 300)):
+        if (engine, form, question.get("device")) not in NOT_MODELLED:
+            with laws.of(form, question, batch):
+                plan = laws.ask(model(form), engine=engine, context=3000, batch=batch, **question)
+                laws.adds_up(plan)
+                laws.verdict_agrees(plan)
 
 
-@pytest.mark.parametrize(("engine", "name"), [(engine, name) for engine in ENGINES for name in CATALOGUE])
-def test_models_of_the_catalogue(engine: str, name: str) -> None:
-    spec = kvplan.model(name)
-    if not forms_of(spec) <= engines.facts(engine).forms:
-        return
+@pytest.mark.parametrize("engine", ENGINES)
+def test_models_of_the_catalogue(engine: str) -> None:
+    specs = [spec for spec in map(kvplan.model, CATALOGUE) if forms_of(spec) <= engines.facts(engine).forms]
+    for spec in specs:
+        with laws.of(spec.id):
+            is_answered(engine, spec)
+
+
+def is_answered(engine: str, spec: ModelSpec) -> None:
     try:
         loads = laws.ask(spec, engine=engine, context=1000).starts is not False
     except UnsupportedError:

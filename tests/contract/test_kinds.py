@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.layers import MIXERS, MLPS, find
 from kvplan.spec import json_schema, lower
 from kvplan.tensors import CacheFormats
 from kvplan.weights import count
-from tests.conftest import one_block
+from tests.conftest import one_block, planned
 
 H = 64  # hidden size
 ATTENTION = {"heads": 8, "kv_heads": 2, "head_dim": 16}
@@ -112,7 +111,7 @@ def body_parameters(spec) -> int:
 def test_mixer(kind):
     fields, kept, parameters = MIXER_FACTS[kind]
     spec = one_block({"kind": kind, **fields})
-    assert kvplan.estimate(spec, context=1000, dtype="bf16").cache.bytes_per_sequence == kept
+    assert planned(spec, context=1000, dtype="bf16").cache.bytes_per_sequence == kept
     assert body_parameters(spec) == parameters
 
 
@@ -121,19 +120,19 @@ def test_mlp(kind):
     fields, parameters = MLP_FACTS[kind]
     spec = one_block(None, blocks={"block": {"mlps": [{"kind": kind, **fields}]}})
     assert body_parameters(spec) == parameters
-    assert kvplan.estimate(spec, context=1000).cache.total_bytes == 0
+    assert planned(spec, context=1000).cache.total_bytes == 0
 
 
 def test_compressed_rows():
     fields = {"heads": 8, "head_dim": 64, "rope_head_dim": 16, "q_lora_rank": 32, "o_groups": 2, "o_lora_rank": 16, "window": 128}
     spec = one_block({"kind": "compressed", **fields, "ratio": 4, "index_heads": 4, "index_head_dim": 32})
     kept = 128 * 64 * 2 + 250 * 64 * 2 + 250 * 32 * 2
-    assert kvplan.estimate(spec, context=1000).cache.bytes_per_sequence == kept
+    assert planned(spec, context=1000).cache.bytes_per_sequence == kept
 
 
 def test_a_latent_in_a_window() -> None:
     spec = one_block({"kind": "mla", **MLA, "window": 128})
-    assert kvplan.estimate(spec, context=1000, dtype="bf16").cache.bytes_per_sequence == (32 + 8) * 128 * 2
+    assert planned(spec, context=1000, dtype="bf16").cache.bytes_per_sequence == (32 + 8) * 128 * 2
 
 
 def test_active_parameters_leave_out_idle_experts():

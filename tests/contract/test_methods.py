@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
+from itertools import product
 from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan import engines
 from kvplan.engines.common.methods import drafts_by
 from kvplan.errors import KvplanError, SpecError
+from tests.conftest import planned
 from tests.contract.models import DEVICES
 
 LLAMA, HEAD, TINY = "meta-llama/llama-3.1-8b", "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", "meta-llama/llama-3.2-1b"
@@ -25,30 +27,34 @@ ALL = sorted({method for name in RELEASES for method in getattr(engines.facts(na
 
 def asked(engine: str, method: str, version: str | None, **more: Any) -> Any:
     model = f":{MODELS[method]}" if method in MODELS else ""
-    return kvplan.estimate(
-        LLAMA, engine=engine, engine_version=version, device=DEVICES[engine][0], context=4096, advise=False,
+    return planned(
+        LLAMA, engine=engine, engine_version=version, device=DEVICES[engine][0], context=4096,
         **({"speculative": f"{method}:3{model}"} | more),
     )  # fmt: skip
+
+
+@cache
+def without(engine: str, version: str | None) -> Any:
+    return asked(engine, "", version, speculative=None)
 
 
 def test_every_engine_that_runs_a_model_is_here() -> None:
     assert set(RELEASES) == set(engines.ENGINES) - {"ideal"}
 
 
-@pytest.mark.parametrize("method", ALL)
 @pytest.mark.parametrize("engine", RELEASES)
-def test_every_method_of_every_release_is_answered(engine: str, method: str) -> None:
-    facts = engines.facts(engine)
-    assert facts.drafting is not None
-    for version in RELEASES[engine]:
-        plain = kvplan.estimate(LLAMA, engine=engine, engine_version=version, device=DEVICES[engine][0], context=4096, advise=False)
+def test_every_method_of_every_release_is_answered(engine: str) -> None:
+    drafting = engines.facts(engine).drafting
+    assert drafting is not None
+    for version, method in product(RELEASES[engine], ALL):
+        plain = without(engine, version)
         try:
             plan = asked(engine, method, version)
         except SpecError as error:
-            assert method not in facts.drafting.methods, error  # noqa: PT017
+            assert method not in drafting.methods, error  # noqa: PT017
             assert f"{method!r} of" in str(error)  # noqa: PT017
             continue
-        if not drafts_by(facts.drafting, method, version):
+        if not drafts_by(drafting, method, version):
             assert plan.starts is False, (engine, version, method)
             assert f"does not draft by {method}: it is there" in plan.verdict
         lines = [(e.name, e.bytes) for e in plan.ledgers[0].entries] != [(e.name, e.bytes) for e in plain.ledgers[0].entries]
@@ -127,9 +133,7 @@ def test_a_build_of_a_branch_may_have_it() -> None:
 def test_names_of_one_classs_modules_are_its_own() -> None:
     """config/speculative.py: `deepseek_mtp` and `mtp` are one from 0.11 on; 0.9 knows qwen3_next_mtp not yet."""
     plans = [
-        kvplan.estimate(
-            "deepseek-ai/deepseek-v3", engine="vllm", device="8xh200", tp=8, context=4096, advise=False, speculative=f"{name}:1"
-        )
+        planned("deepseek-ai/deepseek-v3", engine="vllm", device="8xh200", tp=8, context=4096, speculative=f"{name}:1")
         for name in ("mtp", "deepseek_mtp")
     ]
     assert [(e.name, e.bytes) for e in plans[0].ledgers[0].entries] == [(e.name, e.bytes) for e in plans[1].ledgers[0].entries]
@@ -149,9 +153,8 @@ def test_names_of_one_classs_modules_are_its_own() -> None:
     ],
 )
 def test_classes_that_eagle3_goes_with(model: str, version: str, said: str | None) -> None:
-    plan = kvplan.estimate(
-        model, engine="vllm", engine_version=version, device="h200", tp=2, context=1024, max_model_len=1024,
-        advise=False, speculative=f"eagle3:2:{HEAD}",
+    plan = planned(
+        model, engine="vllm", engine_version=version, device="h200", tp=2, context=1024, max_model_len=1024, speculative=f"eagle3:2:{HEAD}",
     )  # fmt: skip
     reason = plan.outcome.reason or ""
     assert said in reason if said else not any(word in reason.lower() for word in ("eagle3", "aux_hidden")), plan.verdict
@@ -167,14 +170,13 @@ def test_classes_that_eagle3_goes_with(model: str, version: str, said: str | Non
 )
 def test_models_whose_own_modules_sglang_knows(version: str, said: str | None) -> None:
     """configs/model_config.py of the wheels: Qwen3NextForCausalLMMTP is in 0.5.2 and not in 0.5.0rc2."""
-    plan = kvplan.estimate(
+    plan = planned(
         "qwen/qwen3-next-80b-a3b",
         engine="sglang",
         engine_version=version,
         device="h200",
         tp=4,
         context=4096,
-        advise=False,
         speculative="mtp:1",
     )
     assert (said in plan.verdict) if said else "knows no draft modules" not in plan.verdict
@@ -189,7 +191,5 @@ def test_models_whose_own_modules_sglang_knows(version: str, said: str | None) -
     ],
 )
 def test_models_whose_modules_llama_cpp_has_a_graph_of(model: str, build: str, said: str | None) -> None:
-    plan = kvplan.estimate(
-        model, engine="llama.cpp", engine_version=build, device="h200", n_devices=8, context=4096, speculative="mtp:1", advise=False
-    )
+    plan = planned(model, engine="llama.cpp", engine_version=build, device="h200", n_devices=8, context=4096, speculative="mtp:1")
     assert plan.starts if said is None else (plan.starts is False and said in plan.verdict)

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 import kvplan
-from kvplan import api, engines
+from kvplan import engines
 from kvplan.engines.common.arguments import Argument
 from kvplan.engines.common.passed import find
 from kvplan.errors import SpecError
+from tests.conftest import planned
 
 LLAMA = "meta-llama/llama-3.1-8b"
 VALUES = {"int": "3", "human": "3", "float": "0.5", "json": "{}", "truth": "1", "c_int": "3", "on_off_auto": "on"}
@@ -38,8 +39,8 @@ def test_every_option_that_is_not_modelled_is_told_by_its_direction(engine: str)
 
 
 def ask(device: str = "h100", version: str | None = None, **options: str) -> Any:
-    return kvplan.estimate(
-        LLAMA, engine="vllm", engine_version=version, device=device, context=4096, advise=False, engine_option=options,
+    return planned(
+        LLAMA, engine="vllm", engine_version=version, device=device, context=4096, engine_option=options,
     )  # fmt: skip
 
 
@@ -59,7 +60,7 @@ def test_what_may_turn_an_answer_makes_it_less_sure() -> None:
 def test_hisparse_is_never_sure_to_start() -> None:
     """It keeps rows in host memory, and two public starts ran out of memory with it (tests/threads, dg-glm52)."""
     asked = {"engine": "sglang", "engine_version": "0.5.23", "device": "h200", "tp": 8, "context": 8192}
-    plain, sparse = (api.estimate("zai-org/glm-5.2-fp8", engine_option=options, **asked) for options in ({}, {"enable_hisparse": "true"}))
+    plain, sparse = (planned("zai-org/glm-5.2-fp8", engine_option=options, **asked) for options in ({}, {"enable_hisparse": "true"}))
     assert plain.starts
     assert sparse.starts
     assert plain.certainty != sparse.certainty == "too close to call"

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import kvplan
 from kvplan import engines
 from kvplan.deployment import NAMES
 from kvplan.engines import ENGINES
-from tests.conftest import examples
+from tests.conftest import examples, planned
 from tests.contract import laws
 from tests.contract.models import DEVICES, model
 
@@ -99,7 +98,7 @@ def test_limits_that_were_wrong(name: str, asked: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("engine", [name for name in ENGINES if engines.facts(name).pool == "set aside"])
 def test_a_release_before_all_that_were_read_is_not_known(engine: str) -> None:
-    plan = kvplan.estimate("meta-llama/llama-3.1-8b", engine=engine, engine_version="0.0.1", device="h200")
+    plan = planned("meta-llama/llama-3.1-8b", engine=engine, engine_version="0.0.1", device="h200")
     assert (plan.starts, plan.fits) == (None, None)
     assert "0.0.1 is not modelled: the oldest release that is, is 0." in plan.verdict
 
@@ -107,5 +106,5 @@ def test_a_release_before_all_that_were_read_is_not_known(engine: str) -> None:
 def test_a_refusal_by_rules_of_a_later_release_is_not_known_either_unless_weights_alone_are_too_many() -> None:
     """LMDeploy 0.0.6 ran Llama 2 13B on two RTX 4090 (InternLM/lmdeploy issue 394), where the rules of 0.2 find no room for the cache."""
     asked = {"engine": "lmdeploy", "engine_version": "0.0.6", "device": "rtx-4090", "dtype": "fp16"}
-    assert kvplan.estimate("meta-llama/llama-2-13b", tp=2, **asked).starts is None
-    assert kvplan.estimate("meta-llama/llama-2-70b", tp=2, **asked).starts is False
+    assert planned("meta-llama/llama-2-13b", tp=2, **asked).starts is None
+    assert planned("meta-llama/llama-2-70b", tp=2, **asked).starts is False

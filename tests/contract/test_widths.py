@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kvplan import api, catalogue
+from kvplan import catalogue
 from kvplan.engines import ENGINES, facts
 from kvplan.engines.common.phases import tightest
 from kvplan.errors import KvplanError
@@ -112,7 +112,7 @@ def test_a_constant_of_one_source_does_not_decide_for_certain(fraction: float) -
     """NCCL's buffers over NVLink, 1.38 GiB and up to 2.07 (vllm.yaml outside_torch_links), from one source: beside the fraction, so that
     what a start leaves of the device may be theirs too where it is less than they are thought to hold."""
     asked = {"engine": "vllm", "engine_version": "0.32", "device": "a100-80gb", "tp": 2, "context": 8192, "memory_fraction": fraction}
-    plan = api.estimate("meta-llama/llama-3.1-70b", advise=False, **asked)
+    plan = planned("meta-llama/llama-3.1-70b", **asked)
     least = tightest(plan.ledgers, serving=False)
     assert least is not None
     assert plan.certainty != "certain" or least.spare > 1.38 * GIB

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import kvplan
 from kvplan.catalogue import find_model
 from kvplan.engines.common.arguments import Arguments
 from kvplan.engines.common.command_line import read
 from kvplan.engines.common.words import words
 from kvplan.errors import KvplanError, UnsupportedError
 from kvplan.planner.plan import Plan
+from tests import conftest
 
 
 def planned(table: Arguments, option: str, row: dict[str, Any], release: str, kv_memory: int, *, plain: bool) -> Plan | str:
@@ -28,9 +28,7 @@ def planned(table: Arguments, option: str, row: dict[str, Any], release: str, kv
         asked["kv_dtype"] = "bf16"
     written = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
     try:
-        return kvplan.estimate(
-            model, advise=False, engine=table.name, engine_version=release, device=row["device"], engine_option=written, **asked
-        )
+        return conftest.planned(model, engine=table.name, engine_version=release, device=row["device"], engine_option=written, **asked)
     except UnsupportedError:
         raise  # a refusal is the engine's own: what we do not model is none
     except KvplanError as error:

@@ -6,7 +6,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.header_files import gguf_header, model
+from tools.header_files import gguf_header, model
 
 #: Type -> number in a file, elements of a block, bytes of a block (ggml.h).
 TYPES = {"f32": (0, 1, 4), "f16": (1, 1, 2), "q4_0": (2, 32, 18), "q8_0": (8, 32, 34), "q4_K": (12, 256, 144), "q6_K": (14, 256, 210)}

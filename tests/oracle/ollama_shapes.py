@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.header_files import gguf, model
+from tools.header_files import gguf, model
 
 #: Type -> GGUF's number, elements of a block, bytes of a block (ggml-common.h).
 TYPES = {

@@ -16,19 +16,17 @@ from typing import Any
 import pytest
 
 from kvplan.errors import KvplanError
-from tests.conftest import rows_of
+from tests.conftest import planned, rows_of
 
 CASES = rows_of(Path(__file__).with_name("config_cases.jsonl"))
-MUTANTS = int(os.environ.get("CONFIG_MUTANTS", "120"))
+MUTANTS = int(os.environ.get("CONFIG_MUTANTS", "50"))
 
 
 def asked(config: dict[str, Any], folder: Path, tokens: int) -> tuple[int, int]:
     """Parameters and cache bytes of the answer under transformers."""
-    from kvplan import estimate
-
     path = folder / "config.json"
     path.write_text(json.dumps(config), encoding="utf-8")
-    plan = estimate(str(path), engine="transformers", engine_version="5.23.0", context=tokens, batch=1).as_dict()
+    plan = planned(str(path), engine="transformers", engine_version="5.23.0", context=tokens, batch=1).as_dict()
     return plan["model"]["parameters"], sum(e["bytes"] for e in plan["ledgers"][0]["entries"] if e["name"].startswith("cache"))
 
 
@@ -49,7 +47,7 @@ def test_gemma_3_4b_counts_are_those_of_its_release(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_mutants(tmp_path: Path) -> None:
-    """A few hundred, over bases drawn by a fixed seed: none wrong, few refused. CONFIG_MUTANTS draws more."""
+    """Fifty, over bases drawn by a fixed seed: none wrong, few refused. CONFIG_MUTANTS draws more."""
     pytest.importorskip("torch", reason="building models needs torch")
     pytest.importorskip("transformers", reason="the test-only dependency transformers is not installed")
     from tests.oracle.mutants import judge, truth

@@ -9,7 +9,7 @@ from kvplan.deployment import Deployment
 from kvplan.engines import find
 from kvplan.importers.gguf import read_gguf
 from tests.conftest import rows_of
-from tests.header_files import gguf, model
+from tools.header_files import gguf, model
 
 ROWS = rows_of(Path(__file__).parent / "rows" / "llama_cpp.jsonl")
 OPTIONS = ("n_ubatch", "kv_unified", "flash_attn", "swa_full")

@@ -20,7 +20,7 @@ from kvplan.engines.common.protocol import Outcome
 from kvplan.importers.gguf import read_gguf
 from kvplan.spec import ModelSpec
 from tests.conftest import rows_of, shared
-from tests.header_files import gguf, model
+from tools.header_files import gguf, model
 
 ROLES = {"kv": "kv", "base": "kv_base", "swa": "kv_swa", "main": "kv", "indexer": "index"}
 OPTIONS = ("n_ubatch", "kv_unified", "flash_attn", "swa_full", "n_rs_seq", "n_outputs_max")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,9 @@ from kvplan.engines.common.releases import release
 from kvplan.engines.lmdeploy.plan import Plan
 from kvplan.importers.hf_config import read_config
 from tests.conftest import shared
+
+if find_spec("lmdeploy") is None:
+    pytest.skip("no lmdeploy to import", allow_module_level=True)
 
 MODELS = {
     "meta-llama--Meta-Llama-3.1-8B.json": (1, 2, 8),

@@ -53,12 +53,10 @@ def gib(text: str) -> float:
     return float(number) * UNITS[unit]
 
 
-@pytest.mark.parametrize("row_id", ROWS)
+@pytest.mark.parametrize("row_id", [name for name, row in ROWS.items() if "left_out" not in row])
 def test_layers_on_each_card(row_id: str) -> None:
     row = ROWS[row_id]
     got, logged = line(row), row["logged"]
-    if "left_out" in row:
-        pytest.skip(row["left_out"])
     assert int(got["layers.offload"]) == logged["layers.offload"]
     assert got["layers.split"] == logged.get("layers.split", "")
 

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.deployment import Deployment
 from kvplan.engines import find
 from kvplan.errors import UnsupportedError
 from kvplan.importers.hf_config import read_config
-from tests.conftest import shared
+from tests.conftest import planned, shared
 
 FILES = {"transformers_oracle.jsonl": "hf_configs", "transformers_defaults_oracle.jsonl": "hf_default_configs"}
 #: Models whose cache is no Cache object: plain dicts and lists, compared in all.
@@ -128,7 +127,7 @@ def test_a_class_that_fails_is_said() -> None:
     """transformers 5.24.0 models/llama4/modeling_llama4.py: image_outputs=outputs.image_outputs, which the text model does not give."""
     said = "Llama4ForConditionalGeneration of 5.24 fails in its first forward"
     for version, fails in (("5.23", False), ("5.24", True), (None, True)):
-        plan = kvplan.estimate("meta-llama/llama-4-scout-17b-16e", engine="transformers", engine_version=version, context=100)
+        plan = planned("meta-llama/llama-4-scout-17b-16e", engine="transformers", engine_version=version, context=100)
         assert (said in str(plan.as_dict())) == fails
 
 
@@ -137,7 +136,7 @@ def test_gates_of_an_overlap_are_in_f32_from_5_24_on() -> None:
     compressor of ratio 4 keeps 4 rows of 512 and its indexer 4 of 128, two bytes more each."""
     v4 = "deepseek-ai/deepseek-v4-flash"
     kept = {
-        version: kvplan.estimate(v4, engine="transformers", engine_version=version, context=150).as_dict()["ledgers"][0]["entries"]
+        version: planned(v4, engine="transformers", engine_version=version, context=150).as_dict()["ledgers"][0]["entries"]
         for version in ("5.23", "5.24")
     }
     gates = [sum(e["bytes"] for e in kept[v] if "overlap_gate" in e["name"]) for v in kept]

@@ -6,7 +6,6 @@ The configs are written here (sizes of no released model); what they must take i
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from importlib.metadata import version
 
 import pytest
@@ -17,8 +16,6 @@ from kvplan.deployment import Deployment
 from kvplan.errors import UnsupportedError
 from kvplan.importers.hf_config import import_config
 from kvplan.spec import parse_spec
-from kvplan.validate import real
-from kvplan.validate.child import Worker
 from kvplan.validate.fewer import fewer, n_layers
 from kvplan.validate.real import validate_model
 from tests.conftest import shared
@@ -30,18 +27,7 @@ _SMALL = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def measuring():
-    """One measuring process for all models of this file, which start no other (test_a_process_of_its_own does): torch is imported once."""
-    with Worker("cpu") as worker:
-        yield worker
-
-
-@pytest.fixture(autouse=True)
-def _one_process(request, monkeypatch):
-    if request.function is not test_a_process_of_its_own:
-        worker = request.getfixturevalue("measuring")
-        monkeypatch.setattr(real, "Worker", lambda device: nullcontext(worker))
+pytestmark = pytest.mark.usefixtures("one_process")
 
 
 def config(architecture: str, model_type: str, **fields) -> dict:
@@ -86,10 +72,6 @@ def test_cache_and_weights_are_what_the_plan_says(name):
     behind = rows["storage behind the cache after prefill"].allocated_bytes
     assert behind is not None
     assert behind > 0
-
-
-def test_a_process_of_its_own():
-    assert validate_model(CONFIGS["grouped queries"], context=50, batch=3).status == "equal"
 
 
 def test_a_window_keeps_the_whole_prompt_alive_until_the_first_decoded_token():

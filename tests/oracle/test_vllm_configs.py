@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.errors import KvplanError
-from tests.conftest import rows_of
+from tests.conftest import planned, rows_of
 from tests.oracle import vllm_reads
 
 CASES = rows_of(Path(__file__).with_name("vllm_config_cases.jsonl"))
@@ -29,7 +28,7 @@ def asked(config: dict[str, Any], release: str, folder: Path) -> dict[str, Any]:
     """Our answer in the terms of `vllm_reads.reads`."""
     path = folder / "config.json"
     path.write_text(json.dumps(config), encoding="utf-8")
-    plan = kvplan.estimate(
+    plan = planned(
         str(path),
         engine="vllm",
         engine_version=release,

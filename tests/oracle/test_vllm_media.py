@@ -15,7 +15,7 @@ from kvplan.engines.vllm.encoders import items, tower_of
 from kvplan.engines.vllm.media import media
 from kvplan.engines.vllm.settle import settle
 from kvplan.errors import SpecError
-from tests.conftest import rows_of
+from tests.conftest import planned, rows_of
 
 ROWS = rows_of(Path(__file__).parent / "rows" / "vllm_media.jsonl")
 
@@ -45,8 +45,8 @@ def test_the_engines_own_budget(model: str) -> None:
 def activations(model: str, limits: str | None = None, pixels: int | None = None, version: str = "0.32", **question: Any) -> float:
     """GiB of the profile run's activations and what it holds beside them."""
     options = {"limit_mm_per_prompt": limits, "mm_processor_kwargs": pixels and json.dumps({"max_pixels": pixels})}
-    plan = kvplan.estimate(
-        model, engine="vllm", engine_version=version, device="h100", max_model_len=120000, context=1024, advise=False,
+    plan = planned(
+        model, engine="vllm", engine_version=version, device="h100", max_model_len=120000, context=1024,
         engine_option={name: value for name, value in options.items() if value}, **question,
     )  # fmt: skip
     return sum(e.bytes for e in plan.ledgers[0].entries if e.name == "activations") / 2**30

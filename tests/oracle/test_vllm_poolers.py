@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 
-import kvplan
-from tests.conftest import rows_of
+from tests.conftest import planned, rows_of
 
 ROWS = rows_of(Path(__file__).parent / "rows" / "poolers.jsonl")
 
 
 def predicted(row: dict[str, Any]) -> dict[str, Any]:
     """The row's figures as we plan them; the cache is left out where the length does not fit."""
-    plan = kvplan.estimate(
+    plan = planned(
         row["model"], engine="vllm", engine_version=row["vllm"], kv_memory=row["available"],
-        engine_option={"platform": "cpu", "runner": row["runner"]}, advise=False,
+        engine_option={"platform": "cpu", "runner": row["runner"]},
     ).as_dict()  # fmt: skip
     question, c = plan["question"], plan["capacity"]
     found: dict[str, Any] = {

@@ -56,12 +56,6 @@ BESIDE = {
     "@compilation": {'{"cudagraph_mode": "NONE"}': None, '{"level": 0}': None, "3": 3},
     "@spec_type": {"draft-mtp": "draft-mtp"},
 }  # fmt: skip
-ROWS = [
-    pytest.param(engine, row, id=f"{engine} {row.names[0]}")
-    for engine in engines.served()
-    for row in engines.arguments(engine).rows
-    if row.to[:1] not in ("", "!") and row.names and row.to != "@config"
-]
 
 
 def plain(table: Arguments, given_: Mapping[str, Any], positional: tuple[Word, ...] = ()) -> dict[str, Any]:
@@ -91,16 +85,19 @@ def printed_name(row: Argument, table: Arguments) -> str:
     return name.lstrip("-").replace("-", "_")
 
 
-@pytest.mark.parametrize(("engine", "row"), ROWS)
-def test_a_flag_and_a_logs_dump_are_one_question(engine: str, row: Argument) -> None:
+@pytest.mark.parametrize("engine", engines.served())
+def test_a_flag_and_a_logs_dump_are_one_question(engine: str) -> None:
     table = engines.arguments(engine)
-    for command, value in typed(row):
-        by_flag = plain(table, parse(table, words(*command), None).given)
-        by_dump = plain(table, read_printed(table, {printed_name(row, table): value}, read_object))
-        assert by_flag == by_dump, command
-        as_text = str(value) if not isinstance(value, (dict, list)) else json.dumps(value)
-        if row.takes != "many" and row.kind != "counts":  # and as text that nobody parsed
-            assert plain(table, read_printed(table, {printed_name(row, table): as_text}, read_object)) == by_flag, command
+    rows = [row for row in table.rows if row.to[:1] not in ("", "!") and row.names and row.to != "@config"]
+    assert rows or engine == "ollama"  # whose settings are variables
+    for row in rows:
+        for command, value in typed(row):
+            by_flag = plain(table, parse(table, words(*command), None).given)
+            by_dump = plain(table, read_printed(table, {printed_name(row, table): value}, read_object))
+            assert by_flag == by_dump, command
+            as_text = str(value) if not isinstance(value, (dict, list)) else json.dumps(value)
+            if row.takes != "many" and row.kind != "counts":  # and as text that nobody parsed
+                assert plain(table, read_printed(table, {printed_name(row, table): as_text}, read_object)) == by_flag, command
 
 
 @pytest.mark.parametrize("engine", engines.served())

@@ -193,4 +193,4 @@ def test_files_survive_what_happens_to_them(tmp_path: Path) -> None:
         commands.warm("calibrate", str(log), "--engine", "vllm", "--device", "h100-80gb")
         commands.warm(*SWEEP, "--out", str(whole))
         made = type("Here", (Files,), {"commands": commands, "whole": whole.read_bytes()})
-        run_state_machine_as_test(made, settings=examples(16, stateful_step_count=10))
+        run_state_machine_as_test(made, settings=examples(8, stateful_step_count=10))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 import kvplan
 from kvplan.errors import KvplanError
 from kvplan.manifests import Source
+from tests.conftest import planned
 
 LLAMA = "meta-llama/llama-3.1-8b"
 
@@ -19,10 +19,8 @@ LLAMA = "meta-llama/llama-3.1-8b"
 )
 @pytest.mark.parametrize("sizes", [{"tp": 10**9}, {"pp": 10**8}, {"dp": 10**9}, {"n_devices": 10**9}, {"dp": 16384, "tp": 32}])
 def test_a_number_of_devices_that_nobody_has_is_refused_at_once(engine: str, sizes: dict[str, Any]) -> None:
-    began = time.process_time()
     with pytest.raises(KvplanError):
-        kvplan.estimate(LLAMA, engine=engine, device="h100", context="8k", advise=False, **sizes)
-    assert time.process_time() - began < 5
+        planned(LLAMA, engine=engine, device="h100", context="8k", **sizes)
 
 
 def test_a_manifest_of_such_sizes_is_answered() -> None:
@@ -33,23 +31,23 @@ def test_a_manifest_of_such_sizes_is_answered() -> None:
 
 def test_layers_go_to_as_many_cards_as_have_a_share() -> None:
     """common/common.h: float tensor_split[128]."""
-    assert kvplan.estimate(LLAMA, engine="llama.cpp", device="l4", n_devices=128, context="8k", advise=False).fits
+    assert planned(LLAMA, engine="llama.cpp", device="l4", n_devices=128, context="8k").fits
     with pytest.raises(KvplanError, match="at most 128 devices"):
-        kvplan.estimate(LLAMA, engine="llama.cpp", device="l4", n_devices=129, context="8k", advise=False)
+        planned(LLAMA, engine="llama.cpp", device="l4", n_devices=129, context="8k")
 
 
 def test_a_number_of_bytes_is_told_its_unit() -> None:
     with pytest.raises(KvplanError, match="such as 85899345920B"):
-        kvplan.estimate(LLAMA, device=80 << 30)
-    assert kvplan.estimate(LLAMA, device="85899345920B", context="8k", advise=False).fits
+        planned(LLAMA, device=80 << 30)
+    assert planned(LLAMA, device="85899345920B", context="8k").fits
 
 
 def test_a_list_of_graphs_that_nobody_captures_is_refused_at_once() -> None:
     with pytest.raises(KvplanError, match="at most 1048576"):
-        kvplan.estimate(LLAMA, device="h100", context="8k", engine_option={"max_cudagraph_capture_size": "99999999999"})
+        planned(LLAMA, device="h100", context="8k", engine_option={"max_cudagraph_capture_size": "99999999999"})
 
 
 @pytest.mark.parametrize("question", [{"device": "h100", "max_num_batched_tokens": 10**12}, {"device": "1B"}])
 def test_sglang_answers_sizes_that_nobody_has(question: dict[str, Any]) -> None:
     """A list of a billion graphs, and a share of no MiB."""
-    assert kvplan.estimate(LLAMA, engine="sglang", context="8k", advise=False, **question).fits is False
+    assert planned(LLAMA, engine="sglang", context="8k", **question).fits is False

@@ -14,6 +14,7 @@ import kvplan
 from kvplan import api
 from kvplan.cli.commands import SHOWN, cli
 from kvplan.errors import KvplanError
+from tests.conftest import planned
 
 MODEL = "meta-llama/llama-3.1-8b"
 QUESTION = ["--engine", "ideal", "--context", "8k", "--batch", "4"]
@@ -153,7 +154,7 @@ def test_a_narrow_terminal_cuts_text_columns_only(monkeypatch):
 @pytest.mark.parametrize("value", [5, 1.5, True, b"a=b", object(), [5], [None], {1: 2}, {"a": None}, ["a"], "a", {"a": ["b"]}])
 def test_engine_options_of_any_other_type_are_refused(value):
     with pytest.raises(KvplanError, match="engine_option"):
-        kvplan.estimate("meta-llama/llama-3.1-8b", engine_option=value)
+        planned("meta-llama/llama-3.1-8b", engine_option=value)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,7 @@ def test_what_people_type(asked, same):
     question = {"engine": "vllm", "kv_memory": None, "context": "8k"}
     if "device" not in asked:
         question["kv_memory"] = "1GiB"
-    plan, other = (kvplan.estimate(MODEL, advise=False, **{**question, **each}) for each in (asked, same))
+    plan, other = (planned(MODEL, **{**question, **each}) for each in (asked, same))
     assert (plan.ledgers, plan.cache, plan.capacity) == (other.ledgers, other.cache, other.capacity)
     for name in ("tp", "pp"):
         assert plan.question[name] == (same.get(name, 1), "kvplan")
@@ -209,7 +210,7 @@ def test_commas_that_part_thousands_are_noted(command):
 @pytest.mark.parametrize(("name", "value"), [("kv_memory", "40"), ("reserve", "2"), ("host_memory", "64")])
 def test_bytes_without_a_unit_are_asked_back(name, value):
     with pytest.raises(KvplanError, match=f"{value} what\\? Write {value}GiB"):
-        kvplan.estimate(MODEL, **{name: value})
+        planned(MODEL, **{name: value})
 
 
 def test_help_is_in_groups(command):

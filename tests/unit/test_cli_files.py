@@ -118,8 +118,8 @@ def test_reconcile_without_a_model_says_what_to_give(command, tmp_path):
     assert err.startswith("error: ")
 
 
+@pytest.mark.usefixtures("one_process")
 def test_validate_allocates_and_keeps_a_receipt(command, tmp_path):
-    pytest.importorskip("torch", reason="validation allocates with torch")
     receipt = tmp_path / "receipt.json"
     code, out, _ = command("validate", MODEL, "--context", "64", "--batch", "2", "--record", receipt)
     assert code == 0
@@ -208,8 +208,8 @@ def test_checking_needs_receipts(command, tmp_path):
     assert command("validate", MODEL, "another")[0] == 2
 
 
+@pytest.mark.usefixtures("one_process")
 def test_a_receipt_that_can_not_be_written_is_wrong_input(command, tmp_path):
-    pytest.importorskip("torch", reason="validation allocates with torch")
     (tmp_path / "file").write_text("")
     code, _, err = command("validate", MODEL, "--context", "16", "--record", tmp_path / "file" / "r.json")
     assert code == 2

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import kvplan
 from kvplan.gguf_files import _lines, own_name
+from tests.conftest import planned
 
 #: GiB of Qwen3.6 27B's files, to three digits: the model card of sokann/Qwen3.6-27B-GGUF-4.256bpw ("Size (GiB)").
 CARD = {"ud_q3_k_xl": (13.469, 13.469), "q3_k_m": (13.370, 13.370), "iq4_xs": (14.036, 14.369)}
@@ -24,7 +24,7 @@ BYTES = {
 
 def interval(model: str, kind: str) -> tuple[float, float, float]:
     """Low end, estimate and high end of the weights without towers, in bytes."""
-    plan = kvplan.estimate(model, engine="ideal", context=1, weight_dtype=kind)
+    plan = planned(model, engine="ideal", context=1, weight_dtype=kind)
     lines = [entry for entry in plan.ledgers[0].entries if entry.name.startswith("weights") and "tower" not in entry.name]
     return sum(entry.low for entry in lines), sum(entry.bytes for entry in lines), sum(entry.high for entry in lines)
 

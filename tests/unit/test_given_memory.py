@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kvplan
+from tests.conftest import planned
 
 MODEL = "meta-llama/llama-3.1-8b"  # 15 GiB of weights; an H100 reports 79.19 GiB
 ENGINES = ("vllm", "sglang", "tensorrt-llm", "lmdeploy")
@@ -24,15 +25,15 @@ def test_more_than_the_device_has_is_no_start(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_without_a_device_nothing_is_held_against_it(engine: str) -> None:
-    assert kvplan.estimate(MODEL, engine=engine, context="8k", kv_memory="400GiB").starts
-    assert kvplan.estimate(MODEL, engine=engine, device="h100", context="8k", kv_memory="40GiB").starts
+    assert planned(MODEL, engine=engine, context="8k", kv_memory="400GiB").starts
+    assert planned(MODEL, engine=engine, device="h100", context="8k", kv_memory="40GiB").starts
 
 
 def test_what_comes_beside_the_cache_needs_room_too() -> None:
     """64.2 GiB are left beside the weights; vLLM's graphs, activations and context are some 4 GiB of them."""
-    near = kvplan.estimate(MODEL, engine="vllm", device="h100", context="8k", kv_memory="63.5GiB")
+    near = planned(MODEL, engine="vllm", device="h100", context="8k", kv_memory="63.5GiB")
     assert near.starts is False
-    neighbour = kvplan.estimate(MODEL, engine="vllm", device="h100", context="8k", kv_memory="40GiB", reserve="30GiB")
+    neighbour = planned(MODEL, engine="vllm", device="h100", context="8k", kv_memory="40GiB", reserve="30GiB")
     assert neighbour.starts is False
 
 

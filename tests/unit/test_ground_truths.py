@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-import kvplan
+from tests.conftest import planned
 
 GIB = 2**30
 
 
 def per_token(model: str, **question) -> float:
-    return kvplan.estimate(model, context=4096, **question).cache.bytes_per_token
+    return planned(model, context=4096, **question).cache.bytes_per_token
 
 
 def sequence(model: str, context: int, **question) -> int:
-    return kvplan.estimate(model, context=context, **question).cache.bytes_per_sequence
+    return planned(model, context=context, **question).cache.bytes_per_sequence
 
 
 def state_bytes(model: str, kind: str) -> int:
-    plan = kvplan.estimate(model, context=1024)
+    plan = planned(model, context=1024)
     return sum(group.bytes_per_sequence for group in plan.cache.layers if group.kind == kind)
 
 
@@ -28,14 +28,14 @@ def test_llama_3_1_8b():
 
 @pytest.mark.parametrize("tp", [1, 8, 16])
 def test_deepseek_v3_latent_is_replicated(tp):
-    plan = kvplan.estimate("deepseek-ai/deepseek-v3", context=4096, tp=tp)
+    plan = planned("deepseek-ai/deepseek-v3", context=4096, tp=tp)
     assert plan.cache.bytes_per_token == 61 * (512 + 64) * 2 == 70_272
     assert plan.ledgers[0].cache_bytes_per_token == 70_272
 
 
 @pytest.mark.parametrize("tp", [8, 16])
 def test_llama_3_1_70b_stops_shrinking_at_its_8_kv_heads(tp):
-    plan = kvplan.estimate("meta-llama/llama-3.1-70b", context=4096, tp=tp)
+    plan = planned("meta-llama/llama-3.1-70b", context=4096, tp=tp)
     assert plan.ledgers[0].cache_bytes_per_token == 2 * 80 * (8 // 8) * 128 * 2 == 40_960
 
 
@@ -81,6 +81,6 @@ def test_mamba_2_2_7b_states():
 
 
 def test_whisper_large_v3_cross_cache():
-    plan = kvplan.estimate("openai/whisper-large-v3", context=448)
+    plan = planned("openai/whisper-large-v3", context=448)
     cross = [group for group in plan.cache.layers if group.kind == "cross"]
     assert sum(group.bytes_per_sequence for group in cross) == 2 * 32 * 20 * 64 * 1500 * 2 == 245_760_000

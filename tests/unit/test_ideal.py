@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 import kvplan
-from tests.conftest import one_block
+from tests.conftest import one_block, planned
 
 GQA = {"kind": "gqa", "heads": 16, "kv_heads": 4, "head_dim": 32}
 TOKEN = 2 * 4 * 32 * 2  # one layer, all heads, bf16
 
 
 def ledgers(n_layers: int = 10, **question):
-    return kvplan.estimate(one_block(GQA, n_layers), context=100, engine="ideal", **question).ledgers
+    return planned(one_block(GQA, n_layers), context=100, engine="ideal", **question).ledgers
 
 
 def test_layers_left_over_by_pp_go_first_and_every_rank_is_named():
@@ -41,7 +41,7 @@ def test_experts_are_dealt_out_whole_or_split():
     whole = 8 * 3 * 64 * 48 * 2
 
     def experts(**question) -> int:
-        (ledger,) = kvplan.estimate(spec, context=10, engine="ideal", **question).ledgers
+        (ledger,) = planned(spec, context=10, engine="ideal", **question).ledgers
         return next(e.bytes for e in ledger.entries if e.name == "weights: experts")
 
     assert experts() == whole
@@ -52,7 +52,7 @@ def test_experts_are_dealt_out_whole_or_split():
 
 def test_embedding_and_head_sit_on_the_outer_stages_and_a_tied_one_on_both():
     def vocabulary(**fields) -> list[int]:
-        plan = kvplan.estimate(one_block(GQA, 4, **fields), context=10, engine="ideal", pp=2)
+        plan = planned(one_block(GQA, 4, **fields), context=10, engine="ideal", pp=2)
         return [sum(e.bytes for e in ledger.entries if e.name in ("weights: embedding", "weights: head")) for ledger in plan.ledgers]
 
     matrix = 1000 * 64 * 2
@@ -61,7 +61,7 @@ def test_embedding_and_head_sit_on_the_outer_stages_and_a_tied_one_on_both():
 
 
 def test_the_limiting_rank_is_named():
-    plan = kvplan.estimate(one_block(GQA, 3), context=1000, batch=10, engine="ideal", pp=2, kv_memory=3 * 10**6)
+    plan = planned(one_block(GQA, 3), context=1000, batch=10, engine="ideal", pp=2, kv_memory=3 * 10**6)
     assert not plan.fits
     assert plan.outcome.limiting_rank == 0  # two of the three layers
     assert "rank 0 needs" in plan.verdict
@@ -78,42 +78,42 @@ def test_pages_and_their_waste():
 
 def test_a_window_touches_one_page_more_than_it_fills():
     spec = one_block({**GQA, "kind": "sliding", "window": 32})
-    held = [kvplan.estimate(spec, context=n, block_size=16, engine="ideal").ledgers[0].cache_bytes for n in (16, 32, 33, 1000)]
+    held = [planned(spec, context=n, block_size=16, engine="ideal").ledgers[0].cache_bytes for n in (16, 32, 33, 1000)]
     assert held == [16 * TOKEN, 32 * TOKEN, 48 * TOKEN, 48 * TOKEN]
 
 
 def test_draft_modules_count_only_when_speculation_runs_them():
     spec = one_block(GQA, 4, mtp={"modules": 1, "block": "block", "weights": [{"name": "eh_proj", "shape": [64, 128]}]})
-    plain = kvplan.estimate(spec, context=100, engine="ideal")
-    drafted = kvplan.estimate(spec, context=100, engine="ideal", speculative="mtp:1")
+    plain = planned(spec, context=100, engine="ideal")
+    drafted = planned(spec, context=100, engine="ideal", speculative="mtp:1")
     assert drafted.ledgers[0].cache_bytes - plain.ledgers[0].cache_bytes == 100 * TOKEN
     assert plain.model.mtp_parameters == drafted.model.mtp_parameters == 2 * 64 * 512 + 2 * 64 * 128 + 2 * 64 + 64 * 128
     weights = drafted.ledgers[0].total_bytes - drafted.ledgers[0].cache_bytes - plain.ledgers[0].total_bytes + plain.ledgers[0].cache_bytes
     assert weights == 2 * plain.model.mtp_parameters
-    open_ = kvplan.estimate(one_block(GQA), context=10, engine="ideal", device="80GB", speculative="mtp:1")
+    open_ = planned(one_block(GQA), context=10, engine="ideal", device="80GB", speculative="mtp:1")
     assert (open_.fits, "give it with --speculative mtp:1:MODEL" in open_.verdict) == (None, True)
 
 
 def test_towers_can_be_left_out():
     spec = one_block(GQA, towers=[{"name": "vision", "parameters": 1000}])
-    on, off = (kvplan.estimate(spec, context=10, engine="ideal", multimodal=m).ledgers[0].total_bytes for m in ("on", "off"))
+    on, off = (planned(spec, context=10, engine="ideal", multimodal=m).ledgers[0].total_bytes for m in ("on", "off"))
     assert on - off == 2000
 
 
 def test_what_has_no_use_is_said():
-    plan = kvplan.estimate(one_block(GQA), context=10, engine="ideal", max_num_seqs=4, engine_version="0.9")
+    plan = planned(one_block(GQA), context=10, engine="ideal", max_num_seqs=4, engine_version="0.9")
     assert "no use for engine_version, max_num_seqs" in plan.model.notes[0]
 
 
 def test_weights_that_do_not_fit_do_not_start():
-    plan = kvplan.estimate(one_block(GQA, 100), context=10, engine="ideal", device="1MiB")
+    plan = planned(one_block(GQA, 100), context=10, engine="ideal", device="1MiB")
     assert (plan.starts, plan.fits) == (False, False)
     assert "the weights alone exceed" in plan.verdict
 
 
 def test_a_reserve_is_a_line_and_is_taken_off():
-    free = kvplan.estimate(one_block(GQA), context=10, engine="ideal", device="1GiB")
-    held = kvplan.estimate(one_block(GQA), context=10, engine="ideal", device="1GiB", reserve="100MiB")
+    free = planned(one_block(GQA), context=10, engine="ideal", device="1GiB")
+    held = planned(one_block(GQA), context=10, engine="ideal", device="1GiB", reserve="100MiB")
     assert free.margin_bytes - held.margin_bytes == 100 * 2**20
 
 

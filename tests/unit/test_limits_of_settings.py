@@ -6,6 +6,7 @@ import pytest
 
 import kvplan
 from kvplan.report.answer import sentence
+from tests.conftest import planned
 
 MODEL = "meta-llama/llama-3.1-8b"  # a token takes 131,072 B: 100 x 4,096 of them 50 GiB of an H200's 139.8, with 15 GiB of weights
 EVERY = ("ideal", "vllm", "sglang", "tensorrt-llm", "lmdeploy", "llama.cpp", "ollama", "transformers", "exllamav3")
@@ -38,7 +39,7 @@ def test_a_request_longer_than_the_longest_that_is_admitted(engine: str) -> None
 
 def test_both_a_slot_and_memory_are_missing() -> None:
     """24 GiB: the missing memory is said, as it is where the slots would do."""
-    plan = kvplan.estimate(MODEL, engine="sglang", device="24GiB", context=4096, batch=100, max_num_seqs=16)
+    plan = planned(MODEL, engine="sglang", device="24GiB", context=4096, batch=100, max_num_seqs=16)
     assert plan.fits is False
     assert plan.margin_bytes is not None
     assert plan.margin_bytes < 0

@@ -25,7 +25,7 @@ GIB = {"Q4_0": 4.34, "Q4_1": 4.78, "Q5_0": 5.21, "Q5_1": 5.65, "Q3_K_M": 3.74}
 
 
 def file_bytes(model: str, name: str) -> int:
-    return kvplan.estimate(model, engine="ideal", context=1, weight_dtype=name).model.weight_bytes
+    return planned(model, engine="ideal", context=1, weight_dtype=name).model.weight_bytes
 
 
 @pytest.mark.parametrize(("name", "bits"), BITS_PER_WEIGHT.items())
@@ -71,7 +71,7 @@ def test_a_tied_embedding_takes_the_outputs_type() -> None:
 )
 def test_the_interval_holds_files_with_an_output_of_their_own(model: str, name: str | None, megabytes: int) -> None:
     """Sizes that ollama.com/library lists for qwen3:0.6b, qwen:0.5b and llama-guard3:1b, to their digits; metadata take under 10 MB."""
-    plan = kvplan.estimate(model, engine="ideal", context=1, weight_dtype=name)
+    plan = planned(model, engine="ideal", context=1, weight_dtype=name)
     lines = [entry for entry in plan.ledgers[0].entries if entry.name.startswith("weights")]
     half = 50 if megabytes % 100 == 0 else 0.5
     assert sum(entry.low for entry in lines) / 1e6 < megabytes < sum(entry.high for entry in lines) / 1e6 + half + 10
@@ -79,7 +79,7 @@ def test_the_interval_holds_files_with_an_output_of_their_own(model: str, name: 
 
 
 def test_an_embedding_that_no_file_doubles() -> None:
-    plan = kvplan.estimate("google/gemma-3-1b", engine="ideal", context=1, weight_dtype="q4_k_m")
+    plan = planned("google/gemma-3-1b", engine="ideal", context=1, weight_dtype="q4_k_m")
     assert not any("hold the output apart" in entry.source for entry in plan.ledgers[0].entries)
 
 
@@ -154,12 +154,12 @@ def test_who_keeps_the_table_in_16_bits() -> None:
         ("gemma4:e2b", 7.05, 7.2), ("gemma4:e4b", 9.5, 9.65),
         ("unsloth/gemma-4-E2B-it-GGUF:Q4_K_M", 4.09, 4.4), ("unsloth/gemma-4-E4B-it-GGUF:Q4_K_M", 5.97, 6.4),
     ):  # fmt: skip
-        assert least <= kvplan.estimate(name, engine="ideal", context=1).model.weight_bytes / 1e9 <= most, name
+        assert least <= planned(name, engine="ideal", context=1).model.weight_bytes / 1e9 <= most, name
 
 
 def without_tower(model: str, name: str | None = None) -> int:
     """The bytes of a file of the text model alone."""
-    plan = kvplan.estimate(model, engine="ideal", context=1, weight_dtype=name)
+    plan = planned(model, engine="ideal", context=1, weight_dtype=name)
     return sum(line.bytes for line in plan.ledgers[0].entries if line.name.startswith("weights") and "tower" not in line.name)
 
 
@@ -171,10 +171,10 @@ def test_files_of_those_who_keep_experts_in_mxfp4_and_of_those_who_do_not() -> N
         "mradermacher/gpt-oss-20b-GGUF:Q4_K_M": 15.9, "mradermacher/gpt-oss-20b-GGUF:Q8_0": 22.4,
     }  # fmt: skip
     for name, gigabytes in shown.items():
-        made = kvplan.estimate(name, engine="ideal", context=1).model.weight_bytes
+        made = planned(name, engine="ideal", context=1).model.weight_bytes
         assert made / 1e9 == pytest.approx(gigabytes, rel=0.008), name
     for name, gigabytes in (("UD-Q8_K_XL", 162), ("UD-Q4_K_XL", 155)):  # dynamic: what is not an expert is not by the rule
-        made = kvplan.estimate(f"unsloth/DeepSeek-V4-Flash-GGUF:{name}", engine="ideal", context=1).model.weight_bytes
+        made = planned(f"unsloth/DeepSeek-V4-Flash-GGUF:{name}", engine="ideal", context=1).model.weight_bytes
         assert made / 1e9 == pytest.approx(gigabytes, rel=0.05), name
 
 
@@ -188,7 +188,7 @@ def test_sizes_of_ollamas_files() -> None:
     near = checked = 0
     for row in {row["digest"]: row for row in rows if row["default_quant"] in ("Q4_0", "Q4_K_M", "Q8_0")}.values():
         try:
-            plan = kvplan.estimate(row["tag"], engine="ideal", context=1)
+            plan = planned(row["tag"], engine="ideal", context=1)
         except kvplan.KvplanError:
             continue
         size = float(row["size"][:-2]) * {"MB": 1e6, "GB": 1e9}[row["size"][-2:]]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-import kvplan
 from kvplan.catalogue import find_device
 from kvplan.devices import MIG
 from kvplan.errors import UnknownName
+from tests.conftest import planned
 
 GIB = 1 << 30
 
@@ -56,7 +56,7 @@ def test_no_such_slice(written: str) -> None:
 
 
 def test_a_plan_on_a_slice() -> None:
-    plan = kvplan.estimate("qwen/qwen3-4b", engine="vllm", device="h100-1g.10gb", context=4096)
-    assert kvplan.estimate("qwen/qwen3-0.6b", engine="vllm", device="1g.10gb", context=4096).fits
+    plan = planned("qwen/qwen3-4b", engine="vllm", device="h100-1g.10gb", context=4096)
+    assert planned("qwen/qwen3-0.6b", engine="vllm", device="1g.10gb", context=4096).fits
     assert plan.ledgers[0].device_bytes == int(9.62 * GIB)
     assert plan.fits is False  # 8 GB of weights, and 0.9 of 9.62 GiB less what a process holds

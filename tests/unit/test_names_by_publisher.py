@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-import kvplan
 from kvplan import catalogue
 from kvplan.errors import UnknownName
 from kvplan.spec import lower
 from kvplan.tensors import CacheFormats
 from kvplan.weights import count
+from tests.conftest import planned
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_tuned_model_may_be_longer_or_shorter_than_its_base() -> None:
 def test_a_publisher_that_converts_all_models_alike() -> None:
     """vLLM 0.13 loads 15.33 to 15.42 GiB of RedHatAI/Qwen3-14B-FP8-dynamic on one card (kyuz0/amd-r9700-vllm-toolboxes, benchmarks)."""
     name = "RedHatAI/Qwen3-14B-FP8-dynamic"
-    plan = kvplan.estimate(name, engine="vllm", engine_version="0.13.0", device="rtx-4090", max_model_len=4096)
+    plan = planned(name, engine="vllm", engine_version="0.13.0", device="rtx-4090", max_model_len=4096)
     assert sum(e.bytes for e in plan.ledgers[0].entries if e.kind == "weights") == pytest.approx(15.37 * 2**30, rel=0.015)
     assert any("by its name and publisher; its config.json was not read" in note for note in plan.model.notes)
     anybody = catalogue.find_model(name.replace("RedHatAI", "somebody"))

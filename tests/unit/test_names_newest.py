@@ -8,6 +8,7 @@ import kvplan
 from kvplan import catalogue
 from kvplan.errors import UnknownName
 from kvplan.names import index, look_up
+from tests.conftest import planned
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_a_release_makes_the_parameters_that_others_count(written: str, billions
     ],
 )  # fmt: skip
 def test_a_model_makes_the_hub_s_total_to_the_last_parameter(written: str, total: int, beside: int) -> None:
-    made = kvplan.estimate(written, engine="ideal", context=64).model
+    made = planned(written, engine="ideal", context=64).model
     assert made.parameters + (made.mtp_parameters or 0) == total - beside
 
 
@@ -115,13 +116,13 @@ def test_a_model_makes_the_hub_s_total_to_the_last_parameter(written: str, total
 )
 def test_a_length_is_the_release_s_not_its_class_s(written: str, length: int) -> None:
     """max_position_embeddings of each, scraped from its config.json (llmfit 1.1.17)."""
-    assert kvplan.estimate(written).as_dict()["question"]["context"]["value"] == length
+    assert planned(written).as_dict()["question"]["context"]["value"] == length
 
 
 def test_phi_4_multimodal_is_counted_without_its_adapters() -> None:
     """Of rank 256 for images and 320 for speech, on q, k and v, o and both matrices of the network of 32 layers; the Hub's total."""
     adapters = 32 * (256 + 320) * (3072 + 5120 + 3072 + 3072 + 3072 + 16_384 + 8192 + 3072)
-    made = kvplan.estimate("microsoft/Phi-4-multimodal-instruct", engine="ideal", context=64).model
+    made = planned("microsoft/Phi-4-multimodal-instruct", engine="ideal", context=64).model
     assert made.parameters + adapters == pytest.approx(5_574_460_384, rel=1e-5)
 
 
@@ -133,7 +134,7 @@ def test_a_total_that_only_a_wider_vocabulary_makes_is_no_copy(written: str) -> 
 
 def test_glm_5_2_pruned_to_504b_is_stored_as_the_hub_counts_it() -> None:
     """Experts in NVFP4, the draft module's too: the Hub counts two numbers as one and a scale of every 16; with biases of 76 routers."""
-    made = kvplan.estimate("madeby561/GLM-5.2-NVFP4-REAP-504B", engine="ideal", context=64).model
+    made = planned("madeby561/GLM-5.2-NVFP4-REAP-504B", engine="ideal", context=64).model
     experts = 76 * 168 * 3 * 2048 * 6144
     assert made.parameters + (made.mtp_parameters or 0) - experts * 7 // 16 + 76 * 168 == 289_960_857_056
     assert made.weight_bytes == pytest.approx(2 * (made.parameters - experts * 75 / 76) + experts * 75 / 76 * 9 / 16, rel=0.01)
@@ -142,7 +143,7 @@ def test_glm_5_2_pruned_to_504b_is_stored_as_the_hub_counts_it() -> None:
 def test_nemotron_3_nano_omni_takes_what_its_model_card_gives() -> None:
     """62, 33 and 21 GB (of 2^30 bytes): its model card, as haimaker.ai/models/nvidia/nemotron-3-nano-30b-a3b has it."""
     for kind, gib in (("BF16", 62), ("FP8", 33), ("NVFP4", 21)):
-        made = kvplan.estimate(f"nvidia/Nemotron-3-Nano-Omni-30B-A3B-Reasoning-{kind}", engine="ideal", context=64).model
+        made = planned(f"nvidia/Nemotron-3-Nano-Omni-30B-A3B-Reasoning-{kind}", engine="ideal", context=64).model
         assert made.weight_bytes / 2**30 == pytest.approx(gib, abs=0.55)
 
 
@@ -150,12 +151,12 @@ def test_qwen3_8_flash_next_is_stored_as_its_files_are() -> None:
     """The Hub's 179,999,981,424 parameters and the FP8 release's 172.8 GiB are with one draft layer: 512 experts of 3 x 2,560 x 640, which
     FP8 holds in blocks, and about 0.1 B beside them. 51.2 B are the table of n-grams: 320,001,536 rows of 160, in FP8 there."""
     draft_experts = 512 * 3 * 2560 * 640
-    plain = kvplan.estimate("Qwen/Qwen3.8-Flash-Next", engine="ideal", context=1024).model
+    plain = planned("Qwen/Qwen3.8-Flash-Next", engine="ideal", context=1024).model
     assert plain.parameters + draft_experts == pytest.approx(179_999_981_424, abs=0.2e9)
     assert plain.active_parameters / 1e9 == pytest.approx(7.76, abs=0.01)  # by hand: the table, of which 16 rows are read, left out
-    stored = kvplan.estimate("qwen3.8-flash-next-fp8", engine="ideal", context=1024).model.weight_bytes
+    stored = planned("qwen3.8-flash-next-fp8", engine="ideal", context=1024).model.weight_bytes
     assert (stored + draft_experts) / 2**30 == pytest.approx(172.8, abs=0.3)
-    packed = kvplan.estimate("RadixArk/Qwen3.8-Flash-Next-NVFP4", engine="ideal", context=1024).model.weight_bytes
+    packed = planned("RadixArk/Qwen3.8-Flash-Next-NVFP4", engine="ideal", context=1024).model.weight_bytes
     assert packed / 1e9 == pytest.approx(128.5, rel=0.015)  # as people who loaded it say
 
 
@@ -169,21 +170,21 @@ def test_deepseek_v4s_with_dspark_are_the_preview_s_shapes_and_say_so(written: s
 @pytest.mark.parametrize(("name", "millions"), [("tiny", 39), ("base", 74), ("small", 244), ("medium", 769), ("large-v3-turbo", 809)])
 def test_whispers_sizes(name: str, millions: int) -> None:
     """Table 1 of the Whisper paper (arXiv 2212.04356), to 3.2 % of the smallest; the README of the turbo has 809 M."""
-    made = kvplan.estimate(f"openai/whisper-{name}", engine="ideal", context=128).model.parameters / 1e6
+    made = planned(f"openai/whisper-{name}", engine="ideal", context=128).model.parameters / 1e6
     assert made == pytest.approx(millions, rel=0.035)
 
 
 def test_ling_2_6_flash_is_one_latent_layer_in_eight() -> None:
     """github.com/ljubomirj/l26f counts 107.49 B with the MTP layer; a token keeps 512 + 64 latents in each of 4 layers."""
-    plan = kvplan.estimate("inclusionAI/Ling-2.6-flash", engine="ideal", context=4097)
+    plan = planned("inclusionAI/Ling-2.6-flash", engine="ideal", context=4097)
     assert round((plan.model.parameters + (plan.model.mtp_parameters or 0)) / 1e9, 2) == 107.49
-    shorter = kvplan.estimate("inclusionAI/Ling-2.6-flash", engine="ideal", context=4096)
+    shorter = planned("inclusionAI/Ling-2.6-flash", engine="ideal", context=4096)
     assert plan.cache.total_bytes - shorter.cache.total_bytes == 4 * 576 * 2
 
 
 def test_mistral_medium_is_stored_in_fp8_but_for_its_tower_and_head() -> None:
     """About 134 GB raw (recipes.vllm.ai/mistralai/Mistral-Medium-3.5-128B)."""
-    assert round(kvplan.estimate("mistral-medium-3.5", context=1024).model.weight_bytes / 1e9) == 134
+    assert round(planned("mistral-medium-3.5", context=1024).model.weight_bytes / 1e9) == 134
 
 
 def test_the_dense_layer_of_north_mini_code_has_a_width_of_its_own() -> None:
@@ -194,7 +195,7 @@ def test_the_dense_layer_of_north_mini_code_has_a_width_of_its_own() -> None:
 
 def test_the_makers_4_bits_of_north_mini_code_are_of_its_experts() -> None:
     """19.3 GB of files, as people who fetched them say; all in 4 bits but the head would be 16.5."""
-    assert round(kvplan.estimate("CohereLabs/North-Mini-Code-1.0-w4a16", context=1024).model.weight_bytes / 1e9, 1) == 19.3
+    assert round(planned("CohereLabs/North-Mini-Code-1.0-w4a16", context=1024).model.weight_bytes / 1e9, 1) == 19.3
 
 
 @pytest.mark.parametrize(
@@ -250,7 +251,7 @@ def test_what_no_source_has_stays_refused_by_name(written: str) -> None:
     [("RadixArk/Qwen3.8-27B-DSpark", 1_359_284_737), ("incoai/Qwen3.8-27B-DFlash2", 3_849_000_000 // 2)],
 )
 def test_drafters_of_qwen3_8_are_as_large_as_their_files(name: str, parameters: int) -> None:
-    plan = kvplan.estimate(name, engine="ideal", context=1024)
+    plan = planned(name, engine="ideal", context=1024)
     assert plan.model.parameters == pytest.approx(parameters, rel=0 if parameters % 1000 else 1e-3)
     assert plan.model.weight_bytes == 2 * plan.model.parameters
 
@@ -278,20 +279,20 @@ def test_tuned_releases_have_the_shapes_of_what_they_were_tuned_from(written: st
 def test_deepseek_llm_67b_is_as_large_as_its_paper_s_sizes() -> None:
     """arXiv 2401.02954, table 2: 95 layers, 8192 wide, 64 heads, 8 groups, 4096 tokens; MLP and words as llmfit 1.1.17 has."""
     by_hand = 95 * (2 * 8192 * 8192 + 2 * 8192 * 1024 + 3 * 8192 * 22016 + 2 * 8192) + 2 * 102_400 * 8192 + 8192
-    plan = kvplan.estimate("deepseek-ai/deepseek-llm-67b-chat", engine="ideal")
+    plan = planned("deepseek-ai/deepseek-llm-67b-chat", engine="ideal")
     assert (plan.model.parameters, plan.as_dict()["question"]["max_model_len"]["value"]) == (by_hand, 4096)
 
 
 def test_qwen3_vl_embedding_8b_has_no_output() -> None:
     """MTEB's registry: 8,144,793,840 parameters; those of Qwen3-VL-8B less 151,936 x 4,096."""
-    assert kvplan.estimate("Qwen/Qwen3-VL-Embedding-8B", engine="ideal", context=1024).model.parameters == 8_144_793_840
-    assert kvplan.estimate("Qwen/Qwen3-VL-Reranker-8B", engine="ideal", context=1024).model.parameters == 8_144_793_840 + 151_936 * 4096
+    assert planned("Qwen/Qwen3-VL-Embedding-8B", engine="ideal", context=1024).model.parameters == 8_144_793_840
+    assert planned("Qwen/Qwen3-VL-Reranker-8B", engine="ideal", context=1024).model.parameters == 8_144_793_840 + 151_936 * 4096
 
 
 @pytest.mark.parametrize(("written", "length"), [("Qwen/Qwen2-57B-A14B", 131_072), ("Qwen/Qwen2-57B-A14B-Instruct", 32_768)])
 def test_a_tuned_release_of_another_length_is_no_alias(written: str, length: int) -> None:
     """llmfit 1.1.17 has both lengths; the base's config.json says 131,072."""
-    assert kvplan.estimate(written, engine="ideal").as_dict()["question"]["max_model_len"]["value"] == length
+    assert planned(written, engine="ideal").as_dict()["question"]["max_model_len"]["value"] == length
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import kvplan
 from kvplan import catalogue
 from kvplan.errors import AmbiguousName, KvplanError, UnknownName
 from kvplan.names.nearest import nearest
+from tests.conftest import planned
 
 
 @pytest.mark.parametrize(
@@ -195,12 +196,12 @@ def test_a_name_that_says_other_shapes_is_not_taken_for_the_model_it_begins_with
 
 
 def test_a_repository_of_files_and_the_type_of_one_name_it() -> None:
-    asked = kvplan.estimate("unsloth/Qwen3.6-27B-GGUF", engine="ideal", context=1024, weight_dtype="ud-q4_k_xl", advise=False)
-    named = kvplan.estimate("unsloth/Qwen3.6-27B-GGUF:UD-Q4_K_XL", engine="ideal", context=1024, advise=False)
+    asked = planned("unsloth/Qwen3.6-27B-GGUF", engine="ideal", context=1024, weight_dtype="ud-q4_k_xl")
+    named = planned("unsloth/Qwen3.6-27B-GGUF:UD-Q4_K_XL", engine="ideal", context=1024)
     assert asked.model == named.model
     assert asked.model.weight_bytes == pytest.approx(16.4 * 2**30 + 0.92e9, rel=0.01)  # the Hub's, by janhq/model-catalog, and its tower
     with pytest.raises(AmbiguousName, match="name one by its type"):
-        kvplan.estimate("unsloth/Qwen3.6-27B-GGUF", engine="ideal", context=1024, weight_dtype="fp8")
+        planned("unsloth/Qwen3.6-27B-GGUF", engine="ideal", context=1024, weight_dtype="fp8")
 
 
 @pytest.mark.parametrize(

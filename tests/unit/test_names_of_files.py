@@ -6,6 +6,7 @@ import pytest
 
 import kvplan
 from kvplan.errors import KvplanError, UnsupportedError
+from tests.conftest import planned
 
 #: Weights of the release in 16 bits, by hand from the published counts of parameters: ollama.com/library has each of these names in four.
 _RELEASED = [("mixtral", 46_702_792_704), ("llama3.1", 8_030_261_248), ("llama3.1:8b", 8_030_261_248), ("mistral-small", 23_572_403_200)]
@@ -14,7 +15,7 @@ _RELEASED = [("mixtral", 46_702_792_704), ("llama3.1", 8_030_261_248), ("llama3.
 @pytest.mark.parametrize(("name", "parameters"), _RELEASED)
 @pytest.mark.parametrize("engine", [None, "vllm", "sglang", "transformers"])
 def test_a_name_of_ollamas_is_the_release_where_the_hubs_weights_are_served(engine: str | None, name: str, parameters: int) -> None:
-    plan = kvplan.estimate(name, engine=engine, device="h200", tp=2, context=4096)
+    plan = planned(name, engine=engine, device="h200", tp=2, context=4096)
     assert plan.model.weight_bytes == 2 * parameters
     assert any("not as the file in q4_" in note for note in plan.model.notes)
 
@@ -22,14 +23,14 @@ def test_a_name_of_ollamas_is_the_release_where_the_hubs_weights_are_served(engi
 @pytest.mark.parametrize("engine", ["ollama", "llama.cpp"])
 def test_it_is_the_file_to_those_who_serve_files(engine: str) -> None:
     """ollama.com/library/llama3.1: 4.9 GB."""
-    plan = kvplan.estimate("llama3.1", engine=engine, device="h100", context=4096)
+    plan = planned("llama3.1", engine=engine, device="h100", context=4096)
     assert round(plan.model.weight_bytes / 1e9, 1) == 4.9
     assert not any("as it was released, not" in note for note in plan.model.notes)
 
 
 def test_a_tag_that_names_its_type_is_that_file_everywhere() -> None:
     """8.54 GB on ollama.com: 8.03 G elements in 34 bytes for 32."""
-    plan = kvplan.estimate("llama3.1:8b-instruct-q8_0", engine="vllm", device="h100", context=4096)
+    plan = planned("llama3.1:8b-instruct-q8_0", engine="vllm", device="h100", context=4096)
     assert round(plan.model.weight_bytes / 1e9, 2) == 8.53
 
 
@@ -41,12 +42,12 @@ def test_a_search_for_devices_asks_as_the_engine_that_it_asks() -> None:
 def test_lm_studios_spelling_of_a_type() -> None:
     """bartowski/Meta-Llama-3.1-8B-Instruct-GGUF lists its Q4_K_M with 4.92 GB, vocabulary and all."""
     asked = {"engine": "llama.cpp", "device": "rtx-4090", "context": 4096}
-    plan = kvplan.estimate("meta-llama-3.1-8b-instruct@q4_k_m", **asked)
+    plan = planned("meta-llama-3.1-8b-instruct@q4_k_m", **asked)
     assert round(plan.model.weight_bytes / 1e9, 2) in (4.91, 4.92)
     with pytest.raises(KvplanError, match=r"names q4_k_m, and q8_0 is asked for"):
-        kvplan.estimate("meta-llama-3.1-8b-instruct@q4_k_m", weight_dtype="q8_0", **asked)
+        planned("meta-llama-3.1-8b-instruct@q4_k_m", weight_dtype="q8_0", **asked)
     with pytest.raises(KvplanError, match="unknown model"):
-        kvplan.estimate("meta-llama-3.1-8b-instruct@main", **asked)
+        planned("meta-llama-3.1-8b-instruct@main", **asked)
 
 
 @pytest.mark.parametrize("name", ["qwen2.5-coder", "qwen2.5-coder:7b"])

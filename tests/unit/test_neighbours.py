@@ -7,10 +7,10 @@ import json
 import pytest
 from click.testing import CliRunner
 
-import kvplan
 from kvplan.cli.commands import cli
 from kvplan.engines import ENGINES
 from kvplan.errors import SpecError
+from tests.conftest import planned
 from tests.contract.models import DEVICES
 
 LLAMA = "meta-llama/llama-3.1-8b"
@@ -18,9 +18,9 @@ LLAMA = "meta-llama/llama-3.1-8b"
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_each_neighbour_has_a_line_and_the_sum_is_the_same(engine: str) -> None:
-    asked = {"engine": engine, "device": "h100" if "h100-80gb" in DEVICES[engine] else "64GiB", "context": 4096, "advise": False}
-    named = kvplan.estimate(LLAMA, reserve={"embedder": "2GiB", "desktop": "512MiB"}, **asked)
-    one = kvplan.estimate(LLAMA, reserve="2.5GiB", **asked)
+    asked = {"engine": engine, "device": "h100" if "h100-80gb" in DEVICES[engine] else "64GiB", "context": 4096}
+    named = planned(LLAMA, reserve={"embedder": "2GiB", "desktop": "512MiB"}, **asked)
+    one = planned(LLAMA, reserve="2.5GiB", **asked)
     assert (named.margin_bytes, named.verdict) == (one.margin_bytes, one.verdict)
     assert named.ledgers[0].total_bytes == one.ledgers[0].total_bytes
     held = {e.name: e.bytes for e in (*named.ledgers[0].entries, *named.ledgers[0].outside) if e.kind == "others"}
@@ -52,4 +52,4 @@ def test_on_the_command_line_and_in_json() -> None:
 @pytest.mark.parametrize("wrong", [["a=1GiB", "a=2GiB"], ["a=much"], {"a": "much"}, 1.5])
 def test_what_is_no_neighbour(wrong: object) -> None:
     with pytest.raises(SpecError, match="reserve"):
-        kvplan.estimate(LLAMA, context=4096, reserve=wrong)
+        planned(LLAMA, context=4096, reserve=wrong)

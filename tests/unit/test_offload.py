@@ -8,6 +8,7 @@ from jsonschema import Draft202012Validator
 import kvplan
 from kvplan.planner.offload import in_ram
 from kvplan.report.answer import sentence
+from tests.conftest import planned
 
 LARGE = {"model": "meta-llama/llama-3.1-70b", "weight_dtype": "q4_k_m", "device": "rtx-4090", "context": "8k"}
 
@@ -36,9 +37,9 @@ def test_a_model_larger_than_its_card_runs_split(split):
 
 def test_host_memory_only_bounds_it(split):
     question, plan = split
-    bounded = kvplan.estimate(**question, host_memory=in_ram(plan), advise=False)
+    bounded = planned(**question, host_memory=in_ram(plan))
     assert (bounded.fits, bounded.outcome.split, bounded.capacity.offloaded) == (True, False, plan.capacity.offloaded)
-    assert kvplan.estimate(**question, host_memory=in_ram(plan) - 1, advise=False).fits is False
+    assert planned(**question, host_memory=in_ram(plan) - 1).fits is False
 
 
 def test_explain_says_the_same(split):
@@ -50,10 +51,10 @@ def test_explain_says_the_same(split):
 @pytest.mark.parametrize("chosen", [{"n_gpu_layers": 99}, {"engine_version": "b6990"}])
 def test_who_says_how_many_layers_is_taken_at_their_word(chosen):
     """-ngl is never changed, and builds before #16653 have no --fit."""
-    assert kvplan.estimate(**LARGE, **chosen, engine="llama.cpp", advise=False).fits is False
+    assert planned(**LARGE, **chosen, engine="llama.cpp").fits is False
 
 
 def test_what_fits_whole_is_whole():
-    plan = kvplan.estimate("meta-llama/llama-3.1-8b", engine="llama.cpp", device="rtx-4090", context="8k")
+    plan = planned("meta-llama/llama-3.1-8b", engine="llama.cpp", device="rtx-4090", context="8k")
     assert plan.capacity.offloaded == (33, 33)
     assert sentence(plan).startswith("Yes: ")

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import pytest
 
-import kvplan
 from kvplan import packed
 from kvplan.catalogue import find_model
 from kvplan.dtypes import canonical_weight
+from tests.conftest import planned
 
 BASE = 27_356_728_560  # elements of Qwen3.5 27B without its draft module, its tower in: the Hub's count
 GIB = 1 << 30
@@ -17,7 +17,7 @@ GIB = 1 << 30
 
 def weights(name: str, **question: object) -> tuple[int, int, int]:
     """Bytes of the weights on a rank, and the ends of their interval."""
-    lines = [one for one in kvplan.estimate(name, context=1024, **question).ledgers[0].entries if one.kind == "weights"]
+    lines = [one for one in planned(name, context=1024, **question).ledgers[0].entries if one.kind == "weights"]
     lines = [one for one in lines if "rotary" not in one.name]
     return sum(one.bytes for one in lines), sum(one.low for one in lines), sum(one.high for one in lines)
 

@@ -15,7 +15,7 @@ from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec, lower, parse_spec
 from kvplan.tensors import CacheFormats
 from kvplan.weights import model_tensors, role_formats
-from tests.conftest import shared
+from tests.conftest import planned, shared
 
 #: One layer of Llama-3.1-8B's shapes, and an embedding of 1,024 tokens.
 ONE_LAYER: dict[str, Any] = {
@@ -32,7 +32,7 @@ def imported(config: dict[str, Any], **quantization: Any) -> ModelSpec:
 
 
 def weights(model: ModelSpec | str, **question: Any) -> tuple[Plan, list[Entry]]:
-    plan = kvplan.estimate(model, engine="ideal", context=1024, **question)
+    plan = planned(model, engine="ideal", context=1024, **question)
     return plan, [entry for entry in plan.ledgers[0].entries if entry.name.startswith("weights")]
 
 
@@ -179,14 +179,14 @@ def test_weights_that_may_be_larger_make_the_answer_less_certain() -> None:
     spec = imported(ONE_LAYER, quant_method="gptq", bits=4, group_size=128)
     _, lines = weights(spec)
     point, width = sum(e.bytes for e in lines), sum(e.high - e.low for e in lines)
-    tight = kvplan.estimate(spec, engine="ideal", context=1, device=f"{point + (1 << 20)}B")
+    tight = planned(spec, engine="ideal", context=1, device=f"{point + (1 << 20)}B")
     assert tight.fits is True
     assert tight.certainty != "certain"
     assert tight.capacity is not None
     assert tight.capacity.kv_bytes_low < tight.capacity.kv_bytes < tight.capacity.kv_bytes_high
-    roomy = kvplan.estimate(spec, engine="ideal", context=1, device=f"{point + width + (1 << 20)}B")
+    roomy = planned(spec, engine="ideal", context=1, device=f"{point + width + (1 << 20)}B")
     assert (roomy.fits, roomy.certainty) == (True, "certain")
-    asked = kvplan.estimate(spec, engine="ideal", context=1, kv_memory="1MiB")
+    asked = planned(spec, engine="ideal", context=1, kv_memory="1MiB")
     assert asked.certainty == "certain"  # weights are not in the question
 
 

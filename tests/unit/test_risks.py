@@ -12,12 +12,13 @@ from kvplan.engines.common.protocol import Risk
 from kvplan.manifests import Source
 from kvplan.planner.plan import Plan
 from kvplan.units import GIB, MIB
+from tests.conftest import planned
 
 LLAMA, QWEN = "meta-llama/llama-3.1-8b", "qwen/qwen3.6-27b"
 
 
 def ask(model: str = LLAMA, **question: Any) -> Plan:
-    return api.estimate(model, **({"engine": "vllm", "device": "rtx-4090", "context": 8192, "advise": False} | question))
+    return planned(model, **({"engine": "vllm", "device": "rtx-4090", "context": 8192} | question))
 
 
 def told(plan: Plan) -> dict[str, Risk]:
@@ -133,7 +134,7 @@ def test_a_start_may_be_surer_than_a_fit() -> None:
 def test_what_public_starts_ran_out_of_and_nothing_sizes_is_too_close_to_call(
     model: str, asked: dict[str, Any], left_out: dict[str, Any]
 ) -> None:
-    plan, other = (api.estimate(model, advise=False, **question).as_dict() for question in (asked, asked | left_out))
+    plan, other = (planned(model, **question).as_dict() for question in (asked, asked | left_out))
     assert (plan["starts"], plan["start_certainty"]) == (True, "too close to call")
     assert any(note.startswith("too close to call at most: what ") for note in plan["model"]["notes"])
     assert not any(note.startswith("too close to call at most") for note in other["model"]["notes"])

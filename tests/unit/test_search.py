@@ -16,19 +16,28 @@ import kvplan
 from kvplan.cli import run
 from kvplan.errors import KvplanError, SpecError
 from kvplan.planner.limits import largest
+from tests.conftest import planned
 
 MODEL = "meta-llama/llama-3.1-8b"
 
 
 #: Public functions whose examples allocate and measure.
-MEASURING = {"validate", "validate_all_kinds", "validate_speed", "keep_receipt"}
-FUNCTIONS = sorted(name for name in kvplan.__all__ if not name.startswith("_") and name != "KvplanError")
+MEASURING = ("validate", "validate_all_kinds", "validate_speed", "keep_receipt", "check_receipt")
+FUNCTIONS = sorted(name for name in kvplan.__all__ if not name.startswith("_") and name not in ("KvplanError", *MEASURING))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_public_function_has_an_example_that_is_true(name):
-    if name in MEASURING:
-        pytest.importorskip("torch")
+    shows_what_is_true(name)
+
+
+@pytest.mark.usefixtures("one_process")
+@pytest.mark.parametrize("name", MEASURING)
+def test_so_have_those_that_measure(name):
+    shows_what_is_true(name)
+
+
+def shows_what_is_true(name):
     function = getattr(kvplan, name)
     module = import_module(function.__module__)
     (found,) = doctest.DocTestFinder(recurse=False).find(function, name, module=module, globs=vars(module).copy())
@@ -110,7 +119,7 @@ def test_ranked_by_speed_the_fastest_layout_comes_first():
         for tp, pp in ((tp, pp) for tp in range(1, n + 1) for pp in range(1, n + 1) if n % (tp * pp) == 0):
             sizes = {"device": c.device, "tp": tp, "pp": pp, "dp": n // tp // pp}
             asked = {"engine": "ideal", "context": "32k", "batch": 64} | sizes
-            if kvplan.estimate(MODEL, advise=False, **asked).fits:  # every other layout of as many devices is slower
+            if planned(MODEL, **asked).fits:  # every other layout of as many devices is slower
                 bound = kvplan.roofline(MODEL, **asked).tokens_per_second * min(64, sizes["dp"])
                 assert bound <= c.pace.tokens_per_second * (1 + 1e-9)
 

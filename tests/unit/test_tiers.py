@@ -12,6 +12,7 @@ import kvplan
 from kvplan.cli import run
 from kvplan.planner.links import LINKS, host_link
 from kvplan.planner.tiers import Tiers
+from tests.conftest import planned
 
 LLAMA, TOKEN = "meta-llama/llama-3.1-8b", 32 * 2 * 8 * 128 * 2  # bytes: layers, K and V, heads, head dim, bf16
 ON = {"kv_offloading_size": "64"}
@@ -78,7 +79,7 @@ def test_lmcache_deals_the_size_to_ranks_and_a_latent_gets_one_share() -> None:
     option = {"kv_offloading_size": "64", "kv_offloading_backend": "lmcache"}
     (tier,) = ask("deepseek-ai/deepseek-v3", device="h200", tp=8, engine_version="0.23", engine_option=option).tiers
     assert (tier.asked_bytes, tier.pieces) == (8 << 30, (8 << 30) // (61 * 576 * 2 * 256))
-    later = kvplan.estimate(LLAMA, engine="vllm", engine_version="0.24", device="h100", context="8k", advise=False, engine_option=option)
+    later = planned(LLAMA, engine="vllm", engine_version="0.24", device="h100", context="8k", engine_option=option)
     assert later.outcome.tiers == ()
     assert later.capacity is not None
     assert any("lmcache_l1_size_gb" in told for told in later.capacity.warnings)
@@ -107,11 +108,9 @@ def test_kvbm_counts_in_gb_of_all_ranks() -> None:
     ],
 )
 def test_releases_that_do_not_start_with_a_tier(version: str, option: dict[str, str], says: str) -> None:
-    plan = kvplan.estimate(
-        LLAMA, engine="vllm", engine_version=version, device="h100", context="8k", advise=False, engine_option=ON | option
-    )
+    plan = planned(LLAMA, engine="vllm", engine_version=version, device="h100", context="8k", engine_option=ON | option)
     assert says in (plan.outcome.reason or "")
-    without = kvplan.estimate(LLAMA, engine="vllm", engine_version=version, device="h100", context="8k", advise=False)
+    without = planned(LLAMA, engine="vllm", engine_version=version, device="h100", context="8k")
     assert without.starts
 
 
@@ -175,7 +174,7 @@ def test_what_a_tier_adds_to_the_hits_of_the_pool(tmp_path: Path) -> None:
 def test_a_chunk_that_the_connector_refuses(chunk: str, words: str | None) -> None:
     """vLLM 0.32 kv_connector/v1/offloading/config.py build_offloading_config."""
     options = {**ON, "kv_offloading_block_size": chunk}
-    plan = kvplan.estimate(LLAMA, engine="vllm", engine_version="0.32", device="h100", context=8192, engine_option=options)
+    plan = planned(LLAMA, engine="vllm", engine_version="0.32", device="h100", context=8192, engine_option=options)
     assert plan.starts is (words is None)
     assert (words or "") in plan.verdict
 
@@ -183,7 +182,7 @@ def test_a_chunk_that_the_connector_refuses(chunk: str, words: str | None) -> No
 def test_groups_of_several_block_sizes_take_no_chunk() -> None:
     """The same function: its assertion that all groups have one block size; a hybrid of states and attention has two."""
     options = {**ON, "kv_offloading_block_size": "64", "enable_prefix_caching": "false"}
-    plan = kvplan.estimate(
+    plan = planned(
         "qwen/qwen3-next-80b-a3b", engine="vllm", engine_version="0.32", device="b200", tp=2, context=8192, engine_option=options
     )
     assert "all groups must have the same block size" in plan.verdict

@@ -7,6 +7,7 @@ import json
 import pytest
 
 import kvplan
+from tests.conftest import planned
 
 MODEL = "meta-llama/llama-3.1-8b"  # config.json: max_position_embeddings 131072, rope_scaling llama3
 WAYS_OUT = {"vllm": "allow_long_max_model_len", "sglang": "allow_overwrite_longer_context_len"}
@@ -31,7 +32,7 @@ def test_one_token_more_is_refused_unless_allowed(engine, name):
 
 @pytest.mark.parametrize("engine", ["llama.cpp", "transformers", "ideal"])
 def test_engines_that_do_not_refuse(engine):
-    assert kvplan.estimate(MODEL, engine=engine, kv_memory="40GiB", context=131_073).starts is not False
+    assert planned(MODEL, engine=engine, kv_memory="40GiB", context=131_073).starts is not False
 
 
 CONFIG = {
@@ -68,5 +69,5 @@ def test_vllm_takes_the_positions_of_a_yarn_config_as_they_stand_from_0_30_on(tm
     path = tmp_path / "config.json"
     path.write_text(json.dumps(CONFIG | {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}}))
     asked = {"engine": "vllm", "engine_version": "0.30", "kv_memory": "4GiB"}
-    assert kvplan.estimate(str(path), context=32_768, **asked).starts
-    assert not kvplan.estimate(str(path), context=32_769, **asked).starts
+    assert planned(str(path), context=32_768, **asked).starts
+    assert not planned(str(path), context=32_769, **asked).starts

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import kvplan
+from tests.conftest import planned
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
@@ -20,12 +20,12 @@ def test_no_start_of_it_is_certain(tmp_path: Path) -> None:
     """vLLM's config/model.py _verify_quantization refuses methods that it has no class for."""
     config = tmp_path / "config.json"
     config.write_text(json.dumps(LLAMA | {"quantization_config": {"quant_method": "zzz"}}))
-    plan = kvplan.estimate(str(config), engine="vllm", device="h100", context="4k")
+    plan = planned(str(config), engine="vllm", device="h100", context="4k")
     assert (plan.fits, plan.certainty) == (True, "too close to call")
     assert any("is not modelled is not known" in note for note in plan.model.notes)
-    assert kvplan.estimate(str(config), engine="ideal", device="h100", context="4k").certainty == "certain"
+    assert planned(str(config), engine="ideal", device="h100", context="4k").certainty == "certain"
     config.write_text(json.dumps(LLAMA))
-    assert kvplan.estimate(str(config), engine="vllm", device="h100", context="4k").certainty == "certain"
+    assert planned(str(config), engine="vllm", device="h100", context="4k").certainty == "certain"
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def test_no_start_of_it_is_certain(tmp_path: Path) -> None:
     ],
 )
 def test_no_start_with_weights_that_the_engine_does_not_load_is_called_one(engine: str, model: str, device: str, such: str) -> None:
-    plan = kvplan.estimate(model, engine=engine, device=device, context="4k", advise=False)
+    plan = planned(model, engine=engine, device=device, context="4k")
     assert (plan.fits, plan.certainty) == (True, "too close to call")
     assert any(note.endswith(f"name the format of your files with weight_dtype, such as {such}") for note in plan.model.notes)
-    named = kvplan.estimate(model, engine=engine, device=device, context="4k", weight_dtype=such, advise=False)
+    named = planned(model, engine=engine, device=device, context="4k", weight_dtype=such)
     assert named.certainty in ("certain", "likely")

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan import Plan
 from kvplan.ledger import Entry
+from tests.conftest import planned
 
 BASE = 27_356_728_560  # Qwen3.5 27B without its draft module
 DRAFT = 424_699_392  # its draft module: 27,781,427,952 - BASE, the Hub's count of Qwen/Qwen3.5-27B
@@ -23,7 +23,7 @@ GIB = 1 << 30
 
 
 def asked(model: str, weight_dtype: str, **question: Any) -> tuple[Plan, list[Entry]]:
-    plan = kvplan.estimate(model, engine="ideal", context=1024, weight_dtype=weight_dtype, **question)
+    plan = planned(model, engine="ideal", context=1024, weight_dtype=weight_dtype, **question)
     return plan, [entry for entry in plan.ledgers[0].entries if entry.name.startswith("weights")]
 
 
@@ -101,7 +101,7 @@ def test_a_draft_module_is_packed_in_fp8() -> None:
 
 def test_a_config_that_lists_what_it_packs_has_no_such_interval() -> None:
     """The same model with Qwen's own list: nothing is either."""
-    plan = kvplan.estimate("nvidia/qwen3.6-27b-nvfp4", engine="ideal", context=1024)
+    plan = planned("nvidia/qwen3.6-27b-nvfp4", engine="ideal", context=1024)
     assert not any("differ in whether" in note for note in plan.model.notes)
     lines = [entry for entry in plan.ledgers[0].entries if entry.name.startswith("weights")]
     low, high = ends(lines)
@@ -110,7 +110,7 @@ def test_a_config_that_lists_what_it_packs_has_no_such_interval() -> None:
 
 def test_an_upload_of_which_only_the_format_is_known_decides_nothing_near_the_limit() -> None:
     """A 24 GB card on which the logged upload (19.77 GiB) had room for 2,352 of 4,096 tokens."""
-    plan = kvplan.estimate(
+    plan = planned(
         "qwen/qwen3.5-27b", weight_dtype="awq", engine="vllm", engine_version="0.19.1", device="rtx-4090", dtype="fp16",
         memory_fraction=0.92, max_model_len=4096, max_num_seqs=4, max_num_batched_tokens=2112, multimodal="off", batch=1,
     )  # fmt: skip
@@ -119,7 +119,7 @@ def test_an_upload_of_which_only_the_format_is_known_decides_nothing_near_the_li
 
 def test_an_upload_of_which_only_the_name_is_known_is_told_what_is_exact() -> None:
     """QuantTrio's AWQ: its geometry is known by a table, its config is not here."""
-    plan = kvplan.estimate("QuantTrio/Qwen3.5-27B-AWQ", engine="ideal", context=1024)
+    plan = planned("QuantTrio/Qwen3.5-27B-AWQ", engine="ideal", context=1024)
     (note,) = (one for one in plan.model.notes if "differ in whether" in one)
     assert note.startswith("uploads in awq differ")
     assert "its folder or config.json as the model" in note

@@ -8,8 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kvplan import estimate
 from kvplan.errors import KvplanError
+from tests.conftest import planned
 from tests.oracle.mutants import bases, edits
 from tests.oracle.mutants.truth import Refused, Truth, read, truth
 
@@ -28,7 +28,7 @@ def asked(config: dict[str, Any], folder: Path, tokens: int) -> tuple[int, int, 
     path = folder / "asked" / "config.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(config), encoding="utf-8")
-    plan = estimate(str(path), engine="transformers", engine_version=version("transformers"), context=tokens, batch=1).as_dict()
+    plan = planned(str(path), engine="transformers", engine_version=version("transformers"), context=tokens, batch=1).as_dict()
     cache = sum(e["bytes"] for e in plan["ledgers"][0]["entries"] if e["name"].startswith("cache"))
     return plan["model"]["parameters"], cache, plan["model"]["notes"]
 

@@ -9,14 +9,15 @@ import pytest
 
 import kvplan
 from kvplan.errors import SpecError
+from tests.conftest import planned
 
 LLAMA = "meta-llama/llama-3.1-8b"
 
 
 def graphs(version: str = "0.19", **options: str) -> int:
     """Bytes of the line; 0.19 charges none, so that it lies beside the budget."""
-    plan = kvplan.estimate(
-        LLAMA, engine="vllm", engine_version=version, device="h100", context=4096, advise=False, engine_option=options,
+    plan = planned(
+        LLAMA, engine="vllm", engine_version=version, device="h100", context=4096, engine_option=options,
     )  # fmt: skip
     return sum(e.bytes for e in (*plan.ledgers[0].entries, *plan.ledgers[0].outside) if e.name == "CUDA graphs")
 
@@ -26,8 +27,8 @@ def whole_and_pieces(version: str, **options: str) -> float:
 
 
 def sizes(version: str, device: str = "h100", **options: str) -> str:
-    question: dict[str, Any] = {"engine": "vllm", "engine_version": version, "device": device, "context": 4096, "advise": False}
-    plan = kvplan.estimate(LLAMA, **question, engine_option=options)
+    question: dict[str, Any] = {"engine": "vllm", "engine_version": version, "device": device, "context": 4096}
+    plan = planned(LLAMA, **question, engine_option=options)
     return next(e.source for e in (*plan.ledgers[0].entries, *plan.ledgers[0].outside) if e.name == "CUDA graphs")
 
 
@@ -56,12 +57,12 @@ def test_an_early_option_is_a_number_or_a_list() -> None:
 
 
 def test_two_sizes_that_contradict_stop_it() -> None:
-    question: dict[str, Any] = {"engine": "vllm", "device": "h100", "context": 4096, "advise": False}
+    question: dict[str, Any] = {"engine": "vllm", "device": "h100", "context": 4096}
     both = {"cudagraph_capture_sizes": "1,2,4", "max_cudagraph_capture_size": "8"}
-    plan = kvplan.estimate(LLAMA, **question, engine_option=both)
+    plan = planned(LLAMA, **question, engine_option=both)
     assert plan.starts is False
     assert "customized max_cudagraph_capture_size(=8) should be consistent" in plan.verdict
-    assert kvplan.estimate(LLAMA, **question, engine_option=both | {"max_cudagraph_capture_size": "4"}).starts
+    assert planned(LLAMA, **question, engine_option=both | {"max_cudagraph_capture_size": "4"}).starts
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kvplan import api
 from kvplan.planner.plan import Plan
+from tests.conftest import planned
 
 GEMMA_4, GPT_OSS, QWEN_35 = "google/gemma-4-26b-a4b", "openai/gpt-oss-20b", "qwen/qwen3.5-9b"
 
 
 def ask(model: str, engine: str, version: str, **options: str) -> Plan:
-    return api.estimate(model, engine=engine, engine_version=version, device="h100-80gb", context=8192, batch=1, advise=False, **options)
+    return planned(model, engine=engine, engine_version=version, device="h100-80gb", context=8192, batch=1, **options)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_where_a_repository_may_bring_it_the_start_is_too_close_to_call(engine: 
     ],
 )
 def test_a_class_that_an_engine_never_had(model: str, engine: str, device: str, words: str) -> None:
-    plan = api.estimate(model, engine=engine, device=device, context=1024, batch=1, advise=False)
+    plan = planned(model, engine=engine, device=device, context=1024, batch=1)
     assert (plan.starts, plan.outcome.reason) == (False, words)
 
 
 def test_llama_cpp_makes_no_file_of_opt() -> None:
     """conversion/__init__.py of llama-cpp-python 0.3.36."""
-    outcome = api.estimate("facebook/opt-1.3b", engine="llama.cpp", device="rtx-4090", context=1024, batch=1, advise=False).outcome
+    outcome = planned("facebook/opt-1.3b", engine="llama.cpp", device="rtx-4090", context=1024, batch=1).outcome
     assert outcome.start_certainty == "too close to call"
     assert any("no OPTForCausalLM" in reason for reason in outcome.undecided)

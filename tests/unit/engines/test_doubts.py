@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import kvplan
 from kvplan.errors import SpecError
+from tests.conftest import planned
 
 LLAMA = 8_030_261_248  # parameters of meta-llama/Llama-3.1-8B, on its model page
 FEW = {"sglang", "tensorrt-llm", "lmdeploy", "transformers"}
@@ -13,16 +13,16 @@ FEW = {"sglang", "tensorrt-llm", "lmdeploy", "transformers"}
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "transformers"])
 def test_a_compute_type_asked_for_is_the_plain_weights_too(engine):
-    plan = kvplan.estimate("meta-llama/llama-3.1-8b", engine=engine, device="b200", context=2048, dtype="float32", advise=False)
+    plan = planned("meta-llama/llama-3.1-8b", engine=engine, device="b200", context=2048, dtype="float32")
     assert plan.model.weight_bytes == 4 * LLAMA
     assert any("the dtype asked for" in note for note in plan.model.notes)
-    half = kvplan.estimate("meta-llama/llama-3.1-8b", engine=engine, device="b200", context=2048, dtype="half", advise=False)
+    half = planned("meta-llama/llama-3.1-8b", engine=engine, device="b200", context=2048, dtype="half")
     assert half.model.weight_bytes == 2 * LLAMA
 
 
 @pytest.mark.parametrize("engine", ["vllm", *sorted(FEW)])
 def test_a_start_is_certain_only_where_logs_are_behind_it(engine):
-    plan = kvplan.estimate("meta-llama/llama-3.1-8b", engine=engine, device="b200", context=2048, advise=False)
+    plan = planned("meta-llama/llama-3.1-8b", engine=engine, device="b200", context=2048)
     assert plan.outcome.start_certainty == ("likely" if engine in FEW else "certain")
     assert any("likely at most" in note for note in plan.model.notes) == (engine in FEW)
 
@@ -38,7 +38,7 @@ def test_a_start_is_certain_only_where_logs_are_behind_it(engine):
 )
 def test_a_format_that_the_device_does_not_compute_in_is_said(model, device, why):
     name, weights = model.removesuffix("-fp8"), "fp8" if model.endswith("-fp8") else None
-    plan = kvplan.estimate(name, weight_dtype=weights, engine="vllm", device=device, context=2048, advise=False)
+    plan = planned(name, weight_dtype=weights, engine="vllm", device=device, context=2048)
     said = [note for note in plan.model.notes if "likely at most" in note]
     assert [why in note for note in said] == ([True] if why else [])
 
@@ -52,20 +52,20 @@ def test_a_format_that_the_device_does_not_compute_in_is_said(model, device, why
     ],
 )
 def test_weights_that_are_converted_want_room_for_a_second_copy(device, tp, sure):
-    asked = {"engine": "vllm", "engine_version": "0.21.0", "context": 8192, "advise": False}
-    plan = kvplan.estimate("openai/gpt-oss-120b", device=device, tp=tp, **asked)
+    asked = {"engine": "vllm", "engine_version": "0.21.0", "context": 8192}
+    plan = planned("openai/gpt-oss-120b", device=device, tp=tp, **asked)
     assert plan.starts
     assert plan.outcome.start_certainty == sure
     assert any("without room for a second copy" in note for note in plan.model.notes) == (sure == "too close to call")
 
 
 def test_a_release_before_any_log_is_likely_at_most():
-    plan = kvplan.estimate("meta-llama/llama-2-7b", engine="vllm", engine_version="0.2.7", device="h100", context=2048, advise=False)
+    plan = planned("meta-llama/llama-2-7b", engine="vllm", engine_version="0.2.7", device="h100", context=2048)
     assert plan.outcome.start_certainty != "certain"
 
 
 def test_minimax_m2_is_stored_in_fp8():
-    plan = kvplan.estimate("MiniMaxAI/MiniMax-M2", engine="vllm", device="mi300x", tp=2, advise=False)
+    plan = planned("MiniMaxAI/MiniMax-M2", engine="vllm", device="mi300x", tp=2)
     held = sum(entry.bytes for entry in plan.ledgers[0].entries if entry.kind == "weights")
     assert abs(held / 1e9 - 109) < 10  # GB a card, logged in vllm-project/recipes issue 273
     assert plan.starts
@@ -73,10 +73,10 @@ def test_minimax_m2_is_stored_in_fp8():
 
 def test_a_model_of_which_parts_are_not_counted_is_at_most_likely() -> None:
     """MiMo-V2.5 reads images and sound; its towers have no formula here."""
-    plan = kvplan.estimate("xiaomimimo/mimo-v2.5", engine="vllm", device="b300", tp=2, context=8192)
+    plan = planned("xiaomimimo/mimo-v2.5", engine="vllm", device="b300", tp=2, context=8192)
     assert (plan.starts, plan.certainty) == (True, "likely")
     assert any("parts of MiMo-V2.5 are not counted" in note for note in plan.model.notes)
-    whole = kvplan.estimate("xiaomimimo/mimo-v2-flash", engine="vllm", device="b300", tp=2, context=8192)
+    whole = planned("xiaomimimo/mimo-v2-flash", engine="vllm", device="b300", tp=2, context=8192)
     assert (whole.starts, whole.certainty) == (True, "certain")
 
 
@@ -93,13 +93,13 @@ def test_a_model_of_which_parts_are_not_counted_is_at_most_likely() -> None:
 )
 def test_no_start_over_many_ranks_is_certain(device: str, ranks: dict[str, int], sure: str) -> None:
     """Of public starts over four and more cards, or more than a board of modules, 5 of 12 failed that were certain before it was known."""
-    plan = kvplan.estimate("meta-llama/llama-3.1-8b", engine="vllm", device=device, context=8192, advise=False, **ranks)
+    plan = planned("meta-llama/llama-3.1-8b", engine="vllm", device=device, context=8192, **ranks)
     assert (plan.starts, plan.outcome.start_certainty) == (True, sure)
 
 
 def test_compute_types():
     """vLLM's, SGLang's and LMDeploy's `--dtype auto` is none; FP8 is a format of weights and caches, in which nothing is computed here."""
-    left, auto = (kvplan.estimate("meta-llama/llama-3.1-8b", dtype=dtype, context=2048).as_dict() for dtype in (None, "auto"))
+    left, auto = (planned("meta-llama/llama-3.1-8b", dtype=dtype, context=2048).as_dict() for dtype in (None, "auto"))
     assert auto == left
     with pytest.raises(SpecError, match="--weight-dtype fp8, for the cache --kv-dtype fp8"):
-        kvplan.estimate("meta-llama/llama-3.1-8b", dtype="fp8", context=2048)
+        planned("meta-llama/llama-3.1-8b", dtype="fp8", context=2048)

@@ -10,6 +10,7 @@ import pytest
 import kvplan
 from kvplan.ledger import Entry
 from kvplan.planner.plan import Plan
+from tests.conftest import planned
 
 QWEN, TINY = "qwen/qwen3-8b", "qwen/qwen3-0.6b"
 #: A token of Qwen3-8B: 36 layers of 8 KV heads of 128, K and V, bf16; of Qwen3-0.6B: 28 such layers.
@@ -17,7 +18,7 @@ TOKEN, TINY_TOKEN = 36 * 2 * 8 * 128 * 2, 28 * 2 * 8 * 128 * 2
 
 
 def ask(engine: str, speculative: str, **question: Any) -> Plan:
-    return kvplan.estimate(QWEN, engine=engine, speculative=speculative, advise=False, **{"context": 4096, **question})
+    return planned(QWEN, engine=engine, speculative=speculative, **{"context": 4096, **question})
 
 
 def lines(plan: Plan) -> dict[str, Entry]:
@@ -57,7 +58,7 @@ def test_sglang_charged_nothing_for_drafts_before_0_5_14() -> None:
 def test_dflash_of_tensorrt_llm_as_its_issue_16005_measured_it() -> None:
     # NVIDIA/TensorRT-LLM#16005: 64 slots, max_seq_len 131,072, a drafter of 5 layers of 8 KV heads of 128 at tp 2: about 80 GB a rank
     asked = {"engine": "tensorrt-llm", "tp": 2, "max_num_seqs": 64, "max_model_len": 131072, "context": 4096, "device": "b200"}
-    plan = kvplan.estimate("qwen/qwen3.5-4b", speculative="dflash:7:z-lab/qwen3.5-4b-dflash", advise=False, **asked)
+    plan = planned("qwen/qwen3.5-4b", speculative="dflash:7:z-lab/qwen3.5-4b-dflash", **asked)
     buffers = lines(plan)["drafter: context buffers"].bytes
     assert buffers == 64 * (131072 + 8) * 2 * 5 * 4 * 128 * 2
     assert buffers == pytest.approx(64 * 131_091 * 10 * 1024, rel=1e-3)  # the issue's own product
@@ -88,9 +89,9 @@ def test_engines_that_allocate_hold_a_cache_of_both_models(engine: str) -> None:
 
 def test_lmdeploys_draft_blocks_are_as_many_as_the_targets() -> None:
     # Llama 3.1 8B: 32 layers of 8 KV heads of 128, the head is one such layer: executor/base.py, cache_block_size.target + .spec
-    plan = kvplan.estimate(
+    plan = planned(
         "meta-llama/llama-3.1-8b", engine="lmdeploy", engine_option={"backend": "pytorch"}, kv_memory="16GiB", context=4096,
-        speculative="eagle3:3:yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", advise=False,
+        speculative="eagle3:3:yuhuili/EAGLE3-LLaMA3.1-Instruct-8B",
     )  # fmt: skip
     assert drafted(plan) == plan.ledgers[0].cache_bytes // 33
 
@@ -105,7 +106,7 @@ def test_lmdeploys_draft_blocks_are_as_many_as_the_targets() -> None:
     ],
 )
 def test_sizes_of_public_drafters(name: str, parameters: float) -> None:
-    assert kvplan.estimate(name, context=1, engine="ideal").model.parameters == pytest.approx(parameters, rel=0.02)
+    assert planned(name, context=1, engine="ideal").model.parameters == pytest.approx(parameters, rel=0.02)
 
 
 def test_explain_names_the_drafter() -> None:
@@ -129,7 +130,7 @@ def test_searches_do_not_call_unknown_a_yes() -> None:
 @pytest.mark.parametrize("engine", ["transformers", "mlx-lm", "exllamav3", "vllm"])
 @pytest.mark.parametrize("speculative", ["off", f"draft_model:3:{TINY}"])
 def test_a_models_own_draft_modules_are_counted_whatever_drafts(engine: str, speculative: str) -> None:
-    plan = kvplan.estimate("qwen/qwen3.5-27b", engine=engine, speculative=speculative, context=4096, advise=False)
+    plan = planned("qwen/qwen3.5-27b", engine=engine, speculative=speculative, context=4096)
     # its config.json: fc of 2 x 5,120; gated queries of 24 heads, K and V of 4, output, of 256; three matrices of 17,408; norms
     attention = 5120 * 256 * (2 * 24 + 2 * 4 + 24)
     assert plan.model.mtp_parameters == 2 * 5120 * 5120 + attention + 3 * 5120 * 17408 + 5 * 5120 + 2 * 256
@@ -168,9 +169,8 @@ def test_v0_splits_its_blocks_between_target_and_drafter(release: str) -> None:
         "device": "h100",
         "context": 4096,
         "kv_memory": "16GiB",
-        "advise": False,
     }
-    plan = kvplan.estimate("meta-llama/llama-3.1-8b", speculative="draft_model:3:meta-llama/llama-3.2-1b", **asked)
+    plan = planned("meta-llama/llama-3.1-8b", speculative="draft_model:3:meta-llama/llama-3.2-1b", **asked)
     scorer, proposer = 16 * 32 * 2 * 8 * 128 * 2, 16 * 16 * 2 * 8 * 64 * 2  # 32 layers of 8 heads of 128; 16 of 8 of 64
     total = (16 << 30) // scorer
     assert plan.capacity is not None

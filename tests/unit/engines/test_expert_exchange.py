@@ -13,6 +13,7 @@ import pytest
 import kvplan
 from kvplan.engines.common.deepep import low_latency_bytes, normal_bytes
 from kvplan.planner.plan import Plan
+from tests.conftest import planned
 
 MIB, GIB = 1 << 20, 1 << 30
 V3 = "deepseek-ai/deepseek-v3"
@@ -21,8 +22,8 @@ EXPERT = 3 * 7168 * 2048 + 3 * 56 * 16 * 4
 
 
 def ask(engine: str = "vllm", model: str = V3, **question: Any) -> Plan:
-    given = {"device": "h200", "context": 4096, "advise": False, **question}
-    return kvplan.estimate(model, engine=engine, **given)
+    given = {"device": "h200", "context": 4096, **question}
+    return planned(model, engine=engine, **given)
 
 
 def lines(plan: Plan) -> dict[str, int]:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.planner.plan import Plan
+from tests.conftest import planned
 
 LLAMA = "meta-llama/llama-3.1-70b"
 
 
 def ask(engine: str, **question: Any) -> Plan:
-    return kvplan.estimate(LLAMA, engine=engine, context=8192, advise=False, **{"device": "h100", "tp": 4, **question})
+    return planned(LLAMA, engine=engine, context=8192, **{"device": "h100", "tp": 4, **question})
 
 
 def host(plan: Plan) -> dict[str, int]:
@@ -39,7 +39,7 @@ def test_shared_memory_of_vllms_workers(version: str, back: int) -> None:
     # shm_broadcast.py: 10 messages of 16 MiB with a byte for the writer and one for each of 4 readers, and from each worker 10 of its own
     mib = 1 << 20
     assert host(ask("vllm", engine_version=version))["/dev/shm"] == 10 * (16 * mib + 5) + 4 * 10 * (back * mib + 2)
-    assert "/dev/shm" not in host(kvplan.estimate("qwen/qwen3-8b", engine="vllm", device="h100", context=8192, advise=False))
+    assert "/dev/shm" not in host(planned("qwen/qwen3-8b", engine="vllm", device="h100", context=8192))
 
 
 def test_swap_space_is_v0s() -> None:

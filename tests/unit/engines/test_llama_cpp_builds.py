@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 import kvplan
+from tests.conftest import planned
 
 TYPE = "tensor has invalid ggml type"
 
 
 def verdict(model: str, build: str, **question: Any) -> str:
-    plan = kvplan.estimate(model, engine="llama.cpp", engine_version=build, device="rtx-5090", context=2048, advise=False, **question)
+    plan = planned(model, engine="llama.cpp", engine_version=build, device="rtx-5090", context=2048, **question)
     return plan.verdict if plan.starts is False else ""
 
 
@@ -41,16 +42,16 @@ def test_modes_of_splitting_come_and_go(mode: str, build: str, refused: bool) ->
 
 def test_ollama_reads_gpt_oss() -> None:
     """Its own engine has read MXFP4 since gpt-oss came with 0.11."""
-    plan = kvplan.estimate("openai/gpt-oss-20b", engine="ollama", engine_version="0.11.3", device="rtx-5090", context=8192, advise=False)
+    plan = planned("openai/gpt-oss-20b", engine="ollama", engine_version="0.11.3", device="rtx-5090", context=8192)
     assert plan.starts
 
 
 def test_attention_of_a_cache_in_ram_left_the_host() -> None:
     """ggml-org/llama.cpp#14740: Phi-4-mini at 131,072 tokens with -nkvo: 396.75 MiB of compute buffer, from #13746 on 6,940."""
-    asked = {"device": "a100-80gb", "weight_dtype": "bf16", "context": 131_072, "engine_option": {"no_kv_offload": "true"}, "advise": False}
+    asked = {"device": "a100-80gb", "weight_dtype": "bf16", "context": 131_072, "engine_option": {"no_kv_offload": "true"}}
     sizes = []
     for build in ("b5545", "b5560"):
-        plan = kvplan.estimate("microsoft/phi-4-mini", engine="llama.cpp", engine_version=build, n_gpu_layers=80, **asked)
+        plan = planned("microsoft/phi-4-mini", engine="llama.cpp", engine_version=build, n_gpu_layers=80, **asked)
         (line,) = (e for e in plan.ledgers[0].entries if e.name == "compute buffer")
         sizes.append((line.low / 2**20, line.high / 2**20))
     assert sizes[0][0] <= 396.75 <= sizes[0][1] * 1.01
@@ -75,9 +76,8 @@ def test_what_leaves_less_than_the_margin_of_fit_is_split(build: str, more: dict
         "device": "31.25GiB",
         "context": 131_072,
         "weight_dtype": "f16",
-        "advise": False,
     }
-    plan = kvplan.estimate("meta-llama/llama-3.1-8b", **question, **more)
+    plan = planned("meta-llama/llama-3.1-8b", **question, **more)
     assert plan.starts is starts
     assert plan.outcome.split is not starts
 
@@ -122,7 +122,7 @@ def test_the_most_requests_are_of_the_length_that_is_named() -> None:
 )
 def test_metals_limit_of_2023(engine: str, version: str, mib: int) -> None:
     """ollama/ollama#434 of August 2023 logs recommendedMaxWorkingSetSize = 21845.34 MB of an M2 Max with 32 GB."""
-    asked = {"device": "apple-m2-max-32gb", "context": 2048, "weight_dtype": "q4_0", "advise": False}
-    plan = kvplan.estimate("meta-llama/llama-2-7b", engine=engine, engine_version=version, **asked)
+    asked = {"device": "apple-m2-max-32gb", "context": 2048, "weight_dtype": "q4_0"}
+    plan = planned("meta-llama/llama-2-7b", engine=engine, engine_version=version, **asked)
     assert plan.ledgers[0].limit_bytes == mib << 20
     assert any("Metal's limit" in note for note in plan.model.notes) == (mib == 21845)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import kvplan
 from kvplan.engines.common.lines import Span, modelled
 from kvplan.engines.llama_cpp.situation import spare
 from kvplan.units import MIB
@@ -57,6 +56,6 @@ def test_widths_add_in_squares_where_sources_are_many() -> None:
 
 def test_more_slots_than_any_build_has_are_refused_by_name() -> None:
     """32,768 tokens over 300 slots leave a slot none, and bloom says no length of its own; llama.cpp has 256 at most (LLAMA_MAX_SEQ)."""
-    plan = kvplan.estimate("bigscience/bloom-560m", engine="llama.cpp", device="rtx-4090", context=8192, max_model_len=32768, batch=300)
+    plan = planned("bigscience/bloom-560m", engine="llama.cpp", device="rtx-4090", context=8192, max_model_len=32768, batch=300)
     assert plan.starts is False
     assert "n_seq_max must be <= 256" in plan.verdict

@@ -21,8 +21,8 @@ from kvplan.importers.gguf import read_gguf
 from kvplan.ledger import Ledger
 from kvplan.spec import ModelSpec, parse_spec
 from tests.conftest import one_block
-from tests.header_files import F16, F32, Q8_0, gguf
-from tests.header_files import model as gguf_model
+from tools.header_files import F16, F32, Q8_0, gguf
+from tools.header_files import model as gguf_model
 
 MIB, GIB = 1 << 20, 1 << 30
 LLAMA_8B = one_block({"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}, n_layers=32)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import kvplan
-from kvplan import api
 from kvplan.catalogue import find_device, find_model
 from kvplan.deployment import Deployment
 from kvplan.devices import sized
@@ -17,7 +16,7 @@ from kvplan.engines.lmdeploy.pools import Slabs
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.manifests import Source, emit
 from kvplan.units import GIB, MIB
-from tests.conftest import one_block
+from tests.conftest import one_block, planned
 
 LLAMA, V2_LITE, V3_2 = "meta-llama/llama-3.1-8b", "deepseek-ai/deepseek-v2-lite", "deepseek-ai/deepseek-v3.2"
 GQA = {"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}
@@ -167,7 +166,7 @@ def test_embedding_and_head_over_the_ranks() -> None:
 
 @pytest.mark.parametrize(("device", "size"), [("h100", 1024), ("a100-80gb", 384), ("rtx-4090", 128), ("h200", 1024), ("l40s", 128)])
 def test_batch_by_the_name_of_the_device(device: str, size: int) -> None:
-    plan = api.estimate(LLAMA, engine="lmdeploy", device=device, context=1000)
+    plan = planned(LLAMA, engine="lmdeploy", device=device, context=1000)
     assert plan.question["max_num_seqs"] == (size, "engine default")
     assert plan.question["memory_fraction"] == (0.8, "engine default")
     assert plan.question["block_size"] == (64, "engine default")
@@ -323,14 +322,14 @@ def test_a_float32_model_runs_in_float16() -> None:
 
 def test_simulation_runs_on_its_pool() -> None:
     """Blocks that sequences can have: PyTorch's reserved one is none of them; without prefixes unless it is told."""
-    plan = api.estimate(LLAMA, engine="lmdeploy", kv_memory=100 * 8 * MIB, context=1000, engine_option={"backend": "pytorch"})
+    plan = planned(LLAMA, engine="lmdeploy", kv_memory=100 * 8 * MIB, context=1000, engine_option={"backend": "pytorch"})
     from kvplan.simulate.geometry import from_plan
     from kvplan.simulate.run import shares_prefixes
 
     geometry = from_plan(plan)
     assert (geometry.pages, geometry.sort) == (99, "blocks")
     assert not shares_prefixes(plan, geometry)
-    delta = api.estimate("qwen/qwen3-next-80b-a3b", engine="lmdeploy", kv_memory=8 * GIB, context=1000, max_num_seqs=7)
+    delta = planned("qwen/qwen3-next-80b-a3b", engine="lmdeploy", kv_memory=8 * GIB, context=1000, max_num_seqs=7)
     assert from_plan(delta).seats == 7
 
 
@@ -342,7 +341,7 @@ def test_the_share_was_of_the_whole_device_once(release: str, share: float, toke
     """BlockManager.cc GetBlockCount of v0.2.1 and v0.2.2. InternLM2-7B, RTX 3090: half of it and 14.4 GiB of weights are too much
     (InternLM/lmdeploy#978)."""
     device = find_device("rtx-3090")
-    plan = api.estimate("internlm/internlm2-7b", engine="lmdeploy", engine_version=release, device=device.id, context=8192)
+    plan = planned("internlm/internlm2-7b", engine="lmdeploy", engine_version=release, device=device.id, context=8192)
     assert plan.starts is starts
     capacity = plan.capacity
     assert capacity is not None
@@ -359,7 +358,7 @@ def test_an_older_pytorch_engine_is_not_guessed() -> None:
 
 def test_a_cache_format_that_is_refused_is_still_the_one_that_was_asked_for():
     """The question of a refusal says what was asked, so that emit can write it and check reads the same refusal."""
-    plan = kvplan.estimate("meta-llama/llama-3.1-8b", engine="lmdeploy", device="h100", max_model_len=8192, kv_dtype="fp8")
+    plan = planned("meta-llama/llama-3.1-8b", engine="lmdeploy", device="h100", max_model_len=8192, kv_dtype="fp8")
     assert plan.starts is False
     assert plan.question["kv_dtype"] == ("fp8", "you")
     written = emit(plan, "lmdeploy")

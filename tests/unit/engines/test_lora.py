@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import kvplan
+from tests.conftest import planned
 
 LLAMA = "meta-llama/llama-3.1-8b"
 WHOLE = 32 * (2 * (4096 + 4096) + 2 * (4096 + 1024) + 3 * (4096 + 14336))
@@ -18,7 +19,7 @@ HALVED = 32 * ((4096 + 2048) + 2 * (4096 + 512) + (2048 + 4096) + 2 * (4096 + 71
 
 
 def slots(engine: str, name: str = "LoRA slots", model: str = LLAMA, **question: Any) -> int:
-    plan = kvplan.estimate(model, engine=engine, context=4096, lora="16x4", advise=False, **{"device": "h100", **question})
+    plan = planned(model, engine=engine, context=4096, lora="16x4", **{"device": "h100", **question})
     return sum(e.bytes for e in plan.ledgers[0].entries if e.name == name)
 
 
@@ -54,7 +55,7 @@ def test_transformers_and_mlx_keep_them_in_f32() -> None:
 
 def test_lmdeploy_by_its_backend() -> None:
     assert slots("lmdeploy", engine_option={"backend": "pytorch"}) == 4 * 16 * WHOLE * 2
-    plan = kvplan.estimate(LLAMA, engine="lmdeploy", context=4096, lora="16x4", device="h100", advise=False)
+    plan = planned(LLAMA, engine="lmdeploy", context=4096, lora="16x4", device="h100")
     assert any("TurboMind loads no adapters" in note for note in plan.model.notes)
 
 
@@ -103,7 +104,7 @@ def test_whose_vocabulary_vllm_adapts() -> None:
 def test_vllm_captures_graphs_with_adapters_and_without() -> None:
     # vllm#25914, in 0.11.1: 1.62 GiB became 2.38; at most twice as many graphs take twice as much
     def graphs(version: str, lora: str) -> Any:
-        plan = kvplan.estimate(LLAMA, engine="vllm", engine_version=version, context=4096, lora=lora, device="h100", advise=False)
+        plan = planned(LLAMA, engine="vllm", engine_version=version, context=4096, lora=lora, device="h100")
         return next(e for e in (*plan.ledgers[0].entries, *plan.ledgers[0].outside) if e.name == "CUDA graphs")
 
     alone, both = graphs("0.23.0", "off"), graphs("0.23.0", "16x1")
@@ -114,8 +115,8 @@ def test_vllm_captures_graphs_with_adapters_and_without() -> None:
 
 def test_ten_narrow_adapters_on_a_large_card() -> None:
     """Logged (stannum13/adapter-cache-tradeoffs, vLLM 0.23.0, Qwen2.5 7B on an H100, ten slots of rank 8): 53.34 GiB of cache."""
-    question: dict[str, Any] = {"engine_version": "0.23.0", "memory_fraction": 0.9, "max_model_len": 4096, "advise": False}
-    plan = kvplan.estimate("Qwen/Qwen2.5-7B-Instruct", engine="vllm", device="h100-80gb", lora="8x10", **question)
+    question: dict[str, Any] = {"engine_version": "0.23.0", "memory_fraction": 0.9, "max_model_len": 4096}
+    plan = planned("Qwen/Qwen2.5-7B-Instruct", engine="vllm", device="h100-80gb", lora="8x10", **question)
     kv = next(e for e in plan.ledgers[0].entries if e.name == "KV cache")
     assert kv.low < 53.34 * 2**30 < kv.high
 

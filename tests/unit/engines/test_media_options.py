@@ -10,14 +10,15 @@ import pytest
 import kvplan
 from kvplan.errors import SpecError
 from kvplan.planner.plan import Plan
+from tests.conftest import planned
 
 MIB, GIB = 1 << 20, 1 << 30
 CONTEXT = int(1.8 * 1024 * MIB)
 
 
 def ask(model: str = "qwen/qwen3-vl-8b", version: str = "0.33", **options: str) -> Plan:
-    question: dict[str, Any] = {"engine": "vllm", "engine_version": version, "device": "h100", "context": 8192, "advise": False}
-    return kvplan.estimate(model, **question, engine_option=options)
+    question: dict[str, Any] = {"engine": "vllm", "engine_version": version, "device": "h100", "context": 8192}
+    return planned(model, **question, engine_option=options)
 
 
 def test_memory_kept_for_decoding_is_taken_from_the_cache() -> None:
@@ -57,10 +58,8 @@ def test_videos_decoded_on_the_device(version: str, options: dict[str, str], n_b
 
 def test_it_is_taken_from_memory_that_is_given_too() -> None:
     """gpu_worker.py determine_available_memory reserves of kv_cache_memory_bytes as well."""
-    question: dict[str, Any] = {"engine": "vllm", "kv_memory": 8 * GIB, "context": 8192, "advise": False}
-    found = [
-        kvplan.estimate("qwen/qwen3-vl-8b", **question, engine_option=options).capacity for options in ({}, {"mm_ipc_gpu_memory_gb": "4"})
-    ]
+    question: dict[str, Any] = {"engine": "vllm", "kv_memory": 8 * GIB, "context": 8192}
+    found = [planned("qwen/qwen3-vl-8b", **question, engine_option=options).capacity for options in ({}, {"mm_ipc_gpu_memory_gb": "4"})]
     blocks = [one.blocks for one in found if one and one.blocks]
     assert blocks[1] == blocks[0] // 2
 
@@ -84,10 +83,10 @@ def test_what_does_not_enter_the_plan_is_said(options: dict[str, str], said: str
 
 def test_a_smaller_item_may_still_fit() -> None:
     """Nothing is refused for sure whose profile could be smaller."""
-    question: dict[str, Any] = {"engine": "vllm", "device": "rtx-4090", "context": 8192, "max_num_batched_tokens": 65536, "advise": False}
+    question: dict[str, Any] = {"engine": "vllm", "device": "rtx-4090", "context": 8192, "max_num_batched_tokens": 65536}
     sizes = {"limit_mm_per_prompt": '{"image": {"count": 8, "width": 512}, "video": 0}'}
     count = {"limit_mm_per_prompt": '{"image": {"count": 8}, "video": 0}'}
-    plain, sized = (kvplan.estimate("qwen/qwen3-vl-8b", **question, engine_option=one) for one in (count, sizes))
+    plain, sized = (planned("qwen/qwen3-vl-8b", **question, engine_option=one) for one in (count, sizes))
     assert plain.fits is False
     assert plain.certainty != "too close to call"
     assert sized.certainty == "too close to call"

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.deployment import Deployment
 from kvplan.engines import settle
 from kvplan.engines.common.protocol import Outcome
 from kvplan.engines.mlx_lm.plan import buffer_tokens, grown, quantized_row
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.units import GIB
-from tests.conftest import one_block
+from tests.conftest import one_block, planned
 
 LLAMA = {"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}
 
@@ -112,8 +111,8 @@ def test_prompts_that_the_server_keeps() -> None:
     """A prompt of 32,768 tokens of 131,072 B is 4 GiB; ten are kept."""
 
     def kept(**options: str) -> int:
-        question: dict[str, Any] = {"engine": "mlx-lm", "device": "apple-m3-max-48gb", "context": 32768, "advise": False}
-        plan = kvplan.estimate("meta-llama/llama-3.1-8b", **question, engine_option=options)
+        question: dict[str, Any] = {"engine": "mlx-lm", "device": "apple-m3-max-48gb", "context": 32768}
+        plan = planned("meta-llama/llama-3.1-8b", **question, engine_option=options)
         return sum(risk.high for risk in plan.outcome.risks if risk.name == "prompts kept by the server")
 
     assert kept() == 40 * GIB

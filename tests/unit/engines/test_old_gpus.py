@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 import kvplan
+from tests.conftest import planned
 
 
 def asked(engine: str, device: str, **question: Any) -> kvplan.Plan:
-    return kvplan.estimate("qwen/qwen2.5-1.5b", engine=engine, device=device, dtype="f16", context=2048, advise=False, **question)
+    return planned("qwen/qwen2.5-1.5b", engine=engine, device=device, dtype="f16", context=2048, **question)
 
 
 @pytest.mark.parametrize(
@@ -68,13 +69,13 @@ def test_amd_gpus_that_the_default_build_leaves_out_are_left_open(version: str |
 
 @pytest.mark.parametrize("engine", ["llama.cpp", "ollama"])
 def test_llama_cpp_and_ollama_run_on_radeon_cards_that_vllm_leaves_out(engine: str) -> None:
-    plan = kvplan.estimate("llama-3.1-8b", engine=engine, device="rx-6800", weight_dtype="q4_k_m", context=2048, advise=False)
+    plan = planned("llama-3.1-8b", engine=engine, device="rx-6800", weight_dtype="q4_k_m", context=2048)
     assert plan.starts
     assert "ROCm" not in " ".join(plan.model.notes)
 
 
 def test_builds_for_processors_have_no_gpu() -> None:
-    plan = kvplan.estimate("qwen/qwen2.5-1.5b", device="p100-16gb", dtype="f16", context=2048, engine_option={"platform": "cpu"})
+    plan = planned("qwen/qwen2.5-1.5b", device="p100-16gb", dtype="f16", context=2048, engine_option={"platform": "cpu"})
     assert "no kernel image" not in plan.verdict
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kvplan import api
 from kvplan.catalogue import find_device, find_model
 from kvplan.deployment import Deployment
 from kvplan.devices import Device, sized
@@ -21,7 +20,7 @@ from kvplan.engines.llama_cpp.ollama.metadata import Metadata
 from kvplan.engines.llama_cpp.ollama.rules import NEWEST, RULES, find
 from kvplan.engines.llama_cpp.placement import HOST, place
 from kvplan.errors import SpecError
-from tests.conftest import one_block
+from tests.conftest import one_block, planned
 
 MIB, GIB = 1 << 20, 1 << 30
 #: Kept free on every card but Apple's (gpu/gpu.go cudaMinimumMemory).
@@ -268,10 +267,10 @@ def test_windows_of_its_own_engine_keep_4096_tokens() -> None:
 def test_the_graph_of_a_tower_that_is_not_described_is_not_known() -> None:
     """gemma4:e2b in 6 GiB; of 4 GiB, Ollama 0.23.1 left a layer out (vasyl.blog, 12 May 2026): the output, which holds the tables."""
     asked: dict[str, Any] = {"engine": "ollama", "engine_version": "0.23.1", "device": "6GiB", "weight_dtype": "q4_k_m"}
-    small = api.estimate("google/gemma-4-e2b", reserve=0, **{**asked, "device": "4GiB"})
+    small = planned("google/gemma-4-e2b", reserve=0, **{**asked, "device": "4GiB"})
     assert small.capacity is not None
     assert (small.capacity.offloaded, small.outcome.certainty) == ((35, 36), "certain")
-    with_images, without = (api.estimate("google/gemma-4-e2b", multimodal=on, reserve=0, **asked) for on in (None, "off"))
+    with_images, without = (planned("google/gemma-4-e2b", multimodal=on, reserve=0, **asked) for on in (None, "off"))
     assert (with_images.outcome.certainty, without.outcome.certainty) == ("too close to call", "certain")
 
 
@@ -286,7 +285,7 @@ def test_the_graph_of_a_tower_that_is_not_described_is_not_known() -> None:
 def test_a_desktop_that_nobody_speaks_of(device: str, reserve: int | None, sure: str) -> None:
     """ollama#5670: a laptop's 4060 of 8 GB leaves 10 % of this model in RAM; without a desktop its 8 GiB hold it."""
     question: dict[str, Any] = {"engine": "ollama", "engine_version": "0.2.3", "weight_dtype": "q6_k", "context": 5120}
-    found = api.estimate("meta-llama/Meta-Llama-3-8B", device=device, reserve=reserve, **question)
+    found = planned("meta-llama/Meta-Llama-3-8B", device=device, reserve=reserve, **question)
     assert found.starts
     assert found.outcome.start_certainty == sure
 
@@ -298,7 +297,7 @@ def test_a_desktop_that_nobody_speaks_of(device: str, reserve: int | None, sure:
 ])  # fmt: skip
 def test_its_own_engine_keeps_checkpoints_of_states(release: str, model: str, kept: int) -> None:
     """All of them are reserved at the start: layers x (heads x 128 x 128 + 3 x conv channels) x 4 B each."""
-    plan = api.estimate(model, engine="ollama", engine_version=release, device="h200", context=8192, advise=False)
+    plan = planned(model, engine="ollama", engine_version=release, device="h200", context=8192)
     layers, heads = (36, 32) if "next" in model else (48, 48)
     channels = (2 * 16 + heads) * 128
     states = sum(line.bytes for ledger in plan.ledgers for line in ledger.entries if line.name == "cache: rs")
@@ -307,8 +306,8 @@ def test_its_own_engine_keeps_checkpoints_of_states(release: str, model: str, ke
 
 def test_requests_beyond_the_slots_are_said_beside_what_the_card_lacks() -> None:
     """39.6 GiB of weights on 24: not wholly on the card, and one slot for four requests."""
-    asked: dict[str, Any] = {"engine": "ollama", "device": "rtx-4090", "context": 8192, "batch": 4, "advise": False}
-    plan = api.estimate("llama3.3:70b", **asked)
+    asked: dict[str, Any] = {"engine": "ollama", "device": "rtx-4090", "context": 8192, "batch": 4}
+    plan = planned("llama3.3:70b", **asked)
     assert plan.starts is False
     assert plan.capacity is not None
     assert any("n_seq_max is 1, a slot has 8192 cells" in warning for warning in plan.capacity.warnings)
@@ -333,15 +332,15 @@ def test_longest_contexts_of_exaone(weights: str, context: int) -> None:
 
 def test_two_stages_are_two_cards() -> None:
     """num_ctx follows the memory of all cards, however their number is said."""
-    asked = {"engine": "ollama", "device": "rtx-4090", "advise": False}
-    staged, counted = (api.estimate("qwen3:32b", **asked, **n) for n in ({"pp": 2}, {"n_devices": 2}))
-    assert staged.asked("context") == counted.asked("context") > api.estimate("qwen3:32b", **asked).asked("context")
+    asked = {"engine": "ollama", "device": "rtx-4090"}
+    staged, counted = (planned("qwen3:32b", **asked, **n) for n in ({"pp": 2}, {"n_devices": 2}))
+    assert staged.asked("context") == counted.asked("context") > planned("qwen3:32b", **asked).asked("context")
     assert staged.margin_bytes == counted.margin_bytes
 
 
 def test_files_of_deepseek_v2_keep_every_head() -> None:
     """Of 2024, before ggml-org/llama.cpp#12801: 27 layers x 16 heads x (192 + 128) x 2 B = 276,480 B a token."""
-    plan = api.estimate("deepseek-coder-v2:16b", engine="ollama", device="rtx-4090", context=8192, advise=False)
+    plan = planned("deepseek-coder-v2:16b", engine="ollama", device="rtx-4090", context=8192)
     assert plan.cache.bytes_per_token == 276_480
     assert any("K and V of every head" in note for note in plan.model.notes)
 
@@ -352,12 +351,12 @@ def test_its_own_engine_counts_the_tables_of_every_layer_to_the_output() -> None
     5.25 GiB of that are the table of 256 elements for each of 42 layers of each of 262,144 tokens; llama.cpp, and Ollama from 0.30 on,
     leave it in host memory.
     """
-    plan = api.estimate("gemma4:e4b", engine="ollama", engine_version="0.21.0", device="rx-6600-xt", batch=1)
+    plan = planned("gemma4:e4b", engine="ollama", engine_version="0.21.0", device="rx-6600-xt", batch=1)
     assert plan.capacity is not None
     assert (plan.starts, plan.capacity.offloaded) == (False, (42, 43))
     card, beside = plan.ledgers
     assert card.total_bytes / GIB == pytest.approx(2.8, abs=0.1)
     assert beside.total_bytes / GIB == pytest.approx(6.6, abs=0.15)
-    later = api.estimate("gemma4:e4b", engine="ollama", engine_version="0.30.0", device="rx-6600-xt", context=4096, batch=1)
+    later = planned("gemma4:e4b", engine="ollama", engine_version="0.30.0", device="rx-6600-xt", context=4096, batch=1)
     assert later.capacity is not None
     assert later.capacity.offloaded == (43, 43)

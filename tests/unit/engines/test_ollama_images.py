@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kvplan import api
 from kvplan.engines.llama_cpp.ollama import images
 from kvplan.engines.llama_cpp.ollama.layout import layout
 from kvplan.engines.llama_cpp.ollama.rules import find
 from kvplan.units import GIB, MIB
+from tests.conftest import planned
 from tests.unit.engines.test_ollama import PLAIN
 
 SEEING = PLAIN._replace(tower=1)
@@ -64,7 +64,7 @@ def test_tokens_that_one_batch_takes(release: str, arch: str, tokens: int) -> No
 @pytest.mark.parametrize(("release", "gb", "off"), [("0.13.3", 9.4, 0.5), ("0.13.4", 14, 0.5)])
 def test_sizes_of_qwen25vl(release: str, gb: float, off: float) -> None:
     """ollama#13722, `ollama ps` at 16,384 tokens: 9.4 GB on 0.13.3 (scores of 1,226 tokens and 28 heads), 14 after it (the tower's)."""
-    plan = api.estimate(
+    plan = planned(
         "Qwen/Qwen2.5-VL-7B-Instruct", engine="ollama", engine_version=release, weight_dtype="q4_k_m", device="24GiB", context=16_384
     )
     held = sum(e.bytes for e in plan.outcome.ledgers[0].entries if e.kind not in ("process", "others"))
@@ -76,7 +76,7 @@ def test_what_is_in_ram_of_qwen3_vl() -> None:
 
     Published 3090s have 23.1 to 23.7 GiB free; 24.5 to 25.5 GB, 76.5 to 77.5 and 22.5 to 23.5 % of it is what the rounded numbers say.
     """
-    plan = api.estimate(
+    plan = planned(
         "Qwen/Qwen3-VL-30B-A3B-Instruct",
         engine="ollama",
         engine_version="0.12.7",

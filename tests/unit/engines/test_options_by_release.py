@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-import kvplan
 from kvplan.errors import SpecError
+from tests.conftest import planned
 
 MODEL = "meta-llama/llama-3.1-8b"
 
 
 def ask(release: str, option: str, value: str) -> bool | None:
-    return kvplan.estimate(
-        MODEL, engine="vllm", engine_version=release, device="h100", context=4096, engine_option={option: value}, advise=False
+    return planned(
+        MODEL, engine="vllm", engine_version=release, device="h100", context=4096, engine_option={option: value}
     ).starts  # fmt: skip
 
 

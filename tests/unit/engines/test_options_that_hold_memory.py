@@ -9,14 +9,15 @@ import pytest
 
 import kvplan
 from kvplan.planner.plan import Plan
+from tests.conftest import planned
 
 GIB = 1 << 30
 
 
 def ask(model: str, version: str = "0.33", device: str = "h100", **question: Any) -> Plan:
     options = question.pop("options", {})
-    return kvplan.estimate(
-        model, engine="vllm", engine_version=version, device=device, context=1024, max_model_len=8192, advise=False, engine_option=options,
+    return planned(
+        model, engine="vllm", engine_version=version, device=device, context=1024, max_model_len=8192, engine_option=options,
         **question,
     )  # fmt: skip
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.manifests import read
+from tests.conftest import planned
 
 QWEN = "qwen/qwen3-8b"
 HEAD = 151936 * 4096  # Qwen/Qwen3-8B config.json: vocab_size x hidden_size, untied
 
 
 def weights(**options: str) -> int:
-    plan = kvplan.estimate(QWEN, engine="vllm", device="l4", context=8192, engine_option=options, advise=False).as_dict()
+    plan = planned(QWEN, engine="vllm", device="l4", context=8192, engine_option=options).as_dict()
     lines = plan["ledgers"][0]["entries"]
     return sum(line["bytes"] for line in lines if line["name"].startswith("weights") and line["name"] != "weights: rounding")
 
@@ -28,7 +28,7 @@ def test_embedding_mode_captures_no_graphs() -> None:
     """SGLang 0.5.9 model_runner.py init_device_graphs: not for models that do not generate."""
 
     def plan(**options: str) -> dict[str, Any]:
-        return kvplan.estimate(QWEN, engine="sglang", device="h100-80gb", context=8192, engine_option=options, advise=False).as_dict()
+        return planned(QWEN, engine="sglang", device="h100-80gb", context=8192, engine_option=options).as_dict()
 
     plain, embeds = plan(), plan(is_embedding="true")
     assert "CUDA graphs" in {line["name"] for line in plain["ledgers"][0]["outside"]}
@@ -60,21 +60,19 @@ def test_a_sentence_transformer_of_a_decoders_class_is_pooled_unasked() -> None:
 
     It pads the vocabulary of 151,646 rows of 3,584 to a multiple of 64.
     """
-    plan = kvplan.estimate("Alibaba-NLP/gte-Qwen2-7B-instruct", engine="vllm", device="h200", advise=False)
+    plan = planned("Alibaba-NLP/gte-Qwen2-7B-instruct", engine="vllm", device="h200")
     assert plan.model.parameters == 7069242880 - (151680 - 151646) * 3584
     assert plan.question["max_num_batched_tokens"][0] == 131072
 
 
 @pytest.mark.parametrize(("release", "words"), [("0.33", "Embedding models do not support"), ("0.18", "This model does not support")])
 def test_an_encoder_does_not_generate(release: str, words: str) -> None:
-    plan = kvplan.estimate(
-        "BAAI/bge-m3", engine="vllm", engine_version=release, device="l4", engine_option={"runner": "generate"}, advise=False
-    )
+    plan = planned("BAAI/bge-m3", engine="vllm", engine_version=release, device="l4", engine_option={"runner": "generate"})
     assert plan.starts is False
     assert words in plan.verdict
 
 
 def test_an_encoder_is_likely_at_most_whatever_its_head() -> None:
     """docs/budget.md: a model that serves embeddings or scores; BertForMaskedLM has an output layer and generates nothing."""
-    plan = kvplan.estimate("google-bert/bert-base-uncased", engine="vllm", device="h100", advise=False)
+    plan = planned("google-bert/bert-base-uncased", engine="vllm", device="h100")
     assert (plan.fits, plan.certainty) == (True, "likely")

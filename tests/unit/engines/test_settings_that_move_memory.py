@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import kvplan
+from tests.conftest import planned
 
 LLAMA = "meta-llama/llama-3.1-8b"
 VISION = "qwen/qwen2.5-vl-7b"
@@ -15,7 +16,7 @@ VISION = "qwen/qwen2.5-vl-7b"
 
 def line(name: str, model: str = LLAMA, **question: Any) -> int:
     """Bytes of a line of the first rank under vLLM on an H100, lines outside its budget among them."""
-    plan = kvplan.estimate(model, engine="vllm", context=4096, advise=False, **{"device": "h100", **question})
+    plan = planned(model, engine="vllm", context=4096, **{"device": "h100", **question})
     return sum(e.bytes for ledger in plan.ledgers[:1] for e in (*ledger.entries, *ledger.outside) if e.name == name)
 
 
@@ -45,7 +46,7 @@ def test_graphs_for_each_power_of_two_of_active_adapters() -> None:
 
 def test_encoders_that_are_not_profiled_stand_beside_the_cache() -> None:
     skipped = {"skip_mm_profiling": "true"}
-    plans = [kvplan.estimate(VISION, engine="vllm", device="l40s", context=32768, advise=False, engine_option=o) for o in ({}, skipped)]
+    plans = [planned(VISION, engine="vllm", device="l40s", context=32768, engine_option=o) for o in ({}, skipped)]
     assert all(plan.capacity for plan in plans)
     assert plans[1].capacity.kv_bytes > plans[0].capacity.kv_bytes + (2 << 30)  # type: ignore[union-attr]
     assert line("encoders, not profiled", VISION, engine_option=skipped) > 2 << 30
@@ -83,7 +84,7 @@ def test_what_a_command_says_is_never_passed_over(command: str, status: str, tmp
 def test_symmetric_memory_is_set_aside_beside_the_fraction(release: str, given: dict[str, str], gib: int) -> None:
     """sglang 0.5.9 server_args.py sets SGLANG_SYMM_MEM_PREALLOC_GB_SIZE to 4 under --enable-symm-mem; 0.5.8 has no such variable."""
     asked = {"enable_symm_mem": "true", **given}
-    plan = kvplan.estimate("meta-llama/llama-3.1-70b", engine="sglang", engine_version=release, device="h100", tp=4, engine_option=asked)
+    plan = planned("meta-llama/llama-3.1-70b", engine="sglang", engine_version=release, device="h100", tp=4, engine_option=asked)
     held = [entry for entry in plan.ledgers[0].outside if entry.name == "symmetric memory"]
     assert sum(entry.bytes for entry in held) == gib << 30
     assert all(entry.held_in("warm up") and not entry.held_in("allocate") for entry in held)

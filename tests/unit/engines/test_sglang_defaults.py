@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kvplan import api
 from kvplan.deployment import Deployment
 from kvplan.devices import Device
 from kvplan.engines import settle
@@ -15,7 +14,7 @@ from kvplan.engines.sglang.pages import page_size
 from kvplan.engines.sglang.plan import ENGINE
 from kvplan.errors import SpecError
 from kvplan.spec import ModelSpec
-from tests.conftest import one_block
+from tests.conftest import one_block, planned
 
 GQA: dict[str, Any] = {"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}
 MLA: dict[str, Any] = {
@@ -175,6 +174,6 @@ def test_window_models_by_release() -> None:
 
 def test_a_length_that_no_source_states_is_not_2048() -> None:
     """A config without a length is one of 2,048 to SGLang; of this upload no config was read, and it was served with 65,536."""
-    plan = api.estimate("poolside/Laguna-S-2.1-INT4", engine="sglang", engine_version="0.5.23", device="gb10", context=65536, advise=False)
+    plan = planned("poolside/Laguna-S-2.1-INT4", engine="sglang", engine_version="0.5.23", device="gb10", context=65536)
     assert "context_length" not in str(plan.outcome.reason)
     assert any("no source states the maximum length" in note for note in plan.model.notes)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-import kvplan
 from kvplan.errors import SpecError
 from kvplan.manifests import read
+from tests.conftest import planned
 
 # model, method, release, steps, tokens verified: as the release's own function returns them
 PICKED = [
@@ -25,11 +25,11 @@ PICKED = [
 
 @pytest.mark.parametrize(("model", "method", "release", "steps", "tokens"), PICKED)
 def test_picked(model: str, method: str, release: str, steps: int, tokens: int) -> None:
-    question = {"engine": "sglang", "engine_version": release, "device": "h200", "tp": 8, "context": 4096, "advise": False}
-    plan = kvplan.estimate(model, speculative=f"{method}:auto", **question).as_dict()  # type: ignore[arg-type]
+    question = {"engine": "sglang", "engine_version": release, "device": "h200", "tp": 8, "context": 4096}
+    plan = planned(model, speculative=f"{method}:auto", **question).as_dict()  # type: ignore[arg-type]
     tree = {} if tokens == steps + 1 else {"speculative_eagle_topk": "4"}  # the function's second number; 1 of a chain
     options = {"speculative_num_draft_tokens": str(tokens)} | tree
-    said = kvplan.estimate(model, speculative=f"{method}:{steps}", engine_option=options, **question).as_dict()  # type: ignore[arg-type]
+    said = planned(model, speculative=f"{method}:{steps}", engine_option=options, **question).as_dict()  # type: ignore[arg-type]
     assert plan["capacity"] == said["capacity"]
     assert plan["ledgers"] == said["ledgers"]
     assert plan["question"]["speculative"]["value"] == f"{method}:{steps}"
@@ -37,7 +37,7 @@ def test_picked(model: str, method: str, release: str, steps: int, tokens: int) 
 
 def test_others_pick_nothing() -> None:
     with pytest.raises(SpecError, match="vLLM picks no number of tokens"):
-        kvplan.estimate("qwen/qwen3-8b", engine="vllm", device="l4", speculative="eagle3:auto")
+        planned("qwen/qwen3-8b", engine="vllm", device="l4", speculative="eagle3:auto")
 
 
 def test_read() -> None:

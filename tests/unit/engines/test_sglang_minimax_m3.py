@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kvplan import api
 from kvplan.errors import UnsupportedError
+from tests.conftest import planned
 
 PAIRS = 60 * 2 * 128  # elements of K and V of one head in all layers
 KEYS = 57 * 128
@@ -26,9 +26,9 @@ KEYS = 57 * 128
 )
 def test_a_token_takes_its_heads_and_a_key(release: str, device: str, tp: int, kv: str, bytes_per_token: int) -> None:
     """A pool of 16 GiB holds that divided by pool_configurator.py's cell of a rank, in pages: 60 layers x 2 x heads x 128 and 57 x 128."""
-    plan = api.estimate(
+    plan = planned(
         "MiniMaxAI/MiniMax-M3", engine="sglang", engine_version=release, device=device, tp=tp, kv_dtype=kv, kv_memory="16GiB",
-        context=4096, advise=False,
+        context=4096,
     )  # fmt: skip
     assert plan.capacity is not None
     assert plan.capacity.tokens is not None
@@ -38,10 +38,10 @@ def test_a_token_takes_its_heads_and_a_key(release: str, device: str, tp: int, k
 
 @pytest.mark.parametrize(("device", "page"), [("h200", 128), ("b200", 128), ("mi300x", 1)])
 def test_pages_follow_the_gpu(device: str, page: int) -> None:
-    plan = api.estimate("MiniMaxAI/MiniMax-M3", engine="sglang", engine_version="0.5.16", device=device, tp=8, context=4096, advise=False)
+    plan = planned("MiniMaxAI/MiniMax-M3", engine="sglang", engine_version="0.5.16", device=device, tp=8, context=4096)
     assert plan.asked("block_size") == page
 
 
 def test_no_class_before_0516() -> None:
     with pytest.raises(UnsupportedError, match=r"0\.5\.16"):
-        api.estimate("MiniMaxAI/MiniMax-M3", engine="sglang", engine_version="0.5.15", device="h200", tp=8, context=4096)
+        planned("MiniMaxAI/MiniMax-M3", engine="sglang", engine_version="0.5.15", device="h200", tp=8, context=4096)

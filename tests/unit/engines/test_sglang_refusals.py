@@ -11,7 +11,7 @@ from kvplan import catalogue, engines
 from kvplan.engines.common.stops import stop_of
 from kvplan.engines.sglang.refusals import CHECKS
 from kvplan.spec import ModelSpec
-from tests.conftest import one_block
+from tests.conftest import one_block, planned
 
 GQA = {"kind": "gqa", "heads": 40, "kv_heads": 10, "head_dim": 128}
 
@@ -149,7 +149,7 @@ def test_length() -> None:
 
 
 def test_a_question_about_the_cache_alone() -> None:
-    plan = kvplan.estimate("microsoft/phi-4", tp=8, engine="sglang", context=4096, kv_memory="8GiB", advise=False)
+    plan = planned("microsoft/phi-4", tp=8, engine="sglang", context=4096, kv_memory="8GiB")
     assert plan.starts
     assert plan.outcome.capacity is not None
     assert any("10 KV heads over 8 attention ranks" in warning for warning in plan.outcome.capacity.warnings)
@@ -178,7 +178,7 @@ def test_configs_that_a_release_reads_otherwise(model: str, version: str, said: 
 
 def test_the_cache_of_a_config_that_is_read_otherwise_is_what_the_release_makes_of_it() -> None:
     asked = {"engine": "sglang", "engine_version": "0.5.12", "device": "h200", "tp": 8, "kv_memory": 64 << 30, "context": 4096}
-    plan = kvplan.estimate("zai-org/GLM-5.3", **asked)
+    plan = planned("zai-org/GLM-5.3", **asked)
     assert plan.capacity is not None
     assert any("the weights would not load: param.shape" in warning for warning in plan.capacity.warnings)
 

@@ -13,6 +13,7 @@ from kvplan.engines.common.words import words
 from kvplan.engines.sglang.arguments import ARGUMENTS
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec
+from tests.conftest import planned
 from tests.unit.engines.test_sglang_refusals import stopped
 
 NANO, LLAMA, GLM, V32, KIMI = (
@@ -22,9 +23,8 @@ DECODES = {"disaggregation_mode": "decode"}
 
 
 def plan(model: str | ModelSpec, version: str, options: dict[str, str], **question: Any) -> Plan:
-    return kvplan.estimate(
+    return planned(
         model,
-        advise=False,
         engine="sglang",
         engine_version=version,
         device="h100-80gb",
@@ -187,8 +187,8 @@ def test_state_slots_of_all_attention_groups() -> None:
 def test_prefill_graphs_of_576_tokens() -> None:
     """server_args.py _generate_piecewise_cuda_graph_tokens: a size since 0.5.9, of 8 MiB; 41 sizes to 2,048 without it, by hand."""
     for version, sizes, fraction in (("0.5.8", 41, 0.739), ("0.5.9", 42, 0.738)):
-        found = kvplan.estimate(
-            "deepseek-ai/deepseek-v3", advise=False, engine="sglang", engine_version=version, device="h100-80gb", tp=4, dp=2,
+        found = planned(
+            "deepseek-ai/deepseek-v3", engine="sglang", engine_version=version, device="h100-80gb", tp=4, dp=2,
             speculative="eagle:5", engine_option={"enable_piecewise_cuda_graph": "true", "enable_dp_attention": "true"},
         )  # fmt: skip
         reserved = 512 + 8192 * 1.5 + 4 / 8 * 1024 + 512 * 2 + 512 * 2 * 4.5 + sizes * 8 + 2048

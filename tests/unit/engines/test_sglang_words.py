@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import kvplan
+from tests.conftest import planned
 
 LLAMA, R1, V32 = "meta-llama/llama-3.1-8b", "deepseek-ai/deepseek-v3", "deepseek-ai/deepseek-v3.2"
 V4, GLM_FLASH = "deepseek-ai/deepseek-v4-flash", "zai-org/glm-5.3-flash"
@@ -58,7 +59,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, str], str, dict[str, Any]]
 def asked(release: str, model: str, question: dict[str, Any], options: dict[str, str]) -> kvplan.Plan:
     """A question about the cache alone, so that weights do not decide it."""
     whole: dict[str, Any] = {"engine": "sglang", "engine_version": release, "device": "h200", "kv_memory": "40GiB", "context": 1024}
-    return kvplan.estimate(model, advise=False, **whole | {"engine_option": options} | question)
+    return planned(model, **whole | {"engine_option": options} | question)
 
 
 @pytest.mark.parametrize(("release", "model", "question", "options", "words", "change"), CASES, ids=[f"{c[0]}-{c[4][:30]}" for c in CASES])
@@ -71,17 +72,15 @@ def test_refused(release: str, model: str, question: dict[str, Any], options: di
 
 def test_served_without_images() -> None:
     """configs/model_config.py mm_disabled_models: 0.5.23's own default for one B200 and tp 2 is 0.853, as ModelRunner was given it."""
-    plan = kvplan.estimate(
-        GEMMA, engine="sglang", engine_version="0.5.23", device="b200", tp=2, kv_memory="60GiB", context=65536, block_size=64
-    )
+    plan = planned(GEMMA, engine="sglang", engine_version="0.5.23", device="b200", tp=2, kv_memory="60GiB", context=65536, block_size=64)
     assert plan.question["multimodal"] == ("off", "engine default")
     assert round(plan.question["memory_fraction"][0], 3) == 0.853
-    told = kvplan.estimate(GEMMA, engine="sglang", device="b200", tp=2, kv_memory="60GiB", context=65536, multimodal="on")
+    told = planned(GEMMA, engine="sglang", device="b200", tp=2, kv_memory="60GiB", context=65536, multimodal="on")
     assert told.question["memory_fraction"][0] < 0.8
 
 
 def test_towers_that_are_not_loaded() -> None:
     """models/mllama4.py: Llama 4's towers are built with --enable-multimodal alone; Gemma 3's always are."""
     for model, loaded in ((SCOUT, False), (GEMMA, True)):
-        plan = kvplan.estimate(model, engine="sglang", device="h200", tp=8, context=1024)
+        plan = planned(model, engine="sglang", device="h200", tp=8, context=1024)
         assert any(entry.name == "weights: tower" for entry in plan.ledgers[0].entries) is loaded

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kvplan import estimate
+from tests.conftest import planned
 
 CONFIG = {
     "architectures": ["GraniteForCausalLM"], "model_type": "granite", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128,
@@ -23,7 +23,7 @@ TOKEN = 2 * 2 * 16 * 3 * 2
 def asked(tmp_path: Path, engine: str, **question: object) -> dict[str, object]:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(CONFIG), encoding="utf-8")
-    return estimate(str(path), engine=engine, context=1024, batch=1, **question).as_dict()  # type: ignore[arg-type]
+    return planned(str(path), engine=engine, context=1024, batch=1, **question).as_dict()  # type: ignore[arg-type]
 
 
 def test_transformers_slides_every_layer(tmp_path: Path) -> None:

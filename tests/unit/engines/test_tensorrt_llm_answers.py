@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from kvplan import api
 from kvplan.deployment import Deployment
 from kvplan.engines.tensorrt_llm.plan import ENGINE
 from kvplan.planner.evaluate import evaluate
 from kvplan.spec import ModelSpec
 from kvplan.units import GIB
-from tests.conftest import one_block
+from tests.conftest import one_block, planned
 
 GQA: dict[str, Any] = {"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}
 SLIDING: dict[str, Any] = {**GQA, "kind": "sliding", "window": 1024}
@@ -111,7 +110,7 @@ def test_stages_under_v2_agree_on_the_fewest_tokens() -> None:
 
 def test_int8_is_its_own_weight_only_format() -> None:
     """QuantAlgo.W8A16: Llama-2-7B's layers at a byte a value, 6,476,005,376 of them, and a scale per row; elsewhere bitsandbytes'."""
-    plan = api.estimate("meta-llama/llama-2-7b", engine="tensorrt-llm", engine_version="0.9.0", weight_dtype="int8", device="rtx-3090")
+    plan = planned("meta-llama/llama-2-7b", engine="tensorrt-llm", engine_version="0.9.0", weight_dtype="int8", device="rtx-3090")
     assert plan.starts
     held = sum(entry.bytes for entry in plan.ledgers[0].entries if entry.name in ("weights: attention", "weights: mlp"))
     assert held == pytest.approx(6_476_005_376, rel=0.002)
@@ -120,9 +119,9 @@ def test_int8_is_its_own_weight_only_format() -> None:
 def test_a_start_whose_engine_is_built_first_is_too_close_to_call() -> None:
     """Four of six public starts ran out of memory in trtllm-build (TensorRT-LLM issues 67, 352, 1543, 2043)."""
     asked = {"engine": "tensorrt-llm", "engine_version": "0.9.0", "weight_dtype": "int8", "device": "rtx-3090"}
-    here = api.estimate("meta-llama/llama-2-7b", **asked).as_dict()
+    here = planned("meta-llama/llama-2-7b", **asked).as_dict()
     assert (here["starts"], here["start_certainty"], here["certainty"]) == (True, "too close to call", "too close to call")
     assert any("built=elsewhere" in note for note in here["model"]["notes"])
-    made = api.estimate("meta-llama/llama-2-7b", **asked, engine_option={"built": "elsewhere"}).as_dict()
-    profiled = api.estimate("meta-llama/llama-2-7b", **asked, engine_option={"backend": "pytorch"}).as_dict()
+    made = planned("meta-llama/llama-2-7b", **asked, engine_option={"built": "elsewhere"}).as_dict()
+    profiled = planned("meta-llama/llama-2-7b", **asked, engine_option={"backend": "pytorch"}).as_dict()
     assert made["start_certainty"] == profiled["start_certainty"] == "likely"

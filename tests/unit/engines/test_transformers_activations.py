@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from kvplan import api
 from kvplan.ledger import Entry
 from kvplan.units import MIB
+from tests.conftest import planned
 
 LLAMA, GPT_OSS, GEMMA = "meta-llama/llama-3.1-8b", "openai/gpt-oss-20b", "google/gemma-2-9b-it"
 
 
 def line(model: str, name: str = "activations of a prompt", **question: Any) -> Entry:
-    plan = api.estimate(model, engine="transformers", device=question.pop("device", "h200"), advise=False, **question)
+    plan = planned(model, engine="transformers", device=question.pop("device", "h200"), **question)
     return next(entry for entry in plan.ledgers[0].entries if entry.name == name)
 
 
@@ -48,7 +48,7 @@ def test_gemma_2_lost_its_fused_attention(release: str, makes: bool) -> None:
     """modeling_gemma2.py of the wheels 5.20.0 and 5.21.0: `_supports_sdpa`."""
     large = line(GEMMA, context=8192, engine_version=release).bytes > 8192 * 8192 * 16 * 4 * 2
     assert large is makes
-    asked = api.estimate(
+    asked = planned(
         GEMMA, engine="transformers", device="h200", context=8192, engine_version=release, engine_option={"attn_implementation": "sdpa"}
     )
     assert asked.starts is not makes
@@ -73,5 +73,5 @@ def test_what_a_process_holds() -> None:
     assert line(LLAMA, "library workspace", context=1024).bytes == 32 * MIB
     assert line(LLAMA, "library workspace", context=1024, device="a100-80gb").bytes == 8 * MIB
     assert line(LLAMA, "CUDA context", context=1024).bytes == 500 * MIB
-    names = {e.name for e in api.estimate(LLAMA, engine="transformers", device="mi300x", context=1024).ledgers[0].entries}
+    names = {e.name for e in planned(LLAMA, engine="transformers", device="mi300x", context=1024).ledgers[0].entries}
     assert "CUDA context" not in names

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-import kvplan
-from kvplan import api
 from kvplan.catalogue import find_model
 from kvplan.deployment import Deployment
 from kvplan.dtypes import row_bytes
@@ -19,10 +17,11 @@ from kvplan.engines.vllm.plan import ENGINE
 from kvplan.planner.plan import Plan
 from kvplan.spec import parse_spec
 from kvplan.units import GIB
+from tests.conftest import planned
 
 
 def ask(model: str, version: str, **question: Any) -> Plan:
-    return api.estimate(model, engine="vllm", engine_version=version, kv_memory=40 * GIB, context=2048, **question)
+    return planned(model, engine="vllm", engine_version=version, kv_memory=40 * GIB, context=2048, **question)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +165,7 @@ def test_the_word_of_a_config_on_its_states_is_read_by_some_classes_alone() -> N
     """
 
     def page(model: str, version: str, **options: str) -> tuple[int | None, int | None]:
-        plan = kvplan.estimate(model, engine="vllm", engine_version=version, kv_memory=32 * GIB, engine_option=options)
+        plan = planned(model, engine="vllm", engine_version=version, kv_memory=32 * GIB, engine_option=options)
         assert plan.capacity is not None
         return plan.capacity.block_tokens, plan.capacity.groups[0].page_bytes
 
@@ -200,7 +199,7 @@ def test_windows_start_from_the_kernel_s_largest_block_within_the_primary() -> N
 )
 def test_latent_attention_takes_the_backend_of_its_gpu(device: str, version: str, kv_dtype: str | None, block: int) -> None:
     """platforms/cuda.py of each release; drawn: DeepSeek and Kimi configs handed to its own selection, the queries of the GPU replaced."""
-    plan = kvplan.estimate(
+    plan = planned(
         "deepseek-ai/deepseek-v3", engine="vllm", engine_version=version, device=device, kv_memory=40 * GIB, kv_dtype=kv_dtype, tp=8,
         max_model_len=8192,
     )  # fmt: skip
@@ -210,7 +209,7 @@ def test_latent_attention_takes_the_backend_of_its_gpu(device: str, version: str
 
 def test_a_block_that_hopper_s_latent_kernel_does_not_take_was_replaced_up_to_0_17() -> None:
     def block(version: str) -> int | None:
-        plan = kvplan.estimate(
+        plan = planned(
             "deepseek-ai/deepseek-v3", engine="vllm", engine_version=version, device="h100-80gb", kv_memory=40 * GIB, tp=8, block_size=32,
             max_model_len=8192,
         )  # fmt: skip
@@ -227,7 +226,7 @@ def test_states_that_flashinfer_s_prefill_leaves() -> None:
     """
 
     def drawn(device: str, version: str = "0.33.0") -> tuple[int | None, int | None, int | None]:
-        plan = kvplan.estimate(
+        plan = planned(
             "qwen/qwen3-next-80b-a3b", engine="vllm", engine_version=version, device=device, kv_memory=2_931_111_087, max_model_len=4096,
             max_num_seqs=300, max_num_batched_tokens=2048, enforce_eager=True,
         )  # fmt: skip

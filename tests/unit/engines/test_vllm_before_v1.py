@@ -9,6 +9,7 @@ import pytest
 import kvplan
 from kvplan.planner.plan import Plan
 from kvplan.units import GIB, MIB
+from tests.conftest import planned
 
 
 def ask(model: str, version: str, **question: Any) -> Plan:
@@ -219,7 +220,7 @@ def test_an_fp8_checkpoint_is_not_quantised_again() -> None:
 @pytest.mark.parametrize(("release", "held"), [("0.2.1", True), ("0.2.5", False), ("0.3", False)])
 def test_torch_keeps_a_second_block_of_partial_sums(release: str, held: bool) -> None:
     """deepseek-coder-33B over two cards: eight partial results of 65,536 tokens x 19,200 outputs of gate and up, in 16 bits (vllm#1573)."""
-    plan = kvplan.estimate(
+    plan = planned(
         "deepseek-ai/deepseek-coder-33b-instruct",
         engine="vllm",
         engine_version=release,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import kvplan
 from kvplan.ledger import Entry
 from kvplan.units import GIB
+from tests.conftest import planned
 
 
 def beside(**question: Any) -> dict[str, Entry]:
-    plan = kvplan.estimate("openai/gpt-oss-120b", engine="vllm", context=8192, advise=False, **{"engine_version": "0.28.0", **question})
+    plan = planned("openai/gpt-oss-120b", engine="vllm", context=8192, **{"engine_version": "0.28.0", **question})
     return {entry.name: entry for entry in plan.ledgers[0].outside}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kvplan
+from tests.conftest import planned
 from tests.unit.engines.test_vllm_refusals import gqa, stopped
 
 
@@ -46,9 +47,8 @@ def test_flashinfer_takes_blocks_of_16_32_or_64(block: int, stops: bool) -> None
 
 def test_latent_kernels_take_multiples_of_16_in_every_release() -> None:
     for version in ("0.18", "0.33"):
-        plan = kvplan.estimate(
+        plan = planned(
             "deepseek-ai/deepseek-v3", engine="vllm", engine_version=version, device="8xh200", tp=8, context=4096, block_size=24,
-            advise=False,
         )  # fmt: skip
         assert plan.starts is False
         assert "block_size=24" in plan.verdict

@@ -12,10 +12,11 @@ from kvplan.errors import SpecError
 from kvplan.ledger import Entry
 from kvplan.planner.evaluate import evaluate
 from kvplan.units import GIB
+from tests.conftest import planned
 
 
 def entries(model: str, rank: int = 0, **question: object) -> dict[str, Entry]:
-    plan = api.estimate(model, engine="vllm", device="h100-80gb", memory_fraction=0.95, **question)
+    plan = planned(model, engine="vllm", device="h100-80gb", memory_fraction=0.95, **question)
     return {e.name: e for e in plan.ledgers[rank].entries}
 
 
@@ -65,7 +66,7 @@ PADDED = [
 def test_experts_in_mxfp4_are_padded_as_the_cards_kernels_want(
     device: str, version: str, more: dict[str, str], hidden: int, width: int
 ) -> None:
-    plan = api.estimate("openai/gpt-oss-120b", engine="vllm", engine_version=version, device=device, max_model_len=8192, tp=1, **more)
+    plan = planned("openai/gpt-oss-120b", engine="vllm", engine_version=version, device=device, max_model_len=8192, tp=1, **more)
     line = next(e for e in plan.ledgers[0].entries if e.name == "weights: experts")
     padded = 36 * 128 * 3 * hidden * width * 17 // 32  # 4.25 bits a weight with its scale; biases are kept apart
     assert padded <= line.bytes <= padded * 1.01
@@ -110,7 +111,7 @@ def test_graphs_are_charged_from_0_20_on_unless_eager() -> None:
 
 def test_communication_buffers_by_link_and_release() -> None:
     def outside(device: str, version: str, tp: int) -> int:
-        plan = api.estimate("meta-llama/Llama-3.1-8B", engine="vllm", device=device, engine_version=version, tp=tp, max_model_len=8192)
+        plan = planned("meta-llama/Llama-3.1-8B", engine="vllm", device=device, engine_version=version, tp=tp, max_model_len=8192)
         return next(e.bytes for e in plan.ledgers[0].entries if e.name == "outside torch")
 
     assert outside("h100-80gb", "0.19", 2) > GIB  # NVSwitch
@@ -120,7 +121,7 @@ def test_communication_buffers_by_link_and_release() -> None:
 
 
 def test_without_calibration_only_shapes_are_charged_and_it_says_so() -> None:
-    plan = api.estimate("Qwen/Qwen3-8B", engine="vllm", device="h100-80gb", max_model_len=8192, calibration="none")
+    plan = planned("Qwen/Qwen3-8B", engine="vllm", device="h100-80gb", max_model_len=8192, calibration="none")
     names = {e.name for e in plan.ledgers[0].entries}
     assert "activations" not in names
     assert plan.capacity is not None
@@ -128,8 +129,8 @@ def test_without_calibration_only_shapes_are_charged_and_it_says_so() -> None:
 
 
 def test_the_interval_holds_the_estimate_and_follows_the_kind() -> None:
-    plain = api.estimate("Qwen/Qwen3-8B", engine="vllm", device="h100-80gb", max_model_len=8192).capacity
-    towers = api.estimate("google/gemma-3-12b-it", engine="vllm", device="h100-80gb", max_model_len=8192).capacity
+    plain = planned("Qwen/Qwen3-8B", engine="vllm", device="h100-80gb", max_model_len=8192).capacity
+    towers = planned("google/gemma-3-12b-it", engine="vllm", device="h100-80gb", max_model_len=8192).capacity
     assert plain is not None
     assert towers is not None
     assert plain.kv_bytes_low < plain.kv_bytes < plain.kv_bytes_high
@@ -145,7 +146,7 @@ def test_constants_are_values_of_the_question() -> None:
 
 
 def test_unified_memory_says_so() -> None:
-    capacity = api.estimate("Qwen/Qwen3-8B", engine="vllm", device="gb10", max_model_len=8192).capacity
+    capacity = planned("Qwen/Qwen3-8B", engine="vllm", device="gb10", max_model_len=8192).capacity
     assert capacity is not None
     assert any("shares its memory" in warning for warning in capacity.warnings)
 
@@ -153,9 +154,7 @@ def test_unified_memory_says_so() -> None:
 @pytest.mark.parametrize(("fraction", "sure"), [(0.9, "too close to call"), (0.95, "likely")])
 def test_a_context_that_may_be_smaller(fraction: float, sure: str) -> None:
     # 4.75 GiB: 0.9 leaves 486 MiB to a context of 500 (300 to 700), 0.95 leaves 243: 257 too little, 1.28 times what it may be less
-    plan = api.estimate(
-        "google/gemma-3-1b-it", engine="vllm", engine_version="0.10.1.1", device="4.75GiB", memory_fraction=fraction, advise=False
-    )
+    plan = planned("google/gemma-3-1b-it", engine="vllm", engine_version="0.10.1.1", device="4.75GiB", memory_fraction=fraction)
     assert str(plan.outcome.reason).startswith("Free memory on device")
     assert (plan.starts, plan.certainty) == (False, sure)
 
@@ -166,9 +165,9 @@ def test_what_others_hold_may_be_vllms_own_context(reserve: str, sure: str) -> N
 
     Up to 0.68 of it may be the context's twice over: 0.2 that it may be less, and 0.49 of a number read beside it.
     """
-    plan = api.estimate(
+    plan = planned(
         "Qwen/Qwen3-8B", engine="vllm", engine_version="0.28.0", device="rtx-4090", memory_fraction=0.95, max_model_len=8192,
-        reserve=reserve, advise=False,
+        reserve=reserve,
     )  # fmt: skip
     assert str(plan.outcome.reason).startswith("Free memory on device")
     assert plan.certainty == sure
@@ -176,8 +175,8 @@ def test_what_others_hold_may_be_vllms_own_context(reserve: str, sure: str) -> N
 
 def test_what_is_said_to_be_held_of_shared_memory_is_not_counted_twice() -> None:
     """Two DGX Sparks with 8.1 GiB held started Qwen3.6-35B-A3B at 0.92, 111.95 of 121.69 (microscaler/cylon-local-infra)."""
-    asked = {"engine": "vllm", "engine_version": "0.17.1", "device": "gb10", "memory_fraction": 0.9, "context": 8192, "advise": False}
-    with_reserve, without = (api.estimate("Qwen/Qwen3-8B", **asked | more) for more in ({"reserve": "8GiB"}, {}))
+    asked = {"engine": "vllm", "engine_version": "0.17.1", "device": "gb10", "memory_fraction": 0.9, "context": 8192}
+    with_reserve, without = (planned("Qwen/Qwen3-8B", **asked | more) for more in ({"reserve": "8GiB"}, {}))
     lines = [{entry.name for entry in plan.ledgers[0].outside} for plan in (with_reserve, without)]
     assert "RAM of the system and the server" in lines[1] - lines[0]
     assert "held by others" in lines[0] - lines[1]
@@ -194,6 +193,6 @@ def test_what_is_said_to_be_held_of_shared_memory_is_not_counted_twice() -> None
 )
 def test_a_desktop_may_hold_what_a_fraction_asks_for(device: str, fraction: float, reserve: str | None, sure: bool) -> None:
     question = {"engine": "vllm", "engine_version": "0.20", "device": device, "memory_fraction": fraction, "max_model_len": 8192}
-    plan = api.estimate("qwen/qwen3-8b", **question, reserve=reserve, enforce_eager=True, advise=False)
+    plan = planned("qwen/qwen3-8b", **question, reserve=reserve, enforce_eager=True)
     assert plan.starts
     assert (plan.outcome.start_certainty != "too close to call") is sure

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kvplan import api
 from kvplan.ledger import Entry
 from kvplan.units import GIB, MIB
+from tests.conftest import planned
 
 
 def lines(model: str, device: str, version: str, **question: object) -> dict[str, Entry]:
-    plan = api.estimate(model, engine="vllm", device=device, engine_version=version, batch=1, **question)
+    plan = planned(model, engine="vllm", device=device, engine_version=version, batch=1, **question)
     return {e.name: e for e in plan.ledgers[0].entries}
 
 

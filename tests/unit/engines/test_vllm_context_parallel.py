@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import kvplan
+from tests.conftest import planned
 
 V3, PCP = "deepseek-ai/deepseek-v3", "prefill_context_parallel_size"
 
@@ -12,7 +12,7 @@ V3, PCP = "deepseek-ai/deepseek-v3", "prefill_context_parallel_size"
 def reason(model: str, version: str, pcp: int, **question: int) -> str:
     options = {PCP: str(pcp)} if pcp > 1 else {}
     asked = {"device": "h200", "max_model_len": 4096, "engine_option": options, **question}
-    return kvplan.estimate(model, engine="vllm", engine_version=version, **asked).outcome.reason or ""
+    return planned(model, engine="vllm", engine_version=version, **asked).outcome.reason or ""
 
 
 @pytest.mark.parametrize(("version", "pcp", "tp", "dcp", "words"), [

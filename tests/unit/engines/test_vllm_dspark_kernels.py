@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import kvplan
+from tests.conftest import planned
 
 
 @pytest.mark.parametrize(("version", "device", "heads"), [
@@ -16,6 +16,6 @@ import kvplan
 def test_a_window_and_five_drafted_tokens(version: str, device: str, heads: int | None) -> None:
     """128 + 5 tokens in steps of 64 are 192; 64 heads on 4 ranks are 16."""
     asked = {"device": device, "tp": 4, "max_model_len": 8192, "kv_dtype": "fp8", "speculative": "dspark:5"}
-    reason = kvplan.estimate("deepseek-ai/DeepSeek-V4-Flash", engine="vllm", engine_version=version, **asked).outcome.reason or ""
+    reason = planned("deepseek-ai/DeepSeek-V4-Flash", engine="vllm", engine_version=version, **asked).outcome.reason or ""
     assert ("sparse MLA decode specialization" in reason) is (heads is not None)
     assert heads is None or f"(num_q_heads={heads}, top_k=192)" in reason

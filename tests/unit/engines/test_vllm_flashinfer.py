@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from kvplan import api
 from kvplan.units import GIB, MIB
+from tests.conftest import planned
 
 
 def graphs(model: str, **question: Any) -> float:
     """GiB of the line "CUDA graphs", charged or beside."""
-    (ledger, *_) = api.estimate(model, engine="vllm", **question).ledgers
+    (ledger, *_) = planned(model, engine="vllm", **question).ledgers
     return next(e.bytes for e in (*ledger.entries, *ledger.outside) if e.name == "CUDA graphs") / GIB
 
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-import kvplan
 from kvplan.engines.common.command_line import read
 from kvplan.engines.common.words import words
 from kvplan.engines.vllm.arguments import ARGUMENTS
+from tests.conftest import planned
 
 
 def question(argv: str, version: str) -> dict[str, object]:
@@ -46,14 +46,14 @@ def question(argv: str, version: str) -> dict[str, object]:
     ("otlp_traces_endpoint=http://x", "0.33.0", False),
 ])  # fmt: skip
 def test_v1_does_not_have_them_yet(option: str, version: str, runs_v0: bool) -> None:
-    plan = kvplan.estimate("qwen/qwen3-8b", engine="vllm", engine_version=version, device="h100-80gb", engine_option={"v0_options": option})
+    plan = planned("qwen/qwen3-8b", engine="vllm", engine_version=version, device="h100-80gb", engine_option={"v0_options": option})
     assert ("runs its V0 engine here: its V1 does not have --" in json.dumps(plan.as_dict())) is runs_v0
 
 
 def test_a_backend_by_variable_that_v1_does_not_have() -> None:
     for name, runs_v0 in (("XFORMERS", True), ("XFORMERS_VLLM_V1", False), ("FLASHINFER", False)):
         asked = {"attention_backend": name}
-        plan = kvplan.estimate("qwen/qwen3-8b", engine="vllm", engine_version="0.10.1", device="h100-80gb", engine_option=asked)
+        plan = planned("qwen/qwen3-8b", engine="vllm", engine_version="0.10.1", device="h100-80gb", engine_option=asked)
         assert ("its V1 does not have VLLM_ATTENTION_BACKEND=XFORMERS" in json.dumps(plan.as_dict())) is runs_v0
 
 

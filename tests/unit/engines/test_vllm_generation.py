@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.planner.plan import Plan
+from tests.conftest import planned
 
 LLAMA, JAMBA, NEMOTRON = "meta-llama/llama-3.1-8b", "ai21labs/AI21-Jamba-Mini-1.5", "nvidia/NVIDIA-Nemotron-Nano-9B-v2"
 FP8, H100 = {"kv_dtype": "fp8"}, {"device": "h100-80gb"}
@@ -19,7 +19,7 @@ FP8, H100 = {"kv_dtype": "fp8"}, {"device": "h100-80gb"}
 def ask(version: str, model: str = LLAMA, *, v1: str = "", backend: str = "", options: str = "", **question: Any) -> Plan:
     said = {"use_v1": v1, "attention_backend": backend, "v0_options": options}
     own = question.pop("engine_option", {}) | {name: value for name, value in said.items() if value}
-    return kvplan.estimate(model, engine="vllm", engine_version=version, engine_option=own, **{"max_model_len": 4096, **H100, **question})
+    return planned(model, engine="vllm", engine_version=version, engine_option=own, **{"max_model_len": 4096, **H100, **question})
 
 
 def runs(plan: Plan) -> str:

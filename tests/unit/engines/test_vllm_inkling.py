@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-import kvplan
 from kvplan.errors import UnsupportedError
+from tests.conftest import planned
 
 GIB = 1 << 30
 PLANS = [
@@ -34,7 +34,7 @@ def inkling(folder: Path, **more: object) -> str:
 def test_the_plan_is_that_of_vllms_planner(
     release: str, tp: int, gib: int, length: int, batch: int, blocks: int, tokens: int, times: float, page: int, tmp_path: Path
 ) -> None:
-    plan = kvplan.estimate(
+    plan = planned(
         inkling(tmp_path),
         engine="vllm",
         engine_version=release,
@@ -49,15 +49,15 @@ def test_the_plan_is_that_of_vllms_planner(
 
 
 def test_what_it_asserts_is_an_answer(tmp_path: Path) -> None:
-    plan = kvplan.estimate(inkling(tmp_path), engine="vllm", kv_memory=40 * GIB, tp=16, max_model_len=8192)
+    plan = planned(inkling(tmp_path), engine="vllm", kv_memory=40 * GIB, tp=16, max_model_len=8192)
     assert not plan.starts
     assert "sconv SWA cache supports tp_size <= num_kv_heads (8), got 16" in plan.verdict
 
 
 def test_releases_without_its_class(tmp_path: Path) -> None:
     """models/inkling came with 0.28; Inkling 2 is in none to 0.33."""
-    plan = kvplan.estimate(inkling(tmp_path), engine="vllm", engine_version="0.27.0", kv_memory=40 * GIB, context=8192)
+    plan = planned(inkling(tmp_path), engine="vllm", engine_version="0.27.0", kv_memory=40 * GIB, context=8192)
     assert not plan.starts
     second = inkling(tmp_path, architectures=["Inkling2ForCausalLM"], model_type="inkling2_text")
     with pytest.raises(UnsupportedError, match="has a class for Inkling2ForCausalLM"):
-        kvplan.estimate(second, engine="vllm", kv_memory=40 * GIB, context=8192)
+        planned(second, engine="vllm", kv_memory=40 * GIB, context=8192)

@@ -8,12 +8,13 @@ import pytest
 
 import kvplan
 from kvplan.planner.plan import Plan
+from tests.conftest import planned
 
 GIB = 1 << 30
 
 
 def ask(model: str, release: str = "0.32", **more: Any) -> Plan:
-    return kvplan.estimate(model, engine="vllm", engine_version=release, **{"kv_memory": 8 * GIB, **more})
+    return planned(model, engine="vllm", engine_version=release, **{"kv_memory": 8 * GIB, **more})
 
 
 @pytest.mark.parametrize(("release", "length"), [("0.11", 131_072), ("0.11.1", 4096), ("0.32", 4096)])
@@ -43,12 +44,12 @@ def test_a_yarn_factor_is_multiplied_up_to_0_29(release: str, length: int) -> No
 def test_a_stated_window_slides_every_layer() -> None:
     """CacheConfig.sliding_window: 2048 tokens of a batch and the window before them, less one, in blocks of 16, and one block more."""
     spec = kvplan.model("qwen/qwen3-8b").changed(cache_window=1024)
-    plan = kvplan.estimate(spec, engine="vllm", engine_version="0.20", kv_memory=8 * GIB, max_num_batched_tokens=2048, max_model_len=32_768)
+    plan = planned(spec, engine="vllm", engine_version="0.20", kv_memory=8 * GIB, max_num_batched_tokens=2048, max_model_len=32_768)
     assert plan.capacity is not None
     (group,) = plan.capacity.groups
     assert (group.kind, group.layers) == ("sliding_window", 36)
     assert plan.capacity.request_bytes == (-(-(1024 - 1 + 2048) // 16) + 1) * 36 * 16 * 2 * 8 * 128 * 2
-    assert kvplan.estimate(spec, engine="sglang", kv_memory=8 * GIB).capacity is not None  # whose classes have no window here
+    assert planned(spec, engine="sglang", kv_memory=8 * GIB).capacity is not None  # whose classes have no window here
 
 
 def test_an_encoder_is_weights_and_a_batch_of_whole_prompts() -> None:
@@ -75,7 +76,5 @@ def test_a_batch_holds_the_largest_image_where_its_tokens_see_one_another() -> N
     """Gemma 4 31B: 32 frames of 78 tokens are more than the 2,048 of a server on 24 GB; a text server needs no more."""
     spec = kvplan.model("google/gemma-4-31b")
     for release, more, tokens in (("0.21", {}, 2048), ("0.22", {}, 2496), ("0.22", {"multimodal": "off"}, 2048)):
-        plan = kvplan.estimate(
-            spec, engine="vllm", engine_version=release, device="rtx-4090", kv_memory=4 * GIB, max_model_len=4096, **more
-        )
+        plan = planned(spec, engine="vllm", engine_version=release, device="rtx-4090", kv_memory=4 * GIB, max_model_len=4096, **more)
         assert plan.question["max_num_batched_tokens"][0] == tokens, (release, more)

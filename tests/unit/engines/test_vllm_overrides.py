@@ -7,21 +7,19 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.engines.common.command_line import read
 from kvplan.engines.common.words import words
 from kvplan.engines.vllm.arguments import ARGUMENTS
 from kvplan.errors import SpecError
 from kvplan.units import GIB
+from tests.conftest import planned
 
 YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 32_768}
 
 
 def ask(keys: dict[str, Any], version: str, model: str = "Qwen/Qwen3-32B", **question: Any) -> Any:
     question = {"device": "h100-80gb", "kv_memory": 120 * GIB, **question}
-    return kvplan.estimate(
-        model, advise=False, engine="vllm", engine_version=version, engine_option={"hf_overrides": json.dumps(keys)}, **question
-    )
+    return planned(model, engine="vllm", engine_version=version, engine_option={"hf_overrides": json.dumps(keys)}, **question)
 
 
 @pytest.mark.parametrize(("keys", "version", "length"), [
@@ -76,7 +74,7 @@ def test_what_is_not_modelled_is_said_and_no_certainty() -> None:
 
 def test_no_object() -> None:
     with pytest.raises(SpecError, match="write an object"):
-        kvplan.estimate("Qwen/Qwen3-32B", engine="vllm", device="h100-80gb", engine_option={"hf_overrides": "[1]"})
+        planned("Qwen/Qwen3-32B", engine="vllm", device="h100-80gb", engine_option={"hf_overrides": "[1]"})
 
 
 @pytest.mark.parametrize(("argv", "version", "said"), [
@@ -115,11 +113,11 @@ def test_the_parser_and_the_config_go_on(argv: str, version: str) -> None:
 
 
 def test_a_limit_of_a_text_model_is_not_looked_at() -> None:
-    plan = kvplan.estimate("Qwen/Qwen3-8B", engine="vllm", device="h100-80gb", engine_option={"limit_mm_per_prompt": '{"image": -1}'})
+    plan = planned("Qwen/Qwen3-8B", engine="vllm", device="h100-80gb", engine_option={"limit_mm_per_prompt": '{"image": -1}'})
     assert plan.starts
 
 
 def test_a_graph_of_no_tokens() -> None:
-    plan = kvplan.estimate("Qwen/Qwen3-8B", engine="vllm", device="h100-80gb", engine_option={"cudagraph_capture_sizes": "0,8"})
+    plan = planned("Qwen/Qwen3-8B", engine="vllm", device="h100-80gb", engine_option={"cudagraph_capture_sizes": "0,8"})
     assert plan.starts is False
     assert "ZeroDivisionError" in plan.verdict

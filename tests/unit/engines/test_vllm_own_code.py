@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import kvplan
 from kvplan.planner.plan import Plan
+from tests.conftest import planned
 
 TAKEN, STOPS = "--trust-remote-code is taken as given", "contains custom code which must be executed"
 
@@ -13,7 +13,7 @@ TAKEN, STOPS = "--trust-remote-code is taken as given", "contains custom code wh
 def ask(model: str, version: str, trust: str | None) -> Plan:
     options = {"trust_remote_code": trust} if trust else {}
     asked = {"kv_memory": "40GiB", "max_model_len": 4096, "tp": 8, "engine_option": options}
-    return kvplan.estimate(model, engine="vllm", engine_version=version, **asked)
+    return planned(model, engine="vllm", engine_version=version, **asked)
 
 
 @pytest.mark.parametrize(("model", "version", "needed"), [

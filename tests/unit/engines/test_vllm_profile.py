@@ -13,12 +13,13 @@ from kvplan.engines.vllm.plan import ENGINE
 from kvplan.ledger import Entry
 from kvplan.planner.plan import Plan
 from kvplan.units import GIB, MIB
+from tests.conftest import planned
 
 WORKSPACE = 32 * MIB  # cuBLAS, on Hopper
 
 
 def ask(model: str, device: str = "h100-80gb", **question: Any) -> Plan:
-    return api.estimate(model, engine="vllm", device=device, **question)
+    return planned(model, engine="vllm", device=device, **question)
 
 
 def lines(plan: Plan, rank: int = 0) -> dict[str, Entry]:
@@ -182,7 +183,7 @@ def test_a_sampler_that_may_not_sort() -> None:
     # v1/sample of 0.9 to 0.11.0 filters with FlashInfer where it is there: three values of f32 for each logit in bf16, beside 256 hidden
     # states and cuBLAS' workspace. 1.40 GiB of cache were logged so on a slice of 4.75 GiB, which sorting leaves none of (1.91 are weights)
     def activations(version: str) -> Entry:
-        plan = api.estimate("google/gemma-3-1b-it", engine="vllm", engine_version=version, device="8GiB", advise=False)
+        plan = planned("google/gemma-3-1b-it", engine="vllm", engine_version=version, device="8GiB")
         return next(e for e in plan.ledgers[0].entries if e.name == "activations")
 
     filtered = 256 * 262_144 * (2 + 3 * 4) + 256 * 1152 * 2 + 32 * 2**20
@@ -196,9 +197,9 @@ def test_a_sampler_that_is_said_not_to_sort() -> None:
     # (dennislee22/vLLM-benchmarking log/vllm-7B-1gpuA10080GB-0.5GRAM.log); sorting would have left 0.9 GiB less
     def activations(version: str, said: str | None) -> Entry:
         options = {"use_flashinfer_sampler": said} if said else {}
-        plan = api.estimate(
+        plan = planned(
             "Qwen/Qwen2-7B-Instruct", engine="vllm", engine_version=version, device="a100-80gb", memory_fraction=0.5, max_model_len=16384,
-            max_num_batched_tokens=2048, engine_option=options, advise=False,
+            max_num_batched_tokens=2048, engine_option=options,
         )  # fmt: skip
         return next(e for e in plan.ledgers[0].entries if e.name == "activations")
 

@@ -11,7 +11,7 @@ from kvplan import catalogue, engines
 from kvplan.engines.common.stops import stop_of
 from kvplan.engines.vllm.refusals import CHECKS
 from kvplan.spec import ModelSpec
-from tests.conftest import one_block
+from tests.conftest import one_block, planned
 
 GQA = {"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}
 
@@ -229,7 +229,7 @@ def test_cache_in_the_other_16_bits() -> None:
 
 
 def test_a_refusal_is_an_answer() -> None:
-    plan = kvplan.estimate("microsoft/phi-4", device="h100-80gb", tp=8, engine="vllm", context=4096, advise=False)
+    plan = planned("microsoft/phi-4", device="h100-80gb", tp=8, engine="vllm", context=4096)
     assert (plan.starts, plan.fits, plan.outcome.certainty) == (False, False, "likely")
     assert "10 KV heads over 8 ranks" in plan.verdict
     assert plan.verdict.endswith("; it would not start")
@@ -237,7 +237,7 @@ def test_a_refusal_is_an_answer() -> None:
 
 def test_a_question_about_the_cache_alone() -> None:
     """With kv_memory the weights are not asked about: their refusal is a warning."""
-    plan = kvplan.estimate("microsoft/phi-4", tp=8, engine="vllm", context=4096, kv_memory="8GiB", advise=False)
+    plan = planned("microsoft/phi-4", tp=8, engine="vllm", context=4096, kv_memory="8GiB")
     assert plan.starts
     assert plan.outcome.capacity is not None
     assert any("10 KV heads over 8 ranks" in warning for warning in plan.outcome.capacity.warnings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvplan import api
+from tests.conftest import planned
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from kvplan import api
 )
 def test_what_the_registry_says(model: str, release: str, says: str | None) -> None:
     """models/registry.py of 0.25 and 0.33 (_PREVIOUSLY_SUPPORTED_MODELS), of 0.8.4 and 0.17.0, which first list the two."""
-    plan = api.estimate(model, engine="vllm", engine_version=release, device="h100-80gb", tp=8, context=2048, advise=False)
+    plan = planned(model, engine="vllm", engine_version=release, device="h100-80gb", tp=8, context=2048)
     if says is None:
         assert "supported" not in (plan.outcome.reason or "")
     else:
@@ -34,5 +34,5 @@ def test_what_the_registry_says(model: str, release: str, says: str | None) -> N
 def test_a_release_before_the_class_is_said() -> None:
     """models/registry.py lists Qwen3NextForCausalLM from 0.10.2 on; 0.10.1 is near enough for a build of a branch, and says so."""
     for release, said in (("0.10.1", True), ("0.10.2", False)):
-        plan = api.estimate("qwen/qwen3-next-80b-a3b", engine="vllm", engine_version=release, device="h100", tp=4, context=8192)
+        plan = planned("qwen/qwen3-next-80b-a3b", engine="vllm", engine_version=release, device="h100", tp=4, context=8192)
         assert any("does not list Qwen3NextForCausalLM" in note for note in plan.model.notes) is said

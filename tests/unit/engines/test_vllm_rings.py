@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.errors import UnsupportedError
+from tests.conftest import planned
 
 GIB, MODEL = 1 << 30, "zai-org/GLM-5.3-Flash"
 
 
-def planned(**asked: Any) -> Any:
+def of_it(**asked: Any) -> Any:
     usual = {"engine_version": "0.30.0", "device": "h200", "enforce_eager": True}
-    return kvplan.estimate(MODEL, engine="vllm", advise=False, **(usual | asked))
+    return planned(MODEL, engine="vllm", **(usual | asked))
 
 
 def test_tokens_that_a_deployment_printed() -> None:
@@ -23,7 +23,7 @@ def test_tokens_that_a_deployment_printed() -> None:
     Hand arithmetic: a state of 1,085,440 bytes fills 1,152 latents of 1,024 bytes, 128 being the step; 11 of them and of 288 keys of 132
     bytes are a block of 13,394,304 bytes. A request takes 911 blocks, two for each of four groups of states, one ring: 920 of 3,081.
     """
-    made = planned(tp=4, kv_memory=3081 * 13_394_304).as_dict()["capacity"]
+    made = of_it(tp=4, kv_memory=3081 * 13_394_304).as_dict()["capacity"]
     assert (made["blocks"], made["block_tokens"], made["bytes_per_block"]) == (3081, 1152, 13_394_304)
     assert abs(made["tokens"] - 3_511_589) <= 1
     assert f"{made['kv_bytes'] / GIB:.2f}" == "38.43"
@@ -34,7 +34,7 @@ def test_tokens_that_another_one_printed() -> None:
 
     Hand arithmetic: 542,720 bytes of state fill 640 latents, so a block is 11 x (655,360 + 160 x 132), and a request takes 410 + 8 + 1.
     """
-    made = planned(device="h100", tp=8, block_size=128, max_model_len=262_144, kv_memory=3064 * 11 * (655_360 + 160 * 132))
+    made = of_it(device="h100", tp=8, block_size=128, max_model_len=262_144, kv_memory=3064 * 11 * (655_360 + 160 * 132))
     capacity = made.as_dict()["capacity"]
     assert (capacity["blocks"], capacity["tokens"]) == (3064, 1_916_967)
     assert f"{capacity['max_concurrency']:.2f}" == "7.31"
@@ -43,22 +43,22 @@ def test_tokens_that_another_one_printed() -> None:
 def test_a_release_before_its_class_names_the_one_that_has_it() -> None:
     """model_executor/models/registry.py: in 0.30.0, not in 0.29.0."""
     with pytest.raises(UnsupportedError, match=r"no release before 0\.30 has a class for Glm5NextForConditionalGeneration"):
-        planned(engine_version="0.29.0", tp=8)
+        of_it(engine_version="0.29.0", tp=8)
 
 
 def test_what_has_no_kernel_is_an_answer() -> None:
     """The 0.33.0 wheel's own selection for compute capabilities 12.0 and 8.0 (platforms/cuda.py get_attn_backend_cls)."""
     for device, kv_dtype in (("rtx-pro-6000-blackwell", "bf16"), ("a100", "auto")):
-        plan = planned(engine_version="0.33.0", device=device, tp=8, kv_dtype=kv_dtype, kv_memory=8 * GIB)
+        plan = of_it(engine_version="0.33.0", device=device, tp=8, kv_dtype=kv_dtype, kv_memory=8 * GIB)
         assert not plan.starts
         assert "No valid attention backend found for cuda" in plan.verdict
     with pytest.raises(UnsupportedError, match="MI300X 192GB are not modelled"):
-        planned(device="mi300x", tp=8)
+        of_it(device="mi300x", tp=8)
 
 
 def test_a_stage_of_states_alone_is_refused_up_to_0_31() -> None:
     """kv_cache_utils.py _get_kv_cache_groups_glm5_next."""
-    plan = planned(engine_version="0.31.0", pp=2, tp=4, kv_memory=20 * GIB, engine_option={"pp_layer_partition": "3,42"})
+    plan = of_it(engine_version="0.31.0", pp=2, tp=4, kv_memory=20 * GIB, engine_option={"pp_layer_partition": "3,42"})
     assert not plan.starts
     assert "no MLA layer to share slots with" in plan.verdict
 
@@ -66,7 +66,7 @@ def test_a_stage_of_states_alone_is_refused_up_to_0_31() -> None:
 def test_blackwell_keeps_8_bits_unless_told_otherwise() -> None:
     """models/config.py Glm5NextModelConfig, in 0.33.0 and not in 0.32.0, for compute capability 10.x."""
     for release, page in (("0.32.0", 11 * (640 * 1024 + 160 * 132)), ("0.33.0", 11 * (1152 * 512 + 288 * 132))):
-        capacity = planned(engine_version=release, device="b200", tp=8, kv_memory=20 * GIB).as_dict()["capacity"]
+        capacity = of_it(engine_version=release, device="b200", tp=8, kv_memory=20 * GIB).as_dict()["capacity"]
         assert page in {group["page_bytes"] for group in capacity["groups"]}
 
 
@@ -75,16 +75,16 @@ NEXT = "Qwen/Qwen3.8-Flash-Next-FP8"
 
 def test_what_qwen4_exp_raises_is_an_answer() -> None:
     """models/qwen4_exp of the wheels of 0.29.0 to 0.33.0; model_executor/models/config.py; registry.py of 0.28.0."""
-    usual: dict[str, Any] = {"engine": "vllm", "device": "h200", "tp": 2, "ep": 2, "kv_memory": 20 * GIB, "advise": False}
+    usual: dict[str, Any] = {"engine": "vllm", "device": "h200", "tp": 2, "ep": 2, "kv_memory": 20 * GIB}
     for asked, words in (
         ({"engine_version": "0.30.0", "kv_dtype": "fp8"}, "requires a BF16 main KV cache"),
         ({"engine_version": "0.33.0", "pp": 2}, "requires pipeline_parallel_size=1"),
     ):
-        plan = kvplan.estimate(NEXT, **(usual | asked))
+        plan = planned(NEXT, **(usual | asked))
         assert not plan.starts
         assert words in plan.verdict
     with pytest.raises(UnsupportedError, match=r"no release before 0\.29 has a class for Qwen4ExpForConditionalGeneration"):
-        kvplan.estimate(NEXT, **usual, engine_version="0.28.0")
+        planned(NEXT, **usual, engine_version="0.28.0")
 
 
 def test_the_n_gram_table_is_in_host_memory_from_0_30_on() -> None:
@@ -93,7 +93,7 @@ def test_the_n_gram_table_is_in_host_memory_from_0_30_on() -> None:
     51.2 billion parameters in FP8 are 47.7 GiB, half of them on each of two ranks before."""
     lines = {}
     for release in ("0.29.0", "0.30.0"):
-        plan = kvplan.estimate(NEXT, engine="vllm", engine_version=release, device="h200", tp=2, ep=2, advise=False).as_dict()
+        plan = planned(NEXT, engine="vllm", engine_version=release, device="h200", tp=2, ep=2).as_dict()
         (lines[release],) = [e["bytes"] for e in plan["ledgers"][0]["entries"] if e["name"] == "weights: embedding"]
         found = [e["bytes"] for e in plan["host"] if e["name"] == "n-gram table"]
         assert [round(n / GIB, 1) for n in found] == ([47.7] if release == "0.30.0" else [])

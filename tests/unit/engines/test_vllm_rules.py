@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import kvplan
 from kvplan import catalogue
 from kvplan.deployment import Deployment
 from kvplan.engines.vllm.plan import ENGINE
@@ -18,7 +17,7 @@ from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from kvplan.spec import ModelSpec, parse_spec
 from kvplan.units import GIB
-from tests.conftest import examples, one_block
+from tests.conftest import examples, one_block, planned
 
 
 def one(name: str, mixers: list[dict[str, Any]], n_layers: int = 4, **more: Any) -> ModelSpec:
@@ -273,10 +272,10 @@ def test_more_memory_never_holds_less(model: ModelSpec, version: str, mib: int, 
 def test_dtype_auto(own: str, device: str, architecture: str | None, served: str) -> None:
     """vLLM 0.32 config/model.py _resolve_auto_dtype: f32 files in 16 bits; no bf16 below compute capability 8.0."""
     model = one_block({"kind": "gqa", "heads": 32, "kv_heads": 8, "head_dim": 128}, dtype=own, architecture=architecture)
-    plan = kvplan.estimate(model, device=device, engine="vllm", context=1024, advise=False)
+    plan = planned(model, device=device, engine="vllm", context=1024)
     size = {"f32": 4, "f16": 2, "bf16": 2}
     assert plan.question["dtype"] == (served, "model")
     assert plan.cache.bytes_per_token == 2 * 8 * 128 * size[served]
     assert any("dtype auto" in note for note in plan.model.notes) == (own != served)
-    plain = kvplan.estimate(model, engine="ideal", context=1024).model.weight_bytes
+    plain = planned(model, engine="ideal", context=1024).model.weight_bytes
     assert plan.model.weight_bytes * size[own] == plain * size[served]

@@ -11,6 +11,7 @@ from kvplan.engines.vllm.plan import ENGINE
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from kvplan.units import GIB
+from tests.conftest import planned
 
 DENSE, MIXTURE, HYBRID, CODER = "qwen/qwen3-8b", "qwen/qwen3-30b-a3b-2507", "qwen/qwen3.5-9b", "qwen/qwen2.5-7b"
 
@@ -41,7 +42,7 @@ def test_methods_that_it_does_not_have_fall_back(method: str, version: str, newe
     assert ENGINE.settle(d).settings.second_runner is newer
 
 
-def planned(version: str, **asked: object) -> Plan:
+def of_gemma_4(version: str, **asked: object) -> Plan:
     d = api.deployment(
         "google/gemma-4-E4B-it-qat-w4a16-ct", engine="vllm", engine_version=version, device="l4", max_model_len=32768, **asked
     )
@@ -50,7 +51,7 @@ def planned(version: str, **asked: object) -> Plan:
 
 def test_a_start_that_logged_each_of_its_parts() -> None:
     """0.28.0 on an L4 (floSa/data-analyst-agent): 0.27 GiB of peak for 256 sequences and 262,144 entries, graphs of 0.78 beside 13.66."""
-    plan = planned("0.28.0", memory_fraction=0.62, reserve="4901MiB")
+    plan = of_gemma_4("0.28.0", memory_fraction=0.62, reserve="4901MiB")
     ledger = plan.ledgers[-1]
     lines = {entry.name: entry for entry in ledger.entries}
     assert lines["activations"].bytes / GIB < 0.7  # the encoders' part; logits twice in f32 would be a whole one
@@ -62,17 +63,17 @@ def test_a_start_that_logged_each_of_its_parts() -> None:
 
 
 def test_what_the_profile_run_leaves_out_comes_back_in_the_warm_up() -> None:
-    beside = {entry.name: entry for entry in planned("0.28.0").ledgers[-1].outside}
+    beside = {entry.name: entry for entry in of_gemma_4("0.28.0").ledgers[-1].outside}
     assert beside["sampler, not profiled"].bytes > 0
     assert beside["sampler, not profiled"].phases == ("warm up", "serve")
-    older = planned("0.28.0", engine_option={"v2_model_runner": "false"}).ledgers[-1]
+    older = of_gemma_4("0.28.0", engine_option={"v2_model_runner": "false"}).ledgers[-1]
     assert "sampler, not profiled" not in {entry.name for entry in older.outside}
     assert "CUDA graphs" in {entry.name for entry in older.entries}
 
 
 def test_graphs_are_estimated_again_from_0_29_on() -> None:
-    assert "CUDA graphs" not in {entry.name for entry in planned("0.28.0").ledgers[-1].entries}
-    assert "CUDA graphs" in {entry.name for entry in planned("0.29.0").ledgers[-1].entries}
+    assert "CUDA graphs" not in {entry.name for entry in of_gemma_4("0.28.0").ledgers[-1].entries}
+    assert "CUDA graphs" in {entry.name for entry in of_gemma_4("0.29.0").ledgers[-1].entries}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_nothing_is_compiled_where_all_is_eager() -> None:
 def test_a_start_that_finds_its_graph_has_more_cache_by_the_embeddings() -> None:
     """Qwen2.5-7B on an A40, a build before 0.27: 25.46 GiB of cache on a first start (34 s of compiling), 26.23 on a later one (13 s)."""
     asked = {"engine": "vllm", "engine_version": "0.26.0", "device": "a40"}
-    first, later = (api.estimate("Qwen/Qwen2.5-7B-Instruct", **asked, engine_option={"compiled": kept}) for kept in ("false", "true"))
+    first, later = (planned("Qwen/Qwen2.5-7B-Instruct", **asked, engine_option={"compiled": kept}) for kept in ("false", "true"))
     assert first.capacity is not None
     assert later.capacity is not None
     assert ((later.capacity.kv_bytes or 0) - (first.capacity.kv_bytes or 0)) / GIB == pytest.approx(26.23 - 25.46, abs=0.05)
@@ -118,6 +119,6 @@ def test_a_start_that_finds_its_graph_has_more_cache_by_the_embeddings() -> None
 def test_first_starts_since_torch_2_10_hold_the_embeddings_and_those_before_do_not(model: str, question: Any, logged: float) -> None:
     """Rows of tests/oracle/rows/start_ups.jsonl that compiled for 22, 23 and 11 s: mj-llama31-8b-a100-40, mr-..., kyl-llama8-3090."""
     asked = {"max_model_len": 8192, "dtype": "f16", **question}
-    found = api.estimate(model, engine="vllm", **asked).capacity
+    found = planned(model, engine="vllm", **asked).capacity
     assert found is not None
     assert (found.kv_bytes or 0) / GIB == pytest.approx(logged, abs=0.2)

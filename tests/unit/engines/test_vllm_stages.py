@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.planner.plan import Plan
 from kvplan.units import GIB
+from tests.conftest import planned
 
 LAYER = 16 * 8 * 128 * 2 * 2  # a block of 16 tokens, 8 heads of 128, K and V, 2 bytes
 
@@ -16,7 +16,7 @@ LAYER = 16 * 8 * 128 * 2 * 2  # a block of 16 tokens, 8 heads of 128, K and V, 2
 def ask(version: str, pp: int, partition: str | None = None, **question: Any) -> Plan:
     options = {"pp_layer_partition": partition} if partition else None
     asked: dict[str, Any] = {"kv_memory": GIB, "max_model_len": 4096, "engine_option": options} | question
-    return kvplan.estimate("meta-llama/llama-3.1-8b", engine="vllm", engine_version=version, pp=pp, **asked)
+    return planned("meta-llama/llama-3.1-8b", engine="vllm", engine_version=version, pp=pp, **asked)
 
 
 def layers(plan: Plan) -> list[int]:

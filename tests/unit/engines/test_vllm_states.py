@@ -9,6 +9,7 @@ import pytest
 import kvplan
 from kvplan.planner.plan import Plan
 from kvplan.units import GIB
+from tests.conftest import planned
 
 #: Qwen3.8-27B (layers as Qwen3.6-27B) under vLLM 0.29.0: 31.24 GiB for the cache, 652 blocks, 314,187 tokens, 38.35x at 8,192 tokens; the
 #: default of 1,024 sequences stopped in resolve_cudagraph_mode_and_sizes, 256 started (log of a run on an RTX PRO 6000, 2026-09-17).
@@ -50,7 +51,7 @@ def test_without_graphs_there_is_no_such_check() -> None:
 
 
 def test_a_model_without_states_has_no_such_check() -> None:
-    plan = kvplan.estimate("qwen/qwen3-8b", engine="vllm", kv_memory=256 * 16 * 147_456, max_model_len=1024, max_num_seqs=1024)
+    plan = planned("qwen/qwen3-8b", engine="vllm", kv_memory=256 * 16 * 147_456, max_model_len=1024, max_num_seqs=1024)
     assert plan.starts  # 36 layers x 8 heads x 128 x 2 x 2 bytes a token: 256 blocks
 
 
@@ -61,7 +62,7 @@ def test_advice_lowers_the_sequences_to_the_blocks() -> None:
 
 def test_the_default_of_a_large_device_is_judged_too() -> None:
     """vllm-project/recipes#551: Qwen3.6-27B-FP8 on one H100 at 0.95 has 856 blocks (0.22) for 1,024 sequences by default."""
-    plan = kvplan.estimate("Qwen/Qwen3.6-27B-FP8", engine="vllm", engine_version="0.22.0", device="h100-80gb", memory_fraction=0.95)
+    plan = planned("Qwen/Qwen3.6-27B-FP8", engine="vllm", engine_version="0.22.0", device="h100-80gb", memory_fraction=0.95)
     assert plan.starts is False
     assert "max_num_seqs (1024) exceeds available Mamba cache blocks" in (plan.outcome.reason or "")
     assert plan.capacity is not None

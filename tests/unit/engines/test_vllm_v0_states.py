@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.units import MIB
+from tests.conftest import planned
 
 NEMOTRON, JAMBA, MINIMAX = "nvidia/NVIDIA-Nemotron-Nano-9B-v2", "ai21labs/AI21-Jamba-Mini-1.5", "minimaxai/minimax-text-01"
 #: A slot of Nemotron Nano 9B v2: 27 layers, 128 heads of 80 x 128 values, 3 inputs of 10,240 + 2 x 8 x 128 channels in 16 bits.
@@ -17,7 +17,7 @@ JAMBA_SLOT = 28 * 8192 // 8 * (3 + 16) * 2
 
 
 def states(model: str, version: str, **question: Any) -> list[int]:
-    plan = kvplan.estimate(model, engine="vllm", engine_version=version, **{"device": "h200", "max_model_len": 8192, **question})
+    plan = planned(model, engine="vllm", engine_version=version, **{"device": "h200", "max_model_len": 8192, **question})
     return [entry.bytes for ledger in plan.outcome.ledgers for entry in ledger.entries if entry.name == "recurrent states"]
 
 
@@ -26,7 +26,7 @@ def test_the_log_of_issue_23230() -> None:
     asked: dict[str, Any] = {"device": "l40s", "engine_option": {"mamba_ssm_cache_dtype": "float32"}, "max_model_len": None}
     assert SSM * 4 * 256 == 34_560 * MIB
     assert states(NEMOTRON, "0.10.1", **asked) == [256 * (4 * SSM + CONV)]
-    plan = kvplan.estimate(NEMOTRON, engine="vllm", engine_version="0.10.1", **asked)
+    plan = planned(NEMOTRON, engine="vllm", engine_version="0.10.1", **asked)
     assert plan.starts is False
 
 

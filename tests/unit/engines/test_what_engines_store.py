@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import kvplan
 from kvplan.errors import UnsupportedError
-from tests.conftest import one_block
-from tests.header_files import layout, safetensors
+from tests.conftest import one_block, planned
+from tools.header_files import layout, safetensors
 
 MAMBA = {"kind": "mamba2", "heads": 4, "head_dim": 8, "d_state": 16, "groups": 1, "d_conv": 4}
 STATE = 4 * 8 * 16  # elements of one recurrent state
@@ -22,7 +21,7 @@ STATE = 4 * 8 * 16  # elements of one recurrent state
 )
 def test_states_are_shown_as_the_engine_keeps_them(engine: str, width: int) -> None:
     """vLLM model_executor/layers/mamba/mamba_utils.py and TensorRT-LLM: the compute type; SGLang and llama.cpp: f32."""
-    plan = kvplan.estimate(one_block(MAMBA, dtype="bf16"), engine=engine, context=1024)
+    plan = planned(one_block(MAMBA, dtype="bf16"), engine=engine, context=1024)
     (state,) = [t for layer in plan.cache.layers for t in layer.tensors if t["name"] == "state"]
     assert state["bytes_per_state"] == STATE * width
 
@@ -30,14 +29,14 @@ def test_states_are_shown_as_the_engine_keeps_them(engine: str, width: int) -> N
 @pytest.mark.parametrize("engine", ["llama.cpp", "ollama"])
 def test_convolution_states_of_ggml_are_f32(engine: str) -> None:
     """llama.cpp src/llama-memory-recurrent.cpp: both kinds of states are GGML_TYPE_F32; three columns of 4 x 8 channels."""
-    plan = kvplan.estimate(one_block(MAMBA, dtype="bf16"), engine=engine, context=1024)
+    plan = planned(one_block(MAMBA, dtype="bf16"), engine=engine, context=1024)
     (conv,) = [t for layer in plan.cache.layers for t in layer.tensors if t["name"] == "conv_x"]
     assert conv["bytes_per_state"] == 3 * 4 * 8 * 4
 
 
 def test_an_option_changes_what_is_shown() -> None:
     options = {"mamba_ssm_cache_dtype": "float32"}
-    plan = kvplan.estimate(one_block(MAMBA, dtype="bf16"), engine="vllm", context=1024, engine_option=options)
+    plan = planned(one_block(MAMBA, dtype="bf16"), engine="vllm", context=1024, engine_option=options)
     (state,) = [t for layer in plan.cache.layers for t in layer.tensors if t["name"] == "state"]
     assert state["bytes_per_state"] == STATE * 4
 
@@ -67,7 +66,7 @@ def checkpoint(tmp_path: Path) -> str:
 @pytest.mark.parametrize(("engine", "width"), [("vllm", 2), ("sglang", 2), ("tensorrt-llm", 2), ("ideal", 4)])
 def test_bytes_of_headers_reach_every_ledger(engine: str, width: int, checkpoint: str) -> None:
     """Serving engines make their parameters in the compute type; `ideal` has a file's own. The bias is held, whoever declared it."""
-    (ledger,) = kvplan.estimate(checkpoint, engine=engine, context=128).ledgers
+    (ledger,) = planned(checkpoint, engine=engine, context=128).ledgers
     lines = {e.name: e for e in ledger.entries}
     assert lines["weights: mlp"].bytes == 2 * 2 * INNER * HIDDEN + width * INNER * HIDDEN
     assert lines["weights: norm"].bytes == 2 * (3 * HIDDEN + HIDDEN)
@@ -76,11 +75,11 @@ def test_bytes_of_headers_reach_every_ledger(engine: str, width: int, checkpoint
 
 def test_vocabularies_from_headers_are_padded_too(checkpoint: str) -> None:
     """96 rows to 128: vLLM model_executor/layers/vocab_parallel_embedding.py."""
-    (ledger,) = kvplan.estimate(checkpoint, engine="vllm", context=128).ledgers
+    (ledger,) = planned(checkpoint, engine="vllm", context=128).ledgers
     assert {e.name: e.bytes for e in ledger.entries}["weights: head"] == 2 * 128 * HIDDEN
 
 
 @pytest.mark.parametrize("engine", ["tensorrt-llm", "mlx-lm"])
 def test_indexer_keys_beside_k_and_v_are_not_guessed(engine: str) -> None:
     with pytest.raises(UnsupportedError, match="gqa_indexed"):
-        kvplan.estimate("minimaxai/minimax-m3", engine=engine, context=4096)
+        planned("minimaxai/minimax-m3", engine=engine, context=4096)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from kvplan import estimate
 from kvplan.errors import KvplanError
 from kvplan.importers.hf_config import import_config
 from kvplan.spec import lower, parse_spec
 from kvplan.tensors import CacheFormats
 from kvplan.weights import count
+from tests.conftest import planned
 
 #: SpecForge configs/, their shapes alone.
 QWEN3_8B = {"hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 12288,
@@ -108,7 +108,7 @@ def test_its_file_beside_the_target_is_known(tmp_path: Path) -> None:
     """The head and the projection are the drafter's, the embedding is the target's: 32000 x 4096 and 4096 x 12288 in bf16."""
     path = tmp_path / "config.json"
     path.write_text(json.dumps(CASES["qwen3-8b-eagle3"][0]), encoding="utf-8")
-    plan = estimate("qwen/qwen3-8b", engine="vllm", device="h100", speculative=f"eagle3:3:{path}").as_dict()
+    plan = planned("qwen/qwen3-8b", engine="vllm", device="h100", speculative=f"eagle3:3:{path}").as_dict()
     lines = {e["name"]: e["bytes"] for e in plan["ledgers"][0]["entries"]}
     assert lines["weights: drafter head"] == 32000 * 4096 * 2
     assert lines["weights: drafter other"] == 4096 * 12288 * 2
@@ -120,7 +120,7 @@ def test_an_eagle_head_under_its_targets_class_has_its_projection(tmp_path: Path
     config = {**CASES["qwen3-8b-eagle3"][0], "architectures": ["LlamaForCausalLM"], "intermediate_size": 14336, "vocab_size": 128256}
     path = tmp_path / "config.json"
     path.write_text(json.dumps({key: value for key, value in config.items() if key != "draft_vocab_size"}), encoding="utf-8")
-    plan = estimate("meta-llama/llama-3.1-8b", engine="vllm", device="h100", speculative=f"eagle:3:{path}").as_dict()
+    plan = planned("meta-llama/llama-3.1-8b", engine="vllm", device="h100", speculative=f"eagle:3:{path}").as_dict()
     lines = {e["name"]: e["bytes"] for e in plan["ledgers"][0]["entries"]}
     assert lines["weights: drafter other"] == 4096 * 8192 * 2
     assert "weights: drafter head" not in lines

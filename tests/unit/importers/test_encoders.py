@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.errors import KvplanError
 from kvplan.importers.hf_config import import_config
 from kvplan.spec import lower, parse_spec
 from kvplan.tensors import CacheFormats
 from kvplan.weights import count
+from tests.conftest import planned
 
 F32 = CacheFormats("f32", "f32", "f32", "f32")
 
@@ -84,12 +84,12 @@ def test_parameters_are_the_hubs_total(name: str) -> None:
 def test_an_encoder_keeps_nothing_and_a_decoder_of_its_class_does() -> None:
     keys = BASE | {"vocab_size": 30522, "type_vocab_size": 2, "max_position_embeddings": 512}
     for engine in ("ideal", "transformers"):
-        plan = kvplan.estimate(spec("BertModel", "bert", **keys), engine=engine, device="l4", context=512, batch=8)
+        plan = planned(spec("BertModel", "bert", **keys), engine=engine, device="l4", context=512, batch=8)
         assert plan.cache.total_bytes == 0
         assert plan.fits is True
         weights = sum(entry.bytes for entry in plan.ledgers[0].entries if entry.name.startswith("weights"))
         assert weights == 4 * 109_482_240  # BertModel of 12 layers in f32
-    plan = kvplan.estimate(spec("BertLMHeadModel", "bert", is_decoder=True, **keys), engine="ideal", context=512)
+    plan = planned(spec("BertLMHeadModel", "bert", is_decoder=True, **keys), engine="ideal", context=512)
     assert plan.cache.total_bytes == 12 * 2 * 512 * 768 * 4
 
 

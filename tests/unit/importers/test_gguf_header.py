@@ -14,8 +14,8 @@ from kvplan.errors import FormatError, SpecError
 from kvplan.importers.gguf import parts, read_gguf
 from kvplan.importers.gguf.header import Long, TensorInfo, read_header
 from kvplan.importers.gguf.types import TYPES
-from tests.header_files import F16, F32, Q4_K, Q8_0, gguf, model
 from tests.hostile import refused_at_once
+from tools.header_files import F16, F32, Q4_K, Q8_0, gguf, model
 
 META = {
     "general.architecture": "llama", "llama.block_count": 2, "text": "é", "flag": True, "real": 0.5, "negative": -3,

@@ -20,7 +20,7 @@ from kvplan.importers.gguf.architectures import ARCHITECTURES, UNSUPPORTED
 from kvplan.spec import ModelSpec, lower
 from kvplan.tensors import CacheFormats, Layer
 from tests.conftest import shared
-from tests.header_files import F16, gguf, model
+from tools.header_files import F16, gguf, model
 
 BASE = {"block_count": 4, "embedding_length": 1024, "feed_forward_length": 4096, "attention.head_count": 8, "context_length": 8192}
 SSM = {"ssm.conv_kernel": 4, "ssm.inner_size": 2048, "ssm.state_size": 128, "ssm.time_step_rank": 32, "ssm.group_count": 2}

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.errors import SpecError, UnsupportedError
 from kvplan.importers.hf_config import import_config
 from kvplan.spec import ModelSpec, lower, parse_spec
 from kvplan.tensors import CacheFormats
 from kvplan.weights import count
+from tests.conftest import planned
 
 H, V = 1024, 1000
 BASE: dict[str, Any] = {
@@ -35,7 +35,7 @@ def total(made: ModelSpec) -> int:
 
 
 def kept(made: ModelSpec, tokens: int = 1000) -> int:
-    return kvplan.estimate(made, context=tokens, dtype="bf16").cache.bytes_per_sequence
+    return planned(made, context=tokens, dtype="bf16").cache.bytes_per_sequence
 
 
 #: moonshotai/Kimi-K3 config.json, what shapes depend on.
@@ -77,7 +77,7 @@ def test_kimi_k3_is_the_sum_of_the_tensors_in_its_files() -> None:
     tower = 27 * (2 * 4096 * 1024 + 2 * 1024 + 1536 * 1024 + 4608 * 1024) + 1024 + 64 * 64 * 1024 + 1024 * 3 * 14 * 14
     made = read(K3)
     assert total(made) == text + tower + 4096 * 4096 + 4096 * h + h
-    assert kvplan.estimate(made, context=1024).model.weight_bytes / 2**30 == pytest.approx(1453.66, abs=0.03)
+    assert planned(made, context=1024).model.weight_bytes / 2**30 == pytest.approx(1453.66, abs=0.03)
 
 
 def test_kimi_k3_keeps_24_latents_and_69_states() -> None:

@@ -17,7 +17,7 @@ from kvplan.errors import FormatError, KvplanError, SpecError
 from kvplan.importers import hub
 from kvplan.importers.hf_config import load_config
 from tests.fake_hub import COMMIT, Hub, serving
-from tests.header_files import layout, safetensors
+from tools.header_files import layout, safetensors
 
 pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
 

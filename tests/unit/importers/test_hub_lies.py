@@ -89,12 +89,11 @@ def is_no_hub(request: BaseHTTPRequestHandler) -> Iterator[bytes]:
 )
 def test_a_server_that_lies(get, monkeypatch: pytest.MonkeyPatch, lie: Lie, says: str) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr(hub, "DEADLINE_S", 0.5)
-    started, sent = time.monotonic(), list[int]()
+    sent: list[int] = []
     with serving(told(lie, sent)) as endpoint, pytest.raises(hub.HubError, match=says) as caught:
         get("org/lies", endpoint=endpoint)
     assert "\n" not in str(caught.value)
     assert sum(sent) < 32 << 20  # 16 MiB, and what the sockets held
-    assert time.monotonic() - started < 20
 
 
 def test_a_token_does_not_follow_a_redirect_to_another_host(get) -> None:  # type: ignore[no-untyped-def]

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kvplan import estimate
 from kvplan.errors import KvplanError
 from kvplan.importers.hf_config import import_config
 from kvplan.spec import parse_spec
+from tests.conftest import planned
 
 #: The first config.json of tiiuae/falcon-40b-instruct (transformers 4.26), as public repositories hold it.
 FALCON = {
@@ -25,7 +25,7 @@ MAMBA2 = {
 
 
 def asked(config: dict[str, Any]) -> Any:
-    return estimate(parse_spec(import_config(config, "left out"), "left out"), engine="ideal", context=100, batch=1).as_dict()
+    return planned(parse_spec(import_config(config, "left out"), "left out"), engine="ideal", context=100, batch=1).as_dict()
 
 
 def test_refined_web_of_40b_groups_its_heads() -> None:
@@ -75,7 +75,7 @@ def test_hunyuan_v4_with_images() -> None:
     config = {"architectures": ["HYV4VLForConditionalGeneration"], "model_type": "hy_v4_vl", "dtype": "bfloat16"}
     plan = asked({**config, "text_config": text, "vision_config": vision})
     assert plan["model"]["parameters"] == 33_251_855_701
-    held = estimate(
+    held = planned(
         parse_spec(import_config({**config, "text_config": text, "vision_config": vision}, "hy"), "hy"), engine="transformers", context=150
     )
     assert sum(e.bytes for e in held.ledgers[0].entries if e.name.startswith("cache")) == 768_000

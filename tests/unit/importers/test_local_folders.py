@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-import kvplan
 from kvplan.errors import KvplanError
-from tests.header_files import F16, Q8_0, gguf, model, safetensors
+from tests.conftest import planned
+from tools.header_files import F16, Q8_0, gguf, model, safetensors
 
 #: Two layers of 512, four query heads a KV head, 1,000 rows of vocabulary apart from the output.
 CONFIG: dict[str, Any] = {
@@ -31,12 +31,12 @@ def folder(at: Path, **files: dict[str, Any] | bytes) -> str:
 
 
 def weight_bytes(path: str, **question: Any) -> int:
-    return kvplan.estimate(path, context=64, **question).model.weight_bytes
+    return planned(path, context=64, **question).model.weight_bytes
 
 
 def why(path: str) -> str:
     with pytest.raises(KvplanError) as caught:
-        kvplan.estimate(path, context=64)
+        planned(path, context=64)
     return str(caught.value)
 
 
@@ -68,7 +68,7 @@ def test_a_projector_beside_a_gguf_file_is_its_tower(tmp_path: Path) -> None:
     both = folder(tmp_path / "both", **{"model__gguf": main, "mmproj-model-f16__gguf": projector})
     assert weight_bytes(both) - weight_bytes(alone) == 8192
     question: dict[str, Any] = {"engine": "llama.cpp", "device": "24GiB", "context": 64}
-    seen, unsaid, unseen = (kvplan.estimate(both, multimodal=on, **question) for on in ("on", None, "off"))
+    seen, unsaid, unseen = (planned(both, multimodal=on, **question) for on in ("on", None, "off"))
     for plan, held in ((seen, (8192, 8192)), (unsaid, (0, 8192)), (unseen, (0, 0))):  # llama-server loads it where --mmproj or -hf names it
         towers = [e for e in plan.ledgers[0].entries if e.name == "weights: tower"]
         assert (sum(e.bytes for e in towers), sum(e.high for e in towers)) == held

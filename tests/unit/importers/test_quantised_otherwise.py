@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import kvplan
+from tests.conftest import planned
 
 CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
@@ -26,7 +26,7 @@ FOUR = 0.5 + 2.5 / 128  # a scale of two bytes and a zero of half a byte for 128
 def stored(folder: Path, quantization: dict[str, Any] | None, **more: Any) -> Any:
     config = CONFIG if quantization is None else CONFIG | {"quantization_config": quantization}
     (folder / "config.json").write_text(json.dumps(config | more))
-    return kvplan.estimate(str(folder / "config.json"), engine="vllm", device="h100", context=64).model
+    return planned(str(folder / "config.json"), engine="vllm", device="h100", context=64).model
 
 
 def test_quark_has_formats_for_single_layers(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_nobody_but_mlx_loads_what_mlx_stored(tmp_path: Path) -> None:
     path.write_text(json.dumps(CONFIG | {"quantization": mlx, "quantization_config": mlx}))
     for model in (str(path), "mlx-community/Qwen2.5-Coder-32B-Instruct-4bit"):
         for engine in ("vllm", "sglang", "tensorrt-llm"):
-            plan = kvplan.estimate(model, engine=engine, device="h100", context=64)
+            plan = planned(model, engine=engine, device="h100", context=64)
             assert plan.certainty == "too close to call"
             assert any("they are counted as stored: name the format of your files" in note for note in plan.model.notes)
-        assert kvplan.estimate(model, engine="mlx-lm", device="m4-max-64gb", context=64).certainty != "too close to call"
+        assert planned(model, engine="mlx-lm", device="m4-max-64gb", context=64).certainty != "too close to call"

@@ -18,8 +18,8 @@ from kvplan.importers.safetensors import (
 )
 from kvplan.importers.tensor_names import classify
 from kvplan.stored import StoredTensor
-from tests.header_files import layout, safetensors
 from tests.hostile import refused_at_once
+from tools.header_files import layout, safetensors
 
 ONE = {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import kvplan
+from tests.conftest import planned
 
 #: A Llama of two layers: q and o 1024 x 1024, k and v 256 x 1024, three feed-forward matrices of 2816 x 1024.
 CONFIG = {
@@ -25,7 +25,7 @@ NVFP4 = (DOWN // 2) + (DOWN // 16)  # a byte for every 16 values beside their 4 
 def matrices(path: Path, block: dict[str, Any]) -> tuple[int, tuple[str, ...]]:
     """Bytes of the layers' matrices, and the notes."""
     (path / "config.json").write_text(json.dumps(CONFIG | {"quantization_config": block}))
-    plan = kvplan.estimate(str(path / "config.json"), context=1024)
+    plan = planned(str(path / "config.json"), context=1024)
     return plan.model.weight_bytes - BESIDE, plan.model.notes
 
 

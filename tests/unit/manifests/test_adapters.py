@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kvplan
-from tests.header_files import gguf
+from tools.header_files import gguf
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 #: Llama 3.1 8B: 32 layers, q 4,096 x 4,096, v 1,024 x 4,096.

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kvplan import estimate
 from kvplan.manifests import Found, Source, check, read_file
+from tests.conftest import planned
 
 FILES = Path(__file__).parents[2] / "manifests" / "kinds"
 
@@ -167,7 +167,7 @@ def test_kind(name: str) -> None:
 def test_branches_of_one_service_do_not_share_its_gpu() -> None:
     """One of the two is run: 0.95 + 0.95 of a GPU is no refusal."""
     text = (FILES / "compose-either.yaml").read_text()
-    verdicts = check([Source("compose.yaml", text)], estimate, device="h100-80gb")
+    verdicts = check([Source("compose.yaml", text)], planned, device="h100-80gb")
     assert {one.status for one in verdicts} <= {"fits", "unknown"}
     assert not any(finding.rule == "shared-gpu" for one in verdicts for finding in one.findings)
 

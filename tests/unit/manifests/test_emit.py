@@ -159,8 +159,8 @@ def test_round_trip(engine: str, data: st.DataObject) -> None:
 
 
 def test_a_drafter_of_unknown_size_stays_unknown() -> None:
-    plan = kvplan.estimate(MODEL, engine="sglang", device="mi300x", speculative="eagle3:3:some/draft")
-    (verdict,) = check([Source("serve.sh", emit(plan, "sglang"))], kvplan.estimate)
+    plan = planned(MODEL, engine="sglang", device="mi300x", speculative="eagle3:3:some/draft")
+    (verdict,) = check([Source("serve.sh", emit(plan, "sglang"))], planned)
     assert (verdict.status, list(verdict.unresolved)) == ("unknown", [])
     assert "some/draft is not known" in verdict.message
     assert plan.outcome.unknown
@@ -196,8 +196,8 @@ def test_what_fits_is_accepted(engine: str, data: st.DataObject) -> None:
 def test_no_flag_makes_another_quantised_checkpoint_of_one() -> None:
     """vLLM stops where --quantization differs from what config.json says (config/model.py _verify_quantization)."""
     with pytest.raises(UnsupportedError, match="converts no mxfp4 checkpoint to fp8"):
-        emit(kvplan.estimate("openai/gpt-oss-20b", engine="vllm", device="h200", weight_dtype="fp8"), "vllm")
-    assert "--quantization fp8" in emit(kvplan.estimate(MODEL, engine="vllm", device="h200", weight_dtype="fp8"), "vllm")
+        emit(planned("openai/gpt-oss-20b", engine="vllm", device="h200", weight_dtype="fp8"), "vllm")
+    assert "--quantization fp8" in emit(planned(MODEL, engine="vllm", device="h200", weight_dtype="fp8"), "vllm")
 
 
 #: What an engine itself refuses at its start: an answer in its words, and a command that can be written.
@@ -214,10 +214,10 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
 
 @pytest.mark.parametrize(("engine", "question", "words"), REFUSED)
 def test_what_an_engine_refuses_is_an_answer(engine: str, question: dict[str, Any], words: str) -> None:
-    plan = kvplan.estimate(MODEL, engine=engine, device="h200", context=4096, **question)
+    plan = planned(MODEL, engine=engine, device="h200", context=4096, **question)
     assert (plan.starts, plan.fits) == (False, False)
     assert words in plan.verdict
-    (verdict,) = check([Source("serve.sh", emit(plan, engine))], kvplan.estimate)
+    (verdict,) = check([Source("serve.sh", emit(plan, engine))], planned)
     assert (verdict.status, verdict.exit_code) == ("refuses", 1)
     assert words in verdict.message
 
@@ -225,12 +225,12 @@ def test_what_an_engine_refuses_is_an_answer(engine: str, question: dict[str, An
 @pytest.mark.parametrize(("engine", "option"), [("vllm", "allow_long_max_model_len"), ("sglang", "allow_overwrite_longer_context_len")])
 @pytest.mark.parametrize("target", ["engine", "compose", "k8s"])
 def test_a_length_beyond_the_model_goes_with_its_variable(engine: str, option: str, target: str) -> None:
-    plan = kvplan.estimate("qwen/qwen3-8b", engine=engine, device="h200", max_model_len=65_536, engine_option={option: "true"})
+    plan = planned("qwen/qwen3-8b", engine=engine, device="h200", max_model_len=65_536, engine_option={option: "true"})
     text = emit(plan, engine if target == "engine" else target)
     variable = {"vllm": "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "sglang": "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"}[engine]
     assert variable in text
     assert option not in text
-    (verdict,) = check([Source("serve.sh" if target == "engine" else "m.yaml", text)], kvplan.estimate)
+    (verdict,) = check([Source("serve.sh" if target == "engine" else "m.yaml", text)], planned)
     assert verdict.status == "fits", text
 
 
@@ -241,11 +241,11 @@ def test_a_length_beyond_the_model_goes_with_its_variable(engine: str, option: s
 def test_a_release_without_the_option_is_an_error(release: str, option: dict[str, Any]) -> None:
     """--kv-cache-memory-bytes and --decode-context-parallel-size came with 0.10.2, --swap-space went with 0.18 (arg_utils.py)."""
     with pytest.raises(KvplanError, match=f"vllm {release} (does not have|has no)"):
-        emit(kvplan.estimate(MODEL, engine="vllm", device="h200", engine_version=release, **option), "vllm")
+        emit(planned(MODEL, engine="vllm", device="h200", engine_version=release, **option), "vllm")
 
 
 def test_only_what_was_chosen_is_written() -> None:
-    plan = kvplan.estimate(MODEL, engine="vllm", device="h100", max_model_len=8192)
+    plan = planned(MODEL, engine="vllm", device="h100", max_model_len=8192)
     assert emit(plan, "vllm").splitlines() == [
         "#!/bin/sh",
         "# kvplan: device=h100-80gb",
@@ -255,7 +255,7 @@ def test_only_what_was_chosen_is_written() -> None:
 
 
 def test_numbers_are_plain() -> None:
-    plan = kvplan.estimate(MODEL, engine="vllm", device="h100", max_model_len="128k", kv_memory="40GiB", memory_fraction=0.9)
+    plan = planned(MODEL, engine="vllm", device="h100", max_model_len="128k", kv_memory="40GiB", memory_fraction=0.9)
     text = emit(plan, "vllm")
     assert "--max-model-len 131072" in text
     assert f"--kv-cache-memory-bytes {40 * 2**30}" in text
@@ -263,15 +263,15 @@ def test_numbers_are_plain() -> None:
 
 
 def test_what_an_engine_can_not_be_told_is_an_error() -> None:
-    plan = kvplan.estimate(MODEL, engine="ollama", device="h100", n_gpu_layers=20)
+    plan = planned(MODEL, engine="ollama", device="h100", n_gpu_layers=20)
     with pytest.raises(UnsupportedError, match="n_gpu_layers"):
         emit(plan, "ollama")
     with pytest.raises(UnsupportedError, match="engine ideal"):
-        emit(kvplan.estimate(MODEL, engine="ideal"), "vllm")
+        emit(planned(MODEL, engine="ideal"), "vllm")
     with pytest.raises(UnsupportedError, match="this plan is for vllm"):
-        emit(kvplan.estimate(MODEL, engine="vllm", device="h100"), "sglang")
+        emit(planned(MODEL, engine="vllm", device="h100"), "sglang")
     with pytest.raises(UnknownName, match="did you mean compose"):
-        emit(kvplan.estimate(MODEL, engine="vllm", device="h100"), "composer")
+        emit(planned(MODEL, engine="vllm", device="h100"), "composer")
 
 
 def test_the_example_is_true() -> None:
@@ -314,7 +314,7 @@ def test_ollama_keeps_the_context(target: str) -> None:
     text = kvplan.emit("meta-llama/llama-3.1-8b", target, engine="ollama", device="h100", context=16_384)
     assert re.search(r"OLLAMA_CONTEXT_LENGTH\W+(value: )?\W*16384", text)
     assert "llama3.1:8b" in text
-    (verdict,) = check([Source("serve.sh" if target == "ollama" else "m.yaml", text)], kvplan.estimate)
+    (verdict,) = check([Source("serve.sh" if target == "ollama" else "m.yaml", text)], planned)
     assert verdict.plan is not None
     assert [verdict.plan.question[name][0] for name in ("model", "context")] == ["meta-llama/llama-3.1-8b", 16_384]
 
@@ -351,11 +351,11 @@ def test_a_fixed_pool_is_no_larger_than_what_is_safe(engine: str, release: str |
     One pool of TensorRT-LLM's V1 manager follows max_tokens and not max_gpu_total_bytes (_util.py, configure_kv_cache_capacity).
     """
     version = {"engine_version": release} if release else {}
-    plan = kvplan.estimate(MODEL, engine=engine, device="h100", context=8192, **version)
+    plan = planned(MODEL, engine=engine, device="h100", context=8192, **version)
     assert plan.capacity is not None
     text = kvplan.emit(MODEL, engine, engine=engine, device="h100", context=8192, fixed_pool=True, **version)
     assert word in text
-    (verdict,) = check([Source("serve.sh", text)], kvplan.estimate)
+    (verdict,) = check([Source("serve.sh", text)], planned)
     assert verdict.status == "fits", (verdict.message, text)
     assert verdict.plan is not None
     assert verdict.plan.capacity is not None

@@ -66,9 +66,6 @@ def targets(engine: str) -> tuple[str, str, str]:
     return engine, "compose", "k8s"
 
 
-ALL = [(engine, version, target) for engine in engines.served() for version in known(engine) for target in targets(engine)]
-
-
 def question(names: dict[str, Any]) -> dict[str, Any]:
     options = {name[7:]: value for name, value in names.items() if name.startswith("option:")}
     return {**{name: value for name, value in names.items() if ":" not in name}, "engine_option": options}
@@ -119,11 +116,6 @@ def test_every_engine_is_asked() -> None:
     assert set(ASKED) == set(engines.served())
 
 
-def test_the_docs_say_how_many() -> None:
-    docs = (Path(__file__).parents[3] / "docs" / "check.md").read_text()
-    assert f"{len(ALL)} of {len(ALL)}" in docs
-
-
 @pytest.mark.parametrize("engine", engines.served())
 def test_a_plain_question_comes_back(engine: str) -> None:
     """The newest and the oldest release; all of them below."""
@@ -142,12 +134,12 @@ def test_the_page_says_how_many() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", engines.served())
 def test_every_question_comes_back(engine: str) -> None:
-    """All that a release can be told, and one name alone; by each target. The count of (engine, release, target) is in the docs."""
+    """All that a release can be told, by each target. The count of (engine, release, target) is in the docs."""
     apart = {}
     for version in known(engine):
         asked = taken(engine, version)
         assert len(asked) >= len(ASKED[engine]) - MOST_LEFT_OUT
         for target in targets(engine):
-            if why := read_back(engine, version, target, {"max_model_len": 8192}) or read_back(engine, version, target, asked):
+            if why := read_back(engine, version, target, asked):
                 apart[version, target] = why
     assert not apart

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-import kvplan
 from kvplan import api, engines
 from kvplan.errors import KvplanError, SpecError
-from kvplan.manifests import Source, check, emit
+from kvplan.manifests import emit
+from kvplan.manifests.read import read
 from kvplan.planner.evaluate import evaluate
-from tests.conftest import examples
+from kvplan.planner.plan import Plan
+from tests.conftest import examples, planned
 
 MODEL = "meta-llama/llama-3.1-8b"
 BAD_VERSIONS = (
@@ -72,7 +74,7 @@ def texts(engine: str, **question: object) -> dict[str, str]:
     """What every target writes for a question, put past the checks of the question itself; none where it is refused."""
     d = api.deployment(MODEL, engine=engine, device="h100-80gb", context=1024)
     try:
-        plan = evaluate(replace(d, **question))  # type: ignore[arg-type]
+        plan = evaluate(replace(d, **question), limits=False)  # type: ignore[arg-type]
         return {target: emit(plan, target) for target in (engine, "compose", "k8s")}
     except KvplanError:
         return {}
@@ -98,21 +100,25 @@ def test_options_are_values_whatever_they_hold(engine: str, option: str, text: s
     holds(texts(engine, engine_option=((option, text),)), engine, tmp_path)
 
 
+@cache
+def plain(engine: str) -> Plan:
+    return planned(MODEL, engine=engine, device="h100-80gb", context=1024)
+
+
 @pytest.mark.parametrize("text", PWN)
 @pytest.mark.parametrize("engine", engines.served())
 def test_versions_and_models_are_values_too(engine: str, text: str, tmp_path: Path) -> None:
     holds(texts(engine, engine_version=text), engine, tmp_path)
-    plan = kvplan.estimate(MODEL, engine=engine, device="h100-80gb", context=1024)
+    plan = plain(engine)
     try:
         written = {target: emit(plan, target, model=text) for target in (engine, "compose", "k8s")}
     except KvplanError:
         return
     holds(written, engine, tmp_path)
     for target, one in written.items():  # the text is one word, and reads back as it is
-        (verdict,) = check([Source("serve.sh" if target == engine else "m.yaml", one)], kvplan.estimate)
-        assert verdict.found is not None
-        assert verdict.found.question.get("device", "h100-80gb") == "h100-80gb"
-        assert verdict.found.model == MODEL if "# kvplan" in one and "model=" in one else verdict.found.model == text
+        (found,) = read(one, "serve.sh" if target == engine else "m.yaml")
+        assert found.question.get("device", "h100-80gb") == "h100-80gb"
+        assert found.model == MODEL if "# kvplan" in one and "model=" in one else found.model == text
 
 
 @examples(40)
@@ -123,14 +129,14 @@ def test_any_text_of_an_option(which: tuple[str, str], text: str, tmp_path_facto
 
 
 def test_a_model_that_would_be_an_option_is_refused() -> None:
-    plan = kvplan.estimate(MODEL, engine="vllm", device="h100-80gb")
+    plan = planned(MODEL, engine="vllm", device="h100-80gb")
     with pytest.raises(SpecError, match="would be an option"):
         emit(plan, "vllm", model="--trust-remote-code")
 
 
 def test_compose_and_kubernetes_expand_nothing() -> None:
     """Compose reads $$ as $ (its reference, interpolation), the kubelet $$( as $( (third_party/forked/golang/expansion)."""
-    plan = kvplan.estimate(MODEL, engine="vllm", device="h100-80gb")
+    plan = planned(MODEL, engine="vllm", device="h100-80gb")
     assert "- $$(HOME)$$HOME" in emit(plan, "compose", model="$(HOME)$HOME")
     assert "- $$(HOME)$HOME" in emit(plan, "k8s", model="$(HOME)$HOME")
     assert "'$(HOME)$HOME'" in emit(plan, "vllm", model="$(HOME)$HOME")

@@ -9,6 +9,7 @@ import pytest
 
 import kvplan
 from kvplan.manifests import check, exit_code
+from tests.conftest import planned
 
 FILES = Path(__file__).parents[2] / "manifests"
 
@@ -89,7 +90,7 @@ def test_every_file_is_in_the_table() -> None:
 def test_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FILES)
     code, expected = TABLE[name]
-    verdicts = check([name], kvplan.estimate)
+    verdicts = check([name], planned)
     found = tuple(Expected(v.status, v.name, {f.rule: f.place.line for f in v.findings if f.severity != "note"}) for v in verdicts)
     assert found == expected
     assert exit_code(verdicts) == code
@@ -116,15 +117,15 @@ def test_what_is_open_can_be_given(
     name: str, given: dict[str, object], models: tuple[str, ...], status: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(FILES)
-    (verdict,) = check([name], kvplan.estimate, models=models, **given)
+    (verdict,) = check([name], planned, models=models, **given)
     assert verdict.status == status, verdict.message
 
 
 def test_variables_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FILES)
     monkeypatch.setenv("MODEL", "Qwen/Qwen3-8B")
-    assert check(["compose-variables.yaml"], kvplan.estimate)[0].status == "unknown"
-    (verdict,) = check(["compose-variables.yaml"], kvplan.estimate, env={"MODEL": "Qwen/Qwen3-8B", "VLLM_TAG": "v0.12.0"})
+    assert check(["compose-variables.yaml"], planned)[0].status == "unknown"
+    (verdict,) = check(["compose-variables.yaml"], planned, env={"MODEL": "Qwen/Qwen3-8B", "VLLM_TAG": "v0.12.0"})
     assert verdict.status == "fits"
     assert verdict.found is not None
     assert verdict.found.engine_version == "0.12.0"
@@ -132,12 +133,12 @@ def test_variables_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_strict_counts_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FILES)
-    assert exit_code(check(["k8s-idle-gpus.yaml"], kvplan.estimate, strict=True)) == 1
+    assert exit_code(check(["k8s-idle-gpus.yaml"], planned, strict=True)) == 1
 
 
 def test_empty_files_may_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FILES)
-    verdicts = check(["no-engine.yaml"], kvplan.estimate)
+    verdicts = check(["no-engine.yaml"], planned)
     assert exit_code(verdicts) == 2
     assert exit_code(verdicts, allow_empty=True) == 0
 

@@ -8,6 +8,7 @@ import pytest
 
 import kvplan
 from kvplan.manifests.check import Source, check
+from tests.conftest import planned
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
@@ -34,7 +35,7 @@ def test_options_are_those_of_the_release_that_is_given(tmp_path: Path, words: s
 
 def test_it_wins_over_the_image() -> None:
     text = f"docker run --gpus all vllm/vllm-openai:v0.20.0 --model {LLAMA} --swap-space 4 --max-model-len 8192\n"
-    (verdict,) = check([Source("run.sh", text)], kvplan.estimate, device="h100", engine_version="0.17.0")
+    (verdict,) = check([Source("run.sh", text)], planned, device="h100", engine_version="0.17.0")
     assert verdict.status == "fits", verdict.message
     assert verdict.found is not None
     assert verdict.found.engine_version == "0.17.0"
@@ -42,5 +43,5 @@ def test_it_wins_over_the_image() -> None:
 
 def test_an_option_of_other_releases_that_is_given_is_refused() -> None:
     text = f"docker run --gpus all vllm/vllm-openai:v0.20.0 --model {LLAMA} --max-model-len 8192\n"
-    (verdict,) = check([Source("run.sh", text)], kvplan.estimate, device="h100", engine_option={"swap_space": "4"})
+    (verdict,) = check([Source("run.sh", text)], planned, device="h100", engine_option={"swap_space": "4"})
     assert (verdict.status, verdict.message) == ("refuses", "swap_space: vllm 0.20.0 has no --swap-space: it is there up to 0.17.1")

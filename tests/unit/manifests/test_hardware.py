@@ -11,6 +11,7 @@ from kvplan import catalogue, machines
 from kvplan.errors import AmbiguousName
 from kvplan.manifests import Source, Verdict, check
 from kvplan.manifests.host import docker_size, quantity
+from tests.conftest import planned
 
 POD = """\
 apiVersion: v1
@@ -28,7 +29,7 @@ spec:
 
 def pod(selector: str = "", limits: str = '"nvidia.com/gpu": "1"', more: str = "", spec: str = "") -> Verdict:
     text = POD.format(pod=spec or (f"nodeSelector: {{{selector}}}" if selector else ""), limits=limits, more=more)
-    (verdict,) = check([Source("pod.yaml", text)], kvplan.estimate)
+    (verdict,) = check([Source("pod.yaml", text)], planned)
     return verdict
 
 
@@ -154,13 +155,13 @@ spec:
 
 
 def test_a_claim_names_the_device_and_how_many() -> None:
-    (verdict,) = check([Source("pod.yaml", CLAIM)], kvplan.estimate)
+    (verdict,) = check([Source("pod.yaml", CLAIM)], planned)
     assert verdict.found is not None
     assert (verdict.found.question["device"], verdict.found.question["n_devices"]) == ("h100-80gb", 2)
     assert verdict.status == "fits", verdict.message
-    (mig,) = check([Source("pod.yaml", CLAIM.replace("deviceClassName: gpu", "deviceClassName: mig"))], kvplan.estimate)
+    (mig,) = check([Source("pod.yaml", CLAIM.replace("deviceClassName: gpu", "deviceClassName: mig"))], planned)
     assert "device class mig.nvidia.com" in why(mig)
-    (elsewhere,) = check([Source("pod.yaml", CLAIM.partition("---\n")[2])], kvplan.estimate)
+    (elsewhere,) = check([Source("pod.yaml", CLAIM.partition("---\n")[2])], planned)
     assert "the claim is not in this file" in why(elsewhere)
 
 
@@ -190,7 +191,7 @@ def two(first: str, second: str, *, fractions: tuple[float, float] = (0.3, 0.85)
         SERVICE.format(name=name, size="0.6B", fraction=fraction, more="", rest=rest)
         for name, fraction, rest in zip(("chat", "embed"), fractions, (first, second), strict=True)
     )
-    verdicts = list(check([Source("compose.yaml", text)], kvplan.estimate, device="h100-80gb"))
+    verdicts = list(check([Source("compose.yaml", text)], planned, device="h100-80gb"))
     assert len(verdicts) == 2
     return verdicts
 
@@ -271,7 +272,7 @@ def test_bytes_are_added_up_where_nothing_caps_them() -> None:
     service = "  {0}:\n    image: ghcr.io/ggml-org/llama.cpp:server-cuda\n    command: -m qwen3-8b.gguf -c {1} -ngl 99\n    gpus: all"
     for context, status in ((4096, "fits"), (131_072, "refuses")):
         text = "services:\n" + "\n".join(service.format(name, context) for name in ("a", "b"))
-        found = check([Source("compose.yaml", text)], kvplan.estimate, models=["Qwen/Qwen3-8B"], device="48GiB", context=4096)
+        found = check([Source("compose.yaml", text)], planned, models=["Qwen/Qwen3-8B"], device="48GiB", context=4096)
         assert {v.status for v in found} == {status}, [v.message for v in found]
 
 
@@ -348,6 +349,6 @@ servingEngineSpec:
       pipelineParallelSize: 2
       swapSpace: 8
 """
-    (verdict,) = check([Source("values.yaml", values)], kvplan.estimate, device="h100-80gb")
+    (verdict,) = check([Source("values.yaml", values)], planned, device="h100-80gb")
     assert verdict.status == "fits"
     assert [f.place.line for f in verdict.findings if f.rule == "no-effect"] == [10, 11]

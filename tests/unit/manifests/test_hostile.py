@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-import kvplan
 from kvplan.manifests import check
+from tests.conftest import planned
 
 FILES = Path(__file__).parents[2] / "manifests" / "hostile"
 
@@ -101,7 +101,7 @@ def test_hostile(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with Path(name).open(newline="") as file:
         says = any(word in file.read() for word in OWN)
     device: dict[str, Any] = {} if says else {"device": "rtx-4090" if "mixed" in name else "h100"}
-    verdicts = check([name], kvplan.estimate, **device)
+    verdicts = check([name], planned, **device)
     found = [(v.status, {f.rule for f in v.findings if f.severity != "note"}) for v in verdicts]
     assert found == [(one.status, one.rules) for one in TABLE[name]], [v.message for v in verdicts]
     for verdict, one in zip(verdicts, TABLE[name], strict=True):

@@ -10,6 +10,7 @@ import kvplan
 from kvplan.errors import UnknownName
 from kvplan.manifests import Source
 from kvplan.manifests.read import read
+from tests.conftest import planned
 
 
 def verdict(text: str) -> Any:
@@ -59,4 +60,4 @@ def test_what_is_open_is_named_as_people_write_it() -> None:
 )
 def test_an_engine_with_its_release_says_how_to_write_it(written: str, engine: str, version: str) -> None:
     with pytest.raises(UnknownName, match=rf"write {engine}, and {version} as the engine_version"):
-        kvplan.estimate("Qwen/Qwen3-8B", engine=written, device="h100")
+        planned("Qwen/Qwen3-8B", engine=written, device="h100")

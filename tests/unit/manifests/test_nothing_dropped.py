@@ -9,6 +9,7 @@ import pytest
 import kvplan
 from kvplan import engines
 from kvplan.manifests import Found, Source, emit, read, read_file
+from tests.conftest import planned
 
 SERVING = ("vllm", "sglang", "tensorrt-llm", "lmdeploy", "llama.cpp", "ollama")
 
@@ -64,7 +65,7 @@ def test_an_option_of_older_releases_where_nothing_says_the_release(image: str, 
 def test_tensorrt_llm_host_pool_is_read(tmp_path: Path) -> None:
     found = of_config(tmp_path, "kv_cache_config:\n  host_cache_size: 10000000000\n")
     assert found.question["engine_option"] == {"host_cache_size": 10_000_000_000}
-    plan = kvplan.estimate("meta-llama/llama-3.1-8b", engine="tensorrt-llm", device="h100", engine_option={"host_cache_size": "10GiB"})
+    plan = planned("meta-llama/llama-3.1-8b", engine="tensorrt-llm", device="h100", engine_option={"host_cache_size": "10GiB"})
     assert "host_cache_size: 10737418240" in emit(plan, "tensorrt-llm")
 
 
@@ -120,9 +121,9 @@ def test_a_config_that_only_its_repository_can_read(command: str, release: str, 
 
 
 def test_what_is_written_lets_the_repository_read_its_config() -> None:
-    plan = kvplan.estimate("internlm/internlm2_5-7b-chat", engine="vllm", device="h100")
+    plan = planned("internlm/internlm2_5-7b-chat", engine="vllm", device="h100")
     assert "--trust-remote-code" in emit(plan, "vllm")
-    assert "--trust-remote-code" not in emit(kvplan.estimate("meta-llama/llama-3.1-8b", engine="vllm", device="h100"), "vllm")
+    assert "--trust-remote-code" not in emit(planned("meta-llama/llama-3.1-8b", engine="vllm", device="h100"), "vllm")
 
 
 def test_a_path_is_what_the_flag_says_it_is() -> None:

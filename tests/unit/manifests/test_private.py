@@ -12,6 +12,7 @@ from kvplan.api import check
 from kvplan.cli import run
 from kvplan.cli.manifests import CHECK_FORMATS
 from kvplan.manifests.private import Private
+from tests.conftest import planned
 
 TOKEN = "hf_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789"
 LONG = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
@@ -51,7 +52,10 @@ def test_no_format_prints_a_value_of_the_environment(secret, tmp_path, capsys, m
     """Each file is checked once, and what was found is printed in every format."""
     monkeypatch.setenv("HF_TOKEN", secret)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("kvplan.api.manifests.estimate", planned)
     for n, (text, quote) in enumerate(product(PLACES.values(), ("$HF_TOKEN", '"${HF_TOKEN}"'))):
+        if (n + SECRETS.index(secret)) % 2:  # each place quoted and not, by one secret or the next
+            continue
         path = tmp_path / f"{n}.sh"
         path.write_text(text.replace("{}", quote).replace("{{", "{").replace("}}", "}") + "\n")
         monkeypatch.setattr(api, "check", once(check), raising=False)

@@ -13,6 +13,7 @@ from pathlib import Path
 import kvplan
 from kvplan.manifests import Source, check, read_file
 from kvplan.report import findings
+from tests.conftest import planned
 from tests.unit.manifests.as_read import found, opened
 
 
@@ -25,7 +26,7 @@ def test_a_refusal_is_said_once() -> None:
 
 
 def test_a_model_that_declares_no_length_is_no_refusal() -> None:
-    (verdict,) = check([Source("serve.sh", "python3 -m sglang.launch_server --model unsloth/gpt-oss-20b --tp 2\n")], kvplan.estimate)
+    (verdict,) = check([Source("serve.sh", "python3 -m sglang.launch_server --model unsloth/gpt-oss-20b --tp 2\n")], planned)
     assert verdict.status == "unknown"
     assert "context" in {u.what for u in verdict.unresolved}
 
@@ -250,7 +251,7 @@ def test_what_a_unit_or_a_job_runs_is_named() -> None:
         ("[Unit]\nDescription=vLLM\n[Service]\nExecStart=/usr/local/bin/serve-it\n", "vllm.service"),
         ("#!/bin/bash\n#SBATCH --job-name=vllm_demo\necho vllm\n./serve-it\n", "job.slurm"),
     ):
-        (verdict,) = check([Source(name, text)], kvplan.estimate)
+        (verdict,) = check([Source(name, text)], planned)
         assert verdict.status == "empty"
         assert "serve-it, which it runs, is not read" in verdict.message
 
@@ -258,8 +259,8 @@ def test_what_a_unit_or_a_job_runs_is_named() -> None:
 def test_a_format_beside_options_that_are_not_known_is_no_refusal() -> None:
     """TurboQuant's build has --moe-cache and a cache of turbo2; llama.cpp has neither, and stops at the format."""
     asked = "llama-server -hf unsloth/Qwen3-8B-GGUF:Q4_K_M -ctk turbo2 -ctv turbo2 -fa on"
-    (fork,) = check([Source("serve.sh", f"{asked} --moe-cache on\n")], kvplan.estimate, device="l40s")
-    (own,) = check([Source("serve.sh", f"{asked}\n")], kvplan.estimate, device="l40s")
+    (fork,) = check([Source("serve.sh", f"{asked} --moe-cache on\n")], planned, device="l40s")
+    (own,) = check([Source("serve.sh", f"{asked}\n")], planned, device="l40s")
     assert (fork.status, own.status) == ("unknown", "refuses")
 
 

@@ -13,6 +13,7 @@ import pytest
 import kvplan
 from kvplan.manifests import Source, check, diff
 from kvplan.report import findings, github, junit, sarif
+from tests.conftest import planned
 
 FILES = Path(__file__).parents[2] / "manifests"
 GOOD = Source("a/good.sh", "# kvplan: device=h100\nvllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192\n")
@@ -22,7 +23,7 @@ BROKEN = Source("e.yaml", "a: [")
 
 
 def rows() -> list[dict[str, Any]]:
-    return [v.as_dict() for v in check([GOOD, BAD, OPEN, BROKEN], kvplan.estimate)]
+    return [v.as_dict() for v in check([GOOD, BAD, OPEN, BROKEN], planned)]
 
 
 def test_verdicts_are_plain_data() -> None:
@@ -82,7 +83,7 @@ def everything() -> list[dict[str, Any]]:
     """The verdicts on every file of tests/manifests, and texts that a format could stumble over."""
     files = sorted(str(path) for path in FILES.rglob("*") if path.is_file())
     odd = [Source("a b/ü,%:\n\x1b.sh", "vllm serve '/m/<&>%0A::error::\x07\nb' --no-such=%\n")]
-    return [v.as_dict() for v in check([*files, *odd], kvplan.estimate)]
+    return [v.as_dict() for v in check([*files, *odd], planned)]
 
 
 def test_sarif_keeps_the_rules_of_its_schema(everything: list[dict[str, Any]]) -> None:
@@ -160,7 +161,7 @@ def services(**models: str) -> str:
     ],
 )
 def test_diff_pairs_by_name_then_by_model(old: dict[str, str], new: dict[str, str], pairs: list[tuple[str | None, str | None]]) -> None:
-    changes = diff(check([Source("a.yaml", services(**old))], kvplan.estimate), check([Source("b.yaml", services(**new))], kvplan.estimate))
+    changes = diff(check([Source("a.yaml", services(**old))], planned), check([Source("b.yaml", services(**new))], planned))
     names = [tuple(v.name.removeprefix("services/") if v else None for v in (change.old, change.new)) for change in changes]
     assert names == pairs
 

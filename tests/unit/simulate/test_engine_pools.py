@@ -7,6 +7,7 @@ import pytest
 import kvplan
 from kvplan.errors import UnsupportedError
 from kvplan.simulate import Geometry, PageGroup, Request, StepTime, from_plan, simulate
+from tests.conftest import planned
 
 STEP = StepTime(overhead=0.01)
 LLAMA, GEMMA, GPT_OSS, DEEPSEEK = "meta-llama/llama-3.1-8b", "google/gemma-3-27b", "openai/gpt-oss-20b", "deepseek-ai/deepseek-v3"
@@ -19,7 +20,7 @@ POOLS = [
 
 def plan(model: str, engine: str, **more):
     memory = {} if engine in ("llama.cpp", "ollama") else {"kv_memory": "24GiB" if engine == "tensorrt-llm" else "6GiB"}
-    return kvplan.estimate(model, engine=engine, max_model_len="4k", **memory, **more)
+    return planned(model, engine=engine, max_model_len="4k", **memory, **more)
 
 
 def windowed(pool: Geometry) -> bool:

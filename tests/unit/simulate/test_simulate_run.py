@@ -28,6 +28,7 @@ from kvplan.simulate import (
 from kvplan.simulate.pool import BlockPool
 from kvplan.simulate.radix import RadixTree
 from kvplan.simulate.sequence import Sequence
+from tests.conftest import planned
 
 SECOND = StepTime(overhead=1.0)
 
@@ -102,7 +103,7 @@ def test_llama_cpp_slots_hold_one_request_each():
 
 
 def test_a_plan_is_a_pool():
-    plan = kvplan.estimate("meta-llama/llama-3.1-8b", engine="vllm", kv_memory="4GiB", max_model_len="4k")
+    plan = planned("meta-llama/llama-3.1-8b", engine="vllm", kv_memory="4GiB", max_model_len="4k")
     geometry = from_plan(plan)
     # 2 x 8 x 128 x 2 bytes x 32 layers x 16 tokens = 2 MiB a block; one of them is the null block
     assert (geometry.pages, geometry.groups, geometry.bytes_per_page) == (2047, (PageGroup("full", 16),), 2 << 20)
@@ -114,17 +115,17 @@ def test_a_plan_is_a_pool():
 
 
 def test_windows_and_states_of_a_plan():
-    gemma = from_plan(kvplan.estimate("google/gemma-3-27b", engine="vllm", kv_memory="20GiB", max_model_len="8k"))
+    gemma = from_plan(planned("google/gemma-3-27b", engine="vllm", kv_memory="20GiB", max_model_len="8k"))
     assert {(g.kind, g.span) for g in gemma.groups} == {("full", 0), ("window", 1024)}
     assert sum(g.copies for g in gemma.groups) == 7  # 62 layers: 10 full, 52 windows in six groups of up to 10
-    sglang = from_plan(kvplan.estimate("meta-llama/llama-3.1-8b", engine="sglang", kv_memory="4GiB"))
+    sglang = from_plan(planned("meta-llama/llama-3.1-8b", engine="sglang", kv_memory="4GiB"))
     assert sglang.sort == "radix"
-    llama = from_plan(kvplan.estimate("meta-llama/llama-3.1-8b", engine="llama.cpp", max_model_len="8k"))
+    llama = from_plan(planned("meta-llama/llama-3.1-8b", engine="llama.cpp", max_model_len="8k"))
     assert (llama.sort, llama.pages, llama.bytes_per_page) == ("cells", 8192, 131_072)
-    one_slot = kvplan.estimate("meta-llama/llama-3.1-8b", engine="llama.cpp", max_model_len="8k")
+    one_slot = planned("meta-llama/llama-3.1-8b", engine="llama.cpp", max_model_len="8k")
     assert simulate(one_slot, [Request(0.0, 8, 8)] * 3, step_time=SECOND).running.most == 1  # -np is 1
     with pytest.raises(UnsupportedError):
-        from_plan(kvplan.estimate("meta-llama/llama-3.1-8b"))
+        from_plan(planned("meta-llama/llama-3.1-8b"))
 
 
 def test_the_roofline_gives_the_step_time():

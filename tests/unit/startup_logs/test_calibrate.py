@@ -12,6 +12,7 @@ from kvplan.cli import run
 from kvplan.errors import SpecError
 from kvplan.startup_logs.fitting import constant_of
 from kvplan.units import GIB
+from tests.conftest import planned
 
 VLLM = """\
 INFO 04-19 10:18:36 [utils.py:233] non-default args: {'model': 'Qwen/Qwen3-8B', 'max_model_len': 8192, 'gpu_memory_utilization': 0.95}
@@ -90,16 +91,16 @@ def test_what_is_recorded_is_used_for_other_models_and_said(tmp_path: Path, own_
     assert found.recorded
     assert {row["name"] for row in yaml.safe_load(own_file.read_text())["constants"]} == {"context", "loading"}
     question = {"engine": "sglang", "device": "h100-80gb", "memory_fraction": 0.8, "max_model_len": 32768}
-    mine = api.estimate("qwen/qwen3-8b", calibration="user", **question)
+    mine = planned("qwen/qwen3-8b", calibration="user", **question)
     context = next(e for e in mine.ledgers[0].entries if e.name == "CUDA context")
     assert context.bytes == pytest.approx((81_090 / 1024 - 78.0) * GIB, rel=1e-6)  # 79.19 of the card - 78.00 free
     assert "logs of yours" in context.source
     assert any("your constants of this device (context, loading)" in note for note in mine.model.notes)
-    other = api.estimate("qwen/qwen3-8b", calibration="user", **(question | {"device": "a100-80gb"}))
+    other = planned("qwen/qwen3-8b", calibration="user", **(question | {"device": "a100-80gb"}))
     assert any("no constant of this device" in note for note in other.model.notes)
-    packaged = api.estimate("qwen/qwen3-8b", **question)
+    packaged = planned("qwen/qwen3-8b", **question)
     assert not any("calibration user" in note for note in packaged.model.notes)
-    same = api.estimate("qwen/qwen2.5-1.5b", calibration="user", **(question | {"memory_fraction": 0.4}))
+    same = planned("qwen/qwen2.5-1.5b", calibration="user", **(question | {"memory_fraction": 0.4}))
     assert {e.name: e.basis for e in same.ledgers[0].entries}["weights"] == "measured"  # the recorded start itself
 
 

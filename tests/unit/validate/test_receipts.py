@@ -49,6 +49,7 @@ def test_a_receipt_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert [p.name for p in path.parent.iterdir()] == ["one.json"]
 
 
+@pytest.mark.usefixtures("one_process")
 def test_a_receipt_can_be_checked_again(tmp_path):
     found = run.validate(question(context=64))
     write(found, tmp_path / "r.json")

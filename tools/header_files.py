@@ -1,4 +1,4 @@
-"""Tiny writers of safetensors and GGUF files, for tests only: they write what they are told, wrong or right."""
+"""Tiny writers of safetensors and GGUF files, for tests and measurements: they write what they are told, wrong or right."""
 
 from __future__ import annotations
 
