@@ -83,18 +83,6 @@ UNBUFFERED = frozenset({
     "FalconH1ForCausalLM", "GraniteMoeHybridForCausalLM", "JetNemotronForCausalLM", "JetVLMForConditionalGeneration", "Lfm2ForCausalLM",
     "NemotronHForCausalLM",
 })  # fmt: skip
-#: Models that draft with modules of their own, given the target's path for a draft's (arg_groups/speculative_hook.py _handle_eagle_family).
-DRAFTS_BY_PATH = frozenset({
-    "DeepseekV32ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV4ForCausalLM", "Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM",
-    "GlmMoeDsaForCausalLM", "BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "BailingMoeV2_5ForCausalLM", "MistralLarge3ForCausalLM",
-    "PixtralForConditionalGeneration", "HYV3ForCausalLM", "HYV4ForCausalLM", "Qwen4ExpForConditionalGeneration",
-})  # fmt: skip
-#: Models whose config counts such modules in another key than num_nextn_predict_layers, or in none.
-UNNAMED_DRAFTS = frozenset({
-    "MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiniCPMV4_6ForConditionalGeneration", "MiniMaxM2ForCausalLM",
-    "Qwen3NextForCausalLM", "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM",
-    "Qwen3_5MoeForConditionalGeneration",
-})  # fmt: skip
 #: Models whose drafts are a chain of three by default (auto_choose_speculative_params); then those that alone get a tree of five steps.
 _CHAINS_047 = frozenset({"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM"})
 _CHAINS_052 = _CHAINS_047 | {"GptOssForCausalLM"}
