@@ -71,6 +71,11 @@ def is_hopper(d: Deployment) -> bool:
     return (capability(d) or 0) // 10 == 9
 
 
+def is_sparse(d: Deployment, traits: Traits) -> bool:
+    """An indexer whose attention is sparse: its backend is set where none is named of either phase (is_attention_backend_not_set)."""
+    return traits.pooled_index is not None and named_backends(d).phases == (None, None)
+
+
 def picked(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
     """The backend picked where none is asked for, if pages follow it; None: they are as asked, or of one token."""
     named = d.model.architecture or ""
@@ -136,7 +141,7 @@ def reproducible(d: Deployment, rules: SglangRules, traits: Traits) -> tuple[Dep
     options = Options(d)
     said = backend = named_backends(d).both
     named = d.model.architecture or ""
-    sparse = traits.compressed or (traits.pooled_index is not None and named_backends(d).phases == (None, None))
+    sparse = traits.compressed or is_sparse(d, traits)
     if not deterministic(d) or rules.deterministic == "asked" or sparse or d.device is None:
         return d, ()
     set_before = rules.blackwell.get(named) or picked(d, rules, traits) == TRTLLM_MLA
@@ -168,7 +173,7 @@ def usual(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
             or (traits.states and not named.startswith(("NemotronH", "Lfm2", "GraniteMoe")))
         )
         return None if other else UNSHARED[0]
-    if traits.pooled_index is not None or traits.compressed:
+    if is_sparse(d, traits) or traits.compressed:
         return "dsv4" if traits.compressed else "dsa"
     hopper = is_hopper(d)
     if named.startswith("Gemma4") or (named.startswith("GptOss") and not hopper):

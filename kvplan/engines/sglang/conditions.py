@@ -146,6 +146,14 @@ def tier_over_context_ranks(settled: Settled) -> Values:
     return {} if _hierarchical(settled) and shared else None
 
 
+def tier_over_context_ranks_drafts(settled: Settled) -> Values:
+    """... of drafts beside latent attention; DSpark's has pools that know it since 0.5.18."""
+    s = settings_of(settled)
+    takes = ("dspark",) if release(s.release) >= (0, 5, 18) else ()
+    odd = _hierarchical(settled) and (settled.question.dcp or 1) > 1 and s.speculation and s.speculation.method not in takes
+    return {"method": s.speculation.method} if odd and s.speculation else None
+
+
 def window_share(settled: Settled) -> Values:
     share = Options(settled.question).number("swa_full_tokens_ratio")
     return {"share": share} if share is not None and not 0 < share <= 1 else None

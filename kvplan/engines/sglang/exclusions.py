@@ -21,6 +21,13 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "--enable-double-sparsity without --ds-channel-config-path opens no file: TypeError: expected str, bytes or os.PathLike object",
         before="0.5.11",
     ),
+    Exclusion(
+        "dcp_size>1&enable_hierarchical_cache=*", "hicache_storage_backend=",
+        "--hicache-storage-backend (L3) with --dcp-size > 1 is not supported yet", "0.5.17", "0.5.23",
+    ),
+    Exclusion(
+        "dcp_size>1&enable_hierarchical_cache=*", "enable_lmcache=", "--enable-lmcache with --dcp-size > 1 is not supported", "0.5.17",
+    ),
     Exclusion(_KEEPS_NONE, "is_embedding=*", "--prefill-only-disable-kv-cache currently requires --is-embedding.", "0.5.12"),
     Exclusion(_KEEPS_NONE, "chunked_prefill_size=-1", "--prefill-only-disable-kv-cache requires --chunked-prefill-size=-1", "0.5.12"),
     Exclusion(_KEEPS_NONE, "disable_radix_cache=*", "--prefill-only-disable-kv-cache requires --disable-radix-cache", "0.5.12"),

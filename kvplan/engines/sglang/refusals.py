@@ -9,7 +9,7 @@ from __future__ import annotations
 from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.sglang import backend_conditions as backend
 from kvplan.engines.sglang import conditions as when
-from kvplan.engines.sglang.config_conditions import no_class
+from kvplan.engines.sglang.config_conditions import no_class, shared_prompts, whole_jitter
 from kvplan.engines.sglang.state_refusals import BUFFERS, RANKS, STRATEGY
 from kvplan.engines.sglang.words import WORDS
 
@@ -41,6 +41,16 @@ CHECKS: tuple[Stop, ...] = (
         "neither the release nor the transformers that it asks for knows the model's class",
         (Move("engine_version", "a release that has it"), Move("engine", "another that does")),
         "models/registry.py _raise_for_unsupported", when=no_class, numbers="its first release is {first}",
+    ),
+    Stop(
+        "a config of other types", "Field 'moe_jitter_eps' with value 0 doesn't match any type",
+        "the transformers that this release asks for takes no whole number there", (Move("engine_version", "a later or an earlier one"),),
+        "transformers 5.6 to 5.12 models/dbrx, DbrxFFNConfig", since="0.5.11", before="0.5.22", when=whole_jitter,
+    ),
+    Stop(
+        "ranks of a prompt", "Nemotron-H does not support --attn-cp-size > 1", "its states are not shared by ranks of a prompt",
+        (Move("option:attn_cp_size", "1"),), "arg_groups/parallel_hook.py _boundary_parallelism_overrides", since="0.5.21",
+        when=shared_prompts,
     ),
     Stop(
         "attention ranks", "assert self.tp_size % self.dp_size == 0", "attention is split over dp groups of the tp ranks, evenly",
@@ -92,6 +102,11 @@ CHECKS: tuple[Stop, ...] = (
         "a tier of prefixes", "HiCache with --dcp-size > 1 is only supported for MLA models",
         "the host's tier does not know how ranks split the tokens of K and V", (Move("dcp", "1"), *_TIER[1:]),
         "arg_groups/hicache_hook.py", since="0.5.17", when=when.tier_over_context_ranks,
+    ),
+    Stop(
+        "a tier of prefixes", "HiCache with --dcp-size > 1 ... DCP index translation", "the drafter's rows in host memory are not split",
+        (Move("dcp", "1"), Move("speculative", "off"), *_TIER[1:]), "server_args.py; arg_groups/hicache_hook.py", since="0.5.17",
+        when=when.tier_over_context_ranks_drafts, numbers="{method}",
     ),
     Stop(
         "window pool's share", "--swa-full-tokens-ratio should be in range (0, 1.0].", "that pool is no larger than the full one",
