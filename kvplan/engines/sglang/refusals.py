@@ -10,6 +10,7 @@ from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.sglang import backend_conditions as backend
 from kvplan.engines.sglang import conditions as when
 from kvplan.engines.sglang.config_conditions import no_class, shared_prompts, whole_jitter
+from kvplan.engines.sglang.one_pool import beside_one_pool
 from kvplan.engines.sglang.state_refusals import BUFFERS, RANKS, STRATEGY
 from kvplan.engines.sglang.words import WORDS
 
@@ -107,6 +108,11 @@ CHECKS: tuple[Stop, ...] = (
         "a tier of prefixes", "HiCache with --dcp-size > 1 ... DCP index translation", "the drafter's rows in host memory are not split",
         (Move("dcp", "1"), Move("speculative", "off"), *_TIER[1:]), "server_args.py; arg_groups/hicache_hook.py", since="0.5.17",
         when=when.tier_over_context_ranks_drafts, numbers="{method}",
+    ),
+    Stop(
+        "one pool", "--enable-unified-memory is not yet compatible with", "slots of the one pool lie elsewhere than others think",
+        (Move("option:enable_unified_memory", "false"), _NEWER), "server_args.py; arg_groups/kv_cache_hook.py", since="0.5.15",
+        when=beside_one_pool, numbers="{beside}",
     ),
     Stop(
         "window pool's share", "--swa-full-tokens-ratio should be in range (0, 1.0].", "that pool is no larger than the full one",

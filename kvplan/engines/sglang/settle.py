@@ -319,6 +319,7 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
         fraction=(d.memory_fraction or 0.0) * (AITER_SHARE if uses_aiter(d) else 1),
         decodes=options.text("disaggregation_mode") == "decode",
         tracked=(2 if overlap else 1) if radix and strategy != "no_buffer" else 0,
+        shared=options.flag("enable_unified_memory"),
         index_copies=HOST_ROWS if options.flag("enable_hisparse") else 1,
     )
 
