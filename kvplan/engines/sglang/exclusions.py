@@ -28,6 +28,10 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion(
         "dcp_size>1&enable_hierarchical_cache=*", "enable_lmcache=", "--enable-lmcache with --dcp-size > 1 is not supported", "0.5.17",
     ),
+    Exclusion(
+        "hicache_host_memory_fraction=*", "hicache_host_memory_fraction>0&hicache_host_memory_fraction<=1",
+        "--hicache-host-memory-fraction must be in (0, 1].", "0.5.21",
+    ),
     Exclusion(_KEEPS_NONE, "is_embedding=*", "--prefill-only-disable-kv-cache currently requires --is-embedding.", "0.5.12"),
     Exclusion(_KEEPS_NONE, "chunked_prefill_size=-1", "--prefill-only-disable-kv-cache requires --chunked-prefill-size=-1", "0.5.12"),
     Exclusion(_KEEPS_NONE, "disable_radix_cache=*", "--prefill-only-disable-kv-cache requires --disable-radix-cache", "0.5.12"),
