@@ -12,6 +12,7 @@ from kvplan.engines.common.drafters import drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
 from kvplan.engines.common.protocol import ChosenBy, Resolved, Settled
+from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, wrong_number
 from kvplan.engines.sglang import adapters, backends, exchange, memory, minimax_m3, ngram, overrides, pages
 from kvplan.engines.sglang.cells import Split
@@ -52,6 +53,7 @@ FLAGS = (
 )  # fmt: skip
 SSM_DTYPES = ("float32", "bfloat16", "float16")
 DRAFTING_RUNNING = 48  # max_running_requests where something drafts (server_args.py; arg_groups/speculative_hook.py)
+UNLOCKED = (0, 5, 17)  # the release that has SGLANG_OPT_MAMBA_SKIP_DECODE_LOCK
 WHOLE_DEFAULT = 0.8  # --swa-full-tokens-ratio of a model with a window pool
 
 
@@ -314,6 +316,7 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
             strategy,
             radix,
             spec is None if rules.buffers_by == "drafts" else overlap or rules.spare_states,
+            options.flag("mamba_skip_decode_lock") and release(d.engine_version or "") >= UNLOCKED,
         ),
         max_total_tokens=options.count("max_total_tokens"),
         fraction=(d.memory_fraction or 0.0) * (AITER_SHARE if uses_aiter(d) else 1),
