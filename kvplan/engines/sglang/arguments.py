@@ -91,7 +91,7 @@ ROWS = (
     row("--swa-full-tokens-ratio", "option:swa_full_tokens_ratio", "float", since="0.5.0"),
     row("--mamba-full-memory-ratio", "option:mamba_full_memory_ratio", "float", since="0.5.4"),
     row("--max-mamba-cache-size", "option:max_mamba_cache_size", "int", since="0.5.2"),
-    row("", "option:mamba_skip_decode_lock", "truth", since="0.5.17", variables="SGLANG_OPT_MAMBA_SKIP_DECODE_LOCK"),
+    row("", "option:mamba_skip_decode_lock", "one_or_true", since="0.5.17", variables="SGLANG_OPT_MAMBA_SKIP_DECODE_LOCK"),
     row("--mamba-ssm-dtype", "option:mamba_ssm_dtype", since="0.5.2"),
     row("", "option:mamba_ssm_dtype", since="0.5.8", variables="SGLANG_MAMBA_SSM_DTYPE"),
     row("", "option:mamba_conv_dtype", since="0.5.9", variables="SGLANG_MAMBA_CONV_DTYPE"),

@@ -85,7 +85,7 @@ def _layers(model: ModelSpec, value: Any) -> ModelSpec | None:
 
 def _kv_heads(model: ModelSpec, value: Any) -> ModelSpec | None:
     """As many KV heads in every layer, where all have as many: pools are made by that key (model_config.py get_total_num_kv_heads)."""
-    mixers = [mixer for block in model.blocks.values() for mixer in block.mixers]
+    mixers: list[Any] = [mixer for block in model.blocks.values() for mixer in block.mixers]
     alike = {mixer.n_kv for mixer in mixers if hasattr(mixer, "n_kv")}
     if len(alike) != 1 or isinstance(value, bool) or not isinstance(value, int) or value < 1:
         return None
