@@ -46,6 +46,12 @@ def _elsewhere(settled: Settled, names: bool, generations: tuple[int, ...]) -> V
     return {"has": on.version_of(has)} if names and has and has // 10 not in generations else None
 
 
+def ascend_alone(settled: Settled) -> Values:
+    """Ascend's backend on a GPU, whose images have no torch_npu, which it imports."""
+    d = settled.question
+    return {"device": d.device.id} if d.device and d.device.vendor in ("nvidia", "amd") and "ascend" in named_backends(d).phases else None
+
+
 def mha_blackwell(settled: Settled) -> Values:
     """trtllm_mha of any phase before 0.5.10: on compute capability 10.x alone."""
     return _elsewhere(settled, TRTLLM_MHA in named_backends(settled.question), (10,))

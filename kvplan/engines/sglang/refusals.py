@@ -354,6 +354,11 @@ CHECKS: tuple[Stop, ...] = (
         near=("fused_weight", "Glm"), when=when.rope_by_head_dim, loading=True, numbers="head_dim {rope} is read as qk_rope_head_dim",
     ),
     Stop(
+        "attention backend", "No module named 'torch_npu'", "Ascend's kernels are for its own processors", (_ANY_BACKEND,),
+        "layers/attention/ascend_backend.py; hardware_backend/npu/attention/ascend_backend.py", since="0.4.8", when=backend.ascend_alone,
+        loading=True, numbers="this is {device}",
+    ),
+    Stop(
         "FlashAttention 3 and GPU", "FlashAttention v3 Backend requires SM>=80 and SM<=90.",
         "FlashAttention 3 is for Hopper, and for 8.x without latent attention",
         (Move("option:attention_backend", "none, flashinfer or triton"), _OTHER_GPU),
