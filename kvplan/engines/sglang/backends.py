@@ -128,8 +128,10 @@ def _lets_pages(d: Deployment, rules: SglangRules) -> bool:
 
 def _one_draft(d: Deployment) -> bool:
     """Nothing drafts, or a chain does in pages that were not asked to be larger (utils is_no_spec_infer_or_topk_one)."""
-    spec = read_speculative(d.speculative)
-    return spec is None or (spec.method != "ngram" and not is_tree(d) and d.block_size in (None, 1))
+    spec, branches = read_speculative(d.speculative), Options(d).count("speculative_eagle_topk")
+    if spec is None:
+        return branches is None or (branches == 1 and d.block_size in (None, 1))
+    return spec.method != "ngram" and not is_tree(d) and d.block_size in (None, 1)
 
 
 def deterministic(d: Deployment) -> bool:
