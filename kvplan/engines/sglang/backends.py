@@ -25,7 +25,7 @@ DETERMINISTIC = (*UNSHARED, *SHARED)
 #: Classes whose backend is set before (arg_groups/model_overrides/gemma4.py).
 _OWN = ("Gemma4",)
 #: Classes whose own backend is taken where none is named of either phase, too (is_attention_backend_not_set).
-_ALONE = ("Gemma4", "GptOss")
+_ALONE = ("Gemma4", "GptOss", "NemotronH")
 
 
 class Named(NamedTuple):
