@@ -234,6 +234,11 @@ def parse_spec(data: Any, source: str) -> ModelSpec:
     return spec
 
 
+def mixer_like(mixer: LayerKind, kind: str, **values: Any) -> LayerKind:
+    """A mixer of another kind with the same values and these. Raises ValidationError."""
+    return find(MIXERS, kind).check({**mixer.plain(), "kind": kind, **values})
+
+
 def _read_blocks(blocks: Any, faults: list[tuple[str, str]]) -> Any:
     """Blocks with their mixers and mlps turned into kinds, so that only the kinds a spec names are ever built."""
     if not isinstance(blocks, dict):

@@ -49,6 +49,6 @@ def _holds(term: str, seen: Mapping[str, Any]) -> bool:
     if operator == "=":
         return said is not None if value == "*" else ("" if said is None else str(said)) in value.split(",")
     try:
-        return said is not None and (int(said) <= int(value) if operator == "<=" else int(said) > int(value))
+        return said is not None and (float(said) <= float(value) if operator == "<=" else float(said) > float(value))
     except (TypeError, ValueError):
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from kvplan.dtypes import ALIASES
@@ -39,6 +40,18 @@ def human(text: str) -> int:
     if "." in number:
         raise ValueError(f"{text[:60]!r}: decimals are not allowed with binary suffixes like {unit}; did you mean {number}{unit.lower()}?")
     return int(number) * _BINARY[unit]
+
+
+def si_or_iec(text: str) -> int:
+    """SGLang's human_readable_int (srt/utils/common.py, 0.5.10 to 0.5.23): 1k = 1,000, 1Ki = 1,024; cases count, no fractions with Ki."""
+    match = re.fullmatch(r"(\d+)(\.\d+)?(Ki|Mi|Gi|Ti|k|M|G|T)", text.strip())
+    if match is None:
+        return whole(text.strip())
+    number, part, unit = match.groups()
+    power = "KMGT".index(unit[0].upper()) + 1
+    if unit.endswith("i") and part:
+        raise ValueError(f"{text[:60]!r}: decimals are not allowed with IEC suffixes like {unit}")
+    return int(number) * 1024**power if unit.endswith("i") else int(Fraction(number + (part or "")) * 1000**power)
 
 
 def human_or_auto(text: str) -> int:
@@ -155,6 +168,7 @@ KINDS: dict[str, Kind] = {
     "text": Kind(str),
     "int": Kind(whole),
     "human": Kind(human),
+    "si": Kind(si_or_iec),
     "auto": Kind(human_or_auto, lambda value: "auto" if value == -1 else written(value)),
     "float": Kind(number),
     "c_int": Kind(c_int),

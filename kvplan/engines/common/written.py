@@ -143,7 +143,7 @@ def _plain(row: Argument, value: Any) -> Any:
     text = _text(row, value)
     if row.kind == "counts":
         return [int(part) for part in text.split(",")]
-    return KINDS[row.kind].read(text) if row.kind in ("int", "human", "float") else text
+    return KINDS[row.kind].read(text) if row.kind in ("int", "human", "si", "float") else text
 
 
 def _bool(row: Argument, value: Any) -> bool:

@@ -44,7 +44,7 @@ KV_FORMATS = {"fp8": "fp8_e4m3", "nvfp4": "fp4_mx_block16 fp4_e2m1"}
 ROWS = (
     row("--model-path --model", "@model"),
     row("--config", "@config", since="0.5.3"),
-    row("--context-length", "max_model_len", "int"),
+    row("--context-length", "max_model_len", "si"),
     row("--max-running-requests", "max_num_seqs", "int"),
     row("--chunked-prefill-size", "max_num_batched_tokens", "int"),
     row("--page-size", "block_size", "int", since="0.4.6"),
@@ -63,7 +63,7 @@ ROWS = (
     row("--kv-cache-dtype", "kv_dtype", "format", says=KV_FORMATS),
     row("--quantization", "@quantization"),
     row("--load-format", "@load"),
-    row("--max-total-tokens", "option:max_total_tokens", "int"),
+    row("--max-total-tokens", "option:max_total_tokens", "si"),
     row("--disable-cuda-graph", "enforce_eager", takes="flag"),
     row("--cuda-graph-max-bs", "option:cuda_graph_max_bs", "int", until="0.5.18"),
     row("--cuda-graph-max-bs-decode", "option:cuda_graph_max_bs", "int", since="0.5.15"),
@@ -89,6 +89,7 @@ ROWS = (
     row("--swa-full-tokens-ratio", "option:swa_full_tokens_ratio", "float", since="0.5.0"),
     row("--mamba-full-memory-ratio", "option:mamba_full_memory_ratio", "float", since="0.5.4"),
     row("--max-mamba-cache-size", "option:max_mamba_cache_size", "int", since="0.5.2"),
+    row("", "option:mamba_skip_decode_lock", "one_or_true", since="0.5.17", variables="SGLANG_OPT_MAMBA_SKIP_DECODE_LOCK"),
     row("--mamba-ssm-dtype", "option:mamba_ssm_dtype", since="0.5.2"),
     row("", "option:mamba_ssm_dtype", since="0.5.8", variables="SGLANG_MAMBA_SSM_DTYPE"),
     row("", "option:mamba_conv_dtype", since="0.5.9", variables="SGLANG_MAMBA_CONV_DTYPE"),
@@ -128,7 +129,7 @@ ROWS = (
     row("--enable-piecewise-cuda-graph", "option:enable_piecewise_cuda_graph", takes="flag", since="0.5.4", until="0.5.13"),
     row("--enable-torch-compile", "option:enable_torch_compile", takes="flag", effect="either"),
     row("--enable-mixed-chunk", "option:enable_mixed_chunk", takes="flag"),
-    row("--max-prefill-tokens", "option:max_prefill_tokens", "int"),
+    row("--max-prefill-tokens", "option:max_prefill_tokens", "si"),
     row("--enable-multimodal", "@multimodal", takes="flag"),
     row("--dsa-decode-backend", "option:dsa_backend", since="0.5.13"),
     row("--dsa-prefill-backend", "option:dsa_prefill_backend", since="0.5.13"),
@@ -238,6 +239,8 @@ def _speculative(given: Mapping[str, Given], question: dict[str, Given]) -> list
     """--speculative-*: steps, or as many as the release picks by itself."""
     one = given.get("@spec_method")
     if one is None:
+        if branches := given.get("@spec_topk"):  # Blackwell's default looks at it, whether something drafts or not
+            question["engine_option.speculative_eagle_topk"] = branches
         return []
     steps, tokens = given.get("@spec_steps"), given.get("@spec_tokens")
     method = str(one.value).lower()
@@ -308,6 +311,9 @@ def say(asked: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
                 "@spec_topk": int(branches or (1 if tokens == draft.tokens + 1 else 4)),
                 "@spec_tokens": tokens,
             }
+    elif branches := asked.get("option:speculative_eagle_topk"):
+        says["@spec_topk"] = int(branches)
+        said.add("option:speculative_eagle_topk")
     if lora := read_lora(asked.get("lora")):
         says |= {"@lora": True, "@lora_rank": lora.rank, "@loras": lora.adapters}
         modules = asked.get("option:lora_target_modules")  # without adapters' files it wants to be told

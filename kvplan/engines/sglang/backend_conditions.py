@@ -9,7 +9,7 @@ from kvplan.engines.common.options import Options, read_speculative
 from kvplan.engines.common.protocol import Settled
 from kvplan.engines.common.releases import in_force, release
 from kvplan.engines.common.stops import Values
-from kvplan.engines.sglang.backends import FA4, TRTLLM_MHA, TRTLLM_MLA, is_blackwell, is_hopper, named_backends, picked, usual
+from kvplan.engines.sglang.backends import FA4, TRTLLM_MHA, TRTLLM_MLA, is_blackwell, is_hopper, is_sparse, named_backends, picked, usual
 from kvplan.engines.sglang.classes import NO_TRITON, UNPAGED_STATES
 from kvplan.engines.sglang.drafts import is_tree
 from kvplan.engines.sglang.fraction import on_amd
@@ -44,6 +44,12 @@ def _elsewhere(settled: Settled, names: bool, generations: tuple[int, ...]) -> V
     """A backend that is named on a GPU of another generation than these."""
     has = on.capability(settled.question)
     return {"has": on.version_of(has)} if names and has and has // 10 not in generations else None
+
+
+def ascend_alone(settled: Settled) -> Values:
+    """Ascend's backend on a GPU, whose images have no torch_npu, which it imports."""
+    d = settled.question
+    return {"device": d.device.id} if d.device and d.device.vendor in ("nvidia", "amd") and "ascend" in named_backends(d).phases else None
 
 
 def mha_blackwell(settled: Settled) -> Values:
@@ -173,7 +179,7 @@ def paged_ngram(settled: Settled) -> Values:
     if spec is None or spec.method != "ngram" or s.pools.page <= 1:
         return None
     early = "none" if release(s.release) < (0, 5, 4) else None
-    known = _asked(settled) or early or ("dsa" if read_traits(settled.model).pooled_index is not None else _known(settled))
+    known = _asked(settled) or early or ("dsa" if is_sparse(d, read_traits(settled.model)) else _known(settled))
     hopper = is_hopper(d) and (
         release(s.release) >= (0, 5, 7) or read_traits(settled.model).latent or d.model.architecture in (*_FA3_DEFAULT, "GptOssForCausalLM")
     )
@@ -192,7 +198,7 @@ def paged_tree(settled: Settled) -> Values:
     early = "none" if release(s.release) < (0, 5, 4) else None  # a default is picked after this is looked at
     plain = "triton" if s.rules.unpaged_states and settled.question.model.architecture in UNPAGED_STATES else None
     plain = plain if traits.states and is_blackwell(settled.question) else None  # the default of these where no page is let
-    known = _asked(settled) or early or ("dsa" if traits.pooled_index is not None else _known(settled) or latent or plain)
+    known = _asked(settled) or early or ("dsa" if is_sparse(settled.question, traits) else _known(settled) or latent or plain)
     paged = is_tree(settled.question) and settings_of(settled).pools.page > 1
     return (
         {"backend": known}

@@ -25,7 +25,7 @@ DETERMINISTIC = (*UNSHARED, *SHARED)
 #: Classes whose backend is set before (arg_groups/model_overrides/gemma4.py).
 _OWN = ("Gemma4",)
 #: Classes whose own backend is taken where none is named of either phase, too (is_attention_backend_not_set).
-_ALONE = ("Gemma4", "GptOss")
+_ALONE = ("Gemma4", "GptOss", "NemotronH")
 
 
 class Named(NamedTuple):
@@ -69,6 +69,11 @@ def is_blackwell(d: Deployment) -> bool:
 def is_hopper(d: Deployment) -> bool:
     """H100, H200 and their like (is_sm90_supported)."""
     return (capability(d) or 0) // 10 == 9
+
+
+def is_sparse(d: Deployment, traits: Traits) -> bool:
+    """An indexer whose attention is sparse: its backend is set where none is named of either phase (is_attention_backend_not_set)."""
+    return traits.pooled_index is not None and named_backends(d).phases == (None, None)
 
 
 def picked(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
@@ -123,8 +128,10 @@ def _lets_pages(d: Deployment, rules: SglangRules) -> bool:
 
 def _one_draft(d: Deployment) -> bool:
     """Nothing drafts, or a chain does in pages that were not asked to be larger (utils is_no_spec_infer_or_topk_one)."""
-    spec = read_speculative(d.speculative)
-    return spec is None or (spec.method != "ngram" and not is_tree(d) and d.block_size in (None, 1))
+    spec, branches = read_speculative(d.speculative), Options(d).count("speculative_eagle_topk")
+    if spec is None:
+        return branches is None or (branches == 1 and d.block_size in (None, 1))
+    return spec.method != "ngram" and not is_tree(d) and d.block_size in (None, 1)
 
 
 def deterministic(d: Deployment) -> bool:
@@ -136,7 +143,7 @@ def reproducible(d: Deployment, rules: SglangRules, traits: Traits) -> tuple[Dep
     options = Options(d)
     said = backend = named_backends(d).both
     named = d.model.architecture or ""
-    sparse = traits.compressed or (traits.pooled_index is not None and named_backends(d).phases == (None, None))
+    sparse = traits.compressed or is_sparse(d, traits)
     if not deterministic(d) or rules.deterministic == "asked" or sparse or d.device is None:
         return d, ()
     set_before = rules.blackwell.get(named) or picked(d, rules, traits) == TRTLLM_MLA
@@ -168,7 +175,7 @@ def usual(d: Deployment, rules: SglangRules, traits: Traits) -> str | None:
             or (traits.states and not named.startswith(("NemotronH", "Lfm2", "GraniteMoe")))
         )
         return None if other else UNSHARED[0]
-    if traits.pooled_index is not None or traits.compressed:
+    if is_sparse(d, traits) or traits.compressed:
         return "dsv4" if traits.compressed else "dsa"
     hopper = is_hopper(d)
     if named.startswith("Gemma4") or (named.startswith("GptOss") and not hopper):

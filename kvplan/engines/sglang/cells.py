@@ -115,7 +115,7 @@ def layer_bytes(layer: Layer, split: Split, rules: SglangRules) -> LayerBytes:
     for form, t in ((cache.form, t) for cache in layer.caches for t in cache.tensors):
         if t.tokens_per_state is None:
             columns = max(columns, 0 if form == "kda" else t.columns)
-            n_bytes = heads_per_rank(t.heads, split.state_tp or split.attn_tp) * row_bytes(t.dtype, t.elems_per_state)
+            n_bytes = _state_heads(t, split.state_tp or split.attn_tp) * row_bytes(t.dtype, t.elems_per_state)
             if form == "depthwise-conv":
                 beside += n_bytes
                 continue
@@ -138,6 +138,11 @@ def layer_bytes(layer: Layer, split: Split, rules: SglangRules) -> LayerBytes:
     charged += 0 if rules.dsa_charge == "latent" else index
     beside += _ring(layer, split) if split.replayed else 0
     return LayerBytes(k, v, index, window, latent, conv, state, cross, charged, columns, beside)
+
+
+def _state_heads(t: CacheTensor, tp: int) -> int:
+    """Heads of a state on a rank; groups of keys that ranks do not share evenly are one on each (extra_groups_for_head_shards)."""
+    return 1 if t.name in ("conv_bc", "conv_qk") and t.heads % tp else heads_per_rank(t.heads, tp)
 
 
 def _ring(layer: Layer, split: Split) -> int:

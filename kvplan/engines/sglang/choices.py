@@ -7,6 +7,9 @@ these values, first of them without them again) -> values.
 from __future__ import annotations
 
 CHOICES: dict[str, dict[tuple[str, str], str]] = {
+    **{  # numbers, with suffixes from 0.5.10 on (human_readable_int)
+        name: {("", ""): "*[0-9]", ("0.5.9", ""): "*[kMGTi]"} for name in ("--context-length", "--max-total-tokens", "--max-prefill-tokens")
+    },
     "--tokenizer-mode": {("", ""): "auto slow"},
     "--load-format": {
         ("", ""): "auto pt safetensors npcache dummy gguf bitsandbytes layered", ("0.4.3", ""): "sharded_state remote",

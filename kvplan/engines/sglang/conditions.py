@@ -12,9 +12,7 @@ from kvplan.engines.sglang.as_read import misreads
 from kvplan.engines.sglang.backends import named_backends
 from kvplan.engines.sglang.classes import NEVER_STAGED, STAGED_SINCE, TEXT_ALONE
 from kvplan.engines.sglang.exchange import copies
-from kvplan.engines.sglang.rules import UNBUFFERED
 from kvplan.engines.sglang.settle import settings_of
-from kvplan.engines.sglang.traits import STRATEGIES, keeps_prefixes, read_traits, with_buffers
 
 #: `get_min_capability` of the quantisation configs: format or family -> the method, and what it needs.
 CAPABILITIES: dict[str, tuple[str, int]] = {
@@ -72,15 +70,6 @@ def rope_by_head_dim(settled: Settled) -> Values:
     return {"rows": rows, "hidden": model.hidden_size, "rope": model.stated_head_dim}
 
 
-def unlisted_layers(settled: Settled) -> Values:
-    """A Nemotron-H whose layers are listed by name, in a release that knows letters alone: its first layer of experts finds no place."""
-    model = settled.question.model
-    if misreads(model, settings_of(settled).rules) != "layers":
-        return None
-    experts = (i for i, name in enumerate(model.layer_names) if any(m.kind == "moe" for m in model.blocks[name].mlps))
-    return {"layer": next(experts, 1)}
-
-
 def heads(settled: Settled) -> Values:
     return on.uneven_heads(settled.model, settings_of(settled).layout.attn_tp)
 
@@ -125,58 +114,6 @@ def no_backend(settled: Settled) -> Values:
     return {"backend": missing[0]} if missing else None
 
 
-def paged_states(settled: Settled) -> Values:
-    """States that a prefix cache keeps without extra buffers, in pages of more than one token."""
-    s, d = settings_of(settled), settled.question
-    traits, page = read_traits(settled.model), s.pools.page
-    known = s.rules.no_buffer_pages and d.model.architecture is not None
-    kept = known and page > 1 and traits.states and keeps_prefixes(d, s.rules, traits)
-    return {"page": page} if kept and with_buffers(d, s.rules, traits, page) == "no_buffer" else None
-
-
-def _told(settled: Settled, wanted: str) -> bool:
-    """Whether that strategy for states beside prefixes is asked for by name, and there are states."""
-    told = Options(settled.question).text("mamba_radix_cache_strategy", STRATEGIES) or "auto"
-    return told == wanted and read_traits(settled.model).states
-
-
-def _shares(settled: Settled) -> bool:
-    return keeps_prefixes(settled.question, settings_of(settled).rules, read_traits(settled.model))
-
-
-def buffers_not_supported(settled: Settled) -> Values:
-    """Extra buffers asked for a model without them: up to 0.5.13 whether prefixes are kept or not."""
-    s, name = settings_of(settled), settled.question.model.architecture or ""
-    if not s.rules.extra_buffer:
-        return {"architecture": name} if _told(settled, "extra_buffer") and name in UNBUFFERED else None
-    told = _told(settled, "extra_buffer") or _told(settled, "extra_buffer_lazy")
-    return {"architecture": name} if told and name and name not in s.rules.extra_buffer and _shares(settled) else None
-
-
-def buffers_without_prefixes(settled: Settled) -> Values:
-    return {} if _told(settled, "extra_buffer") and not _shares(settled) else None
-
-
-def overlap_without_buffers(settled: Settled) -> Values:
-    """States kept for prefixes without extra buffers, asked for, under overlap scheduling."""
-    overlap = not Options(settled.question).flag("disable_overlap_schedule")
-    return {} if _told(settled, "no_buffer") and overlap and _shares(settled) else None
-
-
-def lazy_without_overlap(settled: Settled) -> Values:
-    overlap = not Options(settled.question).flag("disable_overlap_schedule")
-    return {} if _told(settled, "extra_buffer_lazy") and not overlap and _shares(settled) else None
-
-
-def drafts_beside_prefixes(settled: Settled) -> Values:
-    """States that are kept for prefixes without extra buffers, and a draft beside them."""
-    s, d = settings_of(settled), settled.question
-    traits = read_traits(settled.model)
-    kept = s.speculation is not None and traits.states and keeps_prefixes(d, s.rules, traits)
-    bare = kept and with_buffers(d, s.rules, traits, s.pools.page) == "no_buffer"
-    return {"architecture": d.model.architecture or "this model"} if bare else None
-
-
 def stages(settled: Settled) -> Values:
     """A class that this release does not cut into stages; None for one that was not read."""
     s, named = settings_of(settled), settled.question.model.architecture or ""
@@ -207,6 +144,14 @@ def tier_over_context_ranks(settled: Settled) -> Values:
     """A host tier under decode context parallelism, of a model without latent attention."""
     shared = (settled.question.dcp or 1) > 1 and bool(on.kv_heads(settled.model))
     return {} if _hierarchical(settled) and shared else None
+
+
+def tier_over_context_ranks_drafts(settled: Settled) -> Values:
+    """... of drafts beside latent attention; DSpark's has pools that know it since 0.5.18."""
+    s = settings_of(settled)
+    takes = ("dspark",) if release(s.release) >= (0, 5, 18) else ()
+    odd = _hierarchical(settled) and (settled.question.dcp or 1) > 1 and s.speculation and s.speculation.method not in takes
+    return {"method": s.speculation.method} if odd and s.speculation else None
 
 
 def window_share(settled: Settled) -> Values:

@@ -51,7 +51,13 @@ def another_method(settled: Settled) -> Values:
     stored, method = checkpoint_format(settled.question), Options(settled.question).text("quantization")
     named = LOADED_BY_NAME.get(settled.question.model.method or "", "").split()
     takes = named or next((methods.split() for begins, methods in LOADED_WITH if stored.startswith(begins)), [])
-    if method is None or not takes or method in takes or "+" in stored or (method != "nvfp4_online" and _keeps_own(settled, stored)):
+    if (
+        method is None
+        or not takes
+        or method in takes
+        or ("+" in stored and not stored.startswith("fp8_block128"))
+        or (method != "nvfp4_online" and _keeps_own(settled, stored))
+    ):
         return None
     return {"method": method, "stored": stored}
 
@@ -82,6 +88,17 @@ def unnamed_method(settled: Settled) -> Values:
     """A checkpoint of ModelOpt's whose config names the algorithm alone, before a release knows it by that."""
     told = Options(settled.question).text("quantization") and release(settings_of(settled).release) >= (0, 4, 10)
     return {} if settled.question.model.method == "none" and not told else None
+
+
+def whole_jitter(settled: Settled) -> Values:
+    """DBRX, whose config writes moe_jitter_eps as 0, not 0.0, for the transformers of 5.6 to 5.12, which ask for a float by its type."""
+    return {} if settled.question.model.architecture == "DbrxForCausalLM" else None
+
+
+def shared_prompts(settled: Settled) -> Values:
+    """Nemotron-H over ranks that share a prompt."""
+    named, asked = settled.question.model.architecture or "", Options(settled.question).count("attn_cp_size") or 1
+    return {} if named.startswith("NemotronH") and asked > 1 else None
 
 
 def gone_method(settled: Settled) -> Values:

@@ -1,15 +1,32 @@
-"""Steps and tokens of drafts where nobody gave them: server_args.py auto_choose_speculative_params, 0.4.6 to 0.5.23."""
+"""Steps and tokens of drafts where nobody gave them: server_args.py auto_choose_speculative_params, 0.4.6 to 0.5.23; layers they are
+charged for."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from kvplan.deployment import Deployment
-from kvplan.engines.common.options import Options, read_speculative
+from kvplan.engines.common.options import Options, Speculation, read_speculative
+from kvplan.engines.common.protocol import Drafter
 from kvplan.engines.sglang.rules import CHAIN, TREES, SglangRules
 from kvplan.errors import SpecError
 
 BRANCHES = 4  # of a step of the tree that is picked by itself
+OWN_DRAFTS = ("mtp", "nextn", "eagle")  # EAGLE without a model means the checkpoint's own modules too
+#: Models that draft with modules of their own, given the target's path for a draft's (arg_groups/speculative_hook.py _handle_eagle_family).
+DRAFTS_BY_PATH = frozenset({
+    "DeepseekV32ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV4ForCausalLM", "Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM",
+    "GlmMoeDsaForCausalLM", "BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "BailingMoeV2_5ForCausalLM", "MistralLarge3ForCausalLM",
+    "PixtralForConditionalGeneration", "HYV3ForCausalLM", "HYV4ForCausalLM", "Qwen4ExpForConditionalGeneration",
+})  # fmt: skip
+#: Models whose config counts such modules in another key than num_nextn_predict_layers, or in none.
+UNNAMED_DRAFTS = frozenset({
+    "MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiniCPMV4_6ForConditionalGeneration", "MiniMaxM2ForCausalLM",
+    "Qwen3NextForCausalLM", "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM",
+    "Qwen3_5MoeForConditionalGeneration",
+})  # fmt: skip
+#: ... whose config is made to count one where it counts none (configs/model_config.py of 0.5.23, where is_draft_model).
+MADE_TO_COUNT = frozenset({"DeepseekV4ForCausalLM", "HYV3ForCausalLM", "HYV4ForCausalLM", "Qwen4ExpForConditionalGeneration"})
 
 
 def with_steps(d: Deployment, rules: SglangRules) -> tuple[Deployment, tuple[str, ...]]:
@@ -45,3 +62,28 @@ def is_tree(d: Deployment) -> bool:
         return False
     told = options.count("speculative_num_draft_tokens")
     return (options.count("speculative_eagle_topk") or 1) > 1 or told not in (None, spec.tokens + 1)
+
+
+def draft_layers(d: Deployment, rules: SglangRules, spec: Speculation | None, found: Drafter | None) -> int:
+    """Layers of the draft model that a token is charged for; one where it is not known, none where the release looks for none, or where
+    a config counts no modules of its own (num_nextn_predict_layers 0: spec_aux_hidden_state.py _resolve_eagle_aux_hidden_state).
+    """
+    if spec is None or spec.method == "ngram":
+        return 0
+    told = Options(d).count("speculative_draft_layers")
+    if told or not counts_drafts(d, rules, spec):
+        return told or 0
+    named = d.model.architecture
+    bare = spec.model is None and spec.method in OWN_DRAFTS and named is not None and named not in MADE_TO_COUNT
+    return len(found.layers) if found else int(not bare)
+
+
+def counts_drafts(d: Deployment, rules: SglangRules, spec: Speculation) -> bool:
+    """Whether a token is charged for its row in the draft's pool: a model's own modules are not always seen when the budget is divided.
+
+    Source: model_executor/model_runner.py, ModelRunner.__init__ (0.5.14); spec_aux_hidden_state.py, _resolve_eagle_aux_hidden_state.
+    """
+    architecture = d.model.architecture
+    if not rules.draft_in_cell or spec.model is not None or spec.method not in OWN_DRAFTS or architecture is None:
+        return bool(rules.draft_in_cell)
+    return architecture in DRAFTS_BY_PATH or (rules.draft_in_cell == "counted" and architecture not in UNNAMED_DRAFTS)

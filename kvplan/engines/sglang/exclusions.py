@@ -8,7 +8,11 @@ _PDMUX, _KEEPS_NONE, _DWDP = "enable_pdmux=*", "prefill_only_disable_kv_cache=*"
 _ONE_STAGE = "pipeline_parallel_size=,1"
 _NEVER, _FP4_EXPERTS = "quantization=", "modelopt_fp4 quantization is required for Flashinfer MOE"
 
+_DENSE = "|".join(f"moe_dense_tp_size={n}&tensor_parallel_size={n}" for n in (2, 4, 8, 16))
+
 EXCLUSIONS: tuple[Exclusion, ...] = (
+    Exclusion("moe_dense_tp_size>1", _DENSE, "moe_dense_tp_size only supports None, 1, or tp_size currently", "0.5.13"),
+    Exclusion("moe_dense_tp_size>1", "moe_dense_tp_size=1", "moe_dense_tp_size only support 1 and None currently", "0.4.10", "0.5.13"),
     Exclusion(_PDMUX, _ONE_STAGE, "PD-Multiplexing is only supported with pipeline parallelism disabled (pp_size=1).", "0.5.4"),
     Exclusion(
         _PDMUX, "chunked_prefill_size=-1|enable_mis=*", "PD-Multiplexing is not compatible with chunked prefill: --chunked-prefill-size -1",
@@ -20,6 +24,17 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "enable_double_sparsity=*", "ds_channel_config_path=*",
         "--enable-double-sparsity without --ds-channel-config-path opens no file: TypeError: expected str, bytes or os.PathLike object",
         before="0.5.11",
+    ),
+    Exclusion(
+        "dcp_size>1&enable_hierarchical_cache=*", "hicache_storage_backend=",
+        "--hicache-storage-backend (L3) with --dcp-size > 1 is not supported yet", "0.5.17", "0.5.23",
+    ),
+    Exclusion(
+        "dcp_size>1&enable_hierarchical_cache=*", "enable_lmcache=", "--enable-lmcache with --dcp-size > 1 is not supported", "0.5.17",
+    ),
+    Exclusion(
+        "hicache_host_memory_fraction=*", "hicache_host_memory_fraction>0&hicache_host_memory_fraction<=1",
+        "--hicache-host-memory-fraction must be in (0, 1].", "0.5.21",
     ),
     Exclusion(_KEEPS_NONE, "is_embedding=*", "--prefill-only-disable-kv-cache currently requires --is-embedding.", "0.5.12"),
     Exclusion(_KEEPS_NONE, "chunked_prefill_size=-1", "--prefill-only-disable-kv-cache requires --chunked-prefill-size=-1", "0.5.12"),

@@ -58,6 +58,7 @@ OPTIONS: dict[str, str] = {
     "mamba_full_memory_ratio": "memory of states beside that of the cache",
     "mamba_radix_cache_strategy": "auto, no_buffer, extra_buffer or extra_buffer_lazy",
     "mamba_ssm_dtype": "format of recurrent states",
+    "mamba_skip_decode_lock": "a decoding request does not lock the state it came with",
     "mamba_conv_dtype": "SGLANG_MAMBA_CONV_DTYPE: format of convolution states",
     "json_model_override_args": 'keys of the model\'s config that are replaced, as JSON, such as {"max_position_embeddings": 65536}',
     "encoder_only": "the encoders of a server whose language model is another, which is not modelled",

@@ -14,10 +14,11 @@ from kvplan.deployment import Deployment
 from kvplan.engines.common import replaced
 from kvplan.engines.common.options import Options
 from kvplan.engines.common.passed import Passed
-from kvplan.spec import ModelSpec
+from kvplan.spec import Block, ModelSpec, mixer_like
 
 OPTION = "json_model_override_args"
 LENGTH, ROPE, LAYERS = "max_position_embeddings", ("rope_scaling", "rope_parameters"), "num_hidden_layers"
+KV_HEADS = "num_key_value_heads"
 #: Kinds of layers that are listed in another key, too, whose length would not agree.
 _LISTED = ("mamba2", "short_conv", "compressed")
 
@@ -50,7 +51,7 @@ def apply(model: ModelSpec, keys: Mapping[str, Any]) -> Overridden:
     for key, value in keys.items():
         if key in (LENGTH, *ROPE):
             continue
-        changed = _layers(model, value) if key == LAYERS else None
+        changed = _layers(model, value) if key == LAYERS else _kv_heads(model, value) if key == KV_HEADS else None
         model = changed or model
         (read if changed else unread).append(key)
     asked = [key for key in (LENGTH, *ROPE) if key in keys]
@@ -80,3 +81,21 @@ def _layers(model: ModelSpec, value: Any) -> ModelSpec | None:
     if listed or isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= model.n_layers:
         return None
     return replaced.of_layers(model, value)
+
+
+def _kv_heads(model: ModelSpec, value: Any) -> ModelSpec | None:
+    """As many KV heads in every layer, where all have as many: pools are made by that key (model_config.py get_total_num_kv_heads)."""
+    mixers: list[Any] = [mixer for block in model.blocks.values() for mixer in block.mixers]
+    alike = {mixer.n_kv for mixer in mixers if hasattr(mixer, "n_kv")}
+    if len(alike) != 1 or isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        return None
+    if not all(mixer.kind == "mha" or hasattr(mixer, "kv_heads") for mixer in mixers):
+        return None
+    if any(mixer.heads % value for mixer in mixers):
+        return None
+
+    def dealt(block: Block) -> Block:
+        kinds = ("gqa" if mixer.kind == "mha" else mixer.kind for mixer in block.mixers)
+        return block.changed(mixers=tuple(mixer_like(m, kind, kv_heads=value) for m, kind in zip(block.mixers, kinds, strict=True)))
+
+    return model.changed(blocks={name: dealt(block) for name, block in model.blocks.items()})

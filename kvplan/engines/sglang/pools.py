@@ -26,6 +26,7 @@ class SglangPoolSettings(NamedTuple):
     draft_branches  tokens that a step branches into
     state_groups    attention groups that the slots of states are dealt out to
     decodes         the server only decodes; tracked: state slots that it gives a request for prefixes at once
+    shared          one buffer is for states or windows and the full cache
     index_copies    tokens of index keys for each of rows: those of rows in host memory, too
     """
 
@@ -50,6 +51,7 @@ class SglangPoolSettings(NamedTuple):
     decodes: bool = False
     tracked: int = 0
     index_copies: int = 1
+    shared: bool = False
 
     @property
     def running_per_worker(self) -> int | None:
@@ -209,7 +211,9 @@ def at_most(found: Tokens, cells: Cells, k: SglangPoolSettings, rules: SglangRul
             found = _by_ratio(limit, k)
     if found.total <= 0:
         raise Refusal(f"Not enough memory. Please try to increase --mem-fraction-static. Current value: mem_fraction_static={k.fraction:g}")
-    checked = rules.window_checked == "all" or (rules.window_checked == "ratio" and found.full and not _is_capped(k, rules))
+    checked = (rules.window_checked == "all" and not k.shared) or (
+        rules.window_checked == "ratio" and found.full and not _is_capped(k, rules)
+    )
     if checked and found.swa is not None and cells.window + k.page >= found.swa:
         raise Refusal(
             f"SWA pool ({found.swa} tokens) cannot hold even one request: the prefill admission floor is sliding_window_size "

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kvplan.engines.common.lines import Refusal
-from kvplan.engines.sglang import deepseek_v4, pools
+from kvplan.engines.sglang import deepseek_v4, one_pool, pools
 from kvplan.engines.sglang.cells import Cells, LayerBytes, Split, add_up, encoder_rows, layer_bytes, together, with_draft, with_workspace
 from kvplan.engines.sglang.ngram import Beside
 from kvplan.engines.sglang.pools import SglangPoolSettings, States, Tokens
@@ -44,6 +44,7 @@ class SglangPools:
     swa_bytes: int
     fixed_bytes: int
     draft_bytes: int = 0
+    table_bytes: int = 0
 
     @property
     def state_bytes(self) -> int:
@@ -58,6 +59,7 @@ class SglangPools:
             "state pool": self.state_bytes,
             "fixed states": self.fixed_bytes,
             "drafter": self.draft_bytes,
+            "tables of the one pool": self.table_bytes,
         }
         return {f"cache: {name}": n_bytes for name, n_bytes in sizes.items() if n_bytes}
 
@@ -140,7 +142,19 @@ def build(stages: Sequence[SglangStage], rest: int, k: SglangPoolSettings, rules
         profiled = min(left // s.cells.full for s in stages if s.cells.full)
         asked = k.max_running if k.max_running and not states else running
         agreed = [_with_headroom(profiled, asked, k)] * len(stages)
-    return [_pools(stage, t, states, running, k, rules) for stage, t in zip(stages, agreed, strict=True)]
+    made = [_pools(stage, t, states, running, k, rules) for stage, t in zip(stages, agreed, strict=True)]
+    return [_in_one(p, left, fewest, k, rules) for p in made] if k.shared else made
+
+
+def _in_one(p: SglangPools, left: int, fewest: int, k: SglangPoolSettings, rules: SglangRules) -> SglangPools:
+    """The pools in one buffer, without rows to spare, and its tables."""
+    own, cells = p.states, p.stage.cells
+    free = _tokens(left, cells, k._replace(max_total_tokens=None), rules, alone=False).total == fewest
+    found = one_pool.shared(left if free else None, p.tokens, cells, own.slots if own else 0, k, rules)
+    swa = (p.tokens.swa or 0) * cells.swa_held
+    return replace(
+        p, full_bytes=found.rows - swa, swa_bytes=swa, table_bytes=found.tables, states=own and own._replace(allocated=own.slots)
+    )
 
 
 def _with_headroom(profiled: int, running: int, k: SglangPoolSettings) -> Tokens:
@@ -158,7 +172,9 @@ def _tokens(left: int, cells: Cells, k: SglangPoolSettings, rules: SglangRules, 
     """A stage without any KV does not limit the others."""
     if not alone and not cells.n_full and not cells.n_swa:
         return Tokens(LARGEST, LARGEST, None)
-    return pools.tokens(left, cells, k, rules)
+    found = pools.tokens(left, cells, k, rules)
+    grown = k.shared and not rules.own_numbers and cells.n_swa and cells.n_full and not k.max_total_tokens
+    return one_pool.whole_tokens(found, left, cells, k) if grown else found
 
 
 def _pools(stage: SglangStage, t: Tokens, states: States | None, running: int, k: SglangPoolSettings, rules: SglangRules) -> SglangPools:

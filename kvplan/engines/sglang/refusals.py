@@ -9,7 +9,9 @@ from __future__ import annotations
 from kvplan.engines.common.stops import Move, Stop
 from kvplan.engines.sglang import backend_conditions as backend
 from kvplan.engines.sglang import conditions as when
-from kvplan.engines.sglang.config_conditions import no_class
+from kvplan.engines.sglang.config_conditions import no_class, shared_prompts, whole_jitter
+from kvplan.engines.sglang.one_pool import beside_one_pool
+from kvplan.engines.sglang.state_refusals import BUFFERS, RANKS, STRATEGY
 from kvplan.engines.sglang.words import WORDS
 
 _NEWER = Move("engine_version", "a newer release")
@@ -17,8 +19,6 @@ _STAGES = Move("pp", "more stages instead")
 _FEWER = Move("tp", "a smaller one, or more stages (pp) beside it")
 _TP = Move("tp", "a size that divides it")
 _WHOLE_PAGES = (Move("max_num_batched_tokens", "a multiple of the page size"), Move("block_size", "one that divides it"))
-_UNBUFFERED = Move("option:mamba_radix_cache_strategy", "no_buffer")
-_STRATEGY = "server_args.py _validate_mamba_extra_buffer, _no_buffer; arg_groups/mamba_hook.py"
 _EP = Move("ep", "tp, which keeps experts whole")
 _OTHER_GPU = Move("device", "a newer GPU")
 _OTHER_FORMAT = Move("weight_dtype", "a checkpoint in another format")
@@ -42,6 +42,16 @@ CHECKS: tuple[Stop, ...] = (
         "neither the release nor the transformers that it asks for knows the model's class",
         (Move("engine_version", "a release that has it"), Move("engine", "another that does")),
         "models/registry.py _raise_for_unsupported", when=no_class, numbers="its first release is {first}",
+    ),
+    Stop(
+        "a config of other types", "Field 'moe_jitter_eps' with value 0 doesn't match any type",
+        "the transformers that this release asks for takes no whole number there", (Move("engine_version", "a later or an earlier one"),),
+        "transformers 5.6 to 5.12 models/dbrx, DbrxFFNConfig", since="0.5.11", before="0.5.22", when=whole_jitter,
+    ),
+    Stop(
+        "ranks of a prompt", "Nemotron-H does not support --attn-cp-size > 1", "its states are not shared by ranks of a prompt",
+        (Move("option:attn_cp_size", "1"),), "arg_groups/parallel_hook.py _boundary_parallelism_overrides", since="0.5.21",
+        when=shared_prompts,
     ),
     Stop(
         "attention ranks", "assert self.tp_size % self.dp_size == 0", "attention is split over dp groups of the tp ranks, evenly",
@@ -93,6 +103,16 @@ CHECKS: tuple[Stop, ...] = (
         "a tier of prefixes", "HiCache with --dcp-size > 1 is only supported for MLA models",
         "the host's tier does not know how ranks split the tokens of K and V", (Move("dcp", "1"), *_TIER[1:]),
         "arg_groups/hicache_hook.py", since="0.5.17", when=when.tier_over_context_ranks,
+    ),
+    Stop(
+        "a tier of prefixes", "HiCache with --dcp-size > 1 ... DCP index translation", "the drafter's rows in host memory are not split",
+        (Move("dcp", "1"), Move("speculative", "off"), *_TIER[1:]), "server_args.py; arg_groups/hicache_hook.py", since="0.5.17",
+        when=when.tier_over_context_ranks_drafts, numbers="{method}",
+    ),
+    Stop(
+        "one pool", "--enable-unified-memory is not yet compatible with", "slots of the one pool lie elsewhere than others think",
+        (Move("option:enable_unified_memory", "false"), _NEWER), "server_args.py; arg_groups/kv_cache_hook.py", since="0.5.15",
+        when=beside_one_pool, numbers="{beside}",
     ),
     Stop(
         "window pool's share", "--swa-full-tokens-ratio should be in range (0, 1.0].", "that pool is no larger than the full one",
@@ -206,7 +226,7 @@ CHECKS: tuple[Stop, ...] = (
     Stop(
         "states and backend", "no_buffer do not support trtllm_mha attention backend.",
         "states that a prefix cache keeps without extra buffers want pages of one token",
-        (Move("option:mamba_radix_cache_strategy", "extra_buffer"), Move("option:disable_radix_cache", "true")), _STRATEGY,
+        (Move("option:mamba_radix_cache_strategy", "extra_buffer"), Move("option:disable_radix_cache", "true")), STRATEGY,
         since="0.5.14", when=backend.unbuffered_mha,
     ),
     Stop(
@@ -257,47 +277,7 @@ CHECKS: tuple[Stop, ...] = (
         "configs/model_config.py _derive_context_length", since="0.5.0", when=when.longer_than_drafter,
         tail=" This may lead to incorrect model outputs or CUDA errors.",
     ),
-    Stop(
-        "states in pages", "no_buffer only supports page_size=1.",
-        "this model's states and a prefix cache go together in pages of one token",
-        (Move("block_size", "1"), Move("option:disable_radix_cache", "true")),
-        "server_args.py _validate_mamba_no_buffer; arg_groups/mamba_hook.py", since="0.5.14", when=when.paged_states,
-        numbers="pages of {page} tokens",
-    ),
-    Stop(
-        "extra buffers", "mamba extra_buffer is not supported for {architecture} model",
-        "this release keeps this model's states without extra buffers", (_UNBUFFERED, _NEWER), "server_args.py _handle_mamba_radix_cache",
-        since="0.5.7", before="0.5.14", when=when.buffers_not_supported,
-    ),
-    Stop(
-        "extra buffers", "extra_buffer is not supported for {architecture}; use no_buffer.",
-        "this release keeps this model's states without extra buffers", (_UNBUFFERED,), _STRATEGY, since="0.5.14",
-        when=when.buffers_not_supported,
-    ),
-    Stop(
-        "extra buffers", "mamba extra_buffer is not compatible with --disable-radix-cache",
-        "extra buffers are for states that a prefix cache keeps", (_UNBUFFERED, Move("option:disable_radix_cache", "false")),
-        "server_args.py _handle_mamba_radix_cache", since="0.5.10", before="0.5.14", when=when.buffers_without_prefixes,
-    ),
-    Stop(
-        "overlap without buffers", "no_buffer do not support overlap schedule. Try to set disable_overlap_schedule=True.",
-        "states that a prefix cache keeps without extra buffers are not ready for the next batch",
-        (Move("option:disable_overlap_schedule", "true"), Move("option:mamba_radix_cache_strategy", "extra_buffer")), _STRATEGY,
-        since="0.5.14", when=when.overlap_without_buffers,
-    ),
-    Stop(
-        "lazy buffers", "Lazy extra buffer requires overlap schedule (--disable-overlap-schedule is incompatible)",
-        "buffers that are taken when needed are for batches that overlap",
-        (Move("option:mamba_radix_cache_strategy", "extra_buffer"), Move("option:disable_overlap_schedule", "false")),
-        "mem_cache/kv_cache_configurator.py", since="0.5.14", when=when.lazy_without_overlap,
-    ),
-    Stop(
-        "drafts beside states",
-        "Speculative decoding for {architecture} is not compatible with radix cache when using --mamba-scheduler-strategy no_buffer.",
-        "this model's states are not kept for prefixes beside a draft without extra buffers",
-        (Move("option:mamba_radix_cache_strategy", "extra_buffer"), Move("option:disable_radix_cache", "true")),
-        "server_args.py _handle_mamba_radix_cache", since="0.5.10", before="0.5.14", when=when.drafts_beside_prefixes,
-    ),
+    *BUFFERS,
     Stop(
         "expert parallelism",
         "moe_intermediate_size {width} must be divisible by moe_tp_size ({moe_tp}) which is tp_size ({tp}) divided by",
@@ -345,6 +325,7 @@ CHECKS: tuple[Stop, ...] = (
         "KV heads", "assert tp_size % self.total_num_kv_heads == 0", "the model's KV heads can not be copied evenly to so many ranks",
         (_TP, _STAGES), _MODELS, when=when.kv_copied, loading=True, numbers="{kv_heads} KV heads over {tp} attention ranks",
     ),
+    *RANKS,
     Stop(
         "FP8 blocks and tp", "Weight output_partition_size = {side} is not divisible by weight quantization block_n = {block}.",
         _CUT, (_FEWER, _OTHER_FORMAT), f"{_FP8} create_weights", since="0.4.3", when=when.block_out, loading=True,
@@ -373,10 +354,9 @@ CHECKS: tuple[Stop, ...] = (
         near=("fused_weight", "Glm"), when=when.rope_by_head_dim, loading=True, numbers="head_dim {rope} is read as qk_rope_head_dim",
     ),
     Stop(
-        "Nemotron's list of layers", "KeyError: 'model.layers.{layer}.mixer.experts.w13_weight'",
-        "this release does not know layers_block_type and takes its own pattern of 52 layers, in which there are no experts",
-        (_NEWER,), "configs/nemotron_h.py NemotronHConfig; models/nemotron_h.py load_weights", since="0.5.4", before="0.5.10",
-        when=when.unlisted_layers, loading=True, numbers="layers_block_type is not read: its class's own pattern of layers is taken",
+        "attention backend", "No module named 'torch_npu'", "Ascend's kernels are for its own processors", (_ANY_BACKEND,),
+        "layers/attention/ascend_backend.py; hardware_backend/npu/attention/ascend_backend.py", since="0.4.8", when=backend.ascend_alone,
+        loading=True, numbers="this is {device}",
     ),
     Stop(
         "FlashAttention 3 and GPU", "FlashAttention v3 Backend requires SM>=80 and SM<=90.",

@@ -83,18 +83,6 @@ UNBUFFERED = frozenset({
     "FalconH1ForCausalLM", "GraniteMoeHybridForCausalLM", "JetNemotronForCausalLM", "JetVLMForConditionalGeneration", "Lfm2ForCausalLM",
     "NemotronHForCausalLM",
 })  # fmt: skip
-#: Models that draft with modules of their own, given the target's path for a draft's (arg_groups/speculative_hook.py _handle_eagle_family).
-DRAFTS_BY_PATH = frozenset({
-    "DeepseekV32ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV4ForCausalLM", "Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM",
-    "GlmMoeDsaForCausalLM", "BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "BailingMoeV2_5ForCausalLM", "MistralLarge3ForCausalLM",
-    "PixtralForConditionalGeneration", "HYV3ForCausalLM", "HYV4ForCausalLM", "Qwen4ExpForConditionalGeneration",
-})  # fmt: skip
-#: Models whose config counts such modules in another key than num_nextn_predict_layers, or in none.
-UNNAMED_DRAFTS = frozenset({
-    "MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiniCPMV4_6ForConditionalGeneration", "MiniMaxM2ForCausalLM",
-    "Qwen3NextForCausalLM", "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM",
-    "Qwen3_5MoeForConditionalGeneration",
-})  # fmt: skip
 #: Models whose drafts are a chain of three by default (auto_choose_speculative_params); then those that alone get a tree of five steps.
 _CHAINS_047 = frozenset({"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM"})
 _CHAINS_052 = _CHAINS_047 | {"GptOssForCausalLM"}
@@ -145,6 +133,8 @@ class SglangRules(NamedTuple):
     split_from       what the window split starts from: tokens of all layers alike, limited by max_total_tokens, then split by layers (and
                      cut to pages) or by bytes; or the bytes
     window_checked   a window pool that can not hold one request is refused: none; one that is a share of the full pool; any
+    one_buffer       bytes of one pool for both kinds: of its tokens; all that there are, with a page to spare; all that there are
+    own_numbers      ... whose window pool numbers its pages by itself
     request_caps     the window pool may be sized from max_running_requests
     draft_in_cell    the draft's KV is part of the bytes per token: of no draft; of one that has a path; of one that the config counts, too
     tree             steps and tokens verified where drafts are a tree by default
@@ -233,6 +223,8 @@ class SglangRules(NamedTuple):
     split: frozenset[str] = frozenset()
     split_from: Literal["layers", "pages", "tokens", "bytes"] = "layers"
     window_checked: Literal["", "ratio", "all"] = ""
+    one_buffer: Literal["", "counted", "padded", "whole"] = ""
+    own_numbers: bool = True
     request_caps: bool = False
     draft_in_cell: Literal["", "by_path", "counted"] = ""
     tree: tuple[int, int] = (5, 64)
@@ -364,7 +356,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
             "no_radix": frozenset(),
         },
     ),
-    ("0.5.15", {"split": _SPLIT_0515, "spec_reserve": (0, 0), "v4_states": "requests"}),
+    ("0.5.15", {"split": _SPLIT_0515, "spec_reserve": (0, 0), "v4_states": "requests", "one_buffer": "counted"}),
     ("0.5.16", {"split": _SPLIT_0516, "fp4_workspace": True, "extra_buffer": _EXTRA_0516, "window_checked": "ratio"}),
     (
         "0.5.17",
@@ -377,11 +369,12 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     ("0.5.18", {"split": _SPLIT_0518, "mm_reserve_mib": 100, "request_caps": True, "dsa_elides": "alone", "fp4_states": True}),
-    ("0.5.19", {"extra_buffer": _EXTRA_0519}),
+    ("0.5.19", {"extra_buffer": _EXTRA_0519, "one_buffer": "padded"}),
     (
         "0.5.20",
         {
             "whole_default": False,
+            "own_numbers": False,
             "feature_pool": True,
             "tiers": _tiers(4096, 48, 160),
             "unknown_fraction": 0.95,
@@ -392,7 +385,7 @@ CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     ("0.5.21", {"split": _SPLIT_0521, "next_window": False, "fp4_workspace": False, "v4_states": "pages", "extra_buffer": _EXTRA_0521}),
-    ("0.5.22", {"split": _SPLIT_0522, "dcp_index": True, "dsa_elides": "always"}),
+    ("0.5.22", {"split": _SPLIT_0522, "one_buffer": "whole", "dcp_index": True, "dsa_elides": "always"}),
     ("0.5.23", {"split": _SPLIT_0523, "extra_buffer": _EXTRA_0523}),
 )
 

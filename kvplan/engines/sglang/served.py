@@ -20,7 +20,7 @@ from kvplan.engines.sglang.rules import SglangRules
 from kvplan.engines.sglang.traits import Traits
 
 #: A backend that no prefixes are kept with (server_args.py; arg_groups/attention_hook.py).
-KEEPS_NONE = "dual_chunk_flash_attn"
+KEEPS_NONE, RENAMED = "dual_chunk_flash_attn", (0, 5, 23)  # the release that gives TokenSpeed's name to another (serving_hook.py)
 
 
 def as_served(d: Deployment, version: str, rules: SglangRules) -> tuple[Deployment, tuple[str, ...]]:
@@ -28,6 +28,8 @@ def as_served(d: Deployment, version: str, rules: SglangRules) -> tuple[Deployme
     if d.kv_memory is not None:  # a question about the cache alone; else the weights do not load (refusals.py)
         d = replace(d, model=as_read(d.model, rules))
     d, alone = _one_role(d)
+    if release(version) >= RENAMED and "tokenspeed_mla" in [Options(d).text(f"{phase}attention_backend") for phase in ("", "decode_")]:
+        d, alone = replace(d, kv_dtype="fp8_e4m3"), (*alone, "tokenspeed_mla is another name of cutedsl_mla here, with fp8_e4m3 rows")
     d, picked = with_steps(d, rules)
     d, chained = in_pages(d, rules)
     picked = (*picked, *chained)

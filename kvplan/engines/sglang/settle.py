@@ -11,18 +11,19 @@ from kvplan.engines.common.conditions import capability, experts
 from kvplan.engines.common.drafters import drafter, unknown, without_weights
 from kvplan.engines.common.measured import uncalibrated
 from kvplan.engines.common.options import Options, Speculation, read_speculative
-from kvplan.engines.common.protocol import ChosenBy, Drafter, Resolved, Settled
+from kvplan.engines.common.protocol import ChosenBy, Resolved, Settled
+from kvplan.engines.common.releases import release
 from kvplan.engines.common.settling import cache_formats, lowered_or_plain, remade, resolve, wrong_number
 from kvplan.engines.sglang import adapters, backends, exchange, memory, minimax_m3, ngram, overrides, pages
 from kvplan.engines.sglang.cells import Split
 from kvplan.engines.sglang.choices import CHOICES
 from kvplan.engines.sglang.classes import EMBEDS, NO_LENGTH, NUMBERED_ENCODERS, UNREAD_LENGTH, WHOLE_PROMPTS
-from kvplan.engines.sglang.drafts import is_tree
+from kvplan.engines.sglang.drafts import OWN_DRAFTS, draft_layers, is_tree
 from kvplan.engines.sglang.fraction import AITER_CONTEXT, AITER_SHARE, default_fraction, on_amd, sees, uses_aiter
 from kvplan.engines.sglang.kept import as_kept
 from kvplan.engines.sglang.layout import SglangLayout, read_shape
 from kvplan.engines.sglang.pools import SglangPoolSettings
-from kvplan.engines.sglang.rules import DRAFTS_BY_PATH, EXCLUSIVE, RELEASES, UNNAMED_DRAFTS, SglangRules
+from kvplan.engines.sglang.rules import EXCLUSIVE, RELEASES, SglangRules
 from kvplan.engines.sglang.served import as_served, forced_groups
 from kvplan.engines.sglang.traits import Traits, keeps_index, keeps_prefixes, read_traits, slots_per_request, with_buffers
 from kvplan.engines.sglang.ways import no_modules
@@ -51,8 +52,8 @@ FLAGS = (
     "enable_hisparse", "prefill_round_robin_balance", "language_only",
 )  # fmt: skip
 SSM_DTYPES = ("float32", "bfloat16", "float16")
-OWN_DRAFTS = ("mtp", "nextn", "eagle")  # EAGLE without a model means the checkpoint's own modules too
 DRAFTING_RUNNING = 48  # max_running_requests where something drafts (server_args.py; arg_groups/speculative_hook.py)
+UNLOCKED = (0, 5, 17)  # the release that has SGLANG_OPT_MAMBA_SKIP_DECODE_LOCK
 WHOLE_DEFAULT = 0.8  # --swa-full-tokens-ratio of a model with a window pool
 
 
@@ -288,27 +289,6 @@ def head_split(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: T
     return Split(shape.attn_tp, shape.dcp, traits.pooled_index is not None, raw, exclusive, windows, traits.states, numbered, ranks)
 
 
-def draft_layers(d: Deployment, rules: SglangRules, spec: Speculation | None, found: Drafter | None) -> int:
-    """Layers of the draft model that a token is charged for; one where it is not known, none where the release looks for none."""
-    if spec is None or spec.method == "ngram":
-        return 0
-    told = Options(d).count("speculative_draft_layers")
-    if told or not counts_drafts(d, rules, spec):
-        return told or 0
-    return len(found.layers) if found else 1
-
-
-def counts_drafts(d: Deployment, rules: SglangRules, spec: Speculation) -> bool:
-    """Whether a token is charged for its row in the draft's pool: a model's own modules are not always seen when the budget is divided.
-
-    Source: model_executor/model_runner.py, ModelRunner.__init__ (0.5.14); spec_aux_hidden_state.py, _resolve_eagle_aux_hidden_state.
-    """
-    architecture = d.model.architecture
-    if not rules.draft_in_cell or spec.model is not None or spec.method not in OWN_DRAFTS or architecture is None:
-        return bool(rules.draft_in_cell)
-    return architecture in DRAFTS_BY_PATH or (rules.draft_in_cell == "counted" and architecture not in UNNAMED_DRAFTS)
-
-
 def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits: Traits) -> SglangPoolSettings:
     """The settings that pools depend on, from a settled question."""
     options, spec = Options(d), read_speculative(d.speculative)
@@ -336,11 +316,13 @@ def pool_settings(d: Deployment, rules: SglangRules, shape: SglangLayout, traits
             strategy,
             radix,
             spec is None if rules.buffers_by == "drafts" else overlap or rules.spare_states,
+            options.flag("mamba_skip_decode_lock") and release(d.engine_version or "") >= UNLOCKED,
         ),
         max_total_tokens=options.count("max_total_tokens"),
         fraction=(d.memory_fraction or 0.0) * (AITER_SHARE if uses_aiter(d) else 1),
         decodes=options.text("disaggregation_mode") == "decode",
         tracked=(2 if overlap else 1) if radix and strategy != "no_buffer" else 0,
+        shared=options.flag("enable_unified_memory"),
         index_copies=HOST_ROWS if options.flag("enable_hisparse") else 1,
     )
 

@@ -83,9 +83,16 @@ def with_buffers(d: Deployment, rules: SglangRules, traits: Traits, page: int) -
     return "extra_buffer" if (overlap or page > 1) and traits.states and d.model.architecture in rules.extra_buffer else "no_buffer"
 
 
-def slots_per_request(strategy: str, radix: bool, overlap: bool) -> int:
-    """State slots that one running request needs: itself, what the prefix cache locks, and the buffers of overlap scheduling."""
-    return 3 + {"no_buffer": 0, "extra_buffer_lazy": 1, "extra_buffer": 2 if overlap else 1}[strategy] if radix else 1
+def slots_per_request(strategy: str, radix: bool, overlap: bool, unlocked: bool = False) -> int:
+    """State slots that one running request needs: itself, what the prefix cache locks, and the buffers of overlap scheduling.
+
+    unlocked  with buffers it locks one less (kv_cache_configurator.py _calculate_mamba_ratio, 0.5.17 to 0.5.23)
+    """
+    if not radix:
+        return 1
+    return (
+        3 + {"no_buffer": 0, "extra_buffer_lazy": 1, "extra_buffer": 2 if overlap else 1}[strategy] - (unlocked and strategy != "no_buffer")
+    )
 
 
 def keeps_index(options: Options, rules: SglangRules) -> bool:

@@ -339,7 +339,7 @@ WORDS: tuple[Stop, ...] = (
     ),
     Stop(
         "cache format", "--kv-cache-dtype=nvfp4 requires Blackwell SM100 or SM120.", "its kernels are for compute capability 10 and 12",
-        (Move("kv_dtype", "fp8 or auto"),), "arg_groups/kv_cache_hook.py", since="0.5.21", when=backend.nvfp4_gpu,
+        (Move("kv_dtype", "fp8 or auto"),), "server_args.py; arg_groups/kv_cache_hook.py", since="0.5.16", when=backend.nvfp4_gpu,
         numbers="this GPU has {has}",
     ),
     Stop(
